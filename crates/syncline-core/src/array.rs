@@ -1,0 +1,293 @@
+//! Element types, shapes and borrowed arrays.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+/// Most dimensions an array may have.
+pub const MAX_RANK: usize = 4;
+
+/// Type of one array element. The discriminant is the type's code in the stream (`docs/FORMAT.md`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum ElementType {
+    /// IEEE 754 binary32.
+    F32 = 1,
+    /// IEEE 754 binary64.
+    F64 = 2,
+    /// IEEE 754 binary16.
+    F16 = 3,
+    /// bfloat16: the upper half of a binary32.
+    Bf16 = 4,
+    /// Unsigned 8-bit integer.
+    U8 = 5,
+    /// Unsigned 16-bit integer.
+    U16 = 6,
+    /// Unsigned 32-bit integer.
+    U32 = 7,
+    /// Unsigned 64-bit integer.
+    U64 = 8,
+    /// Signed 8-bit integer.
+    I8 = 9,
+    /// Signed 16-bit integer.
+    I16 = 10,
+    /// Signed 32-bit integer.
+    I32 = 11,
+    /// Signed 64-bit integer.
+    I64 = 12,
+}
+
+impl ElementType {
+    /// Every element type, in the order of their codes.
+    pub const ALL: [Self; 12] = [
+        Self::F32,
+        Self::F64,
+        Self::F16,
+        Self::Bf16,
+        Self::U8,
+        Self::U16,
+        Self::U32,
+        Self::U64,
+        Self::I8,
+        Self::I16,
+        Self::I32,
+        Self::I64,
+    ];
+
+    /// Type with this code in the stream.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|t| *t as u8 == code)
+    }
+
+    /// Bytes of one element.
+    pub const fn size(self) -> usize {
+        match self {
+            Self::U8 | Self::I8 => 1,
+            Self::F16 | Self::Bf16 | Self::U16 | Self::I16 => 2,
+            Self::F32 | Self::U32 | Self::I32 => 4,
+            Self::F64 | Self::U64 | Self::I64 => 8,
+        }
+    }
+
+    /// Whether the lossy pipelines take this type.
+    pub const fn is_lossy_capable(self) -> bool {
+        matches!(self, Self::F32 | Self::F64)
+    }
+
+    /// Whether this is one of the floating-point types.
+    pub const fn is_float(self) -> bool {
+        matches!(self, Self::F32 | Self::F64 | Self::F16 | Self::Bf16)
+    }
+
+    /// Whether this is one of the signed integer types.
+    pub const fn is_signed_integer(self) -> bool {
+        matches!(self, Self::I8 | Self::I16 | Self::I32 | Self::I64)
+    }
+
+    /// Short lower-case name, as on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F64 => "f64",
+            Self::F16 => "f16",
+            Self::Bf16 => "bf16",
+            Self::U8 => "u8",
+            Self::U16 => "u16",
+            Self::U32 => "u32",
+            Self::U64 => "u64",
+            Self::I8 => "i8",
+            Self::I16 => "i16",
+            Self::I32 => "i32",
+            Self::I64 => "i64",
+        }
+    }
+}
+
+impl fmt::Display for ElementType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for ElementType {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self> {
+        Self::ALL.into_iter().find(|t| t.name() == name).ok_or_else(|| {
+            let names: Vec<_> = Self::ALL.iter().map(|t| t.name()).collect();
+            Error::invalid(format!("unknown element type '{name}': use one of {}", names.join(", ")))
+        })
+    }
+}
+
+mod sealed {
+    pub trait Sealed {}
+}
+
+/// A Rust type that an array may hold.
+pub trait Element: sealed::Sealed + bytemuck::Pod + Send + Sync {
+    /// Its code in the stream.
+    const TYPE: ElementType;
+}
+
+macro_rules! elements {
+    ($($t:ty => $code:ident),* $(,)?) => {$(
+        impl sealed::Sealed for $t {}
+        impl Element for $t {
+            const TYPE: ElementType = ElementType::$code;
+        }
+    )*};
+}
+elements! {
+    f32 => F32, f64 => F64, half::f16 => F16, half::bf16 => Bf16,
+    u8 => U8, u16 => U16, u32 => U32, u64 => U64, i8 => I8, i16 => I16, i32 => I32, i64 => I64,
+}
+
+/// Extents of an array of up to [`MAX_RANK`] dimensions, slowest first. Any extent may be 0.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Shape {
+    extents: [u64; MAX_RANK],
+    rank: u8,
+}
+
+impl Shape {
+    /// Shape with these extents, slowest axis first.
+    ///
+    /// # Errors
+    /// More than [`MAX_RANK`] extents, or a product over 2^60 elements.
+    pub fn new(extents: &[u64]) -> Result<Self> {
+        if extents.len() > MAX_RANK {
+            return Err(Error::invalid(format!(
+                "{} dimensions: at most {MAX_RANK} are supported; merge some axes",
+                extents.len()
+            )));
+        }
+        // Even with an extent of 0 the others are bounded, so strides never overflow.
+        let product = extents.iter().try_fold(1u64, |p, &e| p.checked_mul(e.max(1)));
+        if product.is_none_or(|p| p > 1 << 60) {
+            return Err(Error::invalid(format!("shape {extents:?} has more than 2^60 elements")));
+        }
+        let mut all = [1; MAX_RANK];
+        all[..extents.len()].copy_from_slice(extents);
+        Ok(Self { extents: all, rank: extents.len() as u8 })
+    }
+
+    /// Extents, slowest first.
+    pub fn extents(&self) -> &[u64] {
+        &self.extents[..self.rank as usize]
+    }
+
+    /// Number of dimensions.
+    pub fn rank(&self) -> usize {
+        self.rank as usize
+    }
+
+    /// Number of elements: the product of the extents (1 for rank 0).
+    pub fn len(&self) -> u64 {
+        self.extents().iter().product()
+    }
+
+    /// Whether the array has no element.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl fmt::Display for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.rank == 0 {
+            return f.write_str("scalar");
+        }
+        let parts: Vec<_> = self.extents().iter().map(u64::to_string).collect();
+        f.write_str(&parts.join("x"))
+    }
+}
+
+impl fmt::Debug for Shape {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Shape({self})")
+    }
+}
+
+impl FromStr for Shape {
+    type Err = Error;
+
+    /// Parses `100x500x500` or `100,500,500`, slowest first.
+    fn from_str(text: &str) -> Result<Self> {
+        let extents: std::result::Result<Vec<u64>, _> = text.split(['x', 'X', ',']).map(|p| p.trim().parse()).collect();
+        match extents {
+            Ok(extents) => Self::new(&extents),
+            Err(_) => {
+                Err(Error::invalid(format!("'{text}' is not a shape: write the extents slowest first, as 100x500x500")))
+            }
+        }
+    }
+}
+
+/// A borrowed array: little-endian elements in C order (last axis fastest), with type and shape.
+///
+/// ```
+/// use syncline_core::array::ArrayView;
+/// let field = [1.0f32, 2.0, 3.0, 4.0, 5.0, 6.0];
+/// let view = ArrayView::new(&field, &[2, 3])?;
+/// assert_eq!(view.shape().to_string(), "2x3");
+/// # Ok::<(), syncline_core::error::Error>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct ArrayView<'a> {
+    bytes: Cow<'a, [u8]>,
+    element_type: ElementType,
+    shape: Shape,
+}
+
+impl<'a> ArrayView<'a> {
+    /// View of typed elements; `extents` are slowest first.
+    ///
+    /// # Errors
+    /// The extents do not multiply to the number of elements.
+    pub fn new<T: Element>(elements: &'a [T], extents: &[u64]) -> Result<Self> {
+        let native: &'a [u8] = bytemuck::cast_slice(elements);
+        let bytes = if cfg!(target_endian = "little") {
+            Cow::Borrowed(native)
+        } else {
+            Cow::Owned(native.chunks_exact(size_of::<T>()).flat_map(|e| e.iter().rev().copied()).collect())
+        };
+        Self::build(bytes, T::TYPE, Shape::new(extents)?)
+    }
+
+    /// View of little-endian bytes, as read from a file on any host; no alignment is needed.
+    ///
+    /// # Errors
+    /// The shape times the element size is not the number of bytes.
+    pub fn from_bytes(bytes: &'a [u8], element_type: ElementType, shape: Shape) -> Result<Self> {
+        Self::build(Cow::Borrowed(bytes), element_type, shape)
+    }
+
+    fn build(bytes: Cow<'a, [u8]>, element_type: ElementType, shape: Shape) -> Result<Self> {
+        let expected = shape.len() as u128 * element_type.size() as u128;
+        if bytes.len() as u128 != expected {
+            return Err(Error::invalid(format!(
+                "shape {shape} of {element_type} takes {expected} bytes, the data has {}",
+                bytes.len()
+            )));
+        }
+        Ok(Self { bytes, element_type, shape })
+    }
+
+    /// The elements as little-endian bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// Element type.
+    pub fn element_type(&self) -> ElementType {
+        self.element_type
+    }
+
+    /// Shape.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+}

@@ -1,0 +1,70 @@
+//! The one error type of the codec: what was wrong, where, and what to do.
+
+/// Anything that can go wrong while compressing or decompressing.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The caller asked for something that cannot be done; the text says what to change.
+    #[error("{0}")]
+    InvalidArgument(String),
+    /// The stream does not start with Syncline's magic bytes.
+    #[error("not a Syncline stream: {0}")]
+    NotSyncline(String),
+    /// The stream was written by a newer version of the format.
+    #[error("stream has format version {found}, this build reads up to {supported}: update Syncline to read it")]
+    UnsupportedVersion {
+        /// Version found in the stream.
+        found: u16,
+        /// Newest version this build reads.
+        supported: u16,
+    },
+    /// The stream ends before its contents do.
+    #[error("truncated stream in {place}: {needed} bytes needed, {available} there; fetch the file again")]
+    Truncated {
+        /// Which part of the stream was being read.
+        place: String,
+        /// Bytes that the part needs.
+        needed: u64,
+        /// Bytes that are left.
+        available: u64,
+    },
+    /// The stream contradicts itself or a checksum does not match.
+    #[error("damaged stream in {place}: {what}")]
+    Corrupt {
+        /// Which part of the stream was being read, with its byte offset where known.
+        place: String,
+        /// What was found.
+        what: String,
+    },
+    /// The work would need more memory than the caller allows.
+    #[error("{what} needs {needed} bytes, the memory limit is {limit}: raise the limit or read a smaller region")]
+    MemoryLimit {
+        /// What was about to be allocated.
+        what: String,
+        /// Bytes needed.
+        needed: u64,
+        /// Bytes allowed.
+        limit: u64,
+    },
+    /// The caller cancelled the work.
+    #[error("cancelled")]
+    Cancelled,
+    /// Reading or writing failed.
+    #[error(transparent)]
+    Io(#[from] std::io::Error),
+}
+
+impl Error {
+    /// A [`Error::Corrupt`] with its place and finding.
+    pub fn corrupt(place: impl Into<String>, what: impl Into<String>) -> Self {
+        Self::Corrupt { place: place.into(), what: what.into() }
+    }
+
+    /// A [`Error::InvalidArgument`].
+    pub fn invalid(what: impl Into<String>) -> Self {
+        Self::InvalidArgument(what.into())
+    }
+}
+
+/// Result with the codec's [`Error`].
+pub type Result<T> = std::result::Result<T, Error>;

@@ -1,0 +1,4 @@
+//! syncline-core.
+
+pub mod array;
+pub mod error;
