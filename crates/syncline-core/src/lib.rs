@@ -1,4 +1,8 @@
 //! syncline-core.
 
+pub mod arch;
 pub mod array;
 pub mod error;
+pub mod geometry;
+pub mod predict;
+pub mod quantize;
