@@ -1,6 +1,7 @@
 //! From floating-point values to integers and back, with the error of every value checked.
 
 pub mod linear;
+pub mod log;
 pub mod mask;
 
 pub use linear::Linear;
