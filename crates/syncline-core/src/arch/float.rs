@@ -1,0 +1,182 @@
+//! Vector kernels between floating-point values and integers.
+
+use super::dispatched;
+use crate::quantize::Real;
+use crate::quantize::mask::TileMask;
+
+/// Constants of linear quantisation of f32.
+#[derive(Clone, Copy, Debug)]
+pub struct StepF32 {
+    inv_hi: f32,
+    inv_lo: f32,
+    hi: f32,
+    lo: f32,
+    bound: f32,
+}
+
+impl StepF32 {
+    /// Splits the step and its inverse in two floats each and rounds the bound down.
+    pub fn new(step: f64, bound: f64) -> Self {
+        let inv = 1.0 / step;
+        let (inv_hi, hi) = (inv as f32, step as f32);
+        let nearest = bound as f32;
+        let bound = if f64::from(nearest) > bound { nearest.next_down() } else { nearest };
+        Self { inv_hi, inv_lo: (inv - f64::from(inv_hi)) as f32, hi, lo: (step - f64::from(hi)) as f32, bound }
+    }
+
+    /// The integer of a value, and whether it reconstructs the value within the bound.
+    #[inline(always)]
+    fn quantize(&self, x: f32) -> (i32, bool) {
+        let rounded = (x * self.inv_hi).round_ties_even();
+        let rest = x.mul_add(self.inv_lo, x.mul_add(self.inv_hi, -rounded));
+        let q = rounded + rest.round_ties_even();
+        let error = (x - self.reconstruct(q)).abs();
+        // Strictly below: the subtraction rounds monotonically, so the exact error is then below too.
+        let good = (q.abs() < 8_388_608.0) & (error < self.bound) & (x.to_bits() != 1 << 31);
+        let q = if good { q } else { 0.0 };
+        // SAFETY: `q` is 0 or below 2^23 in magnitude, in range of i32 and not NaN.
+        (unsafe { q.to_int_unchecked::<i32>() }, good)
+    }
+
+    #[inline(always)]
+    fn reconstruct(&self, q: f32) -> f32 {
+        q.mul_add(self.hi, q * self.lo)
+    }
+}
+
+/// Constants of linear quantisation of f64.
+#[derive(Clone, Copy, Debug)]
+pub struct StepF64 {
+    inv: f64,
+    step: f64,
+    bound: f64,
+}
+
+impl StepF64 {
+    /// Keeps the step and its inverse.
+    pub fn new(step: f64, bound: f64) -> Self {
+        Self { inv: 1.0 / step, step, bound }
+    }
+
+    #[inline(always)]
+    fn quantize(&self, x: f64) -> (i32, bool) {
+        let q = (x * self.inv).round_ties_even();
+        let error = (x - q * self.step).abs();
+        let good = (q.abs() < 1_073_741_824.0) & (error < self.bound) & (x.to_bits() != 1 << 63);
+        let q = if good { q } else { 0.0 };
+        // SAFETY: `q` is 0 or below 2^30 in magnitude, in range of i32 and not NaN.
+        (unsafe { q.to_int_unchecked::<i32>() }, good)
+    }
+}
+
+/// Quantises with `one` in blocks of 64, going over a block once more for the bits only if one of its values failed.
+#[inline(always)]
+fn quantize<T: Copy>(x: &[T], q: &mut [i32], exact: &mut TileMask, one: impl Fn(T) -> (i32, bool)) -> bool {
+    let mut any = false;
+    for (block, (x, q)) in x.chunks(64).zip(q.chunks_mut(64)).enumerate() {
+        let mut bad = 0;
+        if let (Some(x), Some(q)) = (x.as_array::<64>(), q.as_mut_array::<64>()) {
+            for i in 0..64 {
+                let (value, good) = one(x[i]);
+                q[i] = value;
+                bad |= i32::from(!good);
+            }
+        } else {
+            for (x, q) in x.iter().zip(&mut *q) {
+                let (value, good) = one(*x);
+                *q = value;
+                bad |= i32::from(!good);
+            }
+        }
+        if bad != 0 {
+            any = true;
+            let bits = x.iter().enumerate().fold(0u64, |bits, (i, &x)| bits | u64::from(!one(x).1) << i);
+            exact.or_word(block, bits);
+        }
+    }
+    any
+}
+
+#[inline(always)]
+fn quantize_f32_body(step: &StepF32, x: &[f32], q: &mut [i32], exact: &mut TileMask) -> bool {
+    let step = *step;
+    quantize(x, q, exact, |x| step.quantize(x))
+}
+
+#[inline(always)]
+fn quantize_f64_body(step: &StepF64, x: &[f64], q: &mut [i32], exact: &mut TileMask) -> bool {
+    let step = *step;
+    quantize(x, q, exact, |x| step.quantize(x))
+}
+
+#[inline(always)]
+fn dequantize_f32_body(step: &StepF32, q: &[i32], x: &mut [f32]) {
+    let step = *step;
+    for (x, &q) in x.iter_mut().zip(q) {
+        *x = step.reconstruct(q as f32);
+    }
+}
+
+#[inline(always)]
+fn dequantize_f64_body(step: &StepF64, q: &[i32], x: &mut [f64]) {
+    let step = step.step;
+    for (x, &q) in x.iter_mut().zip(q) {
+        *x = f64::from(q) * step;
+    }
+}
+
+dispatched! {
+    /// Quantises f32 values; see [`Real::quantize`](crate::quantize::Real::quantize).
+    pub fn quantize_f32(step: &StepF32, x: &[f32], q: &mut [i32], exact: &mut TileMask) -> bool = quantize_f32_body
+}
+dispatched! {
+    /// Quantises f64 values; see [`Real::quantize`](crate::quantize::Real::quantize).
+    pub fn quantize_f64(step: &StepF64, x: &[f64], q: &mut [i32], exact: &mut TileMask) -> bool = quantize_f64_body
+}
+dispatched! {
+    /// Reconstructs f32 values.
+    pub fn dequantize_f32(step: &StepF32, q: &[i32], x: &mut [f32]) = dequantize_f32_body
+}
+dispatched! {
+    /// Reconstructs f64 values.
+    pub fn dequantize_f64(step: &StepF64, q: &[i32], x: &mut [f64]) = dequantize_f64_body
+}
+
+#[inline(always)]
+fn matches_body<T: Real>(x: &[T], pattern: u64) -> TileMask {
+    let mut mask = TileMask::default();
+    for (word, block) in x.chunks(64).enumerate() {
+        mask.or_word(word, block.iter().enumerate().fold(0, |bits, (i, x)| bits | u64::from(x.bits() == pattern) << i));
+    }
+    mask
+}
+
+/// The values of a tile with the bit pattern of `pattern`.
+pub fn matches<T: Real>(x: &[T], pattern: T) -> TileMask {
+    matches_body(x, pattern.bits())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn instances_agree(bits in prop::collection::vec(any::<u32>(), 1..300), scale in -30i32..30) {
+            let step = StepF32::new(2f64.powi(scale) * 1.3, 2f64.powi(scale - 1) * 1.3);
+            let x: Vec<f32> = bits.iter().map(|&b| f32::from_bits(b)).collect();
+            let (mut q, mut mask) = (vec![0; x.len()], TileMask::default());
+            let (mut q2, mut mask2) = (vec![0; x.len()], TileMask::default());
+            quantize_f32(&step, &x, &mut q, &mut mask);
+            quantize_f32_body(&step, &x, &mut q2, &mut mask2);
+            prop_assert_eq!(&q, &q2);
+            prop_assert_eq!(mask, mask2);
+            let integers: Vec<i32> = bits.iter().map(|&b| b as i32).collect();
+            let (mut back, mut back2) = (x.clone(), x);
+            dequantize_f32(&step, &integers, &mut back);
+            dequantize_f32_body(&step, &integers, &mut back2);
+            prop_assert!(back.iter().zip(&back2).all(|(a, b)| a.to_bits() == b.to_bits()));
+        }
+    }
+}
