@@ -2,9 +2,11 @@
 
 pub mod linear;
 pub mod log;
+mod logarithm;
 pub mod mask;
 
 pub use linear::Linear;
+pub use logarithm::Logarithm;
 
 use crate::array::Element;
 use crate::quantize::mask::TileMask;

@@ -88,12 +88,19 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
     let bytes = shape.len() * element_type.size() as u64;
     let available = source.size()?.saturating_sub(offset);
     if available < bytes {
-        return Err(Error::invalid(format!("shape {shape} of {element_type} takes {bytes} bytes, the data has {available}")));
+        return Err(Error::invalid(format!(
+            "shape {shape} of {element_type} takes {bytes} bytes, the data has {available}"
+        )));
     }
     let pool = Pool::new(options.threads)?;
     let array = ArraySource::new(source, offset, element_type);
     let resolved = resolve_by_scan(&array, element_type, shape.len(), options, &pool)?;
-    let mut job = Job { header: header_for(element_type, shape, options, &resolved), geometry: Geometry::new(shape), array, options };
+    let mut job = Job {
+        header: header_for(element_type, shape, options, &resolved),
+        geometry: Geometry::new(shape),
+        array,
+        options,
+    };
     let pool = match options.memory_limit {
         // Each thread holds its window of the source, what it is coding, and some finished chunks.
         Some(limit) => {
@@ -165,8 +172,8 @@ impl<S: ReadAt + ?Sized> Job<'_, S> {
                 Ok((record, summary))
             };
             let wave = first..(first + at_once).min(chunks);
-            let records: Vec<_> = pool
-                .install(|| wave.into_par_iter().map_init(EncodeScratch::default, encode).collect::<Result<_>>())?;
+            let records: Vec<_> =
+                pool.install(|| wave.into_par_iter().map_init(EncodeScratch::default, encode).collect::<Result<_>>())?;
             for (record, summary) in records {
                 sink.write_all(&record)?;
                 lengths.push(record.len() as u32);

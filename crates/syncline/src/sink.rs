@@ -52,7 +52,8 @@ impl<'a, W: WriteAt + ?Sized> FileSink<'a, W> {
         for (i, part) in self.rows.chunks_exact(rows_at_once * row_bytes).enumerate() {
             let row = i * rows_at_once;
             let [b, z, y, x] = first.origin;
-            let element = b * strides[0] + (z + (row / rows) as u64) * strides[1] + (y + (row % rows) as u64) * strides[2] + x;
+            let element =
+                b * strides[0] + (z + (row / rows) as u64) * strides[1] + (y + (row % rows) as u64) * strides[2] + x;
             self.sink.write_all_at(part, self.offset + element * self.element as u64)?;
         }
         self.run.clear();

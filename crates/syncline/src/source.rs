@@ -50,7 +50,8 @@ impl<S: ReadAt + ?Sized> ElementSource for ArraySource<'_, S> {
         for (i, part) in buffer.chunks_exact_mut(rows_at_once * row_bytes).enumerate() {
             let row = i * rows_at_once;
             let [b, z, y, x] = first.origin;
-            let element = b * strides[0] + (z + (row / rows) as u64) * strides[1] + (y + (row % rows) as u64) * strides[2] + x;
+            let element =
+                b * strides[0] + (z + (row / rows) as u64) * strides[1] + (y + (row % rows) as u64) * strides[2] + x;
             self.source.read_exact_at(part, self.offset + element * self.element_size)?;
         }
         let [b, z, y, x] = first.origin;

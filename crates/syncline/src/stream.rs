@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
-pub use syncline_core::container::Header;
 use syncline_core::arch::scatter::Scatter;
+pub use syncline_core::container::Header;
 use syncline_core::container::{ChunkTable, HEADER_LEN};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::{Geometry, Region};
@@ -118,7 +118,15 @@ impl<S: ReadAt> StreamFile<S> {
             (0..self.table.chunks()).into_par_iter().try_for_each_init(Buffers::default, |buffers, chunk| {
                 let record = self.record(chunk, &mut buffers.record)?;
                 let mut tiles = FileSink::new(sink, offset, element, &self.geometry, chunk);
-                decode_chunk(&self.header, &self.geometry, chunk, record, options.decoder, &mut buffers.scratch, &mut tiles)?;
+                decode_chunk(
+                    &self.header,
+                    &self.geometry,
+                    chunk,
+                    record,
+                    options.decoder,
+                    &mut buffers.scratch,
+                    &mut tiles,
+                )?;
                 tiles.finish()?;
                 meter.advance(self.geometry.chunk_elements(chunk))
             })
@@ -155,7 +163,15 @@ impl<S: ReadAt> StreamFile<S> {
             sinks.into_par_iter().try_for_each_init(Buffers::default, |buffers, mut tiles| {
                 let chunk = tiles.chunk();
                 let record = self.record(chunk, &mut buffers.record)?;
-                decode_chunk(&self.header, &self.geometry, chunk, record, options.decoder, &mut buffers.scratch, &mut tiles)?;
+                decode_chunk(
+                    &self.header,
+                    &self.geometry,
+                    chunk,
+                    record,
+                    options.decoder,
+                    &mut buffers.scratch,
+                    &mut tiles,
+                )?;
                 meter.advance(self.geometry.chunk_elements(chunk))
             })
         })

@@ -115,7 +115,10 @@ impl<W: Write> Writer<W> {
         let taken = self.first * size + self.pending.len() as u64;
         let total = self.geometry.elements() * size;
         if bytes.len() as u64 > total - taken {
-            return Err(Error::invalid(format!("more than the {total} bytes of an array of shape {}", self.header.shape)));
+            return Err(Error::invalid(format!(
+                "more than the {total} bytes of an array of shape {}",
+                self.header.shape
+            )));
         }
         // In steps, so that one big push does not copy the whole array.
         const STEP: usize = 8 << 20;

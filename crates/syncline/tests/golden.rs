@@ -67,7 +67,9 @@ fn array_bytes(case: &Case) -> Vec<u8> {
                 }
                 out.extend_from_slice(&value.to_le_bytes());
             }
-            ElementType::F64 => out.extend_from_slice(&((wave as f64 - 300.0) / 16.0 + noise as f64 / 256.0).to_le_bytes()),
+            ElementType::F64 => {
+                out.extend_from_slice(&((wave as f64 - 300.0) / 16.0 + noise as f64 / 256.0).to_le_bytes())
+            }
             ElementType::U16 => out.extend_from_slice(&((wave + noise) as u16).to_le_bytes()),
             ElementType::I32 => out.extend_from_slice(&((wave * 50 + noise) as i32 - 7).to_le_bytes()),
             ElementType::U8 => out.push(rng.next() as u8),
@@ -87,16 +89,32 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden")
 }
 
-/// Each golden file with the stream of the format version it was written in.
-fn golden(case: &Case) -> Vec<u8> {
-    let path = folder().join(format!("v1_{}.syn", case.name));
+/// A golden file of a case: the stream (`syn`), or the XXH3-64 of the bytes it decodes to (`xxh3`, in hexadecimal). Written if it is missing.
+fn golden_file(case: &Case, extension: &str, contents: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+    let path = folder().join(format!("v1_{}.{extension}", case.name));
     if !path.exists() {
-        fs::write(&path, write_current(case)).unwrap();
+        fs::create_dir_all(folder()).unwrap();
+        // Tests run side by side: each file appears whole.
+        let unfinished = path.with_extension(format!("{extension}-{:?}", std::thread::current().id()));
+        fs::write(&unfinished, contents()).unwrap();
+        fs::rename(unfinished, &path).unwrap();
     }
     fs::read(&path).unwrap()
 }
 
-/// FNV-1a of the decoded bytes is not stored: the lossless part of the promise is checked against the array, the rest against the bound.
+fn golden(case: &Case) -> Vec<u8> {
+    golden_file(case, "syn", || write_current(case))
+}
+
+#[test]
+fn golden_streams_decode_to_the_same_bits_for_ever() {
+    for case in &CASES {
+        let array = decompress(&golden(case), &DecodeOptions::default()).unwrap();
+        let hash = format!("{:016x}\n", xxhash_rust::xxh3::xxh3_64(array.bytes())).into_bytes();
+        assert_eq!(golden_file(case, "xxh3", || hash.clone()), hash, "{}", case.name);
+    }
+}
+
 #[test]
 fn golden_streams_decode_within_their_bound() {
     for case in &CASES {
@@ -199,13 +217,14 @@ fn repair_checksums(stream: &mut [u8]) {
     let word = |s: &[u8], at: usize| u64::from_le_bytes(s[at..at + 8].try_into().unwrap());
     let (table, count) = (word(stream, end - 32) as usize, word(stream, end - 24) as usize);
     let Some(lengths) = table.checked_add(count.saturating_mul(4)).and_then(|e| stream.get(table..e)) else { return };
-    let lengths: Vec<usize> = lengths.chunks_exact(4).map(|l| u32::from_le_bytes(l.try_into().unwrap()) as usize).collect();
+    let lengths: Vec<usize> =
+        lengths.chunks_exact(4).map(|l| u32::from_le_bytes(l.try_into().unwrap()) as usize).collect();
     let mut hash = Xxh3Default::new();
     hash.update(&stream[table..table + count * 4]);
     hash.update(&stream[end - 32..end - 16]);
     let sum = hash.digest();
     stream[end - 16..end - 8].copy_from_slice(&sum.to_le_bytes());
-    let mut at = 144;
+    let mut at = 144usize;
     for length in lengths {
         let Some(record) = at.checked_add(length).and_then(|e| stream.get_mut(at..e)) else { return };
         if length < 32 {

@@ -76,6 +76,7 @@ impl RecordBuilder {
 /// Truncated, damaged, or another chunk's record.
 pub fn parse_record(record: &[u8], chunk: u64) -> Result<(ChunkKind, &[u8])> {
     let place = format!("chunk {chunk}");
+    let corrupt = |what: &str| Error::corrupt(place.as_str(), what);
     let mut fields = Fields::new(record, &place);
     let marker = fields.take(MARKER.len())?;
     let length = fields.u32()?;
@@ -83,19 +84,19 @@ pub fn parse_record(record: &[u8], chunk: u64) -> Result<(ChunkKind, &[u8])> {
     let kind = fields.u64()?;
     let stored = fields.u64()?;
     if marker != MARKER || length as usize != record.len() {
-        return Err(Error::corrupt(place, "no chunk record where the chunk table says there is one"));
+        return Err(corrupt("no chunk record where the chunk table says there is one"));
     }
     if stored != checksum(record) {
-        return Err(Error::corrupt(place, "its checksum does not match; the other chunks can still be read"));
+        return Err(corrupt("its checksum does not match; the other chunks can still be read"));
     }
     if number != chunk {
-        return Err(Error::corrupt(place, format!("chunk {number} stands in its place")));
+        return Err(corrupt(&format!("chunk {number} stands in its place")));
     }
     let kind = match kind {
         0 => ChunkKind::Raw,
         1 => ChunkKind::Lossless,
         2 => ChunkKind::Quantised,
-        _ => return Err(Error::corrupt(place, "unknown kind of chunk")),
+        _ => return Err(corrupt("unknown kind of chunk")),
     };
-    Ok((kind, fields.rest()))
+    Ok((kind, &record[RECORD_HEADER_LEN..]))
 }

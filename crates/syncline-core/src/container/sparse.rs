@@ -27,7 +27,7 @@ impl<'a> SparseList<'a> {
     ///
     /// # Errors
     /// Wrong length, or positions that do not ascend or lie outside the chunk.
-    pub fn parse(section: &'a [u8], value_size: usize, elements: u64, place: &str) -> Result<Self> {
+    pub fn parse(section: &'a [u8], value_size: usize, elements: u64, place: &'a str) -> Result<Self> {
         if section.is_empty() {
             return Ok(Self { positions: Vec::new(), values: section, value_size });
         }
@@ -36,7 +36,8 @@ impl<'a> SparseList<'a> {
         let positions = fields.take(count.saturating_mul(4))?;
         fields.align(8)?;
         let values = fields.take(count.saturating_mul(value_size))?;
-        let positions: Vec<u32> = positions.chunks_exact(4).map(|p| u32::from_le_bytes([p[0], p[1], p[2], p[3]])).collect();
+        let positions: Vec<u32> =
+            positions.chunks_exact(4).map(|p| u32::from_le_bytes([p[0], p[1], p[2], p[3]])).collect();
         let ascending = positions.windows(2).all(|pair| pair[0] < pair[1]);
         let inside = positions.last().is_none_or(|&last| u64::from(last) < elements);
         if !ascending || !inside || !fields.rest().is_empty() {

@@ -56,10 +56,14 @@ impl ChunkTable {
         let mut fields = Fields::new(&trailer, PLACE);
         let (table_at, count, stored) = (fields.u64()?, fields.u64()?, fields.u64()?);
         if fields.rest() != END_MAGIC {
-            return Err(Error::corrupt(PLACE, "the stream does not end with a trailer: it was cut off or something was appended"));
+            return Err(Error::corrupt(
+                PLACE,
+                "the stream does not end with a trailer: it was cut off or something was appended",
+            ));
         }
         let table_len = count.saturating_mul(4);
-        let expected_at = table_at.checked_add(table_len).and_then(|end| end.checked_next_multiple_of(ALIGNMENT as u64));
+        let expected_at =
+            table_at.checked_add(table_len).and_then(|end| end.checked_next_multiple_of(ALIGNMENT as u64));
         if expected_at != Some(trailer_at) || count != chunks {
             return Err(Error::corrupt(PLACE, format!("it does not fit the stream or its {chunks} chunks")));
         }

@@ -55,7 +55,10 @@ fn pack<const BITS: usize>(out: &mut Vec<u8>, values: impl Iterator<Item = u8>) 
 }
 
 /// The next `count` values of `BITS` bits.
-fn unpack<'a, const BITS: usize>(fields: &mut Fields<'a>, count: usize) -> Result<impl Iterator<Item = u8> + use<'a, BITS>> {
+fn unpack<'a, const BITS: usize>(
+    fields: &mut Fields<'a>,
+    count: usize,
+) -> Result<impl Iterator<Item = u8> + use<'a, BITS>> {
     let per_byte = 8 / BITS;
     let bytes = fields.take(count.div_ceil(per_byte))?;
     fields.align(4)?;

@@ -7,8 +7,13 @@ use crate::huffman::{Checksum, Stream, StreamDecoder, Symbol};
 const BATCH: usize = 8192;
 
 /// Memory for decoded symbols.
-#[derive(Default)]
 pub(super) struct CodeBuffer<S>(Vec<S>);
+
+impl<S> Default for CodeBuffer<S> {
+    fn default() -> Self {
+        Self(Vec::new())
+    }
+}
 
 /// Gives the symbols of groups, in ascending order; decodes them when they are asked for, if the stream has an index for that.
 pub(super) struct CodeReader<'b, 's, 'a, S> {
@@ -30,8 +35,7 @@ impl<'b, 's, 'a, S: Symbol> CodeReader<'b, 's, 'a, S> {
     ) -> Result<Self> {
         let buffer = &mut buffer.0;
         buffer.clear();
-        let mut reader =
-            Self { stream, decoder, buffer, first: 0, end: 0, checksum: Some(Checksum::default()) };
+        let mut reader = Self { stream, decoder, buffer, first: 0, end: 0, checksum: Some(Checksum::default()) };
         if !reader.decoder.can_decode_groups() {
             // The number of symbols was checked against the tiles of the chunk by the caller.
             reader.buffer.resize(stream.symbols(), S::truncate(0));

@@ -52,7 +52,11 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
             words::map(words, header.element_type);
             let info = words::encode(words, tile.extent, geometry.axes());
             let constant = info.is_constant();
-            metas.push(TileMeta { constant, predictor: if constant { 0 } else { info.predictor }, ..TileMeta::default() });
+            metas.push(TileMeta {
+                constant,
+                predictor: if constant { 0 } else { info.predictor },
+                ..TileMeta::default()
+            });
             bases.push(info.base);
             if !constant {
                 residuals.extend_from_slice(words);
@@ -109,7 +113,8 @@ fn code_planes<W: Word, S: planes::Symbol + Symbol>(
             coded |= 1 << i;
         } else {
             section.clear();
-            section.extend(plane.iter().flat_map(|&symbol| symbol.widen().to_le_bytes().into_iter().take(size_of::<S>())));
+            section
+                .extend(plane.iter().flat_map(|&symbol| symbol.widen().to_le_bytes().into_iter().take(size_of::<S>())));
         }
         sections.push(section);
     }

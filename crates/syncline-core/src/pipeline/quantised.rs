@@ -177,8 +177,7 @@ impl<'a, T: Real> TileEncoder<'a, T> {
         let groups = tile.groups(self.group);
         buffers.codes.resize(start + groups * self.group, 0);
         let first_outlier = buffers.outliers.len();
-        let info =
-            encode_tile(q, tile.extent, self.axes, RADIUS, &mut buffers.codes[start..], &mut buffers.outliers);
+        let info = encode_tile(q, tile.extent, self.axes, RADIUS, &mut buffers.codes[start..], &mut buffers.outliers);
         for outlier in &mut buffers.outliers[first_outlier..] {
             outlier.0 += start as u32;
         }
@@ -229,7 +228,7 @@ fn classify(buffers: &mut EncodeBuffers, tiles: &[Tile], group_log2: u8) {
     let live = buffers.metas.iter().zip(&buffers.activities).filter(|(meta, _)| !meta.constant);
     live.for_each(|(_, &activity)| counts[bin(activity)] += 1);
     let total: u64 = counts.iter().sum();
-    let mut below = 0;
+    let mut below = 0u64;
     let classes = counts.map(|count| {
         let class = (4 * below).checked_div(total).unwrap_or(0);
         below += count;

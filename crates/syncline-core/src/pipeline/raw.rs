@@ -1,10 +1,10 @@
 //! Chunks that are stored as they are.
 
 use super::{Context, ElementSource, EncodeScratch, TileSink};
+use crate::array::ElementType;
 use crate::container::{ChunkKind, Header, RecordBuilder};
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS};
-use crate::array::ElementType;
 
 pub(super) fn encode<S: ElementSource + ?Sized>(
     header: &Header,

@@ -3,11 +3,9 @@
 use super::{ChunkKind, Context, Geometry, Header, parse_record};
 use crate::container::{Sections, SparseList, TileSection};
 use crate::error::Result;
+use crate::huffman::lengths::MAX_LENGTH;
 use crate::huffman::{Decoder, Stream, Symbol};
 use crate::quantize::mask::MaskKind;
-
-/// Longest codeword that a histogram of code lengths has room for.
-pub const MAX_CODE_LENGTH: usize = 32;
 
 /// Sizes and counts of one chunk, or summed over several.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -39,7 +37,7 @@ pub struct ChunkReport {
     /// Bytes of everything else in the records but raw elements.
     pub side_bytes: u64,
     /// Codewords of each length over all codebooks.
-    pub code_lengths: [u64; MAX_CODE_LENGTH + 1],
+    pub code_lengths: [u64; MAX_LENGTH as usize + 1],
 }
 
 impl ChunkReport {

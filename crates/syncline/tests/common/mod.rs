@@ -86,7 +86,12 @@ pub fn check_bound<T: Real>(values: &[T], extents: &[u64], options: &Options) ->
             Bound::Abs(bound) => error <= bound,
             _ => error <= report.resolved,
         };
-        assert!(held, "element {i}: {value:e} came back as {:e}, error {error:e}, bound {:e}", y.to_f64(), report.resolved);
+        assert!(
+            held,
+            "element {i}: {value:e} came back as {:e}, error {error:e}, bound {:e}",
+            y.to_f64(),
+            report.resolved
+        );
     }
     (stream, array)
 }
