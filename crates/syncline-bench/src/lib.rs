@@ -4,7 +4,7 @@
 pub mod bytes;
 pub mod codes;
 pub mod fields;
-// pub mod measure;
+pub mod measure;
 pub mod random;
-// pub mod rivals;
+pub mod rivals;
 pub mod statistics;

@@ -10,8 +10,8 @@ const ATOMS: usize = 106_711;
 const CELLS: usize = 30;
 /// Lattice constant of copper, in angstroms.
 const LATTICE: f32 = 3.615;
-/// Root mean square displacement of an atom along one axis, in angstroms (copper at about 900 K).
-const THERMAL: f32 = 0.15;
+/// Root mean square displacement of an atom along one axis, in angstroms (copper at about 700 K).
+const THERMAL: f32 = 0.133;
 /// Processors along an axis; each writes its atoms in no particular order, as a parallel run does once atoms have migrated.
 const DOMAINS: usize = 4;
 /// Vibrations: distinct frequencies, and how many of them move one atom.

@@ -14,7 +14,7 @@ const RUN: usize = 24;
 /// Decades over which the magnitude of a pair falls with the distance of its shells.
 const DECADES: f32 = 7.0;
 /// Share of pairs on one centre, whose magnitude is the largest.
-const ONE_CENTRE: f64 = 0.04;
+const ONE_CENTRE: f64 = 0.09;
 /// Decades by which functions of a pair differ from each other.
 const SPREAD: f32 = 2.2;
 

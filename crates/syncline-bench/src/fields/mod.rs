@@ -108,6 +108,11 @@ impl Generator {
     }
 }
 
+/// The values of a raw little-endian file; bytes beyond the last whole value are ignored.
+pub fn floats(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks().0.iter().map(|&value| f32::from_le_bytes(value)).collect()
+}
+
 /// A side of `full` at a scale: a multiple of `step`, and at least `step`.
 fn side(full: usize, scale: f64, step: usize) -> usize {
     let steps = (full as f64 * scale / step as f64).round_ties_even() as usize;
