@@ -119,7 +119,7 @@ fn side(full: usize, scale: f64, step: usize) -> usize {
     steps.max(1) * step
 }
 
-/// A count of values that shrinks with the volume and never exceeds the original's.
+/// A count of values that goes with the volume, and at least 1.
 fn volume(full: usize, scale: f64) -> usize {
-    if scale < 1.0 { ((full as f64 * scale.powi(3)) as usize).max(1) } else { full }
+    ((full as f64 * scale.powi(3)) as usize).max(1)
 }

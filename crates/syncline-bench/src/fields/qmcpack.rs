@@ -1,6 +1,6 @@
 use rayon::prelude::*;
 
-use super::{Field, Generator, side};
+use super::{Field, Generator, side, volume};
 use crate::random::Stream;
 
 /// Plane waves an orbital.
@@ -17,7 +17,8 @@ struct Wave {
 
 /// Orbitals on a B-spline grid, each a sum of a few plane waves.
 pub(super) fn orbitals(scale: f64) -> Field {
-    let orbitals = if scale < 1.0 { side(288, scale, 1) } else { 288 };
+    // Beyond full scale there are more orbitals in the same cell.
+    let orbitals = if scale < 1.0 { side(288, scale, 1) } else { volume(288, scale) };
     let shrink = if scale < 0.5 { scale } else { 1.0 };
     let cell = [side(115, shrink, 1), side(69, shrink, 1), side(69, shrink, 1)];
     let mut values = vec![0f32; orbitals * cell.iter().product::<usize>()];
