@@ -10,7 +10,9 @@ pub enum CudaError {
     #[error("no CUDA driver on this machine (libcuda was not found): install an NVIDIA driver, version 525 or newer")]
     NoDriver,
     /// The driver is older than CUDA 12.
-    #[error("the CUDA driver supports CUDA {major}.{minor}, 12.0 is needed: install an NVIDIA driver, version 525 or newer")]
+    #[error(
+        "the CUDA driver supports CUDA {major}.{minor}, 12.0 is needed: install an NVIDIA driver, version 525 or newer"
+    )]
     DriverTooOld {
         /// Major version of CUDA that the driver supports.
         major: u32,

@@ -18,7 +18,8 @@ const ALIGNMENT: usize = 256;
 #[derive(Debug)]
 pub struct Arena {
     stream: Arc<CudaStream>,
-    /// Boxed, so that views into a block stay valid when the list grows. The last one is the one being filled.
+    /// The last one is the one being filled.
+    #[expect(clippy::vec_box, reason = "views into a block refer to it, so it must not move when the list grows")]
     blocks: Vec<Box<CudaSlice<u8>>>,
 }
 
@@ -135,10 +136,8 @@ impl<'a> Frame<'a> {
             let stream = self.arena.stream.clone();
             let (pointer, _order) = view.device_ptr_mut(&stream);
             // SAFETY: the view is `length * size_of::<T>()` bytes, exclusively ours.
-            unsafe {
-                cudarc::driver::result::memset_d8_async(pointer, 0, length * size_of::<T>(), stream.cu_stream())
-            }
-            .doing("clearing scratch memory")?;
+            unsafe { cudarc::driver::result::memset_d8_async(pointer, 0, length * size_of::<T>(), stream.cu_stream()) }
+                .doing("clearing scratch memory")?;
         }
         Ok(view)
     }

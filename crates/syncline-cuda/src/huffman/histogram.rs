@@ -59,6 +59,10 @@ impl Layout {
         if copies >= FEWEST_COPIES {
             return Self::Replicated { copies: 1 << copies.min(MOST_COPIES).ilog2() };
         }
+        Self::wide(bins, shared_memory)
+    }
+
+    fn wide(bins: u32, shared_memory: u32) -> Self {
         // A few bytes of shared memory are the kernel's own.
         let span = (shared_memory - 1024) / 2;
         Self::Wide { span: (1 << span.ilog2()).min(bins.next_power_of_two()).max(2) }
@@ -118,12 +122,41 @@ impl<S: Symbol> Histogram<S> {
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless `bins` is 1 to 256 (`u8`) or 65,536 (`u16`); errors of [`Device::kernel`].
     pub fn new(device: &Device, bins: u32) -> Result<Self> {
-        let most = 1 << (8 * S::BYTES);
-        if bins == 0 || bins > most {
-            return Err(CudaError::invalid(format!("a histogram has 1 to {most} bins, not {bins}")));
-        }
+        Self::check_bins(bins)?;
         let layout = Layout::for_alphabet(bins, device.info().shared_memory_per_block);
         Self::with_layout(device, bins, layout)
+    }
+
+    /// [`Self::new`] with so many copies of the histogram in a block (a power of two up to 32), to measure what they are worth.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; also if that many do not fit.
+    pub fn with_copies(device: &Device, bins: u32, copies: u32) -> Result<Self> {
+        if !copies.is_power_of_two() || copies > MOST_COPIES {
+            return Err(CudaError::invalid(format!("copies are a power of two up to {MOST_COPIES}, not {copies}")));
+        }
+        Self::check_bins(bins)?;
+        Self::with_layout(device, bins, Layout::Replicated { copies })
+    }
+
+    /// [`Self::new`] with counters of 16 bits even if wider ones fit, to measure both.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; also for one-byte symbols.
+    pub fn with_wide_counters(device: &Device, bins: u32) -> Result<Self> {
+        Self::check_bins(bins)?;
+        if S::BYTES == 1 {
+            return Err(CudaError::invalid("one-byte symbols always have wide enough counters"));
+        }
+        Self::with_layout(device, bins, Layout::wide(bins, device.info().shared_memory_per_block))
+    }
+
+    fn check_bins(bins: u32) -> Result<()> {
+        let most = 1 << (8 * S::BYTES);
+        if (1..=most).contains(&bins) {
+            return Ok(());
+        }
+        Err(CudaError::invalid(format!("a histogram has 1 to {most} bins, not {bins}")))
     }
 
     fn with_layout(device: &Device, bins: u32, layout: Layout) -> Result<Self> {
