@@ -1,4 +1,6 @@
 //! syncline-core.
 
 pub mod array;
+pub mod bits;
 pub mod error;
+pub mod huffman;
