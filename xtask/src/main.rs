@@ -1,7 +1,9 @@
-//! Chores of the repository: `cargo xtask check`, `cargo xtask data`.
+//! Chores of the repository: `cargo xtask check | data | nvrtc | bundle`.
 
+mod bundle;
 mod check;
 mod data;
+mod nvrtc;
 
 use std::path::Path;
 use std::process::Command;
@@ -23,12 +25,18 @@ enum Task {
     Check,
     /// Fetch the real data sets into data/ (Debian and Python 3.11 or newer; about 0.7 GB)
     Data(data::Arguments),
+    /// Compile every CUDA kernel, without a GPU (fetches NVRTC with pip)
+    Nvrtc,
+    /// Collect the device tests and benches for a GPU machine without Rust
+    Bundle,
 }
 
 fn main() -> Result<()> {
     match Cli::parse().task {
         Task::Check => check::run(),
         Task::Data(arguments) => data::run(&arguments),
+        Task::Nvrtc => nvrtc::run(),
+        Task::Bundle => bundle::run(),
     }
 }
 

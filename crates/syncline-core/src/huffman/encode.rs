@@ -84,9 +84,12 @@ pub fn encode<S: Symbol>(
 ) -> EncodeSummary {
     assert!(matches!(options.group_log2, 6 | 7), "groups have 64 or 128 symbols");
     let group_len = 1usize << options.group_log2;
-    assert!(symbols.len() % group_len == 0 && symbols.len() <= MAX_SYMBOLS, "whole groups, at most MAX_SYMBOLS");
+    assert!(
+        symbols.len().is_multiple_of(group_len) && symbols.len() <= MAX_SYMBOLS,
+        "whole groups, at most MAX_SYMBOLS"
+    );
     assert!(classes.is_empty() || classes.len() == symbols.len() / group_len, "one class for each group");
-    assert!(out.len() % 16 == 0, "streams start on multiples of 16");
+    assert!(out.len().is_multiple_of(16), "streams start on multiples of 16");
     let free = options.free_symbol.unwrap_or_else(|| histogram::commonest(symbols, &mut scratch.histogram));
     assert!(Into::<u16>::into(S::truncate(free)) == free, "the free symbol is a symbol");
     scratch.survey.fill(symbols, group_len, S::truncate(free));
