@@ -75,14 +75,15 @@ fn quantize<T: Copy>(x: &[T], q: &mut [i32], exact: &mut TileMask, one: impl Fn(
     let mut any = false;
     for (block, (x, q)) in x.chunks(64).zip(q.chunks_mut(64)).enumerate() {
         let mut bad = 0;
-        if let (Some(x), Some(q)) = (x.as_array::<64>(), q.as_mut_array::<64>()) {
+        // The whole block of known length is what vectorises.
+        if let (Ok(x), Ok(q)) = (<&[T; 64]>::try_from(x), <&mut [i32; 64]>::try_from(&mut *q)) {
             for i in 0..64 {
                 let (value, good) = one(x[i]);
                 q[i] = value;
                 bad |= i32::from(!good);
             }
         } else {
-            for (x, q) in x.iter().zip(&mut *q) {
+            for (x, q) in x.iter().zip(q) {
                 let (value, good) = one(*x);
                 *q = value;
                 bad |= i32::from(!good);
