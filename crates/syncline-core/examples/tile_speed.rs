@@ -11,6 +11,7 @@ use syncline_core::bound::{Bound, Fill, Scan, resolve};
 use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::predict::TileInfo;
 use syncline_core::predict::codes::{RADIUS, decode_tile, encode_tile};
+use syncline_core::predict::lorenzo::{Scratch, Word};
 use syncline_core::predict::words;
 use syncline_core::quantize::mask::{TileMask, fill_excluded};
 use syncline_core::quantize::{Linear, Real};
@@ -184,13 +185,14 @@ fn stages<T: Real + Element>(shape: Shape, clock: f64) {
     );
 }
 
-fn lossless<W: syncline_core::predict::lorenzo::Word>(tiles: &[Tile], bytes: &[u8], geometry: &Geometry) {
+fn lossless<W: Word>(tiles: &[Tile], bytes: &[u8], geometry: &Geometry) {
     let window = Window::raster(bytes, 0, geometry);
     let mut buffer = vec![W::ZERO; geometry.unclipped_len() as usize];
+    let mut scratch = Scratch::default();
     for tile in tiles {
         window.gather(tile, &mut buffer);
         let buffer = &mut buffer[..tile.len()];
         words::map(buffer, ElementType::F32);
-        black_box(words::encode(buffer, tile.extent, geometry.axes()));
+        black_box(words::encode(buffer, tile.extent, geometry.axes(), &mut scratch));
     }
 }

@@ -4,6 +4,7 @@
 #[cfg(target_arch = "x86_64")]
 mod cube_avx2;
 
+use super::dispatched;
 use crate::predict::TileInfo;
 use crate::predict::codes::Outlier;
 
@@ -45,4 +46,34 @@ pub fn decode_cube(codes: &[u16], predictor: u8, base: i32, radius: u32, outlier
     }
     let _ = (codes, predictor, base, radius, outliers, q);
     false
+}
+
+#[inline(always)]
+fn subtract_base_body(q: &[i32], out: &mut [u32]) {
+    let base = q[0];
+    for (out, &q) in out.iter_mut().zip(q) {
+        *out = q.wrapping_sub(base) as u32;
+    }
+}
+
+#[inline(always)]
+fn write_codes_body(residuals: &[u32], radius: u32, codes: &mut [u16]) -> bool {
+    // Residual + radius - 1 is in 0 ..= 2 radius - 2 exactly if the residual is inside.
+    let mut outside = 0u32;
+    for (code, &residual) in codes.iter_mut().zip(residuals) {
+        let shifted = residual.wrapping_add(radius - 1);
+        let inside = shifted <= 2 * radius - 2;
+        outside |= u32::from(!inside);
+        *code = if inside { shifted + 1 } else { 0 } as u16;
+    }
+    outside != 0
+}
+
+dispatched! {
+    /// Integers of a tile less the first of them.
+    pub fn subtract_base(q: &[i32], out: &mut [u32]) = subtract_base_body
+}
+dispatched! {
+    /// Codes of residuals, 0 for those outside the radius; returns whether there is any.
+    pub fn write_codes(residuals: &[u32], radius: u32, codes: &mut [u16]) -> bool = write_codes_body
 }

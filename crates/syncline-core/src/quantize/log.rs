@@ -59,8 +59,7 @@ pub fn log2(x: f64) -> f64 {
 /// 2 to the power of `y`, within about 1 unit in the last place; 0 or infinity where that is out of range. NaN counts as very small.
 #[inline(always)]
 pub fn exp2(y: f64) -> f64 {
-    // Not `clamp`: it keeps a NaN.
-    let y = f64::min(f64::max(y, -2000.0), 2000.0);
+    let y = if y > -2000.0 { y.min(2000.0) } else { -2000.0 };
     let whole = y.round_ties_even();
     let t = (y - whole) * LN_2;
     let p = horner(&EXP_COEFFICIENTS, t);
