@@ -14,7 +14,7 @@ use syncline_core::predict::codes::{RADIUS, decode_tile, encode_tile};
 use syncline_core::predict::lorenzo::{Scratch, Word};
 use syncline_core::predict::words;
 use syncline_core::quantize::mask::{TileMask, fill_excluded};
-use syncline_core::quantize::{Linear, Real};
+use syncline_core::quantize::{Linear, Log, Real};
 
 /// The shortest of many runs: other work on the machine only ever adds time.
 fn shortest(mut run: impl FnMut()) -> Duration {
@@ -181,6 +181,25 @@ fn stages<T: Real + Element>(shape: Shape, clock: f64) {
         shortest(|| match T::TYPE {
             ElementType::F32 => lossless::<u32>(&tiles, bytes, &geometry),
             _ => lossless::<u64>(&tiles, bytes, &geometry),
+        }),
+    );
+    let log = Log::<T>::new(resolve(Bound::PwRel(1e-3), T::TYPE, &scan).expect("a good bound").step, 1e-3);
+    report(
+        "gather + log quantise",
+        shortest(|| {
+            for tile in &tiles {
+                window.gather(tile, &mut x);
+                black_box(log.quantize_tile(&x[..tile.len()], &mut q, &mut TileMask::default()));
+            }
+        }),
+    );
+    report(
+        "exp dequantise",
+        shortest(|| {
+            for (tile, &slot) in tiles.iter().zip(&slots) {
+                log.dequantize(&integers[slot..slot + tile.len()], &mut x);
+                black_box(&mut x);
+            }
         }),
     );
 }
