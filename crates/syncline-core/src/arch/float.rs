@@ -1,8 +1,8 @@
 //! Vector kernels between floating-point values and integers.
 
 use super::dispatched;
-use crate::quantize::Real;
 use crate::quantize::mask::TileMask;
+use crate::quantize::{Real, log};
 
 /// Constants of linear quantisation of f32.
 #[derive(Clone, Copy, Debug)]
@@ -69,20 +69,55 @@ impl StepF64 {
     }
 }
 
+/// Constants of logarithmic quantisation.
+#[derive(Clone, Copy, Debug)]
+pub struct StepLog {
+    inv: f64,
+    step: f64,
+    ratio: f64,
+}
+
+impl StepLog {
+    /// Keeps the step in log2 and its inverse; the bound `ratio` gives way by two units in the last place.
+    pub fn new(step: f64, ratio: f64) -> Self {
+        // The product of a ratio two units lower with a value, rounded, is not above the exact product with `ratio`.
+        Self { inv: 1.0 / step, step, ratio: ratio.next_down().next_down() }
+    }
+
+    #[inline(always)]
+    fn quantize<T: Real>(&self, x: T) -> (i32, bool) {
+        let magnitude = x.wide().abs();
+        let q = (log::log2(magnitude) * self.inv).round_ties_even();
+        let error = (magnitude - self.reconstruct::<T>(q).wide()).abs();
+        let limit = self.ratio * magnitude;
+        // Where the limit is subnormal its rounding is not small; such values are kept as they are.
+        let good = (q.abs() < 1_073_741_824.0) & (error < limit) & (limit >= f64::MIN_POSITIVE);
+        let q = if good { q } else { 0.0 };
+        // SAFETY: `q` is 0 or below 2^30 in magnitude, in range of i32 and not NaN.
+        (unsafe { q.to_int_unchecked::<i32>() }, good)
+    }
+
+    #[inline(always)]
+    fn reconstruct<T: Real>(&self, q: f64) -> T {
+        T::nearest(log::exp2(q * self.step))
+    }
+}
+
 /// Quantises with `one` in blocks of 64, going over a block once more for the bits only if one of its values failed.
 #[inline(always)]
 fn quantize<T: Copy>(x: &[T], q: &mut [i32], exact: &mut TileMask, one: impl Fn(T) -> (i32, bool)) -> bool {
     let mut any = false;
     for (block, (x, q)) in x.chunks(64).zip(q.chunks_mut(64)).enumerate() {
         let mut bad = 0;
-        if let (Some(x), Some(q)) = (x.as_array::<64>(), q.as_mut_array::<64>()) {
+        // The whole block of known length is what vectorises.
+        if let (Ok(x), Ok(q)) = (<&[T; 64]>::try_from(x), <&mut [i32; 64]>::try_from(&mut *q)) {
             for i in 0..64 {
                 let (value, good) = one(x[i]);
                 q[i] = value;
                 bad |= i32::from(!good);
             }
         } else {
-            for (x, q) in x.iter().zip(&mut *q) {
+            for (x, q) in x.iter().zip(q) {
                 let (value, good) = one(*x);
                 *q = value;
                 bad |= i32::from(!good);
@@ -143,6 +178,37 @@ dispatched! {
 }
 
 #[inline(always)]
+fn quantize_log_body<T: Real>(step: &StepLog, x: &[T], q: &mut [i32], exact: &mut TileMask) -> bool {
+    let step = *step;
+    quantize(x, q, exact, |x| step.quantize(x))
+}
+
+#[inline(always)]
+fn dequantize_log_body<T: Real>(step: &StepLog, q: &[i32], x: &mut [T]) {
+    let step = *step;
+    for (x, &q) in x.iter_mut().zip(q) {
+        *x = step.reconstruct(f64::from(q));
+    }
+}
+
+dispatched! {
+    /// Quantises logarithms of f32 magnitudes; see [`Log`](crate::quantize::Log).
+    pub fn quantize_log_f32(step: &StepLog, x: &[f32], q: &mut [i32], exact: &mut TileMask) -> bool = quantize_log_body::<f32>
+}
+dispatched! {
+    /// Quantises logarithms of f64 magnitudes; see [`Log`](crate::quantize::Log).
+    pub fn quantize_log_f64(step: &StepLog, x: &[f64], q: &mut [i32], exact: &mut TileMask) -> bool = quantize_log_body::<f64>
+}
+dispatched! {
+    /// Reconstructs f32 magnitudes.
+    pub fn dequantize_log_f32(step: &StepLog, q: &[i32], x: &mut [f32]) = dequantize_log_body::<f32>
+}
+dispatched! {
+    /// Reconstructs f64 magnitudes.
+    pub fn dequantize_log_f64(step: &StepLog, q: &[i32], x: &mut [f64]) = dequantize_log_body::<f64>
+}
+
+#[inline(always)]
 fn matches_body<T: Real>(x: &[T], pattern: u64) -> TileMask {
     let mut mask = TileMask::default();
     for (word, block) in x.chunks(64).enumerate() {
@@ -177,6 +243,16 @@ mod tests {
             dequantize_f32(&step, &integers, &mut back);
             dequantize_f32_body(&step, &integers, &mut back2);
             prop_assert!(back.iter().zip(&back2).all(|(a, b)| a.to_bits() == b.to_bits()));
+
+            let step = StepLog::new(0.01, 0.01);
+            let (mut mask, mut mask2) = (TileMask::default(), TileMask::default());
+            quantize_log_f32(&step, &back, &mut q, &mut mask);
+            quantize_log_body(&step, &back, &mut q2, &mut mask2);
+            prop_assert_eq!(&q, &q2);
+            prop_assert_eq!(mask, mask2);
+            dequantize_log_f32(&step, &integers, &mut back);
+            dequantize_log_body(&step, &integers, &mut back2);
+            prop_assert_eq!(back, back2);
         }
     }
 }

@@ -12,7 +12,8 @@ use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::{self, IndexKind, Stream};
 use crate::predict::codes::{Outlier, RADIUS, WIDE_RADIUS, decode_tile, encode_tile, widen};
 use crate::quantize::mask::{MaskKind, TileFill, TileMask, fill_excluded, restore_fill};
-use crate::quantize::{Linear, Logarithm, Real};
+use crate::quantize::log::{restore_signs, signs};
+use crate::quantize::{Linear, Log, Real};
 
 /// More outliers than this share of the elements make the writer take the wide radius.
 const WIDE_SHARE: usize = 64;
@@ -53,13 +54,13 @@ impl EncodeBuffers {
 /// The quantiser of a stream.
 enum Quantiser<T: Real> {
     Linear(Linear<T>),
-    Logarithm(Logarithm<T>),
+    Logarithm(Log<T>),
 }
 
 impl<T: Real> Quantiser<T> {
     fn new(header: &Header) -> Self {
         match header.pipeline {
-            Pipeline::LogQuantised => Self::Logarithm(Logarithm::new(header.step, header.resolved)),
+            Pipeline::LogQuantised => Self::Logarithm(Log::new(header.step, header.resolved)),
             _ => Self::Linear(Linear::new(header.step, header.resolved)),
         }
     }
@@ -138,14 +139,7 @@ impl<'a, T: Real> TileEncoder<'a, T> {
         let mut exact = TileMask::default();
         let mut any_exact = match &self.quantiser {
             Quantiser::Linear(linear) => linear.quantize_tile(x, q, &mut exact),
-            Quantiser::Logarithm(logarithm) => {
-                let negative = logarithm.signs(x);
-                meta.sign = MaskKind::of(&negative, count);
-                if meta.sign == MaskKind::Bitmap {
-                    negative.store(tile.extent, &mut buffers.signs);
-                }
-                logarithm.quantize_tile(x, q, &mut exact)
-            }
+            Quantiser::Logarithm(logarithm) => logarithm.quantize_tile(x, q, &mut exact),
         };
         let mut excluded = exact;
         if !self.header.patterns.is_empty() {
@@ -159,6 +153,13 @@ impl<'a, T: Real> TileEncoder<'a, T> {
                     fill.mask.store(tile.extent, &mut buffers.masks);
                 }
                 exact = excluded.without(&fill.mask);
+            }
+        }
+        if let Quantiser::Logarithm(_) = &self.quantiser {
+            let (kind, negative) = signs(x, &excluded);
+            meta.sign = kind;
+            if kind == MaskKind::Bitmap {
+                negative.store(tile.extent, &mut buffers.signs);
             }
         }
         if self.measure {
@@ -318,7 +319,7 @@ pub(super) fn decode<T: Real, K: TileSink>(
     let header = context.header;
     let place = context.place.as_str();
     let sections = Sections::parse(payload, place)?;
-    let [tiles, bases, masks, codes, outliers, verbatim, signs, ..] = sections.0;
+    let [tiles, bases, masks, codes, outliers, verbatim, negatives, ..] = sections.0;
     let tile_section = TileSection::parse(tiles, context.tile_count(), header.patterns.len(), place)?;
     if !matches!(tile_section.radius, RADIUS | WIDE_RADIUS) {
         return Err(context.corrupt("unknown radius"));
@@ -331,7 +332,7 @@ pub(super) fn decode<T: Real, K: TileSink>(
     let bases: Vec<u32> = read_bases(bases, metas.len(), place)?;
     let all_tiles = || context.geometry.chunk(context.chunk);
     let masks = Bitmaps::read(masks, all_tiles().zip(&metas).map(|(t, m)| (t, m.mask)), context)?;
-    let signs = Bitmaps::read(signs, all_tiles().zip(&metas).map(|(t, m)| (t, m.sign)), context)?;
+    let negatives = Bitmaps::read(negatives, all_tiles().zip(&metas).map(|(t, m)| (t, m.sign)), context)?;
     let group_log2 = usize::from(header.group_log2);
     let live = all_tiles().zip(&metas).filter(|(_, meta)| !meta.constant);
     let classes: Vec<u8> =
@@ -371,8 +372,8 @@ pub(super) fn decode<T: Real, K: TileSink>(
             match &quantiser {
                 Quantiser::Linear(linear) => linear.dequantize(q, x),
                 Quantiser::Logarithm(logarithm) => {
-                    let negative = signs.of(number, meta.sign, &tile);
-                    logarithm.dequantize(q, &negative, x);
+                    logarithm.dequantize(q, x);
+                    restore_signs(x, meta.sign, &negatives.of(number, meta.sign, &tile));
                 }
             }
             if meta.mask != MaskKind::Nothing {

@@ -2,7 +2,7 @@
 
 use super::Real;
 use super::mask::TileMask;
-use crate::arch::float::{self, StepF32, StepF64};
+use crate::arch::float::{self, StepF32, StepF64, StepLog};
 
 /// The quantiser of one step and bound.
 #[derive(Clone, Copy, Debug)]
@@ -37,15 +37,19 @@ impl<T: Real> Linear<T> {
 impl Real for f32 {
     type Step = StepF32;
 
+    #[inline(always)]
     fn bits(self) -> u64 {
         u64::from(self.to_bits())
     }
+    #[inline(always)]
     fn from_bits(bits: u64) -> Self {
         Self::from_bits(bits as u32)
     }
+    #[inline(always)]
     fn wide(self) -> f64 {
         f64::from(self)
     }
+    #[inline(always)]
     fn nearest(wide: f64) -> Self {
         wide as Self
     }
@@ -60,20 +64,40 @@ impl Real for f32 {
     fn dequantize(step: &StepF32, q: &[i32], x: &mut [Self]) {
         float::dequantize_f32(step, q, &mut x[..q.len()]);
     }
+    #[inline]
+    fn quantize_log(step: &StepLog, x: &[Self], q: &mut [i32], exact: &mut TileMask) -> bool {
+        float::quantize_log_f32(step, x, q, exact)
+    }
+    #[inline]
+    fn dequantize_log(step: &StepLog, q: &[i32], x: &mut [Self]) {
+        float::dequantize_log_f32(step, q, x);
+    }
+    #[inline(always)]
+    fn is_negative(self) -> bool {
+        self.is_sign_negative()
+    }
+    #[inline(always)]
+    fn with_sign(self, negative: bool) -> Self {
+        if negative { -self.abs() } else { self }
+    }
 }
 
 impl Real for f64 {
     type Step = StepF64;
 
+    #[inline(always)]
     fn bits(self) -> u64 {
         self.to_bits()
     }
+    #[inline(always)]
     fn from_bits(bits: u64) -> Self {
         Self::from_bits(bits)
     }
+    #[inline(always)]
     fn wide(self) -> f64 {
         self
     }
+    #[inline(always)]
     fn nearest(wide: f64) -> Self {
         wide
     }
@@ -87,6 +111,22 @@ impl Real for f64 {
     #[inline]
     fn dequantize(step: &StepF64, q: &[i32], x: &mut [Self]) {
         float::dequantize_f64(step, q, &mut x[..q.len()]);
+    }
+    #[inline]
+    fn quantize_log(step: &StepLog, x: &[Self], q: &mut [i32], exact: &mut TileMask) -> bool {
+        float::quantize_log_f64(step, x, q, exact)
+    }
+    #[inline]
+    fn dequantize_log(step: &StepLog, q: &[i32], x: &mut [Self]) {
+        float::dequantize_log_f64(step, q, x);
+    }
+    #[inline(always)]
+    fn is_negative(self) -> bool {
+        self.is_sign_negative()
+    }
+    #[inline(always)]
+    fn with_sign(self, negative: bool) -> Self {
+        if negative { -self.abs() } else { self }
     }
 }
 

@@ -244,11 +244,11 @@ pub fn fill_excluded(q: &mut [i32], extent: [usize; 3], excluded: &TileMask, pre
         } else {
             q[start - nx]
         };
-        for x in start..start + nx {
-            if excluded.get(x) {
-                q[x] = last;
+        for (x, value) in q[start..start + nx].iter_mut().enumerate() {
+            if excluded.get(start + x) {
+                *value = last;
             } else {
-                last = q[x];
+                last = *value;
             }
         }
     }
