@@ -84,17 +84,19 @@ impl StepLog {
         Self { inv: 1.0 / step, step, ratio: ratio.next_down().next_down() }
     }
 
+    /// The integer for a magnitude, as a float of any size.
     #[inline(always)]
-    fn quantize<T: Real>(&self, x: T) -> (i32, bool) {
-        let magnitude = x.wide().abs();
-        let q = (log::log2(magnitude) * self.inv).round_ties_even();
+    fn integer(&self, magnitude: f64) -> f64 {
+        (log::log2(magnitude) * self.inv).round_ties_even()
+    }
+
+    /// Whether the integer is below 2^30 in magnitude and reconstructs the value within the bound.
+    #[inline(always)]
+    fn is_good<T: Real>(&self, q: f64, magnitude: f64) -> bool {
         let error = (magnitude - self.reconstruct::<T>(q).wide()).abs();
         let limit = self.ratio * magnitude;
         // Where the limit is subnormal its rounding is not small; such values are kept as they are.
-        let good = (q.abs() < 1_073_741_824.0) & (error < limit) & (limit >= f64::MIN_POSITIVE);
-        let q = if good { q } else { 0.0 };
-        // SAFETY: `q` is 0 or below 2^30 in magnitude, in range of i32 and not NaN.
-        (unsafe { q.to_int_unchecked::<i32>() }, good)
+        (q.abs() < 1_073_741_824.0) & (error < limit) & (limit >= f64::MIN_POSITIVE)
     }
 
     #[inline(always)]
@@ -177,10 +179,40 @@ dispatched! {
     pub fn dequantize_f64(step: &StepF64, q: &[i32], x: &mut [f64]) = dequantize_f64_body
 }
 
+/// Values in flight together in the logarithmic kernels: long enough to hide the latency of the polynomials, short enough for the registers.
+const BATCH: usize = 16;
+
 #[inline(always)]
 fn quantize_log_body<T: Real>(step: &StepLog, x: &[T], q: &mut [i32], exact: &mut TileMask) -> bool {
     let step = *step;
-    quantize(x, q, exact, |x| step.quantize(x))
+    let mut any = false;
+    let (mut magnitudes, mut integers, mut good) = ([0.0; BATCH], [0.0; BATCH], [0.0; BATCH]);
+    for (batch, (x, q)) in x.chunks(BATCH).zip(q.chunks_mut(BATCH)).enumerate() {
+        for (magnitude, x) in magnitudes.iter_mut().zip(x) {
+            *magnitude = x.wide().abs();
+        }
+        // One pass for each function: a loop over all of it is too long to be vectorised.
+        for (integer, &magnitude) in integers.iter_mut().zip(&magnitudes) {
+            *integer = step.integer(magnitude);
+        }
+        let mut bad = 0.0;
+        for ((good, integer), &magnitude) in good.iter_mut().zip(&mut integers).zip(&magnitudes) {
+            let yes = step.is_good::<T>(*integer, magnitude);
+            *integer = if yes { *integer } else { 0.0 };
+            *good = if yes { 0.0 } else { 1.0 };
+        }
+        for (i, q) in q.iter_mut().enumerate() {
+            // SAFETY: 0 or below 2^30 in magnitude (`StepLog::is_good`), in range of i32 and not NaN.
+            *q = unsafe { integers[i].to_int_unchecked::<i32>() };
+            bad += good[i];
+        }
+        if bad != 0.0 {
+            any = true;
+            let bits = good[..x.len()].iter().enumerate().fold(0, |bits, (i, &g)| bits | u64::from(g != 0.0) << i);
+            exact.or_word(batch * BATCH / 64, bits << (batch * BATCH % 64));
+        }
+    }
+    any
 }
 
 #[inline(always)]
