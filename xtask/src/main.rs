@@ -1,2 +1,56 @@
-//! xtask
-fn main() {}
+//! Chores of the repository: `cargo xtask check | data | nvrtc | bundle`.
+
+mod bundle;
+mod check;
+mod data;
+mod nvrtc;
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result, ensure};
+use clap::{Parser, Subcommand};
+
+/// Chores of the repository
+#[derive(Parser)]
+#[command(name = "cargo xtask")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Subcommand)]
+enum Task {
+    /// Run all that continuous integration runs
+    Check,
+    /// Fetch the real data sets into data/ (Debian and Python 3.11 or newer; about 0.7 GB)
+    Data(data::Arguments),
+    /// Compile every CUDA kernel, without a GPU (fetches NVRTC with pip)
+    Nvrtc,
+    /// Collect the device tests and benches for a GPU machine without Rust
+    Bundle,
+}
+
+fn main() -> Result<()> {
+    match Cli::parse().task {
+        Task::Check => check::run(),
+        Task::Data(arguments) => data::run(&arguments),
+        Task::Nvrtc => nvrtc::run(),
+        Task::Bundle => bundle::run(),
+    }
+}
+
+/// The repository's root.
+fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository")
+}
+
+/// Runs a command in the repository's root and shows it.
+fn run(command: &mut Command) -> Result<()> {
+    let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
+    let line = words.iter().map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ");
+    eprintln!("> {line}");
+    let status = command.current_dir(root()).status().with_context(|| format!("cannot start: {line}"))?;
+    ensure!(status.success(), "failed ({status}): {line}");
+    Ok(())
+}

@@ -160,15 +160,32 @@ impl TileMask {
 }
 
 /// How much of a tile is masked; the discriminant is the code in the stream.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(u8)]
 pub enum MaskKind {
     /// Nothing.
+    #[default]
     Nothing = 0,
     /// Every element.
     All = 1,
     /// Some, by a bitmap.
     Bitmap = 2,
+}
+
+impl MaskKind {
+    /// Kind with this code in the stream.
+    pub fn from_code(code: u8) -> Option<Self> {
+        [Self::Nothing, Self::All, Self::Bitmap].into_iter().find(|k| *k as u8 == code)
+    }
+
+    /// Kind of a mask of a tile of `len` elements.
+    pub fn of(mask: &TileMask, len: usize) -> Self {
+        match mask.count() {
+            0 => Self::Nothing,
+            count if count == len => Self::All,
+            _ => Self::Bitmap,
+        }
+    }
 }
 
 /// Fill patterns in a tile.

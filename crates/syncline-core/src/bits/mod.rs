@@ -1,0 +1,7 @@
+//! Bits in 32-bit little-endian words: reading and writing codewords (most significant bit first) and packing small
+//! integers (from bit 0 up), plus the run-time choice of the instruction set for loops that need it.
+
+pub mod dispatch;
+pub mod pack;
+pub mod reader;
+pub mod writer;

@@ -1,0 +1,93 @@
+//! Packing of blocks of 32 integers with a fixed number of bits each (FORMAT.md, section 1): value `j` occupies bits
+//! `j * width` to `(j + 1) * width - 1`, counted from bit 0 of the first 32-bit word up.
+
+/// Values in a block.
+pub const BLOCK: usize = 32;
+
+/// Smallest number of bits, 0 to 64, that holds every value.
+pub fn width_for(values: &[u64]) -> u32 {
+    64 - values.iter().fold(0, |all, &v| all | v).leading_zeros()
+}
+
+/// Appends a block as `width` words of four bytes. Every value must be below `2^width`.
+pub fn pack_block(values: &[u64; BLOCK], width: u32, out: &mut Vec<u8>) {
+    debug_assert!(width <= 64 && width_for(values) <= width);
+    if width == 0 {
+        return;
+    }
+    let mut pending = 0u128;
+    let mut filled = 0;
+    for &value in values {
+        pending |= u128::from(value) << filled;
+        filled += width;
+        while filled >= 32 {
+            out.extend_from_slice(&(pending as u32).to_le_bytes());
+            pending >>= 32;
+            filled -= 32;
+        }
+    }
+}
+
+/// The values of a block packed with `width` bits each, or `None` if `packed` is not `4 * width` bytes or longer.
+pub fn unpack_block(packed: &[u8], width: u32) -> Option<[u64; BLOCK]> {
+    let packed = packed.get(..4 * width as usize)?;
+    let mut values = [0; BLOCK];
+    if width == 0 || width > 64 {
+        return (width == 0).then_some(values);
+    }
+    let mask = u64::MAX >> (64 - width);
+    let mut words = packed.chunks_exact(4);
+    let mut pending = 0u128;
+    let mut filled = 0;
+    for value in &mut values {
+        while filled < width {
+            // 32 values of `width` bits are exactly `width` words, so the words never run out.
+            let word = words.next().map_or(0, |w| u32::from_le_bytes([w[0], w[1], w[2], w[3]]));
+            pending |= u128::from(word) << filled;
+            filled += 32;
+        }
+        *value = pending as u64 & mask;
+        pending >>= width;
+        filled -= width;
+    }
+    Some(values)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_width_comes_back() {
+        for width in 0..=64u32 {
+            let mask = if width == 0 { 0 } else { u64::MAX >> (64 - width) };
+            let values: [u64; BLOCK] = std::array::from_fn(|i| {
+                (i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15).rotate_left(i as u32) & mask
+            });
+            let mut packed = Vec::new();
+            pack_block(&values, width, &mut packed);
+            assert_eq!(packed.len(), 4 * width as usize);
+            assert_eq!(unpack_block(&packed, width), Some(values));
+            if width > 0 {
+                assert_eq!(unpack_block(&packed[1..], width), None);
+            }
+        }
+    }
+
+    #[test]
+    fn layout_is_from_bit_zero_up() {
+        let mut values = [0; BLOCK];
+        (values[0], values[1], values[11]) = (0b101, 0b011, 0b110);
+        let mut packed = Vec::new();
+        pack_block(&values, 3, &mut packed);
+        assert_eq!(packed[0], 0b011101);
+        assert_eq!(packed[4], 0b1100, "value 11 starts at bit 33");
+    }
+
+    #[test]
+    fn widths() {
+        assert_eq!(width_for(&[]), 0);
+        assert_eq!(width_for(&[0, 1]), 1);
+        assert_eq!(width_for(&[u64::MAX]), 64);
+    }
+}

@@ -1,0 +1,161 @@
+//! Canonical codes, and codebooks as bytes.
+//!
+//! Codewords ascend with length, then symbol. So for each length two numbers are enough to decode: the first codeword (`first`)
+//! and where its symbol stands among all symbols in that order (`entry`); no tree is stored.
+
+use super::lengths::MAX_LENGTH;
+use crate::error::{Error, Result};
+
+const LENGTHS: usize = MAX_LENGTH as usize + 1;
+
+/// Runs of at least this many equal lengths have their length coded as a number of its own.
+const LONG_RUN: u32 = 8;
+
+/// A canonical code.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Codebook {
+    lengths: Vec<u8>,
+    counts: [u32; LENGTHS],
+    first: [u32; LENGTHS],
+    entry: [u32; LENGTHS],
+}
+
+impl Codebook {
+    /// Code with these lengths (0: unused), at most [`MAX_LENGTH`] each. `None` unless the Kraft sum is 1, or one symbol
+    /// alone has length 1, or there is no symbol at all.
+    pub fn new(lengths: Vec<u8>) -> Option<Self> {
+        let mut counts = [0u32; LENGTHS];
+        for &length in &lengths {
+            *counts.get_mut(length as usize)? += 1;
+        }
+        counts[0] = 0;
+        let kraft: u64 = (1..LENGTHS).map(|l| u64::from(counts[l]) << (LENGTHS - 1 - l)).sum();
+        let used: u32 = counts.iter().sum();
+        let single = used == 1 && counts[1] == 1;
+        if used > 0 && !single && kraft != 1 << MAX_LENGTH {
+            return None;
+        }
+        let mut first = [0; LENGTHS];
+        let mut entry = [0; LENGTHS];
+        for l in 1..LENGTHS {
+            first[l] = (first[l - 1] + counts[l - 1]) << 1;
+            entry[l] = entry[l - 1] + counts[l - 1];
+        }
+        Some(Self { lengths, counts, first, entry })
+    }
+
+    /// Length of each symbol's codeword, 0 where it has none.
+    pub fn lengths(&self) -> &[u8] {
+        &self.lengths
+    }
+
+    /// Symbols with a codeword of each length, 0 to [`MAX_LENGTH`] bits.
+    pub fn counts(&self) -> &[u32; LENGTHS] {
+        &self.counts
+    }
+
+    /// The first codeword of `length` bits, right-aligned.
+    pub fn first(&self, length: u32) -> u32 {
+        self.first[length as usize]
+    }
+
+    /// Place, in the canonical order, of the symbol of the first codeword of `length` bits.
+    pub fn entry(&self, length: u32) -> u32 {
+        self.entry[length as usize]
+    }
+
+    /// Longest codeword in bits, 0 if there is none.
+    pub fn longest(&self) -> u32 {
+        self.counts.iter().rposition(|&n| n > 0).unwrap_or(0) as u32
+    }
+
+    /// Symbols in canonical order.
+    pub fn sorted_symbols(&self) -> Vec<u16> {
+        let mut next = self.entry;
+        let mut symbols = vec![0; self.counts.iter().sum::<u32>() as usize];
+        for (symbol, &length) in self.lengths.iter().enumerate() {
+            if length > 0 {
+                symbols[next[length as usize] as usize] = symbol as u16;
+                next[length as usize] += 1;
+            }
+        }
+        symbols
+    }
+
+    /// For each symbol up to the largest used its codeword times 256 plus its length, written to the start of `table`.
+    pub fn fill_codewords(&self, table: &mut [u32]) {
+        let mut next = self.first;
+        for (slot, &length) in table.iter_mut().zip(&self.lengths) {
+            *slot = next[length as usize] << 8 | u32::from(length);
+            next[length as usize] += u32::from(length > 0);
+        }
+    }
+
+    /// Appends the codebook's bytes.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&(self.lengths.len() as u32).to_le_bytes());
+        for run in self.lengths.chunk_by(|a, b| a == b) {
+            let length = run[0];
+            let run = run.len() as u32;
+            if run < LONG_RUN {
+                out.push(length | (run as u8 - 1) << 5);
+            } else {
+                out.push(length | 7 << 5);
+                write_leb128(run - LONG_RUN, out);
+            }
+        }
+    }
+
+    /// Reads a codebook of symbols below `alphabet_limit` from the start of `bytes`; also returns how many bytes it took.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`] if `bytes` is not a codebook; `place` is for the message.
+    pub fn parse(bytes: &[u8], alphabet_limit: usize, place: &str) -> Result<(Self, usize)> {
+        let bad = |what: &str| Error::corrupt(place, format!("codebook: {what}"));
+        let (head, mut rest) = bytes.split_first_chunk().ok_or_else(|| bad("no room for its size"))?;
+        let alphabet = u32::from_le_bytes(*head) as usize;
+        if alphabet > alphabet_limit {
+            return Err(bad(&format!("{alphabet} symbols where {alphabet_limit} are possible")));
+        }
+        let mut lengths = Vec::with_capacity(alphabet);
+        while lengths.len() < alphabet {
+            let (&byte, after) = rest.split_first().ok_or_else(|| bad("ends early"))?;
+            rest = after;
+            let mut run = u32::from(byte >> 5) + 1;
+            if run == LONG_RUN {
+                run += read_leb128(&mut rest).ok_or_else(|| bad("run length is cut or too large"))?;
+            }
+            if run as usize > alphabet - lengths.len() {
+                return Err(bad("runs go past the alphabet"));
+            }
+            lengths.resize(lengths.len() + run as usize, byte & 31);
+        }
+        if lengths.last() == Some(&0) {
+            return Err(bad("ends with an unused symbol"));
+        }
+        let codebook = Self::new(lengths).ok_or_else(|| bad("the lengths are not those of a complete code"))?;
+        Ok((codebook, bytes.len() - rest.len()))
+    }
+}
+
+fn write_leb128(mut number: u32, out: &mut Vec<u8>) {
+    while number >= 0x80 {
+        out.push(number as u8 | 0x80);
+        number >>= 7;
+    }
+    out.push(number as u8);
+}
+
+/// A number of at most three bytes: more than any run needs.
+fn read_leb128(bytes: &mut &[u8]) -> Option<u32> {
+    let mut number = 0;
+    for shift in [0, 7, 14] {
+        let (&byte, rest) = bytes.split_first()?;
+        *bytes = rest;
+        number |= u32::from(byte & 0x7f) << shift;
+        if byte < 0x80 {
+            return Some(number);
+        }
+    }
+    None
+}

@@ -1,0 +1,58 @@
+//! Decoders that do not know where groups start write the live groups without the free ones between them; here they move to their places.
+
+use super::StreamDecoder;
+use crate::bits::dispatch::{self, Kernel};
+use crate::error::{Error, Result};
+use crate::huffman::{Checksum, Symbol};
+
+/// Runs `decode_live` on the front of `out`, where the live groups fit, forms their checksum and spreads them out.
+///
+/// # Errors
+/// [`Error::Corrupt`] if `decode_live` returns another number of symbols.
+pub fn decode<S: Symbol>(
+    decoder: &StreamDecoder<'_, '_, S>,
+    out: &mut [S],
+    decode_live: impl FnOnce(&mut [S]) -> usize,
+) -> Result<Checksum> {
+    let stream = decoder.stream;
+    let dense = stream.live_groups() * stream.group_len();
+    let decoded = decode_live(&mut out[..dense]);
+    if decoded != dense {
+        let what = format!("Huffman stream: {decoded} symbols where {dense} should be");
+        return Err(Error::corrupt(&*stream.place, what));
+    }
+    let checksum = dispatch::run(Sum(&out[..dense]));
+    spread(decoder, out);
+    Ok(checksum)
+}
+
+struct Sum<'a, S>(&'a [S]);
+
+impl<S: Symbol> Kernel for Sum<'_, S> {
+    type Output = Checksum;
+
+    #[inline(always)]
+    fn run(self) -> Checksum {
+        Checksum::of(self.0, 0)
+    }
+}
+
+/// From the last group to the first: a live group never moves towards the front.
+fn spread<S: Symbol>(decoder: &StreamDecoder<'_, '_, S>, out: &mut [S]) {
+    let stream = decoder.stream;
+    let len = stream.group_len();
+    let mut live = stream.live_groups();
+    for group in (0..stream.groups()).rev() {
+        let place = group * len;
+        if stream.is_free(group) {
+            out[place..place + len].fill(stream.free_symbol());
+        } else {
+            live -= 1;
+            if live == group {
+                // Nothing free before it: this and all before are where they belong.
+                return;
+            }
+            out.copy_within(live * len..(live + 1) * len, place);
+        }
+    }
+}

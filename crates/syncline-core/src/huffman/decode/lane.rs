@@ -1,0 +1,114 @@
+//! One of several sequences of codewords that are decoded side by side.
+//!
+//! Decoding is a chain: load bits, look up, shift, look up, ... about 35 cycles for three lookups, in which a core could do six
+//! times as much. So lanes take turns, a window each, and the core overlaps them.
+
+use super::canonical::Canonical;
+use super::lookup::{LOOKUPS_PER_WINDOW, Lookup, TABLE_BITS};
+use crate::bits::reader::BitWords;
+use crate::huffman::Symbol;
+
+/// More symbols than a lane ever holds: up to [`Lane::ROOM`] before a window, plus what a window gives, plus a store's overhang.
+const BUFFER: usize = 256;
+
+/// Decodes from a position on into a buffer of its own.
+#[derive(Clone, Debug)]
+pub struct Lane<'t> {
+    lookup: &'t Lookup,
+    code: &'t Canonical,
+    /// Next bit to decode.
+    pub position: u32,
+    count: u8,
+    patches: u8,
+    buffer: [u8; 2 * BUFFER + 8],
+    /// Symbols outside a narrow table's window: where they go, and what.
+    patch: [(u8, u16); BUFFER],
+}
+
+impl<'t> Lane<'t> {
+    /// Symbols that a lane may hold before the next window: a window gives at most 18 more, and one decoded the slow way.
+    pub const ROOM: usize = 160;
+
+    /// Bits that a window may consume.
+    pub const WINDOW_BITS: u32 = LOOKUPS_PER_WINDOW as u32 * TABLE_BITS + crate::huffman::lengths::MAX_LENGTH;
+
+    /// Lane with these tables, at `position`.
+    pub fn new(lookup: &'t Lookup, code: &'t Canonical, position: u32) -> Self {
+        Self { lookup, code, position, count: 0, patches: 0, buffer: [0; 2 * BUFFER + 8], patch: [(0, 0); BUFFER] }
+    }
+
+    /// Starts anew.
+    #[inline(always)]
+    pub fn restart(&mut self, lookup: &'t Lookup, code: &'t Canonical, position: u32) {
+        (self.lookup, self.code, self.position) = (lookup, code, position);
+        (self.count, self.patches) = (0, 0);
+    }
+
+    /// Symbols decoded since the last [`Lane::take`].
+    #[inline(always)]
+    pub fn count(&self) -> usize {
+        self.count.into()
+    }
+
+    /// Decodes one window: up to 18 symbols, at least one. `WIDTH`: bytes of a symbol in the table's layout.
+    #[inline(always)]
+    pub fn step<const WIDTH: usize>(&mut self, words: &BitWords<'_>) {
+        let mut window = words.window(self.position);
+        // The low 16 bits of the sum are the bits consumed (at most 33) and the symbols given (at most 18).
+        let mut sum = 0u64;
+        let mut last = 0;
+        for _ in 0..LOOKUPS_PER_WINDOW {
+            last = self.lookup.entries[(window >> (64 - TABLE_BITS)) as usize];
+            let at = usize::from(self.count.wrapping_add((sum >> 8) as u8)) * WIDTH;
+            self.buffer[at..at + 8].copy_from_slice(&(last >> 16).to_le_bytes());
+            sum = sum.wrapping_add(last);
+            window <<= last & 63;
+        }
+        self.position = self.position.wrapping_add(sum as u32 & 0xff);
+        self.count = self.count.wrapping_add((sum >> 8) as u8);
+        // Having consumed nothing, an entry is met again by the lookups after it: so the last one tells.
+        if last as u8 == 0 {
+            self.step_slow::<WIDTH>(words, (last >> 16) as u32);
+        }
+    }
+
+    /// Decodes one codeword of at least `shortest` bits.
+    #[inline(always)]
+    pub fn step_slow<const WIDTH: usize>(&mut self, words: &BitWords<'_>, shortest: u32) {
+        let (symbol, length) = self.code.decode(words.window(self.position), shortest);
+        let at = usize::from(self.count) * WIDTH;
+        if WIDTH == 2 {
+            self.buffer[at..at + 2].copy_from_slice(&symbol.to_le_bytes());
+        } else {
+            let number = symbol.wrapping_sub(self.lookup.base);
+            self.buffer[at] = number as u8;
+            if number > 0xff {
+                self.patch[usize::from(self.patches)] = (self.count, symbol);
+                self.patches = self.patches.wrapping_add(1);
+            }
+        }
+        self.position = self.position.wrapping_add(length);
+        self.count = self.count.wrapping_add(1);
+    }
+
+    /// Moves the first `out.len()` symbols to `out` and drops the others.
+    #[inline(always)]
+    pub fn take<S: Symbol, const WIDTH: usize>(&mut self, out: &mut [S]) {
+        if WIDTH == 2 {
+            for (symbol, bytes) in out.iter_mut().zip(self.buffer.as_chunks::<2>().0) {
+                *symbol = S::truncate(u16::from_le_bytes(*bytes));
+            }
+        } else {
+            for (symbol, &byte) in out.iter_mut().zip(&self.buffer) {
+                *symbol = S::truncate(self.lookup.base.wrapping_add(byte.into()));
+            }
+            for &(at, symbol) in &self.patch[..self.patches.into()] {
+                // Symbols past the end were decoded for nothing.
+                if let Some(slot) = out.get_mut(usize::from(at)) {
+                    *slot = S::truncate(symbol);
+                }
+            }
+        }
+        (self.count, self.patches) = (0, 0);
+    }
+}

@@ -1,0 +1,129 @@
+//! Tables that give several symbols for the next bits of the stream.
+//!
+//! An entry is eight bytes: how many bits it consumes, how many symbols it gives, then the symbols, as many whole codewords as the
+//! table's bits hold. Symbols are bytes, distances from the table's base, so that six fit (a residual's likely values lie close together);
+//! or two bytes wide (three fit) where a 256-wide window misses too much. What an entry cannot express consumes nothing and gives
+//! nothing, and is decoded the slow way ([`Canonical`]).
+
+use super::canonical::Canonical;
+use crate::huffman::Symbol;
+use crate::huffman::lengths::MAX_LENGTH;
+
+/// Bits that a lookup takes: three lookups fit one 33-bit window, and the table (16 KiB) a third of an L1 cache.
+pub const TABLE_BITS: u32 = 11;
+const ENTRIES: usize = 1 << TABLE_BITS;
+
+/// Lookups that one window is enough for.
+pub const LOOKUPS_PER_WINDOW: usize = 3;
+
+/// How symbols stand in entries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Layout {
+    /// Bytes, plus a base.
+    Narrow,
+    /// Two bytes.
+    Wide,
+}
+
+impl Layout {
+    fn symbol_bits(self) -> u32 {
+        match self {
+            Self::Narrow => 8,
+            Self::Wide => 16,
+        }
+    }
+
+    /// Most symbols of an entry.
+    fn capacity(self) -> u32 {
+        48 / self.symbol_bits()
+    }
+}
+
+/// A decoding table.
+#[derive(Clone, Debug)]
+pub struct Lookup {
+    /// Bits 0-7 bits consumed, 8-15 number of symbols, 16-63 symbols; with no symbol, 16-63 is the least length of the codeword.
+    pub entries: Box<[u64; ENTRIES]>,
+    /// How symbols stand in entries; the same in all tables of a stream.
+    pub layout: Layout,
+    /// Added to each symbol of a narrow entry.
+    pub base: u16,
+}
+
+impl Lookup {
+    /// Tables of a stream's codebooks.
+    pub fn for_codebooks<S: Symbol>(codes: &[Canonical]) -> Vec<Self> {
+        let bases: Option<Vec<u16>> =
+            codes.iter().map(|code| if S::BYTES == 1 { Some(0) } else { narrow_base(code) }).collect();
+        let (layout, bases) = match bases {
+            Some(bases) => (Layout::Narrow, bases),
+            None => (Layout::Wide, vec![0; codes.len()]),
+        };
+        codes.iter().zip(bases).map(|(code, base)| Self::build(code, layout, base)).collect()
+    }
+
+    fn build(code: &Canonical, layout: Layout, base: u16) -> Self {
+        let entries = vec![0u64; ENTRIES].into_boxed_slice().try_into().expect("as long as it was made");
+        let mut lookup = Self { entries, layout, base };
+        lookup.fill_slow(code);
+        lookup.fill(code, 0, TABLE_BITS, 0);
+        lookup
+    }
+
+    /// Entries without symbols, for codewords that are too long or out of the window: the least length only.
+    fn fill_slow(&mut self, code: &Canonical) {
+        let mut length = 1;
+        for (i, entry) in self.entries.iter_mut().enumerate() {
+            // Lengths never fall from one index to the next.
+            length = code.decode((i as u64) << (64 - TABLE_BITS), length).1;
+            *entry = u64::from(length) << 16;
+        }
+    }
+
+    /// Fills the `2^bits` entries from `at` on, which all start with the symbols of `prefix`.
+    fn fill(&mut self, code: &Canonical, at: usize, bits: u32, prefix: u64) {
+        let given = prefix >> 8 & 0xff;
+        if given > 0 {
+            self.entries[at..at + (1 << bits)].fill(prefix);
+        }
+        if given == u64::from(self.layout.capacity()) {
+            return;
+        }
+        let shift = 16 + given as u32 * self.layout.symbol_bits();
+        let mut next = at;
+        let mut place = 0;
+        for length in 1..=bits {
+            let end = place + code.counts[length as usize] as usize;
+            for &symbol in &code.symbols[place..end] {
+                let number = symbol.wrapping_sub(self.base);
+                if self.layout == Layout::Wide || number <= 0xff {
+                    let entry = (prefix + (1 << 8) + u64::from(length)) | u64::from(number) << shift;
+                    self.fill(code, next, bits - length, entry);
+                }
+                next += 1 << (bits - length);
+            }
+            place = end;
+        }
+    }
+}
+
+/// Base of a window of 256 symbols that holds nearly all of what is coded in at most [`TABLE_BITS`] bits, if there is one: either everything
+/// fits, or the window is centred on the commonest symbol and misses at most 1/32 of the code space.
+fn narrow_base(code: &Canonical) -> Option<u16> {
+    let short: u32 = code.counts[..=TABLE_BITS as usize].iter().sum();
+    let symbols = &code.symbols[..short as usize];
+    let (Some(&least), Some(&most)) = (symbols.iter().min(), symbols.iter().max()) else { return Some(0) };
+    if most - least <= 0xff {
+        return Some(least);
+    }
+    let base = symbols[0].saturating_sub(128).min(u16::MAX - 0xff);
+    let mut place = 0;
+    let mut missed = 0u32;
+    for length in 1..=TABLE_BITS {
+        let end = place + code.counts[length as usize] as usize;
+        let outside = symbols[place..end].iter().filter(|s| s.wrapping_sub(base) > 0xff).count();
+        missed += (outside as u32) << (MAX_LENGTH - length);
+        place = end;
+    }
+    (missed <= 1 << (MAX_LENGTH - 5)).then_some(base)
+}

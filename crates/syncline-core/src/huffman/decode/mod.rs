@@ -1,0 +1,163 @@
+//! Decoding. [`chunked`] is the simple one that the others are tested against; [`indexed`] is the fast one for streams with a
+//! symbol index, [`gap`] and [`self_sync`] decode in parallel with a gap index and with none.
+
+mod canonical;
+mod chunked;
+mod dense;
+mod gap;
+mod indexed;
+mod lane;
+mod lookup;
+mod self_sync;
+mod spans;
+
+use std::ops::Range;
+
+use self::canonical::Canonical;
+use self::lookup::Lookup;
+use super::{Checksum, Decoder, IndexKind, Stream, Symbol};
+use crate::error::{Error, Result};
+
+/// A stream with its decoding tables, ready to decode.
+#[derive(Debug)]
+pub struct StreamDecoder<'s, 'a, S> {
+    stream: &'s Stream<'a, S>,
+    kind: Decoder,
+    classes: &'s [u8],
+    canonical: Vec<Canonical>,
+    lookups: Vec<Lookup>,
+    /// Live groups before each 64 groups.
+    ranks: Vec<u32>,
+}
+
+impl<'a, S: Symbol> Stream<'a, S> {
+    /// Builds the tables of a decoder. `classes` has the class of each group if [`Stream::needs_classes`], else it is not looked at.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if the decoder needs an index that the stream has not; [`Error::Corrupt`] if the classes do not fit the stream.
+    pub fn decoder<'s>(&'s self, kind: Decoder, classes: &'s [u8]) -> Result<StreamDecoder<'s, 'a, S>> {
+        let kind = self.resolve(kind)?;
+        let classes = if self.needs_classes() { classes } else { &[] };
+        if self.needs_classes() {
+            self.check_classes(classes)?;
+        }
+        let canonical: Vec<_> = self.codebooks.iter().map(Canonical::new).collect();
+        let lookups = match kind {
+            Decoder::Chunked => Vec::new(),
+            _ => Lookup::for_codebooks::<S>(&canonical),
+        };
+        let ranks = self.ranks();
+        Ok(StreamDecoder { stream: self, kind, classes, canonical, lookups, ranks })
+    }
+
+    fn resolve(&self, kind: Decoder) -> Result<Decoder> {
+        let index = self.index_kind();
+        let fits = match kind {
+            Decoder::Auto => {
+                return Ok(match index {
+                    IndexKind::None => Decoder::SelfSync,
+                    IndexKind::Gap => Decoder::Gap,
+                    IndexKind::Symbol => Decoder::Indexed,
+                });
+            }
+            Decoder::Chunked => true,
+            Decoder::SelfSync => !self.needs_classes(),
+            Decoder::Gap => index == IndexKind::Gap,
+            Decoder::Indexed => index == IndexKind::Symbol,
+        };
+        if fits {
+            return Ok(kind);
+        }
+        let books = self.codebooks.len();
+        Err(Error::invalid(format!(
+            "the {kind} decoder cannot read a stream with index '{index}' and {books} codebook(s): use auto or chunked"
+        )))
+    }
+
+    fn check_classes(&self, classes: &[u8]) -> Result<()> {
+        let bad = |what: String| Err(Error::corrupt(&*self.place, format!("Huffman stream: {what}")));
+        if classes.len() != self.groups() {
+            return bad(format!("{} classes for {} groups", classes.len(), self.groups()));
+        }
+        let without_code = |class: u8| self.codebooks.get(class as usize).is_none_or(|c| c.longest() == 0);
+        match classes.iter().enumerate().find(|&(g, &class)| !self.is_free(g) && without_code(class)) {
+            Some((g, class)) => bad(format!("group {g} has class {class}, which has no codewords")),
+            None => Ok(()),
+        }
+    }
+
+    fn ranks(&self) -> Vec<u32> {
+        let mut live = 0;
+        let blocks = self.groups().div_ceil(64);
+        (0..blocks)
+            .map(|block| {
+                let before = live;
+                let free: u32 = self.free.iter().skip(block * 8).take(8).map(|byte| byte.count_ones()).sum();
+                live += (self.groups() - block * 64).min(64) as u32 - free;
+                before
+            })
+            .collect()
+    }
+}
+
+impl<S: Symbol> StreamDecoder<'_, '_, S> {
+    /// The decoder in use: never [`Decoder::Auto`].
+    pub fn kind(&self) -> Decoder {
+        self.kind
+    }
+
+    /// Whether [`StreamDecoder::decode_groups`] works.
+    pub fn can_decode_groups(&self) -> bool {
+        self.kind == Decoder::Indexed
+    }
+
+    /// Decodes all groups into `out`, which has room for exactly [`Stream::symbols`], with up to `threads` threads of the current pool, and
+    /// compares the checksum.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] if `out` has another length; [`Error::Corrupt`] if the symbols do not match the checksum: what
+    /// is in `out` is then worthless.
+    pub fn decode(&self, out: &mut [S], threads: usize) -> Result<()> {
+        if out.len() != self.stream.symbols() {
+            return Err(Error::invalid(format!("{} symbols do not go into {}", self.stream.symbols(), out.len())));
+        }
+        let checksum = match self.kind {
+            Decoder::Indexed => indexed::decode_all(self, out, threads),
+            Decoder::Gap => dense::decode(self, out, |dense| gap::decode(self, dense, threads))?,
+            Decoder::SelfSync => dense::decode(self, out, |dense| self_sync::decode(self, dense, threads))?,
+            Decoder::Chunked | Decoder::Auto => dense::decode(self, out, |dense| chunked::decode(self, dense))?,
+        };
+        self.stream.verify(checksum)
+    }
+
+    /// Decodes the groups of `range` into `out` (their symbols exactly) and returns the checksum of those that are live. The checksums of
+    /// ranges that cover the stream add up ([`Checksum::add`]) to what [`Stream::verify`] takes.
+    ///
+    /// # Errors
+    /// [`Error::InvalidArgument`] unless the decoder is [`Decoder::Indexed`], the range is in the stream and `out` has its length.
+    pub fn decode_groups(&self, range: Range<usize>, out: &mut [S]) -> Result<Checksum> {
+        if self.kind != Decoder::Indexed {
+            return Err(Error::invalid(format!("the {} decoder reads whole streams only", self.kind)));
+        }
+        if range.start > range.end || range.end > self.stream.groups() {
+            return Err(Error::invalid(format!("groups {range:?} of {}", self.stream.groups())));
+        }
+        if out.len() != range.len() * self.stream.group_len() {
+            return Err(Error::invalid(format!("{} groups do not go into {} symbols", range.len(), out.len())));
+        }
+        Ok(indexed::decode(self, range, out))
+    }
+
+    /// Live groups before group `group`.
+    fn rank(&self, group: usize) -> usize {
+        let Some(&before) = self.ranks.get(group / 64) else { return self.stream.live_groups() };
+        let block = group / 64 * 64;
+        before as usize + (block..group).filter(|&g| !self.stream.is_free(g)).count()
+    }
+
+    /// Class of a group, 0 without classes; always one that has a codebook.
+    #[inline(always)]
+    fn class(&self, group: usize) -> usize {
+        self.classes.get(group).map_or(0, |&class| class.into())
+    }
+}

@@ -1,0 +1,94 @@
+//! Parallel decoding without an index, by self-synchronisation (Weissenberger and Schmidt, 2018, their form for multicore processors).
+//!
+//! The bits are cut into one sequence for each thread. A thread that starts anywhere soon meets a true codeword boundary by itself and is right
+//! from there on. Phase 1: each thread decodes its sequence from its first bit and records the codeword boundary after each
+//! subsequence. Phase 2: each sequence is decoded again from where the one before it ended, until a recorded boundary is met
+//! (synchronised). Then counts, their running sum, and the symbols.
+//!
+//! **Cost.** Some codes never synchronise (all codewords of one length that does not divide a sequence, for one). If the sequence
+//! before did not synchronise, its end was wrong and so was the start of this one: it is then decoded once more,
+//! after the one before it. So every bit is decoded at most three times to find the boundaries, and once to write: never more than about
+//! four times the work of one thread, and no unbounded rounds.
+
+use rayon::prelude::*;
+
+use super::StreamDecoder;
+use super::gap;
+use super::spans::{Span, Spans};
+use crate::huffman::Symbol;
+
+/// Bits between recorded boundaries. Longer than on a GPU (128): only to find out that two decoders are in step.
+const CHECK_BITS: u32 = 1024;
+
+/// Fewest bits that are worth a thread.
+const LEAST_PER_THREAD: u32 = 16 * CHECK_BITS;
+
+/// What phase 1 records of a sequence: the span from its start to the first codeword at or after each subsequence boundary.
+struct Record {
+    bits: std::ops::Range<u32>,
+    spans: Vec<Span>,
+}
+
+impl Record {
+    fn new<S: Symbol>(spans: Spans<'_, '_, '_, S>, bits: std::ops::Range<u32>) -> Self {
+        let mut record = Self { bits: bits.clone(), spans: Vec::new() };
+        let mut so_far = Span { exit: bits.start, symbols: 0 };
+        for end in record.boundaries() {
+            let span = spans.count(so_far.exit, end);
+            so_far = Span { exit: span.exit, symbols: so_far.symbols + span.symbols };
+            record.spans.push(so_far);
+        }
+        record
+    }
+
+    /// Ends of the subsequences; the last is the end of the sequence.
+    fn boundaries(&self) -> impl Iterator<Item = u32> + use<> {
+        let end = self.bits.end;
+        (self.bits.start..end).step_by(CHECK_BITS as usize).map(move |start| end.min(start.saturating_add(CHECK_BITS)))
+    }
+
+    /// The sequence decoded from `entry`, a little after its first bit, up to where it meets what is recorded.
+    fn resume<S: Symbol>(&self, spans: Spans<'_, '_, '_, S>, entry: u32) -> Span {
+        let mut so_far = Span { exit: entry, symbols: 0 };
+        for (end, recorded) in self.boundaries().zip(&self.spans) {
+            let span = spans.count(so_far.exit, end);
+            so_far = Span { exit: span.exit.max(so_far.exit), symbols: so_far.symbols + span.symbols };
+            if so_far.exit == recorded.exit {
+                let all = self.spans.last().unwrap_or(recorded);
+                return Span { exit: all.exit, symbols: so_far.symbols + all.symbols - recorded.symbols };
+            }
+        }
+        so_far
+    }
+}
+
+/// Decodes all live groups; returns how many symbols there were.
+pub fn decode<S: Symbol>(decoder: &StreamDecoder<'_, '_, S>, dense: &mut [S], threads: usize) -> usize {
+    let bits = decoder.stream.codeword_bits();
+    let parts = (threads as u64).min(u64::from(bits / LEAST_PER_THREAD)).max(1);
+    let spans = Spans(decoder);
+    if parts == 1 {
+        return spans.write(0, bits, dense).symbols;
+    }
+    let cuts: Vec<u32> = (0..=parts).map(|part| (u64::from(bits) * part / parts) as u32).collect();
+    let records: Vec<Record> = cuts.par_windows(2).map(|w| Record::new(spans, w[0]..w[1])).collect();
+
+    let guessed_entry = |part: usize| match part.checked_sub(1) {
+        Some(before) => records[before].spans.last().map_or(0, |span| span.exit),
+        None => 0,
+    };
+    let resumed: Vec<Span> =
+        records.par_iter().enumerate().map(|(part, record)| record.resume(spans, guessed_entry(part))).collect();
+
+    let mut bounds = vec![0];
+    let mut counts = Vec::with_capacity(records.len());
+    let mut entry = 0;
+    for (part, record) in records.iter().enumerate() {
+        let span = if entry == guessed_entry(part) { resumed[part] } else { record.resume(spans, entry) };
+        entry = span.exit;
+        counts.push(span.symbols);
+        bounds.push(entry);
+    }
+    // The write of a part ends where the next begins, not at the cut.
+    gap::write_counted(spans, &bounds, &counts, dense)
+}

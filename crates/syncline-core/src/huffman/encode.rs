@@ -1,0 +1,345 @@
+//! Encoding: survey, histograms, codebooks, codewords, index.
+
+use super::codebook::Codebook;
+use super::histogram::{self, HistogramScratch, NARROW, Survey};
+use super::lengths::{LengthScratch, code_lengths};
+use super::stream::Header;
+use super::{Checksum, IndexKind, MAX_CLASSES, MAX_SYMBOLS, SUBSEQUENCE_BITS, Symbol, index};
+use crate::bits::dispatch::{self, Kernel};
+use crate::bits::reader::BitWords;
+use crate::bits::writer::BitWriter;
+
+/// How to encode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EncodeOptions {
+    /// Logarithm of the symbols in a group: 6 or 7.
+    pub group_log2: u8,
+    /// What to store beside the codewords.
+    pub index: IndexKind,
+    /// Symbol whose groups cost nothing; `None` takes the commonest.
+    pub free_symbol: Option<u16>,
+}
+
+impl Default for EncodeOptions {
+    fn default() -> Self {
+        Self { group_log2: 7, index: IndexKind::Symbol, free_symbol: None }
+    }
+}
+
+/// Buffers that are reused from stream to stream.
+#[derive(Debug, Default)]
+pub struct EncodeScratch {
+    survey: Survey,
+    histogram: HistogramScratch,
+    counts: [Vec<u32>; MAX_CLASSES],
+    total: Vec<u32>,
+    lengths: LengthScratch,
+    tables: Vec<u32>,
+    codewords: Vec<u8>,
+    starts: Vec<u32>,
+}
+
+/// What a stream came out as.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EncodeSummary {
+    /// Groups.
+    pub groups: u32,
+    /// Groups with codewords.
+    pub live_groups: u32,
+    /// Codebooks: 1, or 4 if the classes paid.
+    pub codebooks: u8,
+    /// The free symbol.
+    pub free_symbol: u16,
+    /// Bits of all codewords.
+    pub codeword_bits: u32,
+    /// Bytes of all codebooks.
+    pub codebook_bytes: u32,
+    /// Bytes of the index.
+    pub index_bytes: u32,
+    /// Bytes of the whole stream.
+    pub stream_bytes: u64,
+}
+
+impl EncodeSummary {
+    /// Whether the decoder will need the classes.
+    pub fn uses_classes(&self) -> bool {
+        self.codebooks > 1
+    }
+}
+
+/// Appends a Huffman stream of `symbols` to `out`.
+///
+/// `classes` has one class, 0 to 3, for each group, or is empty: one class. They are used if that makes codewords and codebooks shorter
+/// and the index is [`IndexKind::Symbol`]; the decoder must then be given the same.
+///
+/// # Panics
+/// If the symbols are not whole groups, are more than [`MAX_SYMBOLS`], the classes are not one per group or over 3, the free symbol
+/// does not fit the symbol type, or `out` does not end on a multiple of 16: mistakes of the caller, whatever the data.
+pub fn encode<S: Symbol>(
+    symbols: &[S],
+    classes: &[u8],
+    options: &EncodeOptions,
+    scratch: &mut EncodeScratch,
+    out: &mut Vec<u8>,
+) -> EncodeSummary {
+    assert!(matches!(options.group_log2, 6 | 7), "groups have 64 or 128 symbols");
+    let group_len = 1usize << options.group_log2;
+    assert!(
+        symbols.len().is_multiple_of(group_len) && symbols.len() <= MAX_SYMBOLS,
+        "whole groups, at most MAX_SYMBOLS"
+    );
+    assert!(classes.is_empty() || classes.len() == symbols.len() / group_len, "one class for each group");
+    assert!(out.len().is_multiple_of(16), "streams start on multiples of 16");
+    let free = options.free_symbol.unwrap_or_else(|| histogram::commonest(symbols, &mut scratch.histogram));
+    assert!(Into::<u16>::into(S::truncate(free)) == free, "the free symbol is a symbol");
+    scratch.survey.fill(symbols, group_len, S::truncate(free));
+
+    let classes = if options.index == IndexKind::Symbol { classes } else { &[] };
+    let codebooks = choose_codebooks(symbols, group_len, classes, scratch);
+    let classes = if codebooks.len() > 1 { classes } else { &[] };
+    let bits = write_codewords(symbols, group_len, classes, &codebooks, scratch);
+    let mut header = Header {
+        groups: scratch.survey.live.len() as u32,
+        live_groups: scratch.starts.len() as u32 - 1,
+        group_log2: options.group_log2,
+        symbol_bytes: S::BYTES as u8,
+        index: options.index,
+        codebooks: codebooks.len() as u8,
+        free_symbol: free,
+        longest: codebooks.iter().map(|c| c.longest() as u8).max().unwrap_or(0),
+        has_free: scratch.survey.live.contains(&false),
+        checksum: live_checksum(symbols, group_len, &scratch.survey.live),
+        bits,
+        ..Header::default()
+    };
+    write_stream(symbols, group_len, &codebooks, &mut header, scratch, out)
+}
+
+/// Puts the parts together; fills in the header's sizes.
+fn write_stream<S: Symbol>(
+    symbols: &[S],
+    group_len: usize,
+    codebooks: &[Codebook],
+    header: &mut Header,
+    scratch: &EncodeScratch,
+    out: &mut Vec<u8>,
+) -> EncodeSummary {
+    let start = out.len();
+    let live = &scratch.survey.live;
+    out.resize(start + Header::BYTES, 0);
+    for codebook in codebooks {
+        codebook.write(out);
+    }
+    header.codebook_bytes = (out.len() - start - Header::BYTES) as u32;
+    align(out, 4);
+    if header.has_free {
+        out.extend(live.chunks(8).map(|byte| byte.iter().rev().fold(0, |bits, &live| bits << 1 | u8::from(!live))));
+    }
+    align(out, 8);
+    let before_index = out.len();
+    match header.index {
+        IndexKind::None => {}
+        IndexKind::Gap => {
+            let gaps = gaps(symbols, group_len, live, codebooks[0].lengths(), header.bits);
+            index::write_gaps(&gaps, index::gap_width(header.longest.into()), out);
+        }
+        IndexKind::Symbol => index::write_starts(&scratch.starts, out),
+    }
+    header.index_bytes = (out.len() - before_index) as u32;
+    align(out, 16);
+    out.extend_from_slice(&scratch.codewords);
+    out[start..start + Header::BYTES].copy_from_slice(&header.to_bytes());
+    EncodeSummary {
+        groups: header.groups,
+        live_groups: header.live_groups,
+        codebooks: header.codebooks,
+        free_symbol: header.free_symbol,
+        codeword_bits: header.bits,
+        codebook_bytes: header.codebook_bytes,
+        index_bytes: header.index_bytes,
+        stream_bytes: (out.len() - start) as u64,
+    }
+}
+
+/// The stream started on a multiple of 16, so alignment within `out` is alignment within the stream.
+fn align(out: &mut Vec<u8>, to: usize) {
+    out.resize(out.len().next_multiple_of(to), 0);
+}
+
+/// One codebook, or four if the groups' classes make the stream shorter.
+fn choose_codebooks<S: Symbol>(
+    symbols: &[S],
+    group_len: usize,
+    classes: &[u8],
+    scratch: &mut EncodeScratch,
+) -> Vec<Codebook> {
+    let EncodeScratch { survey, histogram, counts, total, lengths, .. } = scratch;
+    let class_count = if classes.is_empty() { 1 } else { MAX_CLASSES };
+    let counts = &mut counts[..class_count];
+    let class_of = |g: usize| survey.live[g].then(|| classes.get(g).copied().unwrap_or(0));
+    histogram::count(symbols, group_len, class_of, survey.largest, histogram, counts);
+    total.clear();
+    if class_count == 1 {
+        return vec![build(&counts[0], lengths)];
+    }
+    total.resize(counts[0].len(), 0);
+    for count in counts.iter() {
+        total.iter_mut().zip(count).for_each(|(sum, &n)| *sum += n);
+    }
+    let single = build(total, lengths);
+    let several: Vec<_> = counts.iter().map(|count| build(count, lengths)).collect();
+    let several_bits: u64 = several.iter().zip(counts.iter()).map(|(book, count)| coded_bits(book, count)).sum();
+    if several_bits < coded_bits(&single, total) { several } else { vec![single] }
+}
+
+fn build(frequencies: &[u32], scratch: &mut LengthScratch) -> Codebook {
+    let mut lengths = Vec::new();
+    code_lengths(frequencies, scratch, &mut lengths);
+    Codebook::new(lengths).expect("code lengths are complete")
+}
+
+/// Bits of the codewords of symbols with these frequencies and of the codebook.
+fn coded_bits(codebook: &Codebook, frequencies: &[u32]) -> u64 {
+    let codewords: u64 = codebook.lengths().iter().zip(frequencies).map(|(&l, &f)| u64::from(l) * u64::from(f)).sum();
+    let mut bytes = Vec::new();
+    codebook.write(&mut bytes);
+    codewords + 8 * bytes.len() as u64
+}
+
+/// Writes all codewords and their padding to `scratch.codewords`, the start of each live group and the end to `scratch.starts`.
+fn write_codewords<S: Symbol>(
+    symbols: &[S],
+    group_len: usize,
+    classes: &[u8],
+    codebooks: &[Codebook],
+    scratch: &mut EncodeScratch,
+) -> u32 {
+    let largest = scratch.survey.largest as usize;
+    let longest = codebooks.iter().map(Codebook::longest).max().unwrap_or(0);
+    let entries = if largest < NARROW { NARROW } else { 1 << 16 };
+    scratch.tables.clear();
+    scratch.tables.resize(entries * codebooks.len(), 0);
+    for (table, codebook) in scratch.tables.chunks_exact_mut(entries).zip(codebooks) {
+        codebook.fill_codewords(table);
+    }
+    let mut bits = 0u64;
+    for (codebook, count) in codebooks.iter().zip(&scratch.counts) {
+        // With one codebook for several classes `total` holds the frequencies.
+        let count = if codebooks.len() == 1 && !scratch.total.is_empty() { &scratch.total } else { count };
+        bits += codebook.lengths().iter().zip(count).map(|(&l, &f)| u64::from(l) * u64::from(f)).sum::<u64>();
+    }
+    // At most 2^23 symbols of 20 bits.
+    let bits = bits as u32;
+    scratch.codewords.clear();
+    scratch.codewords.resize(BitWords::byte_len(bits) as usize, 0);
+    scratch.starts.clear();
+    let plan = Plan { symbols, group_len, classes, live: &scratch.survey.live, starts: &mut scratch.starts };
+    let writer = BitWriter::new(&mut scratch.codewords);
+    let tables = scratch.tables.as_slice();
+    let written = match (entries == NARROW, longest <= 16) {
+        (true, true) => dispatch::run(Writing::<_, NARROW, 4> { plan, tables: tables.as_chunks().0, writer }),
+        (true, false) => dispatch::run(Writing::<_, NARROW, 2> { plan, tables: tables.as_chunks().0, writer }),
+        (false, true) => dispatch::run(Writing::<_, { 1 << 16 }, 4> { plan, tables: tables.as_chunks().0, writer }),
+        (false, false) => dispatch::run(Writing::<_, { 1 << 16 }, 2> { plan, tables: tables.as_chunks().0, writer }),
+    };
+    assert_eq!(written, bits, "codewords take what the histogram says");
+    bits
+}
+
+struct Plan<'a, S> {
+    symbols: &'a [S],
+    group_len: usize,
+    classes: &'a [u8],
+    live: &'a [bool],
+    starts: &'a mut Vec<u32>,
+}
+
+/// `MERGED` codewords together have at most 64 bits and go to the writer at once.
+struct Writing<'a, S, const ENTRIES: usize, const MERGED: usize> {
+    plan: Plan<'a, S>,
+    tables: &'a [[u32; ENTRIES]],
+    writer: BitWriter<'a>,
+}
+
+impl<S: Symbol, const ENTRIES: usize, const MERGED: usize> Kernel for Writing<'_, S, ENTRIES, MERGED> {
+    type Output = u32;
+
+    #[inline(always)]
+    fn run(self) -> u32 {
+        let Self { plan, tables, mut writer } = self;
+        for (g, group) in plan.symbols.chunks_exact(plan.group_len).enumerate() {
+            if !plan.live[g] {
+                continue;
+            }
+            plan.starts.push(writer.position());
+            let table = &tables[plan.classes.get(g).copied().unwrap_or(0) as usize];
+            for merged in group.as_chunks::<MERGED>().0 {
+                let entries = merged.map(|s| u64::from(table[s.index() & (ENTRIES - 1)]));
+                let (bits, count) = merge(&entries);
+                writer.put(bits, count);
+            }
+        }
+        plan.starts.push(writer.position());
+        writer.finish()
+    }
+}
+
+/// Joins codewords (table entries: codeword times 256 plus length), pairs first: a chain of shifts half as long.
+#[inline(always)]
+fn merge<const MERGED: usize>(entries: &[u64; MERGED]) -> (u64, u32) {
+    let total = entries.iter().sum::<u64>() as u32 & 0xff;
+    let joined = |a: u64, b: u64| (a >> 8) << (b & 63) | b >> 8;
+    let bits = if MERGED == 4 {
+        joined(entries[0], entries[1]) << ((entries[2] + entries[3]) & 63) | joined(entries[2], entries[3])
+    } else {
+        joined(entries[0], entries[1])
+    };
+    (bits, total)
+}
+
+fn live_checksum<S: Symbol>(symbols: &[S], group_len: usize, live: &[bool]) -> Checksum {
+    dispatch::run(LiveChecksum { symbols, group_len, live })
+}
+
+struct LiveChecksum<'a, S> {
+    symbols: &'a [S],
+    group_len: usize,
+    live: &'a [bool],
+}
+
+impl<S: Symbol> Kernel for LiveChecksum<'_, S> {
+    type Output = Checksum;
+
+    #[inline(always)]
+    fn run(self) -> Checksum {
+        let mut total = Checksum::default();
+        let mut first = 0;
+        let groups = self.symbols.chunks_exact(self.group_len);
+        for (group, _) in groups.zip(self.live).filter(|&(_, &live)| live) {
+            total.add(Checksum::of(group, first));
+            first += self.group_len as u32;
+        }
+        total
+    }
+}
+
+/// For each subsequence the bits from its start to the first codeword that starts in it or after it (the end of all counts as one).
+fn gaps<S: Symbol>(symbols: &[S], group_len: usize, live: &[bool], lengths: &[u8], bits: u32) -> Vec<u8> {
+    let mut gaps = Vec::with_capacity(bits.div_ceil(SUBSEQUENCE_BITS) as usize);
+    let mut position = 0u32;
+    let mut next = 0u32;
+    for (group, _) in symbols.chunks_exact(group_len).zip(live).filter(|&(_, &live)| live) {
+        for symbol in group {
+            if position >= next {
+                gaps.push((position - next) as u8);
+                next += SUBSEQUENCE_BITS;
+            }
+            position += u32::from(lengths[symbol.index()]);
+        }
+    }
+    // The last codeword may cover the start of the last subsequence.
+    if next < bits {
+        gaps.push((bits - next) as u8);
+    }
+    gaps
+}

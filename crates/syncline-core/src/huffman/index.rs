@@ -1,0 +1,89 @@
+//! The two indexes that let a decoder start in many places.
+
+use super::SUBSEQUENCE_BITS;
+use crate::bits::pack;
+
+/// Bits of one gap: enough for one less than the longest codeword.
+pub fn gap_width(longest: u32) -> u32 {
+    if longest <= 16 { 4 } else { 8 }
+}
+
+/// Bytes of the gap index of `bits` bits of codewords.
+pub fn gap_bytes(bits: u32, longest: u32) -> u64 {
+    let subsequences = u64::from(bits.div_ceil(SUBSEQUENCE_BITS));
+    (subsequences * u64::from(gap_width(longest))).div_ceil(8)
+}
+
+/// Appends gaps of `width` bits, 4 (the first in the low half of the byte) or 8.
+pub fn write_gaps(gaps: &[u8], width: u32, out: &mut Vec<u8>) {
+    if width == 8 {
+        out.extend_from_slice(gaps);
+    } else {
+        out.extend(gaps.chunks(2).map(|pair| pair[0] | pair.get(1).copied().unwrap_or(0) << 4));
+    }
+}
+
+/// The gap of a subsequence; `packed` must hold it.
+pub fn read_gap(packed: &[u8], width: u32, subsequence: usize) -> u32 {
+    if width == 8 { packed[subsequence].into() } else { (packed[subsequence / 2] >> (subsequence % 2 * 4) & 15).into() }
+}
+
+/// Appends the symbol index of live groups that start at `starts[..n]`; `starts[n]` is the number of bits of all.
+pub fn write_starts(starts: &[u32], out: &mut Vec<u8>) {
+    let groups = starts.len() - 1;
+    let mut deltas = Vec::new();
+    for first in (0..groups).step_by(pack::BLOCK) {
+        let ends = &starts[first..=(first + pack::BLOCK).min(groups)];
+        let lengths = ends.windows(2).map(|w| u64::from(w[1] - w[0]));
+        let shortest = lengths.clone().min().unwrap_or(0);
+        let mut block = [0; pack::BLOCK];
+        for (slot, length) in block.iter_mut().zip(lengths) {
+            *slot = length - shortest;
+        }
+        let width = pack::width_for(&block);
+        let descriptor = u64::from(ends[0]) | shortest << 32 | u64::from(width) << 44 | (deltas.len() as u64 / 4) << 48;
+        pack::pack_block(&block, width, &mut deltas);
+        out.extend_from_slice(&descriptor.to_le_bytes());
+    }
+    out.extend_from_slice(&deltas);
+}
+
+/// Reads the symbol index of `groups` live groups: the start of each, then `bits`, the number of bits of all.
+///
+/// # Errors
+/// What contradicts itself: lengths that do not add up, deltas out of place, bytes left over.
+pub fn read_starts(index: &[u8], groups: u32, bits: u32) -> Result<Vec<u32>, &'static str> {
+    let blocks = groups.div_ceil(pack::BLOCK as u32) as usize;
+    if index.len() < blocks * 8 {
+        return Err("index is shorter than its blocks");
+    }
+    let (descriptors, deltas) = index.split_at(blocks * 8);
+    let mut starts = Vec::with_capacity(groups as usize + 1);
+    let mut position = 0u32;
+    let mut next_delta = 0;
+    for descriptor in descriptors.chunks_exact(8) {
+        let descriptor = u64::from_le_bytes(descriptor.try_into().expect("chunks of 8"));
+        let shortest = (descriptor >> 32) as u32 & 0xfff;
+        let width = (descriptor >> 44) as u32 & 0xf;
+        if descriptor as u32 != position || (descriptor >> 48) as usize * 4 != next_delta {
+            return Err("index blocks do not follow one another");
+        }
+        let block = deltas.get(next_delta..).and_then(|d| pack::unpack_block(d, width));
+        let block = block.ok_or("index is shorter than its deltas")?;
+        next_delta += 4 * width as usize;
+        let in_block = pack::BLOCK.min(groups as usize - starts.len());
+        for &delta in &block[..in_block] {
+            starts.push(position);
+            // Below 2^13 each and at most 2^17 groups: no overflow.
+            position += shortest + delta as u32;
+        }
+    }
+    if position != bits {
+        return Err("group lengths do not add up to the codewords");
+    }
+    if next_delta != deltas.len() {
+        return Err("index is longer than its deltas");
+    }
+    starts.push(position);
+    Ok(starts)
+}

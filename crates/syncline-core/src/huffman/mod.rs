@@ -1,0 +1,162 @@
+//! The Huffman stage: symbols of one or two bytes to a dense sequence of codewords and back.
+//!
+//! Symbols come in groups of K (64 or 128). A group of nothing but the free symbol takes no bits; the others ("live")
+//! are coded with one codebook, or with one of up to four by a class that both sides know. [`encode`](fn@encode)
+//! writes a stream, [`Stream`] reads it; the layout is in `docs/FORMAT.md`, "Huffman stream".
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::error::{Error, Result};
+
+mod checksum;
+pub mod codebook;
+pub mod decode;
+pub mod encode;
+pub mod histogram;
+mod index;
+pub mod lengths;
+pub mod stream;
+#[cfg(test)]
+mod tests;
+
+pub use checksum::Checksum;
+pub use decode::StreamDecoder;
+pub use encode::{EncodeOptions, EncodeScratch, EncodeSummary, encode};
+pub use stream::Stream;
+
+/// Most symbols in a stream: twice the largest chunk. Every count and offset in the stream then fits its field.
+pub const MAX_SYMBOLS: usize = 1 << 23;
+
+/// Most classes, and so codebooks, in a stream.
+pub const MAX_CLASSES: usize = 4;
+
+/// Bits of a subsequence: what one entry of the gap index covers.
+pub const SUBSEQUENCE_BITS: u32 = 128;
+
+mod sealed {
+    pub trait Sealed {}
+    impl Sealed for u8 {}
+    impl Sealed for u16 {}
+}
+
+/// What the stage codes: `u8` or `u16`.
+pub trait Symbol: sealed::Sealed + bytemuck::Pod + Into<u32> + Into<u16> + Ord + Send + Sync + fmt::Debug {
+    /// Bytes of a symbol.
+    const BYTES: usize;
+
+    /// The symbol with this number; the bits above its width are dropped.
+    fn truncate(number: u16) -> Self;
+
+    /// Its number as an index.
+    #[inline(always)]
+    fn index(self) -> usize {
+        let number: u16 = self.into();
+        number.into()
+    }
+}
+
+impl Symbol for u8 {
+    const BYTES: usize = 1;
+
+    #[inline(always)]
+    fn truncate(number: u16) -> Self {
+        number as u8
+    }
+}
+
+impl Symbol for u16 {
+    const BYTES: usize = 2;
+
+    #[inline(always)]
+    fn truncate(number: u16) -> Self {
+        number
+    }
+}
+
+/// What a stream holds beside its codewords, to let a decoder start in many places. The discriminant is its code in the stream.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[repr(u8)]
+pub enum IndexKind {
+    /// Nothing: smallest.
+    None = 0,
+    /// For every 128 bits, where the first codeword in them starts.
+    Gap = 1,
+    /// Where every live group starts.
+    #[default]
+    Symbol = 2,
+}
+
+impl IndexKind {
+    /// Every kind, in the order of their codes.
+    pub const ALL: [Self; 3] = [Self::None, Self::Gap, Self::Symbol];
+
+    /// Kind with this code in the stream.
+    pub fn from_code(code: u8) -> Option<Self> {
+        Self::ALL.into_iter().find(|k| *k as u8 == code)
+    }
+
+    /// Name as on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::None => "none",
+            Self::Gap => "gap",
+            Self::Symbol => "symbol",
+        }
+    }
+}
+
+/// A way to decode. All give the same symbols.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Decoder {
+    /// The fastest that the stream's index allows.
+    #[default]
+    Auto,
+    /// One symbol after the other: the baseline and the oracle of the others.
+    Chunked,
+    /// In parallel without an index: decoders started anywhere synchronise by themselves.
+    SelfSync,
+    /// In parallel from the starts that the gap index gives.
+    Gap,
+    /// Several groups side by side from the starts that the symbol index gives.
+    Indexed,
+}
+
+impl Decoder {
+    /// Every decoder.
+    pub const ALL: [Self; 5] = [Self::Auto, Self::Chunked, Self::SelfSync, Self::Gap, Self::Indexed];
+
+    /// Name as on the command line.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Chunked => "chunked",
+            Self::SelfSync => "self-sync",
+            Self::Gap => "gap",
+            Self::Indexed => "indexed",
+        }
+    }
+}
+
+macro_rules! named {
+    ($type:ty, $what:literal) => {
+        impl fmt::Display for $type {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(self.name())
+            }
+        }
+
+        impl FromStr for $type {
+            type Err = Error;
+
+            fn from_str(name: &str) -> Result<Self> {
+                Self::ALL.into_iter().find(|k| k.name() == name).ok_or_else(|| {
+                    let names: Vec<_> = Self::ALL.iter().map(|k| k.name()).collect();
+                    Error::invalid(format!(concat!("unknown ", $what, " '{}': use one of {}"), name, names.join(", ")))
+                })
+            }
+        }
+    };
+}
+named!(IndexKind, "index kind");
+named!(Decoder, "decoder");

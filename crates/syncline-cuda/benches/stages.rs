@@ -1,0 +1,168 @@
+//! Times the stages on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda`.
+//!
+//! Medians of CUDA-event times after warm-up, on data larger than the second-level cache; outputs are poisoned first and checked after.
+//! Rates are of uncompressed symbols; the copy's is its payload (it moves twice that).
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUevent_flags;
+use cudarc::driver::{CudaSlice, CudaStream};
+use syncline_cuda::cudarc;
+use syncline_cuda::device::{Arena, Device};
+use syncline_cuda::error::{DriverContext, Result};
+use syncline_cuda::huffman::codebook::{CodebookBuilder, DeviceCodebook};
+use syncline_cuda::huffman::histogram::{Histogram, Symbol};
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+use common::{Spread, symbols};
+
+const WARM_UP: usize = 3;
+const RUNS: usize = 15;
+const LARGE: usize = 512 << 20;
+const SMALL: usize = 10 << 20;
+/// Symbols generated on the host; inputs repeat them, which no kernel here can tell.
+const PERIOD: usize = 8 << 20;
+
+fn main() -> Result<()> {
+    let device = match Device::open(0) {
+        Ok(device) => device,
+        Err(error) if std::env::var_os("SYNCLINE_REQUIRE_CUDA").is_some_and(|value| value == "1") => return Err(error),
+        Err(error) => {
+            println!("skipped: no CUDA device ({error})");
+            return Ok(());
+        }
+    };
+    println!("{}", device.info());
+    let stream = device.context().default_stream();
+    let copy = copy_rate(&stream)?;
+    println!("device copy of {} MiB: {:.0} GB/s of payload (C)", LARGE >> 20, copy / 1e9);
+    histograms(&device, &stream, copy)?;
+    codebooks(&device, &stream)
+}
+
+/// Median seconds of `work` on the stream, and the shortest.
+fn seconds(stream: &Arc<CudaStream>, mut work: impl FnMut() -> Result<()>) -> Result<(f64, f64)> {
+    let event = || stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).doing("recording an event");
+    let mut times = Vec::new();
+    for run in 0..WARM_UP + RUNS {
+        let start = event()?;
+        work()?;
+        let end = event()?;
+        let milliseconds = start.elapsed_ms(&end).doing("reading an event")?;
+        if run >= WARM_UP {
+            times.push(f64::from(milliseconds) / 1e3);
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    Ok((times[RUNS / 2], times[0]))
+}
+
+fn copy_rate(stream: &Arc<CudaStream>) -> Result<f64> {
+    let from = stream.alloc_zeros::<u8>(LARGE).doing("allocating")?;
+    let mut to = stream.alloc_zeros::<u8>(LARGE).doing("allocating")?;
+    let (median, _) = seconds(stream, || stream.memcpy_dtod(&from, &mut to).doing("copying"))?;
+    Ok(LARGE as f64 / median)
+}
+
+/// `bytes` of device memory filled by repeating `part`.
+fn repeated<S: Symbol + Copy>(stream: &Arc<CudaStream>, part: &[S], bytes: usize) -> Result<CudaSlice<S>> {
+    let length = bytes / size_of::<S>();
+    // SAFETY: symbols have no invalid bit patterns, and the loop writes all of them.
+    let mut whole = unsafe { stream.alloc::<S>(length) }.doing("allocating")?;
+    for start in (0..length).step_by(part.len()) {
+        let end = length.min(start + part.len());
+        stream.memcpy_htod(&part[..end - start], &mut whole.slice_mut(start..end)).doing("filling")?;
+    }
+    Ok(whole)
+}
+
+/// Times one histogram and checks its result against counts on the host.
+fn histogram<S: Symbol + Copy + Into<u32>>(
+    stream: &Arc<CudaStream>,
+    histogram: &Histogram<S>,
+    part: &[S],
+    input: &CudaSlice<S>,
+) -> Result<f64> {
+    let poison = vec![u64::MAX; histogram.counts_len()];
+    let mut counts = stream.clone_htod(&poison).doing("allocating")?;
+    let (median, _) = seconds(stream, || histogram.launch(stream, &input.as_view(), &mut counts.as_view_mut()))?;
+    let mut expected = vec![0_u64; histogram.counts_len()];
+    let (whole, rest) = ((input.len() / part.len()) as u64, input.len() % part.len());
+    for (i, &symbol) in part.iter().enumerate() {
+        expected[(symbol.into() as usize).min(histogram.bins() as usize)] += whole + u64::from(i < rest);
+    }
+    assert!(stream.clone_dtoh(&counts).doing("reading")? == expected, "wrong counts");
+    Ok((input.len() * size_of::<S>()) as f64 / median)
+}
+
+fn histograms(device: &Device, stream: &Arc<CudaStream>, copy: f64) -> Result<()> {
+    println!("\nhistogram, GB/s (share of C)");
+    let spreads = [
+        ("98 % one symbol", Spread::Geometric(0.98)),
+        ("80 % one symbol", Spread::Geometric(0.8)),
+        ("50 % one symbol", Spread::Geometric(0.5)),
+        ("20 % one symbol", Spread::Geometric(0.2)),
+        ("5 % one symbol", Spread::Geometric(0.05)),
+        ("one symbol", Spread::One),
+        ("flat", Spread::Flat),
+    ];
+    let line = |what: String, rate: f64| println!("  {what:60} {:7.0} ({:.2})", rate / 1e9, rate / copy);
+    for (name, spread) in spreads {
+        let bytes: Vec<u8> = symbols(spread, 256, PERIOD, 1).into_iter().map(|symbol| symbol as u8).collect();
+        let input = repeated(stream, &bytes, LARGE)?;
+        line(format!("bytes, {name}"), histogram(stream, &Histogram::new(device, 256)?, &bytes, &input)?);
+        drop(input);
+        for bins in [1024, 4096, 16_384, 65_536] {
+            let part = symbols(spread, bins, PERIOD, 1);
+            let input = repeated(stream, &part, LARGE)?;
+            let rate = histogram(stream, &Histogram::new(device, bins)?, &part, &input)?;
+            line(format!("{bins} bins, {name}"), rate);
+            if bins == 1024 {
+                for copies in [1, 4, 8, 16, 32] {
+                    let rate = histogram(stream, &Histogram::with_copies(device, bins, copies)?, &part, &input)?;
+                    line(format!("{bins} bins, {name}, {copies} copies"), rate);
+                }
+                let small = repeated(stream, &part, SMALL)?;
+                let rate = histogram(stream, &Histogram::new(device, bins)?, &part, &small)?;
+                line(format!("{bins} bins, {name}, 10 MiB"), rate);
+            }
+            if bins <= 4096 {
+                let rate = histogram(stream, &Histogram::with_wide_counters(device, bins)?, &part, &input)?;
+                line(format!("{bins} bins, {name}, counters of 16 bits"), rate);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn codebooks(device: &Device, stream: &Arc<CudaStream>) -> Result<()> {
+    println!("\ncodebook from counts on the device, microseconds: median (shortest)");
+    let mut arena = Arena::new(stream.clone());
+    for (name, spread) in [
+        ("98 % one symbol", Spread::Geometric(0.98)),
+        ("5 % one symbol", Spread::Geometric(0.05)),
+        ("flat", Spread::Flat),
+    ] {
+        for bins in [256, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536] {
+            // One of each, so that the whole alphabet takes part.
+            let mut counts = vec![1_u64; bins as usize];
+            symbols(spread, bins, PERIOD, 2).into_iter().for_each(|symbol| counts[usize::from(symbol)] += 1);
+            let counts = stream.clone_htod(&counts).doing("allocating")?;
+            let builder = CodebookBuilder::new(device, bins)?;
+            let mut codebook = DeviceCodebook::new(stream, bins)?;
+            let (median, shortest) =
+                seconds(stream, || builder.launch(&mut arena.frame()?, &counts.as_view(), &mut codebook))?;
+            let summary = codebook.read_summary(stream)?;
+            assert_eq!(summary.used, bins);
+            println!(
+                "  {bins:6} symbols, {name:16} {:7.1} ({:.1}), {} rounds, longest {}",
+                median * 1e6,
+                shortest * 1e6,
+                summary.rounds,
+                summary.longest
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,19 @@
+// What every kernel shares. Compiled by NVRTC, which has no system headers: the fixed-width names are declared here.
+#pragma once
+
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef unsigned int uint32_t;
+typedef unsigned long long uint64_t;
+typedef int int32_t;
+typedef long long int64_t;
+
+constexpr uint32_t WARP = 32;
+constexpr uint32_t ALL_LANES = 0xFFFFFFFFu;
+
+__device__ inline uint32_t lane_id() { return threadIdx.x % WARP; }
+__device__ inline uint32_t warp_id() { return threadIdx.x / WARP; }
+
+template <typename T> __device__ inline T min_of(T a, T b) { return b < a ? b : a; }
+template <typename T> __device__ inline T max_of(T a, T b) { return a < b ? b : a; }
+__device__ inline uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }

@@ -1,0 +1,149 @@
+//! Scratch memory that the caller keeps from one call to the next, so that a warm pipeline allocates nothing.
+
+use std::mem::size_of;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream, CudaViewMut, DevicePtrMut, DeviceRepr};
+
+use crate::error::{CudaError, DriverContext, Result};
+
+/// Every slice starts on a multiple of this: what the widest loads and the driver's own allocations have.
+const ALIGNMENT: usize = 256;
+
+/// Device memory for intermediate results, all used on one stream.
+///
+/// A [`Frame`] hands out slices one after another and gives them all back at once when it ends. Work is ordered on the arena's stream, so
+/// the next frame may reuse the memory while the work of the last one is still queued. An arena that runs out grows;
+/// at the next frame it is one piece again, large enough for what the last one took.
+#[derive(Debug)]
+pub struct Arena {
+    stream: Arc<CudaStream>,
+    /// The last one is the one being filled.
+    #[expect(clippy::vec_box, reason = "views into a block refer to it, so it must not move when the list grows")]
+    blocks: Vec<Box<CudaSlice<u8>>>,
+}
+
+impl Arena {
+    /// An arena for work on `stream`, empty at first.
+    pub fn new(stream: Arc<CudaStream>) -> Self {
+        Self { stream, blocks: Vec::new() }
+    }
+
+    /// An arena that starts with this many bytes.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`].
+    pub fn with_capacity(stream: Arc<CudaStream>, bytes: usize) -> Result<Self> {
+        let mut arena = Self::new(stream);
+        arena.add_block(bytes)?;
+        Ok(arena)
+    }
+
+    /// The stream that the memory is used on.
+    pub fn stream(&self) -> &Arc<CudaStream> {
+        &self.stream
+    }
+
+    /// Bytes of device memory held.
+    pub fn capacity(&self) -> usize {
+        self.blocks.iter().map(|block| block.len()).sum()
+    }
+
+    /// Gives the memory back to the device.
+    pub fn clear(&mut self) {
+        self.blocks.clear();
+    }
+
+    /// Starts handing out slices from the beginning; the slices of the frame before are gone, as the borrow checker sees to.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`] if the last frame made the arena grow and one block of that size is not to be had.
+    pub fn frame(&mut self) -> Result<Frame<'_>> {
+        if self.blocks.len() > 1 {
+            let capacity = self.capacity();
+            self.blocks.clear();
+            self.add_block(capacity)?;
+        }
+        if self.blocks.is_empty() {
+            self.add_block(0)?;
+        }
+        let mut frame = Frame { arena: self, rest: None };
+        frame.enter_last_block();
+        Ok(frame)
+    }
+
+    /// Bytes that a slice of `length` elements of `T` takes in a frame, rounding included: for sizing an arena beforehand.
+    pub fn bytes_for<T>(length: usize) -> usize {
+        length.saturating_mul(size_of::<T>()).div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT)
+    }
+
+    fn add_block(&mut self, bytes: usize) -> Result<()> {
+        // SAFETY: bytes have no invalid patterns, and `Frame::slice` promises nothing about contents.
+        let block = unsafe { self.stream.alloc::<u8>(bytes.max(ALIGNMENT)) };
+        self.blocks.push(Box::new(block.map_err(|_| CudaError::OutOfMemory { bytes: bytes as u64 })?));
+        Ok(())
+    }
+}
+
+/// The slices taken from an [`Arena`] for one piece of work.
+#[derive(Debug)]
+pub struct Frame<'a> {
+    arena: &'a mut Arena,
+    /// What is left of the last block.
+    rest: Option<CudaViewMut<'a, u8>>,
+}
+
+impl<'a> Frame<'a> {
+    /// A slice of `length` elements with unspecified contents.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`] if the arena has to grow and cannot.
+    pub fn slice<T: DeviceRepr>(&mut self, length: usize) -> Result<CudaViewMut<'a, T>> {
+        let bytes = Arena::bytes_for::<T>(length);
+        if self.rest.as_ref().is_none_or(|rest| rest.len() < bytes) {
+            // At least doubling, so that a frame of many slices grows a few times only.
+            self.arena.add_block(bytes.max(self.arena.capacity()))?;
+            self.enter_last_block();
+        }
+        let too_large = || CudaError::OutOfMemory { bytes: bytes as u64 };
+        let mut whole = self.rest.take().ok_or_else(too_large)?;
+        let (mut head, tail) = whole.try_split_at_mut(bytes).ok_or_else(too_large)?;
+        // SAFETY: device types have no invalid bit patterns that the host would see (contents are unspecified until written);
+        // the head holds `length` elements and starts aligned, like every block and every multiple of the alignment in it.
+        let slice = unsafe { head.transmute_mut::<T>(length) }.ok_or_else(too_large)?;
+        // SAFETY: only lifetimes change, back to 'a, which `whole` had. The two are disjoint, and `whole` is gone.
+        unsafe {
+            self.rest = Some(std::mem::transmute::<CudaViewMut<'_, u8>, CudaViewMut<'a, u8>>(tail));
+            Ok(std::mem::transmute::<CudaViewMut<'_, T>, CudaViewMut<'a, T>>(slice))
+        }
+    }
+
+    fn enter_last_block(&mut self) {
+        self.rest = self.arena.blocks.last_mut().map(|block| {
+            // SAFETY: only the lifetime changes. For 'a the arena is mutably borrowed by this frame, which never frees, moves (they are
+            // boxed) or touches a block once it has been entered; each is entered once.
+            unsafe { std::mem::transmute::<CudaViewMut<'_, u8>, CudaViewMut<'a, u8>>(block.as_view_mut()) }
+        });
+    }
+
+    /// A slice of `length` elements with every byte 0, cleared on the arena's stream.
+    ///
+    /// # Errors
+    /// As [`Self::slice`], or [`CudaError::Driver`].
+    pub fn zeros<T: DeviceRepr>(&mut self, length: usize) -> Result<CudaViewMut<'a, T>> {
+        let mut view = self.slice::<T>(length)?;
+        if length > 0 {
+            let stream = self.arena.stream.clone();
+            let (pointer, _order) = view.device_ptr_mut(&stream);
+            // SAFETY: the view is `length * size_of::<T>()` bytes, exclusively ours.
+            unsafe { cudarc::driver::result::memset_d8_async(pointer, 0, length * size_of::<T>(), stream.cu_stream()) }
+                .doing("clearing scratch memory")?;
+        }
+        Ok(view)
+    }
+
+    /// The stream that the memory is used on.
+    pub fn stream(&self) -> &Arc<CudaStream> {
+        &self.arena.stream
+    }
+}

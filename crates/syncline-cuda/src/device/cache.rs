@@ -1,0 +1,182 @@
+//! Compiled kernels on disk, so that a program compiles each kernel once per machine.
+//!
+//! The cache is a convenience: a folder that cannot be written, or an entry that is damaged, costs a compilation and never an error.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+
+/// First bytes of an entry; the last one is the layout's version.
+const MAGIC: [u8; 8] = *b"SYCUBIN\x01";
+
+/// Names one compiled image: everything that decides its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key(u128);
+
+impl Key {
+    /// The key of an image compiled from these parts (sources, options, compiler version). Parts are told apart by their
+    /// lengths, so that moving text between two parts changes the key.
+    pub fn new<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
+        let mut hasher = Xxh3::new();
+        for part in parts {
+            hasher.update(&(part.len() as u64).to_le_bytes());
+            hasher.update(part);
+        }
+        Self(hasher.digest128())
+    }
+}
+
+/// A folder of compiled kernels, or none.
+#[derive(Debug, Clone)]
+pub struct Cache {
+    folder: Option<PathBuf>,
+}
+
+impl Cache {
+    /// A cache in `folder`, which is created when first needed; `None` caches nothing.
+    pub fn new(folder: Option<PathBuf>) -> Self {
+        Self { folder }
+    }
+
+    /// The cache in `SYNCLINE_CACHE_DIR` (empty: no cache), else in the user's cache folder of the operating system.
+    pub fn from_environment() -> Self {
+        let folder = match std::env::var_os("SYNCLINE_CACHE_DIR") {
+            Some(folder) if folder.is_empty() => None,
+            Some(folder) => Some(PathBuf::from(folder)),
+            None => user_cache_folder().map(|folder| folder.join("syncline").join("kernels")),
+        };
+        Self::new(folder)
+    }
+
+    /// Where entries are kept.
+    pub fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
+    }
+
+    /// The image stored under `key`, if there is one and it is whole.
+    pub fn get(&self, key: Key) -> Option<Vec<u8>> {
+        let mut entry = fs::read(self.path(key)?).ok()?;
+        let checksum = u64::from_le_bytes(entry.get(8..16)?.try_into().ok()?);
+        if entry[..8] != MAGIC || xxh3_64(&entry[16..]) != checksum {
+            return None;
+        }
+        entry.drain(..16);
+        Some(entry)
+    }
+
+    /// Stores an image. Written under a name of its own and renamed, so that a reader or a second writer never meets half of it.
+    pub fn put(&self, key: Key, image: &[u8]) {
+        let Some(path) = self.path(key) else { return };
+        let mut entry = Vec::with_capacity(16 + image.len());
+        entry.extend_from_slice(&MAGIC);
+        entry.extend_from_slice(&xxh3_64(image).to_le_bytes());
+        entry.extend_from_slice(image);
+        // Failure is no error: the next run compiles again.
+        let _ = write_then_rename(&path, &entry);
+    }
+
+    fn path(&self, key: Key) -> Option<PathBuf> {
+        Some(self.folder.as_ref()?.join(format!("{:032x}.cubin", key.0)))
+    }
+}
+
+fn write_then_rename(path: &Path, contents: &[u8]) -> std::io::Result<()> {
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    let Some(folder) = path.parent() else { return Ok(()) };
+    fs::create_dir_all(folder)?;
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    let temporary = path.with_extension(format!("{}-{serial}.tmp", std::process::id()));
+    let written = fs::write(&temporary, contents).and_then(|()| fs::rename(&temporary, path));
+    if written.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    written
+}
+
+fn user_cache_folder() -> Option<PathBuf> {
+    let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    if cfg!(windows) {
+        return variable("LOCALAPPDATA");
+    }
+    variable("XDG_CACHE_HOME")
+        .filter(|folder| folder.is_absolute())
+        .or_else(|| variable("HOME").map(|home| home.join(".cache")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Folder(PathBuf);
+
+    impl Folder {
+        fn new(name: &str) -> Self {
+            let folder = std::env::temp_dir().join(format!("syncline-cache-{}-{name}", std::process::id()));
+            let _ = fs::remove_dir_all(&folder);
+            Self(folder)
+        }
+    }
+
+    impl Drop for Folder {
+        fn drop(&mut self) {
+            let _ = fs::remove_dir_all(&self.0);
+        }
+    }
+
+    #[test]
+    fn key_tells_parts_apart() {
+        let key = |parts: &[&str]| Key::new(parts.iter().map(|part| part.as_bytes()));
+        assert_eq!(key(&["ab", "c"]), key(&["ab", "c"]));
+        assert_ne!(key(&["ab", "c"]), key(&["a", "bc"]));
+        assert_ne!(key(&["ab", "c"]), key(&["ab", "c", ""]));
+    }
+
+    #[test]
+    fn round_trip_and_no_leftovers() {
+        let folder = Folder::new("round-trip");
+        let cache = Cache::new(Some(folder.0.clone()));
+        let key = Key::new([b"source".as_slice()]);
+        assert_eq!(cache.get(key), None);
+        cache.put(key, b"image");
+        cache.put(key, b"image two");
+        assert_eq!(cache.get(key).as_deref(), Some(b"image two".as_slice()));
+        assert_eq!(cache.get(Key::new([b"other".as_slice()])), None);
+        assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn damage_is_a_miss() {
+        let folder = Folder::new("damage");
+        let cache = Cache::new(Some(folder.0.clone()));
+        let key = Key::new([b"source".as_slice()]);
+        cache.put(key, b"a compiled image");
+        let path = cache.path(key).unwrap();
+        let whole = fs::read(&path).unwrap();
+        for length in 0..whole.len() {
+            fs::write(&path, &whole[..length]).unwrap();
+            assert_eq!(cache.get(key), None, "truncated to {length}");
+        }
+        for position in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[position] ^= 1;
+            fs::write(&path, &damaged).unwrap();
+            assert_eq!(cache.get(key), None, "byte {position} flipped");
+        }
+        cache.put(key, b"a compiled image");
+        assert!(cache.get(key).is_some());
+    }
+
+    #[test]
+    fn unwritable_folder_is_no_error() {
+        let folder = Folder::new("unwritable");
+        fs::write(&folder.0, b"a file stands where the folder should be").unwrap();
+        let cache = Cache::new(Some(folder.0.clone()));
+        let key = Key::new([b"source".as_slice()]);
+        cache.put(key, b"image");
+        assert_eq!(cache.get(key), None);
+        fs::remove_file(&folder.0).unwrap();
+        assert!(Cache::new(None).get(key).is_none());
+    }
+}

@@ -1,0 +1,201 @@
+//! The device layer: finding a GPU, compiling kernels for it, scratch memory.
+
+mod arena;
+mod cache;
+mod nvrtc;
+mod program;
+
+use std::collections::HashMap;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use cudarc::driver::sys::{self, CUdevice_attribute};
+use cudarc::driver::{CudaContext, CudaModule, DriverError};
+use cudarc::nvrtc::Ptx;
+
+pub use arena::{Arena, Frame};
+pub use cache::{Cache, Key};
+pub use nvrtc::{Nvrtc, Source, Version};
+pub use program::{Kernel, Specialization};
+
+use crate::error::{CudaError, DriverContext, Result};
+
+/// What there is to know about a device and the software that drives it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeviceInfo {
+    /// Number of the device, from 0.
+    pub ordinal: usize,
+    /// Its name, as "NVIDIA H200".
+    pub name: String,
+    /// Compute capability as `10 * major + minor`: 90 for sm_90.
+    pub capability: u32,
+    /// Device memory in bytes.
+    pub memory: u64,
+    /// Streaming multiprocessors.
+    pub multiprocessors: u32,
+    /// Shared memory in bytes that one block can have.
+    pub shared_memory_per_block: u32,
+    /// The newest CUDA that the driver supports.
+    pub driver: Version,
+    /// Version of the run-time compiler in use.
+    pub compiler: Version,
+    /// File that the run-time compiler was loaded from.
+    pub compiler_file: String,
+    /// Architecture that kernels are compiled for, as `10 * major + minor`; not above `capability`.
+    pub architecture: u32,
+    /// Folder of compiled kernels, if there is one.
+    pub cache: Option<PathBuf>,
+}
+
+impl fmt::Display for DeviceInfo {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let gib = self.memory as f64 / f64::from(1 << 30);
+        write!(
+            f,
+            "{}: {}, sm_{}, {gib:.1} GiB, {} multiprocessors, driver for CUDA {}, NVRTC {} ({}), compiles for sm_{}, kernels cached in {}",
+            self.ordinal,
+            self.name,
+            self.capability,
+            self.multiprocessors,
+            self.driver,
+            self.compiler,
+            self.compiler_file,
+            self.architecture,
+            self.cache.as_ref().map_or_else(|| "no folder".to_owned(), |folder| folder.display().to_string()),
+        )
+    }
+}
+
+/// An open GPU: its context, and the kernels compiled for it so far.
+pub struct Device {
+    context: Arc<CudaContext>,
+    info: DeviceInfo,
+    compiler: &'static Nvrtc,
+    cache: Cache,
+    modules: Mutex<HashMap<Specialization, Arc<CudaModule>>>,
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Device").field("info", &self.info).finish_non_exhaustive()
+    }
+}
+
+impl Device {
+    /// Number of GPUs that the driver sees; 0 if there is a driver but no GPU.
+    ///
+    /// # Errors
+    /// [`CudaError::NoDriver`], [`CudaError::DriverTooOld`] or what the driver reports.
+    pub fn count() -> Result<usize> {
+        driver_version()?;
+        match CudaContext::device_count() {
+            Ok(count) => Ok(usize::try_from(count).unwrap_or(0)),
+            Err(DriverError(sys::CUresult::CUDA_ERROR_NO_DEVICE)) => Ok(0),
+            error => error.doing("counting the devices").map(|_| 0),
+        }
+    }
+
+    /// Opens GPU number `ordinal`, with the cache of compiled kernels that the environment names ([`Cache::from_environment`]).
+    ///
+    /// # Errors
+    /// As [`Self::count`]; [`CudaError::NoDevice`] if there are fewer GPUs, [`CudaError::NoCompiler`] without NVRTC.
+    pub fn open(ordinal: usize) -> Result<Self> {
+        Self::open_with_cache(ordinal, Cache::from_environment())
+    }
+
+    /// [`Self::open`] with a cache of one's own.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_with_cache(ordinal: usize, cache: Cache) -> Result<Self> {
+        let driver = driver_version()?;
+        let count = Self::count()?;
+        if ordinal >= count {
+            return Err(CudaError::NoDevice { ordinal, count });
+        }
+        let context = CudaContext::new(ordinal).doing("opening the device")?;
+        let attribute = |which| context.attribute(which).map(i32::unsigned_abs).doing("asking for a device attribute");
+        let (major, minor) = context.compute_capability().doing("asking for the compute capability")?;
+        let capability = major.unsigned_abs() * 10 + minor.unsigned_abs();
+        let compiler = Nvrtc::find(driver, capability)?;
+        let info = DeviceInfo {
+            ordinal,
+            name: context.name().doing("asking for the device's name")?,
+            capability,
+            memory: context.total_mem().doing("asking for the device's memory")? as u64,
+            multiprocessors: attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)?,
+            shared_memory_per_block: attribute(
+                CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN,
+            )?,
+            driver,
+            compiler: compiler.version(),
+            compiler_file: compiler.name().to_owned(),
+            // `find` returns only compilers that have one.
+            architecture: compiler.architecture_for(capability).unwrap_or(capability),
+            cache: cache.folder().map(PathBuf::from),
+        };
+        Ok(Self { context, info, compiler, cache, modules: Mutex::default() })
+    }
+
+    /// What there is to know about the device.
+    pub fn info(&self) -> &DeviceInfo {
+        &self.info
+    }
+
+    /// The CUDA context (the device's primary one), to make streams and buffers.
+    pub fn context(&self) -> &Arc<CudaContext> {
+        &self.context
+    }
+
+    /// Kernel `name` of a specialization: from this device's loaded modules, else from the disk cache, else compiled.
+    ///
+    /// # Errors
+    /// [`CudaError::Compile`] if it does not compile, [`CudaError::Driver`] if it cannot be loaded or has no such kernel.
+    pub fn kernel(&self, specialization: &Specialization, name: &'static str) -> Result<Kernel> {
+        let module = self.module(specialization)?;
+        let function = module.load_function(name).doing(&format!("looking for kernel {name}"))?;
+        Ok(Kernel::new(function, name, self.info.shared_memory_per_block))
+    }
+
+    fn module(&self, specialization: &Specialization) -> Result<Arc<CudaModule>> {
+        // Held while compiling: two threads that want the same kernel compile it once.
+        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = modules.get(specialization) {
+            return Ok(module.clone());
+        }
+        let key = specialization.key(self.info.architecture, self.compiler.version());
+        let load = |image| self.context.load_module(Ptx::from_binary(image));
+        // An image that the driver refuses is as good as damaged.
+        let cached = self.cache.get(key).and_then(|image| load(image).ok());
+        let module = match cached {
+            Some(module) => module,
+            None => {
+                let image = specialization.compile(self.compiler, self.info.architecture)?;
+                self.cache.put(key, &image);
+                load(image).doing(&format!("loading {}", specialization.source.name))?
+            }
+        };
+        modules.insert(specialization.clone(), module.clone());
+        Ok(module)
+    }
+}
+
+/// The newest CUDA that the driver supports, after making sure that there is a driver: without one, `cudarc`'s calls panic.
+fn driver_version() -> Result<Version> {
+    // SAFETY: tries to load the driver's library, whose initialisers are sound to run.
+    if !unsafe { sys::is_culib_present() } {
+        return Err(CudaError::NoDriver);
+    }
+    let mut version = 0;
+    // SAFETY: writes an integer to the place given; every driver has the function.
+    let code = unsafe { sys::cuDriverGetVersion(&mut version) };
+    code.result().doing("asking for the driver's version")?;
+    let version = version.unsigned_abs();
+    let (major, minor) = (version / 1000, version % 1000 / 10);
+    // From 12.0 on the driver has every function that `cudarc` looks up for us.
+    if major < 12 {
+        return Err(CudaError::DriverTooOld { major, minor });
+    }
+    Ok(Version { major, minor })
+}

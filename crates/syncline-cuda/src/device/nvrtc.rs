@@ -1,0 +1,308 @@
+//! NVRTC, CUDA's run-time compiler, loaded when first needed.
+//!
+//! Not through `cudarc`: built for CUDA 12 it does not look for NVRTC 13 (`libnvrtc.so.13`, the only name in NVIDIA's Python package),
+//! it takes the first library it meets whether or not its code runs on the driver at hand, and it panics where this has to report.
+//! Codes are read as integers, since a newer library may return ones that an enum of today does not have.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use libloading::Library;
+
+use crate::error::{CudaError, Result};
+
+type Program = *mut c_void;
+type Code = c_int;
+
+/// Version of CUDA or of one of its parts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Version {
+    /// Major version.
+    pub major: u32,
+    /// Minor version.
+    pub minor: u32,
+}
+
+impl std::fmt::Display for Version {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// One source file of a kernel, or a header that such files include by name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Source {
+    /// File name.
+    pub name: &'static str,
+    /// Contents.
+    pub text: &'static str,
+}
+
+/// A loaded NVRTC.
+#[derive(Debug)]
+pub struct Nvrtc {
+    name: String,
+    version: Version,
+    architectures: Vec<u32>,
+    create: unsafe extern "C" fn(
+        *mut Program,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *const *const c_char,
+        *const *const c_char,
+    ) -> Code,
+    compile: unsafe extern "C" fn(Program, c_int, *const *const c_char) -> Code,
+    destroy: unsafe extern "C" fn(*mut Program) -> Code,
+    image_size: unsafe extern "C" fn(Program, *mut usize) -> Code,
+    image: unsafe extern "C" fn(Program, *mut c_char) -> Code,
+    log_size: unsafe extern "C" fn(Program, *mut usize) -> Code,
+    log: unsafe extern "C" fn(Program, *mut c_char) -> Code,
+    error_text: unsafe extern "C" fn(Code) -> *const c_char,
+    // Keeps the functions above mapped.
+    _library: Library,
+}
+
+impl Nvrtc {
+    /// The NVRTC that suits a driver of CUDA version `driver` and a device of compute capability `capability` (`10 * major + minor`):
+    /// code of a newer major version than the driver's may be refused, and each NVRTC knows a range of devices.
+    /// The library named in `SYNCLINE_NVRTC` (a file or its folder) comes first, then the library path, then the toolkit's usual folders.
+    ///
+    /// # Errors
+    /// [`CudaError::NoCompiler`] if none is found that suits; it says what was found.
+    pub fn find(driver: Version, capability: u32) -> Result<&'static Self> {
+        // Loaded once a process and kept: unloading a compiler under a running kernel's feet gains nothing.
+        static LOADED: Mutex<Vec<&'static Nvrtc>> = Mutex::new(Vec::new());
+        let mut loaded = LOADED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let suits = |nvrtc: &Nvrtc| nvrtc.version.major <= driver.major && nvrtc.architecture_for(capability).is_some();
+        if let Some(nvrtc) = loaded.iter().find(|nvrtc| suits(nvrtc)) {
+            return Ok(nvrtc);
+        }
+        let mut refused = Vec::new();
+        for name in candidates(driver.major) {
+            match Self::load(&name) {
+                Ok(nvrtc) if suits(&nvrtc) => {
+                    let nvrtc: &'static Self = Box::leak(Box::new(nvrtc));
+                    loaded.push(nvrtc);
+                    return Ok(nvrtc);
+                }
+                Ok(nvrtc) => refused.push(format!("{name} is version {}", nvrtc.version)),
+                Err(_) => {}
+            }
+        }
+        let wanted = format!("the driver takes up to version {}, the device is sm_{capability}", driver.major);
+        let found = if refused.is_empty() { "none found".to_owned() } else { refused.join(", ") };
+        Err(CudaError::NoCompiler { details: format!("{found}; {wanted}") })
+    }
+
+    /// Loads the library with this file name or path.
+    ///
+    /// # Errors
+    /// [`CudaError::NoCompiler`] if it cannot be loaded or lacks a function (NVRTC before 11.2).
+    pub fn load(name: &str) -> Result<Self> {
+        let failed = |error: libloading::Error| CudaError::NoCompiler { details: format!("{name}: {error}") };
+        // SAFETY: loading runs the library's initialisers; the name is one that NVIDIA's NVRTC bears, or the user's own choice.
+        let library = unsafe { Library::new(name) }.map_err(failed)?;
+        macro_rules! function {
+            ($symbol:literal) => {{
+                // SAFETY: the field that takes it has the type in nvrtc.h, unchanged since 11.2; `library` is kept beside it.
+                *unsafe { library.get($symbol) }.map_err(failed)?
+            }};
+        }
+        let version_of: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Code = function!(b"nvrtcVersion\0");
+        let architecture_count: unsafe extern "C" fn(*mut c_int) -> Code = function!(b"nvrtcGetNumSupportedArchs\0");
+        let architecture_list: unsafe extern "C" fn(*mut c_int) -> Code = function!(b"nvrtcGetSupportedArchs\0");
+        let (mut major, mut minor, mut count) = (0, 0, 0);
+        // SAFETY: both write integers to the places given.
+        let codes = unsafe { [version_of(&mut major, &mut minor), architecture_count(&mut count)] };
+        let mut architectures = vec![0 as c_int; usize::try_from(count).unwrap_or(0)];
+        // SAFETY: writes as many integers as the count it has just given, which is the buffer's length.
+        let code = unsafe { architecture_list(architectures.as_mut_ptr()) };
+        if codes != [0, 0] || code != 0 {
+            return Err(CudaError::NoCompiler { details: format!("{name} does not answer") });
+        }
+        let positive = |value: c_int| u32::try_from(value).unwrap_or(0);
+        Ok(Self {
+            name: name.to_owned(),
+            version: Version { major: positive(major), minor: positive(minor) },
+            architectures: architectures.into_iter().map(positive).collect(),
+            create: function!(b"nvrtcCreateProgram\0"),
+            compile: function!(b"nvrtcCompileProgram\0"),
+            destroy: function!(b"nvrtcDestroyProgram\0"),
+            image_size: function!(b"nvrtcGetCUBINSize\0"),
+            image: function!(b"nvrtcGetCUBIN\0"),
+            log_size: function!(b"nvrtcGetProgramLogSize\0"),
+            log: function!(b"nvrtcGetProgramLog\0"),
+            error_text: function!(b"nvrtcGetErrorString\0"),
+            _library: library,
+        })
+    }
+
+    /// The library's file name or path.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The library's version.
+    pub fn version(&self) -> Version {
+        self.version
+    }
+
+    /// The architectures that it compiles for, as `10 * major + minor`.
+    pub fn architectures(&self) -> &[u32] {
+        &self.architectures
+    }
+
+    /// The newest architecture that it knows and whose code runs on `capability`: same major version, minor not above.
+    pub fn architecture_for(&self, capability: u32) -> Option<u32> {
+        let runs = |&&known: &&u32| known <= capability && known / 10 == capability / 10;
+        self.architectures.iter().filter(runs).max().copied()
+    }
+
+    /// Compiles `source` for `sm_<architecture>` into a cubin, with the options given beside that.
+    ///
+    /// # Errors
+    /// [`CudaError::Compile`] with the compiler's log.
+    pub fn compile(
+        &self,
+        source: Source,
+        headers: &[Source],
+        options: &[String],
+        architecture: u32,
+    ) -> Result<Vec<u8>> {
+        let failed = |log: String| CudaError::Compile {
+            source_name: source.name.to_owned(),
+            arch: format!("sm_{architecture}"),
+            log,
+        };
+        let text = |text: &str| CString::new(text).map_err(|_| failed("a zero byte in the source or an option".into()));
+        let headers = headers.iter().map(|h| Ok((text(h.text)?, text(h.name)?))).collect::<Result<Vec<_>>>()?;
+        let header_texts: Vec<_> = headers.iter().map(|header| header.0.as_ptr()).collect();
+        let header_names: Vec<_> = headers.iter().map(|header| header.1.as_ptr()).collect();
+        let (source_text, source_name) = (text(source.text)?, text(source.name)?);
+        let mut options = options.iter().map(|option| text(option)).collect::<Result<Vec<_>>>()?;
+        options.push(text(&format!("-arch=sm_{architecture}"))?);
+        let option_texts: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
+
+        let mut handle = std::ptr::null_mut();
+        // SAFETY: every pointer is a C string or an array of them that outlives the program; the counts are the arrays' lengths.
+        let code = unsafe {
+            (self.create)(
+                &mut handle,
+                source_text.as_ptr(),
+                source_name.as_ptr(),
+                header_texts.len() as c_int,
+                header_texts.as_ptr(),
+                header_names.as_ptr(),
+            )
+        };
+        if code != 0 {
+            return Err(failed(self.error_text(code)));
+        }
+        let program = OpenProgram { nvrtc: self, handle };
+        // SAFETY: the program is open; the count is the array's length.
+        let code = unsafe { (self.compile)(program.handle, option_texts.len() as c_int, option_texts.as_ptr()) };
+        if code != 0 {
+            let log = program.bytes(self.log_size, self.log).unwrap_or_default();
+            let log = String::from_utf8_lossy(&log).trim_end_matches(['\0', '\n']).to_owned();
+            return Err(failed(if log.is_empty() { self.error_text(code) } else { log }));
+        }
+        program.bytes(self.image_size, self.image).map_err(|code| failed(self.error_text(code)))
+    }
+
+    fn error_text(&self, code: Code) -> String {
+        // SAFETY: the library returns a static C string for every code.
+        unsafe { CStr::from_ptr((self.error_text)(code)) }.to_string_lossy().into_owned()
+    }
+}
+
+/// A program being compiled, destroyed when it goes out of scope.
+struct OpenProgram<'a> {
+    nvrtc: &'a Nvrtc,
+    handle: Program,
+}
+
+impl OpenProgram<'_> {
+    /// What one of the size-and-contents pairs of functions yields.
+    fn bytes(
+        &self,
+        size_of: unsafe extern "C" fn(Program, *mut usize) -> Code,
+        read: unsafe extern "C" fn(Program, *mut c_char) -> Code,
+    ) -> std::result::Result<Vec<u8>, Code> {
+        let mut size = 0;
+        // SAFETY: the program is open.
+        let code = unsafe { size_of(self.handle, &mut size) };
+        if code != 0 {
+            return Err(code);
+        }
+        let mut bytes = vec![0_u8; size];
+        // SAFETY: `read` writes as many bytes as its `size_of` has just said.
+        let code = unsafe { read(self.handle, bytes.as_mut_ptr().cast()) };
+        if code == 0 { Ok(bytes) } else { Err(code) }
+    }
+}
+
+impl Drop for OpenProgram<'_> {
+    fn drop(&mut self) {
+        // SAFETY: the program is open and not used again.
+        unsafe { (self.nvrtc.destroy)(&mut self.handle) };
+    }
+}
+
+/// Names and paths to try, in order; `newest` is the newest major version that the driver takes.
+fn candidates(newest: u32) -> Vec<String> {
+    let majors = (12..=newest).rev();
+    let mut names: Vec<String> = if cfg!(windows) {
+        majors.map(|major| format!("nvrtc64_{major}0_0.dll")).collect()
+    } else {
+        majors.map(|major| format!("libnvrtc.so.{major}")).collect()
+    };
+    // The name without a version: what the toolkit installs for linking.
+    names.push(format!("{}nvrtc{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
+
+    let mut all = Vec::new();
+    if let Some(chosen) = std::env::var_os("SYNCLINE_NVRTC").filter(|value| !value.is_empty()).map(PathBuf::from) {
+        if chosen.is_dir() {
+            all.extend(names.iter().map(|name| chosen.join(name).to_string_lossy().into_owned()));
+        } else {
+            all.push(chosen.to_string_lossy().into_owned());
+        }
+    }
+    all.extend(names.iter().cloned());
+    let toolkit = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+    for folder in toolkit.chain([PathBuf::from("/usr/local/cuda")]) {
+        for library_folder in ["lib64", "lib", "bin", "bin/x64"] {
+            let folder = folder.join(library_folder);
+            if folder.is_dir() {
+                all.extend(names.iter().map(|name| folder.join(name).to_string_lossy().into_owned()));
+            }
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newest_version_first() {
+        let names = candidates(13);
+        let position = |end: &str| names.iter().position(|name| name.ends_with(end));
+        if cfg!(target_os = "linux") {
+            assert!(position("libnvrtc.so.13").unwrap() < position("libnvrtc.so.12").unwrap());
+            assert!(position("libnvrtc.so.12").unwrap() < position("libnvrtc.so").unwrap());
+        }
+        assert!(candidates(12).iter().all(|name| !name.ends_with(".13")));
+    }
+
+    #[test]
+    fn absence_names_what_to_install() {
+        // No NVRTC compiles for this capability, so nothing suits whatever is installed.
+        let error = Nvrtc::find(Version { major: 12, minor: 0 }, 1).unwrap_err();
+        assert!(matches!(error, CudaError::NoCompiler { .. }));
+        assert!(error.to_string().contains("nvidia-cuda-nvrtc-cu12"), "{error}");
+        assert!(Nvrtc::load("libnvrtc-not-there.so").is_err());
+    }
+}

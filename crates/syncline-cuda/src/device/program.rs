@@ -1,0 +1,127 @@
+//! A kernel source with its constants filled in, and a kernel ready to launch.
+
+use cudarc::driver::sys::CUfunction_attribute;
+use cudarc::driver::{CudaFunction, LaunchConfig};
+
+use super::{Key, Nvrtc, Source, Version};
+use crate::error::{CudaError, DriverContext, Result};
+
+/// What every kernel source may include.
+const HEADERS: [Source; 1] = [Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") }];
+
+/// `--fmad=false`: float arithmetic as written, the same as on the CPU. Line information costs nothing at run time and lets the
+/// profiler and the sanitizer point at source lines.
+const OPTIONS: [&str; 3] = ["--fmad=false", "--std=c++17", "--generate-line-info"];
+
+/// A kernel source and the constants it is compiled with. Each constant is written once, in Rust, and reaches the source as `-D`.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Specialization {
+    /// The source file.
+    pub source: Source,
+    /// Names and values of its constants.
+    pub constants: Vec<(&'static str, u64)>,
+}
+
+impl Specialization {
+    /// The compiler options, without the architecture.
+    pub fn options(&self) -> Vec<String> {
+        let constants = self.constants.iter().map(|(name, value)| format!("-D{name}={value}"));
+        OPTIONS.into_iter().map(str::to_owned).chain(constants).collect()
+    }
+
+    /// Compiles to a cubin for `sm_<architecture>`.
+    ///
+    /// # Errors
+    /// [`CudaError::Compile`] with the compiler's log.
+    pub fn compile(&self, compiler: &Nvrtc, architecture: u32) -> Result<Vec<u8>> {
+        compiler.compile(self.source, &HEADERS, &self.options(), architecture)
+    }
+
+    /// The key of the compiled image in the disk cache.
+    pub fn key(&self, architecture: u32, compiler: Version) -> Key {
+        let options = self.options().join(" ");
+        let target = format!("sm_{architecture} nvrtc {compiler}");
+        let headers = HEADERS.iter().flat_map(|header| [header.name, header.text]);
+        let parts = [self.source.name, self.source.text, &options, &target];
+        Key::new(parts.into_iter().chain(headers).map(str::as_bytes))
+    }
+}
+
+/// A kernel, loaded on a device.
+#[derive(Debug, Clone)]
+pub struct Kernel {
+    function: CudaFunction,
+    name: &'static str,
+    shared_memory_limit: u32,
+}
+
+impl Kernel {
+    pub(super) fn new(function: CudaFunction, name: &'static str, shared_memory_limit: u32) -> Self {
+        Self { function, name, shared_memory_limit }
+    }
+
+    /// The kernel's name.
+    pub fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// The loaded function.
+    pub fn function(&self) -> &CudaFunction {
+        &self.function
+    }
+
+    /// Lets the kernel be launched with `bytes` of dynamic shared memory a block, beyond the 48 KiB that need no asking for.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if the device does not have that much.
+    pub fn allow_shared_memory(&self, bytes: u32) -> Result<()> {
+        if bytes > self.shared_memory_limit {
+            return Err(CudaError::invalid(format!(
+                "kernel {} wants {bytes} bytes of shared memory, a block has {} on this device",
+                self.name, self.shared_memory_limit
+            )));
+        }
+        let limit = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        self.function.set_attribute(limit, bytes as i32).doing(&format!("shared memory of kernel {}", self.name))
+    }
+
+    /// Blocks of this size that a multiprocessor holds at a time.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`].
+    pub fn blocks_per_multiprocessor(&self, threads: u32, shared_memory: u32) -> Result<u32> {
+        self.function
+            .occupancy_max_active_blocks_per_multiprocessor(threads, shared_memory as usize, None)
+            .doing(&format!("occupancy of kernel {}", self.name))
+    }
+
+    /// A launch of `blocks` blocks of `threads` threads with `shared_memory` bytes each.
+    pub fn grid(blocks: u32, threads: u32, shared_memory: u32) -> LaunchConfig {
+        LaunchConfig { grid_dim: (blocks, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: shared_memory }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_depends_on_everything_compiled() {
+        let one = Specialization { source: Source { name: "a.cu", text: "text" }, constants: vec![("BINS", 256)] };
+        let version = Version { major: 12, minor: 9 };
+        let key = one.key(90, version);
+        assert_eq!(key, one.clone().key(90, version));
+        assert_ne!(key, one.key(80, version));
+        assert_ne!(key, one.key(90, Version { major: 13, minor: 0 }));
+        assert_ne!(key, Specialization { constants: vec![("BINS", 512)], ..one.clone() }.key(90, version));
+        let source = Source { name: "a.cu", text: "text " };
+        assert_ne!(key, Specialization { source, ..one }.key(90, version));
+    }
+
+    #[test]
+    fn constants_become_definitions() {
+        let source = Source { name: "a.cu", text: "" };
+        let options = Specialization { source, constants: vec![("BINS", 1 << 16), ("COPIES", 8)] }.options();
+        assert!(options.contains(&"-DBINS=65536".to_owned()) && options.contains(&"--fmad=false".to_owned()));
+    }
+}

@@ -1,0 +1,88 @@
+//! What can go wrong on a GPU, and what to do about it.
+
+use cudarc::driver::DriverError;
+
+/// Anything that can go wrong while a device is opened or used.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum CudaError {
+    /// The driver's library is not on this machine.
+    #[error("no CUDA driver on this machine (libcuda was not found): install an NVIDIA driver, version 525 or newer")]
+    NoDriver,
+    /// The driver is older than CUDA 12.
+    #[error(
+        "the CUDA driver supports CUDA {major}.{minor}, 12.0 is needed: install an NVIDIA driver, version 525 or newer"
+    )]
+    DriverTooOld {
+        /// Major version of CUDA that the driver supports.
+        major: u32,
+        /// Minor version of CUDA that the driver supports.
+        minor: u32,
+    },
+    /// The driver is there, but no such GPU.
+    #[error("no CUDA device {ordinal}: this machine has {count} (CUDA_VISIBLE_DEVICES can hide some)")]
+    NoDevice {
+        /// The device asked for.
+        ordinal: usize,
+        /// Devices that the driver sees.
+        count: usize,
+    },
+    /// The run-time compiler is not on this machine, or none that suits the driver and the device.
+    #[error(
+        "no usable NVRTC, CUDA's run-time compiler ({details}): install the CUDA toolkit or `pip install nvidia-cuda-nvrtc-cu12` \
+         and put its folder on the library path, or name the library in SYNCLINE_NVRTC"
+    )]
+    NoCompiler {
+        /// What was looked for and why it did not do.
+        details: String,
+    },
+    /// A kernel did not compile.
+    #[error("kernel source {source_name} does not compile for {arch}:\n{log}")]
+    Compile {
+        /// File name of the source.
+        source_name: String,
+        /// Architecture it was compiled for, as `sm_90`.
+        arch: String,
+        /// What the compiler said.
+        log: String,
+    },
+    /// The driver refused or failed a call.
+    #[error("CUDA driver: {what}: {cause}")]
+    Driver {
+        /// What was being done.
+        what: String,
+        /// The driver's answer, as text.
+        cause: String,
+    },
+    /// The device has no memory left for a request.
+    #[error("{bytes} bytes of device memory are not to be had: free some, or work in smaller pieces")]
+    OutOfMemory {
+        /// Bytes asked for.
+        bytes: u64,
+    },
+    /// The caller asked for something that cannot be done; the text says what to change.
+    #[error("{0}")]
+    InvalidArgument(String),
+}
+
+/// Result with [`CudaError`].
+pub type Result<T> = std::result::Result<T, CudaError>;
+
+impl CudaError {
+    /// A [`CudaError::InvalidArgument`].
+    pub fn invalid(what: impl Into<String>) -> Self {
+        Self::InvalidArgument(what.into())
+    }
+}
+
+/// Says what was being done when the driver failed.
+pub trait DriverContext<T> {
+    /// Turns a driver's error into [`CudaError::Driver`], with what was being done.
+    fn doing(self, what: &str) -> Result<T>;
+}
+
+impl<T> DriverContext<T> for std::result::Result<T, DriverError> {
+    fn doing(self, what: &str) -> Result<T> {
+        self.map_err(|error| CudaError::Driver { what: what.to_owned(), cause: format!("{error:?}") })
+    }
+}

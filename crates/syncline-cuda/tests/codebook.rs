@@ -1,0 +1,161 @@
+//! The codebook against the CPU's lengths and plain canonical numbering.
+
+mod common;
+
+use common::Random;
+use syncline_core::huffman::lengths::{LengthScratch, MAX_LENGTH, code_lengths, limit_for};
+use syncline_cuda::device::{Arena, Device};
+use syncline_cuda::huffman::codebook::{self, CodebookBuilder, DeviceCodebook, unpack};
+use syncline_cuda::huffman::histogram::Histogram;
+
+const ALPHABETS: [u32; 12] = [1, 2, 3, 31, 256, 257, 1000, 1024, 4096, 4097, 20_000, 65_536];
+
+/// Counts to try for an alphabet, with a name for messages.
+fn cases(symbols: u32) -> Vec<(&'static str, Vec<u32>)> {
+    let mut random = Random(u64::from(symbols));
+    let n = symbols as usize;
+    let fill = |value: &mut dyn FnMut(usize) -> u64| (0..n).map(|i| value(i).min(u32::MAX.into()) as u32).collect();
+    let middle = n as f64 / 2.0;
+    let geometric = |base: f64| move |i: usize| (1e9 * base.powf((i as f64 - middle).abs())) as u64;
+    let fibonacci = |i: usize| {
+        let (mut a, mut b) = (1_u64, 1_u64);
+        (0..i.min(90)).for_each(|_| (a, b) = (b, a + b));
+        if a < 1 << 32 { a } else { 1 }
+    };
+    vec![
+        ("flat", fill(&mut |_| 1)),
+        ("rising", fill(&mut |i| i as u64)),
+        ("nothing", fill(&mut |_| 0)),
+        ("one symbol", fill(&mut |i| u64::from(i == n / 2) * 7)),
+        ("two symbols", fill(&mut |i| u64::from(i == 0) + u64::from(i == n - 1) * 9)),
+        ("small random", fill(&mut |_| random.below(4))),
+        ("large random", fill(&mut |_| random.next() >> 32)),
+        ("powers of two", fill(&mut |_| 1 << random.below(31))),
+        ("two values", fill(&mut |_| [1, 1 << 20][random.below(2) as usize])),
+        ("geometric, wide", fill(&mut geometric(0.99))),
+        ("geometric, narrow", fill(&mut geometric(0.3))),
+        ("power law", fill(&mut |i| 1_000_000_000 / (i as u64 + 1))),
+        ("every hundredth", fill(&mut |i| u64::from(i % 100 == 0) * random.below(1000))),
+        ("Fibonacci", fill(&mut |i| fibonacci(i))),
+    ]
+}
+
+/// Builds the codebook on the device and compares everything with the CPU's.
+fn check(device: &Device, arena: &mut Arena, counts: &[u32], what: &str) {
+    let stream = arena.stream().clone();
+    let symbols = counts.len() as u32;
+    let builder = CodebookBuilder::new(device, symbols).unwrap();
+    let mut codebook = DeviceCodebook::new(&stream, symbols).unwrap();
+    let on_device = stream.clone_htod(&counts.iter().map(|&count| u64::from(count)).collect::<Vec<_>>()).unwrap();
+    builder.launch(&mut arena.frame().unwrap(), &on_device.as_view(), &mut codebook).unwrap();
+    let summary = codebook.read_summary(&stream).unwrap();
+    let codewords = stream.clone_dtoh(&codebook.codewords()).unwrap();
+    let by_codeword = stream.clone_dtoh(&codebook.symbols_by_codeword()).unwrap();
+
+    let mut lengths = Vec::new();
+    code_lengths(counts, &mut LengthScratch::default(), &mut lengths);
+    lengths.resize(counts.len(), 0);
+    let found: Vec<u8> = codewords.iter().map(|&codeword| unpack(codeword).0 as u8).collect();
+    assert!(found == lengths, "{what}, {symbols} symbols: lengths differ");
+
+    let longest = u32::from(lengths.iter().copied().max().unwrap_or(0));
+    assert_eq!((summary.longest, summary.counts_clamped), (longest, false), "{what}, {symbols} symbols");
+    let (mut code, mut index) = (0_u32, 0_usize);
+    for length in 1..=longest {
+        code <<= 1;
+        assert_eq!(summary.first[length as usize], code, "{what}, {symbols} symbols, length {length}");
+        assert_eq!(summary.entry[length as usize] as usize, index, "{what}, {symbols} symbols, length {length}");
+        for symbol in (0..counts.len()).filter(|&symbol| u32::from(lengths[symbol]) == length) {
+            assert_eq!(unpack(codewords[symbol]), (length, code), "{what}, {symbols} symbols, symbol {symbol}");
+            assert_eq!(usize::from(by_codeword[index]), symbol, "{what}, {symbols} symbols, entry {index}");
+            code += 1;
+            index += 1;
+        }
+    }
+    assert_eq!(summary.used as usize, index, "{what}, {symbols} symbols");
+    assert!((0..counts.len()).all(|symbol| lengths[symbol] > 0 || codewords[symbol] == 0), "{what}, {symbols} symbols");
+}
+
+#[test]
+fn codebooks_equal_the_cpus() {
+    let Some(device) = common::device() else { return };
+    let mut arena = Arena::new(device.context().default_stream());
+    for symbols in ALPHABETS {
+        for (what, counts) in cases(symbols) {
+            check(device, &mut arena, &counts, what);
+        }
+    }
+}
+
+#[test]
+fn random_codebooks_equal_the_cpus() {
+    let Some(device) = common::device() else { return };
+    let mut arena = Arena::new(device.context().default_stream());
+    let mut random = Random(42);
+    for round in 0..150 {
+        let symbols = ALPHABETS[4 + random.below(ALPHABETS.len() as u64 - 4) as usize];
+        let (bits, density) = (1 + random.below(31), random.below(100));
+        let counts: Vec<u32> = (0..symbols)
+            .map(|_| if random.below(100) <= density { random.below(1 << bits) as u32 } else { 0 })
+            .collect();
+        check(device, &mut arena, &counts, &format!("round {round}"));
+    }
+}
+
+/// The stages hand over on the device; and counts beyond 32 bits, which no CPU stream has, still give a complete code.
+#[test]
+fn histogram_feeds_the_codebook() {
+    let Some(device) = common::device() else { return };
+    let stream = device.context().default_stream();
+    let mut arena = Arena::new(stream.clone());
+    let input = common::symbols(common::Spread::Geometric(0.4), 1024, 2_000_000, 9);
+    let on_device = stream.clone_htod(&input).unwrap();
+    let histogram = Histogram::<u16>::new(device, 1024).unwrap();
+    let builder = CodebookBuilder::new(device, 1024).unwrap();
+    let mut codebook = DeviceCodebook::new(&stream, 1024).unwrap();
+    {
+        let mut frame = arena.frame().unwrap();
+        let mut counts = frame.slice::<u64>(histogram.counts_len()).unwrap();
+        histogram.launch(&stream, &on_device.as_view(), &mut counts).unwrap();
+        builder.launch(&mut frame, &counts.as_view(), &mut codebook).unwrap();
+    }
+    let mut counts = vec![0_u32; 1024];
+    input.iter().for_each(|&symbol| counts[usize::from(symbol)] += 1);
+    let mut lengths = Vec::new();
+    code_lengths(&counts, &mut LengthScratch::default(), &mut lengths);
+    lengths.resize(1024, 0);
+    let codewords = stream.clone_dtoh(&codebook.codewords()).unwrap();
+    assert!(codewords.iter().map(|&codeword| unpack(codeword).0 as u8).eq(lengths));
+
+    let large: Vec<u64> = (0..1024_u64).map(|i| if i % 3 == 0 { u64::MAX } else { i << 40 }).collect();
+    let on_device = stream.clone_htod(&large).unwrap();
+    builder.launch(&mut arena.frame().unwrap(), &on_device.as_view(), &mut codebook).unwrap();
+    let summary = codebook.read_summary(&stream).unwrap();
+    assert!(summary.counts_clamped && summary.used == 1024);
+    let codewords = stream.clone_dtoh(&codebook.codewords()).unwrap();
+    let kraft: u64 = codewords.iter().map(|&codeword| 1 << (32 - unpack(codeword).0)).sum();
+    assert_eq!(kraft, 1 << 32, "the code is complete");
+}
+
+#[test]
+fn limits_are_the_cpus() {
+    assert_eq!(codebook::MAX_LENGTH, limit_for(codebook::LARGE_ALPHABET as usize));
+    assert_eq!(codebook::MAX_LENGTH_LARGE, limit_for(codebook::LARGE_ALPHABET as usize + 1));
+    assert_eq!(codebook::MAX_LENGTH_LARGE, MAX_LENGTH);
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let Some(device) = common::device() else { return };
+    assert!(CodebookBuilder::new(device, 0).is_err());
+    assert!(CodebookBuilder::new(device, 65_537).is_err());
+    let stream = device.context().default_stream();
+    let mut arena = Arena::new(stream.clone());
+    let mut frame = arena.frame().unwrap();
+    let builder = CodebookBuilder::new(device, 256).unwrap();
+    let counts = stream.alloc_zeros::<u64>(256).unwrap();
+    let mut small = DeviceCodebook::new(&stream, 255).unwrap();
+    assert!(builder.launch(&mut frame, &counts.as_view(), &mut small).is_err());
+    let mut codebook = DeviceCodebook::new(&stream, 256).unwrap();
+    assert!(builder.launch(&mut frame, &counts.slice(..255), &mut codebook).is_err());
+}

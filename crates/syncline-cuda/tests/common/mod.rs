@@ -1,0 +1,81 @@
+//! What the device tests share: the GPU if there is one, and inputs.
+
+// Each test binary uses a part of it.
+#![allow(dead_code)]
+
+use std::io::Write;
+use std::sync::OnceLock;
+
+use syncline_cuda::Device;
+
+/// GPU 0, opened once a process. Without one: `None` and one line that says so, or a failure if `SYNCLINE_REQUIRE_CUDA` is 1.
+pub fn device() -> Option<&'static Device> {
+    static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
+    let open = || match Device::open(0) {
+        Ok(device) => Some(device),
+        Err(error) if std::env::var_os("SYNCLINE_REQUIRE_CUDA").is_some_and(|value| value == "1") => {
+            panic!("SYNCLINE_REQUIRE_CUDA is set: {error}")
+        }
+        Err(error) => {
+            // Not through `eprintln!`, which the test harness hides when a test passes.
+            let _ = writeln!(std::io::stderr(), "skipped: no CUDA device ({error})");
+            None
+        }
+    };
+    DEVICE.get_or_init(open).as_ref()
+}
+
+/// A small generator of pseudo-random numbers (SplitMix64), so that a failure can be repeated.
+pub struct Random(pub u64);
+
+impl Random {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+
+    /// Below `limit`, which is not 0.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    /// Uniform in `[0, 1)`.
+    pub fn unit(&mut self) -> f64 {
+        (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+}
+
+/// How symbols are spread over an alphabet.
+#[derive(Debug, Clone, Copy)]
+pub enum Spread {
+    /// All alike.
+    Flat,
+    /// Two-sided geometric around the middle, as quantisation codes are; the number is the share of the middle symbol.
+    Geometric(f64),
+    /// One symbol only.
+    One,
+}
+
+/// `length` symbols below `bins`.
+pub fn symbols(spread: Spread, bins: u32, length: usize, seed: u64) -> Vec<u16> {
+    let mut random = Random(seed);
+    let middle = i64::from(bins / 2);
+    let last = i64::from(bins - 1);
+    let mut draw = || match spread {
+        Spread::Flat => random.below(u64::from(bins)) as i64,
+        Spread::One => middle,
+        Spread::Geometric(share) => {
+            let mut distance = 0;
+            if random.unit() >= share {
+                // The tail's steps: each symbol further out is rarer by the same factor.
+                distance = 1 + (random.unit().max(1e-300).ln() / (1.0 - share).ln()).min(1e6) as i64;
+            }
+            let side = if random.next() & 1 == 0 { 1 } else { -1 };
+            (middle + side * distance).clamp(0, last)
+        }
+    };
+    (0..length).map(|_| draw() as u16).collect()
+}

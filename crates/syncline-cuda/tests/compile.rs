@@ -1,0 +1,65 @@
+//! Every kernel specialization compiles for every architecture that Syncline supports, checked without a GPU.
+//!
+//! Needs NVRTC only: `cargo xtask nvrtc` fetches it and runs this. Without it one line says that the check was skipped, and with
+//! `SYNCLINE_REQUIRE_NVRTC=1` it fails.
+
+use std::io::Write;
+
+use syncline_cuda::device::{Nvrtc, Source, Specialization, Version};
+use syncline_cuda::error::CudaError;
+
+/// Architectures and the shared memory in bytes that a block can have there (CUDA C++ Programming Guide, table of compute capabilities).
+const TARGETS: [(u32, u32); 7] = [
+    (70, 96 << 10),
+    (75, 64 << 10),
+    (80, 163 << 10),
+    (86, 99 << 10),
+    (89, 99 << 10),
+    (90, 227 << 10),
+    (100, 227 << 10),
+];
+
+/// The newest NVRTC on this machine, for a device that every version knows.
+fn compiler() -> Option<&'static Nvrtc> {
+    match Nvrtc::find(Version { major: 13, minor: u32::MAX }, 80) {
+        Ok(compiler) => Some(compiler),
+        Err(error) if std::env::var_os("SYNCLINE_REQUIRE_NVRTC").is_some_and(|value| value == "1") => {
+            panic!("SYNCLINE_REQUIRE_NVRTC is set: {error}")
+        }
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "skipped: no NVRTC ({error})");
+            None
+        }
+    }
+}
+
+#[test]
+fn every_specialization_compiles() {
+    let Some(compiler) = compiler() else { return };
+    let mut compiled = 0;
+    for (architecture, shared_memory) in TARGETS {
+        if compiler.architecture_for(architecture) != Some(architecture) {
+            let _ = writeln!(std::io::stderr(), "NVRTC {} does not know sm_{architecture}", compiler.version());
+            continue;
+        }
+        for specialization in syncline_cuda::huffman::specializations(shared_memory) {
+            let image = specialization.compile(compiler, architecture).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(&image[..4], b"\x7fELF", "a cubin is an ELF file");
+            compiled += 1;
+        }
+    }
+    let _ = writeln!(std::io::stderr(), "NVRTC {}: {compiled} specializations compiled", compiler.version());
+    assert!(compiled > 0);
+}
+
+#[test]
+fn a_kernel_that_does_not_compile_is_an_error_with_its_log() {
+    let Some(compiler) = compiler() else { return };
+    let source = Source { name: "wrong.cu", text: "__global__ void wrong() { undeclared = 1; }" };
+    let error = Specialization { source, constants: vec![] }.compile(compiler, 80).unwrap_err();
+    let CudaError::Compile { source_name, arch, log } = error else { panic!("{error}") };
+    assert_eq!((source_name.as_str(), arch.as_str()), ("wrong.cu", "sm_80"));
+    assert!(log.contains("undeclared"), "{log}");
+    let source = Source { name: "zero.cu", text: "\0" };
+    assert!(Specialization { source, constants: vec![] }.compile(compiler, 80).is_err());
+}

@@ -1,0 +1,84 @@
+//! The device layer: opening, compiling and caching, scratch memory.
+
+mod common;
+
+use syncline_cuda::device::{Arena, Cache, Device, Source, Specialization};
+use syncline_cuda::error::CudaError;
+
+#[test]
+fn absence_is_a_typed_error() {
+    // Whatever this machine has, none of this may panic, and errors say what to do.
+    match Device::count() {
+        Ok(count) => {
+            let error = Device::open(count).unwrap_err();
+            assert!(matches!(error, CudaError::NoDevice { ordinal, .. } if ordinal == count), "{error}");
+        }
+        Err(error) => {
+            assert!(matches!(error, CudaError::NoDriver | CudaError::DriverTooOld { .. } | CudaError::Driver { .. }));
+            assert!(Device::open(0).is_err());
+            if matches!(error, CudaError::NoDriver) {
+                assert!(error.to_string().contains("install an NVIDIA driver"), "{error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn info_is_filled_in() {
+    let Some(device) = common::device() else { return };
+    let info = device.info();
+    assert!(info.capability >= 70 && info.architecture <= info.capability && info.memory > 1 << 30, "{info}");
+    assert!(info.multiprocessors > 0 && info.shared_memory_per_block >= 48 << 10 && !info.name.is_empty(), "{info}");
+    assert!(info.compiler.major <= info.driver.major, "{info}");
+    println!("{info}");
+}
+
+const SOURCE: Source = Source {
+    name: "fill.cu",
+    text: "#include \"common.cuh\"\nextern \"C\" __global__ void fill(uint32_t *out) { out[threadIdx.x] = VALUE; }",
+};
+
+/// A kernel comes back the same from the compiler, from the disk cache and from a damaged disk cache.
+#[test]
+fn compiled_kernels_are_cached() {
+    let Some(device) = common::device() else { return };
+    let folder = std::env::temp_dir().join(format!("syncline-device-test-{}", std::process::id()));
+    let specialization = Specialization { source: SOURCE, constants: vec![("VALUE", 7)] };
+    for round in ["compiled", "cached", "damaged", "cached again"] {
+        if round == "damaged" {
+            for entry in std::fs::read_dir(&folder).unwrap() {
+                std::fs::write(entry.unwrap().path(), b"not a kernel").unwrap();
+            }
+        }
+        let opened = Device::open_with_cache(0, Cache::new(Some(folder.clone()))).unwrap();
+        opened.kernel(&specialization, "fill").unwrap();
+        opened.kernel(&specialization, "fill").unwrap();
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1, "{round}");
+    }
+    let _ = std::fs::remove_dir_all(&folder);
+    assert!(matches!(device.kernel(&specialization, "no_such_kernel"), Err(CudaError::Driver { .. })));
+}
+
+#[test]
+fn arena_slices_are_apart_and_reused() {
+    let Some(device) = common::device() else { return };
+    let stream = device.context().default_stream();
+    let mut arena = Arena::with_capacity(stream.clone(), 4096).unwrap();
+    for round in 0..3_u32 {
+        let mut frame = arena.frame().unwrap();
+        let mut slices: Vec<_> = (1..100_usize).map(|i| frame.slice::<u32>(i * 7).unwrap()).collect();
+        let zeros = frame.zeros::<u64>(1000).unwrap();
+        for (i, slice) in slices.iter_mut().enumerate() {
+            stream.memcpy_htod(&vec![i as u32 + round; slice.len()], slice).unwrap();
+        }
+        for (i, slice) in slices.iter().enumerate() {
+            assert_eq!(stream.clone_dtoh(slice).unwrap(), vec![i as u32 + round; (i + 1) * 7]);
+        }
+        assert_eq!(stream.clone_dtoh(&zeros).unwrap(), vec![0; 1000]);
+        assert_eq!(frame.slice::<u8>(0).unwrap().len(), 0);
+    }
+    let capacity = arena.capacity();
+    let mut frame = arena.frame().unwrap();
+    assert!(matches!(frame.slice::<u64>(usize::MAX / 16), Err(CudaError::OutOfMemory { .. })));
+    assert!(frame.slice::<u8>(capacity / 2).is_ok(), "a refused request leaves the arena usable");
+}

@@ -1,0 +1,103 @@
+//! The histogram against counting one by one.
+
+mod common;
+
+use common::{Random, Spread, symbols};
+use syncline_cuda::Device;
+use syncline_cuda::huffman::histogram::{Histogram, Symbol};
+
+/// Counts by the plain loop; symbols outside of the alphabet behind the last bin.
+fn reference(symbols: impl IntoIterator<Item = u32>, bins: u32) -> Vec<u64> {
+    let mut counts = vec![0; bins as usize + 1];
+    symbols.into_iter().for_each(|symbol| counts[symbol.min(bins) as usize] += 1);
+    counts
+}
+
+/// Checks one input, from several starting points in device memory since the kernel reads aligned vectors.
+fn check<S: Symbol + Copy + Into<u32> + Default>(device: &Device, bins: u32, input: &[S], what: &str) {
+    let stream = device.context().default_stream();
+    let histogram = Histogram::<S>::new(device, bins).unwrap();
+    // One more, since an empty buffer cannot be allocated; it is not counted.
+    let buffer = stream.clone_htod(&[input, &[S::default()]].concat()).unwrap();
+    for skip in [0, 1, 3, 7, 8] {
+        if skip > input.len() {
+            continue;
+        }
+        // Poisoned: what is not written must not pass.
+        let mut counts = stream.clone_htod(&vec![u64::MAX; histogram.counts_len() + 1]).unwrap();
+        histogram.launch(&stream, &buffer.slice(skip..input.len()), &mut counts.as_view_mut()).unwrap();
+        let counts = stream.clone_dtoh(&counts).unwrap();
+        let expected = reference(input[skip..].iter().map(|&symbol| symbol.into()), bins);
+        assert!(counts[..expected.len()] == expected, "{what}, {bins} bins, from {skip}");
+        assert_eq!(counts[expected.len()], u64::MAX, "{what}: written past the counts");
+    }
+}
+
+#[test]
+fn sixteen_bit_symbols() {
+    let Some(device) = common::device() else { return };
+    let spreads = [Spread::Flat, Spread::One, Spread::Geometric(0.98), Spread::Geometric(0.5), Spread::Geometric(0.1)];
+    for bins in [1, 2, 256, 1000, 1024, 4096, 16_384, 32_768, 65_535, 65_536] {
+        for (seed, spread) in spreads.into_iter().enumerate() {
+            let input = symbols(spread, bins, 1_000_003, seed as u64);
+            check(device, bins, &input, &format!("{spread:?}"));
+        }
+    }
+}
+
+#[test]
+fn bytes() {
+    let Some(device) = common::device() else { return };
+    for spread in [Spread::Flat, Spread::One, Spread::Geometric(0.98), Spread::Geometric(0.3)] {
+        let input: Vec<u8> = symbols(spread, 256, 3_000_017, 5).into_iter().map(|symbol| symbol as u8).collect();
+        for bins in [256, 200, 1] {
+            check(device, bins, &input, &format!("{spread:?}"));
+        }
+    }
+}
+
+#[test]
+fn lengths_at_every_edge() {
+    let Some(device) = common::device() else { return };
+    for length in (0..70).chain([4095, 4096, 4097, 16_384, 32_767, 32_768, 32_769, 65_537]) {
+        let input = symbols(Spread::Geometric(0.4), 1024, length, length as u64);
+        check(device, 1024, &input, "short");
+        check(device, 65_536, &input, "short");
+    }
+}
+
+#[test]
+fn symbols_outside_of_the_alphabet_are_counted_apart() {
+    let Some(device) = common::device() else { return };
+    for bins in [1, 3, 1000, 40_000] {
+        let input = symbols(Spread::Flat, 65_536, 300_000, 11);
+        check(device, bins, &input, "outside");
+        check(device, bins, &vec![u16::MAX; 100_000], "all outside");
+    }
+}
+
+/// Sixteen-bit counters hand on what they cannot hold: one bin takes nearly everything although it is not the guessed one.
+#[test]
+fn wide_counters_do_not_overflow() {
+    let Some(device) = common::device() else { return };
+    // The sample that guesses the commonest symbol sees the ends of each block's part; a symbol that alternates in long runs misleads it.
+    let run = 100_000;
+    let input: Vec<u16> = (0..20_000_000_usize).map(|i| [7, 40_000, 7, 32_775][i / run % 4]).collect();
+    check(device, 65_536, &input, "runs");
+    let mut random = Random(3);
+    let input: Vec<u16> = (0..10_000_000).map(|_| if random.below(2) == 0 { 100 } else { 32_868 }).collect();
+    check(device, 65_536, &input, "two symbols in one word");
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let Some(device) = common::device() else { return };
+    assert!(Histogram::<u16>::new(device, 0).is_err());
+    assert!(Histogram::<u16>::new(device, 65_537).is_err());
+    assert!(Histogram::<u8>::new(device, 257).is_err());
+    let stream = device.context().default_stream();
+    let histogram = Histogram::<u16>::new(device, 16).unwrap();
+    let input = stream.clone_htod(&[1_u16, 2, 3]).unwrap();
+    let mut counts = stream.alloc_zeros::<u64>(16).unwrap();
+    assert!(histogram.launch(&stream, &input.as_view(), &mut counts.as_view_mut()).is_err());
+}

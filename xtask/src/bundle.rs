@@ -1,0 +1,115 @@
+//! `cargo xtask bundle`: the device tests and benches as programs, for a GPU machine without Rust.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, ensure};
+use serde_json::Value;
+
+/// Most bytes of a bundle: it has to travel.
+const LARGEST: u64 = 60 << 20;
+
+/// Runs what is in a bundle. Finds NVRTC where CUDA's toolkit and Python's packages put it.
+const RUN: &str = r#"#!/bin/sh
+# Runs the device tests and benches of this bundle on a GPU machine: glibc 2.36 or newer, an NVIDIA driver, NVRTC.
+#   run.sh                tests, then benches
+#   run.sh test [ARGS]    every test binary (ARGS go to each: names of tests, --nocapture)
+#   run.sh bench [ARGS]   every bench binary
+#   run.sh sanitize TOOL [ARGS]   tests under compute-sanitizer: memcheck, racecheck, initcheck or synccheck
+set -u
+here=$(cd "$(dirname "$0")" && pwd)
+PATH=$PATH:/usr/local/cuda/bin
+export SYNCLINE_REQUIRE_CUDA="${SYNCLINE_REQUIRE_CUDA:-1}"
+if [ -z "${SYNCLINE_NVRTC:-}" ] && ! ldconfig -p 2>/dev/null | grep -q libnvrtc.so; then
+    for folder in /usr/local/cuda/lib64 $(find / -name 'libnvrtc.so*' -not -path '/proc/*' 2>/dev/null | xargs -r -n1 dirname | sort -u); do
+        if ls "$folder"/libnvrtc.so* >/dev/null 2>&1; then SYNCLINE_NVRTC=$folder; export SYNCLINE_NVRTC; break; fi
+    done
+fi
+failed=0
+each() { # folder, arguments of its programs
+    folder=$1; shift
+    for program in "$here/$folder"/*; do
+        echo "== $(basename "$program")"
+        RUNNER "$program" "$@" || { echo "FAILED: $program"; failed=1; }
+    done
+}
+RUNNER() { "$@"; }
+what=${1:-all}
+[ $# -gt 0 ] && shift
+case $what in
+    test) each tests "$@" ;;
+    bench) each benches "$@" ;;
+    sanitize)
+        tool=${1:-memcheck}
+        [ $# -gt 0 ] && shift
+        # One test at a time: the tools slow the device down, and their reports are easier to read.
+        RUNNER() { compute-sanitizer --tool "$tool" --error-exitcode 86 "$@"; }
+        each tests --test-threads=1 "$@"
+        ;;
+    all) each tests; each benches ;;
+    *) sed -n '2,6p' "$0"; exit 2 ;;
+esac
+exit $failed
+"#;
+
+/// Builds `target/bundle`: `tests/`, `benches/` (stripped, optimised) and `run.sh`.
+pub fn run() -> Result<()> {
+    let bundle = crate::root().join("target").join("bundle");
+    if bundle.exists() {
+        fs::remove_dir_all(&bundle).with_context(|| format!("cannot clear {}", bundle.display()))?;
+    }
+    let mut bytes = 0;
+    for (flag, folder) in [("--tests", "tests"), ("--benches", "benches")] {
+        let folder = bundle.join(folder);
+        fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
+        for (name, program) in build(flag)? {
+            bytes +=
+                fs::copy(&program, folder.join(name)).with_context(|| format!("cannot copy {}", program.display()))?;
+        }
+    }
+    let script = bundle.join("run.sh");
+    fs::write(&script, RUN).with_context(|| format!("cannot write {}", script.display()))?;
+    make_executable(&script)?;
+    ensure!(bytes <= LARGEST, "the bundle has {bytes} bytes, {LARGEST} at most");
+    println!("{}: {:.1} MiB", bundle.display(), bytes as f64 / f64::from(1 << 20));
+    Ok(())
+}
+
+/// Builds what `cargo test <flag>` would run for the device; names and paths of the programs.
+fn build(flag: &str) -> Result<Vec<(String, PathBuf)>> {
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args(["test", "--no-run", "--release", "--package", "syncline-cuda", flag, "--message-format=json"])
+        .args(["--config", "profile.release.strip=true", "--config", "profile.release.debug=false"])
+        .current_dir(crate::root())
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start cargo")?;
+    ensure!(output.status.success(), "the programs do not build");
+    let wanted = if flag == "--benches" { ["bench", "bench"] } else { ["test", "lib"] };
+    let mut programs = Vec::new();
+    for line in String::from_utf8_lossy(&output.stdout).lines() {
+        let message: Value = serde_json::from_str(line).context("cargo's messages are not JSON")?;
+        let target = &message["target"];
+        if let Some(program) = message["executable"].as_str()
+            && target["kind"][0].as_str().is_some_and(|kind| wanted.contains(&kind))
+        {
+            let name = target["name"].as_str().context("a target without a name")?;
+            programs.push((name.to_owned(), PathBuf::from(program)));
+        }
+    }
+    ensure!(!programs.is_empty(), "cargo built no program for {flag}");
+    Ok(programs)
+}
+
+#[cfg(unix)]
+fn make_executable(path: &Path) -> Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))
+        .with_context(|| format!("cannot make {} executable", path.display()))
+}
+
+#[cfg(not(unix))]
+fn make_executable(_: &Path) -> Result<()> {
+    Ok(())
+}

@@ -1,0 +1,47 @@
+//! `cargo xtask nvrtc`: compiles every kernel specialization, on a machine that needs neither a GPU nor the CUDA toolkit.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Result, ensure};
+
+/// Pinned: a check that depends on the day's newest compiler is no check.
+const PACKAGE: &str = "nvidia-cuda-nvrtc-cu12==12.9.86";
+
+/// Fetches NVRTC into `target/nvrtc` unless it is there, and runs the compile check with it.
+pub fn run() -> Result<()> {
+    let library = fetch(&crate::root().join("target").join("nvrtc"))?;
+    crate::run(
+        Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+            .args(["test", "--package", "syncline-cuda", "--test", "compile"])
+            .env("SYNCLINE_NVRTC", library)
+            .env("SYNCLINE_REQUIRE_NVRTC", "1"),
+    )
+}
+
+/// Folder of the fetched library.
+fn fetch(folder: &Path) -> Result<PathBuf> {
+    // A folder of its own for each version, so that a new pin is fetched.
+    let folder = folder.join(PACKAGE.replace("==", "-"));
+    let library = folder.join("nvidia").join("cuda_nvrtc").join(if cfg!(windows) { "bin" } else { "lib" });
+    if library.is_dir() {
+        return Ok(library);
+    }
+    crate::run(
+        Command::new(if cfg!(windows) { "python" } else { "python3" })
+            .args([
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                "--disable-pip-version-check",
+                "--no-deps",
+                "--only-binary=:all:",
+            ])
+            .arg("--target")
+            .arg(&folder)
+            .arg(PACKAGE),
+    )?;
+    ensure!(library.is_dir(), "{PACKAGE} did not bring {}", library.display());
+    Ok(library)
+}
