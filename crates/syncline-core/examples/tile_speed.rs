@@ -177,10 +177,17 @@ fn stages<T: Real + Element>(shape: Shape, clock: f64) {
     );
 
     report(
-        "lossless: predict",
+        "lossless: both ways",
         shortest(|| match T::TYPE {
-            ElementType::F32 => lossless::<u32>(&tiles, bytes, &geometry),
-            _ => lossless::<u64>(&tiles, bytes, &geometry),
+            ElementType::F32 => lossless::<u32>(&tiles, bytes, &geometry, true),
+            _ => lossless::<u64>(&tiles, bytes, &geometry, true),
+        }),
+    );
+    report(
+        "lossless: forward",
+        shortest(|| match T::TYPE {
+            ElementType::F32 => lossless::<u32>(&tiles, bytes, &geometry, false),
+            _ => lossless::<u64>(&tiles, bytes, &geometry, false),
         }),
     );
     let log = Log::<T>::new(resolve(Bound::PwRel(1e-3), T::TYPE, &scan).expect("a good bound").step, 1e-3);
@@ -204,7 +211,7 @@ fn stages<T: Real + Element>(shape: Shape, clock: f64) {
     );
 }
 
-fn lossless<W: Word>(tiles: &[Tile], bytes: &[u8], geometry: &Geometry) {
+fn lossless<W: Word>(tiles: &[Tile], bytes: &[u8], geometry: &Geometry, both: bool) {
     let window = Window::raster(bytes, 0, geometry);
     let mut buffer = vec![W::ZERO; geometry.unclipped_len() as usize];
     let mut scratch = Scratch::default();
@@ -212,6 +219,11 @@ fn lossless<W: Word>(tiles: &[Tile], bytes: &[u8], geometry: &Geometry) {
         window.gather(tile, &mut buffer);
         let buffer = &mut buffer[..tile.len()];
         words::map(buffer, ElementType::F32);
-        black_box(words::encode(buffer, tile.extent, geometry.axes(), &mut scratch));
+        let info = black_box(words::encode(buffer, tile.extent, geometry.axes(), &mut scratch));
+        if both {
+            words::decode(buffer, tile.extent, info.predictor, info.base);
+            words::unmap(buffer, ElementType::F32);
+            black_box(&mut *buffer);
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::marker::PhantomData;
 
 use super::Real;
 use super::mask::{MaskKind, TileMask};
-use crate::arch::float::StepLog;
+use crate::arch::float::{self, StepLog};
 
 /// Coefficients of `log2((1 + s) / (1 - s)) / s` in powers of `s^2`: `2 / ln 2 / (2 k + 1)`. With `|s| < 0.172` the next one is below 2^-56.
 pub const LOG_COEFFICIENTS: [f64; 11] = {
@@ -125,11 +125,7 @@ impl<T: Real> Log<T> {
 
 /// Which elements of a tile are negative. Excluded (masked or verbatim) ones do not count, and have no bit.
 pub fn signs<T: Real>(x: &[T], excluded: &TileMask) -> (MaskKind, TileMask) {
-    let mut negative = TileMask::default();
-    for (word, block) in x.chunks(64).enumerate() {
-        negative.or_word(word, block.iter().enumerate().fold(0, |bits, (i, x)| bits | u64::from(x.is_negative()) << i));
-    }
-    let negative = negative.without(excluded);
+    let negative = float::negative(x).without(excluded);
     let kind = if !negative.any() {
         MaskKind::Nothing
     } else if negative == TileMask::full(x.len()).without(excluded) {
