@@ -62,15 +62,12 @@ pub fn shape_of(region: &[Range<u64>]) -> Shape {
 pub fn slabs(region: &[Range<u64>], budget: u64) -> impl Iterator<Item = Vec<Range<u64>>> + use<> {
     let region = region.to_vec();
     let extent = |axis: usize| region[axis].end - region[axis].start;
-    // The slowest axis that is cut: one step along it must fit.
-    let mut cut = region.len();
+    // The axis that is cut: the slowest of which one step fits.
+    let mut cut = region.len().saturating_sub(1);
     let mut step = 1u64;
-    while cut > 0 {
-        cut -= 1;
-        if step.saturating_mul(extent(cut)) > budget {
-            break;
-        }
+    while cut > 0 && step.saturating_mul(extent(cut)) <= budget {
         step *= extent(cut);
+        cut -= 1;
     }
     let depth = (budget / step.max(1)).max(1);
     let side = [1024, 32, 8].into_iter().find(|&side| side <= depth).unwrap_or(1);
@@ -118,6 +115,15 @@ mod tests {
         for wrong in ["", "a", "1:2:3", "-1:2", "5:4", "0:11", "11", "18446744073709551615", "0:1,0:1,0:1"] {
             assert!(within(wrong, &[10, 20]).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn slabs_are_as_large_as_the_budget_allows() {
+        let count = |extents: &[u64], budget| slabs(&whole(Shape::new(extents).unwrap()), budget).count();
+        assert_eq!(count(&[136_968, 3, 14], 1 << 23), 1);
+        assert_eq!(count(&[64, 16, 16], 20 * 256), 4, "16 of 20 planes, a multiple of 8");
+        assert_eq!(count(&[4, 1000, 10], 3200), 4 * 4, "320 rows, a multiple of 32");
+        assert_eq!(count(&[1 << 20], 1 << 18), 4);
     }
 
     /// Element numbers of a box in C order.
