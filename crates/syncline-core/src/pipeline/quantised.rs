@@ -11,8 +11,8 @@ use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::{self, IndexKind, Stream};
 use crate::predict::codes::{Outlier, RADIUS, WIDE_RADIUS, decode_tile, encode_tile, widen};
-use crate::quantize::mask::{MaskKind, TileFill, TileMask, fill_excluded, restore_fill};
 use crate::quantize::log::{restore_signs, signs};
+use crate::quantize::mask::{MaskKind, TileFill, TileMask, fill_excluded, restore_fill};
 use crate::quantize::{Linear, Log, Real};
 
 /// More outliers than this share of the elements make the writer take the wide radius.
