@@ -3,15 +3,19 @@
 use super::Real;
 use super::mask::TileMask;
 use crate::arch::float::{self, StepF32, StepF64, StepLog};
+use crate::geometry::MAX_TILE_ELEMENTS;
 
 /// The quantiser of one step and bound.
 #[derive(Clone, Copy, Debug)]
-pub struct Linear<T: Real>(T::Step);
+pub struct Linear<T: Real> {
+    step: T::Step,
+    bound: f64,
+}
 
 impl<T: Real> Linear<T> {
     /// Quantiser that reconstructs `q * step` and keeps a value only if its error is below `bound`.
     pub fn new(step: f64, bound: f64) -> Self {
-        Self(T::step(step, bound))
+        Self { step: T::step(step, bound), bound }
     }
 
     /// Quantises a tile (at most 1,024 values). Sets in `exact` the bits of the values that must be stored verbatim: NaN, infinities, -0.0, and
@@ -21,7 +25,7 @@ impl<T: Real> Linear<T> {
     /// `q` is shorter than `x`.
     #[inline]
     pub fn quantize_tile(&self, x: &[T], q: &mut [i32], exact: &mut TileMask) -> bool {
-        T::quantize(&self.0, x, q, exact)
+        T::quantize(&self.step, x, q, exact)
     }
 
     /// Reconstructs values.
@@ -97,6 +101,10 @@ impl Real for f32 {
         float::dequantize_f32(step, q, &mut x[..q.len()]);
     }
     #[inline]
+    fn squared_error(x: &[Self], y: &[Self], scale: f64) -> u64 {
+        float::squared_error_f32(x, y, scale)
+    }
+    #[inline]
     fn quantize_log(step: &StepLog, x: &[Self], q: &mut [i32], exact: &mut TileMask) -> bool {
         float::quantize_log_f32(step, x, q, exact)
     }
@@ -143,6 +151,10 @@ impl Real for f64 {
     #[inline]
     fn dequantize(step: &StepF64, q: &[i32], x: &mut [Self]) {
         float::dequantize_f64(step, q, &mut x[..q.len()]);
+    }
+    #[inline]
+    fn squared_error(x: &[Self], y: &[Self], scale: f64) -> u64 {
+        float::squared_error_f64(x, y, scale)
     }
     #[inline]
     fn quantize_log(step: &StepLog, x: &[Self], q: &mut [i32], exact: &mut TileMask) -> bool {
