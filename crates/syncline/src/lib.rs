@@ -26,6 +26,7 @@ mod compress;
 mod io;
 mod options;
 mod pool;
+pub mod quality;
 mod range;
 mod reader;
 mod report;
