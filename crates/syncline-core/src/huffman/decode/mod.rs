@@ -1,5 +1,5 @@
-//! Decoding. [`chunked`] is the simple one that the others are tested against; [`indexed`] is the fast one for streams with a
-//! symbol index, [`gap`] and [`self_sync`] decode in parallel with a gap index and with none.
+//! Decoding. `chunked` is the simple one that the others are tested against; `indexed` is the fast one for streams with a
+//! symbol index, `gap` and `self_sync` decode in parallel with a gap index and with none.
 
 mod canonical;
 mod chunked;
