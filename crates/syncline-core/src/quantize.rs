@@ -29,6 +29,8 @@ pub trait Real: Element + PartialEq + PartialOrd + std::fmt::Debug {
     fn quantize(step: &Self::Step, x: &[Self], q: &mut [i32], exact: &mut TileMask) -> bool;
     /// Reconstructs values.
     fn dequantize(step: &Self::Step, q: &[i32], x: &mut [Self]);
+    /// Sum of squared errors of at most 1,024 values, each error in units of `1 / scale` rounded to an integer and at most 2^15.
+    fn squared_error(x: &[Self], y: &[Self], scale: f64) -> u64;
     /// Quantises logarithms likewise.
     fn quantize_log(step: &StepLog, x: &[Self], q: &mut [i32], exact: &mut TileMask) -> bool;
     /// Reconstructs magnitudes.

@@ -339,6 +339,28 @@ pub fn negative<T: Real>(x: &[T]) -> TileMask {
     }
 }
 
+/// Sum of the squares of `rint((x - y) * scale)`. Exact in any order, as each square is at most 2^30 (clamped) and there are at most 1,024.
+#[inline(always)]
+fn squared_error<T: Real>(x: &[T], y: &[T], scale: f64) -> u64 {
+    let mut sums = [0.0; 8];
+    for (x, y) in x.chunks(8).zip(y.chunks(8)) {
+        for ((x, y), sum) in x.iter().zip(y).zip(&mut sums) {
+            let error = ((x.wide() - y.wide()) * scale).round_ties_even().clamp(-32768.0, 32768.0);
+            *sum += error * error;
+        }
+    }
+    sums.iter().sum::<f64>() as u64
+}
+
+dispatched! {
+    /// Sum of squared errors of f32 values, in units of `1 / scale^2`; for at most 1,024 values, none a NaN.
+    pub fn squared_error_f32(x: &[f32], y: &[f32], scale: f64) -> u64 = squared_error::<f32>
+}
+dispatched! {
+    /// Sum of squared errors of f64 values, in units of `1 / scale^2`; for at most 1,024 values, none a NaN.
+    pub fn squared_error_f64(x: &[f64], y: &[f64], scale: f64) -> u64 = squared_error::<f64>
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
