@@ -1,10 +1,12 @@
-//! Chores of the repository: `cargo xtask nvrtc`, `cargo xtask bundle`.
+//! Chores of the repository: `cargo xtask check | data | nvrtc | bundle`.
 
 mod bundle;
+mod check;
+mod data;
 mod nvrtc;
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
@@ -19,14 +21,30 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Run all that continuous integration runs
+    Check,
+    /// Fetch the real data sets into data/ (Debian and Python 3.11 or newer; about 0.7 GB)
+    Data(data::Arguments),
     /// Compile every CUDA kernel, without a GPU (fetches NVRTC with pip)
     Nvrtc,
     /// Collect the device tests and benches for a GPU machine without Rust
     Bundle,
 }
 
-fn main() -> Result<()> {
-    match Cli::parse().task {
+fn main() -> ExitCode {
+    match perform(Cli::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(task: Task) -> Result<()> {
+    match task {
+        Task::Check => check::run(),
+        Task::Data(arguments) => data::run(&arguments),
         Task::Nvrtc => nvrtc::run(),
         Task::Bundle => bundle::run(),
     }

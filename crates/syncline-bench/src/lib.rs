@@ -1,1 +1,10 @@
-//! syncline-bench.
+//! What Syncline is measured with: generators of fields like those in the papers, streams of codes and bytes,
+//! and other projects' codecs behind one trait. Not published.
+
+pub mod bytes;
+pub mod codes;
+pub mod fields;
+pub mod measure;
+pub mod random;
+pub mod rivals;
+pub mod statistics;

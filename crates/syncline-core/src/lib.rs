@@ -1,6 +1,16 @@
-//! syncline-core.
+//! Syncline's stream format and every algorithm of it on the CPU.
+//!
+//! The crate `syncline` is the door for users; this one has the stages, in the order data flows: [`array`], [`bound`], [`geometry`],
+//! [`quantize`], [`predict`], [`huffman`], [`container`]; [`pipeline`] wires them for one chunk. `ARCHITECTURE.md` in the repository is the map.
 
+pub mod arch;
 pub mod array;
 pub mod bits;
+pub mod bound;
+pub mod container;
 pub mod error;
+pub mod geometry;
 pub mod huffman;
+pub mod pipeline;
+pub mod predict;
+pub mod quantize;

@@ -1,1 +1,78 @@
-//! syncline.
+//! Syncline makes arrays of numbers smaller: lossless, or lossy with an error bound that is a guarantee.
+//!
+//! ```
+//! use syncline::{ArrayView, Bound, DecodeOptions, Options, compress, decompress, decompress_region};
+//!
+//! let field: Vec<f32> = (0..64 * 64).map(|i| (i as f32 * 0.01).sin()).collect();
+//! let view = ArrayView::new(&field, &[64, 64])?;
+//! let stream = compress(&view, &Options::new(Bound::Abs(1e-3)))?;
+//!
+//! let back = decompress(&stream, &DecodeOptions::default())?.to_vec::<f32>()?;
+//! assert!(field.iter().zip(&back).all(|(a, b)| (a - b).abs() <= 1e-3));
+//!
+//! let corner = decompress_region(&stream, &[0..2, 60..64], &DecodeOptions::default())?;
+//! assert_eq!(corner.to_vec::<f32>()?[..4], back[60..64]);
+//! # Ok::<(), syncline::Error>(())
+//! ```
+//!
+//! - Arrays in memory: [`compress`], [`decompress`], [`decompress_region`], [`inspect`].
+//! - Larger than memory: [`compress_from`] and [`StreamFile`], on anything with positional access ([`ReadAt`], [`WriteAt`]), such as files.
+//! - Streaming: [`Writer`] takes elements in order; [`Reader`] gives them, from anything that can seek.
+//!
+//! The stream is described byte by byte in `docs/FORMAT.md` of the repository.
+
+mod array;
+mod compress;
+mod io;
+mod options;
+mod pool;
+pub mod quality;
+mod range;
+mod reader;
+mod report;
+mod sink;
+mod source;
+mod stream;
+mod writer;
+
+use std::ops::Range;
+
+pub use array::Array;
+pub use compress::{Summary, compress, compress_from, max_compressed_len};
+pub use io::{ReadAt, WriteAt};
+pub use options::{DecodeOptions, Options, Progress};
+pub use reader::Reader;
+pub use report::{FillPattern, Report};
+pub use stream::{Header, StreamFile};
+pub use syncline_core::array::{ArrayView, Element, ElementType, MAX_RANK, Shape};
+pub use syncline_core::bound::{Bound, Fill, Pipeline};
+pub use syncline_core::container::FORMAT_VERSION;
+pub use syncline_core::error::{Error, Result};
+pub use syncline_core::huffman::{Decoder, IndexKind};
+pub use syncline_core::pipeline::ChunkReport;
+pub use writer::Writer;
+
+/// Decompresses a stream in memory.
+///
+/// # Errors
+/// Not a stream, a newer version, truncated or damaged; the memory limit; cancellation.
+pub fn decompress(stream: &[u8], options: &DecodeOptions) -> Result<Array> {
+    StreamFile::open(stream)?.decompress(options)
+}
+
+/// Decompresses a region of a stream in memory: one range for each axis, slowest first. Only the chunks that the region meets are looked at, and with
+/// the symbol index only its tiles are decoded.
+///
+/// # Errors
+/// The region leaves the array, or as [`decompress`].
+pub fn decompress_region(stream: &[u8], region: &[Range<u64>], options: &DecodeOptions) -> Result<Array> {
+    StreamFile::open(stream)?.decompress_region(region, options)
+}
+
+/// What a stream in memory holds and where its bytes go.
+///
+/// # Errors
+/// As [`decompress`].
+pub fn inspect(stream: &[u8]) -> Result<Report> {
+    StreamFile::open(stream)?.inspect()
+}

@@ -11,7 +11,8 @@ use crate::huffman::lengths::MAX_LENGTH;
 
 /// Bits that a lookup takes: three lookups fit one 33-bit window, and the table (16 KiB) a third of an L1 cache.
 pub const TABLE_BITS: u32 = 11;
-const ENTRIES: usize = 1 << TABLE_BITS;
+/// Entries of a table.
+pub const ENTRIES: usize = 1 << TABLE_BITS;
 
 /// Lookups that one window is enough for.
 pub const LOOKUPS_PER_WINDOW: usize = 3;

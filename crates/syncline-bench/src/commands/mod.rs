@@ -1,0 +1,5 @@
+//! The subcommands.
+
+pub mod calibrate;
+pub mod cpu;
+pub mod generate;

@@ -1,0 +1,43 @@
+//! Data generators and the papers' tables, on the command line.
+
+mod commands;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// What Syncline is measured with: generated fields and other codecs, side by side
+#[derive(Parser)]
+#[command(name = "syncline-bench", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Write a generated field, its quantisation codes or a stream of bytes to a raw little-endian file
+    Generate(commands::generate::Arguments),
+    /// Compare generated fields with what the papers report on the originals
+    Calibrate(commands::calibrate::Arguments),
+    /// Compare codecs on the CPU: ratio, speed, error
+    Cpu(commands::cpu::Arguments),
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
+        Command::Generate(arguments) => commands::generate::run(&arguments),
+        Command::Calibrate(arguments) => commands::calibrate::run(&arguments),
+        Command::Cpu(arguments) => commands::cpu::run(&arguments),
+    }
+}

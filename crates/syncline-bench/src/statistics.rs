@@ -1,0 +1,105 @@
+//! Figures that describe a field or a stream of symbols.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use rayon::prelude::*;
+
+/// Largest finite value less the smallest; 0 if there is none.
+pub fn range(values: &[f32]) -> f64 {
+    let (low, high) = values
+        .par_chunks(1 << 16)
+        .map(|chunk| {
+            chunk
+                .iter()
+                .filter(|v| v.is_finite())
+                .fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), &v| (low.min(v), high.max(v)))
+        })
+        .reduce(|| (f32::INFINITY, f32::NEG_INFINITY), |a, b| (a.0.min(b.0), a.1.max(b.1)));
+    if low <= high { f64::from(high) - f64::from(low) } else { 0.0 }
+}
+
+/// How often each 16-bit symbol occurs; as long as the largest symbol needs.
+pub fn histogram(symbols: &[u16]) -> Vec<u64> {
+    let mut counts = symbols
+        .par_chunks(1 << 20)
+        .map(|chunk| {
+            let mut counts = vec![0u64; 1 << 16];
+            chunk.iter().for_each(|&s| counts[s as usize] += 1);
+            counts
+        })
+        .reduce(Vec::new, |a, b| {
+            let (mut long, short) = if a.len() < b.len() { (b, a) } else { (a, b) };
+            long.iter_mut().zip(short).for_each(|(l, s)| *l += s);
+            long
+        });
+    counts.truncate(counts.iter().rposition(|&c| c > 0).map_or(0, |last| last + 1));
+    counts
+}
+
+/// Mean length in bits of an unlimited Huffman code of these counts: the least a codeword stream can take.
+/// One bit for a single symbol, 0 for none.
+pub fn huffman_bits(counts: &[u64]) -> f64 {
+    let mut heap: BinaryHeap<Reverse<u64>> = counts.iter().filter(|&&c| c > 0).map(|&c| Reverse(c)).collect();
+    let total: u64 = counts.iter().sum();
+    if heap.len() < 2 {
+        return heap.len() as f64;
+    }
+    let mut bits = 0u64;
+    while let (Some(Reverse(a)), Some(Reverse(b))) = (heap.pop(), heap.pop()) {
+        bits += a + b;
+        if heap.is_empty() {
+            break;
+        }
+        heap.push(Reverse(a + b));
+    }
+    bits as f64 / total as f64
+}
+
+/// Largest |a - b| over positions where `a` is finite; infinite where `b` is then not finite, or lengths differ.
+pub fn max_error(a: &[f32], b: &[f32]) -> f64 {
+    if a.len() != b.len() {
+        return f64::INFINITY;
+    }
+    a.par_chunks(1 << 16)
+        .zip(b.par_chunks(1 << 16))
+        .map(|(a, b)| {
+            let pairs = a.iter().zip(b).filter(|(a, _)| a.is_finite());
+            pairs.fold(0.0, |worst: f64, (&a, &b)| {
+                let error = (f64::from(a) - f64::from(b)).abs();
+                if error.is_nan() { f64::INFINITY } else { worst.max(error) }
+            })
+        })
+        .reduce(|| 0.0, f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn huffman_bits_of_known_codes() {
+        assert_eq!(huffman_bits(&[]), 0.0);
+        assert_eq!(huffman_bits(&[0, 5, 0]), 1.0);
+        assert_eq!(huffman_bits(&[3, 1]), 1.0);
+        assert_eq!(huffman_bits(&[4, 2, 1, 1]), 1.75);
+        assert_eq!(huffman_bits(&[7; 256]), 8.0);
+    }
+
+    #[test]
+    fn range_and_error_take_finite_values_only() {
+        assert_eq!(range(&[f32::NAN, 3.0, f32::INFINITY, -1.5]), 4.5);
+        assert_eq!(range(&[f32::NAN]), 0.0);
+        assert_eq!(max_error(&[1.0, f32::NAN], &[1.5, 2.0]), 0.5);
+        assert_eq!(max_error(&[1.0], &[f32::NAN]), f64::INFINITY);
+        assert_eq!(max_error(&[1.0], &[]), f64::INFINITY);
+    }
+
+    #[test]
+    fn histogram_counts_every_chunk() {
+        let symbols: Vec<u16> = (0..3 << 20).map(|i| (i % 3) as u16 * 500).collect();
+        let counts = histogram(&symbols);
+        assert_eq!(counts.len(), 1001);
+        assert_eq!((counts[0], counts[500], counts[1000]), (1 << 20, 1 << 20, 1 << 20));
+    }
+}

@@ -1,0 +1,233 @@
+//! Vector kernels of the scan before compression.
+//!
+//! Floating-point bits are compared as integers: flipping the magnitude of negative ones makes signed order the order of the values.
+
+use super::dispatched;
+
+/// Elements in a block; its counters are as narrow as the elements.
+pub const BLOCK: usize = 1024;
+
+/// Bits of an f32 or f64 as a signed integer.
+pub trait Key: Copy + Ord + std::fmt::Debug {
+    /// Bits of infinity.
+    const INFINITY: Self;
+    /// Bits of -0.0, also the smallest key.
+    const MIN: Self;
+    /// Largest key.
+    const MAX: Self;
+    /// 0.
+    const ZERO: Self;
+    /// Between bits and keys, both ways.
+    fn key(self) -> Self;
+    /// Without the sign bit.
+    fn magnitude(self) -> Self;
+    /// 1 if `yes`, added.
+    fn count(self, yes: bool) -> Self;
+    /// Sign-extended.
+    fn widen(self) -> i64;
+    /// The bits, zero-extended.
+    fn bits(self) -> u64;
+    /// From bits, zero-extended.
+    fn from_bits(bits: u64) -> Self;
+    /// Whether these are the bits of a NaN.
+    #[inline(always)]
+    fn is_nan(self) -> bool {
+        self.magnitude() > Self::INFINITY
+    }
+    /// Whether these are the bits of a finite value.
+    #[inline(always)]
+    fn is_finite(self) -> bool {
+        self.magnitude() < Self::INFINITY
+    }
+}
+
+/// Little-endian bytes of a key.
+pub trait Bytes<K>: Sized {
+    /// The element's bits.
+    fn load(&self) -> K;
+    /// What is in at most [`BLOCK`] elements, those with the bits `excluded` left out.
+    fn block(words: &[Self], excluded: Option<K>) -> BlockStats;
+}
+
+macro_rules! keys {
+    ($($key:ty, $unsigned:ty, $float:ty, $bytes:literal, $block:ident);*) => {$(
+        impl Key for $key {
+            const INFINITY: Self = <$float>::INFINITY.to_bits() as Self;
+            const MIN: Self = <$key>::MIN;
+            const MAX: Self = <$key>::MAX;
+            const ZERO: Self = 0;
+            #[inline(always)]
+            fn key(self) -> Self {
+                self ^ ((self >> (<$key>::BITS - 1)) & <$key>::MAX)
+            }
+            #[inline(always)]
+            fn magnitude(self) -> Self {
+                self & <$key>::MAX
+            }
+            #[inline(always)]
+            fn count(self, yes: bool) -> Self {
+                self + Self::from(yes)
+            }
+            #[inline(always)]
+            fn widen(self) -> i64 {
+                i64::from(self)
+            }
+            #[inline(always)]
+            fn bits(self) -> u64 {
+                u64::from(self as $unsigned)
+            }
+            #[inline(always)]
+            fn from_bits(bits: u64) -> Self {
+                bits as Self
+            }
+        }
+        impl Bytes<$key> for [u8; $bytes] {
+            #[inline(always)]
+            fn load(&self) -> $key {
+                <$key>::from_le_bytes(*self)
+            }
+            #[inline]
+            fn block(words: &[Self], excluded: Option<$key>) -> BlockStats {
+                $block(words, excluded)
+            }
+        }
+    )*};
+}
+keys!(i32, u32, f32, 4, block_f32; i64, u64, f64, 8, block_f64);
+
+/// Counts over some elements. `lowest` and `highest` are keys of finite elements that are not excluded.
+#[derive(Clone, Copy, Debug)]
+pub struct BlockStats {
+    lowest: i64,
+    highest: i64,
+    /// Elements.
+    pub count: u64,
+    /// Excluded elements; they are not counted further.
+    pub excluded: u64,
+    /// NaNs of any payload.
+    pub nans: u64,
+    /// Infinities of either sign.
+    pub infinities: u64,
+    /// -0.0.
+    pub minus_zeros: u64,
+    /// +0.0.
+    pub zeros: u64,
+}
+
+impl Default for BlockStats {
+    fn default() -> Self {
+        Self {
+            lowest: i64::MAX,
+            highest: i64::MIN,
+            count: 0,
+            excluded: 0,
+            nans: 0,
+            infinities: 0,
+            minus_zeros: 0,
+            zeros: 0,
+        }
+    }
+}
+
+impl BlockStats {
+    /// Of both.
+    pub fn merge(self, other: Self) -> Self {
+        Self {
+            lowest: self.lowest.min(other.lowest),
+            highest: self.highest.max(other.highest),
+            count: self.count + other.count,
+            excluded: self.excluded + other.excluded,
+            nans: self.nans + other.nans,
+            infinities: self.infinities + other.infinities,
+            minus_zeros: self.minus_zeros + other.minus_zeros,
+            zeros: self.zeros + other.zeros,
+        }
+    }
+
+    /// Smallest and largest key, if there is any.
+    pub fn range(&self) -> Option<(i64, i64)> {
+        (self.lowest <= self.highest).then_some((self.lowest, self.highest))
+    }
+}
+
+/// Extremes and zeros of all elements, whatever they are: infinities and NaNs come out as extremes.
+#[inline(always)]
+fn plain<K: Key, const N: usize>(block: &[[u8; N]]) -> (K, K, K, K)
+where
+    [u8; N]: Bytes<K>,
+{
+    let (mut lowest, mut highest, mut minus, mut zeros) = (K::MAX, K::MIN, K::ZERO, K::ZERO);
+    for word in block {
+        let bits = word.load();
+        let key = bits.key();
+        lowest = lowest.min(key);
+        highest = highest.max(key);
+        minus = minus.count(bits == K::MIN);
+        zeros = zeros.count(bits == K::ZERO);
+    }
+    (lowest, highest, minus, zeros)
+}
+
+/// Extremes and counts with everything told apart.
+#[inline(always)]
+fn careful<K: Key, const N: usize>(block: &[[u8; N]], excluded: Option<K>) -> BlockStats
+where
+    [u8; N]: Bytes<K>,
+{
+    let (mut lowest, mut highest) = (K::MAX, K::MIN);
+    let [mut left_out, mut nans, mut infinities, mut minus, mut zeros] = [K::ZERO; 5];
+    let (pattern, look) = (excluded.unwrap_or(K::ZERO), excluded.is_some());
+    for word in block {
+        let bits = word.load();
+        let skip = (bits == pattern) & look;
+        let valid = bits.is_finite() & !skip;
+        let key = bits.key();
+        lowest = lowest.min(if valid { key } else { K::MAX });
+        highest = highest.max(if valid { key } else { K::MIN });
+        left_out = left_out.count(skip);
+        nans = nans.count(bits.is_nan() & !skip);
+        infinities = infinities.count((bits.magnitude() == K::INFINITY) & !skip);
+        minus = minus.count((bits == K::MIN) & !skip);
+        zeros = zeros.count((bits == K::ZERO) & !skip);
+    }
+    let count = |k: K| k.widen() as u64;
+    BlockStats {
+        lowest: if lowest <= highest { lowest.widen() } else { i64::MAX },
+        highest: if lowest <= highest { highest.widen() } else { i64::MIN },
+        count: block.len() as u64,
+        excluded: count(left_out),
+        nans: count(nans),
+        infinities: count(infinities),
+        minus_zeros: count(minus),
+        zeros: count(zeros),
+    }
+}
+
+#[inline(always)]
+fn block_body<K: Key, const N: usize>(block: &[[u8; N]], excluded: Option<K>) -> BlockStats
+where
+    [u8; N]: Bytes<K>,
+{
+    if excluded.is_none() && !block.is_empty() {
+        let (lowest, highest, minus, zeros) = plain::<K, N>(block);
+        // Keys ascend from -NaN over -inf to +inf and +NaN: finite extremes mean that all is finite.
+        if highest < K::INFINITY && lowest.key().magnitude() < K::INFINITY {
+            return BlockStats {
+                lowest: lowest.widen(),
+                highest: highest.widen(),
+                count: block.len() as u64,
+                minus_zeros: minus.widen() as u64,
+                zeros: zeros.widen() as u64,
+                ..BlockStats::default()
+            };
+        }
+    }
+    careful(block, excluded)
+}
+
+dispatched! {
+    fn block_f32(block: &[[u8; 4]], excluded: Option<i32>) -> BlockStats = block_body::<i32, 4>
+}
+dispatched! {
+    fn block_f64(block: &[[u8; 8]], excluded: Option<i64>) -> BlockStats = block_body::<i64, 8>
+}

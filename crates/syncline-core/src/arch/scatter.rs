@@ -1,0 +1,211 @@
+//! One output array written by several threads, each a chunk of its own.
+//!
+//! The tiles of different chunks are disjoint boxes, but their rows interleave in memory, so no splitting of a slice can express it.
+//! Here the type system does: [`Scatter`] hands out each chunk once, and a [`ChunkSink`] writes only the tiles of its chunk.
+
+use std::marker::PhantomData;
+
+use bytemuck::Pod;
+
+use crate::geometry::{Geometry, Region, Tile};
+
+/// Target of a decompression: the elements of a region, in C order, to be filled chunk by chunk.
+#[derive(Debug)]
+pub struct Scatter<'a> {
+    target: Target<'a>,
+    chunks: std::vec::IntoIter<u64>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Target<'a> {
+    data: *mut u8,
+    len: usize,
+    geometry: &'a Geometry,
+    region: Region,
+    strides: [u64; 3],
+    element: usize,
+    owner: PhantomData<&'a mut [u8]>,
+}
+
+// SAFETY: a `Target` stands for an exclusive borrow of bytes, which may move between threads. Its copies are held by sinks of different
+// chunks, which never touch the same bytes (see `ChunkSink::put`).
+unsafe impl Send for Target<'_> {}
+
+impl<'a> Scatter<'a> {
+    /// Output of the elements of `region`, `element` bytes each, into `bytes`.
+    ///
+    /// # Panics
+    /// `bytes` has not the length of the region.
+    pub fn new(bytes: &'a mut [u8], geometry: &'a Geometry, region: Region, element: usize) -> Self {
+        assert_eq!(bytes.len() as u64, region.len() * element as u64);
+        let [_, z, y, x] = region.extent();
+        let target = Target {
+            data: bytes.as_mut_ptr(),
+            len: bytes.len(),
+            geometry,
+            region,
+            strides: [z * y * x, y * x, x],
+            element,
+            owner: PhantomData,
+        };
+        Self { target, chunks: geometry.chunks_in(&region).into_iter() }
+    }
+}
+
+impl<'a> Iterator for Scatter<'a> {
+    type Item = ChunkSink<'a>;
+
+    /// The sink of the next chunk that meets the region; each chunk comes once, ascending.
+    fn next(&mut self) -> Option<ChunkSink<'a>> {
+        let chunk = self.chunks.next()?;
+        let tiles = self.target.geometry.chunk(chunk);
+        Some(ChunkSink { chunk, target: self.target, tiles })
+    }
+}
+
+/// Writes the tiles of one chunk, in order.
+#[derive(Debug)]
+pub struct ChunkSink<'a> {
+    chunk: u64,
+    target: Target<'a>,
+    tiles: crate::geometry::Tiles<'a>,
+}
+
+impl ChunkSink<'_> {
+    /// Number of the chunk.
+    pub fn chunk(&self) -> u64 {
+        self.chunk
+    }
+
+    /// The tile that comes next, and whether the region needs it.
+    pub fn peek(&self) -> Option<(Tile, bool)> {
+        let tile = self.tiles.clone().next()?;
+        Some((tile, self.target.region.meets(&tile)))
+    }
+
+    /// Leaves the next tile out.
+    pub fn skip(&mut self) {
+        self.tiles.next();
+    }
+
+    /// Writes the part of the next tile that lies in the region; `values` are the tile's elements, in raster order of the tile.
+    ///
+    /// # Panics
+    /// There is no tile left, `values` is shorter than the tile, or `T` is not of the element's size.
+    #[inline]
+    pub fn put<T: Pod>(&mut self, values: &[T]) {
+        let tile = self.tiles.next().expect("a tile is left");
+        assert_eq!(size_of::<T>(), self.target.element);
+        let values = &values[..tile.len()];
+        let clip = self.clip(&tile);
+        match clip.len * size_of::<T>() {
+            32 => self.write_rows::<T, 32>(&tile, &clip, values),
+            64 => self.write_rows::<T, 64>(&tile, &clip, values),
+            128 => self.write_rows::<T, 128>(&tile, &clip, values),
+            _ => self.write_rows::<T, 0>(&tile, &clip, values),
+        }
+    }
+
+    /// What the region leaves of a tile, in coordinates of the tile.
+    #[inline]
+    fn clip(&self, tile: &Tile) -> Clip {
+        let (start, extent) = (self.target.region.start(), self.target.region.extent());
+        let inside = start[0] <= tile.origin[0] && tile.origin[0] < start[0] + extent[0];
+        let range = |axis: usize| {
+            let (origin, side) = (tile.origin[axis + 1], tile.extent[axis] as u64);
+            let from = start[axis + 1].saturating_sub(origin).min(side);
+            let to = (start[axis + 1] + extent[axis + 1]).saturating_sub(origin).min(side).max(from);
+            from as usize..to as usize
+        };
+        let x = range(2);
+        Clip { z: if inside { range(0) } else { 0..0 }, y: range(1), first: x.start, len: x.len() }
+    }
+
+    /// Writes rows of `ROW` bytes, or of any length where `ROW` is 0.
+    #[inline(always)]
+    fn write_rows<T: Pod, const ROW: usize>(&self, tile: &Tile, clip: &Clip, values: &[T]) {
+        let target = &self.target;
+        let start = target.region.start();
+        let bytes = if ROW == 0 { clip.len * size_of::<T>() } else { ROW };
+        if bytes == 0 {
+            return;
+        }
+        for z in clip.z.clone() {
+            for y in clip.y.clone() {
+                let source = (z * tile.extent[1] + y) * tile.extent[2] + clip.first;
+                let row: &[u8] = bytemuck::cast_slice(&values[source..source + clip.len]);
+                let index = (tile.origin[0] - start[0]) * target.strides[0]
+                    + (tile.origin[1] + z as u64 - start[1]) * target.strides[1]
+                    + (tile.origin[2] + y as u64 - start[2]) * target.strides[2]
+                    + (tile.origin[3] + clip.first as u64 - start[3]);
+                let at = index as usize * size_of::<T>();
+                assert!(at <= target.len && bytes <= target.len - at && row.len() == bytes);
+                // SAFETY: `at + bytes` is within the exclusively borrowed slice that `data` points to, as just checked. No other thread
+                // touches these bytes: they belong to elements of a tile of this sink's chunk; `Geometry` assigns each element to one tile
+                // and each tile to one chunk (tested there), all sinks share one geometry and region, which map different elements to
+                // different bytes, and `Scatter` makes one sink for each chunk. `row` is a shared borrow, so it does not overlap.
+                let out = unsafe { std::slice::from_raw_parts_mut(target.data.add(at), bytes) };
+                out.copy_from_slice(row);
+                if cfg!(target_endian = "big") {
+                    out.chunks_exact_mut(size_of::<T>()).for_each(<[u8]>::reverse);
+                }
+            }
+        }
+    }
+}
+
+/// Part of a tile: planes, rows, and in each row `len` elements from `first` on.
+struct Clip {
+    z: std::ops::Range<usize>,
+    y: std::ops::Range<usize>,
+    first: usize,
+    len: usize,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::Shape;
+    use crate::geometry::Window;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn gathered_tiles_scatter_back(
+            axes in prop::collection::vec((1u64..40, 0u64..40, 0u64..40), 0..=4), chunk_tiles in 1u32..9,
+        ) {
+            let extents: Vec<u64> = axes.iter().map(|a| a.0).collect();
+            let shape = Shape::new(&extents).unwrap();
+            let geometry = Geometry::with_chunk_tiles(shape, chunk_tiles).unwrap();
+            let input: Vec<u16> = (0..shape.len()).map(|i| (i * 40503) as u16).collect();
+            let ranges: Vec<_> = axes.iter().map(|&(e, a, b)| a.min(b).min(e)..a.max(b).min(e)).collect();
+            let region = geometry.region(&ranges).unwrap();
+            let mut output = vec![0u8; region.len() as usize * 2];
+            let sinks: Vec<_> = Scatter::new(&mut output, &geometry, region, 2).collect();
+            let bytes: Vec<u8> = input.iter().flat_map(|v| v.to_le_bytes()).collect();
+            let window = Window::raster(&bytes, 0, &geometry);
+            std::thread::scope(|scope| {
+                for mut sink in sinks {
+                    scope.spawn(move || {
+                        let mut buffer = [0u16; 1024];
+                        while let Some((tile, needed)) = sink.peek() {
+                            if needed {
+                                window.gather(&tile, &mut buffer);
+                                sink.put(&buffer);
+                            } else {
+                                sink.skip();
+                            }
+                        }
+                    });
+                }
+            });
+            let (start, extent, strides) = (region.start(), region.extent(), geometry.strides());
+            let mut expected = Vec::new();
+            for b in 0..extent[0] { for z in 0..extent[1] { for y in 0..extent[2] { for x in 0..extent[3] {
+                let index = (b + start[0]) * strides[0] + (z + start[1]) * strides[1] + (y + start[2]) * strides[2] + x + start[3];
+                expected.extend(input[index as usize].to_le_bytes());
+            }}}}
+            prop_assert_eq!(output, expected);
+        }
+    }
+}

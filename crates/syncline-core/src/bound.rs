@@ -1,0 +1,433 @@
+//! What error is allowed, and how that is resolved to a quantisation step over the whole array.
+
+pub mod scan;
+
+use crate::array::ElementType;
+use crate::error::{Error, Result};
+use crate::quantize::log;
+
+pub use scan::Scan;
+
+/// Bound on the error of every finite value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Bound {
+    /// No error at all.
+    Lossless,
+    /// Absolute error.
+    Abs(f64),
+    /// Absolute error as a share of the range of the finite values that are not fill.
+    Rel(f64),
+    /// Peak signal-to-noise ratio in dB, the peak being that range.
+    Psnr(f64),
+    /// Error of each value as a share of its magnitude.
+    PwRel(f64),
+}
+
+impl Bound {
+    /// Code in the stream.
+    pub fn code(self) -> u8 {
+        match self {
+            Self::Lossless => 0,
+            Self::Abs(_) => 1,
+            Self::Rel(_) => 2,
+            Self::Psnr(_) => 3,
+            Self::PwRel(_) => 4,
+        }
+    }
+
+    /// The number asked for, 0 if lossless.
+    pub fn value(self) -> f64 {
+        match self {
+            Self::Lossless => 0.0,
+            Self::Abs(v) | Self::Rel(v) | Self::Psnr(v) | Self::PwRel(v) => v,
+        }
+    }
+
+    /// Bound with this code and number, as a stream's header has them. None if there is no such code.
+    pub fn from_code(code: u8, value: f64) -> Option<Self> {
+        Some(match code {
+            0 => Self::Lossless,
+            1 => Self::Abs(value),
+            2 => Self::Rel(value),
+            3 => Self::Psnr(value),
+            4 => Self::PwRel(value),
+            _ => return None,
+        })
+    }
+
+    /// Checks that the bound makes sense for elements of this type.
+    ///
+    /// # Errors
+    /// A number that is not positive and finite, a point-wise relative bound of 1 or more, or a lossy bound for a type without lossy pipeline.
+    pub fn validate(self, element: ElementType) -> Result<()> {
+        if self == Self::Lossless {
+            return Ok(());
+        }
+        if !element.is_lossy_capable() {
+            return Err(Error::invalid(format!("{element} is compressed without loss only: ask for lossless")));
+        }
+        let value = self.value();
+        if !(value.is_finite() && value > 0.0) {
+            return Err(Error::invalid(format!(
+                "an error bound of {value}: give a positive number, or ask for lossless"
+            )));
+        }
+        if matches!(self, Self::PwRel(r) if r >= 1.0) {
+            return Err(Error::invalid(format!(
+                "a point-wise relative bound of {value} allows every value to become 0: give a number below 1, or an absolute bound"
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Which value, besides NaN, stands for missing data.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Fill {
+    /// None.
+    None,
+    /// This one.
+    Value(f64),
+    /// The one that the data suggest, if any.
+    #[default]
+    Auto,
+}
+
+/// Which stages a stream goes through; the discriminant is the code in the stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Pipeline {
+    /// Exact integers.
+    Lossless = 1,
+    /// Linear quantisation.
+    Quantised = 2,
+    /// Quantisation of the logarithm.
+    LogQuantised = 3,
+}
+
+impl Pipeline {
+    /// Pipeline with this code.
+    pub fn from_code(code: u8) -> Option<Self> {
+        [Self::Lossless, Self::Quantised, Self::LogQuantised].into_iter().find(|p| *p as u8 == code)
+    }
+}
+
+impl std::fmt::Display for Pipeline {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Lossless => "lossless",
+            Self::Quantised => "quantised",
+            Self::LogQuantised => "log-quantised",
+        })
+    }
+}
+
+/// A bit pattern that is masked rather than predicted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pattern {
+    /// The element's bits, zero-extended.
+    pub bits: u64,
+    /// Elements counted by the scan that hold it; for NaN, elements that hold any NaN.
+    pub count: u64,
+}
+
+/// A bound resolved over the whole array.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Resolved {
+    /// The stages to go through.
+    pub pipeline: Pipeline,
+    /// The bound asked for.
+    pub bound: Bound,
+    /// The error that holds: absolute, or relative to each value for [`Bound::PwRel`]; 0 if lossless.
+    pub resolved: f64,
+    /// Quantisation step; 0 if lossless.
+    pub step: f64,
+    /// Smallest and largest finite value that is not fill, if scanned and there is one.
+    pub range: Option<(f64, f64)>,
+    /// Patterns to mask, at most 4, all different.
+    pub patterns: Vec<Pattern>,
+}
+
+impl Resolved {
+    /// Resolution that needs no scan: [`Bound::Lossless`].
+    pub fn lossless() -> Self {
+        Self {
+            pipeline: Pipeline::Lossless,
+            bound: Bound::Lossless,
+            resolved: 0.0,
+            step: 0.0,
+            range: None,
+            patterns: Vec::new(),
+        }
+    }
+
+    /// The same with the absolute bound scaled by `factor` below 1: for a PSNR that was just missed.
+    pub fn tightened(&self, element: ElementType, factor: f64) -> Self {
+        let mut tighter = self.clone();
+        if self.pipeline == Pipeline::Quantised {
+            tighter.resolved = self.resolved * factor;
+            tighter.quantise(element);
+        }
+        tighter
+    }
+
+    /// Takes the step for the resolved absolute bound, or lossless if no step will do.
+    fn quantise(&mut self, element: ElementType) {
+        let limits = Limits::of(element);
+        let magnitude = self.range.map(|(low, high)| low.abs().max(high.abs()));
+        // A bound above every magnitude makes every value 0 as it is; a larger step could overflow.
+        let bound = self.resolved.min(magnitude.unwrap_or(f64::INFINITY)).min(limits.largest_bound);
+        let rounding = magnitude.unwrap_or(0.0) * limits.rounding;
+        let step =
+            if magnitude.is_some() && bound - rounding >= bound / 2.0 { 2.0 * (bound - rounding) } else { 2.0 * bound };
+        let largest = magnitude.unwrap_or(0.0) / step;
+        if step >= limits.smallest_step && largest < limits.largest_integer {
+            (self.pipeline, self.step) = (Pipeline::Quantised, step);
+        } else {
+            self.give_up();
+        }
+    }
+
+    /// Takes the step in log2 for the resolved relative bound, or lossless if no step will do.
+    fn quantise_logarithm(&mut self, element: ElementType) {
+        let step = log::step(self.resolved, Limits::of(element).rounding);
+        // Every finite logarithm of f64 lies within 1,100 of 0. Below some units in the last place the rounding of x' takes the whole bound.
+        if 1100.0 / step < 1_073_741_824.0 && self.resolved > 4.0 * Limits::of(element).rounding {
+            (self.pipeline, self.step) = (Pipeline::LogQuantised, step);
+        } else {
+            self.give_up();
+        }
+    }
+
+    fn give_up(&mut self) {
+        (self.pipeline, self.resolved, self.step) = (Pipeline::Lossless, 0.0, 0.0);
+        self.patterns.clear();
+    }
+}
+
+/// What linear quantisation of a type can do.
+struct Limits {
+    /// Half a unit in the last place, relative.
+    rounding: f64,
+    smallest_step: f64,
+    largest_bound: f64,
+    /// Integers from here on would be mostly verbatim.
+    largest_integer: f64,
+}
+
+impl Limits {
+    fn of(element: ElementType) -> Self {
+        if element == ElementType::F32 {
+            // The step and its inverse must be normal f32.
+            Self {
+                rounding: 2f64.powi(-24),
+                smallest_step: 2f64.powi(-120),
+                largest_bound: 2f64.powi(120),
+                largest_integer: 4_194_304.0,
+            }
+        } else {
+            Self {
+                rounding: 2f64.powi(-53),
+                smallest_step: 2f64.powi(-1000),
+                largest_bound: 2f64.powi(1000),
+                largest_integer: 536_870_912.0,
+            }
+        }
+    }
+}
+
+/// Resolves a bound with what a settled scan found.
+///
+/// Where no quantisation can hold the bound (a range of 0, or a bound near the values' own precision), the pipeline is lossless.
+///
+/// # Errors
+/// See [`Bound::validate`].
+pub fn resolve(bound: Bound, element: ElementType, scan: &Scan) -> Result<Resolved> {
+    bound.validate(element)?;
+    let mut resolved = Resolved { bound, range: scan.range(), ..Resolved::lossless() };
+    if bound == Bound::Lossless {
+        return Ok(resolved);
+    }
+    resolved.patterns = scan.patterns(matches!(bound, Bound::PwRel(_)));
+    let extent = scan.range().map_or(0.0, |(low, high)| high - low);
+    resolved.resolved = match bound {
+        Bound::Lossless => 0.0,
+        Bound::Abs(error) => error,
+        Bound::Rel(share) => share * extent,
+        // The error is uniform in +-bound: its root mean square is bound / sqrt(3).
+        Bound::Psnr(decibels) => extent * 3f64.sqrt() * log::exp2(-decibels / 20.0 * std::f64::consts::LOG2_10),
+        Bound::PwRel(ratio) => ratio,
+    };
+    if !resolved.resolved.is_finite() {
+        resolved.resolved = f64::MAX;
+    }
+    match bound {
+        Bound::PwRel(_) => resolved.quantise_logarithm(element),
+        // Without a single finite value any step serves, unless the bound is relative to their range.
+        _ if resolved.resolved > 0.0 => resolved.quantise(element),
+        _ => resolved.give_up(),
+    }
+    Ok(resolved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::quantize::mask::TileMask;
+    use crate::quantize::{Linear, Real};
+    use proptest::prelude::*;
+
+    fn scan<T: Real>(x: &[T], fill: Fill) -> Scan {
+        let bytes: Vec<u8> = x.iter().flat_map(|v| v.bits().to_le_bytes()[..size_of::<T>()].to_vec()).collect();
+        let first = Scan::new(T::TYPE, x.len() as u64, fill);
+        let mut first = first;
+        first.add(0, &bytes);
+        match first.second_pass() {
+            Some(mut second) => {
+                second.add(0, &bytes);
+                first.settle(second)
+            }
+            None => first,
+        }
+    }
+
+    fn f32s(n: u32, f: impl Fn(u32) -> f32) -> Vec<f32> {
+        (0..n).map(f).collect()
+    }
+
+    #[test]
+    fn nonsense_is_refused() {
+        for bound in
+            [Bound::Abs(0.0), Bound::Rel(-1.0), Bound::Psnr(f64::NAN), Bound::Abs(f64::INFINITY), Bound::PwRel(1.0)]
+        {
+            assert!(matches!(bound.validate(ElementType::F32), Err(Error::InvalidArgument(_))), "{bound:?}");
+        }
+        assert!(Bound::Abs(1.0).validate(ElementType::I32).is_err());
+        assert!(Bound::Lossless.validate(ElementType::I32).is_ok());
+    }
+
+    #[test]
+    fn bounds_are_relative_to_the_range_without_fill() {
+        let x = f32s(5000, |i| {
+            if i % 10 == 0 {
+                -9999.0
+            } else if i == 7 {
+                f32::NAN
+            } else {
+                10.0 + (i % 100) as f32
+            }
+        });
+        let r = resolve(Bound::Rel(1e-3), ElementType::F32, &scan(&x, Fill::Auto)).unwrap();
+        assert_eq!(r.range, Some((11.0, 109.0)));
+        assert_eq!(r.resolved, 1e-3 * 98.0);
+        assert_eq!(
+            r.patterns,
+            [
+                Pattern { bits: u64::from(f32::NAN.to_bits()), count: 1 },
+                Pattern { bits: u64::from((-9999f32).to_bits()), count: 500 }
+            ]
+        );
+        let r = resolve(Bound::Rel(1e-3), ElementType::F32, &scan(&x, Fill::None)).unwrap();
+        assert_eq!(r.range, Some((-9999.0, 109.0)));
+        let r = resolve(Bound::Rel(1e-3), ElementType::F32, &scan(&x, Fill::Value(11.0))).unwrap();
+        assert_eq!((r.range, r.patterns[1].count), (Some((-9999.0, 109.0)), 50));
+    }
+
+    #[test]
+    fn a_far_extreme_that_repeats_is_fill() {
+        let with = |v: f32, every: u32| f32s(20_000, |i| if i % every == 3 { v } else { (i % 1000) as f32 });
+        for (value, every, expected) in [
+            (6000.0, 100, true),  // gap 5 ranges
+            (4000.0, 100, false), // gap 3 ranges
+            (1e20, 100, true),    // well known
+            (-9999.0, 100, true),
+            (-999.0, 100, true), // well known, gap 1 range
+            (-32768.0, 100, true),
+            (-9999.0, 10_000, false), // twice only
+        ] {
+            let found = scan(&with(value, every), Fill::Auto).patterns(false);
+            assert_eq!(found.len(), usize::from(expected), "{value} every {every}");
+        }
+        // Two values: nothing says which is data.
+        assert!(scan(&f32s(1000, |i| if i % 2 == 0 { -9999.0 } else { 5.0 }), Fill::Auto).patterns(false).is_empty());
+    }
+
+    #[test]
+    fn degenerate_ranges_become_lossless() {
+        for x in [vec![], vec![1.5f32; 9], vec![f32::NAN; 9], vec![f32::INFINITY]] {
+            let r = resolve(Bound::Rel(1e-3), ElementType::F32, &scan(&x, Fill::Auto)).unwrap();
+            assert_eq!((r.pipeline, r.resolved, r.step), (Pipeline::Lossless, 0.0, 0.0));
+        }
+        let r = resolve(Bound::Abs(1e-9), ElementType::F32, &scan(&[1f32, 2.0], Fill::Auto)).unwrap();
+        assert_eq!(r.pipeline, Pipeline::Lossless);
+        let r = resolve(Bound::Abs(1e-8), ElementType::F64, &scan(&[1f64, 2.0], Fill::Auto)).unwrap();
+        assert_eq!(r.pipeline, Pipeline::Quantised);
+    }
+
+    #[test]
+    fn psnr_is_that_of_a_uniform_error() {
+        let r = resolve(Bound::Psnr(60.0), ElementType::F32, &scan(&[0f32, 8.0], Fill::Auto)).unwrap();
+        assert!((r.resolved / (8.0 * 3f64.sqrt() * 1e-3) - 1.0).abs() < 1e-14);
+        assert!(r.tightened(ElementType::F32, 0.5).step < 0.51 * r.step);
+    }
+
+    #[test]
+    fn zeros_are_patterns_when_they_matter() {
+        let x = f32s(4096, |i| match i % 512 {
+            0 => -0.0,
+            1 => 0.0,
+            _ => i as f32,
+        });
+        let scan = scan(&x, Fill::Auto);
+        assert_eq!(scan.patterns(false), [Pattern { bits: 1 << 31, count: 8 }]);
+        assert_eq!(scan.patterns(true), [Pattern { bits: 1 << 31, count: 8 }, Pattern { bits: 0, count: 8 }]);
+    }
+
+    proptest! {
+        #[test]
+        fn the_step_leaves_nothing_verbatim(x in prop::collection::vec(-1e6f32..1e6, 2..500), exponent in -5f64..2.0) {
+            let r = resolve(Bound::Rel(10f64.powf(exponent)), ElementType::F32, &scan(&x, Fill::None)).unwrap();
+            if r.pipeline == Pipeline::Quantised {
+                let linear = Linear::<f32>::new(r.step, r.resolved);
+                let mut exact = TileMask::default();
+                linear.quantize_tile(&x, &mut vec![0; x.len()], &mut exact);
+                prop_assert_eq!(exact.count(), x.iter().filter(|x| x.to_bits() == 1 << 31).count());
+            }
+        }
+
+        #[test]
+        fn splitting_changes_nothing(
+            special in prop::collection::vec((0usize..3000, prop::sample::select(vec![f64::NAN, -f64::NAN, 1e30, -0.0, 0.0, f64::INFINITY, -9999.0])), 0..60),
+            fill in prop::sample::select(vec![Fill::Auto, Fill::None, Fill::Value(-9999.0)]),
+            cuts in prop::collection::vec(0usize..3000, 0..5), n in 1usize..3000, reverse in any::<bool>(),
+        ) {
+            let mut x: Vec<f64> = (0..n).map(|i| (i as f64 * 0.01).sin()).collect();
+            for (i, v) in special {
+                x[i % n] = v;
+            }
+            let whole = scan(&x, fill);
+            let mut cuts: Vec<_> = cuts.into_iter().map(|c| c % n).chain([0, n]).collect();
+            cuts.sort_unstable();
+            let bytes: Vec<u8> = x.iter().flat_map(|v| v.to_le_bytes()).collect();
+            let pass = |empty: Scan| {
+                let mut parts: Vec<Scan> = cuts.windows(2).map(|w| {
+                    let mut part = empty.clone();
+                    part.add(w[0] as u64, &bytes[w[0] * 8..w[1] * 8]);
+                    part
+                }).collect();
+                if reverse {
+                    parts.reverse();
+                }
+                parts.into_iter().fold(empty, Scan::merge)
+            };
+            let first = pass(Scan::new(ElementType::F64, n as u64, fill));
+            let split = match first.second_pass() {
+                Some(second) => first.settle(pass(second)),
+                None => first,
+            };
+            prop_assert_eq!(whole.range(), split.range());
+            prop_assert_eq!(whole.patterns(true), split.patterns(true));
+            prop_assert_eq!(whole.patterns(false), split.patterns(false));
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! One look at every value before compression: range, special values, and whether some value stands for missing data.
+//!
+//! A scan may be made in parts, in any order and of any size; the result is the same.
+
+use super::{Fill, Pattern};
+use crate::arch::scan::{self, BlockStats, Bytes, Key};
+use crate::array::ElementType;
+
+/// About as many values are sampled to see whether an extreme repeats.
+const SAMPLES: u64 = 1 << 16;
+
+/// Values commonly used for missing data; they need a smaller gap to be taken for fill.
+/// 9.96921e36 is netCDF's default, 1e20 CMIP's, -1e34 Ferret's, 1e35 IDL's, -32768 and -32767 those of packed 16-bit data.
+pub const WELL_KNOWN_FILLS: [f64; 26] = [
+    -9999.0,
+    -999.0,
+    -99999.0,
+    -99.0,
+    9999.0,
+    99999.0,
+    999999.0,
+    -999999.0,
+    -9999.9,
+    -999.9,
+    -999.25,
+    -32768.0,
+    -32767.0,
+    32767.0,
+    -2147483648.0,
+    1e10,
+    -1e10,
+    1e15,
+    1e20,
+    -1e20,
+    1e30,
+    -1e30,
+    1e34,
+    -1e34,
+    1e35,
+    9.969_209_968_386_869e36,
+];
+
+/// What was found in the elements seen so far. Floating-point types only.
+#[derive(Clone, Debug)]
+pub struct Scan {
+    element: ElementType,
+    len: u64,
+    fill: Fill,
+    excluded: Option<u64>,
+    stats: BlockStats,
+    first_nan: Option<(u64, u64)>,
+    samples: Vec<i64>,
+}
+
+impl Scan {
+    /// An empty scan of an array of `len` elements of a lossy-capable type.
+    ///
+    /// # Panics
+    /// `element` is not f32 or f64.
+    pub fn new(element: ElementType, len: u64, fill: Fill) -> Self {
+        assert!(element.is_lossy_capable(), "scan of {element}");
+        let excluded = match fill {
+            Fill::Value(v) => Some(bits_of(element, v)),
+            Fill::None | Fill::Auto => None,
+        };
+        Self { element, len, fill, excluded, stats: BlockStats::default(), first_nan: None, samples: Vec::new() }
+    }
+
+    /// Adds the elements from number `first` of the array on, as little-endian bytes.
+    ///
+    /// # Panics
+    /// `bytes` is not a whole number of elements.
+    pub fn add(&mut self, first: u64, bytes: &[u8]) {
+        match self.element {
+            ElementType::F32 => self.add_words::<i32, _>(first, as_words::<4>(bytes)),
+            _ => self.add_words::<i64, _>(first, as_words::<8>(bytes)),
+        }
+    }
+
+    fn add_words<K: Key, W: Bytes<K>>(&mut self, first: u64, words: &[W]) {
+        let excluded = self.excluded.map(K::from_bits);
+        for (i, block) in words.chunks(scan::BLOCK).enumerate() {
+            let found = W::block(block, excluded);
+            if found.nans > 0 {
+                let at = first + (i * scan::BLOCK) as u64;
+                let nan = block.iter().position(|w| w.load().is_nan());
+                let nan = nan.map(|p| (at + p as u64, block[p].load().bits()));
+                self.first_nan = earlier(self.first_nan, nan);
+            }
+            self.stats = self.stats.merge(found);
+        }
+        if self.fill == Fill::Auto && self.excluded.is_none() {
+            let stride = (self.len / SAMPLES) | 1;
+            let skip = (stride - first % stride) % stride;
+            let sampled = words.iter().skip(usize::try_from(skip).unwrap_or(usize::MAX)).step_by(stride as usize);
+            self.samples.extend(sampled.map(W::load).filter(|w| w.is_finite()).map(|w| w.key().widen()));
+        }
+    }
+
+    /// Both scans' elements together.
+    pub fn merge(mut self, other: Self) -> Self {
+        self.stats = self.stats.merge(other.stats);
+        self.first_nan = earlier(self.first_nan, other.first_nan);
+        self.samples.extend(other.samples);
+        self
+    }
+
+    /// An empty scan for a second pass over the whole array, if an extreme value looks like fill: only leaving it out shows.
+    pub fn second_pass(&self) -> Option<Self> {
+        let (low, high) = self.stats.range()?;
+        let mut keys = self.samples.clone();
+        keys.sort_unstable();
+        let candidates = [(low, false), (high, true)].into_iter().filter_map(|(extreme, above)| {
+            let inner = if above {
+                let end = keys.partition_point(|&k| k < extreme);
+                &keys[..end]
+            } else {
+                let start = keys.partition_point(|&k| k <= extreme);
+                &keys[start..]
+            };
+            let repeats = keys.len() - inner.len();
+            let (first, last) = (*inner.first()?, *inner.last()?);
+            let plausible = repeats >= 2
+                && repeats as u64 * 2000 >= keys.len() as u64
+                && self.stands_out(self.value(extreme), self.value(first), self.value(last));
+            let gap =
+                if above { self.value(extreme) - self.value(last) } else { self.value(first) - self.value(extreme) };
+            plausible.then_some((extreme, gap))
+        });
+        // The lower extreme wins a tie.
+        let (key, _) = candidates.reduce(|a, b| if b.1 > a.1 { b } else { a })?;
+        Some(Self { excluded: Some(self.bits(key)), ..Self::new(self.element, self.len, self.fill) })
+    }
+
+    /// The verdict of the second pass: that scan if what it left out is fill, else this one.
+    pub fn settle(self, second: Self) -> Self {
+        let is_fill = || {
+            let fill = self.value_of_bits(second.excluded?);
+            let (low, high) = second.range()?;
+            let often = second.stats.excluded >= 8.max(self.len / 1000);
+            (often && self.stands_out(fill, low, high)).then_some(())
+        };
+        if is_fill().is_some() { second } else { self }
+    }
+
+    /// Whether a value outside `low..=high` is far enough from it.
+    fn stands_out(&self, value: f64, low: f64, high: f64) -> bool {
+        let (gap, range) = ((low - value).max(value - high), high - low);
+        let known = WELL_KNOWN_FILLS.iter().any(|&v| bits_of(self.element, v) == bits_of(self.element, value));
+        range > 0.0 && gap > if known { 0.5 } else { 4.0 } * range
+    }
+
+    /// Smallest and largest finite value that is not fill.
+    pub fn range(&self) -> Option<(f64, f64)> {
+        // Adding 0 makes -0 positive.
+        self.stats.range().map(|(low, high)| (self.value(low) + 0.0, self.value(high) + 0.0))
+    }
+
+    /// Elements seen.
+    pub fn count(&self) -> u64 {
+        self.stats.count
+    }
+
+    /// Finite elements that are not fill, of those seen.
+    pub fn valid(&self) -> u64 {
+        self.stats.count - self.stats.excluded - self.stats.nans - self.stats.infinities
+    }
+
+    /// The patterns to mask, in the order in which the stream numbers them: the first NaN of the array, the fill value, -0.0 if more than one
+    /// element in 1,024 holds it, and, if zeros cannot be quantised, 0.0.
+    pub fn patterns(&self, zeros: bool) -> Vec<Pattern> {
+        let nan = self.first_nan.map(|(_, bits)| Pattern { bits, count: self.stats.nans });
+        let fill = self.excluded.map(|bits| Pattern { bits, count: self.stats.excluded });
+        let minus = Pattern { bits: bits_of(self.element, -0.0), count: self.stats.minus_zeros };
+        let zero = Pattern { bits: 0, count: self.stats.zeros };
+        let mut patterns: Vec<Pattern> = Vec::new();
+        let wanted = [
+            nan,
+            fill.filter(|p| p.count > 0),
+            Some(minus).filter(|p| p.count > self.len / 1024),
+            Some(zero).filter(|p| zeros && p.count > 0),
+        ];
+        for pattern in wanted.into_iter().flatten() {
+            if patterns.iter().all(|p| p.bits != pattern.bits) {
+                patterns.push(pattern);
+            }
+        }
+        patterns
+    }
+
+    fn bits(&self, key: i64) -> u64 {
+        match self.element {
+            ElementType::F32 => Key::bits(Key::key(key as i32)),
+            _ => Key::bits(key.key()),
+        }
+    }
+
+    fn value_of_bits(&self, bits: u64) -> f64 {
+        match self.element {
+            ElementType::F32 => f64::from(f32::from_bits(bits as u32)),
+            _ => f64::from_bits(bits),
+        }
+    }
+
+    fn value(&self, key: i64) -> f64 {
+        self.value_of_bits(self.bits(key))
+    }
+}
+
+fn bits_of(element: ElementType, value: f64) -> u64 {
+    match element {
+        ElementType::F32 => u64::from((value as f32).to_bits()),
+        _ => value.to_bits(),
+    }
+}
+
+fn as_words<const N: usize>(bytes: &[u8]) -> &[[u8; N]] {
+    let (words, rest) = bytes.as_chunks::<N>();
+    assert!(rest.is_empty(), "{} bytes are no whole number of elements", bytes.len());
+    words
+}
+
+fn earlier(a: Option<(u64, u64)>, b: Option<(u64, u64)>) -> Option<(u64, u64)> {
+    match (a, b) {
+        (Some(a), Some(b)) => Some(a.min(b)),
+        (a, b) => a.or(b),
+    }
+}

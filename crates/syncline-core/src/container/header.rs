@@ -1,0 +1,155 @@
+//! The fixed header of a stream.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use super::Fields;
+use crate::array::{ElementType, MAX_RANK, Shape};
+use crate::bound::{Bound, Pipeline};
+use crate::error::{Error, Result};
+use crate::huffman::IndexKind;
+
+/// Version of the format that this build writes, and the newest that it reads.
+pub const FORMAT_VERSION: u16 = 1;
+/// Bytes of the header.
+pub const HEADER_LEN: usize = 144;
+
+const MAGIC: [u8; 8] = *b"\x89SYN\r\n\x1a\n";
+const HASHED_LEN: usize = 128;
+/// Fill patterns that a header can hold.
+const MAX_PATTERNS: usize = 4;
+
+/// What a stream holds and how it was made; the same for all its chunks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Header {
+    /// Element type.
+    pub element_type: ElementType,
+    /// Shape of the array.
+    pub shape: Shape,
+    /// Pipeline of the chunks that are not raw.
+    pub pipeline: Pipeline,
+    /// Index kind of the codes.
+    pub index: IndexKind,
+    /// log2 of the symbols in a group of the codes: 6 or 7.
+    pub group_log2: u8,
+    /// The bound that was asked for.
+    pub bound: Bound,
+    /// The bound that holds: absolute, or the relative error of each value for [`Bound::PwRel`]; 0 if lossless.
+    pub resolved: f64,
+    /// Quantisation step, 0 if lossless.
+    pub step: f64,
+    /// Smallest and largest finite value that is not fill, if known.
+    pub range: Option<(f64, f64)>,
+    /// Element bit patterns that are masked, at most four.
+    pub patterns: Vec<u64>,
+    /// Tiles in a chunk.
+    pub chunk_tiles: u32,
+}
+
+impl Header {
+    /// The header as bytes.
+    pub fn to_bytes(&self) -> [u8; HEADER_LEN] {
+        let mut out = Vec::with_capacity(HEADER_LEN);
+        out.extend_from_slice(&MAGIC);
+        out.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        out.extend_from_slice(&(HEADER_LEN as u16).to_le_bytes());
+        out.extend_from_slice(&[
+            self.element_type as u8,
+            self.shape.rank() as u8,
+            self.pipeline as u8,
+            self.index as u8,
+            self.group_log2,
+            self.bound.code(),
+            self.patterns.len() as u8,
+            0,
+        ]);
+        out.extend_from_slice(&self.chunk_tiles.to_le_bytes());
+        for axis in 0..MAX_RANK {
+            out.extend_from_slice(&self.shape.extents().get(axis).copied().unwrap_or(0).to_le_bytes());
+        }
+        let (low, high) = self.range.unwrap_or((f64::NAN, f64::NAN));
+        for value in [self.bound.value(), self.resolved, self.step, low, high] {
+            out.extend_from_slice(&value.to_le_bytes());
+        }
+        for pattern in 0..MAX_PATTERNS {
+            out.extend_from_slice(&self.patterns.get(pattern).copied().unwrap_or(0).to_le_bytes());
+        }
+        let hash = xxh3_64(&out);
+        out.extend_from_slice(&hash.to_le_bytes());
+        let mut bytes = [0; HEADER_LEN];
+        bytes[..out.len()].copy_from_slice(&out);
+        bytes
+    }
+
+    /// Reads and checks the header at the start of `bytes`.
+    ///
+    /// # Errors
+    /// Not a Syncline stream, a newer version, truncated or damaged.
+    pub fn parse(bytes: &[u8]) -> Result<Self> {
+        let mut fields = Fields::new(bytes, "the header");
+        let magic = &bytes[..bytes.len().min(MAGIC.len())];
+        if !MAGIC.starts_with(magic) || magic.is_empty() {
+            return Err(Error::NotSyncline(format!("it starts with the bytes {magic:02x?}")));
+        }
+        fields.take(MAGIC.len())?;
+        let version = fields.u16()?;
+        if version > FORMAT_VERSION {
+            return Err(Error::UnsupportedVersion { found: version, supported: FORMAT_VERSION });
+        }
+        let bad = |what: &str| Error::corrupt("the header", what);
+        let length = fields.u16()?;
+        if version == 0 || length as usize != HEADER_LEN {
+            return Err(bad("wrong version or length"));
+        }
+        let whole = bytes.get(..HEADER_LEN).ok_or(Error::Truncated {
+            place: "the header".into(),
+            needed: HEADER_LEN as u64,
+            available: bytes.len() as u64,
+        })?;
+        let mut tail = Fields::new(&whole[HASHED_LEN..], "the header");
+        if tail.u64()? != xxh3_64(&whole[..HASHED_LEN]) || tail.u64()? != 0 {
+            return Err(bad("its checksum does not match"));
+        }
+
+        let element_type = ElementType::from_code(fields.u8()?).ok_or_else(|| bad("unknown element type"))?;
+        let rank = fields.u8()? as usize;
+        let pipeline = Pipeline::from_code(fields.u8()?).ok_or_else(|| bad("unknown pipeline"))?;
+        let index = IndexKind::from_code(fields.u8()?).ok_or_else(|| bad("unknown index kind"))?;
+        let group_log2 = fields.u8()?;
+        let bound_kind = fields.u8()?;
+        let pattern_count = fields.u8()? as usize;
+        let reserved = fields.u8()?;
+        let chunk_tiles = fields.u32()?;
+        let mut extents = [0; MAX_RANK];
+        for extent in &mut extents {
+            *extent = fields.u64()?;
+        }
+        let [requested, resolved, step] = [fields.f64()?, fields.f64()?, fields.f64()?];
+        let [low, high] = [fields.f64()?, fields.f64()?];
+        let mut patterns = [0; MAX_PATTERNS];
+        for pattern in &mut patterns {
+            *pattern = fields.u64()?;
+        }
+
+        if rank > MAX_RANK || pattern_count > MAX_PATTERNS || reserved != 0 || !matches!(group_log2, 6 | 7) {
+            return Err(bad("a field is out of range"));
+        }
+        if pipeline != Pipeline::Lossless && !(element_type.is_lossy_capable() && step > 0.0 && step.is_finite()) {
+            return Err(bad("a lossy pipeline without a step, or for an element type that has none"));
+        }
+        let bound = Bound::from_code(bound_kind, requested).ok_or_else(|| bad("unknown bound"))?;
+        let shape = Shape::new(&extents[..rank]).map_err(|_| bad("impossible shape"))?;
+        Ok(Self {
+            element_type,
+            shape,
+            pipeline,
+            index,
+            group_log2,
+            bound,
+            resolved,
+            step,
+            range: (!low.is_nan()).then_some((low, high)),
+            patterns: patterns[..pattern_count].to_vec(),
+            chunk_tiles,
+        })
+    }
+}

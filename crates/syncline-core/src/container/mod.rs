@@ -1,0 +1,116 @@
+//! The stream around the chunks: header, chunk records, chunk table, trailer (`docs/FORMAT.md`).
+
+mod bases;
+mod header;
+mod record;
+mod sections;
+mod sparse;
+mod table;
+mod tiles;
+
+pub use bases::{read_bases, write_bases};
+pub use header::{FORMAT_VERSION, HEADER_LEN, Header};
+pub use record::{ChunkKind, RECORD_HEADER_LEN, RecordBuilder, parse_record};
+pub use sections::{SECTIONS, SectionWriter, Sections};
+pub use sparse::{SparseList, write_sparse};
+pub use table::{ChunkTable, TRAILER_LEN, table_and_trailer};
+pub use tiles::{TileMeta, TileSection};
+
+use crate::error::{Error, Result};
+
+/// Every section, record and stream starts on a multiple of this many bytes.
+pub const ALIGNMENT: usize = 16;
+
+/// Appends zero bytes until `out.len()` is a multiple of `alignment`.
+pub fn align(out: &mut Vec<u8>, alignment: usize) {
+    out.resize(out.len().next_multiple_of(alignment), 0);
+}
+
+/// Cursor over bytes that never reads past their end.
+pub struct Fields<'a> {
+    bytes: &'a [u8],
+    position: usize,
+    place: &'a str,
+}
+
+impl<'a> Fields<'a> {
+    /// Cursor at the start of `bytes`; `place` names them in errors.
+    pub fn new(bytes: &'a [u8], place: &'a str) -> Self {
+        Self { bytes, position: 0, place }
+    }
+
+    /// The next `len` bytes.
+    ///
+    /// # Errors
+    /// [`Error::Truncated`] if fewer are left.
+    pub fn take(&mut self, len: usize) -> Result<&'a [u8]> {
+        let rest = &self.bytes[self.position..];
+        let (taken, _) = rest.split_at_checked(len).ok_or_else(|| Error::Truncated {
+            place: self.place.into(),
+            needed: len as u64,
+            available: rest.len() as u64,
+        })?;
+        self.position += len;
+        Ok(taken)
+    }
+
+    fn array<const N: usize>(&mut self) -> Result<[u8; N]> {
+        let mut bytes = [0; N];
+        bytes.copy_from_slice(self.take(N)?);
+        Ok(bytes)
+    }
+
+    /// Next byte.
+    ///
+    /// # Errors
+    /// As [`Fields::take`], here and in the following.
+    pub fn u8(&mut self) -> Result<u8> {
+        Ok(self.array::<1>()?[0])
+    }
+
+    /// Next u16.
+    #[allow(clippy::missing_errors_doc)]
+    pub fn u16(&mut self) -> Result<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    /// Next u32.
+    #[allow(clippy::missing_errors_doc)]
+    pub fn u32(&mut self) -> Result<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    /// Next u64.
+    #[allow(clippy::missing_errors_doc)]
+    pub fn u64(&mut self) -> Result<u64> {
+        self.array().map(u64::from_le_bytes)
+    }
+
+    /// Next f64.
+    #[allow(clippy::missing_errors_doc)]
+    pub fn f64(&mut self) -> Result<f64> {
+        self.array().map(f64::from_le_bytes)
+    }
+
+    /// Skips the zero bytes up to the next multiple of `alignment`.
+    ///
+    /// # Errors
+    /// They are missing or not zero.
+    pub fn align(&mut self, alignment: usize) -> Result<()> {
+        let padding = self.take(self.position.next_multiple_of(alignment) - self.position)?;
+        if padding.iter().any(|&b| b != 0) {
+            return Err(Error::corrupt(self.place, "padding is not zero"));
+        }
+        Ok(())
+    }
+
+    /// Bytes consumed so far.
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// All bytes that are left.
+    pub fn rest(self) -> &'a [u8] {
+        &self.bytes[self.position..]
+    }
+}

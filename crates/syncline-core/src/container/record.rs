@@ -1,0 +1,102 @@
+//! One chunk record: its header, checksum and payload.
+
+use xxhash_rust::xxh3::Xxh3Default;
+
+use super::{ALIGNMENT, Fields, align};
+use crate::error::{Error, Result};
+
+/// Bytes of a record before its payload.
+pub const RECORD_HEADER_LEN: usize = 32;
+
+const MARKER: [u8; 4] = *b"SYCK";
+/// The checksum stands last in the record header and covers all the rest.
+const CHECKSUM_AT: usize = 24;
+
+/// How a chunk's payload is coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum ChunkKind {
+    /// The elements as they are, in tile order.
+    Raw = 0,
+    /// Planes of zigzag-coded residuals.
+    Lossless = 1,
+    /// Quantisation codes.
+    Quantised = 2,
+}
+
+fn checksum(record: &[u8]) -> u64 {
+    let mut hash = Xxh3Default::new();
+    hash.update(&record[..CHECKSUM_AT]);
+    hash.update(&record[RECORD_HEADER_LEN..]);
+    hash.digest()
+}
+
+/// A record under construction, at the end of a buffer.
+pub struct RecordBuilder {
+    start: usize,
+}
+
+impl RecordBuilder {
+    /// Starts a record at the end of `out`, whose length must be a multiple of [`ALIGNMENT`]; the payload is appended by the caller.
+    pub fn begin(out: &mut Vec<u8>, kind: ChunkKind, chunk: u64) -> Self {
+        let start = out.len();
+        debug_assert_eq!(start % ALIGNMENT, 0);
+        out.extend_from_slice(&MARKER);
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&chunk.to_le_bytes());
+        out.extend_from_slice(&[kind as u8, 0, 0, 0, 0, 0, 0, 0]);
+        out.extend_from_slice(&[0; 8]);
+        Self { start }
+    }
+
+    /// Bytes of the record so far.
+    pub fn len(&self, out: &[u8]) -> usize {
+        out.len() - self.start
+    }
+
+    /// Drops everything appended since [`RecordBuilder::begin`].
+    pub fn discard(self, out: &mut Vec<u8>) {
+        out.truncate(self.start);
+    }
+
+    /// Pads the record and fills in its length and checksum.
+    pub fn finish(self, out: &mut Vec<u8>) {
+        align(out, ALIGNMENT);
+        let record = &mut out[self.start..];
+        let length = u32::try_from(record.len()).expect("a chunk holds at most 2^22 elements");
+        record[4..8].copy_from_slice(&length.to_le_bytes());
+        let sum = checksum(record);
+        record[CHECKSUM_AT..RECORD_HEADER_LEN].copy_from_slice(&sum.to_le_bytes());
+    }
+}
+
+/// Checks the record of chunk number `chunk`, which is all of `record`, and returns its kind and payload (padding included).
+///
+/// # Errors
+/// Truncated, damaged, or another chunk's record.
+pub fn parse_record(record: &[u8], chunk: u64) -> Result<(ChunkKind, &[u8])> {
+    let place = format!("chunk {chunk}");
+    let corrupt = |what: &str| Error::corrupt(place.as_str(), what);
+    let mut fields = Fields::new(record, &place);
+    let marker = fields.take(MARKER.len())?;
+    let length = fields.u32()?;
+    let number = fields.u64()?;
+    let kind = fields.u64()?;
+    let stored = fields.u64()?;
+    if marker != MARKER || length as usize != record.len() {
+        return Err(corrupt("no chunk record where the chunk table says there is one"));
+    }
+    if stored != checksum(record) {
+        return Err(corrupt("its checksum does not match; the other chunks can still be read"));
+    }
+    if number != chunk {
+        return Err(corrupt(&format!("chunk {number} stands in its place")));
+    }
+    let kind = match kind {
+        0 => ChunkKind::Raw,
+        1 => ChunkKind::Lossless,
+        2 => ChunkKind::Quantised,
+        _ => return Err(corrupt("unknown kind of chunk")),
+    };
+    Ok((kind, &record[RECORD_HEADER_LEN..]))
+}

@@ -1,0 +1,102 @@
+//! The chunk table and the trailer at the end of a stream.
+
+use xxhash_rust::xxh3::Xxh3Default;
+
+use super::{ALIGNMENT, Fields, HEADER_LEN, RECORD_HEADER_LEN, align};
+use crate::error::{Error, Result};
+
+/// Bytes of the trailer.
+pub const TRAILER_LEN: usize = 32;
+
+const END_MAGIC: [u8; 8] = *b"SYNEND\r\n";
+const PLACE: &str = "the chunk table";
+
+fn checksum(table: &[u8], trailer: &[u8]) -> u64 {
+    let mut hash = Xxh3Default::new();
+    hash.update(table);
+    hash.update(&trailer[..16]);
+    hash.digest()
+}
+
+/// The chunk table and trailer for records of these lengths, that follow the header one after another.
+pub fn table_and_trailer(record_lengths: &[u32]) -> Vec<u8> {
+    let table_at = HEADER_LEN as u64 + record_lengths.iter().map(|&l| u64::from(l)).sum::<u64>();
+    let mut out: Vec<u8> = record_lengths.iter().flat_map(|l| l.to_le_bytes()).collect();
+    let table_len = out.len();
+    align(&mut out, ALIGNMENT);
+    let trailer_at = out.len();
+    out.extend_from_slice(&table_at.to_le_bytes());
+    out.extend_from_slice(&(record_lengths.len() as u64).to_le_bytes());
+    let sum = checksum(&out[..table_len], &out[trailer_at..]);
+    out.extend_from_slice(&sum.to_le_bytes());
+    out.extend_from_slice(&END_MAGIC);
+    out
+}
+
+/// Where each chunk record stands.
+#[derive(Clone, Debug)]
+pub struct ChunkTable {
+    /// Offset of each record from the start of the stream, and of the table after the last.
+    offsets: Vec<u64>,
+}
+
+impl ChunkTable {
+    /// Reads the table of a stream of `stream_len` bytes that must hold `chunks` chunks, by means of `read`, which returns `len` bytes from an offset
+    /// and is only asked for bytes inside the stream.
+    ///
+    /// # Errors
+    /// Truncated or damaged, or whatever `read` returns.
+    pub fn read(stream_len: u64, chunks: u64, mut read: impl FnMut(u64, usize) -> Result<Vec<u8>>) -> Result<Self> {
+        let smallest = (HEADER_LEN + TRAILER_LEN) as u64;
+        if stream_len < smallest {
+            return Err(Error::Truncated { place: PLACE.into(), needed: smallest, available: stream_len });
+        }
+        let trailer_at = stream_len - TRAILER_LEN as u64;
+        let trailer = read(trailer_at, TRAILER_LEN)?;
+        let mut fields = Fields::new(&trailer, PLACE);
+        let (table_at, count, stored) = (fields.u64()?, fields.u64()?, fields.u64()?);
+        if fields.rest() != END_MAGIC {
+            return Err(Error::corrupt(
+                PLACE,
+                "the stream does not end with a trailer: it was cut off or something was appended",
+            ));
+        }
+        let table_len = count.saturating_mul(4);
+        let expected_at =
+            table_at.checked_add(table_len).and_then(|end| end.checked_next_multiple_of(ALIGNMENT as u64));
+        if expected_at != Some(trailer_at) || count != chunks {
+            return Err(Error::corrupt(PLACE, format!("it does not fit the stream or its {chunks} chunks")));
+        }
+        // Its length was just checked against the length of the stream.
+        let padded = read(table_at, (trailer_at - table_at) as usize)?;
+        let (table, padding) = padded.split_at(table_len as usize);
+        if checksum(table, &trailer) != stored || padding.iter().any(|&b| b != 0) {
+            return Err(Error::corrupt(PLACE, "its checksum does not match"));
+        }
+        let mut offset = HEADER_LEN as u64;
+        let mut offsets = vec![offset];
+        for length in table.chunks_exact(4) {
+            let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]);
+            if (length as usize) < RECORD_HEADER_LEN || !(length as usize).is_multiple_of(ALIGNMENT) {
+                return Err(Error::corrupt(PLACE, "an impossible record length"));
+            }
+            offset += u64::from(length);
+            offsets.push(offset);
+        }
+        if offset != table_at {
+            return Err(Error::corrupt(PLACE, "the records do not fill the stream"));
+        }
+        Ok(Self { offsets })
+    }
+
+    /// Number of chunks.
+    pub fn chunks(&self) -> u64 {
+        self.offsets.len() as u64 - 1
+    }
+
+    /// Offset and length in bytes of the record of a chunk below [`ChunkTable::chunks`].
+    pub fn record(&self, chunk: u64) -> (u64, usize) {
+        let start = self.offsets[chunk as usize];
+        (start, (self.offsets[chunk as usize + 1] - start) as usize)
+    }
+}

@@ -1,0 +1,189 @@
+//! Section 0: what each tile of a chunk is.
+
+use super::{Fields, align};
+use crate::error::{Error, Result};
+use crate::quantize::mask::MaskKind;
+
+/// What the stream says of a tile besides its base and codes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TileMeta {
+    /// All residuals are 0, no group is stored.
+    pub constant: bool,
+    /// Predictor, 0 to 3.
+    pub predictor: u8,
+    /// Activity class, 0 to 3.
+    pub class: u8,
+    /// Elements that hold a fill pattern.
+    pub mask: MaskKind,
+    /// Which fill pattern, 0 to 3.
+    pub pattern: u8,
+    /// Elements that are negative (log-quantised only).
+    pub sign: MaskKind,
+}
+
+/// Section 0 with all its tiles.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TileSection {
+    /// Radius of the codes, 0 for a lossless chunk.
+    pub radius: u32,
+    /// Bytes of a plane symbol, 0 for a quantised chunk.
+    pub plane_bytes: u8,
+    /// Bit `i`: plane `i` is Huffman-coded.
+    pub coded_planes: u16,
+    /// Whether tiles have classes.
+    pub classes: bool,
+    /// The tiles, in order.
+    pub tiles: Vec<TileMeta>,
+}
+
+const MASKS: u8 = 1;
+const CLASSES: u8 = 2;
+const SIGNS: u8 = 4;
+
+/// Packs values of `BITS` bits from bit 0 of the first byte up, then align(4).
+fn pack<const BITS: usize>(out: &mut Vec<u8>, values: impl Iterator<Item = u8>) {
+    let mut filled = 0;
+    for value in values {
+        if filled % 8 == 0 {
+            out.push(0);
+        }
+        let last = out.len() - 1;
+        out[last] |= value << (filled % 8);
+        filled += BITS;
+    }
+    align(out, 4);
+}
+
+/// The next `count` values of `BITS` bits.
+fn unpack<'a, const BITS: usize>(
+    fields: &mut Fields<'a>,
+    count: usize,
+) -> Result<impl Iterator<Item = u8> + use<'a, BITS>> {
+    let per_byte = 8 / BITS;
+    let bytes = fields.take(count.div_ceil(per_byte))?;
+    fields.align(4)?;
+    Ok((0..count).map(move |i| (bytes[i / per_byte] >> (i % per_byte * BITS)) & ((1 << BITS) - 1) as u8))
+}
+
+impl TileSection {
+    /// Appends the section to `out`, which must be aligned to 4.
+    pub fn write(&self, out: &mut Vec<u8>) {
+        let tiles = &self.tiles;
+        let masks = tiles.iter().any(|t| t.mask != MaskKind::Nothing);
+        let signs = tiles.iter().any(|t| t.sign != MaskKind::Nothing);
+        let flags = u8::from(masks) * MASKS + u8::from(self.classes) * CLASSES + u8::from(signs) * SIGNS;
+        out.extend_from_slice(&(tiles.len() as u32).to_le_bytes());
+        out.extend_from_slice(&self.radius.to_le_bytes());
+        out.extend_from_slice(&[flags, self.plane_bytes]);
+        out.extend_from_slice(&self.coded_planes.to_le_bytes());
+        out.extend_from_slice(&[0; 4]);
+        let live = || tiles.iter().filter(|t| !t.constant);
+        pack::<1>(out, tiles.iter().map(|t| u8::from(t.constant)));
+        pack::<2>(out, live().map(|t| t.predictor));
+        if self.classes {
+            pack::<2>(out, live().map(|t| t.class));
+        }
+        if masks {
+            pack::<4>(out, tiles.iter().map(|t| t.mask as u8 | t.pattern << 2));
+        }
+        if signs {
+            pack::<2>(out, tiles.iter().map(|t| t.sign as u8));
+        }
+    }
+
+    /// Reads the section of a chunk that must hold `tiles` tiles; `patterns` is the number of fill patterns in the header.
+    ///
+    /// # Errors
+    /// Wrong length or impossible values.
+    pub fn parse(section: &[u8], tiles: usize, patterns: usize, place: &str) -> Result<Self> {
+        let bad = |what: &str| Error::corrupt(place, what);
+        let mut fields = Fields::new(section, place);
+        let count = fields.u32()? as usize;
+        let radius = fields.u32()?;
+        let flags = fields.u8()?;
+        let plane_bytes = fields.u8()?;
+        let coded_planes = fields.u16()?;
+        if count != tiles || flags & !(MASKS | CLASSES | SIGNS) != 0 || fields.u32()? != 0 {
+            return Err(bad("its tile section does not fit the shape"));
+        }
+        // Memory: `tiles` comes from the chunk geometry and the bitmap that follows has a bit for each.
+        let constant = unpack::<1>(&mut fields, tiles)?;
+        let mut metas: Vec<TileMeta> = constant.map(|c| TileMeta { constant: c == 1, ..TileMeta::default() }).collect();
+        let live = metas.iter().filter(|t| !t.constant).count();
+        let predictors = unpack::<2>(&mut fields, live)?;
+        for (meta, predictor) in metas.iter_mut().filter(|t| !t.constant).zip(predictors) {
+            meta.predictor = predictor;
+        }
+        if flags & CLASSES != 0 {
+            let classes = unpack::<2>(&mut fields, live)?;
+            for (meta, class) in metas.iter_mut().filter(|t| !t.constant).zip(classes) {
+                meta.class = class;
+            }
+        }
+        if flags & MASKS != 0 {
+            let masks = unpack::<4>(&mut fields, tiles)?;
+            for (meta, mask) in metas.iter_mut().zip(masks) {
+                meta.mask = MaskKind::from_code(mask & 3).ok_or_else(|| bad("unknown mask kind"))?;
+                meta.pattern = mask >> 2;
+                if meta.mask != MaskKind::Nothing && usize::from(meta.pattern) >= patterns {
+                    return Err(bad("a mask names a fill pattern that the header does not have"));
+                }
+            }
+        }
+        if flags & SIGNS != 0 {
+            let signs = unpack::<2>(&mut fields, tiles)?;
+            for (meta, sign) in metas.iter_mut().zip(signs) {
+                meta.sign = MaskKind::from_code(sign).ok_or_else(|| bad("unknown sign kind"))?;
+            }
+        }
+        if !fields.rest().is_empty() {
+            return Err(bad("its tile section is too long"));
+        }
+        Ok(Self { radius, plane_bytes, coded_planes, classes: flags & CLASSES != 0, tiles: metas })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn coverage() -> impl Strategy<Value = MaskKind> {
+        prop_oneof![Just(MaskKind::Nothing), Just(MaskKind::All), Just(MaskKind::Bitmap)]
+    }
+
+    fn meta() -> impl Strategy<Value = TileMeta> {
+        (any::<bool>(), 0..4u8, 0..4u8, coverage(), 0..4u8, coverage()).prop_map(
+            |(constant, predictor, class, mask, pattern, sign)| TileMeta {
+                constant,
+                predictor: if constant { 0 } else { predictor },
+                class: if constant { 0 } else { class },
+                mask,
+                pattern: if mask == MaskKind::Nothing { 0 } else { pattern },
+                sign,
+            },
+        )
+    }
+
+    proptest! {
+        #[test]
+        fn round_trips(tiles in prop::collection::vec(meta(), 0..70)) {
+            let section = TileSection { radius: 512, plane_bytes: 0, coded_planes: 0, classes: true, tiles };
+            let mut bytes = Vec::new();
+            section.write(&mut bytes);
+            prop_assert_eq!(&TileSection::parse(&bytes, section.tiles.len(), 4, "test").unwrap(), &section);
+            for length in 0..bytes.len() {
+                prop_assert!(TileSection::parse(&bytes[..length], section.tiles.len(), 4, "test").is_err());
+            }
+        }
+
+        #[test]
+        fn never_panics_on_any_bytes(bytes in prop::collection::vec(any::<u8>(), 0..80), tiles in 0..40usize) {
+            let mut bytes = bytes;
+            if bytes.len() >= 4 {
+                bytes[..4].copy_from_slice(&(tiles as u32).to_le_bytes());
+            }
+            let _ = TileSection::parse(&bytes, tiles, 2, "test");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! A view of the part of an array that is at hand, to copy tiles from.
+
+use bytemuck::Pod;
+
+use super::{Geometry, Tile};
+
+/// Little-endian elements of a part of an array: element `(b, z, y, x)` is number
+/// `b * strides[0] + z * strides[1] + y * strides[2] + x - base` of `bytes`.
+///
+/// So it can be the whole array, a range of its elements, or a box copied out of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Window<'a> {
+    bytes: &'a [u8],
+    base: u64,
+    strides: [u64; 3],
+}
+
+impl<'a> Window<'a> {
+    /// Window with these strides (in elements, of the axes b, z and y).
+    pub fn new(bytes: &'a [u8], base: u64, strides: [u64; 3]) -> Self {
+        Self { bytes, base, strides }
+    }
+
+    /// Window over the elements of the whole array from raster index `first` on.
+    pub fn raster(bytes: &'a [u8], first: u64, geometry: &Geometry) -> Self {
+        Self::new(bytes, first, geometry.strides())
+    }
+
+    /// Copies the elements of a tile to the front of `out`, in raster order of the tile.
+    ///
+    /// # Panics
+    /// The window does not hold the tile, or `out` is shorter than it.
+    #[inline]
+    pub fn gather<T: Pod>(&self, tile: &Tile, out: &mut [T]) {
+        let out = &mut out[..tile.len()];
+        let row = tile.extent[2] * size_of::<T>();
+        let target: &mut [u8] = bytemuck::cast_slice_mut(out);
+        // The copy of a row of constant length is a load and a store or two instead of a call.
+        match row {
+            32 => self.copy_rows::<T, 32>(tile, target, row),
+            64 => self.copy_rows::<T, 64>(tile, target, row),
+            128 => self.copy_rows::<T, 128>(tile, target, row),
+            _ => self.copy_rows::<T, 0>(tile, target, row),
+        }
+        if cfg!(target_endian = "big") {
+            bytemuck::cast_slice_mut::<T, u8>(out).chunks_exact_mut(size_of::<T>()).for_each(<[u8]>::reverse);
+        }
+    }
+
+    /// Copies rows of `ROW` bytes, or of `row` bytes where `ROW` is 0.
+    #[inline(always)]
+    fn copy_rows<T, const ROW: usize>(&self, tile: &Tile, target: &mut [u8], row: usize) {
+        let row = if ROW == 0 { row } else { ROW };
+        let mut rows = target.chunks_exact_mut(row);
+        let [b, z0, y0, x0] = tile.origin;
+        for z in 0..tile.extent[0] as u64 {
+            let first = b * self.strides[0] + (z0 + z) * self.strides[1] + y0 * self.strides[2] + x0 - self.base;
+            let mut at = first as usize * size_of::<T>();
+            for target in rows.by_ref().take(tile.extent[1]) {
+                target.copy_from_slice(&self.bytes[at..at + row]);
+                at += self.strides[2] as usize * size_of::<T>();
+            }
+        }
+    }
+}

@@ -1,0 +1,227 @@
+//! Lossless chunks: integer prediction, then planes of the residuals' bytes or 16-bit words.
+
+use super::codes::{CodeBuffer, CodeReader};
+use super::{Context, ElementSource, EncodeScratch, TileSink};
+use crate::container::{
+    ChunkKind, Header, RecordBuilder, SECTIONS, SectionWriter, Sections, TileMeta, TileSection, read_bases, write_bases,
+};
+use crate::error::Result;
+use crate::geometry::{Geometry, MAX_TILE_ELEMENTS};
+use crate::huffman::{self, Stream, StreamDecoder, Symbol};
+use crate::predict::lorenzo::{Scratch, Word};
+use crate::predict::planes::{self, PLANE_GROUP, merge, plane_count, split};
+use crate::predict::words;
+
+/// Section of the first plane.
+const FIRST_PLANE: usize = 2;
+/// log2 of [`PLANE_GROUP`].
+const GROUP_LOG2: u8 = PLANE_GROUP.ilog2() as u8;
+
+/// A chunk's planes, each as it will stand in its section.
+struct Planes {
+    symbol_bytes: u8,
+    coded: u16,
+    sections: Vec<Vec<u8>>,
+}
+
+impl Planes {
+    fn len(&self) -> usize {
+        self.sections.iter().map(Vec::len).sum()
+    }
+}
+
+pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
+    header: &Header,
+    geometry: &Geometry,
+    chunk: u64,
+    source: &S,
+    scratch: &mut EncodeScratch,
+    out: &mut Vec<u8>,
+) -> Result<()> {
+    let mut metas = Vec::with_capacity(scratch.tiles.len());
+    let mut bases = Vec::with_capacity(scratch.tiles.len());
+    // The residuals of the tiles that are not constant, and the lengths of these tiles.
+    let mut residuals: Vec<W> = Vec::new();
+    let mut lengths = Vec::new();
+    let mut words = [W::ZERO; MAX_TILE_ELEMENTS];
+    let mut predictions = Scratch::default();
+    for run in scratch.tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
+        let window = source.window(geometry, run, &mut scratch.window)?;
+        for tile in run {
+            window.gather(tile, &mut words);
+            let words = &mut words[..tile.len()];
+            words::map(words, header.element_type);
+            let info = words::encode(words, tile.extent, geometry.axes(), &mut predictions);
+            let constant = info.is_constant();
+            metas.push(TileMeta {
+                constant,
+                predictor: if constant { 0 } else { info.predictor },
+                ..TileMeta::default()
+            });
+            bases.push(info.base);
+            if !constant {
+                residuals.extend_from_slice(words);
+                lengths.push(tile.len());
+            }
+        }
+    }
+
+    let mut planes = code_planes::<W, u8>(header, &residuals, &lengths, &mut scratch.huffman);
+    if W::BITS > 8 {
+        let wide = code_planes::<W, u16>(header, &residuals, &lengths, &mut scratch.huffman);
+        if wide.len() < planes.len() {
+            planes = wide;
+        }
+    }
+    let record = RecordBuilder::begin(out, ChunkKind::Lossless, chunk);
+    let mut sections = SectionWriter::begin(out);
+    let tiles = TileSection {
+        radius: 0,
+        plane_bytes: planes.symbol_bytes,
+        coded_planes: planes.coded,
+        classes: false,
+        tiles: metas,
+    };
+    sections.section(out, |out| tiles.write(out));
+    sections.section(out, |out| write_bases(out, &bases));
+    for plane in &planes.sections {
+        sections.section(out, |out| out.extend_from_slice(plane));
+    }
+    record.finish(out);
+    Ok(())
+}
+
+/// Splits the residuals in planes of symbols `S` and codes each that gets shorter by it.
+fn code_planes<W: Word, S: planes::Symbol + Symbol>(
+    header: &Header,
+    mut residuals: &[W],
+    lengths: &[usize],
+    scratch: &mut huffman::EncodeScratch,
+) -> Planes {
+    let mut planes = vec![Vec::<S>::new(); plane_count::<W, S>()];
+    for &length in lengths {
+        let (tile, rest) = residuals.split_at(length);
+        split(tile, &mut planes);
+        residuals = rest;
+    }
+    let options = huffman::EncodeOptions { group_log2: GROUP_LOG2, index: header.index, free_symbol: Some(0) };
+    let mut coded = 0;
+    let mut sections = Vec::new();
+    for (i, plane) in planes.iter().enumerate() {
+        let mut section = Vec::new();
+        huffman::encode(plane, &[], &options, scratch, &mut section);
+        if section.len() < size_of_val(plane.as_slice()) {
+            coded |= 1 << i;
+        } else {
+            section.clear();
+            section
+                .extend(plane.iter().flat_map(|&symbol| symbol.widen().to_le_bytes().into_iter().take(size_of::<S>())));
+        }
+        sections.push(section);
+    }
+    Planes { symbol_bytes: size_of::<S>() as u8, coded, sections }
+}
+
+pub(super) fn decode<W: Word, K: TileSink>(context: &Context, payload: &[u8], sink: &mut K) -> Result<()> {
+    let sections = Sections::parse(payload, &context.place)?;
+    let tiles = TileSection::parse(sections.0[0], context.tile_count(), context.header.patterns.len(), &context.place)?;
+    match tiles.plane_bytes {
+        1 => decode_planes::<W, u8, K>(context, &sections, &tiles, sink),
+        2 if W::BITS > 8 => decode_planes::<W, u16, K>(context, &sections, &tiles, sink),
+        _ => Err(context.corrupt("unknown width of plane symbols")),
+    }
+}
+
+fn decode_planes<W: Word, S: planes::Symbol + Symbol, K: TileSink>(
+    context: &Context,
+    sections: &Sections,
+    tiles: &TileSection,
+    sink: &mut K,
+) -> Result<()> {
+    let place = context.place.as_str();
+    let bases: Vec<W> = read_bases(sections.0[1], tiles.tiles.len(), place)?;
+    let groups: usize = (context.geometry.chunk(context.chunk).zip(&tiles.tiles))
+        .filter(|(_, meta)| !meta.constant)
+        .map(|(tile, _)| tile.groups(PLANE_GROUP))
+        .sum();
+    let planes = plane_count::<W, S>();
+    debug_assert!(FIRST_PLANE + planes <= SECTIONS);
+    let coded = |plane: usize| tiles.coded_planes >> plane & 1 == 1;
+
+    let mut streams = Vec::new();
+    for plane in 0..planes {
+        let section = sections.0[FIRST_PLANE + plane];
+        streams.push(if coded(plane) { Some(Stream::<S>::parse(section, place)?) } else { None });
+        let fits = match &streams[plane] {
+            Some(stream) => stream.groups() == groups && stream.group_len() == PLANE_GROUP,
+            None => section.len() == groups * PLANE_GROUP * size_of::<S>(),
+        };
+        if !fits {
+            return Err(context.corrupt("its planes do not fit its tiles"));
+        }
+    }
+    let mut buffers: Vec<CodeBuffer<S>> = (0..planes).map(|_| CodeBuffer::default()).collect();
+    let mut readers = Vec::new();
+    for (plane, (stream, buffer)) in streams.iter().zip(&mut buffers).enumerate() {
+        readers.push(match stream {
+            Some(stream) => {
+                let decoder: StreamDecoder<S> = stream.decoder(context.decoder, &[])?;
+                PlaneReader::Coded(CodeReader::new(stream, decoder, buffer)?)
+            }
+            None => PlaneReader::Raw(sections.0[FIRST_PLANE + plane]),
+        });
+    }
+
+    let mut words = [W::ZERO; MAX_TILE_ELEMENTS];
+    let mut symbols = vec![[S::ZERO; MAX_TILE_ELEMENTS]; planes];
+    let mut group = 0;
+    let mut number = 0;
+    while let Some((tile, wanted)) = sink.peek() {
+        let meta = tiles.tiles.get(number).ok_or_else(|| context.corrupt("it has too few tiles"))?;
+        let groups = if meta.constant { 0 } else { tile.groups(PLANE_GROUP) };
+        if wanted {
+            let words = &mut words[..tile.len()];
+            if meta.constant {
+                words.fill(W::ZERO);
+            } else {
+                for (reader, symbols) in readers.iter_mut().zip(&mut symbols) {
+                    reader.groups(group, groups, symbols)?;
+                }
+                merge(symbols.iter().map(|plane| plane.as_slice()), words);
+            }
+            words::decode(words, tile.extent, meta.predictor, bases[number]);
+            words::unmap(words, context.header.element_type);
+            sink.put(words)?;
+        } else {
+            sink.skip();
+        }
+        group += groups;
+        number += 1;
+    }
+    readers.into_iter().try_for_each(|reader| match reader {
+        PlaneReader::Coded(reader) => reader.finish(),
+        PlaneReader::Raw(_) => Ok(()),
+    })
+}
+
+/// One plane's symbols, coded or raw.
+enum PlaneReader<'b, 's, 'a, S> {
+    Coded(CodeReader<'b, 's, 'a, S>),
+    Raw(&'a [u8]),
+}
+
+impl<S: planes::Symbol + Symbol> PlaneReader<'_, '_, '_, S> {
+    fn groups(&mut self, first: usize, count: usize, out: &mut [S]) -> Result<()> {
+        match self {
+            Self::Coded(reader) => out[..count * PLANE_GROUP].copy_from_slice(reader.groups(first, count)?),
+            Self::Raw(bytes) => {
+                let from = first * PLANE_GROUP * size_of::<S>();
+                let bytes = &bytes[from..from + count * PLANE_GROUP * size_of::<S>()];
+                for (symbol, bytes) in out.iter_mut().zip(bytes.chunks_exact(size_of::<S>())) {
+                    *symbol = S::narrow(bytes.iter().rev().fold(0, |wide, &b| wide << 8 | u64::from(b)));
+                }
+            }
+        }
+        Ok(())
+    }
+}

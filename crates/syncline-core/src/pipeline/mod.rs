@@ -1,0 +1,190 @@
+//! Wires the stages for one chunk: elements to a record and back.
+
+mod codes;
+mod lossless;
+mod quantised;
+mod raw;
+mod report;
+
+use bytemuck::Pod;
+
+use crate::arch::scatter::ChunkSink;
+use crate::array::ElementType;
+use crate::bound::Pipeline;
+use crate::container::{ALIGNMENT, ChunkKind, HEADER_LEN, Header, RECORD_HEADER_LEN, TRAILER_LEN, parse_record};
+use crate::error::{Error, Result};
+use crate::geometry::{Geometry, Tile, Window};
+use crate::huffman::Decoder;
+
+pub use report::{ChunkReport, inspect_chunk};
+
+/// Where the encoder's elements come from.
+pub trait ElementSource: Sync {
+    /// A window that holds the tiles of `run`: consecutive tiles in one row of tiles. `buffer` is memory to use for it.
+    ///
+    /// # Errors
+    /// Whatever keeps the source from giving them.
+    fn window<'s>(&'s self, geometry: &Geometry, run: &[Tile], buffer: &'s mut Vec<u8>) -> Result<Window<'s>>;
+}
+
+/// Where the decoder's elements go: the tiles of one chunk, each put or skipped, in order.
+pub trait TileSink {
+    /// The tile that comes next, and whether it is wanted.
+    fn peek(&self) -> Option<(Tile, bool)>;
+    /// Leaves the next tile out.
+    fn skip(&mut self);
+    /// Takes the elements of the next tile, in raster order of the tile; there may be more in `values`.
+    ///
+    /// # Errors
+    /// Whatever keeps the sink from taking them.
+    fn put<T: Pod>(&mut self, values: &[T]) -> Result<()>;
+}
+
+impl TileSink for ChunkSink<'_> {
+    fn peek(&self) -> Option<(Tile, bool)> {
+        self.peek()
+    }
+
+    fn skip(&mut self) {
+        self.skip();
+    }
+
+    fn put<T: Pod>(&mut self, values: &[T]) -> Result<()> {
+        self.put(values);
+        Ok(())
+    }
+}
+
+/// Memory that the encoder keeps from chunk to chunk.
+#[derive(Default)]
+pub struct EncodeScratch {
+    tiles: Vec<Tile>,
+    window: Vec<u8>,
+    huffman: crate::huffman::EncodeScratch,
+    quantised: quantised::EncodeBuffers,
+}
+
+/// Memory that the decoder keeps from chunk to chunk.
+#[derive(Default)]
+pub struct DecodeScratch {
+    codes: codes::CodeBuffer<u16>,
+}
+
+/// What became of a chunk.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct ChunkSummary {
+    /// Sum of the squared errors, if the bound is a PSNR; [`mean_squared_error`](crate::quantize::linear::mean_squared_error) knows its unit.
+    pub squared_error: u128,
+    /// Elements that the sum is over: neither masked nor verbatim.
+    pub counted: u64,
+}
+
+/// Appends the record of a chunk to `out`, whose length must be a multiple of 16. The record depends on the header, the geometry and
+/// the chunk's elements alone.
+///
+/// # Errors
+/// The source's.
+pub fn encode_chunk<S: ElementSource + ?Sized>(
+    header: &Header,
+    geometry: &Geometry,
+    chunk: u64,
+    source: &S,
+    scratch: &mut EncodeScratch,
+    out: &mut Vec<u8>,
+) -> Result<ChunkSummary> {
+    scratch.tiles.clear();
+    scratch.tiles.extend(geometry.chunk(chunk));
+    let start = out.len();
+    let summary = match (header.pipeline, header.element_type) {
+        (Pipeline::Lossless, element) => {
+            match element.size() {
+                1 => lossless::encode::<u8, S>(header, geometry, chunk, source, scratch, out),
+                2 => lossless::encode::<u16, S>(header, geometry, chunk, source, scratch, out),
+                4 => lossless::encode::<u32, S>(header, geometry, chunk, source, scratch, out),
+                _ => lossless::encode::<u64, S>(header, geometry, chunk, source, scratch, out),
+            }?;
+            ChunkSummary::default()
+        }
+        (_, ElementType::F32) => quantised::encode::<f32, S>(header, geometry, chunk, source, scratch, out)?,
+        (_, ElementType::F64) => quantised::encode::<f64, S>(header, geometry, chunk, source, scratch, out)?,
+        (pipeline, element) => return Err(Error::invalid(format!("{element} arrays have no {pipeline} pipeline"))),
+    };
+    let elements: usize = scratch.tiles.iter().map(Tile::len).sum();
+    let raw_len = (RECORD_HEADER_LEN + elements * header.element_type.size()).next_multiple_of(ALIGNMENT);
+    if out.len() - start >= raw_len {
+        out.truncate(start);
+        raw::encode(header, geometry, chunk, source, scratch, out)?;
+    }
+    Ok(summary)
+}
+
+/// Decodes the tiles that `sink` wants out of a chunk's record.
+///
+/// # Errors
+/// A damaged record, a decoder that the stream does not allow, or the sink's.
+pub fn decode_chunk<K: TileSink>(
+    header: &Header,
+    geometry: &Geometry,
+    chunk: u64,
+    record: &[u8],
+    decoder: Decoder,
+    scratch: &mut DecodeScratch,
+    sink: &mut K,
+) -> Result<()> {
+    let (kind, payload) = parse_record(record, chunk)?;
+    let context = Context { header, geometry, chunk, place: format!("chunk {chunk}"), decoder };
+    match (kind, header.element_type, header.pipeline) {
+        (ChunkKind::Raw, ..) => raw::decode(&context, payload, sink),
+        (ChunkKind::Lossless, element, Pipeline::Lossless) => match element.size() {
+            1 => lossless::decode::<u8, K>(&context, payload, sink),
+            2 => lossless::decode::<u16, K>(&context, payload, sink),
+            4 => lossless::decode::<u32, K>(&context, payload, sink),
+            _ => lossless::decode::<u64, K>(&context, payload, sink),
+        },
+        (ChunkKind::Quantised, ElementType::F32, Pipeline::Quantised | Pipeline::LogQuantised) => {
+            quantised::decode::<f32, K>(&context, payload, scratch, sink)
+        }
+        (ChunkKind::Quantised, ElementType::F64, Pipeline::Quantised | Pipeline::LogQuantised) => {
+            quantised::decode::<f64, K>(&context, payload, scratch, sink)
+        }
+        _ => Err(Error::corrupt(context.place, "its kind does not fit the stream's pipeline")),
+    }
+}
+
+/// What decoding a chunk needs to know.
+struct Context<'a> {
+    header: &'a Header,
+    geometry: &'a Geometry,
+    chunk: u64,
+    place: String,
+    decoder: Decoder,
+}
+
+impl Context<'_> {
+    fn corrupt(&self, what: &str) -> Error {
+        Error::corrupt(self.place.as_str(), what)
+    }
+
+    fn tile_count(&self) -> usize {
+        let range = self.geometry.chunk_range(self.chunk);
+        (range.end - range.start) as usize
+    }
+}
+
+/// Most bytes of a stream of `bytes` bytes of elements in `chunks` chunks: every chunk raw, with its record header, padding and entry in the table.
+pub fn max_stream_len(bytes: u64, chunks: u64) -> u64 {
+    let each = (RECORD_HEADER_LEN + ALIGNMENT + 4) as u64;
+    bytes.saturating_add(chunks.saturating_mul(each)).saturating_add((HEADER_LEN + TRAILER_LEN + ALIGNMENT) as u64)
+}
+
+/// Bytes of memory that a thread needs to decode a chunk, output not counted: the record at its longest, the codes, and side lists.
+pub fn decode_memory(header: &Header, geometry: &Geometry) -> u64 {
+    let elements = geometry.elements().min(u64::from(geometry.tiles_per_chunk()) * geometry.unclipped_len());
+    elements * (2 * header.element_type.size() as u64 + 4) + (1 << 20)
+}
+
+/// Bytes of memory that a thread needs to encode a chunk, the source not counted.
+pub fn encode_memory(header: &Header, geometry: &Geometry) -> u64 {
+    let elements = geometry.elements().min(u64::from(geometry.tiles_per_chunk()) * geometry.unclipped_len());
+    elements * (3 * header.element_type.size() as u64 + 8) + (1 << 20)
+}

@@ -1,0 +1,417 @@
+//! Quantised chunks: mask, quantise, predict, entropy-code; and back.
+
+use super::codes::CodeReader;
+use super::{ChunkSummary, Context, DecodeScratch, ElementSource, EncodeScratch, TileSink};
+use crate::bound::{Bound, Pipeline};
+use crate::container::{
+    ChunkKind, Header, RecordBuilder, SectionWriter, Sections, SparseList, TileMeta, TileSection, read_bases,
+    write_bases, write_sparse,
+};
+use crate::error::Result;
+use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
+use crate::huffman::{self, IndexKind, Stream};
+use crate::predict::codes::{Outlier, RADIUS, WIDE_RADIUS, decode_tile, encode_tile, widen};
+use crate::quantize::log::{restore_signs, signs};
+use crate::quantize::mask::{MaskKind, TileFill, TileMask, fill_excluded, restore_fill};
+use crate::quantize::{Linear, Log, Real};
+
+/// More outliers than this share of the elements make the writer take the wide radius.
+const WIDE_SHARE: usize = 64;
+/// What becomes of the tiles of a chunk before entropy coding.
+#[derive(Default)]
+pub(super) struct EncodeBuffers {
+    metas: Vec<TileMeta>,
+    bases: Vec<u32>,
+    activities: Vec<u64>,
+    codes: Vec<u16>,
+    classes: Vec<u8>,
+    /// Outliers of all tiles, at positions in `codes`.
+    outliers: Vec<Outlier>,
+    verbatim: Vec<u32>,
+    verbatim_bytes: Vec<u8>,
+    masks: Vec<u8>,
+    signs: Vec<u8>,
+}
+
+impl EncodeBuffers {
+    fn clear(&mut self) {
+        self.metas.clear();
+        self.bases.clear();
+        self.activities.clear();
+        self.codes.clear();
+        self.classes.clear();
+        self.outliers.clear();
+        self.verbatim.clear();
+        self.verbatim_bytes.clear();
+        self.masks.clear();
+        self.signs.clear();
+    }
+}
+
+/// The quantiser of a stream.
+enum Quantiser<T: Real> {
+    Linear(Linear<T>),
+    Logarithm(Log<T>),
+}
+
+impl<T: Real> Quantiser<T> {
+    fn new(header: &Header) -> Self {
+        match header.pipeline {
+            Pipeline::LogQuantised => Self::Logarithm(Log::new(header.step, header.resolved)),
+            _ => Self::Linear(Linear::new(header.step, header.resolved)),
+        }
+    }
+}
+
+pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
+    header: &Header,
+    geometry: &Geometry,
+    chunk: u64,
+    source: &S,
+    scratch: &mut EncodeScratch,
+    out: &mut Vec<u8>,
+) -> Result<ChunkSummary> {
+    let buffers = &mut scratch.quantised;
+    buffers.clear();
+    let mut quantise = TileEncoder::<T>::new(header, geometry);
+    for run in scratch.tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
+        let window = source.window(geometry, run, &mut scratch.window)?;
+        for tile in run {
+            window.gather(tile, &mut quantise.x);
+            quantise.tile(tile, buffers);
+        }
+    }
+    let summary = quantise.summary;
+    let elements = quantise.position as usize;
+
+    let mut radius = RADIUS;
+    if buffers.outliers.len() > elements / WIDE_SHARE {
+        radius = WIDE_RADIUS;
+        widen(&mut buffers.codes, &mut buffers.outliers);
+    }
+    let classes = header.index == IndexKind::Symbol && radius == RADIUS;
+    if classes {
+        classify(buffers, &scratch.tiles, header.group_log2);
+    }
+    write_record(header, chunk, radius, scratch, out);
+    Ok(summary)
+}
+
+/// Codes the tiles of a chunk one after another.
+struct TileEncoder<'a, T: Real> {
+    header: &'a Header,
+    axes: usize,
+    group: usize,
+    quantiser: Quantiser<T>,
+    measure: bool,
+    /// The elements of the tile, filled by the caller.
+    x: [T; MAX_TILE_ELEMENTS],
+    q: [i32; MAX_TILE_ELEMENTS],
+    /// Elements of the tiles before.
+    position: u32,
+    base: i32,
+    summary: ChunkSummary,
+}
+
+impl<'a, T: Real> TileEncoder<'a, T> {
+    fn new(header: &'a Header, geometry: &Geometry) -> Self {
+        Self {
+            header,
+            axes: geometry.axes(),
+            group: 1 << header.group_log2,
+            quantiser: Quantiser::new(header),
+            measure: matches!(header.bound, Bound::Psnr(_)),
+            x: [T::zeroed(); MAX_TILE_ELEMENTS],
+            q: [0; MAX_TILE_ELEMENTS],
+            position: 0,
+            base: 0,
+            summary: ChunkSummary::default(),
+        }
+    }
+
+    fn tile(&mut self, tile: &Tile, buffers: &mut EncodeBuffers) {
+        let count = tile.len();
+        let (x, q) = (&self.x[..count], &mut self.q[..count]);
+        let mut meta = TileMeta::default();
+        let mut exact = TileMask::default();
+        let mut any_exact = match &self.quantiser {
+            Quantiser::Linear(linear) => linear.quantize_tile(x, q, &mut exact),
+            Quantiser::Logarithm(logarithm) => logarithm.quantize_tile(x, q, &mut exact),
+        };
+        let mut excluded = exact;
+        if !self.header.patterns.is_empty() {
+            let fill = TileFill::find(x, &self.header.patterns);
+            if fill.kind != MaskKind::Nothing {
+                meta.mask = fill.kind;
+                meta.pattern = fill.pattern;
+                excluded = exact.union(&fill.mask).union(&fill.foreign);
+                any_exact = true;
+                if fill.kind == MaskKind::Bitmap {
+                    fill.mask.store(tile.extent, &mut buffers.masks);
+                }
+                exact = excluded.without(&fill.mask);
+            }
+        }
+        if let Quantiser::Logarithm(_) = &self.quantiser {
+            let (kind, negative) = signs(x, &excluded);
+            meta.sign = kind;
+            if kind == MaskKind::Bitmap {
+                negative.store(tile.extent, &mut buffers.signs);
+            }
+        }
+        if let (true, Quantiser::Linear(linear)) = (self.measure, &self.quantiser) {
+            self.summary.squared_error += u128::from(linear.squared_error(x, q, &excluded));
+            self.summary.counted += (count - excluded.count()) as u64;
+        }
+        if any_exact {
+            for i in exact.ones() {
+                buffers.verbatim.push(self.position + i as u32);
+                buffers.verbatim_bytes.extend_from_slice(&x[i].bits().to_le_bytes()[..size_of::<T>()]);
+            }
+            fill_excluded(q, tile.extent, &excluded, self.base);
+        }
+
+        let start = buffers.codes.len();
+        let groups = tile.groups(self.group);
+        buffers.codes.resize(start + groups * self.group, 0);
+        let first_outlier = buffers.outliers.len();
+        let info = encode_tile(q, tile.extent, self.axes, RADIUS, &mut buffers.codes[start..], &mut buffers.outliers);
+        for outlier in &mut buffers.outliers[first_outlier..] {
+            outlier.0 += start as u32;
+        }
+        meta.constant = info.is_constant();
+        if meta.constant {
+            buffers.codes.truncate(start);
+        } else {
+            meta.predictor = info.predictor;
+        }
+        self.base = info.base;
+        self.position += count as u32;
+        buffers.metas.push(meta);
+        buffers.bases.push(info.base as u32);
+        buffers.activities.push(info.activity);
+    }
+}
+
+/// Gives each tile that is not constant its activity class: quarters of the tiles by the bin of their activity (`docs/FORMAT.md`).
+fn classify(buffers: &mut EncodeBuffers, tiles: &[Tile], group_log2: u8) {
+    const BINS: usize = 2 * 64 + 1;
+    let bin = |activity: u64| match activity.checked_ilog2() {
+        None => 0,
+        Some(0) => 1,
+        Some(log) => 2 * log as usize + (activity >> (log - 1) & 1) as usize + 1,
+    };
+    let mut counts = [0u64; BINS];
+    let live = buffers.metas.iter().zip(&buffers.activities).filter(|(meta, _)| !meta.constant);
+    live.for_each(|(_, &activity)| counts[bin(activity)] += 1);
+    let total: u64 = counts.iter().sum();
+    let mut below = 0u64;
+    let classes = counts.map(|count| {
+        let class = (4 * below).checked_div(total).unwrap_or(0);
+        below += count;
+        class.min(3) as u8
+    });
+    for ((meta, &activity), tile) in buffers.metas.iter_mut().zip(&buffers.activities).zip(tiles) {
+        if !meta.constant {
+            meta.class = classes[bin(activity)];
+            let groups = tile.groups(1 << group_log2);
+            buffers.classes.extend(std::iter::repeat_n(meta.class, groups));
+        }
+    }
+}
+
+fn write_record(header: &Header, chunk: u64, radius: u32, scratch: &mut EncodeScratch, out: &mut Vec<u8>) {
+    let EncodeScratch { tiles, huffman, quantised: buffers, .. } = scratch;
+    let record = RecordBuilder::begin(out, ChunkKind::Quantised, chunk);
+    let mut sections = SectionWriter::begin(out);
+
+    // The tile section says whether classes are used, which the coder decides, so the codes are coded first, into a buffer of their own.
+    let options =
+        huffman::EncodeOptions { group_log2: header.group_log2, index: header.index, free_symbol: Some(radius as u16) };
+    let mut codes = Vec::new();
+    let summary = huffman::encode(&buffers.codes, &buffers.classes, &options, huffman, &mut codes);
+    let tile_section = TileSection {
+        radius,
+        plane_bytes: 0,
+        coded_planes: 0,
+        classes: summary.uses_classes(),
+        tiles: std::mem::take(&mut buffers.metas),
+    };
+    sections.section(out, |out| tile_section.write(out));
+    buffers.metas = tile_section.tiles;
+    sections.section(out, |out| write_bases(out, &buffers.bases));
+    write_bitmaps(&buffers.masks, &mut sections, huffman, out);
+    sections.section(out, |out| out.extend_from_slice(&codes));
+    let (positions, residuals) = element_positions(buffers, tiles, header.group_log2);
+    sections.section(out, |out| write_sparse(out, &positions, &residuals));
+    sections.section(out, |out| write_sparse(out, &buffers.verbatim, &buffers.verbatim_bytes));
+    write_bitmaps(&buffers.signs, &mut sections, huffman, out);
+    record.finish(out);
+}
+
+/// Symbols of a group of bitmap bytes.
+const BITMAP_GROUP_LOG2: u8 = 6;
+
+fn write_bitmaps(
+    bitmaps: &[u8],
+    sections: &mut SectionWriter,
+    huffman: &mut huffman::EncodeScratch,
+    out: &mut Vec<u8>,
+) {
+    if bitmaps.is_empty() {
+        return sections.skip();
+    }
+    let options =
+        huffman::EncodeOptions { group_log2: BITMAP_GROUP_LOG2, index: IndexKind::None, free_symbol: Some(0) };
+    sections.section(out, |out| huffman::encode(bitmaps, &[], &options, huffman, out));
+}
+
+/// The outliers by position in the chunk's elements instead of its codes.
+fn element_positions(buffers: &EncodeBuffers, tiles: &[Tile], group_log2: u8) -> (Vec<u32>, Vec<u8>) {
+    let mut positions = Vec::with_capacity(buffers.outliers.len());
+    let mut residuals = Vec::with_capacity(buffers.outliers.len() * 4);
+    let mut rest = buffers.outliers.iter().peekable();
+    let (mut element, mut code) = (0, 0);
+    for (tile, meta) in tiles.iter().zip(&buffers.metas) {
+        if !meta.constant {
+            let next = code + (tile.groups(1 << group_log2) << group_log2) as u32;
+            while let Some((position, residual)) = rest.next_if(|outlier| outlier.0 < next) {
+                positions.push(element + position - code);
+                residuals.extend_from_slice(&residual.to_le_bytes());
+            }
+            code = next;
+        }
+        element += tile.len() as u32;
+    }
+    (positions, residuals)
+}
+
+pub(super) fn decode<T: Real, K: TileSink>(
+    context: &Context,
+    payload: &[u8],
+    scratch: &mut DecodeScratch,
+    sink: &mut K,
+) -> Result<()> {
+    let header = context.header;
+    let place = context.place.as_str();
+    let sections = Sections::parse(payload, place)?;
+    let [tiles, bases, masks, codes, outliers, verbatim, negatives, ..] = sections.0;
+    let tile_section = TileSection::parse(tiles, context.tile_count(), header.patterns.len(), place)?;
+    if !matches!(tile_section.radius, RADIUS | WIDE_RADIUS) {
+        return Err(context.corrupt("unknown radius"));
+    }
+    let elements = context.geometry.chunk_elements(context.chunk);
+    let outliers = SparseList::parse(outliers, 4, elements, place)?;
+    let verbatim = SparseList::parse(verbatim, size_of::<T>(), elements, place)?;
+    let radius = tile_section.radius;
+    let metas = tile_section.tiles;
+    let bases: Vec<u32> = read_bases(bases, metas.len(), place)?;
+    let all_tiles = || context.geometry.chunk(context.chunk);
+    let masks = Bitmaps::read(masks, all_tiles().zip(&metas).map(|(t, m)| (t, m.mask)), context)?;
+    let negatives = Bitmaps::read(negatives, all_tiles().zip(&metas).map(|(t, m)| (t, m.sign)), context)?;
+    let group_log2 = usize::from(header.group_log2);
+    let live = all_tiles().zip(&metas).filter(|(_, meta)| !meta.constant);
+    let classes: Vec<u8> =
+        live.flat_map(|(tile, meta)| std::iter::repeat_n(meta.class, tile.groups(1 << group_log2))).collect();
+    let stream = Stream::<u16>::parse(codes, place)?;
+    if stream.groups() != classes.len() || stream.group_len() != 1 << group_log2 {
+        return Err(context.corrupt("its codes do not fit its tiles"));
+    }
+    let mut codes = CodeReader::new(&stream, stream.decoder(context.decoder, &classes)?, &mut scratch.codes)?;
+
+    let quantiser = Quantiser::<T>::new(header);
+    let mut x = [T::zeroed(); MAX_TILE_ELEMENTS];
+    let mut q = [0i32; MAX_TILE_ELEMENTS];
+    let mut tile_outliers: Vec<Outlier> = Vec::new();
+    let mut position = 0u32;
+    let mut group = 0;
+    let mut number = 0;
+    while let Some((tile, wanted)) = sink.peek() {
+        let meta = metas.get(number).ok_or_else(|| context.corrupt("it has too few tiles"))?;
+        let base = bases[number] as i32;
+        let count = tile.len();
+        let groups = if meta.constant { 0 } else { tile.groups(1 << group_log2) };
+        let end = position + count as u32;
+        if !wanted {
+            sink.skip();
+        } else {
+            let (x, q) = (&mut x[..count], &mut q[..count]);
+            if meta.constant {
+                q.fill(base);
+            } else {
+                tile_outliers.clear();
+                let within = outliers.within(position, end);
+                tile_outliers.extend(within.map(|(at, v)| (at as u32, i32::from_le_bytes([v[0], v[1], v[2], v[3]]))));
+                let symbols = codes.groups(group, groups)?;
+                decode_tile(symbols, tile.extent, meta.predictor, base, radius, &tile_outliers, q);
+            }
+            match &quantiser {
+                Quantiser::Linear(linear) => linear.dequantize(q, x),
+                Quantiser::Logarithm(logarithm) => {
+                    logarithm.dequantize(q, x);
+                    restore_signs(x, meta.sign, &negatives.of(number, meta.sign, &tile));
+                }
+            }
+            if meta.mask != MaskKind::Nothing {
+                let mask = masks.of(number, meta.mask, &tile);
+                restore_fill(x, &mask, header.patterns[usize::from(meta.pattern)]);
+            }
+            for (at, value) in verbatim.within(position, end) {
+                let mut bits = [0; 8];
+                bits[..value.len()].copy_from_slice(value);
+                x[at] = T::from_bits(u64::from_le_bytes(bits));
+            }
+            sink.put(x)?;
+        }
+        position = end;
+        group += groups;
+        number += 1;
+    }
+    codes.finish()
+}
+
+/// The bitmaps of a chunk's tiles (masks or signs).
+struct Bitmaps {
+    bytes: Vec<u8>,
+    /// Where the bitmap of each tile starts that has one.
+    starts: Vec<u32>,
+}
+
+impl Bitmaps {
+    fn read(section: &[u8], kinds: impl Iterator<Item = (Tile, MaskKind)>, context: &Context) -> Result<Self> {
+        let mut length = 0;
+        let starts: Vec<u32> = kinds
+            .map(|(tile, kind)| {
+                let start = length;
+                if kind == MaskKind::Bitmap {
+                    length += TileMask::stored_bytes(tile.len());
+                }
+                start as u32
+            })
+            .collect();
+        if length == 0 {
+            return match section.is_empty() {
+                true => Ok(Self { bytes: Vec::new(), starts: Vec::new() }),
+                false => Err(context.corrupt("bitmaps that no tile has")),
+            };
+        }
+        let stream = Stream::<u8>::parse(section, &context.place)?;
+        if stream.symbols() != length {
+            return Err(context.corrupt("its bitmaps do not fit its tiles"));
+        }
+        let mut bytes = vec![0; length];
+        stream.decoder(huffman::Decoder::Chunked, &[])?.decode(&mut bytes, 1)?;
+        Ok(Self { bytes, starts })
+    }
+
+    fn of(&self, number: usize, kind: MaskKind, tile: &Tile) -> TileMask {
+        match kind {
+            MaskKind::Nothing => TileMask::default(),
+            MaskKind::All => TileMask::full(tile.len()),
+            MaskKind::Bitmap => {
+                let start = self.starts[number] as usize;
+                TileMask::load(&self.bytes[start..start + TileMask::stored_bytes(tile.len())], tile.extent)
+            }
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! What a chunk consists of, without decoding it.
+
+use super::{ChunkKind, Context, Geometry, Header, parse_record};
+use crate::container::{Sections, SparseList, TileSection};
+use crate::error::Result;
+use crate::huffman::lengths::MAX_LENGTH;
+use crate::huffman::{Decoder, Stream, Symbol};
+use crate::quantize::mask::MaskKind;
+
+/// Sizes and counts of one chunk, or summed over several.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ChunkReport {
+    /// Chunks.
+    pub chunks: u64,
+    /// Chunks stored as they are.
+    pub raw_chunks: u64,
+    /// Tiles.
+    pub tiles: u64,
+    /// Tiles whose residuals are all 0.
+    pub constant_tiles: u64,
+    /// Tiles with masked elements.
+    pub masked_tiles: u64,
+    /// Residuals outside the radius.
+    pub outliers: u64,
+    /// Values kept as they are.
+    pub verbatim: u64,
+    /// Groups of symbols.
+    pub groups: u64,
+    /// Groups that take no codewords.
+    pub free_groups: u64,
+    /// Bytes of the codewords of codes or planes.
+    pub codeword_bytes: u64,
+    /// Bytes of codebooks.
+    pub codebook_bytes: u64,
+    /// Bytes of indices.
+    pub index_bytes: u64,
+    /// Bytes of everything else in the records but raw elements.
+    pub side_bytes: u64,
+    /// Codewords of each length over all codebooks.
+    pub code_lengths: [u64; MAX_LENGTH as usize + 1],
+}
+
+impl ChunkReport {
+    /// Adds another chunk's.
+    pub fn add(&mut self, other: &Self) {
+        self.chunks += other.chunks;
+        self.raw_chunks += other.raw_chunks;
+        self.tiles += other.tiles;
+        self.constant_tiles += other.constant_tiles;
+        self.masked_tiles += other.masked_tiles;
+        self.outliers += other.outliers;
+        self.verbatim += other.verbatim;
+        self.groups += other.groups;
+        self.free_groups += other.free_groups;
+        self.codeword_bytes += other.codeword_bytes;
+        self.codebook_bytes += other.codebook_bytes;
+        self.index_bytes += other.index_bytes;
+        self.side_bytes += other.side_bytes;
+        for (sum, count) in self.code_lengths.iter_mut().zip(other.code_lengths) {
+            *sum += count;
+        }
+    }
+
+    fn add_stream<S: Symbol>(&mut self, section: &[u8], place: &str) -> Result<()> {
+        let stream = Stream::<S>::parse(section, place)?;
+        self.groups += stream.groups() as u64;
+        self.free_groups += (stream.groups() - stream.live_groups()) as u64;
+        self.codeword_bytes += u64::from(stream.codeword_bits().div_ceil(8));
+        self.codebook_bytes += stream.codebook_bytes() as u64;
+        self.index_bytes += stream.index_bytes() as u64;
+        for (sum, count) in self.code_lengths.iter_mut().zip(stream.code_length_histogram()) {
+            *sum += u64::from(count);
+        }
+        Ok(())
+    }
+}
+
+/// Counts what the record of a chunk consists of.
+///
+/// # Errors
+/// A damaged record.
+pub fn inspect_chunk(header: &Header, geometry: &Geometry, chunk: u64, record: &[u8]) -> Result<ChunkReport> {
+    let (kind, payload) = parse_record(record, chunk)?;
+    let context = Context { header, geometry, chunk, place: format!("chunk {chunk}"), decoder: Decoder::Auto };
+    let place = context.place.as_str();
+    let mut report = ChunkReport { chunks: 1, tiles: context.tile_count() as u64, ..ChunkReport::default() };
+    if kind == ChunkKind::Raw {
+        report.raw_chunks = 1;
+        return Ok(report);
+    }
+    let sections = Sections::parse(payload, place)?;
+    let tiles = TileSection::parse(sections.0[0], context.tile_count(), header.patterns.len(), place)?;
+    report.constant_tiles = tiles.tiles.iter().filter(|t| t.constant).count() as u64;
+    report.masked_tiles = tiles.tiles.iter().filter(|t| t.mask != MaskKind::Nothing).count() as u64;
+    let elements = geometry.chunk_elements(chunk);
+    if kind == ChunkKind::Quantised {
+        report.add_stream::<u16>(sections.0[3], place)?;
+        report.outliers = SparseList::parse(sections.0[4], 4, elements, place)?.len() as u64;
+        report.verbatim = SparseList::parse(sections.0[5], header.element_type.size(), elements, place)?.len() as u64;
+    } else {
+        for (plane, section) in sections.0[2..].iter().enumerate() {
+            match (tiles.coded_planes >> plane & 1, tiles.plane_bytes) {
+                (1, 1) => report.add_stream::<u8>(section, place)?,
+                (1, _) => report.add_stream::<u16>(section, place)?,
+                _ => report.codeword_bytes += section.len() as u64,
+            }
+        }
+    }
+    let coded = report.codeword_bytes + report.codebook_bytes + report.index_bytes;
+    report.side_bytes = (record.len() as u64).saturating_sub(coded);
+    Ok(report)
+}

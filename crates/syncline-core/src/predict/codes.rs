@@ -1,0 +1,220 @@
+//! Quantised tiles: integers to Huffman symbols with sparse outliers, and back.
+
+use super::TileInfo;
+use super::lorenzo::{Scratch, Word, difference, integrate, predict_simple};
+use crate::arch::tile;
+use crate::geometry::MAX_TILE_ELEMENTS;
+
+/// Radius of the codes unless too many residuals lie outside it.
+pub const RADIUS: u32 = 512;
+/// Radius that every 16-bit code serves.
+pub const WIDE_RADIUS: u32 = 32768;
+
+/// A residual too large for a code: position in the tile, and value.
+pub type Outlier = (u32, i32);
+
+/// Predicts a tile with the cheapest of predictors 0 to `axes` and writes a code for each element: residual + `radius`, or 0 for a residual
+/// outside, which goes to `outliers` (appended, ascending). Codes past the tile's elements become `radius`.
+///
+/// # Panics
+/// `q` has not the extents' length or is empty, or `codes` is shorter.
+pub fn encode_tile(
+    q: &[i32],
+    extent: [usize; 3],
+    axes: usize,
+    radius: u32,
+    codes: &mut [u16],
+    outliers: &mut Vec<Outlier>,
+) -> TileInfo<i32> {
+    codes[q.len()..].fill(radius as u16);
+    let info = match extent {
+        [8, 8, 8] if axes == 3 => tile::encode_cube(q, radius, codes),
+        _ => None,
+    };
+    if let Some((info, outside)) = info {
+        if outside {
+            collect_outliers(q, extent, info, codes, outliers);
+        }
+        return info;
+    }
+    let mut residuals = [0u32; MAX_TILE_ELEMENTS];
+    let residuals = &mut residuals[..q.len()];
+    tile::subtract_base(q, residuals);
+    let (predictor, activity) = u32::predict(residuals, extent, axes, &mut Scratch::default());
+    if tile::write_codes(residuals, radius, codes) {
+        collect(residuals, codes, outliers);
+    }
+    TileInfo { base: q[0], predictor, activity }
+}
+
+/// [`encode_tile`] without vector kernels: the oracle.
+pub fn encode_tile_scalar(
+    q: &[i32],
+    extent: [usize; 3],
+    axes: usize,
+    radius: u32,
+    codes: &mut [u16],
+    outliers: &mut Vec<Outlier>,
+) -> TileInfo<i32> {
+    let mut residuals: Vec<u32> = q.iter().map(|&value| value.wrapping_sub(q[0]) as u32).collect();
+    let (predictor, activity) = predict_simple(&mut residuals, extent, axes);
+    codes.fill(radius as u16);
+    for (i, (&residual, code)) in residuals.iter().zip(codes).enumerate() {
+        if (residual as i32).unsigned_abs() < radius {
+            *code = residual.wrapping_add(radius) as u16;
+        } else {
+            *code = 0;
+            outliers.push((i as u32, residual as i32));
+        }
+    }
+    TileInfo { base: q[0], predictor, activity }
+}
+
+/// Finds the residuals behind the codes that are 0.
+#[cold]
+fn collect_outliers(q: &[i32], extent: [usize; 3], info: TileInfo<i32>, codes: &[u16], outliers: &mut Vec<Outlier>) {
+    let mut residuals = [0u32; MAX_TILE_ELEMENTS];
+    let residuals = &mut residuals[..q.len()];
+    tile::subtract_base(q, residuals);
+    difference(residuals, extent, info.predictor);
+    collect(residuals, codes, outliers);
+}
+
+fn collect(residuals: &[u32], codes: &[u16], outliers: &mut Vec<Outlier>) {
+    let outside = residuals.iter().zip(codes).enumerate().filter(|(_, (_, code))| **code == 0);
+    outliers.extend(outside.map(|(i, (&r, _))| (i as u32, r as i32)));
+}
+
+/// Inverse of [`encode_tile`]. Takes any codes: sums wrap, a code 0 without its outlier counts as residual `-radius`, and an outlier outside the
+/// tile is ignored.
+///
+/// # Panics
+/// `codes` or `q` is shorter than the extents say.
+pub fn decode_tile(
+    codes: &[u16],
+    extent: [usize; 3],
+    predictor: u8,
+    base: i32,
+    radius: u32,
+    outliers: &[Outlier],
+    q: &mut [i32],
+) {
+    if extent == [8, 8, 8] && tile::decode_cube(codes, predictor, base, radius, outliers, q) {
+        return;
+    }
+    decode_tile_scalar(codes, extent, predictor, base, radius, outliers, q);
+}
+
+/// [`decode_tile`] without vector kernels.
+pub fn decode_tile_scalar(
+    codes: &[u16],
+    extent: [usize; 3],
+    predictor: u8,
+    base: i32,
+    radius: u32,
+    outliers: &[Outlier],
+    q: &mut [i32],
+) {
+    let n = extent.iter().product();
+    let q: &mut [u32] = bytemuck::cast_slice_mut(&mut q[..n]);
+    for (value, &code) in q.iter_mut().zip(&codes[..n]) {
+        *value = u32::from(code).wrapping_sub(radius);
+    }
+    for &(position, residual) in outliers {
+        if let Some(value) = q.get_mut(position as usize) {
+            *value = residual as u32;
+        }
+    }
+    integrate(q, extent, predictor);
+    for value in q {
+        *value = value.wrapping_add(base as u32);
+    }
+}
+
+/// Turns a tile's codes and outliers of [`RADIUS`] into those of [`WIDE_RADIUS`], as if encoded with it. The padding of `codes` included.
+pub fn widen(codes: &mut [u16], outliers: &mut Vec<Outlier>) {
+    for code in codes.iter_mut().filter(|code| **code != 0) {
+        *code += (WIDE_RADIUS - RADIUS) as u16;
+    }
+    outliers.retain(|&(position, residual)| {
+        let inside = residual.unsigned_abs() < WIDE_RADIUS;
+        if inside {
+            codes[position as usize] = (residual as u32).wrapping_add(WIDE_RADIUS) as u16;
+        }
+        !inside
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::predict::lorenzo::tests::any_extent;
+    use proptest::prelude::*;
+
+    /// A tile whose values spread by about `2^bits`, smooth or not.
+    fn any_tile() -> impl Strategy<Value = ([usize; 3], Vec<i32>)> {
+        (any_extent(), any::<u64>(), 0u32..=32, any::<bool>(), any::<i32>()).prop_map(
+            |(extent, seed, bits, smooth, base)| {
+                let [nz, ny, nx] = extent;
+                let mut q = Vec::new();
+                for z in 0..nz as u64 {
+                    for y in 0..ny as u64 {
+                        for x in 0..nx as u64 {
+                            let noise = seed
+                                .wrapping_mul(2 * (q.len() as u64) + 1)
+                                .wrapping_mul(0x9E37_79B9_7F4A_7C15)
+                                .rotate_left(17);
+                            let noise = (noise & ((1u64 << bits) - 1)) as i32;
+                            let slope = if smooth { (x * x * (seed % 7) + y * y * z) as i32 } else { 0 };
+                            q.push(base.wrapping_add(slope).wrapping_add(noise));
+                        }
+                    }
+                }
+                (extent, q)
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(1000))]
+        #[test]
+        fn tiles_round_trip_and_agree_with_the_oracle(
+            (extent, q) in any_tile(), wide in any::<bool>(), k in prop::sample::select(vec![64usize, 128]),
+        ) {
+            let axes = if extent[0] > 1 { 3 } else if extent[1] > 1 { 2 } else { 1 };
+            let radius = if wide { WIDE_RADIUS } else { RADIUS };
+            let mut codes = vec![7; q.len().next_multiple_of(k)];
+            let mut expected = codes.clone();
+            let (mut outliers, mut expected_outliers) = (Vec::new(), Vec::new());
+            let info = encode_tile(&q, extent, axes, radius, &mut codes, &mut outliers);
+            let expected_info = encode_tile_scalar(&q, extent, axes, radius, &mut expected, &mut expected_outliers);
+            prop_assert_eq!(info, expected_info);
+            prop_assert_eq!(&codes, &expected);
+            prop_assert_eq!(&outliers, &expected_outliers);
+            prop_assert_eq!(info.is_constant(), codes.iter().all(|&c| u32::from(c) == radius));
+            let mut back = vec![0; q.len()];
+            decode_tile(&codes, extent, info.predictor, info.base, radius, &outliers, &mut back);
+            prop_assert_eq!(&back, &q);
+            if !wide {
+                widen(&mut codes, &mut outliers);
+                let (mut direct, mut direct_outliers) = (vec![0; codes.len()], Vec::new());
+                encode_tile_scalar(&q, extent, axes, WIDE_RADIUS, &mut direct, &mut direct_outliers);
+                prop_assert_eq!(codes, direct);
+                prop_assert_eq!(outliers, direct_outliers);
+            }
+        }
+
+        #[test]
+        fn any_codes_decode_as_the_oracle_does(
+            extent in any_extent(), predictor in 0u8..4, base in any::<i32>(), radius in prop::sample::select(vec![RADIUS, WIDE_RADIUS]),
+            seed in any::<u64>(), outliers in prop::collection::vec((0u32..1100, any::<i32>()), 0..5),
+        ) {
+            let n: usize = extent.iter().product();
+            let codes: Vec<u16> = (0..n as u64).map(|i| (seed.wrapping_mul(2 * i + 1) >> 33) as u16).collect();
+            let (mut q, mut expected) = (vec![0; n], vec![0; n]);
+            decode_tile(&codes, extent, predictor, base, radius, &outliers, &mut q);
+            decode_tile_scalar(&codes, extent, predictor, base, radius, &outliers, &mut expected);
+            prop_assert_eq!(q, expected);
+        }
+    }
+}

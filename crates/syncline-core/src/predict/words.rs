@@ -1,0 +1,116 @@
+//! Lossless tiles: element bits to zigzag-coded residuals in the element's own width, and back.
+
+use super::TileInfo;
+use super::lorenzo::{Scratch, Word, integrate};
+use crate::array::ElementType;
+
+/// Maps element bits so that unsigned order is the order of the values.
+#[inline]
+pub fn map<W: Word>(words: &mut [W], element: ElementType) {
+    let top = W::narrow(1 << (W::BITS - 1));
+    if element.is_float() {
+        for w in words {
+            *w = W::narrow(w.widen() ^ if *w >= top { u64::MAX } else { top.widen() });
+        }
+    } else if element.is_signed_integer() {
+        for w in words {
+            *w = w.plus(top);
+        }
+    }
+}
+
+/// Inverse of [`map`].
+#[inline]
+pub fn unmap<W: Word>(words: &mut [W], element: ElementType) {
+    let top = W::narrow(1 << (W::BITS - 1));
+    if element.is_float() {
+        for w in words {
+            *w = W::narrow(w.widen() ^ if *w >= top { top.widen() } else { u64::MAX });
+        }
+    } else if element.is_signed_integer() {
+        for w in words {
+            *w = w.plus(top);
+        }
+    }
+}
+
+/// Replaces a tile's mapped integers by their zigzag-coded residuals under the cheapest of predictors 0 to `axes`.
+///
+/// # Panics
+/// `words` has not the extents' length, or more than a tile may have.
+pub fn encode<W: Word>(words: &mut [W], extent: [usize; 3], axes: usize, scratch: &mut Scratch<W>) -> TileInfo<W> {
+    let base = words[0];
+    for w in words.iter_mut() {
+        *w = w.minus(base);
+    }
+    let (predictor, activity) = W::predict(words, extent, axes, scratch);
+    for w in words {
+        *w = w.zigzag();
+    }
+    TileInfo { base, predictor, activity }
+}
+
+/// Inverse of [`encode`].
+///
+/// # Panics
+/// `words` has not the extents' length.
+pub fn decode<W: Word>(words: &mut [W], extent: [usize; 3], predictor: u8, base: W) {
+    for w in words.iter_mut() {
+        *w = w.unzigzag();
+    }
+    integrate(words, extent, predictor);
+    for w in words {
+        *w = w.plus(base);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::predict::lorenzo::tests::any_extent;
+    use proptest::prelude::*;
+
+    fn round_trip<W: Word>(
+        seed: u64,
+        element: ElementType,
+        extent: [usize; 3],
+        axes: usize,
+        shift: u32,
+    ) -> Result<(), TestCaseError> {
+        let n = extent.iter().product::<usize>() as u64;
+        let input: Vec<W> = (0..n).map(|i| W::narrow(seed.wrapping_mul(i * 2 + 1) >> shift)).collect();
+        let mut words = input.clone();
+        map(&mut words, element);
+        let info = encode(&mut words, extent, axes, &mut Scratch::default());
+        prop_assert_eq!(info.is_constant(), words.iter().all(|&w| w == W::ZERO));
+        decode(&mut words, extent, info.predictor, info.base);
+        unmap(&mut words, element);
+        prop_assert_eq!(words, input);
+        Ok(())
+    }
+
+    #[test]
+    fn mapping_keeps_the_order() {
+        let floats = [f32::NEG_INFINITY, -1e30, -1.0, -0.0, 0.0, 1e-40, 1.0, f32::INFINITY];
+        let mut bits = floats.map(f32::to_bits);
+        map(&mut bits, ElementType::F32);
+        assert!(bits.is_sorted_by(|a, b| a < b));
+        let mut bits = [-128i8, -1, 0, 1, 127].map(|v| v as u8);
+        map(&mut bits, ElementType::I8);
+        assert!(bits.is_sorted_by(|a, b| a < b));
+    }
+
+    proptest! {
+        #[test]
+        fn tiles_round_trip(seed in any::<u64>(), extent in any_extent(), axes in 1usize..=3, shift in 0u32..64) {
+            for element in ElementType::ALL {
+                match element.size() {
+                    1 => round_trip::<u8>(seed, element, extent, axes, shift)?,
+                    2 => round_trip::<u16>(seed, element, extent, axes, shift)?,
+                    4 => round_trip::<u32>(seed, element, extent, axes, shift)?,
+                    _ => round_trip::<u64>(seed, element, extent, axes, shift)?,
+                }
+            }
+        }
+    }
+}

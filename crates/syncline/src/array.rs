@@ -1,0 +1,63 @@
+//! Owned arrays.
+
+use syncline_core::array::{ArrayView, Element, ElementType, Shape};
+use syncline_core::error::{Error, Result};
+
+/// An owned array: little-endian elements in C order, with type and shape.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Array {
+    bytes: Vec<u8>,
+    element_type: ElementType,
+    shape: Shape,
+}
+
+impl Array {
+    pub(crate) fn new(bytes: Vec<u8>, element_type: ElementType, shape: Shape) -> Self {
+        debug_assert_eq!(bytes.len() as u64, shape.len() * element_type.size() as u64);
+        Self { bytes, element_type, shape }
+    }
+
+    /// The elements as little-endian bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+
+    /// The elements as little-endian bytes, without a copy.
+    pub fn into_bytes(self) -> Vec<u8> {
+        self.bytes
+    }
+
+    /// Element type.
+    pub fn element_type(&self) -> ElementType {
+        self.element_type
+    }
+
+    /// Shape.
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The array borrowed, ready to be compressed again.
+    pub fn view(&self) -> ArrayView<'_> {
+        ArrayView::from_bytes(&self.bytes, self.element_type, self.shape).expect("an array's bytes fit its shape")
+    }
+
+    /// The elements as a vector of their Rust type.
+    ///
+    /// # Errors
+    /// The array holds another type.
+    pub fn to_vec<T: Element>(&self) -> Result<Vec<T>> {
+        if T::TYPE != self.element_type {
+            return Err(Error::invalid(format!("the array holds {}, not {}", self.element_type, T::TYPE)));
+        }
+        let element = |bytes: &[u8]| -> T {
+            if cfg!(target_endian = "little") {
+                bytemuck::pod_read_unaligned(bytes)
+            } else {
+                let swapped: Vec<u8> = bytes.iter().rev().copied().collect();
+                bytemuck::pod_read_unaligned(&swapped)
+            }
+        };
+        Ok(self.bytes.chunks_exact(size_of::<T>()).map(element).collect())
+    }
+}

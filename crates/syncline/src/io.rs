@@ -1,0 +1,127 @@
+//! Positional access, so that arrays and streams larger than memory can be read and written from several threads.
+
+use std::fs::File;
+use std::io;
+
+/// Bytes that can be read at any offset, from several threads.
+pub trait ReadAt: Sync {
+    /// Number of bytes.
+    ///
+    /// # Errors
+    /// Whatever the underlying device reports.
+    fn size(&self) -> io::Result<u64>;
+
+    /// Fills `buffer` with the bytes from `offset` on.
+    ///
+    /// # Errors
+    /// Fewer bytes are there, or whatever the underlying device reports.
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
+
+    /// All the bytes, if they are in memory already: then nothing is copied.
+    fn in_memory(&self) -> Option<&[u8]> {
+        None
+    }
+}
+
+impl ReadAt for [u8] {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.len() as u64)
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let part = usize::try_from(offset).ok().and_then(|start| self.get(start..start.checked_add(buffer.len())?));
+        buffer.copy_from_slice(part.ok_or(io::ErrorKind::UnexpectedEof)?);
+        Ok(())
+    }
+
+    fn in_memory(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+}
+
+impl ReadAt for Vec<u8> {
+    fn size(&self) -> io::Result<u64> {
+        self.as_slice().size()
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        self.as_slice().read_exact_at(buffer, offset)
+    }
+
+    fn in_memory(&self) -> Option<&[u8]> {
+        Some(self)
+    }
+}
+
+impl<T: ReadAt + ?Sized> ReadAt for &T {
+    fn size(&self) -> io::Result<u64> {
+        (**self).size()
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        (**self).read_exact_at(buffer, offset)
+    }
+
+    fn in_memory(&self) -> Option<&[u8]> {
+        (**self).in_memory()
+    }
+}
+
+impl ReadAt for File {
+    fn size(&self) -> io::Result<u64> {
+        Ok(self.metadata()?.len())
+    }
+
+    #[cfg(unix)]
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        std::os::unix::fs::FileExt::read_exact_at(self, buffer, offset)
+    }
+
+    #[cfg(windows)]
+    fn read_exact_at(&self, mut buffer: &mut [u8], mut offset: u64) -> io::Result<()> {
+        while !buffer.is_empty() {
+            let count = std::os::windows::fs::FileExt::seek_read(self, buffer, offset)?;
+            if count == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            buffer = &mut buffer[count..];
+            offset += count as u64;
+        }
+        Ok(())
+    }
+}
+
+/// A place that bytes can be written to at any offset, from several threads.
+pub trait WriteAt: Sync {
+    /// Writes all of `buffer` from `offset` on.
+    ///
+    /// # Errors
+    /// Whatever the underlying device reports.
+    fn write_all_at(&self, buffer: &[u8], offset: u64) -> io::Result<()>;
+}
+
+impl WriteAt for File {
+    #[cfg(unix)]
+    fn write_all_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
+        std::os::unix::fs::FileExt::write_all_at(self, buffer, offset)
+    }
+
+    #[cfg(windows)]
+    fn write_all_at(&self, mut buffer: &[u8], mut offset: u64) -> io::Result<()> {
+        while !buffer.is_empty() {
+            let count = std::os::windows::fs::FileExt::seek_write(self, buffer, offset)?;
+            if count == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            buffer = &buffer[count..];
+            offset += count as u64;
+        }
+        Ok(())
+    }
+}
+
+impl<T: WriteAt + ?Sized> WriteAt for &T {
+    fn write_all_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
+        (**self).write_all_at(buffer, offset)
+    }
+}

@@ -1,0 +1,46 @@
+//! The threads that a call may use.
+
+use syncline_core::error::{Error, Result};
+
+/// A number of threads, and the pool for them where it is not the global one.
+pub(crate) struct Pool {
+    pool: Option<rayon::ThreadPool>,
+    threads: usize,
+}
+
+impl Pool {
+    /// `threads` threads, 0 for as many as there are cores.
+    pub(crate) fn new(threads: usize) -> Result<Self> {
+        if threads == 0 {
+            return Ok(Self { pool: None, threads: rayon::current_num_threads() });
+        }
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+        let pool = pool.map_err(|e| Error::invalid(format!("{threads} threads cannot be started: {e}")))?;
+        Ok(Self { pool: Some(pool), threads })
+    }
+
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// The pool with as many of its threads as `available` bytes have room for, at `each` bytes a thread.
+    ///
+    /// # Errors
+    /// Not even one thread has room.
+    pub(crate) fn limited(self, available: u64, each: u64, what: &str, limit: u64) -> Result<Self> {
+        let room = available / each.max(1);
+        match usize::try_from(room) {
+            Ok(0) => Err(Error::MemoryLimit { what: what.into(), needed: limit - available + each, limit }),
+            Ok(threads) if threads < self.threads => Self::new(threads),
+            _ => Ok(self),
+        }
+    }
+
+    /// Runs `work` so that its parallel iterators use these threads.
+    pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        match &self.pool {
+            Some(pool) => pool.install(work),
+            None => work(),
+        }
+    }
+}

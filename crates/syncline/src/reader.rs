@@ -1,0 +1,135 @@
+//! Decompression of a stream that is read by seeking: its elements in order, or regions.
+
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
+
+use syncline_core::error::Result;
+
+use crate::array::Array;
+use crate::io::ReadAt;
+use crate::options::DecodeOptions;
+use crate::report::Report;
+use crate::stream::{Header, StreamFile};
+
+/// Elements that a layer should at least have, so that all threads have a chunk to decode.
+const LAYER_ELEMENTS: u64 = 1 << 22;
+
+/// A `Read + Seek` as positional access; reads from several threads take turns.
+struct Seekable<R>(Mutex<R>);
+
+impl<R: Read + Seek + Send> ReadAt for Seekable<R> {
+    fn size(&self) -> io::Result<u64> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).seek(SeekFrom::End(0))
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        let mut reader = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        reader.seek(SeekFrom::Start(offset))?;
+        reader.read_exact(buffer)
+    }
+}
+
+/// Reads a stream from anything that can seek. As [`Read`] it gives the array's elements as little-endian bytes in C order,
+/// holding one layer of tiles at a time.
+///
+/// ```
+/// use std::io::{Cursor, Read};
+/// use syncline::{ArrayView, Bound, DecodeOptions, Options, Reader, compress};
+/// let field = [1.5f32; 3000];
+/// let stream = compress(&ArrayView::new(&field, &[30, 100])?, &Options::new(Bound::Abs(0.1)))?;
+/// let mut reader = Reader::new(Cursor::new(stream), DecodeOptions::default())?;
+/// let part = reader.read_region(&[0..2, 50..60])?;
+/// assert_eq!(part.shape().len(), 20);
+/// let mut bytes = Vec::new();
+/// reader.read_to_end(&mut bytes)?;
+/// assert_eq!(bytes.len(), 12_000);
+/// # Ok::<(), syncline::Error>(())
+/// ```
+pub struct Reader<R: Read + Seek + Send> {
+    stream: StreamFile<Seekable<R>>,
+    options: DecodeOptions,
+    /// Layers not decoded yet.
+    layers: std::vec::IntoIter<Vec<Range<u64>>>,
+    layer: io::Cursor<Vec<u8>>,
+}
+
+impl<R: Read + Seek + Send> Reader<R> {
+    /// Opens a stream; header and chunk table are read and checked.
+    ///
+    /// # Errors
+    /// Not a stream, a newer version, truncated or damaged.
+    pub fn new(reader: R, options: DecodeOptions) -> Result<Self> {
+        let stream = StreamFile::open(Seekable(Mutex::new(reader)))?;
+        let layers = layers(stream.header()).into_iter();
+        Ok(Self { stream, options, layers, layer: io::Cursor::default() })
+    }
+
+    /// What the stream holds and how it was made.
+    pub fn header(&self) -> &Header {
+        self.stream.header()
+    }
+
+    /// Sizes and counts of the stream's parts.
+    ///
+    /// # Errors
+    /// A damaged chunk, or a failing reader.
+    pub fn inspect(&self) -> Result<Report> {
+        self.stream.inspect()
+    }
+
+    /// The elements of a region: one range for each axis, slowest first.
+    ///
+    /// # Errors
+    /// The region leaves the array, a chunk it needs is damaged, the memory limit, cancellation, or a failing reader.
+    pub fn read_region(&self, region: &[Range<u64>]) -> Result<Array> {
+        self.stream.decompress_region(region, &self.options)
+    }
+}
+
+impl<R: Read + Seek + Send> Read for Reader<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        loop {
+            let count = self.layer.read(buffer)?;
+            if count > 0 || buffer.is_empty() {
+                return Ok(count);
+            }
+            let Some(region) = self.layers.next() else { return Ok(0) };
+            let array = self.read_region(&region).map_err(|e| match e {
+                syncline_core::error::Error::Io(e) => e,
+                other => io::Error::other(other),
+            })?;
+            self.layer = io::Cursor::new(array.into_bytes());
+        }
+    }
+}
+
+/// Regions that cut the array into parts that are contiguous in C order, along whole tiles.
+fn layers(header: &Header) -> Vec<Vec<Range<u64>>> {
+    let extents = header.shape.extents();
+    let whole: Vec<Range<u64>> = extents.iter().map(|&e| 0..e).collect();
+    let kept: Vec<usize> = (0..extents.len()).filter(|&a| extents[a] != 1).collect();
+    let Some(&slowest) = kept.first() else { return vec![whole] };
+    let elements_after = |axis: usize| extents[axis + 1..].iter().product::<u64>();
+    // The slowest axis of a 4-D array counts fields. Large fields are cut like a 3-D array, one after another.
+    let (axis, tile, batch) = match kept.len() {
+        1 => (slowest, 1024, 1),
+        2 => (slowest, 32, 1),
+        4 if elements_after(slowest) < LAYER_ELEMENTS => (slowest, 1, 1),
+        4 => (kept[1], 8, extents[slowest]),
+        _ => (slowest, 8, 1),
+    };
+    let step = LAYER_ELEMENTS.div_ceil(elements_after(axis).max(1).saturating_mul(tile)) * tile;
+    let mut layers = Vec::new();
+    for b in 0..batch {
+        for start in (0..extents[axis]).step_by(step as usize) {
+            let mut layer = whole.clone();
+            if batch > 1 {
+                layer[slowest] = b..b + 1;
+            }
+            layer[axis] = start..(start + step).min(extents[axis]);
+            layers.push(layer);
+        }
+    }
+    layers
+}

@@ -1,0 +1,79 @@
+//! Where the encoder's elements come from: memory, or any [`ReadAt`].
+
+use syncline_core::array::ElementType;
+use syncline_core::error::Result;
+use syncline_core::geometry::{Geometry, Tile, Window};
+use syncline_core::pipeline::ElementSource;
+
+use crate::io::ReadAt;
+
+/// An array of little-endian elements that starts at a byte offset of a source.
+pub(crate) struct ArraySource<'a, S: ?Sized> {
+    source: &'a S,
+    offset: u64,
+    element_size: u64,
+}
+
+impl<'a, S: ReadAt + ?Sized> ArraySource<'a, S> {
+    pub(crate) fn new(source: &'a S, offset: u64, element_type: ElementType) -> Self {
+        Self { source, offset, element_size: element_type.size() as u64 }
+    }
+
+    /// The bytes of elements `first..first + count`, read into `buffer` unless they are in memory.
+    pub(crate) fn elements<'s>(&'s self, first: u64, count: u64, buffer: &'s mut Vec<u8>) -> Result<&'s [u8]> {
+        let start = self.offset + first * self.element_size;
+        let length = (count * self.element_size) as usize;
+        if let Some(bytes) = self.source.in_memory() {
+            let part = bytes.get(start as usize..start as usize + length);
+            return part.ok_or_else(|| std::io::Error::from(std::io::ErrorKind::UnexpectedEof).into());
+        }
+        buffer.resize(length, 0);
+        self.source.read_exact_at(buffer, start)?;
+        Ok(buffer)
+    }
+}
+
+impl<S: ReadAt + ?Sized> ElementSource for ArraySource<'_, S> {
+    fn window<'s>(&'s self, geometry: &Geometry, run: &[Tile], buffer: &'s mut Vec<u8>) -> Result<Window<'s>> {
+        if self.source.in_memory().is_some() {
+            let bytes = self.elements(0, geometry.elements(), buffer)?;
+            return Ok(Window::raster(bytes, 0, geometry));
+        }
+        // A box of its own for the run: whole rows of x in one read where the run spans them.
+        let (first, last) = (&run[0], &run[run.len() - 1]);
+        let [planes, rows, _] = first.extent;
+        let width = last.origin[3] + last.extent[2] as u64 - first.origin[3];
+        let strides = geometry.strides();
+        let row_bytes = (width * self.element_size) as usize;
+        buffer.resize(planes * rows * row_bytes, 0);
+        let rows_at_once = if width == geometry.dims()[3] { rows } else { 1 };
+        for (i, part) in buffer.chunks_exact_mut(rows_at_once * row_bytes).enumerate() {
+            let row = i * rows_at_once;
+            let [b, z, y, x] = first.origin;
+            let element =
+                b * strides[0] + (z + (row / rows) as u64) * strides[1] + (y + (row % rows) as u64) * strides[2] + x;
+            self.source.read_exact_at(part, self.offset + element * self.element_size)?;
+        }
+        let [b, z, y, x] = first.origin;
+        let own = [0, rows as u64 * width, width];
+        Ok(Window::new(buffer, b * own[0] + z * own[1] + y * own[2] + x, own))
+    }
+}
+
+/// Elements of an array from raster index `first` on, in memory.
+pub(crate) struct Part<'a> {
+    bytes: &'a [u8],
+    first: u64,
+}
+
+impl<'a> Part<'a> {
+    pub(crate) fn new(bytes: &'a [u8], first: u64) -> Self {
+        Self { bytes, first }
+    }
+}
+
+impl ElementSource for Part<'_> {
+    fn window<'s>(&'s self, geometry: &Geometry, _run: &[Tile], _buffer: &'s mut Vec<u8>) -> Result<Window<'s>> {
+        Ok(Window::raster(self.bytes, self.first, geometry))
+    }
+}

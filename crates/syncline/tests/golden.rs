@@ -1,0 +1,276 @@
+//! Streams that an earlier version wrote: they must decode to the same bits for ever, whatever part of them is damaged must be noticed,
+//! and the version that wrote them must still write them.
+//!
+//! A missing file of the current version is written when the test runs (and then belongs into the repository); an existing one is never rewritten.
+
+mod common;
+
+use std::fs;
+use std::path::PathBuf;
+
+use common::{Rng, smooth};
+use syncline::{ArrayView, Bound, DecodeOptions, ElementType, Error, IndexKind, Options, Shape, compress, decompress};
+
+struct Case {
+    name: &'static str,
+    element_type: ElementType,
+    extents: &'static [u64],
+    bound: Bound,
+    index: IndexKind,
+}
+
+const CASES: [Case; 12] = [
+    case("f32_3d_rel", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Symbol),
+    case("f32_3d_rel_gap", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Gap),
+    case("f32_3d_rel_none", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::None),
+    case("f32_2d_abs_fill", ElementType::F32, &[50, 45], Bound::Abs(0.05), IndexKind::Symbol),
+    case("f32_1d_outliers", ElementType::F32, &[1500], Bound::Abs(1e-4), IndexKind::Symbol),
+    case("f32_2d_pw_rel", ElementType::F32, &[33, 40], Bound::PwRel(1e-2), IndexKind::Symbol),
+    case("f64_4d_psnr", ElementType::F64, &[2, 5, 9, 11], Bound::Psnr(60.0), IndexKind::Symbol),
+    case("f64_2d_lossless", ElementType::F64, &[20, 33], Bound::Lossless, IndexKind::Symbol),
+    case("u16_2d_lossless", ElementType::U16, &[40, 50], Bound::Lossless, IndexKind::Symbol),
+    case("i32_1d_lossless_gap", ElementType::I32, &[2000], Bound::Lossless, IndexKind::Gap),
+    case("u8_raw", ElementType::U8, &[100], Bound::Lossless, IndexKind::Symbol),
+    case("f32_empty", ElementType::F32, &[0, 5], Bound::Rel(1e-3), IndexKind::Symbol),
+];
+
+const fn case(
+    name: &'static str,
+    element_type: ElementType,
+    extents: &'static [u64],
+    bound: Bound,
+    index: IndexKind,
+) -> Case {
+    Case { name, element_type, extents, bound, index }
+}
+
+/// The array of a case, as little-endian bytes: integer arithmetic and exactly rounded operations only, so the same everywhere.
+fn array_bytes(case: &Case) -> Vec<u8> {
+    let count = case.extents.iter().product::<u64>();
+    let mut rng = Rng(case.name.len() as u64);
+    let width = case.extents.last().copied().unwrap_or(1).max(1);
+    let mut out = Vec::new();
+    for i in 0..count {
+        let (x, y) = (i % width, i / width);
+        let wave = (x * x * 3 + y * 40) % 997;
+        let noise = rng.next() % 16;
+        match case.element_type {
+            ElementType::F32 => {
+                let mut value = (wave as f32 - 300.0) / 16.0 + noise as f32 / 256.0;
+                match (case.name, i % 211) {
+                    ("f32_2d_abs_fill", 0..90) => value = -9999.0,
+                    ("f32_2d_abs_fill", 100) => value = f32::INFINITY,
+                    ("f32_2d_pw_rel", 0..20) => value = 0.0,
+                    ("f32_1d_outliers", 7) => value = 1e6,
+                    (_, 33) if case.name.contains("2d") => value = f32::NAN,
+                    _ => {}
+                }
+                out.extend_from_slice(&value.to_le_bytes());
+            }
+            ElementType::F64 => {
+                out.extend_from_slice(&((wave as f64 - 300.0) / 16.0 + noise as f64 / 256.0).to_le_bytes())
+            }
+            ElementType::U16 => out.extend_from_slice(&((wave + noise) as u16).to_le_bytes()),
+            ElementType::I32 => out.extend_from_slice(&((wave * 50 + noise) as i32 - 7).to_le_bytes()),
+            ElementType::U8 => out.push(rng.next() as u8),
+            other => unreachable!("no case holds {other}"),
+        }
+    }
+    out
+}
+
+fn write_current(case: &Case) -> Vec<u8> {
+    let bytes = array_bytes(case);
+    let view = ArrayView::from_bytes(&bytes, case.element_type, Shape::new(case.extents).unwrap()).unwrap();
+    compress(&view, &Options::new(case.bound).with_index(case.index)).unwrap()
+}
+
+fn folder() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden")
+}
+
+/// A golden file of a case: the stream (`syn`), or the XXH3-64 of the bytes it decodes to (`xxh3`, in hexadecimal). Written if it is missing.
+fn golden_file(case: &Case, extension: &str, contents: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
+    let path = folder().join(format!("v1_{}.{extension}", case.name));
+    if !path.exists() {
+        fs::create_dir_all(folder()).unwrap();
+        // Tests run side by side: each file appears whole.
+        let unfinished = path.with_extension(format!("{extension}-{:?}", std::thread::current().id()));
+        fs::write(&unfinished, contents()).unwrap();
+        fs::rename(unfinished, &path).unwrap();
+    }
+    fs::read(&path).unwrap()
+}
+
+fn golden(case: &Case) -> Vec<u8> {
+    golden_file(case, "syn", || write_current(case))
+}
+
+#[test]
+fn golden_streams_decode_to_the_same_bits_for_ever() {
+    for case in &CASES {
+        let array = decompress(&golden(case), &DecodeOptions::default()).unwrap();
+        let hash = format!("{:016x}\n", xxhash_rust::xxh3::xxh3_64(array.bytes())).into_bytes();
+        assert_eq!(golden_file(case, "xxh3", || hash.clone()), hash, "{}", case.name);
+    }
+}
+
+#[test]
+fn golden_streams_decode_within_their_bound() {
+    for case in &CASES {
+        let stream = golden(case);
+        let array = decompress(&stream, &DecodeOptions::default()).unwrap();
+        let report = syncline::inspect(&stream).unwrap();
+        let original = array_bytes(case);
+        assert_eq!((array.shape().extents(), array.bytes().len()), (case.extents, original.len()), "{}", case.name);
+        let element = case.element_type.size();
+        for (x, y) in original.chunks_exact(element).zip(array.bytes().chunks_exact(element)) {
+            let value = |b: &[u8]| match case.element_type {
+                ElementType::F32 => f64::from(f32::from_le_bytes(b.try_into().unwrap())),
+                _ => f64::from_le_bytes(b.try_into().unwrap()),
+            };
+            let within = x == y
+                || match case.bound {
+                    Bound::Lossless => false,
+                    Bound::PwRel(r) => (value(x) - value(y)).abs() <= r * value(x).abs(),
+                    _ => (value(x) - value(y)).abs() <= report.resolved,
+                };
+            assert!(within, "{}: {x:?} came back as {y:?}", case.name);
+        }
+    }
+}
+
+#[test]
+fn this_version_still_writes_the_golden_streams() {
+    for case in &CASES {
+        assert!(write_current(case) == golden(case), "{} is written differently now", case.name);
+    }
+}
+
+/// Threat model: a damaged stream gives an error, or the right data; it never panics and never gives other data.
+fn error_or_same(name: &str, stream: &[u8], expected: &syncline::Array) -> bool {
+    match decompress(stream, &DecodeOptions::default().with_threads(1)) {
+        Ok(array) => {
+            assert!(array == *expected, "{name}: wrong data");
+            false
+        }
+        Err(_) => true,
+    }
+}
+
+#[test]
+fn every_flipped_bit_is_noticed_or_harmless() {
+    for case in &CASES {
+        let mut stream = golden(case);
+        let expected = decompress(&stream, &DecodeOptions::default()).unwrap();
+        let mut noticed = 0;
+        for bit in 0..stream.len() * 8 {
+            stream[bit / 8] ^= 1 << (bit % 8);
+            noticed += usize::from(error_or_same(case.name, &stream, &expected));
+            stream[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert_eq!(noticed, stream.len() * 8, "{}: every byte of a stream is covered by a checksum", case.name);
+    }
+}
+
+#[test]
+fn every_truncation_is_noticed() {
+    for case in &CASES {
+        let stream = golden(case);
+        let expected = decompress(&stream, &DecodeOptions::default()).unwrap();
+        for length in 0..stream.len() {
+            assert!(error_or_same(case.name, &stream[..length], &expected), "{} cut to {length}", case.name);
+        }
+    }
+}
+
+/// Damage that checksums do not catch, as a hostile writer could make it: the checksums are put right after each flip.
+#[test]
+fn hostile_streams_with_right_checksums_never_panic() {
+    for case in &CASES {
+        let original = golden(case);
+        let mut rng = Rng(11);
+        for round in 0..4000 {
+            let mut stream = original.clone();
+            for _ in 0..1 + round % 3 {
+                let at = (rng.next() % stream.len() as u64) as usize;
+                stream[at] = match rng.next() % 3 {
+                    0 => rng.next() as u8,
+                    1 => 0xff,
+                    _ => stream[at] ^ (1 << (rng.next() % 8)),
+                };
+            }
+            repair_checksums(&mut stream);
+            let options = DecodeOptions::default().with_threads(1).with_memory_limit(64 << 20);
+            let _ = decompress(&stream, &options);
+            let _ = syncline::inspect(&stream);
+        }
+    }
+}
+
+/// Recomputes every checksum that the chunk table still leads to.
+fn repair_checksums(stream: &mut [u8]) {
+    use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
+    let header = xxh3_64(&stream[..128]);
+    stream[128..136].copy_from_slice(&header.to_le_bytes());
+    let end = stream.len();
+    let word = |s: &[u8], at: usize| u64::from_le_bytes(s[at..at + 8].try_into().unwrap());
+    let (table, count) = (word(stream, end - 32) as usize, word(stream, end - 24) as usize);
+    let Some(lengths) = table.checked_add(count.saturating_mul(4)).and_then(|e| stream.get(table..e)) else { return };
+    let lengths: Vec<usize> =
+        lengths.chunks_exact(4).map(|l| u32::from_le_bytes(l.try_into().unwrap()) as usize).collect();
+    let mut hash = Xxh3Default::new();
+    hash.update(&stream[table..table + count * 4]);
+    hash.update(&stream[end - 32..end - 16]);
+    let sum = hash.digest();
+    stream[end - 16..end - 8].copy_from_slice(&sum.to_le_bytes());
+    let mut at = 144usize;
+    for length in lengths {
+        let Some(record) = at.checked_add(length).and_then(|e| stream.get_mut(at..e)) else { return };
+        if length < 32 {
+            return;
+        }
+        let mut hash = Xxh3Default::new();
+        hash.update(&record[..24]);
+        hash.update(&record[32..]);
+        let sum = hash.digest();
+        record[24..32].copy_from_slice(&sum.to_le_bytes());
+        at += length;
+    }
+}
+
+#[test]
+fn a_newer_version_is_named() {
+    let mut stream = golden(&CASES[0]);
+    stream[8] = 2;
+    match decompress(&stream, &DecodeOptions::default()) {
+        Err(Error::UnsupportedVersion { found: 2, supported: 1 }) => {}
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn other_files_are_recognised_as_such() {
+    for bytes in [&b""[..], b"x", b"\x93NUMPY\x01\x00", &[0; 1000]] {
+        assert!(matches!(decompress(bytes, &DecodeOptions::default()), Err(Error::NotSyncline(_))), "{bytes:?}");
+    }
+}
+
+#[test]
+fn damage_stays_in_its_chunk() {
+    let values: Vec<f32> = smooth(&[3 << 20], 1).into_iter().map(|v| v as f32).collect();
+    let view = ArrayView::new(&values, &[3 << 20]).unwrap();
+    let mut stream = compress(&view, &Options::new(Bound::Rel(1e-3))).unwrap();
+    let whole = decompress(&stream, &DecodeOptions::default()).unwrap();
+    let middle = stream.len() / 2;
+    stream[middle] ^= 4;
+    assert!(decompress(&stream, &DecodeOptions::default()).is_err());
+    let chunk = 1u64 << 20;
+    for (range, intact) in [(0..chunk, true), (chunk..2 * chunk, false), (2 * chunk..3 * chunk, true)] {
+        let part = syncline::decompress_region(&stream, std::slice::from_ref(&range), &DecodeOptions::default());
+        assert_eq!(part.is_ok(), intact, "{range:?}");
+        if let Ok(part) = part {
+            assert_eq!(part.bytes(), &whole.bytes()[range.start as usize * 4..range.end as usize * 4]);
+        }
+    }
+}
