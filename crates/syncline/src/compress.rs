@@ -9,6 +9,8 @@ use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{self, ChunkSummary, EncodeScratch, encode_chunk};
+use syncline_core::quantize::linear::mean_squared_error;
+use syncline_core::quantize::log::exp2;
 
 use crate::io::ReadAt;
 use crate::options::{Meter, Options};
@@ -190,11 +192,11 @@ impl<S: ReadAt + ?Sized> Job<'_, S> {
     /// Compresses with ever tighter bounds until the PSNR is reached; writes the stream that reaches it.
     fn reach_psnr<W: Write>(&mut self, target: f64, mut resolved: Resolved, pool: &Pool, sink: &mut W) -> Result<u64> {
         let (low, high) = resolved.range.unwrap_or((0.0, 0.0));
-        let allowed = (high - low).powi(2) * 10f64.powf(-target / 10.0);
+        let allowed = (high - low).powi(2) * exp2(-target / 10.0 * std::f64::consts::LOG2_10);
         for _ in 0..PSNR_ATTEMPTS {
             let mut stream = self.header.to_bytes().to_vec();
             let (length, summary) = self.write_chunks(pool, &mut stream)?;
-            let achieved = pipeline::mean_squared_error(&summary, resolved.resolved);
+            let achieved = mean_squared_error(summary.squared_error, summary.counted, resolved.resolved);
             if achieved <= allowed || self.header.step == 0.0 {
                 sink.write_all(&stream)?;
                 return Ok(length);

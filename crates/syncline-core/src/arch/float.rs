@@ -295,6 +295,34 @@ dispatched! {
     fn negative_u64(words: &[u64]) -> TileMask = negative_u64_body
 }
 
+#[inline(always)]
+fn select_body<W: Copy>(words: &mut [W], mask: &TileMask, pattern: W) {
+    for (block, &bits) in words.chunks_mut(64).zip(mask.words()) {
+        if bits == u64::MAX {
+            block.fill(pattern);
+        } else if bits != 0 {
+            for (i, w) in block.iter_mut().enumerate() {
+                *w = if bits >> i & 1 != 0 { pattern } else { *w };
+            }
+        }
+    }
+}
+
+dispatched! {
+    fn select_u32(words: &mut [u32], mask: &TileMask, pattern: u32) = select_body::<u32>
+}
+dispatched! {
+    fn select_u64(words: &mut [u64], mask: &TileMask, pattern: u64) = select_body::<u64>
+}
+
+/// Writes `pattern` over the masked values of a tile.
+pub fn select<T: Real>(x: &mut [T], mask: &TileMask, pattern: T) {
+    match size_of::<T>() {
+        4 => select_u32(bytemuck::cast_slice_mut(x), mask, pattern.bits() as u32),
+        _ => select_u64(bytemuck::cast_slice_mut(x), mask, pattern.bits()),
+    }
+}
+
 /// The values of a tile (at most 1,024) with the bit pattern of `pattern`.
 pub fn matches<T: Real>(x: &[T], pattern: T) -> TileMask {
     match size_of::<T>() {

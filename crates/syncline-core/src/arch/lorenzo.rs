@@ -3,7 +3,7 @@
 //! Differences are taken over the whole tile as one long row, which vectorises well, and put right where they crossed an edge.
 
 use super::dispatched;
-use crate::predict::lorenzo::{Scratch, Word};
+use crate::predict::lorenzo::{Scratch, Word, prefix_rows_simple};
 
 /// Sum of magnitudes, saturating.
 #[inline(always)]
@@ -99,4 +99,15 @@ dispatched! {
 dispatched! {
     /// [`Word::predict`] for u64.
     pub fn predict_u64(v: &mut [u64], extent: [usize; 3], axes: usize, scratch: &mut Scratch<u64>) -> (u8, u64) = predict::<u64>
+}
+
+/// [`Word::prefix_rows`] for u32.
+#[inline]
+pub fn prefix_rows_u32(v: &mut [u32], nx: usize) {
+    #[cfg(target_arch = "x86_64")]
+    if nx >= 8 && super::has_avx2() {
+        // SAFETY: `has_avx2` has just found AVX2.
+        return unsafe { super::tile::prefix_rows_avx2(v, nx) };
+    }
+    prefix_rows_simple(v, nx);
 }

@@ -3,10 +3,12 @@
 
 #[cfg(target_arch = "x86_64")]
 mod cube_avx2;
+#[cfg(target_arch = "x86_64")]
+pub(super) use cube_avx2::prefix_rows as prefix_rows_avx2;
 
 use super::dispatched;
 use crate::predict::TileInfo;
-use crate::predict::codes::Outlier;
+use crate::predict::codes::{Outlier, decode_tile_scalar};
 
 /// A tile of 8 x 8 x 8 as rows.
 #[cfg(target_arch = "x86_64")]
@@ -76,4 +78,11 @@ dispatched! {
 dispatched! {
     /// Codes of residuals, 0 for those outside the radius; returns whether there is any.
     pub fn write_codes(residuals: &[u32], radius: u32, codes: &mut [u16]) -> bool = write_codes_body
+}
+
+dispatched! {
+    /// [`decode_tile_scalar`], on tiles of any extents.
+    pub fn decode_any(
+        codes: &[u16], extent: [usize; 3], predictor: u8, base: i32, radius: u32, outliers: &[Outlier], q: &mut [i32],
+    ) = decode_tile_scalar
 }

@@ -181,7 +181,7 @@ mod tests {
         }
         let mut table = [0; 304];
         codebook.fill_codewords(&mut table);
-        assert_eq!(table[299..], [0, 0 << 8 | 1, 0b10 << 8 | 2, 0b110 << 8 | 3, 0b111 << 8 | 3]);
+        assert_eq!(table[299..], [0, 1, 0b10 << 8 | 2, 0b110 << 8 | 3, 0b111 << 8 | 3]);
     }
 
     #[test]

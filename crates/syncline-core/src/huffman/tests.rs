@@ -44,8 +44,8 @@ fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
         ("5 bits", (0..n).map(|_| r.geometric(centre, 950)).collect()),
         ("two far clusters", (0..n).map(|_| r.geometric(if r.0 & 1 == 0 { 40 } else { mask - 40 }, 300)).collect()),
         ("flat", (0..n).map(|_| r.next() as u16).collect()),
-        // Codewords of one length, 6 bits, which divides neither 32 nor 128: a wrong start stays wrong.
-        ("never synchronising", (0..128 * 1500).map(|_| r.below(64) as u16).collect()),
+        // Codewords of one length, 6 bits, which does not divide a seventh of them all: a wrong start stays wrong.
+        ("never synchronising", (0..128 * 1501).map(|_| r.below(64) as u16).collect()),
         (
             "far outliers",
             (0..n).map(|i| if i % 97 == 0 { r.next() as u16 } else { r.geometric(centre, 200) }).collect(),
@@ -99,7 +99,7 @@ fn round_trip<S: Symbol>(
             assert!(matches!(kind, Decoder::Gap | Decoder::Indexed | Decoder::SelfSync), "{kind} reads everything");
             continue;
         };
-        for threads in [1, 2, 5] {
+        for threads in [1, 2, 7] {
             let mut back = vec![S::truncate(0x55); symbols.len()];
             decoder.decode(&mut back, threads).unwrap_or_else(|e| panic!("{what}, {kind}, {threads} threads: {e}"));
             assert!(back == symbols, "{what}, {kind}, {threads} threads, {options:?}");
@@ -148,6 +148,51 @@ fn every_decoder_gives_the_symbols_back_u8() {
     for (what, symbols) in shapes(8) {
         for options in all_options() {
             round_trip::<u8>(what, &typed(&symbols), &[], &options);
+        }
+    }
+}
+
+/// Long enough that every thread has its part, however many there are.
+#[test]
+fn long_streams_in_parallel() {
+    let mut r = Random(271_828);
+    for keep in [20, 400, 900] {
+        let symbols: Vec<u16> = (0..1 << 18).map(|_| r.geometric(512, keep)).collect();
+        for index in IndexKind::ALL {
+            round_trip("long", &symbols, &[], &EncodeOptions { index, ..EncodeOptions::default() });
+            round_trip::<u8>("long bytes", &typed(&symbols), &[], &EncodeOptions { index, ..EncodeOptions::default() });
+        }
+    }
+}
+
+/// Damage in long streams: self-synchronisation and gaps get contradictory counts.
+#[test]
+fn damaged_long_streams() {
+    let mut r = Random(31_415);
+    let symbols: Vec<u16> = (0..1 << 17).map(|_| r.geometric(512, 500)).collect();
+    for index in IndexKind::ALL {
+        let mut bytes = Vec::new();
+        encode(
+            &symbols,
+            &[],
+            &EncodeOptions { index, ..EncodeOptions::default() },
+            &mut EncodeScratch::default(),
+            &mut bytes,
+        );
+        let codewords = bytes.len() / 3..bytes.len() - 16;
+        for _ in 0..60 {
+            let mut damaged = bytes.clone();
+            for _ in 0..1 + r.below(20) {
+                damaged[codewords.start + r.below(codewords.len() as u64) as usize] = r.next() as u8;
+            }
+            let stream = Stream::<u16>::parse(&damaged, "test").unwrap();
+            for kind in Decoder::ALL {
+                let Ok(decoder) = stream.decoder(kind, &[]) else { continue };
+                for threads in [1, 7] {
+                    let mut back = vec![0; symbols.len()];
+                    assert!(decoder.decode(&mut back, threads).is_err() || back == symbols);
+                }
+            }
         }
     }
 }

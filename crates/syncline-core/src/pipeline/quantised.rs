@@ -11,15 +11,12 @@ use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::{self, IndexKind, Stream};
 use crate::predict::codes::{Outlier, RADIUS, WIDE_RADIUS, decode_tile, encode_tile, widen};
-use crate::quantize::mask::{MaskKind, TileFill, TileMask, fill_excluded, restore_fill};
 use crate::quantize::log::{restore_signs, signs};
+use crate::quantize::mask::{MaskKind, TileFill, TileMask, fill_excluded, restore_fill};
 use crate::quantize::{Linear, Log, Real};
 
 /// More outliers than this share of the elements make the writer take the wide radius.
 const WIDE_SHARE: usize = 64;
-/// Squared errors are summed as integers, of errors in units of the bound over this.
-const ERROR_UNITS: f64 = (1u64 << 20) as f64;
-
 /// What becomes of the tiles of a chunk before entropy coding.
 #[derive(Default)]
 pub(super) struct EncodeBuffers {
@@ -162,8 +159,8 @@ impl<'a, T: Real> TileEncoder<'a, T> {
                 negative.store(tile.extent, &mut buffers.signs);
             }
         }
-        if self.measure {
-            self.summary.squared_error += squared_error(&self.quantiser, self.header.resolved, x, q, &excluded);
+        if let (true, Quantiser::Linear(linear)) = (self.measure, &self.quantiser) {
+            self.summary.squared_error += u128::from(linear.squared_error(x, q, &excluded));
             self.summary.counted += (count - excluded.count()) as u64;
         }
         if any_exact {
@@ -194,27 +191,6 @@ impl<'a, T: Real> TileEncoder<'a, T> {
         buffers.bases.push(info.base as u32);
         buffers.activities.push(info.activity);
     }
-}
-
-/// Sum of the squared errors of the values that are not excluded, each error rounded to `1 / ERROR_UNITS` of the bound: integers, so that the
-/// sum is the same in any order.
-fn squared_error<T: Real>(quantiser: &Quantiser<T>, bound: f64, x: &[T], q: &[i32], excluded: &TileMask) -> u128 {
-    let Quantiser::Linear(linear) = quantiser else { return 0 };
-    let mut back = [T::zeroed(); MAX_TILE_ELEMENTS];
-    linear.dequantize(q, &mut back[..x.len()]);
-    let scale = ERROR_UNITS / bound;
-    let square = |i: usize| {
-        let error = ((x[i].wide() - back[i].wide()).abs() * scale) as u64 + 1;
-        error * error
-    };
-    let sum: u64 = (0..x.len()).filter(|&i| !excluded.get(i)).map(square).sum();
-    u128::from(sum)
-}
-
-/// The mean squared error that a sum of [`ChunkSummary::squared_error`] stands for, not below the true one.
-pub fn mean_squared_error(summary: &ChunkSummary, bound: f64) -> f64 {
-    let unit = bound / ERROR_UNITS;
-    summary.squared_error as f64 / summary.counted.max(1) as f64 * unit * unit
 }
 
 /// Gives each tile that is not constant its activity class: quarters of the tiles by the bin of their activity (`docs/FORMAT.md`).

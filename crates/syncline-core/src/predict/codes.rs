@@ -102,10 +102,11 @@ pub fn decode_tile(
     if extent == [8, 8, 8] && tile::decode_cube(codes, predictor, base, radius, outliers, q) {
         return;
     }
-    decode_tile_scalar(codes, extent, predictor, base, radius, outliers, q);
+    tile::decode_any(codes, extent, predictor, base, radius, outliers, q);
 }
 
 /// [`decode_tile`] without vector kernels.
+#[inline(always)]
 pub fn decode_tile_scalar(
     codes: &[u16],
     extent: [usize; 3],

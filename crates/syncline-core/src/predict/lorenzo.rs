@@ -28,6 +28,8 @@ pub trait Word: bytemuck::Pod + Eq + Ord + Send + Sync + std::fmt::Debug {
     /// Replaces the tile's integers, the base subtracted, by their residuals under the predictor from 0 to `axes` with the smallest sum of
     /// magnitudes, ties going to the larger number. Returns that predictor and that sum, saturating.
     fn predict(v: &mut [Self], extent: [usize; 3], axes: usize, scratch: &mut Scratch<Self>) -> (u8, u64);
+    /// Prefix sums of the rows of length `nx`.
+    fn prefix_rows(v: &mut [Self], nx: usize);
 }
 
 /// Room for a tile's residuals under each predictor; what it holds does not matter.
@@ -41,7 +43,7 @@ impl<W: Word> Default for Scratch<W> {
 }
 
 macro_rules! words {
-    ($($word:ty, $signed:ty, $predict:path);*) => {$(
+    ($($word:ty, $signed:ty, $predict:path, $prefix:path);*) => {$(
         impl Word for $word {
             const ZERO: Self = 0;
             const BITS: u32 = <$word>::BITS;
@@ -77,10 +79,19 @@ macro_rules! words {
             fn predict(v: &mut [Self], extent: [usize; 3], axes: usize, scratch: &mut Scratch<Self>) -> (u8, u64) {
                 $predict(v, extent, axes, scratch)
             }
+            #[inline(always)]
+            fn prefix_rows(v: &mut [Self], nx: usize) {
+                $prefix(v, nx);
+            }
         }
     )*};
 }
-words!(u8, i8, arch::predict_u8; u16, i16, arch::predict_u16; u32, i32, arch::predict_u32; u64, i64, arch::predict_u64);
+words!(
+    u8, i8, arch::predict_u8, prefix_rows_simple;
+    u16, i16, arch::predict_u16, prefix_rows_simple;
+    u32, i32, arch::predict_u32, arch::prefix_rows_u32;
+    u64, i64, arch::predict_u64, prefix_rows_simple
+);
 
 /// Replaces the tile's integers by their residuals under predictor 0 to 3. The base must be subtracted already.
 ///
@@ -115,6 +126,7 @@ pub fn difference<W: Word>(v: &mut [W], extent: [usize; 3], predictor: u8) {
 ///
 /// # Panics
 /// `v` has not the extents' length.
+#[inline(always)]
 pub fn integrate<W: Word>(v: &mut [W], extent: [usize; 3], predictor: u8) {
     let [nz, ny, nx] = extent;
     assert_eq!(v.len(), nz * ny * nx);
@@ -133,9 +145,15 @@ pub fn integrate<W: Word>(v: &mut [W], extent: [usize; 3], predictor: u8) {
             add(&mut row[..width], &before[(y - 1) * nx..]);
         }
     }
+    W::prefix_rows(v, nx);
+}
+
+/// Prefix sums of rows of length `nx`: the oracle of [`Word::prefix_rows`].
+#[inline(always)]
+pub fn prefix_rows_simple<W: Word>(v: &mut [W], nx: usize) {
     for row in v.chunks_exact_mut(nx) {
-        let mut sum = row[0];
-        for value in &mut row[1..] {
+        let mut sum = W::ZERO;
+        for value in row {
             sum = sum.plus(*value);
             *value = sum;
         }
@@ -237,6 +255,15 @@ pub(crate) mod tests {
             check::<u16>(&v, extent, axes)?;
             check::<u32>(&v, extent, axes)?;
             check::<u64>(&v, extent, axes)?;
+        }
+
+        #[test]
+        fn vectors_sum_rows_as_the_oracle_does(seed in any::<u32>(), nx in 1usize..70, rows in 0usize..9) {
+            let mut v: Vec<u32> = (0..(nx * rows) as u32).map(|i| seed.wrapping_mul(2 * i + 1)).collect();
+            let mut expected = v.clone();
+            u32::prefix_rows(&mut v, nx);
+            prefix_rows_simple(&mut expected, nx);
+            prop_assert_eq!(v, expected);
         }
 
         #[test]

@@ -164,6 +164,26 @@ fn prefix_x(v: __m256i) -> __m256i {
     _mm256_add_epi32(v, _mm256_shuffle_epi32::<0xFF>(low))
 }
 
+/// Prefix sums of rows of any length.
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+pub fn prefix_rows(v: &mut [u32], nx: usize) {
+    for row in v.chunks_exact_mut(nx) {
+        let mut sum = _mm256_setzero_si256();
+        let (octets, rest) = row.as_chunks_mut::<8>();
+        for octet in octets {
+            let octet: &mut [i32; 8] = bytemuck::cast_mut(octet);
+            let sums = _mm256_add_epi32(prefix_x(load(octet)), sum);
+            store(octet, sums);
+            sum = _mm256_permutevar8x32_epi32(sums, _mm256_set1_epi32(7));
+        }
+        let mut sum = lanes(sum)[0] as u32;
+        for value in rest {
+            sum = sum.wrapping_add(*value);
+            *value = sum;
+        }
+    }
+}
+
 /// Inverse of predictor `P`; `row` gives the residuals of a row.
 #[target_feature(enable = "avx2")]
 #[inline]
