@@ -61,12 +61,17 @@ impl Bar {
     pub fn elapsed(&self) -> Duration {
         self.started.elapsed()
     }
+
+    /// Takes the bar away, before anything else is said.
+    pub fn finish(&self) {
+        if let Some(bar) = self.bar.get() {
+            bar.finish_and_clear();
+        }
+    }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
-        if let Some(bar) = self.bar.get() {
-            bar.finish_and_clear();
-        }
+        self.finish();
     }
 }

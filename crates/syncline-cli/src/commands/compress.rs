@@ -38,7 +38,7 @@ pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
     drop(sink);
     output.commit()?;
     let elapsed = bar.elapsed();
-    drop(bar);
+    bar.finish();
 
     if args.json {
         json::print(&json::summary(&summary, &input_name, &output_name, elapsed.as_secs_f64()))?;

@@ -51,7 +51,7 @@ pub fn run(args: &DecompressArgs, talk: Talk) -> Outcome {
     }
     output.commit()?;
     let elapsed = bar.elapsed();
-    drop(bar);
+    bar.finish();
 
     let bytes = shape.len() * element_type.size() as u64;
     if args.json {

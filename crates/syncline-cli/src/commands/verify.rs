@@ -43,7 +43,7 @@ pub fn run(args: &VerifyArgs, talk: Talk) -> Outcome {
         Ok(())
     })?;
     let quality = comparison.finish().map_err(|error| Failure::of(&stream.name, error))?;
-    drop(bar);
+    bar.finish();
 
     let complaint = complaint(&quality, header);
     if args.json {

@@ -131,54 +131,60 @@ impl Row {
     }
 }
 
-/// Sums over the rows of a window, for every column.
+/// Sums over the rows of a window for every column, then over whole windows.
 #[derive(Default)]
 struct Scratch {
-    sums: [Vec<f64>; 5],
+    columns: [Vec<f64>; 5],
     excluded: Vec<u32>,
+    windows: [Vec<f64>; 5],
 }
 
 impl Scratch {
     /// Sum of the similarities, and number, of the windows whose rows these are.
     fn window_row(&mut self, rows: &[Row], offset: f64) -> (f64, u64) {
         self.add_up(rows);
-        let windows = rows[0].x.len() + 1 - WINDOW;
+        for (windows, columns) in self.windows.iter_mut().zip(&self.columns) {
+            windows.clear();
+            windows.extend(columns.windows(WINDOW).map(|c| ((c[0] + c[1]) + (c[2] + c[3])) + ((c[4] + c[5]) + c[6])));
+        }
+        let [x, y, xx, yy, xy] = &self.windows;
         let mut sum = 0.0;
         let mut count = 0;
-        let [x, y, xx, yy, xy] = &self.sums;
-        for start in 0..windows {
-            let columns = start..start + WINDOW;
-            if self.excluded[columns.clone()].iter().sum::<u32>() != 0 {
-                continue;
+        for (start, excluded) in self.excluded.windows(WINDOW).enumerate() {
+            if excluded.iter().sum::<u32>() == 0 {
+                sum += similarity([x[start], y[start], xx[start], yy[start], xy[start]], offset);
+                count += 1;
             }
-            let total = |sums: &[f64]| -> f64 { sums[columns.clone()].iter().sum() };
-            sum += similarity([total(x), total(y), total(xx), total(yy), total(xy)], offset);
-            count += 1;
         }
         (sum, count)
     }
 
     fn add_up(&mut self, rows: &[Row]) {
         let width = rows[0].x.len();
-        for sums in &mut self.sums {
+        for sums in &mut self.columns {
             sums.clear();
             sums.resize(width, 0.0);
         }
         self.excluded.clear();
         self.excluded.resize(width, 0);
-        let [sum_x, sum_y, sum_xx, sum_yy, sum_xy] = &mut self.sums;
+        let [sum_x, sum_y, sum_xx, sum_yy, sum_xy] = &mut self.columns;
         for row in rows {
-            for (i, (&x, &y)) in row.x.iter().zip(&row.y).enumerate() {
-                sum_x[i] += x;
-                sum_y[i] += y;
-                sum_xx[i] += x * x;
-                sum_yy[i] += y * y;
-                sum_xy[i] += x * y;
-            }
+            add_products(sum_x, &row.x, &row.y, |x, _| x);
+            add_products(sum_y, &row.x, &row.y, |_, y| y);
+            add_products(sum_xx, &row.x, &row.y, |x, _| x * x);
+            add_products(sum_yy, &row.x, &row.y, |_, y| y * y);
+            add_products(sum_xy, &row.x, &row.y, |x, y| x * y);
             for (sum, &excluded) in self.excluded.iter_mut().zip(&row.excluded) {
                 *sum += excluded;
             }
         }
+    }
+}
+
+/// Adds a product of each pair to its column's sum: one array at a time, which the compiler vectorises.
+fn add_products(sums: &mut [f64], x: &[f64], y: &[f64], product: impl Fn(f64, f64) -> f64) {
+    for ((sum, &x), &y) in sums.iter_mut().zip(x).zip(y) {
+        *sum += product(x, y);
     }
 }
 
