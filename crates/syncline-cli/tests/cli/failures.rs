@@ -111,6 +111,8 @@ mod unix {
             w.write("out.syn", b"precious");
             let line = "compress - --dtype f32 --shape 100 --abs 1 -o out.syn --force";
             let mut child = w.command(line).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            // Waiting for the program closes its stdin, which would end it another way.
+            let stdin = child.stdin.take();
             let patience = Instant::now();
             while w.names().len() < 2 {
                 assert!(patience.elapsed() < Duration::from_secs(20), "no temporary file: {:?}", w.names());
@@ -119,6 +121,7 @@ mod unix {
             let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
             assert!(sent.success());
             let status = child.wait().unwrap();
+            drop(stdin);
             assert_eq!(status.code(), Some(130));
             assert_eq!(w.names(), ["out.syn"]);
             assert_eq!(w.read("out.syn"), b"precious");
