@@ -54,7 +54,9 @@ impl Geometry {
     /// Tiling of an array with the writer's default number of tiles in a chunk.
     pub fn new(shape: Shape) -> Self {
         let target: u64 = match shape.len() {
-            0..0x400_0000 => 1 << 20,
+            // Small arrays give every thread a few chunks.
+            0..0x100_0000 => 1 << 19,
+            0x100_0000..0x400_0000 => 1 << 20,
             0x400_0000..0x1000_0000 => 1 << 21,
             _ => 1 << 22,
         };

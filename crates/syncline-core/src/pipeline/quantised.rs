@@ -31,6 +31,8 @@ pub(super) struct EncodeBuffers {
     verbatim_bytes: Vec<u8>,
     masks: Vec<u8>,
     signs: Vec<u8>,
+    /// The Huffman stream of the codes.
+    coded: Vec<u8>,
 }
 
 impl EncodeBuffers {
@@ -76,7 +78,10 @@ pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
     let mut quantise = TileEncoder::<T>::new(header, geometry);
     for run in scratch.tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
         let window = source.window(geometry, run, &mut scratch.window)?;
-        for tile in run {
+        for (number, tile) in run.iter().enumerate() {
+            if let Some(next) = run.get(number + 1) {
+                window.prefetch(next, size_of::<T>());
+            }
             window.gather(tile, &mut quantise.x);
             quantise.tile(tile, buffers);
         }
@@ -228,8 +233,8 @@ fn write_record(header: &Header, chunk: u64, radius: u32, scratch: &mut EncodeSc
     // The tile section says whether classes are used, which the coder decides, so the codes are coded first, into a buffer of their own.
     let options =
         huffman::EncodeOptions { group_log2: header.group_log2, index: header.index, free_symbol: Some(radius as u16) };
-    let mut codes = Vec::new();
-    let summary = huffman::encode(&buffers.codes, &buffers.classes, &options, huffman, &mut codes);
+    buffers.coded.clear();
+    let summary = huffman::encode(&buffers.codes, &buffers.classes, &options, huffman, &mut buffers.coded);
     let tile_section = TileSection {
         radius,
         plane_bytes: 0,
@@ -241,7 +246,7 @@ fn write_record(header: &Header, chunk: u64, radius: u32, scratch: &mut EncodeSc
     buffers.metas = tile_section.tiles;
     sections.section(out, |out| write_bases(out, &buffers.bases));
     write_bitmaps(&buffers.masks, &mut sections, huffman, out);
-    sections.section(out, |out| out.extend_from_slice(&codes));
+    sections.section(out, |out| out.extend_from_slice(&buffers.coded));
     let (positions, residuals) = element_positions(buffers, tiles, header.group_log2);
     sections.section(out, |out| write_sparse(out, &positions, &residuals));
     sections.section(out, |out| write_sparse(out, &buffers.verbatim, &buffers.verbatim_bytes));
@@ -340,8 +345,11 @@ pub(super) fn decode<T: Real, K: TileSink>(
                 q.fill(base);
             } else {
                 tile_outliers.clear();
-                let within = outliers.within(position, end);
-                tile_outliers.extend(within.map(|(at, v)| (at as u32, i32::from_le_bytes([v[0], v[1], v[2], v[3]]))));
+                for number in outliers.within(position, end) {
+                    let (at, residual) = outliers.value(number);
+                    let residual = i32::from_le_bytes([residual[0], residual[1], residual[2], residual[3]]);
+                    tile_outliers.push((at - position, residual));
+                }
                 let symbols = codes.groups(group, groups)?;
                 decode_tile(symbols, tile.extent, meta.predictor, base, radius, &tile_outliers, q);
             }
@@ -356,10 +364,11 @@ pub(super) fn decode<T: Real, K: TileSink>(
                 let mask = masks.of(number, meta.mask, &tile);
                 restore_fill(x, &mask, header.patterns[usize::from(meta.pattern)]);
             }
-            for (at, value) in verbatim.within(position, end) {
+            for number in verbatim.within(position, end) {
+                let (at, value) = verbatim.value(number);
                 let mut bits = [0; 8];
                 bits[..value.len()].copy_from_slice(value);
-                x[at] = T::from_bits(u64::from_le_bytes(bits));
+                x[(at - position) as usize] = T::from_bits(u64::from_le_bytes(bits));
             }
             sink.put(x)?;
         }
