@@ -52,6 +52,8 @@ pub enum Command {
     Verify(VerifyArgs),
     /// Compress, decompress and verify a built-in field of real data (the EGM96 geoid).
     Demo(DemoArgs),
+    /// Show this build, the processor and the GPUs that there are.
+    Info(InfoArgs),
     /// Print a shell's completion script.
     Completions {
         /// The shell.
@@ -63,6 +65,14 @@ pub enum Command {
         /// Page of this command instead of the main one.
         command: Option<String>,
     },
+}
+
+/// Arguments of `info`.
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `compress`.

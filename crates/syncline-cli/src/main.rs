@@ -37,6 +37,7 @@ fn run() -> Outcome {
         Command::Inspect(args) => commands::inspect::run(&args),
         Command::Verify(args) => commands::verify::run(&args, cli.talk),
         Command::Demo(args) => commands::demo::run(&args, cli.talk),
+        Command::Info(args) => commands::info::run(&args),
         Command::Completions { shell } => commands::manual::completions(shell),
         Command::Man { command } => commands::manual::page(command.as_deref()),
     }

@@ -37,6 +37,10 @@ mod writer;
 
 use std::ops::Range;
 
+/// The stages on an NVIDIA GPU.
+#[cfg(feature = "cuda")]
+pub use syncline_cuda as cuda;
+
 pub use array::Array;
 pub use compress::{Summary, compress, compress_from, max_compressed_len};
 pub use io::{ReadAt, WriteAt};

@@ -3,6 +3,7 @@
 pub mod compress;
 pub mod decompress;
 pub mod demo;
+pub mod info;
 pub mod inspect;
 pub mod manual;
 pub mod verify;

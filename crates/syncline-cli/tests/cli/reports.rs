@@ -121,3 +121,14 @@ fn help_completions_and_manual() {
     assert!(String::from_utf8(w.ok("man compress")).unwrap().contains("pw\\-rel"));
     w.fails("man nothing", 2, "no command");
 }
+
+#[test]
+fn info_answers_with_and_without_a_gpu() {
+    let w = Workshop::new();
+    let text = String::from_utf8(w.ok("info")).unwrap();
+    assert!(text.contains("format version") && text.contains("GPU"), "{text}");
+    let report = json(&w.ok("info --json"));
+    assert_eq!(report["format_version"], 1);
+    assert!(report["gpus"].is_array() && report["threads"].as_u64().unwrap() > 0);
+    assert!(report["gpu_error"].is_string() || report["gpu_error"].is_null());
+}
