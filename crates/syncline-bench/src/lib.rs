@@ -4,6 +4,7 @@
 pub mod bytes;
 pub mod codes;
 pub mod fields;
+pub mod huffman;
 pub mod measure;
 pub mod random;
 pub mod rivals;
