@@ -7,7 +7,11 @@ use super::{Key, Nvrtc, Source, Version};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// What every kernel source may include.
-const HEADERS: [Source; 1] = [Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") }];
+const HEADERS: [Source; 3] = [
+    Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") },
+    Source { name: "huffman_decode.cuh", text: include_str!("../../kernels/huffman_decode.cuh") },
+    Source { name: "huffman_decode_spans.cuh", text: include_str!("../../kernels/huffman_decode_spans.cuh") },
+];
 
 /// `--fmad=false`: float arithmetic as written, the same as on the CPU. Line information costs nothing at run time and lets the
 /// profiler and the sanitizer point at source lines.

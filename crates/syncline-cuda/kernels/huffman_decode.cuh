@@ -1,0 +1,237 @@
+// What the Huffman decoders share: descriptors, tables, a bit reader, checksums.
+//
+// SYMBOL_BYTES   bytes of a symbol, 1 or 2
+// GROUP_LOG2     log2 of the symbols in a group, 6 or 7
+// TABLE_BITS     bits that a table lookup takes, at most 12
+// LONGEST        longest codeword there can be
+#pragma once
+#include "common.cuh"
+
+constexpr uint32_t GROUP = 1u << GROUP_LOG2;
+constexpr uint32_t TABLE = 1u << TABLE_BITS;
+constexpr uint32_t LENGTHS = LONGEST + 1;
+constexpr uint32_t SUBSEQUENCE_BITS = 128;
+// Symbols in 16 bytes.
+constexpr uint32_t SYMBOLS_IN_UNIT = 16 / SYMBOL_BYTES;
+static_assert(TABLE_BITS <= 12 && LONGEST <= 20, "fields of table entries; two windows of 32 bits hold what a step consumes");
+
+// One stream of a batch; huffman/decode/batch.rs fills it in from a parsed stream. Offsets are bytes from the start of the input.
+struct Stream {
+    uint64_t words, index, bitmap;
+    uint64_t out;     // its first symbol in the output
+    uint64_t classes; // its first group in the array of classes
+    uint32_t groups, live, bits, index_bytes;
+    uint32_t sum, weighted;
+    uint32_t first_book, books;
+    uint32_t free_symbol, longest;
+    uint32_t has_free, map; // the first of its live groups in the map from live groups to groups
+    uint32_t first_task;    // index blocks of 32 live groups in the streams before
+    uint32_t first_sequence, first_subsequence;
+    uint32_t first_placing;
+};
+
+// A canonical code.
+struct Book {
+    uint32_t limit[LENGTHS];  // for each length, one past its last codeword, left-aligned, saturating
+    uint32_t offset[LENGTHS]; // place of the first symbol minus the first codeword, mod 2^32
+    uint32_t longest;
+    uint32_t symbols, symbol_count; // in the array of symbols in canonical order
+    uint32_t base, mask;            // of symbols in table entries
+    uint32_t unused;
+};
+
+// Bits of a stream's status.
+constexpr uint32_t STATUS_CHECKSUM = 1, STATUS_COUNT = 2, STATUS_INDEX = 4, STATUS_CLASS = 8;
+
+// Table entries. Two symbols where both codewords fit: bits 0-3 length of both, 4-7 of the first, 8-19 and 20-31 the symbols minus the base. One
+// symbol: both lengths alike, the symbol from bit 8 up (16 bits if the mask says so: then no entry has two). Long codewords: 0.
+__device__ inline uint32_t length_of_all(uint32_t entry) { return entry & 15; }
+__device__ inline uint32_t length_of_first(uint32_t entry) { return entry >> 4 & 15; }
+__device__ inline bool has_two(uint32_t entry) { return ((entry >> 4 ^ entry) & 15) != 0; }
+
+struct Codeword {
+    uint32_t symbol, length;
+};
+
+// The codeword that a window starts with, at least `shortest` bits long. For bits that are no codeword the last symbol, with the greatest length.
+__device__ inline Codeword canonical(const Book &book, const uint16_t *symbols, uint32_t window, uint32_t shortest) {
+    uint32_t length = shortest;
+    while (length < book.longest && window >= book.limit[length]) {
+        ++length;
+    }
+    uint32_t place = (window >> (32 - length)) + book.offset[length];
+    if (book.symbol_count == 0) {
+        return {0, 1};
+    }
+    return {symbols[book.symbols + min_of(place, book.symbol_count - 1)], length};
+}
+
+// Words as they are.
+struct Plain {
+    const uint32_t *words;
+    __device__ inline uint32_t operator[](uint32_t i) const { return words[i]; }
+};
+
+// Bits of a window at a time from words that are read in order; positions past `last` read the word there again.
+template <typename Words> struct Reader {
+    Words words;
+    uint32_t last;
+    uint32_t position;
+    uint32_t word0, word1;
+
+    __device__ inline Reader(Words from, uint32_t last_word, uint32_t start) : words(from), last(last_word), position(start) {
+        word0 = words[min_of(start >> 5, last)];
+        word1 = words[min_of((start >> 5) + 1, last)];
+    }
+
+    __device__ inline uint32_t window() const { return __funnelshift_l(word1, word0, position); }
+
+    // At most 32 bits.
+    __device__ inline void skip(uint32_t bits) {
+        uint32_t after = position + bits;
+        if ((position ^ after) & 32) {
+            word0 = word1;
+            word1 = words[min_of((after >> 5) + 1, last)];
+        }
+        position = after;
+    }
+};
+
+// What a thread decodes with.
+struct Decoder {
+    const uint32_t *table;
+    const Book *book;
+    const uint16_t *symbols;
+    uint32_t base, mask;
+
+    __device__ inline Decoder(const uint32_t *lookup, const Book *code, const uint16_t *all_symbols)
+        : table(lookup), book(code), symbols(all_symbols), base(code->base * 0x10001u), mask(code->mask) {}
+
+    __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> (32 - TABLE_BITS)]; }
+
+    // The first codeword of an entry for a window.
+    __device__ inline Codeword first(uint32_t entry, uint32_t window) const {
+        uint32_t length = length_of_first(entry);
+        if (length == 0) {
+            return canonical(*book, symbols, window, TABLE_BITS + 1);
+        }
+        return {(entry >> 8 & mask) + (base & 0xFFFF), length};
+    }
+
+    // The next two symbols, the first in the low half. `Source` is a Reader.
+    template <typename Source> __device__ inline uint32_t two(Source &from) const {
+        uint32_t window = from.window();
+        uint32_t entry = lookup(window);
+        if (has_two(entry)) {
+            from.skip(length_of_all(entry));
+            return (entry >> 8 & 0xFFF) + (entry >> 4 & 0xFFF0000) + base;
+        }
+        Codeword one = first(entry, window);
+        from.skip(one.length);
+        window = from.window();
+        Codeword other = first(lookup(window), window);
+        from.skip(other.length);
+        return one.symbol | other.symbol << 16;
+    }
+
+    // The next word of symbols.
+    template <typename Source> __device__ inline uint32_t word(Source &from) const {
+        uint32_t pair = two(from);
+#if SYMBOL_BYTES == 1
+        pair = __byte_perm(pair, two(from), 0x6420);
+#endif
+        return pair;
+    }
+};
+
+__device__ inline void load_table(uint32_t *to, const uint32_t *from) {
+    for (uint32_t i = threadIdx.x; i < TABLE / 4; i += blockDim.x) {
+        reinterpret_cast<uint4 *>(to)[i] = reinterpret_cast<const uint4 *>(from)[i];
+    }
+}
+
+// The last stream whose `first` is not above `unit`: the one that it belongs to, as streams without units are skipped.
+template <typename First> __device__ inline uint32_t stream_of(uint32_t unit, uint32_t streams, First first) {
+    uint32_t low = 0, high = streams;
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        if (first(middle) <= unit) {
+            low = middle;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+// Sum, and sum weighted with the position from 1, of symbols (huffman/checksum.rs of the core).
+struct Checksum {
+    uint32_t sum, weighted;
+
+    // Adds a unit of 16 bytes, the first of its symbols being number `first`.
+    __device__ inline void add(uint4 unit, uint32_t first) {
+        uint32_t own = 0, own_weighted = 0;
+        const uint32_t words[4] = {unit.x, unit.y, unit.z, unit.w};
+#pragma unroll
+        for (uint32_t i = 0; i < 4; ++i) {
+#if SYMBOL_BYTES == 1
+            own = __dp4a(words[i], 0x01010101u, own);
+            own_weighted = __dp4a(words[i], 0x04030201u + i * 0x04040404u, own_weighted);
+#else
+            own = __dp2a_lo(words[i], 0x0101u, own);
+            own_weighted = __dp2a_lo(words[i], 0x0201u + i * 0x0202u, own_weighted);
+#endif
+        }
+        sum += own;
+        weighted += own_weighted + first * own;
+    }
+
+    __device__ inline void add_symbol(uint32_t symbol, uint32_t number) {
+        sum += symbol;
+        weighted += (number + 1) * symbol;
+    }
+
+    // Adds up a warp's checksums and adds them to the stream's.
+    __device__ inline void flush(uint32_t *sums) {
+        for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+            sum += __shfl_xor_sync(ALL_LANES, sum, distance);
+            weighted += __shfl_xor_sync(ALL_LANES, weighted, distance);
+        }
+        if (lane_id() == 0) {
+            atomicAdd(&sums[0], sum);
+            atomicAdd(&sums[1], weighted);
+        }
+        sum = weighted = 0;
+    }
+};
+
+// The bits that any lane of the warp has set.
+__device__ inline uint32_t any_of(uint32_t bits) {
+    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+        bits |= __shfl_xor_sync(ALL_LANES, bits, distance);
+    }
+    return bits;
+}
+
+// Group of live group `rank` of a stream.
+__device__ inline uint32_t group_of(const Stream &stream, const uint32_t *map, uint32_t rank) {
+    uint32_t group = stream.has_free ? map[stream.map + rank] : rank;
+    return min_of(group, stream.groups - 1);
+}
+
+// Memory that lasts no longer than its reading or writing does not displace what does.
+__device__ inline void store_streaming(uint4 *to, uint4 value) { __stcs(to, value); }
+
+// Starts the copy of 16 bytes to shared memory; `copies_done` waits for a thread's own.
+__device__ inline void copy_unit(void *to, const void *from) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(uint32_t(__cvta_generic_to_shared(to))), "l"(from) : "memory");
+#else
+    *static_cast<uint4 *>(to) = *static_cast<const uint4 *>(from);
+#endif
+}
+__device__ inline void copies_done() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}

@@ -1,0 +1,158 @@
+//! Decoding with the gap index: launcher of `kernels/huffman_decode_gap.cu`.
+
+use cudarc::driver::{CudaView, DeviceRepr, PushKernelArg};
+use syncline_core::huffman::{Decoder, Symbol};
+
+use super::batch::Totals;
+use super::{Decoding, Preparation, SEQUENCE, SHAPES, Scratch, constants};
+use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::error::{CudaError, DriverContext, Result};
+
+const SOURCE: Source =
+    Source { name: "huffman_decode_gap.cu", text: include_str!("../../../kernels/huffman_decode_gap.cu") };
+
+/// Most bytes of a block's buffer: several blocks to a multiprocessor.
+const MOST_BUFFER_BYTES: u64 = 40 << 10;
+/// Symbols that a buffer is a multiple of.
+const BUFFER_STEP: u64 = 64;
+
+/// What decides speed only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct GapTuning {
+    /// Whether symbols go through shared memory (2022), or straight to memory (2020).
+    pub staged: bool,
+    /// Room for a block's symbols in percent of the batch's mean: what does not fit goes in several rounds.
+    pub staged_percent: u32,
+}
+
+impl Default for GapTuning {
+    fn default() -> Self {
+        Self { staged: true, staged_percent: 115 }
+    }
+}
+
+fn specialization(symbol_bytes: usize, group_log2: u32, entries: bool, staged: bool) -> Specialization {
+    let mut constants = constants(symbol_bytes, group_log2);
+    constants.extend([("SEQUENCE", SEQUENCE.into()), ("ENTRIES", entries.into()), ("STAGED", staged.into())]);
+    Specialization { source: SOURCE, constants }
+}
+
+/// What the compile check compiles.
+pub(super) fn specializations() -> Vec<Specialization> {
+    let of = |entries, staged| SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, entries, staged));
+    [of(false, true), of(false, false), of(true, true), of(true, false)].concat()
+}
+
+/// Starts and counts of subsequences that are known already.
+pub(super) struct Known<'a, 'v> {
+    /// Bits from each subsequence's start to its first codeword.
+    pub entries: &'a CudaView<'v, u8>,
+    /// Codewords that start in each subsequence.
+    pub counts: &'a CudaView<'v, u16>,
+}
+
+/// The kernel that writes symbols given where subsequences start.
+#[derive(Debug, Clone)]
+pub(super) struct Writing {
+    kernel: Kernel,
+    tuning: GapTuning,
+    symbol_bytes: u64,
+    multiprocessors: u32,
+}
+
+impl Writing {
+    pub fn new<S: Symbol>(device: &Device, group_log2: u32, known: bool, tuning: GapTuning) -> Result<Self> {
+        if tuning.staged_percent == 0 {
+            return Err(CudaError::invalid("a buffer has room for something"));
+        }
+        let kernel = device.kernel(&specialization(S::BYTES, group_log2, known, tuning.staged), "decode_gap")?;
+        kernel.allow_shared_memory(MOST_BUFFER_BYTES as u32)?;
+        let multiprocessors = device.info().multiprocessors;
+        Ok(Self { kernel, tuning, symbol_bytes: S::BYTES as u64, multiprocessors })
+    }
+
+    /// Symbols that a block gathers at a time.
+    fn room(&self, totals: &Totals) -> u32 {
+        if !self.tuning.staged {
+            return 0;
+        }
+        let mean = totals.live_symbols / u64::from(totals.sequences.max(1));
+        let wanted = mean.saturating_mul(self.tuning.staged_percent.into()) / 100;
+        wanted.next_multiple_of(BUFFER_STEP).clamp(BUFFER_STEP, MOST_BUFFER_BYTES / self.symbol_bytes) as u32
+    }
+
+    /// Decodes all sequences; `known` as the kernel was made for.
+    pub fn launch<S: Symbol + DeviceRepr>(
+        &self,
+        frame: &mut Frame<'_>,
+        work: &mut Decoding<'_, '_, S>,
+        scratch: &mut Scratch<'_>,
+        known: Option<Known<'_, '_>>,
+    ) -> Result<()> {
+        let totals = work.batch.totals;
+        if totals.sequences == 0 {
+            return Ok(());
+        }
+        let room = self.room(&totals);
+        let shared_memory = room * self.symbol_bytes as u32;
+        let resident = self.kernel.blocks_per_multiprocessor(SEQUENCE, shared_memory)?.max(1);
+        let blocks = (resident * self.multiprocessors).min(totals.sequences);
+        let mut ticket = frame.zeros::<u32>(1)?;
+        let mut states = frame.zeros::<u64>(totals.sequences as usize)?;
+        let (tables, map) = (scratch.tables.as_view(), scratch.map.as_view());
+        let stream = frame.stream().clone();
+        let mut launch = stream.launch_builder(self.kernel.function());
+        launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
+        launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols).arg(&map);
+        match &known {
+            Some(known) => launch.arg(known.entries).arg(known.counts),
+            None => launch.arg(&0_u64).arg(&0_u64),
+        };
+        launch.arg(&totals.sequences).arg(&room).arg(&mut ticket).arg(&mut states);
+        launch.arg(&mut scratch.sums).arg(&mut *work.status).arg(&mut *work.output);
+        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *, const u8 *, const u16 *, u32, u32, u32 *, u64 *,
+        // u32 *, u32 *, u8 *). Words and gaps are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number
+        // to groups within the stream. `known` is null only for the kernel that does not use it. A block looks back only at blocks that took their
+        // sequences before it, and so run.
+        unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, shared_memory)) }.doing("decoding")?;
+        Ok(())
+    }
+}
+
+/// Decodes streams with the gap index.
+#[derive(Debug, Clone)]
+pub struct Gap<S> {
+    preparation: Preparation<S>,
+    writing: Writing,
+    group_log2: u32,
+}
+
+impl<S: Symbol + DeviceRepr> Gap<S> {
+    /// A decoder for streams with groups of `2^group_log2` symbols.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] unless `group_log2` is 6 or 7; errors of [`Device::kernel`].
+    pub fn new(device: &Device, group_log2: u32) -> Result<Self> {
+        Self::with_tuning(device, group_log2, GapTuning::default())
+    }
+
+    /// [`Self::new`] with other numbers, to measure what they are worth.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; also for no room at all.
+    pub fn with_tuning(device: &Device, group_log2: u32, tuning: GapTuning) -> Result<Self> {
+        let preparation = Preparation::new(device, group_log2)?;
+        Ok(Self { preparation, writing: Writing::new::<S>(device, group_log2, false, tuning)?, group_log2 })
+    }
+
+    /// Decodes the batch on the frame's stream, without waiting for it.
+    ///
+    /// # Errors
+    /// As [`Indexed::launch`](super::Indexed::launch).
+    pub fn launch(&self, frame: &mut Frame<'_>, mut work: Decoding<'_, '_, S>) -> Result<()> {
+        work.check(frame, Decoder::Gap, self.group_log2)?;
+        let mut scratch = self.preparation.before(frame, &mut work)?;
+        self.writing.launch(frame, &mut work, &mut scratch, None)?;
+        self.preparation.after(frame, &mut work, &scratch)
+    }
+}
