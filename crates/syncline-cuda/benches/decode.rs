@@ -107,7 +107,15 @@ impl Bench<'_> {
             })?;
         }
         let direct = GapTuning { staged: false, ..GapTuning::default() };
-        for (what, tuning) in [("gap", GapTuning::default()), ("gap, unstaged", direct)] {
+        let threads = |threads| GapTuning { threads, ..GapTuning::default() };
+        for (what, tuning) in [
+            ("gap", GapTuning::default()),
+            ("gap, 256 threads", threads(256)),
+            ("gap, 64 threads", threads(64)),
+            ("gap, 200 % staged", GapTuning { staged_percent: 200, ..GapTuning::default() }),
+            ("gap, 60 % staged", GapTuning { staged_percent: 60, ..GapTuning::default() }),
+            ("gap, unstaged", direct),
+        ] {
             let gap = Gap::<S>::with_tuning(d, 7, tuning)?;
             let launch: Launch<'_, S> = &|a, w| gap.launch(&mut a.frame()?, w);
             self.run(&format!("{name}, {what}"), &parts, 7, IndexKind::Gap, LARGE, launch)?;
@@ -130,11 +138,11 @@ impl Bench<'_> {
 
     fn indexed_variants<S: Symbol + DeviceRepr>(&self, name: &str, make: impl Fn(u64) -> Vec<S>) -> Result<()> {
         let parts: Vec<Vec<S>> = (0..DISTINCT as u64).map(|i| make(i + 1)).collect();
-        for threads in [256, 384, 512, 768, 1024] {
-            for (waves, staged_percent) in [(1, 140), (4, 140), (16, 140), (4, 110)] {
-                let tuning = IndexedTuning { threads, waves, staged_percent };
+        for threads in [None, Some(256), Some(512), Some(1024)] {
+            for (waves, staged_percent, row_bytes) in [(1, 130, 128), (4, 130, 128), (1, 110, 128), (1, 130, 64)] {
+                let tuning = IndexedTuning { threads, waves, staged_percent, row_bytes };
                 let indexed = Indexed::<S>::with_tuning(self.device, 7, tuning)?;
-                let line = format!("{name}, variant, {threads} threads, {waves} waves, {staged_percent} % staged");
+                let line = format!("{name}, variant, {threads:?} threads, {waves} waves, {staged_percent} %, {row_bytes} bytes");
                 self.run(&line, &parts, 7, IndexKind::Symbol, LARGE, &|a, w| indexed.launch(&mut a.frame()?, w))?;
             }
         }

@@ -43,6 +43,14 @@ struct Book {
 // Bits of a stream's status.
 constexpr uint32_t STATUS_CHECKSUM = 1, STATUS_COUNT = 2, STATUS_INDEX = 4, STATUS_CLASS = 8;
 
+// What a codebook has in the array of tables: entries for the next TABLE_BITS bits; entries for long codewords; and for the next TABLE_BITS bits
+// how many codewords end in them (a byte each, 16 times the number plus the bits they take).
+constexpr uint32_t LONG_ENTRIES = 2048;
+constexpr uint32_t COUNT_WORDS = TABLE / 4;
+constexpr uint32_t BOOK_WORDS = TABLE + LONG_ENTRIES + COUNT_WORDS;
+// The longest codewords that have an entry of their own.
+constexpr uint32_t LONG_BITS = 16;
+
 // Table entries. Two symbols where both codewords fit: bits 0-3 length of both, 4-7 of the first, 8-19 and 20-31 the symbols minus the base. One
 // symbol: both lengths alike, the symbol from bit 8 up (16 bits if the mask says so: then no entry has two). Long codewords: 0.
 __device__ inline uint32_t length_of_all(uint32_t entry) { return entry & 15; }
@@ -97,41 +105,72 @@ template <typename Words> struct Reader {
     }
 };
 
-// What a thread decodes with.
+// What a thread decodes with. Codewords longer than a lookup are the last in canonical order: one linear table from the first of them on, LONG_BITS deep, has the
+// commonest; the others are searched for, which takes so long that it must stay rare (a lane's search holds up the whole warp).
 struct Decoder {
-    const uint32_t *table;
+    const uint32_t *table, *long_table;
     const Book *book;
     const uint16_t *symbols;
-    uint32_t base, mask;
+    uint32_t base, mask, long_start, long_entries;
 
-    __device__ inline Decoder(const uint32_t *lookup, const Book *code, const uint16_t *all_symbols)
-        : table(lookup), book(code), symbols(all_symbols), base(code->base * 0x10001u), mask(code->mask) {}
+    __device__ inline Decoder(const uint32_t *tables, uint32_t entries_for_long, const Book *code, const uint16_t *all_symbols)
+        : table(tables), long_table(tables + TABLE), book(code), symbols(all_symbols), base(code->base * 0x10001u), mask(code->mask),
+          long_start(code->limit[TABLE_BITS]), long_entries(entries_for_long) {}
 
     __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> (32 - TABLE_BITS)]; }
 
-    // The first codeword of an entry for a window.
-    __device__ inline Codeword first(uint32_t entry, uint32_t window) const {
+    // The entry of a long codeword: its length from bit 16 on, its symbol; 0 if it has none.
+    __device__ inline uint32_t long_entry(uint32_t window) const {
+        uint32_t i = (window - long_start) >> (32 - LONG_BITS);
+        return i < long_entries ? long_table[i] : 0;
+    }
+
+    // The first codeword of an entry for a window of LONG_BITS bits at least; length 0 if it may have more.
+    __device__ inline Codeword first_of_most(uint32_t entry, uint32_t window) const {
         uint32_t length = length_of_first(entry);
+        uint32_t symbol = (entry >> 8 & mask) + (base & 0xFFFF);
         if (length == 0) {
-            return canonical(*book, symbols, window, TABLE_BITS + 1);
+            uint32_t other = long_entry(window);
+            length = other >> 16;
+            symbol = other & 0xFFFF;
         }
-        return {(entry >> 8 & mask) + (base & 0xFFFF), length};
+        return {symbol, length};
+    }
+
+    // The first codeword of an entry for a window of LONGEST bits at least.
+    __device__ inline Codeword first(uint32_t entry, uint32_t window) const {
+        Codeword one = first_of_most(entry, window);
+        return one.length == 0 ? canonical(*book, symbols, window, TABLE_BITS + 1) : one;
+    }
+
+    template <typename Source> __device__ inline uint32_t one(Source &from) const {
+        uint32_t window = from.window();
+        Codeword next = first(lookup(window), window);
+        from.skip(next.length);
+        return next.symbol;
     }
 
     // The next two symbols, the first in the low half. `Source` is a Reader.
     template <typename Source> __device__ inline uint32_t two(Source &from) const {
         uint32_t window = from.window();
         uint32_t entry = lookup(window);
-        if (has_two(entry)) {
-            from.skip(length_of_all(entry));
-            return (entry >> 8 & 0xFFF) + (entry >> 4 & 0xFFF0000) + base;
+        uint32_t bits = length_of_all(entry);
+        uint32_t pair = (entry >> 8 & 0xFFF) + (entry >> 4 & 0xFFF0000) + base;
+        if (!has_two(entry)) {
+            // One window is enough for two codewords of LONG_BITS bits.
+            Codeword next = first_of_most(entry, window);
+            uint32_t rest = window << next.length;
+            Codeword other = first_of_most(lookup(rest), rest);
+            pair = next.symbol | other.symbol << 16;
+            bits = next.length + other.length;
+            if (next.length == 0 || other.length == 0) {
+                pair = one(from);
+                pair |= one(from) << 16;
+                bits = 0;
+            }
         }
-        Codeword one = first(entry, window);
-        from.skip(one.length);
-        window = from.window();
-        Codeword other = first(lookup(window), window);
-        from.skip(other.length);
-        return one.symbol | other.symbol << 16;
+        from.skip(bits);
+        return pair;
     }
 
     // The next word of symbols.
@@ -143,9 +182,11 @@ struct Decoder {
         return pair;
     }
 };
+static_assert(2 * LONG_BITS <= 32, "two codewords to a window");
 
-__device__ inline void load_table(uint32_t *to, const uint32_t *from) {
-    for (uint32_t i = threadIdx.x; i < TABLE / 4; i += blockDim.x) {
+// Copies words, a multiple of 4, by the whole block.
+__device__ inline void load_words(uint32_t *to, const uint32_t *from, uint32_t words) {
+    for (uint32_t i = threadIdx.x; i < words / 4; i += blockDim.x) {
         reinterpret_cast<uint4 *>(to)[i] = reinterpret_cast<const uint4 *>(from)[i];
     }
 }

@@ -8,6 +8,9 @@
 // STAGED    0: symbols go straight to memory, as published in 2020
 #include "huffman_decode_spans.cuh"
 
+constexpr uint32_t SUBSEQUENCES = SEQUENCE / THREADS;
+constexpr uint32_t SYMBOLS_IN_WORD = 4 / SYMBOL_BYTES;
+
 // A block's state: the upper half says what the lower is.
 constexpr uint64_t OWN_COUNT = 1ull << 32, ALL_COUNTED = 2ull << 32;
 
@@ -59,7 +62,7 @@ __device__ inline uint64_t place_of(const Stream &stream, const uint32_t *map, u
 __device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin, uint32_t end, const Stream &stream, const uint32_t *map,
                              uint8_t *out, Checksum &checksum) {
     const uint32_t units = ceil_div(end - first, SYMBOLS_IN_UNIT);
-    for (uint32_t i = threadIdx.x; i < units; i += SEQUENCE) {
+    for (uint32_t i = threadIdx.x; i < units; i += THREADS) {
         const uint32_t position = first + i * SYMBOLS_IN_UNIT;
         const uint64_t at = place_of(stream, map, position);
         if (position >= begin && position + SYMBOLS_IN_UNIT <= end) {
@@ -88,12 +91,12 @@ __device__ inline uint32_t gap_of(const uint8_t *input, const Stream &stream, ui
 
 // `ticket` and `states`, one for each sequence, are 0 at the start. `entries` and `counts` have one for each subsequence (ENTRIES). `room` symbols, a multiple of
 // 64, are gathered at a time.
-extern "C" __global__ void __launch_bounds__(SEQUENCE)
+extern "C" __global__ void __launch_bounds__(THREADS)
     decode_gap(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
                const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint16_t *counts, uint32_t sequences, uint32_t room,
                uint32_t *ticket, uint64_t *states, uint32_t *sums, uint32_t *status, uint8_t *out) {
     extern __shared__ uint4 buffer[];
-    __shared__ __align__(16) uint32_t table[TABLE];
+    __shared__ __align__(16) Tables tables_here;
     __shared__ Sequence sequence;
     __shared__ Stream stream;
     __shared__ Book book;
@@ -116,27 +119,30 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
             if (loaded != ALL_LANES) {
                 checksum.flush(&sums[2 * loaded]);
             }
-            load_stream(stream, book, table, streams, stream_number, books, tables);
+            load_stream(stream, book, tables_here, streams, stream_number, books, tables);
             loaded = stream_number;
         }
         const uint32_t number = next - stream.first_sequence;
         const uint32_t last = sequence.load(input, stream, number);
         __syncthreads();
 
-        const Decoder decoder(table, &book, symbols);
+        const Decoder decoder(tables_here.lookup, LONG_ENTRIES, &book, symbols);
         const uint32_t bits = bits_of(stream, number);
         const uint32_t stop = stop_of(threadIdx.x, bits);
-        const uint32_t start = threadIdx.x * SUBSEQUENCE_BITS;
+        const uint32_t start = threadIdx.x * THREAD_BITS;
         uint32_t count = 0;
         uint32_t gap = 0;
         if (start < bits) {
 #if ENTRIES
-            gap = entries[stream.first_subsequence + number * SEQUENCE + threadIdx.x];
-            count = counts[stream.first_subsequence + number * SEQUENCE + threadIdx.x];
+            const uint32_t first = stream.first_subsequence + number * SEQUENCE + threadIdx.x * SUBSEQUENCES;
+            gap = entries[first];
+            for (uint32_t i = 0; i < SUBSEQUENCES; ++i) {
+                count += counts[first + i];
+            }
 #else
-            gap = gap_of(input, stream, number * SEQUENCE + threadIdx.x);
+            gap = gap_of(input, stream, number * SEQUENCE + threadIdx.x * SUBSEQUENCES);
             Reader<Padded> counting({sequence.words}, last, start + gap);
-            count = count_span(decoder, counting, stop);
+            count = count_span(tables_here, decoder, counting, stop);
 #endif
         }
         uint32_t sum = count;
@@ -172,21 +178,19 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
 #if STAGED
         for (uint32_t first = begin / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT; first < end; first += room) {
             const uint32_t round_end = min_of(own_end, first + room);
+            uint8_t *to = reinterpret_cast<uint8_t *>(buffer);
+            // Whole words, and what is before and after them.
+            while (position < round_end && position % SYMBOLS_IN_WORD != 0) {
+                store_symbol(to, position - first, decoder.one(reader));
+                ++position;
+            }
+            while (position + SYMBOLS_IN_WORD <= round_end) {
+                reinterpret_cast<uint32_t *>(to)[(position - first) / SYMBOLS_IN_WORD] = decoder.word(reader);
+                position += SYMBOLS_IN_WORD;
+            }
             while (position < round_end) {
-                const uint32_t window = reader.window();
-                const uint32_t entry = decoder.lookup(window);
-                uint8_t *to = reinterpret_cast<uint8_t *>(buffer);
-                if (has_two(entry) && position + 1 < round_end) {
-                    store_symbol(to, position - first, (entry >> 8 & 0xFFF) + book.base);
-                    store_symbol(to, position + 1 - first, (entry >> 20) + book.base);
-                    reader.skip(length_of_all(entry));
-                    position += 2;
-                } else {
-                    const Codeword one = decoder.first(entry, window);
-                    store_symbol(to, position - first, one.symbol);
-                    reader.skip(one.length);
-                    position += 1;
-                }
+                store_symbol(to, position - first, decoder.one(reader));
+                ++position;
             }
             __syncthreads();
             flush(buffer, first, begin, min_of(end, first + room), stream, map, out, checksum);
@@ -194,12 +198,10 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
         }
 #else
         while (position < own_end) {
-            const uint32_t window = reader.window();
-            const Codeword one = decoder.first(decoder.lookup(window), window);
-            reader.skip(one.length);
-            store_symbol(out, place_of(stream, map, position), one.symbol);
-            checksum.add_symbol(one.symbol, position);
-            position += 1;
+            const uint32_t symbol = decoder.one(reader);
+            store_symbol(out, place_of(stream, map, position), symbol);
+            checksum.add_symbol(symbol, position);
+            ++position;
         }
 #endif
     }

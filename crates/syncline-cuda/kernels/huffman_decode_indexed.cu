@@ -4,13 +4,16 @@
 // registers, 16 bytes at a time go to a tile in shared memory (a row a lane; 16-byte units are permuted by lane, so that neither side has bank conflicts), and a
 // full tile of 128-byte rows goes to memory in whole lines. No lane waits for another block: there is nothing to spin on.
 //
-// BOOKS     tables that a block has room for: 1 or 4
-// THREADS   threads in a block
+// BOOKS        tables that a block has room for: 1 or 4
+// OWN_LONG     entries for long codewords in them
+// THREADS      threads in a block, at most
+// ROW          bytes of a row of the tile, 64 or 128, at most
 #include "huffman_decode.cuh"
 
-constexpr uint32_t WARPS = THREADS / WARP;
+constexpr uint32_t OWN_WORDS = TABLE + OWN_LONG;
+static_assert(OWN_LONG <= LONG_ENTRIES, "there are no more");
 constexpr uint32_t GROUP_BYTES = GROUP * SYMBOL_BYTES;
-constexpr uint32_t ROW_BYTES = GROUP_BYTES < 128 ? GROUP_BYTES : 128;
+constexpr uint32_t ROW_BYTES = GROUP_BYTES < ROW ? GROUP_BYTES : ROW;
 constexpr uint32_t ROUNDS = GROUP_BYTES / ROW_BYTES;
 constexpr uint32_t UNITS = ROW_BYTES / 16;
 // Rows that a warp's 16-byte accesses cover.
@@ -128,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ Book own_books[BOOKS];
     __shared__ Stream stream;
     uint32_t *own_tables = reinterpret_cast<uint32_t *>(dynamic);
-    uint4 *tile = dynamic + BOOKS * TABLE / 4 + warp_id() * (TILE_BYTES + staged_words * 4) / 16;
+    uint4 *tile = dynamic + BOOKS * OWN_WORDS / 4 + warp_id() * (TILE_BYTES + staged_words * 4) / 16;
     uint32_t *staged = reinterpret_cast<uint32_t *>(tile + TILE_BYTES / 16);
 
     uint32_t task = blockIdx.x * tasks_per_block;
@@ -141,11 +144,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         __syncthreads();
         const uint32_t book_count = min_of<uint32_t>(stream.books, BOOKS);
-        for (uint32_t i = threadIdx.x; i < book_count * sizeof(Book) / 4; i += THREADS) {
+        for (uint32_t i = threadIdx.x; i < book_count * sizeof(Book) / 4; i += blockDim.x) {
             reinterpret_cast<uint32_t *>(own_books)[i] = reinterpret_cast<const uint32_t *>(&books[stream.first_book])[i];
         }
         for (uint32_t book = 0; book < book_count; ++book) {
-            load_table(own_tables + book * TABLE, tables + uint64_t(stream.first_book + book) * TABLE);
+            load_words(own_tables + book * OWN_WORDS, tables + uint64_t(stream.first_book + book) * BOOK_WORDS, OWN_WORDS);
         }
         __syncthreads();
 
@@ -153,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const uint32_t stop = min_of(end, stream.first_task + ceil_div(stream.live, WARP));
         Checksum checksum{0, 0};
         uint32_t problems = 0;
-        for (uint32_t next = task + warp_id(); next < stop; next += WARPS) {
+        for (uint32_t next = task + warp_id(); next < stop; next += blockDim.x / WARP) {
             const uint32_t block = next - stream.first_task;
             const IndexBlock at(input, stream, block);
             if (__any_sync(ALL_LANES, at.damaged)) {
@@ -176,7 +179,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 book = min_of(book, book_count - 1);
             }
 #endif
-            const Decoder decoder(own_tables + book * TABLE, &own_books[book], symbols);
+            const Decoder decoder(own_tables + book * OWN_WORDS, OWN_LONG, &own_books[book], symbols);
             const Work work{decoder, tile, out + stream.out * SYMBOL_BYTES, group, rank, live};
             uint32_t position;
             if (last - first < staged_words) {

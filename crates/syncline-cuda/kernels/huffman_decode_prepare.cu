@@ -1,27 +1,69 @@
 // What decoders need before they start, and the comparison of checksums after: tables, the places of live groups, free groups filled.
 #include "huffman_decode.cuh"
 
-// A block builds the table of a codebook.
-extern "C" __global__ void decode_tables(const Book *books, const uint16_t *symbols, uint32_t *tables) {
+// Entries for the next TABLE_BITS bits.
+__device__ inline uint32_t table_entry(const Book &book, const uint16_t *symbols, uint32_t i) {
+    const uint32_t window = i << (32 - TABLE_BITS);
+    const Codeword one = canonical(book, symbols, window, 1);
+    if (one.length > TABLE_BITS) {
+        return 0;
+    }
+    uint32_t entry = one.length * 0x11u | (one.symbol - book.base & book.mask) << 8;
+    // A codeword that ends within the known bits does not depend on the zeros after them.
+    const Codeword other = canonical(book, symbols, window << one.length, 1);
+    if (one.length + other.length <= TABLE_BITS && book.mask == 0xFFF) {
+        entry += other.length | (other.symbol - book.base) << 20;
+    }
+    return entry;
+}
+
+__device__ inline uint32_t long_table_entry(const Book &book, const uint16_t *symbols, uint32_t i) {
+    const uint32_t start = book.limit[TABLE_BITS];
+    const uint32_t window = start + (i << (32 - LONG_BITS));
+    const Codeword one = canonical(book, symbols, window, TABLE_BITS + 1);
+    return window < start || one.length > LONG_BITS ? 0 : one.length << 16 | one.symbol;
+}
+
+// Four entries of the counting table.
+__device__ inline uint32_t count_word(const Book &book, const uint16_t *symbols, uint32_t i) {
+    uint32_t word = 0;
+    for (uint32_t j = 0; j < 4; ++j) {
+        const uint32_t window = (4 * i + j) << (32 - TABLE_BITS);
+        uint32_t bits = 0, count = 0;
+        while (true) {
+            const uint32_t length = canonical(book, symbols, window << bits, 1).length;
+            if (bits + length > TABLE_BITS) {
+                break;
+            }
+            bits += length;
+            ++count;
+        }
+        word |= (count * 16 + bits) << (8 * j);
+    }
+    return word;
+}
+
+// Builds tables: blockIdx.x is the codebook, blockIdx.y the part. Clears sums and status on the way.
+extern "C" __global__ void decode_tables(const Book *books, const uint16_t *symbols, uint32_t stream_count, uint32_t *tables, uint32_t *sums,
+                                         uint32_t *status) {
     __shared__ Book book;
     if (threadIdx.x < sizeof(Book) / 4) {
         reinterpret_cast<uint32_t *>(&book)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&books[blockIdx.x])[threadIdx.x];
     }
-    __syncthreads();
-    for (uint32_t i = threadIdx.x; i < TABLE; i += blockDim.x) {
-        uint32_t window = i << (32 - TABLE_BITS);
-        Codeword one = canonical(book, symbols, window, 1);
-        uint32_t entry = 0;
-        if (one.length <= TABLE_BITS) {
-            entry = one.length * 0x11u | (one.symbol - book.base & book.mask) << 8;
-            uint32_t rest = TABLE_BITS - one.length;
-            // A codeword that ends within the known bits does not depend on the zeros after them.
-            Codeword other = canonical(book, symbols, window << one.length, 1);
-            if (other.length <= rest && book.mask == 0xFFF) {
-                entry += other.length | (other.symbol - book.base) << 20;
-            }
+    const uint32_t block = blockIdx.y * gridDim.x + blockIdx.x;
+    const uint32_t threads = gridDim.x * gridDim.y * blockDim.x;
+    for (uint32_t i = block * blockDim.x + threadIdx.x; i < 2 * stream_count; i += threads) {
+        sums[i] = 0;
+        if (i < stream_count) {
+            status[i] = 0;
         }
-        tables[uint64_t(blockIdx.x) * TABLE + i] = entry;
+    }
+    __syncthreads();
+    uint32_t *to = tables + uint64_t(blockIdx.x) * BOOK_WORDS;
+    for (uint32_t i = blockIdx.y * blockDim.x + threadIdx.x; i < BOOK_WORDS; i += gridDim.y * blockDim.x) {
+        to[i] = i < TABLE                  ? table_entry(book, symbols, i)
+                : i < TABLE + LONG_ENTRIES ? long_table_entry(book, symbols, i - TABLE)
+                                           : count_word(book, symbols, i - TABLE - LONG_ENTRIES);
     }
 }
 

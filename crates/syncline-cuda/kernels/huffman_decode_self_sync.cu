@@ -11,6 +11,8 @@
 // ROUNDS    rounds in a sequence before giving up
 #include "huffman_decode_spans.cuh"
 
+static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
+
 // Subsequences whose functions a thread composes.
 constexpr uint32_t SPAN = 16;
 constexpr uint32_t SPANS = SEQUENCE / SPAN;
@@ -30,15 +32,15 @@ struct Outcome {
     uint32_t exit, count;
 };
 
-__device__ inline Outcome decode_subsequence(const Decoder &decoder, const Sequence &sequence, uint32_t last, uint32_t bits, uint32_t subsequence,
-                                             uint32_t entry) {
+__device__ inline Outcome decode_subsequence(const Tables &tables, const Decoder &decoder, const Sequence &sequence, uint32_t last,
+                                             uint32_t bits, uint32_t subsequence, uint32_t entry) {
     const uint32_t start = subsequence * SUBSEQUENCE_BITS;
     if (start >= bits) {
         return {0, 0};
     }
     const uint32_t stop = stop_of(subsequence, bits);
     Reader<Padded> reader({sequence.words}, last, start + entry);
-    const uint32_t count = count_span(decoder, reader, stop);
+    const uint32_t count = count_span(tables, decoder, reader, stop);
     return {reader.position - stop, count};
 }
 
@@ -48,7 +50,7 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
     self_sync(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
               const uint16_t *symbols, uint32_t first_launch, uint8_t *entries, uint16_t *counts, uint8_t *sequence_entries,
               const uint8_t *exits_before, uint8_t *exits_after, uint32_t *failed) {
-    __shared__ __align__(16) uint32_t table[TABLE];
+    __shared__ __align__(16) Tables tables_here;
     __shared__ Sequence sequence;
     __shared__ Stream stream;
     __shared__ Book book;
@@ -67,10 +69,10 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
             return;
         }
     }
-    load_stream(stream, book, table, streams, place.stream, books, tables);
+    load_stream(stream, book, tables_here, streams, place.stream, books, tables);
     const uint32_t last = sequence.load(input, stream, place.number);
     __syncthreads();
-    const Decoder decoder(table, &book, symbols);
+    const Decoder decoder(tables_here.lookup, LONG_ENTRIES, &book, symbols);
     const uint32_t bits = bits_of(stream, place.number);
     const uint32_t own = stream.first_subsequence + place.number * SEQUENCE + threadIdx.x;
     uint32_t entry = threadIdx.x == 0 ? first_entry : 0;
@@ -87,7 +89,7 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
     bool unsettled;
     do {
         if (again) {
-            outcome = decode_subsequence(decoder, sequence, last, bits, threadIdx.x, entry);
+            outcome = decode_subsequence(tables_here, decoder, sequence, last, bits, threadIdx.x, entry);
         }
         exits[threadIdx.x] = outcome.exit;
         __syncthreads();
@@ -128,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
     self_sync_compose(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
                       const uint16_t *symbols, uint32_t resolve, const uint32_t *failed, const uint8_t *sequence_entries, uint8_t *functions,
                       uint8_t *entries, uint16_t *counts) {
-    __shared__ __align__(16) uint32_t table[TABLE];
+    __shared__ __align__(16) Tables tables_here;
     __shared__ Sequence sequence;
     __shared__ Stream stream;
     __shared__ Book book;
@@ -140,15 +142,15 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
     if (!failed[place.stream]) {
         return;
     }
-    load_stream(stream, book, table, streams, place.stream, books, tables);
+    load_stream(stream, book, tables_here, streams, place.stream, books, tables);
     const uint32_t last = sequence.load(input, stream, place.number);
     __syncthreads();
-    const Decoder decoder(table, &book, symbols);
+    const Decoder decoder(tables_here.lookup, LONG_ENTRIES, &book, symbols);
     const uint32_t bits = bits_of(stream, place.number);
     const uint32_t offsets = max_of(1u, min_of<uint32_t>(stream.longest, LONGEST));
     for (uint32_t entry = 0; entry < offsets; ++entry) {
         // The exit of a whole subsequence is less than the longest codeword; of the stream's end it does not matter.
-        const Outcome outcome = decode_subsequence(decoder, sequence, last, bits, threadIdx.x, entry);
+        const Outcome outcome = decode_subsequence(tables_here, decoder, sequence, last, bits, threadIdx.x, entry);
         own_functions[threadIdx.x][entry] = min_of(outcome.exit, offsets - 1);
     }
     __syncthreads();
@@ -190,7 +192,7 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
     const uint32_t entry = own_entries[threadIdx.x];
     const uint32_t own = stream.first_subsequence + place.number * SEQUENCE + threadIdx.x;
     entries[own] = entry;
-    counts[own] = decode_subsequence(decoder, sequence, last, bits, threadIdx.x, entry).count;
+    counts[own] = decode_subsequence(tables_here, decoder, sequence, last, bits, threadIdx.x, entry).count;
 }
 
 // For streams that failed: walks along the sequences' functions from the stream's start. A block a stream.

@@ -1,6 +1,7 @@
 // What the decoders that start at subsequences share: a sequence of codewords in shared memory, and counting what is in a span.
 //
-// SEQUENCE   subsequences in a sequence, and threads in a block: each has one
+// SEQUENCE   subsequences in a sequence: what a block works on
+// THREADS    threads in a block: each has as many subsequences
 #pragma once
 #include "huffman_decode.cuh"
 
@@ -8,7 +9,9 @@ constexpr uint32_t WORDS_IN_SUBSEQUENCE = SUBSEQUENCE_BITS / 32;
 constexpr uint32_t SEQUENCE_BITS = SEQUENCE * SUBSEQUENCE_BITS;
 // Words of a sequence, and those that its last codeword and the reader's look ahead may touch.
 constexpr uint32_t STAGED_WORDS = SEQUENCE * WORDS_IN_SUBSEQUENCE + 3;
-constexpr uint32_t WARPS = SEQUENCE / WARP;
+constexpr uint32_t WARPS = THREADS / WARP;
+// Bits that a thread looks after.
+constexpr uint32_t THREAD_BITS = SEQUENCE_BITS / THREADS;
 
 // Words in shared memory with a gap after every 32: threads that are at the same place of their subsequences, four words apart, hit different banks.
 struct Padded {
@@ -26,7 +29,7 @@ struct Sequence {
         const uint32_t *from = reinterpret_cast<const uint32_t *>(input + stream.words) + number * (SEQUENCE_BITS / 32);
         // The stream has two words more than its bits fill.
         const uint32_t last = last_word(stream, number);
-        for (uint32_t i = threadIdx.x; i <= last; i += SEQUENCE) {
+        for (uint32_t i = threadIdx.x; i <= last; i += THREADS) {
             words[Padded::slot(i)] = from[i];
         }
         return last;
@@ -43,34 +46,41 @@ __device__ inline uint32_t bits_of(const Stream &stream, uint32_t number) {
     return min_of(stream.bits - number * SEQUENCE_BITS, SEQUENCE_BITS);
 }
 
-// Where a thread's subsequence ends.
-__device__ inline uint32_t stop_of(uint32_t subsequence, uint32_t sequence_bits) {
-    return min_of((subsequence + 1) * SUBSEQUENCE_BITS, sequence_bits);
-}
+// Where a thread's part ends.
+__device__ inline uint32_t stop_of(uint32_t thread, uint32_t sequence_bits) { return min_of((thread + 1) * THREAD_BITS, sequence_bits); }
+
+// Tables of a block.
+struct Tables {
+    uint32_t lookup[TABLE + LONG_ENTRIES];
+    uint32_t counts[COUNT_WORDS];
+};
+static_assert(sizeof(Tables) == BOOK_WORDS * 4, "one after the other");
 
 // The codewords that start from the reader's position on and before `stop`.
-template <typename Source> __device__ inline uint32_t count_span(const Decoder &decoder, Source &from, uint32_t stop) {
+template <typename Source> __device__ inline uint32_t count_span(const Tables &tables, const Decoder &decoder, Source &from, uint32_t stop) {
+    const uint8_t *counts = reinterpret_cast<const uint8_t *>(tables.counts);
     uint32_t count = 0;
-    while (from.position < stop) {
+    // All codewords of a lookup start before `stop`.
+    while (from.position + TABLE_BITS <= stop) {
         uint32_t window = from.window();
-        uint32_t entry = decoder.lookup(window);
-        uint32_t length = length_of_first(entry);
-        if (has_two(entry) && from.position + length < stop) {
-            from.skip(length_of_all(entry));
-            count += 2;
-            continue;
+        uint32_t several = counts[window >> (32 - TABLE_BITS)];
+        uint32_t bits = several & 15;
+        count += several >> 4;
+        if (bits == 0) {
+            bits = decoder.first(0, window).length;
+            count += 1;
         }
-        if (length == 0) {
-            length = decoder.first(entry, window).length;
-        }
-        from.skip(length);
+        from.skip(bits);
+    }
+    while (from.position < stop) {
+        decoder.one(from);
         count += 1;
     }
     return count;
 }
 
-// Copies a stream's descriptor, its codebook and its table to shared memory. By the whole block, with barriers around it.
-__device__ inline void load_stream(Stream &stream, Book &book, uint32_t *table, const Stream *streams, uint32_t number, const Book *books,
+// Copies a stream's descriptor, its codebook and its tables to shared memory. By the whole block, with barriers around it.
+__device__ inline void load_stream(Stream &stream, Book &book, Tables &to, const Stream *streams, uint32_t number, const Book *books,
                                    const uint32_t *tables) {
     __syncthreads();
     if (threadIdx.x < sizeof(Stream) / 4) {
@@ -80,6 +90,6 @@ __device__ inline void load_stream(Stream &stream, Book &book, uint32_t *table, 
     if (threadIdx.x < sizeof(Book) / 4) {
         reinterpret_cast<uint32_t *>(&book)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&books[stream.first_book])[threadIdx.x];
     }
-    load_table(table, tables + uint64_t(stream.first_book) * TABLE);
+    load_words(to.lookup, tables + uint64_t(stream.first_book) * BOOK_WORDS, BOOK_WORDS);
     __syncthreads();
 }

@@ -24,9 +24,9 @@ enum Any<S> {
 impl<S: Symbol + DeviceRepr> Any<S> {
     /// Every decoder, in its variants, for a group size.
     fn all(device: &Device, group_log2: u32) -> Vec<(&'static str, Self)> {
-        let small = IndexedTuning { threads: 128, waves: 1, staged_percent: 10 };
+        let small = IndexedTuning { threads: Some(128), waves: 2, staged_percent: 10, row_bytes: 64 };
         let direct = GapTuning { staged: false, ..GapTuning::default() };
-        let tight = GapTuning { staged_percent: 20, ..GapTuning::default() };
+        let tight = GapTuning { staged_percent: 20, threads: 256, ..GapTuning::default() };
         vec![
             ("chunked", Self::Chunked(Chunked::new(device, group_log2).unwrap())),
             ("indexed", Self::Indexed(Indexed::new(device, group_log2).unwrap())),

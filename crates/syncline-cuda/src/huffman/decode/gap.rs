@@ -23,23 +23,29 @@ pub struct GapTuning {
     pub staged: bool,
     /// Room for a block's symbols in percent of the batch's mean: what does not fit goes in several rounds.
     pub staged_percent: u32,
+    /// Threads in a block, a power of two from 32 to 256: each has its share of a sequence's 256 subsequences.
+    pub threads: u32,
 }
 
 impl Default for GapTuning {
     fn default() -> Self {
-        Self { staged: true, staged_percent: 115 }
+        Self { staged: true, staged_percent: 115, threads: 128 }
     }
 }
 
-fn specialization(symbol_bytes: usize, group_log2: u32, entries: bool, staged: bool) -> Specialization {
+fn specialization(symbol_bytes: usize, group_log2: u32, entries: bool, tuning: GapTuning) -> Specialization {
     let mut constants = constants(symbol_bytes, group_log2);
-    constants.extend([("SEQUENCE", SEQUENCE.into()), ("ENTRIES", entries.into()), ("STAGED", staged.into())]);
+    constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", tuning.threads.into())]);
+    constants.extend([("ENTRIES", entries.into()), ("STAGED", tuning.staged.into())]);
     Specialization { source: SOURCE, constants }
 }
 
 /// What the compile check compiles.
 pub(super) fn specializations() -> Vec<Specialization> {
-    let of = |entries, staged| SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, entries, staged));
+    let of = |entries, staged| {
+        let tuning = GapTuning { staged, ..GapTuning::default() };
+        SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, entries, tuning))
+    };
     [of(false, true), of(false, false), of(true, true), of(true, false)].concat()
 }
 
@@ -65,7 +71,10 @@ impl Writing {
         if tuning.staged_percent == 0 {
             return Err(CudaError::invalid("a buffer has room for something"));
         }
-        let kernel = device.kernel(&specialization(S::BYTES, group_log2, known, tuning.staged), "decode_gap")?;
+        if !(32..=SEQUENCE).contains(&tuning.threads) || !tuning.threads.is_power_of_two() {
+            return Err(CudaError::invalid("a block has a power of two from 32 to 256 threads"));
+        }
+        let kernel = device.kernel(&specialization(S::BYTES, group_log2, known, tuning), "decode_gap")?;
         kernel.allow_shared_memory(MOST_BUFFER_BYTES as u32)?;
         let multiprocessors = device.info().multiprocessors;
         Ok(Self { kernel, tuning, symbol_bytes: S::BYTES as u64, multiprocessors })
@@ -95,7 +104,7 @@ impl Writing {
         }
         let room = self.room(&totals);
         let shared_memory = room * self.symbol_bytes as u32;
-        let resident = self.kernel.blocks_per_multiprocessor(SEQUENCE, shared_memory)?.max(1);
+        let resident = self.kernel.blocks_per_multiprocessor(self.tuning.threads, shared_memory)?.max(1);
         let blocks = (resident * self.multiprocessors).min(totals.sequences);
         let mut ticket = frame.zeros::<u32>(1)?;
         let mut states = frame.zeros::<u64>(totals.sequences as usize)?;
@@ -114,7 +123,7 @@ impl Writing {
         // u32 *, u32 *, u8 *). Words and gaps are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number
         // to groups within the stream. `known` is null only for the kernel that does not use it. A block looks back only at blocks that took their
         // sequences before it, and so run.
-        unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, shared_memory)) }.doing("decoding")?;
+        unsafe { launch.launch(Kernel::grid(blocks, self.tuning.threads, shared_memory)) }.doing("decoding")?;
         Ok(())
     }
 }

@@ -3,47 +3,55 @@
 use cudarc::driver::{DeviceRepr, PushKernelArg};
 use syncline_core::huffman::{Decoder, MAX_CLASSES, Symbol};
 
-use super::{Decoding, INDEX_BLOCK, Preparation, SHAPES, TABLE_BITS, constants};
+use super::{Decoding, LONG_ENTRIES, Preparation, SHAPES, TABLE_BITS, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source =
     Source { name: "huffman_decode_indexed.cu", text: include_str!("../../../kernels/huffman_decode_indexed.cu") };
 
-/// Bytes of a row of a warp's tile, at most.
-const LARGEST_ROW: u32 = 128;
 /// Shared memory that a block has beside tables and tiles.
 const OWN_SHARED_MEMORY: u32 = 2048;
-/// Words that a warp stages at most: index blocks of more than about 8 bits a symbol are read where they are.
+/// Words that a warp stages at most: index blocks of more than about 12 bits a symbol are read where they are.
 const MOST_STAGED_WORDS: u32 = 1536;
+/// Most threads in a block.
+const MOST_THREADS: u32 = 1024;
 
 /// What decides speed only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct IndexedTuning {
-    /// Threads in a block.
-    pub threads: u32,
+    /// Threads in a block; `None`: as many as keep most warps on the device.
+    pub threads: Option<u32>,
     /// Waves of blocks over the device.
     pub waves: u32,
     /// Room for a warp's input in percent of the batch's mean.
     pub staged_percent: u32,
+    /// Bytes of a group that are gathered before they are written, 64 or 128.
+    pub row_bytes: u32,
 }
 
 impl Default for IndexedTuning {
     fn default() -> Self {
-        Self { threads: 512, waves: 4, staged_percent: 140 }
+        Self { threads: None, waves: 1, staged_percent: 130, row_bytes: 128 }
     }
 }
 
-fn specialization(symbol_bytes: usize, group_log2: u32, books: u32, threads: u32) -> Specialization {
+/// Entries for long codewords that a block with so many codebooks has.
+fn long_entries(books: u32) -> u32 {
+    if books == 1 { LONG_ENTRIES } else { LONG_ENTRIES / 2 }
+}
+
+fn specialization(symbol_bytes: usize, group_log2: u32, books: u32, row_bytes: u32) -> Specialization {
     let mut constants = constants(symbol_bytes, group_log2);
-    constants.extend([("BOOKS", books.into()), ("THREADS", threads.into())]);
+    let own = [("BOOKS", books), ("OWN_LONG", long_entries(books)), ("THREADS", MOST_THREADS), ("ROW", row_bytes)];
+    constants.extend(own.map(|(name, value)| (name, u64::from(value))));
     Specialization { source: SOURCE, constants }
 }
 
 /// What the compile check compiles.
 pub(super) fn specializations(_shared_memory: u32) -> Vec<Specialization> {
-    let threads = IndexedTuning::default().threads;
-    let of_books = |books| SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, books, threads));
+    let row = IndexedTuning::default().row_bytes;
+    let of_books = |books| SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, books, row));
     [of_books(1), of_books(MAX_CLASSES as u32)].concat()
 }
 
@@ -52,6 +60,15 @@ pub(super) fn specializations(_shared_memory: u32) -> Vec<Specialization> {
 struct Variant {
     kernel: Kernel,
     books: u32,
+}
+
+/// How a launch is laid out.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    threads: u32,
+    staged_words: u32,
+    shared_memory: u32,
+    resident: u32,
 }
 
 /// Decodes streams with the symbol index.
@@ -80,13 +97,17 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
     /// # Errors
     /// As [`Self::new`]; also for numbers that no device can do.
     pub fn with_tuning(device: &Device, group_log2: u32, tuning: IndexedTuning) -> Result<Self> {
-        if !(32..=1024).contains(&tuning.threads) || !tuning.threads.is_multiple_of(32) || tuning.waves == 0 {
+        let threads = tuning.threads.unwrap_or(MOST_THREADS);
+        if !(32..=MOST_THREADS).contains(&threads) || !threads.is_multiple_of(32) || tuning.waves == 0 {
             return Err(CudaError::invalid("a block has 32 to 1024 threads, whole warps, and there is a wave at least"));
+        }
+        if !matches!(tuning.row_bytes, 64 | 128) {
+            return Err(CudaError::invalid("64 or 128 bytes of a group are gathered"));
         }
         let shared_memory = device.info().shared_memory_per_block;
         let variant = |books| -> Result<Variant> {
             let kernel =
-                device.kernel(&specialization(S::BYTES, group_log2, books, tuning.threads), "decode_indexed")?;
+                device.kernel(&specialization(S::BYTES, group_log2, books, tuning.row_bytes), "decode_indexed")?;
             kernel.allow_shared_memory(shared_memory - OWN_SHARED_MEMORY)?;
             Ok(Variant { kernel, books })
         };
@@ -100,15 +121,39 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
         })
     }
 
-    /// Words of input that a warp stages, a multiple of 4, and the shared memory of a block then; fewer words if they do not fit.
-    fn staging(&self, books: u32, bits_in_task: u64) -> (u32, u32) {
-        let warps = self.tuning.threads / 32;
-        let row = LARGEST_ROW.min((S::BYTES as u32) << self.group_log2);
-        let fixed = books * (4 << TABLE_BITS) + warps * 32 * row;
-        let room = (self.shared_memory - OWN_SHARED_MEMORY).saturating_sub(fixed) / (4 * warps);
+    /// The block's size, the words of input that a warp stages (a multiple of 4), the shared memory of a block, and the blocks on a multiprocessor.
+    fn plan(&self, variant: &Variant, bits_in_task: u64) -> Result<Plan> {
+        let row = self.tuning.row_bytes.min((S::BYTES as u32) << self.group_log2);
+        let tables = 4 * variant.books * ((1 << TABLE_BITS) + long_entries(variant.books));
         let wanted = bits_in_task.div_ceil(32) * u64::from(self.tuning.staged_percent) / 100 + 8;
-        let words = u64::from(room.min(MOST_STAGED_WORDS)).min(wanted) as u32 / 4 * 4;
-        (words, fixed + warps * words * 4)
+        let wanted = wanted.min(MOST_STAGED_WORDS.into()) as u32;
+        let plan = |threads: u32| -> Result<Plan> {
+            let warps = threads / 32;
+            let fixed = tables + warps * 32 * row;
+            let room = (self.shared_memory - OWN_SHARED_MEMORY).saturating_sub(fixed) / (4 * warps);
+            let staged_words = room.min(wanted) / 4 * 4;
+            let shared_memory = fixed + warps * staged_words * 4;
+            // A block that does not fit at all has no resident one either.
+            let resident = match shared_memory <= self.shared_memory - OWN_SHARED_MEMORY {
+                true => variant.kernel.blocks_per_multiprocessor(threads, shared_memory)?,
+                false => 0,
+            };
+            Ok(Plan { threads, staged_words, shared_memory, resident })
+        };
+        if let Some(threads) = self.tuning.threads {
+            return plan(threads);
+        }
+        let mut best = plan(128)?;
+        for threads in (256..=MOST_THREADS).step_by(64) {
+            let other = plan(threads)?;
+            // Larger blocks share a table among more warps; but not for less room for words.
+            if other.staged_words >= best.staged_words.min(wanted / 4 * 4)
+                && other.resident * other.threads >= best.resident * best.threads
+            {
+                best = other;
+            }
+        }
+        Ok(best)
     }
 
     /// Decodes the batch on the frame's stream, without waiting for it.
@@ -122,12 +167,10 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
         let totals = work.batch.totals;
         if totals.tasks > 0 {
             let variant = &self.variants[usize::from(totals.most_books > 1)];
-            let (staged_words, shared_memory) = self.staging(variant.books, totals.bits / u64::from(totals.tasks));
-            let threads = self.tuning.threads;
-            let resident = variant.kernel.blocks_per_multiprocessor(threads, shared_memory)?.max(1);
-            let blocks = resident * self.multiprocessors * self.tuning.waves;
-            // A task a warp at least.
-            let tasks_per_block = totals.tasks.div_ceil(blocks).max(threads / INDEX_BLOCK);
+            let Plan { threads, staged_words, shared_memory, resident } =
+                self.plan(variant, totals.bits / u64::from(totals.tasks))?;
+            let blocks = resident.max(1) * self.multiprocessors * self.tuning.waves;
+            let tasks_per_block = totals.tasks.div_ceil(blocks);
             let blocks = totals.tasks.div_ceil(tasks_per_block);
             let (tables, map) = (scratch.tables.as_view(), scratch.map.as_view());
             let mut launch = frame.stream().launch_builder(variant.kernel.function());

@@ -32,6 +32,12 @@ const SEQUENCE: u32 = 256;
 const PLACED_GROUPS: u32 = 1024;
 /// Bits that a table lookup takes.
 const TABLE_BITS: u32 = 12;
+/// Words of a codebook's tables: for lookups, for long codewords, for counting (`BOOK_WORDS` of `huffman_decode.cuh`).
+const BOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize + (1 << TABLE_BITS) / 4;
+/// Entries for codewords longer than a lookup.
+const LONG_ENTRIES: u32 = 2048;
+/// Blocks that build a codebook's tables.
+const TABLE_BLOCKS: u32 = 14;
 /// Threads of the preparing kernels' blocks.
 const PREPARE_THREADS: u32 = 256;
 
@@ -177,18 +183,20 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
     fn before<'a>(&self, frame: &mut Frame<'a>, work: &mut Decoding<'_, '_, S>) -> Result<Scratch<'a>> {
         let totals = work.batch.totals;
         let stream = frame.stream().clone();
-        stream.memset_zeros(work.status).doing("clearing the status")?;
         let mut scratch = Scratch {
-            tables: frame.slice((totals.books as usize) << TABLE_BITS)?,
+            tables: frame.slice(totals.books as usize * BOOK_WORDS)?,
             map: frame.slice(totals.live_with_map.max(1) as usize)?,
-            sums: frame.zeros(2 * totals.streams as usize)?,
+            sums: frame.slice(2 * totals.streams as usize)?,
         };
         if totals.books > 0 {
             let mut launch = stream.launch_builder(self.tables.function());
-            launch.arg(&work.batch.books).arg(&work.batch.symbols).arg(&mut scratch.tables);
-            // SAFETY: parameters (const Book *, const u16 *, u32 *); a block for each of the batch's books, which index its symbols, and a table of
-            // 2^TABLE_BITS entries for each.
-            unsafe { launch.launch(Kernel::grid(totals.books, PREPARE_THREADS, 0)) }.doing("building tables")?;
+            launch.arg(&work.batch.books).arg(&work.batch.symbols).arg(&totals.streams);
+            launch.arg(&mut scratch.tables).arg(&mut scratch.sums).arg(&mut *work.status);
+            let mut grid = Kernel::grid(totals.books, PREPARE_THREADS, 0);
+            grid.grid_dim.1 = TABLE_BLOCKS;
+            // SAFETY: parameters (const Book *, const u16 *, u32, u32 *, u32 *, u32 *); blocks for each of the batch's books, which index its symbols, with
+            // BOOK_WORDS of tables each; two sums and a word of status for each stream. Every stream has a book.
+            unsafe { launch.launch(grid) }.doing("building tables")?;
         }
         if totals.placings > 0 {
             let mut launch = stream.launch_builder(self.place.function());
