@@ -12,7 +12,8 @@ use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
 use syncline_cuda::huffman::decode::{
-    Batch, BatchStream, Chunked, Decoding, Gap, GapTuning, Indexed, IndexedTuning, SelfSync, SelfSyncTuning, status_text,
+    Batch, BatchStream, Chunked, Decoding, Gap, GapTuning, Indexed, IndexedTuning, SelfSync, SelfSyncTuning,
+    status_text,
 };
 
 #[path = "../tests/common/mod.rs"]
@@ -56,8 +57,9 @@ fn main() -> Result<()> {
     })?;
     bench.all_decoders("65,536 symbols, 16 bits", |seed| symbols(Spread::Flat, 65_536, CHUNK, seed))?;
     bench.indexed_variants("1.7 bits", spread(0.665))?;
-    bench.indexed_variants("6.2 bits", spread(0.058))?;
-    bench.indexed_variants("98 % zeros in clusters", clustered)
+    bench.indexed_variants("3 bits", spread(0.35))?;
+    bench.indexed_variants("4 bits", spread(0.21))?;
+    bench.indexed_variants("6.2 bits", spread(0.058))
 }
 
 /// Codes as a smooth field's: 98 % the middle symbol, the others in clusters.
@@ -111,9 +113,10 @@ impl Bench<'_> {
         for (what, tuning) in [
             ("gap", GapTuning::default()),
             ("gap, 256 threads", threads(256)),
-            ("gap, 64 threads", threads(64)),
-            ("gap, 200 % staged", GapTuning { staged_percent: 200, ..GapTuning::default() }),
-            ("gap, 60 % staged", GapTuning { staged_percent: 60, ..GapTuning::default() }),
+            ("gap, 120 % staged", GapTuning { staged_percent: 120, ..GapTuning::default() }),
+            ("gap, 55 % staged", GapTuning { staged_percent: 55, ..GapTuning::default() }),
+            ("gap, in pairs", GapTuning { pairs: Some(true), ..GapTuning::default() }),
+            ("gap, one by one", GapTuning { pairs: Some(false), ..GapTuning::default() }),
             ("gap, unstaged", direct),
         ] {
             let gap = Gap::<S>::with_tuning(d, 7, tuning)?;
@@ -125,6 +128,7 @@ impl Bench<'_> {
             ("self-sync", SelfSyncTuning::default()),
             ("self-sync, unstaged", SelfSyncTuning::published()),
             ("self-sync, 1 join", one_join),
+            ("self-sync, 6 rounds", SelfSyncTuning { rounds: 6, ..SelfSyncTuning::default() }),
         ] {
             let self_sync = SelfSync::<S>::with_tuning(d, 7, tuning)?;
             let launch: Launch<'_, S> = &|a, w| self_sync.launch(&mut a.frame()?, w);
@@ -138,11 +142,18 @@ impl Bench<'_> {
 
     fn indexed_variants<S: Symbol + DeviceRepr>(&self, name: &str, make: impl Fn(u64) -> Vec<S>) -> Result<()> {
         let parts: Vec<Vec<S>> = (0..DISTINCT as u64).map(|i| make(i + 1)).collect();
-        for threads in [None, Some(256), Some(512), Some(1024)] {
-            for (waves, staged_percent, row_bytes) in [(1, 130, 128), (4, 130, 128), (1, 110, 128), (1, 130, 64)] {
-                let tuning = IndexedTuning { threads, waves, staged_percent, row_bytes };
+        for pairs in [false, true] {
+            for (waves, row, staged_percent) in [(1, 128, 130), (1, 64, 130), (1, 64, 115), (2, 64, 130), (8, 64, 130)]
+            {
+                let tuning = IndexedTuning {
+                    waves,
+                    staged_percent,
+                    row_bytes: Some(row),
+                    pairs: Some(pairs),
+                    ..IndexedTuning::default()
+                };
                 let indexed = Indexed::<S>::with_tuning(self.device, 7, tuning)?;
-                let line = format!("{name}, variant, {threads:?} threads, {waves} waves, {staged_percent} %, {row_bytes} bytes");
+                let line = format!("{name}, variant, pairs {pairs}, {waves} waves, {staged_percent} %, {row} bytes");
                 self.run(&line, &parts, 7, IndexKind::Symbol, LARGE, &|a, w| indexed.launch(&mut a.frame()?, w))?;
             }
         }
@@ -195,12 +206,7 @@ impl Bench<'_> {
         Ok(())
     }
 
-    fn data<S: Symbol + DeviceRepr>(
-        &self,
-        parts: &[Vec<S>],
-        options: EncodeOptions,
-        bytes: usize,
-    ) -> Result<Data<S>> {
+    fn data<S: Symbol + DeviceRepr>(&self, parts: &[Vec<S>], options: EncodeOptions, bytes: usize) -> Result<Data<S>> {
         let mut scratch = EncodeScratch::default();
         let encoded: Vec<Vec<u8>> = parts
             .iter()

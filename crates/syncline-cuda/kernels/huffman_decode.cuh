@@ -4,6 +4,7 @@
 // GROUP_LOG2     log2 of the symbols in a group, 6 or 7
 // TABLE_BITS     bits that a table lookup takes, at most 12
 // LONGEST        longest codeword there can be
+// PAIRS          whether entries of two symbols are made use of: worth it where codewords are short; else lanes with one and with two only get out of step
 #pragma once
 #include "common.cuh"
 
@@ -154,23 +155,39 @@ struct Decoder {
     template <typename Source> __device__ inline uint32_t two(Source &from) const {
         uint32_t window = from.window();
         uint32_t entry = lookup(window);
+#if PAIRS
         uint32_t bits = length_of_all(entry);
         uint32_t pair = (entry >> 8 & 0xFFF) + (entry >> 4 & 0xFFF0000) + base;
         if (!has_two(entry)) {
-            // One window is enough for two codewords of LONG_BITS bits.
-            Codeword next = first_of_most(entry, window);
-            uint32_t rest = window << next.length;
-            Codeword other = first_of_most(lookup(rest), rest);
-            pair = next.symbol | other.symbol << 16;
-            bits = next.length + other.length;
-            if (next.length == 0 || other.length == 0) {
-                pair = one(from);
-                pair |= one(from) << 16;
-                bits = 0;
-            }
+            pair = two_apart(window, entry, from, bits);
         }
+#else
+        uint32_t length = length_of_first(entry);
+        uint32_t other_entry = lookup(window << length);
+        uint32_t other_length = length_of_first(other_entry);
+        uint32_t bits = length + other_length;
+        uint32_t pair = (entry >> 8 & mask) + ((other_entry >> 8 & mask) << 16) + base;
+        if (length == 0 || other_length == 0) {
+            pair = two_apart(window, entry, from, bits);
+        }
+#endif
         from.skip(bits);
         return pair;
+    }
+
+    // Two symbols of which not both are short. Sets how many bits are still to skip.
+    template <typename Source> __device__ inline uint32_t two_apart(uint32_t window, uint32_t entry, Source &from, uint32_t &bits) const {
+        // One window is enough for two codewords of LONG_BITS bits.
+        Codeword next = first_of_most(entry, window);
+        uint32_t rest = window << next.length;
+        Codeword other = first_of_most(lookup(rest), rest);
+        bits = next.length + other.length;
+        if (next.length == 0 || other.length == 0) {
+            bits = 0;
+            uint32_t low = one(from);
+            return low | one(from) << 16;
+        }
+        return next.symbol | other.symbol << 16;
     }
 
     // The next word of symbols.

@@ -24,23 +24,21 @@ __device__ inline uint32_t long_table_entry(const Book &book, const uint16_t *sy
     return window < start || one.length > LONG_BITS ? 0 : one.length << 16 | one.symbol;
 }
 
-// Four entries of the counting table.
-__device__ inline uint32_t count_word(const Book &book, const uint16_t *symbols, uint32_t i) {
-    uint32_t word = 0;
-    for (uint32_t j = 0; j < 4; ++j) {
-        const uint32_t window = (4 * i + j) << (32 - TABLE_BITS);
-        uint32_t bits = 0, count = 0;
-        while (true) {
-            const uint32_t length = canonical(book, symbols, window << bits, 1).length;
-            if (bits + length > TABLE_BITS) {
-                break;
-            }
-            bits += length;
-            ++count;
+// An entry of the counting table.
+__device__ inline uint32_t count_entry(const Book &book, uint32_t i) {
+    const uint32_t window = i << (32 - TABLE_BITS);
+    uint32_t bits = 0, count = 0;
+    while (true) {
+        uint32_t length = 1;
+        while (length < book.longest && window << bits >= book.limit[length]) {
+            ++length;
         }
-        word |= (count * 16 + bits) << (8 * j);
+        if (bits + length > TABLE_BITS) {
+            return count * 16 + bits;
+        }
+        bits += length;
+        ++count;
     }
-    return word;
 }
 
 // Builds tables: blockIdx.x is the codebook, blockIdx.y the part. Clears sums and status on the way.
@@ -60,10 +58,15 @@ extern "C" __global__ void decode_tables(const Book *books, const uint16_t *symb
     }
     __syncthreads();
     uint32_t *to = tables + uint64_t(blockIdx.x) * BOOK_WORDS;
-    for (uint32_t i = blockIdx.y * blockDim.x + threadIdx.x; i < BOOK_WORDS; i += gridDim.y * blockDim.x) {
-        to[i] = i < TABLE                  ? table_entry(book, symbols, i)
-                : i < TABLE + LONG_ENTRIES ? long_table_entry(book, symbols, i - TABLE)
-                                           : count_word(book, symbols, i - TABLE - LONG_ENTRIES);
+    uint8_t *counts = reinterpret_cast<uint8_t *>(to + TABLE + LONG_ENTRIES);
+    for (uint32_t i = blockIdx.y * blockDim.x + threadIdx.x; i < 2 * TABLE + LONG_ENTRIES; i += gridDim.y * blockDim.x) {
+        if (i < TABLE) {
+            to[i] = table_entry(book, symbols, i);
+        } else if (i < 2 * TABLE) {
+            counts[i - TABLE] = count_entry(book, i - TABLE);
+        } else {
+            to[i - TABLE] = long_table_entry(book, symbols, i - 2 * TABLE);
+        }
     }
 }
 

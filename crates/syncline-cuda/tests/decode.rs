@@ -10,7 +10,8 @@ use syncline_core::huffman::{
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::decode::{
-    Batch, BatchStream, Chunked, Decoding, Gap, GapTuning, Indexed, IndexedTuning, SelfSync, SelfSyncTuning, status_text,
+    Batch, BatchStream, Chunked, Decoding, Gap, GapTuning, Indexed, IndexedTuning, SelfSync, SelfSyncTuning,
+    status_text,
 };
 
 /// A decoder of any kind.
@@ -24,13 +25,16 @@ enum Any<S> {
 impl<S: Symbol + DeviceRepr> Any<S> {
     /// Every decoder, in its variants, for a group size.
     fn all(device: &Device, group_log2: u32) -> Vec<(&'static str, Self)> {
-        let small = IndexedTuning { threads: Some(128), waves: 2, staged_percent: 10, row_bytes: 64 };
+        let small =
+            IndexedTuning { threads: Some(128), waves: 2, staged_percent: 10, row_bytes: Some(64), pairs: Some(true) };
+        let single = IndexedTuning { row_bytes: Some(128), pairs: Some(false), ..IndexedTuning::default() };
         let direct = GapTuning { staged: false, ..GapTuning::default() };
-        let tight = GapTuning { staged_percent: 20, threads: 256, ..GapTuning::default() };
+        let tight = GapTuning { staged_percent: 20, threads: 128, pairs: Some(true), ..GapTuning::default() };
         vec![
             ("chunked", Self::Chunked(Chunked::new(device, group_log2).unwrap())),
             ("indexed", Self::Indexed(Indexed::new(device, group_log2).unwrap())),
             ("indexed, unstaged", Self::Indexed(Indexed::with_tuning(device, group_log2, small).unwrap())),
+            ("indexed, one by one", Self::Indexed(Indexed::with_tuning(device, group_log2, single).unwrap())),
             ("gap", Self::Gap(Gap::new(device, group_log2).unwrap())),
             ("gap, unstaged", Self::Gap(Gap::with_tuning(device, group_log2, direct).unwrap())),
             ("gap, in rounds", Self::Gap(Gap::with_tuning(device, group_log2, tight).unwrap())),
@@ -154,7 +158,8 @@ fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
         ("5 bits", geometric(0.13, n)),
     ];
     let clusters = |(i, s): (usize, u16)| if i / 512 % 3 == 0 { s } else { centre };
-    shapes.push(("clusters of free groups", geometric(0.3, 128 * 3000).into_iter().enumerate().map(clusters).collect()));
+    shapes
+        .push(("clusters of free groups", geometric(0.3, 128 * 3000).into_iter().enumerate().map(clusters).collect()));
     shapes.extend([
         ("two symbols", (0..n).map(|_| if r.below(9) == 0 { mask } else { 0 }).collect()),
         ("flat", (0..n).map(|_| r.next() as u16).collect::<Vec<_>>()),
@@ -196,10 +201,10 @@ fn cases<S: Symbol>(bits: u32, group_log2: u8) -> Vec<Case<S>> {
     let groups = 2000 >> (group_log2 - 6);
     let mut r = Random(3);
     let classes: Vec<u8> = (0..groups).map(|_| r.below(4) as u8).collect();
-    let shares = [0.97, 0.6, 0.2, 0.03].map(|share| {
-        common::symbols(common::Spread::Geometric(share), 1 << bits.min(10), groups << group_log2, 5)
-    });
-    let symbols = (0..groups << group_log2).map(|i| S::truncate(shares[classes[i >> group_log2] as usize][i])).collect();
+    let shares = [0.97, 0.6, 0.2, 0.03]
+        .map(|share| common::symbols(common::Spread::Geometric(share), 1 << bits.min(10), groups << group_log2, 5));
+    let symbols =
+        (0..groups << group_log2).map(|i| S::truncate(shares[classes[i >> group_log2] as usize][i])).collect();
     let options = EncodeOptions { group_log2, index: IndexKind::Symbol, free_symbol: None };
     let case = Case::new("classes", symbols, classes, &options);
     assert!(Stream::<S>::parse(&case.bytes, "test").unwrap().needs_classes());
@@ -261,6 +266,37 @@ fn sixteen_bits_in_groups_of_64() {
 #[test]
 fn sixteen_bits_in_groups_of_128() {
     round_trips::<u16>(16, 7);
+}
+
+/// All decoders on little data, as the sanitizer's tools take their time.
+#[test]
+fn small_streams() {
+    let Some(device) = common::device() else { return };
+    let mut arena = Arena::new(device.context().default_stream());
+    let groups = 70;
+    let mut symbols = common::symbols(common::Spread::Geometric(0.3), 1024, groups * 128, 1);
+    symbols[128 * 9..128 * 20].fill(512);
+    let flat = (0..groups * 128).map(|i| (i * 31 % 64) as u16).collect::<Vec<_>>();
+    let classes: Vec<u8> = (0..groups).map(|i| (i % 4) as u8).collect();
+    let by_class = (0..groups * 128)
+        .map(|i| if i / 128 % 4 == 3 { symbols[i] } else { 7 + (i / 128 % 4) as u16 * (i as u16 % 3) });
+    let by_class: Vec<u16> = by_class.collect();
+    for index in IndexKind::ALL {
+        let options = EncodeOptions { group_log2: 7, index, free_symbol: Some(512) };
+        let cases = [
+            Case::new("small", symbols.clone(), vec![], &options),
+            Case::new("flat", flat.clone(), vec![], &options),
+            Case::new("classes", by_class.clone(), classes.clone(), &options),
+        ];
+        for (name, decoder) in Any::<u16>::all(device, 7) {
+            let books = |case: &&Case<u16>| Stream::<u16>::parse(&case.bytes, "test").unwrap().codebooks().len();
+            let readable: Vec<&Case<u16>> = cases.iter().filter(|case| decoder.reads(index, books(case))).collect();
+            for (case, (status, symbols)) in readable.iter().zip(decode(&mut arena, &decoder, &readable)) {
+                assert_eq!(status_text(status), None, "{name}: {}", case.what);
+                assert!(symbols == case.symbols, "{name}: {}", case.what);
+            }
+        }
+    }
 }
 
 /// Whatever happens to the bytes on the device after they were parsed: a status, or the right symbols, and nothing out of place.

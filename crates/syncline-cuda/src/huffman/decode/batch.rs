@@ -8,7 +8,7 @@ use syncline_core::huffman::codebook::Codebook;
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{IndexKind, SUBSEQUENCE_BITS, Stream, Symbol};
 
-use super::{INDEX_BLOCK, PLACED_GROUPS, SEQUENCE, TABLE_BITS};
+use super::{INDEX_BLOCK, PAIRED_BITS, PLACED_GROUPS, SEQUENCE, TABLE_BITS};
 use crate::error::{CudaError, DriverContext, Result};
 
 const LENGTHS: usize = MAX_LENGTH as usize + 1;
@@ -195,6 +195,13 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
     /// Entries that the array of classes must have; 0 if no stream needs classes.
     pub fn classes_len(&self) -> u64 {
         self.totals.classes
+    }
+}
+
+impl Totals {
+    /// Whether codewords are short enough to be looked up in pairs.
+    pub fn pairs(&self) -> bool {
+        (self.bits as f64) < PAIRED_BITS * self.live_symbols as f64
     }
 }
 

@@ -14,7 +14,7 @@ const SOURCE: Source =
 const THREADS: u32 = 64;
 
 fn specialization(symbol_bytes: usize, group_log2: u32) -> Specialization {
-    let mut constants = constants(symbol_bytes, group_log2);
+    let mut constants = constants(symbol_bytes, group_log2, false);
     constants.push(("THREADS", THREADS.into()));
     Specialization { source: SOURCE, constants }
 }

@@ -11,8 +11,10 @@ use crate::error::{CudaError, DriverContext, Result};
 const SOURCE: Source =
     Source { name: "huffman_decode_gap.cu", text: include_str!("../../../kernels/huffman_decode_gap.cu") };
 
-/// Most bytes of a block's buffer: several blocks to a multiprocessor.
-const MOST_BUFFER_BYTES: u64 = 40 << 10;
+/// Most bytes of a block's buffer: two blocks to a multiprocessor of an H100.
+const MOST_BUFFER_BYTES: u64 = 72 << 10;
+/// Shared memory that a block has beside its buffer: tables, a sequence's words, a little.
+const OWN_SHARED_MEMORY: u32 = 39 << 10;
 /// Symbols that a buffer is a multiple of.
 const BUFFER_STEP: u64 = 64;
 
@@ -23,18 +25,26 @@ pub struct GapTuning {
     pub staged: bool,
     /// Room for a block's symbols in percent of the batch's mean: what does not fit goes in several rounds.
     pub staged_percent: u32,
-    /// Threads in a block, a power of two from 32 to 256: each has its share of a sequence's 256 subsequences.
+    /// Threads in a block, a power of two from 32 to 512: each has its share of a sequence's 512 subsequences.
     pub threads: u32,
+    /// Whether codewords are looked up in pairs; `None`: where they are short.
+    pub pairs: Option<bool>,
 }
 
 impl Default for GapTuning {
     fn default() -> Self {
-        Self { staged: true, staged_percent: 115, threads: 128 }
+        Self { staged: true, staged_percent: 105, threads: SEQUENCE, pairs: None }
     }
 }
 
-fn specialization(symbol_bytes: usize, group_log2: u32, entries: bool, tuning: GapTuning) -> Specialization {
-    let mut constants = constants(symbol_bytes, group_log2);
+fn specialization(
+    symbol_bytes: usize,
+    group_log2: u32,
+    entries: bool,
+    pairs: bool,
+    tuning: GapTuning,
+) -> Specialization {
+    let mut constants = constants(symbol_bytes, group_log2, pairs);
     constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", tuning.threads.into())]);
     constants.extend([("ENTRIES", entries.into()), ("STAGED", tuning.staged.into())]);
     Specialization { source: SOURCE, constants }
@@ -42,11 +52,14 @@ fn specialization(symbol_bytes: usize, group_log2: u32, entries: bool, tuning: G
 
 /// What the compile check compiles.
 pub(super) fn specializations() -> Vec<Specialization> {
-    let of = |entries, staged| {
+    let of = |entries, staged, pairs| {
         let tuning = GapTuning { staged, ..GapTuning::default() };
-        SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, entries, tuning))
+        SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, entries, pairs, tuning))
     };
-    [of(false, true), of(false, false), of(true, true), of(true, false)].concat()
+    let staged = [of(false, true, false), of(false, true, true), of(true, true, false), of(true, true, true)];
+    // Straight to memory goes one symbol at a time: there are no pairs.
+    let direct = [of(false, false, false), of(true, false, false)];
+    [staged.concat(), direct.concat()].concat()
 }
 
 /// Starts and counts of subsequences that are known already.
@@ -60,9 +73,12 @@ pub(super) struct Known<'a, 'v> {
 /// The kernel that writes symbols given where subsequences start.
 #[derive(Debug, Clone)]
 pub(super) struct Writing {
-    kernel: Kernel,
+    /// For long codewords, and for short.
+    kernels: [Kernel; 2],
     tuning: GapTuning,
     symbol_bytes: u64,
+    /// Most bytes of a block's buffer on this device.
+    buffer_bytes: u64,
     multiprocessors: u32,
 }
 
@@ -72,12 +88,21 @@ impl Writing {
             return Err(CudaError::invalid("a buffer has room for something"));
         }
         if !(32..=SEQUENCE).contains(&tuning.threads) || !tuning.threads.is_power_of_two() {
-            return Err(CudaError::invalid("a block has a power of two from 32 to 256 threads"));
+            return Err(CudaError::invalid("a block has a power of two from 32 to 512 threads"));
         }
-        let kernel = device.kernel(&specialization(S::BYTES, group_log2, known, tuning), "decode_gap")?;
-        kernel.allow_shared_memory(MOST_BUFFER_BYTES as u32)?;
+        let kernel = |pairs| -> Result<Kernel> {
+            let specialization = specialization(S::BYTES, group_log2, known, pairs && tuning.staged, tuning);
+            let kernel = device.kernel(&specialization, "decode_gap")?;
+            let own_memory = OWN_SHARED_MEMORY.min(device.info().shared_memory_per_block);
+            let room = device.info().shared_memory_per_block - own_memory;
+            kernel.allow_shared_memory(room.min(MOST_BUFFER_BYTES as u32))?;
+            Ok(kernel)
+        };
+        let kernels = [kernel(false)?, kernel(true)?];
+        let buffer_bytes = u64::from(device.info().shared_memory_per_block.saturating_sub(OWN_SHARED_MEMORY));
         let multiprocessors = device.info().multiprocessors;
-        Ok(Self { kernel, tuning, symbol_bytes: S::BYTES as u64, multiprocessors })
+        let buffer_bytes = buffer_bytes.min(MOST_BUFFER_BYTES);
+        Ok(Self { kernels, tuning, symbol_bytes: S::BYTES as u64, buffer_bytes, multiprocessors })
     }
 
     /// Symbols that a block gathers at a time.
@@ -87,7 +112,9 @@ impl Writing {
         }
         let mean = totals.live_symbols / u64::from(totals.sequences.max(1));
         let wanted = mean.saturating_mul(self.tuning.staged_percent.into()) / 100;
-        wanted.next_multiple_of(BUFFER_STEP).clamp(BUFFER_STEP, MOST_BUFFER_BYTES / self.symbol_bytes) as u32
+        wanted
+            .next_multiple_of(BUFFER_STEP)
+            .clamp(BUFFER_STEP, self.buffer_bytes / self.symbol_bytes / BUFFER_STEP * BUFFER_STEP) as u32
     }
 
     /// Decodes all sequences; `known` as the kernel was made for.
@@ -104,13 +131,14 @@ impl Writing {
         }
         let room = self.room(&totals);
         let shared_memory = room * self.symbol_bytes as u32;
-        let resident = self.kernel.blocks_per_multiprocessor(self.tuning.threads, shared_memory)?.max(1);
+        let kernel = &self.kernels[usize::from(self.tuning.pairs.unwrap_or(totals.pairs()))];
+        let resident = kernel.blocks_per_multiprocessor(self.tuning.threads, shared_memory)?.max(1);
         let blocks = (resident * self.multiprocessors).min(totals.sequences);
         let mut ticket = frame.zeros::<u32>(1)?;
         let mut states = frame.zeros::<u64>(totals.sequences as usize)?;
         let (tables, map) = (scratch.tables.as_view(), scratch.map.as_view());
         let stream = frame.stream().clone();
-        let mut launch = stream.launch_builder(self.kernel.function());
+        let mut launch = stream.launch_builder(kernel.function());
         launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
         launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols).arg(&map);
         match &known {

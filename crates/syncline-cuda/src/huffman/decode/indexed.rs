@@ -14,6 +14,11 @@ const SOURCE: Source =
 const OWN_SHARED_MEMORY: u32 = 2048;
 /// Words that a warp stages at most: index blocks of more than about 12 bits a symbol are read where they are.
 const MOST_STAGED_WORDS: u32 = 1536;
+/// Registers of a multiprocessor, and threads that it holds at most, on all architectures since sm_70 (fewer threads on some).
+const REGISTERS: u32 = 65_536;
+const THREADS_ON_MULTIPROCESSOR: u32 = 2048;
+/// Shared memory that the driver takes for itself with each block.
+const DRIVERS_SHARED_MEMORY: u32 = 1024;
 /// Most threads in a block.
 const MOST_THREADS: u32 = 1024;
 
@@ -26,13 +31,15 @@ pub struct IndexedTuning {
     pub waves: u32,
     /// Room for a warp's input in percent of the batch's mean.
     pub staged_percent: u32,
-    /// Bytes of a group that are gathered before they are written, 64 or 128.
-    pub row_bytes: u32,
+    /// Bytes of a group that are gathered before they are written, 64 or 128; `None`: 128 where codewords are short, else 64, which leaves room for more warps.
+    pub row_bytes: Option<u32>,
+    /// Whether codewords are looked up in pairs; `None`: where they are short.
+    pub pairs: Option<bool>,
 }
 
 impl Default for IndexedTuning {
     fn default() -> Self {
-        Self { threads: None, waves: 1, staged_percent: 130, row_bytes: 128 }
+        Self { threads: None, waves: 1, staged_percent: 130, row_bytes: None, pairs: None }
     }
 }
 
@@ -41,18 +48,24 @@ fn long_entries(books: u32) -> u32 {
     if books == 1 { LONG_ENTRIES } else { LONG_ENTRIES / 2 }
 }
 
-fn specialization(symbol_bytes: usize, group_log2: u32, books: u32, row_bytes: u32) -> Specialization {
-    let mut constants = constants(symbol_bytes, group_log2);
+fn specialization(symbol_bytes: usize, group_log2: u32, books: u32, pairs: bool, row_bytes: u32) -> Specialization {
+    let mut constants = constants(symbol_bytes, group_log2, pairs);
     let own = [("BOOKS", books), ("OWN_LONG", long_entries(books)), ("THREADS", MOST_THREADS), ("ROW", row_bytes)];
     constants.extend(own.map(|(name, value)| (name, u64::from(value))));
     Specialization { source: SOURCE, constants }
 }
 
+fn row_bytes(pairs: bool) -> u32 {
+    if pairs { 128 } else { 64 }
+}
+
 /// What the compile check compiles.
 pub(super) fn specializations(_shared_memory: u32) -> Vec<Specialization> {
-    let row = IndexedTuning::default().row_bytes;
-    let of_books = |books| SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, books, row));
-    [of_books(1), of_books(MAX_CLASSES as u32)].concat()
+    let of = |books, pairs| {
+        SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, books, pairs, row_bytes(pairs)))
+    };
+    let most = MAX_CLASSES as u32;
+    [of(1, true), of(1, false), of(most, true), of(most, false)].concat()
 }
 
 /// One kernel and what its blocks need.
@@ -60,6 +73,9 @@ pub(super) fn specializations(_shared_memory: u32) -> Vec<Specialization> {
 struct Variant {
     kernel: Kernel,
     books: u32,
+    row_bytes: u32,
+    /// Threads that the registers of a multiprocessor are enough for.
+    threads_by_registers: u32,
 }
 
 /// How a launch is laid out.
@@ -75,8 +91,8 @@ struct Plan {
 #[derive(Debug, Clone)]
 pub struct Indexed<S> {
     preparation: Preparation<S>,
-    /// For streams with one codebook, and with several.
-    variants: [Variant; 2],
+    /// For streams with one codebook, and with several; each for long codewords, and for short.
+    variants: [[Variant; 2]; 2],
     tuning: IndexedTuning,
     group_log2: u32,
     multiprocessors: u32,
@@ -99,21 +115,31 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
     pub fn with_tuning(device: &Device, group_log2: u32, tuning: IndexedTuning) -> Result<Self> {
         let threads = tuning.threads.unwrap_or(MOST_THREADS);
         if !(32..=MOST_THREADS).contains(&threads) || !threads.is_multiple_of(32) || tuning.waves == 0 {
-            return Err(CudaError::invalid("a block has 32 to 1024 threads, whole warps, and there is a wave at least"));
+            return Err(CudaError::invalid(
+                "a block has 32 to 1024 threads, whole warps, and there is a wave at least",
+            ));
         }
-        if !matches!(tuning.row_bytes, 64 | 128) {
+        if !matches!(tuning.row_bytes, None | Some(64 | 128)) {
             return Err(CudaError::invalid("64 or 128 bytes of a group are gathered"));
         }
         let shared_memory = device.info().shared_memory_per_block;
-        let variant = |books| -> Result<Variant> {
-            let kernel =
-                device.kernel(&specialization(S::BYTES, group_log2, books, tuning.row_bytes), "decode_indexed")?;
+        let variant = |books, pairs| -> Result<Variant> {
+            let row_bytes = tuning.row_bytes.unwrap_or(row_bytes(pairs)).min((S::BYTES as u32) << group_log2.min(7));
+            let specialization = specialization(S::BYTES, group_log2, books, pairs, row_bytes);
+            let kernel = device.kernel(&specialization, "decode_indexed")?;
             kernel.allow_shared_memory(shared_memory - OWN_SHARED_MEMORY)?;
-            Ok(Variant { kernel, books })
+            let registers = kernel.function().num_regs().doing("asking for a kernel's registers")?.unsigned_abs();
+            Ok(Variant {
+                kernel,
+                books,
+                row_bytes,
+                threads_by_registers: REGISTERS / registers.next_multiple_of(8).max(8),
+            })
         };
+        let most = MAX_CLASSES as u32;
         Ok(Self {
             preparation: Preparation::new(device, group_log2)?,
-            variants: [variant(1)?, variant(MAX_CLASSES as u32)?],
+            variants: [[variant(1, false)?, variant(1, true)?], [variant(most, false)?, variant(most, true)?]],
             tuning,
             group_log2,
             multiprocessors: device.info().multiprocessors,
@@ -121,39 +147,28 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
         })
     }
 
-    /// The block's size, the words of input that a warp stages (a multiple of 4), the shared memory of a block, and the blocks on a multiprocessor.
-    fn plan(&self, variant: &Variant, bits_in_task: u64) -> Result<Plan> {
-        let row = self.tuning.row_bytes.min((S::BYTES as u32) << self.group_log2);
+    /// How to launch a kernel. Reckoned, not asked from the driver: that would take longer than decoding a small batch.
+    fn plan(&self, variant: &Variant, bits_in_task: u64) -> Plan {
         let tables = 4 * variant.books * ((1 << TABLE_BITS) + long_entries(variant.books));
         let wanted = bits_in_task.div_ceil(32) * u64::from(self.tuning.staged_percent) / 100 + 8;
-        let wanted = wanted.min(MOST_STAGED_WORDS.into()) as u32;
-        let plan = |threads: u32| -> Result<Plan> {
+        let wanted = wanted.min(MOST_STAGED_WORDS.into()) as u32 / 4 * 4;
+        let plan = |threads: u32| {
             let warps = threads / 32;
-            let fixed = tables + warps * 32 * row;
+            let fixed = tables + warps * 32 * variant.row_bytes;
             let room = (self.shared_memory - OWN_SHARED_MEMORY).saturating_sub(fixed) / (4 * warps);
             let staged_words = room.min(wanted) / 4 * 4;
             let shared_memory = fixed + warps * staged_words * 4;
-            // A block that does not fit at all has no resident one either.
-            let resident = match shared_memory <= self.shared_memory - OWN_SHARED_MEMORY {
-                true => variant.kernel.blocks_per_multiprocessor(threads, shared_memory)?,
-                false => 0,
-            };
-            Ok(Plan { threads, staged_words, shared_memory, resident })
+            let by_memory = (self.shared_memory + DRIVERS_SHARED_MEMORY) / (shared_memory + OWN_SHARED_MEMORY);
+            let by_threads = variant.threads_by_registers.min(THREADS_ON_MULTIPROCESSOR) / threads;
+            Plan { threads, staged_words, shared_memory, resident: by_memory.min(by_threads) }
         };
         if let Some(threads) = self.tuning.threads {
             return plan(threads);
         }
-        let mut best = plan(128)?;
-        for threads in (256..=MOST_THREADS).step_by(64) {
-            let other = plan(threads)?;
-            // Larger blocks share a table among more warps; but not for less room for words.
-            if other.staged_words >= best.staged_words.min(wanted / 4 * 4)
-                && other.resident * other.threads >= best.resident * best.threads
-            {
-                best = other;
-            }
-        }
-        Ok(best)
+        // Larger blocks share a table among more warps; but not for less room for words.
+        let plans = (128..=MOST_THREADS).step_by(64).map(plan);
+        let best = plans.max_by_key(|plan| (plan.staged_words, plan.resident * plan.threads, plan.threads));
+        best.unwrap_or_else(|| plan(MOST_THREADS))
     }
 
     /// Decodes the batch on the frame's stream, without waiting for it.
@@ -166,9 +181,10 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
         let mut scratch = self.preparation.before(frame, &mut work)?;
         let totals = work.batch.totals;
         if totals.tasks > 0 {
-            let variant = &self.variants[usize::from(totals.most_books > 1)];
+            let pairs = self.tuning.pairs.unwrap_or(totals.pairs());
+            let variant = &self.variants[usize::from(totals.most_books > 1)][usize::from(pairs)];
             let Plan { threads, staged_words, shared_memory, resident } =
-                self.plan(variant, totals.bits / u64::from(totals.tasks))?;
+                self.plan(variant, totals.bits / u64::from(totals.tasks));
             let blocks = resident.max(1) * self.multiprocessors * self.tuning.waves;
             let tasks_per_block = totals.tasks.div_ceil(blocks);
             let blocks = totals.tasks.div_ceil(tasks_per_block);

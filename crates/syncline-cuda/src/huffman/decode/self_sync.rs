@@ -37,7 +37,7 @@ impl Default for SelfSyncTuning {
 }
 
 fn specialization(symbol_bytes: usize, group_log2: u32, rounds: u32) -> Specialization {
-    let mut constants = constants(symbol_bytes, group_log2);
+    let mut constants = constants(symbol_bytes, group_log2, false);
     constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", SEQUENCE.into()), ("ROUNDS", rounds.into())]);
     Specialization { source: SOURCE, constants }
 }
