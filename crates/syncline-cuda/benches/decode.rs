@@ -114,7 +114,6 @@ impl Bench<'_> {
             ("gap", GapTuning::default()),
             ("gap, 256 threads", threads(256)),
             ("gap, 120 % staged", GapTuning { staged_percent: 120, ..GapTuning::default() }),
-            ("gap, 55 % staged", GapTuning { staged_percent: 55, ..GapTuning::default() }),
             ("gap, in pairs", GapTuning { pairs: Some(true), ..GapTuning::default() }),
             ("gap, one by one", GapTuning { pairs: Some(false), ..GapTuning::default() }),
             ("gap, unstaged", direct),
@@ -123,12 +122,12 @@ impl Bench<'_> {
             let launch: Launch<'_, S> = &|a, w| gap.launch(&mut a.frame()?, w);
             self.run(&format!("{name}, {what}"), &parts, 7, IndexKind::Gap, LARGE, launch)?;
         }
-        let one_join = SelfSyncTuning { joins: 1, ..SelfSyncTuning::default() };
+        let two_joins = SelfSyncTuning { joins: 2, ..SelfSyncTuning::default() };
         for (what, tuning) in [
             ("self-sync", SelfSyncTuning::default()),
             ("self-sync, unstaged", SelfSyncTuning::published()),
-            ("self-sync, 1 join", one_join),
-            ("self-sync, 6 rounds", SelfSyncTuning { rounds: 6, ..SelfSyncTuning::default() }),
+            ("self-sync, 2 joins", two_joins),
+            ("self-sync, 12 rounds", SelfSyncTuning { rounds: 12, ..SelfSyncTuning::default() }),
         ] {
             let self_sync = SelfSync::<S>::with_tuning(d, 7, tuning)?;
             let launch: Launch<'_, S> = &|a, w| self_sync.launch(&mut a.frame()?, w);
@@ -148,7 +147,7 @@ impl Bench<'_> {
                 let tuning = IndexedTuning {
                     waves,
                     staged_percent,
-                    row_bytes: Some(row),
+                    row_bytes: row,
                     pairs: Some(pairs),
                     ..IndexedTuning::default()
                 };

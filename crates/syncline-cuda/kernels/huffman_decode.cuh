@@ -52,18 +52,25 @@ constexpr uint32_t BOOK_WORDS = TABLE + LONG_ENTRIES + COUNT_WORDS;
 // The longest codewords that have an entry of their own.
 constexpr uint32_t LONG_BITS = 16;
 
-// Table entries. Two symbols where both codewords fit: bits 0-3 length of both, 4-7 of the first, 8-19 and 20-31 the symbols minus the base. One
-// symbol: both lengths alike, the symbol from bit 8 up (16 bits if the mask says so: then no entry has two). Long codewords: 0.
+// Table entries with PAIRS. Two symbols where both codewords fit: bits 0-3 length of both, 4-7 of the first, 8-19 and 20-31 the symbols minus the base.
+// One symbol: both lengths alike, the symbol from bit 8 up (16 bits if the mask says so: then no entry has two). Long codewords: 0.
+// Without PAIRS, and for long codewords: the length, from bit 16 up the symbol; 0 where there is no entry.
 __device__ inline uint32_t length_of_all(uint32_t entry) { return entry & 15; }
 __device__ inline uint32_t length_of_first(uint32_t entry) { return entry >> 4 & 15; }
 __device__ inline bool has_two(uint32_t entry) { return ((entry >> 4 ^ entry) & 15) != 0; }
+// The first symbol alone.
+__device__ inline uint32_t single(uint32_t entry, uint32_t base, uint32_t mask) {
+    uint32_t length = length_of_first(entry);
+    return length == 0 ? 0 : length | ((entry >> 8 & mask) + base) << 16;
+}
 
 struct Codeword {
     uint32_t symbol, length;
 };
 
 // The codeword that a window starts with, at least `shortest` bits long. For bits that are no codeword the last symbol, with the greatest length.
-__device__ inline Codeword canonical(const Book &book, const uint16_t *symbols, uint32_t window, uint32_t shortest) {
+// Not inlined: rarely called where speed matters, and there many times over, in the middle of what has to stay in the instruction cache.
+__device__ __noinline__ Codeword canonical(const Book &book, const uint16_t *symbols, uint32_t window, uint32_t shortest) {
     uint32_t length = shortest;
     while (length < book.longest && window >= book.limit[length]) {
         ++length;
@@ -98,9 +105,10 @@ template <typename Words> struct Reader {
     // At most 32 bits.
     __device__ inline void skip(uint32_t bits) {
         uint32_t after = position + bits;
+        uint32_t next = min_of((after >> 5) + 1, last);
         if ((position ^ after) & 32) {
             word0 = word1;
-            word1 = words[min_of((after >> 5) + 1, last)];
+            word1 = words[next];
         }
         position = after;
     }
@@ -120,28 +128,24 @@ struct Decoder {
 
     __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> (32 - TABLE_BITS)]; }
 
-    // The entry of a long codeword: its length from bit 16 on, its symbol; 0 if it has none.
+    // The entry of a long codeword, 0 if it has none.
     __device__ inline uint32_t long_entry(uint32_t window) const {
         uint32_t i = (window - long_start) >> (32 - LONG_BITS);
         return i < long_entries ? long_table[i] : 0;
     }
 
-    // The first codeword of an entry for a window of LONG_BITS bits at least; length 0 if it may have more.
-    __device__ inline Codeword first_of_most(uint32_t entry, uint32_t window) const {
-        uint32_t length = length_of_first(entry);
-        uint32_t symbol = (entry >> 8 & mask) + (base & 0xFFFF);
-        if (length == 0) {
-            uint32_t other = long_entry(window);
-            length = other >> 16;
-            symbol = other & 0xFFFF;
-        }
-        return {symbol, length};
+    // The first codeword of an entry for a window of LONG_BITS bits at least, as a single entry; 0 if it has none.
+    __device__ inline uint32_t first_of_most(uint32_t entry, uint32_t window) const {
+#if PAIRS
+        entry = single(entry, base & 0xFFFF, mask);
+#endif
+        return entry == 0 ? long_entry(window) : entry;
     }
 
     // The first codeword of an entry for a window of LONGEST bits at least.
     __device__ inline Codeword first(uint32_t entry, uint32_t window) const {
-        Codeword one = first_of_most(entry, window);
-        return one.length == 0 ? canonical(*book, symbols, window, TABLE_BITS + 1) : one;
+        uint32_t one = first_of_most(entry, window);
+        return one == 0 ? canonical(*book, symbols, window, TABLE_BITS + 1) : Codeword{one >> 16, one & 31};
     }
 
     template <typename Source> __device__ inline uint32_t one(Source &from) const {
@@ -153,8 +157,8 @@ struct Decoder {
 
     // The next two symbols, the first in the low half. `Source` is a Reader.
     template <typename Source> __device__ inline uint32_t two(Source &from) const {
-        uint32_t window = from.window();
-        uint32_t entry = lookup(window);
+        const uint32_t window = from.window();
+        const uint32_t entry = lookup(window);
 #if PAIRS
         uint32_t bits = length_of_all(entry);
         uint32_t pair = (entry >> 8 & 0xFFF) + (entry >> 4 & 0xFFF0000) + base;
@@ -162,32 +166,27 @@ struct Decoder {
             pair = two_apart(window, entry, from, bits);
         }
 #else
-        uint32_t length = length_of_first(entry);
-        uint32_t other_entry = lookup(window << length);
-        uint32_t other_length = length_of_first(other_entry);
-        uint32_t bits = length + other_length;
-        uint32_t pair = (entry >> 8 & mask) + ((other_entry >> 8 & mask) << 16) + base;
-        if (length == 0 || other_length == 0) {
-            pair = two_apart(window, entry, from, bits);
-        }
+        uint32_t bits;
+        const uint32_t pair = two_apart(window, entry, from, bits);
 #endif
         from.skip(bits);
         return pair;
     }
 
-    // Two symbols of which not both are short. Sets how many bits are still to skip.
+    // Two symbols with an entry each. Sets how many bits are still to skip.
     template <typename Source> __device__ inline uint32_t two_apart(uint32_t window, uint32_t entry, Source &from, uint32_t &bits) const {
-        // One window is enough for two codewords of LONG_BITS bits.
-        Codeword next = first_of_most(entry, window);
-        uint32_t rest = window << next.length;
-        Codeword other = first_of_most(lookup(rest), rest);
-        bits = next.length + other.length;
-        if (next.length == 0 || other.length == 0) {
+        // One window is enough for two codewords of LONG_BITS bits. Shifts by the low five bits of an entry: its length.
+        const uint32_t next = first_of_most(entry, window);
+        const uint32_t rest = __funnelshift_l(0, window, next);
+        const uint32_t other = first_of_most(lookup(rest), rest);
+        bits = next + other & 63;
+        uint32_t pair = __byte_perm(next, other, 0x7632);
+        if (next == 0 || other == 0) {
             bits = 0;
-            uint32_t low = one(from);
-            return low | one(from) << 16;
+            pair = one(from);
+            pair |= one(from) << 16;
         }
-        return next.symbol | other.symbol << 16;
+        return pair;
     }
 
     // The next word of symbols.
@@ -206,6 +205,18 @@ __device__ inline void load_words(uint32_t *to, const uint32_t *from, uint32_t w
     for (uint32_t i = threadIdx.x; i < words / 4; i += blockDim.x) {
         reinterpret_cast<uint4 *>(to)[i] = reinterpret_cast<const uint4 *>(from)[i];
     }
+}
+
+// Copies a codebook's table, as Decoder wants it, and so many entries for long codewords; by the whole block.
+__device__ inline void load_tables(uint32_t *to, const uint32_t *from, uint32_t entries_for_long, const Book &book) {
+#if PAIRS
+    load_words(to, from, TABLE + entries_for_long);
+#else
+    for (uint32_t i = threadIdx.x; i < TABLE; i += blockDim.x) {
+        to[i] = single(from[i], book.base, book.mask);
+    }
+    load_words(to + TABLE, from + TABLE, entries_for_long);
+#endif
 }
 
 // The last stream whose `first` is not above `unit`: the one that it belongs to, as streams without units are skipped.

@@ -148,7 +148,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             reinterpret_cast<uint32_t *>(own_books)[i] = reinterpret_cast<const uint32_t *>(&books[stream.first_book])[i];
         }
         for (uint32_t book = 0; book < book_count; ++book) {
-            load_words(own_tables + book * OWN_WORDS, tables + uint64_t(stream.first_book + book) * BOOK_WORDS, OWN_WORDS);
+            load_tables(own_tables + book * OWN_WORDS, tables + uint64_t(stream.first_book + book) * BOOK_WORDS, OWN_LONG,
+                        books[stream.first_book + book]);
         }
         __syncthreads();
 

@@ -21,7 +21,7 @@ __device__ inline uint32_t long_table_entry(const Book &book, const uint16_t *sy
     const uint32_t start = book.limit[TABLE_BITS];
     const uint32_t window = start + (i << (32 - LONG_BITS));
     const Codeword one = canonical(book, symbols, window, TABLE_BITS + 1);
-    return window < start || one.length > LONG_BITS ? 0 : one.length << 16 | one.symbol;
+    return window < start || one.length > LONG_BITS ? 0 : one.length | one.symbol << 16;
 }
 
 // An entry of the counting table.

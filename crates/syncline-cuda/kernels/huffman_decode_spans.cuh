@@ -90,6 +90,8 @@ __device__ inline void load_stream(Stream &stream, Book &book, Tables &to, const
     if (threadIdx.x < sizeof(Book) / 4) {
         reinterpret_cast<uint32_t *>(&book)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&books[stream.first_book])[threadIdx.x];
     }
-    load_words(to.lookup, tables + uint64_t(stream.first_book) * BOOK_WORDS, BOOK_WORDS);
+    const uint32_t *from = tables + uint64_t(stream.first_book) * BOOK_WORDS;
+    load_tables(to.lookup, from, LONG_ENTRIES, books[stream.first_book]);
+    load_words(to.counts, from + TABLE + LONG_ENTRIES, COUNT_WORDS);
     __syncthreads();
 }

@@ -8,7 +8,7 @@ use syncline_core::huffman::codebook::Codebook;
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{IndexKind, SUBSEQUENCE_BITS, Stream, Symbol};
 
-use super::{INDEX_BLOCK, PAIRED_BITS, PLACED_GROUPS, SEQUENCE, TABLE_BITS};
+use super::{INDEX_BLOCK, PAIRED_SHARE, PLACED_GROUPS, SEQUENCE, TABLE_BITS};
 use crate::error::{CudaError, DriverContext, Result};
 
 const LENGTHS: usize = MAX_LENGTH as usize + 1;
@@ -133,6 +133,8 @@ pub(super) struct Totals {
     pub placings: u32,
     pub bits: u64,
     pub live_symbols: u64,
+    /// Live symbols, each stream's times the share that can be looked up in pairs.
+    pub paired_symbols: f64,
     pub longest: u32,
     pub input_bytes: u64,
     pub output_symbols: u64,
@@ -199,10 +201,17 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
 }
 
 impl Totals {
-    /// Whether codewords are short enough to be looked up in pairs.
+    /// Whether most codewords are so short that two fit a lookup.
     pub fn pairs(&self) -> bool {
-        (self.bits as f64) < PAIRED_BITS * self.live_symbols as f64
+        self.paired_symbols >= PAIRED_SHARE * self.live_symbols as f64
     }
+}
+
+/// The share of lookups that give two symbols, as the code has it: a codeword of `n` bits has the share `2^-n`.
+fn paired_share(codebook: &Codebook) -> f64 {
+    let counts = &codebook.counts()[..=TABLE_BITS as usize];
+    let share = |length: usize| f64::from(counts[length]) / f64::from(1_u32 << length);
+    (1..counts.len()).map(|first| share(first) * (1..counts.len() - first).map(share).sum::<f64>()).sum()
 }
 
 fn narrow(number: u64) -> Result<u32> {
@@ -263,6 +272,9 @@ fn describe<S: Symbol>(one: &BatchStream<'_, '_, S>, books_before: usize, totals
     totals.most_books = totals.most_books.max(stream.codebooks().len() as u32);
     totals.bits += u64::from(bits);
     totals.live_symbols += (stream.live_groups() * stream.group_len()) as u64;
+    let books = stream.codebooks().len().max(1) as f64;
+    let share = stream.codebooks().iter().map(paired_share).sum::<f64>() / books;
+    totals.paired_symbols += share * (stream.live_groups() * stream.group_len()) as f64;
     totals.longest = totals.longest.max(stream.longest_codeword());
     let end = |start: u64, length: usize| {
         start.checked_add(length as u64).ok_or_else(|| CudaError::invalid("an offset is beyond all memory"))
@@ -320,6 +332,8 @@ mod tests {
 
     #[test]
     fn books_tell_narrow_from_wide() {
+        assert_eq!(paired_share(&Codebook::new(vec![6; 64]).unwrap()), 1.0);
+        assert_eq!(paired_share(&Codebook::new(vec![7; 128]).unwrap()), 0.0);
         let mut symbols = Vec::new();
         let mut lengths = vec![0_u8; 5000];
         (lengths[100], lengths[101], lengths[4999]) = (1, 2, 2);

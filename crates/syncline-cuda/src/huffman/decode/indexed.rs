@@ -31,15 +31,15 @@ pub struct IndexedTuning {
     pub waves: u32,
     /// Room for a warp's input in percent of the batch's mean.
     pub staged_percent: u32,
-    /// Bytes of a group that are gathered before they are written, 64 or 128; `None`: 128 where codewords are short, else 64, which leaves room for more warps.
-    pub row_bytes: Option<u32>,
-    /// Whether codewords are looked up in pairs; `None`: where they are short.
+    /// Bytes of a group that are gathered before they are written, 64 or 128.
+    pub row_bytes: u32,
+    /// Whether codewords are looked up in pairs; `None`: where two mostly fit.
     pub pairs: Option<bool>,
 }
 
 impl Default for IndexedTuning {
     fn default() -> Self {
-        Self { threads: None, waves: 1, staged_percent: 130, row_bytes: None, pairs: None }
+        Self { threads: None, waves: 1, staged_percent: 130, row_bytes: 128, pairs: None }
     }
 }
 
@@ -55,14 +55,12 @@ fn specialization(symbol_bytes: usize, group_log2: u32, books: u32, pairs: bool,
     Specialization { source: SOURCE, constants }
 }
 
-fn row_bytes(pairs: bool) -> u32 {
-    if pairs { 128 } else { 64 }
-}
-
 /// What the compile check compiles.
 pub(super) fn specializations(_shared_memory: u32) -> Vec<Specialization> {
+    let row = IndexedTuning::default().row_bytes;
+    let row_bytes = |bytes: usize, group_log2| row.min((bytes as u32) << group_log2);
     let of = |books, pairs| {
-        SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, books, pairs, row_bytes(pairs)))
+        SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, books, pairs, row_bytes(bytes, group_log2)))
     };
     let most = MAX_CLASSES as u32;
     [of(1, true), of(1, false), of(most, true), of(most, false)].concat()
@@ -119,12 +117,15 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
                 "a block has 32 to 1024 threads, whole warps, and there is a wave at least",
             ));
         }
-        if !matches!(tuning.row_bytes, None | Some(64 | 128)) {
+        if !matches!(group_log2, 6 | 7) {
+            return Err(CudaError::invalid("groups have 64 or 128 symbols"));
+        }
+        if !matches!(tuning.row_bytes, 64 | 128) {
             return Err(CudaError::invalid("64 or 128 bytes of a group are gathered"));
         }
         let shared_memory = device.info().shared_memory_per_block;
         let variant = |books, pairs| -> Result<Variant> {
-            let row_bytes = tuning.row_bytes.unwrap_or(row_bytes(pairs)).min((S::BYTES as u32) << group_log2.min(7));
+            let row_bytes = tuning.row_bytes.min((S::BYTES as u32) << group_log2);
             let specialization = specialization(S::BYTES, group_log2, books, pairs, row_bytes);
             let kernel = device.kernel(&specialization, "decode_indexed")?;
             kernel.allow_shared_memory(shared_memory - OWN_SHARED_MEMORY)?;

@@ -32,7 +32,7 @@ impl SelfSyncTuning {
 
 impl Default for SelfSyncTuning {
     fn default() -> Self {
-        Self { rounds: 12, joins: 2, writing: GapTuning::default() }
+        Self { rounds: 8, joins: 1, writing: GapTuning::default() }
     }
 }
 
