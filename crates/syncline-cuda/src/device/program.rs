@@ -9,8 +9,10 @@ use super::{Key, Nvrtc, Source, Version};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// What a kernel source may include.
-const HEADERS: [Source; 2] = [
+const HEADERS: [Source; 4] = [
     Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") },
+    Source { name: "huffman_decode.cuh", text: include_str!("../../kernels/huffman_decode.cuh") },
+    Source { name: "huffman_decode_spans.cuh", text: include_str!("../../kernels/huffman_decode_spans.cuh") },
     Source { name: "team.cuh", text: include_str!("../../kernels/team.cuh") },
 ];
 

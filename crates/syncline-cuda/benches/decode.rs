@@ -1,0 +1,263 @@
+//! Times the Huffman decoders on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench decode`.
+//!
+//! Medians of CUDA-event times after warm-up; each is of a whole launch: tables, free groups, symbols, checksums. Outputs are poisoned first and checked
+//! after. Rates are of uncompressed symbols; the copy's is its payload (it moves twice that). Arguments: parts of the names of the lines wanted.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUevent_flags;
+use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
+use syncline_core::huffman::{EncodeOptions, EncodeScratch, IndexKind, Stream, Symbol, encode};
+use syncline_cuda::cudarc;
+use syncline_cuda::device::{Arena, Device};
+use syncline_cuda::error::{DriverContext, Result};
+use syncline_cuda::huffman::decode::{
+    Batch, BatchStream, Chunked, Decoding, Gap, GapTuning, Indexed, IndexedTuning, SelfSync, SelfSyncTuning,
+    status_text,
+};
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+use common::{Random, Spread, symbols};
+
+const WARM_UP: usize = 2;
+const RUNS: usize = 11;
+const LARGE: usize = 512 << 20;
+const SMALL: usize = 10 << 20;
+/// Symbols of a stream.
+const CHUNK: usize = 1 << 21;
+/// Different streams; a batch repeats them, each copy with its own place in input and output.
+const DISTINCT: usize = 2;
+
+fn main() -> Result<()> {
+    let device = match Device::open(0) {
+        Ok(device) => device,
+        Err(error) if std::env::var_os("SYNCLINE_REQUIRE_CUDA").is_some_and(|value| value == "1") => return Err(error),
+        Err(error) => {
+            println!("skipped: no CUDA device ({error})");
+            return Ok(());
+        }
+    };
+    println!("{}", device.info());
+    let stream = device.context().default_stream();
+    let copy = copy_rate(&stream)?;
+    println!("device copy of {} MiB: {:.0} GB/s of payload (C)", LARGE >> 20, copy / 1e9);
+    // `cargo bench` passes its own flag.
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
+    let bench = Bench { device: &device, stream, copy, wanted };
+    let spread = |share| move |seed| symbols(Spread::Geometric(share), 1024, CHUNK, seed);
+    bench.all_decoders("98 % zeros in clusters", clustered)?;
+    bench.all_decoders("1.7 bits", spread(0.665))?;
+    bench.all_decoders("2 bits", spread(0.59))?;
+    bench.all_decoders("5.2 bits", spread(0.115))?;
+    bench.all_decoders("6.2 bits", spread(0.058))?;
+    bench.all_decoders("never synchronising", |seed| symbols(Spread::Flat, 64, CHUNK, seed))?;
+    bench.all_decoders("bytes, 2 bits", |seed| {
+        symbols(Spread::Geometric(0.59), 256, CHUNK, seed).into_iter().map(|s| s as u8).collect::<Vec<u8>>()
+    })?;
+    bench.all_decoders("65,536 symbols, 16 bits", |seed| symbols(Spread::Flat, 65_536, CHUNK, seed))?;
+    bench.indexed_variants("1.7 bits", spread(0.665))?;
+    bench.indexed_variants("3 bits", spread(0.35))?;
+    bench.indexed_variants("4 bits", spread(0.21))?;
+    bench.indexed_variants("6.2 bits", spread(0.058))
+}
+
+/// Codes as a smooth field's: 98 % the middle symbol, the others in clusters.
+fn clustered(seed: u64) -> Vec<u16> {
+    let mut random = Random(seed);
+    let active = symbols(Spread::Geometric(0.6), 1024, CHUNK, seed);
+    let mut out = Vec::with_capacity(CHUNK);
+    while out.len() < CHUNK {
+        let room = CHUNK - out.len();
+        out.extend(std::iter::repeat_n(512, room.min(4096 + random.below(30_000) as usize)));
+        let room = CHUNK - out.len();
+        let start = out.len();
+        out.extend(&active[start..start + room.min(random.below(2000) as usize)]);
+    }
+    out
+}
+
+struct Bench<'d> {
+    device: &'d Device,
+    stream: Arc<CudaStream>,
+    copy: f64,
+    wanted: Vec<String>,
+}
+
+/// Streams of one kind, repeated in device memory.
+struct Data<S> {
+    symbols: Vec<Vec<S>>,
+    input: CudaSlice<u8>,
+    batch: Batch<S>,
+    total: usize,
+}
+
+type Launch<'l, S> = &'l dyn Fn(&mut Arena, Decoding<'_, '_, S>) -> Result<()>;
+
+impl Bench<'_> {
+    fn wants(&self, line: &str) -> bool {
+        self.wanted.is_empty() || self.wanted.iter().any(|part| line.contains(part.as_str()))
+    }
+
+    fn all_decoders<S: Symbol + DeviceRepr>(&self, name: &str, make: impl Fn(u64) -> Vec<S>) -> Result<()> {
+        let parts: Vec<Vec<S>> = (0..DISTINCT as u64).map(|i| make(i + 1)).collect();
+        let d = self.device;
+        for (log2, bytes, size) in [(7, LARGE, ""), (6, LARGE, ", K = 64"), (7, SMALL, ", 10 MiB")] {
+            let indexed = Indexed::<S>::new(d, u32::from(log2))?;
+            self.run(&format!("{name}, indexed{size}"), &parts, log2, IndexKind::Symbol, bytes, &|a, w| {
+                indexed.launch(&mut a.frame()?, w)
+            })?;
+        }
+        let direct = GapTuning { staged: false, ..GapTuning::default() };
+        let threads = |threads| GapTuning { threads, ..GapTuning::default() };
+        for (what, tuning) in [
+            ("gap", GapTuning::default()),
+            ("gap, 256 threads", threads(256)),
+            ("gap, 120 % staged", GapTuning { staged_percent: 120, ..GapTuning::default() }),
+            ("gap, in pairs", GapTuning { pairs: Some(true), ..GapTuning::default() }),
+            ("gap, one by one", GapTuning { pairs: Some(false), ..GapTuning::default() }),
+            ("gap, unstaged", direct),
+        ] {
+            let gap = Gap::<S>::with_tuning(d, 7, tuning)?;
+            let launch: Launch<'_, S> = &|a, w| gap.launch(&mut a.frame()?, w);
+            self.run(&format!("{name}, {what}"), &parts, 7, IndexKind::Gap, LARGE, launch)?;
+        }
+        let two_joins = SelfSyncTuning { joins: 2, ..SelfSyncTuning::default() };
+        for (what, tuning) in [
+            ("self-sync", SelfSyncTuning::default()),
+            ("self-sync, unstaged", SelfSyncTuning::published()),
+            ("self-sync, 2 joins", two_joins),
+            ("self-sync, 12 rounds", SelfSyncTuning { rounds: 12, ..SelfSyncTuning::default() }),
+        ] {
+            let self_sync = SelfSync::<S>::with_tuning(d, 7, tuning)?;
+            let launch: Launch<'_, S> = &|a, w| self_sync.launch(&mut a.frame()?, w);
+            self.run(&format!("{name}, {what}"), &parts, 7, IndexKind::None, LARGE, launch)?;
+        }
+        let chunked = Chunked::<S>::new(d, 7)?;
+        self.run(&format!("{name}, chunked, 32 groups a thread"), &parts, 7, IndexKind::Symbol, LARGE, &|a, w| {
+            chunked.launch(&mut a.frame()?, w)
+        })
+    }
+
+    fn indexed_variants<S: Symbol + DeviceRepr>(&self, name: &str, make: impl Fn(u64) -> Vec<S>) -> Result<()> {
+        let parts: Vec<Vec<S>> = (0..DISTINCT as u64).map(|i| make(i + 1)).collect();
+        for pairs in [false, true] {
+            for (waves, row, staged_percent) in [(1, 128, 130), (1, 64, 130), (1, 64, 115), (2, 64, 130), (8, 64, 130)]
+            {
+                let tuning = IndexedTuning {
+                    waves,
+                    staged_percent,
+                    row_bytes: row,
+                    pairs: Some(pairs),
+                    ..IndexedTuning::default()
+                };
+                let indexed = Indexed::<S>::with_tuning(self.device, 7, tuning)?;
+                let line = format!("{name}, variant, pairs {pairs}, {waves} waves, {staged_percent} %, {row} bytes");
+                self.run(&line, &parts, 7, IndexKind::Symbol, LARGE, &|a, w| indexed.launch(&mut a.frame()?, w))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn run<S: Symbol + DeviceRepr>(
+        &self,
+        line: &str,
+        parts: &[Vec<S>],
+        group_log2: u8,
+        index: IndexKind,
+        bytes: usize,
+        launch: Launch<'_, S>,
+    ) -> Result<()> {
+        if !self.wants(line) {
+            return Ok(());
+        }
+        let data = self.data(parts, EncodeOptions { group_log2, index, free_symbol: None }, bytes)?;
+        let stream = &self.stream;
+        let mut arena = Arena::new(stream.clone());
+        // SAFETY: symbols have no invalid bit patterns; all are poisoned below.
+        let mut output = unsafe { stream.alloc::<S>(data.total) }.doing("allocating")?;
+        let poison = vec![S::truncate(0x5a5a); CHUNK];
+        for start in (0..data.total).step_by(CHUNK) {
+            stream.memcpy_htod(&poison, &mut output.slice_mut(start..start + CHUNK)).doing("poisoning")?;
+        }
+        let mut status = stream.alloc_zeros::<u32>(data.batch.streams()).doing("allocating")?;
+        let no_classes = stream.alloc_zeros::<u8>(1).doing("allocating")?;
+        let mut decode = || {
+            let work = Decoding {
+                input: &data.input.as_view(),
+                classes: &no_classes.as_view(),
+                batch: &data.batch,
+                output: &mut output.as_view_mut(),
+                status: &mut status.as_view_mut(),
+            };
+            launch(&mut arena, work)
+        };
+        let median = seconds(stream, &mut decode)?;
+        for (i, part) in data.symbols.iter().cycle().take(data.total / CHUNK).enumerate() {
+            let decoded = stream.clone_dtoh(&output.slice(i * CHUNK..(i + 1) * CHUNK)).doing("reading")?;
+            assert!(decoded == *part, "{line}: wrong symbols in stream {i}");
+        }
+        let bad = stream.clone_dtoh(&status).doing("reading")?.into_iter().find_map(status_text);
+        assert_eq!(bad, None, "{line}");
+        let rate = (data.total * S::BYTES) as f64 / median;
+        let bits = data.input.len() as f64 * 8.0 / data.total as f64;
+        println!("  {line:60} {bits:6.2} bits {:7.0} GB/s ({:.2} C)", rate / 1e9, rate / self.copy);
+        Ok(())
+    }
+
+    fn data<S: Symbol + DeviceRepr>(&self, parts: &[Vec<S>], options: EncodeOptions, bytes: usize) -> Result<Data<S>> {
+        let mut scratch = EncodeScratch::default();
+        let encoded: Vec<Vec<u8>> = parts
+            .iter()
+            .map(|part| {
+                let mut bytes = Vec::new();
+                encode(part, &[], &options, &mut scratch, &mut bytes);
+                bytes
+            })
+            .collect();
+        let parsed: Vec<_> =
+            encoded.iter().map(|bytes| Stream::<S>::parse(bytes, "bench").expect("a stream just made")).collect();
+        let chunks = (bytes / S::BYTES).div_ceil(CHUNK);
+        let length: usize = (0..chunks).map(|i| encoded[i % parts.len()].len().next_multiple_of(16)).sum();
+        let mut input = self.stream.alloc_zeros::<u8>(length).doing("allocating")?;
+        let mut places = Vec::new();
+        let mut at = 0;
+        for i in 0..chunks {
+            let bytes = &encoded[i % parts.len()];
+            self.stream.memcpy_htod(bytes, &mut input.slice_mut(at..at + bytes.len())).doing("filling")?;
+            places.push(BatchStream {
+                stream: &parsed[i % parts.len()],
+                input_offset: at as u64,
+                output_offset: (i * CHUNK) as u64,
+                classes_offset: 0,
+            });
+            at += bytes.len().next_multiple_of(16);
+        }
+        let batch = Batch::new(&self.stream, &places)?;
+        Ok(Data { symbols: parts.to_vec(), input, batch, total: chunks * CHUNK })
+    }
+}
+
+/// Median seconds of `work` on the stream.
+fn seconds(stream: &Arc<CudaStream>, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+    let event = || stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).doing("recording an event");
+    let mut times = Vec::new();
+    for run in 0..WARM_UP + RUNS {
+        let start = event()?;
+        work()?;
+        let end = event()?;
+        let milliseconds = start.elapsed_ms(&end).doing("reading an event")?;
+        if run >= WARM_UP {
+            times.push(f64::from(milliseconds) / 1e3);
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[RUNS / 2])
+}
+
+fn copy_rate(stream: &Arc<CudaStream>) -> Result<f64> {
+    let from = stream.alloc_zeros::<u8>(LARGE).doing("allocating")?;
+    let mut to = stream.alloc_zeros::<u8>(LARGE).doing("allocating")?;
+    let median = seconds(stream, || stream.memcpy_dtod(&from, &mut to).doing("copying"))?;
+    Ok(LARGE as f64 / median)
+}

@@ -1,0 +1,203 @@
+// Decoding with the symbol index: a warp an index block of 32 live groups, a lane a group.
+//
+// The block's words are copied to shared memory; each lane's start is the running sum of the lengths in the index. A lookup gives up to two symbols. Symbols gather in
+// registers, 16 bytes at a time go to a tile in shared memory (a row a lane; 16-byte units are permuted by lane, so that neither side has bank conflicts), and a
+// full tile of 128-byte rows goes to memory in whole lines. No lane waits for another block: there is nothing to spin on.
+//
+// BOOKS        tables that a block has room for: 1 or 4
+// OWN_LONG     entries for long codewords in them
+// THREADS      threads in a block, at most
+// ROW          bytes of a row of the tile, 64 or 128, at most
+#include "huffman_decode.cuh"
+
+constexpr uint32_t OWN_WORDS = TABLE + OWN_LONG;
+static_assert(OWN_LONG <= LONG_ENTRIES, "there are no more");
+constexpr uint32_t GROUP_BYTES = GROUP * SYMBOL_BYTES;
+constexpr uint32_t ROW_BYTES = GROUP_BYTES < ROW ? GROUP_BYTES : ROW;
+constexpr uint32_t ROUNDS = GROUP_BYTES / ROW_BYTES;
+constexpr uint32_t UNITS = ROW_BYTES / 16;
+// Rows that a warp's 16-byte accesses cover.
+constexpr uint32_t ROWS_AT_ONCE = WARP / UNITS;
+constexpr uint32_t TILE_BYTES = WARP * ROW_BYTES;
+
+// Where a unit of a row is in the tile: eight lanes' units, 128 bytes, take every bank once.
+__device__ inline uint32_t tile_slot(uint32_t row, uint32_t unit) { return row * UNITS + (unit ^ (row * UNITS / 8 & (UNITS - 1))); }
+
+// The lengths of an index block's groups and where they are.
+struct IndexBlock {
+    uint32_t start, end; // of this lane's group, in bits
+    bool damaged;
+
+    __device__ inline IndexBlock(const uint8_t *input, const Stream &stream, uint32_t block) {
+        const uint32_t blocks = ceil_div(stream.live, WARP);
+        const uint64_t descriptor = reinterpret_cast<const uint64_t *>(input + stream.index)[block];
+        const uint32_t *deltas = reinterpret_cast<const uint32_t *>(input + stream.index + uint64_t(blocks) * 8);
+        const uint32_t delta_words = (stream.index_bytes - blocks * 8) / 4;
+        const uint32_t shortest = uint32_t(descriptor >> 32) & 0xFFF;
+        const uint32_t width = uint32_t(descriptor >> 44) & 15;
+        const uint32_t bit = lane_id() * width;
+        const uint32_t word = uint32_t(descriptor >> 48) + bit / 32;
+        uint32_t length = 0;
+        if (width != 0) {
+            uint32_t low = word < delta_words ? deltas[word] : 0;
+            uint32_t high = word + 1 < delta_words ? deltas[word + 1] : 0;
+            length = __funnelshift_r(low, high, bit) & ((1u << width) - 1);
+        }
+        length = block * WARP + lane_id() < stream.live ? length + shortest : 0;
+        uint32_t sum = length;
+        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+            uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+            sum += lane_id() >= distance ? below : 0;
+        }
+        start = uint32_t(descriptor) + sum - length;
+        end = start + length;
+        // Sums stay below 2^19: this finds wrapping too.
+        damaged = uint32_t(descriptor) > stream.bits || end > stream.bits || end < start;
+    }
+};
+
+// Decodes this lane's group and writes the warp's tile, round by round.
+struct Work {
+    const Decoder &decoder;
+    uint4 *tile;
+    uint8_t *out; // of the stream
+    uint32_t group;
+    uint32_t rank;
+    bool live;
+
+    __device__ inline uint32_t decode(const uint32_t *words, uint32_t last, uint32_t start, Checksum &checksum) const {
+        Reader<Plain> reader({words}, last, start);
+        uint32_t sum = 0, weighted = 0;
+        for (uint32_t round = 0; round < ROUNDS; ++round) {
+#pragma unroll 1
+            for (uint32_t unit = 0; unit < UNITS; ++unit) {
+                uint4 symbols;
+                symbols.x = decoder.word(reader);
+                symbols.y = decoder.word(reader);
+                symbols.z = decoder.word(reader);
+                symbols.w = decoder.word(reader);
+                Checksum own{0, 0};
+                own.add(symbols, (round * UNITS + unit) * SYMBOLS_IN_UNIT);
+                sum += own.sum;
+                weighted += own.weighted;
+                tile[tile_slot(lane_id(), unit)] = symbols;
+            }
+            __syncwarp();
+            flush(round);
+            __syncwarp();
+        }
+        if (live) {
+            checksum.sum += sum;
+            checksum.weighted += weighted + rank * GROUP * sum;
+        }
+        return reader.position;
+    }
+
+    __device__ inline void flush(uint32_t round) const {
+        const uint32_t unit = lane_id() % UNITS;
+#pragma unroll
+        for (uint32_t first = 0; first < WARP; first += ROWS_AT_ONCE) {
+            uint32_t row = first + lane_id() / UNITS;
+            uint32_t to = __shfl_sync(ALL_LANES, live ? group : ALL_LANES, row);
+            if (to != ALL_LANES) {
+                uint4 value = tile[tile_slot(row, unit)];
+                store_streaming(reinterpret_cast<uint4 *>(out + uint64_t(to) * GROUP_BYTES + round * ROW_BYTES + unit * 16), value);
+            }
+        }
+    }
+};
+
+// Copies words [first, end) to shared memory, where word 0 is `first`, a multiple of 4.
+__device__ inline void stage(uint32_t *to, const uint32_t *words, uint32_t first, uint32_t end) {
+    const uint32_t whole = (end - first) / 4;
+    for (uint32_t i = lane_id(); i < whole; i += WARP) {
+        copy_unit(to + 4 * i, words + first + 4 * i);
+    }
+    uint32_t rest = first + whole * 4 + lane_id();
+    if (rest < end) {
+        to[rest - first] = words[rest];
+    }
+    copies_done();
+    __syncwarp();
+}
+
+// `sums` and `status` have two words and one for each stream. `staged_words`, a multiple of 4, is the room for a warp's input; an index block that is longer is
+// read where it is. A block does `tasks_per_block` index blocks of all streams' `tasks`.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    decode_indexed(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
+                   const uint16_t *symbols, const uint8_t *classes, const uint32_t *map, uint32_t tasks, uint32_t tasks_per_block,
+                   uint32_t staged_words, uint32_t *sums, uint32_t *status, uint8_t *out) {
+    extern __shared__ uint4 dynamic[];
+    __shared__ Book own_books[BOOKS];
+    __shared__ Stream stream;
+    uint32_t *own_tables = reinterpret_cast<uint32_t *>(dynamic);
+    uint4 *tile = dynamic + BOOKS * OWN_WORDS / 4 + warp_id() * (TILE_BYTES + staged_words * 4) / 16;
+    uint32_t *staged = reinterpret_cast<uint32_t *>(tile + TILE_BYTES / 16);
+
+    uint32_t task = blockIdx.x * tasks_per_block;
+    const uint32_t end = min_of(tasks, task + tasks_per_block);
+    while (task < end) {
+        const uint32_t number = stream_of(task, stream_count, [&](uint32_t i) { return streams[i].first_task; });
+        __syncthreads();
+        if (threadIdx.x < sizeof(Stream) / 4) {
+            reinterpret_cast<uint32_t *>(&stream)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&streams[number])[threadIdx.x];
+        }
+        __syncthreads();
+        const uint32_t book_count = min_of<uint32_t>(stream.books, BOOKS);
+        for (uint32_t i = threadIdx.x; i < book_count * sizeof(Book) / 4; i += blockDim.x) {
+            reinterpret_cast<uint32_t *>(own_books)[i] = reinterpret_cast<const uint32_t *>(&books[stream.first_book])[i];
+        }
+        for (uint32_t book = 0; book < book_count; ++book) {
+            load_tables(own_tables + book * OWN_WORDS, tables + uint64_t(stream.first_book + book) * BOOK_WORDS, OWN_LONG,
+                        books[stream.first_book + book]);
+        }
+        __syncthreads();
+
+        const uint32_t *words = reinterpret_cast<const uint32_t *>(input + stream.words);
+        const uint32_t stop = min_of(end, stream.first_task + ceil_div(stream.live, WARP));
+        Checksum checksum{0, 0};
+        uint32_t problems = 0;
+        for (uint32_t next = task + warp_id(); next < stop; next += blockDim.x / WARP) {
+            const uint32_t block = next - stream.first_task;
+            const IndexBlock at(input, stream, block);
+            if (__any_sync(ALL_LANES, at.damaged)) {
+                problems |= STATUS_INDEX;
+                continue;
+            }
+            // All of the block's words, and one more, as a reader looks one ahead.
+            const uint32_t first = __shfl_sync(ALL_LANES, at.start, 0) / 32 / 4 * 4;
+            const uint32_t last = __shfl_sync(ALL_LANES, at.end, WARP - 1) / 32 + 1;
+            const uint32_t rank = block * WARP + lane_id();
+            const bool live = rank < stream.live;
+            const uint32_t group = group_of(stream, map, live ? rank : 0);
+            uint32_t book = 0;
+#if BOOKS > 1
+            if (book_count > 1) {
+                book = classes[stream.classes + group];
+                if (live && (book >= book_count || own_books[min_of<uint32_t>(book, BOOKS - 1)].longest == 0)) {
+                    problems |= STATUS_CLASS;
+                }
+                book = min_of(book, book_count - 1);
+            }
+#endif
+            const Decoder decoder(own_tables + book * OWN_WORDS, OWN_LONG, &own_books[book], symbols);
+            const Work work{decoder, tile, out + stream.out * SYMBOL_BYTES, group, rank, live};
+            uint32_t position;
+            if (last - first < staged_words) {
+                stage(staged, words, first, last + 1);
+                position = first * 32 + work.decode(staged, last - first, at.start - first * 32, checksum);
+            } else {
+                position = work.decode(words, last, at.start, checksum);
+            }
+            if (live && position != at.end) {
+                problems |= STATUS_INDEX;
+            }
+        }
+        checksum.flush(&sums[2 * number]);
+        problems = any_of(problems);
+        if (problems != 0 && lane_id() == 0) {
+            atomicOr(&status[number], problems);
+        }
+        task = stop;
+    }
+}

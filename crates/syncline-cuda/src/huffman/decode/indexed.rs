@@ -1,0 +1,206 @@
+//! Decoding with the symbol index: launcher of `kernels/huffman_decode_indexed.cu`.
+
+use cudarc::driver::{DeviceRepr, PushKernelArg};
+use syncline_core::huffman::{Decoder, MAX_CLASSES, Symbol};
+
+use super::{Decoding, LONG_ENTRIES, Preparation, SHAPES, TABLE_BITS, constants};
+use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::error::{CudaError, DriverContext, Result};
+
+const SOURCE: Source =
+    Source { name: "huffman_decode_indexed.cu", text: include_str!("../../../kernels/huffman_decode_indexed.cu") };
+
+/// Shared memory that a block has beside tables and tiles.
+const OWN_SHARED_MEMORY: u32 = 2048;
+/// Words that a warp stages at most: index blocks of more than about 12 bits a symbol are read where they are.
+const MOST_STAGED_WORDS: u32 = 1536;
+/// Registers of a multiprocessor, and threads that it holds at most, on all architectures since sm_70 (fewer threads on some).
+const REGISTERS: u32 = 65_536;
+const THREADS_ON_MULTIPROCESSOR: u32 = 2048;
+/// Shared memory that the driver takes for itself with each block.
+const DRIVERS_SHARED_MEMORY: u32 = 1024;
+/// Most threads in a block.
+const MOST_THREADS: u32 = 1024;
+
+/// What decides speed only.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct IndexedTuning {
+    /// Threads in a block; `None`: as many as keep most warps on the device.
+    pub threads: Option<u32>,
+    /// Waves of blocks over the device.
+    pub waves: u32,
+    /// Room for a warp's input in percent of the batch's mean.
+    pub staged_percent: u32,
+    /// Bytes of a group that are gathered before they are written, 64 or 128.
+    pub row_bytes: u32,
+    /// Whether codewords are looked up in pairs; `None`: where two mostly fit.
+    pub pairs: Option<bool>,
+}
+
+impl Default for IndexedTuning {
+    fn default() -> Self {
+        Self { threads: None, waves: 1, staged_percent: 130, row_bytes: 128, pairs: None }
+    }
+}
+
+/// Entries for long codewords that a block with so many codebooks has.
+fn long_entries(books: u32) -> u32 {
+    if books == 1 { LONG_ENTRIES } else { LONG_ENTRIES / 2 }
+}
+
+fn specialization(symbol_bytes: usize, group_log2: u32, books: u32, pairs: bool, row_bytes: u32) -> Specialization {
+    let mut constants = constants(symbol_bytes, group_log2, pairs);
+    let own = [("BOOKS", books), ("OWN_LONG", long_entries(books)), ("THREADS", MOST_THREADS), ("ROW", row_bytes)];
+    constants.extend(own.map(|(name, value)| (name, u64::from(value))));
+    Specialization { source: SOURCE, constants }
+}
+
+/// What the compile check compiles.
+pub(super) fn specializations(_shared_memory: u32) -> Vec<Specialization> {
+    let row = IndexedTuning::default().row_bytes;
+    let row_bytes = |bytes: usize, group_log2| row.min((bytes as u32) << group_log2);
+    let of = |books, pairs| {
+        SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, books, pairs, row_bytes(bytes, group_log2)))
+    };
+    let most = MAX_CLASSES as u32;
+    [of(1, true), of(1, false), of(most, true), of(most, false)].concat()
+}
+
+/// One kernel and what its blocks need.
+#[derive(Debug, Clone)]
+struct Variant {
+    kernel: Kernel,
+    books: u32,
+    row_bytes: u32,
+    /// Threads that the registers of a multiprocessor are enough for.
+    threads_by_registers: u32,
+}
+
+/// How a launch is laid out.
+#[derive(Debug, Clone, Copy)]
+struct Plan {
+    threads: u32,
+    staged_words: u32,
+    shared_memory: u32,
+    resident: u32,
+}
+
+/// Decodes streams with the symbol index.
+#[derive(Debug, Clone)]
+pub struct Indexed<S> {
+    preparation: Preparation<S>,
+    /// For streams with one codebook, and with several; each for long codewords, and for short.
+    variants: [[Variant; 2]; 2],
+    tuning: IndexedTuning,
+    group_log2: u32,
+    multiprocessors: u32,
+    shared_memory: u32,
+}
+
+impl<S: Symbol + DeviceRepr> Indexed<S> {
+    /// A decoder for streams with groups of `2^group_log2` symbols.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] unless `group_log2` is 6 or 7; errors of [`Device::kernel`].
+    pub fn new(device: &Device, group_log2: u32) -> Result<Self> {
+        Self::with_tuning(device, group_log2, IndexedTuning::default())
+    }
+
+    /// [`Self::new`] with other numbers, to measure what they are worth.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; also for numbers that no device can do.
+    pub fn with_tuning(device: &Device, group_log2: u32, tuning: IndexedTuning) -> Result<Self> {
+        let threads = tuning.threads.unwrap_or(MOST_THREADS);
+        if !(32..=MOST_THREADS).contains(&threads) || !threads.is_multiple_of(32) || tuning.waves == 0 {
+            return Err(CudaError::invalid(
+                "a block has 32 to 1024 threads, whole warps, and there is a wave at least",
+            ));
+        }
+        if !matches!(group_log2, 6 | 7) {
+            return Err(CudaError::invalid("groups have 64 or 128 symbols"));
+        }
+        if !matches!(tuning.row_bytes, 64 | 128) {
+            return Err(CudaError::invalid("64 or 128 bytes of a group are gathered"));
+        }
+        let shared_memory = device.info().shared_memory_per_block;
+        let variant = |books, pairs| -> Result<Variant> {
+            let row_bytes = tuning.row_bytes.min((S::BYTES as u32) << group_log2);
+            let specialization = specialization(S::BYTES, group_log2, books, pairs, row_bytes);
+            let kernel = device.kernel(&specialization, "decode_indexed")?;
+            kernel.allow_shared_memory(shared_memory - OWN_SHARED_MEMORY)?;
+            let registers = kernel.function().num_regs().doing("asking for a kernel's registers")?.unsigned_abs();
+            Ok(Variant {
+                kernel,
+                books,
+                row_bytes,
+                threads_by_registers: REGISTERS / registers.next_multiple_of(8).max(8),
+            })
+        };
+        let most = MAX_CLASSES as u32;
+        Ok(Self {
+            preparation: Preparation::new(device, group_log2)?,
+            variants: [[variant(1, false)?, variant(1, true)?], [variant(most, false)?, variant(most, true)?]],
+            tuning,
+            group_log2,
+            multiprocessors: device.info().multiprocessors,
+            shared_memory,
+        })
+    }
+
+    /// How to launch a kernel. Reckoned, not asked from the driver: that would take longer than decoding a small batch.
+    fn plan(&self, variant: &Variant, bits_in_task: u64) -> Plan {
+        let tables = 4 * variant.books * ((1 << TABLE_BITS) + long_entries(variant.books));
+        let wanted = bits_in_task.div_ceil(32) * u64::from(self.tuning.staged_percent) / 100 + 8;
+        let wanted = wanted.min(MOST_STAGED_WORDS.into()) as u32 / 4 * 4;
+        let plan = |threads: u32| {
+            let warps = threads / 32;
+            let fixed = tables + warps * 32 * variant.row_bytes;
+            let room = (self.shared_memory - OWN_SHARED_MEMORY).saturating_sub(fixed) / (4 * warps);
+            let staged_words = room.min(wanted) / 4 * 4;
+            let shared_memory = fixed + warps * staged_words * 4;
+            let by_memory = (self.shared_memory + DRIVERS_SHARED_MEMORY) / (shared_memory + OWN_SHARED_MEMORY);
+            let by_threads = variant.threads_by_registers.min(THREADS_ON_MULTIPROCESSOR) / threads;
+            Plan { threads, staged_words, shared_memory, resident: by_memory.min(by_threads) }
+        };
+        if let Some(threads) = self.tuning.threads {
+            return plan(threads);
+        }
+        // Larger blocks share a table among more warps; but not for less room for words.
+        let plans = (128..=MOST_THREADS).step_by(64).map(plan);
+        let best = plans.max_by_key(|plan| (plan.staged_words, plan.resident * plan.threads, plan.threads));
+        best.unwrap_or_else(|| plan(MOST_THREADS))
+    }
+
+    /// Decodes the batch on the frame's stream, without waiting for it.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if a buffer is too short or misaligned or a stream has another index; [`CudaError::OutOfMemory`];
+    /// [`CudaError::Driver`]. Damaged streams are no error here: see [`Decoding::status`].
+    pub fn launch(&self, frame: &mut Frame<'_>, mut work: Decoding<'_, '_, S>) -> Result<()> {
+        work.check(frame, Decoder::Indexed, self.group_log2)?;
+        let mut scratch = self.preparation.before(frame, &mut work)?;
+        let totals = work.batch.totals;
+        if totals.tasks > 0 {
+            let pairs = self.tuning.pairs.unwrap_or(totals.pairs());
+            let variant = &self.variants[usize::from(totals.most_books > 1)][usize::from(pairs)];
+            let Plan { threads, staged_words, shared_memory, resident } =
+                self.plan(variant, totals.bits / u64::from(totals.tasks));
+            let blocks = resident.max(1) * self.multiprocessors * self.tuning.waves;
+            let tasks_per_block = totals.tasks.div_ceil(blocks);
+            let blocks = totals.tasks.div_ceil(tasks_per_block);
+            let (tables, map) = (scratch.tables.as_view(), scratch.map.as_view());
+            let mut launch = frame.stream().launch_builder(variant.kernel.function());
+            launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
+            launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols).arg(work.classes).arg(&map);
+            launch.arg(&totals.tasks).arg(&tasks_per_block).arg(&staged_words);
+            launch.arg(&mut scratch.sums).arg(&mut *work.status).arg(&mut *work.output);
+            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u8 *, const u32 *, u32, u32, u32, u32 *, u32 *,
+            // u8 *). Descriptors were made from parsed streams whose bytes lie in the input, whose symbols in the output and whose classes in the array (`Decoding::check`);
+            // positions that the device's bytes give are bounded by the stream's bits, groups by its groups. Shared memory is what the kernel lays out:
+            // tables of BOOKS codebooks, then a tile and `staged_words` words for each warp.
+            unsafe { launch.launch(Kernel::grid(blocks, threads, shared_memory)) }.doing("decoding")?;
+        }
+        self.preparation.after(frame, &mut work, &scratch)
+    }
+}

@@ -1,0 +1,233 @@
+//! Huffman decoders on the GPU, for batches of streams: launchers of `kernels/huffman_decode_*.cu`.
+//!
+//! The host parses streams ([`Stream::parse`](syncline_core::huffman::Stream::parse)) and describes them ([`Batch`]); codewords, index and
+//! bitmap stay on the device and are not trusted: what does not fit is reported in a status word for each stream ([`status_text`]).
+
+mod batch;
+mod chunked;
+mod gap;
+mod indexed;
+mod self_sync;
+
+use std::marker::PhantomData;
+
+use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg};
+use syncline_core::huffman::lengths::MAX_LENGTH;
+use syncline_core::huffman::{Decoder, Symbol};
+
+pub use batch::{Batch, BatchStream};
+pub use chunked::Chunked;
+pub use gap::{Gap, GapTuning};
+pub use indexed::{Indexed, IndexedTuning};
+pub use self_sync::{SelfSync, SelfSyncTuning};
+
+use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::error::{CudaError, DriverContext, Result};
+
+/// Live groups in a block of the symbol index.
+const INDEX_BLOCK: u32 = 32;
+/// Subsequences in a sequence: what a block of the gap and self-synchronising decoders works on.
+const SEQUENCE: u32 = 512;
+/// Groups that a block of `decode_place` looks after.
+const PLACED_GROUPS: u32 = 1024;
+/// Bits that a table lookup takes.
+const TABLE_BITS: u32 = 12;
+/// Words of a codebook's tables: for lookups, for long codewords, for counting (`BOOK_WORDS` of `huffman_decode.cuh`).
+const BOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize + (1 << TABLE_BITS) / 4;
+/// Entries for codewords longer than a lookup.
+const LONG_ENTRIES: u32 = 2048;
+/// Blocks that build a codebook's tables.
+const TABLE_BLOCKS: u32 = 40;
+/// Threads of the preparing kernels' blocks.
+const PREPARE_THREADS: u32 = 256;
+
+const PREPARE: Source =
+    Source { name: "huffman_decode_prepare.cu", text: include_str!("../../../kernels/huffman_decode_prepare.cu") };
+
+/// What a status word says, or `None` if it is 0 and the stream's symbols are right.
+pub fn status_text(status: u32) -> Option<&'static str> {
+    match status {
+        0 => None,
+        s if s & STATUS_CLASS != 0 => Some("a group's class has no codewords"),
+        s if s & STATUS_INDEX != 0 => Some("the index does not fit the codewords"),
+        s if s & STATUS_COUNT != 0 => Some("the codewords are not as many as the symbols"),
+        _ => Some("the decoded symbols do not match their checksum"),
+    }
+}
+
+/// The bits of a status word, as in `huffman_decode.cuh`.
+const STATUS_COUNT: u32 = 2;
+const STATUS_INDEX: u32 = 4;
+const STATUS_CLASS: u32 = 8;
+
+/// Lookups go by pairs where at least this share of them gives two symbols: lanes that get one hold up the others. On an H200 pairs were faster at a share
+/// of 0.98 (3.4 bits a symbol), slower at 0.94 (4.4 bits).
+const PAIRED_SHARE: f64 = 0.96;
+
+/// Constants that every decoding kernel needs.
+fn constants(symbol_bytes: usize, group_log2: u32, pairs: bool) -> Vec<(&'static str, u64)> {
+    let constants = [
+        ("SYMBOL_BYTES", symbol_bytes as u32),
+        ("GROUP_LOG2", group_log2),
+        ("TABLE_BITS", TABLE_BITS),
+        ("LONGEST", MAX_LENGTH),
+        ("PAIRS", pairs.into()),
+    ];
+    constants.map(|(name, value)| (name, value.into())).to_vec()
+}
+
+/// Every combination of symbol width and group size.
+const SHAPES: [(usize, u32); 4] = [(1, 6), (1, 7), (2, 6), (2, 7)];
+
+/// What the compile check compiles.
+pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
+    let prepare = SHAPES.map(|(bytes, group_log2)| prepare_specialization(bytes, group_log2));
+    [
+        prepare.to_vec(),
+        indexed::specializations(shared_memory),
+        chunked::specializations(),
+        gap::specializations(),
+        self_sync::specializations(),
+    ]
+    .concat()
+}
+
+fn prepare_specialization(symbol_bytes: usize, group_log2: u32) -> Specialization {
+    let mut constants = constants(symbol_bytes, group_log2, false);
+    constants.push(("THREADS", PREPARE_THREADS.into()));
+    Specialization { source: PREPARE, constants }
+}
+
+/// A decoder's input and output on the device.
+#[derive(Debug)]
+pub struct Decoding<'d, 'v, S> {
+    /// The streams of the batch, at their offsets; starts on a multiple of 16 bytes.
+    pub input: &'d CudaView<'v, u8>,
+    /// Classes of groups; may be empty if no stream needs them.
+    pub classes: &'d CudaView<'v, u8>,
+    /// The streams.
+    pub batch: &'d Batch<S>,
+    /// Where symbols go; starts on a multiple of 16 bytes. What is in it is worthless for streams whose status is not 0.
+    pub output: &'d mut CudaViewMut<'v, S>,
+    /// A word for each stream: 0 or what is wrong ([`status_text`]).
+    pub status: &'d mut CudaViewMut<'v, u32>,
+}
+
+impl<S: Symbol + DeviceRepr> Decoding<'_, '_, S> {
+    /// Checks lengths and alignments against the batch, and that `decoder` reads its streams.
+    fn check(&self, frame: &Frame<'_>, decoder: Decoder, group_log2: u32) -> Result<()> {
+        let totals = &self.batch.totals;
+        let stream = frame.stream();
+        let misaligned =
+            self.input.device_ptr(stream).0 % 16 != 0 || self.output.as_view().device_ptr(stream).0 % 16 != 0;
+        let index_fits = match decoder {
+            Decoder::Indexed => totals.index == Some(syncline_core::huffman::IndexKind::Symbol),
+            Decoder::Gap => totals.index == Some(syncline_core::huffman::IndexKind::Gap),
+            Decoder::SelfSync => totals.most_books <= 1,
+            Decoder::Auto | Decoder::Chunked => true,
+        };
+        let short = |length: usize, needed: u64| (length as u64) < needed;
+        let problems = [
+            (short(self.input.len(), totals.input_bytes), "the input is shorter than the batch's streams"),
+            (short(self.output.len(), totals.output_symbols), "the output is shorter than the batch's symbols"),
+            (short(self.classes.len(), totals.classes), "there are fewer classes than the batch's groups"),
+            (self.status.len() != self.batch.streams(), "there is one word of status for each stream"),
+            (misaligned, "input and output start on multiples of 16 bytes"),
+            (
+                !self.batch.is_empty() && !index_fits,
+                "a stream has not the index or the codebooks that the decoder reads",
+            ),
+            (!self.batch.is_empty() && totals.group_log2 != group_log2, "the decoder is for another group size"),
+        ];
+        match problems.iter().find(|problem| problem.0) {
+            Some(&(_, problem)) => Err(CudaError::invalid(problem)),
+            None => Ok(()),
+        }
+    }
+}
+
+impl<S: Symbol + DeviceRepr> Batch<S> {
+    fn is_empty(&self) -> bool {
+        self.streams() == 0
+    }
+}
+
+/// The kernels before and after each decoder.
+#[derive(Debug, Clone)]
+struct Preparation<S> {
+    tables: Kernel,
+    place: Kernel,
+    verify: Kernel,
+    symbol: PhantomData<S>,
+}
+
+/// Scratch memory of one launch.
+struct Scratch<'a> {
+    /// Tables of all codebooks.
+    tables: CudaViewMut<'a, u32>,
+    /// For each live group of streams with free groups, its group.
+    map: CudaViewMut<'a, u32>,
+    /// Checksums of all streams.
+    sums: CudaViewMut<'a, u32>,
+}
+
+impl<S: Symbol + DeviceRepr> Preparation<S> {
+    fn new(device: &Device, group_log2: u32) -> Result<Self> {
+        if !matches!(group_log2, 6 | 7) {
+            return Err(CudaError::invalid("groups have 64 or 128 symbols"));
+        }
+        let specialization = prepare_specialization(S::BYTES, group_log2);
+        let kernel = |name| device.kernel(&specialization, name);
+        Ok(Self {
+            tables: kernel("decode_tables")?,
+            place: kernel("decode_place")?,
+            verify: kernel("decode_verify")?,
+            symbol: PhantomData,
+        })
+    }
+
+    /// Builds tables, fills free groups, clears sums and status.
+    fn before<'a>(&self, frame: &mut Frame<'a>, work: &mut Decoding<'_, '_, S>) -> Result<Scratch<'a>> {
+        let totals = work.batch.totals;
+        let stream = frame.stream().clone();
+        let mut scratch = Scratch {
+            tables: frame.slice(totals.books as usize * BOOK_WORDS)?,
+            map: frame.slice(totals.live_with_map.max(1) as usize)?,
+            sums: frame.slice(2 * totals.streams as usize)?,
+        };
+        if totals.books > 0 {
+            let mut launch = stream.launch_builder(self.tables.function());
+            launch.arg(&work.batch.books).arg(&work.batch.symbols).arg(&totals.streams);
+            launch.arg(&mut scratch.tables).arg(&mut scratch.sums).arg(&mut *work.status);
+            let mut grid = Kernel::grid(totals.books, PREPARE_THREADS, 0);
+            grid.grid_dim.1 = TABLE_BLOCKS;
+            // SAFETY: parameters (const Book *, const u16 *, u32, u32 *, u32 *, u32 *); blocks for each of the batch's books, which index its symbols, with
+            // BOOK_WORDS of tables each; two sums and a word of status for each stream. Every stream has a book.
+            unsafe { launch.launch(grid) }.doing("building tables")?;
+        }
+        if totals.placings > 0 {
+            let mut launch = stream.launch_builder(self.place.function());
+            launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
+            launch.arg(&mut scratch.map).arg(&mut *work.status).arg(&mut *work.output);
+            // SAFETY: parameters (const u8 *, const Stream *, u32, u32 *, u32 *, u8 *); bitmaps lie in the input and groups in the output
+            // (`Decoding::check`); ranks are bounded by the stream's live groups, of which the map has as many as the batch counted.
+            unsafe { launch.launch(Kernel::grid(totals.placings, PREPARE_THREADS, 0)) }.doing("placing groups")?;
+        }
+        Ok(scratch)
+    }
+
+    /// Compares the checksums.
+    fn after(&self, frame: &Frame<'_>, work: &mut Decoding<'_, '_, S>, scratch: &Scratch<'_>) -> Result<()> {
+        let streams = work.batch.totals.streams;
+        if streams == 0 {
+            return Ok(());
+        }
+        let mut launch = frame.stream().launch_builder(self.verify.function());
+        let sums = scratch.sums.as_view();
+        launch.arg(&work.batch.descriptors).arg(&streams).arg(&sums).arg(&mut *work.status);
+        let grid = Kernel::grid(streams.div_ceil(PREPARE_THREADS), PREPARE_THREADS, 0);
+        // SAFETY: parameters (const Stream *, u32, const u32 *, u32 *): two sums and a word of status for each stream.
+        unsafe { launch.launch(grid) }.doing("comparing checksums")?;
+        Ok(())
+    }
+}

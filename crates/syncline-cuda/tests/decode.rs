@@ -1,0 +1,386 @@
+//! The decoders against the CPU's streams: every kind of data that has a way to go wrong, several streams a launch, damage.
+
+mod common;
+
+use common::Random;
+use cudarc::driver::DeviceRepr;
+use syncline_core::huffman::{
+    Decoder, EncodeOptions, EncodeScratch, IndexKind, SUBSEQUENCE_BITS, Stream, Symbol, encode,
+};
+use syncline_cuda::cudarc;
+use syncline_cuda::device::{Arena, Device};
+use syncline_cuda::huffman::decode::{
+    Batch, BatchStream, Chunked, Decoding, Gap, GapTuning, Indexed, IndexedTuning, SelfSync, SelfSyncTuning,
+    status_text,
+};
+
+/// A decoder of any kind.
+enum Any<S> {
+    Chunked(Chunked<S>),
+    Indexed(Indexed<S>),
+    Gap(Gap<S>),
+    SelfSync(SelfSync<S>),
+}
+
+impl<S: Symbol + DeviceRepr> Any<S> {
+    /// Every decoder, in its variants, for a group size.
+    fn all(device: &Device, group_log2: u32) -> Vec<(&'static str, Self)> {
+        let small =
+            IndexedTuning { threads: Some(128), waves: 2, staged_percent: 10, row_bytes: 64, pairs: Some(true) };
+        let single = IndexedTuning { row_bytes: 128, pairs: Some(false), ..IndexedTuning::default() };
+        let direct = GapTuning { staged: false, ..GapTuning::default() };
+        let tight = GapTuning { staged_percent: 20, threads: 128, pairs: Some(true), ..GapTuning::default() };
+        vec![
+            ("chunked", Self::Chunked(Chunked::new(device, group_log2).unwrap())),
+            ("indexed", Self::Indexed(Indexed::new(device, group_log2).unwrap())),
+            ("indexed, unstaged", Self::Indexed(Indexed::with_tuning(device, group_log2, small).unwrap())),
+            ("indexed, one by one", Self::Indexed(Indexed::with_tuning(device, group_log2, single).unwrap())),
+            ("gap", Self::Gap(Gap::new(device, group_log2).unwrap())),
+            ("gap, unstaged", Self::Gap(Gap::with_tuning(device, group_log2, direct).unwrap())),
+            ("gap, in rounds", Self::Gap(Gap::with_tuning(device, group_log2, tight).unwrap())),
+            ("self-sync", Self::SelfSync(SelfSync::new(device, group_log2).unwrap())),
+            (
+                "self-sync, as published",
+                Self::SelfSync(SelfSync::with_tuning(device, group_log2, SelfSyncTuning::published()).unwrap()),
+            ),
+        ]
+    }
+
+    /// Whether it reads streams with this index and so many codebooks.
+    fn reads(&self, index: IndexKind, codebooks: usize) -> bool {
+        match self {
+            Self::Chunked(_) => true,
+            Self::Indexed(_) => index == IndexKind::Symbol,
+            Self::Gap(_) => index == IndexKind::Gap,
+            Self::SelfSync(_) => codebooks <= 1,
+        }
+    }
+
+    fn launch(&self, arena: &mut Arena, work: Decoding<'_, '_, S>) -> syncline_cuda::Result<()> {
+        let mut frame = arena.frame().unwrap();
+        match self {
+            Self::Chunked(d) => d.launch(&mut frame, work),
+            Self::Indexed(d) => d.launch(&mut frame, work),
+            Self::Gap(d) => d.launch(&mut frame, work),
+            Self::SelfSync(d) => d.launch(&mut frame, work),
+        }
+    }
+}
+
+/// Symbols behind and between outputs that nothing may write.
+const GUARD: usize = 256;
+
+/// Some streams, their symbols and classes.
+struct Case<S> {
+    what: String,
+    symbols: Vec<S>,
+    classes: Vec<u8>,
+    bytes: Vec<u8>,
+    /// What the device gets; differs from `bytes` if damaged.
+    on_device: Vec<u8>,
+}
+
+impl<S: Symbol> Case<S> {
+    fn new(what: &str, symbols: Vec<S>, classes: Vec<u8>, options: &EncodeOptions) -> Self {
+        let mut bytes = Vec::new();
+        encode(&symbols, &classes, options, &mut EncodeScratch::default(), &mut bytes);
+        let what = format!("{what}, {} bytes a symbol, {options:?}", S::BYTES);
+        Self { what, symbols, classes, on_device: bytes.clone(), bytes }
+    }
+}
+
+/// Decodes the cases as one batch; for each its status, and its symbols.
+fn decode<S: Symbol + DeviceRepr>(arena: &mut Arena, decoder: &Any<S>, cases: &[&Case<S>]) -> Vec<(u32, Vec<S>)> {
+    let poison = S::truncate(0x5a5a);
+    let stream = arena.stream().clone();
+    let parsed: Vec<_> = cases.iter().map(|case| Stream::<S>::parse(&case.bytes, "test").unwrap()).collect();
+    let (mut input, mut classes, mut places, mut room) = (vec![0xa5_u8; 48], Vec::new(), Vec::new(), 0);
+    for (case, stream) in cases.iter().zip(&parsed) {
+        let place = BatchStream {
+            stream,
+            input_offset: input.len() as u64,
+            output_offset: room as u64,
+            classes_offset: classes.len() as u64,
+        };
+        places.push(place);
+        input.extend_from_slice(&case.on_device);
+        input.resize(input.len().next_multiple_of(16), 0xa5);
+        classes.extend_from_slice(&case.classes);
+        room += case.symbols.len() + GUARD;
+    }
+    // Not rounded: the last stream ends with the buffer.
+    let last = parsed.last().map_or(48, |s| places[places.len() - 1].input_offset as usize + s.byte_len());
+    input.truncate(last);
+    let batch = Batch::new(&stream, &places).unwrap();
+    let input = stream.clone_htod(&input).unwrap();
+    classes.push(0);
+    let classes = stream.clone_htod(&classes).unwrap();
+    let mut output = stream.clone_htod(&vec![poison; room.max(1)]).unwrap();
+    let mut status = stream.clone_htod(&vec![u32::MAX; cases.len()]).unwrap();
+    let work = Decoding {
+        input: &input.as_view(),
+        classes: &classes.as_view(),
+        batch: &batch,
+        output: &mut output.as_view_mut(),
+        status: &mut status.as_view_mut(),
+    };
+    decoder.launch(arena, work).unwrap();
+    let output = stream.clone_dtoh(&output).unwrap();
+    let status = stream.clone_dtoh(&status).unwrap();
+    cases
+        .iter()
+        .zip(&places)
+        .zip(status)
+        .map(|((case, place), status)| {
+            let start = place.output_offset as usize;
+            let end = start + case.symbols.len();
+            assert!(output[end..end + GUARD].iter().all(|&s| s == poison), "{}: written past its end", case.what);
+            (status, output[start..end].to_vec())
+        })
+        .collect()
+}
+
+/// Symbols of many shapes, a multiple of 128 each, all below 2^`bits`.
+fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
+    let mut r = Random(7);
+    let mask = ((1_u32 << bits) - 1) as u16;
+    let centre = 1_u16 << (bits - 1);
+    let n = 128 * 300;
+    let geometric = |share, n| common::symbols(common::Spread::Geometric(share), 1 << bits, n, 11);
+    let mut shapes = vec![
+        ("empty", vec![]),
+        ("one group", geometric(0.4, 128)),
+        ("33 groups", geometric(0.4, 128 * 33)),
+        ("single symbol", vec![3; n]),
+        ("largest symbol", vec![mask; n]),
+        ("98 % one symbol", geometric(0.98, n)),
+        ("2 bits", geometric(0.6, 128 * 5000)),
+        ("5 bits", geometric(0.13, n)),
+    ];
+    let clusters = |(i, s): (usize, u16)| if i / 512 % 3 == 0 { s } else { centre };
+    shapes
+        .push(("clusters of free groups", geometric(0.3, 128 * 3000).into_iter().enumerate().map(clusters).collect()));
+    shapes.extend([
+        ("two symbols", (0..n).map(|_| if r.below(9) == 0 { mask } else { 0 }).collect()),
+        ("flat", (0..n).map(|_| r.next() as u16).collect::<Vec<_>>()),
+        // Codewords of one length, 6 bits, which divides neither 32 nor 128: a wrong start stays wrong.
+        ("never synchronising", (0..128 * 3000).map(|_| r.below(64) as u16).collect()),
+    ]);
+    // Fibonacci frequencies: the longest codes that there are.
+    let mut fibonacci = Vec::new();
+    let (mut a, mut b) = (1_usize, 1_usize);
+    for symbol in 0..24 {
+        fibonacci.extend(std::iter::repeat_n(symbol * 5, a));
+        (a, b) = (b, a + b);
+    }
+    fibonacci.resize(fibonacci.len().next_multiple_of(128), 0);
+    for i in (1..fibonacci.len()).rev() {
+        fibonacci.swap(i, r.below(i as u64 + 1) as usize);
+    }
+    shapes.push(("fibonacci", fibonacci));
+    shapes.push(("every symbol", (0..=mask).chain((0..=mask).map(|i| i & (i >> 3))).collect()));
+    for (_, symbols) in &mut shapes {
+        symbols.iter_mut().for_each(|s| *s &= mask);
+    }
+    shapes
+}
+
+/// Every shape with every index, and with classes.
+fn cases<S: Symbol>(bits: u32, group_log2: u8) -> Vec<Case<S>> {
+    let mut cases = Vec::new();
+    for (what, symbols) in shapes(bits) {
+        let symbols: Vec<S> = symbols.into_iter().map(S::truncate).collect();
+        for index in IndexKind::ALL {
+            let options = EncodeOptions { group_log2, index, free_symbol: None };
+            cases.push(Case::new(what, symbols.clone(), vec![], &options));
+        }
+        let never = EncodeOptions { group_log2, index: IndexKind::Symbol, free_symbol: Some((1 << bits) - 2) };
+        cases.push(Case::new(&format!("{what}, hardly a free group"), symbols, vec![], &never));
+    }
+    // Groups of very different kinds, each with its class.
+    let groups = 2000 >> (group_log2 - 6);
+    let mut r = Random(3);
+    let classes: Vec<u8> = (0..groups).map(|_| r.below(4) as u8).collect();
+    let shares = [0.97, 0.6, 0.2, 0.03]
+        .map(|share| common::symbols(common::Spread::Geometric(share), 1 << bits.min(10), groups << group_log2, 5));
+    let symbols =
+        (0..groups << group_log2).map(|i| S::truncate(shares[classes[i >> group_log2] as usize][i])).collect();
+    let options = EncodeOptions { group_log2, index: IndexKind::Symbol, free_symbol: None };
+    let case = Case::new("classes", symbols, classes, &options);
+    assert!(Stream::<S>::parse(&case.bytes, "test").unwrap().needs_classes());
+    cases.push(case);
+    cases
+}
+
+fn round_trips<S: Symbol + DeviceRepr>(bits: u32, group_log2: u8) {
+    let Some(device) = common::device() else { return };
+    let mut arena = Arena::new(device.context().default_stream());
+    let cases = cases::<S>(bits, group_log2);
+    for (name, decoder) in Any::<S>::all(device, group_log2.into()) {
+        // Those that it reads, one by one and then all of an index together.
+        for index in IndexKind::ALL {
+            let readable: Vec<&Case<S>> = cases
+                .iter()
+                .filter(|case| {
+                    let stream = Stream::<S>::parse(&case.bytes, "test").unwrap();
+                    stream.index_kind() == index && decoder.reads(index, stream.codebooks().len())
+                })
+                .collect();
+            let single = readable.iter().map(|case| vec![*case]);
+            for batch in single.chain([readable.clone(), vec![]]) {
+                for (case, (status, symbols)) in batch.iter().zip(decode(&mut arena, &decoder, &batch)) {
+                    assert_eq!(status_text(status), None, "{name}: {}", case.what);
+                    let wrong = symbols.iter().zip(&case.symbols).position(|(a, b)| a != b);
+                    assert_eq!(wrong, None, "{name}: {} of {} in a batch of {}", case.what, symbols.len(), batch.len());
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_in_groups_of_64() {
+    round_trips::<u8>(8, 6);
+}
+
+#[test]
+fn bytes_in_groups_of_128() {
+    round_trips::<u8>(8, 7);
+}
+
+#[test]
+fn ten_bits_in_groups_of_64() {
+    round_trips::<u16>(10, 6);
+}
+
+#[test]
+fn ten_bits_in_groups_of_128() {
+    round_trips::<u16>(10, 7);
+}
+
+#[test]
+fn sixteen_bits_in_groups_of_64() {
+    round_trips::<u16>(16, 6);
+}
+
+#[test]
+fn sixteen_bits_in_groups_of_128() {
+    round_trips::<u16>(16, 7);
+}
+
+/// All decoders on little data, as the sanitizer's tools take their time.
+#[test]
+fn small_streams() {
+    let Some(device) = common::device() else { return };
+    let mut arena = Arena::new(device.context().default_stream());
+    let groups = 70;
+    let mut symbols = common::symbols(common::Spread::Geometric(0.3), 1024, groups * 128, 1);
+    symbols[128 * 9..128 * 20].fill(512);
+    let flat = (0..groups * 128).map(|i| (i * 31 % 64) as u16).collect::<Vec<_>>();
+    let classes: Vec<u8> = (0..groups).map(|i| (i % 4) as u8).collect();
+    let by_class = (0..groups * 128)
+        .map(|i| if i / 128 % 4 == 3 { symbols[i] } else { 7 + (i / 128 % 4) as u16 * (i as u16 % 3) });
+    let by_class: Vec<u16> = by_class.collect();
+    for index in IndexKind::ALL {
+        let options = EncodeOptions { group_log2: 7, index, free_symbol: Some(512) };
+        let cases = [
+            Case::new("small", symbols.clone(), vec![], &options),
+            Case::new("flat", flat.clone(), vec![], &options),
+            Case::new("classes", by_class.clone(), classes.clone(), &options),
+        ];
+        for (name, decoder) in Any::<u16>::all(device, 7) {
+            let books = |case: &&Case<u16>| Stream::<u16>::parse(&case.bytes, "test").unwrap().codebooks().len();
+            let readable: Vec<&Case<u16>> = cases.iter().filter(|case| decoder.reads(index, books(case))).collect();
+            for (case, (status, symbols)) in readable.iter().zip(decode(&mut arena, &decoder, &readable)) {
+                assert_eq!(status_text(status), None, "{name}: {}", case.what);
+                assert!(symbols == case.symbols, "{name}: {}", case.what);
+            }
+        }
+    }
+}
+
+/// Whatever happens to the bytes on the device after they were parsed: a status, or the right symbols, and nothing out of place.
+#[test]
+fn damage_is_reported() {
+    let Some(device) = common::device() else { return };
+    let mut arena = Arena::new(device.context().default_stream());
+    let mut r = Random(99);
+    for group_log2 in [6, 7_u8] {
+        let mut cases = cases::<u16>(10, group_log2);
+        cases.retain(|case| !case.symbols.is_empty());
+        for (name, decoder) in Any::<u16>::all(device, group_log2.into()) {
+            for case in &mut cases {
+                let stream = Stream::<u16>::parse(&case.bytes, "test").unwrap();
+                if !decoder.reads(stream.index_kind(), stream.codebooks().len()) {
+                    continue;
+                }
+                let untrusted = 40 + stream.codebook_bytes();
+                for round in 0..6 {
+                    case.on_device.clone_from(&case.bytes);
+                    let damaged = &mut case.on_device[untrusted..];
+                    match round {
+                        0 => damaged.fill(0xff),
+                        1 => damaged.fill(0),
+                        2 => damaged.iter_mut().for_each(|byte| *byte = r.next() as u8),
+                        // The tail is lost.
+                        3 => {
+                            let cut = r.below(damaged.len() as u64) as usize;
+                            damaged[cut..].fill(0);
+                        }
+                        _ => damaged[r.below(damaged.len() as u64) as usize] ^= 1 << r.below(8),
+                    }
+                    let case = &*case;
+                    let (status, symbols) = decode(&mut arena, &decoder, &[case]).pop().unwrap();
+                    let right = symbols == case.symbols;
+                    assert!(status != 0 || right, "{name}: {}, damage {round}, not noticed", case.what);
+                }
+            }
+        }
+    }
+}
+
+/// The device's gap index and what the CPU wrote agree on what a subsequence is.
+#[test]
+fn subsequences_are_the_formats() {
+    assert_eq!(SUBSEQUENCE_BITS, 128);
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let Some(device) = common::device() else { return };
+    let stream = device.context().default_stream();
+    let mut arena = Arena::new(stream.clone());
+    assert!(Indexed::<u16>::new(device, 5).is_err() && Chunked::<u8>::new(device, 8).is_err());
+    let options = EncodeOptions { index: IndexKind::Symbol, ..EncodeOptions::default() };
+    let case = Case::new("small", common::symbols(common::Spread::Flat, 256, 1280, 1), vec![], &options);
+    let parsed = Stream::<u16>::parse(&case.bytes, "test").unwrap();
+    let place = BatchStream { stream: &parsed, input_offset: 0, output_offset: 0, classes_offset: 0 };
+    assert!(Batch::new(&stream, &[BatchStream { input_offset: 8, ..place }]).is_err(), "misaligned");
+    assert!(Batch::new(&stream, &[place, BatchStream { output_offset: 64, ..place }]).is_err(), "overlapping");
+    let batch = Batch::new(&stream, &[place]).unwrap();
+    assert_eq!((batch.streams(), batch.output_len(), batch.classes_len()), (1, 1280, 0));
+    let mut attempt = |decoder: Any<u16>, input: usize, output: usize, statuses: usize| {
+        let mut bytes = case.bytes.clone();
+        bytes.truncate(input);
+        let (bytes, classes) = (stream.clone_htod(&bytes).unwrap(), stream.alloc_zeros::<u8>(1).unwrap());
+        let mut symbols = stream.alloc_zeros::<u16>(output).unwrap();
+        let mut status = stream.alloc_zeros::<u32>(statuses).unwrap();
+        let work = Decoding {
+            input: &bytes.as_view(),
+            classes: &classes.as_view(),
+            batch: &batch,
+            output: &mut symbols.as_view_mut(),
+            status: &mut status.as_view_mut(),
+        };
+        decoder.launch(&mut arena, work)
+    };
+    let indexed = || Any::Indexed(Indexed::<u16>::new(device, 7).unwrap());
+    let whole = case.bytes.len();
+    assert!(attempt(indexed(), whole, 1280, 1).is_ok());
+    assert!(attempt(indexed(), whole - 1, 1280, 1).is_err());
+    assert!(attempt(indexed(), whole, 1279, 1).is_err());
+    assert!(attempt(indexed(), whole, 1280, 2).is_err());
+    assert!(attempt(Any::Indexed(Indexed::new(device, 6).unwrap()), whole, 1280, 1).is_err());
+    assert!(attempt(Any::Gap(Gap::new(device, 7).unwrap()), whole, 1280, 1).is_err());
+    assert_eq!(Decoder::ALL.len(), 5, "a new decoder wants a case here");
+}
