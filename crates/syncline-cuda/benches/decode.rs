@@ -147,7 +147,7 @@ impl Bench<'_> {
                 let tuning = IndexedTuning {
                     waves,
                     staged_percent,
-                    row_bytes: row,
+                    row_bytes: Some(row),
                     pairs: Some(pairs),
                     ..IndexedTuning::default()
                 };

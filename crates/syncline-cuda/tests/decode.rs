@@ -26,8 +26,8 @@ impl<S: Symbol + DeviceRepr> Any<S> {
     /// Every decoder, in its variants, for a group size.
     fn all(device: &Device, group_log2: u32) -> Vec<(&'static str, Self)> {
         let small =
-            IndexedTuning { threads: Some(128), waves: 2, staged_percent: 10, row_bytes: 64, pairs: Some(true) };
-        let single = IndexedTuning { row_bytes: 128, pairs: Some(false), ..IndexedTuning::default() };
+            IndexedTuning { threads: Some(128), waves: 2, staged_percent: 10, row_bytes: Some(64), pairs: Some(true) };
+        let single = IndexedTuning { row_bytes: Some(128), pairs: Some(false), ..IndexedTuning::default() };
         let direct = GapTuning { staged: false, ..GapTuning::default() };
         let tight = GapTuning { staged_percent: 20, threads: 128, pairs: Some(true), ..GapTuning::default() };
         vec![
