@@ -30,6 +30,7 @@ constexpr uint32_t DEPTHS = 128;
 
 // What `summary` holds, in words. huffman/codebook.rs reads it.
 constexpr uint32_t SUMMARY_USED = 0, SUMMARY_LONGEST = 1, SUMMARY_STATUS = 2, SUMMARY_ROUNDS = 3, SUMMARY_FIRST = 4, SUMMARY_ENTRY = 36;
+constexpr uint32_t SUMMARY_WORDS = 68;
 constexpr uint32_t STATUS_COUNT_CLAMPED = 1;
 
 // Shared by the team; zero at the start.
@@ -84,6 +85,9 @@ struct Partition {
     uint32_t warp_sums[DIGITS / WARP];
 };
 
+// Number of this block in its team. Blocks that are teams of their own build a codebook each.
+__device__ inline uint32_t block_of_team() { return TEAM > 1 ? blockIdx.x : 0; }
+
 struct Team {
     Control *control;
     Partition *partition;
@@ -132,7 +136,7 @@ __device__ inline void partition_by_digit(Team &team, const Arrays &a, Digit dig
     auto &warp_counts = team.partition->warp_counts;
     auto &digit_start = team.partition->digit_start;
     constexpr uint32_t PER_WARP = (SYMBOLS + TEAM * WARPS * WARP - 1) / (TEAM * WARPS * WARP) * WARP;
-    const uint32_t first = (blockIdx.x * WARPS + warp_id()) * PER_WARP;
+    const uint32_t first = (block_of_team() * WARPS + warp_id()) * PER_WARP;
     for (uint32_t i = threadIdx.x; i < WARPS * DIGITS; i += THREADS) {
         warp_counts[i / DIGITS][i % DIGITS] = 0;
     }
@@ -159,14 +163,14 @@ __device__ inline void partition_by_digit(Team &team, const Arrays &a, Digit dig
     uint32_t before = 0;
 #if TEAM > 1
     if (threadIdx.x < DIGITS) {
-        a.digit_counts[blockIdx.x * DIGITS + threadIdx.x] = total;
+        a.digit_counts[block_of_team() * DIGITS + threadIdx.x] = total;
     }
     team.sync();
     if (threadIdx.x < DIGITS) {
         total = 0;
         for (uint32_t block = 0; block < TEAM; ++block) {
             uint32_t count = read(&a.digit_counts[block * DIGITS + threadIdx.x]);
-            before += block < blockIdx.x ? count : 0;
+            before += block < block_of_team() ? count : 0;
             total += count;
         }
     }
@@ -385,6 +389,12 @@ __device__ inline void limit_lengths(uint32_t *at_depth, uint32_t limit) {
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     codebook(const uint64_t *counts, uint32_t *codewords, uint16_t *symbols_by_codeword, uint32_t *summary, uint8_t *memory) {
+    if (TEAM == 1) {
+        counts += uint64_t(blockIdx.x) * SYMBOLS;
+        codewords += uint64_t(blockIdx.x) * SYMBOLS;
+        symbols_by_codeword += uint64_t(blockIdx.x) * SYMBOLS;
+        summary += blockIdx.x * SUMMARY_WORDS;
+    }
 #if TEAM > 1
     Arrays a = layout(memory);
 #else
@@ -396,7 +406,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __syncthreads();
 #endif
     __shared__ Partition partition;
-    Team team{a.control, &partition, 0, blockIdx.x * THREADS + threadIdx.x};
+    Team team{a.control, &partition, 0, block_of_team() * THREADS + threadIdx.x};
     const uint32_t unused = sort_symbols(team, a, counts);
     const uint32_t used = SYMBOLS - unused;
     const uint64_t *leaf_keys = a.keys + unused;
@@ -455,7 +465,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 symbols_by_codeword[index] = symbol;
             }
         });
-    if (blockIdx.x == 0) {
+    if (block_of_team() == 0) {
         if (threadIdx.x == 0) {
             summary[SUMMARY_USED] = used;
             summary[SUMMARY_LONGEST] = longest;

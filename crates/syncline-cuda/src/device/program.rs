@@ -7,7 +7,10 @@ use super::{Key, Nvrtc, Source, Version};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// What every kernel source may include.
-const HEADERS: [Source; 1] = [Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") }];
+const HEADERS: [Source; 2] = [
+    Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") },
+    Source { name: "huffman_encode.cuh", text: include_str!("../../kernels/huffman_encode.cuh") },
+];
 
 /// `--fmad=false`: float arithmetic as written, the same as on the CPU. Line information costs nothing at run time and lets the
 /// profiler and the sanitizer point at source lines.

@@ -1,0 +1,339 @@
+//! Launchers of the encoders proper, and of the kernels that lay their segments out as streams.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
+use syncline_core::huffman::IndexKind;
+
+use super::batch::{Batch, Encoded};
+use super::books::Books;
+use super::format::{CLASSES, Format, Method};
+use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::error::{CudaError, DriverContext, Result};
+use crate::huffman::histogram::Symbol;
+
+const MERGED: Source =
+    Source { name: "huffman_encode_merged.cu", text: include_str!("../../../kernels/huffman_encode_merged.cu") };
+const STREAM: Source =
+    Source { name: "huffman_encode_stream.cu", text: include_str!("../../../kernels/huffman_encode_stream.cu") };
+
+/// Threads of a block that lays out a stream.
+const LAYOUT_THREADS: u32 = 1024;
+/// Threads of a block that writes streams.
+const WRITE_THREADS: u32 = 256;
+/// Bytes that a segment's sums have, and what the layout notes of it.
+const SUMS_WORDS: usize = 4;
+const STARTS_WORDS: usize = 2;
+/// Bits of a subsequence of the gap index.
+const SUBSEQUENCE: u64 = 128;
+
+/// Constants of an encoder that do not change what it writes, only how fast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Shape {
+    pub source: Source,
+    pub kernel: &'static str,
+    /// Symbols in a segment.
+    pub segment: u32,
+    pub threads: u32,
+    /// Segments that a block has.
+    pub segments_in_block: u32,
+    /// Bytes of dynamic shared memory.
+    pub shared_memory: u32,
+    pub constants: [(&'static str, u64); 2],
+}
+
+/// Words of the bit buffer of a warp in huffman_encode_merged.cu.
+fn merged_buffer_words(format: &Format) -> u32 {
+    512 * format.longest() / 32 + 33
+}
+
+fn merged(format: &Format, threads: u32, segment: u32, shared_memory: u32) -> Shape {
+    let books = if format.classes { CLASSES } else { 1 };
+    let buffers = threads / 32 * merged_buffer_words(format) * 4;
+    let table = books * format.alphabet * 4;
+    // Several blocks to a multiprocessor, or the warps cannot hide each other's waiting.
+    let shared_table = buffers + table <= shared_memory / 4;
+    Shape {
+        source: MERGED,
+        kernel: "encode_merged",
+        segment,
+        threads,
+        segments_in_block: threads / 32,
+        shared_memory: buffers + if shared_table { table } else { 0 },
+        constants: [("THREADS", threads.into()), ("SHARED_TABLE", shared_table.into())],
+    }
+}
+
+fn shape(format: &Format, method: Method, shared_memory: u32) -> Shape {
+    match method {
+        Method::Merged => merged(format, 256, 4096, shared_memory),
+        _ => merged(format, 256, 4096, shared_memory),
+    }
+}
+
+impl Shape {
+    fn specialization(&self, format: &Format) -> Specialization {
+        let mut constants = format.constants(self.segment);
+        constants.extend(self.constants);
+        Specialization { source: self.source, constants }
+    }
+
+    fn stream_specialization(&self, format: &Format) -> Specialization {
+        let mut constants = format.constants(self.segment);
+        constants.extend([
+            ("INDEX", format.index as u64),
+            ("THREADS", LAYOUT_THREADS.into()),
+            ("WRITE_THREADS", WRITE_THREADS.into()),
+        ]);
+        Specialization { source: STREAM, constants }
+    }
+}
+
+pub(super) fn specializations(format: &Format, method: Method, shared_memory: u32) -> Vec<Specialization> {
+    let shape = shape(format, method, shared_memory);
+    vec![shape.specialization(format), shape.stream_specialization(format)]
+}
+
+/// Where the layout's scratch memory is: `Scratch` in huffman_encode_stream.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct ScratchPointers([CUdeviceptr; 7]);
+
+// SAFETY: seven device addresses, as `Scratch` has.
+unsafe impl DeviceRepr for ScratchPointers {}
+
+/// `Books` in huffman_encode_stream.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct BooksPointers([CUdeviceptr; 3]);
+
+// SAFETY: three device addresses, as `Books` has.
+unsafe impl DeviceRepr for BooksPointers {}
+
+/// Scratch memory of one call.
+struct Scratch<'a> {
+    slots: CudaViewMut<'a, u32>,
+    sums: CudaViewMut<'a, u32>,
+    group_bits: CudaViewMut<'a, u16>,
+    starts: CudaViewMut<'a, u32>,
+    live_bits: CudaViewMut<'a, u16>,
+    free_bitmap: CudaViewMut<'a, u32>,
+    descriptors: CudaViewMut<'a, u64>,
+    gaps: CudaViewMut<'a, u8>,
+    status: CudaViewMut<'a, u32>,
+}
+
+impl<'a> Scratch<'a> {
+    /// For `segments` segments of `segment` symbols in each stream.
+    fn new(frame: &mut Frame<'a>, format: &Format, batch: &Batch, segments: u32, segment: u32) -> Result<Self> {
+        let streams = batch.streams as usize;
+        let all = streams * segments as usize;
+        let groups_in_stream = segments as usize * (segment / format.group()) as usize;
+        let slot_words = segment as usize * format.longest() as usize / 32;
+        let gaps = if format.index == IndexKind::Gap { all * slot_words * 32 / SUBSEQUENCE as usize } else { 0 };
+        Ok(Self {
+            slots: frame.slice(all * slot_words)?,
+            sums: frame.slice(all * SUMS_WORDS)?,
+            group_bits: frame.slice(streams * groups_in_stream)?,
+            starts: frame.slice(all * STARTS_WORDS)?,
+            live_bits: frame.slice(streams * groups_in_stream)?,
+            free_bitmap: frame.slice(streams * groups_in_stream.div_ceil(32))?,
+            descriptors: frame.slice(streams * groups_in_stream.div_ceil(32))?,
+            // The end of a stream that fills its last subsequence exactly is noted too.
+            gaps: frame.slice(gaps + 1)?,
+            status: frame.slice(streams)?,
+        })
+    }
+
+    fn pointers(&mut self, stream: &Arc<CudaStream>) -> ScratchPointers {
+        // All of it is used on this one stream, whose order is all the order there need be.
+        ScratchPointers([
+            self.sums.device_ptr_mut(stream).0,
+            self.group_bits.device_ptr_mut(stream).0,
+            self.starts.device_ptr_mut(stream).0,
+            self.live_bits.device_ptr_mut(stream).0,
+            self.free_bitmap.device_ptr_mut(stream).0,
+            self.descriptors.device_ptr_mut(stream).0,
+            self.gaps.device_ptr_mut(stream).0,
+        ])
+    }
+}
+
+/// Encodes batches of streams.
+#[derive(Debug)]
+pub struct Encoder<S> {
+    format: Format,
+    shape: Shape,
+    segments: Kernel,
+    layout: Kernel,
+    places: Kernel,
+    gaps: Option<Kernel>,
+    write: Kernel,
+    symbol: PhantomData<S>,
+}
+
+impl<S: Symbol> Encoder<S> {
+    /// An encoder for batches of this format.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if the format contradicts itself; errors of [`Device::kernel`].
+    pub fn new(device: &Device, format: &Format, method: Method) -> Result<Self> {
+        format.check()?;
+        if let Method::ReduceShuffleMerge { magnitude, reduction } = method
+            && !((10..=12).contains(&magnitude) && (1..=4).contains(&reduction))
+        {
+            return Err(CudaError::invalid(format!(
+                "no chunks of 2^{magnitude} symbols with 2^{reduction} merged by a thread"
+            )));
+        }
+        Self::with_shape(device, format, shape(format, method, device.info().shared_memory_per_block))
+    }
+
+    /// [`Method::Merged`] with blocks of so many threads and segments of so many symbols, to measure both.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; also unless there are whole warps, and 512 or more symbols, a power of two.
+    pub fn with_merged_shape(device: &Device, format: &Format, threads: u32, segment: u32) -> Result<Self> {
+        format.check()?;
+        if !threads.is_multiple_of(32) || !(32..=1024).contains(&threads) || !segment.is_power_of_two() || segment < 512
+        {
+            return Err(CudaError::invalid("a block has whole warps, a segment at least 512 symbols"));
+        }
+        Self::with_shape(device, format, merged(format, threads, segment, device.info().shared_memory_per_block))
+    }
+
+    fn with_shape(device: &Device, format: &Format, shape: Shape) -> Result<Self> {
+        if format.symbol_bytes != S::BYTES {
+            return Err(CudaError::invalid(format!("the format has symbols of {} bytes", format.symbol_bytes)));
+        }
+        let segments = device.kernel(&shape.specialization(format), shape.kernel)?;
+        segments.allow_shared_memory(shape.shared_memory)?;
+        let stream = shape.stream_specialization(format);
+        let gaps = (format.index == IndexKind::Gap).then(|| device.kernel(&stream, "encode_gaps")).transpose()?;
+        Ok(Self {
+            format: *format,
+            shape,
+            segments,
+            layout: device.kernel(&stream, "encode_layout")?,
+            places: device.kernel(&stream, "encode_places")?,
+            gaps,
+            write: device.kernel(&stream, "encode_write")?,
+            symbol: PhantomData,
+        })
+    }
+
+    /// Encodes every stream of `batch` with its codebooks, all on the frame's stream. `classes` has one for each group of the input if the format has classes.
+    ///
+    /// What went wrong in a stream (a symbol without a codeword, no room) is in its [`Plan`](super::Plan).
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if lengths or formats do not fit together; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn launch(
+        &self,
+        frame: &mut Frame<'_>,
+        input: &CudaView<'_, S>,
+        classes: Option<&CudaView<'_, u8>>,
+        batch: &Batch,
+        books: &Books,
+        encoded: &mut Encoded,
+    ) -> Result<()> {
+        let stream = frame.stream().clone();
+        check_input(&self.format, &stream, input, classes, batch, books)?;
+        if encoded.plans.len() != batch.streams as usize || encoded.places.len() != batch.streams as usize + 1 {
+            return Err(CudaError::invalid("the result was made for another batch"));
+        }
+        let segments = (batch.most_groups * self.format.group()).div_ceil(self.shape.segment).max(1);
+        let mut scratch = Scratch::new(frame, &self.format, batch, segments, self.shape.segment)?;
+        let pointers = scratch.pointers(&stream);
+        let book_pointers = BooksPointers([
+            books.summaries.device_ptr(&stream).0,
+            books.used.device_ptr(&stream).0,
+            books.bytes.device_ptr(&stream).0,
+        ]);
+        stream.memcpy_dtod(&books.status, &mut scratch.status).doing("copying the status")?;
+
+        let codewords = books.codebooks.codewords();
+        let no_classes = 0_u64;
+        let mut launch = stream.launch_builder(self.segments.function());
+        launch.arg(input).arg(&batch.spans).arg(&codewords).arg(&books.used);
+        match classes {
+            Some(classes) => launch.arg(classes),
+            None => launch.arg(&no_classes),
+        };
+        launch
+            .arg(&segments)
+            .arg(&mut scratch.slots)
+            .arg(&mut scratch.sums)
+            .arg(&mut scratch.group_bits)
+            .arg(&mut scratch.status);
+        let blocks = batch.streams * segments.div_ceil(self.shape.segments_in_block);
+        // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32, u32 *, SegmentSums *, u16 *, u32 *).
+        // Spans lie within the input and the classes, checked; the arrays have the places of all segments of all streams (`Scratch::new`), a segment's codewords
+        // have at most LONGEST bits each, and symbols are taken modulo ALPHABET, the size of each codebook.
+        unsafe { launch.launch(Kernel::grid(blocks, self.shape.threads, self.shape.shared_memory)) }
+            .doing("encoding segments")?;
+
+        let mut launch = stream.launch_builder(self.layout.function());
+        launch
+            .arg(&batch.spans)
+            .arg(&book_pointers)
+            .arg(&pointers)
+            .arg(&segments)
+            .arg(&mut scratch.status)
+            .arg(&mut encoded.plans);
+        // SAFETY: the kernel's parameters are (const Span *, Books, Scratch, u32, const u32 *, Plan *); a block has its stream's part of each array.
+        unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }.doing("laying out streams")?;
+
+        let mut launch = stream.launch_builder(self.places.function());
+        launch.arg(&encoded.plans).arg(&batch.streams).arg(&mut encoded.places);
+        // SAFETY: the kernel's parameters are (const Plan *, u32, u64 *) with one plan a stream and one place more, checked above.
+        unsafe { launch.launch(Kernel::grid(1, LAYOUT_THREADS, 0)) }.doing("placing streams")?;
+
+        let blocks = batch.streams * segments.div_ceil(WRITE_THREADS / 32);
+        if let Some(gaps) = &self.gaps {
+            let mut launch = stream.launch_builder(gaps.function());
+            launch.arg(input).arg(&batch.spans).arg(&codewords).arg(&segments).arg(&pointers);
+            // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u32 *, u32, Scratch); a gap lies within its stream's codewords, or at
+            // their end, for which `Scratch::new` has room.
+            unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }.doing("finding gaps")?;
+        }
+        let room = encoded.bytes.len() as u64;
+        // The plan's status was final before the streams were written; what does not fit is noted in it.
+        let mut launch = stream.launch_builder(self.write.function());
+        launch.arg(&mut encoded.plans).arg(&book_pointers).arg(&pointers).arg(&mut scratch.slots).arg(&segments);
+        launch.arg(&encoded.places).arg(&mut encoded.bytes).arg(&room);
+        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u32, const u64 *, u8 *, u64); a stream is written only where
+        // `room` bytes hold all of it.
+        unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }.doing("writing streams")?;
+        Ok(())
+    }
+}
+
+/// What every kernel over the input relies on.
+pub(super) fn check_input<S: Symbol>(
+    format: &Format,
+    stream: &Arc<CudaStream>,
+    input: &CudaView<'_, S>,
+    classes: Option<&CudaView<'_, u8>>,
+    batch: &Batch,
+    books: &Books,
+) -> Result<()> {
+    let groups = batch.input_groups;
+    let problems = [
+        (batch.format != *format || books.format != *format, "batch and codebooks must have the encoder's format"),
+        (books.streams != batch.streams, "the codebooks were made for another batch"),
+        ((input.len() as u64) < groups << format.group_log2, "the streams go past the end of the input"),
+        (!input.device_ptr(stream).0.is_multiple_of(16), "the input must start on a multiple of 16 bytes"),
+        (classes.is_some() != format.classes, "classes must be given if and only if the format has them"),
+        (
+            classes.is_some_and(|classes| (classes.len() as u64) < groups),
+            "there must be a class for each group of the input",
+        ),
+    ];
+    match problems.iter().find(|problem| problem.0) {
+        Some(&(_, problem)) => Err(CudaError::invalid(problem)),
+        None => Ok(()),
+    }
+}
