@@ -239,6 +239,24 @@ impl<S: Symbol> Encoder<S> {
         books: &Books,
         encoded: &mut Encoded,
     ) -> Result<()> {
+        self.launch_observed(frame, input, classes, batch, books, encoded, &mut |_| Ok(()))
+    }
+
+    /// [`Self::launch`] that calls `launched` with a kernel's name after each launch: a bench records events there.
+    ///
+    /// # Errors
+    /// As [`Self::launch`], or what `launched` returns.
+    #[expect(clippy::too_many_arguments, reason = "those of `launch`, and the observer")]
+    pub fn launch_observed(
+        &self,
+        frame: &mut Frame<'_>,
+        input: &CudaView<'_, S>,
+        classes: Option<&CudaView<'_, u8>>,
+        batch: &Batch,
+        books: &Books,
+        encoded: &mut Encoded,
+        launched: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<()> {
         let stream = frame.stream().clone();
         check_input(&self.format, &stream, input, classes, batch, books)?;
         if encoded.plans.len() != batch.streams as usize || encoded.places.len() != batch.streams as usize + 1 {
@@ -274,6 +292,7 @@ impl<S: Symbol> Encoder<S> {
         // have at most LONGEST bits each, and symbols are taken modulo ALPHABET, the size of each codebook.
         unsafe { launch.launch(Kernel::grid(blocks, self.shape.threads, self.shape.shared_memory)) }
             .doing("encoding segments")?;
+        launched(self.segments.name())?;
 
         let mut launch = stream.launch_builder(self.layout.function());
         launch
@@ -285,11 +304,13 @@ impl<S: Symbol> Encoder<S> {
             .arg(&mut encoded.plans);
         // SAFETY: the kernel's parameters are (const Span *, Books, Scratch, u32, const u32 *, Plan *); a block has its stream's part of each array.
         unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }.doing("laying out streams")?;
+        launched(self.layout.name())?;
 
         let mut launch = stream.launch_builder(self.places.function());
         launch.arg(&encoded.plans).arg(&batch.streams).arg(&mut encoded.places);
         // SAFETY: the kernel's parameters are (const Plan *, u32, u64 *) with one plan a stream and one place more, checked above.
         unsafe { launch.launch(Kernel::grid(1, LAYOUT_THREADS, 0)) }.doing("placing streams")?;
+        launched(self.places.name())?;
 
         let blocks = batch.streams * segments.div_ceil(WRITE_THREADS / 32);
         if let Some(gaps) = &self.gaps {
@@ -298,6 +319,7 @@ impl<S: Symbol> Encoder<S> {
             // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u32 *, u32, Scratch); a gap lies within its stream's codewords, or at
             // their end, for which `Scratch::new` has room.
             unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }.doing("finding gaps")?;
+            launched(gaps.name())?;
         }
         let room = encoded.bytes.len() as u64;
         // The plan's status was final before the streams were written; what does not fit is noted in it.
@@ -307,6 +329,7 @@ impl<S: Symbol> Encoder<S> {
         // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u32, const u64 *, u8 *, u64); a stream is written only where
         // `room` bytes hold all of it.
         unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }.doing("writing streams")?;
+        launched(self.write.name())?;
         Ok(())
     }
 }
