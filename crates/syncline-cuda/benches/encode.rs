@@ -69,8 +69,8 @@ fn inputs() -> Vec<(&'static str, Vec<u16>)> {
         ("98 % one symbol, spread evenly", geometric(0.98)),
         ("1.7 bits", geometric(0.71)),
         ("2 bits", geometric(0.6)),
-        ("5.2 bits", geometric(0.07)),
-        ("6.2 bits", geometric(0.035)),
+        ("5.2 bits", geometric(0.13)),
+        ("6.2 bits", geometric(0.07)),
     ]
 }
 
@@ -158,9 +158,22 @@ impl Bench {
         for method in Method::ALL {
             self.encoder(method.name(), &mut large, &Encoder::new(&self.device, &format, method)?)?;
         }
-        for (threads, segment) in [(256, 2048), (256, 8192), (128, 4096), (512, 4096), (1024, 4096)] {
-            let encoder = Encoder::with_merged_shape(&self.device, &format, threads, segment)?;
-            self.encoder(&format!("merged, {threads} threads, segments of {segment}"), &mut large, &encoder)?;
+        for (magnitude, reduction) in [(10, 1), (10, 2), (10, 4), (11, 3), (12, 3)] {
+            let encoder = Encoder::new(&self.device, &format, Method::ReduceShuffleMerge { magnitude, reduction })?;
+            self.encoder(&format!("reduce-shuffle-merge, M = {magnitude}, r = {reduction}"), &mut large, &encoder)?;
+        }
+        for (threads, blocks, segment) in [
+            (256, 5, 4096),
+            (256, 6, 4096),
+            (128, 8, 4096),
+            (128, 10, 4096),
+            (256, 4, 2048),
+            (256, 4, 8192),
+            (512, 2, 4096),
+        ] {
+            let encoder = Encoder::with_merged_shape(&self.device, &format, threads, blocks, segment)?;
+            let what = format!("merged, {threads} threads, {blocks} blocks, segments of {segment}");
+            self.encoder(&what, &mut large, &encoder)?;
         }
         let encoder = Encoder::new(&self.device, &format, Method::Merged)?;
         self.parts(&mut large, &encoder)?;

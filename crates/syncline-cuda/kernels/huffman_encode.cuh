@@ -31,7 +31,7 @@ struct Span {
 // What an encoder finds out about a segment.
 struct SegmentSums {
     uint32_t bits;
-    uint32_t live; // groups
+    uint32_t live; // groups, and SEGMENT_BAD if a symbol had no codeword
     uint32_t sum, weighted; // checksum of the live groups, numbered from the segment's first
 };
 
@@ -43,6 +43,7 @@ struct Plan {
     uint32_t longest, has_free, free_symbol, status;
 };
 
+constexpr uint32_t SEGMENT_BAD = 1u << 31;
 constexpr uint32_t STATUS_MISSING_CODEWORD = 1, STATUS_NO_ROOM = 2;
 
 // Where a book of a stream is among all; `codebooks` of that stream are in use.
@@ -58,10 +59,23 @@ template <typename T> __device__ inline T warp_sum(T value) {
     return value;
 }
 
-template <typename T> __device__ inline T warp_scan_inclusive(T value) {
+// Sums up to each lane. A lane that has none below adds nothing: the shuffle itself says so, which saves comparing lanes.
+__device__ inline uint32_t warp_scan_inclusive(uint32_t value) {
 #pragma unroll
     for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        T below = __shfl_up_sync(ALL_LANES, value, distance);
+        asm volatile("{ .reg .u32 below; .reg .pred there;\n"
+                     "  shfl.sync.up.b32 below|there, %0, %1, 0, 0xffffffff;\n"
+                     "  @there add.u32 %0, %0, below; }"
+                     : "+r"(value)
+                     : "r"(distance));
+    }
+    return value;
+}
+
+__device__ inline uint64_t warp_scan_inclusive(uint64_t value) {
+#pragma unroll
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        uint64_t below = __shfl_up_sync(ALL_LANES, value, distance);
         value += lane_id() >= distance ? below : 0;
     }
     return value;
@@ -92,20 +106,18 @@ constexpr uint32_t WARP_SYMBOLS = WARP * LANE_SYMBOLS;
 constexpr uint32_t LANES_IN_GROUP = GROUP / LANE_SYMBOLS;
 constexpr uint32_t WORD_SYMBOLS = 4 / SYMBOL_BYTES;
 
+// Loads past a stream's end take its last symbols instead: they are not used, and need no test.
 struct LaneSymbols {
     uint32_t words[LANE_WORDS];
 
     __device__ inline uint32_t operator[](uint32_t i) const {
         return words[i / WORD_SYMBOLS] >> i % WORD_SYMBOLS * SYMBOL_BITS & SYMBOL_MASK;
     }
-    // Loads from a place that is a multiple of 16 bytes; where not `valid`, gives free symbols.
-    __device__ inline void load(const uint8_t *from, bool valid, uint32_t free_word) {
+    // Loads from a place that is a multiple of 16 bytes.
+    __device__ inline void load(const uint8_t *from) {
 #pragma unroll
         for (uint32_t v = 0; v < LANE_VECTORS; ++v) {
-            uint4 vector = make_uint4(free_word, free_word, free_word, free_word);
-            if (valid) {
-                vector = __ldcs(reinterpret_cast<const uint4 *>(from) + v);
-            }
+            const uint4 vector = __ldcs(reinterpret_cast<const uint4 *>(from) + v);
             words[4 * v] = vector.x;
             words[4 * v + 1] = vector.y;
             words[4 * v + 2] = vector.z;

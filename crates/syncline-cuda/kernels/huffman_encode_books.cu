@@ -21,7 +21,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (begin >= span.groups * GROUP) {
         return;
     }
-    const uint32_t end = min_of(begin + PART, span.groups * GROUP);
+    const uint32_t end = min_of(begin + PART, span.groups * GROUP), last = end - LANE_SYMBOLS;
     uint64_t *of_stream = counts + uint64_t(stream) * BOOKS * ALPHABET;
     for (uint32_t i = threadIdx.x; i < CLASSES * ALPHABET * COPIES; i += THREADS) {
         table[i] = 0;
@@ -33,12 +33,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     bool bad = false;
     uint32_t at = begin + warp_id() * WARP_SYMBOLS + lane_id() * LANE_SYMBOLS;
     LaneSymbols next;
-    next.load(from + uint64_t(at) * SYMBOL_BYTES, at < end, free_word);
+    next.load(from + min_of(at, last) * SYMBOL_BYTES);
     for (uint32_t round = begin; round < end; round += WARPS * WARP_SYMBOLS, at += WARPS * WARP_SYMBOLS) {
         const LaneSymbols own = next;
-        const uint32_t after = at + WARPS * WARP_SYMBOLS;
-        next.load(from + uint64_t(after) * SYMBOL_BYTES, after < end, free_word);
-        if ((__ballot_sync(ALL_LANES, own.differs_from(free_word)) & group_lanes()) == 0) {
+        next.load(from + min_of(at + WARPS * WARP_SYMBOLS, last) * SYMBOL_BYTES);
+        if ((__ballot_sync(ALL_LANES, at < end && own.differs_from(free_word)) & group_lanes()) == 0) {
             continue;
         }
         const uint32_t book = CLASSES == 1 ? 0 : min_of<uint32_t>(classes[span.first_group + at / GROUP], CLASSES - 1);

@@ -5,13 +5,13 @@
 // bit buffer in shared memory; only its first and last word can be shared with a neighbour and are or-ed. Whole lines of 128 bytes leave for the slot at once.
 //
 // THREADS       threads in a block
+// BLOCKS        blocks that a multiprocessor should hold: what registers are dealt out for
 // SHARED_TABLE  1: the codewords are in shared memory; 0: in device memory, since there are too many
 #include "huffman_encode.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 // What one round adds, what is left of a line, and one word that no codeword reaches but the last word's test may.
 constexpr uint32_t BUFFER_WORDS = WARP_SYMBOLS * LONGEST / 32 + WARP + 1;
-constexpr uint32_t TABLE_ENTRIES = CLASSES * ALPHABET;
 
 // Table entries: the code from the top bit down, the length in the low 5 bits, so that a shift by an entry is one by its length.
 constexpr uint32_t CODE_MASK = 0xFFFFF000u;
@@ -22,39 +22,68 @@ __device__ inline uint32_t entry_of(uint32_t codeword) {
     return length == 0 ? MISSING : codeword << (32 - length) | length;
 }
 
-struct Writer {
-    uint32_t *buffer;
-    uint32_t first, word, filled, pending;
+// Codewords joined into at most 64 bits, from the top bit of `high` down.
+constexpr uint32_t JOINED = LONGEST <= 16 ? 4 : 2;
+struct Piece {
+    uint32_t high, low;
 
-    __device__ inline Writer(uint32_t *buffer, uint32_t position)
-        : buffer(buffer), first(position / 32), word(position / 32), filled(position % 32), pending(0) {}
-    // Appends `length` bits, at most 32, from the top of `bits`.
-    __device__ inline void put(uint32_t bits, uint32_t length) {
-        uint32_t after = __funnelshift_r(0, bits, filled);
-        pending |= __funnelshift_r(bits, 0, filled);
-        filled += length;
-        if (filled >= 32) {
-            if (word == first) {
-                atomicOr(&buffer[word], pending);
-            } else {
-                buffer[word] = pending;
-            }
-            ++word;
-            filled -= 32;
-            pending = after;
+    // Joins the codewords of JOINED entries; returns their bits.
+    __device__ inline uint32_t join(const uint32_t *entries) {
+        const uint32_t a = entries[0], b = entries[1];
+        if (JOINED == 2) {
+            high = (a & CODE_MASK) | __funnelshift_r(b & CODE_MASK, 0, a);
+            low = __funnelshift_r(0, b & CODE_MASK, a);
+            return (a + b) % MISSING;
         }
-    }
-    __device__ inline void finish() {
-        if (pending != 0) {
-            atomicOr(&buffer[word], pending);
-        }
+        const uint32_t c = entries[JOINED - 2], d = entries[JOINED - 1];
+        const uint32_t front = (a & CODE_MASK) | __funnelshift_r(b & CODE_MASK, 0, a);
+        const uint32_t back = (c & CODE_MASK) | __funnelshift_r(d & CODE_MASK, 0, c);
+        // Up to 32: clamped, not taken modulo 32.
+        const uint32_t front_bits = (a + b) % 64;
+        high = front | __funnelshift_rc(back, 0, front_bits);
+        low = __funnelshift_rc(0, back, front_bits);
+        return (a + b + c + d) % MISSING;
     }
 };
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+// `if (condition) atomicOr(word, bits)`, predicated: the compiler would branch.
+__device__ inline void or_shared_if(bool condition, uint32_t *word, uint32_t bits) {
+    asm volatile("{ .reg .pred condition;\n"
+                 "  setp.ne.u32 condition, %2, 0;\n"
+                 "  @condition red.shared.or.b32 [%0], %1; }" ::"r"(uint32_t(__cvta_generic_to_shared(word))),
+                 "r"(bits), "r"(uint32_t(condition))
+                 : "memory");
+}
+
+// Appends pieces to the buffer, which is zero from `position` on. Words are or-ed: the first and last may be a neighbour's too.
+struct Writer {
+    uint32_t *word;
+    uint32_t filled, pending;
+
+    __device__ inline Writer(uint32_t *buffer, uint32_t position) : word(buffer + position / 32), filled(position % 32), pending(0) {}
+    __device__ inline void put(const Piece &piece, uint32_t bits) {
+        const uint32_t first = pending | __funnelshift_r(piece.high, 0, filled);
+        const uint32_t second = __funnelshift_r(piece.low, piece.high, filled);
+        const uint32_t third = __funnelshift_r(0, piece.low, filled);
+        const uint32_t end = filled + bits;
+        or_shared_if(end >= 32, word, first);
+        if (end >= 64) {
+            word[1] = second;
+        }
+        pending = end >= 64 ? third : end >= 32 ? second : first;
+        word += end / 32;
+        filled = end % 32;
+    }
+    __device__ inline void finish() {
+        or_shared_if(pending != 0, word, pending);
+    }
+};
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     encode_merged(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, const uint32_t *codebooks, const uint8_t *classes,
-                  uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits, uint32_t *status) {
-    extern __shared__ uint32_t shared[];
+                  uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
+    __shared__ uint32_t table[SHARED_TABLE ? CLASSES * ALPHABET : 1];
+    __shared__ uint32_t buffers[WARPS][BUFFER_WORDS];
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WARPS);
     const uint32_t stream = blockIdx.x / blocks_in_stream;
     const uint32_t segment = blockIdx.x % blocks_in_stream * WARPS + warp_id();
@@ -64,8 +93,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     const uint32_t used_books = CLASSES == 1 || codebooks[stream] == 1 ? 1 : CLASSES;
     const uint32_t *books = codewords + uint64_t(book_of(stream, used_books, 0)) * ALPHABET;
-    uint32_t *buffer = shared + warp_id() * BUFFER_WORDS;
-    uint32_t *table = shared + WARPS * BUFFER_WORDS;
+    uint32_t *buffer = buffers[warp_id()];
     for (uint32_t i = lane_id(); i < BUFFER_WORDS; i += WARP) {
         buffer[i] = 0;
     }
@@ -80,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         return;
     }
     const uint32_t rounds = ceil_div(min_of(SEGMENT_GROUPS, span.groups - first_group) * GROUP, WARP_SYMBOLS);
-    const uint32_t stream_symbols = span.groups * GROUP;
+    const uint32_t stream_symbols = span.groups * GROUP, last = stream_symbols - LANE_SYMBOLS;
     const uint8_t *stream_begin = symbols + span.first_group * GROUP * SYMBOL_BYTES;
     const uint32_t free_word = spread_symbol(span.free_symbol);
     uint32_t *slot = slots + (uint64_t(stream) * segments_in_stream + segment) * SLOT_WORDS;
@@ -89,35 +117,34 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     uint32_t live_before = 0, carried = 0, flushed = 0, sum = 0, weighted = 0;
     bool bad = false;
     uint32_t at = segment * SEGMENT + lane_id() * LANE_SYMBOLS;
-    LaneSymbols next;
-    next.load(stream_begin + uint64_t(at) * SYMBOL_BYTES, at < stream_symbols, free_word);
-    for (uint32_t round = 0; round < rounds; ++round, at += WARP_SYMBOLS) {
-        const LaneSymbols own = next;
-        const uint32_t after = at + WARP_SYMBOLS;
-        next.load(stream_begin + uint64_t(after) * SYMBOL_BYTES, round + 1 < rounds && after < stream_symbols, free_word);
+    auto encode_round = [&](const LaneSymbols &own) {
         const uint32_t group = at / GROUP;
         const bool owns_group = lane_id() % LANES_IN_GROUP == 0 && at < stream_symbols;
-        const uint32_t live_lanes = __ballot_sync(ALL_LANES, own.differs_from(free_word));
+        const uint32_t live_lanes = __ballot_sync(ALL_LANES, at < stream_symbols && own.differs_from(free_word));
         if (live_lanes == 0) {
             if (owns_group) {
                 bits_of_groups[group] = 0;
             }
-            continue;
+            return;
         }
         const bool live = (live_lanes & group_lanes()) != 0;
-        uint32_t entries[LANE_SYMBOLS];
+        Piece pieces[LANE_SYMBOLS / JOINED];
+        uint32_t bits[LANE_SYMBOLS / JOINED];
         uint32_t total = 0, any = 0;
         if (live) {
             uint32_t book = CLASSES == 1 || used_books == 1 ? 0 : min_of<uint32_t>(classes[span.first_group + group], CLASSES - 1) * ALPHABET;
 #pragma unroll
-            for (uint32_t i = 0; i < LANE_SYMBOLS; ++i) {
-                uint32_t index = book + (own[i] & (ALPHABET - 1));
-                entries[i] = SHARED_TABLE ? table[index] : entry_of(__ldg(&books[index]));
-                total += entries[i];
-                any |= entries[i];
+            for (uint32_t i = 0; i < LANE_SYMBOLS / JOINED; ++i) {
+                uint32_t entries[JOINED];
+#pragma unroll
+                for (uint32_t j = 0; j < JOINED; ++j) {
+                    const uint32_t index = book + (own[JOINED * i + j] & (ALPHABET - 1));
+                    entries[j] = SHARED_TABLE ? table[index] : entry_of(__ldg(&books[index]));
+                    any |= entries[j];
+                }
+                bits[i] = pieces[i].join(entries);
+                total += bits[i];
             }
-            // 16 lengths are below 0x400 together, so what else is in the entries does not reach them.
-            total %= MISSING;
             bad |= (any & MISSING) != 0 || own.beyond_alphabet();
             uint32_t own_sum = 0;
             own.checksum(own_sum, weighted);
@@ -133,17 +160,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         if (live) {
             Writer writer(buffer, carried + through - total);
-            if (LONGEST <= 16) {
 #pragma unroll
-                for (uint32_t i = 0; i < LANE_SYMBOLS; i += 2) {
-                    uint32_t a = entries[i], b = entries[i + 1];
-                    writer.put((a & CODE_MASK) | __funnelshift_r(b & CODE_MASK, 0, a), a % 32 + b % 32);
-                }
-            } else {
-#pragma unroll
-                for (uint32_t i = 0; i < LANE_SYMBOLS; ++i) {
-                    writer.put(entries[i] & CODE_MASK, entries[i] % 32);
-                }
+            for (uint32_t i = 0; i < LANE_SYMBOLS / JOINED; ++i) {
+                writer.put(pieces[i], bits[i]);
             }
             writer.finish();
         }
@@ -164,16 +183,27 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             carried -= whole * 32;
         }
         __syncwarp();
+    };
+    // Two rounds by turns, so that the next symbols are under way while these are encoded and need not be moved.
+    LaneSymbols even, odd;
+    even.load(stream_begin + min_of(at, last) * SYMBOL_BYTES);
+    for (uint32_t round = 0; round < rounds; round += 2) {
+        odd.load(stream_begin + min_of(at + WARP_SYMBOLS, last) * SYMBOL_BYTES);
+        encode_round(even);
+        at += WARP_SYMBOLS;
+        even.load(stream_begin + min_of(at + WARP_SYMBOLS, last) * SYMBOL_BYTES);
+        if (round + 1 < rounds) {
+            encode_round(odd);
+        }
+        at += WARP_SYMBOLS;
     }
     if (lane_id() * 32 < carried) {
         slot[flushed + lane_id()] = buffer[lane_id()];
     }
     sum = warp_sum(sum);
     weighted = warp_sum(weighted);
+    const bool any_bad = __any_sync(ALL_LANES, bad);
     if (lane_id() == 0) {
-        sums[uint64_t(stream) * segments_in_stream + segment] = {flushed * 32 + carried, live_before, sum, weighted};
-    }
-    if (__any_sync(ALL_LANES, bad) && lane_id() == 0) {
-        atomicOr(&status[stream], STATUS_MISSING_CODEWORD);
+        sums[uint64_t(stream) * segments_in_stream + segment] = {flushed * 32 + carried, live_before | (any_bad ? SEGMENT_BAD : 0), sum, weighted};
     }
 }

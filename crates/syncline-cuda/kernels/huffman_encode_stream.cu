@@ -46,7 +46,8 @@ struct Books {
 
 // Lays out one stream a block.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    encode_layout(const Span *spans, Books books, Scratch all, uint32_t segments_in_stream, const uint32_t *status, Plan *plans) {
+    encode_layout(const Span *spans, Books books, Scratch all, uint32_t segments_in_stream, const uint32_t *status, Plan *plans, uint64_t *places,
+                  uint32_t *blocks_done) {
     __shared__ uint64_t warp_sums[THREADS / WARP];
     const uint32_t stream = blockIdx.x;
     const Span span = spans[stream];
@@ -56,11 +57,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     // Where each segment starts: bits in the low half of the sums, live groups in the high half.
     uint64_t running = 0, total;
     uint32_t sum = 0, weighted = 0;
+    bool bad = false;
     for (uint32_t first = 0; first < segments; first += THREADS) {
         const uint32_t segment = first + threadIdx.x;
         SegmentSums own = {0, 0, 0, 0};
         if (segment < segments) {
             own = scratch.sums[segment];
+            bad |= own.live >= SEGMENT_BAD;
+            own.live &= SEGMENT_BAD - 1;
         }
         const uint64_t before = running + block_scan<THREADS, uint64_t>(uint64_t(own.live) << 32 | own.bits, warp_sums, total);
         if (segment < segments) {
@@ -77,22 +81,44 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     weighted = uint32_t(total);
 
     // The live groups side by side, and the bitmap of the others.
-    for (uint32_t word = warp_id(); word < ceil_div(span.groups, 32); word += THREADS / WARP) {
-        const uint32_t group = word * 32 + lane_id();
-        const uint32_t segment = word * 32 / SEGMENT_GROUPS;
-        const uint32_t own = group < span.groups ? scratch.group_bits[group] : 0;
-        uint32_t rank = scratch.starts[segment].y;
-        // Words of the segment before this one.
-        for (uint32_t before = segment * SEGMENT_GROUPS; before < word * 32; before += 32) {
-            rank += __popc(__ballot_sync(ALL_LANES, scratch.group_bits[before + lane_id()] != 0));
+    // A warp has AHEAD words of 32 groups at a time, so that their loads do not wait for each other.
+    constexpr uint32_t AHEAD = 8;
+    const uint32_t words = ceil_div(span.groups, 32);
+    for (uint32_t first = warp_id() * AHEAD; first < words; first += THREADS / WARP * AHEAD) {
+        uint32_t lengths[AHEAD], ranks[AHEAD];
+#pragma unroll
+        for (uint32_t i = 0; i < AHEAD; ++i) {
+            const uint32_t group = (first + i) * 32 + lane_id();
+            lengths[i] = group < span.groups ? scratch.group_bits[group] : 0;
+            const uint32_t segment = (first + i) * 32 / SEGMENT_GROUPS;
+            ranks[i] = segment < segments && (first + i) * 32 % SEGMENT_GROUPS == 0 ? scratch.starts[segment].y : 0;
         }
-        const uint32_t live_here = __ballot_sync(ALL_LANES, own != 0);
-        if (own != 0) {
-            scratch.live_bits[rank + __popc(live_here & ((1u << lane_id()) - 1))] = own;
-        }
-        if (lane_id() == 0) {
-            const uint32_t there = span.groups - word * 32;
-            scratch.free_bitmap[word] = ~live_here & (there >= 32 ? ALL_LANES : (1u << there) - 1);
+        uint32_t rank = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < AHEAD; ++i) {
+            const uint32_t word = first + i;
+            if (word >= words) {
+                break;
+            }
+            const uint32_t live_here = __ballot_sync(ALL_LANES, lengths[i] != 0);
+            if (word * 32 % SEGMENT_GROUPS == 0) {
+                rank = ranks[i];
+            } else if (i == 0) {
+                // Begins within a segment: words of it before this one.
+                const uint32_t segment = word * 32 / SEGMENT_GROUPS;
+                rank = scratch.starts[segment].y;
+                for (uint32_t before = segment * SEGMENT_GROUPS; before < word * 32; before += 32) {
+                    rank += __popc(__ballot_sync(ALL_LANES, scratch.group_bits[before + lane_id()] != 0));
+                }
+            }
+            if (lengths[i] != 0) {
+                scratch.live_bits[rank + __popc(live_here & ((1u << lane_id()) - 1))] = lengths[i];
+            }
+            rank += __popc(live_here);
+            if (lane_id() == 0) {
+                const uint32_t there = span.groups - word * 32;
+                scratch.free_bitmap[word] = ~live_here & (there >= 32 ? ALL_LANES : (1u << there) - 1);
+            }
         }
     }
     __syncthreads();
@@ -106,11 +132,20 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             uint32_t shortest = 0xFFFF, longest = 0, block_bits = 0;
             if (block < blocks) {
                 const uint32_t groups = min_of(INDEX_BLOCK, live - block * INDEX_BLOCK);
-                for (uint32_t i = 0; i < groups; ++i) {
-                    const uint32_t length = scratch.live_bits[block * INDEX_BLOCK + i];
-                    shortest = min_of(shortest, length);
-                    longest = max_of(longest, length);
-                    block_bits += length;
+                // Whole blocks can be loaded: there is room for them, if not for values.
+                uint4 vectors[INDEX_BLOCK / 8];
+#pragma unroll
+                for (uint32_t v = 0; v < INDEX_BLOCK / 8; ++v) {
+                    vectors[v] = reinterpret_cast<const uint4 *>(scratch.live_bits + block * INDEX_BLOCK)[v];
+                }
+#pragma unroll
+                for (uint32_t i = 0; i < INDEX_BLOCK; ++i) {
+                    const uint4 vector = vectors[i / 8];
+                    const uint32_t pair = i % 8 < 2 ? vector.x : i % 8 < 4 ? vector.y : i % 8 < 6 ? vector.z : vector.w;
+                    const uint32_t length = pair >> i % 2 * 16 & 0xFFFF;
+                    shortest = i < groups ? min_of(shortest, length) : shortest;
+                    longest = i < groups ? max_of(longest, length) : longest;
+                    block_bits += i < groups ? length : 0;
                 }
             }
             const uint32_t width = block < blocks ? 32 - __clz(longest - shortest) : 0;
@@ -122,6 +157,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         index_bytes = 8 * blocks + 4 * uint32_t(running >> 32);
     }
+    bad = __syncthreads_or(bad);
     if (threadIdx.x == 0) {
         Plan plan;
         plan.groups = span.groups;
@@ -145,7 +181,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         plan.has_free = live < span.groups;
         plan.free_symbol = span.free_symbol;
-        plan.status = status[stream];
+        plan.status = status[stream] | (bad ? STATUS_MISSING_CODEWORD : 0);
         plan.bitmap_at = align_up(HEADER_BYTES + plan.codebook_bytes, 4);
         plan.index_at = align_up(plan.bitmap_at + (plan.has_free ? ceil_div(span.groups, 8) : 0), 8);
         if (INDEX == 1) {
@@ -156,24 +192,31 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         plan.codewords_at = align_up(plan.index_at + index_bytes, 16);
         plan.stream_bytes = plan.codewords_at + 4 * (ceil_div(bits, 32) + 2);
         plans[stream] = plan;
+        __threadfence();
     }
-}
-
-// One block: places the streams one after another, each from a multiple of 16. `places` has one entry more, the end of the last.
-extern "C" __global__ void __launch_bounds__(THREADS) encode_places(const Plan *plans, uint32_t streams, uint64_t *places) {
-    __shared__ uint64_t warp_sums[THREADS / WARP];
-    uint64_t running = 0, total;
-    for (uint32_t first = 0; first < streams; first += THREADS) {
-        const uint32_t stream = first + threadIdx.x;
-        const uint64_t bytes = stream < streams ? align_up(plans[stream].stream_bytes, 16) : 0;
+    // The last block to get here places the streams one after another, each from a multiple of 16. `places` has one entry more, the end of the last.
+    __shared__ bool last_block;
+    if (threadIdx.x == 0) {
+        last_block = atomicAdd(blocks_done, 1u) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (!last_block) {
+        return;
+    }
+    __threadfence();
+    running = 0;
+    for (uint32_t first = 0; first < gridDim.x; first += THREADS) {
+        const uint32_t other = first + threadIdx.x;
+        const uint64_t bytes = other < gridDim.x ? align_up(__ldcg(&plans[other].stream_bytes), 16) : 0;
         const uint64_t before = running + block_scan<THREADS, uint64_t>(bytes, warp_sums, total);
-        if (stream < streams) {
-            places[stream] = before;
+        if (other < gridDim.x) {
+            places[other] = before;
         }
         running += total;
     }
     if (threadIdx.x == 0) {
-        places[streams] = running;
+        places[gridDim.x] = running;
+        *blocks_done = 0;
     }
 }
 
@@ -194,6 +237,7 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
     const Scratch scratch = of_stream(all, stream, segments_in_stream);
     const uint32_t *book = codewords + uint64_t(book_of(stream, 1, 0)) * ALPHABET;
     const uint32_t free_word = spread_symbol(span.free_symbol);
+    const uint32_t end_of_stream = span.groups * GROUP;
     uint32_t position = scratch.starts[segment].x;
     if (segment == 0 && lane_id() == 0) {
         scratch.gaps[0] = 0;
@@ -202,8 +246,8 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
     uint32_t at = segment * SEGMENT + lane_id() * LANE_SYMBOLS;
     for (uint32_t round = 0; round < rounds; ++round, at += WARP_SYMBOLS) {
         LaneSymbols own;
-        own.load(symbols + (span.first_group * GROUP + at) * SYMBOL_BYTES, at < span.groups * GROUP, free_word);
-        const bool live = (__ballot_sync(ALL_LANES, own.differs_from(free_word)) & group_lanes()) != 0;
+        own.load(symbols + (span.first_group * GROUP + min_of(at, end_of_stream - LANE_SYMBOLS)) * SYMBOL_BYTES);
+        const bool live = (__ballot_sync(ALL_LANES, at < end_of_stream && own.differs_from(free_word)) & group_lanes()) != 0;
         uint8_t lengths[LANE_SYMBOLS];
         uint32_t total = 0;
 #pragma unroll
@@ -346,12 +390,13 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
             if (lane_id() == 0) {
                 reinterpret_cast<uint64_t *>(out + plan.index_at)[i] = descriptor;
             }
-            // Bit b of all deltas together makes `width` words: value j is at bits j * width and up.
+            // Value j is at bits j * width and up of all words together. A word begins within the value `first`.
             uint32_t word = 0;
-            for (uint32_t j = 0; j < WARP; ++j) {
-                const uint32_t value = __shfl_sync(ALL_LANES, delta, j);
-                const int32_t shift = int32_t(j * width) - int32_t(lane_id() * 32);
-                word |= shift <= -32 || shift >= 32 ? 0 : shift >= 0 ? value << shift : value >> -shift;
+            const uint32_t first = width == 0 ? 0 : lane_id() * 32 / width;
+            for (uint32_t j = 0; width > 0 && j < 32 / width + 2; ++j) {
+                const uint32_t value = __shfl_sync(ALL_LANES, delta, (first + j) % WARP);
+                const int32_t shift = int32_t((first + j) * width) - int32_t(lane_id() * 32);
+                word |= first + j >= WARP || shift >= 32 ? 0 : shift >= 0 ? value << shift : value >> -shift;
             }
             if (lane_id() < width) {
                 deltas[uint32_t(descriptor >> 48) + lane_id()] = word;
@@ -369,13 +414,26 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
     uint32_t *words = reinterpret_cast<uint32_t *>(out + plan.codewords_at);
     const uint32_t *slot = slots.slots + uint64_t(segment) * SLOT_WORDS;
     const uint32_t shift = (first * 32 - start) % 32;
-    for (uint32_t i = first + lane_id(); i < last; i += WARP) {
-        const uint32_t bit = i * 32 - start;
-        if (i + 1 < last) {
-            const uint32_t high = slot[bit / 32];
-            words[i] = shift == 0 ? high : __funnelshift_l(slot[bit / 32 + 1], high, shift);
-        } else {
-            words[i] = slots.word(segment, bit);
+    // The last word may need the segments after this one; the others are two words of the slot each, several under way at a time.
+    const uint32_t *from = slot + (first * 32 - start) / 32;
+    const uint32_t whole = last > first ? last - first - 1 : 0;
+    constexpr uint32_t AHEAD = 4;
+    for (uint32_t i = lane_id(); i < whole; i += AHEAD * WARP) {
+        uint32_t high[AHEAD], low[AHEAD];
+#pragma unroll
+        for (uint32_t a = 0; a < AHEAD; ++a) {
+            const uint32_t at = i + a * WARP;
+            high[a] = at < whole ? __ldcs(&from[at]) : 0;
+            low[a] = at < whole && shift > 0 ? __ldcs(&from[at + 1]) : 0;
         }
+#pragma unroll
+        for (uint32_t a = 0; a < AHEAD; ++a) {
+            if (i + a * WARP < whole) {
+                words[first + i + a * WARP] = __funnelshift_l(low[a], high[a], shift);
+            }
+        }
+    }
+    if (last > first && lane_id() == 0) {
+        words[last - 1] = slots.word(segment, (last - 1) * 32 - start);
     }
 }

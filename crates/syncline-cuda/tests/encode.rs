@@ -11,7 +11,7 @@ use syncline_cuda::huffman::histogram::Symbol;
 
 /// Methods to try: the published one with several of its constants.
 fn methods() -> Vec<Method> {
-    let reduce_shuffle_merge = [(10, 1), (10, 2), (11, 3), (12, 4)]
+    let reduce_shuffle_merge = [(10, 1), (10, 2), (11, 3), (12, 2), (12, 4)]
         .map(|(magnitude, reduction)| Method::ReduceShuffleMerge { magnitude, reduction });
     Method::ALL.into_iter().chain(reduce_shuffle_merge).collect()
 }
@@ -191,7 +191,7 @@ fn large_alphabets() {
                 // Frequencies that want codewords longer than the limit.
                 (
                     "long codewords",
-                    (0..length).map(|i| (i as u32).trailing_zeros().pow(3) as u16 % alphabet as u16).collect(),
+                    (0..length).map(|i| (i as u32).trailing_zeros().pow(3) as u16 & (alphabet - 1) as u16).collect(),
                 ),
             ];
             for (what, input) in &inputs {

@@ -143,6 +143,8 @@ pub struct Encoded {
     pub(super) bytes: CudaSlice<u8>,
     pub(super) places: CudaSlice<u64>,
     pub(super) plans: CudaSlice<Plan>,
+    /// A counter of the layout's blocks, 0 between launches.
+    pub(super) blocks_done: CudaSlice<u32>,
 }
 
 impl Encoded {
@@ -156,6 +158,7 @@ impl Encoded {
                 bytes: stream.alloc_zeros(usize::try_from(bytes).unwrap_or(usize::MAX).max(16))?,
                 places: stream.alloc_zeros(batch.streams as usize + 1)?,
                 plans: stream.alloc_zeros(batch.streams as usize)?,
+                blocks_done: stream.alloc_zeros(1)?,
             })
         };
         allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes })

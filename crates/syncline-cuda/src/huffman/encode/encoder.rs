@@ -16,6 +16,8 @@ use crate::huffman::histogram::Symbol;
 
 const MERGED: Source =
     Source { name: "huffman_encode_merged.cu", text: include_str!("../../../kernels/huffman_encode_merged.cu") };
+const BASELINES: Source =
+    Source { name: "huffman_encode_baselines.cu", text: include_str!("../../../kernels/huffman_encode_baselines.cu") };
 const STREAM: Source =
     Source { name: "huffman_encode_stream.cu", text: include_str!("../../../kernels/huffman_encode_stream.cu") };
 
@@ -39,37 +41,48 @@ pub(super) struct Shape {
     pub threads: u32,
     /// Segments that a block has.
     pub segments_in_block: u32,
-    /// Bytes of dynamic shared memory.
-    pub shared_memory: u32,
-    pub constants: [(&'static str, u64); 2],
+    pub constants: [(&'static str, u64); 3],
 }
+
+/// Shared memory in bytes that a kernel can declare without asking.
+const DECLARED_SHARED_MEMORY: u32 = 48 << 10;
 
 /// Words of the bit buffer of a warp in huffman_encode_merged.cu.
 fn merged_buffer_words(format: &Format) -> u32 {
     512 * format.longest() / 32 + 33
 }
 
-fn merged(format: &Format, threads: u32, segment: u32, shared_memory: u32) -> Shape {
+fn merged(format: &Format, threads: u32, blocks: u32, segment: u32) -> Shape {
     let books = if format.classes { CLASSES } else { 1 };
     let buffers = threads / 32 * merged_buffer_words(format) * 4;
     let table = books * format.alphabet * 4;
-    // Several blocks to a multiprocessor, or the warps cannot hide each other's waiting.
-    let shared_table = buffers + table <= shared_memory / 4;
+    let shared_table = buffers + table <= DECLARED_SHARED_MEMORY;
     Shape {
         source: MERGED,
         kernel: "encode_merged",
         segment,
         threads,
         segments_in_block: threads / 32,
-        shared_memory: buffers + if shared_table { table } else { 0 },
-        constants: [("THREADS", threads.into()), ("SHARED_TABLE", shared_table.into())],
+        constants: [("THREADS", threads.into()), ("BLOCKS", blocks.into()), ("SHARED_TABLE", shared_table.into())],
     }
 }
 
-fn shape(format: &Format, method: Method, shared_memory: u32) -> Shape {
+fn shape(format: &Format, method: Method) -> Shape {
+    let baseline = |kernel, segment, threads: u32, segments_in_block, method, reduction: u32| Shape {
+        source: BASELINES,
+        kernel,
+        segment,
+        threads,
+        segments_in_block,
+        constants: [("THREADS", threads.into()), ("METHOD", method), ("REDUCTION", reduction.into())],
+    };
     match method {
-        Method::Merged => merged(format, 256, 4096, shared_memory),
-        _ => merged(format, 256, 4096, shared_memory),
+        Method::Merged => merged(format, 256, 4, 4096),
+        Method::Coarse => baseline("encode_coarse", 4096, 128, 128, 0, 0),
+        Method::PrefixSum => baseline("encode_prefix_sum", 4096, 256, 1, 1, 0),
+        Method::ReduceShuffleMerge { magnitude, reduction } => {
+            baseline("encode_reduce_shuffle_merge", 1 << magnitude, 1 << (magnitude - reduction), 1, 2, reduction)
+        }
     }
 }
 
@@ -91,8 +104,8 @@ impl Shape {
     }
 }
 
-pub(super) fn specializations(format: &Format, method: Method, shared_memory: u32) -> Vec<Specialization> {
-    let shape = shape(format, method, shared_memory);
+pub(super) fn specializations(format: &Format, method: Method) -> Vec<Specialization> {
+    let shape = shape(format, method);
     vec![shape.specialization(format), shape.stream_specialization(format)]
 }
 
@@ -122,7 +135,6 @@ struct Scratch<'a> {
     free_bitmap: CudaViewMut<'a, u32>,
     descriptors: CudaViewMut<'a, u64>,
     gaps: CudaViewMut<'a, u8>,
-    status: CudaViewMut<'a, u32>,
 }
 
 impl<'a> Scratch<'a> {
@@ -138,12 +150,12 @@ impl<'a> Scratch<'a> {
             sums: frame.slice(all * SUMS_WORDS)?,
             group_bits: frame.slice(streams * groups_in_stream)?,
             starts: frame.slice(all * STARTS_WORDS)?,
-            live_bits: frame.slice(streams * groups_in_stream)?,
+            // The last index block is read whole.
+            live_bits: frame.slice(streams * groups_in_stream + 32)?,
             free_bitmap: frame.slice(streams * groups_in_stream.div_ceil(32))?,
             descriptors: frame.slice(streams * groups_in_stream.div_ceil(32))?,
             // The end of a stream that fills its last subsequence exactly is noted too.
             gaps: frame.slice(gaps + 1)?,
-            status: frame.slice(streams)?,
         })
     }
 
@@ -168,7 +180,6 @@ pub struct Encoder<S> {
     shape: Shape,
     segments: Kernel,
     layout: Kernel,
-    places: Kernel,
     gaps: Option<Kernel>,
     write: Kernel,
     symbol: PhantomData<S>,
@@ -182,26 +193,32 @@ impl<S: Symbol> Encoder<S> {
     pub fn new(device: &Device, format: &Format, method: Method) -> Result<Self> {
         format.check()?;
         if let Method::ReduceShuffleMerge { magnitude, reduction } = method
-            && !((10..=12).contains(&magnitude) && (1..=4).contains(&reduction))
+            && !((10..=12).contains(&magnitude) && (1..=4).contains(&reduction) && magnitude - reduction <= 10)
         {
             return Err(CudaError::invalid(format!(
                 "no chunks of 2^{magnitude} symbols with 2^{reduction} merged by a thread"
             )));
         }
-        Self::with_shape(device, format, shape(format, method, device.info().shared_memory_per_block))
+        Self::with_shape(device, format, shape(format, method))
     }
 
-    /// [`Method::Merged`] with blocks of so many threads and segments of so many symbols, to measure both.
+    /// [`Method::Merged`] with blocks of so many threads, so many of them to a multiprocessor, and segments of so many symbols, to measure all three.
     ///
     /// # Errors
-    /// As [`Self::new`]; also unless there are whole warps, and 512 or more symbols, a power of two.
-    pub fn with_merged_shape(device: &Device, format: &Format, threads: u32, segment: u32) -> Result<Self> {
+    /// As [`Self::new`]; also unless there are whole warps, and 1,024 or more symbols, a power of two.
+    pub fn with_merged_shape(
+        device: &Device,
+        format: &Format,
+        threads: u32,
+        blocks: u32,
+        segment: u32,
+    ) -> Result<Self> {
         format.check()?;
-        if !threads.is_multiple_of(32) || !(32..=1024).contains(&threads) || !segment.is_power_of_two() || segment < 512
-        {
-            return Err(CudaError::invalid("a block has whole warps, a segment at least 512 symbols"));
+        let symbols = segment.is_power_of_two() && (1024..=1 << 16).contains(&segment);
+        if !threads.is_multiple_of(32) || !(32..=1024).contains(&threads) || !(1..=32).contains(&blocks) || !symbols {
+            return Err(CudaError::invalid("a block has whole warps, a segment at least 1,024 symbols"));
         }
-        Self::with_shape(device, format, merged(format, threads, segment, device.info().shared_memory_per_block))
+        Self::with_shape(device, format, merged(format, threads, blocks, segment))
     }
 
     fn with_shape(device: &Device, format: &Format, shape: Shape) -> Result<Self> {
@@ -209,7 +226,6 @@ impl<S: Symbol> Encoder<S> {
             return Err(CudaError::invalid(format!("the format has symbols of {} bytes", format.symbol_bytes)));
         }
         let segments = device.kernel(&shape.specialization(format), shape.kernel)?;
-        segments.allow_shared_memory(shape.shared_memory)?;
         let stream = shape.stream_specialization(format);
         let gaps = (format.index == IndexKind::Gap).then(|| device.kernel(&stream, "encode_gaps")).transpose()?;
         Ok(Self {
@@ -217,7 +233,6 @@ impl<S: Symbol> Encoder<S> {
             shape,
             segments,
             layout: device.kernel(&stream, "encode_layout")?,
-            places: device.kernel(&stream, "encode_places")?,
             gaps,
             write: device.kernel(&stream, "encode_write")?,
             symbol: PhantomData,
@@ -270,7 +285,6 @@ impl<S: Symbol> Encoder<S> {
             books.used.device_ptr(&stream).0,
             books.bytes.device_ptr(&stream).0,
         ]);
-        stream.memcpy_dtod(&books.status, &mut scratch.status).doing("copying the status")?;
 
         let codewords = books.codebooks.codewords();
         let no_classes = 0_u64;
@@ -280,37 +294,21 @@ impl<S: Symbol> Encoder<S> {
             Some(classes) => launch.arg(classes),
             None => launch.arg(&no_classes),
         };
-        launch
-            .arg(&segments)
-            .arg(&mut scratch.slots)
-            .arg(&mut scratch.sums)
-            .arg(&mut scratch.group_bits)
-            .arg(&mut scratch.status);
+        launch.arg(&segments).arg(&mut scratch.slots).arg(&mut scratch.sums).arg(&mut scratch.group_bits);
         let blocks = batch.streams * segments.div_ceil(self.shape.segments_in_block);
-        // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32, u32 *, SegmentSums *, u16 *, u32 *).
+        // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32, u32 *, SegmentSums *, u16 *).
         // Spans lie within the input and the classes, checked; the arrays have the places of all segments of all streams (`Scratch::new`), a segment's codewords
         // have at most LONGEST bits each, and symbols are taken modulo ALPHABET, the size of each codebook.
-        unsafe { launch.launch(Kernel::grid(blocks, self.shape.threads, self.shape.shared_memory)) }
-            .doing("encoding segments")?;
+        unsafe { launch.launch(Kernel::grid(blocks, self.shape.threads, 0)) }.doing("encoding segments")?;
         launched(self.segments.name())?;
 
         let mut launch = stream.launch_builder(self.layout.function());
-        launch
-            .arg(&batch.spans)
-            .arg(&book_pointers)
-            .arg(&pointers)
-            .arg(&segments)
-            .arg(&mut scratch.status)
-            .arg(&mut encoded.plans);
-        // SAFETY: the kernel's parameters are (const Span *, Books, Scratch, u32, const u32 *, Plan *); a block has its stream's part of each array.
+        launch.arg(&batch.spans).arg(&book_pointers).arg(&pointers).arg(&segments).arg(&books.status);
+        launch.arg(&mut encoded.plans).arg(&mut encoded.places).arg(&mut encoded.blocks_done);
+        // SAFETY: the kernel's parameters are (const Span *, Books, Scratch, u32, const u32 *, Plan *, u64 *, u32 *); a block has its stream's part of each
+        // array; there are one plan a stream and one place more, checked above; the counter is 0, as each launch leaves it.
         unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }.doing("laying out streams")?;
         launched(self.layout.name())?;
-
-        let mut launch = stream.launch_builder(self.places.function());
-        launch.arg(&encoded.plans).arg(&batch.streams).arg(&mut encoded.places);
-        // SAFETY: the kernel's parameters are (const Plan *, u32, u64 *) with one plan a stream and one place more, checked above.
-        unsafe { launch.launch(Kernel::grid(1, LAYOUT_THREADS, 0)) }.doing("placing streams")?;
-        launched(self.places.name())?;
 
         let blocks = batch.streams * segments.div_ceil(WRITE_THREADS / 32);
         if let Some(gaps) = &self.gaps {

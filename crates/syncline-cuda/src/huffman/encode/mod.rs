@@ -21,9 +21,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     format::checked()
         .into_iter()
         .flat_map(|format| {
-            let methods = Method::ALL
-                .into_iter()
-                .flat_map(move |method| encoder::specializations(&format, method, shared_memory));
+            let methods = Method::ALL.into_iter().flat_map(move |method| encoder::specializations(&format, method));
             methods.chain([books::specialization(&format, shared_memory)])
         })
         .collect()
