@@ -377,6 +377,9 @@ def main():
         ap.add_argument('--' + f, action='store_true')
     A = ap.parse_args()
     names = [x for x in A.only.split(',') if x] or list(ITEMS)
+    unknown = [n for n in names if n not in ITEMS]
+    if unknown:
+        ap.error(f'no such set: {", ".join(unknown)}; --list has the names')
     if A.list:
         for n in names:
             print(filename(n), *ITEMS[n][2:5], sep='\t')

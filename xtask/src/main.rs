@@ -6,7 +6,7 @@ mod data;
 mod nvrtc;
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
@@ -31,8 +31,18 @@ enum Task {
     Bundle,
 }
 
-fn main() -> Result<()> {
-    match Cli::parse().task {
+fn main() -> ExitCode {
+    match perform(Cli::parse().task) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn perform(task: Task) -> Result<()> {
+    match task {
         Task::Check => check::run(),
         Task::Data(arguments) => data::run(&arguments),
         Task::Nvrtc => nvrtc::run(),

@@ -2,6 +2,8 @@
 
 mod commands;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 /// What Syncline is measured with: generated fields and other codecs, side by side
@@ -22,8 +24,18 @@ enum Command {
     Cpu(commands::cpu::Arguments),
 }
 
-fn main() -> anyhow::Result<()> {
-    match Cli::parse().command {
+fn main() -> ExitCode {
+    match run(Cli::parse().command) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(command: Command) -> anyhow::Result<()> {
+    match command {
         Command::Generate(arguments) => commands::generate::run(&arguments),
         Command::Calibrate(arguments) => commands::calibrate::run(&arguments),
         Command::Cpu(arguments) => commands::cpu::run(&arguments),

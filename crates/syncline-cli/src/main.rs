@@ -1,2 +1,44 @@
-//! xtask
-fn main() {}
+//! `syncline`: compresses, decompresses, inspects and verifies numeric arrays.
+
+mod args;
+mod chart;
+mod commands;
+mod format;
+mod input;
+mod json;
+mod message;
+mod names;
+mod npy;
+mod output;
+mod progress;
+mod region;
+mod stream;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Cli, Command};
+use message::{Outcome, command_line_failure};
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.report(),
+    }
+}
+
+fn run() -> Outcome {
+    let cli = Cli::try_parse().map_err(|error| command_line_failure(&error))?;
+    output::clean_up_on_interrupt();
+    match cli.command {
+        Command::Compress(args) => commands::compress::run(&args, cli.talk),
+        Command::Decompress(args) => commands::decompress::run(&args, cli.talk),
+        Command::Inspect(args) => commands::inspect::run(&args),
+        Command::Verify(args) => commands::verify::run(&args, cli.talk),
+        Command::Demo(args) => commands::demo::run(&args, cli.talk),
+        Command::Info(args) => commands::info::run(&args),
+        Command::Completions { shell } => commands::manual::completions(shell),
+        Command::Man { command } => commands::manual::page(command.as_deref()),
+    }
+}

@@ -4,6 +4,7 @@
 //! run time, so that both instances compute the same by construction; the tests compare them all the same.
 
 pub mod float;
+pub mod lorenzo;
 pub mod scan;
 pub mod scatter;
 pub mod tile;
@@ -42,3 +43,44 @@ pub fn has_avx2() -> bool {
         && is_x86_feature_detected!("bmi2")
         && is_x86_feature_detected!("lzcnt")
 }
+
+/// Bytes of a cache line.
+#[cfg(target_arch = "x86_64")]
+const CACHE_LINE: usize = 64;
+
+/// Asks for the `len` bytes from `address` on to be brought to the cache. Any address will do: nothing is read that the program could see.
+#[inline(always)]
+pub fn prefetch(address: *const u8, len: usize) {
+    #[cfg(target_arch = "x86_64")]
+    for line in (0..len).step_by(CACHE_LINE) {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        // SAFETY: a prefetch does not access memory in the sense of the language and never faults, whatever the address.
+        unsafe { _mm_prefetch::<{ _MM_HINT_T0 }>(address.wrapping_add(line).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = (address, len);
+}
+
+/// `len` zero bytes, or `None` if there is no room for them. Large ones ask for huge pages where the system offers them: the first touch of
+/// 4 KiB pages cost a quarter of a decompression.
+pub fn zeroed(len: usize) -> Option<Vec<u8>> {
+    // Asked for first, since a failed allocation of `vec!` would abort.
+    Vec::<u8>::new().try_reserve_exact(len).ok()?;
+    let mut bytes = vec![0u8; len];
+    advise_huge_pages(&mut bytes);
+    Some(bytes)
+}
+
+#[cfg(target_os = "linux")]
+fn advise_huge_pages(bytes: &mut [u8]) {
+    const HUGE_PAGE: usize = 2 << 20;
+    let start = bytes.as_mut_ptr().align_offset(HUGE_PAGE);
+    let len = bytes.len().saturating_sub(start) / HUGE_PAGE * HUGE_PAGE;
+    if len > 0 {
+        // SAFETY: the range is whole pages inside `bytes`, and this advice changes neither contents nor access. It may be refused: no matter.
+        unsafe { libc::madvise(bytes.as_mut_ptr().add(start).cast(), len, libc::MADV_HUGEPAGE) };
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn advise_huge_pages(_: &mut [u8]) {}

@@ -54,7 +54,9 @@ impl Geometry {
     /// Tiling of an array with the writer's default number of tiles in a chunk.
     pub fn new(shape: Shape) -> Self {
         let target: u64 = match shape.len() {
-            0..0x400_0000 => 1 << 20,
+            // Small arrays give every thread a few chunks.
+            0..0x100_0000 => 1 << 19,
+            0x100_0000..0x400_0000 => 1 << 20,
             0x400_0000..0x1000_0000 => 1 << 21,
             _ => 1 << 22,
         };
@@ -197,13 +199,13 @@ impl Geometry {
     pub fn chunk_span(&self, chunk: u64) -> Range<u64> {
         let [sb, sz, sy] = self.strides();
         let index = |p: [u64; 4]| p[0] * sb + p[1] * sz + p[2] * sy + p[3];
-        let mut span = u64::MAX..0;
+        let (mut start, mut end) = (u64::MAX, 0);
         for tile in self.chunk(chunk) {
             let last: [u64; 4] =
                 std::array::from_fn(|a| tile.origin[a] + if a == 0 { 0 } else { tile.extent[a - 1] as u64 - 1 });
-            span = span.start.min(index(tile.origin))..span.end.max(index(last) + 1);
+            (start, end) = (start.min(index(tile.origin)), end.max(index(last) + 1));
         }
-        if span.start > span.end { 0..0 } else { span }
+        start.min(end)..end
     }
 
     /// The region with these bounds, one range for each axis of the array, slowest first.

@@ -2,12 +2,12 @@
 
 pub mod linear;
 pub mod log;
-mod logarithm;
 pub mod mask;
 
 pub use linear::Linear;
-pub use logarithm::Logarithm;
+pub use log::Log;
 
+use crate::arch::float::StepLog;
 use crate::array::Element;
 use crate::quantize::mask::TileMask;
 
@@ -29,4 +29,14 @@ pub trait Real: Element + PartialEq + PartialOrd + std::fmt::Debug {
     fn quantize(step: &Self::Step, x: &[Self], q: &mut [i32], exact: &mut TileMask) -> bool;
     /// Reconstructs values.
     fn dequantize(step: &Self::Step, q: &[i32], x: &mut [Self]);
+    /// Sum of squared errors of at most 1,024 values, each error in units of `1 / scale` rounded to an integer and at most 2^15.
+    fn squared_error(x: &[Self], y: &[Self], scale: f64) -> u64;
+    /// Quantises logarithms likewise.
+    fn quantize_log(step: &StepLog, x: &[Self], q: &mut [i32], exact: &mut TileMask) -> bool;
+    /// Reconstructs magnitudes.
+    fn dequantize_log(step: &StepLog, q: &[i32], x: &mut [Self]);
+    /// Whether the sign bit is set.
+    fn is_negative(self) -> bool;
+    /// With the sign bit set, if `negative`.
+    fn with_sign(self, negative: bool) -> Self;
 }

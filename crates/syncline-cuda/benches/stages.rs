@@ -119,7 +119,7 @@ fn histograms(device: &Device, stream: &Arc<CudaStream>, copy: f64) -> Result<()
             let rate = histogram(stream, &Histogram::new(device, bins)?, &part, &input)?;
             line(format!("{bins} bins, {name}"), rate);
             if bins == 1024 {
-                for copies in [1, 4, 8, 16, 32] {
+                for copies in [1, 8] {
                     let rate = histogram(stream, &Histogram::with_copies(device, bins, copies)?, &part, &input)?;
                     line(format!("{bins} bins, {name}, {copies} copies"), rate);
                 }
@@ -127,14 +127,13 @@ fn histograms(device: &Device, stream: &Arc<CudaStream>, copy: f64) -> Result<()
                 let rate = histogram(stream, &Histogram::new(device, bins)?, &part, &small)?;
                 line(format!("{bins} bins, {name}, 10 MiB"), rate);
             }
-            if bins <= 4096 {
-                let rate = histogram(stream, &Histogram::with_wide_counters(device, bins)?, &part, &input)?;
-                line(format!("{bins} bins, {name}, counters of 16 bits"), rate);
-            }
         }
     }
     Ok(())
 }
+
+/// The phases of [`Summary::cycles`](syncline_cuda::huffman::codebook::Summary::cycles).
+const PHASES: [&str; 4] = ["sort", "lengths", "limit", "codewords"];
 
 fn codebooks(device: &Device, stream: &Arc<CudaStream>) -> Result<()> {
     println!("\ncodebook from counts on the device, microseconds: median (shortest)");
@@ -156,11 +155,17 @@ fn codebooks(device: &Device, stream: &Arc<CudaStream>) -> Result<()> {
             let summary = codebook.read_summary(stream)?;
             assert_eq!(summary.used, bins);
             println!(
-                "  {bins:6} symbols, {name:16} {:7.1} ({:.1}), {} rounds, longest {}",
+                "  {bins:6} symbols, {name:16} {:7.1} ({:.1}), {} rounds, longest {}; thousand cycles: {}",
                 median * 1e6,
                 shortest * 1e6,
                 summary.rounds,
-                summary.longest
+                summary.longest,
+                PHASES
+                    .into_iter()
+                    .zip(summary.cycles)
+                    .map(|(phase, cycles)| format!("{phase} {}", cycles / 1000))
+                    .collect::<Vec<_>>()
+                    .join(", "),
             );
         }
     }

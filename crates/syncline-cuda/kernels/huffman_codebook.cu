@@ -18,10 +18,8 @@
 // CONTROL_BYTES, MEMORY_BYTES   of `memory`: the part that is zero at the start, and all of it
 // MAX_LENGTH, MAX_LENGTH_LARGE, LARGE   longest codeword, and longest if more than LARGE symbols are used
 #include "common.cuh"
+#include "team.cuh"
 
-constexpr uint32_t WARPS = THREADS / WARP;
-constexpr uint32_t DIGITS = 256;
-constexpr uint32_t DIGIT_BITS = 8;
 constexpr uint32_t SYMBOL_BITS = 16;
 // Counts are clamped to this: with the symbol they fit 64 bits, and no sum overflows.
 constexpr uint64_t LARGEST_COUNT = (1ull << 47) - 1;
@@ -29,8 +27,8 @@ constexpr uint64_t LARGEST_COUNT = (1ull << 47) - 1;
 constexpr uint32_t DEPTHS = 128;
 
 // What `summary` holds, in words. huffman/codebook.rs reads it.
-constexpr uint32_t SUMMARY_USED = 0, SUMMARY_LONGEST = 1, SUMMARY_STATUS = 2, SUMMARY_ROUNDS = 3, SUMMARY_FIRST = 4, SUMMARY_ENTRY = 36;
-constexpr uint32_t SUMMARY_WORDS = 68;
+constexpr uint32_t SUMMARY_USED = 0, SUMMARY_LONGEST = 1, SUMMARY_STATUS = 2, SUMMARY_ROUNDS = 3, SUMMARY_FIRST = 4, SUMMARY_ENTRY = 36,
+                   SUMMARY_CYCLES = 68, SUMMARY_WORDS = 72;
 constexpr uint32_t STATUS_COUNT_CLAMPED = 1;
 
 // Shared by the team; zero at the start.
@@ -38,6 +36,8 @@ struct Control {
     uint32_t barrier;
     uint32_t status;
     uint64_t all_counts; // bitwise or
+    uint32_t rounds;
+    uint32_t unused;
     uint32_t at_depth[DEPTHS];
 };
 
@@ -69,147 +69,6 @@ __device__ inline Arrays layout(uint8_t *memory) {
     return a;
 }
 
-// Reads what another block of the team may have written: past the first-level cache, which is not kept coherent.
-template <typename T> __device__ inline T read(const T *from) {
-#if TEAM > 1
-    return __ldcg(from);
-#else
-    return *from;
-#endif
-}
-
-// Shared memory that a block partitions with.
-struct Partition {
-    uint16_t warp_counts[WARPS][DIGITS];
-    uint32_t digit_start[DIGITS];
-    uint32_t warp_sums[DIGITS / WARP];
-};
-
-// Number of this block in its team. Blocks that are teams of their own build a codebook each.
-__device__ inline uint32_t block_of_team() { return TEAM > 1 ? blockIdx.x : 0; }
-
-struct Team {
-    Control *control;
-    Partition *partition;
-    uint32_t barriers_passed;
-    uint32_t rank; // of this thread
-    static constexpr uint32_t SIZE = TEAM * THREADS;
-
-    __device__ inline void sync() {
-        __syncthreads();
-#if TEAM > 1
-        ++barriers_passed;
-        if (threadIdx.x == 0) {
-            __threadfence();
-            atomicAdd(&control->barrier, 1u);
-            while (*reinterpret_cast<volatile uint32_t *>(&control->barrier) < barriers_passed * TEAM) {
-            }
-            __threadfence();
-        }
-        __syncthreads();
-#endif
-    }
-};
-
-// Exclusive sums over the DIGITS first threads of a block; called by the whole block.
-__device__ inline uint32_t digit_scan(uint32_t value, uint32_t *warp_sums) {
-    uint32_t sum = value;
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-        sum += lane_id() >= distance ? below : 0;
-    }
-    if (lane_id() == WARP - 1 && threadIdx.x < DIGITS) {
-        warp_sums[warp_id()] = sum;
-    }
-    __syncthreads();
-    uint32_t before = 0;
-    for (uint32_t warp = 0; warp < min_of<uint32_t>(warp_id(), DIGITS / WARP); ++warp) {
-        before += warp_sums[warp];
-    }
-    return before + sum - value;
-}
-
-// A stable partition of the items 0 to SYMBOLS - 1 by `digit(item)` (below DIGITS): calls `place(item, position)` for each.
-// Blocks, and warps within them, take consecutive items, so that ranks follow the items' order.
-template <typename Digit, typename Place>
-__device__ inline void partition_by_digit(Team &team, const Arrays &a, Digit digit, Place place) {
-    auto &warp_counts = team.partition->warp_counts;
-    auto &digit_start = team.partition->digit_start;
-    constexpr uint32_t PER_WARP = (SYMBOLS + TEAM * WARPS * WARP - 1) / (TEAM * WARPS * WARP) * WARP;
-    const uint32_t first = (block_of_team() * WARPS + warp_id()) * PER_WARP;
-    for (uint32_t i = threadIdx.x; i < WARPS * DIGITS; i += THREADS) {
-        warp_counts[i / DIGITS][i % DIGITS] = 0;
-    }
-    __syncthreads();
-    // Lanes past the end take a digit that none has.
-    auto digit_or_none = [&](uint32_t item) { return item < SYMBOLS ? digit(item) : DIGITS; };
-    for (uint32_t i = 0; i < PER_WARP; i += WARP) {
-        uint32_t own = digit_or_none(first + i + lane_id());
-        uint32_t same = __match_any_sync(ALL_LANES, own);
-        if (own < DIGITS && lane_id() == __ffs(same) - 1) {
-            warp_counts[warp_id()][own] += __popc(same);
-        }
-        __syncwarp();
-    }
-    __syncthreads();
-    uint32_t total = 0;
-    if (threadIdx.x < DIGITS) {
-        for (uint32_t warp = 0; warp < WARPS; ++warp) {
-            uint32_t count = warp_counts[warp][threadIdx.x];
-            warp_counts[warp][threadIdx.x] = total;
-            total += count;
-        }
-    }
-    uint32_t before = 0;
-#if TEAM > 1
-    if (threadIdx.x < DIGITS) {
-        a.digit_counts[block_of_team() * DIGITS + threadIdx.x] = total;
-    }
-    team.sync();
-    if (threadIdx.x < DIGITS) {
-        total = 0;
-        for (uint32_t block = 0; block < TEAM; ++block) {
-            uint32_t count = read(&a.digit_counts[block * DIGITS + threadIdx.x]);
-            before += block < block_of_team() ? count : 0;
-            total += count;
-        }
-    }
-#endif
-    uint32_t start = digit_scan(total, team.partition->warp_sums);
-    if (threadIdx.x < DIGITS) {
-        digit_start[threadIdx.x] = start + before;
-    }
-    __syncthreads();
-    for (uint32_t i = 0; i < PER_WARP; i += WARP) {
-        uint32_t item = first + i + lane_id();
-        uint32_t own = digit_or_none(item);
-        uint32_t same = __match_any_sync(ALL_LANES, own);
-        uint32_t rank = __popc(same & ((1u << lane_id()) - 1));
-        if (own < DIGITS) {
-            place(item, digit_start[own] + warp_counts[warp_id()][own] + rank);
-        }
-        __syncwarp();
-        if (own < DIGITS && rank == 0) {
-            warp_counts[warp_id()][own] += __popc(same);
-        }
-        __syncwarp();
-    }
-    team.sync();
-}
-
-// The items from `low` up to the first of `high` for which `before(item)` does not hold, given that those for which it holds come first.
-// The lanes of a warp probe together; every warp finds the same.
-template <typename Before> __device__ inline uint32_t partition_point(uint32_t low, uint32_t high, Before before) {
-    while (low < high) {
-        uint32_t step = ceil_div(high - low, WARP);
-        uint32_t probe = low + (lane_id() + 1) * step - 1;
-        bool holds = probe < high && before(probe);
-        low += __popc(__ballot_sync(ALL_LANES, holds)) * step;
-        high = min_of(high, low + step - 1);
-    }
-    return high;
-}
-
 // Makes the keys in symbol order, and sorts them. Returns the number of symbols that do not occur: their keys come first.
 __device__ inline uint32_t sort_symbols(Team &team, Arrays &a, const uint64_t *counts) {
     uint64_t all = 0;
@@ -236,7 +95,7 @@ __device__ inline uint32_t sort_symbols(Team &team, Arrays &a, const uint64_t *c
             continue;
         }
         partition_by_digit(
-            team, a, [&](uint32_t item) { return uint32_t(read(&from[item]) >> shift) & (DIGITS - 1); },
+            team, [&](uint32_t item) { return uint32_t(read(&from[item]) >> shift) & (DIGITS - 1); },
             [&](uint32_t item, uint32_t position) { to[position] = read(&from[item]); });
         uint64_t *other = from;
         from = to;
@@ -247,81 +106,143 @@ __device__ inline uint32_t sort_symbols(Team &team, Arrays &a, const uint64_t *c
     return partition_point(0, SYMBOLS, [&](uint32_t i) { return read(&a.keys[i]) >> SYMBOL_BITS == 0; });
 }
 
-// Two ascending queues, of leaves and of internal trees, as one: leaves come first where equal.
-struct Queues {
-    const uint64_t *keys, *internal;
-    uint32_t leaves, internals;
+// Weights of leaves, ascending, and of internal trees in the order of their making, which is ascending too.
+struct TeamWeights {
+    const uint64_t *keys;
+    uint64_t *internal;
 
     __device__ inline uint64_t leaf(uint32_t i) const { return read(&keys[i]) >> SYMBOL_BITS; }
     __device__ inline uint64_t tree(uint32_t i) const { return read(&internal[i]); }
-
-    // How many of the first `count` are leaves (Green et al. 2012, merge path).
-    __device__ inline uint32_t leaves_among(uint32_t count) const {
-        uint32_t low = count > internals ? count - internals : 0;
-        uint32_t high = min_of(count, leaves);
-        while (low < high) {
-            uint32_t middle = (low + high) / 2;
-            if (leaf(middle) <= tree(count - 1 - middle)) {
-                low = middle + 1;
-            } else {
-                high = middle;
-            }
-        }
-        return low;
-    }
+    __device__ inline void set_tree(uint32_t i, uint64_t weight) const { internal[i] = weight; }
 };
 
-// GenerateCL: melds until one tree is left. `leaf(i)` is the i-th smallest leaf of `used`, at least 2. Returns the number of rounds.
-__device__ inline uint32_t meld(Team &team, const Arrays &a, const uint64_t *leaf_keys, uint32_t used) {
-    const Queues all{leaf_keys, a.internal, used, 0};
-    // Leaves from `leaf_front` and internal trees [front, back) are without a parent.
-    uint32_t leaf_front = 0, front = 0, back = 0, rounds = 0;
-    while (used - leaf_front + back - front > 1) {
-        constexpr uint64_t NONE = ~0ull;
-        uint64_t leaf0 = leaf_front < used ? all.leaf(leaf_front) : NONE;
-        uint64_t leaf1 = leaf_front + 1 < used ? all.leaf(leaf_front + 1) : NONE;
-        uint64_t tree0 = front < back ? all.tree(front) : NONE;
-        uint64_t tree1 = front + 1 < back ? all.tree(front + 1) : NONE;
+// The same, of the few trees that one block finishes: its own copy, which starts at the first that has no parent.
+constexpr uint32_t SOLO = 1024;
+struct SoloWeights {
+    uint64_t leaves[SOLO], trees[2 * SOLO];
+    uint32_t first_leaf, first_tree;
+
+    __device__ inline uint64_t leaf(uint32_t i) const { return leaves[i - first_leaf]; }
+    __device__ inline uint64_t tree(uint32_t i) const { return trees[i - first_tree]; }
+    __device__ inline void set_tree(uint32_t i, uint64_t weight) { trees[i - first_tree] = weight; }
+};
+
+// Where melding stands: leaves from `leaf_front` to `used` and internal trees from `front` to `back` have no parent.
+struct Melding {
+    uint32_t used, leaf_front, front, back, rounds;
+
+    __device__ inline uint32_t left() const { return used - leaf_front + back - front; }
+};
+
+// How many of the first `count` trees without a parent are leaves, of `leaves` leaves and `trees` internal ones; leaves come first where equal
+// (Green et al. 2012, merge path).
+template <typename Weights>
+__device__ inline uint32_t leaves_among(const Weights &weights, const Melding &at, uint32_t leaves, uint32_t trees, uint32_t count) {
+    uint32_t low = count > trees ? count - trees : 0;
+    uint32_t high = min_of(count, leaves);
+    while (low < high) {
+        uint32_t middle = (low + high) / 2;
+        if (weights.leaf(at.leaf_front + middle) <= weights.tree(at.front + count - 1 - middle)) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
+
+// GenerateCL: melds until no more than `leave` trees are left. Called by `size` threads in whole warps; `rank` is the thread's number among them.
+template <typename Weights, typename Sync>
+__device__ inline void meld(Melding &at, Weights &weights, const Arrays &a, uint32_t leave, uint32_t rank, uint32_t size, Sync sync) {
+    constexpr uint64_t NONE = ~0ull;
+    while (at.left() > leave) {
+        uint64_t leaf0 = at.leaf_front < at.used ? weights.leaf(at.leaf_front) : NONE;
+        uint64_t leaf1 = at.leaf_front + 1 < at.used ? weights.leaf(at.leaf_front + 1) : NONE;
+        uint64_t tree0 = at.front < at.back ? weights.tree(at.front) : NONE;
+        uint64_t tree1 = at.front + 1 < at.back ? weights.tree(at.front + 1) : NONE;
         // The two smallest of four, each pair ascending.
         uint64_t sum = leaf0 <= tree0 ? leaf0 + min_of(leaf1, tree0) : tree0 + min_of(leaf0, tree1);
-        uint32_t leaf_end = partition_point(leaf_front, used, [&](uint32_t i) { return all.leaf(i) <= sum; });
-        const Queues eligible{leaf_keys + leaf_front, a.internal + front, leaf_end - leaf_front, back - front};
-        const uint32_t count = eligible.leaves + eligible.internals;
-        const uint32_t pairs = count / 2;
-        const uint32_t per_thread = ceil_div(pairs, Team::SIZE);
-        const uint32_t first = min_of(pairs, team.rank * per_thread), end = min_of(pairs, first + per_thread);
+        const uint32_t leaf_end = partition_point(at.leaf_front, at.used, [&](uint32_t i) { return weights.leaf(i) <= sum; });
+        const uint32_t leaves = leaf_end - at.leaf_front, trees = at.back - at.front;
+        const uint32_t pairs = (leaves + trees) / 2;
+        const uint32_t per_thread = ceil_div(pairs, size);
+        const uint32_t first = min_of(pairs, rank * per_thread), end = min_of(pairs, first + per_thread);
         if (first < end) {
-            uint32_t leaf = eligible.leaves_among(2 * first), tree = 2 * first - leaf;
-            for (uint32_t pair = first; pair < end; ++pair) {
+            uint32_t leaf = at.leaf_front + leaves_among(weights, at, leaves, trees, 2 * first);
+            uint32_t tree = at.front + 2 * first - (leaf - at.leaf_front);
+            uint64_t next_leaf = leaf < leaf_end ? weights.leaf(leaf) : NONE;
+            uint64_t next_tree = tree < at.back ? weights.tree(tree) : NONE;
+            for (uint32_t parent = at.back + first; parent < at.back + end; ++parent) {
                 uint64_t weight = 0;
                 for (uint32_t side = 0; side < 2; ++side) {
-                    uint64_t leaf_weight = leaf < eligible.leaves ? eligible.leaf(leaf) : NONE;
-                    uint64_t tree_weight = tree < eligible.internals ? eligible.tree(tree) : NONE;
-                    if (leaf_weight <= tree_weight) {
-                        a.leaf_parent[leaf_front + leaf++] = back + pair;
-                        weight += leaf_weight;
+                    if (next_leaf <= next_tree) {
+                        weight += next_leaf;
+                        a.leaf_parent[leaf++] = parent;
+                        next_leaf = leaf < leaf_end ? weights.leaf(leaf) : NONE;
                     } else {
-                        a.links[front + tree++] = (back + pair) << 16 | 1;
-                        weight += tree_weight;
+                        weight += next_tree;
+                        a.links[tree++] = parent << 16 | 1;
+                        next_tree = tree < at.back ? weights.tree(tree) : NONE;
                     }
                 }
-                a.internal[back + pair] = weight;
+                weights.set_tree(parent, weight);
             }
         }
         // An odd one out is the last in order.
-        bool odd = count % 2 == 1;
-        bool leaf_is_last = eligible.leaves > 0 && (eligible.internals == 0 || eligible.leaf(eligible.leaves - 1) > eligible.tree(eligible.internals - 1));
-        leaf_front = leaf_end - (odd && leaf_is_last);
-        front = back - (odd && !leaf_is_last);
-        back += pairs;
-        ++rounds;
-        team.sync();
+        const bool odd = (leaves + trees) % 2 == 1;
+        const bool leaf_is_last = leaves > 0 && (trees == 0 || weights.leaf(leaf_end - 1) > weights.tree(at.back - 1));
+        at.leaf_front = leaf_end - (odd && leaf_is_last);
+        at.front = at.back - (odd && !leaf_is_last);
+        at.back += pairs;
+        ++at.rounds;
+        sync();
     }
+}
+
+// With this many trees left one warp goes on alone: the rounds are many, and a block's other warps would only be in its way.
+constexpr uint32_t WARP_SOLO = 128;
+
+// Melds until one tree is left, in one block, and tells the team the number of rounds.
+template <typename Weights> __device__ inline void meld_in_block(Melding &at, Weights &weights, const Arrays &a) {
+    meld(at, weights, a, WARP_SOLO, threadIdx.x, THREADS, [] { __syncthreads(); });
+    if (warp_id() == 0) {
+        meld(at, weights, a, 1, lane_id(), WARP, [] { __syncwarp(); });
+        if (lane_id() == 0) {
+            a.control->rounds = at.rounds;
+        }
+    }
+}
+
+// Melds `used` leaves, at least 2, into one tree. Returns the number of rounds.
+__device__ inline uint32_t meld_all(Team &team, const Arrays &a, const uint64_t *leaf_keys, uint32_t used) {
+    TeamWeights weights{leaf_keys, a.internal};
+    Melding at{used, 0, 0, 0, 0};
+#if TEAM == 1
+    meld_in_block(at, weights, a);
+#else
+    meld(at, weights, a, SOLO, team.rank, Team::SIZE, [&] { team.sync(); });
+    // The many rounds with few trees are for one block: its barriers and its copy of the weights are far cheaper than the team's.
+    __shared__ SoloWeights solo;
+    if (blockIdx.x == 0) {
+        for (uint32_t i = at.leaf_front + threadIdx.x; i < used; i += THREADS) {
+            solo.leaves[i - at.leaf_front] = weights.leaf(i);
+        }
+        for (uint32_t i = at.front + threadIdx.x; i < at.back; i += THREADS) {
+            solo.trees[i - at.front] = weights.tree(i);
+        }
+        if (threadIdx.x == 0) {
+            solo.first_leaf = at.leaf_front;
+            solo.first_tree = at.front;
+        }
+        __syncthreads();
+        meld_in_block(at, solo, a);
+    }
+#endif
     if (team.rank == 0) {
         a.links[used - 2] = (used - 2) << 16; // the root
     }
     team.sync();
-    return rounds;
+    return read(&a.control->rounds);
 }
 
 // Counts the leaves at each depth. A tree of `rounds` rounds is at most that deep: each round's trees are children of later ones.
@@ -351,29 +272,27 @@ __device__ inline void count_depths(Team &team, Arrays &a, uint32_t used, uint32
 // The limit of syncline_core::huffman::lengths: leaves below it come up to it, and while the code is over-full a leaf of the deepest level above it goes
 // down by one, with one from the limit for its sibling. A leaf of level d taken down all the way costs 2^(limit - d) - 1 such steps and ends as one leaf
 // more at the limit, so whole ones are counted at once.
-__device__ inline void limit_lengths(uint32_t *at_depth, uint32_t limit) {
+__device__ inline void limit_lengths(uint32_t *at_depth, uint32_t deepest, uint32_t limit) {
     uint32_t over = 0;
-    for (uint32_t depth = limit + 1; depth < DEPTHS; ++depth) {
+    for (uint32_t depth = limit + 1; depth <= deepest; ++depth) {
         over += at_depth[depth];
-        at_depth[depth] = 0;
     }
     if (over == 0) {
         return;
     }
     at_depth[limit] += over;
-    uint64_t kraft = 0;
+    // In units of 2^-limit; below 2^limit + SYMBOLS.
+    uint32_t kraft = 0;
     for (uint32_t depth = 1; depth <= limit; ++depth) {
-        kraft += uint64_t(at_depth[depth]) << (limit - depth);
+        kraft += at_depth[depth] << (limit - depth);
     }
-    uint64_t excess = kraft - (1ull << limit);
+    uint32_t excess = kraft - (1u << limit);
     for (uint32_t depth = limit - 1; excess > 0 && depth > 0;) {
+        uint32_t steps = (1u << (limit - depth)) - 1;
         if (at_depth[depth] == 0) {
             --depth;
-            continue;
-        }
-        uint64_t steps = (1ull << (limit - depth)) - 1;
-        if (excess >= steps) {
-            uint32_t whole = min_of<uint64_t>(at_depth[depth], excess / steps);
+        } else if (excess >= steps) {
+            uint32_t whole = min_of(at_depth[depth], excess / steps);
             at_depth[depth] -= whole;
             at_depth[limit] += whole;
             excess -= whole * steps;
@@ -406,41 +325,44 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __syncthreads();
 #endif
     __shared__ Partition partition;
-    Team team{a.control, &partition, 0, block_of_team() * THREADS + threadIdx.x};
+    Team team{&a.control->barrier, a.digit_counts, &partition, 0, block_of_team() * THREADS + threadIdx.x};
+    const long long start = clock64();
     const uint32_t unused = sort_symbols(team, a, counts);
     const uint32_t used = SYMBOLS - unused;
     const uint64_t *leaf_keys = a.keys + unused;
 
+    const long long sorted = clock64();
     uint32_t rounds = 0;
     if (used > 1) {
-        rounds = meld(team, a, leaf_keys, used);
+        rounds = meld_all(team, a, leaf_keys, used);
         count_depths(team, a, used, rounds);
     }
 
+    const long long melded = clock64();
     // The code's numbers of each length, the same in every block.
-    __shared__ uint32_t at_length[WARP], first_code[WARP], entry[WARP], longest;
+    __shared__ uint32_t at_length[DEPTHS], first_code[WARP], entry[WARP], longest;
+    if (threadIdx.x < DEPTHS) {
+        at_length[threadIdx.x] = used == 1 ? threadIdx.x == 1 : read(&a.control->at_depth[threadIdx.x]);
+    }
+    __syncthreads();
     if (threadIdx.x == 0) {
-        uint32_t at_depth[DEPTHS];
-        for (uint32_t depth = 0; depth < DEPTHS; ++depth) {
-            at_depth[depth] = read(&a.control->at_depth[depth]);
-        }
-        if (used == 1) {
-            at_depth[1] = 1;
-        }
-        limit_lengths(at_depth, used > LARGE ? MAX_LENGTH_LARGE : MAX_LENGTH);
+        const uint32_t limit = used > LARGE ? MAX_LENGTH_LARGE : MAX_LENGTH;
+        limit_lengths(at_length, min_of(rounds, DEPTHS - 1), limit);
         uint32_t code = 0, before = 0, last = 0;
         for (uint32_t length = 0; length < WARP; ++length) {
-            at_length[length] = length == 0 ? 0 : at_depth[length];
-            code = length == 0 ? 0 : (code + at_length[length - 1]) << 1;
+            uint32_t count = length <= limit ? at_length[length] : 0;
+            code <<= 1;
             first_code[length] = code;
             entry[length] = before;
-            before += at_length[length];
-            last = at_length[length] > 0 ? length : last;
+            code += count;
+            before += count;
+            last = count > 0 ? length : last;
         }
         longest = last;
     }
     __syncthreads();
 
+    const long long limited = clock64();
     // Longest codewords to the rarest symbols.
     for (uint32_t i = team.rank; i < SYMBOLS; i += Team::SIZE) {
         uint32_t length = 0;
@@ -454,7 +376,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     team.sync();
 
     partition_by_digit(
-        team, a, [&](uint32_t symbol) { return uint32_t(read(&a.lengths[symbol])); },
+        team, [&](uint32_t symbol) { return uint32_t(read(&a.lengths[symbol])); },
         [&](uint32_t symbol, uint32_t position) {
             uint32_t length = read(&a.lengths[symbol]);
             if (length == 0) {
@@ -471,6 +393,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             summary[SUMMARY_LONGEST] = longest;
             summary[SUMMARY_STATUS] = read(&a.control->status);
             summary[SUMMARY_ROUNDS] = rounds;
+            const long long times[] = {start, sorted, melded, limited, clock64()};
+            for (uint32_t phase = 0; phase < 4; ++phase) {
+                summary[SUMMARY_CYCLES + phase] = times[phase + 1] - times[phase];
+            }
         }
         if (threadIdx.x < WARP) {
             summary[SUMMARY_FIRST + threadIdx.x] = first_code[threadIdx.x];

@@ -4,6 +4,7 @@
 //! `SYNCLINE_REQUIRE_NVRTC=1` it fails.
 
 use std::io::Write;
+use std::sync::OnceLock;
 
 use syncline_cuda::device::{Nvrtc, Source, Specialization, Version};
 use syncline_cuda::error::CudaError;
@@ -21,7 +22,8 @@ const TARGETS: [(u32, u32); 7] = [
 
 /// The newest NVRTC on this machine, for a device that every version knows.
 fn compiler() -> Option<&'static Nvrtc> {
-    match Nvrtc::find(Version { major: 13, minor: u32::MAX }, 80) {
+    static COMPILER: OnceLock<Option<&'static Nvrtc>> = OnceLock::new();
+    let find = || match Nvrtc::find(Version { major: 13, minor: u32::MAX }, 80) {
         Ok(compiler) => Some(compiler),
         Err(error) if std::env::var_os("SYNCLINE_REQUIRE_NVRTC").is_some_and(|value| value == "1") => {
             panic!("SYNCLINE_REQUIRE_NVRTC is set: {error}")
@@ -30,7 +32,8 @@ fn compiler() -> Option<&'static Nvrtc> {
             let _ = writeln!(std::io::stderr(), "skipped: no NVRTC ({error})");
             None
         }
-    }
+    };
+    *COMPILER.get_or_init(find)
 }
 
 #[test]

@@ -2,7 +2,8 @@
 
 mod common;
 
-use syncline_cuda::device::{Arena, Cache, Device, Source, Specialization};
+use syncline_cuda::cudarc::driver::PushKernelArg;
+use syncline_cuda::device::{Arena, Cache, Device, Kernel, Source, Specialization};
 use syncline_cuda::error::CudaError;
 
 #[test]
@@ -81,4 +82,29 @@ fn arena_slices_are_apart_and_reused() {
     let mut frame = arena.frame().unwrap();
     assert!(matches!(frame.slice::<u64>(usize::MAX / 16), Err(CudaError::OutOfMemory { .. })));
     assert!(frame.slice::<u8>(capacity / 2).is_ok(), "a refused request leaves the arena usable");
+}
+
+/// A device may be used from any thread, also one that has made no call to the driver yet.
+#[test]
+fn threads_share_a_device() {
+    let Some(device) = common::device() else { return };
+    let specialization = Specialization { source: SOURCE, constants: vec![("VALUE", 9)] };
+    device.kernel(&specialization, "fill").unwrap();
+    let on_fresh_thread = || {
+        let kernel = device.kernel(&specialization, "fill").unwrap();
+        kernel.allow_shared_memory(48 << 10).unwrap();
+        assert!(kernel.blocks_per_multiprocessor(32, 0).unwrap() > 0);
+        let mut arena = Arena::new(device.context().default_stream());
+        let mut frame = arena.frame().unwrap();
+        let mut values = frame.zeros::<u32>(32).unwrap();
+        let mut launch = frame.stream().launch_builder(kernel.function());
+        launch.arg(&mut values);
+        // SAFETY: one block of 32 threads writes 32 values.
+        unsafe { launch.launch(Kernel::grid(1, 32, 0)) }.unwrap();
+        assert_eq!(frame.stream().clone_dtoh(&values).unwrap(), vec![9; 32]);
+    };
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(on_fresh_thread)).collect();
+        threads.into_iter().for_each(|thread| thread.join().unwrap());
+    });
 }

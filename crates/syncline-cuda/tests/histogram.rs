@@ -76,17 +76,17 @@ fn symbols_outside_of_the_alphabet_are_counted_apart() {
     }
 }
 
-/// Sixteen-bit counters hand on what they cannot hold: one bin takes nearly everything although it is not the guessed one.
+/// Spreads that change along the input, and two symbols that share a bank.
 #[test]
-fn wide_counters_do_not_overflow() {
+fn runs_and_alternations() {
     let Some(device) = common::device() else { return };
-    // The sample that guesses the commonest symbol sees the ends of each block's part; a symbol that alternates in long runs misleads it.
     let run = 100_000;
-    let input: Vec<u16> = (0..20_000_000_usize).map(|i| [7, 40_000, 7, 32_775][i / run % 4]).collect();
+    let input: Vec<u16> = (0..10_000_000_usize).map(|i| [7, 40_000, 7, 32_775][i / run % 4]).collect();
     check(device, 65_536, &input, "runs");
     let mut random = Random(3);
-    let input: Vec<u16> = (0..10_000_000).map(|_| if random.below(2) == 0 { 100 } else { 32_868 }).collect();
-    check(device, 65_536, &input, "two symbols in one word");
+    let input: Vec<u16> = (0..5_000_000).map(|_| if random.below(2) == 0 { 100 } else { 32_868 }).collect();
+    check(device, 65_536, &input, "two symbols");
+    check(device, 32_869, &input, "two symbols");
 }
 
 #[test]

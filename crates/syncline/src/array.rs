@@ -50,14 +50,12 @@ impl Array {
         if T::TYPE != self.element_type {
             return Err(Error::invalid(format!("the array holds {}, not {}", self.element_type, T::TYPE)));
         }
-        let element = |bytes: &[u8]| -> T {
-            if cfg!(target_endian = "little") {
-                bytemuck::pod_read_unaligned(bytes)
-            } else {
-                let swapped: Vec<u8> = bytes.iter().rev().copied().collect();
-                bytemuck::pod_read_unaligned(&swapped)
-            }
-        };
-        Ok(self.bytes.chunks_exact(size_of::<T>()).map(element).collect())
+        let mut elements = vec![T::zeroed(); self.bytes.len() / size_of::<T>()];
+        let bytes: &mut [u8] = bytemuck::cast_slice_mut(&mut elements);
+        bytes.copy_from_slice(&self.bytes);
+        if cfg!(target_endian = "big") {
+            bytes.chunks_exact_mut(size_of::<T>()).for_each(<[u8]>::reverse);
+        }
+        Ok(elements)
     }
 }

@@ -9,10 +9,12 @@ use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{self, ChunkSummary, EncodeScratch, encode_chunk};
+use syncline_core::quantize::linear::mean_squared_error;
+use syncline_core::quantize::log::exp2;
 
 use crate::io::ReadAt;
 use crate::options::{Meter, Options};
-use crate::pool::Pool;
+use crate::pool::{Pool, Reused};
 use crate::range::resolve_by_scan;
 use crate::report::FillPattern;
 use crate::source::ArraySource;
@@ -22,8 +24,9 @@ use crate::source::ArraySource;
 const GROUP_LOG2: u8 = 7;
 /// Attempts to reach a PSNR; each is tightened by what the last one missed, so that the second nearly always does.
 const PSNR_ATTEMPTS: usize = 8;
-/// Chunks that are compressed before they are written, for each thread.
-const CHUNKS_PER_THREAD: usize = 4;
+/// Chunks are compressed side by side until they are of so many elements' bytes, then written: enough of them to keep all threads busy to the end,
+/// and little memory even if nothing gets smaller.
+const WAVE_BYTES: u64 = 128 << 20;
 
 /// What a compression did.
 #[derive(Clone, Debug)]
@@ -160,20 +163,26 @@ impl<S: ReadAt + ?Sized> Job<'_, S> {
     /// Returns the bytes of the whole stream and the chunks' summaries added up.
     fn write_chunks<W: Write>(&self, pool: &Pool, sink: &mut W) -> Result<(u64, ChunkSummary)> {
         let meter = Meter::new(&self.options.progress, self.geometry.elements());
-        let chunks = self.geometry.chunks();
-        let at_once = (pool.threads() * CHUNKS_PER_THREAD) as u64;
+        let chunks = self.geometry.chunks() as usize;
+        let chunk_bytes = u64::from(self.geometry.tiles_per_chunk())
+            * self.geometry.unclipped_len()
+            * self.header.element_type.size() as u64;
+        let at_once = ((WAVE_BYTES / chunk_bytes) as usize).max(2 * pool.threads());
         let mut lengths = Vec::new();
         let mut total = ChunkSummary::default();
-        for first in (0..chunks).step_by(at_once as usize) {
-            let encode = |scratch: &mut EncodeScratch, chunk: u64| {
-                let mut record = Vec::new();
-                let summary = encode_chunk(&self.header, &self.geometry, chunk, &self.array, scratch, &mut record)?;
-                meter.advance(self.geometry.chunk_elements(chunk))?;
-                Ok((record, summary))
-            };
+        let scratch = Reused::<EncodeScratch>::default();
+        let encode = |chunk: usize| {
+            let mut record = Vec::new();
+            let summary = scratch.with(|scratch| {
+                encode_chunk(&self.header, &self.geometry, chunk as u64, &self.array, scratch, &mut record)
+            })?;
+            meter.advance(self.geometry.chunk_elements(chunk as u64))?;
+            Ok((record, summary))
+        };
+        for first in (0..chunks).step_by(at_once) {
             let wave = first..(first + at_once).min(chunks);
             let records: Vec<_> =
-                pool.install(|| wave.into_par_iter().map_init(EncodeScratch::default, encode).collect::<Result<_>>())?;
+                pool.install(|| wave.into_par_iter().with_max_len(1).map(encode).collect::<Result<_>>())?;
             for (record, summary) in records {
                 sink.write_all(&record)?;
                 lengths.push(record.len() as u32);
@@ -190,11 +199,11 @@ impl<S: ReadAt + ?Sized> Job<'_, S> {
     /// Compresses with ever tighter bounds until the PSNR is reached; writes the stream that reaches it.
     fn reach_psnr<W: Write>(&mut self, target: f64, mut resolved: Resolved, pool: &Pool, sink: &mut W) -> Result<u64> {
         let (low, high) = resolved.range.unwrap_or((0.0, 0.0));
-        let allowed = (high - low).powi(2) * 10f64.powf(-target / 10.0);
+        let allowed = (high - low).powi(2) * exp2(-target / 10.0 * std::f64::consts::LOG2_10);
         for _ in 0..PSNR_ATTEMPTS {
             let mut stream = self.header.to_bytes().to_vec();
             let (length, summary) = self.write_chunks(pool, &mut stream)?;
-            let achieved = pipeline::mean_squared_error(&summary, resolved.resolved);
+            let achieved = mean_squared_error(summary.squared_error, summary.counted, resolved.resolved);
             if achieved <= allowed || self.header.step == 0.0 {
                 sink.write_all(&stream)?;
                 return Ok(length);

@@ -26,6 +26,7 @@ mod compress;
 mod io;
 mod options;
 mod pool;
+pub mod quality;
 mod range;
 mod reader;
 mod report;
@@ -35,6 +36,10 @@ mod stream;
 mod writer;
 
 use std::ops::Range;
+
+/// The stages on an NVIDIA GPU.
+#[cfg(feature = "cuda")]
+pub use syncline_cuda as cuda;
 
 pub use array::Array;
 pub use compress::{Summary, compress, compress_from, max_compressed_len};

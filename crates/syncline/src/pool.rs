@@ -1,6 +1,23 @@
 //! The threads that a call may use.
 
+use std::sync::{Mutex, PoisonError};
+
 use syncline_core::error::{Error, Result};
+
+/// Memory that work on one chunk leaves for the next, on whatever thread: fresh pages cost more than they are used for.
+#[derive(Default)]
+pub(crate) struct Reused<T>(Mutex<Vec<T>>);
+
+impl<T: Default> Reused<T> {
+    /// Runs `work` with an item that nobody else uses, a new one if there is none.
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        let items = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut item = items().pop().unwrap_or_default();
+        let result = work(&mut item);
+        items().push(item);
+        result
+    }
+}
 
 /// A number of threads, and the pool for them where it is not the global one.
 pub(crate) struct Pool {

@@ -14,6 +14,7 @@ pub(crate) struct FileSink<'a, W: ?Sized> {
     element: usize,
     geometry: &'a Geometry,
     tiles: Tiles<'a>,
+    current: Option<Tile>,
     /// Tiles of the current row with their elements' bytes.
     run: Vec<Tile>,
     values: Vec<u8>,
@@ -22,8 +23,9 @@ pub(crate) struct FileSink<'a, W: ?Sized> {
 
 impl<'a, W: WriteAt + ?Sized> FileSink<'a, W> {
     pub(crate) fn new(sink: &'a W, offset: u64, element: usize, geometry: &'a Geometry, chunk: u64) -> Self {
-        let tiles = geometry.chunk(chunk);
-        Self { sink, offset, element, geometry, tiles, run: Vec::new(), values: Vec::new(), rows: Vec::new() }
+        let mut tiles = geometry.chunk(chunk);
+        let current = tiles.next();
+        Self { sink, offset, element, geometry, tiles, current, run: Vec::new(), values: Vec::new(), rows: Vec::new() }
     }
 
     /// Writes the last row.
@@ -64,15 +66,16 @@ impl<'a, W: WriteAt + ?Sized> FileSink<'a, W> {
 
 impl<W: WriteAt + ?Sized> TileSink for FileSink<'_, W> {
     fn peek(&self) -> Option<(Tile, bool)> {
-        self.tiles.clone().next().map(|tile| (tile, true))
+        self.current.map(|tile| (tile, true))
     }
 
     fn skip(&mut self) {
-        self.tiles.next();
+        self.current = self.tiles.next();
     }
 
     fn put<T: Pod>(&mut self, values: &[T]) -> Result<()> {
-        let Some(tile) = self.tiles.next() else { return Ok(()) };
+        let Some(tile) = self.current else { return Ok(()) };
+        self.current = self.tiles.next();
         if self.run.first().is_some_and(|first| first.origin[..3] != tile.origin[..3]) {
             self.flush()?;
         }

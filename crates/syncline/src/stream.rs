@@ -3,17 +3,18 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
-use syncline_core::arch::scatter::Scatter;
+use syncline_core::arch::scatter::{ChunkSink, Scatter};
+use syncline_core::arch::zeroed;
 pub use syncline_core::container::Header;
 use syncline_core::container::{ChunkTable, HEADER_LEN};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::{Geometry, Region};
-use syncline_core::pipeline::{self, DecodeScratch, decode_chunk, inspect_chunk};
+use syncline_core::pipeline::{self, DecodeScratch, TileSink, decode_chunk, inspect_chunk};
 
 use crate::array::Array;
 use crate::io::{ReadAt, WriteAt};
 use crate::options::{DecodeOptions, Meter};
-use crate::pool::Pool;
+use crate::pool::{Pool, Reused};
 use crate::report::Report;
 use crate::sink::FileSink;
 
@@ -113,24 +114,15 @@ impl<S: ReadAt> StreamFile<S> {
     pub fn decompress_to<W: WriteAt + ?Sized>(&self, sink: &W, offset: u64, options: &DecodeOptions) -> Result<()> {
         let pool = self.pool(0, options)?;
         let meter = Meter::new(&options.progress, self.geometry.elements());
+        let buffers = Reused::default();
         let element = self.header.element_type.size();
-        pool.install(|| {
-            (0..self.table.chunks()).into_par_iter().try_for_each_init(Buffers::default, |buffers, chunk| {
-                let record = self.record(chunk, &mut buffers.record)?;
-                let mut tiles = FileSink::new(sink, offset, element, &self.geometry, chunk);
-                decode_chunk(
-                    &self.header,
-                    &self.geometry,
-                    chunk,
-                    record,
-                    options.decoder,
-                    &mut buffers.scratch,
-                    &mut tiles,
-                )?;
-                tiles.finish()?;
-                meter.advance(self.geometry.chunk_elements(chunk))
-            })
-        })
+        let decode = |chunk: usize| {
+            let mut tiles = FileSink::new(sink, offset, element, &self.geometry, chunk as u64);
+            self.decode(chunk as u64, options, &buffers, &mut tiles)?;
+            tiles.finish()?;
+            meter.advance(self.geometry.chunk_elements(chunk as u64))
+        };
+        pool.install(|| (0..self.table.chunks() as usize).into_par_iter().with_max_len(1).try_for_each(decode))
     }
 
     /// Bytes for so many elements, if the limit allows them.
@@ -142,9 +134,7 @@ impl<S: ReadAt> StreamFile<S> {
             return Err(error());
         }
         let length = usize::try_from(needed).map_err(|_| error())?;
-        // Asked for first, since a failed allocation of `vec!` would abort; its zero pages cost nothing until they are written.
-        Vec::<u8>::new().try_reserve_exact(length).map_err(|_| error())?;
-        Ok(vec![0; length])
+        zeroed(length).ok_or_else(error)
     }
 
     /// As many threads as asked for and as the memory limit has room for, beside an output of `output` bytes.
@@ -157,23 +147,29 @@ impl<S: ReadAt> StreamFile<S> {
 
     fn fill(&self, out: &mut [u8], region: Region, options: &DecodeOptions) -> Result<()> {
         let pool = self.pool(out.len() as u64, options)?;
-        let meter = Meter::new(&options.progress, region.len());
         let sinks: Vec<_> = Scatter::new(out, &self.geometry, region, self.header.element_type.size()).collect();
-        pool.install(|| {
-            sinks.into_par_iter().try_for_each_init(Buffers::default, |buffers, mut tiles| {
-                let chunk = tiles.chunk();
-                let record = self.record(chunk, &mut buffers.record)?;
-                decode_chunk(
-                    &self.header,
-                    &self.geometry,
-                    chunk,
-                    record,
-                    options.decoder,
-                    &mut buffers.scratch,
-                    &mut tiles,
-                )?;
-                meter.advance(self.geometry.chunk_elements(chunk))
-            })
+        let total = sinks.iter().map(|tiles| self.geometry.chunk_elements(tiles.chunk())).sum();
+        let meter = Meter::new(&options.progress, total);
+        let buffers = Reused::default();
+        let decode = |mut tiles: ChunkSink| {
+            let chunk = tiles.chunk();
+            self.decode(chunk, options, &buffers, &mut tiles)?;
+            meter.advance(self.geometry.chunk_elements(chunk))
+        };
+        pool.install(|| sinks.into_par_iter().with_max_len(1).try_for_each(decode))
+    }
+
+    /// Decodes the tiles of a chunk that the sink wants.
+    fn decode<K: TileSink>(
+        &self,
+        chunk: u64,
+        options: &DecodeOptions,
+        buffers: &Reused<Buffers>,
+        tiles: &mut K,
+    ) -> Result<()> {
+        buffers.with(|Buffers { record, scratch }| {
+            let record = self.record(chunk, record)?;
+            decode_chunk(&self.header, &self.geometry, chunk, record, options.decoder, scratch, tiles)
         })
     }
 
@@ -190,7 +186,7 @@ impl<S: ReadAt> StreamFile<S> {
     }
 }
 
-/// What each thread keeps from chunk to chunk.
+/// What is kept from chunk to chunk.
 #[derive(Default)]
 struct Buffers {
     record: Vec<u8>,

@@ -12,7 +12,7 @@ use syncline_core::pipeline::{EncodeScratch, encode_chunk};
 
 use crate::compress::header_for;
 use crate::options::{Meter, Options};
-use crate::pool::Pool;
+use crate::pool::{Pool, Reused};
 use crate::range::resolve_stated;
 use crate::source::Part;
 
@@ -40,6 +40,7 @@ pub struct Writer<W> {
     geometry: Geometry,
     options: Options,
     pool: Pool,
+    scratch: Reused<EncodeScratch>,
     /// Bytes from the first element that the next chunk needs.
     pending: Vec<u8>,
     /// Raster index of the first element in `pending`.
@@ -98,6 +99,7 @@ impl<W: Write> Writer<W> {
             geometry,
             options: options.clone(),
             pool,
+            scratch: Reused::default(),
             pending: Vec::new(),
             first: 0,
             next_chunk: 0,
@@ -165,14 +167,14 @@ impl<W: Write> Writer<W> {
             let source = Part::new(&self.pending, self.first);
             let (header, geometry) = (&self.header, &self.geometry);
             let chunks = self.next_chunk..self.next_chunk + complete;
-            let records: Vec<Vec<u8>> = self.pool.install(|| {
-                let encode = |scratch: &mut EncodeScratch, chunk: u64| {
-                    let mut record = Vec::new();
-                    encode_chunk(header, geometry, chunk, &source, scratch, &mut record)?;
-                    Ok(record)
-                };
-                chunks.clone().into_par_iter().map_init(EncodeScratch::default, encode).collect::<Result<_>>()
-            })?;
+            let scratch = &self.scratch;
+            let encode = |chunk: u64| {
+                let mut record = Vec::new();
+                scratch.with(|scratch| encode_chunk(header, geometry, chunk, &source, scratch, &mut record))?;
+                Ok(record)
+            };
+            let records: Vec<Vec<u8>> =
+                self.pool.install(|| chunks.clone().into_par_iter().map(encode).collect::<Result<_>>())?;
             for record in records {
                 self.sink.write_all(&record)?;
                 self.record_lengths.push(record.len() as u32);

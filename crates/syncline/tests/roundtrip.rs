@@ -54,7 +54,8 @@ fn with_specials<T: Real>(values: &[f64], seed: u64) -> Vec<T> {
     let mut rng = Rng(seed);
     let specials =
         [f64::NAN, -f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, 1e-310, -1e-42, 1e38, -3e38, 1e300, -9999.0];
-    let pick = |rng: &mut Rng, v: f64| if rng.next() % 5 == 0 { specials[(rng.next() % 12) as usize] } else { v };
+    let pick =
+        |rng: &mut Rng, v: f64| if rng.next().is_multiple_of(5) { specials[(rng.next() % 12) as usize] } else { v };
     values.iter().map(|&v| T::from_f64(pick(&mut rng, v))).collect()
 }
 

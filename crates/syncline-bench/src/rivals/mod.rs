@@ -1,5 +1,6 @@
 //! Codecs to compare, ours among them, behind one trait.
 
+mod syncline;
 mod sz3;
 
 #[cfg(feature = "rivals")]
@@ -13,6 +14,7 @@ use anyhow::Result;
 
 use crate::fields::Field;
 
+pub use self::syncline::Syncline;
 pub use sz3::{Algorithm, Sz3};
 
 #[cfg(feature = "rivals")]
@@ -69,9 +71,9 @@ pub trait Rival {
     fn decompress(&mut self, stream: &[u8], field: &Field, threads: usize) -> Result<Timed<Vec<f32>>>;
 }
 
-/// Every rival that this build and machine have, and a line on each that they have not.
+/// Our codec, then every rival that this build and machine have, and a line on each that they have not.
 pub fn available(python: &str) -> (Vec<Box<dyn Rival>>, Vec<String>) {
-    let mut rivals: Vec<Box<dyn Rival>> = Vec::new();
+    let mut rivals: Vec<Box<dyn Rival>> = vec![Box::new(Syncline)];
     let mut missing = Vec::new();
     for algorithm in [Algorithm::Default, Algorithm::LorenzoRegression] {
         match Sz3::start(python, algorithm) {

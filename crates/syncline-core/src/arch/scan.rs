@@ -176,19 +176,34 @@ where
 {
     let (mut lowest, mut highest) = (K::MAX, K::MIN);
     let [mut left_out, mut nans, mut infinities, mut minus, mut zeros] = [K::ZERO; 5];
-    let (pattern, look) = (excluded.unwrap_or(K::ZERO), excluded.is_some());
-    for word in block {
-        let bits = word.load();
-        let skip = (bits == pattern) & look;
-        let valid = bits.is_finite() & !skip;
-        let key = bits.key();
-        lowest = lowest.min(if valid { key } else { K::MAX });
-        highest = highest.max(if valid { key } else { K::MIN });
-        left_out = left_out.count(skip);
-        nans = nans.count(bits.is_nan() & !skip);
-        infinities = infinities.count((bits.magnitude() == K::INFINITY) & !skip);
-        minus = minus.count((bits == K::MIN) & !skip);
-        zeros = zeros.count((bits == K::ZERO) & !skip);
+    // Several short passes: one long one is not vectorised. What is to be skipped is made a NaN.
+    let mut all = [K::ZERO; BLOCK];
+    let all = &mut all[..block.len()];
+    match excluded {
+        None => all.iter_mut().zip(block).for_each(|(bits, word)| *bits = word.load()),
+        Some(pattern) => {
+            for (bits, word) in all.iter_mut().zip(block) {
+                let skip = word.load() == pattern;
+                *bits = if skip { K::MAX } else { word.load() };
+                left_out = left_out.count(skip);
+            }
+        }
+    }
+    for bits in &*all {
+        let key = if bits.is_finite() { bits.key() } else { K::MAX };
+        lowest = lowest.min(key);
+    }
+    for bits in &*all {
+        let key = if bits.is_finite() { bits.key() } else { K::MIN };
+        highest = highest.max(key);
+    }
+    for bits in &*all {
+        nans = nans.count(bits.is_nan());
+        infinities = infinities.count(bits.magnitude() == K::INFINITY);
+    }
+    for bits in &*all {
+        minus = minus.count(*bits == K::MIN);
+        zeros = zeros.count(*bits == K::ZERO);
     }
     let count = |k: K| k.widen() as u64;
     BlockStats {
@@ -196,7 +211,8 @@ where
         highest: if lowest <= highest { highest.widen() } else { i64::MIN },
         count: block.len() as u64,
         excluded: count(left_out),
-        nans: count(nans),
+        // Those left out were made NaN above.
+        nans: count(nans) - count(left_out),
         infinities: count(infinities),
         minus_zeros: count(minus),
         zeros: count(zeros),

@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 
 use bytemuck::Pod;
 
+use super::prefetch;
 use crate::geometry::{Geometry, Region, Tile};
 
 /// Target of a decompression: the elements of a region, in C order, to be filled chunk by chunk.
@@ -25,6 +26,19 @@ struct Target<'a> {
     strides: [u64; 3],
     element: usize,
     owner: PhantomData<&'a mut [u8]>,
+}
+
+impl Target<'_> {
+    /// Byte of element `(z, y, x)` of a tile, which is in the region.
+    #[inline(always)]
+    fn offset(&self, tile: &Tile, z: usize, y: usize, x: usize) -> usize {
+        let start = self.region.start();
+        let index = (tile.origin[0] - start[0]) * self.strides[0]
+            + (tile.origin[1] + z as u64 - start[1]) * self.strides[1]
+            + (tile.origin[2] + y as u64 - start[2]) * self.strides[2]
+            + (tile.origin[3] + x as u64 - start[3]);
+        index as usize * self.element
+    }
 }
 
 // SAFETY: a `Target` stands for an exclusive borrow of bytes, which may move between threads. Its copies are held by sinks of different
@@ -58,8 +72,8 @@ impl<'a> Iterator for Scatter<'a> {
     /// The sink of the next chunk that meets the region; each chunk comes once, ascending.
     fn next(&mut self) -> Option<ChunkSink<'a>> {
         let chunk = self.chunks.next()?;
-        let tiles = self.target.geometry.chunk(chunk);
-        Some(ChunkSink { chunk, target: self.target, tiles })
+        let mut tiles = self.target.geometry.chunk(chunk);
+        Some(ChunkSink { chunk, target: self.target, current: tiles.next(), tiles })
     }
 }
 
@@ -68,6 +82,9 @@ impl<'a> Iterator for Scatter<'a> {
 pub struct ChunkSink<'a> {
     chunk: u64,
     target: Target<'a>,
+    /// The tile that comes next. Advanced before a tile's rows are written: a load that spans two recent stores waits until they have
+    /// reached the cache, and behind 64 rows that miss it this took a fifth of all decompression.
+    current: Option<Tile>,
     tiles: crate::geometry::Tiles<'a>,
 }
 
@@ -78,14 +95,14 @@ impl ChunkSink<'_> {
     }
 
     /// The tile that comes next, and whether the region needs it.
+    #[inline]
     pub fn peek(&self) -> Option<(Tile, bool)> {
-        let tile = self.tiles.clone().next()?;
-        Some((tile, self.target.region.meets(&tile)))
+        self.current.map(|tile| (tile, self.target.region.meets(&tile)))
     }
 
     /// Leaves the next tile out.
     pub fn skip(&mut self) {
-        self.tiles.next();
+        self.current = self.tiles.next();
     }
 
     /// Writes the part of the next tile that lies in the region; `values` are the tile's elements, in raster order of the tile.
@@ -94,7 +111,11 @@ impl ChunkSink<'_> {
     /// There is no tile left, `values` is shorter than the tile, or `T` is not of the element's size.
     #[inline]
     pub fn put<T: Pod>(&mut self, values: &[T]) {
-        let tile = self.tiles.next().expect("a tile is left");
+        let tile = self.current.expect("a tile is left");
+        self.current = self.tiles.next();
+        if let Some(next) = &self.current {
+            self.prefetch(next);
+        }
         assert_eq!(size_of::<T>(), self.target.element);
         let values = &values[..tile.len()];
         let clip = self.clip(&tile);
@@ -103,6 +124,21 @@ impl ChunkSink<'_> {
             64 => self.write_rows::<T, 64>(&tile, &clip, values),
             128 => self.write_rows::<T, 128>(&tile, &clip, values),
             _ => self.write_rows::<T, 0>(&tile, &clip, values),
+        }
+    }
+
+    /// Asks for the places of a tile's rows to be brought to the cache: stores to far places that miss it fill the store buffer.
+    #[inline(always)]
+    fn prefetch(&self, tile: &Tile) {
+        let (target, clip) = (&self.target, self.clip(tile));
+        if clip.len == 0 {
+            return;
+        }
+        for z in clip.z.clone() {
+            for y in clip.y.clone() {
+                let at = target.offset(tile, z, y, clip.first);
+                prefetch(target.data.wrapping_add(at), clip.len * target.element);
+            }
         }
     }
 
@@ -125,7 +161,6 @@ impl ChunkSink<'_> {
     #[inline(always)]
     fn write_rows<T: Pod, const ROW: usize>(&self, tile: &Tile, clip: &Clip, values: &[T]) {
         let target = &self.target;
-        let start = target.region.start();
         let bytes = if ROW == 0 { clip.len * size_of::<T>() } else { ROW };
         if bytes == 0 {
             return;
@@ -134,11 +169,7 @@ impl ChunkSink<'_> {
             for y in clip.y.clone() {
                 let source = (z * tile.extent[1] + y) * tile.extent[2] + clip.first;
                 let row: &[u8] = bytemuck::cast_slice(&values[source..source + clip.len]);
-                let index = (tile.origin[0] - start[0]) * target.strides[0]
-                    + (tile.origin[1] + z as u64 - start[1]) * target.strides[1]
-                    + (tile.origin[2] + y as u64 - start[2]) * target.strides[2]
-                    + (tile.origin[3] + clip.first as u64 - start[3]);
-                let at = index as usize * size_of::<T>();
+                let at = target.offset(tile, z, y, clip.first);
                 assert!(at <= target.len && bytes <= target.len - at && row.len() == bytes);
                 // SAFETY: `at + bytes` is within the exclusively borrowed slice that `data` points to, as just checked. No other thread
                 // touches these bytes: they belong to elements of a tile of this sink's chunk; `Geometry` assigns each element to one tile

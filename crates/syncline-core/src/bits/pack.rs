@@ -36,6 +36,18 @@ pub fn unpack_block(packed: &[u8], width: u32) -> Option<[u64; BLOCK]> {
         return (width == 0).then_some(values);
     }
     let mask = u64::MAX >> (64 - width);
+    if width <= 32 {
+        let mut padded = [0; BLOCK + 1];
+        for (word, bytes) in padded.iter_mut().zip(packed.as_chunks::<4>().0) {
+            *word = u32::from_le_bytes(*bytes);
+        }
+        for (j, value) in values.iter_mut().enumerate() {
+            let bit = j * width as usize;
+            let (word, next) = (padded[bit / 32], padded[bit / 32 + 1]);
+            *value = (u64::from(word) | u64::from(next) << 32) >> (bit % 32) & mask;
+        }
+        return Some(values);
+    }
     let mut words = packed.chunks_exact(4);
     let mut pending = 0u128;
     let mut filled = 0;

@@ -4,13 +4,15 @@
 #[derive(Clone, Copy, Debug)]
 pub struct BitWords<'a> {
     bytes: &'a [u8],
+    /// Last byte from which eight can be read.
+    last: usize,
     bits: u32,
 }
 
 impl<'a> BitWords<'a> {
     /// A view of `bits` bits, or `None` unless `bytes` holds exactly their words and the two padding words.
     pub fn new(bytes: &'a [u8], bits: u32) -> Option<Self> {
-        (bytes.len() as u64 == Self::byte_len(bits)).then_some(Self { bytes, bits })
+        (bytes.len() as u64 == Self::byte_len(bits)).then(|| Self { bytes, last: bytes.len() - 8, bits })
     }
 
     /// Bytes of `bits` bits with the two padding words.
@@ -33,7 +35,11 @@ impl<'a> BitWords<'a> {
     pub fn window(&self, position: u32) -> u64 {
         let byte = (position >> 5) as usize * 4;
         // One predictable comparison: a damaged stream reads zeros, never past the buffer.
-        let Some(&word) = self.bytes.get(byte..).and_then(<[u8]>::first_chunk) else { return 0 };
+        if byte > self.last {
+            return 0;
+        }
+        // SAFETY: `new` made `last` eight less than the number of bytes, which is at least eight; `byte` is not over it.
+        let word: [u8; 8] = unsafe { self.bytes.as_ptr().add(byte).cast::<[u8; 8]>().read() };
         u64::from_le_bytes(word).rotate_left(32) << (position & 31)
     }
 }

@@ -5,14 +5,20 @@
 pub struct BitWriter<'a> {
     out: &'a mut [u8],
     at: usize,
+    /// Last byte at which eight can be written.
+    last: usize,
     pending: u64,
     filled: u32,
 }
 
 impl<'a> BitWriter<'a> {
     /// Writer to the start of `out`, which must hold the words of all bits to come and two more.
+    ///
+    /// # Panics
+    /// If `out` has no room for the two; writing panics if it has none for the others.
     pub fn new(out: &'a mut [u8]) -> Self {
-        Self { out, at: 0, pending: 0, filled: 0 }
+        let last = out.len().checked_sub(8).expect("room for two words");
+        Self { out, at: 0, last, pending: 0, filled: 0 }
     }
 
     /// Appends the low `count` bits of `bits`, 1 to 64; the bits above them must be 0.
@@ -43,7 +49,9 @@ impl<'a> BitWriter<'a> {
 
     #[inline(always)]
     fn store(&mut self, bits: u64) {
-        self.out[self.at..self.at + 8].copy_from_slice(&bits.rotate_left(32).to_le_bytes());
+        assert!(self.at <= self.last, "the buffer holds the words of all bits and two more");
+        // SAFETY: `new` made `last` eight less than the length of `out`, which is at least eight; `at` is not over it.
+        unsafe { self.out.as_mut_ptr().add(self.at).cast::<[u8; 8]>().write(bits.rotate_left(32).to_le_bytes()) };
     }
 }
 

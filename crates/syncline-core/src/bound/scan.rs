@@ -161,9 +161,9 @@ impl Scan {
         self.stats.count
     }
 
-    /// Infinite elements that are not fill.
-    pub fn infinities(&self) -> u64 {
-        self.stats.infinities
+    /// Finite elements that are not fill, of those seen.
+    pub fn valid(&self) -> u64 {
+        self.stats.count - self.stats.excluded - self.stats.nans - self.stats.infinities
     }
 
     /// The patterns to mask, in the order in which the stream numbers them: the first NaN of the array, the fill value, -0.0 if more than one

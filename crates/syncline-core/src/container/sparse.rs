@@ -1,5 +1,7 @@
 //! Sparse lists: values at strictly ascending positions in a chunk.
 
+use std::ops::Range;
+
 use super::{Fields, align};
 use crate::error::{Error, Result};
 
@@ -56,13 +58,25 @@ impl<'a> SparseList<'a> {
         self.positions.is_empty()
     }
 
-    /// The values at positions `start..end` of the chunk, as (position minus `start`, bytes of the value).
-    pub fn within(&self, start: u32, end: u32) -> impl Iterator<Item = (usize, &'a [u8])> + '_ {
-        let first = if self.is_empty() { 0 } else { self.positions.partition_point(|&p| p < start) };
-        self.positions[first..]
-            .iter()
-            .take_while(move |&&p| p < end)
-            .zip(self.values[first * self.value_size..].chunks_exact(self.value_size))
-            .map(move |(&p, value)| ((p - start) as usize, value))
+    /// Numbers of the values at positions `start..end` of the chunk.
+    #[inline]
+    pub fn within(&self, start: u32, end: u32) -> Range<usize> {
+        // Nearly all lists are empty or short, nearly all tiles have no value in them.
+        match self.positions.last() {
+            Some(&last) if last >= start => {
+                let first = self.positions.partition_point(|&p| p < start);
+                first..first + self.positions[first..].partition_point(|&p| p < end)
+            }
+            _ => 0..0,
+        }
+    }
+
+    /// Position in the chunk and bytes of value `number`.
+    ///
+    /// # Panics
+    /// There is no such value.
+    pub fn value(&self, number: usize) -> (u32, &'a [u8]) {
+        let start = number * self.value_size;
+        (self.positions[number], &self.values[start..start + self.value_size])
     }
 }

@@ -77,7 +77,7 @@ impl ChunkTable {
         let mut offsets = vec![offset];
         for length in table.chunks_exact(4) {
             let length = u32::from_le_bytes([length[0], length[1], length[2], length[3]]);
-            if (length as usize) < RECORD_HEADER_LEN || length as usize % ALIGNMENT != 0 {
+            if (length as usize) < RECORD_HEADER_LEN || !(length as usize).is_multiple_of(ALIGNMENT) {
                 return Err(Error::corrupt(PLACE, "an impossible record length"));
             }
             offset += u64::from(length);

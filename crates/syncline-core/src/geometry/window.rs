@@ -3,6 +3,7 @@
 use bytemuck::Pod;
 
 use super::{Geometry, Tile};
+use crate::arch::prefetch;
 
 /// Little-endian elements of a part of an array: element `(b, z, y, x)` is number
 /// `b * strides[0] + z * strides[1] + y * strides[2] + x - base` of `bytes`.
@@ -44,6 +45,21 @@ impl<'a> Window<'a> {
         }
         if cfg!(target_endian = "big") {
             bytemuck::cast_slice_mut::<T, u8>(out).chunks_exact_mut(size_of::<T>()).for_each(<[u8]>::reverse);
+        }
+    }
+
+    /// Asks for a tile's elements (of `element` bytes) to be brought to the cache while the one before is worked on. Its rows lie far apart, so the
+    /// hardware does not foresee them.
+    #[inline]
+    pub fn prefetch(&self, tile: &Tile, element: usize) {
+        let [b, z0, y0, x0] = tile.origin;
+        for z in 0..tile.extent[0] as u64 {
+            let first = b * self.strides[0] + (z0 + z) * self.strides[1] + y0 * self.strides[2] + x0 - self.base;
+            let mut at = first as usize * element;
+            for _ in 0..tile.extent[1] {
+                prefetch(self.bytes.as_ptr().wrapping_add(at), tile.extent[2] * element);
+                at += self.strides[2] as usize * element;
+            }
         }
     }
 

@@ -2,9 +2,6 @@
 
 use super::Symbol;
 
-/// Symbols summed at once: two AVX2 registers of 32-bit sums.
-const LANES: usize = 16;
-
 /// Sum of symbols, and sum of symbols each times its position from 1, both mod 2^32. Partial checksums add up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Checksum {
@@ -16,39 +13,43 @@ pub struct Checksum {
 
 impl Checksum {
     /// Checksum of `symbols`, the first of which is the `first`th (from 0) of all that are checked.
-    ///
-    /// The weighted sum needs no product per symbol: the sums of all prefixes count each symbol once for every later row.
     #[inline(always)]
     pub fn of<S: Symbol>(symbols: &[S], first: u32) -> Self {
-        let rows = symbols.chunks_exact(LANES);
-        let (row_count, tail) = (rows.len() as u32, rows.remainder());
-        let mut sums = [0u32; LANES];
-        let mut prefixes = [0u32; LANES];
-        for row in rows {
-            for lane in 0..LANES {
-                let symbol: u32 = row[lane].into();
-                sums[lane] = sums[lane].wrapping_add(symbol);
-                prefixes[lane] = prefixes[lane].wrapping_add(sums[lane]);
-            }
-        }
         let mut total = Self::default();
-        for lane in 0..LANES {
-            // Row j was added to `row_count - j` of the prefixes.
-            let row_weighted = row_count.wrapping_mul(sums[lane]).wrapping_sub(prefixes[lane]);
-            let weighted =
-                (LANES as u32).wrapping_mul(row_weighted).wrapping_add((lane as u32 + 1).wrapping_mul(sums[lane]));
-            total.sum = total.sum.wrapping_add(sums[lane]);
-            total.weighted = total.weighted.wrapping_add(weighted);
+        let mut next = first;
+        let (groups, tail) = symbols.as_chunks::<64>();
+        for group in groups {
+            total.add(Self::of_group(group, next));
+            next = next.wrapping_add(64);
         }
-        total.weighted = total.weighted.wrapping_add(first.wrapping_mul(total.sum));
-        let mut position = first.wrapping_add(row_count * LANES as u32);
         for &symbol in tail {
             let symbol: u32 = symbol.into();
-            position = position.wrapping_add(1);
+            next = next.wrapping_add(1);
             total.sum = total.sum.wrapping_add(symbol);
-            total.weighted = total.weighted.wrapping_add(position.wrapping_mul(symbol));
+            total.weighted = total.weighted.wrapping_add(next.wrapping_mul(symbol));
         }
         total
+    }
+
+    /// [`Checksum::of`] for a group of at most 128 symbols.
+    ///
+    /// Products of signed 16-bit numbers, because one instruction adds pairs of those: symbols less 2^15, which the end adds again.
+    #[inline(always)]
+    pub fn of_group<S: Symbol, const LEN: usize>(group: &[S; LEN], first: u32) -> Self {
+        const OFFSET: u32 = 1 << 15;
+        let weights = const { Weights::<LEN>::new() };
+        let mut sum = 0i32;
+        let mut weighted = 0i32;
+        for (&symbol, &weight) in group.iter().zip(&weights.0) {
+            let number: u16 = symbol.into();
+            let signed = i32::from((number ^ OFFSET as u16) as i16);
+            sum += signed;
+            weighted += signed * i32::from(weight);
+        }
+        let len = LEN as u32;
+        let sum = (sum as u32).wrapping_add(len * OFFSET);
+        let weighted = (weighted as u32).wrapping_add(len * (len + 1) / 2 * OFFSET);
+        Self { sum, weighted: weighted.wrapping_add(first.wrapping_mul(sum)) }
     }
 
     /// Adds the checksum of other symbols of the same stream.
@@ -56,6 +57,22 @@ impl Checksum {
     pub fn add(&mut self, other: Self) {
         self.sum = self.sum.wrapping_add(other.sum);
         self.weighted = self.weighted.wrapping_add(other.weighted);
+    }
+}
+
+/// 1, 2, ... for the symbols of a group.
+struct Weights<const LEN: usize>([i16; LEN]);
+
+impl<const LEN: usize> Weights<LEN> {
+    const fn new() -> Self {
+        assert!(LEN <= 128, "sums stay below 2^31");
+        let mut weights = [0; LEN];
+        let mut i = 0;
+        while i < LEN {
+            weights[i] = i as i16 + 1;
+            i += 1;
+        }
+        Self(weights)
     }
 }
 

@@ -159,3 +159,38 @@ fn read_leb128(bytes: &mut &[u8]) -> Option<u32> {
     }
     None
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_as_documented() {
+        let mut lengths = vec![0; 300];
+        lengths.extend([1, 2, 3, 3]);
+        let codebook = Codebook::new(lengths).unwrap();
+        let mut bytes = Vec::new();
+        codebook.write(&mut bytes);
+        // 304 symbols; a run of 8 + 292 zeros; 1; 2; two times 3.
+        assert_eq!(bytes, [48, 1, 0, 0, 7 << 5, (292 & 127 | 128) as u8, (292 >> 7) as u8, 1, 2, 3 | 1 << 5]);
+        bytes.push(0xff);
+        assert_eq!(Codebook::parse(&bytes, 1 << 16, "test").unwrap(), (codebook.clone(), 10));
+        assert!(Codebook::parse(&bytes, 256, "test").is_err());
+        for len in 0..10 {
+            assert!(Codebook::parse(&bytes[..len], 1 << 16, "test").is_err());
+        }
+        let mut table = [0; 304];
+        codebook.fill_codewords(&mut table);
+        assert_eq!(table[299..], [0, 1, 0b10 << 8 | 2, 0b110 << 8 | 3, 0b111 << 8 | 3]);
+    }
+
+    #[test]
+    fn only_complete_codes() {
+        for good in [vec![], vec![1], vec![0, 1], vec![1, 1], vec![2, 2, 2, 2], vec![1, 2, 3, 3]] {
+            assert!(Codebook::new(good).is_some());
+        }
+        for bad in [vec![2], vec![1, 1, 1], vec![1, 2], vec![2, 2, 2], vec![21, 21], vec![31, 1]] {
+            assert!(Codebook::new(bad.clone()).is_none(), "{bad:?}");
+        }
+    }
+}

@@ -273,10 +273,19 @@ impl<S: Symbol, const ENTRIES: usize, const MERGED: usize> Kernel for Writing<'_
             }
             plan.starts.push(writer.position());
             let table = &tables[plan.classes.get(g).copied().unwrap_or(0) as usize];
-            for merged in group.as_chunks::<MERGED>().0 {
-                let entries = merged.map(|s| u64::from(table[s.index() & (ENTRIES - 1)]));
-                let (bits, count) = merge(&entries);
-                writer.put(bits, count);
+            let mut runs = group
+                .as_chunks::<MERGED>()
+                .0
+                .iter()
+                .map(|run| merge(&run.map(|s| u64::from(table[s.index() & (ENTRIES - 1)]))));
+            while let (Some((first, first_count)), Some((second, second_count))) = (runs.next(), runs.next()) {
+                // Nearly always or nearly never, so the branch is cheaper than a second store.
+                if first_count + second_count <= 64 {
+                    writer.put(first << second_count | second, first_count + second_count);
+                } else {
+                    writer.put(first, first_count);
+                    writer.put(second, second_count);
+                }
             }
         }
         plan.starts.push(writer.position());

@@ -1,21 +1,24 @@
 //! Counting symbols.
 //!
 //! Consecutive symbols are counted in different copies of the histogram: on skewed data the same counter would otherwise be
-//! incremented again before its last store is through.
+//! incremented again before its last store is through. The copies are not whole pages apart: the processor would take a counter for its
+//! copy (their addresses agree in the low 12 bits) and wait.
 
 use super::{MAX_CLASSES, Symbol};
 use crate::bits::dispatch::{self, Kernel};
 
 /// Alphabets up to this many symbols use the small counters.
 pub const NARROW: usize = 1024;
+const WIDE: usize = 1 << 16;
+const PADDING: usize = 16;
 const NARROW_COPIES: usize = 8;
 const WIDE_COPIES: usize = 2;
 
 /// Counters that are reused from stream to stream.
 #[derive(Debug, Default)]
 pub struct HistogramScratch {
-    narrow: Vec<[[u32; NARROW]; NARROW_COPIES]>,
-    wide: Vec<[[u32; 1 << 16]; WIDE_COPIES]>,
+    narrow: Vec<[[u32; NARROW + PADDING]; NARROW_COPIES]>,
+    wide: Vec<[[u32; WIDE + PADDING]; WIDE_COPIES]>,
 }
 
 /// Which groups are live, and the largest symbol there is.
@@ -83,31 +86,35 @@ pub fn count<S: Symbol>(
     debug_assert!(histograms.len() <= MAX_CLASSES);
     let alphabet = largest as usize + 1;
     if alphabet <= NARROW {
-        count_into(symbols, group_len, class_of, alphabet, &mut scratch.narrow, histograms);
+        count_into::<_, NARROW, _, _>(symbols, group_len, class_of, alphabet, &mut scratch.narrow, histograms);
     } else {
-        count_into(symbols, group_len, class_of, alphabet, &mut scratch.wide, histograms);
+        count_into::<_, WIDE, _, _>(symbols, group_len, class_of, alphabet, &mut scratch.wide, histograms);
     }
 }
 
 /// `BINS` is a power of two above every symbol, so the mask changes nothing but spares the bounds check.
-fn count_into<S: Symbol, const BINS: usize, const COPIES: usize>(
+fn count_into<S: Symbol, const BINS: usize, const ROOM: usize, const COPIES: usize>(
     symbols: &[S],
     group_len: usize,
     class_of: impl Fn(usize) -> Option<u8>,
     alphabet: usize,
-    counters: &mut Vec<[[u32; BINS]; COPIES]>,
+    counters: &mut Vec<[[u32; ROOM]; COPIES]>,
     histograms: &mut [Vec<u32>],
 ) {
     if counters.len() < histograms.len() {
-        counters.resize(histograms.len(), [[0; BINS]; COPIES]);
+        counters.resize(histograms.len(), [[0; ROOM]; COPIES]);
     }
     for (g, group) in symbols.chunks(group_len).enumerate() {
         let Some(class) = class_of(g) else { continue };
         let copies = &mut counters[class as usize];
-        for row in group.chunks(COPIES) {
+        let (rows, tail) = group.as_chunks::<COPIES>();
+        for row in rows {
             for (&symbol, copy) in row.iter().zip(copies.iter_mut()) {
                 copy[symbol.index() & (BINS - 1)] += 1;
             }
+        }
+        for symbol in tail {
+            copies[0][symbol.index() & (BINS - 1)] += 1;
         }
     }
     // The sums leave the counters at zero for the next stream.

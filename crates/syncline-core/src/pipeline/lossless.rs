@@ -8,7 +8,7 @@ use crate::container::{
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS};
 use crate::huffman::{self, Stream, StreamDecoder, Symbol};
-use crate::predict::lorenzo::Word;
+use crate::predict::lorenzo::{Scratch, Word};
 use crate::predict::planes::{self, PLANE_GROUP, merge, plane_count, split};
 use crate::predict::words;
 
@@ -44,13 +44,14 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
     let mut residuals: Vec<W> = Vec::new();
     let mut lengths = Vec::new();
     let mut words = [W::ZERO; MAX_TILE_ELEMENTS];
+    let mut predictions = Scratch::default();
     for run in scratch.tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
         let window = source.window(geometry, run, &mut scratch.window)?;
         for tile in run {
             window.gather(tile, &mut words);
             let words = &mut words[..tile.len()];
             words::map(words, header.element_type);
-            let info = words::encode(words, tile.extent, geometry.axes());
+            let info = words::encode(words, tile.extent, geometry.axes(), &mut predictions);
             let constant = info.is_constant();
             metas.push(TileMeta {
                 constant,

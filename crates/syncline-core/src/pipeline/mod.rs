@@ -16,7 +16,6 @@ use crate::error::{Error, Result};
 use crate::geometry::{Geometry, Tile, Window};
 use crate::huffman::Decoder;
 
-pub use quantised::mean_squared_error;
 pub use report::{ChunkReport, inspect_chunk};
 
 /// Where the encoder's elements come from.
@@ -74,7 +73,7 @@ pub struct DecodeScratch {
 /// What became of a chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ChunkSummary {
-    /// Sum of the squared errors, if the bound is a PSNR; [`mean_squared_error`] knows its unit.
+    /// Sum of the squared errors, if the bound is a PSNR; [`mean_squared_error`](crate::quantize::linear::mean_squared_error) knows its unit.
     pub squared_error: u128,
     /// Elements that the sum is over: neither masked nor verbatim.
     pub counted: u64,

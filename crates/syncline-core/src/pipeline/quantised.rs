@@ -11,14 +11,12 @@ use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::{self, IndexKind, Stream};
 use crate::predict::codes::{Outlier, RADIUS, WIDE_RADIUS, decode_tile, encode_tile, widen};
+use crate::quantize::log::{restore_signs, signs};
 use crate::quantize::mask::{MaskKind, TileFill, TileMask, fill_excluded, restore_fill};
-use crate::quantize::{Linear, Logarithm, Real};
+use crate::quantize::{Linear, Log, Real};
 
 /// More outliers than this share of the elements make the writer take the wide radius.
 const WIDE_SHARE: usize = 64;
-/// Squared errors are summed as integers, of errors in units of the bound over this.
-const ERROR_UNITS: f64 = (1u64 << 20) as f64;
-
 /// What becomes of the tiles of a chunk before entropy coding.
 #[derive(Default)]
 pub(super) struct EncodeBuffers {
@@ -33,6 +31,8 @@ pub(super) struct EncodeBuffers {
     verbatim_bytes: Vec<u8>,
     masks: Vec<u8>,
     signs: Vec<u8>,
+    /// The Huffman stream of the codes.
+    coded: Vec<u8>,
 }
 
 impl EncodeBuffers {
@@ -53,13 +53,13 @@ impl EncodeBuffers {
 /// The quantiser of a stream.
 enum Quantiser<T: Real> {
     Linear(Linear<T>),
-    Logarithm(Logarithm<T>),
+    Logarithm(Log<T>),
 }
 
 impl<T: Real> Quantiser<T> {
     fn new(header: &Header) -> Self {
         match header.pipeline {
-            Pipeline::LogQuantised => Self::Logarithm(Logarithm::new(header.step, header.resolved)),
+            Pipeline::LogQuantised => Self::Logarithm(Log::new(header.step, header.resolved)),
             _ => Self::Linear(Linear::new(header.step, header.resolved)),
         }
     }
@@ -78,7 +78,10 @@ pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
     let mut quantise = TileEncoder::<T>::new(header, geometry);
     for run in scratch.tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
         let window = source.window(geometry, run, &mut scratch.window)?;
-        for tile in run {
+        for (number, tile) in run.iter().enumerate() {
+            if let Some(next) = run.get(number + 1) {
+                window.prefetch(next, size_of::<T>());
+            }
             window.gather(tile, &mut quantise.x);
             quantise.tile(tile, buffers);
         }
@@ -138,14 +141,7 @@ impl<'a, T: Real> TileEncoder<'a, T> {
         let mut exact = TileMask::default();
         let mut any_exact = match &self.quantiser {
             Quantiser::Linear(linear) => linear.quantize_tile(x, q, &mut exact),
-            Quantiser::Logarithm(logarithm) => {
-                let negative = logarithm.signs(x);
-                meta.sign = MaskKind::of(&negative, count);
-                if meta.sign == MaskKind::Bitmap {
-                    negative.store(tile.extent, &mut buffers.signs);
-                }
-                logarithm.quantize_tile(x, q, &mut exact)
-            }
+            Quantiser::Logarithm(logarithm) => logarithm.quantize_tile(x, q, &mut exact),
         };
         let mut excluded = exact;
         if !self.header.patterns.is_empty() {
@@ -161,8 +157,15 @@ impl<'a, T: Real> TileEncoder<'a, T> {
                 exact = excluded.without(&fill.mask);
             }
         }
-        if self.measure {
-            self.summary.squared_error += squared_error(&self.quantiser, self.header.resolved, x, q, &excluded);
+        if let Quantiser::Logarithm(_) = &self.quantiser {
+            let (kind, negative) = signs(x, &excluded);
+            meta.sign = kind;
+            if kind == MaskKind::Bitmap {
+                negative.store(tile.extent, &mut buffers.signs);
+            }
+        }
+        if let (true, Quantiser::Linear(linear)) = (self.measure, &self.quantiser) {
+            self.summary.squared_error += u128::from(linear.squared_error(x, q, &excluded));
             self.summary.counted += (count - excluded.count()) as u64;
         }
         if any_exact {
@@ -193,27 +196,6 @@ impl<'a, T: Real> TileEncoder<'a, T> {
         buffers.bases.push(info.base as u32);
         buffers.activities.push(info.activity);
     }
-}
-
-/// Sum of the squared errors of the values that are not excluded, each error rounded to `1 / ERROR_UNITS` of the bound: integers, so that the
-/// sum is the same in any order.
-fn squared_error<T: Real>(quantiser: &Quantiser<T>, bound: f64, x: &[T], q: &[i32], excluded: &TileMask) -> u128 {
-    let Quantiser::Linear(linear) = quantiser else { return 0 };
-    let mut back = [T::zeroed(); MAX_TILE_ELEMENTS];
-    linear.dequantize(q, &mut back[..x.len()]);
-    let scale = ERROR_UNITS / bound;
-    let square = |i: usize| {
-        let error = ((x[i].wide() - back[i].wide()).abs() * scale) as u64 + 1;
-        error * error
-    };
-    let sum: u64 = (0..x.len()).filter(|&i| !excluded.get(i)).map(square).sum();
-    u128::from(sum)
-}
-
-/// The mean squared error that a sum of [`ChunkSummary::squared_error`] stands for, not below the true one.
-pub fn mean_squared_error(summary: &ChunkSummary, bound: f64) -> f64 {
-    let unit = bound / ERROR_UNITS;
-    summary.squared_error as f64 / summary.counted.max(1) as f64 * unit * unit
 }
 
 /// Gives each tile that is not constant its activity class: quarters of the tiles by the bin of their activity (`docs/FORMAT.md`).
@@ -251,8 +233,8 @@ fn write_record(header: &Header, chunk: u64, radius: u32, scratch: &mut EncodeSc
     // The tile section says whether classes are used, which the coder decides, so the codes are coded first, into a buffer of their own.
     let options =
         huffman::EncodeOptions { group_log2: header.group_log2, index: header.index, free_symbol: Some(radius as u16) };
-    let mut codes = Vec::new();
-    let summary = huffman::encode(&buffers.codes, &buffers.classes, &options, huffman, &mut codes);
+    buffers.coded.clear();
+    let summary = huffman::encode(&buffers.codes, &buffers.classes, &options, huffman, &mut buffers.coded);
     let tile_section = TileSection {
         radius,
         plane_bytes: 0,
@@ -264,7 +246,7 @@ fn write_record(header: &Header, chunk: u64, radius: u32, scratch: &mut EncodeSc
     buffers.metas = tile_section.tiles;
     sections.section(out, |out| write_bases(out, &buffers.bases));
     write_bitmaps(&buffers.masks, &mut sections, huffman, out);
-    sections.section(out, |out| out.extend_from_slice(&codes));
+    sections.section(out, |out| out.extend_from_slice(&buffers.coded));
     let (positions, residuals) = element_positions(buffers, tiles, header.group_log2);
     sections.section(out, |out| write_sparse(out, &positions, &residuals));
     sections.section(out, |out| write_sparse(out, &buffers.verbatim, &buffers.verbatim_bytes));
@@ -318,7 +300,7 @@ pub(super) fn decode<T: Real, K: TileSink>(
     let header = context.header;
     let place = context.place.as_str();
     let sections = Sections::parse(payload, place)?;
-    let [tiles, bases, masks, codes, outliers, verbatim, signs, ..] = sections.0;
+    let [tiles, bases, masks, codes, outliers, verbatim, negatives, ..] = sections.0;
     let tile_section = TileSection::parse(tiles, context.tile_count(), header.patterns.len(), place)?;
     if !matches!(tile_section.radius, RADIUS | WIDE_RADIUS) {
         return Err(context.corrupt("unknown radius"));
@@ -331,7 +313,7 @@ pub(super) fn decode<T: Real, K: TileSink>(
     let bases: Vec<u32> = read_bases(bases, metas.len(), place)?;
     let all_tiles = || context.geometry.chunk(context.chunk);
     let masks = Bitmaps::read(masks, all_tiles().zip(&metas).map(|(t, m)| (t, m.mask)), context)?;
-    let signs = Bitmaps::read(signs, all_tiles().zip(&metas).map(|(t, m)| (t, m.sign)), context)?;
+    let negatives = Bitmaps::read(negatives, all_tiles().zip(&metas).map(|(t, m)| (t, m.sign)), context)?;
     let group_log2 = usize::from(header.group_log2);
     let live = all_tiles().zip(&metas).filter(|(_, meta)| !meta.constant);
     let classes: Vec<u8> =
@@ -363,26 +345,30 @@ pub(super) fn decode<T: Real, K: TileSink>(
                 q.fill(base);
             } else {
                 tile_outliers.clear();
-                let within = outliers.within(position, end);
-                tile_outliers.extend(within.map(|(at, v)| (at as u32, i32::from_le_bytes([v[0], v[1], v[2], v[3]]))));
+                for number in outliers.within(position, end) {
+                    let (at, residual) = outliers.value(number);
+                    let residual = i32::from_le_bytes([residual[0], residual[1], residual[2], residual[3]]);
+                    tile_outliers.push((at - position, residual));
+                }
                 let symbols = codes.groups(group, groups)?;
                 decode_tile(symbols, tile.extent, meta.predictor, base, radius, &tile_outliers, q);
             }
             match &quantiser {
                 Quantiser::Linear(linear) => linear.dequantize(q, x),
                 Quantiser::Logarithm(logarithm) => {
-                    let negative = signs.of(number, meta.sign, &tile);
-                    logarithm.dequantize(q, &negative, x);
+                    logarithm.dequantize(q, x);
+                    restore_signs(x, meta.sign, &negatives.of(number, meta.sign, &tile));
                 }
             }
             if meta.mask != MaskKind::Nothing {
                 let mask = masks.of(number, meta.mask, &tile);
                 restore_fill(x, &mask, header.patterns[usize::from(meta.pattern)]);
             }
-            for (at, value) in verbatim.within(position, end) {
+            for number in verbatim.within(position, end) {
+                let (at, value) = verbatim.value(number);
                 let mut bits = [0; 8];
                 bits[..value.len()].copy_from_slice(value);
-                x[at] = T::from_bits(u64::from_le_bytes(bits));
+                x[(at - position) as usize] = T::from_bits(u64::from_le_bytes(bits));
             }
             sink.put(x)?;
         }

@@ -1,7 +1,7 @@
 //! Quantised tiles: integers to Huffman symbols with sparse outliers, and back.
 
 use super::TileInfo;
-use super::lorenzo::{choose, difference, integrate};
+use super::lorenzo::{Scratch, Word, difference, integrate, predict_simple};
 use crate::arch::tile;
 use crate::geometry::MAX_TILE_ELEMENTS;
 
@@ -37,10 +37,17 @@ pub fn encode_tile(
         }
         return info;
     }
-    encode_tile_scalar(q, extent, axes, radius, codes, outliers)
+    let mut residuals = [0u32; MAX_TILE_ELEMENTS];
+    let residuals = &mut residuals[..q.len()];
+    tile::subtract_base(q, residuals);
+    let (predictor, activity) = u32::predict(residuals, extent, axes, &mut Scratch::default());
+    if tile::write_codes(residuals, radius, codes) {
+        collect(residuals, codes, outliers);
+    }
+    TileInfo { base: q[0], predictor, activity }
 }
 
-/// [`encode_tile`] without vector kernels: the oracle, and the path of ragged tiles and of values far apart.
+/// [`encode_tile`] without vector kernels: the oracle.
 pub fn encode_tile_scalar(
     q: &[i32],
     extent: [usize; 3],
@@ -49,14 +56,10 @@ pub fn encode_tile_scalar(
     codes: &mut [u16],
     outliers: &mut Vec<Outlier>,
 ) -> TileInfo<i32> {
-    let (mut residuals, mut scratch) = ([0u32; MAX_TILE_ELEMENTS], [0u32; MAX_TILE_ELEMENTS]);
-    let residuals = &mut residuals[..q.len()];
-    for (r, &value) in residuals.iter_mut().zip(q) {
-        *r = value.wrapping_sub(q[0]) as u32;
-    }
-    let (predictor, activity) = choose(residuals, extent, axes, &mut scratch);
-    difference(residuals, extent, predictor);
-    for (i, (&residual, code)) in residuals.iter().zip(&mut *codes).enumerate() {
+    let mut residuals: Vec<u32> = q.iter().map(|&value| value.wrapping_sub(q[0]) as u32).collect();
+    let (predictor, activity) = predict_simple(&mut residuals, extent, axes);
+    codes.fill(radius as u16);
+    for (i, (&residual, code)) in residuals.iter().zip(codes).enumerate() {
         if (residual as i32).unsigned_abs() < radius {
             *code = residual.wrapping_add(radius) as u16;
         } else {
@@ -64,7 +67,6 @@ pub fn encode_tile_scalar(
             outliers.push((i as u32, residual as i32));
         }
     }
-    codes[q.len()..].fill(radius as u16);
     TileInfo { base: q[0], predictor, activity }
 }
 
@@ -73,10 +75,12 @@ pub fn encode_tile_scalar(
 fn collect_outliers(q: &[i32], extent: [usize; 3], info: TileInfo<i32>, codes: &[u16], outliers: &mut Vec<Outlier>) {
     let mut residuals = [0u32; MAX_TILE_ELEMENTS];
     let residuals = &mut residuals[..q.len()];
-    for (r, &value) in residuals.iter_mut().zip(q) {
-        *r = value.wrapping_sub(info.base) as u32;
-    }
+    tile::subtract_base(q, residuals);
     difference(residuals, extent, info.predictor);
+    collect(residuals, codes, outliers);
+}
+
+fn collect(residuals: &[u32], codes: &[u16], outliers: &mut Vec<Outlier>) {
     let outside = residuals.iter().zip(codes).enumerate().filter(|(_, (_, code))| **code == 0);
     outliers.extend(outside.map(|(i, (&r, _))| (i as u32, r as i32)));
 }
@@ -98,10 +102,11 @@ pub fn decode_tile(
     if extent == [8, 8, 8] && tile::decode_cube(codes, predictor, base, radius, outliers, q) {
         return;
     }
-    decode_tile_scalar(codes, extent, predictor, base, radius, outliers, q);
+    tile::decode_any(codes, extent, predictor, base, radius, outliers, q);
 }
 
 /// [`decode_tile`] without vector kernels.
+#[inline(always)]
 pub fn decode_tile_scalar(
     codes: &[u16],
     extent: [usize; 3],

@@ -2,6 +2,9 @@
 //!
 //! Ibarria et al., "Out-of-core compression and decompression of large n-dimensional scalar fields" (2003) for the predictor.
 
+use crate::arch::lorenzo as arch;
+use crate::geometry::MAX_TILE_ELEMENTS;
+
 /// An unsigned integer that wraps.
 pub trait Word: bytemuck::Pod + Eq + Ord + Send + Sync + std::fmt::Debug {
     /// 0.
@@ -22,10 +25,25 @@ pub trait Word: bytemuck::Pod + Eq + Ord + Send + Sync + std::fmt::Debug {
     fn widen(self) -> u64;
     /// The low bits.
     fn narrow(wide: u64) -> Self;
+    /// Replaces the tile's integers, the base subtracted, by their residuals under the predictor from 0 to `axes` with the smallest sum of
+    /// magnitudes, ties going to the larger number. Returns that predictor and that sum, saturating.
+    fn predict(v: &mut [Self], extent: [usize; 3], axes: usize, scratch: &mut Scratch<Self>) -> (u8, u64);
+    /// Prefix sums of the rows of length `nx`.
+    fn prefix_rows(v: &mut [Self], nx: usize);
+}
+
+/// Room for a tile's residuals under each predictor; what it holds does not matter.
+#[derive(Clone, Debug)]
+pub struct Scratch<W>(pub(crate) [[W; MAX_TILE_ELEMENTS]; 3]);
+
+impl<W: Word> Default for Scratch<W> {
+    fn default() -> Self {
+        Self([[W::ZERO; MAX_TILE_ELEMENTS]; 3])
+    }
 }
 
 macro_rules! words {
-    ($($word:ty, $signed:ty);*) => {$(
+    ($($word:ty, $signed:ty, $predict:path, $prefix:path);*) => {$(
         impl Word for $word {
             const ZERO: Self = 0;
             const BITS: u32 = <$word>::BITS;
@@ -57,10 +75,23 @@ macro_rules! words {
             fn narrow(wide: u64) -> Self {
                 wide as $word
             }
+            #[inline]
+            fn predict(v: &mut [Self], extent: [usize; 3], axes: usize, scratch: &mut Scratch<Self>) -> (u8, u64) {
+                $predict(v, extent, axes, scratch)
+            }
+            #[inline(always)]
+            fn prefix_rows(v: &mut [Self], nx: usize) {
+                $prefix(v, nx);
+            }
         }
     )*};
 }
-words!(u8, i8; u16, i16; u32, i32; u64, i64);
+words!(
+    u8, i8, arch::predict_u8, prefix_rows_simple;
+    u16, i16, arch::predict_u16, prefix_rows_simple;
+    u32, i32, arch::predict_u32, arch::prefix_rows_u32;
+    u64, i64, arch::predict_u64, prefix_rows_simple
+);
 
 /// Replaces the tile's integers by their residuals under predictor 0 to 3. The base must be subtracted already.
 ///
@@ -95,6 +126,7 @@ pub fn difference<W: Word>(v: &mut [W], extent: [usize; 3], predictor: u8) {
 ///
 /// # Panics
 /// `v` has not the extents' length.
+#[inline(always)]
 pub fn integrate<W: Word>(v: &mut [W], extent: [usize; 3], predictor: u8) {
     let [nz, ny, nx] = extent;
     assert_eq!(v.len(), nz * ny * nx);
@@ -113,9 +145,15 @@ pub fn integrate<W: Word>(v: &mut [W], extent: [usize; 3], predictor: u8) {
             add(&mut row[..width], &before[(y - 1) * nx..]);
         }
     }
+    W::prefix_rows(v, nx);
+}
+
+/// Prefix sums of rows of length `nx`: the oracle of [`Word::prefix_rows`].
+#[inline(always)]
+pub fn prefix_rows_simple<W: Word>(v: &mut [W], nx: usize) {
     for row in v.chunks_exact_mut(nx) {
-        let mut sum = row[0];
-        for value in &mut row[1..] {
+        let mut sum = W::ZERO;
+        for value in row {
             sum = sum.plus(*value);
             *value = sum;
         }
@@ -137,19 +175,18 @@ fn add<W: Word>(row: &mut [W], before: &[W]) {
 }
 
 /// The predictor from 0 to `axes` with the smallest sum of magnitudes, ties going to the larger number, and that sum, saturating.
-/// `v` has the base subtracted and is left as it was; `scratch` is at least as long.
-pub fn choose<W: Word>(v: &[W], extent: [usize; 3], axes: usize, scratch: &mut [W]) -> (u8, u64) {
-    let scratch = &mut scratch[..v.len()];
-    let mut best = (0, u64::MAX);
-    for predictor in 0..=axes as u8 {
-        scratch.copy_from_slice(v);
-        difference(scratch, extent, predictor);
-        let activity = scratch.iter().fold(0u64, |sum, r| sum.saturating_add(r.magnitude()));
-        if activity <= best.1 {
-            best = (predictor, activity);
-        }
-    }
-    best
+/// `v` has the base subtracted and is replaced by the residuals. The oracle of [`Word::predict`].
+pub fn predict_simple<W: Word>(v: &mut [W], extent: [usize; 3], axes: usize) -> (u8, u64) {
+    let candidates = (0..=axes as u8).map(|predictor| {
+        let mut residuals = v.to_vec();
+        difference(&mut residuals, extent, predictor);
+        let activity = residuals.iter().fold(0u64, |sum, r| sum.saturating_add(r.magnitude()));
+        (predictor, activity, residuals)
+    });
+    let best = candidates.reduce(|a, b| if b.1 <= a.1 { b } else { a });
+    let (predictor, activity, residuals) = best.expect("predictor 0 at least");
+    v.copy_from_slice(&residuals);
+    (predictor, activity)
 }
 
 #[cfg(test)]
@@ -198,6 +235,35 @@ pub(crate) mod tests {
             }}}
             integrate(&mut r, extent, predictor);
             prop_assert_eq!(r, v);
+        }
+
+        #[test]
+        fn vectors_choose_as_the_oracle_does(extent in any_extent(), seed in any::<u64>(), axes in 1usize..=3, shift in 0u32..64, slope in 0u64..9) {
+            fn check<W: Word>(v: &[u64], extent: [usize; 3], axes: usize) -> Result<(), TestCaseError> {
+                let mut v: Vec<W> = v.iter().map(|&v| W::narrow(v)).collect();
+                let mut expected = v.clone();
+                let info = W::predict(&mut v, extent, axes, &mut Scratch([[W::narrow(7); MAX_TILE_ELEMENTS]; 3]));
+                prop_assert_eq!(info, predict_simple(&mut expected, extent, axes));
+                prop_assert_eq!(v, expected);
+                Ok(())
+            }
+            let [nz, ny, nx] = extent;
+            let v: Vec<u64> = (0..(nz * ny * nx) as u64)
+                .map(|i| (seed.wrapping_mul(2 * i + 1) >> shift).wrapping_sub((i * slope) << (63 - shift)))
+                .collect();
+            check::<u8>(&v, extent, axes)?;
+            check::<u16>(&v, extent, axes)?;
+            check::<u32>(&v, extent, axes)?;
+            check::<u64>(&v, extent, axes)?;
+        }
+
+        #[test]
+        fn vectors_sum_rows_as_the_oracle_does(seed in any::<u32>(), nx in 1usize..70, rows in 0usize..9) {
+            let mut v: Vec<u32> = (0..(nx * rows) as u32).map(|i| seed.wrapping_mul(2 * i + 1)).collect();
+            let mut expected = v.clone();
+            u32::prefix_rows(&mut v, nx);
+            prefix_rows_simple(&mut expected, nx);
+            prop_assert_eq!(v, expected);
         }
 
         #[test]

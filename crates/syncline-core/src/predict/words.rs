@@ -1,9 +1,8 @@
 //! Lossless tiles: element bits to zigzag-coded residuals in the element's own width, and back.
 
 use super::TileInfo;
-use super::lorenzo::{Word, choose, difference, integrate};
+use super::lorenzo::{Scratch, Word, integrate};
 use crate::array::ElementType;
-use crate::geometry::MAX_TILE_ELEMENTS;
 
 /// Maps element bits so that unsigned order is the order of the values.
 #[inline]
@@ -38,15 +37,13 @@ pub fn unmap<W: Word>(words: &mut [W], element: ElementType) {
 /// Replaces a tile's mapped integers by their zigzag-coded residuals under the cheapest of predictors 0 to `axes`.
 ///
 /// # Panics
-/// `words` has not the extents' length, or more than [`MAX_TILE_ELEMENTS`].
-pub fn encode<W: Word>(words: &mut [W], extent: [usize; 3], axes: usize) -> TileInfo<W> {
-    let mut scratch = [W::ZERO; MAX_TILE_ELEMENTS];
+/// `words` has not the extents' length, or more than a tile may have.
+pub fn encode<W: Word>(words: &mut [W], extent: [usize; 3], axes: usize, scratch: &mut Scratch<W>) -> TileInfo<W> {
     let base = words[0];
     for w in words.iter_mut() {
         *w = w.minus(base);
     }
-    let (predictor, activity) = choose(words, extent, axes, &mut scratch);
-    difference(words, extent, predictor);
+    let (predictor, activity) = W::predict(words, extent, axes, scratch);
     for w in words {
         *w = w.zigzag();
     }
@@ -84,7 +81,7 @@ mod tests {
         let input: Vec<W> = (0..n).map(|i| W::narrow(seed.wrapping_mul(i * 2 + 1) >> shift)).collect();
         let mut words = input.clone();
         map(&mut words, element);
-        let info = encode(&mut words, extent, axes);
+        let info = encode(&mut words, extent, axes, &mut Scratch::default());
         prop_assert_eq!(info.is_constant(), words.iter().all(|&w| w == W::ZERO));
         decode(&mut words, extent, info.predictor, info.base);
         unmap(&mut words, element);

@@ -2,16 +2,20 @@
 
 use super::Real;
 use super::mask::TileMask;
-use crate::arch::float::{self, StepF32, StepF64};
+use crate::arch::float::{self, StepF32, StepF64, StepLog};
+use crate::geometry::MAX_TILE_ELEMENTS;
 
 /// The quantiser of one step and bound.
 #[derive(Clone, Copy, Debug)]
-pub struct Linear<T: Real>(T::Step);
+pub struct Linear<T: Real> {
+    step: T::Step,
+    bound: f64,
+}
 
 impl<T: Real> Linear<T> {
     /// Quantiser that reconstructs `q * step` and keeps a value only if its error is below `bound`.
     pub fn new(step: f64, bound: f64) -> Self {
-        Self(T::step(step, bound))
+        Self { step: T::step(step, bound), bound }
     }
 
     /// Quantises a tile (at most 1,024 values). Sets in `exact` the bits of the values that must be stored verbatim: NaN, infinities, -0.0, and
@@ -21,7 +25,7 @@ impl<T: Real> Linear<T> {
     /// `q` is shorter than `x`.
     #[inline]
     pub fn quantize_tile(&self, x: &[T], q: &mut [i32], exact: &mut TileMask) -> bool {
-        T::quantize(&self.0, x, q, exact)
+        T::quantize(&self.step, x, q, exact)
     }
 
     /// Reconstructs values.
@@ -30,22 +34,58 @@ impl<T: Real> Linear<T> {
     /// `x` is shorter than `q`.
     #[inline]
     pub fn dequantize(&self, q: &[i32], x: &mut [T]) {
-        T::dequantize(&self.0, q, x);
+        T::dequantize(&self.step, q, x);
     }
+
+    /// Sum of squared errors of a tile's elements that are not excluded, in units of `(bound * 2^-15)^2`: errors are rounded to integers of
+    /// `bound * 2^-15`, so sums over tiles do not depend on their order. See [`mean_squared_error`].
+    ///
+    /// # Panics
+    /// `q` is shorter than `x`, or `x` has more than 1,024 values.
+    pub fn squared_error(&self, x: &[T], q: &[i32], excluded: &TileMask) -> u64 {
+        let mut back = [T::from_bits(0); MAX_TILE_ELEMENTS];
+        let back = &mut back[..x.len()];
+        self.dequantize(&q[..x.len()], back);
+        if !excluded.any() {
+            return T::squared_error(x, back, ERROR_UNITS / self.bound);
+        }
+        // Excluded values may be NaN or infinite, whose difference is no number.
+        let mut clean = [T::from_bits(0); MAX_TILE_ELEMENTS];
+        let clean = &mut clean[..x.len()];
+        clean.copy_from_slice(x);
+        for i in excluded.ones() {
+            (clean[i], back[i]) = (T::from_bits(0), T::from_bits(0));
+        }
+        T::squared_error(clean, back, ERROR_UNITS / self.bound)
+    }
+}
+
+/// Units of the squared error's root in a bound.
+const ERROR_UNITS: f64 = 32768.0;
+
+/// Mean squared error of `count` values with this sum of [`Linear::squared_error`]; not below the true one, since each error was rounded
+/// by at most half a unit. The same on every machine.
+pub fn mean_squared_error(sum: u128, count: u64, bound: f64) -> f64 {
+    let root = (sum as f64 / count.max(1) as f64).sqrt() + 0.5;
+    (root * (bound / ERROR_UNITS)).powi(2)
 }
 
 impl Real for f32 {
     type Step = StepF32;
 
+    #[inline(always)]
     fn bits(self) -> u64 {
         u64::from(self.to_bits())
     }
+    #[inline(always)]
     fn from_bits(bits: u64) -> Self {
         Self::from_bits(bits as u32)
     }
+    #[inline(always)]
     fn wide(self) -> f64 {
         f64::from(self)
     }
+    #[inline(always)]
     fn nearest(wide: f64) -> Self {
         wide as Self
     }
@@ -60,20 +100,44 @@ impl Real for f32 {
     fn dequantize(step: &StepF32, q: &[i32], x: &mut [Self]) {
         float::dequantize_f32(step, q, &mut x[..q.len()]);
     }
+    #[inline]
+    fn squared_error(x: &[Self], y: &[Self], scale: f64) -> u64 {
+        float::squared_error_f32(x, y, scale)
+    }
+    #[inline]
+    fn quantize_log(step: &StepLog, x: &[Self], q: &mut [i32], exact: &mut TileMask) -> bool {
+        float::quantize_log_f32(step, x, q, exact)
+    }
+    #[inline]
+    fn dequantize_log(step: &StepLog, q: &[i32], x: &mut [Self]) {
+        float::dequantize_log_f32(step, q, x);
+    }
+    #[inline(always)]
+    fn is_negative(self) -> bool {
+        self.is_sign_negative()
+    }
+    #[inline(always)]
+    fn with_sign(self, negative: bool) -> Self {
+        if negative { -self.abs() } else { self }
+    }
 }
 
 impl Real for f64 {
     type Step = StepF64;
 
+    #[inline(always)]
     fn bits(self) -> u64 {
         self.to_bits()
     }
+    #[inline(always)]
     fn from_bits(bits: u64) -> Self {
         Self::from_bits(bits)
     }
+    #[inline(always)]
     fn wide(self) -> f64 {
         self
     }
+    #[inline(always)]
     fn nearest(wide: f64) -> Self {
         wide
     }
@@ -87,6 +151,26 @@ impl Real for f64 {
     #[inline]
     fn dequantize(step: &StepF64, q: &[i32], x: &mut [Self]) {
         float::dequantize_f64(step, q, &mut x[..q.len()]);
+    }
+    #[inline]
+    fn squared_error(x: &[Self], y: &[Self], scale: f64) -> u64 {
+        float::squared_error_f64(x, y, scale)
+    }
+    #[inline]
+    fn quantize_log(step: &StepLog, x: &[Self], q: &mut [i32], exact: &mut TileMask) -> bool {
+        float::quantize_log_f64(step, x, q, exact)
+    }
+    #[inline]
+    fn dequantize_log(step: &StepLog, q: &[i32], x: &mut [Self]) {
+        float::dequantize_log_f64(step, q, x);
+    }
+    #[inline(always)]
+    fn is_negative(self) -> bool {
+        self.is_sign_negative()
+    }
+    #[inline(always)]
+    fn with_sign(self, negative: bool) -> Self {
+        if negative { -self.abs() } else { self }
     }
 }
 
@@ -132,6 +216,20 @@ mod tests {
         // The largest value becomes q = 2, whose reconstruction overflows.
         assert_eq!(check(&x, 1e38, 2e38).unwrap(), 5);
         assert_eq!(check(&[f32::MAX; 3], f64::from(f32::MAX), 2.0 * f64::from(f32::MAX)).unwrap(), 3);
+    }
+
+    #[test]
+    fn mean_squared_error_is_barely_above_the_true_one() {
+        let x: Vec<f32> = (0..900).map(|i| (i as f32 * 0.37).sin()).chain([f32::NAN]).collect();
+        let linear = Linear::<f32>::new(0.02, 0.01);
+        let (mut q, mut exact) = (vec![0; x.len()], TileMask::default());
+        linear.quantize_tile(&x, &mut q, &mut exact);
+        let mut back = x.clone();
+        linear.dequantize(&q, &mut back);
+        let sum: f64 = x[..900].iter().zip(&back).map(|(x, y)| f64::from(x - y).powi(2)).sum();
+        let found = mean_squared_error(u128::from(linear.squared_error(&x, &q, &exact)), 900, 0.01);
+        let expected = sum / 900.0;
+        assert!(found >= expected && found < 1.0003 * expected, "{found} {expected}");
     }
 
     proptest! {

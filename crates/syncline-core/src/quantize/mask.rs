@@ -82,7 +82,7 @@ impl TileMask {
 
     /// Appends the bitmap as stored: each bit's exclusive or with its neighbour's.
     pub fn store(&self, extent: [usize; 3], out: &mut Vec<u8>) {
-        let transformed = self.transform(extent, false);
+        let transformed = self.transform(extent);
         let bytes = Self::stored_bytes(extent.iter().product());
         out.extend(transformed.words.iter().flat_map(|w| w.to_le_bytes()).take(bytes));
     }
@@ -97,65 +97,63 @@ impl TileMask {
         for (word, bytes) in mask.words.iter_mut().zip(bytes.as_chunks::<8>().0) {
             *word = u64::from_le_bytes(*bytes);
         }
-        mask.transform(extent, true)
+        mask.untransform(extent)
     }
 
-    /// Each bit's exclusive or with its neighbour's: the input's, or (inverse) the output's.
-    fn transform(&self, extent: [usize; 3], inverse: bool) -> Self {
-        if extent == [8, 8, 8] {
-            return if inverse { self.untransform_cube() } else { self.transform_cube() };
-        }
-        let [_, ny, nx] = extent;
-        let mut out = Self::default();
-        for i in 0..extent.iter().product() {
-            let (z, y, x) = (i / (ny * nx), i / nx % ny, i % nx);
-            let neighbour = if z > 0 {
-                Some(i - ny * nx)
-            } else if y > 0 {
-                Some(i - nx)
-            } else if x > 0 {
-                Some(i - 1)
-            } else {
-                None
-            };
-            let source = if inverse { &out } else { self };
-            if self.get(i) != neighbour.is_some_and(|n| source.get(n)) {
-                out.set(i);
+    /// The first `len` bits.
+    fn first(&self, len: usize) -> Self {
+        let full = Self::full(len);
+        Self { words: std::array::from_fn(|i| self.words[i] & full.words[i]) }
+    }
+
+    /// Each bit's exclusive or with the one `distance` before it, from bit `distance` on.
+    #[inline]
+    fn difference(&self, distance: usize) -> Self {
+        let (words, bits) = (distance / 64, distance % 64);
+        let mut out = *self;
+        for i in (words..out.words.len()).rev() {
+            out.words[i] ^= self.words[i - words] << bits;
+            if bits > 0 && i > words {
+                out.words[i] ^= self.words[i - words - 1] >> (64 - bits);
             }
         }
         out
     }
 
-    /// A plane of a cube is a word and a row a byte of it.
-    fn transform_cube(&self) -> Self {
+    /// Inverse of [`Self::difference`] on the first `len` bits, by doubling the distance.
+    #[inline]
+    fn prefix(&self, distance: usize, len: usize) -> Self {
         let mut out = *self;
-        for z in (1..8).rev() {
-            out.words[z] ^= out.words[z - 1];
+        let mut distance = distance;
+        while distance < len {
+            out = out.difference(distance);
+            distance *= 2;
         }
-        let first = self.words[0];
-        out.words[0] = first ^ (first << 8) ^ ((first << 1) & 0xFE);
-        out.words[8..].fill(0);
         out
     }
 
-    fn untransform_cube(&self) -> Self {
-        let mut out = *self;
-        let mut first = out.words[0];
-        // Prefix exclusive ors by doubling: along the first row, then down the rows.
-        let mut row = first & 0xFF;
-        for shift in [1, 2, 4] {
-            row ^= (row << shift) & 0xFF;
-        }
-        first = (first & !0xFF) | row;
-        for shift in [8, 16, 32] {
-            first ^= first << shift;
-        }
-        out.words[0] = first;
-        for z in 1..8 {
-            out.words[z] ^= out.words[z - 1];
-        }
-        out.words[8..].fill(0);
-        out
+    /// Each bit's exclusive or with its neighbour's: the one before it in the first row, above it in the first plane, else in the plane before.
+    fn transform(&self, [nz, ny, nx]: [usize; 3]) -> Self {
+        let (row, plane) = (Self::full(nx), Self::full(ny * nx));
+        let rows = self.difference(nx).without(&row).union(&self.difference(1).first(nx));
+        self.difference(ny * nx).without(&plane).union(&rows.first(ny * nx)).first(nz * ny * nx)
+    }
+
+    /// Inverse of [`Self::transform`].
+    fn untransform(&self, [nz, ny, nx]: [usize; 3]) -> Self {
+        let (row, plane) = (Self::full(nx), Self::full(ny * nx));
+        let first_row = self.prefix(1, nx).first(nx);
+        let first_plane = self.without(&row).union(&first_row).prefix(nx, ny * nx).first(ny * nx);
+        self.without(&plane).union(&first_plane).prefix(ny * nx, nz * ny * nx).first(nz * ny * nx)
+    }
+
+    /// Bits from `start` on, at most 64 of them.
+    #[inline]
+    fn bits(&self, start: usize, len: usize) -> u64 {
+        let (word, bit) = (start / 64, start % 64);
+        let low = self.words[word] >> bit;
+        let high = if bit > 0 && word + 1 < self.words.len() { self.words[word + 1] << (64 - bit) } else { 0 };
+        (low | high) & (u64::MAX >> (64 - len))
     }
 }
 
@@ -234,7 +232,10 @@ impl TileFill {
 /// `q` has not the extents' length or is empty.
 pub fn fill_excluded(q: &mut [i32], extent: [usize; 3], excluded: &TileMask, previous_base: i32) {
     let [_, ny, nx] = extent;
-    let base = (0..q.len()).find(|&i| !excluded.get(i)).map_or(previous_base, |i| q[i]);
+    let valid = TileMask::full(q.len()).without(excluded);
+    let Some(base) = valid.ones().next().map(|i| q[i]) else {
+        return q.fill(previous_base);
+    };
     for row in 0..q.len() / nx {
         let start = row * nx;
         let mut last = if row == 0 {
@@ -244,11 +245,17 @@ pub fn fill_excluded(q: &mut [i32], extent: [usize; 3], excluded: &TileMask, pre
         } else {
             q[start - nx]
         };
-        for x in start..start + nx {
-            if excluded.get(x) {
-                q[x] = last;
+        for (block, values) in q[start..start + nx].chunks_mut(64).enumerate() {
+            let bits = excluded.bits(start + block * 64, values.len());
+            if bits == 0 {
+                last = values[values.len() - 1];
+            } else if bits.count_ones() as usize == values.len() {
+                values.fill(last);
             } else {
-                last = q[x];
+                for (i, value) in values.iter_mut().enumerate() {
+                    last = if bits >> i & 1 != 0 { last } else { *value };
+                    *value = last;
+                }
             }
         }
     }
@@ -256,13 +263,7 @@ pub fn fill_excluded(q: &mut [i32], extent: [usize; 3], excluded: &TileMask, pre
 
 /// Writes a fill pattern over the masked elements.
 pub fn restore_fill<T: Real>(x: &mut [T], mask: &TileMask, pattern: u64) {
-    for (i, word) in mask.words().iter().enumerate().filter(|(_, w)| **w != 0) {
-        for (bit, x) in x.iter_mut().skip(i * 64).take(64).enumerate() {
-            if word >> bit & 1 != 0 {
-                *x = T::from_bits(pattern);
-            }
-        }
-    }
+    crate::arch::float::select(x, mask, T::from_bits(pattern));
 }
 
 #[cfg(test)]
@@ -319,14 +320,49 @@ mod tests {
         }
 
         #[test]
-        fn cubes_are_transformed_by_the_neighbour_rule(words in any::<[u64; 8]>()) {
-            let mut mask = TileMask::default();
-            mask.words[..8].copy_from_slice(&words);
-            let out = mask.transform([8, 8, 8], false);
-            for i in 0..512 {
-                let neighbour = if i >= 64 { mask.get(i - 64) } else if i >= 8 { mask.get(i - 8) } else { i > 0 && mask.get(i - 1) };
+        fn bits_are_transformed_by_the_neighbour_rule(extent in any_extent(), words in any::<[u64; 16]>()) {
+            let [_, ny, nx] = extent;
+            let len = extent.iter().product();
+            let mask = TileMask { words }.first(len);
+            let out = mask.transform(extent);
+            for i in 0..len {
+                let (z, y, x) = (i / (ny * nx), i / nx % ny, i % nx);
+                let neighbour = match (z, y, x) {
+                    (1.., ..) => mask.get(i - ny * nx),
+                    (_, 1.., _) => mask.get(i - nx),
+                    (_, _, 1..) => mask.get(i - 1),
+                    _ => false,
+                };
                 prop_assert_eq!(out.get(i), mask.get(i) != neighbour);
             }
+            prop_assert_eq!(out.untransform(extent), mask);
+        }
+
+        #[test]
+        fn excluded_elements_are_filled_as_defined(extent in any_extent(), words in any::<[u64; 16]>(), and in any::<[u64; 16]>(), or in any::<bool>()) {
+            let [_, ny, nx] = extent;
+            let len = extent.iter().product();
+            let words = std::array::from_fn(|i| if or { words[i] | and[i] } else { words[i] & and[i] });
+            let excluded = TileMask { words }.first(len);
+            let q: Vec<i32> = (100..100 + len as i32).collect();
+            let mut filled = q.clone();
+            fill_excluded(&mut filled, extent, &excluded, 7);
+            let mut expected = q.clone();
+            let base = (0..len).find(|&i| !excluded.get(i)).map_or(7, |i| q[i]);
+            for i in (0..len).filter(|&i| excluded.get(i)) {
+                let (z, y, x) = (i / (ny * nx), i / nx % ny, i % nx);
+                expected[i] = match (z, y, x) {
+                    (_, _, 1..) => expected[i - 1],
+                    (_, 1.., _) => expected[i - nx],
+                    (1.., ..) => expected[i - ny * nx],
+                    _ => base,
+                };
+            }
+            prop_assert_eq!(filled, expected);
+            let mut x: Vec<f32> = (0..len).map(|i| i as f32).collect();
+            restore_fill(&mut x, &excluded, u64::from((-5f32).to_bits()));
+            let restored: Vec<f32> = (0..len).map(|i| if excluded.get(i) { -5.0 } else { i as f32 }).collect();
+            prop_assert_eq!(x, restored);
         }
 
         #[test]

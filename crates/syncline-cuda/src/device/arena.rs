@@ -134,6 +134,7 @@ impl<'a> Frame<'a> {
         let mut view = self.slice::<T>(length)?;
         if length > 0 {
             let stream = self.arena.stream.clone();
+            stream.context().bind_to_thread().doing("making the device's context current")?;
             let (pointer, _order) = view.device_ptr_mut(&stream);
             // SAFETY: the view is `length * size_of::<T>()` bytes, exclusively ours.
             unsafe { cudarc::driver::result::memset_d8_async(pointer, 0, length * size_of::<T>(), stream.cu_stream()) }

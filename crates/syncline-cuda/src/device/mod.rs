@@ -153,9 +153,10 @@ impl Device {
     /// # Errors
     /// [`CudaError::Compile`] if it does not compile, [`CudaError::Driver`] if it cannot be loaded or has no such kernel.
     pub fn kernel(&self, specialization: &Specialization, name: &'static str) -> Result<Kernel> {
+        self.context.bind_to_thread().doing("making the device's context current")?;
         let module = self.module(specialization)?;
         let function = module.load_function(name).doing(&format!("looking for kernel {name}"))?;
-        Ok(Kernel::new(function, name, self.info.shared_memory_per_block))
+        Ok(Kernel::new(self.context.clone(), function, name, self.info.shared_memory_per_block))
     }
 
     fn module(&self, specialization: &Specialization) -> Result<Arc<CudaModule>> {

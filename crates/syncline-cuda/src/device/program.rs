@@ -1,14 +1,17 @@
 //! A kernel source with its constants filled in, and a kernel ready to launch.
 
+use std::sync::Arc;
+
 use cudarc::driver::sys::CUfunction_attribute;
-use cudarc::driver::{CudaFunction, LaunchConfig};
+use cudarc::driver::{CudaContext, CudaFunction, LaunchConfig};
 
 use super::{Key, Nvrtc, Source, Version};
 use crate::error::{CudaError, DriverContext, Result};
 
-/// What every kernel source may include.
-const HEADERS: [Source; 2] = [
+/// What a kernel source may include.
+const HEADERS: [Source; 3] = [
     Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") },
+    Source { name: "team.cuh", text: include_str!("../../kernels/team.cuh") },
     Source { name: "huffman_encode.cuh", text: include_str!("../../kernels/huffman_encode.cuh") },
 ];
 
@@ -53,14 +56,21 @@ impl Specialization {
 /// A kernel, loaded on a device.
 #[derive(Debug, Clone)]
 pub struct Kernel {
+    /// Bound to the calling thread before the driver is asked about the function, which it answers for the current context only.
+    context: Arc<CudaContext>,
     function: CudaFunction,
     name: &'static str,
     shared_memory_limit: u32,
 }
 
 impl Kernel {
-    pub(super) fn new(function: CudaFunction, name: &'static str, shared_memory_limit: u32) -> Self {
-        Self { function, name, shared_memory_limit }
+    pub(super) fn new(
+        context: Arc<CudaContext>,
+        function: CudaFunction,
+        name: &'static str,
+        shared_memory_limit: u32,
+    ) -> Self {
+        Self { context, function, name, shared_memory_limit }
     }
 
     /// The kernel's name.
@@ -85,6 +95,7 @@ impl Kernel {
             )));
         }
         let limit = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+        self.context.bind_to_thread().doing("making the device's context current")?;
         self.function.set_attribute(limit, bytes as i32).doing(&format!("shared memory of kernel {}", self.name))
     }
 
@@ -93,6 +104,7 @@ impl Kernel {
     /// # Errors
     /// [`CudaError::Driver`].
     pub fn blocks_per_multiprocessor(&self, threads: u32, shared_memory: u32) -> Result<u32> {
+        self.context.bind_to_thread().doing("making the device's context current")?;
         self.function
             .occupancy_max_active_blocks_per_multiprocessor(threads, shared_memory as usize, None)
             .doing(&format!("occupancy of kernel {}", self.name))

@@ -12,7 +12,7 @@ const SOURCE: Source = Source { name: "huffman_codebook.cu", text: include_str!(
 /// Longest codeword in bits, if at most [`LARGE_ALPHABET`] symbols are used.
 pub const MAX_LENGTH: u32 = 16;
 /// Longest codeword in bits of larger alphabets.
-pub const MAX_LENGTH_LARGE: u32 = 20;
+pub const MAX_LENGTH_LARGE: u32 = syncline_core::huffman::lengths::MAX_LENGTH;
 /// Most used symbols of an alphabet that counts as small.
 pub const LARGE_ALPHABET: u32 = 4096;
 /// Most symbols of an alphabet.
@@ -30,14 +30,12 @@ const DIGITS: u32 = 256;
 const fn own_shared_memory(threads: u32) -> u32 {
     threads / 32 * DIGITS * 2 + 4096
 }
-/// Threads of a block that is a team of its own, at most.
-const LONE_THREADS: u32 = 1024;
-/// Threads of a block in a larger team.
+/// Threads of a block in a team of several, which has a block for [`SYMBOLS_PER_BLOCK`] symbols: measured with 256 to 1,024 threads and 16 to 128 blocks.
 const TEAM_THREADS: u32 = 512;
-/// A team has a block for this many symbols.
-const SYMBOLS_PER_BLOCK: u32 = 2048;
+/// See [`TEAM_THREADS`].
+const SYMBOLS_PER_BLOCK: u32 = 1024;
 /// Words of the kernel's summary.
-const SUMMARY_WORDS: usize = 68;
+const SUMMARY_WORDS: usize = 72;
 /// Bits of a packed codeword that hold the code itself; the length is above them.
 const CODE_BITS: u32 = 27;
 
@@ -49,14 +47,21 @@ struct Team {
 }
 
 impl Team {
-    /// One block while its arrays fit in shared memory, else several that share device memory.
-    fn for_alphabet(symbols: u32, shared_memory: u32) -> Self {
-        let threads = symbols.next_multiple_of(256).min(LONE_THREADS);
+    /// One block while its arrays fit in shared memory, else several that share device memory, at most one a multiprocessor, so that all of them run
+    /// at the same time.
+    fn for_alphabet(symbols: u32, shared_memory: u32, multiprocessors: u32) -> Self {
+        // More threads than these wait for one another longer than they save (measured).
+        let threads = match symbols {
+            ..257 => 256,
+            257..2049 => 512,
+            _ => 1024,
+        };
         let alone = Self { blocks: 1, threads };
         if alone.memory(symbols) + own_shared_memory(threads) <= shared_memory {
             return alone;
         }
-        Self { blocks: symbols.div_ceil(SYMBOLS_PER_BLOCK).max(2), threads: TEAM_THREADS }
+        let blocks = symbols.div_ceil(SYMBOLS_PER_BLOCK).min(multiprocessors).max(2);
+        Self { blocks, threads: TEAM_THREADS }
     }
 
     /// Bytes of the kernel's arrays.
@@ -82,7 +87,8 @@ impl Team {
 
 /// What the compile check compiles: the alphabets in use, for a device with this much shared memory a block.
 pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
-    [256, 1024, 4096, 65_536].map(|symbols| Team::for_alphabet(symbols, shared_memory).specialization(symbols)).to_vec()
+    let team = |symbols| Team::for_alphabet(symbols, shared_memory, u32::MAX);
+    [256, 1024, 4096, 65_536].map(|symbols| team(symbols).specialization(symbols)).to_vec()
 }
 
 /// A codebook in device memory, or several of one alphabet one after another.
@@ -164,6 +170,7 @@ impl DeviceCodebook {
             rounds: words[3],
             first: per_length(4),
             entry: per_length(36),
+            cycles: std::array::from_fn(|phase| words[68 + phase]),
         })
     }
 }
@@ -183,6 +190,8 @@ pub struct Summary {
     pub first: [u32; 32],
     /// For each length, how many codewords are shorter.
     pub entry: [u32; 32],
+    /// Clock cycles of the phases: sorting, GenerateCL (melding and depths), limiting, GenerateCW.
+    pub cycles: [u32; 4],
 }
 
 /// Splits an entry of [`DeviceCodebook::codewords`] into length in bits and code.
@@ -205,12 +214,13 @@ impl CodebookBuilder {
     /// [`CudaError::InvalidArgument`] unless there are 1 to 65,536; errors of [`Device::kernel`].
     pub fn new(device: &Device, symbols: u32) -> Result<Self> {
         check_alphabet(symbols)?;
-        let team = Team::for_alphabet(symbols, device.info().shared_memory_per_block);
+        let info = device.info();
+        let team = Team::for_alphabet(symbols, info.shared_memory_per_block, info.multiprocessors);
         let kernel = device.kernel(&team.specialization(symbols), "codebook")?;
         if team.blocks == 1 {
             kernel.allow_shared_memory(team.memory(symbols))?;
         } else {
-            let resident = kernel.blocks_per_multiprocessor(team.threads, 0)? * device.info().multiprocessors;
+            let resident = kernel.blocks_per_multiprocessor(team.threads, 0)? * info.multiprocessors;
             if resident < team.blocks {
                 return Err(CudaError::invalid(format!(
                     "a codebook of {symbols} symbols needs {} blocks at a time, this device runs {resident}",
@@ -260,7 +270,7 @@ impl CodebookBuilder {
             launch.arg(counts).arg(codewords).arg(symbols).arg(summary).arg(&no_memory);
             let grid = Kernel::grid(codebook.books, self.team.threads, memory_bytes);
             // SAFETY: the kernel's parameters are (const u64 *, u32 *, u16 *, u32 *, u8 *); each block reads SYMBOLS counts and writes SYMBOLS codewords,
-            // up to SYMBOLS symbols and 68 words of summary, at its number times that; lengths checked above and in `DeviceCodebook::with_books`.
+            // up to SYMBOLS symbols and the summary's words, at its number times that; lengths checked above and in `DeviceCodebook::with_books`.
             // A lone block does not use the last.
             return unsafe { launch.launch(grid) }.doing("launching the codebook kernel").map(drop);
         }
@@ -298,16 +308,17 @@ mod tests {
     fn teams_fit() {
         for shared_memory in [64 << 10, 96 << 10, 99 << 10, 163 << 10, 227 << 10] {
             for symbols in [1, 2, 255, 256, 257, 1000, 1024, 4096, 10_000, 65_536] {
-                let team = Team::for_alphabet(symbols, shared_memory);
+                let team = Team::for_alphabet(symbols, shared_memory, 132);
                 assert!(team.threads.is_multiple_of(256) && team.threads <= 1024, "{team:?}");
                 if team.blocks == 1 {
                     assert!(team.memory(symbols) + own_shared_memory(team.threads) <= shared_memory, "{team:?}");
                 }
             }
-            assert_eq!(Team::for_alphabet(1024, shared_memory).blocks, 1);
-            assert_eq!(Team::for_alphabet(65_536, shared_memory).blocks, 32);
+            assert_eq!(Team::for_alphabet(1024, shared_memory, 132).blocks, 1);
+            assert_eq!(Team::for_alphabet(65_536, shared_memory, 132).blocks, 64);
+            assert_eq!(Team::for_alphabet(65_536, shared_memory, 20).blocks, 20);
         }
-        assert_eq!(Team::for_alphabet(4096, 227 << 10), Team { blocks: 1, threads: 1024 });
+        assert_eq!(Team::for_alphabet(4096, 227 << 10, 132), Team { blocks: 1, threads: 1024 });
     }
 
     #[test]

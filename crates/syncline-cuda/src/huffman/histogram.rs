@@ -10,15 +10,8 @@ use crate::error::{CudaError, DriverContext, Result};
 const SOURCE: Source =
     Source { name: "huffman_histogram.cu", text: include_str!("../../kernels/huffman_histogram.cu") };
 
-/// Most copies of a histogram in a block: one for each lane of a warp.
+/// Most copies of the counters in a block: one for each lane of a warp.
 const MOST_COPIES: u32 = 32;
-/// Fewest copies worth having; alphabets with less room for copies are counted in 16-bit counters.
-const FEWEST_COPIES: u32 = 4;
-/// Threads of a block that keeps replicated counters.
-const REPLICATED_THREADS: u32 = 512;
-/// Threads of a block that keeps 16-bit counters: it has a multiprocessor to itself. Times the 32 symbols of a round this is at most 2^15, half
-/// of what such a counter holds.
-const WIDE_THREADS: u32 = 1024;
 /// A block counts at least this many bytes, so that adding up its counters is not most of its work.
 const LEAST_BYTES_PER_BLOCK: u64 = 32 << 10;
 
@@ -42,59 +35,55 @@ mod sealed {
     impl Sealed for u16 {}
 }
 
-/// How the counters are laid out in a block.
+/// How the counters are laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Layout {
-    /// So many copies of 32-bit counters.
-    Replicated { copies: u32 },
-    /// One copy of 16-bit counters for this many bins; several blocks share an alphabet that is larger.
-    Wide { span: u32 },
+struct Layout {
+    bins: u32,
+    /// Blocks that share the alphabet out among them.
+    spans: u32,
+    /// Copies of the counters in a block.
+    copies: u32,
+    threads: u32,
 }
 
 impl Layout {
-    /// The layout for an alphabet on a device with this much shared memory a block.
+    /// The layout for an alphabet on a device with this much shared memory a block: as many copies as fit, up to one a lane.
     fn for_alphabet(bins: u32, shared_memory: u32) -> Self {
-        // Two or more blocks to a multiprocessor: one loads while the other counts.
-        let copies = shared_memory / 2 / (4 * (bins + 1));
-        if copies >= FEWEST_COPIES {
-            return Self::Replicated { copies: 1 << copies.min(MOST_COPIES).ilog2() };
+        let rows = shared_memory / 4;
+        let mut layout = Self { bins, spans: 1, copies: 1, threads: 1024 };
+        while layout.rows() > rows {
+            layout.spans += 1;
         }
-        Self::wide(bins, shared_memory)
-    }
-
-    fn wide(bins: u32, shared_memory: u32) -> Self {
-        // A few bytes of shared memory are the kernel's own.
-        let span = (shared_memory - 1024) / 2;
-        Self::Wide { span: (1 << span.ilog2()).min(bins.next_power_of_two()).max(2) }
-    }
-
-    fn shared_memory(self, bins: u32) -> u32 {
-        match self {
-            Self::Replicated { copies } => 4 * (bins + 1) * copies,
-            Self::Wide { span } => 2 * span,
+        layout.copies = 1 << (rows / layout.rows()).min(MOST_COPIES).ilog2();
+        // Measured: small blocks are a little faster where several fit a multiprocessor.
+        if layout.shared_memory() <= shared_memory / 4 {
+            layout.threads = 512;
         }
+        layout
     }
 
-    fn threads(self) -> u32 {
-        match self {
-            Self::Replicated { .. } => REPLICATED_THREADS,
-            Self::Wide { .. } => WIDE_THREADS,
-        }
+    /// Entries of the counts, of which there is one more than bins, that a block looks after.
+    fn span(self) -> u32 {
+        (self.bins + 1).div_ceil(self.spans)
     }
 
-    fn kernel_name(self) -> &'static str {
-        match self {
-            Self::Replicated { .. } => "histogram_replicated",
-            Self::Wide { .. } => "histogram_wide",
-        }
+    /// Counters of a copy.
+    fn rows(self) -> u32 {
+        if self.spans == 1 { self.bins + 1 } else { self.span() + 1 }
     }
 
-    fn specialization(self, symbol_bytes: u32, bins: u32) -> Specialization {
-        let own = match self {
-            Self::Replicated { copies } => ("COPIES", copies),
-            Self::Wide { span } => ("SPAN", span),
-        };
-        let constants = [("SYMBOL_BYTES", symbol_bytes), ("BINS", bins), ("THREADS", self.threads()), own];
+    fn shared_memory(self) -> u32 {
+        4 * self.rows() * self.copies
+    }
+
+    fn specialization(self, symbol_bytes: u32) -> Specialization {
+        let constants = [
+            ("SYMBOL_BYTES", symbol_bytes),
+            ("BINS", self.bins),
+            ("SPAN", self.span()),
+            ("COPIES", self.copies),
+            ("THREADS", self.threads),
+        ];
         Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
     }
 }
@@ -102,7 +91,7 @@ impl Layout {
 /// What the compile check compiles: the alphabets in use, for a device with this much shared memory a block.
 pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     let alphabets = [(1, 256), (2, 256), (2, 1024), (2, 4096), (2, 16384), (2, 65536)];
-    alphabets.map(|(bytes, bins)| Layout::for_alphabet(bins, shared_memory).specialization(bytes, bins)).to_vec()
+    alphabets.map(|(bytes, bins)| Layout::for_alphabet(bins, shared_memory).specialization(bytes)).to_vec()
 }
 
 /// Counts the symbols of an alphabet.
@@ -110,7 +99,6 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
 pub struct Histogram<S> {
     kernel: Kernel,
     layout: Layout,
-    bins: u32,
     /// Blocks that the device runs at a time.
     blocks: u32,
     symbol: std::marker::PhantomData<S>,
@@ -122,60 +110,41 @@ impl<S: Symbol> Histogram<S> {
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless `bins` is 1 to 256 (`u8`) or 65,536 (`u16`); errors of [`Device::kernel`].
     pub fn new(device: &Device, bins: u32) -> Result<Self> {
-        Self::check_bins(bins)?;
-        let layout = Layout::for_alphabet(bins, device.info().shared_memory_per_block);
-        Self::with_layout(device, bins, layout)
-    }
-
-    /// [`Self::new`] with so many copies of the histogram in a block (a power of two up to 32), to measure what they are worth.
-    ///
-    /// # Errors
-    /// As [`Self::new`]; also if that many do not fit.
-    pub fn with_copies(device: &Device, bins: u32, copies: u32) -> Result<Self> {
-        if !copies.is_power_of_two() || copies > MOST_COPIES {
-            return Err(CudaError::invalid(format!("copies are a power of two up to {MOST_COPIES}, not {copies}")));
-        }
-        Self::check_bins(bins)?;
-        Self::with_layout(device, bins, Layout::Replicated { copies })
-    }
-
-    /// [`Self::new`] with counters of 16 bits even if wider ones fit, to measure both.
-    ///
-    /// # Errors
-    /// As [`Self::new`]; also for one-byte symbols.
-    pub fn with_wide_counters(device: &Device, bins: u32) -> Result<Self> {
-        Self::check_bins(bins)?;
-        if S::BYTES == 1 {
-            return Err(CudaError::invalid("one-byte symbols always have wide enough counters"));
-        }
-        Self::with_layout(device, bins, Layout::wide(bins, device.info().shared_memory_per_block))
-    }
-
-    fn check_bins(bins: u32) -> Result<()> {
         let most = 1 << (8 * S::BYTES);
-        if (1..=most).contains(&bins) {
-            return Ok(());
+        if !(1..=most).contains(&bins) {
+            return Err(CudaError::invalid(format!("a histogram has 1 to {most} bins, not {bins}")));
         }
-        Err(CudaError::invalid(format!("a histogram has 1 to {most} bins, not {bins}")))
+        Self::with_layout(device, Layout::for_alphabet(bins, device.info().shared_memory_per_block))
     }
 
-    fn with_layout(device: &Device, bins: u32, layout: Layout) -> Result<Self> {
-        let kernel = device.kernel(&layout.specialization(S::BYTES, bins), layout.kernel_name())?;
-        let shared_memory = layout.shared_memory(bins);
-        kernel.allow_shared_memory(shared_memory)?;
-        let resident = kernel.blocks_per_multiprocessor(layout.threads(), shared_memory)?.max(1);
+    /// [`Self::new`] with fewer copies of the counters in a block (a power of two), to measure what they are worth.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; also if there are not that many in [`Self::new`]'s.
+    pub fn with_copies(device: &Device, bins: u32, copies: u32) -> Result<Self> {
+        let layout = Self::new(device, bins)?.layout;
+        if !copies.is_power_of_two() || copies > layout.copies {
+            return Err(CudaError::invalid(format!("copies are a power of two up to {}, not {copies}", layout.copies)));
+        }
+        Self::with_layout(device, Layout { copies, ..layout })
+    }
+
+    fn with_layout(device: &Device, layout: Layout) -> Result<Self> {
+        let kernel = device.kernel(&layout.specialization(S::BYTES), "histogram")?;
+        kernel.allow_shared_memory(layout.shared_memory())?;
+        let resident = kernel.blocks_per_multiprocessor(layout.threads, layout.shared_memory())?.max(1);
         let blocks = resident * device.info().multiprocessors;
-        Ok(Self { kernel, layout, bins, blocks, symbol: std::marker::PhantomData })
+        Ok(Self { kernel, layout, blocks, symbol: std::marker::PhantomData })
     }
 
     /// Symbols in the alphabet.
     pub fn bins(&self) -> u32 {
-        self.bins
+        self.layout.bins
     }
 
     /// Entries that the counts need: one for each bin and one behind them, for symbols outside of the alphabet.
     pub fn counts_len(&self) -> usize {
-        self.bins as usize + 1
+        self.layout.bins as usize + 1
     }
 
     /// Writes how often each symbol occurs to the first `bins` entries of `counts`, and how many symbols are outside of the alphabet to the next.
@@ -198,17 +167,14 @@ impl<S: Symbol> Histogram<S> {
         if bytes == 0 {
             return Ok(());
         }
-        let spans = match self.layout {
-            Layout::Replicated { .. } => 1,
-            Layout::Wide { span } => self.bins.div_ceil(span),
-        };
+        let Layout { spans, threads, .. } = self.layout;
         let blocks = bytes.div_ceil(LEAST_BYTES_PER_BLOCK).min(u64::from((self.blocks / spans).max(1))) as u32;
-        let mut grid = Kernel::grid(blocks, self.layout.threads(), self.layout.shared_memory(self.bins));
+        let mut grid = Kernel::grid(blocks, threads, self.layout.shared_memory());
         grid.grid_dim.1 = spans;
         let mut launch = stream.launch_builder(self.kernel.function());
         launch.arg(symbols).arg(&length).arg(&mut counts);
         // SAFETY: the kernel's parameters are (const symbols *, u64, u64 *). It reads `length` symbols, the view's length, and adds to
-        // `bins + 1` counts, checked above; every bin index is clamped to `bins` before use.
+        // `bins + 1` counts, checked above; entries past `bins` stay 0 in shared memory and are not added.
         unsafe { launch.launch(grid) }.doing("launching the histogram")?;
         Ok(())
     }
@@ -223,15 +189,14 @@ mod tests {
         for shared_memory in [64 << 10, 96 << 10, 99 << 10, 163 << 10, 227 << 10] {
             for bins in [1, 2, 3, 255, 256, 1000, 1024, 4096, 10_000, 32_768, 65_535, 65_536] {
                 let layout = Layout::for_alphabet(bins, shared_memory);
-                assert!(layout.shared_memory(bins) + 1024 <= shared_memory, "{layout:?} for {bins}");
-                match layout {
-                    Layout::Replicated { copies } => assert!(copies.is_power_of_two() && copies <= 32),
-                    Layout::Wide { span } => assert!(span.is_power_of_two() && span >= 2),
-                }
+                assert!(layout.shared_memory() <= shared_memory, "{layout:?}");
+                assert!(layout.copies.is_power_of_two() && layout.copies <= 32, "{layout:?}");
+                assert!(layout.span() * layout.spans > bins, "every entry has a block: {layout:?}");
             }
         }
-        assert_eq!(Layout::for_alphabet(1024, 227 << 10), Layout::Replicated { copies: 16 });
-        assert_eq!(Layout::for_alphabet(65_536, 227 << 10), Layout::Wide { span: 65_536 });
-        assert_eq!(Layout::for_alphabet(65_536, 64 << 10), Layout::Wide { span: 16_384 });
+        assert_eq!(Layout::for_alphabet(1024, 227 << 10), Layout { bins: 1024, spans: 1, copies: 32, threads: 1024 });
+        assert_eq!(Layout::for_alphabet(256, 227 << 10), Layout { bins: 256, spans: 1, copies: 32, threads: 512 });
+        assert_eq!(Layout::for_alphabet(65_536, 227 << 10).spans, 2);
+        assert_eq!(Layout::for_alphabet(65_536, 64 << 10).spans, 5);
     }
 }

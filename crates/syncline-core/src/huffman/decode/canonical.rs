@@ -14,6 +14,8 @@ pub struct Canonical {
     offsets: [u32; MAX_LENGTH as usize + 1],
     /// Symbols with each length.
     pub counts: [u32; MAX_LENGTH as usize + 1],
+    /// Length of the shortest codeword, 1 if there is none.
+    pub shortest: u32,
     longest: u32,
 }
 
@@ -32,6 +34,7 @@ impl Canonical {
             limits,
             offsets,
             counts: *codebook.counts(),
+            shortest: codebook.counts().iter().position(|&n| n > 0).unwrap_or(1) as u32,
             longest: codebook.longest(),
         }
     }

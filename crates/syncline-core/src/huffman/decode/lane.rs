@@ -4,25 +4,27 @@
 //! times as much. So lanes take turns, a window each, and the core overlaps them.
 
 use super::canonical::Canonical;
-use super::lookup::{LOOKUPS_PER_WINDOW, Lookup, TABLE_BITS};
+use super::lookup::{ENTRIES, LOOKUPS_PER_WINDOW, Lookup, TABLE_BITS};
 use crate::bits::reader::BitWords;
 use crate::huffman::Symbol;
 
-/// More symbols than a lane ever holds: up to [`Lane::ROOM`] before a window, plus what a window gives, plus a store's overhang.
-const BUFFER: usize = 256;
+/// Room for whatever three eight-bit counts add up to, so that stores need no check, and a store's overhang; only the first 180 or so symbols
+/// are ever used.
+const BUFFER: usize = 3 * 256;
 
 /// Decodes from a position on into a buffer of its own.
 #[derive(Clone, Debug)]
 pub struct Lane<'t> {
-    lookup: &'t Lookup,
-    code: &'t Canonical,
+    entries: &'t [u64; ENTRIES],
     /// Next bit to decode.
     pub position: u32,
     count: u8,
     patches: u8,
+    base: u16,
+    code: &'t Canonical,
     buffer: [u8; 2 * BUFFER + 8],
     /// Symbols outside a narrow table's window: where they go, and what.
-    patch: [(u8, u16); BUFFER],
+    patch: [(u8, u16); 256],
 }
 
 impl<'t> Lane<'t> {
@@ -34,13 +36,22 @@ impl<'t> Lane<'t> {
 
     /// Lane with these tables, at `position`.
     pub fn new(lookup: &'t Lookup, code: &'t Canonical, position: u32) -> Self {
-        Self { lookup, code, position, count: 0, patches: 0, buffer: [0; 2 * BUFFER + 8], patch: [(0, 0); BUFFER] }
+        Self {
+            entries: &lookup.entries,
+            position,
+            count: 0,
+            patches: 0,
+            base: lookup.base,
+            code,
+            buffer: [0; 2 * BUFFER + 8],
+            patch: [(0, 0); 256],
+        }
     }
 
     /// Starts anew.
     #[inline(always)]
     pub fn restart(&mut self, lookup: &'t Lookup, code: &'t Canonical, position: u32) {
-        (self.lookup, self.code, self.position) = (lookup, code, position);
+        (self.entries, self.base, self.code, self.position) = (&lookup.entries, lookup.base, code, position);
         (self.count, self.patches) = (0, 0);
     }
 
@@ -54,18 +65,18 @@ impl<'t> Lane<'t> {
     #[inline(always)]
     pub fn step<const WIDTH: usize>(&mut self, words: &BitWords<'_>) {
         let mut window = words.window(self.position);
-        // The low 16 bits of the sum are the bits consumed (at most 33) and the symbols given (at most 18).
-        let mut sum = 0u64;
-        let mut last = 0;
+        let start = usize::from(self.count);
+        let (mut at, mut bits, mut last) = (start, 0, 0);
         for _ in 0..LOOKUPS_PER_WINDOW {
-            last = self.lookup.entries[(window >> (64 - TABLE_BITS)) as usize];
-            let at = usize::from(self.count.wrapping_add((sum >> 8) as u8)) * WIDTH;
-            self.buffer[at..at + 8].copy_from_slice(&(last >> 16).to_le_bytes());
-            sum = sum.wrapping_add(last);
+            last = self.entries[(window >> (64 - TABLE_BITS)) as usize];
+            self.buffer[at * WIDTH..][..8].copy_from_slice(&(last >> 16).to_le_bytes());
+            at += (last >> 8) as usize & 0xff;
+            // At most 33 in the low byte; what is above it does not matter.
+            bits += last & 0xffff;
             window <<= last & 63;
         }
-        self.position = self.position.wrapping_add(sum as u32 & 0xff);
-        self.count = self.count.wrapping_add((sum >> 8) as u8);
+        self.position = self.position.wrapping_add(bits as u32 & 0xff);
+        self.count = at as u8;
         // Having consumed nothing, an entry is met again by the lookups after it: so the last one tells.
         if last as u8 == 0 {
             self.step_slow::<WIDTH>(words, (last >> 16) as u32);
@@ -80,7 +91,7 @@ impl<'t> Lane<'t> {
         if WIDTH == 2 {
             self.buffer[at..at + 2].copy_from_slice(&symbol.to_le_bytes());
         } else {
-            let number = symbol.wrapping_sub(self.lookup.base);
+            let number = symbol.wrapping_sub(self.base);
             self.buffer[at] = number as u8;
             if number > 0xff {
                 self.patch[usize::from(self.patches)] = (self.count, symbol);
@@ -91,22 +102,41 @@ impl<'t> Lane<'t> {
         self.count = self.count.wrapping_add(1);
     }
 
-    /// Moves the first `out.len()` symbols to `out` and drops the others.
+    /// Moves the first `LEN` symbols (128 at most) to `out` and drops the others.
     #[inline(always)]
+    pub fn take_group<S: Symbol, const WIDTH: usize, const LEN: usize>(&mut self, out: &mut [S; LEN]) {
+        if WIDTH == 2 {
+            let pairs: &[[u8; 2]; LEN] = self.buffer.as_chunks().0.first_chunk().expect("a group fits");
+            *out = pairs.map(|pair| S::truncate(u16::from_le_bytes(pair)));
+        } else {
+            let bytes: &[u8; LEN] = self.buffer.first_chunk().expect("a group fits");
+            for (symbol, &byte) in out.iter_mut().zip(bytes) {
+                *symbol = S::truncate(self.base.wrapping_add(byte.into()));
+            }
+        }
+        self.finish_take(out);
+    }
+
+    /// Moves the first `out.len()` symbols to `out` and drops the others.
     pub fn take<S: Symbol, const WIDTH: usize>(&mut self, out: &mut [S]) {
         if WIDTH == 2 {
-            for (symbol, bytes) in out.iter_mut().zip(self.buffer.as_chunks::<2>().0) {
-                *symbol = S::truncate(u16::from_le_bytes(*bytes));
+            for (symbol, pair) in out.iter_mut().zip(self.buffer.as_chunks().0) {
+                *symbol = S::truncate(u16::from_le_bytes(*pair));
             }
         } else {
             for (symbol, &byte) in out.iter_mut().zip(&self.buffer) {
-                *symbol = S::truncate(self.lookup.base.wrapping_add(byte.into()));
+                *symbol = S::truncate(self.base.wrapping_add(byte.into()));
             }
-            for &(at, symbol) in &self.patch[..self.patches.into()] {
-                // Symbols past the end were decoded for nothing.
-                if let Some(slot) = out.get_mut(usize::from(at)) {
-                    *slot = S::truncate(symbol);
-                }
+        }
+        self.finish_take(out);
+    }
+
+    #[inline(always)]
+    fn finish_take<S: Symbol>(&mut self, out: &mut [S]) {
+        for &(at, symbol) in &self.patch[..self.patches.into()] {
+            // Symbols past the end were decoded for nothing.
+            if let Some(slot) = out.get_mut(usize::from(at)) {
+                *slot = S::truncate(symbol);
             }
         }
         (self.count, self.patches) = (0, 0);

@@ -11,7 +11,8 @@ use crate::huffman::lengths::MAX_LENGTH;
 
 /// Bits that a lookup takes: three lookups fit one 33-bit window, and the table (16 KiB) a third of an L1 cache.
 pub const TABLE_BITS: u32 = 11;
-const ENTRIES: usize = 1 << TABLE_BITS;
+/// Entries of a table.
+pub const ENTRIES: usize = 1 << TABLE_BITS;
 
 /// Lookups that one window is enough for.
 pub const LOOKUPS_PER_WINDOW: usize = 3;
@@ -65,44 +66,52 @@ impl Lookup {
     fn build(code: &Canonical, layout: Layout, base: u16) -> Self {
         let entries = vec![0u64; ENTRIES].into_boxed_slice().try_into().expect("as long as it was made");
         let mut lookup = Self { entries, layout, base };
-        lookup.fill_slow(code);
         lookup.fill(code, 0, TABLE_BITS, 0);
         lookup
-    }
-
-    /// Entries without symbols, for codewords that are too long or out of the window: the least length only.
-    fn fill_slow(&mut self, code: &Canonical) {
-        let mut length = 1;
-        for (i, entry) in self.entries.iter_mut().enumerate() {
-            // Lengths never fall from one index to the next.
-            length = code.decode((i as u64) << (64 - TABLE_BITS), length).1;
-            *entry = u64::from(length) << 16;
-        }
     }
 
     /// Fills the `2^bits` entries from `at` on, which all start with the symbols of `prefix`.
     fn fill(&mut self, code: &Canonical, at: usize, bits: u32, prefix: u64) {
         let given = prefix >> 8 & 0xff;
-        if given > 0 {
-            self.entries[at..at + (1 << bits)].fill(prefix);
-        }
-        if given == u64::from(self.layout.capacity()) {
-            return;
-        }
-        let shift = 16 + given as u32 * self.layout.symbol_bits();
+        let end = at + (1 << bits);
         let mut next = at;
-        let mut place = 0;
-        for length in 1..=bits {
-            let end = place + code.counts[length as usize] as usize;
-            for &symbol in &code.symbols[place..end] {
-                let number = symbol.wrapping_sub(self.base);
-                if self.layout == Layout::Wide || number <= 0xff {
-                    let entry = (prefix + (1 << 8) + u64::from(length)) | u64::from(number) << shift;
-                    self.fill(code, next, bits - length, entry);
+        if given < u64::from(self.layout.capacity()) {
+            let shift = 16 + given as u32 * self.layout.symbol_bits();
+            let mut place = 0;
+            for length in code.shortest..=bits {
+                let count = code.counts[length as usize] as usize;
+                for &symbol in &code.symbols[place..place + count] {
+                    let number = symbol.wrapping_sub(self.base);
+                    if self.layout == Layout::Wide || number <= 0xff {
+                        let entry = (prefix + (1 << 8) + u64::from(length)) | u64::from(number) << shift;
+                        if bits - length < code.shortest {
+                            self.entries[next..][..1 << (bits - length)].fill(entry);
+                        } else {
+                            self.fill(code, next, bits - length, entry);
+                        }
+                    } else {
+                        let entry = if given > 0 { prefix } else { u64::from(length) << 16 };
+                        self.entries[next..][..1 << (bits - length)].fill(entry);
+                    }
+                    next += 1 << (bits - length);
                 }
-                next += 1 << (bits - length);
+                place += count;
             }
-            place = end;
+        }
+        if given > 0 {
+            self.entries[next..end].fill(prefix);
+        } else {
+            self.fill_long(code, next);
+        }
+    }
+
+    /// The last entries, from `at` on: no symbols, for codewords longer than the table's bits; the least length only.
+    fn fill_long(&mut self, code: &Canonical, at: usize) {
+        let mut length = 1;
+        for (i, entry) in self.entries.iter_mut().enumerate().skip(at) {
+            // Lengths never fall from one index to the next.
+            length = code.decode((i as u64) << (64 - TABLE_BITS), length).1;
+            *entry = u64::from(length) << 16;
         }
     }
 }

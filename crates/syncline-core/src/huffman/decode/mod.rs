@@ -1,5 +1,5 @@
-//! Decoding. [`chunked`] is the simple one that the others are tested against; [`indexed`] is the fast one for streams with a
-//! symbol index, [`gap`] and [`self_sync`] decode in parallel with a gap index and with none.
+//! Decoding. `chunked` is the simple one that the others are tested against; `indexed` is the fast one for streams with a
+//! symbol index, `gap` and `self_sync` decode in parallel with a gap index and with none.
 
 mod canonical;
 mod chunked;
@@ -79,8 +79,9 @@ impl<'a, S: Symbol> Stream<'a, S> {
         if classes.len() != self.groups() {
             return bad(format!("{} classes for {} groups", classes.len(), self.groups()));
         }
-        let without_code = |class: u8| self.codebooks.get(class as usize).is_none_or(|c| c.longest() == 0);
-        match classes.iter().enumerate().find(|&(g, &class)| !self.is_free(g) && without_code(class)) {
+        let has_code: Vec<bool> = self.codebooks.iter().map(|codebook| codebook.longest() > 0).collect();
+        let without_code = |class: u8| !has_code.get(usize::from(class)).is_some_and(|&has| has);
+        match classes.iter().enumerate().find(|&(g, &class)| without_code(class) && !self.is_free(g)) {
             Some((g, class)) => bad(format!("group {g} has class {class}, which has no codewords")),
             None => Ok(()),
         }

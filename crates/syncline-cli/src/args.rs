@@ -1,0 +1,319 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
+use syncline::{Bound, Decoder, ElementType, Fill, IndexKind, Shape};
+
+use crate::names::type_by_name;
+use crate::region::RegionSpec;
+
+const AFTER_HELP: &str = "\
+Files: '-' stands for stdin or stdout. Raw arrays are little-endian, last axis fastest; their type is guessed from names
+such as x.f32, x.d64 or x.f32.dat. Arrays named *.npy bring their type and shape along, and are written as .npy.
+
+Exit codes: 0 success; 1 the data, a file or the machine is at fault (damaged stream, missing file, bound not held);
+2 the command line is (unknown type, wrong shape, existing output without --force).";
+
+/// Error-bounded and lossless compression of numeric arrays.
+#[derive(Debug, Parser)]
+#[command(name = "syncline", version, after_help = AFTER_HELP, subcommand_required = true, arg_required_else_help = true)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+    /// How much to say.
+    #[command(flatten)]
+    pub talk: Talk,
+}
+
+/// How much to say.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Talk {
+    /// No summary, no progress bar: errors only.
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
+    /// Say more (resolved bound, range, fill values, speed).
+    #[arg(short, long, global = true, conflicts_with = "quiet")]
+    pub verbose: bool,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Compress an array, within an error bound or losslessly.
+    Compress(CompressArgs),
+    /// Decompress a stream, or a region of it.
+    Decompress(DecompressArgs),
+    /// Describe a stream without decompressing it.
+    Inspect(InspectArgs),
+    /// Compare a stream with its original: exit code 0 only if the bound holds.
+    Verify(VerifyArgs),
+    /// Compress, decompress and verify a built-in field of real data (the EGM96 geoid).
+    Demo(DemoArgs),
+    /// Show this build, the processor and the GPUs that there are.
+    Info(InfoArgs),
+    /// Print a shell's completion script.
+    Completions {
+        /// The shell.
+        shell: Shell,
+    },
+    /// Print the manual page (roff).
+    #[command(hide = true)]
+    Man {
+        /// Page of this command instead of the main one.
+        command: Option<String>,
+    },
+}
+
+/// Arguments of `info`.
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `compress`.
+#[derive(Debug, Args)]
+pub struct CompressArgs {
+    /// Array to compress: raw or .npy, or '-' for stdin.
+    #[arg(value_name = "IN")]
+    pub input: PathBuf,
+    /// Stream to write [default: IN.syn, or stdout if IN is '-'].
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+    /// Element type: f32 f64 f16 bf16 u8 u16 u32 u64 i8 i16 i32 i64 [default: from the name].
+    #[arg(long, value_name = "TYPE", value_parser = parse_type)]
+    pub dtype: Option<ElementType>,
+    /// Extents, slowest axis first, as 100x500x500.
+    #[arg(long, value_name = "SHAPE", value_parser = parse_shape)]
+    pub shape: Option<Shape>,
+    /// The error bound.
+    #[command(flatten)]
+    pub bound: BoundArgs,
+    /// Values that mean "no data", kept exactly and out of the range: none, auto (NaN and a detected sentinel), or a value.
+    #[arg(long, value_name = "none|auto|VALUE", default_value = "auto", value_parser = parse_fill, allow_negative_numbers = true)]
+    pub fill: Fill,
+    /// Index for parallel decoding: none (smallest), gap, or symbol (fastest).
+    #[arg(long, value_name = "none|gap|symbol", default_value = "symbol", value_parser = parse_index)]
+    pub index: IndexKind,
+    /// Replace an existing output.
+    #[arg(short, long)]
+    pub force: bool,
+    /// Print the summary as JSON on stdout.
+    #[arg(long)]
+    pub json: bool,
+    /// Threads and memory.
+    #[command(flatten)]
+    pub resources: Resources,
+}
+
+/// The error bound: exactly one.
+#[derive(Debug, Args)]
+#[group(required = true, multiple = false)]
+pub struct BoundArgs {
+    /// Absolute error of every value at most X.
+    #[arg(long, value_name = "X", value_parser = positive)]
+    pub abs: Option<f64>,
+    /// Absolute error of every value at most X times the value range.
+    #[arg(long, value_name = "X", value_parser = positive)]
+    pub rel: Option<f64>,
+    /// Peak signal-to-noise ratio at least X dB.
+    #[arg(long, value_name = "X", value_parser = positive)]
+    pub psnr: Option<f64>,
+    /// Error of every value at most X times its own magnitude.
+    #[arg(long, value_name = "X", value_parser = positive)]
+    pub pw_rel: Option<f64>,
+    /// Every bit as it was.
+    #[arg(long)]
+    pub lossless: bool,
+}
+
+impl BoundArgs {
+    /// The one that was given.
+    pub fn bound(&self) -> Bound {
+        match (self.abs, self.rel, self.psnr, self.pw_rel) {
+            (Some(x), ..) => Bound::Abs(x),
+            (_, Some(x), ..) => Bound::Rel(x),
+            (_, _, Some(x), _) => Bound::Psnr(x),
+            (.., Some(x)) => Bound::PwRel(x),
+            _ => Bound::Lossless,
+        }
+    }
+}
+
+/// Arguments of `decompress`.
+#[derive(Debug, Args)]
+pub struct DecompressArgs {
+    /// Stream to decompress, or '-' for stdin.
+    #[arg(value_name = "IN")]
+    pub input: PathBuf,
+    /// Array to write [default: IN without .syn, or stdout if IN is '-']; .npy if so named, else raw.
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+    /// Only this region: a range per axis, as 0:10,5:20,: (slowest first; missing axes in full).
+    #[arg(long, value_name = "RANGES", value_parser = parse_region)]
+    pub region: Option<RegionSpec>,
+    /// Huffman decoder: auto, chunked, self-sync, gap or indexed.
+    #[arg(long, value_name = "DECODER", default_value = "auto", value_parser = parse_decoder)]
+    pub decoder: Decoder,
+    /// Replace an existing output.
+    #[arg(short, long)]
+    pub force: bool,
+    /// Print the summary as JSON on stdout.
+    #[arg(long)]
+    pub json: bool,
+    /// Threads and memory.
+    #[command(flatten)]
+    pub resources: Resources,
+}
+
+/// Arguments of `inspect`.
+#[derive(Debug, Args)]
+pub struct InspectArgs {
+    /// Stream to describe, or '-' for stdin.
+    #[arg(value_name = "IN")]
+    pub input: PathBuf,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    /// The original array: raw or .npy, or '-' for stdin.
+    #[arg(value_name = "ORIGINAL")]
+    pub original: PathBuf,
+    /// The stream made from it, or '-' for stdin.
+    #[arg(value_name = "IN")]
+    pub input: PathBuf,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Threads and memory.
+    #[command(flatten)]
+    pub resources: Resources,
+}
+
+/// Arguments of `demo`.
+#[derive(Debug, Args)]
+pub struct DemoArgs {
+    /// Also keep the stream here; nothing is written otherwise.
+    #[arg(short, long, value_name = "OUT")]
+    pub output: Option<PathBuf>,
+    /// Replace an existing output.
+    #[arg(short, long)]
+    pub force: bool,
+    /// As JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Threads and memory.
+    #[command(flatten)]
+    pub resources: Resources,
+}
+
+/// Threads and memory.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Resources {
+    /// Threads to use [default: one per core].
+    #[arg(long, value_name = "N", value_parser = parse_threads, default_value = "0", hide_default_value = true)]
+    pub threads: usize,
+    /// Most memory to use, as 512MiB or 2G.
+    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    pub memory_limit: Option<u64>,
+}
+
+fn positive(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
+        _ => Err("must be a number above 0, as 1e-3".into()),
+    }
+}
+
+fn parse_threads(text: &str) -> Result<usize, String> {
+    match text.parse::<usize>() {
+        Ok(threads) if threads <= 4096 => Ok(threads),
+        _ => Err("must be a number of threads up to 4096, 0 for one per core".into()),
+    }
+}
+
+fn parse_type(text: &str) -> Result<ElementType, String> {
+    type_by_name(text).map_or_else(|| text.parse().map_err(|error: syncline::Error| error.to_string()), Ok)
+}
+
+fn parse_shape(text: &str) -> Result<Shape, String> {
+    text.parse().map_err(|error: syncline::Error| error.to_string())
+}
+
+fn parse_index(text: &str) -> Result<IndexKind, String> {
+    text.parse().map_err(|error: syncline::Error| error.to_string())
+}
+
+fn parse_decoder(text: &str) -> Result<Decoder, String> {
+    text.parse().map_err(|error: syncline::Error| error.to_string())
+}
+
+fn parse_region(text: &str) -> Result<RegionSpec, String> {
+    text.parse()
+}
+
+fn parse_fill(text: &str) -> Result<Fill, String> {
+    match text {
+        "none" => Ok(Fill::None),
+        "auto" => Ok(Fill::Auto),
+        _ => text.parse().map(Fill::Value).map_err(|_| "must be none, auto or a number, as -9999".into()),
+    }
+}
+
+/// Bytes, with an optional binary unit: 1000, 64K, 512MiB, 2G.
+fn parse_size(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let shift = match text[digits.len()..].to_ascii_lowercase().trim_end_matches('b').trim_end_matches('i') {
+        "" => Some(0),
+        "k" => Some(10),
+        "m" => Some(20),
+        "g" => Some(30),
+        "t" => Some(40),
+        _ => None,
+    };
+    let bytes = shift.zip(digits.parse::<u64>().ok()).and_then(|(shift, number)| number.checked_mul(1 << shift));
+    bytes.filter(|&bytes| bytes > 0).ok_or_else(|| "must be a size in bytes, as 512MiB or 2G".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(parse_size("1000"), Ok(1000));
+        assert_eq!(parse_size("64K"), Ok(65536));
+        assert_eq!(parse_size("512MiB"), Ok(512 << 20));
+        assert_eq!(parse_size("2gb"), Ok(2 << 30));
+        for wrong in ["", "0", "-1", "1.5G", "G", "5X", "99999999999T"] {
+            assert!(parse_size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn exactly_one_bound() {
+        let parse = |bound: &[&str]| Cli::try_parse_from([&["syncline", "compress", "x.f32"], bound].concat());
+        assert!(parse(&[]).is_err());
+        assert!(parse(&["--abs", "1", "--rel", "1"]).is_err());
+        for wrong in ["0", "-1", "nan", "inf", "x"] {
+            assert!(parse(&["--abs", wrong]).is_err(), "{wrong}");
+        }
+        let Command::Compress(args) = parse(&["--pw-rel", "1e-3"]).unwrap().command else { panic!() };
+        assert!(matches!(args.bound.bound(), Bound::PwRel(x) if x == 1e-3));
+    }
+}

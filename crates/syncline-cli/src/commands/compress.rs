@@ -1,0 +1,91 @@
+//! `syncline compress`.
+
+use std::io::{BufWriter, Write};
+use std::time::Duration;
+
+use syncline::{FillPattern, Options, Summary, compress_from};
+
+use crate::args::{CompressArgs, Resources, Talk};
+use crate::commands::remark;
+use crate::format;
+use crate::input::{ArrayInput, is_dash};
+use crate::json;
+use crate::message::{Failure, Outcome};
+use crate::names;
+use crate::output::Output;
+use crate::progress::Bar;
+
+/// Runs the command.
+pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
+    let path = args.output.clone().unwrap_or_else(|| match is_dash(&args.input) {
+        true => args.input.clone(),
+        false => names::stream_name(&args.input),
+    });
+    json::check_stdout(args.json, is_dash(&path))?;
+    let mut output = Output::create(&path, args.force, &[&args.input])?;
+    let array = ArrayInput::open(&args.input, args.dtype, args.shape)?;
+    let (input_name, output_name) = (array.input.to_string(), output.name());
+
+    let bar = Bar::new("compressing", array.element_type, talk);
+    let options = with_resources(Options::new(args.bound.bound()), args.resources)
+        .with_fill(args.fill)
+        .with_index(args.index)
+        .with_progress(bar.callback());
+    let mut sink = BufWriter::with_capacity(1 << 18, &mut output);
+    let summary = compress_from(&array.input, array.offset, array.element_type, array.shape, &options, &mut sink)
+        .and_then(|summary| sink.flush().map(|()| summary).map_err(Into::into))
+        .map_err(|error| Failure::between(&input_name, &output_name, error))?;
+    drop(sink);
+    output.commit()?;
+    let elapsed = bar.elapsed();
+    bar.finish();
+
+    if args.json {
+        json::print(&json::summary(&summary, &input_name, &output_name, elapsed.as_secs_f64()))?;
+    } else if !talk.quiet {
+        describe(&summary, &input_name, &output_name, elapsed, talk).iter().for_each(remark);
+    }
+    Ok(())
+}
+
+/// Options with the threads and memory that were asked for.
+pub fn with_resources(options: Options, resources: Resources) -> Options {
+    let options = options.with_threads(resources.threads);
+    match resources.memory_limit {
+        Some(limit) => options.with_memory_limit(limit),
+        None => options,
+    }
+}
+
+fn describe(summary: &Summary, input: &str, output: &str, elapsed: Duration, talk: Talk) -> Vec<String> {
+    let mut lines = vec![format!(
+        "{input} -> {output}: {} -> {}, ratio {}, {}",
+        format::bytes(summary.uncompressed_bytes),
+        format::bytes(summary.compressed_bytes),
+        format::number(format::ratio(summary.uncompressed_bytes, summary.compressed_bytes)),
+        format::resolved(summary.bound, summary.resolved),
+    )];
+    lines.extend(summary.fills.iter().map(fill_line));
+    if talk.verbose {
+        lines.push(format!("  {} {}, bound {}", summary.element_type, summary.shape, format::bound(summary.bound)));
+        if let Some((low, high)) = summary.range {
+            lines.push(format!(
+                "  range {} to {}, step {}",
+                format::number(low),
+                format::number(high),
+                format::number(summary.step)
+            ));
+        }
+        let speed = format::speed(summary.uncompressed_bytes, elapsed);
+        lines.push(format!("  {:.3} s, {speed}", elapsed.as_secs_f64()));
+    }
+    lines
+}
+
+fn fill_line(fill: &FillPattern) -> String {
+    format!(
+        "  {} elements hold {}: kept exactly, out of the range",
+        format::grouped(fill.count),
+        format::number(fill.value)
+    )
+}

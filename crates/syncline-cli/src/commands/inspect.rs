@@ -1,0 +1,96 @@
+//! `syncline inspect`.
+
+use syncline::{Bound, Report};
+
+use crate::args::InspectArgs;
+use crate::chart;
+use crate::commands::{aligned, say};
+use crate::format::{bound, bytes, grouped, number, percent, resolved};
+use crate::json;
+use crate::message::{Failure, Outcome};
+use crate::stream::OpenStream;
+
+/// Runs the command.
+pub fn run(args: &InspectArgs) -> Outcome {
+    let stream = OpenStream::open(&args.input)?;
+    let report = stream.file.inspect().map_err(|error| Failure::of(&stream.name, error))?;
+    if args.json {
+        return json::print(&json::report(&report, &stream.name));
+    }
+    let mut lines = vec![format!("{}: Syncline stream, version {}", stream.name, report.version), String::new()];
+    lines.extend(aligned(&rows(&report)));
+    let lengths = code_lengths(&report);
+    if !lengths.is_empty() {
+        lines.extend([String::new(), "codewords by length in bits".into()]);
+        lines.extend(lengths);
+    }
+    say(&lines)
+}
+
+fn rows(report: &Report) -> Vec<(&'static str, String)> {
+    let share = |part: u64| percent(part, report.compressed_bytes);
+    let elements = report.shape.len();
+    let mut rows = vec![
+        ("array", format!("{} {}, {} elements", report.element_type, report.shape, grouped(elements))),
+        ("pipeline", report.pipeline.to_string()),
+        ("bound", bound(report.bound)),
+    ];
+    if report.bound != Bound::Lossless {
+        rows.push(("holds", resolved_or_exact(report)));
+    }
+    if let Some((low, high)) = report.range {
+        rows.push(("range", format!("{} to {}", number(low), number(high))));
+    }
+    let fills: Vec<String> = report.fills.iter().map(|fill| number(fill.value)).collect();
+    if !fills.is_empty() {
+        rows.push(("exact patterns", fills.join(", ")));
+    }
+    rows.extend([
+        ("uncompressed", bytes(report.uncompressed_bytes)),
+        ("compressed", format!("{} ({} bytes)", bytes(report.compressed_bytes), grouped(report.compressed_bytes))),
+        ("ratio", number(report.ratio())),
+        ("bits a value", number(report.bits_per_value())),
+        ("chunks", format!("{} ({} raw)", grouped(report.chunks), grouped(report.raw_chunks))),
+        (
+            "tiles",
+            format!(
+                "{}: {} constant, {} with fill",
+                grouped(report.tiles),
+                percent(report.constant_tiles, report.tiles),
+                percent(report.masked_tiles, report.tiles)
+            ),
+        ),
+        ("outliers", format!("{} ({})", grouped(report.outliers), percent(report.outliers, elements))),
+        ("verbatim values", format!("{} ({})", grouped(report.verbatim), percent(report.verbatim, elements))),
+        (
+            "groups",
+            format!(
+                "{} of {} symbols, {} free",
+                grouped(report.groups),
+                report.group_size,
+                percent(report.free_groups, report.groups)
+            ),
+        ),
+        ("codewords", format!("{}, {}", bytes(report.codeword_bytes), share(report.codeword_bytes))),
+        ("codebooks", format!("{}, {}", bytes(report.codebook_bytes), share(report.codebook_bytes))),
+        ("index", format!("{}: {}, {}", report.index, bytes(report.index_bytes), share(report.index_bytes))),
+        ("side data", format!("{}, {}", bytes(report.side_bytes), share(report.side_bytes))),
+    ]);
+    rows
+}
+
+fn resolved_or_exact(report: &Report) -> String {
+    if report.pipeline == syncline::Pipeline::Lossless {
+        return "every bit as it was (no quantisation step serves this bound)".into();
+    }
+    format!("{}, step {}", resolved(report.bound, report.resolved), number(report.step))
+}
+
+/// A bar for each length from the shortest used to the longest.
+fn code_lengths(report: &Report) -> Vec<String> {
+    let used = |&length: &usize| report.code_lengths[length] > 0;
+    let all = 0..report.code_lengths.len();
+    let Some((shortest, longest)) = all.clone().find(used).zip(all.rev().find(used)) else { return Vec::new() };
+    let rows: Vec<_> = (shortest..=longest).map(|length| (length.to_string(), report.code_lengths[length])).collect();
+    chart::histogram(&rows, 50)
+}

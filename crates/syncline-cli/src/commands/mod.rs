@@ -1,0 +1,33 @@
+//! One module per command.
+
+pub mod compress;
+pub mod decompress;
+pub mod demo;
+pub mod info;
+pub mod inspect;
+pub mod manual;
+pub mod verify;
+
+use std::io::Write;
+
+use crate::message::{Failure, Outcome};
+
+/// Prints lines on stdout.
+pub fn say(lines: &[String]) -> Outcome {
+    let mut text = lines.join("\n");
+    text.push('\n');
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| Failure::io("stdout", &error))
+}
+
+/// Prints a line of comment on stderr: stdout may be data.
+pub fn remark(line: impl std::fmt::Display) {
+    // Comments are not worth failing for.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Lines of two columns.
+pub fn aligned(rows: &[(&str, String)]) -> Vec<String> {
+    let width = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
+    rows.iter().map(|(label, text)| format!("{label:<width$}  {text}").trim_end().to_string()).collect()
+}

@@ -1,0 +1,169 @@
+//! `syncline verify`.
+
+use serde_json::json;
+use syncline::quality::{Comparison, Criteria, Quality, RangeScan, Tolerance};
+use syncline::{Bound, Header, Pipeline};
+
+use crate::args::{Talk, VerifyArgs};
+use crate::commands::{aligned, say};
+use crate::format::{self, bytes, grouped, number, optional, ratio};
+use crate::input::{ArrayInput, is_dash};
+use crate::json;
+use crate::message::{Failure, Outcome};
+use crate::progress::Bar;
+use crate::region::whole;
+use crate::stream::{OpenStream, decode_options};
+
+/// Bytes of the original that are scanned at once.
+const PIECE: u64 = 16 << 20;
+
+/// Runs the command.
+pub fn run(args: &VerifyArgs, talk: Talk) -> Outcome {
+    if is_dash(&args.original) && is_dash(&args.input) {
+        return Err(Failure::usage("only one of ORIGINAL and IN can be stdin: name a file for the other"));
+    }
+    let stream = OpenStream::open(&args.input)?;
+    let header = stream.file.header();
+    let original = ArrayInput::open_original(&args.original, header.element_type, header.shape)?;
+    let bar = Bar::new("verifying", header.element_type, talk);
+    let criteria = Criteria {
+        element_type: header.element_type,
+        shape: header.shape,
+        fills: fills(header),
+        range: scan_range(&original, header)?,
+        tolerance: tolerance(header),
+    };
+    let mut comparison = Comparison::new(criteria);
+    let mut position = original.offset;
+    stream.for_each_slab(&whole(header.shape), &decode_options(args.resources), |part, done| {
+        let piece = original.input.bytes(position, part.len())?;
+        position += piece.len() as u64;
+        comparison.push(&piece, part).map_err(|error| Failure::of(&stream.name, error))?;
+        bar.show(done, header.shape.len());
+        Ok(())
+    })?;
+    let quality = comparison.finish().map_err(|error| Failure::of(&stream.name, error))?;
+    bar.finish();
+
+    let complaint = complaint(&quality, header);
+    if args.json {
+        let more = json!({
+            "original": original.input.to_string(),
+            "input": stream.name,
+            "holds": complaint.is_none(),
+            "compressed_bytes": stream.bytes,
+            "uncompressed_bytes": original.size(),
+            "ratio": ratio(original.size(), stream.bytes),
+            "bits_per_value": 8.0 * ratio(stream.bytes, header.shape.len()),
+        });
+        json::print(&json::merged(json::quality(&quality), more))?;
+    } else if !talk.quiet {
+        let mut rows = vec![
+            ("array", format!("{} {}", header.element_type, header.shape)),
+            ("bound", format::bound(header.bound)),
+        ];
+        rows.extend(quality_rows(&quality));
+        rows.extend([
+            (
+                "ratio",
+                format!(
+                    "{} ({} -> {})",
+                    number(ratio(original.size(), stream.bytes)),
+                    bytes(original.size()),
+                    bytes(stream.bytes)
+                ),
+            ),
+            ("bits a value", number(8.0 * ratio(stream.bytes, header.shape.len()))),
+            ("verdict", complaint.clone().unwrap_or_else(|| "the bound holds".into())),
+        ]);
+        say(&aligned(&rows))?;
+    }
+    match complaint {
+        Some(text) => Err(Failure::data(format!("{}: {text}: do not use it in place of the original", stream.name))),
+        None => Ok(()),
+    }
+}
+
+/// What each element of a stream has to fulfil.
+pub fn tolerance(header: &Header) -> Tolerance {
+    match (header.pipeline, header.bound) {
+        (Pipeline::Lossless, _) => Tolerance::Exact,
+        (_, Bound::PwRel(_)) => Tolerance::PointwiseRelative(header.resolved),
+        _ => Tolerance::Absolute(header.resolved),
+    }
+}
+
+/// Patterns of a stream that mean "no value". Zeros may be masked only because they must be exact: they are values.
+pub fn fills(header: &Header) -> Vec<u64> {
+    let negative_zero = 1u64 << (8 * header.element_type.size() - 1);
+    let is_value = |&bits: &u64| bits == negative_zero || bits == 0 && matches!(header.bound, Bound::PwRel(_));
+    header.patterns.iter().copied().filter(|bits| !is_value(bits)).collect()
+}
+
+fn scan_range(original: &ArrayInput, header: &Header) -> Outcome<Option<(f64, f64)>> {
+    let mut scan = RangeScan::new(original.element_type, &fills(header));
+    let mut done = 0;
+    while done < original.size() {
+        let piece = original.input.bytes(original.offset + done, (original.size() - done).min(PIECE) as usize)?;
+        scan.push(&piece).map_err(|error| Failure::of(&original.input, error))?;
+        done += piece.len() as u64;
+    }
+    Ok(scan.range())
+}
+
+/// Why the bound does not hold, if so: for the elements, or because what was resolved is not what was asked for.
+pub fn complaint(quality: &Quality, header: &Header) -> Option<String> {
+    if !quality.holds() {
+        return Some(match quality.tolerance {
+            Tolerance::Exact => format!("{} elements are not equal bit for bit", grouped(quality.differing)),
+            _ => format!(
+                "the bound does not hold: {} elements beyond it, {} special values changed",
+                grouped(quality.violations),
+                grouped(quality.mismatches)
+            ),
+        });
+    }
+    if quality.tolerance == Tolerance::Exact {
+        return None;
+    }
+    let extent = quality.range.map_or(0.0, |(low, high)| high - low);
+    match header.bound {
+        Bound::Abs(asked) if header.resolved > asked => Some(format!("the stream's bound is not {}", number(asked))),
+        Bound::PwRel(asked) if header.resolved > asked => Some(format!("the stream's bound is not {}", number(asked))),
+        Bound::Rel(asked) if header.resolved > asked * extent => {
+            Some(format!("the stream's bound is more than {} of the range of the original", number(asked)))
+        }
+        Bound::Psnr(asked) if quality.psnr.is_some_and(|psnr| psnr < asked) => {
+            Some(format!("the PSNR is {} dB, not the {} dB asked for", optional(quality.psnr), number(asked)))
+        }
+        _ => None,
+    }
+}
+
+/// The metrics, for people.
+pub fn quality_rows(quality: &Quality) -> Vec<(&'static str, String)> {
+    let of_bound = quality.bound_ratio().map(|ratio| format!("{} of the bound", number(ratio)));
+    let absolute = quality.max_absolute.map(|peak| peak.value);
+    let relative = quality.max_relative.map(|peak| peak.value);
+    let (after_absolute, after_relative) = match (of_bound, quality.tolerance) {
+        (Some(text), Tolerance::PointwiseRelative(_)) => (String::new(), format!(", {text}")),
+        (Some(text), _) => (format!(", {text}"), String::new()),
+        (None, _) => (String::new(), String::new()),
+    };
+    let mut rows = vec![
+        ("max error", format!("{}{after_absolute}", optional(absolute))),
+        ("max point-wise relative error", format!("{}{after_relative}", optional(relative))),
+        ("PSNR", quality.psnr.map_or_else(|| "-".into(), |psnr| format!("{} dB", number(psnr)))),
+        ("NRMSE", optional(quality.nrmse)),
+        ("SSIM", quality.ssim.map_or_else(|| "-".into(), |ssim| format!("{ssim:.6}"))),
+        ("correlation", quality.correlation.map_or_else(|| "-".into(), |value| format!("{value:.9}"))),
+    ];
+    if quality.special > 0 || quality.mismatches > 0 {
+        let exact = match quality.mismatches {
+            0 => "all exact".into(),
+            count => format!("{} changed", grouped(count)),
+        };
+        rows.push(("NaN, infinite and fill", format!("{} elements, {exact}", grouped(quality.special))));
+    }
+    rows
+}

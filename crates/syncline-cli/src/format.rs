@@ -1,0 +1,123 @@
+//! Numbers as people read them.
+
+use std::time::Duration;
+
+use syncline::Bound;
+
+/// `1234567` as `1,234,567`.
+pub fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Bytes with a binary unit: `95.4 MiB`.
+pub fn bytes(number: u64) -> String {
+    const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+    if number < 1024 {
+        return format!("{number} bytes");
+    }
+    let exponent = (number.ilog2() / 10) as usize;
+    let value = number as f64 / (1u64 << (10 * exponent)) as f64;
+    format!("{value:.*} {}", if value < 10.0 { 2 } else { 1 }, UNITS[exponent - 1])
+}
+
+/// A number to five digits, without trailing zeros: `0.001`, `1.2346e-7`, `12346`.
+pub fn number(value: f64) -> String {
+    if value == 0.0 || !value.is_finite() {
+        return if value == f64::INFINITY { "infinite".into() } else { value.to_string() };
+    }
+    let scientific = format!("{value:.4e}");
+    let (mantissa, exponent) = scientific.split_once('e').unwrap_or((&scientific, "0"));
+    let exponent: i32 = exponent.parse().unwrap_or(0);
+    let trimmed = |text: &str| match text.contains('.') {
+        true => text.trim_end_matches('0').trim_end_matches('.').to_string(),
+        false => text.to_string(),
+    };
+    if (-4..9).contains(&exponent) {
+        trimmed(&format!("{value:.*}", (4 - exponent).max(0) as usize))
+    } else {
+        format!("{}e{exponent}", trimmed(mantissa))
+    }
+}
+
+/// [`number`], or a dash for what is not defined.
+pub fn optional(value: Option<f64>) -> String {
+    value.map_or_else(|| "-".into(), number)
+}
+
+/// A share in percent.
+pub fn percent(part: u64, whole: u64) -> String {
+    match (part, whole) {
+        (0, _) | (_, 0) => "0 %".into(),
+        _ => {
+            let percent = 100.0 * part as f64 / whole as f64;
+            if percent < 0.01 { "< 0.01 %".into() } else { format!("{percent:.2} %") }
+        }
+    }
+}
+
+/// `a / b`, infinite for 0.
+pub fn ratio(a: u64, b: u64) -> f64 {
+    a as f64 / b as f64
+}
+
+/// Speed of some bytes in some time.
+pub fn speed(bytes: u64, time: Duration) -> String {
+    let seconds = time.as_secs_f64().max(1e-9);
+    let rate = bytes as f64 / seconds;
+    if rate >= 1e9 { format!("{:.2} GB/s", rate / 1e9) } else { format!("{:.0} MB/s", rate / 1e6) }
+}
+
+/// The bound that was asked for, in words.
+pub fn bound(bound: Bound) -> String {
+    match bound {
+        Bound::Lossless => "lossless".into(),
+        Bound::Abs(x) => format!("absolute {}", number(x)),
+        Bound::Rel(x) => format!("{} of the value range", number(x)),
+        Bound::Psnr(x) => format!("PSNR {} dB", number(x)),
+        Bound::PwRel(x) => format!("{} of each value", number(x)),
+    }
+}
+
+/// The bound that holds for every value, in words.
+pub fn resolved(bound: Bound, resolved: f64) -> String {
+    match bound {
+        Bound::Lossless => "every bit as it was".into(),
+        Bound::PwRel(_) => format!("|error| <= {} |value|", number(resolved)),
+        _ => format!("|error| <= {}", number(resolved)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        assert_eq!(grouped(0), "0");
+        assert_eq!(grouped(999), "999");
+        assert_eq!(grouped(1_234_567), "1,234,567");
+        assert_eq!(bytes(1023), "1023 bytes");
+        assert_eq!(bytes(1024), "1.00 KiB");
+        assert_eq!(bytes(100_000_000), "95.4 MiB");
+        assert_eq!(bytes(u64::MAX), "16.0 EiB");
+        assert_eq!(number(0.001), "0.001");
+        assert_eq!(number(1.0 / 3.0), "0.33333");
+        assert_eq!(number(-123_456.0), "-123456");
+        assert_eq!(number(1.0e-7), "1e-7");
+        assert_eq!(number(1.23456e-7), "1.2346e-7");
+        assert_eq!(number(1e30), "1e30");
+        assert_eq!(number(100.0), "100");
+        assert_eq!(number(f64::INFINITY), "infinite");
+        assert_eq!(percent(1, 3), "33.33 %");
+        assert_eq!(percent(1, 1_000_000), "< 0.01 %");
+        assert_eq!(percent(0, 0), "0 %");
+    }
+}

@@ -1,0 +1,272 @@
+//! What is read: files, stdin, raw arrays and `.npy` arrays, all by position.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+use syncline::{ElementType, ReadAt, Shape};
+
+use crate::message::{Failure, Outcome};
+use crate::names;
+use crate::npy::{self, NpyHeader};
+
+/// Largest stdin that is kept in memory; more goes to a temporary file.
+const SPOOL: usize = 64 << 20;
+
+/// Whether the name stands for stdin or stdout.
+pub fn is_dash(path: &Path) -> bool {
+    path.as_os_str() == "-"
+}
+
+/// Something that can be read at any position.
+#[derive(Debug)]
+pub enum Input {
+    /// A file, or a spooled stdin.
+    File(File, PathBuf),
+    /// A small stdin.
+    Memory(Vec<u8>),
+}
+
+impl Input {
+    /// Opens a file, or takes all of stdin for `-`.
+    pub fn open(path: &Path) -> Outcome<Self> {
+        if is_dash(path) {
+            return Self::stdin().map_err(|error| Failure::io("stdin", &error));
+        }
+        let file = File::open(path).map_err(|error| Failure::io(path.display(), &error))?;
+        let metadata = file.metadata().map_err(|error| Failure::io(path.display(), &error))?;
+        if metadata.is_dir() {
+            return Err(Failure::data(format!("{}: is a directory: name a file in it", path.display())));
+        }
+        if !metadata.is_file() {
+            // A pipe or a device: no positions to read at.
+            return Self::spool(file, path).map_err(|error| Failure::io(path.display(), &error));
+        }
+        Ok(Self::File(file, path.to_owned()))
+    }
+
+    fn stdin() -> io::Result<Self> {
+        #[cfg(unix)]
+        {
+            use std::os::fd::AsFd;
+            // A redirected file needs no copy, unless somebody has read some of it.
+            let mut file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+            if file.metadata()?.is_file() && io::Seek::stream_position(&mut file)? == 0 {
+                return Ok(Self::File(file, "-".into()));
+            }
+        }
+        Self::spool(io::stdin().lock(), Path::new("-"))
+    }
+
+    fn spool(mut source: impl Read, path: &Path) -> io::Result<Self> {
+        let mut start = Vec::new();
+        source.by_ref().take(SPOOL as u64).read_to_end(&mut start)?;
+        if start.len() < SPOOL {
+            return Ok(Self::Memory(start));
+        }
+        // Has no name, so that nothing is left of it however the program ends.
+        let mut file = tempfile::tempfile()?;
+        file.write_all(&start)?;
+        io::copy(&mut source, &mut file)?;
+        Ok(Self::File(file, path.to_owned()))
+    }
+
+    /// Number of bytes.
+    pub fn len(&self) -> Outcome<u64> {
+        self.size().map_err(|error| Failure::io(self, &error))
+    }
+
+    /// Some bytes from the start, fewer if there are fewer.
+    fn start(&self, most: usize) -> Outcome<Vec<u8>> {
+        let length = self.len()?.min(most as u64);
+        self.bytes(0, length as usize)
+    }
+
+    /// Bytes at a position.
+    pub fn bytes(&self, offset: u64, length: usize) -> Outcome<Vec<u8>> {
+        let mut bytes = vec![0; length];
+        self.read_exact_at(&mut bytes, offset).map_err(|error| Failure::io(self, &error))?;
+        Ok(bytes)
+    }
+}
+
+impl fmt::Display for Input {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(_, path) if !is_dash(path) => write!(f, "{}", path.display()),
+            _ => f.write_str("stdin"),
+        }
+    }
+}
+
+impl ReadAt for Input {
+    fn size(&self) -> io::Result<u64> {
+        match self {
+            Self::File(file, _) => file.size(),
+            Self::Memory(bytes) => bytes.size(),
+        }
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        match self {
+            Self::File(file, _) => file.read_exact_at(buffer, offset),
+            Self::Memory(bytes) => bytes.read_exact_at(buffer, offset),
+        }
+    }
+
+    fn in_memory(&self) -> Option<&[u8]> {
+        match self {
+            Self::File(..) => None,
+            Self::Memory(bytes) => Some(bytes),
+        }
+    }
+}
+
+/// An array to read: where its elements are, and what they are.
+#[derive(Debug)]
+pub struct ArrayInput {
+    /// Where it is read from.
+    pub input: Input,
+    /// Element type.
+    pub element_type: ElementType,
+    /// Shape.
+    pub shape: Shape,
+    /// Position of the first element.
+    pub offset: u64,
+}
+
+impl ArrayInput {
+    /// Opens an array. Type and shape come from the `.npy` header, or from the caller, or (the type) from the name.
+    pub fn open(path: &Path, element_type: Option<ElementType>, shape: Option<Shape>) -> Outcome<Self> {
+        let input = Input::open(path)?;
+        let unknown = element_type.is_none() && shape.is_none();
+        let header = if names::is_npy(path) || unknown && input.start(npy::MAGIC.len())? == npy::MAGIC {
+            let header = read_npy(&input)?;
+            check_agreement(&input, &header, element_type, shape)?;
+            header
+        } else {
+            let size = input.len()?;
+            let element_type = element_type.or_else(|| names::type_of(path)).ok_or_else(|| {
+                Failure::usage(format!("{input}: the name does not tell the element type: add --dtype, as --dtype f32"))
+            })?;
+            let shape = shape.ok_or_else(|| missing_shape(&input, path, element_type, size))?;
+            NpyHeader { element_type, shape, offset: 0 }
+        };
+        let NpyHeader { element_type, shape, offset } = header;
+        check_size(&input, path, &header)?;
+        Ok(Self { input, element_type, shape, offset })
+    }
+
+    /// Opens the original of a stream, whose type and shape are known.
+    pub fn open_original(path: &Path, element_type: ElementType, shape: Shape) -> Outcome<Self> {
+        let input = Input::open(path)?;
+        let offset = if names::is_npy(path) || is_dash(path) && input.start(npy::MAGIC.len())? == npy::MAGIC {
+            let header = read_npy(&input)?;
+            if (header.element_type, header.shape) != (element_type, shape) {
+                return Err(Failure::data(format!(
+                    "{input}: holds {} {}, the stream {element_type} {shape}: name the array the stream was made from",
+                    header.element_type, header.shape
+                )));
+            }
+            header.offset
+        } else {
+            0
+        };
+        let original = Self { input, element_type, shape, offset };
+        let there = original.input.len()?.saturating_sub(offset);
+        if there != original.size() {
+            return Err(Failure::data(format!(
+                "{}: has {there} bytes of elements, the stream's {element_type} {shape} takes {}: name the array the \
+                 stream was made from",
+                original.input,
+                original.size()
+            )));
+        }
+        Ok(original)
+    }
+
+    /// Bytes of its elements.
+    pub fn size(&self) -> u64 {
+        self.shape.len() * self.element_type.size() as u64
+    }
+}
+
+fn read_npy(input: &Input) -> Outcome<NpyHeader> {
+    let damaged = |text: String| Failure::data(format!("{input}: {text}"));
+    let length = npy::header_length(&input.start(npy::PREFIX)?).map_err(damaged)?;
+    let header = input.start(length)?;
+    if header.len() < length {
+        return Err(damaged("truncated .npy header: write the file again".into()));
+    }
+    npy::parse_header(&header).map_err(damaged)
+}
+
+fn check_agreement(
+    input: &Input,
+    header: &NpyHeader,
+    element_type: Option<ElementType>,
+    shape: Option<Shape>,
+) -> Outcome {
+    if element_type.is_some_and(|given| given != header.element_type)
+        || shape.is_some_and(|given| given != header.shape)
+    {
+        return Err(Failure::usage(format!(
+            "{input}: the file holds {} {}, not what --dtype and --shape say: leave them out",
+            header.element_type, header.shape
+        )));
+    }
+    Ok(())
+}
+
+fn missing_shape(input: &Input, path: &Path, element_type: ElementType, size: u64) -> Failure {
+    let elements = size / element_type.size() as u64;
+    match names::suggested_shape(path, elements) {
+        Some(shape) => Failure::usage(format!(
+            "{input}: the shape is missing: add --shape, slowest axis first (name suggests --shape {shape})"
+        )),
+        None => Failure::usage(format!(
+            "{input}: the shape is missing: add --shape, slowest axis first, as --shape 100x500x500 ({elements} elements of \
+             {element_type} are there)"
+        )),
+    }
+}
+
+fn check_size(input: &Input, path: &Path, header: &NpyHeader) -> Outcome {
+    let NpyHeader { element_type, shape, offset } = *header;
+    let there = input.len()?.saturating_sub(offset);
+    let expected = u128::from(shape.len()) * element_type.size() as u128;
+    if expected == u128::from(there) {
+        return Ok(());
+    }
+    if offset > 0 {
+        return Err(Failure::data(format!(
+            "{input}: {shape} of {element_type} takes {expected} bytes, the file has {there} after its header: write it again"
+        )));
+    }
+    let hint = match names::suggested_shape(path, there / element_type.size() as u64) {
+        Some(suggested) => format!("name suggests --shape {suggested}"),
+        None => "correct --shape or --dtype".into(),
+    };
+    Err(Failure::usage(format!(
+        "{input}: {shape} of {element_type} takes {expected} bytes, the file has {there}: {hint}"
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn large_stdin_is_spooled_to_a_file() {
+        let pattern = |i: usize| (i % 251) as u8;
+        let length = SPOOL + 1000;
+        let bytes: Vec<u8> = (0..length).map(pattern).collect();
+        let input = Input::spool(bytes.as_slice(), Path::new("-")).unwrap();
+        assert!(matches!(input, Input::File(..)));
+        assert_eq!(input.len().unwrap(), length as u64);
+        assert_eq!(input.bytes(SPOOL as u64 - 5, 10).unwrap(), bytes[SPOOL - 5..SPOOL + 5]);
+        assert!(input.bytes(length as u64 - 5, 6).is_err());
+        assert!(matches!(Input::spool(&bytes[..10], Path::new("-")).unwrap(), Input::Memory(m) if m.len() == 10));
+    }
+}

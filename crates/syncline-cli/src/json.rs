@@ -1,0 +1,145 @@
+//! What the commands found out, for machines. Numbers that JSON does not have (NaN, infinities) are null.
+
+use serde_json::{Value, json};
+use syncline::quality::{Peak, Quality, Tolerance};
+use syncline::{Bound, FillPattern, Report, Shape, Summary};
+
+use crate::message::{Failure, Outcome};
+
+/// Prints a value on stdout.
+pub fn print(value: &Value) -> Outcome {
+    crate::commands::say(&[format!("{value:#}")])
+}
+
+/// Kind and value of a bound that was asked for.
+fn bound(bound: Bound) -> Value {
+    let kind = match bound {
+        Bound::Lossless => "lossless",
+        Bound::Abs(_) => "abs",
+        Bound::Rel(_) => "rel",
+        Bound::Psnr(_) => "psnr",
+        Bound::PwRel(_) => "pw_rel",
+    };
+    json!({ "kind": kind, "value": bound.value() })
+}
+
+fn shape(shape: Shape) -> Value {
+    json!(shape.extents())
+}
+
+fn range(range: Option<(f64, f64)>) -> Value {
+    range.map_or(Value::Null, |(low, high)| json!([low, high]))
+}
+
+fn fills(fills: &[FillPattern], counts: bool) -> Value {
+    let fill = |fill: &FillPattern| {
+        let mut object = json!({ "bits": format!("{:#x}", fill.bits), "value": fill.value });
+        if counts {
+            object["count"] = json!(fill.count);
+        }
+        object
+    };
+    fills.iter().map(fill).collect()
+}
+
+/// Summary of a compression.
+pub fn summary(summary: &Summary, input: &str, output: &str, seconds: f64) -> Value {
+    json!({
+        "input": input,
+        "output": output,
+        "element_type": summary.element_type.name(),
+        "shape": shape(summary.shape),
+        "bound": bound(summary.bound),
+        "resolved_bound": summary.resolved,
+        "step": summary.step,
+        "range": range(summary.range),
+        "fills": fills(&summary.fills, true),
+        "uncompressed_bytes": summary.uncompressed_bytes,
+        "compressed_bytes": summary.compressed_bytes,
+        "ratio": crate::format::ratio(summary.uncompressed_bytes, summary.compressed_bytes),
+        "seconds": seconds,
+    })
+}
+
+/// Description of a stream. Entry `n` of `code_lengths` counts the codewords of `n` bits in all codebooks.
+pub fn report(report: &Report, name: &str) -> Value {
+    json!({
+        "input": name,
+        "format_version": report.version,
+        "element_type": report.element_type.name(),
+        "shape": shape(report.shape),
+        "pipeline": report.pipeline.to_string(),
+        "bound": bound(report.bound),
+        "resolved_bound": report.resolved,
+        "step": report.step,
+        "range": range(report.range),
+        "fills": fills(&report.fills, false),
+        "uncompressed_bytes": report.uncompressed_bytes,
+        "compressed_bytes": report.compressed_bytes,
+        "ratio": report.ratio(),
+        "bits_per_value": report.bits_per_value(),
+        "chunks": report.chunks,
+        "raw_chunks": report.raw_chunks,
+        "tiles": report.tiles,
+        "constant_tiles": report.constant_tiles,
+        "masked_tiles": report.masked_tiles,
+        "outliers": report.outliers,
+        "verbatim": report.verbatim,
+        "index": report.index.to_string(),
+        "group_size": report.group_size,
+        "groups": report.groups,
+        "free_groups": report.free_groups,
+        "codeword_bytes": report.codeword_bytes,
+        "codebook_bytes": report.codebook_bytes,
+        "index_bytes": report.index_bytes,
+        "side_bytes": report.side_bytes,
+        "code_lengths": report.code_lengths.to_vec(),
+    })
+}
+
+fn peak(peak: Option<Peak>) -> Value {
+    peak.map_or(Value::Null, |peak| json!({ "value": peak.value, "element": peak.element }))
+}
+
+/// Result of a comparison. `psnr_db` is null if there is no error at all.
+pub fn quality(quality: &Quality) -> Value {
+    let tolerance = match quality.tolerance {
+        Tolerance::Any => Value::Null,
+        Tolerance::Exact => json!(0.0),
+        Tolerance::Absolute(bound) | Tolerance::PointwiseRelative(bound) => json!(bound),
+    };
+    json!({
+        "elements": quality.elements,
+        "compared": quality.compared,
+        "special": quality.special,
+        "mismatches": quality.mismatches,
+        "differing": quality.differing,
+        "violations": quality.violations,
+        "range": range(quality.range),
+        "tolerance": tolerance,
+        "max_absolute_error": peak(quality.max_absolute),
+        "max_error_to_bound": quality.bound_ratio(),
+        "max_pointwise_relative_error": peak(quality.max_relative),
+        "rmse": quality.rmse,
+        "nrmse": quality.nrmse,
+        "psnr_db": quality.psnr,
+        "ssim": quality.ssim,
+        "correlation": quality.correlation,
+    })
+}
+
+/// Adds the members of one object to another's.
+pub fn merged(mut value: Value, more: Value) -> Value {
+    if let (Value::Object(all), Value::Object(more)) = (&mut value, more) {
+        all.extend(more);
+    }
+    value
+}
+
+/// JSON and data cannot share stdout.
+pub fn check_stdout(json: bool, output_is_stdout: bool) -> Outcome {
+    if json && output_is_stdout {
+        return Err(Failure::usage("--json prints on stdout, where the output goes: name an output with -o"));
+    }
+    Ok(())
+}

@@ -1,0 +1,104 @@
+//! Failures as the user sees them: one line that says what is wrong and what to do, and an exit code.
+
+use std::fmt::Display;
+use std::io::{ErrorKind, Write};
+use std::process::ExitCode;
+
+use syncline::Error;
+
+/// Why a command did not succeed.
+#[derive(Debug)]
+pub enum Failure {
+    /// Another command line would do: exit code 2.
+    Usage(String),
+    /// The data, the files or the machine are at fault: exit code 1.
+    Data(String),
+    /// Everything has been said already: only an exit code.
+    Silent(u8),
+}
+
+/// Result of a command or a part of one.
+pub type Outcome<T = ()> = Result<T, Failure>;
+
+impl Failure {
+    /// A [`Failure::Usage`].
+    pub fn usage(text: impl Into<String>) -> Self {
+        Self::Usage(text.into())
+    }
+
+    /// A [`Failure::Data`].
+    pub fn data(text: impl Into<String>) -> Self {
+        Self::Data(text.into())
+    }
+
+    /// Failure of the operating system to do something with a file.
+    pub fn io(what: impl Display, error: &std::io::Error) -> Self {
+        match error.kind() {
+            // Whoever read our output has seen enough.
+            ErrorKind::BrokenPipe => Self::Silent(0),
+            ErrorKind::NotFound => Self::Data(format!("{what}: no such file or directory: check the name")),
+            ErrorKind::PermissionDenied => Self::Data(format!("{what}: permission denied: check the access rights")),
+            ErrorKind::StorageFull => Self::Data(format!("{what}: no space left on the device: free some and retry")),
+            _ => Self::Data(format!("{what}: {error}")),
+        }
+    }
+
+    /// The library's error about this file.
+    pub fn of(file: impl Display, error: Error) -> Self {
+        match error {
+            Error::InvalidArgument(text) => Self::Usage(format!("{file}: {text}")),
+            Error::Cancelled => Self::Silent(130),
+            Error::Io(error) => Self::io(file, &error),
+            Error::MemoryLimit { .. } => Self::Usage(format!("{file}: {error}")),
+            other => Self::Data(format!("{file}: {other}")),
+        }
+    }
+
+    /// The library's error while it read one file and wrote another.
+    pub fn between(input: &str, output: &str, error: Error) -> Self {
+        match error {
+            Error::Io(error) => Self::io(format_args!("{input} -> {output}"), &error),
+            other => Self::of(input, other),
+        }
+    }
+
+    /// Prints the line and gives the exit code.
+    pub fn report(&self) -> ExitCode {
+        let (text, code) = match self {
+            Self::Usage(text) => (text, 2),
+            Self::Data(text) => (text, 1),
+            Self::Silent(code) => return ExitCode::from(*code),
+        };
+        let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        // If even stderr is closed, the exit code has to do.
+        let _ = writeln!(std::io::stderr(), "syncline: error: {line}");
+        ExitCode::from(code)
+    }
+}
+
+/// One line for what clap found wrong with the command line; help and version texts are printed as they are.
+pub fn command_line_failure(error: &clap::Error) -> Failure {
+    if !error.use_stderr() {
+        return match error.print() {
+            Ok(()) => Failure::Silent(0),
+            Err(io) => Failure::io("stdout", &io),
+        };
+    }
+    if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
+        return Failure::usage("no command given: try 'syncline --help' or 'syncline demo'");
+    }
+    let text = error.to_string();
+    let text = text.strip_prefix("error: ").unwrap_or(&text);
+    let said: Vec<&str> = text
+        .lines()
+        .map(str::trim)
+        .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
+        .filter(|line| !line.is_empty())
+        .collect();
+    Failure::usage(format!("{} (see 'syncline help')", said.join(" ")))
+}
+
+/// A warning that does not stop the work.
+pub fn warn(text: impl Display) {
+    let _ = writeln!(std::io::stderr(), "syncline: warning: {text}");
+}

@@ -1,0 +1,205 @@
+//! What is written: under a temporary name that becomes the real one only when all is well.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tempfile::{NamedTempFile, TempPath};
+
+use crate::input::is_dash;
+use crate::message::{Failure, Outcome};
+
+/// Temporary files that exist now. The handler of Ctrl-C holds the lock while it removes them and until the end, so
+/// that no file can be created, renamed or forgotten in between.
+static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
+
+fn temporary() -> MutexGuard<'static, Vec<PathBuf>> {
+    // A list of names stays usable wherever a panic left it.
+    TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes Ctrl-C (and the polite signals to end) remove unfinished output and exit with the customary code 130.
+pub fn clean_up_on_interrupt() {
+    let handler = || {
+        let names = temporary();
+        for name in names.iter() {
+            // Nobody is left to tell.
+            let _ = fs::remove_file(name);
+        }
+        std::process::exit(130);
+    };
+    if let Err(error) = ctrlc::set_handler(handler) {
+        crate::message::warn(format_args!("Ctrl-C may leave a temporary file behind: {error}"));
+    }
+}
+
+/// A place to write to.
+#[derive(Debug)]
+pub enum Output {
+    /// Standard output.
+    Stdout,
+    /// A pipe or device of that name: written to directly.
+    Device(File, PathBuf),
+    /// A file that will have that name.
+    File(PendingFile),
+}
+
+/// A file under its temporary name.
+#[derive(Debug)]
+pub struct PendingFile {
+    file: File,
+    temporary: TempPath,
+    name: PathBuf,
+    replace: bool,
+}
+
+impl Output {
+    /// Gets ready to write `path` (`-` for stdout). `inputs` are refused as output.
+    pub fn create(path: &Path, force: bool, inputs: &[&Path]) -> Outcome<Self> {
+        if is_dash(path) {
+            if io::stdout().is_terminal() {
+                return Err(Failure::usage("stdout is a terminal: name an output with -o, or redirect"));
+            }
+            return Ok(Self::Stdout);
+        }
+        let shown = path.display();
+        // Behind a symbolic link lies the file that is meant.
+        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+        if let Ok(metadata) = fs::metadata(&target) {
+            if metadata.is_dir() {
+                return Err(Failure::usage(format!("{shown}: is a directory: name a file in it with -o")));
+            }
+            if !metadata.is_file() {
+                let file = OpenOptions::new().write(true).open(&target);
+                return Ok(Self::Device(file.map_err(|error| Failure::io(shown, &error))?, target));
+            }
+            if inputs.iter().any(|input| fs::canonicalize(input).is_ok_and(|input| input == target)) {
+                return Err(Failure::usage(format!("{shown}: is the input: name another output with -o")));
+            }
+            if !force {
+                return Err(Failure::usage(format!(
+                    "{shown}: exists already: add --force to replace it, or name another with -o"
+                )));
+            }
+        }
+        PendingFile::create(target, force).map(Self::File)
+    }
+
+    /// Whether this is standard output, where nothing else may be printed then.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self, Self::Stdout)
+    }
+
+    /// Name in messages.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Stdout => "stdout".into(),
+            Self::Device(_, name) => name.display().to_string(),
+            Self::File(file) => file.name.display().to_string(),
+        }
+    }
+
+    /// The file to write at positions, if it is one.
+    pub fn file(&self) -> Option<&File> {
+        match self {
+            Self::File(pending) => Some(&pending.file),
+            _ => None,
+        }
+    }
+
+    /// Gives the finished file its name. Only now does anything exist under it.
+    pub fn commit(self) -> Outcome {
+        match self {
+            Self::Stdout => io::stdout().flush().map_err(|error| Failure::io("stdout", &error)),
+            Self::Device(mut file, name) => file.flush().map_err(|error| Failure::io(name.display(), &error)),
+            Self::File(pending) => pending.commit(),
+        }
+    }
+}
+
+impl Write for Output {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        match self {
+            Self::Stdout => io::stdout().write(buffer),
+            Self::Device(file, _) => file.write(buffer),
+            Self::File(pending) => pending.file.write(buffer),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        match self {
+            Self::Stdout => io::stdout().flush(),
+            Self::Device(file, _) => file.flush(),
+            Self::File(pending) => pending.file.flush(),
+        }
+    }
+}
+
+impl PendingFile {
+    fn create(name: PathBuf, replace: bool) -> Outcome<Self> {
+        let folder = match name.parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent,
+            _ => Path::new("."),
+        };
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".syncline-").suffix(".tmp");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            // As any new file's, minus the umask; the default is for secrets.
+            builder.permissions(fs::Permissions::from_mode(0o666));
+        }
+        let mut names = temporary();
+        let created: NamedTempFile =
+            builder.tempfile_in(folder).map_err(|error| Failure::io(name.display(), &error))?;
+        let (file, temporary) = created.into_parts();
+        names.push(temporary.to_path_buf());
+        Ok(Self { file, temporary, name, replace })
+    }
+
+    fn commit(self) -> Outcome {
+        let Self { file, temporary: from, name, replace } = self;
+        drop(file);
+        let mut names = temporary();
+        names.retain(|listed| *listed != *from);
+        let result = if replace { from.persist(&name) } else { from.persist_noclobber(&name) };
+        result.map_err(|failed| match failed.error.kind() {
+            io::ErrorKind::AlreadyExists => {
+                Failure::usage(format!("{}: has appeared meanwhile: add --force to replace it", name.display()))
+            }
+            _ => Failure::io(name.display(), &failed.error),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_has_the_name_before_the_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x");
+        let entries = || fs::read_dir(folder.path()).unwrap().count();
+        let mut output = Output::create(&path, false, &[]).unwrap();
+        output.write_all(b"abc").unwrap();
+        assert!(!path.exists());
+        output.commit().unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"abc");
+        assert_eq!(entries(), 1);
+
+        assert!(matches!(Output::create(&path, false, &[]), Err(Failure::Usage(_))));
+        assert!(matches!(Output::create(&path, true, &[&path]), Err(Failure::Usage(_))), "the input");
+        drop(Output::create(&path, true, &[]).unwrap());
+        assert_eq!(fs::read(&path).unwrap(), b"abc", "an abandoned output changes nothing");
+        assert_eq!(entries(), 1);
+
+        let late = folder.path().join("late");
+        let output = Output::create(&late, false, &[]).unwrap();
+        fs::write(&late, b"theirs").unwrap();
+        assert!(matches!(output.commit(), Err(Failure::Usage(_))));
+        assert_eq!(fs::read(&late).unwrap(), b"theirs");
+        assert_eq!(entries(), 2);
+    }
+}

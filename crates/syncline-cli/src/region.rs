@@ -1,0 +1,156 @@
+//! Regions as the user writes them, and their division into slabs that fit in memory.
+
+use std::ops::Range;
+use std::str::FromStr;
+
+use syncline::Shape;
+
+/// A region before the shape is known: start and end per axis, either may be open.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RegionSpec(Vec<(Option<u64>, Option<u64>)>);
+
+impl FromStr for RegionSpec {
+    type Err = String;
+
+    /// Parses `0:10,5:20,:,7`, slowest axis first.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let axis = |part: &str| {
+            let number = |text: &str| if text.is_empty() { Some(None) } else { text.parse().ok().map(Some) };
+            let part = part.trim();
+            match part.split_once(':') {
+                Some((start, end)) => number(start.trim()).zip(number(end.trim())),
+                None => part.parse::<u64>().ok().map(|index| (Some(index), index.checked_add(1))),
+            }
+            .ok_or_else(|| format!("'{part}' is not a range: write a:b, a:, :b, : or one index for each axis"))
+        };
+        text.split(',').map(axis).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+impl RegionSpec {
+    /// The ranges within this shape.
+    pub fn within(&self, shape: Shape) -> Result<Vec<Range<u64>>, String> {
+        let extents = shape.extents();
+        if self.0.len() > extents.len() {
+            return Err(format!("--region has {} ranges, the array {} axes ({shape})", self.0.len(), extents.len()));
+        }
+        let ranges = extents.iter().enumerate().map(|(axis, &extent)| {
+            let (start, end) = self.0.get(axis).copied().unwrap_or_default();
+            let (start, end) = (start.unwrap_or(0), end.unwrap_or(extent));
+            if start > end || end > extent {
+                return Err(format!("--region {start}:{end} on axis {axis}: it must lie within 0:{extent} ({shape})"));
+            }
+            Ok(start..end)
+        });
+        ranges.collect()
+    }
+}
+
+/// All of an array.
+pub fn whole(shape: Shape) -> Vec<Range<u64>> {
+    shape.extents().iter().map(|&extent| 0..extent).collect()
+}
+
+/// Shape of a region.
+pub fn shape_of(region: &[Range<u64>]) -> Shape {
+    let extents: Vec<u64> = region.iter().map(|range| range.end - range.start).collect();
+    Shape::new(&extents).expect("part of a valid shape")
+}
+
+/// Cuts a region into boxes of at most `budget` elements (at least one), each contiguous in the region's C order, in
+/// that order. Cuts fall on multiples of a tile's side where the budget allows, so that few tiles are decoded twice.
+pub fn slabs(region: &[Range<u64>], budget: u64) -> impl Iterator<Item = Vec<Range<u64>>> + use<> {
+    let region = region.to_vec();
+    let extent = |axis: usize| region[axis].end - region[axis].start;
+    // The axis that is cut: the slowest of which one step fits.
+    let mut cut = region.len().saturating_sub(1);
+    let mut step = 1u64;
+    while cut > 0 && step.saturating_mul(extent(cut)) <= budget {
+        step *= extent(cut);
+        cut -= 1;
+    }
+    let depth = (budget / step.max(1)).max(1);
+    let side = [1024, 32, 8].into_iter().find(|&side| side <= depth).unwrap_or(1);
+    let depth = depth / side * side;
+    let empty = region.iter().any(Range::is_empty);
+    let mut next: Option<Vec<u64>> = (!empty).then(|| region.iter().map(|range| range.start).collect());
+    std::iter::from_fn(move || {
+        let start = next.take()?;
+        let mut slab: Vec<Range<u64>> = start.iter().map(|&start| start..start + 1).collect();
+        if region.is_empty() {
+            return Some(slab);
+        }
+        slab[cut + 1..].clone_from_slice(&region[cut + 1..]);
+        slab[cut].end = (start[cut] / side * side).saturating_add(depth).min(region[cut].end);
+        // Step the cut axis; carry into the slower ones.
+        let mut after = start;
+        after[cut] = slab[cut].end;
+        let mut axis = cut;
+        while after[axis] == region[axis].end {
+            if axis == 0 {
+                return Some(slab);
+            }
+            after[axis] = region[axis].start;
+            axis -= 1;
+            after[axis] += 1;
+        }
+        next = Some(after);
+        Some(slab)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn within(text: &str, extents: &[u64]) -> Result<Vec<Range<u64>>, String> {
+        text.parse::<RegionSpec>()?.within(Shape::new(extents).unwrap())
+    }
+
+    #[test]
+    fn regions() {
+        assert_eq!(within("0:10,5:20,:", &[10, 20, 30]), Ok(vec![0..10, 5..20, 0..30]));
+        assert_eq!(within("3,2:,:4", &[10, 20, 30]), Ok(vec![3..4, 2..20, 0..4]));
+        assert_eq!(within("2:2", &[10, 20]), Ok(vec![2..2, 0..20]));
+        for wrong in ["", "a", "1:2:3", "-1:2", "5:4", "0:11", "11", "18446744073709551615", "0:1,0:1,0:1"] {
+            assert!(within(wrong, &[10, 20]).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn slabs_are_as_large_as_the_budget_allows() {
+        let count = |extents: &[u64], budget| slabs(&whole(Shape::new(extents).unwrap()), budget).count();
+        assert_eq!(count(&[136_968, 3, 14], 1 << 23), 1);
+        assert_eq!(count(&[64, 16, 16], 20 * 256), 4, "16 of 20 planes, a multiple of 8");
+        assert_eq!(count(&[4, 1000, 10], 3200), 4 * 4, "320 rows, a multiple of 32");
+        assert_eq!(count(&[1 << 20], 1 << 18), 4);
+    }
+
+    /// Element numbers of a box in C order.
+    fn elements(region: &[Range<u64>], extents: &[u64]) -> Vec<u64> {
+        let mut all = vec![0];
+        for (range, extent) in region.iter().zip(extents) {
+            all = all.iter().flat_map(|e| range.clone().map(move |i| e * extent + i)).collect();
+        }
+        all
+    }
+
+    #[test]
+    fn slabs_cover_the_region_in_order() {
+        for (extents, region) in [
+            (vec![], vec![]),
+            (vec![5000, 1], vec![3..4999, 0..1]),
+            (vec![100, 70], vec![0..100, 0..70]),
+            (vec![20, 30, 40], vec![3..20, 0..30, 5..6]),
+            (vec![3, 9, 10, 11], vec![0..3, 2..9, 0..10, 0..11]),
+            (vec![4, 5], vec![2..2, 0..5]),
+        ] {
+            for budget in [1, 2, 7, 64, 100, 1100, 1 << 20] {
+                let slabs: Vec<_> = slabs(&region, budget).collect();
+                assert!(slabs.iter().all(|slab| shape_of(slab).len() <= budget), "{region:?} {budget}");
+                let joined: Vec<u64> = slabs.iter().flat_map(|slab| elements(slab, &extents)).collect();
+                assert_eq!(joined, elements(&region, &extents), "{region:?} {budget}");
+            }
+        }
+    }
+}

@@ -1,0 +1,63 @@
+//! Streams as the commands use them.
+
+use std::ops::Range;
+use std::path::Path;
+
+use syncline::{DecodeOptions, StreamFile};
+
+use crate::args::Resources;
+use crate::input::Input;
+use crate::message::{Failure, Outcome};
+use crate::region::{shape_of, slabs};
+
+/// Most bytes of elements that are decoded at once where the whole is not needed at once.
+const SLAB: u64 = 64 << 20;
+
+/// An open stream and its name in messages.
+pub struct OpenStream {
+    /// The stream.
+    pub file: StreamFile<Input>,
+    /// File name, or stdin.
+    pub name: String,
+    /// Its length in bytes.
+    pub bytes: u64,
+}
+
+impl OpenStream {
+    /// Opens a stream, `-` being stdin.
+    pub fn open(path: &Path) -> Outcome<Self> {
+        let input = Input::open(path)?;
+        let name = input.to_string();
+        let bytes = input.len()?;
+        let file = StreamFile::open(input).map_err(|error| Failure::of(&name, error))?;
+        Ok(Self { file, name, bytes })
+    }
+
+    /// Decodes a region slab by slab, in the order of its elements: `take` gets their bytes and how many elements of
+    /// the region are done with them.
+    pub fn for_each_slab(
+        &self,
+        region: &[Range<u64>],
+        options: &DecodeOptions,
+        mut take: impl FnMut(&[u8], u64) -> Outcome,
+    ) -> Outcome {
+        let size = self.file.header().element_type.size() as u64;
+        let most = options.memory_limit.map_or(SLAB, |limit| SLAB.min(limit / 4));
+        let mut done = 0;
+        for slab in slabs(region, (most / size).max(1)) {
+            done += shape_of(&slab).len();
+            let part = self.file.decompress_region(&slab, options).map_err(|error| Failure::of(&self.name, error))?;
+            take(part.bytes(), done)?;
+        }
+        Ok(())
+    }
+}
+
+/// Options of decoding.
+pub fn decode_options(resources: Resources) -> DecodeOptions {
+    let options = DecodeOptions::default().with_threads(resources.threads);
+    match resources.memory_limit {
+        Some(limit) => options.with_memory_limit(limit),
+        None => options,
+    }
+}

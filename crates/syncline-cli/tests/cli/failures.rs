@@ -1,0 +1,157 @@
+use super::*;
+
+#[test]
+fn command_lines_that_make_no_sense() {
+    let w = Workshop::new();
+    w.write("x.f32", &field_f32(100));
+    for (line, text) in [
+        ("", "no command given"),
+        ("frobnicate", "frobnicate"),
+        ("compress", "--abs"),
+        ("compress x.f32 --shape 100", "--lossless"),
+        ("compress x.f32 --shape 100 --abs 1 --rel 1", "cannot be used with"),
+        ("compress x.f32 --shape 100 --abs 0", "above 0"),
+        ("compress x.f32 --shape 100 --abs nan", "above 0"),
+        ("compress x.f32 --shape 100 --pw-rel 1.5", "below 1"),
+        ("compress x.f32 --shape ten --abs 1", "is not a shape"),
+        ("compress x.f32 --shape 1x1x1x1x100 --abs 1", "dimensions"),
+        ("compress x.f32 --shape 100 --abs 1 --dtype f128", "f128"),
+        ("compress x.f32 --shape 100 --abs 1 --index best", "best"),
+        ("compress x.f32 --shape 100 --abs 1 --fill land", "--fill"),
+        ("compress x.f32 --shape 100 --abs 1 --threads many", "--threads"),
+        ("compress x.f32 --shape 100 --abs 1 --memory-limit lots", "--memory-limit"),
+        ("compress x.f32 --shape 100 --abs 1 -q -v", "cannot be used with"),
+        ("decompress x.f32", "-o"),
+        ("decompress x.syn --decoder fast", "fast"),
+    ] {
+        w.fails(line, 2, text);
+    }
+}
+
+#[test]
+fn shape_and_type() {
+    let w = Workshop::new();
+    w.write("x_10x20.f32", &field_f32(200));
+    w.write("x", &field_f32(200));
+    w.fails("compress x_10x20.f32 --abs 1", 2, "name suggests --shape 10x20");
+    w.fails("compress x_10x20.f32 --abs 1 --shape 10x21", 2, "name suggests --shape 10x20");
+    w.fails("compress x --abs 1 --dtype f32", 2, "200 elements");
+    w.fails("compress x --abs 1 --dtype f32 --shape 199", 2, "takes 796 bytes, the file has 800");
+    w.fails("compress x --abs 1 --dtype f32 --shape 1152921504606846976", 2, "the file has 800");
+    w.fails("compress x --abs 1 --shape 200", 2, "add --dtype");
+    w.ok("compress x --abs 1 --shape 10,20 --dtype float32");
+}
+
+#[test]
+fn files_that_are_missing_or_in_the_way() {
+    let w = Workshop::new();
+    w.write("x.f32", &field_f32(100));
+    for line in [
+        "compress no.f32 --shape 1 --abs 1",
+        "decompress no.syn",
+        "inspect no.syn",
+        "verify no.f32 no.syn",
+        "compress x.f32 --shape 100 --abs 1 -o no/x.syn",
+    ] {
+        w.fails(line, 1, "no such file or directory");
+    }
+    w.fails("inspect .", 1, "is a directory");
+    w.fails("compress x.f32 --shape 100 --abs 1 -o .", 2, "is a directory");
+    w.fails("compress x.f32 --shape 100 --abs 1 -o x.f32 --force", 2, "is the input");
+    w.write("x.f32.syn", b"precious");
+    w.fails("compress x.f32 --shape 100 --abs 1", 2, "--force");
+    assert_eq!(w.read("x.f32.syn"), b"precious");
+    w.ok("compress x.f32 --shape 100 --abs 1 --force");
+    w.fails("decompress x.f32.syn", 2, "--force");
+    w.fails("decompress x.f32 -o y", 1, "not a Syncline stream");
+}
+
+#[test]
+fn damaged_streams_leave_no_output() {
+    let w = Workshop::new();
+    w.write("x.f32", &field_f32(60_000));
+    w.ok("compress x.f32 --shape 30x40x50 --abs 1e-3 -o good.syn");
+    let good = w.read("good.syn");
+    let damaged = |place: usize| {
+        let mut bytes = good.clone();
+        bytes[place] ^= 0x10;
+        w.write("bad.syn", &bytes);
+    };
+    for place in [3, 20, 200, good.len() / 2, good.len() - 40, good.len() - 3] {
+        damaged(place);
+        w.fails("decompress bad.syn -o y", 1, "bad.syn");
+        w.fails("verify x.f32 bad.syn", 1, "bad.syn");
+    }
+    damaged(8);
+    w.fails("decompress bad.syn -o y", 1, "update Syncline");
+    for length in [0, 7, 100, good.len() / 2, good.len() - 1] {
+        w.write("bad.syn", &good[..length]);
+        for line in ["decompress bad.syn -o y", "inspect bad.syn", "verify x.f32 bad.syn"] {
+            w.fails(line, 1, "bad.syn");
+        }
+    }
+    // An output that was there survives the failure.
+    w.write("y", b"precious");
+    w.fails("decompress bad.syn -o y --force", 1, "bad.syn");
+    assert_eq!(w.read("y"), b"precious");
+}
+
+#[cfg(unix)]
+mod unix {
+    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    /// The program has its temporary output and waits for stdin: the moment is certain.
+    #[test]
+    fn an_interrupt_leaves_nothing() {
+        for signal in ["-INT", "-TERM"] {
+            let w = Workshop::new();
+            w.write("out.syn", b"precious");
+            let line = "compress - --dtype f32 --shape 100 --abs 1 -o out.syn --force";
+            let mut child = w.command(line).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+            // Waiting for the program closes its stdin, which would end it another way.
+            let stdin = child.stdin.take();
+            let patience = Instant::now();
+            while w.names().len() < 2 {
+                assert!(patience.elapsed() < Duration::from_secs(20), "no temporary file: {:?}", w.names());
+                std::thread::sleep(Duration::from_millis(2));
+            }
+            let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
+            assert!(sent.success());
+            let status = child.wait().unwrap();
+            drop(stdin);
+            assert_eq!(status.code(), Some(130));
+            assert_eq!(w.names(), ["out.syn"]);
+            assert_eq!(w.read("out.syn"), b"precious");
+        }
+    }
+
+    #[test]
+    fn output_has_usual_permissions_and_follows_links() {
+        let w = Workshop::new();
+        w.write("x.f32", &field_f32(100));
+        w.ok("compress x.f32 --shape 100 --abs 1");
+        let mode = |name: &str| std::fs::metadata(w.path(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!(mode("x.f32.syn"), mode("x.f32"));
+        symlink("x.f32.syn", w.path("link.syn")).unwrap();
+        w.fails("compress x.f32 --shape 100 --abs 1 -o link.syn", 2, "--force");
+        w.ok("compress x.f32 --shape 100 --abs 2 -o link.syn --force");
+        assert!(std::fs::symlink_metadata(w.path("link.syn")).unwrap().is_symlink());
+        assert_eq!(w.read("link.syn"), w.read("x.f32.syn"));
+    }
+
+    #[test]
+    fn devices_are_written_not_replaced() {
+        let w = Workshop::new();
+        w.write("x.f32", &field_f32(100));
+        w.ok("compress x.f32 --shape 100 --abs 1 -o /dev/null");
+        w.ok("compress x.f32 --shape 100 --abs 1");
+        w.ok("decompress x.f32.syn -o /dev/null");
+        if Path::new("/dev/full").exists() {
+            w.fails("compress x.f32 --shape 100 --abs 1 -o /dev/full", 1, "no space left");
+            w.fails("decompress x.f32.syn -o /dev/full", 1, "no space left");
+        }
+    }
+}

@@ -1,0 +1,74 @@
+use super::*;
+
+/// A `.npy` file as NumPy writes it.
+fn npy(descr: &str, fortran: &str, shape: &str, data: &[u8]) -> Vec<u8> {
+    let mut text = format!("{{'descr': '{descr}', 'fortran_order': {fortran}, 'shape': {shape}, }}");
+    text.extend(std::iter::repeat_n(' ', 118 - text.len() - 1));
+    text.push('\n');
+    [b"\x93NUMPY\x01\x00".as_slice(), &118u16.to_le_bytes(), text.as_bytes(), data].concat()
+}
+
+#[test]
+fn both_ways() {
+    let w = Workshop::new();
+    let field = field_f32(6000);
+    let file = npy("<f4", "False", "(50, 120)", &field);
+    w.write("x.npy", &file);
+    w.ok("compress x.npy --lossless");
+    assert_eq!(w.names(), ["x.npy", "x.npy.syn"]);
+    w.ok("verify x.npy x.npy.syn");
+    std::fs::remove_file(w.path("x.npy")).unwrap();
+    w.ok("decompress x.npy.syn");
+    assert_eq!(w.read("x.npy"), file);
+    w.ok("decompress x.npy.syn -o raw.f32");
+    assert_eq!(w.read("raw.f32"), field);
+    w.ok("verify raw.f32 x.npy.syn");
+
+    w.ok("decompress x.npy.syn --region 10:12,3: -o part.npy");
+    let rows = [&field[(1200 + 3) * 4..1320 * 4], &field[(1320 + 3) * 4..1440 * 4]].concat();
+    assert_eq!(w.read("part.npy"), npy("<f4", "False", "(2, 117)", &rows));
+    let piped = succeeded("compress -", w.run_with_stdin("compress - --lossless", &file));
+    assert_eq!(piped, w.read("x.npy.syn"));
+    succeeded("verify -", w.run_with_stdin("verify - x.npy.syn", &file));
+}
+
+#[test]
+fn integers_and_a_lossy_bound() {
+    let w = Workshop::new();
+    let bytes: Vec<u8> = (0..=255).collect();
+    for (descr, shape) in [("|u1", "(256,)"), ("<i2", "(2, 64)"), ("<u8", "(2, 2, 2, 4)"), ("<f2", "(128,)")] {
+        let file = npy(descr, "False", shape, &bytes);
+        w.write("i.npy", &file);
+        w.ok("compress i.npy --lossless --force");
+        w.ok("decompress i.npy.syn --force");
+        assert_eq!(w.read("i.npy"), file, "{descr}");
+    }
+    w.write("x.npy", &npy("<f4", "False", "(60, 100)", &field_f32(6000)));
+    w.ok("compress x.npy --abs 1e-3");
+    w.ok("verify x.npy x.npy.syn");
+}
+
+#[test]
+fn what_cannot_be_taken() {
+    let w = Workshop::new();
+    let data = [0; 24];
+    for (descr, fortran, shape, text) in [
+        (">f4", "False", "(6,)", "big-endian"),
+        ("<f4", "True", "(2, 3)", "Fortran"),
+        ("<c8", "False", "(3,)", "not supported"),
+        ("<f4", "False", "(7,)", "28 bytes"),
+        ("<f4", "False", "(5,)", "20 bytes"),
+    ] {
+        w.write("x.npy", &npy(descr, fortran, shape, &data));
+        w.fails("compress x.npy --lossless", 1, text);
+    }
+    w.write("x.npy", b"\x93NUMPY\x01\x00\x76");
+    w.fails("compress x.npy --lossless", 1, "truncated");
+    w.write("x.npy", &data);
+    w.fails("compress x.npy --lossless", 1, "not a .npy file");
+    w.write("x.npy", &npy("<f4", "False", "(6,)", &data));
+    w.fails("compress x.npy --lossless --shape 2x3", 2, "leave them out");
+    w.write("b.bf16", &data);
+    w.ok("compress b.bf16 --shape 12 --lossless");
+    w.fails("decompress b.bf16.syn -o b.npy", 2, "bfloat16");
+}

@@ -1,0 +1,214 @@
+use super::*;
+
+const SHAPE: &str = "30x40x50";
+const COUNT: usize = 60_000;
+
+fn workshop() -> (Workshop, Vec<u8>) {
+    let workshop = Workshop::new();
+    let field = field_f32(COUNT);
+    workshop.write("x.f32", &field);
+    (workshop, field)
+}
+
+#[test]
+fn default_names() {
+    let (w, field) = workshop();
+    w.ok(&format!("compress x.f32 --shape {SHAPE} --abs 1e-2"));
+    assert_eq!(w.names(), ["x.f32", "x.f32.syn"]);
+    assert!(w.read("x.f32.syn").len() < field.len() / 2);
+    assert_eq!(w.read("x.f32"), field, "the input is as it was");
+    std::fs::remove_file(w.path("x.f32")).unwrap();
+    w.ok("decompress x.f32.syn");
+    assert_eq!(w.names(), ["x.f32", "x.f32.syn"]);
+    let error = largest_error(&field, &w.read("x.f32"));
+    assert!(error > 0.0 && error <= 1e-2, "{error}");
+}
+
+#[test]
+fn every_bound_holds() {
+    let (w, _) = workshop();
+    for bound in ["--abs 1e-3", "--rel 1e-4", "--psnr 70", "--pw-rel 1e-2", "--lossless"] {
+        w.ok(&format!("compress x.f32 --shape {SHAPE} {bound} --force"));
+        w.ok("verify x.f32 x.f32.syn");
+    }
+    w.ok("decompress x.f32.syn -o y.f32");
+    assert_eq!(w.read("x.f32"), w.read("y.f32"));
+}
+
+#[test]
+fn every_index_and_decoder_gives_the_same() {
+    let (w, _) = workshop();
+    w.ok(&format!("compress x.f32 --shape {SHAPE} --abs 1e-3"));
+    w.ok("decompress x.f32.syn -o y");
+    let expected = w.read("y");
+    for (index, decoders) in [
+        ("none", &["auto", "chunked", "self-sync"][..]),
+        ("gap", &["auto", "chunked", "self-sync", "gap"]),
+        ("symbol", &["auto", "chunked", "self-sync", "indexed"]),
+    ] {
+        w.ok(&format!("compress x.f32 --shape {SHAPE} --abs 1e-3 --index {index} -o {index}.syn"));
+        for decoder in decoders {
+            w.ok(&format!("decompress {index}.syn -o y --force --decoder {decoder}"));
+            assert_eq!(w.read("y"), expected, "{index} {decoder}");
+        }
+    }
+}
+
+#[test]
+fn threads_and_memory_limit_do_not_change_the_stream() {
+    let (w, _) = workshop();
+    w.ok(&format!("compress x.f32 --shape {SHAPE} --rel 1e-3 -o a.syn"));
+    w.ok(&format!("compress x.f32 --shape {SHAPE} --rel 1e-3 -o b.syn --threads 1 --memory-limit 1GiB"));
+    assert_eq!(w.read("a.syn"), w.read("b.syn"));
+    w.ok("decompress a.syn -o a --threads 1 --memory-limit 1GiB");
+    w.ok("decompress a.syn -o b --threads 2");
+    assert_eq!(w.read("a"), w.read("b"));
+    w.fails(&format!("compress x.f32 --shape {SHAPE} --rel 1e-3 -o c.syn --memory-limit 1K"), 2, "raise the limit");
+}
+
+#[test]
+fn regions() {
+    let (w, _) = workshop();
+    w.ok(&format!("compress x.f32 --shape {SHAPE} --abs 1e-3"));
+    w.ok("decompress x.f32.syn -o whole");
+    let whole = floats(&w.read("whole"));
+    for (text, z, y, x) in [
+        ("3:17,5:33,7:50", 3..17, 5..33, 7..50),
+        ("29", 29..30, 0..40, 0..50),
+        (":,39:,:1", 0..30, 39..40, 0..1),
+        (":,:,:", 0..30, 0..40, 0..50),
+        ("4:4", 4..4, 0..40, 0..50),
+    ] {
+        w.ok(&format!("decompress x.f32.syn --region {text} -o part --force"));
+        let stdout = w.ok(&format!("decompress x.f32.syn --region {text} -o -"));
+        let part = w.read("part");
+        assert_eq!(stdout, part);
+        let expected: Vec<f32> = z
+            .flat_map(|z| y.clone().map(move |y| (z * 40 + y) * 50))
+            .flat_map(|row| whole[row + x.start..row + x.end].to_vec())
+            .collect();
+        assert_eq!(floats(&part), expected, "{text}");
+    }
+    w.fails("decompress x.f32.syn --region 0:31 -o p", 2, "0:30");
+    w.fails("decompress x.f32.syn --region 0:1,0:1,0:1,0:1 -o p", 2, "axes");
+    w.fails("decompress x.f32.syn --region 1:2:3 -o p", 2, "--region");
+}
+
+#[test]
+fn pipes() {
+    let (w, field) = workshop();
+    let stream = succeeded(
+        "compress -",
+        w.run_with_stdin(&format!("compress - --dtype f32 --shape {SHAPE} --abs 1e-3"), &field),
+    );
+    w.ok(&format!("compress x.f32 --shape {SHAPE} --abs 1e-3"));
+    assert_eq!(stream, w.read("x.f32.syn"));
+    let back = succeeded("decompress -", w.run_with_stdin("decompress -", &stream));
+    assert!(largest_error(&field, &back) <= 1e-3);
+    assert_eq!(w.ok("decompress x.f32.syn -o -"), back);
+    succeeded("verify - x", w.run_with_stdin("verify - x.f32.syn", &field));
+    succeeded("verify x -", w.run_with_stdin("verify x.f32 -", &stream));
+    succeeded("inspect -", w.run_with_stdin("inspect -", &stream));
+    let output = w.run_with_stdin("decompress - -o y", &stream[..stream.len() - 100]);
+    failed("decompress -", &output, 1, "stdin");
+    w.fails("verify - -", 2, "stdin");
+    w.fails("decompress x.f32.syn -o - --json", 2, "--json");
+}
+
+#[cfg(unix)]
+#[test]
+fn a_redirected_file_is_stdin_too() {
+    let (w, field) = workshop();
+    let line = format!("compress - --dtype f32 --shape {SHAPE} --abs 1e-3 -o y.syn");
+    let output = w.command(&line).stdin(std::fs::File::open(w.path("x.f32")).unwrap()).output().unwrap();
+    succeeded(&line, output);
+    w.ok("decompress y.syn -o y");
+    assert!(largest_error(&field, &w.read("y")) <= 1e-3);
+}
+
+#[test]
+fn a_reader_that_leaves_is_no_error() {
+    let (w, _) = workshop();
+    w.write("big.u8", &vec![7; 8 << 20]);
+    w.ok("compress big.u8 --shape 8388608 --lossless");
+    let line = "decompress big.u8.syn -o -";
+    let mut child = w.command(line).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(output.status.success());
+    assert_eq!(output.stderr, b"");
+}
+
+#[test]
+fn every_element_type_without_loss() {
+    let w = Workshop::new();
+    let bytes: Vec<u8> = (0..1000u32).flat_map(|i| (i * i).to_le_bytes()).collect();
+    for (name, size) in [
+        ("f16", 2),
+        ("bf16", 2),
+        ("f32", 4),
+        ("f64", 8),
+        ("u8", 1),
+        ("u16", 2),
+        ("u32", 4),
+        ("u64", 8),
+        ("i8", 1),
+        ("i16", 2),
+        ("i32", 4),
+        ("i64", 8),
+    ] {
+        let file = format!("x.{name}");
+        w.write(&file, &bytes);
+        w.ok(&format!("compress {file} --shape {} --lossless", 4000 / size));
+        w.ok(&format!("verify {file} {file}.syn"));
+        w.ok(&format!("decompress {file}.syn -o y --force"));
+        assert_eq!(w.read("y"), bytes, "{name}");
+        if size == 2 || name.starts_with(['u', 'i']) {
+            w.fails(&format!("compress {file} --shape {} --abs 1 --force", 4000 / size), 2, "lossless");
+        }
+    }
+}
+
+#[test]
+fn fill_values_come_back() {
+    let w = Workshop::new();
+    let mut values = floats(&field_f32(10_000));
+    for i in (0..values.len()).step_by(7) {
+        values[i] = -1e10;
+    }
+    values[3] = f32::NAN;
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    w.write("sea.f32", &bytes);
+    for fill in ["auto", "-1e10"] {
+        w.ok(&format!("compress sea.f32 --shape 100x100 --rel 1e-3 --fill {fill} --force"));
+        w.ok("verify sea.f32 sea.f32.syn");
+        w.ok("decompress sea.f32.syn -o back --force");
+        let back = floats(&w.read("back"));
+        assert!(back.iter().zip(&values).all(|(b, v)| (b.to_bits() == v.to_bits()) || *v != -1e10));
+        let valid = |v: &f32| *v != -1e10 && !v.is_nan();
+        let worst = back.iter().zip(&values).filter(|(_, v)| valid(v)).map(|(b, v)| (b - v).abs()).fold(0.0, f32::max);
+        assert!(worst <= 0.0202, "{fill}: {worst}");
+    }
+    let line = "compress sea.f32 --shape 100x100 --rel 1e-3 --fill none --force --json";
+    let json: serde_json::Value = serde_json::from_slice(&w.ok(line)).unwrap();
+    assert!(json["resolved_bound"].as_f64().unwrap() > 1e6);
+}
+
+#[test]
+fn empty_and_single() {
+    let w = Workshop::new();
+    w.write("none.f32", &[]);
+    w.write("one.f64", &1.25f64.to_le_bytes());
+    w.ok("compress none.f32 --shape 0x5 --abs 1");
+    w.ok("verify none.f32 none.f32.syn");
+    w.ok("inspect none.f32.syn");
+    w.ok("decompress none.f32.syn -o none");
+    assert!(w.read("none").is_empty());
+    assert!(w.ok("decompress none.f32.syn -o -").is_empty());
+    w.ok("compress one.f64 --shape 1 --abs 1e-9");
+    w.ok("verify one.f64 one.f64.syn");
+    w.ok("inspect one.f64.syn");
+    w.ok("decompress one.f64.syn -o one");
+    let back = f64::from_le_bytes(w.read("one").try_into().unwrap());
+    assert!((back - 1.25).abs() <= 1e-9);
+}

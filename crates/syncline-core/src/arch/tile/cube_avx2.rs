@@ -1,0 +1,247 @@
+//! Tiles of 8 x 8 x 8 with AVX2: one vector is one row.
+//!
+//! With `D` a row differenced along x, `E` that along y too, `F` that along z too, the residuals are `D`, `E` and `F` for predictors 1 to 3, except
+//! that predictors 1 and 2 difference their first column or element along the other axes; there `E` and `F` have the right first elements.
+
+use std::arch::x86_64::*;
+
+use super::Cube;
+use crate::predict::TileInfo;
+use crate::predict::codes::Outlier;
+
+/// Values farther than this from the base could overflow the sums of magnitudes: 64 rows of 8 differences of up to twice the distance.
+const FARTHEST: i64 = 1 << 22;
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn load(row: &[i32; 8]) -> __m256i {
+    // SAFETY: a row is 32 bytes; the load needs no alignment.
+    unsafe { _mm256_loadu_si256(row.as_ptr().cast()) }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn store(row: &mut [i32; 8], v: __m256i) {
+    // SAFETY: a row is 32 bytes, exclusively borrowed; the store needs no alignment.
+    unsafe { _mm256_storeu_si256(row.as_mut_ptr().cast(), v) }
+}
+
+#[target_feature(enable = "avx2")]
+#[inline]
+fn lanes(v: __m256i) -> [i32; 8] {
+    let mut row = [0; 8];
+    store(&mut row, v);
+    row
+}
+
+/// Row minus itself moved up one place, 0 coming in.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn difference_x(v: __m256i) -> __m256i {
+    let moved = _mm256_permutevar8x32_epi32(v, _mm256_setr_epi32(0, 0, 1, 2, 3, 4, 5, 6));
+    _mm256_sub_epi32(v, _mm256_blend_epi32::<1>(moved, _mm256_setzero_si256()))
+}
+
+/// `v` with the first element of `first`.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn with_first(v: __m256i, first: __m256i) -> __m256i {
+    _mm256_blend_epi32::<1>(v, first)
+}
+
+/// Calls `row` with the number of each row and its residuals under predictors 0 to 3. What is not used is not computed.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn for_rows(q: &Cube<i32>, mut row: impl FnMut(usize, [__m256i; 4])) {
+    let base = _mm256_set1_epi32(q[0][0]);
+    let mut before_z = [_mm256_setzero_si256(); 8];
+    for z in 0..8 {
+        let mut before_y = _mm256_setzero_si256();
+        for y in 0..8 {
+            let v = _mm256_sub_epi32(load(&q[z * 8 + y]), base);
+            let d = difference_x(v);
+            let e = _mm256_sub_epi32(d, before_y);
+            let f = _mm256_sub_epi32(e, before_z[y]);
+            (before_y, before_z[y]) = (d, e);
+            let residuals =
+                if y == 0 { [v, with_first(d, f), with_first(e, f), f] } else { [v, with_first(d, e), e, f] };
+            row(z * 8 + y, residuals);
+        }
+    }
+}
+
+/// Sums of the magnitudes under each predictor; None if they might not fit.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn activities(q: &Cube<i32>) -> Option<[u64; 4]> {
+    let mut sums = [_mm256_setzero_si256(); 4];
+    let (mut low, mut high) = (_mm256_setzero_si256(), _mm256_setzero_si256());
+    for_rows(q, |_, residuals| {
+        low = _mm256_min_epi32(low, residuals[0]);
+        high = _mm256_max_epi32(high, residuals[0]);
+        for p in 0..4 {
+            sums[p] = _mm256_add_epi32(sums[p], _mm256_abs_epi32(residuals[p]));
+        }
+    });
+    let (low, high) = (lanes(low), lanes(high));
+    // Differences from the base wrap only if they are large either way.
+    let near = low.iter().all(|&v| i64::from(v) > -FARTHEST) && high.iter().all(|&v| i64::from(v) < FARTHEST);
+    near.then(|| sums.map(|s| lanes(s).iter().map(|&l| u64::from(l as u32)).sum()))
+}
+
+/// Writes codes; false if a residual lies outside the radius (the codes are then not valid).
+#[target_feature(enable = "avx2")]
+#[inline]
+fn write_codes<const P: usize>(q: &Cube<i32>, radius: u32, codes: &mut Cube<u16>) -> bool {
+    // Residual + radius - 1 is in 0 ..= 2 radius - 2 exactly if the residual is inside.
+    let shift = _mm256_set1_epi32(radius as i32 - 1);
+    let mut largest = _mm256_setzero_si256();
+    let mut even = _mm256_setzero_si256();
+    for_rows(q, |i, residuals| {
+        let shifted = _mm256_add_epi32(residuals[P], shift);
+        largest = _mm256_max_epu32(largest, shifted);
+        if i % 2 == 0 {
+            even = shifted;
+        } else {
+            let packed = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packus_epi32(even, shifted));
+            let packed = _mm256_add_epi16(packed, _mm256_set1_epi16(1));
+            let rows: &mut [u16] = codes[i - 1..=i].as_flattened_mut();
+            assert_eq!(rows.len(), 16);
+            // SAFETY: two rows of codes are 32 bytes, exclusively borrowed; the store needs no alignment.
+            unsafe { _mm256_storeu_si256(rows.as_mut_ptr().cast(), packed) };
+        }
+    });
+    lanes(largest).iter().all(|&l| l as u32 <= 2 * radius - 2)
+}
+
+/// Writes codes where some residuals lie outside the radius.
+#[target_feature(enable = "avx2")]
+#[cold]
+fn write_codes_with_outliers(q: &Cube<i32>, predictor: u8, radius: u32, codes: &mut Cube<u16>) {
+    for_rows(q, |i, residuals| {
+        let residuals = lanes(residuals[predictor as usize]);
+        for (code, r) in codes[i].iter_mut().zip(residuals) {
+            *code = if r.unsigned_abs() < radius { (r as u32).wrapping_add(radius) as u16 } else { 0 };
+        }
+    });
+}
+
+/// See [`super::encode_cube`].
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+pub fn encode(q: &Cube<i32>, radius: u32, codes: &mut Cube<u16>) -> Option<(TileInfo<i32>, bool)> {
+    let activities = activities(q)?;
+    let mut predictor = 0;
+    for p in 1..4 {
+        if activities[p] <= activities[predictor] {
+            predictor = p;
+        }
+    }
+    let info = TileInfo { base: q[0][0], predictor: predictor as u8, activity: activities[predictor] };
+    let inside = match predictor {
+        _ if info.is_constant() => {
+            codes.as_flattened_mut().fill(radius as u16);
+            true
+        }
+        0 => write_codes::<0>(q, radius, codes),
+        1 => write_codes::<1>(q, radius, codes),
+        2 => write_codes::<2>(q, radius, codes),
+        _ => write_codes::<3>(q, radius, codes),
+    };
+    if !inside {
+        write_codes_with_outliers(q, info.predictor, radius, codes);
+    }
+    Some((info, !inside))
+}
+
+/// Prefix sums of a row.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn prefix_x(v: __m256i) -> __m256i {
+    let v = _mm256_add_epi32(v, _mm256_slli_si256::<4>(v));
+    let v = _mm256_add_epi32(v, _mm256_slli_si256::<8>(v));
+    // The sum of the low half goes to each element of the high half.
+    let low = _mm256_permute2x128_si256::<0x08>(v, v);
+    _mm256_add_epi32(v, _mm256_shuffle_epi32::<0xFF>(low))
+}
+
+/// Prefix sums of rows of any length.
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+pub fn prefix_rows(v: &mut [u32], nx: usize) {
+    for row in v.chunks_exact_mut(nx) {
+        let mut sum = _mm256_setzero_si256();
+        let (octets, rest) = row.as_chunks_mut::<8>();
+        for octet in octets {
+            let octet: &mut [i32; 8] = bytemuck::cast_mut(octet);
+            let sums = _mm256_add_epi32(prefix_x(load(octet)), sum);
+            store(octet, sums);
+            sum = _mm256_permutevar8x32_epi32(sums, _mm256_set1_epi32(7));
+        }
+        let mut sum = lanes(sum)[0] as u32;
+        for value in rest {
+            sum = sum.wrapping_add(*value);
+            *value = sum;
+        }
+    }
+}
+
+/// Inverse of predictor `P`; `row` gives the residuals of a row.
+#[target_feature(enable = "avx2")]
+#[inline]
+fn integrate<const P: u8>(base: i32, q: &mut Cube<i32>, row: impl Fn(usize, &Cube<i32>) -> __m256i) {
+    let base = _mm256_set1_epi32(base);
+    let zero = _mm256_setzero_si256();
+    // Sums along z: of whole planes for predictor 3, of the very first elements for 1 and 2.
+    let mut along_z = [zero; 8];
+    for z in 0..8 {
+        let mut along_y = zero;
+        for y in 0..8 {
+            let mut v = row(z * 8 + y, q);
+            if P == 3 || (P != 0 && y == 0) {
+                along_z[y] = _mm256_add_epi32(along_z[y], v);
+                v = if P == 3 { along_z[y] } else { with_first(v, along_z[y]) };
+            }
+            if P != 0 {
+                along_y = _mm256_add_epi32(along_y, v);
+                v = if P == 1 { with_first(v, along_y) } else { along_y };
+                v = prefix_x(v);
+            }
+            store(&mut q[z * 8 + y], _mm256_add_epi32(v, base));
+        }
+    }
+}
+
+/// See [`super::decode_cube`].
+#[target_feature(enable = "avx2,bmi1,bmi2,lzcnt")]
+pub fn decode(codes: &Cube<u16>, predictor: u8, base: i32, radius: u32, outliers: &[Outlier], q: &mut Cube<i32>) {
+    let shift = _mm256_set1_epi32(radius as i32);
+    let residuals = |i: usize| {
+        // SAFETY: a row of codes is 16 bytes; the load needs no alignment.
+        let row = unsafe { _mm_loadu_si128(codes[i].as_ptr().cast()) };
+        _mm256_sub_epi32(_mm256_cvtepu16_epi32(row), shift)
+    };
+    if outliers.is_empty() {
+        let row = |i: usize, _: &Cube<i32>| residuals(i);
+        match predictor {
+            0 => integrate::<0>(base, q, row),
+            1 => integrate::<1>(base, q, row),
+            2 => integrate::<2>(base, q, row),
+            _ => integrate::<3>(base, q, row),
+        }
+        return;
+    }
+    for (i, row) in q.iter_mut().enumerate() {
+        store(row, residuals(i));
+    }
+    for &(position, residual) in outliers {
+        if let Some(value) = q.as_flattened_mut().get_mut(position as usize) {
+            *value = residual;
+        }
+    }
+    let row = |i: usize, q: &Cube<i32>| load(&q[i]);
+    match predictor {
+        0 => integrate::<0>(base, q, row),
+        1 => integrate::<1>(base, q, row),
+        2 => integrate::<2>(base, q, row),
+        _ => integrate::<3>(base, q, row),
+    }
+}

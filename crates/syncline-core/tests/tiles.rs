@@ -1,0 +1,148 @@
+//! Arrays through scan, masks, quantisation and prediction and back, tile by tile as a pipeline does it.
+
+use proptest::prelude::*;
+use syncline_core::arch::scatter::Scatter;
+use syncline_core::array::Shape;
+use syncline_core::bound::{Bound, Fill, Pipeline, Resolved, Scan, resolve};
+use syncline_core::geometry::{Geometry, Tile, Window};
+use syncline_core::predict::codes::{RADIUS, decode_tile, encode_tile};
+use syncline_core::quantize::log::{restore_signs, signs};
+use syncline_core::quantize::mask::{TileFill, TileMask, fill_excluded, restore_fill};
+use syncline_core::quantize::{Linear, Log, Real};
+
+fn scan<T: Real>(bytes: &[u8], fill: Fill) -> Scan {
+    let elements = (bytes.len() / size_of::<T>()) as u64;
+    let mut first = Scan::new(T::TYPE, elements, fill);
+    first.add(0, bytes);
+    match first.second_pass() {
+        Some(mut second) => {
+            second.add(0, bytes);
+            first.settle(second)
+        }
+        None => first,
+    }
+}
+
+/// One tile there and back.
+fn tile_round_trip<T: Real>(x: &[T], tile: &Tile, axes: usize, resolved: &Resolved, previous_base: &mut i32) -> Vec<T> {
+    let patterns: Vec<u64> = resolved.patterns.iter().map(|p| p.bits).collect();
+    let mut q = vec![0; x.len()];
+    let mut exact = TileMask::default();
+    let fill = TileFill::find(x, &patterns);
+    let linear = Linear::<T>::new(resolved.step, resolved.resolved);
+    let log = Log::<T>::new(resolved.step, resolved.resolved);
+    if resolved.pipeline == Pipeline::Quantised {
+        linear.quantize_tile(x, &mut q, &mut exact);
+    } else {
+        log.quantize_tile(x, &mut q, &mut exact);
+    }
+    let excluded = exact.union(&fill.foreign).union(&fill.mask);
+    let verbatim = excluded.without(&fill.mask);
+    fill_excluded(&mut q, tile.extent, &excluded, *previous_base);
+    let (mut codes, mut outliers) = (vec![0; x.len().next_multiple_of(64)], Vec::new());
+    let info = encode_tile(&q, tile.extent, axes, RADIUS, &mut codes, &mut outliers);
+    *previous_base = info.base;
+    let (sign_kind, negative) = signs(x, &excluded);
+
+    let (mut back_q, mut back) = (vec![0; x.len()], vec![T::nearest(0.0); x.len()]);
+    decode_tile(&codes, tile.extent, info.predictor, info.base, RADIUS, &outliers, &mut back_q);
+    assert_eq!(q, back_q);
+    if resolved.pipeline == Pipeline::Quantised {
+        linear.dequantize(&back_q, &mut back);
+    } else {
+        log.dequantize(&back_q, &mut back);
+        restore_signs(&mut back, sign_kind, &negative);
+    }
+    if fill.mask.any() {
+        restore_fill(&mut back, &fill.mask, patterns[fill.pattern as usize]);
+    }
+    for i in verbatim.ones() {
+        back[i] = x[i];
+    }
+    back
+}
+
+/// Whether `y` may stand for `x`: bit for bit if it is special, else within the bound in exact arithmetic (two-sum, and fma for the product).
+fn allowed<T: Real>(x: T, y: T, resolved: &Resolved) -> bool {
+    let (a, b) = (x.wide(), y.wide());
+    let is_pattern = resolved.patterns.iter().any(|p| p.bits == x.bits());
+    if !a.is_finite() || x.bits() == T::nearest(-0.0).bits() || is_pattern {
+        return x.bits() == y.bits();
+    }
+    if resolved.pipeline == Pipeline::LogQuantised {
+        let product = resolved.resolved * a.abs();
+        let sign = x.is_negative() == y.is_negative();
+        return sign && (a - b).abs() - product <= resolved.resolved.mul_add(a.abs(), -product);
+    }
+    let sum = a - b;
+    let part = sum - a;
+    let rest = (a - (sum - part)) + (-b - part);
+    let (sum, rest) = if sum < 0.0 { (-sum, -rest) } else { (sum, rest) };
+    sum < resolved.resolved || (sum == resolved.resolved && rest <= 0.0)
+}
+
+fn check<T: Real>(x: &[T], extents: &[u64], bound: Bound, fill: Fill) -> Result<(), TestCaseError> {
+    let geometry = Geometry::with_chunk_tiles(Shape::new(extents).unwrap(), 2).unwrap();
+    let bytes: Vec<u8> = x.iter().flat_map(|v| v.bits().to_le_bytes()[..size_of::<T>()].to_vec()).collect();
+    let resolved = resolve(bound, T::TYPE, &scan::<T>(&bytes, fill)).unwrap();
+    if resolved.pipeline == Pipeline::Lossless {
+        return Ok(());
+    }
+    let window = Window::raster(&bytes, 0, &geometry);
+    let mut output = vec![0; bytes.len()];
+    for mut sink in Scatter::new(&mut output, &geometry, geometry.whole(), size_of::<T>()) {
+        let mut base = 0;
+        for tile in geometry.chunk(sink.chunk()) {
+            let mut values = vec![T::nearest(0.0); tile.len()];
+            window.gather(&tile, &mut values);
+            sink.put(&tile_round_trip(&values, &tile, geometry.axes(), &resolved, &mut base));
+        }
+    }
+    for (i, (&x, y)) in x.iter().zip(output.chunks_exact(size_of::<T>())).enumerate() {
+        let mut bits = [0; 8];
+        bits[..y.len()].copy_from_slice(y);
+        let y = T::from_bits(u64::from_le_bytes(bits));
+        prop_assert!(allowed(x, y, &resolved), "element {i}: {x:?} became {y:?}, {resolved:?}");
+    }
+    Ok(())
+}
+
+fn any_bound() -> impl Strategy<Value = Bound> {
+    prop_oneof![
+        (-6f64..3.0).prop_map(|e| Bound::Abs(10f64.powf(e))),
+        (-7f64..0.5).prop_map(|e| Bound::Rel(10f64.powf(e))),
+        (1f64..140.0).prop_map(Bound::Psnr),
+        (-7f64..-0.01).prop_map(|e| Bound::PwRel(10f64.powf(e))),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    #[test]
+    fn bounds_hold_and_special_values_are_exact(
+        extents in prop_oneof![
+            prop::collection::vec(1u64..=9, 0..=4), Just(vec![8, 8, 16]), Just(vec![17, 18, 19]), Just(vec![40, 33]), Just(vec![2500]),
+        ],
+        bound in any_bound(),
+        fill in prop::sample::select(vec![Fill::Auto, Fill::None, Fill::Value(-9999.0), Fill::Value(1e20)]),
+        specials in prop::collection::vec((
+            any::<prop::sample::Index>(), 1usize..60,
+            prop::sample::select(vec![f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, -9999.0, 1e20, 3e38, 1e-40, f64::from_bits(0x7FF8_0000_2000_0000)]),
+        ), 0..8),
+        noise in any::<u64>(), amplitude in -3i32..8,
+    ) {
+        let n = extents.iter().product::<u64>() as usize;
+        let mut x: Vec<f64> = (0..n as u64).map(|i| {
+            let random = (noise.wrapping_mul(2 * i + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 11) as f64 / (1u64 << 53) as f64;
+            (i as f64 * 0.1).sin() * 50.0 + (random - 0.5) * 10f64.powi(amplitude)
+        }).collect();
+        for (at, run, value) in specials {
+            let at = at.index(n);
+            let end = (at + run).min(n);
+            x[at..end].fill(value);
+        }
+        let narrow: Vec<f32> = x.iter().map(|&x| x as f32).collect();
+        check(&x, &extents, bound, fill)?;
+        check(&narrow, &extents, bound, fill)?;
+    }
+}

@@ -1,0 +1,160 @@
+// A team of blocks that works in step, and what it does together: partition by a digit.
+//
+// TEAM      blocks. One needs nothing; more must be launched cooperatively, so that all of them run at the same time and the barrier cannot wait for ever.
+// THREADS   threads in a block, a multiple of 256
+// SYMBOLS   items of a partition
+#pragma once
+#include "common.cuh"
+
+constexpr uint32_t WARPS = THREADS / WARP;
+constexpr uint32_t DIGIT_BITS = 8;
+constexpr uint32_t DIGITS = 1 << DIGIT_BITS;
+
+// Reads what another block of the team may have written: past the first-level cache, which is not kept coherent.
+template <typename T> __device__ inline T read(const T *from) {
+#if TEAM > 1
+    return __ldcg(from);
+#else
+    return *from;
+#endif
+}
+
+// Shared memory that a block partitions with.
+struct Partition {
+    alignas(4) uint16_t warp_counts[WARPS][DIGITS];
+    uint32_t digit_start[DIGITS];
+    uint32_t warp_sums[DIGITS / WARP];
+};
+
+// Number of this block in its team. Blocks that are teams of their own build a codebook each.
+__device__ inline uint32_t block_of_team() { return TEAM > 1 ? blockIdx.x : 0; }
+
+struct Team {
+    uint32_t *barrier;      // 0 at the start
+    uint32_t *digit_counts; // TEAM x DIGITS, if there are several blocks
+    Partition *partition;
+    uint32_t barriers_passed;
+    uint32_t rank; // of this thread
+    static constexpr uint32_t SIZE = TEAM * THREADS;
+
+    __device__ inline void sync() {
+        __syncthreads();
+#if TEAM > 1
+        ++barriers_passed;
+        if (threadIdx.x == 0) {
+            __threadfence();
+            atomicAdd(barrier, 1u);
+            while (*reinterpret_cast<volatile uint32_t *>(barrier) < barriers_passed * TEAM) {
+            }
+            __threadfence();
+        }
+        __syncthreads();
+#endif
+    }
+};
+
+// Exclusive sums over the DIGITS first threads of a block; called by the whole block.
+__device__ inline uint32_t digit_scan(uint32_t value, uint32_t *warp_sums) {
+    uint32_t sum = value;
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+        sum += lane_id() >= distance ? below : 0;
+    }
+    if (lane_id() == WARP - 1 && threadIdx.x < DIGITS) {
+        warp_sums[warp_id()] = sum;
+    }
+    __syncthreads();
+    uint32_t before = 0;
+    for (uint32_t warp = 0; warp < min_of<uint32_t>(warp_id(), DIGITS / WARP); ++warp) {
+        before += warp_sums[warp];
+    }
+    return before + sum - value;
+}
+
+// A stable partition of the items 0 to SYMBOLS - 1 by `digit(item)` (below DIGITS): calls `place(item, position)` for each.
+// Blocks, and warps within them, take consecutive items, so that ranks follow the items' order.
+template <typename Digit, typename Place>
+__device__ inline void partition_by_digit(Team &team, Digit digit, Place place) {
+    auto &warp_counts = team.partition->warp_counts;
+    auto &digit_start = team.partition->digit_start;
+    constexpr uint32_t PER_WARP = (SYMBOLS + TEAM * WARPS * WARP - 1) / (TEAM * WARPS * WARP) * WARP;
+    const uint32_t first = (block_of_team() * WARPS + warp_id()) * PER_WARP;
+    for (uint32_t i = threadIdx.x; i < WARPS * DIGITS / 2; i += THREADS) {
+        reinterpret_cast<uint32_t *>(warp_counts)[i] = 0; // two at a time
+    }
+    __syncthreads();
+    // Lanes past the end take a digit that none has.
+    auto digit_or_none = [&](uint32_t item) { return item < SYMBOLS ? digit(item) : DIGITS; };
+    for (uint32_t i = 0; i < PER_WARP; i += WARP) {
+        uint32_t own = digit_or_none(first + i + lane_id());
+        uint32_t same = __match_any_sync(ALL_LANES, own);
+        if (own < DIGITS && lane_id() == __ffs(same) - 1) {
+            warp_counts[warp_id()][own] += __popc(same);
+        }
+        __syncwarp();
+    }
+    __syncthreads();
+    uint32_t total = 0;
+    if (threadIdx.x < DIGITS) {
+        // All loads before the first store: they wait for memory once, not one after the other.
+        uint32_t of_warp[WARPS];
+#pragma unroll
+        for (uint32_t warp = 0; warp < WARPS; ++warp) {
+            of_warp[warp] = warp_counts[warp][threadIdx.x];
+        }
+#pragma unroll
+        for (uint32_t warp = 0; warp < WARPS; ++warp) {
+            warp_counts[warp][threadIdx.x] = total;
+            total += of_warp[warp];
+        }
+    }
+    uint32_t before = 0;
+#if TEAM > 1
+    if (threadIdx.x < DIGITS) {
+        team.digit_counts[block_of_team() * DIGITS + threadIdx.x] = total;
+    }
+    team.sync();
+    if (threadIdx.x < DIGITS) {
+        total = 0;
+#pragma unroll 8
+        for (uint32_t block = 0; block < TEAM; ++block) {
+            uint32_t count = read(&team.digit_counts[block * DIGITS + threadIdx.x]);
+            before += block < block_of_team() ? count : 0;
+            total += count;
+        }
+    }
+#endif
+    uint32_t start = digit_scan(total, team.partition->warp_sums);
+    if (threadIdx.x < DIGITS) {
+        digit_start[threadIdx.x] = start + before;
+    }
+    __syncthreads();
+    for (uint32_t i = 0; i < PER_WARP; i += WARP) {
+        uint32_t item = first + i + lane_id();
+        uint32_t own = digit_or_none(item);
+        uint32_t same = __match_any_sync(ALL_LANES, own);
+        uint32_t rank = __popc(same & ((1u << lane_id()) - 1));
+        if (own < DIGITS) {
+            place(item, digit_start[own] + warp_counts[warp_id()][own] + rank);
+        }
+        __syncwarp();
+        if (own < DIGITS && rank == 0) {
+            warp_counts[warp_id()][own] += __popc(same);
+        }
+        __syncwarp();
+    }
+    team.sync();
+}
+
+// The items from `low` up to the first of `high` for which `before(item)` does not hold, given that those for which it holds come first.
+// The lanes of a warp probe together; every warp finds the same.
+template <typename Before> __device__ inline uint32_t partition_point(uint32_t low, uint32_t high, Before before) {
+    while (low < high) {
+        uint32_t step = ceil_div(high - low, WARP);
+        uint32_t probe = low + (lane_id() + 1) * step - 1;
+        bool holds = probe < high && before(probe);
+        low += __popc(__ballot_sync(ALL_LANES, holds)) * step;
+        high = min_of(high, low + step - 1);
+    }
+    return high;
+}

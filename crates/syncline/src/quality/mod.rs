@@ -1,0 +1,223 @@
+//! How far a reconstructed array is from its original.
+//!
+//! Arrays are compared block by block in the order of their elements, so that two files larger than memory can be
+//! compared: [`RangeScan`] finds the value range of the original, [`Comparison`] takes both arrays in pieces and
+//! [`Comparison::finish`] gives the [`Quality`]. [`compare`] does it all for arrays in memory.
+//!
+//! NaN, infinities and fill values of the original must come back bit for bit; they are counted, and take part in
+//! nothing else. With `x` the original, `x'` the reconstruction, and the sums over the `n` other elements:
+//!
+//! | metric | definition |
+//! |---|---|
+//! | range | largest minus smallest `x` |
+//! | RMSE | `sqrt(sum (x - x')^2 / n)` |
+//! | NRMSE | RMSE / range |
+//! | PSNR | `20 log10(range / RMSE)` in dB, infinite if all errors are 0 |
+//! | correlation | Pearson's: `cov(x, x') / sqrt(var x * var x')` |
+//! | SSIM | mean structural similarity (Wang et al. 2004) of the 2-D slices over the two fastest axes whose extent is not 1: uniform 7x7 windows at every position inside a slice, sample covariance, `K1 = 0.01`, `K2 = 0.03`, dynamic range = range. Windows that hold an excluded element are left out. |
+
+mod pointwise;
+mod range;
+mod sample;
+mod ssim;
+#[cfg(test)]
+mod tests;
+
+use syncline_core::array::{ArrayView, ElementType, Shape};
+use syncline_core::error::{Error, Result};
+
+pub use pointwise::Peak;
+pub use range::RangeScan;
+
+use pointwise::Pointwise;
+use ssim::Ssim;
+
+/// Error that each element may have.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Tolerance {
+    /// Any: errors are measured, not judged.
+    Any,
+    /// None at all: every element equal bit for bit.
+    Exact,
+    /// At most this absolute error.
+    Absolute(f64),
+    /// At most this fraction of each element's magnitude.
+    PointwiseRelative(f64),
+}
+
+/// What two arrays are compared under.
+#[derive(Clone, Debug)]
+pub struct Criteria {
+    /// Type of the elements of both.
+    pub element_type: ElementType,
+    /// Shape of both.
+    pub shape: Shape,
+    /// Bit patterns (zero-extended) that stand for "no value here".
+    pub fills: Vec<u64>,
+    /// Smallest and largest value of the original that count (see [`RangeScan`]); `None` if there is none.
+    pub range: Option<(f64, f64)>,
+    /// What each element must fulfil.
+    pub tolerance: Tolerance,
+}
+
+/// Result of a comparison. Ratios whose divisor is 0 are `None`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Quality {
+    /// Elements in the array.
+    pub elements: u64,
+    /// Elements that the error metrics are about: finite in both arrays and not fill.
+    pub compared: u64,
+    /// Elements of the original that are NaN, infinite or fill.
+    pub special: u64,
+    /// Elements that had to come back bit for bit and did not: special ones, negative zeros whose sign was lost, and
+    /// finite ones that became NaN or infinite.
+    pub mismatches: u64,
+    /// Elements whose bits differ at all.
+    pub differing: u64,
+    /// Compared elements beyond the tolerance.
+    pub violations: u64,
+    /// Smallest and largest value of the original.
+    pub range: Option<(f64, f64)>,
+    /// Largest absolute error and where it is.
+    pub max_absolute: Option<Peak>,
+    /// Largest error relative to the value itself, and where; over the values that are not 0.
+    pub max_relative: Option<Peak>,
+    /// Root of the mean squared error.
+    pub rmse: Option<f64>,
+    /// RMSE over the range.
+    pub nrmse: Option<f64>,
+    /// Peak signal-to-noise ratio in dB; infinite if there is no error.
+    pub psnr: Option<f64>,
+    /// Mean structural similarity; `None` for arrays with fewer than two axes of at least 7 elements, or no range.
+    pub ssim: Option<f64>,
+    /// Pearson correlation; `None` if either array is constant.
+    pub correlation: Option<f64>,
+    /// What was asked of each element.
+    pub tolerance: Tolerance,
+}
+
+impl Quality {
+    /// Whether every element is within the tolerance and every special one came back bit for bit.
+    pub fn holds(&self) -> bool {
+        match self.tolerance {
+            Tolerance::Any => true,
+            Tolerance::Exact => self.differing == 0,
+            Tolerance::Absolute(_) | Tolerance::PointwiseRelative(_) => self.violations == 0 && self.mismatches == 0,
+        }
+    }
+
+    /// Largest error over the tolerance: 1 is just within it. `None` without a tolerance above 0 or without elements.
+    pub fn bound_ratio(&self) -> Option<f64> {
+        let (peak, bound) = match self.tolerance {
+            Tolerance::Any | Tolerance::Exact => return None,
+            Tolerance::Absolute(bound) => (self.max_absolute, bound),
+            Tolerance::PointwiseRelative(bound) => (self.max_relative, bound),
+        };
+        (bound > 0.0).then_some(peak?.value / bound)
+    }
+}
+
+/// A comparison under way: memory stays at a few MiB plus seven rows, whatever the size of the arrays.
+pub struct Comparison {
+    criteria: Criteria,
+    pushed: u64,
+    pointwise: Pointwise,
+    ssim: Option<Ssim>,
+}
+
+impl Comparison {
+    /// Elements that are compared as one piece of work.
+    const BLOCK: usize = 1 << 20;
+
+    /// A comparison that has seen nothing yet.
+    pub fn new(criteria: Criteria) -> Self {
+        let ssim = Ssim::new(criteria.shape, criteria.range);
+        Self { criteria, pushed: 0, pointwise: Pointwise::default(), ssim }
+    }
+
+    /// Takes the next elements of both arrays, as little-endian bytes.
+    ///
+    /// # Errors
+    /// Different lengths, a broken element, or more elements than the shape holds.
+    pub fn push(&mut self, original: &[u8], reconstructed: &[u8]) -> Result<()> {
+        let size = self.criteria.element_type.size();
+        if original.len() != reconstructed.len() || !original.len().is_multiple_of(size) {
+            return Err(Error::invalid(format!(
+                "compared pieces have {} and {} bytes: they must be equal and whole elements of {size} bytes",
+                original.len(),
+                reconstructed.len()
+            )));
+        }
+        let elements = (original.len() / size) as u64;
+        if elements > self.criteria.shape.len() - self.pushed {
+            return Err(Error::invalid(format!("more elements to compare than shape {} holds", self.criteria.shape)));
+        }
+        let blocks = original.chunks(Self::BLOCK * size).zip(reconstructed.chunks(Self::BLOCK * size));
+        for (original, reconstructed) in blocks {
+            sample::dispatch!(self.criteria.element_type, T => {
+                self.pointwise.push::<T>(original, reconstructed, self.pushed, &self.criteria);
+                if let Some(ssim) = &mut self.ssim {
+                    ssim.push::<T>(original, reconstructed, &self.criteria.fills);
+                }
+            });
+            self.pushed += (original.len() / size) as u64;
+        }
+        Ok(())
+    }
+
+    /// The result.
+    ///
+    /// # Errors
+    /// Fewer elements than the shape holds have been pushed.
+    pub fn finish(self) -> Result<Quality> {
+        if self.pushed != self.criteria.shape.len() {
+            return Err(Error::invalid(format!(
+                "{} elements were compared, shape {} holds {}",
+                self.pushed,
+                self.criteria.shape,
+                self.criteria.shape.len()
+            )));
+        }
+        let ssim = self.ssim.and_then(|ssim| ssim.mean());
+        Ok(self.pointwise.quality(self.criteria, ssim))
+    }
+}
+
+/// Compares two arrays in memory. `fills` are bit patterns (zero-extended) that stand for "no value here".
+///
+/// # Errors
+/// The arrays differ in type or shape.
+///
+/// ```
+/// use syncline::quality::{Tolerance, compare};
+/// use syncline::ArrayView;
+/// let original = [1.0f32, 2.0, 3.0, f32::NAN];
+/// let reconstructed = [1.0f32, 2.25, 3.0, f32::NAN];
+/// let view = |elements| ArrayView::new(elements, &[4]);
+/// let quality = compare(&view(&original)?, &view(&reconstructed)?, &[], Tolerance::Absolute(0.5))?;
+/// assert!(quality.holds());
+/// assert_eq!(quality.max_absolute.unwrap().value, 0.25);
+/// assert_eq!(quality.bound_ratio(), Some(0.5));
+/// # Ok::<(), syncline::Error>(())
+/// ```
+pub fn compare(
+    original: &ArrayView,
+    reconstructed: &ArrayView,
+    fills: &[u64],
+    tolerance: Tolerance,
+) -> Result<Quality> {
+    let (element_type, shape) = (original.element_type(), original.shape());
+    if (element_type, shape) != (reconstructed.element_type(), reconstructed.shape()) {
+        return Err(Error::invalid(format!(
+            "cannot compare {element_type} {shape} with {} {}",
+            reconstructed.element_type(),
+            reconstructed.shape()
+        )));
+    }
+    let mut scan = RangeScan::new(element_type, fills);
+    scan.push(original.bytes())?;
+    let mut comparison =
+        Comparison::new(Criteria { element_type, shape, fills: fills.to_vec(), range: scan.range(), tolerance });
+    comparison.push(original.bytes(), reconstructed.bytes())?;
+    comparison.finish()
+}

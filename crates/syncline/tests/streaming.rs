@@ -1,0 +1,180 @@
+//! Arrays that do not pass through memory as a whole: files, writers, readers; limits, progress, cancellation.
+
+mod common;
+
+use std::fs::{self, File};
+use std::io::{Cursor, Read};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::smooth;
+use syncline::{
+    ArrayView, Bound, DecodeOptions, ElementType, Error, Fill, IndexKind, Options, Reader, Shape, StreamFile, Writer,
+    compress, compress_from, decompress,
+};
+
+fn field(extents: &[u64]) -> (Vec<f32>, Vec<u8>) {
+    let values: Vec<f32> = smooth(extents, 8).into_iter().map(|v| v as f32).collect();
+    let bytes = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    (values, bytes)
+}
+
+const SHAPES: [&[u64]; 6] = [&[0], &[2_500_000], &[1100, 1050], &[70, 130, 150], &[3, 30, 140, 120], &[40, 2, 3, 5]];
+
+#[test]
+fn files_give_the_same_streams_and_arrays_as_memory() {
+    let folder = tempfile::tempdir().unwrap();
+    for (i, extents) in SHAPES.iter().enumerate() {
+        let (values, bytes) = field(extents);
+        let options = Options::new(Bound::Rel(1e-4)).with_threads(3);
+        let expected = compress(&ArrayView::new(&values, extents).unwrap(), &options).unwrap();
+
+        // With something in front of the array, as a .npy file has.
+        let path = folder.path().join(format!("{i}"));
+        fs::write(&path, [b"header12".as_slice(), &bytes].concat()).unwrap();
+        let shape = Shape::new(extents).unwrap();
+        let mut stream = Vec::new();
+        let file = File::open(&path).unwrap();
+        let summary = compress_from(&file, 8, ElementType::F32, shape, &options, &mut stream).unwrap();
+        assert!(stream == expected, "{extents:?}");
+        assert_eq!((summary.compressed_bytes, summary.uncompressed_bytes), (stream.len() as u64, bytes.len() as u64));
+
+        let compressed = folder.path().join(format!("{i}.syn"));
+        fs::write(&compressed, &stream).unwrap();
+        let opened = StreamFile::open(File::open(&compressed).unwrap()).unwrap();
+        assert_eq!(opened.inspect().unwrap().compressed_bytes, stream.len() as u64);
+        let back = folder.path().join(format!("{i}.back"));
+        opened.decompress_to(&File::create(&back).unwrap(), 5, &DecodeOptions::default()).unwrap();
+        let array = decompress(&stream, &DecodeOptions::default()).unwrap();
+        assert!(fs::read(&back).unwrap().get(5..).unwrap_or(&[]) == array.bytes(), "{extents:?}");
+    }
+}
+
+#[test]
+fn a_writer_gives_the_same_stream_for_any_pushes() {
+    for extents in SHAPES {
+        let (values, bytes) = field(extents);
+        let shape = Shape::new(extents).unwrap();
+        for bound in [Bound::Lossless, Bound::Abs(1e-3), Bound::PwRel(1e-3)] {
+            let options = Options::new(bound).with_threads(2);
+            let mut streams = Vec::new();
+            for step in [1000, 77_777, usize::MAX] {
+                let mut writer = Writer::new(Vec::new(), ElementType::F32, shape, &options).unwrap();
+                bytes.chunks(step).for_each(|part| writer.push(part).unwrap());
+                streams.push(writer.finish().unwrap());
+            }
+            assert!(streams.windows(2).all(|pair| pair[0] == pair[1]), "{extents:?} {bound:?}");
+            let array = decompress(&streams[0], &DecodeOptions::default()).unwrap();
+            let back = array.to_vec::<f32>().unwrap();
+            let held = |x: f32, y: f32| match bound {
+                Bound::Abs(bound) => (f64::from(x) - f64::from(y)).abs() <= bound,
+                Bound::PwRel(ratio) => (f64::from(x) - f64::from(y)).abs() <= ratio * f64::from(x.abs()),
+                _ => x.to_bits() == y.to_bits(),
+            };
+            assert!(values.iter().zip(&back).all(|(&x, &y)| held(x, y)), "{extents:?} {bound:?}");
+        }
+    }
+}
+
+#[test]
+fn a_writer_takes_a_stated_range_and_fill() {
+    let (mut values, _) = field(&[300, 400]);
+    values[1000..3000].fill(f32::NAN);
+    values[60_000..64_000].fill(-999.0);
+    let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+    let options = Options::new(Bound::Rel(1e-3)).with_fill(Fill::Value(-999.0));
+    let shape = Shape::new(&[300, 400]).unwrap();
+    assert!(Writer::new(Vec::new(), ElementType::F32, shape, &options).is_err());
+    let mut writer = Writer::with_range(Vec::new(), ElementType::F32, shape, &options, -13.0, 13.0).unwrap();
+    writer.push(&bytes).unwrap();
+    let stream = writer.finish().unwrap();
+    let report = syncline::inspect(&stream).unwrap();
+    assert_eq!((report.range, report.resolved, report.fills.len()), (Some((-13.0, 13.0)), 1e-3 * 26.0, 2));
+    assert!(report.verbatim < 100, "{}", report.verbatim);
+    let back = decompress(&stream, &DecodeOptions::default()).unwrap().to_vec::<f32>().unwrap();
+    assert!(values.iter().zip(&back).all(|(x, y)| x.to_bits() == y.to_bits() || f64::from(x - y).abs() <= 0.026));
+}
+
+#[test]
+fn a_writer_wants_exactly_the_elements_of_the_shape() {
+    let shape = Shape::new(&[10, 10]).unwrap();
+    let options = Options::new(Bound::Abs(0.1));
+    let mut writer = Writer::new(Vec::new(), ElementType::F32, shape, &options).unwrap();
+    writer.push(&[0; 396]).unwrap();
+    assert!(writer.push(&[0; 5]).is_err());
+    assert!(writer.finish().is_err());
+}
+
+#[test]
+fn a_reader_gives_the_elements_in_order() {
+    for extents in SHAPES {
+        let (values, _) = field(extents);
+        for index in IndexKind::ALL {
+            let options = Options::new(Bound::Rel(1e-3)).with_index(index);
+            let stream = compress(&ArrayView::new(&values, extents).unwrap(), &options).unwrap();
+            let expected = decompress(&stream, &DecodeOptions::default()).unwrap();
+            let mut reader = Reader::new(Cursor::new(&stream), DecodeOptions::default()).unwrap();
+            let mut bytes = Vec::new();
+            reader.read_to_end(&mut bytes).unwrap();
+            assert!(bytes == expected.bytes(), "{extents:?} {index}");
+        }
+    }
+}
+
+#[test]
+fn memory_limits_are_respected() {
+    let (values, _) = field(&[1100, 1050]);
+    let view = ArrayView::new(&values, &[1100, 1050]).unwrap();
+    let stream = compress(&view, &Options::new(Bound::Rel(1e-3))).unwrap();
+    let options = DecodeOptions::default().with_memory_limit(1 << 20);
+    assert!(matches!(decompress(&stream, &options), Err(Error::MemoryLimit { .. })));
+    assert!(syncline::decompress_region(&stream, &[0..10, 0..10], &options).is_err());
+    let options = DecodeOptions::default().with_memory_limit(64 << 20);
+    assert!(decompress(&stream, &options).is_ok());
+    assert!(matches!(
+        compress(&view, &Options::new(Bound::Rel(1e-3)).with_memory_limit(1 << 20)),
+        Err(Error::MemoryLimit { .. })
+    ));
+    assert!(compress(&view, &Options::new(Bound::Rel(1e-3)).with_memory_limit(64 << 20)).unwrap() == stream);
+}
+
+#[test]
+fn progress_counts_up_and_cancels() {
+    let (values, _) = field(&[70, 130, 150]);
+    let view = ArrayView::new(&values, &[70, 130, 150]).unwrap();
+    let most = Arc::new(AtomicU64::new(0));
+    let seen = most.clone();
+    let progress: syncline::Progress = Arc::new(move |done, of| {
+        assert!(done <= of);
+        seen.fetch_max(done, Ordering::Relaxed);
+        ControlFlow::Continue(())
+    });
+    let stream = compress(&view, &Options::new(Bound::Rel(1e-3)).with_progress(progress.clone())).unwrap();
+    assert_eq!(most.swap(0, Ordering::Relaxed), values.len() as u64);
+    decompress(&stream, &DecodeOptions::default().with_progress(progress)).unwrap();
+    assert_eq!(most.load(Ordering::Relaxed), values.len() as u64);
+
+    let cancel: syncline::Progress = Arc::new(|_, _| ControlFlow::Break(()));
+    let options = Options::new(Bound::Rel(1e-3)).with_progress(cancel.clone());
+    assert!(matches!(compress(&view, &options), Err(Error::Cancelled)));
+    let options = DecodeOptions::default().with_progress(cancel);
+    assert!(matches!(decompress(&stream, &options), Err(Error::Cancelled)));
+}
+
+/// A header can promise anything; nothing is allocated before the stream has shown that it can hold it.
+#[test]
+fn promises_are_checked_before_memory_is_taken() {
+    let (values, _) = field(&[70, 130, 150]);
+    let view = ArrayView::new(&values, &[70, 130, 150]).unwrap();
+    let mut stream = compress(&view, &Options::new(Bound::Rel(1e-3))).unwrap();
+    for (axis, extent) in [(0, 1u64 << 40), (1, 1 << 30), (2, 1 << 45), (0, 71), (2, 1200)] {
+        let original = stream.clone();
+        stream[24 + 8 * axis..32 + 8 * axis].copy_from_slice(&extent.to_le_bytes());
+        let hash = xxhash_rust::xxh3::xxh3_64(&stream[..128]);
+        stream[128..136].copy_from_slice(&hash.to_le_bytes());
+        assert!(decompress(&stream, &DecodeOptions::default()).is_err(), "axis {axis} of {extent}");
+        stream = original;
+    }
+    assert!(decompress(&stream, &DecodeOptions::default()).is_ok());
+}
