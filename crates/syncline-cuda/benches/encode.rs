@@ -158,19 +158,13 @@ impl Bench {
         for method in Method::ALL {
             self.encoder(method.name(), &mut large, &Encoder::new(&self.device, &format, method)?)?;
         }
-        for (magnitude, reduction) in [(10, 1), (10, 2), (10, 4), (11, 3), (12, 3)] {
+        for (magnitude, reduction) in [(10, 2), (10, 4), (12, 3)] {
             let encoder = Encoder::new(&self.device, &format, Method::ReduceShuffleMerge { magnitude, reduction })?;
             self.encoder(&format!("reduce-shuffle-merge, M = {magnitude}, r = {reduction}"), &mut large, &encoder)?;
         }
-        for (threads, blocks, segment) in [
-            (256, 5, 4096),
-            (256, 6, 4096),
-            (128, 8, 4096),
-            (128, 10, 4096),
-            (256, 4, 2048),
-            (256, 4, 8192),
-            (512, 2, 4096),
-        ] {
+        let shapes =
+            [(256, 5, 8192), (128, 8, 8192), (128, 10, 8192), (256, 4, 4096), (256, 4, 16_384), (128, 8, 16_384)];
+        for (threads, blocks, segment) in shapes {
             let encoder = Encoder::with_merged_shape(&self.device, &format, threads, blocks, segment)?;
             let what = format!("merged, {threads} threads, {blocks} blocks, segments of {segment}");
             self.encoder(&what, &mut large, &encoder)?;

@@ -83,17 +83,16 @@ __device__ inline uint64_t warp_scan_inclusive(uint64_t value) {
 
 // Exclusive sums over a block of BLOCK threads; `total` becomes the sum of all. Called by the whole block.
 template <uint32_t BLOCK, typename T> __device__ inline T block_scan(T value, T *warp_sums, T &total) {
-    T inclusive = warp_scan_inclusive(value);
+    static_assert(BLOCK % WARP == 0 && BLOCK <= WARP * WARP, "a warp adds up the warps");
+    const T inclusive = warp_scan_inclusive(value);
     if (lane_id() == WARP - 1) {
         warp_sums[warp_id()] = inclusive;
     }
     __syncthreads();
-    T before = 0;
-    total = 0;
-    for (uint32_t warp = 0; warp < BLOCK / WARP; ++warp) {
-        before += warp < warp_id() ? warp_sums[warp] : 0;
-        total += warp_sums[warp];
-    }
+    const T own = lane_id() < BLOCK / WARP ? warp_sums[lane_id()] : 0;
+    const T through = warp_scan_inclusive(own);
+    total = __shfl_sync(ALL_LANES, through, WARP - 1);
+    const T before = __shfl_sync(ALL_LANES, through - own, warp_id());
     __syncthreads();
     return before + inclusive - value;
 }

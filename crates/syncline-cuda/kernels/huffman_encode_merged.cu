@@ -15,36 +15,31 @@ constexpr uint32_t BUFFER_WORDS = WARP_SYMBOLS * LONGEST / 32 + WARP + 1;
 
 // Table entries: the code from the top bit down, the length in the low 5 bits, so that a shift by an entry is one by its length.
 constexpr uint32_t CODE_MASK = 0xFFFFF000u;
-constexpr uint32_t MISSING = 0x400;
+// Above the sum of 16 lengths, and four times that is below the codes.
+constexpr uint32_t MISSING = 0x200;
+constexpr uint32_t ANY_MISSING = 7 * MISSING;
 
 __device__ inline uint32_t entry_of(uint32_t codeword) {
     uint32_t length = codeword >> CODE_BITS;
     return length == 0 ? MISSING : codeword << (32 - length) | length;
 }
 
-// Codewords joined into at most 64 bits, from the top bit of `high` down.
+// Joins the codewords of JOINED entries, from the top bit of the result down. `sum` becomes the entries' sum: their bits modulo MISSING.
 constexpr uint32_t JOINED = LONGEST <= 16 ? 4 : 2;
-struct Piece {
-    uint32_t high, low;
-
-    // Joins the codewords of JOINED entries; returns their bits.
-    __device__ inline uint32_t join(const uint32_t *entries) {
-        const uint32_t a = entries[0], b = entries[1];
-        if (JOINED == 2) {
-            high = (a & CODE_MASK) | __funnelshift_r(b & CODE_MASK, 0, a);
-            low = __funnelshift_r(0, b & CODE_MASK, a);
-            return (a + b) % MISSING;
-        }
-        const uint32_t c = entries[JOINED - 2], d = entries[JOINED - 1];
-        const uint32_t front = (a & CODE_MASK) | __funnelshift_r(b & CODE_MASK, 0, a);
-        const uint32_t back = (c & CODE_MASK) | __funnelshift_r(d & CODE_MASK, 0, c);
-        // Up to 32: clamped, not taken modulo 32.
-        const uint32_t front_bits = (a + b) % 64;
-        high = front | __funnelshift_rc(back, 0, front_bits);
-        low = __funnelshift_rc(0, back, front_bits);
-        return (a + b + c + d) % MISSING;
+__device__ inline uint64_t join(const uint32_t *entries, uint32_t &sum) {
+    const uint32_t a = entries[0], b = entries[1];
+    sum = a + b;
+    uint32_t high = (a & CODE_MASK) | __funnelshift_r(b & CODE_MASK, 0, a);
+    if (JOINED == 2) {
+        return uint64_t(high) << 32 | __funnelshift_r(0, b & CODE_MASK, a);
     }
-};
+    const uint32_t c = entries[JOINED - 2], d = entries[JOINED - 1];
+    const uint32_t back = (c & CODE_MASK) | __funnelshift_r(d & CODE_MASK, 0, c);
+    // Up to 32: clamped, not taken modulo 32.
+    const uint32_t front_bits = sum % 64;
+    sum += c + d;
+    return uint64_t(high | __funnelshift_rc(back, 0, front_bits)) << 32 | __funnelshift_rc(0, back, front_bits);
+}
 
 // `if (condition) atomicOr(word, bits)`, predicated: the compiler would branch.
 __device__ inline void or_shared_if(bool condition, uint32_t *word, uint32_t bits) {
@@ -61,10 +56,11 @@ struct Writer {
     uint32_t filled, pending;
 
     __device__ inline Writer(uint32_t *buffer, uint32_t position) : word(buffer + position / 32), filled(position % 32), pending(0) {}
-    __device__ inline void put(const Piece &piece, uint32_t bits) {
-        const uint32_t first = pending | __funnelshift_r(piece.high, 0, filled);
-        const uint32_t second = __funnelshift_r(piece.low, piece.high, filled);
-        const uint32_t third = __funnelshift_r(0, piece.low, filled);
+    __device__ inline void put(uint64_t piece, uint32_t bits) {
+        const uint32_t high = uint32_t(piece >> 32), low = uint32_t(piece);
+        const uint32_t first = pending | __funnelshift_r(high, 0, filled);
+        const uint32_t second = __funnelshift_r(low, high, filled);
+        const uint32_t third = __funnelshift_r(0, low, filled);
         const uint32_t end = filled + bits;
         or_shared_if(end >= 32, word, first);
         if (end >= 64) {
@@ -128,24 +124,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             return;
         }
         const bool live = (live_lanes & group_lanes()) != 0;
-        Piece pieces[LANE_SYMBOLS / JOINED];
-        uint32_t bits[LANE_SYMBOLS / JOINED];
+        constexpr uint32_t PIECES = LANE_SYMBOLS / JOINED;
+        uint64_t pieces[PIECES];
+        uint32_t bits[PIECES] = {};
         uint32_t total = 0, any = 0;
         if (live) {
             uint32_t book = CLASSES == 1 || used_books == 1 ? 0 : min_of<uint32_t>(classes[span.first_group + group], CLASSES - 1) * ALPHABET;
 #pragma unroll
-            for (uint32_t i = 0; i < LANE_SYMBOLS / JOINED; ++i) {
+            for (uint32_t i = 0; i < PIECES; ++i) {
                 uint32_t entries[JOINED];
 #pragma unroll
                 for (uint32_t j = 0; j < JOINED; ++j) {
                     const uint32_t index = book + (own[JOINED * i + j] & (ALPHABET - 1));
                     entries[j] = SHARED_TABLE ? table[index] : entry_of(__ldg(&books[index]));
-                    any |= entries[j];
                 }
-                bits[i] = pieces[i].join(entries);
+                uint32_t entry_sum;
+                pieces[i] = join(entries, entry_sum);
+                any |= entry_sum;
+                bits[i] = entry_sum % MISSING;
                 total += bits[i];
             }
-            bad |= (any & MISSING) != 0 || own.beyond_alphabet();
+            bad |= (any & ANY_MISSING) != 0 || own.beyond_alphabet();
             uint32_t own_sum = 0;
             own.checksum(own_sum, weighted);
             uint32_t rank = live_before + __popc(live_group_bits(live_lanes) & ((1u << lane_id() / LANES_IN_GROUP * LANES_IN_GROUP) - 1));
@@ -158,10 +157,38 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         if (owns_group) {
             bits_of_groups[group] = group_end - (through - total);
         }
-        if (live) {
+        // The fewer pieces, the fewer stores: most often two make one of at most 64 bits, and at low entropy all do.
+        bool fits = true;
+#pragma unroll
+        for (uint32_t i = 0; i < PIECES; i += 2) {
+            fits &= bits[i] + bits[i + 1] <= 64;
+        }
+        if (__all_sync(ALL_LANES, fits)) {
+            if (live) {
+                Writer writer(buffer, carried + through - total);
+                uint64_t all = pieces[0] | pieces[1] >> bits[0];
+                uint32_t all_bits = bits[0] + bits[1];
+#pragma unroll
+                for (uint32_t i = 2; i < PIECES; i += 2) {
+                    const uint64_t two = pieces[i] | pieces[i + 1] >> bits[i];
+                    const uint32_t two_bits = bits[i] + bits[i + 1];
+                    if (all_bits + two_bits <= 64) {
+                        // Neither is empty, so the shift is by less than 64.
+                        all |= two >> all_bits;
+                        all_bits += two_bits;
+                    } else {
+                        writer.put(all, all_bits);
+                        all = two;
+                        all_bits = two_bits;
+                    }
+                }
+                writer.put(all, all_bits);
+                writer.finish();
+            }
+        } else if (live) {
             Writer writer(buffer, carried + through - total);
 #pragma unroll
-            for (uint32_t i = 0; i < LANE_SYMBOLS / JOINED; ++i) {
+            for (uint32_t i = 0; i < PIECES; ++i) {
                 writer.put(pieces[i], bits[i]);
             }
             writer.finish();

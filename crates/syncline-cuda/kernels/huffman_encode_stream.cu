@@ -75,10 +75,21 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         running += total;
     }
     const uint32_t bits = uint32_t(running), live = uint32_t(running >> 32);
-    block_scan<THREADS, uint64_t>(sum, warp_sums, total);
-    sum = uint32_t(total);
-    block_scan<THREADS, uint64_t>(weighted, warp_sums, total);
-    weighted = uint32_t(total);
+    __shared__ uint32_t checksum[2];
+    if (threadIdx.x < 2) {
+        checksum[threadIdx.x] = 0;
+    }
+    // Where the last index block ends, for those who read it whole.
+    if (threadIdx.x < INDEX_BLOCK && live + threadIdx.x < align_up(live, INDEX_BLOCK)) {
+        scratch.live_bits[live + threadIdx.x] = 0;
+    }
+    __syncthreads();
+    sum = warp_sum(sum);
+    weighted = warp_sum(weighted);
+    if (lane_id() == 0) {
+        atomicAdd(&checksum[0], sum);
+        atomicAdd(&checksum[1], weighted);
+    }
 
     // The live groups side by side, and the bitmap of the others.
     // A warp has AHEAD words of 32 groups at a time, so that their loads do not wait for each other.
@@ -132,7 +143,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             uint32_t shortest = 0xFFFF, longest = 0, block_bits = 0;
             if (block < blocks) {
                 const uint32_t groups = min_of(INDEX_BLOCK, live - block * INDEX_BLOCK);
-                // Whole blocks can be loaded: there is room for them, if not for values.
                 uint4 vectors[INDEX_BLOCK / 8];
 #pragma unroll
                 for (uint32_t v = 0; v < INDEX_BLOCK / 8; ++v) {
@@ -163,8 +173,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         plan.groups = span.groups;
         plan.live = live;
         plan.bits = bits;
-        plan.sum = sum;
-        plan.weighted = weighted;
+        plan.sum = checksum[0];
+        plan.weighted = checksum[1];
         plan.codebooks = CLASSES == 1 || books.codebooks[stream] == 1 ? 1 : CLASSES;
         plan.codebook_bytes = 0;
         plan.longest = 0;

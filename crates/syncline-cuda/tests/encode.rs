@@ -240,6 +240,13 @@ fn many_streams_and_large_ones() {
             .collect();
         check(device, &format(2, group_log2, 1024, IndexKind::Symbol), Method::Merged, &input, &[], &spans, "many");
     }
+    // Large enough for the segments of large inputs.
+    let input = clustered(0.3, 1024, huffman::MAX_SYMBOLS, 2);
+    for group_log2 in [6, 7] {
+        let groups = (huffman::MAX_SYMBOLS >> group_log2) as u32 - 12 * 7;
+        let spans: Vec<_> = (0..12).map(|i| StreamSpan { first_group: i * 7, groups, free_symbol: 512 }).collect();
+        check(device, &format(2, group_log2, 1024, IndexKind::Symbol), Method::Merged, &input, &[], &spans, "large");
+    }
     // The largest stream there is.
     let input = symbols(Spread::Geometric(0.3), 1024, huffman::MAX_SYMBOLS, 9);
     let whole = [StreamSpan { first_group: 0, groups: (huffman::MAX_SYMBOLS >> 6) as u32, free_symbol: 512 }];

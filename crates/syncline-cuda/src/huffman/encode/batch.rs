@@ -40,6 +40,8 @@ pub struct Batch {
     pub(super) most_groups: u32,
     /// Groups that the input must have.
     pub(super) input_groups: u64,
+    /// Symbols of all streams.
+    pub(super) symbols: u64,
     /// Bytes that the streams take at most.
     pub(super) max_bytes: u64,
     pub(super) format: Format,
@@ -68,6 +70,7 @@ impl Batch {
         }
         let count = u32::try_from(streams.len()).ok().filter(|count| (1..=1 << 20).contains(count));
         let count = count.ok_or_else(|| CudaError::invalid("a batch has 1 to 2^20 streams"))?;
+        let symbols = streams.iter().map(|span| u64::from(span.groups)).sum::<u64>() << format.group_log2;
         let spans: Vec<_> = streams
             .iter()
             .map(|s| Span { first_group: s.first_group, groups: s.groups, free_symbol: s.free_symbol.into() })
@@ -78,6 +81,7 @@ impl Batch {
             streams: count,
             most_groups: batch.0,
             input_groups: batch.1,
+            symbols,
             max_bytes: batch.2,
             format: *format,
         })

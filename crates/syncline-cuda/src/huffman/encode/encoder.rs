@@ -28,6 +28,11 @@ const WRITE_THREADS: u32 = 256;
 /// Bytes that a segment's sums have, and what the layout notes of it.
 const SUMS_WORDS: usize = 4;
 const STARTS_WORDS: usize = 2;
+/// Symbols of a segment of [`Method::Merged`], in large inputs and in small ones.
+const LARGE_SEGMENT: u32 = 8192;
+const SMALL_SEGMENT: u32 = 2048;
+/// Large inputs have so many large segments a multiprocessor, a few times what it encodes at once.
+const SEGMENTS_IN_LARGE: u64 = 64;
 /// Bits of a subsequence of the gap index.
 const SUBSEQUENCE: u64 = 128;
 
@@ -77,7 +82,7 @@ fn shape(format: &Format, method: Method) -> Shape {
         constants: [("THREADS", threads.into()), ("METHOD", method), ("REDUCTION", reduction.into())],
     };
     match method {
-        Method::Merged => merged(format, 256, 4, 4096),
+        Method::Merged => merged(format, 256, 4, LARGE_SEGMENT),
         Method::Coarse => baseline("encode_coarse", 4096, 128, 128, 0, 0),
         Method::PrefixSum => baseline("encode_prefix_sum", 4096, 256, 1, 1, 0),
         Method::ReduceShuffleMerge { magnitude, reduction } => {
@@ -104,9 +109,19 @@ impl Shape {
     }
 }
 
+/// The shapes of a method: for large inputs, and for small ones, which need shorter segments to occupy the device.
+fn shapes(format: &Format, method: Method) -> [Shape; 2] {
+    let large = shape(format, method);
+    [large, if method == Method::Merged { Shape { segment: SMALL_SEGMENT, ..large } } else { large }]
+}
+
 pub(super) fn specializations(format: &Format, method: Method) -> Vec<Specialization> {
-    let shape = shape(format, method);
-    vec![shape.specialization(format), shape.stream_specialization(format)]
+    let [large, small] = shapes(format, method);
+    let mut all = vec![large.specialization(format), large.stream_specialization(format)];
+    if small != large {
+        all.extend([small.specialization(format), small.stream_specialization(format)]);
+    }
+    all
 }
 
 /// Where the layout's scratch memory is: `Scratch` in huffman_encode_stream.cu.
@@ -173,15 +188,38 @@ impl<'a> Scratch<'a> {
     }
 }
 
-/// Encodes batches of streams.
-#[derive(Debug)]
-pub struct Encoder<S> {
-    format: Format,
+/// The kernels for segments of one length.
+#[derive(Debug, Clone)]
+struct Kernels {
     shape: Shape,
     segments: Kernel,
     layout: Kernel,
     gaps: Option<Kernel>,
     write: Kernel,
+}
+
+impl Kernels {
+    fn new(device: &Device, format: &Format, shape: Shape) -> Result<Self> {
+        let stream = shape.stream_specialization(format);
+        let gaps = (format.index == IndexKind::Gap).then(|| device.kernel(&stream, "encode_gaps")).transpose()?;
+        Ok(Self {
+            shape,
+            segments: device.kernel(&shape.specialization(format), shape.kernel)?,
+            layout: device.kernel(&stream, "encode_layout")?,
+            gaps,
+            write: device.kernel(&stream, "encode_write")?,
+        })
+    }
+}
+
+/// Encodes batches of streams.
+#[derive(Debug)]
+pub struct Encoder<S> {
+    format: Format,
+    large: Kernels,
+    small: Kernels,
+    /// Inputs of this many symbols are large.
+    large_from: u64,
     symbol: PhantomData<S>,
 }
 
@@ -199,7 +237,7 @@ impl<S: Symbol> Encoder<S> {
                 "no chunks of 2^{magnitude} symbols with 2^{reduction} merged by a thread"
             )));
         }
-        Self::with_shape(device, format, shape(format, method))
+        Self::with_shapes(device, format, shapes(format, method))
     }
 
     /// [`Method::Merged`] with blocks of so many threads, so many of them to a multiprocessor, and segments of so many symbols, to measure all three.
@@ -218,23 +256,19 @@ impl<S: Symbol> Encoder<S> {
         if !threads.is_multiple_of(32) || !(32..=1024).contains(&threads) || !(1..=32).contains(&blocks) || !symbols {
             return Err(CudaError::invalid("a block has whole warps, a segment at least 1,024 symbols"));
         }
-        Self::with_shape(device, format, merged(format, threads, blocks, segment))
+        Self::with_shapes(device, format, [merged(format, threads, blocks, segment); 2])
     }
 
-    fn with_shape(device: &Device, format: &Format, shape: Shape) -> Result<Self> {
+    fn with_shapes(device: &Device, format: &Format, [large, small]: [Shape; 2]) -> Result<Self> {
         if format.symbol_bytes != S::BYTES {
             return Err(CudaError::invalid(format!("the format has symbols of {} bytes", format.symbol_bytes)));
         }
-        let segments = device.kernel(&shape.specialization(format), shape.kernel)?;
-        let stream = shape.stream_specialization(format);
-        let gaps = (format.index == IndexKind::Gap).then(|| device.kernel(&stream, "encode_gaps")).transpose()?;
+        let kernels = Kernels::new(device, format, large)?;
         Ok(Self {
             format: *format,
-            shape,
-            segments,
-            layout: device.kernel(&stream, "encode_layout")?,
-            gaps,
-            write: device.kernel(&stream, "encode_write")?,
+            small: if small == large { kernels.clone() } else { Kernels::new(device, format, small)? },
+            large: kernels,
+            large_from: u64::from(large.segment) * SEGMENTS_IN_LARGE * u64::from(device.info().multiprocessors),
             symbol: PhantomData,
         })
     }
@@ -277,8 +311,10 @@ impl<S: Symbol> Encoder<S> {
         if encoded.plans.len() != batch.streams as usize || encoded.places.len() != batch.streams as usize + 1 {
             return Err(CudaError::invalid("the result was made for another batch"));
         }
-        let segments = (batch.most_groups * self.format.group()).div_ceil(self.shape.segment).max(1);
-        let mut scratch = Scratch::new(frame, &self.format, batch, segments, self.shape.segment)?;
+        let kernels = if batch.symbols < self.large_from { &self.small } else { &self.large };
+        let shape = kernels.shape;
+        let segments = (batch.most_groups * self.format.group()).div_ceil(shape.segment).max(1);
+        let mut scratch = Scratch::new(frame, &self.format, batch, segments, shape.segment)?;
         let pointers = scratch.pointers(&stream);
         let book_pointers = BooksPointers([
             books.summaries.device_ptr(&stream).0,
@@ -288,30 +324,30 @@ impl<S: Symbol> Encoder<S> {
 
         let codewords = books.codebooks.codewords();
         let no_classes = 0_u64;
-        let mut launch = stream.launch_builder(self.segments.function());
+        let mut launch = stream.launch_builder(kernels.segments.function());
         launch.arg(input).arg(&batch.spans).arg(&codewords).arg(&books.used);
         match classes {
             Some(classes) => launch.arg(classes),
             None => launch.arg(&no_classes),
         };
         launch.arg(&segments).arg(&mut scratch.slots).arg(&mut scratch.sums).arg(&mut scratch.group_bits);
-        let blocks = batch.streams * segments.div_ceil(self.shape.segments_in_block);
+        let blocks = batch.streams * segments.div_ceil(shape.segments_in_block);
         // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32, u32 *, SegmentSums *, u16 *).
         // Spans lie within the input and the classes, checked; the arrays have the places of all segments of all streams (`Scratch::new`), a segment's codewords
         // have at most LONGEST bits each, and symbols are taken modulo ALPHABET, the size of each codebook.
-        unsafe { launch.launch(Kernel::grid(blocks, self.shape.threads, 0)) }.doing("encoding segments")?;
-        launched(self.segments.name())?;
+        unsafe { launch.launch(Kernel::grid(blocks, shape.threads, 0)) }.doing("encoding segments")?;
+        launched(kernels.segments.name())?;
 
-        let mut launch = stream.launch_builder(self.layout.function());
+        let mut launch = stream.launch_builder(kernels.layout.function());
         launch.arg(&batch.spans).arg(&book_pointers).arg(&pointers).arg(&segments).arg(&books.status);
         launch.arg(&mut encoded.plans).arg(&mut encoded.places).arg(&mut encoded.blocks_done);
         // SAFETY: the kernel's parameters are (const Span *, Books, Scratch, u32, const u32 *, Plan *, u64 *, u32 *); a block has its stream's part of each
         // array; there are one plan a stream and one place more, checked above; the counter is 0, as each launch leaves it.
         unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }.doing("laying out streams")?;
-        launched(self.layout.name())?;
+        launched(kernels.layout.name())?;
 
         let blocks = batch.streams * segments.div_ceil(WRITE_THREADS / 32);
-        if let Some(gaps) = &self.gaps {
+        if let Some(gaps) = &kernels.gaps {
             let mut launch = stream.launch_builder(gaps.function());
             launch.arg(input).arg(&batch.spans).arg(&codewords).arg(&segments).arg(&pointers);
             // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u32 *, u32, Scratch); a gap lies within its stream's codewords, or at
@@ -321,13 +357,13 @@ impl<S: Symbol> Encoder<S> {
         }
         let room = encoded.bytes.len() as u64;
         // The plan's status was final before the streams were written; what does not fit is noted in it.
-        let mut launch = stream.launch_builder(self.write.function());
+        let mut launch = stream.launch_builder(kernels.write.function());
         launch.arg(&mut encoded.plans).arg(&book_pointers).arg(&pointers).arg(&mut scratch.slots).arg(&segments);
         launch.arg(&encoded.places).arg(&mut encoded.bytes).arg(&room);
         // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u32, const u64 *, u8 *, u64); a stream is written only where
         // `room` bytes hold all of it.
         unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }.doing("writing streams")?;
-        launched(self.write.name())?;
+        launched(kernels.write.name())?;
         Ok(())
     }
 }
