@@ -42,10 +42,11 @@ fn check<S: Symbol + huffman::Symbol>(
     for poison in [0xA5_u8, 0x5A] {
         let poisoned = vec![poison; encoded.bytes().len()];
         stream.memcpy_htod(&poisoned, encoded.bytes_mut()).unwrap();
-        let mut scratch = arena.frame().unwrap();
-        let mut all = scratch.slice::<u8>(1 << 20).unwrap();
-        stream.memcpy_htod(&vec![poison; 1 << 20], &mut all).unwrap();
-        drop(scratch);
+        {
+            let mut frame = arena.frame().unwrap();
+            let mut all = frame.slice::<u8>(1 << 20).unwrap();
+            stream.memcpy_htod(&vec![poison; 1 << 20], &mut all).unwrap();
+        }
         builder
             .launch(&mut arena.frame().unwrap(), &on_device.as_view(), classes_view.as_ref(), &batch, &mut books)
             .unwrap();

@@ -29,10 +29,10 @@ const WRITE_THREADS: u32 = 256;
 const SUMS_WORDS: usize = 4;
 const STARTS_WORDS: usize = 2;
 /// Symbols of a segment of [`Method::Merged`], in large inputs and in small ones.
-const LARGE_SEGMENT: u32 = 8192;
+const LARGE_SEGMENT: u32 = 16_384;
 const SMALL_SEGMENT: u32 = 2048;
 /// Large inputs have so many large segments a multiprocessor, a few times what it encodes at once.
-const SEGMENTS_IN_LARGE: u64 = 64;
+const SEGMENTS_IN_LARGE: u64 = 32;
 /// Bits of a subsequence of the gap index.
 const SUBSEQUENCE: u64 = 128;
 
