@@ -30,7 +30,8 @@ __device__ inline Scratch of_stream(Scratch all, uint32_t stream, uint32_t segme
     all.sums += before;
     all.group_bits += before * SEGMENT_GROUPS;
     all.starts += before;
-    all.live_bits += before * SEGMENT_GROUPS;
+    // Whole index blocks, which are cleared and read as such: a stream must not reach into the next one's.
+    all.live_bits += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, INDEX_BLOCK) * INDEX_BLOCK;
     all.free_bitmap += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, 32);
     all.descriptors += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, INDEX_BLOCK);
     all.gaps += before * (SLOT_WORDS * 32 / SUBSEQUENCE);

@@ -241,6 +241,11 @@ fn many_streams_and_large_ones() {
             .collect();
         check(device, &format(2, group_log2, 1024, IndexKind::Symbol), Method::Merged, &input, &[], &spans, "many");
     }
+    // Streams that end within an index block, each beside a short one: scratch memory of one must not reach into the next one's.
+    let alternating: Vec<_> = (0..400)
+        .map(|i| StreamSpan { first_group: i * 50, groups: if i % 2 == 0 { 257 } else { 1 }, free_symbol: 0 })
+        .collect();
+    check(device, &format(2, 7, 1024, IndexKind::Symbol), Method::Merged, &input, &[], &alternating, "alternating");
     // Large enough for the segments of large inputs.
     let input = clustered(0.3, 1024, huffman::MAX_SYMBOLS, 2);
     for group_log2 in [6, 7] {

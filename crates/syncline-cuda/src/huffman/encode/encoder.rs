@@ -165,8 +165,8 @@ impl<'a> Scratch<'a> {
             sums: frame.slice(all * SUMS_WORDS)?,
             group_bits: frame.slice(streams * groups_in_stream)?,
             starts: frame.slice(all * STARTS_WORDS)?,
-            // The last index block is read whole.
-            live_bits: frame.slice(streams * groups_in_stream + 32)?,
+            // Index blocks of 32 groups are cleared and read whole.
+            live_bits: frame.slice(streams * groups_in_stream.next_multiple_of(32))?,
             free_bitmap: frame.slice(streams * groups_in_stream.div_ceil(32))?,
             descriptors: frame.slice(streams * groups_in_stream.div_ceil(32))?,
             // The end of a stream that fills its last subsequence exactly is noted too.
