@@ -28,7 +28,7 @@ constexpr uint32_t DEPTHS = 128;
 
 // What `summary` holds, in words. huffman/codebook.rs reads it.
 constexpr uint32_t SUMMARY_USED = 0, SUMMARY_LONGEST = 1, SUMMARY_STATUS = 2, SUMMARY_ROUNDS = 3, SUMMARY_FIRST = 4, SUMMARY_ENTRY = 36,
-                   SUMMARY_CYCLES = 68;
+                   SUMMARY_CYCLES = 68, SUMMARY_WORDS = 72;
 constexpr uint32_t STATUS_COUNT_CLAMPED = 1;
 
 // Shared by the team; zero at the start.
@@ -308,6 +308,12 @@ __device__ inline void limit_lengths(uint32_t *at_depth, uint32_t deepest, uint3
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     codebook(const uint64_t *counts, uint32_t *codewords, uint16_t *symbols_by_codeword, uint32_t *summary, uint8_t *memory) {
+    if (TEAM == 1) {
+        counts += uint64_t(blockIdx.x) * SYMBOLS;
+        codewords += uint64_t(blockIdx.x) * SYMBOLS;
+        symbols_by_codeword += uint64_t(blockIdx.x) * SYMBOLS;
+        summary += blockIdx.x * SUMMARY_WORDS;
+    }
 #if TEAM > 1
     Arrays a = layout(memory);
 #else
@@ -319,7 +325,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __syncthreads();
 #endif
     __shared__ Partition partition;
-    Team team{&a.control->barrier, a.digit_counts, &partition, 0, blockIdx.x * THREADS + threadIdx.x};
+    Team team{&a.control->barrier, a.digit_counts, &partition, 0, block_of_team() * THREADS + threadIdx.x};
     const long long start = clock64();
     const uint32_t unused = sort_symbols(team, a, counts);
     const uint32_t used = SYMBOLS - unused;
@@ -381,7 +387,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 symbols_by_codeword[index] = symbol;
             }
         });
-    if (blockIdx.x == 0) {
+    if (block_of_team() == 0) {
         if (threadIdx.x == 0) {
             summary[SUMMARY_USED] = used;
             summary[SUMMARY_LONGEST] = longest;

@@ -26,6 +26,9 @@ struct Partition {
     uint32_t warp_sums[DIGITS / WARP];
 };
 
+// Number of this block in its team. Blocks that are teams of their own build a codebook each.
+__device__ inline uint32_t block_of_team() { return TEAM > 1 ? blockIdx.x : 0; }
+
 struct Team {
     uint32_t *barrier;      // 0 at the start
     uint32_t *digit_counts; // TEAM x DIGITS, if there are several blocks
@@ -75,7 +78,7 @@ __device__ inline void partition_by_digit(Team &team, Digit digit, Place place) 
     auto &warp_counts = team.partition->warp_counts;
     auto &digit_start = team.partition->digit_start;
     constexpr uint32_t PER_WARP = (SYMBOLS + TEAM * WARPS * WARP - 1) / (TEAM * WARPS * WARP) * WARP;
-    const uint32_t first = (blockIdx.x * WARPS + warp_id()) * PER_WARP;
+    const uint32_t first = (block_of_team() * WARPS + warp_id()) * PER_WARP;
     for (uint32_t i = threadIdx.x; i < WARPS * DIGITS / 2; i += THREADS) {
         reinterpret_cast<uint32_t *>(warp_counts)[i] = 0; // two at a time
     }
@@ -108,7 +111,7 @@ __device__ inline void partition_by_digit(Team &team, Digit digit, Place place) 
     uint32_t before = 0;
 #if TEAM > 1
     if (threadIdx.x < DIGITS) {
-        team.digit_counts[blockIdx.x * DIGITS + threadIdx.x] = total;
+        team.digit_counts[block_of_team() * DIGITS + threadIdx.x] = total;
     }
     team.sync();
     if (threadIdx.x < DIGITS) {
@@ -116,7 +119,7 @@ __device__ inline void partition_by_digit(Team &team, Digit digit, Place place) 
 #pragma unroll 8
         for (uint32_t block = 0; block < TEAM; ++block) {
             uint32_t count = read(&team.digit_counts[block * DIGITS + threadIdx.x]);
-            before += block < blockIdx.x ? count : 0;
+            before += block < block_of_team() ? count : 0;
             total += count;
         }
     }

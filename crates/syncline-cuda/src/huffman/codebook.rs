@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, PushKernelArg};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, PushKernelArg};
 
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
@@ -91,9 +91,10 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     [256, 1024, 4096, 65_536].map(|symbols| team(symbols).specialization(symbols)).to_vec()
 }
 
-/// A codebook in device memory.
+/// A codebook in device memory, or several of one alphabet one after another.
 #[derive(Debug)]
 pub struct DeviceCodebook {
+    books: u32,
     codewords: CudaSlice<u32>,
     symbols: CudaSlice<u16>,
     summary: CudaSlice<u32>,
@@ -105,21 +106,44 @@ impl DeviceCodebook {
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless there are 1 to 65,536 symbols; [`CudaError::OutOfMemory`].
     pub fn new(stream: &Arc<CudaStream>, symbols: u32) -> Result<Self> {
+        Self::with_books(stream, symbols, 1)
+    }
+
+    /// Room for `books` codebooks, each of an alphabet of this many symbols: they are built side by side.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; also if there are no books.
+    pub fn with_books(stream: &Arc<CudaStream>, symbols: u32, books: u32) -> Result<Self> {
         check_alphabet(symbols)?;
-        let length = symbols as usize;
+        if books == 0 {
+            return Err(CudaError::invalid("a batch of codebooks has at least one"));
+        }
+        let count = books as usize;
+        let length = symbols as usize * count;
         let allocate = || {
             Ok(Self {
+                books,
                 codewords: stream.alloc_zeros(length)?,
                 symbols: stream.alloc_zeros(length)?,
-                summary: stream.alloc_zeros(SUMMARY_WORDS)?,
+                summary: stream.alloc_zeros(SUMMARY_WORDS * count)?,
             })
         };
-        allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes: 6 * u64::from(symbols) })
+        allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes: 6 * length as u64 })
+    }
+
+    /// Codebooks that there is room for.
+    pub fn books(&self) -> u32 {
+        self.books
     }
 
     /// For each symbol its codeword: the code in the low 27 bits, its length in the high 5; 0 if the symbol is not used.
     pub fn codewords(&self) -> CudaView<'_, u32> {
         self.codewords.as_view()
+    }
+
+    /// As [`Self::codewords`], to fill in a codebook that was made elsewhere.
+    pub fn codewords_mut(&mut self) -> CudaViewMut<'_, u32> {
+        self.codewords.as_view_mut()
     }
 
     /// The used symbols in the order of their codewords: ascending by (length, symbol). Entries beyond [`Summary::used`] are unspecified.
@@ -217,10 +241,10 @@ impl CodebookBuilder {
         if self.team.blocks == 1 { 0 } else { crate::Arena::bytes_for::<u8>(self.team.memory(self.symbols) as usize) }
     }
 
-    /// Builds the codebook for `counts` on the frame's stream: nothing goes through the host.
+    /// Builds the codebook for `counts`, or each of several for its share of them, on the frame's stream: nothing goes through the host.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if there are fewer counts than symbols or `codebook` is for fewer symbols; [`CudaError::OutOfMemory`];
+    /// [`CudaError::InvalidArgument`] if there are fewer counts than symbols or `codebook` is for other symbols; [`CudaError::OutOfMemory`];
     /// [`CudaError::Driver`].
     pub fn launch(
         &self,
@@ -228,36 +252,43 @@ impl CodebookBuilder {
         counts: &CudaView<'_, u64>,
         codebook: &mut DeviceCodebook,
     ) -> Result<()> {
-        let symbols = self.symbols as usize;
-        if counts.len() < symbols || codebook.codewords.len() < symbols {
+        let length = self.symbols as usize;
+        let books = codebook.books as usize;
+        if counts.len() < length * books || codebook.codewords.len() != length * books {
             return Err(CudaError::invalid(format!(
-                "a codebook of {symbols} symbols needs that many counts and room for that many, not {} and {}",
+                "{books} codebooks of {length} symbols need that many counts and room for just that many, not {} and {}",
                 counts.len(),
                 codebook.codewords.len()
             )));
         }
         let stream = frame.stream().clone();
         let memory_bytes = self.team.memory(self.symbols);
-        let DeviceCodebook { codewords, symbols, summary } = codebook;
-        let mut launch = stream.launch_builder(self.kernel.function());
-        launch.arg(counts).arg(codewords).arg(symbols).arg(summary);
+        let DeviceCodebook { codewords, symbols, summary, .. } = codebook;
         if self.team.blocks == 1 {
             let no_memory = 0_u64;
-            launch.arg(&no_memory);
-            let grid = Kernel::grid(1, self.team.threads, memory_bytes);
-            // SAFETY: the kernel's parameters are (const u64 *, u32 *, u16 *, u32 *, u8 *); it reads SYMBOLS counts and writes SYMBOLS codewords,
-            // up to SYMBOLS symbols and the summary's words, lengths checked above and in `DeviceCodebook::new`. A lone block does not use the last.
-            unsafe { launch.launch(grid) }
-        } else {
-            let mut memory = frame.slice::<u8>(memory_bytes as usize)?;
+            let mut launch = stream.launch_builder(self.kernel.function());
+            launch.arg(counts).arg(codewords).arg(symbols).arg(summary).arg(&no_memory);
+            let grid = Kernel::grid(codebook.books, self.team.threads, memory_bytes);
+            // SAFETY: the kernel's parameters are (const u64 *, u32 *, u16 *, u32 *, u8 *); each block reads SYMBOLS counts and writes SYMBOLS codewords,
+            // up to SYMBOLS symbols and the summary's words, at its number times that; lengths checked above and in `DeviceCodebook::with_books`.
+            // A lone block does not use the last.
+            return unsafe { launch.launch(grid) }.doing("launching the codebook kernel").map(drop);
+        }
+        let mut memory = frame.slice::<u8>(memory_bytes as usize)?;
+        for book in 0..books {
             let mut control = memory.slice_mut(..CONTROL_BYTES as usize);
             stream.memset_zeros(&mut control).doing("clearing the codebook's scratch memory")?;
-            launch.arg(&mut memory);
+            let own = book * length..(book + 1) * length;
+            let counts = counts.slice(own.clone());
+            let (mut codewords, mut symbols) = (codewords.slice_mut(own.clone()), symbols.slice_mut(own));
+            let mut summary = summary.slice_mut(book * SUMMARY_WORDS..(book + 1) * SUMMARY_WORDS);
+            let mut launch = stream.launch_builder(self.kernel.function());
+            launch.arg(&counts).arg(&mut codewords).arg(&mut symbols).arg(&mut summary).arg(&mut memory);
             let grid = Kernel::grid(self.team.blocks, self.team.threads, 0);
-            // SAFETY: as above, and `memory` has the MEMORY_BYTES that the kernel lays its arrays out in. Cooperative: all blocks run at a time.
-            unsafe { launch.launch_cooperative(grid) }
+            // SAFETY: as above, for one book, and `memory` has the MEMORY_BYTES that the kernel lays its arrays out in. Cooperative: all blocks run at
+            // a time.
+            unsafe { launch.launch_cooperative(grid) }.doing("launching the codebook kernel")?;
         }
-        .doing("launching the codebook kernel")?;
         Ok(())
     }
 }

@@ -2,6 +2,7 @@
 
 pub mod codebook;
 pub mod decode;
+pub mod encode;
 pub mod histogram;
 
 use crate::device::Specialization;
@@ -12,6 +13,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         histogram::specializations(shared_memory),
         codebook::specializations(shared_memory),
         decode::specializations(shared_memory),
+        encode::specializations(shared_memory),
     ]
     .concat()
 }

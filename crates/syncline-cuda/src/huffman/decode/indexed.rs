@@ -67,7 +67,9 @@ pub(super) fn specializations(_shared_memory: u32) -> Vec<Specialization> {
     let row_bytes =
         |bytes: usize, group_log2, pairs| IndexedTuning::default().row_bytes(pairs).min((bytes as u32) << group_log2);
     let of = |books, pairs| {
-        SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, books, pairs, row_bytes(bytes, group_log2, pairs)))
+        SHAPES.map(|(bytes, group_log2)| {
+            specialization(bytes, group_log2, books, pairs, row_bytes(bytes, group_log2, pairs))
+        })
     };
     let most = MAX_CLASSES as u32;
     [of(1, true), of(1, false), of(most, true), of(most, false)].concat()

@@ -1,0 +1,298 @@
+//! Times the encoders on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench encode`.
+//!
+//! Medians of CUDA-event times after warm-up, on data larger than the second-level cache; outputs are poisoned first and compared with the CPU's streams after.
+//! Rates are of uncompressed symbols; the copy's is its payload (it moves twice that).
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUevent_flags;
+use cudarc::driver::{CudaSlice, CudaStream};
+use syncline_core::huffman::{self, EncodeOptions, EncodeScratch, IndexKind};
+use syncline_cuda::cudarc;
+use syncline_cuda::device::{Arena, Device};
+use syncline_cuda::error::{DriverContext, Result};
+use syncline_cuda::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Method, StreamSpan};
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+use common::{Random, Spread, symbols};
+
+const WARM_UP: usize = 3;
+const RUNS: usize = 11;
+const LARGE: usize = 512 << 20;
+const SMALL: usize = 10 << 20;
+/// Symbols generated on the host; inputs repeat them in streams of their own, which no kernel here can tell.
+const PERIOD: usize = 4 << 20;
+const FREE: u16 = 512;
+
+fn main() -> Result<()> {
+    let device = match Device::open(0) {
+        Ok(device) => device,
+        Err(error) if std::env::var_os("SYNCLINE_REQUIRE_CUDA").is_some_and(|value| value == "1") => return Err(error),
+        Err(error) => {
+            println!("skipped: no CUDA device ({error})");
+            return Ok(());
+        }
+    };
+    println!("{}", device.info());
+    let stream = device.context().default_stream();
+    let copy = copy_rate(&stream)?;
+    println!("device copy of {} MiB: {:.0} GB/s of payload (C)", LARGE >> 20, copy / 1e9);
+    let bench = Bench { device, stream, copy };
+    println!(
+        "\nGB/s of 16-bit symbols (share of C), {} MiB in streams of 2^22 and groups of 128 unless said",
+        LARGE >> 20
+    );
+    for (name, part) in inputs() {
+        bench.input(name, &part)?;
+    }
+    Ok(())
+}
+
+/// Codes by their bits a symbol, over all symbols. The first are like a quiet field's: nearly all of one symbol, the others in clusters.
+fn inputs() -> Vec<(&'static str, Vec<u16>)> {
+    let clustered = |share: f64, live: f64| {
+        let mut random = Random(7);
+        let mut part = symbols(Spread::Geometric(share), 1024, PERIOD, 11);
+        let mut at = 0;
+        while at < PERIOD {
+            let quiet = (4096.0 * (1.0 - live) / live * 2.0 * random.unit()) as usize;
+            let end = (at + quiet).min(PERIOD);
+            part[at..end].fill(FREE);
+            at = end + (8192.0 * random.unit()) as usize;
+        }
+        part
+    };
+    // Without the rarest: no codeword is longer than the limit.
+    let geometric = |share| -> Vec<u16> {
+        let part = symbols(Spread::Geometric(share), 1024, PERIOD, 11);
+        part.into_iter().map(|symbol| symbol.clamp(FREE - 100, FREE + 100)).collect()
+    };
+    vec![
+        ("98 % one symbol, clustered", clustered(0.8, 0.1)),
+        ("98 % one symbol, spread evenly", geometric(0.98)),
+        ("1.7 bits", geometric(0.71)),
+        ("2 bits", geometric(0.6)),
+        ("5.2 bits", geometric(0.13)),
+        ("6.2 bits", geometric(0.07)),
+    ]
+}
+
+struct Bench {
+    device: Device,
+    stream: Arc<CudaStream>,
+    copy: f64,
+}
+
+/// A batch ready to be encoded, its codebooks built.
+struct Prepared {
+    format: Format,
+    input: CudaSlice<u16>,
+    batch: Batch,
+    books: Books,
+    builder: BooksBuilder<u16>,
+    encoded: Encoded,
+    arena: Arena,
+}
+
+impl Bench {
+    fn line(&self, what: &str, bytes: usize, seconds: f64) {
+        let rate = bytes as f64 / seconds;
+        println!("  {what:64} {:6.0} ({:.2})  {:8.1} us", rate / 1e9, rate / self.copy, seconds * 1e6);
+    }
+
+    fn prepare(&self, format: Format, part: &[u16], bytes: usize, stream_symbols: usize) -> Result<Prepared> {
+        let input = repeated(&self.stream, part, bytes)?;
+        let groups = stream_symbols >> format.group_log2;
+        let spans: Vec<_> = (0..input.len() / stream_symbols)
+            .map(|i| StreamSpan { first_group: (i * groups) as u64, groups: groups as u32, free_symbol: FREE })
+            .collect();
+        let batch = Batch::new(&self.stream, &format, &spans)?;
+        let mut books = Books::new(&self.stream, &batch)?;
+        let builder = BooksBuilder::new(&self.device, &format)?;
+        let mut arena = Arena::new(self.stream.clone());
+        builder.launch(&mut arena.frame()?, &input.as_view(), None, &batch, &mut books)?;
+        let encoded = Encoded::new(&self.stream, &batch, batch.max_bytes())?;
+        Ok(Prepared { format, input, batch, books, builder, encoded, arena })
+    }
+
+    /// Poisons, times, and compares two streams with the CPU's.
+    fn encoder(&self, what: &str, p: &mut Prepared, encoder: &Encoder<u16>) -> Result<()> {
+        let poison = vec![0xA5_u8; p.encoded.bytes().len()];
+        self.stream.memcpy_htod(&poison, p.encoded.bytes_mut()).doing("poisoning")?;
+        let median = seconds(&self.stream, || {
+            encoder.launch(&mut p.arena.frame()?, &p.input.as_view(), None, &p.batch, &p.books, &mut p.encoded)
+        })?;
+        self.line(what, p.input.len() * 2, median);
+        self.check(what, p)
+    }
+
+    fn check(&self, what: &str, p: &Prepared) -> Result<()> {
+        let plans = p.encoded.read_plans(&self.stream)?;
+        let places = self.stream.clone_dtoh(p.encoded.places()).doing("reading")?;
+        let options = EncodeOptions { group_log2: p.format.group_log2, index: p.format.index, free_symbol: Some(FREE) };
+        for i in [0, plans.len() - 1] {
+            let symbols = p.input.len() / plans.len();
+            let own = self.stream.clone_dtoh(&p.input.slice(i * symbols..(i + 1) * symbols)).doing("reading")?;
+            let mut expected = Vec::new();
+            huffman::encode(&own, &[], &options, &mut EncodeScratch::default(), &mut expected);
+            let place = places[i] as usize;
+            let bytes = p.encoded.bytes().slice(place..place + plans[i].stream_bytes as usize);
+            if self.stream.clone_dtoh(&bytes).doing("reading")? != expected {
+                println!("  WRONG: {what}, stream {i}");
+            }
+        }
+        Ok(())
+    }
+
+    fn input(&self, name: &str, part: &[u16]) -> Result<()> {
+        let format =
+            Format { symbol_bytes: 2, group_log2: 7, alphabet: 1024, classes: false, index: IndexKind::Symbol };
+        let mut large = self.prepare(format, part, LARGE, 1 << 22)?;
+        let plans = large.encoded_plans(self, Method::Merged)?;
+        let bits: u64 = plans.iter().map(|plan| u64::from(plan.codeword_bits)).sum();
+        let live: u64 = plans.iter().map(|plan| u64::from(plan.live_groups)).sum();
+        let groups: u64 = plans.iter().map(|plan| u64::from(plan.groups)).sum();
+        println!(
+            " {name}: {:.3} bits a symbol, {:.3} a live one, {:.1} % of the groups live",
+            bits as f64 / large.input.len() as f64,
+            bits as f64 / (live * 128) as f64,
+            100.0 * live as f64 / groups as f64
+        );
+        for method in Method::ALL {
+            self.encoder(method.name(), &mut large, &Encoder::new(&self.device, &format, method)?)?;
+        }
+        for (magnitude, reduction) in [(10, 2), (10, 4), (12, 3)] {
+            let encoder = Encoder::new(&self.device, &format, Method::ReduceShuffleMerge { magnitude, reduction })?;
+            self.encoder(&format!("reduce-shuffle-merge, M = {magnitude}, r = {reduction}"), &mut large, &encoder)?;
+        }
+        let shapes = [(256, 5, 16_384), (128, 8, 16_384), (256, 4, 4096), (256, 4, 8192), (256, 4, 32_768)];
+        for (threads, blocks, segment) in shapes {
+            let encoder = Encoder::with_merged_shape(&self.device, &format, threads, blocks, segment)?;
+            let what = format!("merged, {threads} threads, {blocks} blocks, segments of {segment}");
+            self.encoder(&what, &mut large, &encoder)?;
+        }
+        let encoder = Encoder::new(&self.device, &format, Method::Merged)?;
+        self.parts(&mut large, &encoder)?;
+        self.whole_path("histogram, codebooks, merged", &mut large, &encoder)?;
+        drop(large);
+        for (what, group_log2, index, bytes, stream_symbols) in [
+            ("groups of 64", 6, IndexKind::Symbol, LARGE, 1 << 22),
+            ("no index", 7, IndexKind::None, LARGE, 1 << 22),
+            ("gap index", 7, IndexKind::Gap, LARGE, 1 << 22),
+            ("streams of 2^20", 7, IndexKind::Symbol, LARGE, 1 << 20),
+            ("10 MiB, streams of 2^20", 7, IndexKind::Symbol, SMALL, 1 << 20),
+        ] {
+            let format = Format { group_log2, index, ..format };
+            let mut prepared = self.prepare(format, part, bytes, stream_symbols)?;
+            let encoder = Encoder::new(&self.device, &format, Method::Merged)?;
+            self.encoder(&format!("merged, {what}"), &mut prepared, &encoder)?;
+            self.whole_path(&format!("histogram, codebooks, merged, {what}"), &mut prepared, &encoder)?;
+        }
+        Ok(())
+    }
+
+    /// Times each kernel of an encoder on its own.
+    fn parts(&self, p: &mut Prepared, encoder: &Encoder<u16>) -> Result<()> {
+        let mut times: Vec<(&str, Vec<f64>)> = Vec::new();
+        for run in 0..WARM_UP + RUNS {
+            let mut last = event(&self.stream)?;
+            let mut i = 0;
+            encoder.launch_observed(
+                &mut p.arena.frame()?,
+                &p.input.as_view(),
+                None,
+                &p.batch,
+                &p.books,
+                &mut p.encoded,
+                &mut |kernel| {
+                    let now = event(&self.stream)?;
+                    let elapsed = f64::from(last.elapsed_ms(&now).doing("reading an event")?) / 1e3;
+                    if times.len() <= i {
+                        times.push((kernel, Vec::new()));
+                    }
+                    if run >= WARM_UP {
+                        times[i].1.push(elapsed);
+                    }
+                    i += 1;
+                    last = event(&self.stream)?;
+                    Ok(())
+                },
+            )?;
+        }
+        for (kernel, mut all) in times {
+            all.sort_by(f64::total_cmp);
+            self.line(&format!("  kernel {kernel} alone"), p.input.len() * 2, all[all.len() / 2]);
+        }
+        Ok(())
+    }
+
+    fn whole_path(&self, what: &str, p: &mut Prepared, encoder: &Encoder<u16>) -> Result<()> {
+        let poison = vec![0x5A_u8; p.encoded.bytes().len()];
+        self.stream.memcpy_htod(&poison, p.encoded.bytes_mut()).doing("poisoning")?;
+        let books = seconds(&self.stream, || {
+            p.builder.launch(&mut p.arena.frame()?, &p.input.as_view(), None, &p.batch, &mut p.books)
+        })?;
+        let both = seconds(&self.stream, || {
+            p.builder.launch(&mut p.arena.frame()?, &p.input.as_view(), None, &p.batch, &mut p.books)?;
+            encoder.launch(&mut p.arena.frame()?, &p.input.as_view(), None, &p.batch, &p.books, &mut p.encoded)
+        })?;
+        self.line("  histogram and codebooks alone", p.input.len() * 2, books);
+        self.line(what, p.input.len() * 2, both);
+        self.check(what, p)
+    }
+}
+
+impl Prepared {
+    fn encoded_plans(&mut self, bench: &Bench, method: Method) -> Result<Vec<syncline_cuda::huffman::encode::Plan>> {
+        let encoder = Encoder::new(&bench.device, &self.format, method)?;
+        encoder.launch(
+            &mut self.arena.frame()?,
+            &self.input.as_view(),
+            None,
+            &self.batch,
+            &self.books,
+            &mut self.encoded,
+        )?;
+        self.encoded.read_plans(&bench.stream)
+    }
+}
+
+fn event(stream: &Arc<CudaStream>) -> Result<cudarc::driver::CudaEvent> {
+    stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).doing("recording an event")
+}
+
+/// Median seconds of `work` on the stream.
+fn seconds(stream: &Arc<CudaStream>, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+    let mut times = Vec::new();
+    for run in 0..WARM_UP + RUNS {
+        let start = event(stream)?;
+        work()?;
+        let end = event(stream)?;
+        let milliseconds = start.elapsed_ms(&end).doing("reading an event")?;
+        if run >= WARM_UP {
+            times.push(f64::from(milliseconds) / 1e3);
+        }
+    }
+    times.sort_by(f64::total_cmp);
+    Ok(times[RUNS / 2])
+}
+
+fn copy_rate(stream: &Arc<CudaStream>) -> Result<f64> {
+    let from = stream.alloc_zeros::<u8>(LARGE).doing("allocating")?;
+    let mut to = stream.alloc_zeros::<u8>(LARGE).doing("allocating")?;
+    let median = seconds(stream, || stream.memcpy_dtod(&from, &mut to).doing("copying"))?;
+    Ok(LARGE as f64 / median)
+}
+
+/// `bytes` of device memory filled by repeating `part`.
+fn repeated(stream: &Arc<CudaStream>, part: &[u16], bytes: usize) -> Result<CudaSlice<u16>> {
+    let length = bytes / size_of::<u16>();
+    // SAFETY: symbols have no invalid bit patterns, and the loop writes all of them.
+    let mut whole = unsafe { stream.alloc::<u16>(length) }.doing("allocating")?;
+    for start in (0..length).step_by(part.len()) {
+        let end = length.min(start + part.len());
+        stream.memcpy_htod(&part[..end - start], &mut whole.slice_mut(start..end)).doing("filling")?;
+    }
+    Ok(whole)
+}

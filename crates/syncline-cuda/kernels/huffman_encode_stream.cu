@@ -1,0 +1,450 @@
+// From encoded segments to streams: the layout of each, and its bytes (docs/FORMAT.md, "Huffman stream").
+//
+// INDEX          0 none, 1 gap, 2 symbol
+// THREADS        threads in a block of encode_layout and encode_places
+// WRITE_THREADS  threads in a block of encode_gaps and encode_write, a warp for each segment
+#include "huffman_encode.cuh"
+
+constexpr uint32_t HEADER_BYTES = 40;
+constexpr uint32_t GROUP_LOG2 = GROUP == 64 ? 6 : 7;
+constexpr uint32_t INDEX_BLOCK = 32; // live groups
+constexpr uint32_t SUBSEQUENCE = 128; // bits
+constexpr uint32_t EMPTY_BOOK_BYTES = 4;
+constexpr uint32_t BOOK_BYTES = ALPHABET + 4; // at most, of one codebook
+
+__device__ inline uint32_t align_up(uint32_t number, uint32_t to) { return (number + to - 1) / to * to; }
+
+// Scratch memory of all streams; a stream's part of each array is as long as the largest stream needs.
+struct Scratch {
+    const SegmentSums *sums;
+    const uint16_t *group_bits;
+    uint2 *starts;         // of each segment: bits before it, live groups before it
+    uint16_t *live_bits;   // bits of the live groups, without the free ones between them
+    uint32_t *free_bitmap;
+    uint64_t *descriptors; // of the symbol index
+    uint8_t *gaps;         // a byte each
+};
+
+__device__ inline Scratch of_stream(Scratch all, uint32_t stream, uint32_t segments) {
+    const uint64_t before = uint64_t(stream) * segments;
+    all.sums += before;
+    all.group_bits += before * SEGMENT_GROUPS;
+    all.starts += before;
+    // Whole index blocks, which are cleared and read as such: a stream must not reach into the next one's.
+    all.live_bits += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, INDEX_BLOCK) * INDEX_BLOCK;
+    all.free_bitmap += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, 32);
+    all.descriptors += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, INDEX_BLOCK);
+    all.gaps += before * (SLOT_WORDS * 32 / SUBSEQUENCE);
+    return all;
+}
+
+// What a stream's codebooks come to.
+struct Books {
+    const uint32_t *summaries; // of each book: bytes, longest codeword
+    const uint32_t *codebooks; // in use in each stream
+    const uint8_t *bytes;
+};
+
+// Lays out one stream a block.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    encode_layout(const Span *spans, Books books, Scratch all, uint32_t segments_in_stream, const uint32_t *status, Plan *plans, uint64_t *places,
+                  uint32_t *blocks_done) {
+    __shared__ uint64_t warp_sums[THREADS / WARP];
+    const uint32_t stream = blockIdx.x;
+    const Span span = spans[stream];
+    const Scratch scratch = of_stream(all, stream, segments_in_stream);
+    const uint32_t segments = ceil_div(span.groups, SEGMENT_GROUPS);
+
+    // Where each segment starts: bits in the low half of the sums, live groups in the high half.
+    uint64_t running = 0, total;
+    uint32_t sum = 0, weighted = 0;
+    bool bad = false;
+    for (uint32_t first = 0; first < segments; first += THREADS) {
+        const uint32_t segment = first + threadIdx.x;
+        SegmentSums own = {0, 0, 0, 0};
+        if (segment < segments) {
+            own = scratch.sums[segment];
+            bad |= own.live >= SEGMENT_BAD;
+            own.live &= SEGMENT_BAD - 1;
+        }
+        const uint64_t before = running + block_scan<THREADS, uint64_t>(uint64_t(own.live) << 32 | own.bits, warp_sums, total);
+        if (segment < segments) {
+            scratch.starts[segment] = make_uint2(uint32_t(before), uint32_t(before >> 32));
+        }
+        sum += own.sum;
+        weighted += own.weighted + uint32_t(before >> 32) * GROUP * own.sum;
+        running += total;
+    }
+    const uint32_t bits = uint32_t(running), live = uint32_t(running >> 32);
+    __shared__ uint32_t checksum[2];
+    if (threadIdx.x < 2) {
+        checksum[threadIdx.x] = 0;
+    }
+    // Where the last index block ends, for those who read it whole.
+    if (threadIdx.x < INDEX_BLOCK && live + threadIdx.x < align_up(live, INDEX_BLOCK)) {
+        scratch.live_bits[live + threadIdx.x] = 0;
+    }
+    __syncthreads();
+    sum = warp_sum(sum);
+    weighted = warp_sum(weighted);
+    if (lane_id() == 0) {
+        atomicAdd(&checksum[0], sum);
+        atomicAdd(&checksum[1], weighted);
+    }
+
+    // The live groups side by side, and the bitmap of the others.
+    // A warp has AHEAD words of 32 groups at a time, so that their loads do not wait for each other.
+    constexpr uint32_t AHEAD = 8;
+    const uint32_t words = ceil_div(span.groups, 32);
+    for (uint32_t first = warp_id() * AHEAD; first < words; first += THREADS / WARP * AHEAD) {
+        uint32_t lengths[AHEAD], ranks[AHEAD];
+#pragma unroll
+        for (uint32_t i = 0; i < AHEAD; ++i) {
+            const uint32_t group = (first + i) * 32 + lane_id();
+            lengths[i] = group < span.groups ? scratch.group_bits[group] : 0;
+            const uint32_t segment = (first + i) * 32 / SEGMENT_GROUPS;
+            ranks[i] = segment < segments && (first + i) * 32 % SEGMENT_GROUPS == 0 ? scratch.starts[segment].y : 0;
+        }
+        uint32_t rank = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < AHEAD; ++i) {
+            const uint32_t word = first + i;
+            if (word >= words) {
+                break;
+            }
+            const uint32_t live_here = __ballot_sync(ALL_LANES, lengths[i] != 0);
+            if (word * 32 % SEGMENT_GROUPS == 0) {
+                rank = ranks[i];
+            } else if (i == 0) {
+                // Begins within a segment: words of it before this one.
+                const uint32_t segment = word * 32 / SEGMENT_GROUPS;
+                rank = scratch.starts[segment].y;
+                for (uint32_t before = segment * SEGMENT_GROUPS; before < word * 32; before += 32) {
+                    rank += __popc(__ballot_sync(ALL_LANES, scratch.group_bits[before + lane_id()] != 0));
+                }
+            }
+            if (lengths[i] != 0) {
+                scratch.live_bits[rank + __popc(live_here & ((1u << lane_id()) - 1))] = lengths[i];
+            }
+            rank += __popc(live_here);
+            if (lane_id() == 0) {
+                const uint32_t there = span.groups - word * 32;
+                scratch.free_bitmap[word] = ~live_here & (there >= 32 ? ALL_LANES : (1u << there) - 1);
+            }
+        }
+    }
+    __syncthreads();
+
+    uint32_t index_bytes = 0;
+    if (INDEX == 2) {
+        const uint32_t blocks = ceil_div(live, INDEX_BLOCK);
+        running = 0;
+        for (uint32_t first = 0; first < blocks; first += THREADS) {
+            const uint32_t block = first + threadIdx.x;
+            uint32_t shortest = 0xFFFF, longest = 0, block_bits = 0;
+            if (block < blocks) {
+                const uint32_t groups = min_of(INDEX_BLOCK, live - block * INDEX_BLOCK);
+                uint4 vectors[INDEX_BLOCK / 8];
+#pragma unroll
+                for (uint32_t v = 0; v < INDEX_BLOCK / 8; ++v) {
+                    vectors[v] = reinterpret_cast<const uint4 *>(scratch.live_bits + block * INDEX_BLOCK)[v];
+                }
+#pragma unroll
+                for (uint32_t i = 0; i < INDEX_BLOCK; ++i) {
+                    const uint4 vector = vectors[i / 8];
+                    const uint32_t pair = i % 8 < 2 ? vector.x : i % 8 < 4 ? vector.y : i % 8 < 6 ? vector.z : vector.w;
+                    const uint32_t length = pair >> i % 2 * 16 & 0xFFFF;
+                    shortest = i < groups ? min_of(shortest, length) : shortest;
+                    longest = i < groups ? max_of(longest, length) : longest;
+                    block_bits += i < groups ? length : 0;
+                }
+            }
+            const uint32_t width = block < blocks ? 32 - __clz(longest - shortest) : 0;
+            const uint64_t before = running + block_scan<THREADS, uint64_t>(uint64_t(width) << 32 | block_bits, warp_sums, total);
+            if (block < blocks) {
+                scratch.descriptors[block] = (before & 0xFFFFFFFFu) | uint64_t(shortest) << 32 | uint64_t(width) << 44 | before >> 32 << 48;
+            }
+            running += total;
+        }
+        index_bytes = 8 * blocks + 4 * uint32_t(running >> 32);
+    }
+    bad = __syncthreads_or(bad);
+    if (threadIdx.x == 0) {
+        Plan plan;
+        plan.groups = span.groups;
+        plan.live = live;
+        plan.bits = bits;
+        plan.sum = checksum[0];
+        plan.weighted = checksum[1];
+        plan.codebooks = CLASSES == 1 || books.codebooks[stream] == 1 ? 1 : CLASSES;
+        plan.codebook_bytes = 0;
+        plan.longest = 0;
+        for (uint32_t book = 0; book < plan.codebooks; ++book) {
+            const uint32_t at = book_of(stream, plan.codebooks, book);
+            plan.codebook_bytes += books.summaries[2 * at];
+            plan.longest = max_of(plan.longest, books.summaries[2 * at + 1]);
+        }
+        // A given codebook may have codewords though nothing is live: the stream then has an empty one.
+        if (live == 0) {
+            plan.codebooks = 1;
+            plan.codebook_bytes = EMPTY_BOOK_BYTES;
+            plan.longest = 0;
+        }
+        plan.has_free = live < span.groups;
+        plan.free_symbol = span.free_symbol;
+        plan.status = status[stream] | (bad ? STATUS_MISSING_CODEWORD : 0);
+        plan.bitmap_at = align_up(HEADER_BYTES + plan.codebook_bytes, 4);
+        plan.index_at = align_up(plan.bitmap_at + (plan.has_free ? ceil_div(span.groups, 8) : 0), 8);
+        if (INDEX == 1) {
+            const uint32_t gaps = ceil_div(bits, SUBSEQUENCE);
+            index_bytes = plan.longest <= 16 ? ceil_div(gaps, 2) : gaps;
+        }
+        plan.index_bytes = index_bytes;
+        plan.codewords_at = align_up(plan.index_at + index_bytes, 16);
+        plan.stream_bytes = plan.codewords_at + 4 * (ceil_div(bits, 32) + 2);
+        plans[stream] = plan;
+        __threadfence();
+    }
+    // The last block to get here places the streams one after another, each from a multiple of 16. `places` has one entry more, the end of the last.
+    __shared__ bool last_block;
+    if (threadIdx.x == 0) {
+        last_block = atomicAdd(blocks_done, 1u) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (!last_block) {
+        return;
+    }
+    __threadfence();
+    running = 0;
+    for (uint32_t first = 0; first < gridDim.x; first += THREADS) {
+        const uint32_t other = first + threadIdx.x;
+        const uint64_t bytes = other < gridDim.x ? align_up(__ldcg(&plans[other].stream_bytes), 16) : 0;
+        const uint64_t before = running + block_scan<THREADS, uint64_t>(bytes, warp_sums, total);
+        if (other < gridDim.x) {
+            places[other] = before;
+        }
+        running += total;
+    }
+    if (threadIdx.x == 0) {
+        places[gridDim.x] = running;
+        *blocks_done = 0;
+    }
+}
+
+constexpr uint32_t WRITE_WARPS = WRITE_THREADS / WARP;
+
+#if INDEX == 1
+// Reads the symbols again, now that it is known where in the stream a segment starts. A codeword that reaches a subsequence's start gives its gap; so does the
+// end of all. The gap is where the next codeword starts.
+extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
+    encode_gaps(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, uint32_t segments_in_stream, Scratch all) {
+    const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WRITE_WARPS);
+    const uint32_t stream = blockIdx.x / blocks_in_stream;
+    const uint32_t segment = blockIdx.x % blocks_in_stream * WRITE_WARPS + warp_id();
+    const Span span = spans[stream];
+    if (segment * SEGMENT_GROUPS >= span.groups) {
+        return;
+    }
+    const Scratch scratch = of_stream(all, stream, segments_in_stream);
+    const uint32_t *book = codewords + uint64_t(book_of(stream, 1, 0)) * ALPHABET;
+    const uint32_t free_word = spread_symbol(span.free_symbol);
+    const uint32_t end_of_stream = span.groups * GROUP;
+    uint32_t position = scratch.starts[segment].x;
+    if (segment == 0 && lane_id() == 0) {
+        scratch.gaps[0] = 0;
+    }
+    const uint32_t rounds = ceil_div(min_of(SEGMENT_GROUPS, span.groups - segment * SEGMENT_GROUPS) * GROUP, WARP_SYMBOLS);
+    uint32_t at = segment * SEGMENT + lane_id() * LANE_SYMBOLS;
+    for (uint32_t round = 0; round < rounds; ++round, at += WARP_SYMBOLS) {
+        LaneSymbols own;
+        own.load(symbols + (span.first_group * GROUP + min_of(at, end_of_stream - LANE_SYMBOLS)) * SYMBOL_BYTES);
+        const bool live = (__ballot_sync(ALL_LANES, at < end_of_stream && own.differs_from(free_word)) & group_lanes()) != 0;
+        uint8_t lengths[LANE_SYMBOLS];
+        uint32_t total = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < LANE_SYMBOLS; ++i) {
+            lengths[i] = live ? __ldg(&book[own[i] & (ALPHABET - 1)]) >> CODE_BITS : 0;
+            total += lengths[i];
+        }
+        const uint32_t through = warp_scan_inclusive(total);
+        uint32_t end = position + through - total;
+#pragma unroll
+        for (uint32_t i = 0; i < LANE_SYMBOLS; ++i) {
+            end += lengths[i];
+            if (end % SUBSEQUENCE < lengths[i]) {
+                scratch.gaps[end / SUBSEQUENCE] = end % SUBSEQUENCE;
+            }
+        }
+        position += __shfl_sync(ALL_LANES, through, WARP - 1);
+    }
+}
+#endif
+
+// Slot words of one stream as the stream's words: the word that starts at bit `bit` of segment `segment`, completed from the segments after it.
+struct Slots {
+    const uint32_t *slots;
+    const uint2 *starts;
+    uint32_t segments, bits;
+
+    __device__ inline uint32_t bits_of(uint32_t segment) const {
+        return (segment + 1 < segments ? starts[segment + 1].x : bits) - starts[segment].x;
+    }
+    __device__ inline uint32_t word(uint32_t segment, uint32_t bit) const {
+        uint32_t word = 0, have = 0;
+        uint32_t of_segment = bits_of(segment);
+        while (true) {
+            const uint32_t *slot = slots + uint64_t(segment) * SLOT_WORDS;
+            const uint32_t left = of_segment - bit;
+            uint32_t piece = left == 0 ? 0 : slot[bit / 32];
+            if (bit % 32 != 0 && left > 32 - bit % 32) {
+                piece = __funnelshift_l(slot[bit / 32 + 1], piece, bit % 32);
+            } else {
+                piece <<= bit % 32;
+            }
+            // Beyond the segment's bits its last word is zero.
+            word |= piece >> have;
+            have += min_of(32u, left);
+            if (have >= 32 || ++segment >= segments) {
+                return word;
+            }
+            bit = 0;
+            of_segment = bits_of(segment);
+        }
+    }
+};
+
+__device__ inline void write_header(uint32_t *out, const Plan &plan) {
+    out[0] = plan.groups;
+    out[1] = plan.live;
+    out[2] = GROUP_LOG2 | SYMBOL_BYTES << 8 | INDEX << 16 | plan.codebooks << 24;
+    out[3] = plan.free_symbol | plan.longest << 16 | plan.has_free << 24;
+    out[4] = plan.sum;
+    out[5] = plan.weighted;
+    out[6] = plan.bits;
+    out[7] = plan.codebook_bytes;
+    out[8] = plan.index_bytes;
+    out[9] = 0;
+}
+
+// Header and codebooks, and every byte of padding; by one block.
+__device__ inline void write_frame(uint8_t *out, const Plan &plan, const Books &books, uint32_t stream) {
+    if (threadIdx.x == 0) {
+        write_header(reinterpret_cast<uint32_t *>(out), plan);
+    }
+    uint32_t at = HEADER_BYTES;
+    for (uint32_t book = 0; book < plan.codebooks; ++book) {
+        const uint32_t which = book_of(stream, plan.codebooks, book);
+        const uint32_t bytes = plan.live == 0 ? EMPTY_BOOK_BYTES : books.summaries[2 * which];
+        for (uint32_t i = threadIdx.x; i < bytes; i += WRITE_THREADS) {
+            out[at + i] = plan.live == 0 ? 0 : books.bytes[uint64_t(which) * BOOK_BYTES + i];
+        }
+        at += bytes;
+    }
+    const uint32_t bitmap_end = plan.bitmap_at + (plan.has_free ? ceil_div(plan.groups, 8) : 0);
+    const uint32_t codewords_end = plan.codewords_at + 4 * ceil_div(plan.bits, 32);
+    const uint2 gaps[4] = {make_uint2(at, plan.bitmap_at), make_uint2(bitmap_end, plan.index_at),
+                           make_uint2(plan.index_at + plan.index_bytes, plan.codewords_at), make_uint2(codewords_end, plan.stream_bytes)};
+    if (threadIdx.x < 4) {
+        for (uint32_t i = gaps[threadIdx.x].x; i < gaps[threadIdx.x].y; ++i) {
+            out[i] = 0;
+        }
+    }
+}
+
+// The streams' bytes. A block has the codewords of WRITE_WARPS segments and its share of the rest.
+extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
+    encode_write(Plan *plans, Books books, Scratch all, const uint32_t *all_slots, uint32_t segments_in_stream, const uint64_t *places,
+                 uint8_t *out, uint64_t out_bytes) {
+    const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WRITE_WARPS);
+    const uint32_t stream = blockIdx.x / blocks_in_stream;
+    const uint32_t block = blockIdx.x % blocks_in_stream;
+    const Plan plan = plans[stream];
+    const uint64_t place = places[stream];
+    const uint32_t segments = ceil_div(plan.groups, SEGMENT_GROUPS);
+    const uint32_t blocks = max_of(1u, ceil_div(segments, WRITE_WARPS));
+    if (block >= blocks) {
+        return;
+    }
+    if (place % 16 != 0 || place > out_bytes || plan.stream_bytes > out_bytes - place) {
+        if (block == 0 && threadIdx.x == 0) {
+            plans[stream].status = plan.status | STATUS_NO_ROOM;
+        }
+        return;
+    }
+    const Scratch scratch = of_stream(all, stream, segments_in_stream);
+    out += place;
+    if (block == 0) {
+        write_frame(out, plan, books, stream);
+    }
+    const uint32_t rank = block * WRITE_THREADS + threadIdx.x, step = blocks * WRITE_THREADS;
+    if (plan.has_free) {
+        const uint32_t bytes = ceil_div(plan.groups, 8);
+        for (uint32_t i = rank; i < bytes; i += step) {
+            out[plan.bitmap_at + i] = uint8_t(scratch.free_bitmap[i / 4] >> i % 4 * 8);
+        }
+    }
+    if (INDEX == 1) {
+        const uint32_t gaps = ceil_div(plan.bits, SUBSEQUENCE);
+        for (uint32_t i = rank; i < plan.index_bytes; i += step) {
+            uint32_t byte = plan.longest <= 16 ? scratch.gaps[2 * i] | (2 * i + 1 < gaps ? scratch.gaps[2 * i + 1] : 0) << 4 : scratch.gaps[i];
+            out[plan.index_at + i] = byte;
+        }
+    }
+    if (INDEX == 2) {
+        const uint32_t index_blocks = ceil_div(plan.live, INDEX_BLOCK);
+        uint32_t *deltas = reinterpret_cast<uint32_t *>(out + plan.index_at) + 2 * index_blocks;
+        for (uint32_t i = rank / WARP; i < index_blocks; i += step / WARP) {
+            const uint64_t descriptor = scratch.descriptors[i];
+            const uint32_t shortest = uint32_t(descriptor >> 32) & 0xFFF, width = uint32_t(descriptor >> 44) & 0xF;
+            const uint32_t group = i * INDEX_BLOCK + lane_id();
+            const uint32_t delta = group < plan.live ? scratch.live_bits[group] - shortest : 0;
+            if (lane_id() == 0) {
+                reinterpret_cast<uint64_t *>(out + plan.index_at)[i] = descriptor;
+            }
+            // Value j is at bits j * width and up of all words together. A word begins within the value `first`.
+            uint32_t word = 0;
+            const uint32_t first = width == 0 ? 0 : lane_id() * 32 / width;
+            for (uint32_t j = 0; width > 0 && j < 32 / width + 2; ++j) {
+                const uint32_t value = __shfl_sync(ALL_LANES, delta, (first + j) % WARP);
+                const int32_t shift = int32_t((first + j) * width) - int32_t(lane_id() * 32);
+                word |= first + j >= WARP || shift >= 32 ? 0 : shift >= 0 ? value << shift : value >> -shift;
+            }
+            if (lane_id() < width) {
+                deltas[uint32_t(descriptor >> 48) + lane_id()] = word;
+            }
+        }
+    }
+    const uint32_t segment = block * WRITE_WARPS + warp_id();
+    if (segment >= segments) {
+        return;
+    }
+    const Slots slots{all_slots + uint64_t(stream) * segments_in_stream * SLOT_WORDS, scratch.starts, segments, plan.bits};
+    // A segment has the words that start in it.
+    const uint32_t start = scratch.starts[segment].x, end = start + slots.bits_of(segment);
+    const uint32_t first = ceil_div(start, 32), last = ceil_div(end, 32);
+    uint32_t *words = reinterpret_cast<uint32_t *>(out + plan.codewords_at);
+    const uint32_t *slot = slots.slots + uint64_t(segment) * SLOT_WORDS;
+    const uint32_t shift = (first * 32 - start) % 32;
+    // The last word may need the segments after this one; the others are two words of the slot each, several under way at a time.
+    const uint32_t *from = slot + (first * 32 - start) / 32;
+    const uint32_t whole = last > first ? last - first - 1 : 0;
+    constexpr uint32_t AHEAD = 4;
+    for (uint32_t i = lane_id(); i < whole; i += AHEAD * WARP) {
+        uint32_t high[AHEAD], low[AHEAD];
+#pragma unroll
+        for (uint32_t a = 0; a < AHEAD; ++a) {
+            const uint32_t at = i + a * WARP;
+            high[a] = at < whole ? __ldcs(&from[at]) : 0;
+            low[a] = at < whole && shift > 0 ? __ldcs(&from[at + 1]) : 0;
+        }
+#pragma unroll
+        for (uint32_t a = 0; a < AHEAD; ++a) {
+            if (i + a * WARP < whole) {
+                words[first + i + a * WARP] = __funnelshift_l(low[a], high[a], shift);
+            }
+        }
+    }
+    if (last > first && lane_id() == 0) {
+        words[last - 1] = slots.word(segment, (last - 1) * 32 - start);
+    }
+}

@@ -1,0 +1,221 @@
+//! The streams of a batch, and what they come out as.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
+use syncline_core::huffman::MAX_SYMBOLS;
+
+use super::format::Format;
+use crate::error::{CudaError, DriverContext, Result};
+
+/// One stream's share of the input.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct StreamSpan {
+    /// Its first group, counted from the start of the input.
+    pub first_group: u64,
+    /// Its groups.
+    pub groups: u32,
+    /// The symbol whose groups cost nothing.
+    pub free_symbol: u16,
+}
+
+/// [`StreamSpan`] as the kernels read it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub struct Span {
+    first_group: u64,
+    groups: u32,
+    free_symbol: u32,
+}
+
+// SAFETY: plain numbers without padding, laid out as `Span` in huffman_encode.cuh.
+unsafe impl DeviceRepr for Span {}
+
+/// The streams that one call encodes.
+#[derive(Debug)]
+pub struct Batch {
+    pub(super) spans: CudaSlice<Span>,
+    pub(super) streams: u32,
+    /// Groups of the largest stream.
+    pub(super) most_groups: u32,
+    /// Groups that the input must have.
+    pub(super) input_groups: u64,
+    /// Symbols of all streams.
+    pub(super) symbols: u64,
+    /// Bytes that the streams take at most.
+    pub(super) max_bytes: u64,
+    pub(super) format: Format,
+}
+
+impl Batch {
+    /// Uploads the list of streams.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if there is none, or one is too large or its free symbol is not in the alphabet; [`CudaError::Driver`].
+    pub fn new(stream: &Arc<CudaStream>, format: &Format, streams: &[StreamSpan]) -> Result<Self> {
+        format.check()?;
+        let mut batch = (0, 0_u64, 0_u64);
+        for span in streams {
+            let end = span.first_group.checked_add(span.groups.into()).filter(|&end| end < 1 << 48);
+            let Some(end) = end.filter(|_| u64::from(span.groups) << format.group_log2 <= MAX_SYMBOLS as u64) else {
+                return Err(CudaError::invalid(format!(
+                    "a stream has at most {MAX_SYMBOLS} symbols, not {} groups",
+                    span.groups
+                )));
+            };
+            if u32::from(span.free_symbol) >= format.alphabet {
+                return Err(CudaError::invalid(format!("the free symbol {} is not in the alphabet", span.free_symbol)));
+            }
+            batch = (span.groups.max(batch.0), end.max(batch.1), batch.2 + format.max_stream_bytes(span.groups));
+        }
+        let count = u32::try_from(streams.len()).ok().filter(|count| (1..=1 << 20).contains(count));
+        let count = count.ok_or_else(|| CudaError::invalid("a batch has 1 to 2^20 streams"))?;
+        let symbols = streams.iter().map(|span| u64::from(span.groups)).sum::<u64>() << format.group_log2;
+        let spans: Vec<_> = streams
+            .iter()
+            .map(|s| Span { first_group: s.first_group, groups: s.groups, free_symbol: s.free_symbol.into() })
+            .collect();
+        let spans = stream.clone_htod(&spans).doing("uploading the list of streams")?;
+        Ok(Self {
+            spans,
+            streams: count,
+            most_groups: batch.0,
+            input_groups: batch.1,
+            symbols,
+            max_bytes: batch.2,
+            format: *format,
+        })
+    }
+
+    /// Streams in the batch.
+    pub fn streams(&self) -> u32 {
+        self.streams
+    }
+
+    /// Bytes that the streams take together at most.
+    pub fn max_bytes(&self) -> u64 {
+        self.max_bytes
+    }
+}
+
+/// How a stream came out.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Plan {
+    /// Groups.
+    pub groups: u32,
+    /// Groups with codewords.
+    pub live_groups: u32,
+    /// Bits of all codewords.
+    pub codeword_bits: u32,
+    /// Sum of the live symbols.
+    pub sum: u32,
+    /// Sum of the live symbols times their positions from 1.
+    pub weighted: u32,
+    /// Codebooks: 1, or 4 if the classes paid.
+    pub codebooks: u32,
+    /// Bytes of the codebooks.
+    pub codebook_bytes: u32,
+    /// Where the bitmap of free groups starts in the stream.
+    pub bitmap_at: u32,
+    /// Where the index starts.
+    pub index_at: u32,
+    /// Bytes of the index.
+    pub index_bytes: u32,
+    /// Where the codewords start.
+    pub codewords_at: u32,
+    /// Bytes of the stream.
+    pub stream_bytes: u32,
+    /// Longest codeword in bits.
+    pub longest: u32,
+    /// 1 if there is a bitmap of free groups.
+    pub has_free: u32,
+    /// The free symbol.
+    pub free_symbol: u32,
+    /// 0, or bit 0 if a symbol had no codeword, bit 1 if the stream did not fit: it is then not valid.
+    pub status: u32,
+}
+
+// SAFETY: sixteen u32, laid out as `Plan` in huffman_encode.cuh.
+unsafe impl DeviceRepr for Plan {}
+// SAFETY: numbers.
+unsafe impl ValidAsZeroBits for Plan {}
+
+/// The streams of a batch in device memory.
+#[derive(Debug)]
+pub struct Encoded {
+    pub(super) bytes: CudaSlice<u8>,
+    pub(super) places: CudaSlice<u64>,
+    pub(super) plans: CudaSlice<Plan>,
+    /// A counter of the layout's blocks, 0 between launches.
+    pub(super) blocks_done: CudaSlice<u32>,
+}
+
+impl Encoded {
+    /// Room for the streams of `batch`, `bytes` in all: [`Batch::max_bytes`] is enough for any symbols.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`].
+    pub fn new(stream: &Arc<CudaStream>, batch: &Batch, bytes: u64) -> Result<Self> {
+        let allocate = || {
+            Ok(Self {
+                bytes: stream.alloc_zeros(usize::try_from(bytes).unwrap_or(usize::MAX).max(16))?,
+                places: stream.alloc_zeros(batch.streams as usize + 1)?,
+                plans: stream.alloc_zeros(batch.streams as usize)?,
+                blocks_done: stream.alloc_zeros(1)?,
+            })
+        };
+        allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes })
+    }
+
+    /// The streams, one after another, each from a multiple of 16; between them bytes are left as they are.
+    pub fn bytes(&self) -> &CudaSlice<u8> {
+        &self.bytes
+    }
+
+    /// As [`Self::bytes`], to write: for tests that poison it.
+    pub fn bytes_mut(&mut self) -> &mut CudaSlice<u8> {
+        &mut self.bytes
+    }
+
+    /// Where each stream starts, and the end of the last rounded up to a multiple of 16.
+    pub fn places(&self) -> &CudaSlice<u64> {
+        &self.places
+    }
+
+    /// What each stream came out as, in device memory.
+    pub fn plans(&self) -> &CudaSlice<Plan> {
+        &self.plans
+    }
+
+    /// Copies the plans to the host, which waits for the stream.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if a stream is not valid: a symbol without a codeword, or no room.
+    pub fn read_plans(&self, stream: &Arc<CudaStream>) -> Result<Vec<Plan>> {
+        let plans = stream.clone_dtoh(&self.plans).doing("reading the plans")?;
+        match plans.iter().position(|plan| plan.status != 0) {
+            None => Ok(plans),
+            Some(bad) => Err(CudaError::invalid(match plans[bad].status & 1 {
+                1 => format!("stream {bad} has symbols that are not in its codebook or not in the alphabet"),
+                _ => format!("stream {bad} does not fit into the bytes given"),
+            })),
+        }
+    }
+
+    /// Copies each stream's bytes to the host, which waits for the stream.
+    ///
+    /// # Errors
+    /// As [`Self::read_plans`].
+    pub fn read_streams(&self, stream: &Arc<CudaStream>) -> Result<Vec<Vec<u8>>> {
+        let plans = self.read_plans(stream)?;
+        let places = stream.clone_dtoh(&self.places).doing("reading the places")?;
+        let end = places.last().copied().unwrap_or(0).min(self.bytes.len() as u64) as usize;
+        let bytes = stream.clone_dtoh(&self.bytes.slice(..end)).doing("reading the streams")?;
+        let stream_of = |(plan, &place): (&Plan, &u64)| {
+            let place = place as usize;
+            bytes[place.min(bytes.len())..(place + plan.stream_bytes as usize).min(bytes.len())].to_vec()
+        };
+        Ok(plans.iter().zip(&places).map(stream_of).collect())
+    }
+}

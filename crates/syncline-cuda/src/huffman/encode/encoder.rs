@@ -1,0 +1,396 @@
+//! Launchers of the encoders proper, and of the kernels that lay their segments out as streams.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
+use syncline_core::huffman::IndexKind;
+
+use super::batch::{Batch, Encoded};
+use super::books::Books;
+use super::format::{CLASSES, Format, Method};
+use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::error::{CudaError, DriverContext, Result};
+use crate::huffman::histogram::Symbol;
+
+const MERGED: Source =
+    Source { name: "huffman_encode_merged.cu", text: include_str!("../../../kernels/huffman_encode_merged.cu") };
+const BASELINES: Source =
+    Source { name: "huffman_encode_baselines.cu", text: include_str!("../../../kernels/huffman_encode_baselines.cu") };
+const STREAM: Source =
+    Source { name: "huffman_encode_stream.cu", text: include_str!("../../../kernels/huffman_encode_stream.cu") };
+
+/// Threads of a block that lays out a stream.
+const LAYOUT_THREADS: u32 = 1024;
+/// Threads of a block that writes streams.
+const WRITE_THREADS: u32 = 256;
+/// Bytes that a segment's sums have, and what the layout notes of it.
+const SUMS_WORDS: usize = 4;
+const STARTS_WORDS: usize = 2;
+/// Symbols of a segment of [`Method::Merged`], in large inputs and in small ones.
+const LARGE_SEGMENT: u32 = 16_384;
+const SMALL_SEGMENT: u32 = 2048;
+/// Large inputs have so many large segments a multiprocessor, a few times what it encodes at once.
+const SEGMENTS_IN_LARGE: u64 = 32;
+/// Bits of a subsequence of the gap index.
+const SUBSEQUENCE: u64 = 128;
+
+/// Constants of an encoder that do not change what it writes, only how fast.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Shape {
+    pub source: Source,
+    pub kernel: &'static str,
+    /// Symbols in a segment.
+    pub segment: u32,
+    pub threads: u32,
+    /// Segments that a block has.
+    pub segments_in_block: u32,
+    pub constants: [(&'static str, u64); 3],
+}
+
+/// Shared memory in bytes that a kernel can declare without asking.
+const DECLARED_SHARED_MEMORY: u32 = 48 << 10;
+
+/// Words of the bit buffer of a warp in huffman_encode_merged.cu.
+fn merged_buffer_words(format: &Format) -> u32 {
+    512 * format.longest() / 32 + 33
+}
+
+fn merged(format: &Format, threads: u32, blocks: u32, segment: u32) -> Shape {
+    let books = if format.classes { CLASSES } else { 1 };
+    let buffers = threads / 32 * merged_buffer_words(format) * 4;
+    let table = books * format.alphabet * 4;
+    let shared_table = buffers + table <= DECLARED_SHARED_MEMORY;
+    Shape {
+        source: MERGED,
+        kernel: "encode_merged",
+        segment,
+        threads,
+        segments_in_block: threads / 32,
+        constants: [("THREADS", threads.into()), ("BLOCKS", blocks.into()), ("SHARED_TABLE", shared_table.into())],
+    }
+}
+
+fn shape(format: &Format, method: Method) -> Shape {
+    let baseline = |kernel, segment, threads: u32, segments_in_block, method, reduction: u32| Shape {
+        source: BASELINES,
+        kernel,
+        segment,
+        threads,
+        segments_in_block,
+        constants: [("THREADS", threads.into()), ("METHOD", method), ("REDUCTION", reduction.into())],
+    };
+    match method {
+        Method::Merged => merged(format, 256, 4, LARGE_SEGMENT),
+        Method::Coarse => baseline("encode_coarse", 4096, 128, 128, 0, 0),
+        Method::PrefixSum => baseline("encode_prefix_sum", 4096, 256, 1, 1, 0),
+        Method::ReduceShuffleMerge { magnitude, reduction } => {
+            baseline("encode_reduce_shuffle_merge", 1 << magnitude, 1 << (magnitude - reduction), 1, 2, reduction)
+        }
+    }
+}
+
+impl Shape {
+    fn specialization(&self, format: &Format) -> Specialization {
+        let mut constants = format.constants(self.segment);
+        constants.extend(self.constants);
+        Specialization { source: self.source, constants }
+    }
+
+    fn stream_specialization(&self, format: &Format) -> Specialization {
+        let mut constants = format.constants(self.segment);
+        constants.extend([
+            ("INDEX", format.index as u64),
+            ("THREADS", LAYOUT_THREADS.into()),
+            ("WRITE_THREADS", WRITE_THREADS.into()),
+        ]);
+        Specialization { source: STREAM, constants }
+    }
+}
+
+/// The shapes of a method: for large inputs, and for small ones, which need shorter segments to occupy the device.
+fn shapes(format: &Format, method: Method) -> [Shape; 2] {
+    let large = shape(format, method);
+    [large, if method == Method::Merged { Shape { segment: SMALL_SEGMENT, ..large } } else { large }]
+}
+
+pub(super) fn specializations(format: &Format, method: Method) -> Vec<Specialization> {
+    let [large, small] = shapes(format, method);
+    let mut all = vec![large.specialization(format), large.stream_specialization(format)];
+    if small != large {
+        all.extend([small.specialization(format), small.stream_specialization(format)]);
+    }
+    all
+}
+
+/// Where the layout's scratch memory is: `Scratch` in huffman_encode_stream.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct ScratchPointers([CUdeviceptr; 7]);
+
+// SAFETY: seven device addresses, as `Scratch` has.
+unsafe impl DeviceRepr for ScratchPointers {}
+
+/// `Books` in huffman_encode_stream.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct BooksPointers([CUdeviceptr; 3]);
+
+// SAFETY: three device addresses, as `Books` has.
+unsafe impl DeviceRepr for BooksPointers {}
+
+/// Scratch memory of one call.
+struct Scratch<'a> {
+    slots: CudaViewMut<'a, u32>,
+    sums: CudaViewMut<'a, u32>,
+    group_bits: CudaViewMut<'a, u16>,
+    starts: CudaViewMut<'a, u32>,
+    live_bits: CudaViewMut<'a, u16>,
+    free_bitmap: CudaViewMut<'a, u32>,
+    descriptors: CudaViewMut<'a, u64>,
+    gaps: CudaViewMut<'a, u8>,
+}
+
+impl<'a> Scratch<'a> {
+    /// For `segments` segments of `segment` symbols in each stream.
+    fn new(frame: &mut Frame<'a>, format: &Format, batch: &Batch, segments: u32, segment: u32) -> Result<Self> {
+        let streams = batch.streams as usize;
+        let all = streams * segments as usize;
+        let groups_in_stream = segments as usize * (segment / format.group()) as usize;
+        let slot_words = segment as usize * format.longest() as usize / 32;
+        let gaps = if format.index == IndexKind::Gap { all * slot_words * 32 / SUBSEQUENCE as usize } else { 0 };
+        Ok(Self {
+            slots: frame.slice(all * slot_words)?,
+            sums: frame.slice(all * SUMS_WORDS)?,
+            group_bits: frame.slice(streams * groups_in_stream)?,
+            starts: frame.slice(all * STARTS_WORDS)?,
+            // Index blocks of 32 groups are cleared and read whole.
+            live_bits: frame.slice(streams * groups_in_stream.next_multiple_of(32))?,
+            free_bitmap: frame.slice(streams * groups_in_stream.div_ceil(32))?,
+            descriptors: frame.slice(streams * groups_in_stream.div_ceil(32))?,
+            // The end of a stream that fills its last subsequence exactly is noted too.
+            gaps: frame.slice(gaps + 1)?,
+        })
+    }
+
+    fn pointers(&mut self, stream: &Arc<CudaStream>) -> ScratchPointers {
+        // All of it is used on this one stream, whose order is all the order there need be.
+        ScratchPointers([
+            self.sums.device_ptr_mut(stream).0,
+            self.group_bits.device_ptr_mut(stream).0,
+            self.starts.device_ptr_mut(stream).0,
+            self.live_bits.device_ptr_mut(stream).0,
+            self.free_bitmap.device_ptr_mut(stream).0,
+            self.descriptors.device_ptr_mut(stream).0,
+            self.gaps.device_ptr_mut(stream).0,
+        ])
+    }
+}
+
+/// The kernels for segments of one length.
+#[derive(Debug, Clone)]
+struct Kernels {
+    shape: Shape,
+    segments: Kernel,
+    layout: Kernel,
+    gaps: Option<Kernel>,
+    write: Kernel,
+}
+
+impl Kernels {
+    fn new(device: &Device, format: &Format, shape: Shape) -> Result<Self> {
+        let stream = shape.stream_specialization(format);
+        let gaps = (format.index == IndexKind::Gap).then(|| device.kernel(&stream, "encode_gaps")).transpose()?;
+        Ok(Self {
+            shape,
+            segments: device.kernel(&shape.specialization(format), shape.kernel)?,
+            layout: device.kernel(&stream, "encode_layout")?,
+            gaps,
+            write: device.kernel(&stream, "encode_write")?,
+        })
+    }
+}
+
+/// Encodes batches of streams.
+#[derive(Debug)]
+pub struct Encoder<S> {
+    format: Format,
+    large: Kernels,
+    small: Kernels,
+    /// Inputs of this many symbols are large.
+    large_from: u64,
+    symbol: PhantomData<S>,
+}
+
+impl<S: Symbol> Encoder<S> {
+    /// An encoder for batches of this format.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if the format contradicts itself; errors of [`Device::kernel`].
+    pub fn new(device: &Device, format: &Format, method: Method) -> Result<Self> {
+        format.check()?;
+        if let Method::ReduceShuffleMerge { magnitude, reduction } = method
+            && !((10..=12).contains(&magnitude) && (1..=4).contains(&reduction) && magnitude - reduction <= 10)
+        {
+            return Err(CudaError::invalid(format!(
+                "no chunks of 2^{magnitude} symbols with 2^{reduction} merged by a thread"
+            )));
+        }
+        Self::with_shapes(device, format, shapes(format, method))
+    }
+
+    /// [`Method::Merged`] with blocks of so many threads, so many of them to a multiprocessor, and segments of so many symbols, to measure all three.
+    ///
+    /// # Errors
+    /// As [`Self::new`]; also unless there are whole warps, and 1,024 or more symbols, a power of two.
+    pub fn with_merged_shape(
+        device: &Device,
+        format: &Format,
+        threads: u32,
+        blocks: u32,
+        segment: u32,
+    ) -> Result<Self> {
+        format.check()?;
+        let symbols = segment.is_power_of_two() && (1024..=1 << 16).contains(&segment);
+        if !threads.is_multiple_of(32) || !(32..=1024).contains(&threads) || !(1..=32).contains(&blocks) || !symbols {
+            return Err(CudaError::invalid("a block has whole warps, a segment at least 1,024 symbols"));
+        }
+        Self::with_shapes(device, format, [merged(format, threads, blocks, segment); 2])
+    }
+
+    fn with_shapes(device: &Device, format: &Format, [large, small]: [Shape; 2]) -> Result<Self> {
+        if format.symbol_bytes != S::BYTES {
+            return Err(CudaError::invalid(format!("the format has symbols of {} bytes", format.symbol_bytes)));
+        }
+        let kernels = Kernels::new(device, format, large)?;
+        Ok(Self {
+            format: *format,
+            small: if small == large { kernels.clone() } else { Kernels::new(device, format, small)? },
+            large: kernels,
+            large_from: u64::from(large.segment) * SEGMENTS_IN_LARGE * u64::from(device.info().multiprocessors),
+            symbol: PhantomData,
+        })
+    }
+
+    /// Encodes every stream of `batch` with its codebooks, all on the frame's stream. `classes` has one for each group of the input if the format has classes.
+    ///
+    /// What went wrong in a stream (a symbol without a codeword, no room) is in its [`Plan`](super::Plan).
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if lengths or formats do not fit together; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn launch(
+        &self,
+        frame: &mut Frame<'_>,
+        input: &CudaView<'_, S>,
+        classes: Option<&CudaView<'_, u8>>,
+        batch: &Batch,
+        books: &Books,
+        encoded: &mut Encoded,
+    ) -> Result<()> {
+        self.launch_observed(frame, input, classes, batch, books, encoded, &mut |_| Ok(()))
+    }
+
+    /// [`Self::launch`] that calls `launched` with a kernel's name after each launch: a bench records events there.
+    ///
+    /// # Errors
+    /// As [`Self::launch`], or what `launched` returns.
+    #[expect(clippy::too_many_arguments, reason = "those of `launch`, and the observer")]
+    pub fn launch_observed(
+        &self,
+        frame: &mut Frame<'_>,
+        input: &CudaView<'_, S>,
+        classes: Option<&CudaView<'_, u8>>,
+        batch: &Batch,
+        books: &Books,
+        encoded: &mut Encoded,
+        launched: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<()> {
+        let stream = frame.stream().clone();
+        check_input(&self.format, &stream, input, classes, batch, books)?;
+        if encoded.plans.len() != batch.streams as usize || encoded.places.len() != batch.streams as usize + 1 {
+            return Err(CudaError::invalid("the result was made for another batch"));
+        }
+        let kernels = if batch.symbols < self.large_from { &self.small } else { &self.large };
+        let shape = kernels.shape;
+        let segments = (batch.most_groups * self.format.group()).div_ceil(shape.segment).max(1);
+        let mut scratch = Scratch::new(frame, &self.format, batch, segments, shape.segment)?;
+        let pointers = scratch.pointers(&stream);
+        let book_pointers = BooksPointers([
+            books.summaries.device_ptr(&stream).0,
+            books.used.device_ptr(&stream).0,
+            books.bytes.device_ptr(&stream).0,
+        ]);
+
+        let codewords = books.codebooks.codewords();
+        let no_classes = 0_u64;
+        let mut launch = stream.launch_builder(kernels.segments.function());
+        launch.arg(input).arg(&batch.spans).arg(&codewords).arg(&books.used);
+        match classes {
+            Some(classes) => launch.arg(classes),
+            None => launch.arg(&no_classes),
+        };
+        launch.arg(&segments).arg(&mut scratch.slots).arg(&mut scratch.sums).arg(&mut scratch.group_bits);
+        let blocks = batch.streams * segments.div_ceil(shape.segments_in_block);
+        // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32, u32 *, SegmentSums *, u16 *).
+        // Spans lie within the input and the classes, checked; the arrays have the places of all segments of all streams (`Scratch::new`), a segment's codewords
+        // have at most LONGEST bits each, and symbols are taken modulo ALPHABET, the size of each codebook.
+        unsafe { launch.launch(Kernel::grid(blocks, shape.threads, 0)) }.doing("encoding segments")?;
+        launched(kernels.segments.name())?;
+
+        let mut launch = stream.launch_builder(kernels.layout.function());
+        launch.arg(&batch.spans).arg(&book_pointers).arg(&pointers).arg(&segments).arg(&books.status);
+        launch.arg(&mut encoded.plans).arg(&mut encoded.places).arg(&mut encoded.blocks_done);
+        // SAFETY: the kernel's parameters are (const Span *, Books, Scratch, u32, const u32 *, Plan *, u64 *, u32 *); a block has its stream's part of each
+        // array; there are one plan a stream and one place more, checked above; the counter is 0, as each launch leaves it.
+        unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }.doing("laying out streams")?;
+        launched(kernels.layout.name())?;
+
+        let blocks = batch.streams * segments.div_ceil(WRITE_THREADS / 32);
+        if let Some(gaps) = &kernels.gaps {
+            let mut launch = stream.launch_builder(gaps.function());
+            launch.arg(input).arg(&batch.spans).arg(&codewords).arg(&segments).arg(&pointers);
+            // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u32 *, u32, Scratch); a gap lies within its stream's codewords, or at
+            // their end, for which `Scratch::new` has room.
+            unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }.doing("finding gaps")?;
+            launched(gaps.name())?;
+        }
+        let room = encoded.bytes.len() as u64;
+        // The plan's status was final before the streams were written; what does not fit is noted in it.
+        let mut launch = stream.launch_builder(kernels.write.function());
+        launch.arg(&mut encoded.plans).arg(&book_pointers).arg(&pointers).arg(&mut scratch.slots).arg(&segments);
+        launch.arg(&encoded.places).arg(&mut encoded.bytes).arg(&room);
+        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u32, const u64 *, u8 *, u64); a stream is written only where
+        // `room` bytes hold all of it.
+        unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }.doing("writing streams")?;
+        launched(kernels.write.name())?;
+        Ok(())
+    }
+}
+
+/// What every kernel over the input relies on.
+pub(super) fn check_input<S: Symbol>(
+    format: &Format,
+    stream: &Arc<CudaStream>,
+    input: &CudaView<'_, S>,
+    classes: Option<&CudaView<'_, u8>>,
+    batch: &Batch,
+    books: &Books,
+) -> Result<()> {
+    let groups = batch.input_groups;
+    let problems = [
+        (batch.format != *format || books.format != *format, "batch and codebooks must have the encoder's format"),
+        (books.streams != batch.streams, "the codebooks were made for another batch"),
+        ((input.len() as u64) < groups << format.group_log2, "the streams go past the end of the input"),
+        (!input.device_ptr(stream).0.is_multiple_of(16), "the input must start on a multiple of 16 bytes"),
+        (classes.is_some() != format.classes, "classes must be given if and only if the format has them"),
+        (
+            classes.is_some_and(|classes| (classes.len() as u64) < groups),
+            "there must be a class for each group of the input",
+        ),
+    ];
+    match problems.iter().find(|problem| problem.0) {
+        Some(&(_, problem)) => Err(CudaError::invalid(problem)),
+        None => Ok(()),
+    }
+}

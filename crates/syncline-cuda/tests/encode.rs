@@ -1,0 +1,342 @@
+//! Encoded streams against the CPU's, byte for byte.
+
+mod common;
+
+use common::{Random, Spread, symbols};
+use syncline_core::huffman::{self, EncodeOptions, EncodeScratch, IndexKind};
+use syncline_cuda::device::{Arena, Device};
+use syncline_cuda::error::CudaError;
+use syncline_cuda::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Method, StreamSpan};
+use syncline_cuda::huffman::histogram::Symbol;
+
+/// Methods to try: the published one with several of its constants.
+fn methods() -> Vec<Method> {
+    let reduce_shuffle_merge = [(10, 1), (10, 2), (11, 3), (12, 2), (12, 4)]
+        .map(|(magnitude, reduction)| Method::ReduceShuffleMerge { magnitude, reduction });
+    Method::ALL.into_iter().chain(reduce_shuffle_merge).collect()
+}
+
+/// Encodes `input` as a batch and compares every stream with what the CPU writes for it.
+fn check<S: Symbol + huffman::Symbol>(
+    device: &Device,
+    format: &Format,
+    method: Method,
+    input: &[S],
+    classes: &[u8],
+    spans: &[StreamSpan],
+    what: &str,
+) {
+    let stream = device.context().default_stream();
+    let mut arena = Arena::new(stream.clone());
+    let batch = Batch::new(&stream, format, spans).unwrap();
+    // An empty buffer cannot be allocated.
+    let zero = [S::truncate(0)];
+    let on_device = stream.clone_htod(if input.is_empty() { zero.as_slice() } else { input }).unwrap();
+    let classes_on_device = format.classes.then(|| stream.clone_htod(classes).unwrap());
+    let classes_view = classes_on_device.as_ref().map(|classes| classes.as_view());
+    let mut books = Books::new(&stream, &batch).unwrap();
+    let builder = BooksBuilder::<S>::new(device, format).unwrap();
+    let encoder = Encoder::<S>::new(device, format, method).unwrap();
+    let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes()).unwrap();
+    // Twice, with poison between: what is not written must not pass, and nothing may be left over from the first time.
+    for poison in [0xA5_u8, 0x5A] {
+        let poisoned = vec![poison; encoded.bytes().len()];
+        stream.memcpy_htod(&poisoned, encoded.bytes_mut()).unwrap();
+        {
+            let mut frame = arena.frame().unwrap();
+            let mut all = frame.slice::<u8>(1 << 20).unwrap();
+            stream.memcpy_htod(&vec![poison; 1 << 20], &mut all).unwrap();
+        }
+        builder
+            .launch(&mut arena.frame().unwrap(), &on_device.as_view(), classes_view.as_ref(), &batch, &mut books)
+            .unwrap();
+        let mut frame = arena.frame().unwrap();
+        encoder.launch(&mut frame, &on_device.as_view(), classes_view.as_ref(), &batch, &books, &mut encoded).unwrap();
+        let streams = encoded.read_streams(&stream).unwrap();
+        assert_eq!(streams.len(), spans.len());
+        for (i, (span, stream)) in spans.iter().zip(&streams).enumerate() {
+            let first = (span.first_group as usize) << format.group_log2;
+            let groups = span.first_group as usize..span.first_group as usize + span.groups as usize;
+            let options = EncodeOptions {
+                group_log2: format.group_log2,
+                index: format.index,
+                free_symbol: Some(span.free_symbol),
+            };
+            let mut expected = Vec::new();
+            let own_classes = if format.classes { &classes[groups] } else { &[] };
+            let own = &input[first..first + ((span.groups as usize) << format.group_log2)];
+            huffman::encode(own, own_classes, &options, &mut EncodeScratch::default(), &mut expected);
+            if *stream != expected {
+                let at = stream.iter().zip(&expected).position(|(a, b)| a != b);
+                panic!(
+                    "{what}, {method:?}, {format:?}, stream {i}: {} bytes, expected {}, first difference at {at:?}",
+                    stream.len(),
+                    expected.len()
+                );
+            }
+        }
+    }
+}
+
+/// Streams of several lengths over the whole input, with groups left out between them.
+fn cut(groups: u32, free_symbol: u16) -> Vec<StreamSpan> {
+    let mut spans = Vec::new();
+    let mut first = 0;
+    for length in [1, 31, 32, 33, 0, 64, 100, 257].into_iter().cycle() {
+        let length = length.min(groups - first);
+        spans.push(StreamSpan { first_group: first.into(), groups: length, free_symbol });
+        first = (first + length + 3).min(groups);
+        if first == groups {
+            return spans;
+        }
+    }
+    spans
+}
+
+fn format(symbol_bytes: u32, group_log2: u8, alphabet: u32, index: IndexKind) -> Format {
+    Format { symbol_bytes, group_log2, alphabet, classes: false, index }
+}
+
+/// Long stretches of the free symbol between geometric ones, as quantisation codes have.
+fn clustered(share: f64, alphabet: u32, length: usize, seed: u64) -> Vec<u16> {
+    let mut input = symbols(Spread::Geometric(share), alphabet, length, seed);
+    let mut random = Random(seed);
+    let mut at = 0;
+    while at < length {
+        let end = (at + 200 + random.below(3000) as usize).min(length);
+        input[at..end].fill((alphabet / 2) as u16);
+        at = end + random.below(1500) as usize;
+    }
+    input
+}
+
+#[test]
+fn sixteen_bit_symbols() {
+    let Some(device) = common::device() else { return };
+    let length = 1 << 18;
+    for group_log2 in [6, 7] {
+        for index in IndexKind::ALL {
+            let format = format(2, group_log2, 1024, index);
+            let groups = (length >> group_log2) as u32;
+            let inputs = [
+                ("skewed", clustered(0.8, 1024, length, 1)),
+                ("middling", symbols(Spread::Geometric(0.3), 1024, length, 2)),
+                ("flat", symbols(Spread::Flat, 1024, length, 3)),
+                ("one symbol", vec![512; length]),
+                ("another symbol", vec![7; length]),
+                ("two symbols", symbols(Spread::Flat, 2, length, 4).iter().map(|s| 511 + s).collect()),
+            ];
+            for (what, input) in &inputs {
+                let whole = [StreamSpan { first_group: 0, groups, free_symbol: 512 }];
+                check(device, &format, Method::Merged, input, &[], &whole, what);
+                check(device, &format, Method::Merged, input, &[], &cut(groups, 512), what);
+            }
+        }
+    }
+}
+
+#[test]
+fn every_method_writes_the_same() {
+    let Some(device) = common::device() else { return };
+    let length = 1 << 17;
+    for method in methods() {
+        for (group_log2, index) in [(6, IndexKind::Symbol), (7, IndexKind::Gap), (7, IndexKind::Symbol)] {
+            let format = format(2, group_log2, 1024, index);
+            let groups = (length >> group_log2) as u32;
+            // One symbol in 2,000 has a long codeword: breaking units.
+            let mut random = Random(8);
+            let mut breaking = clustered(0.8, 1024, length, 1);
+            breaking.iter_mut().filter(|_| random.below(2000) == 0).for_each(|s| *s = (*s).wrapping_mul(37) % 1024);
+            for (what, input) in [
+                ("clustered", &breaking),
+                ("middling", &symbols(Spread::Geometric(0.2), 1024, length, 2)),
+                ("flat", &symbols(Spread::Flat, 1024, length, 3)),
+                ("one symbol", &vec![512; length]),
+            ] {
+                check(device, &format, method, input, &[], &cut(groups, 512), what);
+            }
+        }
+        let format = format(1, 6, 256, IndexKind::Symbol);
+        let bytes: Vec<u8> =
+            symbols(Spread::Geometric(0.5), 256, length, 5).into_iter().map(|symbol| symbol as u8).collect();
+        check(device, &format, method, &bytes, &[], &cut((length >> 6) as u32, 128), "bytes");
+    }
+}
+
+#[test]
+fn bytes() {
+    let Some(device) = common::device() else { return };
+    let length = 300_000 / 128 * 128;
+    for spread in [Spread::Flat, Spread::One, Spread::Geometric(0.9), Spread::Geometric(0.2)] {
+        let input: Vec<u8> = symbols(spread, 256, length, 5).into_iter().map(|symbol| symbol as u8).collect();
+        for group_log2 in [6, 7] {
+            for index in IndexKind::ALL {
+                let groups = (length >> group_log2) as u32;
+                let format = format(1, group_log2, 256, index);
+                check(device, &format, Method::Merged, &input, &[], &cut(groups, 128), "bytes");
+                check(device, &format, Method::Merged, &input, &[], &cut(groups, 0), "bytes, another free symbol");
+            }
+        }
+    }
+}
+
+#[test]
+fn large_alphabets() {
+    let Some(device) = common::device() else { return };
+    let length = 1 << 20;
+    for alphabet in [4096, 8192, 16_384, 65_536] {
+        for index in IndexKind::ALL {
+            let inputs = [
+                ("flat", symbols(Spread::Flat, alphabet, length, 3)),
+                ("skewed", symbols(Spread::Geometric(0.001), alphabet, length, 6)),
+                // Frequencies that want codewords longer than the limit.
+                (
+                    "long codewords",
+                    (0..length).map(|i| (i as u32).trailing_zeros().pow(3) as u16 & (alphabet - 1) as u16).collect(),
+                ),
+            ];
+            for (what, input) in &inputs {
+                let format = format(2, 6, alphabet, index);
+                let spans = [
+                    StreamSpan { first_group: 0, groups: 10_000, free_symbol: 0 },
+                    StreamSpan { first_group: 10_001, groups: 4000, free_symbol: 3 },
+                ];
+                check(device, &format, Method::Merged, input, &[], &spans, what);
+            }
+        }
+    }
+}
+
+#[test]
+fn classes() {
+    let Some(device) = common::device() else { return };
+    let length = 1 << 18;
+    for group_log2 in [6, 7] {
+        let format = Format { classes: true, ..format(2, group_log2, 1024, IndexKind::Symbol) };
+        let groups = length >> group_log2;
+        let mut random = Random(3);
+        let classes: Vec<u8> = (0..groups).map(|_| random.below(4) as u8).collect();
+        // Four books pay where the classes differ, and do not where they are alike.
+        let spreads = [0.9, 0.5, 0.1, 0.02].map(|share| symbols(Spread::Geometric(share), 1024, length, 7));
+        let uneven: Vec<u16> = (0..length).map(|i| spreads[usize::from(classes[i >> group_log2])][i]).collect();
+        check(device, &format, Method::Merged, &uneven, &classes, &cut(groups as u32, 512), "uneven");
+        let whole = [StreamSpan { first_group: 0, groups: groups as u32, free_symbol: 512 }];
+        check(device, &format, Method::Merged, &uneven, &classes, &whole, "uneven, one stream");
+        check(device, &format, Method::Merged, &spreads[1], &classes, &whole, "even");
+        check(device, &format, Method::Merged, &vec![512_u16; length], &classes, &whole, "nothing live");
+        let some: Vec<u8> = classes.iter().map(|class| class & 2).collect();
+        check(device, &format, Method::Merged, &uneven, &some, &whole, "two classes");
+    }
+}
+
+#[test]
+fn many_streams_and_large_ones() {
+    let Some(device) = common::device() else { return };
+    let length = 5 << 20;
+    let input = clustered(0.6, 1024, length, 1);
+    for (per_stream, group_log2) in [(1 << 12, 6), (1 << 20, 7), (1 << 22, 6)] {
+        let groups = per_stream >> group_log2;
+        let spans: Vec<_> = (0..length / per_stream)
+            .map(|i| StreamSpan { first_group: (i * groups) as u64, groups: groups as u32, free_symbol: 512 })
+            .collect();
+        check(device, &format(2, group_log2, 1024, IndexKind::Symbol), Method::Merged, &input, &[], &spans, "many");
+    }
+    // Streams that end within an index block, each beside a short one: scratch memory of one must not reach into the next one's.
+    let alternating: Vec<_> = (0..400)
+        .map(|i| StreamSpan { first_group: i * 50, groups: if i % 2 == 0 { 257 } else { 1 }, free_symbol: 0 })
+        .collect();
+    check(device, &format(2, 7, 1024, IndexKind::Symbol), Method::Merged, &input, &[], &alternating, "alternating");
+    // Large enough for the segments of large inputs.
+    let input = clustered(0.3, 1024, huffman::MAX_SYMBOLS, 2);
+    for group_log2 in [6, 7] {
+        let groups = (huffman::MAX_SYMBOLS >> group_log2) as u32 - 12 * 7;
+        let spans: Vec<_> = (0..12).map(|i| StreamSpan { first_group: i * 7, groups, free_symbol: 512 }).collect();
+        check(device, &format(2, group_log2, 1024, IndexKind::Symbol), Method::Merged, &input, &[], &spans, "large");
+    }
+    // The largest stream there is.
+    let input = symbols(Spread::Geometric(0.3), 1024, huffman::MAX_SYMBOLS, 9);
+    let whole = [StreamSpan { first_group: 0, groups: (huffman::MAX_SYMBOLS >> 6) as u32, free_symbol: 512 }];
+    check(device, &format(2, 6, 1024, IndexKind::Symbol), Method::Merged, &input, &[], &whole, "largest");
+    check(device, &format(2, 6, 1024, IndexKind::Gap), Method::Merged, &input, &[], &whole, "largest");
+}
+
+#[test]
+fn empty_streams() {
+    let Some(device) = common::device() else { return };
+    for index in IndexKind::ALL {
+        let empty = [StreamSpan { first_group: 0, groups: 0, free_symbol: 5 }; 2];
+        check::<u16>(device, &format(2, 6, 1024, index), Method::Merged, &[], &[], &empty, "empty");
+        check::<u8>(device, &format(1, 7, 256, index), Method::Merged, &[], &[], &empty, "empty");
+    }
+}
+
+/// Symbols that a given codebook does not have, or outside of the alphabet, are an error and nothing is written out of place.
+#[test]
+fn symbols_without_codewords_are_an_error() {
+    let Some(device) = common::device() else { return };
+    let stream = device.context().default_stream();
+    let format = format(2, 6, 1024, IndexKind::Symbol);
+    for method in methods() {
+        for wrong in [1024_u16, u16::MAX, 9] {
+            let mut input = symbols(Spread::Flat, 8, 1 << 14, 1);
+            let batch =
+                Batch::new(&stream, &format, &[StreamSpan { first_group: 0, groups: 256, free_symbol: 0 }]).unwrap();
+            let mut arena = Arena::new(stream.clone());
+            let mut books = Books::new(&stream, &batch).unwrap();
+            let builder = BooksBuilder::<u16>::new(device, &format).unwrap();
+            let good = stream.clone_htod(&input).unwrap();
+            builder.launch(&mut arena.frame().unwrap(), &good.as_view(), None, &batch, &mut books).unwrap();
+            input[12_345] = wrong;
+            let bad = stream.clone_htod(&input).unwrap();
+            let encoder = Encoder::<u16>::new(device, &format, method).unwrap();
+            let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes()).unwrap();
+            let mut frame = arena.frame().unwrap();
+            encoder.launch(&mut frame, &bad.as_view(), None, &batch, &books, &mut encoded).unwrap();
+            let error = encoded.read_streams(&stream).unwrap_err();
+            assert!(matches!(error, CudaError::InvalidArgument(_)), "{method:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let Some(device) = common::device() else { return };
+    let stream = device.context().default_stream();
+    let good = format(2, 6, 1024, IndexKind::Symbol);
+    for bad in [
+        Format { symbol_bytes: 4, ..good },
+        Format { group_log2: 5, ..good },
+        Format { alphabet: 1000, ..good },
+        Format { symbol_bytes: 1, ..good },
+        Format { classes: true, index: IndexKind::Gap, ..good },
+    ] {
+        assert!(Encoder::<u16>::new(device, &bad, Method::Merged).is_err(), "{bad:?}");
+        assert!(BooksBuilder::<u16>::new(device, &bad).is_err(), "{bad:?}");
+    }
+    assert!(Encoder::<u8>::new(device, &good, Method::Merged).is_err());
+    assert!(Encoder::<u16>::new(device, &good, Method::ReduceShuffleMerge { magnitude: 9, reduction: 3 }).is_err());
+    let span = StreamSpan { first_group: 1, groups: 4, free_symbol: 0 };
+    assert!(Batch::new(&stream, &good, &[]).is_err());
+    assert!(Batch::new(&stream, &good, &[StreamSpan { free_symbol: 1024, ..span }]).is_err());
+    assert!(Batch::new(&stream, &good, &[StreamSpan { groups: 1 << 20, ..span }]).is_err());
+    assert!(Batch::new(&stream, &good, &[StreamSpan { first_group: u64::MAX, ..span }]).is_err());
+
+    let batch = Batch::new(&stream, &good, &[span]).unwrap();
+    let mut arena = Arena::new(stream.clone());
+    let mut books = Books::new(&stream, &batch).unwrap();
+    let builder = BooksBuilder::<u16>::new(device, &good).unwrap();
+    let input = stream.alloc_zeros::<u16>(5 * 64 + 8).unwrap();
+    let mut launch = |input, classes| builder.launch(&mut arena.frame().unwrap(), &input, classes, &batch, &mut books);
+    assert!(launch(input.as_view(), None).is_ok());
+    assert!(launch(input.slice(..5 * 64 - 1), None).is_err(), "too short");
+    assert!(launch(input.slice(1..), None).is_err(), "not aligned");
+    let classes = stream.alloc_zeros::<u8>(5).unwrap();
+    assert!(launch(input.as_view(), Some(&classes.as_view())).is_err(), "classes where there are none");
+
+    // No room: the plan says so, and the stream is not written.
+    let encoder = Encoder::<u16>::new(device, &good, Method::Merged).unwrap();
+    let mut encoded = Encoded::new(&stream, &batch, 16).unwrap();
+    let mut frame = arena.frame().unwrap();
+    encoder.launch(&mut frame, &input.as_view(), None, &batch, &books, &mut encoded).unwrap();
+    assert!(encoded.read_streams(&stream).unwrap_err().to_string().contains("does not fit"));
+}
