@@ -9,8 +9,9 @@ use super::{Key, Nvrtc, Source, Version};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// What a kernel source may include.
-const HEADERS: [Source; 2] = [
+const HEADERS: [Source; 3] = [
     Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") },
+    Source { name: "length_limit.cuh", text: include_str!("../../kernels/length_limit.cuh") },
     Source { name: "team.cuh", text: include_str!("../../kernels/team.cuh") },
 ];
 
