@@ -139,14 +139,20 @@ fn codebooks(device: &Device, stream: &Arc<CudaStream>) -> Result<()> {
     println!("\ncodebook from counts on the device, microseconds: median (shortest)");
     let mut arena = Arena::new(stream.clone());
     for (name, spread) in [
-        ("98 % one symbol", Spread::Geometric(0.98)),
-        ("5 % one symbol", Spread::Geometric(0.05)),
-        ("flat", Spread::Flat),
+        ("98 % one symbol", Some(Spread::Geometric(0.98))),
+        ("5 % one symbol", Some(Spread::Geometric(0.05))),
+        ("flat", Some(Spread::Flat)),
+        ("inverse squares", None), // the limit's last step, which melds again and again
     ] {
         for bins in [256, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536] {
             // One of each, so that the whole alphabet takes part.
             let mut counts = vec![1_u64; bins as usize];
-            symbols(spread, bins, PERIOD, 2).into_iter().for_each(|symbol| counts[usize::from(symbol)] += 1);
+            match spread {
+                Some(spread) => {
+                    symbols(spread, bins, PERIOD, 2).into_iter().for_each(|symbol| counts[usize::from(symbol)] += 1);
+                }
+                None => (1..).zip(&mut counts).for_each(|(i, count)| *count += (1 << 32) / (i * i)),
+            }
             let counts = stream.clone_htod(&counts).doing("allocating")?;
             let builder = CodebookBuilder::new(device, bins)?;
             let mut codebook = DeviceCodebook::new(stream, bins)?;

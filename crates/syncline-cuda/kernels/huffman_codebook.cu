@@ -6,6 +6,8 @@
 //    the leaves up to t, found by searching; merge path brings the two in order, leaves first where equal, and neighbours are melded. If their number is odd the
 //    largest waits. Each round therefore does, in parallel, exactly what the sequential two-queue method does next: the same tree.
 //  - Lengths come from parent links at the end, by pointer jumping, not from updating every leaf in every round.
+//  - The limit is that of syncline_core::huffman::lengths. Its step (3), which codes of real data do not need, melds again with the counts raised to a floor: the
+//    sorted order stays what it is.
 //  - GenerateCW: codewords ascend by symbol within a length (the paper's ascend by count), so a stable partition of the symbols by length gives
 //    each its codeword, and is itself the decoder's table of symbols; First and Entry come from the numbers of each length.
 //
@@ -17,13 +19,15 @@
 // TEAM        blocks
 // CONTROL_BYTES, MEMORY_BYTES   of `memory`: the part that is zero at the start, and all of it
 // MAX_LENGTH, MAX_LENGTH_LARGE, LARGE   longest codeword, and longest if more than LARGE symbols are used
+// FLOORS      tries of the limit's step (3)
 #include "common.cuh"
+#include "length_limit.cuh"
 #include "team.cuh"
 
 constexpr uint32_t SYMBOL_BITS = 16;
-// Counts are clamped to this: with the symbol they fit 64 bits, and no sum overflows.
-constexpr uint64_t LARGEST_COUNT = (1ull << 47) - 1;
-// A tree whose root is below 2^63 is less deep than this: its weights grow at least like Fibonacci's numbers.
+// Counts are clamped to this: with the symbol they fit 64 bits, and no sum overflows. All counts are below 2^59, their codewords' bits below 32 times that.
+constexpr uint64_t LARGEST_COUNT = (1ull << 43) - 1;
+// A tree whose root is below 2^60 is less deep than this: its weights grow at least like Fibonacci's numbers.
 constexpr uint32_t DEPTHS = 128;
 
 // What `summary` holds, in words. huffman/codebook.rs reads it.
@@ -38,6 +42,8 @@ struct Control {
     uint64_t all_counts; // bitwise or
     uint32_t rounds;
     uint32_t unused;
+    uint64_t root;       // weight of the last tree made
+    uint64_t coded_bits; // of all codes tried so far
     uint32_t at_depth[DEPTHS];
 };
 
@@ -202,13 +208,14 @@ __device__ inline void meld(Melding &at, Weights &weights, const Arrays &a, uint
 // With this many trees left one warp goes on alone: the rounds are many, and a block's other warps would only be in its way.
 constexpr uint32_t WARP_SOLO = 128;
 
-// Melds until one tree is left, in one block, and tells the team the number of rounds.
+// Melds until one tree is left, in one block, and tells the team the number of rounds and the tree's weight.
 template <typename Weights> __device__ inline void meld_in_block(Melding &at, Weights &weights, const Arrays &a) {
     meld(at, weights, a, WARP_SOLO, threadIdx.x, THREADS, [] { __syncthreads(); });
     if (warp_id() == 0) {
         meld(at, weights, a, 1, lane_id(), WARP, [] { __syncwarp(); });
         if (lane_id() == 0) {
             a.control->rounds = at.rounds;
+            a.control->root = weights.tree(at.used - 2);
         }
     }
 }
@@ -269,41 +276,129 @@ __device__ inline void count_depths(Team &team, Arrays &a, uint32_t used, uint32
     team.sync();
 }
 
-// The limit of syncline_core::huffman::lengths: leaves below it come up to it, and while the code is over-full a leaf of the deepest level above it goes
-// down by one, with one from the limit for its sibling. A leaf of level d taken down all the way costs 2^(limit - d) - 1 such steps and ends as one leaf
-// more at the limit, so whole ones are counted at once.
-__device__ inline void limit_lengths(uint32_t *at_depth, uint32_t deepest, uint32_t limit) {
-    uint32_t over = 0;
-    for (uint32_t depth = limit + 1; depth <= deepest; ++depth) {
-        over += at_depth[depth];
-    }
-    if (over == 0) {
-        return;
-    }
-    at_depth[limit] += over;
-    // In units of 2^-limit; below 2^limit + SYMBOLS.
-    uint32_t kraft = 0;
-    for (uint32_t depth = 1; depth <= limit; ++depth) {
-        kraft += at_depth[depth] << (limit - depth);
-    }
-    uint32_t excess = kraft - (1u << limit);
-    for (uint32_t depth = limit - 1; excess > 0 && depth > 0;) {
-        uint32_t steps = (1u << (limit - depth)) - 1;
-        if (at_depth[depth] == 0) {
-            --depth;
-        } else if (excess >= steps) {
-            uint32_t whole = min_of(at_depth[depth], excess / steps);
-            at_depth[depth] -= whole;
-            at_depth[limit] += whole;
-            excess -= whole * steps;
-        } else {
-            --at_depth[depth];
-            ++depth;
-            at_depth[depth] += 2;
-            --at_depth[limit];
-            --excess;
+// At least as much as the limited code has more bits than the unlimited one. Called by a whole warp; a lane sees to the depths 1 + lane, 33 + lane, ...
+// Bits are the sum over depths of the counts of leaves that are as deep or deeper, and those are the rarest. Where the limited code has more of them,
+// each of the additional ones is at most as common as the last. (Where it has fewer, which is below the limit, nothing is taken off.)
+__device__ inline uint64_t most_extra_bits(const uint32_t *limited, const uint32_t *unlimited, uint32_t limit, const uint64_t *leaf_keys, uint32_t used) {
+    uint64_t bits = 0;
+    for (uint32_t depth = 1 + lane_id(); depth <= limit; depth += WARP) {
+        uint32_t deeper = used, deeper_unlimited = used;
+        for (uint32_t above = 1; above < depth; ++above) {
+            deeper -= limited[above];
+            deeper_unlimited -= unlimited[above];
+        }
+        if (deeper > deeper_unlimited) {
+            bits += (deeper - deeper_unlimited) * uint64_t(read(&leaf_keys[deeper - 1]) >> SYMBOL_BITS);
         }
     }
+    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+        bits += __shfl_xor_sync(ALL_LANES, bits, distance);
+    }
+    return bits;
+}
+
+// Bits of all codewords, by the true counts, if so many leaves are at each depth. `before`: what the team has counted so far.
+__device__ inline uint64_t coded_bits(Team &team, const Arrays &a, const uint64_t *counts, const uint64_t *leaf_keys, uint32_t used,
+                                      const uint32_t *at_depth, uint64_t &before) {
+    uint64_t bits = 0;
+    for (uint32_t i = team.rank; i < used; i += Team::SIZE) {
+        uint32_t depth = 1;
+        for (uint32_t shorter = at_depth[1]; shorter < used - i; shorter += at_depth[depth]) {
+            ++depth;
+        }
+        bits += depth * min_of(counts[read(&leaf_keys[i]) & 0xFFFF], LARGEST_COUNT);
+    }
+    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+        bits += __shfl_down_sync(ALL_LANES, bits, distance);
+    }
+    if (lane_id() == 0 && bits > 0) {
+        atomicAdd(&a.control->coded_bits, bits);
+    }
+    team.sync();
+    bits = read(&a.control->coded_bits) - before;
+    before += bits;
+    team.sync(); // nobody adds more before all have read
+    return bits;
+}
+
+// How a tree came about.
+struct Melded {
+    uint32_t rounds;
+    long long at; // clock
+};
+
+// The limited code's leaves at each depth, of at least two symbols: the same in every block. `best` and `trial` have DEPTHS entries in shared memory.
+// May raise the counts in the keys.
+__device__ inline Melded limited_code(Team &team, Arrays &a, const uint64_t *counts, uint64_t *leaf_keys, uint32_t used, uint32_t limit, uint32_t *best,
+                                      uint32_t *trial) {
+    __shared__ bool suspicious;
+    Melded melded;
+    uint64_t total = 0, best_bits = 0, counted = 0;
+    // One loop, so that melding is there once: first with the counts as they are, then step (3).
+#pragma unroll 1
+    for (uint32_t attempt = 0; attempt <= FLOORS; ++attempt) {
+        const uint32_t rounds = meld_all(team, a, leaf_keys, used);
+        count_depths(team, a, used, rounds);
+        const uint32_t deepest = min_of(rounds, DEPTHS - 1);
+        if (attempt == 0) {
+            melded = {rounds, clock64()};
+        }
+        if (threadIdx.x < DEPTHS) {
+            trial[threadIdx.x] = read(&a.control->at_depth[threadIdx.x]);
+            if (attempt == 0) {
+                best[threadIdx.x] = trial[threadIdx.x];
+            }
+        }
+        __syncthreads();
+        if (attempt == 0) {
+            total = read(&a.control->root);
+            if (warp_id() == 0) {
+                bool limited = lane_id() == 0 && limit_lengths(best, deepest, limit);
+                __syncwarp();
+                // The bits themselves take the whole team. Nearly always this says that there is no need.
+                limited = __shfl_sync(ALL_LANES, limited, 0);
+                if (limited) {
+                    limited = most_extra_bits(best, trial, limit, leaf_keys, used) > total / 2048;
+                }
+                if (lane_id() == 0) {
+                    suspicious = limited;
+                }
+            }
+            __syncthreads();
+            if (!suspicious) {
+                break;
+            }
+            const uint64_t unlimited = coded_bits(team, a, counts, leaf_keys, used, trial, counted);
+            best_bits = coded_bits(team, a, counts, leaf_keys, used, best, counted);
+            if (best_bits <= unlimited + unlimited / 2048) {
+                break;
+            }
+        } else {
+            if (threadIdx.x == 0) {
+                limit_lengths(trial, deepest, limit);
+            }
+            __syncthreads();
+            const uint64_t bits = coded_bits(team, a, counts, leaf_keys, used, trial, counted);
+            if (bits < best_bits) {
+                best_bits = bits;
+                if (threadIdx.x < DEPTHS) {
+                    best[threadIdx.x] = trial[threadIdx.x];
+                }
+            }
+        }
+        if (team.rank < DEPTHS) {
+            a.control->at_depth[team.rank] = 0;
+        }
+        // Floors ascend, so the keys can be raised where they are, which keeps melding as fast as it is without.
+        const uint64_t floor = total * (4 + attempt % 4) >> (limit + 4 - attempt / 4);
+        for (uint32_t i = team.rank; i < used; i += Team::SIZE) {
+            uint64_t key = read(&leaf_keys[i]);
+            leaf_keys[i] = max_of(key >> SYMBOL_BITS, floor) << SYMBOL_BITS | (key & 0xFFFF);
+        }
+        team.sync();
+    }
+    __syncthreads();
+    return melded;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -329,28 +424,25 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const long long start = clock64();
     const uint32_t unused = sort_symbols(team, a, counts);
     const uint32_t used = SYMBOLS - unused;
-    const uint64_t *leaf_keys = a.keys + unused;
+    uint64_t *leaf_keys = a.keys + unused;
 
     const long long sorted = clock64();
-    uint32_t rounds = 0;
-    if (used > 1) {
-        rounds = meld_all(team, a, leaf_keys, used);
-        count_depths(team, a, used, rounds);
-    }
-
-    const long long melded = clock64();
     // The code's numbers of each length, the same in every block.
-    __shared__ uint32_t at_length[DEPTHS], first_code[WARP], entry[WARP], longest;
-    if (threadIdx.x < DEPTHS) {
-        at_length[threadIdx.x] = used == 1 ? threadIdx.x == 1 : read(&a.control->at_depth[threadIdx.x]);
+    __shared__ uint32_t at_length[DEPTHS], trial[DEPTHS], first_code[WARP], entry[WARP], longest;
+    const uint32_t limit = used > LARGE ? MAX_LENGTH_LARGE : MAX_LENGTH;
+    Melded melded{0, sorted};
+    if (used > 1) {
+        melded = limited_code(team, a, counts, leaf_keys, used, limit, at_length, trial);
+    } else {
+        if (threadIdx.x < DEPTHS) {
+            at_length[threadIdx.x] = threadIdx.x == used; // one symbol has one bit
+        }
+        __syncthreads();
     }
-    __syncthreads();
     if (threadIdx.x == 0) {
-        const uint32_t limit = used > LARGE ? MAX_LENGTH_LARGE : MAX_LENGTH;
-        limit_lengths(at_length, min_of(rounds, DEPTHS - 1), limit);
         uint32_t code = 0, before = 0, last = 0;
         for (uint32_t length = 0; length < WARP; ++length) {
-            uint32_t count = length <= limit ? at_length[length] : 0;
+            uint32_t count = length <= limit && length > 0 ? at_length[length] : 0;
             code <<= 1;
             first_code[length] = code;
             entry[length] = before;
@@ -392,8 +484,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             summary[SUMMARY_USED] = used;
             summary[SUMMARY_LONGEST] = longest;
             summary[SUMMARY_STATUS] = read(&a.control->status);
-            summary[SUMMARY_ROUNDS] = rounds;
-            const long long times[] = {start, sorted, melded, limited, clock64()};
+            summary[SUMMARY_ROUNDS] = melded.rounds;
+            const long long times[] = {start, sorted, melded.at, limited, clock64()};
             for (uint32_t phase = 0; phase < 4; ++phase) {
                 summary[SUMMARY_CYCLES + phase] = times[phase + 1] - times[phase];
             }

@@ -3,7 +3,7 @@
 mod common;
 
 use common::Random;
-use syncline_core::huffman::lengths::{LengthScratch, MAX_LENGTH, code_lengths, limit_for};
+use syncline_core::huffman::lengths::{LengthScratch, MAX_LENGTH, code_lengths, code_lengths_limited, limit_for};
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::codebook::{self, CodebookBuilder, DeviceCodebook, unpack};
 use syncline_cuda::huffman::histogram::Histogram;
@@ -38,6 +38,44 @@ fn cases(symbols: u32) -> Vec<(&'static str, Vec<u32>)> {
         ("every hundredth", fill(&mut |i| u64::from(i % 100 == 0) * random.below(1000))),
         ("Fibonacci", fill(&mut |i| fibonacci(i))),
     ]
+}
+
+/// Counts where the limit costs much or just not much, so that its step (3) is near: one steep part, and rare symbols below it.
+fn limited_cases(symbols: u32) -> Vec<(String, Vec<u32>)> {
+    let n = symbols as usize;
+    let mut random = Random(7 + u64::from(symbols));
+    let mut all = Vec::new();
+    let mut add = |what: String, value: &mut dyn FnMut(usize) -> f64| {
+        all.push((what, (0..n).map(|i| value(i).clamp(1.0, f64::from(u32::MAX)) as u32).collect()));
+    };
+    for power in [0.8, 1.0, 1.1, 1.15, 1.2, 1.22, 1.3, 1.5, 2.0, 3.0] {
+        for largest in [2e6, 4e9] {
+            add(format!("power {power} from {largest:e}"), &mut |i| largest / (i as f64 + 1.0).powf(power));
+        }
+    }
+    for base in [0.3_f64, 0.6, 0.9, 0.99] {
+        for total in [120.0 * n as f64, 4e9] {
+            add(format!("geometric {base}, {total:e} in all"), &mut |i| total * (1.0 - base) * base.powi(i as i32));
+        }
+    }
+    // The golden ratio makes trees as deep as they can be; repeats of each step fill the limit's lowest level.
+    for repeats in [1, 8, n.div_ceil(40), n.div_ceil(20)] {
+        add(format!("Fibonacci, {repeats} of each"), &mut |i| 1.618_034_f64.powi((i / repeats) as i32 % 46));
+    }
+    for ratio in [2.0_f64, 1.4] {
+        add(format!("random powers of {ratio}"), &mut |_| ratio.powi(random.below(30) as i32));
+    }
+    all
+}
+
+/// Bits of all codewords, and those without a limit.
+fn limited_and_unlimited_bits(counts: &[u32]) -> (u64, u64) {
+    let mut lengths = Vec::new();
+    let bits = |lengths: &[u8]| counts.iter().zip(lengths).map(|(&c, &l)| u64::from(c) * u64::from(l)).sum();
+    code_lengths(counts, &mut LengthScratch::default(), &mut lengths);
+    let limited = bits(&lengths);
+    code_lengths_limited(counts, 63, &mut LengthScratch::default(), &mut lengths);
+    (limited, bits(&lengths))
 }
 
 /// Builds the codebook on the device and compares everything with the CPU's.
@@ -88,6 +126,32 @@ fn codebooks_equal_the_cpus() {
 }
 
 #[test]
+fn limited_codebooks_equal_the_cpus() {
+    let Some(device) = common::device() else { return };
+    let mut arena = Arena::new(device.context().default_stream());
+    for symbols in ALPHABETS {
+        for (what, counts) in limited_cases(symbols) {
+            check(device, &mut arena, &counts, &what);
+        }
+    }
+}
+
+/// Else the test above says less than it seems to. A best code that is over the limit's threshold has been through step (3).
+#[test]
+fn limited_cases_are_on_both_sides_of_the_last_step() {
+    for symbols in [256, 1024, 4096, 65_536] {
+        let bits: Vec<_> =
+            limited_cases(symbols).iter().map(|(_, counts)| limited_and_unlimited_bits(counts)).collect();
+        let beyond = bits.iter().filter(|&&(limited, unlimited)| limited > unlimited + unlimited / 2048).count();
+        let within = bits
+            .iter()
+            .filter(|&&(limited, unlimited)| (unlimited + 1..=unlimited + unlimited / 2048).contains(&limited))
+            .count();
+        assert!(beyond >= 3 && within >= 2, "{symbols} symbols: {beyond} beyond, {within} within");
+    }
+}
+
+#[test]
 fn random_codebooks_equal_the_cpus() {
     let Some(device) = common::device() else { return };
     let mut arena = Arena::new(device.context().default_stream());
@@ -127,14 +191,18 @@ fn histogram_feeds_the_codebook() {
     let codewords = stream.clone_dtoh(&codebook.codewords()).unwrap();
     assert!(codewords.iter().map(|&codeword| unpack(codeword).0 as u8).eq(lengths));
 
-    let large: Vec<u64> = (0..1024_u64).map(|i| if i % 3 == 0 { u64::MAX } else { i << 40 }).collect();
-    let on_device = stream.clone_htod(&large).unwrap();
-    builder.launch(&mut arena.frame().unwrap(), &on_device.as_view(), &mut codebook).unwrap();
-    let summary = codebook.read_summary(&stream).unwrap();
-    assert!(summary.counts_clamped && summary.used == 1024);
-    let codewords = stream.clone_dtoh(&codebook.codewords()).unwrap();
-    let kraft: u64 = codewords.iter().map(|&codeword| 1 << (32 - unpack(codeword).0)).sum();
-    assert_eq!(kraft, 1 << 32, "the code is complete");
+    let large: Vec<u64> = (0..1024_u64).map(|i| if i % 3 == 0 { u64::MAX } else { i << 35 }).collect();
+    // Limited with a loss, so that the sums of the last step are as large as they get.
+    let steep: Vec<u64> = (0..1024_u64).map(|i| (codebook::LARGEST_COUNT >> (i / 4).min(63)).max(1)).collect();
+    for (counts, clamped) in [(large, true), (steep, false)] {
+        let on_device = stream.clone_htod(&counts).unwrap();
+        builder.launch(&mut arena.frame().unwrap(), &on_device.as_view(), &mut codebook).unwrap();
+        let summary = codebook.read_summary(&stream).unwrap();
+        assert_eq!((summary.counts_clamped, summary.used), (clamped, 1024));
+        let codewords = stream.clone_dtoh(&codebook.codewords()).unwrap();
+        let kraft: u64 = codewords.iter().map(|&codeword| 1 << (32 - unpack(codeword).0)).sum();
+        assert_eq!(kraft, 1 << 32, "the code is complete");
+    }
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, PushKernelArg};
+use syncline_core::huffman::lengths;
 
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
@@ -12,16 +13,16 @@ const SOURCE: Source = Source { name: "huffman_codebook.cu", text: include_str!(
 /// Longest codeword in bits, if at most [`LARGE_ALPHABET`] symbols are used.
 pub const MAX_LENGTH: u32 = 16;
 /// Longest codeword in bits of larger alphabets.
-pub const MAX_LENGTH_LARGE: u32 = syncline_core::huffman::lengths::MAX_LENGTH;
+pub const MAX_LENGTH_LARGE: u32 = lengths::MAX_LENGTH;
 /// Most used symbols of an alphabet that counts as small.
 pub const LARGE_ALPHABET: u32 = 4096;
 /// Most symbols of an alphabet.
 pub const MOST_SYMBOLS: u32 = 1 << 16;
 /// Counts above this are clamped to it and reported ([`Summary::counts_clamped`]).
-pub const LARGEST_COUNT: u64 = (1 << 47) - 1;
+pub const LARGEST_COUNT: u64 = (1 << 43) - 1;
 
 /// The part of the kernel's memory that starts as zeros.
-const CONTROL_BYTES: u32 = 544;
+const CONTROL_BYTES: u32 = 560;
 /// Bytes of the kernel's memory for each symbol.
 const BYTES_PER_SYMBOL: u32 = 27;
 /// Digits of the kernel's radix sort, of which each block of a team publishes its counts.
@@ -80,6 +81,7 @@ impl Team {
             ("MAX_LENGTH", MAX_LENGTH),
             ("MAX_LENGTH_LARGE", MAX_LENGTH_LARGE),
             ("LARGE", LARGE_ALPHABET),
+            ("FLOORS", lengths::FLOORS),
         ];
         Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
     }
@@ -184,13 +186,14 @@ pub struct Summary {
     pub longest: u32,
     /// A count was above [`LARGEST_COUNT`]: the code is valid but not the best.
     pub counts_clamped: bool,
-    /// Rounds of melding.
+    /// Rounds of melding the counts as they are.
     pub rounds: u32,
     /// First codeword of each length in bits.
     pub first: [u32; 32],
     /// For each length, how many codewords are shorter.
     pub entry: [u32; 32],
-    /// Clock cycles of the phases: sorting, GenerateCL (melding and depths), limiting, GenerateCW.
+    /// Clock cycles of the phases: sorting, GenerateCL (melding and depths), limiting (which melds again where the limit
+    /// costs much), GenerateCW.
     pub cycles: [u32; 4],
 }
 
