@@ -1,6 +1,6 @@
 //! Instruction-set specific code behind run-time dispatch, and what else needs `unsafe` around arrays.
 //!
-//! Every kernel is one safe, portable, always-inlined function. [`dispatched!`] also compiles it with wider vectors enabled and chooses at
+//! Every kernel is one safe, portable, always-inlined function. `dispatched!` also compiles it with wider vectors enabled and chooses at
 //! run time, so that both instances compute the same by construction; the tests compare them all the same.
 
 pub mod float;

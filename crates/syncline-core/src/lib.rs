@@ -1,6 +1,6 @@
 //! Syncline's stream format and every algorithm of it on the CPU.
 //!
-//! The crate `syncline` is the door for users; this one has the stages, in the order data flows: [`array`], [`bound`], [`geometry`],
+//! The crate `syncline` is the door for users; this one has the stages, in the order data flows: [`mod@array`], [`bound`], [`geometry`],
 //! [`quantize`], [`predict`], [`huffman`], [`container`]; [`pipeline`] wires them for one chunk. `ARCHITECTURE.md` in the repository is the map.
 
 pub mod arch;

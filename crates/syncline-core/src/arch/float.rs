@@ -163,11 +163,11 @@ fn dequantize_f64_body(step: &StepF64, q: &[i32], x: &mut [f64]) {
 }
 
 dispatched! {
-    /// Quantises f32 values; see [`Real::quantize`](crate::quantize::Real::quantize).
+    /// Quantises f32 values; see `quantize::Real::quantize`.
     pub fn quantize_f32(step: &StepF32, x: &[f32], q: &mut [i32], exact: &mut TileMask) -> bool = quantize_f32_body
 }
 dispatched! {
-    /// Quantises f64 values; see [`Real::quantize`](crate::quantize::Real::quantize).
+    /// Quantises f64 values; see `quantize::Real::quantize`.
     pub fn quantize_f64(step: &StepF64, x: &[f64], q: &mut [i32], exact: &mut TileMask) -> bool = quantize_f64_body
 }
 dispatched! {
