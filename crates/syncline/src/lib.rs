@@ -21,6 +21,11 @@
 //!
 //! The stream is described byte by byte in `docs/FORMAT.md` of the repository.
 
+/// The README's snippet is tested with the documentation's.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 mod array;
 mod compress;
 mod io;
