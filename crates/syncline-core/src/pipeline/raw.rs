@@ -2,7 +2,7 @@
 
 use super::{Context, ElementSource, EncodeScratch, TileSink};
 use crate::array::ElementType;
-use crate::container::{ChunkKind, Header, RecordBuilder};
+use crate::container::{ALIGNMENT, ChunkKind, Header, RecordBuilder};
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS};
 
@@ -57,6 +57,10 @@ pub(super) fn decode<K: TileSink>(context: &Context, payload: &[u8], sink: &mut 
             _ if element == 4 => put::<u32, K>(bytes, sink)?,
             _ => put::<u64, K>(bytes, sink)?,
         }
+    }
+    // What is left can only be the record's padding.
+    if rest.len() >= ALIGNMENT || rest.iter().any(|&b| b != 0) {
+        return Err(context.corrupt("a raw chunk is longer than its elements"));
     }
     Ok(())
 }
