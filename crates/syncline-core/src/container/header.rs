@@ -87,7 +87,10 @@ impl Header {
     pub fn parse(bytes: &[u8]) -> Result<Self> {
         let mut fields = Fields::new(bytes, "the header");
         let magic = &bytes[..bytes.len().min(MAGIC.len())];
-        if !MAGIC.starts_with(magic) || magic.is_empty() {
+        if magic.is_empty() {
+            return Err(Error::NotSyncline("it is empty".into()));
+        }
+        if !MAGIC.starts_with(magic) {
             return Err(Error::NotSyncline(format!("it starts with the bytes {magic:02x?}")));
         }
         fields.take(MAGIC.len())?;
