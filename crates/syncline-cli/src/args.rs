@@ -115,16 +115,16 @@ pub struct CompressArgs {
 #[group(required = true, multiple = false)]
 pub struct BoundArgs {
     /// Absolute error of every value at most X.
-    #[arg(long, value_name = "X", value_parser = positive)]
+    #[arg(long, value_name = "X", value_parser = positive, allow_negative_numbers = true)]
     pub abs: Option<f64>,
     /// Absolute error of every value at most X times the value range.
-    #[arg(long, value_name = "X", value_parser = positive)]
+    #[arg(long, value_name = "X", value_parser = positive, allow_negative_numbers = true)]
     pub rel: Option<f64>,
     /// Peak signal-to-noise ratio at least X dB.
-    #[arg(long, value_name = "X", value_parser = positive)]
+    #[arg(long, value_name = "X", value_parser = positive, allow_negative_numbers = true)]
     pub psnr: Option<f64>,
     /// Error of every value at most X times its own magnitude.
-    #[arg(long, value_name = "X", value_parser = positive)]
+    #[arg(long, value_name = "X", value_parser = positive, allow_negative_numbers = true)]
     pub pw_rel: Option<f64>,
     /// Every bit as it was.
     #[arg(long)]
