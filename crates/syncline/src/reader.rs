@@ -106,6 +106,10 @@ impl<R: Read + Seek + Send> Read for Reader<R> {
 
 /// Regions that cut the array into parts that are contiguous in C order, along whole tiles.
 fn layers(header: &Header) -> Vec<Vec<Range<u64>>> {
+    // The other extents of an empty array are as large as they like: cutting it into layers could fill the memory.
+    if header.shape.is_empty() {
+        return Vec::new();
+    }
     let extents = header.shape.extents();
     let whole: Vec<Range<u64>> = extents.iter().map(|&e| 0..e).collect();
     let kept: Vec<usize> = (0..extents.len()).filter(|&a| extents[a] != 1).collect();

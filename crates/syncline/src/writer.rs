@@ -46,6 +46,8 @@ pub struct Writer<W> {
     /// Raster index of the first element in `pending`.
     first: u64,
     next_chunk: u64,
+    /// Elements that must be there before the next chunks are complete; kept because it takes a look at every tile of theirs.
+    wake_at: u64,
     record_lengths: Vec<u32>,
     done: u64,
 }
@@ -103,6 +105,7 @@ impl<W: Write> Writer<W> {
             pending: Vec::new(),
             first: 0,
             next_chunk: 0,
+            wake_at: 0,
             record_lengths: Vec::new(),
             done: 0,
         })
@@ -157,11 +160,20 @@ impl<W: Write> Writer<W> {
         let size = self.header.element_type.size();
         loop {
             let have = self.first + (self.pending.len() / size) as u64;
+            if !all && have < self.wake_at {
+                return self.check_memory();
+            }
             let complete = (self.next_chunk..self.geometry.chunks())
                 .take(self.pool.threads())
                 .take_while(|&chunk| self.geometry.chunk_span(chunk).end <= have)
                 .count() as u64;
             if complete == 0 || (!all && complete < self.pool.threads() as u64) {
+                let last = self.next_chunk + self.pool.threads() as u64 - 1;
+                // Without a full round of chunks left, they wait for the end.
+                self.wake_at = match last < self.geometry.chunks() {
+                    true => self.geometry.chunk_span(last).end,
+                    false => u64::MAX,
+                };
                 return self.check_memory();
             }
             let source = Part::new(&self.pending, self.first);

@@ -178,3 +178,33 @@ fn promises_are_checked_before_memory_is_taken() {
     }
     assert!(decompress(&stream, &DecodeOptions::default()).is_ok());
 }
+
+/// Extents beside an extent of 0 may be huge and cost a stream nothing.
+#[test]
+fn a_huge_empty_array_is_read_at_once() {
+    for extents in [&[1 << 59, 0][..], &[0, 1 << 59], &[1 << 50, 0, 2, 3], &[3, 1 << 50, 0, 7], &[0]] {
+        let shape = Shape::new(extents).unwrap();
+        let options = Options::new(Bound::Abs(0.1));
+        let stream = Writer::new(Vec::new(), ElementType::F32, shape, &options).unwrap().finish().unwrap();
+        assert!(decompress(&stream, &DecodeOptions::default()).unwrap().bytes().is_empty());
+        let mut bytes = Vec::new();
+        let mut reader = Reader::new(Cursor::new(stream), DecodeOptions::default()).unwrap();
+        reader.read_to_end(&mut bytes).unwrap();
+        assert!(bytes.is_empty(), "{extents:?}");
+    }
+}
+
+/// A push that completes no chunk must not look at all tiles of the next.
+#[test]
+fn tiny_pushes_give_the_same_stream() {
+    let (values, bytes) = field(&[40, 200, 300]);
+    let shape = Shape::new(&[40, 200, 300]).unwrap();
+    let options = Options::new(Bound::Abs(0.01)).with_threads(2);
+    let write = |step: usize| {
+        let mut writer = Writer::new(Vec::new(), ElementType::F32, shape, &options).unwrap();
+        bytes.chunks(step).for_each(|part| writer.push(part).unwrap());
+        writer.finish().unwrap()
+    };
+    assert_eq!(bytes.len(), values.len() * 4);
+    assert!(write(7) == write(bytes.len()));
+}
