@@ -21,8 +21,8 @@ pub const MOST_SYMBOLS: u32 = 1 << 16;
 /// Counts above this are clamped to it and reported ([`Summary::counts_clamped`]).
 pub const LARGEST_COUNT: u64 = (1 << 43) - 1;
 
-/// The part of the kernel's memory that starts as zeros.
-const CONTROL_BYTES: u32 = 560;
+/// The part of the kernel's memory that starts as zeros. Whole cache lines, so that the arrays after it are aligned.
+const CONTROL_BYTES: u32 = 640;
 /// Bytes of the kernel's memory for each symbol.
 const BYTES_PER_SYMBOL: u32 = 27;
 /// Digits of the kernel's radix sort, of which each block of a team publishes its counts.
