@@ -49,6 +49,9 @@ pub fn decode_block(
     }
 }
 
+/// Bytes of literals that are moved at once.
+const LITERAL_RUN: usize = 32;
+
 type Move = [u8; SLACK];
 
 #[inline(always)]
@@ -76,7 +79,20 @@ fn decode<const WIDTH: usize, const DISTANCE: usize>(
     let (mut at, mut literal, mut number) = (0, 0, 0);
     for (i, &flags) in parts.flags.iter().enumerate() {
         let mut word = flags;
-        for _ in 0..(parts.tokens - i * 64).min(64) {
+        let mut left = (parts.tokens - i * 64).min(64);
+        while left > 0 {
+            let run = LITERAL_RUN / WIDTH;
+            if word & ((1 << run) - 1) == 0 && left >= run {
+                if at + LITERAL_RUN > end {
+                    return Err("its LZSS literals reach out of their block");
+                }
+                let new = load(parts.literals, literal);
+                out[at..at + SLACK].copy_from_slice(&new);
+                (at, literal) = (at + LITERAL_RUN, literal + LITERAL_RUN);
+                (word, left) = (word >> run, left - run);
+                continue;
+            }
+            left -= 1;
             // Whether a token is a match is as good as random: a jump on it would be mispredicted every few tokens. Both are loaded, one is taken.
             let is_match = (word & 1) as usize;
             word >>= 1;

@@ -11,15 +11,20 @@ const HASH_BITS: u32 = 12;
 /// Positions of one block by what stands there.
 #[derive(Debug)]
 pub(super) struct Chains {
-    /// Last position with each hash, plus 1; 0 if there is none.
-    heads: Box<[u16; 1 << HASH_BITS]>,
-    /// For each position the one before it with the same hash, plus 1.
-    previous: Vec<u16>,
+    /// Last position with each hash, plus the `base` of its block.
+    heads: Box<[u32; 1 << HASH_BITS]>,
+    /// For each position the one before it with the same hash, as in `heads`.
+    previous: Box<[u32; 1 << 16]>,
+    /// So far above the blocks before that their positions lie outside every window: the tables need not be cleared.
+    base: u32,
 }
+
+/// From the base of a block to that of the next: a block and the largest window.
+const BASE_STEP: u32 = 1 << 17;
 
 impl Default for Chains {
     fn default() -> Self {
-        Self { heads: Box::new([0; 1 << HASH_BITS]), previous: vec![0; 1 << 16] }
+        Self { heads: Box::new([0; 1 << HASH_BITS]), previous: Box::new([0; 1 << 16]), base: 0 }
     }
 }
 
@@ -50,7 +55,11 @@ pub(super) struct Search<'a, const WIDTH: usize> {
 
 impl<'a, const WIDTH: usize> Search<'a, WIDTH> {
     pub(super) fn new(chains: &'a mut Chains, block: &'a [u8], params: &Params) -> Self {
-        chains.heads.fill(0);
+        chains.base = chains.base.wrapping_add(BASE_STEP);
+        if chains.base == 0 {
+            chains.heads.fill(0);
+            chains.base = BASE_STEP;
+        }
         Self {
             chains,
             block,
@@ -69,12 +78,12 @@ impl<'a, const WIDTH: usize> Search<'a, WIDTH> {
         load(self.block, at * WIDTH) & self.key_mask
     }
 
-    /// Makes position `at` known; returns the one before it with the same hash, plus 1.
+    /// Makes position `at` known; returns the one before it with the same hash. Both count from the base.
     #[inline(always)]
-    fn insert(&mut self, at: usize, key: u64) -> u16 {
+    fn insert(&mut self, at: usize, key: u64) -> u32 {
         let head = &mut self.chains.heads[hash(key)];
-        let before = std::mem::replace(head, at as u16 + 1);
-        self.chains.previous[at] = before;
+        let before = std::mem::replace(head, self.chains.base + at as u32);
+        self.chains.previous[at & 0xffff] = before;
         before
     }
 
@@ -96,16 +105,17 @@ impl<'a, const WIDTH: usize> Search<'a, WIDTH> {
             return (0, 0);
         }
         let key = self.key(at);
-        let mut next = usize::from(self.insert(at, key));
+        let mut next = self.insert(at, key);
+        let here = self.chains.base + at as u32;
         let (mut best, mut best_distance) = (self.min_match - 1, 0);
         let mut left = self.depth;
-        while next > 0 && best < room {
-            let candidate = next - 1;
-            let distance = at - candidate;
+        while best < room {
+            let distance = (here - next) as usize;
             if distance > self.window {
                 break;
             }
-            next = self.chains.previous[candidate].into();
+            let candidate = at - distance;
+            next = self.chains.previous[candidate & 0xffff];
             if self.key(candidate) != key || distance < self.key_symbols {
                 continue;
             }
