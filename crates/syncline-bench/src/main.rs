@@ -22,6 +22,8 @@ enum Command {
     Calibrate(commands::calibrate::Arguments),
     /// Compare codecs on the CPU: ratio, speed, error
     Cpu(commands::cpu::Arguments),
+    /// Compare lossless pipelines with general compressors on typed files: ratio and speed of one thread
+    Lzss(commands::lzss::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -39,5 +41,6 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Generate(arguments) => commands::generate::run(&arguments),
         Command::Calibrate(arguments) => commands::calibrate::run(&arguments),
         Command::Cpu(arguments) => commands::cpu::run(&arguments),
+        Command::Lzss(arguments) => commands::lzss::run(&arguments),
     }
 }

@@ -12,8 +12,7 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let mut number = || args.next().and_then(|a| a.parse::<usize>().ok()).expect("lzss_speed WIDTH LEVEL FILE...");
     let width = SymbolWidth::from_bytes(number()).expect("a width of 1, 2, 4 or 8");
-    let mut params = Params::new(width, number() as u8);
-    if let Some(m)=std::env::var("MINM").ok() { params.min_match = m.parse().unwrap(); }
+    let params = Params::new(width, number() as u8);
     for path in args {
         let bytes = std::fs::read(&path).expect("a file");
         let (mut encoding, mut decoding, mut total) = (f64::MAX, f64::MAX, 0);

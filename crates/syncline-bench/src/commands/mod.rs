@@ -3,3 +3,4 @@
 pub mod calibrate;
 pub mod cpu;
 pub mod generate;
+pub mod lzss;

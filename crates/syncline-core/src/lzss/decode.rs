@@ -99,10 +99,15 @@ fn decode<const WIDTH: usize, const DISTANCE: usize>(
             let mask = is_match.wrapping_neg();
             let distance = distance::<DISTANCE>(parts.distances, number) * WIDTH & mask;
             let length = (usize::from(parts.lengths[number]) + min_match) * WIDTH & mask | WIDTH & !mask;
-            if distance > at || length > end - at || (length > distance && is_match == 1) {
-                return Err("an LZSS match reaches out of its block or over itself");
+            if distance > at || length > end - at || (distance == 0 && is_match == 1) {
+                return Err("an LZSS match reaches out of its block");
             }
             let from = at - distance;
+            if distance < length.min(SLACK) && is_match == 1 {
+                repeat(out, from, at, length);
+                (at, number) = (at + length, number + 1);
+                continue;
+            }
             let old = load(out, from);
             let mut new = load(parts.literals, literal);
             let keep = mask as u8;
@@ -129,6 +134,17 @@ fn distance<const DISTANCE: usize>(distances: &[u8], number: usize) -> usize {
             let bytes: [u8; 2] = distances[2 * number..2 * number + 2].try_into().expect("2 bytes");
             u16::from_le_bytes(bytes).into()
         }
+    }
+}
+
+/// A match that overlaps itself within a move: what is there already is copied in growing pieces.
+#[inline(never)]
+fn repeat(out: &mut [u8], from: usize, to: usize, length: usize) {
+    let mut done = 0;
+    while done < length {
+        let piece = (to + done - from).min(length - done);
+        out.copy_within(from..from + piece, to + done);
+        done += piece;
     }
 }
 

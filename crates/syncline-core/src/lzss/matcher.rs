@@ -1,6 +1,6 @@
 //! The longest match by hash chains over the first bytes of a match.
 
-use super::Params;
+use super::{ENOUGH, Params};
 
 /// Bytes after a block that may be loaded.
 pub(super) const PADDING: usize = 16;
@@ -116,14 +116,16 @@ impl<'a, const WIDTH: usize> Search<'a, WIDTH> {
             }
             let candidate = at - distance;
             next = self.chains.previous[candidate & 0xffff];
-            if self.key(candidate) != key || distance < self.key_symbols {
+            if self.key(candidate) != key {
                 continue;
             }
-            let most = room.min(distance);
-            if most > best && self.same_at(candidate, at, best) {
-                let length = self.common(candidate, at, most);
+            if self.same_at(candidate, at, best) {
+                let length = self.common(candidate, at, room);
                 if length > best {
                     (best, best_distance) = (length, distance);
+                    if length >= ENOUGH {
+                        break;
+                    }
                 }
             }
             left -= 1;

@@ -1,8 +1,7 @@
 //! The LZSS stage: symbols of 1, 2, 4 or 8 bytes to literals and references to what stands shortly before, and back.
 //!
 //! Input is cut into blocks that know nothing of each other, small enough for the shared memory of a GPU's thread block
-//! (the design of GPULZ, Zhang et al., ICS 2023). A reference never overlaps what it copies, so a decoder copies with wide moves and a
-//! parallel one resolves references in a logarithmic number of steps. Which tokens a block gets is specified in
+//! (the design of GPULZ, Zhang et al., ICS 2023). Which tokens a block gets is specified in
 //! `docs/FORMAT.md`, "LZSS": [`encode`](fn@encode) finds them with hash chains, [`oracle`] by comparing with every position of the window.
 
 mod decode;
@@ -17,6 +16,8 @@ pub use encode::{EncodeScratch, encode};
 
 /// Longest match beyond the shortest: the length is stored in a byte.
 pub const LENGTH_SPAN: usize = 255;
+/// The search ends with the first match of so many symbols.
+pub const ENOUGH: usize = 32;
 /// Fastest and smallest level.
 pub const LEVELS: std::ops::RangeInclusive<u8> = 1..=9;
 /// Shortest matches may be no longer than this.
@@ -106,7 +107,10 @@ impl Params {
     /// How many candidates are compared, the nearest first.
     pub fn depth(&self) -> usize {
         match self.level {
-            1..=4 => 255,
+            1 => 1,
+            2 => 2,
+            3 => 4,
+            4 => 16,
             5 => 16,
             6 => 32,
             7 => 64,

@@ -1,6 +1,6 @@
 //! Matching as published: every position of the window is compared. Slow; what the fast search is tested against.
 
-use super::{BlockCounts, Params, Tokens};
+use super::{BlockCounts, ENOUGH, Params, Tokens};
 
 /// The match that a token at symbol `at` of the block takes, as (length, distance) in symbols.
 ///
@@ -11,13 +11,16 @@ pub fn longest_match(block: &[u8], at: usize, params: &Params) -> Option<(usize,
     let symbols: Vec<&[u8]> = block.chunks_exact(width).collect();
     let key = params.key_bytes() / width;
     let mut best: Option<(usize, usize)> = None;
-    let candidates = (key..=params.window().min(at))
+    let candidates = (1..=params.window().min(at))
         .filter(|&distance| (0..key).all(|k| symbols.get(at + k) == Some(&symbols[at - distance + k])));
     for distance in candidates.take(params.depth()) {
-        let most = params.max_match().min(symbols.len() - at).min(distance);
+        let most = params.max_match().min(symbols.len() - at);
         let length = (0..most).take_while(|&k| symbols[at + k] == symbols[at - distance + k]).count();
         if length >= usize::from(params.min_match) && best.is_none_or(|(longest, _)| length > longest) {
             best = Some((length, distance));
+            if length >= ENOUGH {
+                break;
+            }
         }
     }
     best
