@@ -40,7 +40,11 @@ fn main() {
         }
         let speed = |seconds: f64| bytes.len() as f64 / seconds / 1e6;
         let ratio = bytes.len() as f64 / total as f64;
-        println!("{path}: ratio {ratio:.3}, compress {:.0} MB/s, decompress {:.0} MB/s", speed(encoding), speed(decoding));
+        println!(
+            "{path}: ratio {ratio:.3}, compress {:.0} MB/s, decompress {:.0} MB/s",
+            speed(encoding),
+            speed(decoding)
+        );
     }
 }
 

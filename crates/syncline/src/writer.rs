@@ -171,7 +171,8 @@ impl<W: Write> Writer<W> {
             let (scratch, lossless) = (&self.scratch, &self.options.lossless);
             let encode = |chunk: u64| {
                 let mut record = Vec::new();
-                scratch.with(|scratch| encode_chunk(header, geometry, chunk, &source, lossless, scratch, &mut record))?;
+                scratch
+                    .with(|scratch| encode_chunk(header, geometry, chunk, &source, lossless, scratch, &mut record))?;
                 Ok(record)
             };
             let records: Vec<Vec<u8>> =

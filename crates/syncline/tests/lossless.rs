@@ -138,7 +138,9 @@ fn seal(stream: &mut [u8], record: usize) {
 #[test]
 fn damage_behind_a_right_checksum_is_an_error_or_other_values() {
     let values: Vec<u32> = column(6_000, 21).iter().map(|&v| v as u32 % 5_000).collect();
-    for (pipeline, level) in [(LosslessPipeline::Lzss, 3), (LosslessPipeline::LzssHuffman, 3), (LosslessPipeline::LzssHuffman, 6)] {
+    for (pipeline, level) in
+        [(LosslessPipeline::Lzss, 3), (LosslessPipeline::LzssHuffman, 3), (LosslessPipeline::LzssHuffman, 6)]
+    {
         let stream = check(&values, &[6_000], &options(pipeline, Some(SymbolWidth::Four), level));
         assert_eq!(inspect(&stream).unwrap().lzss_chunks, 1);
         let record = u32::from_le_bytes(stream[HEADER + 4..HEADER + 8].try_into().unwrap()) as usize;
@@ -169,7 +171,20 @@ fn lying_counts_are_errors() {
     let record = u32::from_le_bytes(stream[HEADER + 4..HEADER + 8].try_into().unwrap()) as usize;
     // The payload: a table of ten lengths, then (sections 0 and 1 are empty) the parameters and the blocks.
     let parameters = HEADER + 32 + 48;
-    for (at, value) in [(0, 3u8), (1, 0), (1, 10), (2, 0), (2, 17), (3, 3), (3, 1), (8, 0), (10, 1), (11, 0xff), (12, 0xff), (15, 0x80)] {
+    for (at, value) in [
+        (0, 3u8),
+        (1, 0),
+        (1, 10),
+        (2, 0),
+        (2, 17),
+        (3, 3),
+        (3, 1),
+        (8, 0),
+        (10, 1),
+        (11, 0xff),
+        (12, 0xff),
+        (15, 0x80),
+    ] {
         let mut damaged = stream.clone();
         damaged[parameters + at] = value;
         seal(&mut damaged, record);

@@ -33,11 +33,12 @@ fn decode_all(tokens: &Tokens, params: &Params, length: usize) -> Result<Vec<u8>
 /// Bytes of the kinds that take different paths: few values, repeated pieces, noise, runs.
 fn any_bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
     let noise = |range: std::ops::Range<u8>| prop::collection::vec(range, 0..most);
-    let pieces = (prop::collection::vec(any::<u8>(), 1..200), prop::collection::vec((0..200usize, 1..90usize), 0..most / 30))
-        .prop_map(|(dictionary, pieces)| {
-            let piece = |(at, length): (usize, usize)| dictionary.iter().cycle().skip(at).take(length).copied();
-            pieces.into_iter().flat_map(piece).collect()
-        });
+    let pieces =
+        (prop::collection::vec(any::<u8>(), 1..200), prop::collection::vec((0..200usize, 1..90usize), 0..most / 30))
+            .prop_map(|(dictionary, pieces)| {
+                let piece = |(at, length): (usize, usize)| dictionary.iter().cycle().skip(at).take(length).copied();
+                pieces.into_iter().flat_map(piece).collect()
+            });
     let runs = prop::collection::vec((any::<u8>(), 1..700usize), 0..most / 100)
         .prop_map(|runs| runs.into_iter().flat_map(|(byte, length)| std::iter::repeat_n(byte, length)).collect());
     prop_oneof![noise(0..2), noise(0..255), pieces, runs]

@@ -90,7 +90,8 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
 ) -> Result<()> {
     let elements = gather::<W, S>(geometry, source, scratch)?;
     let EncodeScratch { tiles, huffman, lzss: buffers, .. } = scratch;
-    let predict = |tiles: &[Tile], elements: &[W]| Residuals::new(header.element_type, geometry.axes(), tiles, elements);
+    let predict =
+        |tiles: &[Tile], elements: &[W]| Residuals::new(header.element_type, geometry.axes(), tiles, elements);
     let mut choose = |entropy_coded: bool| {
         let lengths: Vec<usize> = tiles.iter().map(Tile::len).collect();
         let (mut some_tiles, mut sample) = (Vec::new(), Vec::new());

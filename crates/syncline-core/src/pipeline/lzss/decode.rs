@@ -183,7 +183,12 @@ struct Cursor<'a> {
 
 impl Cursor<'_> {
     /// Decodes the blocks that hold bytes `from..to` and are not decoded yet.
-    fn advance(&mut self, from: usize, to: usize, buffers: &mut DecodeBuffers) -> std::result::Result<(), &'static str> {
+    fn advance(
+        &mut self,
+        from: usize,
+        to: usize,
+        buffers: &mut DecodeBuffers,
+    ) -> std::result::Result<(), &'static str> {
         let Chunk { params, blocks, bytes } = self.chunk;
         let block_bytes = params.block_bytes();
         while self.next * block_bytes < to {

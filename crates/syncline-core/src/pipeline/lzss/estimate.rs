@@ -1,8 +1,8 @@
 //! Which input, symbol width and shortest match a chunk takes, from a sample of it. Integer arithmetic throughout.
 
-use super::EncodeBuffers;
 use super::super::lossless::Residuals;
 use super::super::options::LosslessOptions;
+use super::EncodeBuffers;
 use super::bytes_of;
 use crate::lzss::{self, MAX_MIN_MATCH, Params, SymbolWidth};
 use crate::predict::lorenzo::Word;
@@ -28,7 +28,11 @@ pub(in super::super) struct Choice {
 }
 
 /// The numbers of the tiles in the sample of a chunk with these tile lengths: runs that hold at least a block each.
-pub(in super::super) fn sample_tiles(lengths: &[usize], element_bytes: usize, level: u8) -> Vec<std::ops::Range<usize>> {
+pub(in super::super) fn sample_tiles(
+    lengths: &[usize],
+    element_bytes: usize,
+    level: u8,
+) -> Vec<std::ops::Range<usize>> {
     let block = Params::new(SymbolWidth::One, level).block_bytes();
     let typical = lengths.first().map_or(1, |length| length * element_bytes);
     let run = block.div_ceil(typical);

@@ -76,7 +76,8 @@ impl Coder<'_> {
         let mut plane: Vec<S> = Vec::new();
         for first in 0..stride {
             plane.clear();
-            plane.extend(bytes.chunks_exact(stride * S::BYTES).map(|symbols| symbol::<S>(&symbols[first * S::BYTES..])));
+            plane
+                .extend(bytes.chunks_exact(stride * S::BYTES).map(|symbols| symbol::<S>(&symbols[first * S::BYTES..])));
             let count = plane.len();
             align(out, ALIGNMENT);
             let start = out.len();
