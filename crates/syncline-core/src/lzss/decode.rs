@@ -72,7 +72,12 @@ fn decode<const WIDTH: usize, const DISTANCE: usize>(
         && parts.lengths.len() >= parts.matches + SLACK
         && parts.distances.len() >= parts.matches * DISTANCE + SLACK;
     let set: usize = parts.flags.iter().map(|word| word.count_ones() as usize).sum();
-    if !is_there || set != parts.matches {
+    // A bit behind the last token would be counted as a match and make the block take more literals than are there.
+    let unused = parts.flags.last().map_or(0, |&word| match parts.tokens % 64 {
+        0 => 0,
+        used => word >> used,
+    });
+    if !is_there || set != parts.matches || unused != 0 {
         return Err("its LZSS flags and token counts disagree");
     }
     let min_match = usize::from(params.min_match);
@@ -97,8 +102,8 @@ fn decode<const WIDTH: usize, const DISTANCE: usize>(
             let is_match = (word & 1) as usize;
             word >>= 1;
             let mask = is_match.wrapping_neg();
-            let distance = distance::<DISTANCE>(parts.distances, number) * WIDTH & mask;
-            let length = (usize::from(parts.lengths[number]) + min_match) * WIDTH & mask | WIDTH & !mask;
+            let distance = (distance::<DISTANCE>(parts.distances, number) * WIDTH) & mask;
+            let length = (((usize::from(parts.lengths[number]) + min_match) * WIDTH) & mask) | (WIDTH & !mask);
             if distance > at || length > end - at || (distance == 0 && is_match == 1) {
                 return Err("an LZSS match reaches out of its block");
             }

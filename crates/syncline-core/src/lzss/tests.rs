@@ -116,6 +116,7 @@ fn impossible_tokens_are_named() {
     assert!(run(2, 1, 0b10, 0, 1).unwrap_err().contains("end before"));
     assert_eq!(run(2, 1, 0b10, 2, 1), Ok(()));
     assert!(run(2, 1, 0b11, 0, 1).unwrap_err().contains("disagree"));
+    assert!(run(2, 1, 1 << 63, 0, 1).unwrap_err().contains("disagree"));
     assert!(run(1, 2, 0b11, 0, 1).unwrap_err().contains("more matches"));
     assert!(run(65, 1, 0b10, 0, 1).unwrap_err().contains("disagree"));
 }

@@ -23,11 +23,11 @@ pub(in super::super) struct Choice {
     pub entropy_coded: bool,
     /// How symbols become tokens.
     pub params: Params,
-    /// About how many bytes the chunk will take.
+    /// About how many bytes the chunk will take, and what is added for being slow.
     pub bytes: u64,
 }
 
-/// The numbers of the tiles in the sample of a chunk with these tile lengths: runs that hold at least a block each.
+/// The numbers of the tiles in the sample of a chunk with these tile lengths: runs that hold at least half a block each.
 pub(in super::super) fn sample_tiles(
     lengths: &[usize],
     element_bytes: usize,
@@ -35,7 +35,7 @@ pub(in super::super) fn sample_tiles(
 ) -> Vec<std::ops::Range<usize>> {
     let block = Params::new(SymbolWidth::One, level).block_bytes();
     let typical = lengths.first().map_or(1, |length| length * element_bytes);
-    let run = block.div_ceil(typical);
+    let run = (block / 2).div_ceil(typical);
     if run * PIECES * 2 > lengths.len() {
         return std::iter::once(0..lengths.len()).collect();
     }
@@ -51,13 +51,12 @@ pub(in super::super) fn choose<W: Word>(
     elements: usize,
     scratch: &mut EncodeBuffers,
 ) -> Choice {
-    let all = [options.symbol.unwrap_or(SymbolWidth::One)];
-    let widths: Vec<SymbolWidth> = match options.symbol {
-        Some(_) => all.to_vec(),
-        None => SymbolWidth::ALL.into_iter().filter(|width| width.bytes() <= size_of::<W>()).collect(),
-    };
+    let widths = SymbolWidth::ALL.into_iter().filter(|&width| match options.symbol {
+        Some(asked) => width == asked,
+        None => width.bytes() <= size_of::<W>(),
+    });
+    let widths: Vec<SymbolWidth> = widths.collect();
     let mut best: Option<Choice> = None;
-    // Wider symbols are faster, and so are elements: the later of two that come out alike must be smaller to be taken.
     for of_residuals in [false, true] {
         let bytes = bytes_of(if of_residuals { &residuals.words } else { sample });
         let side = if of_residuals { residuals.bases.len() * size_of::<W>() } else { 0 };
@@ -70,10 +69,15 @@ pub(in super::super) fn choose<W: Word>(
             lzss::encode(&bytes, &params, &mut scratch.stage, &mut scratch.tokens);
             let bits = if entropy_coded { coded_bits(scratch, &params) } else { scratch.tokens.len() as u64 * 8 };
             let bytes = (bits / 8 + side as u64) * elements as u64 / (sample.len() as u64).max(1);
-            // Prediction takes time that only a clearly smaller stream is worth if speed is what was asked for.
-            let handicap = if of_residuals && !entropy_coded { bytes / 4 } else { 0 };
+            // Prediction and narrow symbols take time that only a clearly smaller stream is worth, most of all where speed is what was asked for.
+            let narrow = width.bytes() < size_of::<W>();
+            let handicap = match (of_residuals, narrow) {
+                (true, _) if !entropy_coded => bytes / 4,
+                (false, false) => 0,
+                _ => bytes / 16,
+            };
             if best.as_ref().is_none_or(|best| bytes + handicap < best.bytes) {
-                best = Some(Choice { of_residuals, entropy_coded, params, bytes });
+                best = Some(Choice { of_residuals, entropy_coded, params, bytes: bytes + handicap });
             }
         }
     }
@@ -120,9 +124,10 @@ fn log2(number: u32) -> u64 {
     let mut mantissa = u64::from(number) << 31 >> whole;
     let mut result = u64::from(whole);
     for _ in 0..LOG_BITS {
-        mantissa = mantissa * mantissa >> 31;
-        result = result << 1 | mantissa >> 32;
-        mantissa >>= mantissa >> 32;
+        mantissa = (mantissa * mantissa) >> 31;
+        let bit = mantissa >> 32;
+        result = result << 1 | bit;
+        mantissa >>= bit;
     }
     result
 }
