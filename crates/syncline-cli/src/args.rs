@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use syncline::{Bound, Decoder, ElementType, Fill, IndexKind, Shape};
+use syncline::{Bound, Decoder, ElementType, Fill, IndexKind, LosslessPipeline, Shape, SymbolWidth};
 
 use crate::names::type_by_name;
 use crate::region::RegionSpec;
@@ -99,6 +99,15 @@ pub struct CompressArgs {
     /// Index for parallel decoding: none (smallest), gap, or symbol (fastest).
     #[arg(long, value_name = "none|gap|symbol", default_value = "symbol", value_parser = parse_index)]
     pub index: IndexKind,
+    /// Lossless: stages, planes (fastest), auto (the smaller of planes and lzss+huffman, for each chunk), lzss or lzss+huffman.
+    #[arg(long, value_name = "PIPELINE", default_value = "planes", value_parser = parse_pipeline)]
+    pub pipeline: LosslessPipeline,
+    /// Lossless: bytes of an LZSS symbol, auto, 1, 2, 4 or 8.
+    #[arg(long, value_name = "auto|1|2|4|8", default_value = "auto", value_parser = parse_symbol)]
+    pub symbol: SymbolChoice,
+    /// Lossless: LZSS level, 1 (fastest) to 9 (smallest).
+    #[arg(long, value_name = "1-9", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
+    pub level: u8,
     /// Replace an existing output.
     #[arg(short, long)]
     pub force: bool,
@@ -246,6 +255,22 @@ fn parse_type(text: &str) -> Result<ElementType, String> {
 
 fn parse_shape(text: &str) -> Result<Shape, String> {
     text.parse().map_err(|error: syncline::Error| error.to_string())
+}
+
+fn parse_pipeline(text: &str) -> Result<LosslessPipeline, String> {
+    text.parse().map_err(|error: syncline::Error| error.to_string())
+}
+
+/// Width of LZSS symbols, or chosen for each chunk.
+#[derive(Clone, Copy, Debug)]
+pub struct SymbolChoice(pub Option<SymbolWidth>);
+
+fn parse_symbol(text: &str) -> Result<SymbolChoice, String> {
+    if text == "auto" {
+        return Ok(SymbolChoice(None));
+    }
+    let width = text.parse().ok().and_then(SymbolWidth::from_bytes);
+    width.map(|width| SymbolChoice(Some(width))).ok_or_else(|| "use auto, 1, 2, 4 or 8".into())
 }
 
 fn parse_index(text: &str) -> Result<IndexKind, String> {

@@ -150,7 +150,14 @@ impl ArrayInput {
             let element_type = element_type.or_else(|| names::type_of(path)).ok_or_else(|| {
                 Failure::usage(format!("{input}: the name does not tell the element type: add --dtype, as --dtype f32"))
             })?;
-            let shape = shape.ok_or_else(|| missing_shape(&input, path, element_type, size))?;
+            let shape = match shape {
+                Some(shape) => shape,
+                // Any file is an array of bytes.
+                None if element_type == ElementType::U8 => {
+                    Shape::new(&[size]).map_err(|error| Failure::of(input.to_string(), error))?
+                }
+                None => return Err(missing_shape(&input, path, element_type, size)),
+            };
             NpyHeader { element_type, shape, offset: 0 }
         };
         let NpyHeader { element_type, shape, offset } = header;

@@ -80,6 +80,7 @@ pub fn report(report: &Report, name: &str) -> Value {
         "bits_per_value": report.bits_per_value(),
         "chunks": report.chunks,
         "raw_chunks": report.raw_chunks,
+        "lzss_chunks": report.lzss_chunks,
         "tiles": report.tiles,
         "constant_tiles": report.constant_tiles,
         "masked_tiles": report.masked_tiles,

@@ -95,6 +95,7 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
             "shape {shape} of {element_type} takes {bytes} bytes, the data has {available}"
         )));
     }
+    options.lossless.validate()?;
     let pool = Pool::new(options.threads)?;
     let array = ArraySource::new(source, offset, element_type);
     let resolved = resolve_by_scan(&array, element_type, shape.len(), options, &pool)?;
@@ -174,7 +175,8 @@ impl<S: ReadAt + ?Sized> Job<'_, S> {
         let encode = |chunk: usize| {
             let mut record = Vec::new();
             let summary = scratch.with(|scratch| {
-                encode_chunk(&self.header, &self.geometry, chunk as u64, &self.array, scratch, &mut record)
+                let lossless = &self.options.lossless;
+                encode_chunk(&self.header, &self.geometry, chunk as u64, &self.array, lossless, scratch, &mut record)
             })?;
             meter.advance(self.geometry.chunk_elements(chunk as u64))?;
             Ok((record, summary))

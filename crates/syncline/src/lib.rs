@@ -58,7 +58,8 @@ pub use syncline_core::bound::{Bound, Fill, Pipeline};
 pub use syncline_core::container::FORMAT_VERSION;
 pub use syncline_core::error::{Error, Result};
 pub use syncline_core::huffman::{Decoder, IndexKind};
-pub use syncline_core::pipeline::ChunkReport;
+pub use syncline_core::lzss::SymbolWidth;
+pub use syncline_core::pipeline::{ChunkReport, LosslessOptions, LosslessPipeline};
 pub use writer::Writer;
 
 /// Decompresses a stream in memory.

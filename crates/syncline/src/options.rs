@@ -7,6 +7,8 @@ use std::sync::Arc;
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::error::{Error, Result};
 use syncline_core::huffman::{Decoder, IndexKind};
+use syncline_core::lzss::SymbolWidth;
+use syncline_core::pipeline::{LosslessOptions, LosslessPipeline};
 
 /// Called after each chunk with the elements done and all elements; `Break` cancels the work with [`Error::Cancelled`].
 pub type Progress = Arc<dyn Fn(u64, u64) -> ControlFlow<()> + Send + Sync>;
@@ -20,6 +22,8 @@ pub struct Options {
     pub fill: Fill,
     /// Which index the codes carry.
     pub index: IndexKind,
+    /// Pipeline, LZSS symbols and level of lossless streams.
+    pub lossless: LosslessOptions,
     /// Threads to use, 0 for all.
     pub threads: usize,
     /// Most bytes that may be allocated, the result included.
@@ -31,7 +35,15 @@ pub struct Options {
 impl Options {
     /// Defaults with this bound: detected fill values, the symbol index, all threads, no limit.
     pub fn new(bound: Bound) -> Self {
-        Self { bound, fill: Fill::Auto, index: IndexKind::Symbol, threads: 0, memory_limit: None, progress: None }
+        Self {
+            bound,
+            fill: Fill::Auto,
+            index: IndexKind::Symbol,
+            lossless: LosslessOptions::default(),
+            threads: 0,
+            memory_limit: None,
+            progress: None,
+        }
     }
 
     /// Sets the fill values.
@@ -44,6 +56,27 @@ impl Options {
     #[must_use]
     pub fn with_index(self, index: IndexKind) -> Self {
         Self { index, ..self }
+    }
+
+    /// Sets how lossless chunks are coded.
+    #[must_use]
+    pub fn with_pipeline(mut self, pipeline: LosslessPipeline) -> Self {
+        self.lossless.pipeline = pipeline;
+        self
+    }
+
+    /// Sets the width of LZSS symbols; `None` chooses for each chunk.
+    #[must_use]
+    pub fn with_symbol(mut self, symbol: Option<SymbolWidth>) -> Self {
+        self.lossless.symbol = symbol;
+        self
+    }
+
+    /// Sets the LZSS level, 1 (fastest) to 9 (smallest).
+    #[must_use]
+    pub fn with_level(mut self, level: u8) -> Self {
+        self.lossless.level = level;
+        self
     }
 
     /// Sets the number of threads, 0 for all.
@@ -77,6 +110,7 @@ impl fmt::Debug for Options {
             .field("bound", &self.bound)
             .field("fill", &self.fill)
             .field("index", &self.index)
+            .field("lossless", &self.lossless)
             .field("threads", &self.threads)
             .field("memory_limit", &self.memory_limit)
             .field("progress", &self.progress.is_some())

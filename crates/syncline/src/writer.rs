@@ -91,6 +91,7 @@ impl<W: Write> Writer<W> {
         options: &Options,
         range: Option<(f64, f64)>,
     ) -> Result<Self> {
+        options.lossless.validate()?;
         let header = header_for(element_type, shape, options, &resolve_stated(element_type, options, range)?);
         sink.write_all(&header.to_bytes())?;
         let geometry = Geometry::new(shape);
@@ -179,10 +180,11 @@ impl<W: Write> Writer<W> {
             let source = Part::new(&self.pending, self.first);
             let (header, geometry) = (&self.header, &self.geometry);
             let chunks = self.next_chunk..self.next_chunk + complete;
-            let scratch = &self.scratch;
+            let (scratch, lossless) = (&self.scratch, &self.options.lossless);
             let encode = |chunk: u64| {
                 let mut record = Vec::new();
-                scratch.with(|scratch| encode_chunk(header, geometry, chunk, &source, scratch, &mut record))?;
+                scratch
+                    .with(|scratch| encode_chunk(header, geometry, chunk, &source, lossless, scratch, &mut record))?;
                 Ok(record)
             };
             let records: Vec<Vec<u8>> =

@@ -9,7 +9,10 @@ use std::fs;
 use std::path::PathBuf;
 
 use common::{Rng, smooth};
-use syncline::{ArrayView, Bound, DecodeOptions, ElementType, Error, IndexKind, Options, Shape, compress, decompress};
+use syncline::{
+    ArrayView, Bound, DecodeOptions, ElementType, Error, IndexKind, LosslessPipeline, Options, Shape, compress,
+    decompress,
+};
 
 struct Case {
     name: &'static str,
@@ -19,7 +22,7 @@ struct Case {
     index: IndexKind,
 }
 
-const CASES: [Case; 12] = [
+const CASES: [Case; 14] = [
     case("f32_3d_rel", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Symbol),
     case("f32_3d_rel_gap", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Gap),
     case("f32_3d_rel_none", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::None),
@@ -31,6 +34,8 @@ const CASES: [Case; 12] = [
     case("u16_2d_lossless", ElementType::U16, &[40, 50], Bound::Lossless, IndexKind::Symbol),
     case("i32_1d_lossless_gap", ElementType::I32, &[2000], Bound::Lossless, IndexKind::Gap),
     case("u8_raw", ElementType::U8, &[100], Bound::Lossless, IndexKind::Symbol),
+    case("i32_1d_lzss", ElementType::I32, &[2000], Bound::Lossless, IndexKind::Symbol),
+    case("u16_2d_lzss_huffman", ElementType::U16, &[40, 50], Bound::Lossless, IndexKind::Symbol),
     case("f32_empty", ElementType::F32, &[0, 5], Bound::Rel(1e-3), IndexKind::Symbol),
 ];
 
@@ -82,7 +87,12 @@ fn array_bytes(case: &Case) -> Vec<u8> {
 fn write_current(case: &Case) -> Vec<u8> {
     let bytes = array_bytes(case);
     let view = ArrayView::from_bytes(&bytes, case.element_type, Shape::new(case.extents).unwrap()).unwrap();
-    compress(&view, &Options::new(case.bound).with_index(case.index)).unwrap()
+    let pipeline = match case.name {
+        name if name.ends_with("_lzss") => LosslessPipeline::Lzss,
+        name if name.ends_with("_lzss_huffman") => LosslessPipeline::LzssHuffman,
+        _ => LosslessPipeline::Planes,
+    };
+    compress(&view, &Options::new(case.bound).with_index(case.index).with_pipeline(pipeline)).unwrap()
 }
 
 fn folder() -> PathBuf {

@@ -4,3 +4,4 @@ pub mod calibrate;
 pub mod cpu;
 pub mod generate;
 pub mod huffman;
+pub mod lzss;

@@ -30,6 +30,9 @@ pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
     let options = with_resources(Options::new(args.bound.bound()), args.resources)
         .with_fill(args.fill)
         .with_index(args.index)
+        .with_pipeline(args.pipeline)
+        .with_symbol(args.symbol.0)
+        .with_level(args.level)
         .with_progress(bar.callback());
     let mut sink = BufWriter::with_capacity(1 << 18, &mut output);
     let summary = compress_from(&array.input, array.offset, array.element_type, array.shape, &options, &mut sink)

@@ -50,7 +50,15 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
         ("compressed", format!("{} ({} bytes)", bytes(report.compressed_bytes), grouped(report.compressed_bytes))),
         ("ratio", number(report.ratio())),
         ("bits a value", number(report.bits_per_value())),
-        ("chunks", format!("{} ({} raw)", grouped(report.chunks), grouped(report.raw_chunks))),
+        (
+            "chunks",
+            format!(
+                "{} ({} raw, {} LZSS)",
+                grouped(report.chunks),
+                grouped(report.raw_chunks),
+                grouped(report.lzss_chunks)
+            ),
+        ),
         (
             "tiles",
             format!(

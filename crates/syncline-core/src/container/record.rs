@@ -22,6 +22,8 @@ pub enum ChunkKind {
     Lossless = 1,
     /// Quantisation codes.
     Quantised = 2,
+    /// LZSS tokens of elements or residuals.
+    Lzss = 3,
 }
 
 fn checksum(record: &[u8]) -> u64 {
@@ -96,6 +98,7 @@ pub fn parse_record(record: &[u8], chunk: u64) -> Result<(ChunkKind, &[u8])> {
         0 => ChunkKind::Raw,
         1 => ChunkKind::Lossless,
         2 => ChunkKind::Quantised,
+        3 => ChunkKind::Lzss,
         _ => return Err(corrupt("unknown kind of chunk")),
     };
     Ok((kind, &record[RECORD_HEADER_LEN..]))

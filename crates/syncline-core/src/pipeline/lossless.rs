@@ -1,12 +1,14 @@
 //! Lossless chunks: integer prediction, then planes of the residuals' bytes or 16-bit words.
 
 use super::codes::{CodeBuffer, CodeReader};
-use super::{Context, ElementSource, EncodeScratch, TileSink};
+use super::options::{LosslessOptions, LosslessPipeline};
+use super::{Context, ElementSource, EncodeScratch, TileSink, lzss};
+use crate::array::ElementType;
 use crate::container::{
     ChunkKind, Header, RecordBuilder, SECTIONS, SectionWriter, Sections, TileMeta, TileSection, read_bases, write_bases,
 };
 use crate::error::Result;
-use crate::geometry::{Geometry, MAX_TILE_ELEMENTS};
+use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::{self, Stream, StreamDecoder, Symbol};
 use crate::predict::lorenzo::{Scratch, Word};
 use crate::predict::planes::{self, PLANE_GROUP, merge, plane_count, split};
@@ -30,65 +32,146 @@ impl Planes {
     }
 }
 
+/// The residuals of some tiles.
+pub(super) struct Residuals<W> {
+    metas: Vec<TileMeta>,
+    pub(super) bases: Vec<W>,
+    /// The residuals of the tiles that are not constant.
+    pub(super) words: Vec<W>,
+    /// The lengths of these tiles.
+    lengths: Vec<usize>,
+}
+
+impl<W: Word> Residuals<W> {
+    /// Predicts `tiles`, whose elements are `elements`.
+    fn new(element: ElementType, axes: usize, tiles: &[Tile], mut elements: &[W]) -> Self {
+        let mut residuals = Self {
+            metas: Vec::with_capacity(tiles.len()),
+            bases: Vec::with_capacity(tiles.len()),
+            words: Vec::with_capacity(elements.len()),
+            lengths: Vec::new(),
+        };
+        let mut predictions = Scratch::default();
+        for tile in tiles {
+            let (values, rest) = elements.split_at(tile.len());
+            elements = rest;
+            let start = residuals.words.len();
+            residuals.words.extend_from_slice(values);
+            let words = &mut residuals.words[start..];
+            words::map(words, element);
+            let info = words::encode(words, tile.extent, axes, &mut predictions);
+            let constant = info.is_constant();
+            let predictor = if constant { 0 } else { info.predictor };
+            residuals.metas.push(TileMeta { constant, predictor, ..TileMeta::default() });
+            residuals.bases.push(info.base);
+            if constant {
+                residuals.words.truncate(start);
+            } else {
+                residuals.lengths.push(tile.len());
+            }
+        }
+        residuals
+    }
+
+    /// The tile section of a lossless chunk.
+    pub(super) fn tile_section(&self, plane_bytes: u8, coded_planes: u16) -> TileSection {
+        TileSection { radius: 0, plane_bytes, coded_planes, classes: false, tiles: self.metas.clone() }
+    }
+}
+
 pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
     header: &Header,
     geometry: &Geometry,
     chunk: u64,
     source: &S,
+    options: &LosslessOptions,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let mut metas = Vec::with_capacity(scratch.tiles.len());
-    let mut bases = Vec::with_capacity(scratch.tiles.len());
-    // The residuals of the tiles that are not constant, and the lengths of these tiles.
-    let mut residuals: Vec<W> = Vec::new();
-    let mut lengths = Vec::new();
+    let elements = gather::<W, S>(geometry, source, scratch)?;
+    let EncodeScratch { tiles, huffman, lzss: buffers, .. } = scratch;
+    let predict =
+        |tiles: &[Tile], elements: &[W]| Residuals::new(header.element_type, geometry.axes(), tiles, elements);
+    let mut choose = |entropy_coded: bool| {
+        let lengths: Vec<usize> = tiles.iter().map(Tile::len).collect();
+        let (mut some_tiles, mut sample) = (Vec::new(), Vec::new());
+        for range in lzss::sample_tiles(&lengths, size_of::<W>(), options.level) {
+            let from: usize = lengths[..range.start].iter().sum();
+            let count: usize = lengths[range.clone()].iter().sum();
+            some_tiles.extend_from_slice(&tiles[range]);
+            sample.extend_from_slice(&elements[from..from + count]);
+        }
+        let residuals = predict(&some_tiles, &sample);
+        lzss::choose(options, entropy_coded, &sample, &residuals, elements.len(), buffers)
+    };
+    match options.pipeline {
+        LosslessPipeline::Planes => write_planes(header, chunk, &predict(tiles, &elements), huffman, out),
+        LosslessPipeline::Lzss | LosslessPipeline::LzssHuffman => {
+            let choice = choose(options.pipeline == LosslessPipeline::LzssHuffman);
+            let residuals = choice.of_residuals.then(|| predict(tiles, &elements));
+            lzss::encode(header, chunk, &choice, &elements, residuals.as_ref(), (buffers, huffman), out);
+        }
+        LosslessPipeline::Auto => {
+            let residuals = predict(tiles, &elements);
+            let start = out.len();
+            write_planes(header, chunk, &residuals, huffman, out);
+            let choice = choose(true);
+            let planes_len = out.len() - start;
+            // LZSS takes longer than planes: a few percent are not worth it.
+            if choice.bytes < planes_len as u64 * 15 / 16 {
+                lzss::encode(header, chunk, &choice, &elements, Some(&residuals), (buffers, huffman), out);
+                if out.len() - start < 2 * planes_len {
+                    out.drain(start..start + planes_len);
+                } else {
+                    out.truncate(start + planes_len);
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+/// The elements of the chunk's tiles, in tile order.
+fn gather<W: Word, S: ElementSource + ?Sized>(
+    geometry: &Geometry,
+    source: &S,
+    scratch: &mut EncodeScratch,
+) -> Result<Vec<W>> {
+    let mut elements = Vec::with_capacity(scratch.tiles.iter().map(Tile::len).sum());
     let mut words = [W::ZERO; MAX_TILE_ELEMENTS];
-    let mut predictions = Scratch::default();
     for run in scratch.tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
         let window = source.window(geometry, run, &mut scratch.window)?;
         for tile in run {
             window.gather(tile, &mut words);
-            let words = &mut words[..tile.len()];
-            words::map(words, header.element_type);
-            let info = words::encode(words, tile.extent, geometry.axes(), &mut predictions);
-            let constant = info.is_constant();
-            metas.push(TileMeta {
-                constant,
-                predictor: if constant { 0 } else { info.predictor },
-                ..TileMeta::default()
-            });
-            bases.push(info.base);
-            if !constant {
-                residuals.extend_from_slice(words);
-                lengths.push(tile.len());
-            }
+            elements.extend_from_slice(&words[..tile.len()]);
         }
     }
+    Ok(elements)
+}
 
-    let mut planes = code_planes::<W, u8>(header, &residuals, &lengths, &mut scratch.huffman);
+/// Appends a record of planes.
+fn write_planes<W: Word>(
+    header: &Header,
+    chunk: u64,
+    residuals: &Residuals<W>,
+    huffman: &mut huffman::EncodeScratch,
+    out: &mut Vec<u8>,
+) {
+    let mut planes = code_planes::<W, u8>(header, &residuals.words, &residuals.lengths, huffman);
     if W::BITS > 8 {
-        let wide = code_planes::<W, u16>(header, &residuals, &lengths, &mut scratch.huffman);
+        let wide = code_planes::<W, u16>(header, &residuals.words, &residuals.lengths, huffman);
         if wide.len() < planes.len() {
             planes = wide;
         }
     }
     let record = RecordBuilder::begin(out, ChunkKind::Lossless, chunk);
     let mut sections = SectionWriter::begin(out);
-    let tiles = TileSection {
-        radius: 0,
-        plane_bytes: planes.symbol_bytes,
-        coded_planes: planes.coded,
-        classes: false,
-        tiles: metas,
-    };
-    sections.section(out, |out| tiles.write(out));
-    sections.section(out, |out| write_bases(out, &bases));
+    sections.section(out, |out| residuals.tile_section(planes.symbol_bytes, planes.coded).write(out));
+    sections.section(out, |out| write_bases(out, &residuals.bases));
     for plane in &planes.sections {
         sections.section(out, |out| out.extend_from_slice(plane));
     }
     record.finish(out);
-    Ok(())
 }
 
 /// Splits the residuals in planes of symbols `S` and codes each that gets shorter by it.

@@ -2,6 +2,8 @@
 
 mod codes;
 mod lossless;
+mod lzss;
+mod options;
 mod quantised;
 mod raw;
 mod report;
@@ -16,6 +18,7 @@ use crate::error::{Error, Result};
 use crate::geometry::{Geometry, Tile, Window};
 use crate::huffman::Decoder;
 
+pub use options::{LosslessOptions, LosslessPipeline};
 pub use report::{ChunkReport, inspect_chunk};
 
 /// Where the encoder's elements come from.
@@ -62,12 +65,14 @@ pub struct EncodeScratch {
     window: Vec<u8>,
     huffman: crate::huffman::EncodeScratch,
     quantised: quantised::EncodeBuffers,
+    lzss: lzss::EncodeBuffers,
 }
 
 /// Memory that the decoder keeps from chunk to chunk.
 #[derive(Default)]
 pub struct DecodeScratch {
     codes: codes::CodeBuffer<u16>,
+    lzss: lzss::DecodeBuffers,
 }
 
 /// What became of a chunk.
@@ -79,8 +84,8 @@ pub struct ChunkSummary {
     pub counted: u64,
 }
 
-/// Appends the record of a chunk to `out`, whose length must be a multiple of 16. The record depends on the header, the geometry and
-/// the chunk's elements alone.
+/// Appends the record of a chunk to `out`, whose length must be a multiple of 16. The record depends on the header, the geometry,
+/// the chunk's elements and, in a lossless stream, `lossless` alone.
 ///
 /// # Errors
 /// The source's.
@@ -89,6 +94,7 @@ pub fn encode_chunk<S: ElementSource + ?Sized>(
     geometry: &Geometry,
     chunk: u64,
     source: &S,
+    lossless: &LosslessOptions,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<ChunkSummary> {
@@ -98,10 +104,10 @@ pub fn encode_chunk<S: ElementSource + ?Sized>(
     let summary = match (header.pipeline, header.element_type) {
         (Pipeline::Lossless, element) => {
             match element.size() {
-                1 => lossless::encode::<u8, S>(header, geometry, chunk, source, scratch, out),
-                2 => lossless::encode::<u16, S>(header, geometry, chunk, source, scratch, out),
-                4 => lossless::encode::<u32, S>(header, geometry, chunk, source, scratch, out),
-                _ => lossless::encode::<u64, S>(header, geometry, chunk, source, scratch, out),
+                1 => lossless::encode::<u8, S>(header, geometry, chunk, source, lossless, scratch, out),
+                2 => lossless::encode::<u16, S>(header, geometry, chunk, source, lossless, scratch, out),
+                4 => lossless::encode::<u32, S>(header, geometry, chunk, source, lossless, scratch, out),
+                _ => lossless::encode::<u64, S>(header, geometry, chunk, source, lossless, scratch, out),
             }?;
             ChunkSummary::default()
         }
@@ -140,6 +146,12 @@ pub fn decode_chunk<K: TileSink>(
             2 => lossless::decode::<u16, K>(&context, payload, sink),
             4 => lossless::decode::<u32, K>(&context, payload, sink),
             _ => lossless::decode::<u64, K>(&context, payload, sink),
+        },
+        (ChunkKind::Lzss, element, Pipeline::Lossless) => match element.size() {
+            1 => lzss::decode::<u8, K>(&context, payload, &mut scratch.lzss, sink),
+            2 => lzss::decode::<u16, K>(&context, payload, &mut scratch.lzss, sink),
+            4 => lzss::decode::<u32, K>(&context, payload, &mut scratch.lzss, sink),
+            _ => lzss::decode::<u64, K>(&context, payload, &mut scratch.lzss, sink),
         },
         (ChunkKind::Quantised, ElementType::F32, Pipeline::Quantised | Pipeline::LogQuantised) => {
             quantised::decode::<f32, K>(&context, payload, scratch, sink)
@@ -180,11 +192,12 @@ pub fn max_stream_len(bytes: u64, chunks: u64) -> u64 {
 /// Bytes of memory that a thread needs to decode a chunk, output not counted: the record at its longest, the codes, and side lists.
 pub fn decode_memory(header: &Header, geometry: &Geometry) -> u64 {
     let elements = geometry.elements().min(u64::from(geometry.tiles_per_chunk()) * geometry.unclipped_len());
-    elements * (2 * header.element_type.size() as u64 + 4) + (1 << 20)
+    // LZSS chunks: elements and literals decoded, lengths and distances; the others take less.
+    elements * (4 * header.element_type.size() as u64 + 4) + (1 << 20)
 }
 
 /// Bytes of memory that a thread needs to encode a chunk, the source not counted.
 pub fn encode_memory(header: &Header, geometry: &Geometry) -> u64 {
     let elements = geometry.elements().min(u64::from(geometry.tiles_per_chunk()) * geometry.unclipped_len());
-    elements * (3 * header.element_type.size() as u64 + 8) + (1 << 20)
+    elements * (6 * header.element_type.size() as u64 + 8) + (1 << 20)
 }

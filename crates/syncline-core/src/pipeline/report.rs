@@ -14,6 +14,8 @@ pub struct ChunkReport {
     pub chunks: u64,
     /// Chunks stored as they are.
     pub raw_chunks: u64,
+    /// Chunks of LZSS tokens.
+    pub lzss_chunks: u64,
     /// Tiles.
     pub tiles: u64,
     /// Tiles whose residuals are all 0.
@@ -28,7 +30,7 @@ pub struct ChunkReport {
     pub groups: u64,
     /// Groups that take no codewords.
     pub free_groups: u64,
-    /// Bytes of the codewords of codes or planes.
+    /// Bytes of the codewords of codes or planes, and of LZSS tokens however coded.
     pub codeword_bytes: u64,
     /// Bytes of codebooks.
     pub codebook_bytes: u64,
@@ -45,6 +47,7 @@ impl ChunkReport {
     pub fn add(&mut self, other: &Self) {
         self.chunks += other.chunks;
         self.raw_chunks += other.raw_chunks;
+        self.lzss_chunks += other.lzss_chunks;
         self.tiles += other.tiles;
         self.constant_tiles += other.constant_tiles;
         self.masked_tiles += other.masked_tiles;
@@ -89,6 +92,12 @@ pub fn inspect_chunk(header: &Header, geometry: &Geometry, chunk: u64, record: &
         return Ok(report);
     }
     let sections = Sections::parse(payload, place)?;
+    if kind == ChunkKind::Lzss {
+        report.lzss_chunks = 1;
+        report.codeword_bytes = sections.0[3..].iter().map(|section| section.len() as u64).sum();
+        report.side_bytes = (record.len() as u64).saturating_sub(report.codeword_bytes);
+        return Ok(report);
+    }
     let tiles = TileSection::parse(sections.0[0], context.tile_count(), header.patterns.len(), place)?;
     report.constant_tiles = tiles.tiles.iter().filter(|t| t.constant).count() as u64;
     report.masked_tiles = tiles.tiles.iter().filter(|t| t.mask != MaskKind::Nothing).count() as u64;

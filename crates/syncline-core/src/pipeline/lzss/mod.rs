@@ -1,0 +1,97 @@
+//! LZSS chunks: the elements, or their residuals, as tokens; the tokens as they are or Huffman-coded.
+
+mod decode;
+mod estimate;
+mod parts;
+
+pub(super) use decode::{DecodeBuffers, decode};
+pub(super) use estimate::{Choice, choose, sample_tiles};
+
+use super::lossless::Residuals;
+use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter};
+use crate::huffman;
+use crate::lzss::{self, Params, Tokens};
+use crate::predict::lorenzo::Word;
+
+/// Section with the parameters and what each block has of the tokens.
+const BLOCKS: usize = 2;
+/// Section of the flags; lengths, distances and literals follow.
+const FLAGS: usize = 3;
+const LENGTHS: usize = 4;
+const DISTANCES: usize = 5;
+const LITERALS: usize = 6;
+
+/// Bits of the mask of coded parts: of the first plane of each section.
+const FLAGS_BIT: u32 = 0;
+const LENGTHS_BIT: u32 = 1;
+const DISTANCES_BIT: u32 = 2;
+const LITERALS_BIT: u32 = 4;
+
+/// Bytes of the parameters in front of the blocks.
+const PARAMETER_BYTES: usize = 8;
+
+/// Memory that the encoder keeps from chunk to chunk.
+#[derive(Default)]
+pub(super) struct EncodeBuffers {
+    pub(super) stage: lzss::EncodeScratch,
+    pub(super) tokens: Tokens,
+}
+
+/// The words as little-endian bytes.
+fn bytes_of<W: Word>(words: &[W]) -> std::borrow::Cow<'_, [u8]> {
+    if cfg!(target_endian = "little") {
+        return bytemuck::cast_slice(words).into();
+    }
+    words.iter().flat_map(|w| w.widen().to_le_bytes().into_iter().take(size_of::<W>())).collect()
+}
+
+/// Appends an LZSS record of a chunk: of its `elements` in tile order, or of `residuals` if the choice says so.
+pub(super) fn encode<W: Word>(
+    header: &Header,
+    chunk: u64,
+    choice: &Choice,
+    elements: &[W],
+    residuals: Option<&Residuals<W>>,
+    scratch: (&mut EncodeBuffers, &mut huffman::EncodeScratch),
+    out: &mut Vec<u8>,
+) {
+    let (buffers, huffman) = scratch;
+    let record = RecordBuilder::begin(out, ChunkKind::Lzss, chunk);
+    let mut sections = SectionWriter::begin(out);
+    let input = match residuals.filter(|_| choice.of_residuals) {
+        Some(residuals) => {
+            sections.section(out, |out| residuals.tile_section(0, 0).write(out));
+            sections.section(out, |out| crate::container::write_bases(out, &residuals.bases));
+            &residuals.words
+        }
+        None => {
+            sections.skip();
+            sections.skip();
+            elements
+        }
+    };
+    let EncodeBuffers { stage, tokens } = buffers;
+    tokens.clear();
+    lzss::encode(&bytes_of(input), &choice.params, stage, tokens);
+    let blocks_at = sections.section(out, |out| write_blocks(out, tokens, &choice.params));
+    let planes = if choice.entropy_coded {
+        parts::write_coded(&mut sections, out, tokens, &choice.params, header.index, huffman)
+    } else {
+        parts::write_plain(&mut sections, out, tokens);
+        parts::Planes::default()
+    };
+    out[blocks_at + 3] = planes.literal_bytes;
+    out[blocks_at + 4..blocks_at + 6].copy_from_slice(&planes.coded.to_le_bytes());
+    record.finish(out);
+}
+
+/// Writes the parameters, without what is known of the planes only later, and the blocks. Returns where they start.
+fn write_blocks(out: &mut Vec<u8>, tokens: &Tokens, params: &Params) -> usize {
+    let at = out.len();
+    out.extend_from_slice(&[params.width.bytes() as u8, params.level, params.min_match, 0, 0, 0, 0, 0]);
+    for block in &tokens.blocks {
+        out.extend_from_slice(&block.tokens.to_le_bytes());
+        out.extend_from_slice(&block.matches.to_le_bytes());
+    }
+    at
+}
