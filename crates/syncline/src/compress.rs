@@ -202,13 +202,25 @@ impl<S: ReadAt + ?Sized> Job<'_, S> {
     fn reach_psnr<W: Write>(&mut self, target: f64, mut resolved: Resolved, pool: &Pool, sink: &mut W) -> Result<u64> {
         let (low, high) = resolved.range.unwrap_or((0.0, 0.0));
         let allowed = (high - low).powi(2) * exp2(-target / 10.0 * std::f64::consts::LOG2_10);
+        // A small stream is kept until it is known to do; a large one is made once more instead, so that memory stays bounded.
+        let elements_bytes = self.geometry.elements() * self.header.element_type.size() as u64;
+        let keeps = elements_bytes <= 2 * WAVE_BYTES;
         for _ in 0..PSNR_ATTEMPTS {
-            let mut stream = self.header.to_bytes().to_vec();
-            let (length, summary) = self.write_chunks(pool, &mut stream)?;
+            let mut stream = Vec::new();
+            let (length, summary) = if keeps {
+                stream.extend_from_slice(&self.header.to_bytes());
+                self.write_chunks(pool, &mut stream)?
+            } else {
+                self.write_chunks(pool, &mut std::io::sink())?
+            };
             let achieved = mean_squared_error(summary.squared_error, summary.counted, resolved.resolved);
             if achieved <= allowed || self.header.step == 0.0 {
-                sink.write_all(&stream)?;
-                return Ok(length);
+                if keeps {
+                    sink.write_all(&stream)?;
+                    return Ok(length);
+                }
+                sink.write_all(&self.header.to_bytes())?;
+                return Ok(self.write_chunks(pool, sink)?.0);
             }
             // A little more than what was missed.
             resolved = resolved.tightened(self.header.element_type, (allowed / achieved).sqrt() * 0.999);
