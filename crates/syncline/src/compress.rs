@@ -70,9 +70,37 @@ pub fn max_compressed_len(element_type: ElementType, shape: Shape) -> u64 {
 /// # Errors
 /// A bound that the element type cannot have, the memory limit, or cancellation.
 pub fn compress(array: &ArrayView, options: &Options) -> Result<Vec<u8>> {
-    let mut stream = Vec::new();
-    compress_from(array.bytes(), 0, array.element_type(), array.shape(), options, &mut stream)?;
-    Ok(stream)
+    let mut sink = Bounded { stream: Vec::new(), limit: options.memory_limit.unwrap_or(u64::MAX), needed: 0 };
+    match compress_from(array.bytes(), 0, array.element_type(), array.shape(), options, &mut sink) {
+        Err(Error::Io(_)) if sink.needed > 0 => {
+            Err(Error::MemoryLimit { what: "the stream".into(), needed: sink.needed, limit: sink.limit })
+        }
+        result => result.map(|_| sink.stream),
+    }
+}
+
+/// A stream in memory that does not grow over a limit.
+struct Bounded {
+    stream: Vec<u8>,
+    limit: u64,
+    /// What it would have had to grow to, once that was too much.
+    needed: u64,
+}
+
+impl Write for Bounded {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        let length = (self.stream.len() + bytes.len()) as u64;
+        if length > self.limit {
+            self.needed = length;
+            return Err(std::io::ErrorKind::OutOfMemory.into());
+        }
+        self.stream.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 /// Compresses an array that starts at byte `offset` of a source (a file, or bytes in memory), and writes the stream to `sink` from start to
@@ -168,7 +196,8 @@ impl<S: ReadAt + ?Sized> Job<'_, S> {
         let chunk_bytes = u64::from(self.geometry.tiles_per_chunk())
             * self.geometry.unclipped_len()
             * self.header.element_type.size() as u64;
-        let at_once = ((WAVE_BYTES / chunk_bytes) as usize).max(2 * pool.threads());
+        let wave_bytes = WAVE_BYTES.min(self.options.memory_limit.unwrap_or(u64::MAX));
+        let at_once = ((wave_bytes / chunk_bytes) as usize).max(pool.threads());
         let mut lengths = Vec::new();
         let mut total = ChunkSummary::default();
         let scratch = Reused::<EncodeScratch>::default();

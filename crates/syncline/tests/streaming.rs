@@ -137,6 +137,12 @@ fn memory_limits_are_respected() {
         Err(Error::MemoryLimit { .. })
     ));
     assert!(compress(&view, &Options::new(Bound::Rel(1e-3)).with_memory_limit(64 << 20)).unwrap() == stream);
+    // The stream itself counts, too.
+    let mut rng = common::Rng(1);
+    let noise: Vec<u64> = (0..5 << 20).map(|_| rng.next()).collect();
+    let options = Options::default().with_memory_limit(32 << 20).with_threads(1);
+    let result = compress(&ArrayView::new(&noise, &[5 << 20]).unwrap(), &options);
+    assert!(matches!(result, Err(Error::MemoryLimit { .. })));
 }
 
 #[test]
