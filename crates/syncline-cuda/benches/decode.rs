@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
 use syncline_core::huffman::{EncodeOptions, EncodeScratch, IndexKind, Stream, Symbol, encode};
 use syncline_cuda::cudarc;
@@ -18,30 +17,20 @@ use syncline_cuda::huffman::decode::{
 
 #[path = "../tests/common/mod.rs"]
 mod common;
+mod timing;
 use common::{Random, Spread, symbols};
+use timing::{LARGE, Runs, SMALL};
 
-const WARM_UP: usize = 2;
-const RUNS: usize = 11;
-const LARGE: usize = 512 << 20;
-const SMALL: usize = 10 << 20;
+const RUNS: Runs = Runs { warm_up: 2, counted: 11 };
 /// Symbols of a stream.
 const CHUNK: usize = 1 << 21;
 /// Different streams; a batch repeats them, each copy with its own place in input and output.
 const DISTINCT: usize = 2;
 
 fn main() -> Result<()> {
-    let device = match Device::open(0) {
-        Ok(device) => device,
-        Err(error) if std::env::var_os("SYNCLINE_REQUIRE_CUDA").is_some_and(|value| value == "1") => return Err(error),
-        Err(error) => {
-            println!("skipped: no CUDA device ({error})");
-            return Ok(());
-        }
-    };
-    println!("{}", device.info());
+    let Some(device) = timing::open()? else { return Ok(()) };
     let stream = device.context().default_stream();
-    let copy = copy_rate(&stream)?;
-    println!("device copy of {} MiB: {:.0} GB/s of payload (C)", LARGE >> 20, copy / 1e9);
+    let copy = timing::copy_rate(&stream, RUNS)?;
     // `cargo bench` passes its own flag.
     let wanted: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let bench = Bench { device: &device, stream, copy, wanted };
@@ -239,25 +228,6 @@ impl Bench<'_> {
 }
 
 /// Median seconds of `work` on the stream.
-fn seconds(stream: &Arc<CudaStream>, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
-    let event = || stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).doing("recording an event");
-    let mut times = Vec::new();
-    for run in 0..WARM_UP + RUNS {
-        let start = event()?;
-        work()?;
-        let end = event()?;
-        let milliseconds = start.elapsed_ms(&end).doing("reading an event")?;
-        if run >= WARM_UP {
-            times.push(f64::from(milliseconds) / 1e3);
-        }
-    }
-    times.sort_by(f64::total_cmp);
-    Ok(times[RUNS / 2])
-}
-
-fn copy_rate(stream: &Arc<CudaStream>) -> Result<f64> {
-    let from = stream.alloc_zeros::<u8>(LARGE).doing("allocating")?;
-    let mut to = stream.alloc_zeros::<u8>(LARGE).doing("allocating")?;
-    let median = seconds(stream, || stream.memcpy_dtod(&from, &mut to).doing("copying"))?;
-    Ok(LARGE as f64 / median)
+fn seconds(stream: &Arc<CudaStream>, work: impl FnMut() -> Result<()>) -> Result<f64> {
+    timing::seconds(stream, RUNS, work).map(|(median, _)| median)
 }

@@ -15,29 +15,19 @@ use syncline_cuda::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encode
 
 #[path = "../tests/common/mod.rs"]
 mod common;
+mod timing;
 use common::{Random, Spread, symbols};
+use timing::{LARGE, Runs, SMALL};
 
-const WARM_UP: usize = 3;
-const RUNS: usize = 11;
-const LARGE: usize = 512 << 20;
-const SMALL: usize = 10 << 20;
+const RUNS: Runs = Runs { warm_up: 3, counted: 11 };
 /// Symbols generated on the host; inputs repeat them in streams of their own, which no kernel here can tell.
 const PERIOD: usize = 4 << 20;
 const FREE: u16 = 512;
 
 fn main() -> Result<()> {
-    let device = match Device::open(0) {
-        Ok(device) => device,
-        Err(error) if std::env::var_os("SYNCLINE_REQUIRE_CUDA").is_some_and(|value| value == "1") => return Err(error),
-        Err(error) => {
-            println!("skipped: no CUDA device ({error})");
-            return Ok(());
-        }
-    };
-    println!("{}", device.info());
+    let Some(device) = timing::open()? else { return Ok(()) };
     let stream = device.context().default_stream();
-    let copy = copy_rate(&stream)?;
-    println!("device copy of {} MiB: {:.0} GB/s of payload (C)", LARGE >> 20, copy / 1e9);
+    let copy = timing::copy_rate(&stream, RUNS)?;
     let bench = Bench { device, stream, copy };
     println!(
         "\nGB/s of 16-bit symbols (share of C), {} MiB in streams of 2^22 and groups of 128 unless said",
@@ -195,7 +185,7 @@ impl Bench {
     /// Times each kernel of an encoder on its own.
     fn parts(&self, p: &mut Prepared, encoder: &Encoder<u16>) -> Result<()> {
         let mut times: Vec<(&str, Vec<f64>)> = Vec::new();
-        for run in 0..WARM_UP + RUNS {
+        for run in 0..RUNS.warm_up + RUNS.counted {
             let mut last = event(&self.stream)?;
             let mut i = 0;
             encoder.launch_observed(
@@ -211,7 +201,7 @@ impl Bench {
                     if times.len() <= i {
                         times.push((kernel, Vec::new()));
                     }
-                    if run >= WARM_UP {
+                    if run >= RUNS.warm_up {
                         times[i].1.push(elapsed);
                     }
                     i += 1;
@@ -263,26 +253,8 @@ fn event(stream: &Arc<CudaStream>) -> Result<cudarc::driver::CudaEvent> {
 }
 
 /// Median seconds of `work` on the stream.
-fn seconds(stream: &Arc<CudaStream>, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
-    let mut times = Vec::new();
-    for run in 0..WARM_UP + RUNS {
-        let start = event(stream)?;
-        work()?;
-        let end = event(stream)?;
-        let milliseconds = start.elapsed_ms(&end).doing("reading an event")?;
-        if run >= WARM_UP {
-            times.push(f64::from(milliseconds) / 1e3);
-        }
-    }
-    times.sort_by(f64::total_cmp);
-    Ok(times[RUNS / 2])
-}
-
-fn copy_rate(stream: &Arc<CudaStream>) -> Result<f64> {
-    let from = stream.alloc_zeros::<u8>(LARGE).doing("allocating")?;
-    let mut to = stream.alloc_zeros::<u8>(LARGE).doing("allocating")?;
-    let median = seconds(stream, || stream.memcpy_dtod(&from, &mut to).doing("copying"))?;
-    Ok(LARGE as f64 / median)
+fn seconds(stream: &Arc<CudaStream>, work: impl FnMut() -> Result<()>) -> Result<f64> {
+    timing::seconds(stream, RUNS, work).map(|(median, _)| median)
 }
 
 /// `bytes` of device memory filled by repeating `part`.

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{CudaSlice, CudaStream};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
@@ -15,54 +14,25 @@ use syncline_cuda::huffman::histogram::{Histogram, Symbol};
 
 #[path = "../tests/common/mod.rs"]
 mod common;
+mod timing;
 use common::{Spread, symbols};
+use timing::{LARGE, Runs, SMALL};
 
-const WARM_UP: usize = 3;
-const RUNS: usize = 15;
-const LARGE: usize = 512 << 20;
-const SMALL: usize = 10 << 20;
+const RUNS: Runs = Runs { warm_up: 3, counted: 15 };
 /// Symbols generated on the host; inputs repeat them, which no kernel here can tell.
 const PERIOD: usize = 8 << 20;
 
 fn main() -> Result<()> {
-    let device = match Device::open(0) {
-        Ok(device) => device,
-        Err(error) if std::env::var_os("SYNCLINE_REQUIRE_CUDA").is_some_and(|value| value == "1") => return Err(error),
-        Err(error) => {
-            println!("skipped: no CUDA device ({error})");
-            return Ok(());
-        }
-    };
-    println!("{}", device.info());
+    let Some(device) = timing::open()? else { return Ok(()) };
     let stream = device.context().default_stream();
-    let copy = copy_rate(&stream)?;
-    println!("device copy of {} MiB: {:.0} GB/s of payload (C)", LARGE >> 20, copy / 1e9);
+    let copy = timing::copy_rate(&stream, RUNS)?;
     histograms(&device, &stream, copy)?;
     codebooks(&device, &stream)
 }
 
 /// Median seconds of `work` on the stream, and the shortest.
-fn seconds(stream: &Arc<CudaStream>, mut work: impl FnMut() -> Result<()>) -> Result<(f64, f64)> {
-    let event = || stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).doing("recording an event");
-    let mut times = Vec::new();
-    for run in 0..WARM_UP + RUNS {
-        let start = event()?;
-        work()?;
-        let end = event()?;
-        let milliseconds = start.elapsed_ms(&end).doing("reading an event")?;
-        if run >= WARM_UP {
-            times.push(f64::from(milliseconds) / 1e3);
-        }
-    }
-    times.sort_by(f64::total_cmp);
-    Ok((times[RUNS / 2], times[0]))
-}
-
-fn copy_rate(stream: &Arc<CudaStream>) -> Result<f64> {
-    let from = stream.alloc_zeros::<u8>(LARGE).doing("allocating")?;
-    let mut to = stream.alloc_zeros::<u8>(LARGE).doing("allocating")?;
-    let (median, _) = seconds(stream, || stream.memcpy_dtod(&from, &mut to).doing("copying"))?;
-    Ok(LARGE as f64 / median)
+fn seconds(stream: &Arc<CudaStream>, work: impl FnMut() -> Result<()>) -> Result<(f64, f64)> {
+    timing::seconds(stream, RUNS, work)
 }
 
 /// `bytes` of device memory filled by repeating `part`.
