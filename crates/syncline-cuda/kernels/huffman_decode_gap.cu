@@ -6,10 +6,7 @@
 //
 // ENTRIES   0: starts come from the gap index and counts from counting; 1: both have been found before
 // STAGED    0: symbols go straight to memory, as published in 2020
-#include "huffman_decode_spans.cuh"
-
-constexpr uint32_t SUBSEQUENCES = SEQUENCE / THREADS;
-constexpr uint32_t SYMBOLS_IN_WORD = 4 / SYMBOL_BYTES;
+#include "huffman_decode_write.cuh"
 
 // A block's state: the upper half says what the lower is.
 constexpr uint64_t OWN_COUNT = 1ull << 32, ALL_COUNTED = 2ull << 32;
@@ -43,50 +40,6 @@ __device__ inline uint32_t look_back(volatile uint64_t *states, uint32_t number,
         states[number] = ALL_COUNTED | before + count;
     }
     return before;
-}
-
-__device__ inline void store_symbol(uint8_t *out, uint64_t at, uint32_t symbol) {
-    if (SYMBOL_BYTES == 1) {
-        out[at] = symbol;
-    } else {
-        reinterpret_cast<uint16_t *>(out)[at] = symbol;
-    }
-}
-
-// Where live symbol `position` of a stream stands in the output.
-__device__ inline uint64_t place_of(const Stream &stream, const uint32_t *map, uint32_t position) {
-    return stream.out + uint64_t(group_of(stream, map, position / GROUP)) * GROUP + position % GROUP;
-}
-
-// Writes symbols [begin, end) of a stream from the buffer, whose first is symbol `first`, a multiple of a unit's.
-__device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin, uint32_t end, const Stream &stream, const uint32_t *map,
-                             uint8_t *out, Checksum &checksum) {
-    const uint32_t units = ceil_div(end - first, SYMBOLS_IN_UNIT);
-    for (uint32_t i = threadIdx.x; i < units; i += THREADS) {
-        const uint32_t position = first + i * SYMBOLS_IN_UNIT;
-        const uint64_t at = place_of(stream, map, position);
-        if (position >= begin && position + SYMBOLS_IN_UNIT <= end) {
-            const uint4 unit = buffer[i];
-            store_streaming(reinterpret_cast<uint4 *>(out + at * SYMBOL_BYTES), unit);
-            checksum.add(unit, position);
-            continue;
-        }
-        // The rest of the unit is another block's.
-        for (uint32_t j = 0; j < SYMBOLS_IN_UNIT; ++j) {
-            if (position + j >= begin && position + j < end) {
-                const uint32_t symbol = SYMBOL_BYTES == 1 ? reinterpret_cast<const uint8_t *>(buffer)[i * SYMBOLS_IN_UNIT + j]
-                                                          : reinterpret_cast<const uint16_t *>(buffer)[i * SYMBOLS_IN_UNIT + j];
-                store_symbol(out, at + j, symbol);
-                checksum.add_symbol(symbol, position + j);
-            }
-        }
-    }
-}
-
-// The gap of a stream's subsequence.
-__device__ inline uint32_t gap_of(const uint8_t *input, const Stream &stream, uint32_t subsequence) {
-    const uint8_t *gaps = input + stream.index;
-    return stream.longest <= 16 ? gaps[subsequence / 2] >> (subsequence % 2 * 4) & 15 : gaps[subsequence];
 }
 
 // `ticket` and `states`, one for each sequence, are 0 at the start. `entries` and `counts` have one for each subsequence (ENTRIES). `room` symbols, a multiple of
@@ -145,22 +98,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             count = count_span(tables_here, decoder, counting, stop);
 #endif
         }
-        uint32_t sum = count;
-        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-            uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-            sum += lane_id() >= distance ? below : 0;
-        }
-        if (lane_id() == WARP - 1) {
-            warp_counts[warp_id()] = sum;
-        }
-        __syncthreads();
-        uint32_t total = 0, in_block = 0;
-        for (uint32_t warp = 0; warp < WARPS; ++warp) {
-            in_block = warp == warp_id() ? total : in_block;
-            total += warp_counts[warp];
-        }
+        const Scan in_block = scan_block(count, warp_counts);
         if (warp_id() == 0) {
-            uint32_t before = look_back(states + stream.first_sequence, number, total);
+            uint32_t before = look_back(states + stream.first_sequence, number, in_block.total);
             if (lane_id() == 0) {
                 before_shared = before;
             }
@@ -168,34 +108,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         __syncthreads();
         // Damaged codewords may be more than there is room for.
         const uint32_t all = stream.live * GROUP;
-        const uint32_t begin = min_of(all, before_shared), end = min_of(all, before_shared + total);
-        if (threadIdx.x == 0 && (number + 1) * uint64_t(SEQUENCE_BITS) >= stream.bits && before_shared + total != all) {
+        const uint32_t begin = min_of(all, before_shared), end = min_of(all, before_shared + in_block.total);
+        if (threadIdx.x == 0 && (number + 1) * uint64_t(SEQUENCE_BITS) >= stream.bits && before_shared + in_block.total != all) {
             atomicOr(&status[stream_number], STATUS_COUNT);
         }
-        uint32_t position = begin + in_block + sum - count;
+        uint32_t position = begin + in_block.before;
         const uint32_t own_end = min_of(end, position + count);
         Reader<Padded> reader({sequence.words}, last, start + gap);
 #if STAGED
-        for (uint32_t first = begin / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT; first < end; first += room) {
-            const uint32_t round_end = min_of(own_end, first + room);
-            uint8_t *to = reinterpret_cast<uint8_t *>(buffer);
-            // Whole words, and what is before and after them.
-            while (position < round_end && position % SYMBOLS_IN_WORD != 0) {
-                store_symbol(to, position - first, decoder.one(reader));
-                ++position;
-            }
-            while (position + SYMBOLS_IN_WORD <= round_end) {
-                reinterpret_cast<uint32_t *>(to)[(position - first) / SYMBOLS_IN_WORD] = decoder.word(reader);
-                position += SYMBOLS_IN_WORD;
-            }
-            while (position < round_end) {
-                store_symbol(to, position - first, decoder.one(reader));
-                ++position;
-            }
-            __syncthreads();
-            flush(buffer, first, begin, min_of(end, first + room), stream, map, out, checksum);
-            __syncthreads();
-        }
+        write_staged(decoder, reader, buffer, room, begin, end, position, own_end, stream, map, out, checksum);
 #else
         while (position < own_end) {
             const uint32_t symbol = decoder.one(reader);

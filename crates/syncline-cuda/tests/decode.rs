@@ -10,8 +10,8 @@ use syncline_core::huffman::{
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::decode::{
-    Batch, BatchStream, Chunked, Decoding, Gap, GapTuning, Indexed, IndexedTuning, SelfSync, SelfSyncTuning,
-    status_text,
+    Batch, BatchStream, Chunked, Decoding, Gap, GapTuning, Indexed, IndexedTuning, Room, SelfSync,
+    SelfSyncTuning, status_text,
 };
 
 /// A decoder of any kind.
@@ -30,6 +30,9 @@ impl<S: Symbol + DeviceRepr> Any<S> {
         let single = IndexedTuning { row_bytes: Some(128), pairs: Some(false), ..IndexedTuning::default() };
         let direct = GapTuning { staged: false, ..GapTuning::default() };
         let tight = GapTuning { staged_percent: 20, threads: 128, pairs: Some(true), ..GapTuning::default() };
+        let by_class = |blocks| GapTuning { room: Room::Classes { blocks }, ..GapTuning::default() };
+        let fixed = GapTuning { room: Room::Fixed { bytes: 1000 }, ..GapTuning::default() };
+        let classes = SelfSyncTuning { writing: by_class(2), ..SelfSyncTuning::default() };
         vec![
             ("chunked", Self::Chunked(Chunked::new(device, group_log2).unwrap())),
             ("indexed", Self::Indexed(Indexed::new(device, group_log2).unwrap())),
@@ -38,6 +41,9 @@ impl<S: Symbol + DeviceRepr> Any<S> {
             ("gap", Self::Gap(Gap::new(device, group_log2).unwrap())),
             ("gap, unstaged", Self::Gap(Gap::with_tuning(device, group_log2, direct).unwrap())),
             ("gap, in rounds", Self::Gap(Gap::with_tuning(device, group_log2, tight).unwrap())),
+            ("gap, by class", Self::Gap(Gap::with_tuning(device, group_log2, by_class(1)).unwrap())),
+            ("gap, little room", Self::Gap(Gap::with_tuning(device, group_log2, fixed).unwrap())),
+            ("self-sync, by class", Self::SelfSync(SelfSync::with_tuning(device, group_log2, classes).unwrap())),
             ("self-sync", Self::SelfSync(SelfSync::new(device, group_log2).unwrap())),
             (
                 "self-sync, as published",

@@ -4,6 +4,7 @@ use cudarc::driver::{CudaView, DeviceRepr, PushKernelArg};
 use syncline_core::huffman::{Decoder, Symbol};
 
 use super::batch::Totals;
+use super::classes::ClassWriting;
 use super::{Decoding, Preparation, SEQUENCE, SHAPES, Scratch, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
@@ -12,18 +13,42 @@ const SOURCE: Source =
     Source { name: "huffman_decode_gap.cu", text: include_str!("../../../kernels/huffman_decode_gap.cu") };
 
 /// Most bytes of a block's buffer: three blocks to a multiprocessor of an H200, for which two rounds are a good price (5 % faster at 2 bits).
-const MOST_BUFFER_BYTES: u64 = 38 << 10;
+pub(super) const MOST_BUFFER_BYTES: u64 = 38 << 10;
 /// Shared memory that a block has beside its buffer: tables, a sequence's words, a little.
-const OWN_SHARED_MEMORY: u32 = 39 << 10;
+pub(super) const OWN_SHARED_MEMORY: u32 = 39 << 10;
 /// Symbols that a buffer is a multiple of.
 const BUFFER_STEP: u64 = 64;
+
+/// What an observer of a launch's steps is given: a step's name, when all of it is queued.
+pub(super) type Step<'s> = &'s mut dyn FnMut(&'static str) -> Result<()>;
+
+/// Room in shared memory for a block's symbols.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
+pub enum Room {
+    /// For all blocks what the batch's mean needs, in one launch.
+    #[default]
+    Mean,
+    /// By the compression ratio of each sequence, as in 2022: a launch a class of sequences, on streams of their own. Ratios up to which so many blocks fit
+    /// a multiprocessor have a class each; 1 is a quarter of an H200's threads, as published.
+    Classes {
+        /// Blocks to a multiprocessor.
+        blocks: u32,
+    },
+    /// So many bytes for all, in the launches of one class: what a search for the best would try.
+    Fixed {
+        /// Bytes of symbols.
+        bytes: u32,
+    },
+}
 
 /// What decides speed only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct GapTuning {
     /// Whether symbols go through shared memory (2022), or straight to memory (2020).
     pub staged: bool,
-    /// Room for a block's symbols in percent of the batch's mean: what does not fit goes in several rounds.
+    /// Room for a block's symbols.
+    pub room: Room,
+    /// With [`Room::Mean`], the percentage of the mean: what does not fit goes in several rounds.
     pub staged_percent: u32,
     /// Threads in a block, a power of two from 32 to 512: each has its share of a sequence's 512 subsequences.
     pub threads: u32,
@@ -33,7 +58,7 @@ pub struct GapTuning {
 
 impl Default for GapTuning {
     fn default() -> Self {
-        Self { staged: true, staged_percent: 105, threads: SEQUENCE, pairs: None }
+        Self { staged: true, room: Room::Mean, staged_percent: 105, threads: SEQUENCE, pairs: None }
     }
 }
 
@@ -70,9 +95,44 @@ pub(super) struct Known<'a, 'v> {
     pub counts: &'a CudaView<'v, u16>,
 }
 
-/// The kernel that writes symbols given where subsequences start.
+/// What writes symbols given where subsequences start.
 #[derive(Debug, Clone)]
-pub(super) struct Writing {
+pub(super) enum Writing {
+    OneLaunch(OneLaunch),
+    Classes(ClassWriting),
+}
+
+impl Writing {
+    /// `known`: whether starts and counts of subsequences are found before.
+    pub fn new<S: Symbol>(device: &Device, group_log2: u32, known: bool, tuning: GapTuning) -> Result<Self> {
+        match tuning.room {
+            Room::Mean => OneLaunch::new::<S>(device, group_log2, known, tuning).map(Self::OneLaunch),
+            _ => ClassWriting::new::<S>(device, group_log2, known, tuning).map(Self::Classes),
+        }
+    }
+
+    /// Decodes all sequences; `known` as this was made for.
+    pub fn launch<S: Symbol + DeviceRepr>(
+        &self,
+        frame: &mut Frame<'_>,
+        work: &mut Decoding<'_, '_, S>,
+        scratch: &mut Scratch<'_>,
+        known: Option<Known<'_, '_>>,
+        step: Step<'_>,
+    ) -> Result<()> {
+        match self {
+            Self::OneLaunch(writing) => {
+                writing.launch(frame, work, scratch, known)?;
+                step("decoding and writing")
+            }
+            Self::Classes(writing) => writing.launch(frame, work, scratch, known, step),
+        }
+    }
+}
+
+/// All sequences in one launch.
+#[derive(Debug, Clone)]
+pub(super) struct OneLaunch {
     /// For long codewords, and for short.
     kernels: [Kernel; 2],
     tuning: GapTuning,
@@ -82,8 +142,8 @@ pub(super) struct Writing {
     multiprocessors: u32,
 }
 
-impl Writing {
-    pub fn new<S: Symbol>(device: &Device, group_log2: u32, known: bool, tuning: GapTuning) -> Result<Self> {
+impl OneLaunch {
+    fn new<S: Symbol>(device: &Device, group_log2: u32, known: bool, tuning: GapTuning) -> Result<Self> {
         if tuning.staged_percent == 0 {
             return Err(CudaError::invalid("a buffer has room for something"));
         }
@@ -117,8 +177,7 @@ impl Writing {
             .clamp(BUFFER_STEP, self.buffer_bytes / self.symbol_bytes / BUFFER_STEP * BUFFER_STEP) as u32
     }
 
-    /// Decodes all sequences; `known` as the kernel was made for.
-    pub fn launch<S: Symbol + DeviceRepr>(
+    fn launch<S: Symbol + DeviceRepr>(
         &self,
         frame: &mut Frame<'_>,
         work: &mut Decoding<'_, '_, S>,
@@ -186,10 +245,25 @@ impl<S: Symbol + DeviceRepr> Gap<S> {
     ///
     /// # Errors
     /// As [`Indexed::launch`](super::Indexed::launch).
-    pub fn launch(&self, frame: &mut Frame<'_>, mut work: Decoding<'_, '_, S>) -> Result<()> {
+    pub fn launch(&self, frame: &mut Frame<'_>, work: Decoding<'_, '_, S>) -> Result<()> {
+        self.launch_observed(frame, work, &mut |_| Ok(()))
+    }
+
+    /// [`Self::launch`] that calls `step` with the name of each step as soon as it is queued: a bench records events there.
+    ///
+    /// # Errors
+    /// As [`Self::launch`], or what `step` returns.
+    pub fn launch_observed(
+        &self,
+        frame: &mut Frame<'_>,
+        mut work: Decoding<'_, '_, S>,
+        step: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<()> {
         work.check(frame, Decoder::Gap, self.group_log2)?;
         let mut scratch = self.preparation.before(frame, &mut work)?;
-        self.writing.launch(frame, &mut work, &mut scratch, None)?;
-        self.preparation.after(frame, &mut work, &scratch)
+        step("tables")?;
+        self.writing.launch(frame, &mut work, &mut scratch, None, step)?;
+        self.preparation.after(frame, &mut work, &scratch)?;
+        step("checksums")
     }
 }

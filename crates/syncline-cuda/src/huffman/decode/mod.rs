@@ -5,6 +5,7 @@
 
 mod batch;
 mod chunked;
+mod classes;
 mod gap;
 mod indexed;
 mod self_sync;
@@ -17,7 +18,7 @@ use syncline_core::huffman::{Decoder, Symbol};
 
 pub use batch::{Batch, BatchStream};
 pub use chunked::Chunked;
-pub use gap::{Gap, GapTuning};
+pub use gap::{Gap, GapTuning, Room};
 pub use indexed::{Indexed, IndexedTuning};
 pub use self_sync::{SelfSync, SelfSyncTuning};
 
@@ -87,6 +88,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         indexed::specializations(shared_memory),
         chunked::specializations(),
         gap::specializations(),
+        classes::specializations(shared_memory),
         self_sync::specializations(),
     ]
     .concat()

@@ -4,7 +4,7 @@ use cudarc::driver::{CudaViewMut, DeviceRepr, PushKernelArg};
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{Decoder, Symbol};
 
-use super::gap::{GapTuning, Known, Writing};
+use super::gap::{GapTuning, Known, Step, Writing};
 use super::{Decoding, Preparation, SEQUENCE, SHAPES, Scratch, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
@@ -106,9 +106,23 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
     ///
     /// # Errors
     /// As [`Indexed::launch`](super::Indexed::launch).
-    pub fn launch(&self, frame: &mut Frame<'_>, mut work: Decoding<'_, '_, S>) -> Result<()> {
+    pub fn launch(&self, frame: &mut Frame<'_>, work: Decoding<'_, '_, S>) -> Result<()> {
+        self.launch_observed(frame, work, &mut |_| Ok(()))
+    }
+
+    /// [`Self::launch`] that calls `step` with the name of each step as soon as it is queued: a bench records events there.
+    ///
+    /// # Errors
+    /// As [`Self::launch`], or what `step` returns.
+    pub fn launch_observed(
+        &self,
+        frame: &mut Frame<'_>,
+        mut work: Decoding<'_, '_, S>,
+        step: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<()> {
         work.check(frame, Decoder::SelfSync, self.group_log2)?;
         let mut scratch = self.preparation.before(frame, &mut work)?;
+        step("tables")?;
         let totals = work.batch.totals;
         if totals.sequences > 0 {
             let sequences = totals.sequences as usize;
@@ -120,13 +134,15 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
                 functions: frame.slice(sequences * MAX_LENGTH as usize)?,
                 failed: frame.zeros(totals.streams as usize)?,
             };
-            self.synchronise(frame, &work, &scratch, &mut found)?;
+            self.synchronise(frame, &work, &scratch, &mut found, step)?;
             self.compose(frame, &work, &scratch, &mut found)?;
+            step("composing")?;
             let (entries, counts) = (found.entries.as_view(), found.counts.as_view());
             let known = Known { entries: &entries, counts: &counts };
-            self.writing.launch(frame, &mut work, &mut scratch, Some(known))?;
+            self.writing.launch(frame, &mut work, &mut scratch, Some(known), step)?;
         }
-        self.preparation.after(frame, &mut work, &scratch)
+        self.preparation.after(frame, &mut work, &scratch)?;
+        step("checksums")
     }
 
     /// Phases 1 and 2, and the check that they came to an end.
@@ -136,6 +152,7 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         work: &Decoding<'_, '_, S>,
         scratch: &Scratch<'_>,
         found: &mut Found<'_>,
+        step: Step<'_>,
     ) -> Result<()> {
         let totals = work.batch.totals;
         let tables = scratch.tables.as_view();
@@ -151,6 +168,7 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
             // and a count for each subsequence, whole sequences; an entry and two exits for each sequence, a block each; a flag for each stream.
             unsafe { launch.launch(Kernel::grid(totals.sequences, SEQUENCE, 0)) }.doing("synchronising")?;
             found.exits.swap(0, 1);
+            step(if launch_number == 0 { "in sequences" } else { "between sequences" })?;
         }
         let exits = found.exits[0].as_view();
         let sequence_entries = found.sequence_entries.as_view();
@@ -160,7 +178,7 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         let blocks = totals.sequences.div_ceil(SEQUENCE);
         // SAFETY: parameters (const Stream *, u32, u32, const u8 *, const u8 *, u32 *), one of each for each sequence, and a flag for each stream.
         unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, 0)) }.doing("checking synchronisation")?;
-        Ok(())
+        step("between sequences")
     }
 
     /// For streams that did not synchronise; the kernels leave at once where there is none.
