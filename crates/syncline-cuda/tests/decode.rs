@@ -10,8 +10,8 @@ use syncline_core::huffman::{
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::decode::{
-    Batch, BatchStream, Chunked, Decoding, Gap, GapTuning, Indexed, IndexedTuning, Room, SelfSync,
-    SelfSyncTuning, status_text,
+    Batch, BatchStream, Chunked, Decoding, Gap, GapTuning, Indexed, IndexedTuning, Room, SelfSync, SelfSyncTuning,
+    status_text,
 };
 
 /// A decoder of any kind.

@@ -1,9 +1,12 @@
 //! The Huffman stage alone: sets of symbols, and each encoder and decoder timed on them with every round trip checked.
 
 pub mod cpu;
+pub mod cuda;
+pub mod tables;
 
 use anyhow::Result;
 use serde::Serialize;
+use syncline_cuda::timing::Times;
 
 use crate::bytes;
 use crate::codes::{Tiling, quantisation_codes};
@@ -15,6 +18,7 @@ pub const STREAM_SYMBOLS: usize = 1 << 20;
 pub const GROUP_LOG2: u8 = 7;
 
 /// Symbols of one or two bytes.
+#[derive(Clone)]
 pub enum Symbols {
     /// Bytes.
     Bytes(Vec<u8>),
@@ -28,6 +32,8 @@ pub struct Set {
     pub name: String,
     /// The symbols, whole groups of them.
     pub symbols: Symbols,
+    /// How often they are repeated, each time with streams of their own: fields that are small for a GPU stand for as many snapshots.
+    pub copies: usize,
 }
 
 /// Bytes sets, beside the generated fields.
@@ -39,7 +45,40 @@ impl Set {
         let field = generator.generate(scale);
         let mut codes = quantisation_codes(&field, relative, Tiling::Zeros);
         codes.truncate(codes.len() >> GROUP_LOG2 << GROUP_LOG2);
-        Self { name: field.name, symbols: Symbols::Codes(codes) }
+        Self { name: field.name, symbols: Symbols::Codes(codes), copies: 1 }
+    }
+
+    /// Bytes of the symbols, repetitions included.
+    pub fn bytes(&self) -> usize {
+        self.copies
+            * match &self.symbols {
+                Symbols::Bytes(symbols) => symbols.len(),
+                Symbols::Codes(symbols) => 2 * symbols.len(),
+            }
+    }
+
+    /// The set repeated until it has at least so many bytes; `None` if it has them already. Called as it was, and so often.
+    pub fn repeated(&self, bytes: usize) -> Option<Self> {
+        let copies = bytes.div_ceil(self.bytes().max(1));
+        (copies > 1).then(|| Self { name: format!("{}-x{copies}", self.name), symbols: self.symbols.clone(), copies })
+    }
+
+    /// The first `bytes` of the set, in whole groups.
+    pub fn cut(&self, name: &str, bytes: usize) -> Self {
+        fn head<S: Copy>(symbols: &[S], bytes: usize) -> Vec<S> {
+            symbols[..symbols.len().min(bytes / size_of::<S>()) >> GROUP_LOG2 << GROUP_LOG2].to_vec()
+        }
+        let symbols = match &self.symbols {
+            Symbols::Bytes(symbols) => Symbols::Bytes(head(symbols, bytes)),
+            Symbols::Codes(symbols) => Symbols::Codes(head(symbols, bytes)),
+        };
+        Self { name: format!("{}-{name}", self.name), symbols, copies: 1 }
+    }
+
+    /// Geometric bytes whose probabilities fall by `ratio`.
+    pub fn geometric(name: &str, count: usize, ratio: f64) -> Self {
+        let symbols = bytes::geometric(count >> GROUP_LOG2 << GROUP_LOG2, ratio, 4);
+        Self { name: name.to_owned(), symbols: Symbols::Bytes(symbols), copies: 1 }
     }
 
     /// One of [`BYTE_SETS`], of about `count` bytes; `None` if there is no such set.
@@ -54,7 +93,7 @@ impl Set {
             _ => return None,
         };
         symbols.truncate(symbols.len() >> GROUP_LOG2 << GROUP_LOG2);
-        Some(Self { name: name.to_owned(), symbols: Symbols::Bytes(symbols) })
+        Some(Self { name: name.to_owned(), symbols: Symbols::Bytes(symbols), copies: 1 })
     }
 }
 
@@ -63,6 +102,8 @@ impl Set {
 pub struct Row {
     /// The set.
     pub set: String,
+    /// Bytes of its symbols.
+    pub bytes: usize,
     /// Where it ran.
     pub device: String,
     /// `encode` or `decode`.
@@ -81,17 +122,19 @@ pub struct Row {
     pub median: f64,
     /// The same, fastest run.
     pub best: f64,
+    /// The same, slowest run.
+    pub slowest: f64,
+    /// Microseconds of the median run.
+    pub microseconds: f64,
     /// Median over the rate of a device copy in the same run; on a GPU only.
     pub share_of_copy: Option<f64>,
 }
 
-/// Times `work` after one run that is not counted: median and fastest seconds.
+/// Times `work` after one run that is not counted.
 ///
 /// # Errors
 /// Those of `work`, which returns the seconds it took.
-pub fn timed(runs: usize, mut work: impl FnMut() -> Result<f64>) -> Result<(f64, f64)> {
+pub fn timed(runs: usize, mut work: impl FnMut() -> Result<f64>) -> Result<Times> {
     work()?;
-    let mut seconds = (0..runs.max(1)).map(|_| work()).collect::<Result<Vec<_>>>()?;
-    seconds.sort_by(f64::total_cmp);
-    Ok((seconds[seconds.len() / 2], seconds[0]))
+    Ok(Times::new((0..runs.max(1)).map(|_| work()).collect::<Result<_>>()?))
 }

@@ -114,8 +114,9 @@ impl ClassWriting {
             Ok(Kernels { counts, starts, order, write, counting_blocks, writing_blocks })
         };
         let kernels = [kernels(false)?, kernels(true)?];
-        let streams =
-            (1..buffers.len()).map(|_| device.context().new_stream().doing("making a stream")).collect::<Result<_>>()?;
+        let streams = (1..buffers.len())
+            .map(|_| device.context().new_stream().doing("making a stream"))
+            .collect::<Result<_>>()?;
         Ok(Self { kernels, buffers, streams, pairs: tuning.pairs, symbol_bytes: S::BYTES as u32 })
     }
 
@@ -222,7 +223,8 @@ impl ClassWriting {
             }
             let own_class = class as u32;
             let room = bytes / self.symbol_bytes;
-            let [input, descriptors, books, tables, symbols, map, entries, counts, starts, order, ends, sums] = &pointers;
+            let [input, descriptors, books, tables, symbols, map, entries, counts, starts, order, ends, sums] =
+                &pointers;
             let mut launch = own_stream.launch_builder(kernels.write.function());
             launch.arg(input).arg(descriptors).arg(&totals.streams).arg(books).arg(tables).arg(symbols).arg(map);
             launch.arg(entries).arg(counts).arg(starts).arg(order).arg(ends).arg(&own_class).arg(&room);
