@@ -1,227 +1,182 @@
-// Finding where codewords start without an index: self-synchronisation, and what to do when that does not happen.
+// Finding where codewords start without an index: self-synchronisation.
 //
-// Phases 1 and 2 of the 2018 paper: in a sequence (a block) every thread decodes its subsequence from its first bit; the thread after it takes the place where it ended
+// Phases 1 and 2 of the 2018 paper: in a sequence (a block) every thread decodes its subsequences from their first bit; the thread after it takes the place where it ended
 // and decodes again if that is not where it had started, until nothing changes; then the same between sequences, in further launches. As in the 2022 paper a block
 // that has nothing to do leaves at once. Phases 3 and 4, where symbols go and writing them, are decode_gap's, which takes the starts and counts found here.
 //
-// Some codes never synchronise. Then, after a bounded number of rounds: a subsequence is a function from where its first codeword starts (one of as many bits as the
-// longest codeword has) to where the next subsequence's does. Functions compose in any grouping: so blocks compose those of their sequences, one block a stream walks
-// along the sequences, and then every block knows its start. That costs as many decodings of everything as the longest codeword has bits, twice, and always ends.
+// A thread has several subsequences in a row. Decoding again ends with the first of them that ends where it ended before, mostly the very first: so a second round costs
+// a fraction of the first, and a third with much to do is rare. What goes to memory is about subsequences, as decode_gap wants it.
 //
+// Codes that do not synchronise are left to huffman_decode_compose.cu after a bounded number of rounds.
+//
+// SEQUENCE  subsequences in a sequence here
+// JOINED    how many of decode_gap's sequences that is
 // ROUNDS    rounds in a sequence before giving up
 #include "huffman_decode_spans.cuh"
 
-static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
+constexpr uint32_t SUBSEQUENCES = SEQUENCE / THREADS;
+static_assert(SUBSEQUENCES == 4 && SUBSEQUENCE_BITS < 256, "entries, exits and counts are bytes of a word");
+constexpr uint32_t SHORT_SEQUENCE = SEQUENCE / JOINED;
+// Exits that no subsequence has.
+constexpr uint32_t NO_EXITS = 0xFFFFFFFF;
 
-// Subsequences whose functions a thread composes.
-constexpr uint32_t SPAN = 16;
-constexpr uint32_t SPANS = SEQUENCE / SPAN;
-
-// What a block finds out about its stream; the same in every kernel here.
-struct Place {
-    uint32_t stream, number; // number: of the sequence in the stream
+struct Shared {
+    Tables tables;
+    Sequence sequence;
 };
 
-__device__ inline Place place_of_block(const Stream *streams, uint32_t stream_count) {
-    uint32_t stream = stream_of(blockIdx.x, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
-    return {stream, blockIdx.x - streams[stream].first_sequence};
-}
+__device__ inline uint32_t with_byte(uint32_t word, uint32_t i, uint32_t byte) { return word & ~(0xFFu << 8 * i) | byte << 8 * i; }
 
-// Decodes a subsequence from `entry` bits after its start: where the next one's first codeword starts, and how many codewords there are.
-struct Outcome {
-    uint32_t exit, count;
-};
+// A thread's subsequences, a byte each: where they ended, in bits after their end, and how many codewords start in them.
+struct Own {
+    uint32_t exits, counts;
 
-__device__ inline Outcome decode_subsequence(const Tables &tables, const Decoder &decoder, const Sequence &sequence, uint32_t last,
-                                             uint32_t bits, uint32_t subsequence, uint32_t entry) {
-    const uint32_t start = subsequence * SUBSEQUENCE_BITS;
-    if (start >= bits) {
-        return {0, 0};
-    }
-    const uint32_t stop = stop_of(subsequence, bits);
-    Reader<Padded> reader({sequence.words}, last, start + entry);
-    const uint32_t count = count_span(tables, decoder, reader, stop);
-    return {reader.position - stop, count};
-}
-
-// One launch of phase 1 (`first_launch`) or 2. `sequence_entries` holds with what entry each sequence was decoded last; exits are read of the launch before and
-// written anew. `failed` is set for a stream that has not settled in a sequence.
-extern "C" __global__ void __launch_bounds__(SEQUENCE)
-    self_sync(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-              const uint16_t *symbols, uint32_t first_launch, uint8_t *entries, uint16_t *counts, uint8_t *sequence_entries,
-              const uint8_t *exits_before, uint8_t *exits_after, uint32_t *failed) {
-    __shared__ __align__(16) Tables tables_here;
-    __shared__ Sequence sequence;
-    __shared__ Stream stream;
-    __shared__ Book book;
-    __shared__ uint8_t exits[SEQUENCE];
-    const Place place = place_of_block(streams, stream_count);
-    uint32_t first_entry = 0;
-    if (!first_launch) {
-        if (place.number > 0) {
-            first_entry = exits_before[blockIdx.x - 1];
-        }
-        // Other blocks may set `failed` meanwhile: the block decides as one.
-        if (__syncthreads_or(first_entry == sequence_entries[blockIdx.x] || failed[place.stream])) {
-            if (threadIdx.x == 0) {
-                exits_after[blockIdx.x] = exits_before[blockIdx.x];
+    // Decodes from `entry` bits after the first one's start, up to the one that ends where it did before.
+    __device__ inline void decode(const Tables &tables, const Decoder &decoder, const Sequence &sequence, uint32_t last, uint32_t bits,
+                                  uint32_t entry) {
+        uint32_t start = threadIdx.x * THREAD_BITS;
+        Reader<Padded> reader({sequence.words}, last, start + entry);
+        bool changed = true;
+        for (uint32_t i = 0; i < SUBSEQUENCES && changed; ++i) {
+            uint32_t exit = 0, count = 0;
+            if (start < bits) {
+                const uint32_t stop = min_of(start + SUBSEQUENCE_BITS, bits);
+                count = count_span(tables, decoder, reader, stop);
+                exit = reader.position - stop;
             }
-            return;
+            changed = exit != (exits >> 8 * i & 0xFF);
+            exits = with_byte(exits, i, exit);
+            counts = with_byte(counts, i, count);
+            start += SUBSEQUENCE_BITS;
         }
     }
-    load_stream(stream, book, tables_here, streams, place.stream, books, tables);
-    const uint32_t last = sequence.load(input, stream, place.number);
+
+    __device__ inline uint32_t exit() const { return exits >> 24; }
+    // Where each starts, given where the first does.
+    __device__ inline uint32_t entries(uint32_t entry) const { return exits << 8 | entry; }
+};
+
+// Where a block's results go. Exits are read of the launch before and written anew.
+struct Results {
+    uint8_t *entries, *counts; // of each subsequence
+    uint8_t *sequence_entries; // with what entry each sequence was decoded last, at its first short one
+    const uint8_t *exits_before;
+    uint8_t *exits_after; // at its last short one, if it is whole
+};
+
+// Synchronises a stream's sequence `number`, whose first short one is number `head` of all. Returns whether threads still differ.
+__device__ inline bool synchronise(Shared &shared, uint8_t *exits, const Stream &stream, const Decoder &decoder, const uint8_t *input,
+                                   uint32_t number, uint32_t head, uint32_t first_entry, bool anew, const Results &results) {
     __syncthreads();
-    const Decoder decoder(tables_here.lookup, LONG_ENTRIES, &book, symbols);
-    const uint32_t bits = bits_of(stream, place.number);
-    const uint32_t own = stream.first_subsequence + place.number * SEQUENCE + threadIdx.x;
+    const uint32_t last = shared.sequence.load(input, stream, number);
+    __syncthreads();
+    const uint32_t bits = bits_of(stream, number);
+    // Subsequences that there is room for; those behind are neither read nor written.
+    const uint32_t there = ceil_div(bits, SHORT_SEQUENCE * SUBSEQUENCE_BITS) * SHORT_SEQUENCE;
+    const uint32_t first = threadIdx.x * SUBSEQUENCES;
+    const uint64_t at = uint64_t(stream.first_subsequence) + number * SEQUENCE + first;
+    const uint32_t head_end = head + JOINED - 1;
     uint32_t entry = threadIdx.x == 0 ? first_entry : 0;
-    Outcome outcome{0, 0};
     bool again = true;
-    if (!first_launch) {
+    Own own{NO_EXITS, 0};
+    if (!anew) {
         again = threadIdx.x == 0;
-        entry = again ? first_entry : entries[own];
-        outcome.count = counts[own];
-        // Where the subsequence ended is where the next one was started; the last one's end is the sequence's.
-        outcome.exit = threadIdx.x + 1 < SEQUENCE ? entries[own + 1] : exits_before[blockIdx.x];
+        if (first < there) {
+            // Where a subsequence ended is where the next one was started; the last one's end is the sequence's.
+            const uint32_t entries = *reinterpret_cast<const uint32_t *>(results.entries + at);
+            const uint32_t exit = first + SUBSEQUENCES < there ? results.entries[at + SUBSEQUENCES]
+                                  : there == SEQUENCE          ? results.exits_before[head_end]
+                                                               : 0;
+            own = {entries >> 8 | exit << 24, *reinterpret_cast<const uint32_t *>(results.counts + at)};
+            entry = again ? first_entry : entries & 0xFF;
+        }
     }
     uint32_t rounds = 0;
     bool unsettled;
     do {
         if (again) {
-            outcome = decode_subsequence(tables_here, decoder, sequence, last, bits, threadIdx.x, entry);
+            own.decode(shared.tables, decoder, shared.sequence, last, bits, entry);
         }
-        exits[threadIdx.x] = outcome.exit;
+        exits[threadIdx.x] = own.exit();
         __syncthreads();
         const uint32_t found = threadIdx.x > 0 ? exits[threadIdx.x - 1] : entry;
         // Past the end of the stream there is nothing to find.
-        again = found != entry && threadIdx.x * SUBSEQUENCE_BITS < bits;
+        again = found != entry && threadIdx.x * THREAD_BITS < bits;
         entry = found;
         unsettled = __syncthreads_or(again);
     } while (unsettled && ++rounds < ROUNDS);
-    entries[own] = entry;
-    counts[own] = outcome.count;
+    if (first < there) {
+        *reinterpret_cast<uint32_t *>(results.entries + at) = own.entries(entry);
+        *reinterpret_cast<uint32_t *>(results.counts + at) = own.counts;
+    }
     if (threadIdx.x == 0) {
-        sequence_entries[blockIdx.x] = entry;
-        if (unsettled) {
-            failed[place.stream] = 1;
-        }
+        results.sequence_entries[head] = entry;
     }
-    if (threadIdx.x == SEQUENCE - 1) {
-        exits_after[blockIdx.x] = outcome.exit;
+    if (threadIdx.x == THREADS - 1 && there == SEQUENCE) {
+        results.exits_after[head_end] = own.exit();
     }
+    return unsettled;
 }
 
-// Whether sequences start where those before them ended; a thread a sequence.
-extern "C" __global__ void __launch_bounds__(SEQUENCE) self_sync_check(const Stream *streams, uint32_t stream_count, uint32_t sequences,
-                                                                       const uint8_t *sequence_entries, const uint8_t *exits,
-                                                                       uint32_t *failed) {
-    const uint32_t i = blockIdx.x * SEQUENCE + threadIdx.x;
-    if (i < sequences) {
-        const uint32_t stream = stream_of(i, stream_count, [&](uint32_t s) { return streams[s].first_sequence; });
-        if (i > streams[stream].first_sequence && sequence_entries[i] != exits[i - 1]) {
-            failed[stream] = 1;
-        }
-    }
-}
-
-// For streams that failed. With `resolve` 0: writes each sequence's function, LONGEST exits. With 1: finds entries and counts, given each sequence's entry.
-extern "C" __global__ void __launch_bounds__(SEQUENCE)
-    self_sync_compose(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-                      const uint16_t *symbols, uint32_t resolve, const uint32_t *failed, const uint8_t *sequence_entries, uint8_t *functions,
-                      uint8_t *entries, uint16_t *counts) {
-    __shared__ __align__(16) Tables tables_here;
-    __shared__ Sequence sequence;
+// One launch of phase 1 (`first_launch`) or 2. A block has the sequences whose first short one is among `run` short ones of all. `failed` is set for a stream that has
+// not settled in a sequence.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    self_sync(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
+              const uint16_t *symbols, uint32_t short_sequences, uint32_t run, uint32_t first_launch, Results results, uint32_t *failed) {
+    extern __shared__ uint4 dynamic[];
     __shared__ Stream stream;
     __shared__ Book book;
-    __shared__ uint8_t own_functions[SEQUENCE][LONGEST];
-    __shared__ uint8_t span_functions[SPANS][LONGEST];
-    __shared__ uint8_t span_entries[SPANS];
-    __shared__ uint8_t own_entries[SEQUENCE];
-    const Place place = place_of_block(streams, stream_count);
-    if (!failed[place.stream]) {
-        return;
-    }
-    load_stream(stream, book, tables_here, streams, place.stream, books, tables);
-    const uint32_t last = sequence.load(input, stream, place.number);
-    __syncthreads();
-    const Decoder decoder(tables_here.lookup, LONG_ENTRIES, &book, symbols);
-    const uint32_t bits = bits_of(stream, place.number);
-    const uint32_t offsets = max_of(1u, min_of<uint32_t>(stream.longest, LONGEST));
-    for (uint32_t entry = 0; entry < offsets; ++entry) {
-        // The exit of a whole subsequence is less than the longest codeword; of the stream's end it does not matter.
-        const Outcome outcome = decode_subsequence(tables_here, decoder, sequence, last, bits, threadIdx.x, entry);
-        own_functions[threadIdx.x][entry] = min_of(outcome.exit, offsets - 1);
-    }
-    __syncthreads();
-    for (uint32_t i = threadIdx.x; i < SPANS * offsets; i += SEQUENCE) {
-        const uint32_t span = i / offsets;
-        uint32_t at = i % offsets;
-        for (uint32_t j = 0; j < SPAN; ++j) {
-            at = own_functions[span * SPAN + j][at];
+    __shared__ uint8_t exits[THREADS];
+    Shared &shared = *reinterpret_cast<Shared *>(dynamic);
+    uint32_t loaded = ALL_LANES;
+    uint32_t at = blockIdx.x * run;
+    const uint32_t end = min_of(short_sequences, at + run);
+    while (at < end) {
+        const uint32_t stream_number = stream_of(at, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
+        const uint32_t stream_start = streams[stream_number].first_sequence;
+        const uint32_t stream_end = stream_start + ceil_div(streams[stream_number].bits, SHORT_SEQUENCE * SUBSEQUENCE_BITS);
+        const uint32_t number = ceil_div(at - stream_start, JOINED);
+        const uint32_t head = stream_start + number * JOINED;
+        // The sequences of a stream start anew with its first.
+        at = min_of(stream_end, head + JOINED);
+        if (head >= stream_end) {
+            continue;
         }
-        span_functions[span][i % offsets] = at;
-    }
-    __syncthreads();
-    if (!resolve) {
-        if (threadIdx.x < LONGEST) {
-            uint32_t at = min_of<uint32_t>(threadIdx.x, offsets - 1);
-            for (uint32_t span = 0; span < SPANS; ++span) {
-                at = span_functions[span][at];
+        if (head >= end) {
+            break;
+        }
+        uint32_t first_entry = 0;
+        if (!first_launch) {
+            first_entry = number > 0 ? results.exits_before[head - 1] : 0;
+            // Other blocks may set `failed` meanwhile: the block decides as one.
+            if (__syncthreads_or(first_entry == results.sequence_entries[head] || failed[stream_number])) {
+                if (threadIdx.x == 0 && head + JOINED <= stream_end) {
+                    results.exits_after[head + JOINED - 1] = results.exits_before[head + JOINED - 1];
+                }
+                continue;
             }
-            functions[uint64_t(blockIdx.x) * LONGEST + threadIdx.x] = at;
         }
-        return;
-    }
-    if (threadIdx.x == 0) {
-        uint32_t at = min_of<uint32_t>(sequence_entries[blockIdx.x], offsets - 1);
-        for (uint32_t span = 0; span < SPANS; ++span) {
-            span_entries[span] = at;
-            at = span_functions[span][at];
+        if (stream_number != loaded) {
+            load_stream(stream, book, shared.tables, streams, stream_number, books, tables);
+            loaded = stream_number;
         }
-    }
-    __syncthreads();
-    if (threadIdx.x < SPANS) {
-        uint32_t at = span_entries[threadIdx.x];
-        for (uint32_t j = 0; j < SPAN; ++j) {
-            own_entries[threadIdx.x * SPAN + j] = at;
-            at = own_functions[threadIdx.x * SPAN + j][at];
+        const Decoder decoder(shared.tables.lookup, LONG_ENTRIES, &book, symbols);
+        if (synchronise(shared, exits, stream, decoder, input, number, head, first_entry, first_launch, results) && threadIdx.x == 0) {
+            failed[stream_number] = 1;
         }
     }
-    __syncthreads();
-    const uint32_t entry = own_entries[threadIdx.x];
-    const uint32_t own = stream.first_subsequence + place.number * SEQUENCE + threadIdx.x;
-    entries[own] = entry;
-    counts[own] = decode_subsequence(tables_here, decoder, sequence, last, bits, threadIdx.x, entry).count;
 }
 
-// For streams that failed: walks along the sequences' functions from the stream's start. A block a stream.
-extern "C" __global__ void __launch_bounds__(SEQUENCE) self_sync_walk(const Stream *streams, const uint32_t *failed, const uint8_t *functions,
-                                                                      uint8_t *sequence_entries) {
-    __shared__ uint8_t part[SEQUENCE * LONGEST];
-    __shared__ uint8_t found[SEQUENCE];
-    const Stream &stream = streams[blockIdx.x];
-    if (!failed[blockIdx.x]) {
-        return;
-    }
-    const uint32_t sequences = ceil_div(stream.bits, SEQUENCE_BITS);
-    uint32_t at = 0;
-    for (uint32_t first = 0; first < sequences; first += SEQUENCE) {
-        const uint32_t count = min_of<uint32_t>(SEQUENCE, sequences - first);
-        for (uint32_t i = threadIdx.x; i < count * LONGEST; i += SEQUENCE) {
-            part[i] = functions[uint64_t(stream.first_sequence + first) * LONGEST + i];
+// Whether sequences start where those before them ended; a thread a short sequence.
+extern "C" __global__ void __launch_bounds__(THREADS) self_sync_check(const Stream *streams, uint32_t stream_count, uint32_t short_sequences,
+                                                                      const uint8_t *sequence_entries, const uint8_t *exits,
+                                                                      uint32_t *failed) {
+    const uint32_t i = blockIdx.x * THREADS + threadIdx.x;
+    if (i < short_sequences) {
+        const uint32_t stream = stream_of(i, stream_count, [&](uint32_t s) { return streams[s].first_sequence; });
+        const uint32_t before = i - streams[stream].first_sequence;
+        if (before > 0 && before % JOINED == 0 && sequence_entries[i] != exits[i - 1]) {
+            failed[stream] = 1;
         }
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            for (uint32_t i = 0; i < count; ++i) {
-                found[i] = at;
-                at = part[i * LONGEST + at];
-            }
-        }
-        __syncthreads();
-        if (threadIdx.x < count) {
-            sequence_entries[stream.first_sequence + first + threadIdx.x] = found[threadIdx.x];
-        }
-        __syncthreads();
     }
 }

@@ -79,8 +79,8 @@ template <typename Source> __device__ inline uint32_t count_span(const Tables &t
     return count;
 }
 
-// Copies a stream's descriptor, its codebook and its tables to shared memory. By the whole block, with barriers around it.
-__device__ inline void load_stream(Stream &stream, Book &book, Tables &to, const Stream *streams, uint32_t number, const Book *books,
+// Copies a stream's descriptor, its codebook and its tables for lookups to shared memory. By the whole block, with barriers around it.
+__device__ inline void load_stream(Stream &stream, Book &book, uint32_t *lookup, const Stream *streams, uint32_t number, const Book *books,
                                    const uint32_t *tables) {
     __syncthreads();
     if (threadIdx.x < sizeof(Stream) / 4) {
@@ -90,8 +90,14 @@ __device__ inline void load_stream(Stream &stream, Book &book, Tables &to, const
     if (threadIdx.x < sizeof(Book) / 4) {
         reinterpret_cast<uint32_t *>(&book)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&books[stream.first_book])[threadIdx.x];
     }
-    const uint32_t *from = tables + uint64_t(stream.first_book) * BOOK_WORDS;
-    load_tables(to.lookup, from, LONG_ENTRIES, books[stream.first_book]);
-    load_words(to.counts, from + TABLE + LONG_ENTRIES, COUNT_WORDS);
+    load_tables(lookup, tables + uint64_t(stream.first_book) * BOOK_WORDS, LONG_ENTRIES, books[stream.first_book]);
+    __syncthreads();
+}
+
+// The same, and the tables for counting.
+__device__ inline void load_stream(Stream &stream, Book &book, Tables &to, const Stream *streams, uint32_t number, const Book *books,
+                                   const uint32_t *tables) {
+    load_stream(stream, book, to.lookup, streams, number, books, tables);
+    load_words(to.counts, tables + uint64_t(stream.first_book) * BOOK_WORDS + TABLE + LONG_ENTRIES, COUNT_WORDS);
     __syncthreads();
 }

@@ -8,6 +8,7 @@ mod chunked;
 mod gap;
 mod indexed;
 mod self_sync;
+mod spans;
 
 use std::marker::PhantomData;
 
@@ -17,9 +18,10 @@ use syncline_core::huffman::{Decoder, Symbol};
 
 pub use batch::{Batch, BatchStream};
 pub use chunked::Chunked;
-pub use gap::{Gap, GapTuning};
+pub use gap::{Gap, Writing};
 pub use indexed::{Indexed, IndexedTuning};
 pub use self_sync::{SelfSync, SelfSyncTuning};
+pub use spans::SpansTuning;
 
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
@@ -87,6 +89,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         indexed::specializations(shared_memory),
         chunked::specializations(),
         gap::specializations(),
+        spans::specializations(),
         self_sync::specializations(),
     ]
     .concat()
