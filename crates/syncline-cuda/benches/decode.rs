@@ -100,9 +100,9 @@ impl Bench<'_> {
         let spans = SpansTuning::default();
         for (what, writing) in [
             ("gap", Writing::default()),
-            ("gap, 2 blocks", Writing::Spans(SpansTuning { blocks: 2, ..spans })),
-            ("gap, 4 blocks", Writing::Spans(SpansTuning { blocks: 4, ..spans })),
-            ("gap, 256 threads", Writing::Spans(SpansTuning { threads: 256, blocks: 6, ..spans })),
+            ("gap, 640 threads", Writing::Spans(SpansTuning { threads: 640, ..spans })),
+            ("gap, 1024 threads", Writing::Spans(SpansTuning { threads: 1024, blocks: 1, ..spans })),
+            ("gap, 384 threads", Writing::Spans(SpansTuning { threads: 384, blocks: 3, ..spans })),
             ("gap, 60 % staged", Writing::Spans(SpansTuning { staged_percent: 60, ..spans })),
             ("gap, in pairs", Writing::Spans(SpansTuning { pairs: Some(true), ..spans })),
             ("gap, one by one", Writing::Spans(SpansTuning { pairs: Some(false), ..spans })),
@@ -112,12 +112,10 @@ impl Bench<'_> {
             let launch: Launch<'_, S> = &|a, w| gap.launch(&mut a.frame()?, w);
             self.run(&format!("{name}, {what}"), &parts, 7, IndexKind::Gap, LARGE, launch)?;
         }
-        let two_joins = SelfSyncTuning { joins: 2, ..SelfSyncTuning::default() };
         for (what, tuning) in [
             ("self-sync", SelfSyncTuning::default()),
             ("self-sync, written as in 2018", SelfSyncTuning::published()),
-            ("self-sync, 2 joins", two_joins),
-            ("self-sync, 12 rounds", SelfSyncTuning { rounds: 12, ..SelfSyncTuning::default() }),
+            ("self-sync, 4 rounds", SelfSyncTuning { rounds: 4, ..SelfSyncTuning::default() }),
         ] {
             let self_sync = SelfSync::<S>::with_tuning(d, 7, tuning)?;
             let launch: Launch<'_, S> = &|a, w| self_sync.launch(&mut a.frame()?, w);
@@ -176,7 +174,7 @@ impl Bench<'_> {
             let work = Decoding {
                 input: &data.input.as_view(),
                 classes: &no_classes.as_view(),
-                batch: &data.batch,
+                batch: &data.batch.as_view(),
                 output: &mut output.as_view_mut(),
                 status: &mut status.as_view_mut(),
             };

@@ -21,29 +21,27 @@ __device__ inline Place place_of_block(const Stream *streams, uint32_t stream_co
     return {stream, blockIdx.x - streams[stream].first_sequence};
 }
 
-// Decodes a subsequence from `entry` bits after its start: where the next one's first codeword starts, and how many codewords there are.
+// Decodes the thread's subsequence of so many bits from `entry` bits after its start: where the next one's first codeword starts, and how many codewords there are.
 struct Outcome {
     uint32_t exit, count;
 };
 
-__device__ inline Outcome decode_subsequence(const Tables &tables, const Decoder &decoder, const Sequence &sequence, uint32_t last,
-                                             uint32_t bits, uint32_t subsequence, uint32_t entry) {
-    const uint32_t start = subsequence * SUBSEQUENCE_BITS;
-    if (start >= bits) {
+__device__ inline Outcome decode_subsequence(const Counter &counter, const Sequence &sequence, uint32_t last, uint32_t bits, uint32_t entry) {
+    if (bits == 0) {
         return {0, 0};
     }
-    const uint32_t stop = stop_of(subsequence, bits);
+    const uint32_t start = threadIdx.x * SUBSEQUENCE_BITS, stop = start + bits;
     Reader<Padded> reader({sequence.words}, last, start + entry);
-    const uint32_t count = count_span(tables, decoder, reader, stop);
+    const uint32_t count = counter.count(reader, stop);
     return {reader.position - stop, count};
 }
 
 // For streams that failed. With `resolve` 0: writes each sequence's function, LONGEST exits. With 1: finds entries and counts, given each sequence's entry.
 extern "C" __global__ void __launch_bounds__(SEQUENCE)
     self_sync_compose(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-                      const uint16_t *symbols, uint32_t resolve, const uint32_t *failed, const uint8_t *sequence_entries, uint8_t *functions,
+                      const Totals *totals, uint32_t resolve, const uint32_t *failed, const uint8_t *sequence_entries, uint8_t *functions,
                       uint8_t *entries, uint8_t *counts) {
-    __shared__ __align__(16) Tables tables_here;
+    __shared__ __align__(16) uint32_t table[TABLE];
     __shared__ Sequence sequence;
     __shared__ Stream stream;
     __shared__ Book book;
@@ -51,19 +49,23 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
     __shared__ uint8_t span_functions[SPANS][LONGEST];
     __shared__ uint8_t span_entries[SPANS];
     __shared__ uint8_t own_entries[SEQUENCE];
+    if (blockIdx.x >= totals->sequences) {
+        return;
+    }
     const Place place = place_of_block(streams, stream_count);
     if (!failed[place.stream]) {
         return;
     }
-    load_stream(stream, book, tables_here, streams, place.stream, books, tables);
+    load_stream(stream, book, streams, place.stream, books);
+    load_counts(table, tables, stream);
     const uint32_t last = sequence.load(input, stream, place.number);
     __syncthreads();
-    const Decoder decoder(tables_here.lookup, LONG_ENTRIES, &book, symbols);
-    const uint32_t bits = bits_of(stream, place.number);
+    const Counter counter{table, &book};
+    const uint32_t bits = bits_in(stream, place.number * SEQUENCE + threadIdx.x);
     const uint32_t offsets = max_of(1u, min_of<uint32_t>(stream.longest, LONGEST));
     for (uint32_t entry = 0; entry < offsets; ++entry) {
         // The exit of a whole subsequence is less than the longest codeword; of the stream's end it does not matter.
-        const Outcome outcome = decode_subsequence(tables_here, decoder, sequence, last, bits, threadIdx.x, entry);
+        const Outcome outcome = decode_subsequence(counter, sequence, last, bits, entry);
         own_functions[threadIdx.x][entry] = min_of(outcome.exit, offsets - 1);
     }
     __syncthreads();
@@ -105,7 +107,7 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
     const uint32_t entry = own_entries[threadIdx.x];
     const uint32_t own = stream.first_subsequence + place.number * SEQUENCE + threadIdx.x;
     entries[own] = entry;
-    counts[own] = decode_subsequence(tables_here, decoder, sequence, last, bits, threadIdx.x, entry).count;
+    counts[own] = decode_subsequence(counter, sequence, last, bits, entry).count;
 }
 
 // For streams that failed: walks along the sequences' functions from the stream's start. A block a stream.

@@ -64,14 +64,15 @@ __device__ inline uint32_t gap_of(const uint8_t *input, const Stream &stream, ui
 // `ticket` and `states`, one for each sequence, are 0 at the start. `entries` and `counts` have one for each subsequence (ENTRIES).
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode_gap(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-               const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint8_t *counts, uint32_t sequences, uint32_t *ticket,
+               const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint8_t *counts, const Totals *totals, uint32_t *ticket,
                uint64_t *states, uint32_t *sums, uint32_t *status, uint8_t *out) {
-    __shared__ __align__(16) Tables tables_here;
+    __shared__ __align__(16) uint32_t lookup[TABLE + LONG_ENTRIES];
     __shared__ Sequence sequence;
     __shared__ Stream stream;
     __shared__ Book book;
     __shared__ uint32_t warp_counts[WARPS];
     __shared__ uint32_t next_shared, before_shared;
+    const uint32_t sequences = totals->sequences;
     uint32_t loaded = ALL_LANES;
     Checksum checksum{0, 0};
     while (true) {
@@ -89,28 +90,29 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             if (loaded != ALL_LANES) {
                 checksum.flush(&sums[2 * loaded]);
             }
-            load_stream(stream, book, tables_here, streams, stream_number, books, tables);
+            load_stream(stream, book, streams, stream_number, books);
+            load_lookup(lookup, tables, stream, book);
             loaded = stream_number;
         }
         const uint32_t number = next - stream.first_sequence;
         const uint32_t last = sequence.load(input, stream, number);
         __syncthreads();
 
-        const Decoder decoder(tables_here.lookup, LONG_ENTRIES, &book, symbols);
-        const uint32_t bits = bits_of(stream, number);
-        const uint32_t stop = stop_of(threadIdx.x, bits);
-        const uint32_t start = threadIdx.x * THREAD_BITS;
+        const Decoder decoder(lookup, LONG_ENTRIES, &book, symbols);
+        const uint32_t subsequence = number * SEQUENCE + threadIdx.x;
+        const uint32_t start = threadIdx.x * SUBSEQUENCE_BITS, bits = bits_in(stream, subsequence);
         uint32_t count = 0;
         uint32_t gap = 0;
-        if (start < bits) {
+        if (bits > 0) {
 #if ENTRIES
-            const uint32_t own = stream.first_subsequence + number * SEQUENCE + threadIdx.x;
-            gap = entries[own];
-            count = counts[own];
+            gap = entries[stream.first_subsequence + subsequence];
+            count = counts[stream.first_subsequence + subsequence];
 #else
-            gap = gap_of(input, stream, number * SEQUENCE + threadIdx.x);
+            gap = gap_of(input, stream, subsequence);
             Reader<Padded> counting({sequence.words}, last, start + gap);
-            count = count_span(tables_here, decoder, counting, stop);
+            for (; counting.position < start + bits; ++count) {
+                decoder.one(counting);
+            }
 #endif
         }
         uint32_t sum = count;

@@ -9,98 +9,34 @@
 
 constexpr uint32_t SPANS = SEQUENCE / WARP; // of a sequence
 constexpr uint32_t SPAN_BITS = WARP * SUBSEQUENCE_BITS;
-// Words that a subsequence's codewords and the look ahead may touch: the last codeword starts in the fourth, at most LONGEST bits of the next are in the fifth.
-constexpr uint32_t LANE_WORDS = WORDS_IN_SUBSEQUENCE + 2;
-// No first codeword starts later; what says so is damaged.
-constexpr uint32_t LAST_ENTRY = 31;
-
-// A lane's words, as they are in memory.
-struct LaneWords {
-    uint4 own;
-    uint2 ahead;
-
-    // Words past the stream's are 0.
-    __device__ inline void load(const uint8_t *input, const Stream &stream, uint32_t subsequence) {
-        const uint32_t *words = reinterpret_cast<const uint32_t *>(input + stream.words) + subsequence * WORDS_IN_SUBSEQUENCE;
-        const uint32_t end = ceil_div(stream.bits, 32) + 2, first = subsequence * WORDS_IN_SUBSEQUENCE;
-        if (first + LANE_WORDS <= end) {
-            own = __ldg(reinterpret_cast<const uint4 *>(words));
-            ahead = __ldg(reinterpret_cast<const uint2 *>(words + WORDS_IN_SUBSEQUENCE));
-        } else {
-            const auto word = [&](uint32_t i) { return first + i < end ? words[i] : 0; };
-            own = make_uint4(word(0), word(1), word(2), word(3));
-            ahead = make_uint2(word(4), word(5));
-        }
-    }
-};
-
-// A window over a lane's words, which move on instead of it.
-struct LaneReader {
-    uint32_t words[LANE_WORDS];
-    uint32_t position;
-
-    __device__ inline LaneReader(const LaneWords &from, uint32_t start)
-        : words{from.own.x, from.own.y, from.own.z, from.own.w, from.ahead.x, from.ahead.y}, position(start) {}
-
-    __device__ inline uint32_t window() const { return __funnelshift_l(words[1], words[0], position); }
-
-    // At most 32 bits.
-    __device__ inline void skip(uint32_t bits) {
-        const uint32_t after = position + bits;
-        if ((position ^ after) & 32) {
-#pragma unroll
-            for (uint32_t i = 0; i + 1 < LANE_WORDS; ++i) {
-                words[i] = words[i + 1];
-            }
-        }
-        position = after;
-    }
-};
-
-// Bits of a stream's subsequence.
-__device__ inline uint32_t bits_in(const Stream &stream, uint32_t subsequence) {
-    const uint32_t start = subsequence * SUBSEQUENCE_BITS;
-    return start < stream.bits ? min_of(stream.bits - start, SUBSEQUENCE_BITS) : 0;
-}
-
 // The gap of a stream's subsequence.
 __device__ inline uint32_t gap_of(const uint8_t *input, const Stream &stream, uint32_t subsequence) {
     const uint8_t *gaps = input + stream.index;
     return stream.longest <= 16 ? gaps[subsequence / 2] >> (subsequence % 2 * 4) & 15 : min_of<uint32_t>(gaps[subsequence], LAST_ENTRY);
 }
 
-// The sequences of a block, stream after stream.
-struct Run {
-    uint32_t next, end;
-
-    __device__ inline Run(uint32_t sequences, uint32_t run) : next(blockIdx.x * run), end(min_of(sequences, next + run)) {}
-
-    // The stream of the next sequence, and the spans of it that are this block's: those from `first` to `stop`, counted from the stream's first.
-    __device__ inline uint32_t stream(const Stream *streams, uint32_t stream_count, uint32_t &first, uint32_t &stop) {
-        const uint32_t number = stream_of(next, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
-        const uint32_t start = streams[number].first_sequence;
-        const uint32_t stream_end = start + ceil_div(streams[number].bits, SEQUENCE_BITS);
-        const uint32_t own_end = min_of(end, stream_end);
-        first = (next - start) * SPANS;
-        stop = min_of((own_end - start) * SPANS, ceil_div(streams[number].bits, SPAN_BITS));
-        next = own_end;
-        return number;
-    }
-};
+// Spans of a stream that are a block's, given its sequences.
+__device__ inline void spans_of(const Stream &stream, uint32_t &first, uint32_t &stop) {
+    first *= SPANS;
+    stop = min_of(stop * SPANS, ceil_div(stream.bits, SPAN_BITS));
+}
 
 // Reads the gap index: entries and counts of all subsequences, in bytes. Those past the streams' ends are left as they are.
 extern "C" __global__ void __launch_bounds__(THREADS)
     spans_count(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-                const uint16_t *symbols, uint32_t sequences, uint32_t run, uint8_t *entries, uint8_t *counts) {
-    __shared__ __align__(16) Tables tables_here;
+                const Totals *totals, uint8_t *entries, uint8_t *counts) {
+    __shared__ __align__(16) uint32_t table[TABLE];
     __shared__ Stream stream;
     __shared__ Book book;
-    Run rest(sequences, run);
+    const Counter counter{table, &book};
+    Run rest(totals->sequences);
     while (rest.next < rest.end) {
         uint32_t first, stop;
         const uint32_t number = rest.stream(streams, stream_count, first, stop);
-        load_stream(stream, book, tables_here, streams, number, books, tables);
-        const Decoder decoder(tables_here.lookup, LONG_ENTRIES, &book, symbols);
+        load_stream(stream, book, streams, number, books);
+        load_counts(table, tables, stream);
+        __syncthreads();
+        spans_of(stream, first, stop);
         uint32_t subsequence = (first + warp_id()) * WARP + lane_id();
         LaneWords words;
         uint32_t entry = 0;
@@ -119,7 +55,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             subsequence += WARPS * WARP;
             load();
             entries[at] = own_entry;
-            counts[at] = count_span(tables_here, decoder, reader, bits);
+            counts[at] = counter.count(reader, bits);
         }
     }
 }
@@ -267,17 +203,20 @@ __device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     spans_write(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
                 const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint8_t *counts, const uint32_t *before,
-                uint32_t sequences, uint32_t run, uint32_t room, uint32_t *sums, uint8_t *out) {
+                const Totals *totals, uint32_t room, uint32_t *sums, uint8_t *out) {
     extern __shared__ uint4 dynamic[];
     __shared__ __align__(16) uint32_t lookup[TABLE + LONG_ENTRIES];
     __shared__ Stream stream;
     __shared__ Book book;
     uint4 *buffer = dynamic + warp_id() * (room / SYMBOLS_IN_UNIT);
-    Run rest(sequences, run);
+    Run rest(totals->sequences);
     while (rest.next < rest.end) {
         uint32_t first_span, stop;
         const uint32_t number = rest.stream(streams, stream_count, first_span, stop);
-        load_stream(stream, book, lookup, streams, number, books, tables);
+        load_stream(stream, book, streams, number, books);
+        load_lookup(lookup, tables, stream, book);
+        __syncthreads();
+        spans_of(stream, first_span, stop);
         const Decoder decoder(lookup, LONG_ENTRIES, &book, symbols);
         const uint32_t all = stream.live * GROUP;
         Checksum checksum{0, 0};

@@ -1,15 +1,12 @@
 //! Decoding without an index: launcher of `kernels/huffman_decode_self_sync.cu` and `huffman_decode_compose.cu`.
 
-use std::sync::Arc;
-
-use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaViewMut, DeviceRepr, PushKernelArg};
 use syncline_core::huffman::lengths::MAX_LENGTH;
-use syncline_core::huffman::{Decoder, SUBSEQUENCE_BITS, Symbol};
+use syncline_core::huffman::{Decoder, Symbol};
 
 use super::gap::{Writer, Writing};
-use super::spans::Entries;
-use super::{BOOK_WORDS, Decoding, Preparation, SEQUENCE, SHAPES, Scratch, constants};
+use super::spans::{Entries, one_wave};
+use super::{Decoding, Preparation, SEQUENCE, SHAPES, Scratch, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -21,23 +18,16 @@ const COMPOSE: Source =
 
 /// Threads of a block that synchronises.
 const THREADS: u32 = 512;
-/// Subsequences that each of them has.
-const SUBSEQUENCES: u32 = 4;
-/// The other kernels' sequences that such a block works on at a time.
-const JOINED: u32 = THREADS * SUBSEQUENCES / SEQUENCE;
-/// Dynamic shared memory of such a block: a codebook's tables; the words of its sequence, three more, and a gap after every 32.
-const SHARED_MEMORY: u32 = {
-    let words = THREADS * SUBSEQUENCES * SUBSEQUENCE_BITS / 32 + 3;
-    4 * (BOOK_WORDS as u32 + words + words / 32 + 1)
-};
+/// Subsequences that a warp synchronises: four a lane.
+const STRETCH: u32 = 4 * 32;
+/// Subsequences of a stretch that are decoded again to join it to the one before, at most. Where codes synchronise at all, few take more than two.
+const JOINED: u32 = 32;
 
 /// What decides speed only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SelfSyncTuning {
-    /// Rounds in a sequence before its stream is decoded by composing functions.
+    /// Rounds in a warp before its stream is decoded by composing functions.
     pub rounds: u32,
-    /// Launches that synchronise sequences with those before them.
-    pub joins: u32,
     /// How symbols are written.
     pub writing: Writing,
 }
@@ -51,13 +41,13 @@ impl SelfSyncTuning {
 
 impl Default for SelfSyncTuning {
     fn default() -> Self {
-        Self { rounds: 8, joins: 1, writing: Writing::default() }
+        Self { rounds: 6, writing: Writing::default() }
     }
 }
 
 fn specialization(symbol_bytes: usize, group_log2: u32, rounds: u32) -> Specialization {
     let mut constants = constants(symbol_bytes, group_log2, false);
-    constants.extend([("SEQUENCE", (THREADS * SUBSEQUENCES).into()), ("THREADS", THREADS.into())]);
+    constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", THREADS.into())]);
     constants.extend([("JOINED", JOINED.into()), ("ROUNDS", rounds.into())]);
     Specialization { source: SOURCE, constants }
 }
@@ -81,44 +71,23 @@ pub(super) fn specializations() -> Vec<Specialization> {
 pub struct SelfSync<S> {
     preparation: Preparation<S>,
     synchronise: Kernel,
-    check: Kernel,
+    join: Kernel,
     compose: Kernel,
     walk: Kernel,
     writer: Writer,
-    tuning: SelfSyncTuning,
     group_log2: u32,
     multiprocessors: u32,
 }
 
-/// `Results` of the kernel: entries, counts, entries of sequences, exits of the launch before and of this one.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct Results([CUdeviceptr; 5]);
-
-// SAFETY: five device addresses, as the kernel's struct has.
-unsafe impl DeviceRepr for Results {}
-
 /// What is found out about subsequences and sequences.
 struct Found<'a> {
     subsequences: Entries<'a>,
+    /// Where stretches end.
+    exits: CudaViewMut<'a, u8>,
+    /// Where sequences of streams that failed start.
     sequence_entries: CudaViewMut<'a, u8>,
-    exits: [CudaViewMut<'a, u8>; 2],
     functions: CudaViewMut<'a, u8>,
     failed: CudaViewMut<'a, u32>,
-}
-
-impl Found<'_> {
-    fn results(&mut self, stream: &Arc<CudaStream>) -> Results {
-        // All of it is used on this one stream, whose order is all the order there need be.
-        let [before, after] = &mut self.exits;
-        Results([
-            self.subsequences.entries.device_ptr_mut(stream).0,
-            self.subsequences.counts.device_ptr_mut(stream).0,
-            self.sequence_entries.device_ptr_mut(stream).0,
-            before.device_ptr(stream).0,
-            after.device_ptr_mut(stream).0,
-        ])
-    }
 }
 
 impl<S: Symbol + DeviceRepr> SelfSync<S> {
@@ -140,17 +109,14 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         }
         let synchronising = specialization(S::BYTES, group_log2, tuning.rounds);
         let composing = compose_specialization(S::BYTES, group_log2);
-        let synchronise = device.kernel(&synchronising, "self_sync")?;
-        synchronise.allow_shared_memory(SHARED_MEMORY)?;
         Ok(Self {
             preparation: Preparation::new(device, group_log2)?,
-            synchronise,
-            check: device.kernel(&synchronising, "self_sync_check")?,
+            synchronise: device.kernel(&synchronising, "self_sync")?,
+            join: device.kernel(&synchronising, "self_sync_join")?,
             compose: device.kernel(&composing, "self_sync_compose")?,
             walk: device.kernel(&composing, "self_sync_walk")?,
             multiprocessors: device.info().multiprocessors,
             writer: Writer::new::<S>(device, group_log2, true, tuning.writing)?,
-            tuning,
             group_log2,
         })
     }
@@ -168,7 +134,7 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
             let mut found = Found {
                 subsequences: Entries::new(frame, &totals)?,
                 sequence_entries: frame.slice(sequences)?,
-                exits: [frame.slice(sequences)?, frame.slice(sequences)?],
+                exits: frame.slice(sequences * (SEQUENCE / STRETCH) as usize)?,
                 functions: frame.slice(sequences * MAX_LENGTH as usize)?,
                 failed: frame.zeros(totals.streams as usize)?,
             };
@@ -183,7 +149,7 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         self.preparation.after(frame, &mut work, &scratch)
     }
 
-    /// Phases 1 and 2, and the check that they came to an end.
+    /// Phases 1 and 2.
     fn synchronise(
         &self,
         frame: &Frame<'_>,
@@ -193,31 +159,19 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
     ) -> Result<()> {
         let totals = work.batch.totals;
         let tables = scratch.tables.as_view();
-        let resident = self.synchronise.blocks_per_multiprocessor(THREADS, SHARED_MEMORY)?.max(1);
-        for launch_number in 0..=self.tuning.joins {
-            let first_launch = u32::from(launch_number == 0);
-            // The first launch keeps its tables; in the others nearly all blocks leave at once.
-            let run = if launch_number == 0 { totals.sequences.div_ceil(resident * self.multiprocessors) } else { 1 };
-            let run = run.next_multiple_of(JOINED);
-            let results = found.results(frame.stream());
-            let mut launch = frame.stream().launch_builder(self.synchronise.function());
+        let blocks = one_wave(&self.synchronise, THREADS, 0, self.multiprocessors, &totals)?;
+        let joining = (totals.sequences * (SEQUENCE / STRETCH)).div_ceil(THREADS);
+        for (kernel, blocks) in [(&self.synchronise, blocks), (&self.join, joining)] {
+            let mut launch = frame.stream().launch_builder(kernel.function());
             launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
-            launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols);
-            launch.arg(&totals.sequences).arg(&run).arg(&first_launch).arg(&results).arg(&mut found.failed);
-            let grid = Kernel::grid(totals.sequences.div_ceil(run), THREADS, SHARED_MEMORY);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, u32, u32, u32, Results, u32 *): an entry and a count for
-            // each subsequence, whole sequences from a multiple of their size; an entry and two exits for each sequence; a flag for each stream.
-            unsafe { launch.launch(grid) }.doing("synchronising")?;
-            found.exits.swap(0, 1);
+            launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.sums);
+            launch.arg(&mut found.subsequences.entries).arg(&mut found.subsequences.counts);
+            launch.arg(&mut found.exits).arg(&mut found.failed);
+            // SAFETY: both have the parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const Totals *, u8 *, u8 *, u8 *, u32 *): an entry and
+            // a count for each subsequence, whole sequences from a multiple of their size; an exit for each stretch, of which joining has a thread each; a flag for
+            // each stream.
+            unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("synchronising")?;
         }
-        let exits = found.exits[0].as_view();
-        let sequence_entries = found.sequence_entries.as_view();
-        let mut launch = frame.stream().launch_builder(self.check.function());
-        launch.arg(&work.batch.descriptors).arg(&totals.streams).arg(&totals.sequences);
-        launch.arg(&sequence_entries).arg(&exits).arg(&mut found.failed);
-        let blocks = totals.sequences.div_ceil(THREADS);
-        // SAFETY: parameters (const Stream *, u32, u32, const u8 *, const u8 *, u32 *), one of each for each sequence, and a flag for each stream.
-        unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("checking synchronisation")?;
         Ok(())
     }
 
@@ -244,10 +198,10 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
             let sequence_entries = found.sequence_entries.as_view();
             let mut launch = frame.stream().launch_builder(self.compose.function());
             launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
-            launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols).arg(&resolve);
+            launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.sums).arg(&resolve);
             launch.arg(&failed).arg(&sequence_entries).arg(&mut found.functions);
             launch.arg(&mut found.subsequences.entries).arg(&mut found.subsequences.counts);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, u32, const u32 *, const u8 *, u8 *, u8 *, u8 *), sized as
+            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const Totals *, u32, const u32 *, const u8 *, u8 *, u8 *, u8 *), sized as
             // for the kernels before; a block for each sequence.
             unsafe { launch.launch(Kernel::grid(totals.sequences, SEQUENCE, 0)) }.doing("composing sequences")?;
         }

@@ -33,7 +33,7 @@ pub struct SpansTuning {
 
 impl Default for SpansTuning {
     fn default() -> Self {
-        Self { threads: 512, blocks: 3, staged_percent: 115, pairs: None }
+        Self { threads: 512, blocks: 2, staged_percent: 115, pairs: None }
     }
 }
 
@@ -63,6 +63,18 @@ impl<'a> Entries<'a> {
         let subsequences = totals.subsequences as usize;
         Ok(Self { entries: frame.slice(subsequences)?, counts: frame.slice(subsequences)? })
     }
+}
+
+/// Blocks of so many threads that run at a time, or fewer if there are fewer sequences.
+pub(super) fn one_wave(
+    kernel: &Kernel,
+    threads: u32,
+    shared_memory: u32,
+    multiprocessors: u32,
+    totals: &Totals,
+) -> Result<u32> {
+    let resident = kernel.blocks_per_multiprocessor(threads, shared_memory)?.max(1);
+    Ok((resident * multiprocessors).min(totals.sequences))
 }
 
 /// The kernels.
@@ -114,12 +126,6 @@ impl Spans {
         wanted.next_multiple_of(BUFFER_STEP).min(most) as u32
     }
 
-    /// Sequences that a block has, so that there is one wave of blocks.
-    fn run(&self, kernel: &Kernel, shared_memory: u32, totals: &Totals) -> Result<u32> {
-        let resident = kernel.blocks_per_multiprocessor(self.tuning.threads, shared_memory)?.max(1);
-        Ok(totals.sequences.div_ceil(resident * self.multiprocessors).max(1))
-    }
-
     /// Entries and counts of streams with the gap index.
     pub fn count<S: Symbol + DeviceRepr>(
         &self,
@@ -132,15 +138,15 @@ impl Spans {
         if totals.sequences == 0 {
             return Ok(());
         }
-        let run = self.run(&self.count, 0, &totals)?;
         let tables = scratch.tables.as_view();
         let mut launch = frame.stream().launch_builder(self.count.function());
         launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
-        launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols);
-        launch.arg(&totals.sequences).arg(&run).arg(&mut found.entries).arg(&mut found.counts);
-        let grid = Kernel::grid(totals.sequences.div_ceil(run), self.tuning.threads, 0);
-        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, u32, u32, u8 *, u8 *): words and gaps are read within what
-        // the descriptors say (`Decoding::check`); a byte of each for each subsequence.
+        launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.sums);
+        launch.arg(&mut found.entries).arg(&mut found.counts);
+        let blocks = one_wave(&self.count, self.tuning.threads, 0, self.multiprocessors, &totals)?;
+        let grid = Kernel::grid(blocks, self.tuning.threads, 0);
+        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const Totals *, u8 *, u8 *): words and gaps are read within what the
+        // descriptors say (`Decoding::check`); a byte of each for each subsequence.
         unsafe { launch.launch(grid) }.doing("counting codewords")?;
         Ok(())
     }
@@ -172,16 +178,16 @@ impl Spans {
         let room = self.room(&totals);
         let shared_memory = self.tuning.threads / 32 * room * self.symbol_bytes as u32;
         let kernel = &self.write[usize::from(self.tuning.pairs.unwrap_or(totals.pairs()))];
-        let run = self.run(kernel, shared_memory, &totals)?;
+        let blocks = one_wave(kernel, self.tuning.threads, shared_memory, self.multiprocessors, &totals)?;
         let (tables, map, before) = (scratch.tables.as_view(), scratch.map.as_view(), before.as_view());
         let mut launch = stream.launch_builder(kernel.function());
         launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
         launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols).arg(&map);
-        launch.arg(&entries).arg(&counts).arg(&before).arg(&totals.sequences).arg(&run).arg(&room);
+        launch.arg(&entries).arg(&counts).arg(&before).arg(&work.batch.sums).arg(&room);
         launch.arg(&mut scratch.sums).arg(&mut *work.output);
-        let grid = Kernel::grid(totals.sequences.div_ceil(run), self.tuning.threads, shared_memory);
-        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *, const u8 *, const u8 *, const u32 *, u32, u32, u32,
-        // u32 *, u8 *). Words are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number to groups within the
+        let grid = Kernel::grid(blocks, self.tuning.threads, shared_memory);
+        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *, const u8 *, const u8 *, const u32 *,
+        // const Totals *, u32, u32 *, u8 *). Words are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number to groups within the
         // stream. Shared memory is a buffer of `room` symbols for each warp.
         unsafe { launch.launch(grid) }.doing("decoding")?;
         Ok(())
