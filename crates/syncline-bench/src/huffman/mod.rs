@@ -6,16 +6,24 @@ pub mod tables;
 
 use anyhow::Result;
 use serde::Serialize;
+use syncline_core::array::Shape;
+use syncline_core::geometry::Geometry;
 use syncline_cuda::timing::Times;
 
 use crate::bytes;
 use crate::codes::{Tiling, quantisation_codes};
 use crate::fields::Generator;
 
-/// Symbols of a stream, as a field of some size is cut into: a container chunk.
+/// Symbols of a stream on the CPU.
 pub const STREAM_SYMBOLS: usize = 1 << 20;
 /// log2 of the symbols in a group.
 pub const GROUP_LOG2: u8 = 7;
+
+/// Symbols of a stream as a field of so many values has them: those of a container chunk.
+pub fn chunk_symbols(values: usize) -> usize {
+    let geometry = Shape::new(&[values as u64]).map(Geometry::new);
+    geometry.map_or(STREAM_SYMBOLS, |g| (u64::from(g.tiles_per_chunk()) * g.unclipped_len()) as usize)
+}
 
 /// Symbols of one or two bytes.
 #[derive(Clone)]
@@ -137,4 +145,20 @@ pub struct Row {
 pub fn timed(runs: usize, mut work: impl FnMut() -> Result<f64>) -> Result<Times> {
     work()?;
     Ok(Times::new((0..runs.max(1)).map(|_| work()).collect::<Result<_>>()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sets_are_repeated_and_cut_in_whole_groups() {
+        let set = Set::geometric("g", 1 << 20, 0.5);
+        assert!(set.repeated(1 << 20).is_none());
+        let repeated = set.repeated((5 << 19) - 1).unwrap();
+        assert_eq!((repeated.name.as_str(), repeated.copies, repeated.bytes()), ("g-x3", 3, 3 << 20));
+        let cut = set.cut("10MB", 1000);
+        assert_eq!((cut.name.as_str(), cut.bytes()), ("g-10MB", 896));
+        assert_eq!([1 << 20, 1 << 24, 512 << 18, 1 << 28].map(chunk_symbols), [1 << 19, 1 << 20, 1 << 21, 1 << 22]);
+    }
 }

@@ -7,13 +7,13 @@ use syncline_cuda::cudarc::driver::{CudaSlice, CudaView};
 use syncline_cuda::device::Frame;
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::huffman::decode::{
-    Batch, BatchStream, Chunked, Decoding, Gap, GapTuning, Indexed, Room, SelfSync, SelfSyncTuning, status_text,
+    Batch, BatchStream, Chunked, Decoding, Gap, Indexed, Room, SelfSync, SelfSyncTuning, Writing, status_text,
 };
 use syncline_cuda::timing::{self, Times};
 
 use super::encoders::Streams;
 use super::{Code, Extent, Gpu, Input, POISON, Results, names, view_bytes, view_bytes_mut};
-use crate::huffman::{GROUP_LOG2, STREAM_SYMBOLS};
+use crate::huffman::GROUP_LOG2;
 
 /// A decoder step by step.
 #[derive(Clone, Debug, Serialize)]
@@ -69,19 +69,21 @@ impl Gpu {
     fn decoders<S: Code>(&self, index: IndexKind, extent: Extent) -> Result<Vec<(&'static str, AnyDecoder<S>)>> {
         let log2 = GROUP_LOG2.into();
         let device = &self.device;
-        let by_class = GapTuning { room: Room::Classes { blocks: 1 }, ..GapTuning::default() };
-        let gap = |tuning| Ok::<_, anyhow::Error>(AnyDecoder::Gap(Gap::with_tuning(device, log2, tuning)?));
-        let self_sync =
-            |tuning| Ok::<_, anyhow::Error>(AnyDecoder::SelfSync(SelfSync::with_tuning(device, log2, tuning)?));
+        let by_class = Writing::Tuned(Room::Classes { blocks: 1 });
+        let gap = |writing| Ok::<_, anyhow::Error>(AnyDecoder::Gap(Gap::with_writing(device, log2, writing)?));
+        let self_sync = |writing| {
+            let tuning = SelfSyncTuning { writing, ..SelfSyncTuning::default() };
+            Ok::<_, anyhow::Error>(AnyDecoder::SelfSync(SelfSync::with_tuning(device, log2, tuning)?))
+        };
         let mut decoders = match index {
             IndexKind::None => vec![
-                (names::SELF_SYNC, self_sync(SelfSyncTuning::default())?),
-                (names::SELF_SYNC_2018, self_sync(SelfSyncTuning::published())?),
-                (names::SELF_SYNC_2022, self_sync(SelfSyncTuning { writing: by_class, ..SelfSyncTuning::default() })?),
+                (names::SELF_SYNC, self_sync(Writing::default())?),
+                (names::SELF_SYNC_2018, self_sync(Writing::Published)?),
+                (names::SELF_SYNC_2022, self_sync(by_class)?),
             ],
             IndexKind::Gap => vec![
-                (names::GAP, gap(GapTuning::default())?),
-                (names::GAP_2020, gap(GapTuning { staged: false, ..GapTuning::default() })?),
+                (names::GAP, gap(Writing::default())?),
+                (names::GAP_2020, gap(Writing::Published)?),
                 (names::GAP_2022, gap(by_class)?),
             ],
             IndexKind::Symbol => vec![
@@ -141,7 +143,7 @@ impl Gpu {
             .map(|(i, (stream, &place))| BatchStream {
                 stream,
                 input_offset: place,
-                output_offset: (i * STREAM_SYMBOLS) as u64,
+                output_offset: (i * streams.lengths[0]) as u64,
                 classes_offset: 0,
             })
             .collect();
@@ -167,7 +169,7 @@ impl Gpu {
         let work = Decoding {
             input: &prepared.input,
             classes: &prepared.no_classes.as_view(),
-            batch: &prepared.batch,
+            batch: &prepared.batch.as_view(),
             output: &mut prepared.output.as_view_mut(),
             status: &mut prepared.status.as_view_mut(),
         };

@@ -8,7 +8,7 @@ use syncline_cuda::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encode
 use syncline_cuda::timing::{self, Times};
 
 use super::{Code, Extent, Gpu, Input, POISON, Results, What, names};
-use crate::huffman::{GROUP_LOG2, STREAM_SYMBOLS};
+use crate::huffman::GROUP_LOG2;
 
 /// A set's streams in device memory, and with what they were made.
 pub(super) struct Streams<S> {
@@ -63,10 +63,10 @@ impl Gpu {
         let free_symbol = if free_groups { input.common } else { input.rare };
         let total = input.symbols.len();
         let lengths: Vec<usize> =
-            (0..total).step_by(STREAM_SYMBOLS).map(|start| STREAM_SYMBOLS.min(total - start)).collect();
+            (0..total).step_by(input.stream).map(|start| input.stream.min(total - start)).collect();
         let group = |symbols: usize| symbols >> GROUP_LOG2;
         let span = |(i, &length): (usize, &usize)| StreamSpan {
-            first_group: group(i * STREAM_SYMBOLS) as u64,
+            first_group: group(i * input.stream) as u64,
             groups: group(length) as u32,
             free_symbol,
         };
@@ -109,7 +109,7 @@ impl Gpu {
             free_symbol: Some(streams.free_symbol),
         };
         for i in [0, streams.lengths.len() - 1] {
-            let start = i * STREAM_SYMBOLS;
+            let start = i * input.stream;
             let part = input.symbols.slice(start..start + streams.lengths[i]);
             let part = self.stream.clone_dtoh(&part).doing("reading symbols")?;
             let mut expected = Vec::new();

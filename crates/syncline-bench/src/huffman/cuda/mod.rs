@@ -22,7 +22,7 @@ use syncline_cuda::error::DriverContext;
 use syncline_cuda::huffman::histogram;
 use syncline_cuda::timing::{self, Runs, Times};
 
-use super::{Row, Set, Symbols};
+use super::{Row, Set, Symbols, chunk_symbols};
 use check::Check;
 pub use codebooks::CodebookTime;
 pub use decoders::Phases;
@@ -45,7 +45,7 @@ impl Code for u8 {
 }
 
 impl Code for u16 {
-    const ALPHABET: u32 = 2 * RADIUS as u32;
+    const ALPHABET: u32 = 2 * RADIUS;
 }
 
 /// How much is measured on a set.
@@ -86,6 +86,8 @@ pub struct Gpu {
 struct Input<S> {
     set: String,
     symbols: CudaSlice<S>,
+    /// Symbols of a stream.
+    stream: usize,
     /// The commonest symbol.
     common: u16,
     /// A symbol that does not occur, or the rarest: no group consists of it, so no group is free.
@@ -192,7 +194,7 @@ impl Gpu {
             let mut part = whole.slice_mut(start..start + symbols.len());
             self.stream.memcpy_htod(symbols, &mut part).doing("filling")?;
         }
-        Ok(Input { set: set.name.clone(), symbols: whole, common, rare })
+        Ok(Input { set: set.name.clone(), symbols: whole, stream: chunk_symbols(symbols.len()), common, rare })
     }
 
     /// A row of something that takes `times` for all of `bytes`.

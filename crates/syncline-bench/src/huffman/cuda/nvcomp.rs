@@ -18,7 +18,7 @@ use crate::huffman::{Set, Symbols};
 const LIBRARIES: [&str; 2] = ["libnvcomp.so.6", "libnvcomp.so"];
 /// The major version whose interface is declared here.
 const MAJOR: u32 = 6;
-/// Bytes of a chunk: what nvCOMP's documentation recommends.
+/// Bytes of a chunk, but for the codecs that say otherwise: what nvCOMP's documentation recommends.
 const CHUNK: usize = 64 << 10;
 /// Alignment that every codec of it is content with.
 const ALIGNMENT: usize = 256;
@@ -56,6 +56,7 @@ struct Codec {
     name: &'static str,
     /// Part of its functions' names.
     symbol: &'static str,
+    chunk: usize,
     compress: Options,
     decompress: Options,
 }
@@ -68,28 +69,38 @@ fn options(words: &[u32]) -> Options {
 }
 
 /// The codecs for symbols of so many bytes.
-fn codecs(symbol_bytes: usize) -> [Codec; 5] {
+fn codecs(symbol_bytes: usize) -> [Codec; 6] {
     let symbols = if symbol_bytes == 1 { TYPE_UCHAR } else { TYPE_USHORT };
     let bitcomp = |name, algorithm| Codec {
         name,
         symbol: "Bitcomp",
+        chunk: CHUNK,
         compress: options(&[algorithm, symbols]),
         decompress: options(&[]),
+    };
+    let ans = |name, chunk| Codec {
+        name,
+        symbol: "ANS",
+        chunk,
+        compress: options(&[]),
+        decompress: options(&[0, TYPE_BITS]),
     };
     // Asymmetric mode, bit packing, every fine-grained encoding, level 3; type, mode, then flags of 64 bits.
     let cascaded = [symbols, 1, 1, 0, 0, 0, 7, 0, 3];
     [
-        Codec { name: "ANS", symbol: "ANS", compress: options(&[]), decompress: options(&[0, TYPE_BITS]) },
+        ans("ANS", CHUNK),
+        ans("ANS, 256 KiB", 4 * CHUNK),
         bitcomp("Bitcomp", 0),
         bitcomp("Bitcomp, sparse", 1),
         Codec {
             name: "Cascaded",
             symbol: "Cascaded",
+            chunk: CHUNK,
             compress: options(&cascaded),
             // The common options start at a multiple of 8 bytes.
             decompress: options(&[0, 0, TYPE_BITS]),
         },
-        Codec { name: "Zstd", symbol: "Zstd", compress: options(&[]), decompress: options(&[]) },
+        Codec { name: "Zstd", symbol: "Zstd", chunk: CHUNK, compress: options(&[]), decompress: options(&[]) },
     ]
 }
 
@@ -215,20 +226,20 @@ impl Gpu {
         let stream = self.stream.clone();
         let queue: *mut c_void = stream.cu_stream().cast();
         let bytes = input.bytes();
-        let count = bytes.div_ceil(CHUNK);
-        let sizes: Vec<usize> = (0..count).map(|i| CHUNK.min(bytes - i * CHUNK)).collect();
+        let chunk = codec.chunk;
+        let count = bytes.div_ceil(chunk);
+        let sizes: Vec<usize> = (0..count).map(|i| chunk.min(bytes - i * chunk)).collect();
         let (mut temp, mut decode_temp, mut stride) = (0, 0, 0);
         // SAFETY: each writes one number.
         unsafe {
-            ok(compress_temp(count, CHUNK, codec.compress, &mut temp, bytes, queue), "temporary size")?;
-            ok(decompress_temp(count, CHUNK, codec.decompress, &mut decode_temp, bytes, queue), "temporary size")?;
-            ok(most(CHUNK, codec.compress, &mut stride), "largest chunk")?;
+            ok(compress_temp(count, chunk, codec.compress, &mut temp, bytes, queue), "temporary size")?;
+            ok(decompress_temp(count, chunk, codec.decompress, &mut decode_temp, bytes, queue), "temporary size")?;
+            ok(most(chunk, codec.compress, &mut stride), "largest chunk")?;
         }
-        let plain = Chunks::new(&stream, count, CHUNK, &sizes)?;
-        let mut plain = plain;
+        let mut plain = Chunks::new(&stream, count, chunk, &sizes)?;
         stream.memcpy_dtod(&input.as_bytes(), &mut plain.buffer.slice_mut(..bytes)).doing("filling")?;
         let mut packed = Chunks::new(&stream, count, stride.next_multiple_of(ALIGNMENT), &sizes)?;
-        let mut back = Chunks::new(&stream, count, CHUNK, &sizes)?;
+        let mut back = Chunks::new(&stream, count, chunk, &sizes)?;
         let mut statuses = stream.alloc_zeros::<c_int>(count).doing("allocating")?;
         let mut scratch = stream.alloc_zeros::<u8>(temp.max(decode_temp).max(1)).doing("allocating")?;
         let scratch_at = scratch.device_ptr_mut(&stream).0 as *mut c_void;
@@ -244,7 +255,7 @@ impl Gpu {
                 compress(
                     at(&plain.pointers),
                     size_at(&plain.sizes),
-                    CHUNK,
+                    chunk,
                     count,
                     scratch_at,
                     temp,
@@ -315,7 +326,8 @@ mod tests {
     #[test]
     fn options_are_laid_out_as_in_the_headers() {
         assert_eq!((size_of::<Options>(), align_of::<Options>()), (64, 8));
-        let [ans, bitcomp, sparse, cascaded, _] = codecs(2);
+        let [ans, large, bitcomp, sparse, cascaded, _] = codecs(2);
+        assert_eq!((ans.chunk, large.chunk), (64 << 10, 256 << 10));
         assert_eq!(ans.decompress.0[1], 0xFF);
         assert_eq!((bitcomp.compress.0[0], sparse.compress.0[0], sparse.compress.0[1]), (0, 1, 3));
         // Type and mode, then flags at bytes 8, 16 and 24, the level at 32.

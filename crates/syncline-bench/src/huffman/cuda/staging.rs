@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use syncline_cuda::huffman::decode::{Gap, GapTuning, Room};
+use syncline_cuda::huffman::decode::{Gap, Room, Writing};
 
 use super::decoders::{AnyDecoder, Phases, Prepared};
 use super::{Code, Gpu, Input};
@@ -18,10 +18,8 @@ pub struct Staging {
     pub set: String,
     /// Bytes of symbols.
     pub bytes: usize,
-    /// Shared memory by class, as published.
-    pub by_class: Tuned,
-    /// The same with classes for so high ratios only that three blocks fit a multiprocessor.
-    pub three_blocks: Tuned,
+    /// Shared memory by class, with classes for so high ratios that one, two and three blocks fit a multiprocessor: one is as published.
+    pub by_class: [Tuned; 3],
     /// Each size in KiB, the same for all sequences.
     pub sizes: Vec<(u32, f64)>,
 }
@@ -41,7 +39,7 @@ impl Staging {
     pub fn example(set: &str) -> Self {
         let tuned = Tuned { writing: 900.0, tuning: 4000.0 };
         let sizes = vec![(8, 500.0), (16, 1000.0), (32, 700.0)];
-        Self { set: set.to_owned(), bytes: 1 << 28, by_class: tuned, three_blocks: tuned, sizes }
+        Self { set: set.to_owned(), bytes: 1 << 28, by_class: [tuned; 3], sizes }
     }
 }
 
@@ -52,8 +50,8 @@ impl Gpu {
         prepared: &mut Prepared<'_, S>,
     ) -> Result<Staging> {
         let mut steps = |room: Room| -> Result<Phases> {
-            let tuning = GapTuning { room, ..GapTuning::default() };
-            let decoder = AnyDecoder::Gap(Gap::with_tuning(&self.device, GROUP_LOG2.into(), tuning)?);
+            let writing = Writing::Tuned(room);
+            let decoder = AnyDecoder::Gap(Gap::with_writing(&self.device, GROUP_LOG2.into(), writing)?);
             self.check_decoded(input, prepared, &decoder).with_context(|| format!("gap with {room:?}"))?;
             self.time_steps(input, prepared, "gap", &decoder)
         };
@@ -61,13 +59,13 @@ impl Gpu {
             let phases = steps(Room::Classes { blocks })?;
             Ok(Tuned { writing: rate(&phases, "decoding and writing")?, tuning: rate(&phases, "tuning")? })
         };
-        let (by_class, three_blocks) = (tuned(1)?, tuned(3)?);
+        let by_class = [tuned(1)?, tuned(2)?, tuned(3)?];
         let sizes = SIZES.map(|kibibytes| {
             let phases = steps(Room::Fixed { bytes: kibibytes << 10 })?;
             Ok((kibibytes, rate(&phases, "decoding and writing")?))
         });
         let sizes = sizes.into_iter().collect::<Result<_>>()?;
-        Ok(Staging { set: input.set.clone(), bytes: input.bytes(), by_class, three_blocks, sizes })
+        Ok(Staging { set: input.set.clone(), bytes: input.bytes(), by_class, sizes })
     }
 }
 

@@ -68,7 +68,7 @@ pub fn table(rows: &[Row]) -> Table {
 pub fn codecs(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "nvCOMP in this run, GB/s of symbols (share of the device copy C)",
-        "ours: symbol index and free groups, histogram and codebooks included; nvCOMP's default options, chunks of 64 KiB",
+        "ours: symbol index and free groups, histogram and codebooks included; nvCOMP's default options, the symbols' type, chunks of 64 KiB unless said",
         &["set", "codec", "ratio", "compress", "decompress", "ours / its: ratio", "compress", "decompress"],
     );
     for set in sets(rows) {

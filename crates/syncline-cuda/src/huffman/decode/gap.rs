@@ -97,10 +97,7 @@ impl Published {
 pub(super) enum Writer {
     Spans(Spans),
     /// Where starts are not given, spans count.
-    Tuned {
-        counting: Spans,
-        classes: Classes,
-    },
+    Tuned(Box<(Spans, Classes)>),
     Published(Published),
 }
 
@@ -109,10 +106,10 @@ impl Writer {
     pub fn new<S: Symbol>(device: &Device, group_log2: u32, known: bool, writing: Writing) -> Result<Self> {
         Ok(match writing {
             Writing::Spans(tuning) => Self::Spans(Spans::new::<S>(device, group_log2, tuning)?),
-            Writing::Tuned(room) => Self::Tuned {
-                counting: Spans::new::<S>(device, group_log2, SpansTuning::default())?,
-                classes: Classes::new::<S>(device, group_log2, room)?,
-            },
+            Writing::Tuned(room) => {
+                let counting = Spans::new::<S>(device, group_log2, SpansTuning::default())?;
+                Self::Tuned(Box::new((counting, Classes::new::<S>(device, group_log2, room)?)))
+            }
             Writing::Published => Self::Published(Published::new::<S>(device, group_log2, known)?),
         })
     }
@@ -127,7 +124,8 @@ impl Writer {
         step: Step<'_>,
     ) -> Result<()> {
         let spans = match self {
-            Self::Spans(spans) | Self::Tuned { counting: spans, .. } => spans,
+            Self::Spans(spans) => spans,
+            Self::Tuned(tuned) => &tuned.0,
             Self::Published(published) => {
                 published.launch(frame, work, scratch, found)?;
                 return step("decoding and writing");
@@ -145,7 +143,7 @@ impl Writer {
             }
         };
         match self {
-            Self::Tuned { classes, .. } => classes.write(frame, work, scratch, found, step),
+            Self::Tuned(tuned) => tuned.1.write(frame, work, scratch, found, step),
             _ => spans.write(frame, work, scratch, found, step),
         }
     }
