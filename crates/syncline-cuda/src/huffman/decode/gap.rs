@@ -92,7 +92,7 @@ impl Published {
 /// The kernels for a way of writing.
 #[derive(Debug, Clone)]
 pub(super) enum Writer {
-    Spans(Spans),
+    Spans(Box<Spans>),
     Published(Published),
 }
 
@@ -100,7 +100,7 @@ impl Writer {
     /// `known`: whether starts and counts are given.
     pub fn new<S: Symbol>(device: &Device, group_log2: u32, known: bool, writing: Writing) -> Result<Self> {
         Ok(match writing {
-            Writing::Spans(tuning) => Self::Spans(Spans::new::<S>(device, group_log2, tuning)?),
+            Writing::Spans(tuning) => Self::Spans(Box::new(Spans::new::<S>(device, group_log2, tuning)?)),
             Writing::Published => Self::Published(Published::new::<S>(device, group_log2, known)?),
         })
     }
