@@ -11,8 +11,8 @@ use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
 use syncline_cuda::huffman::decode::{
-    Batch, BatchStream, Chunked, Decoding, Gap, Indexed, IndexedTuning, SelfSync, SelfSyncTuning, SpansTuning, Writing,
-    status_text,
+    Batch, BatchStream, Chunked, Decoding, Gap, Indexed, IndexedTuning, Lookup, SelfSync, SelfSyncTuning, SpansTuning,
+    Writing, status_text,
 };
 
 #[path = "../tests/common/mod.rs"]
@@ -100,12 +100,11 @@ impl Bench<'_> {
         let spans = SpansTuning::default();
         for (what, writing) in [
             ("gap", Writing::default()),
-            ("gap, 640 threads", Writing::Spans(SpansTuning { threads: 640, ..spans })),
-            ("gap, 1024 threads", Writing::Spans(SpansTuning { threads: 1024, blocks: 1, ..spans })),
-            ("gap, 384 threads", Writing::Spans(SpansTuning { threads: 384, blocks: 3, ..spans })),
-            ("gap, 60 % staged", Writing::Spans(SpansTuning { staged_percent: 60, ..spans })),
-            ("gap, in pairs", Writing::Spans(SpansTuning { pairs: Some(true), ..spans })),
-            ("gap, one by one", Writing::Spans(SpansTuning { pairs: Some(false), ..spans })),
+            ("gap, 100 % staged", Writing::Spans(SpansTuning { staged_percent: 100, ..spans })),
+            ("gap, 130 % staged", Writing::Spans(SpansTuning { staged_percent: 130, ..spans })),
+            ("gap, 768 threads", Writing::Spans(SpansTuning { threads: 768, ..spans })),
+            ("gap, in pairs", Writing::Spans(SpansTuning { lookup: Some(Lookup::Pairs), ..spans })),
+            ("gap, one by one", Writing::Spans(SpansTuning { lookup: Some(Lookup::Single), ..spans })),
             ("gap, as in 2020", Writing::Published),
         ] {
             let gap = Gap::<S>::with_writing(d, 7, writing)?;

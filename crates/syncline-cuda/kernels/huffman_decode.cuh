@@ -67,10 +67,11 @@ __device__ inline uint32_t single(uint32_t entry, uint32_t base, uint32_t mask) 
     return length == 0 ? 0 : length | ((entry >> 8 & mask) + base) << 16;
 }
 
-// Entries for counting: bit e - 1 is set if a codeword ends after e bits; from bit 12 up how many codewords end in the known bits, from bit 16 up how many bits they take.
-__device__ inline uint32_t count_ends(uint32_t entry) { return entry & 0xFFF; }
-__device__ inline uint32_t count_codewords(uint32_t entry) { return entry >> 12 & 15; }
-__device__ inline uint32_t count_bits(uint32_t entry) { return entry >> 16; }
+// Entries for counting: how many bits the codewords take that end in the known bits; from bit 8 up how many they are; bit 19 + e is set if one ends after e bits. So the
+// lower two can be added up without taking entries apart.
+__device__ inline uint32_t count_bits(uint32_t entry) { return entry & 31; }
+__device__ inline uint32_t count_codewords(uint32_t entry) { return entry >> 8 & 0xFFF; }
+__device__ inline uint32_t count_ends(uint32_t entry) { return entry >> 20; }
 
 struct Codeword {
     uint32_t symbol, length;

@@ -34,7 +34,7 @@ __device__ inline uint32_t count_entry(const Book &book, uint32_t i) {
             ++length;
         }
         if (bits + length > TABLE_BITS) {
-            return ends | count << 12 | bits << 16;
+            return bits | count << 8 | ends << 20;
         }
         bits += length;
         ++count;

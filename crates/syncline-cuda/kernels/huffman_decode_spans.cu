@@ -4,7 +4,11 @@
 // it: so codewords are counted (spans_count; the self-synchronising decoder has done so already), counts are added up (spans_scan), and then everything is decoded
 // and written (spans_write). As in the 2022 paper symbols go through shared memory, so that whole lines go to memory.
 //
+// Where codewords are too long for two to a lookup, and fit 16 bits, and symbols 11, a lookup takes 16 bits (FULL): then there are no long codewords, for which a lane would
+// hold up its warp. The table has 128 KiB; a multiprocessor has one block and one table.
+//
 // BLOCKS   blocks of spans_write that a multiprocessor should have room for
+// FULL     whether codewords are looked up whole
 #include "huffman_decode_spans.cuh"
 
 constexpr uint32_t SPANS = SEQUENCE / WARP; // of a sequence
@@ -112,6 +116,54 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
+// Entries of a table for whole codewords: the length in the low five bits, the symbol above.
+constexpr uint32_t FULL_BITS = 16, FULL_TABLE = 1u << FULL_BITS;
+
+// Builds the tables for whole codewords from the others; blockIdx.x is the codebook, blockIdx.y the part.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    spans_tables(const Book *books, const uint16_t *symbols, const uint32_t *tables, uint16_t *full_tables) {
+    const Book &book = books[blockIdx.x];
+    if (book.absent) {
+        return;
+    }
+    const uint32_t *from = tables + uint64_t(blockIdx.x) * BOOK_WORDS;
+    uint16_t *to = full_tables + uint64_t(blockIdx.x) * FULL_TABLE;
+    for (uint32_t i = blockIdx.y * THREADS + threadIdx.x; i < FULL_TABLE; i += gridDim.y * THREADS) {
+        const uint32_t entry = single(from[i >> (FULL_BITS - TABLE_BITS)], book.base, book.mask);
+        Codeword one{entry >> 16, entry & 31};
+        if (entry == 0) {
+            one = canonical(book, symbols, i << (32 - FULL_BITS), TABLE_BITS + 1);
+        }
+        to[i] = one.symbol << 5 | one.length;
+    }
+}
+
+// Decodes with such a table.
+struct FullDecoder {
+    const uint16_t *table;
+
+    __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> (32 - FULL_BITS)]; }
+
+    template <typename Source> __device__ inline uint32_t one(Source &from) const {
+        const uint32_t entry = lookup(from.window());
+        from.skip(entry & 31);
+        return entry >> 5;
+    }
+
+    template <typename Source> __device__ inline uint32_t two(Source &from) const {
+        const uint32_t window = from.window();
+        const uint32_t first = lookup(window);
+        const uint32_t second = lookup(__funnelshift_l(0, window, first));
+        from.skip((first & 31) + (second & 31));
+        return __byte_perm(first, second, 0x5410) >> 5 & 0x07FF07FF;
+    }
+
+    template <typename Source> __device__ inline uint32_t word(Source &from) const {
+        const uint32_t pair = two(from);
+        return SYMBOL_BYTES == 1 ? __byte_perm(pair, two(from), 0x6420) : pair;
+    }
+};
+
 __device__ inline void store_symbol(uint8_t *to, uint64_t at, uint32_t symbol) {
     if (SYMBOL_BYTES == 1) {
         to[at] = symbol;
@@ -121,8 +173,8 @@ __device__ inline void store_symbol(uint8_t *to, uint64_t at, uint32_t symbol) {
 }
 
 // A lane's symbols, decoded and put into a buffer by and by.
-struct Lane {
-    const Decoder &decoder;
+template <typename Decodes> struct Lane {
+    const Decodes &decoder;
     LaneReader reader;
     uint32_t position, count; // of the first in the stream, how many
     uint32_t done = 0;
@@ -198,26 +250,31 @@ __device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin
     }
 }
 
-// Decodes from the entries of subsequences, and writes. `before` has the symbols before each span of its stream. A warp gathers `room` symbols at a time, a multiple
+// Decodes from the entries of subsequences, and writes. `tables` are those of decode_tables, or of spans_tables. `before` has the symbols before each span of its stream. A warp gathers `room` symbols at a time, a multiple
 // of a unit's.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     spans_write(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
                 const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint8_t *counts, const uint32_t *before,
                 const Totals *totals, uint32_t room, uint32_t *sums, uint8_t *out) {
     extern __shared__ uint4 dynamic[];
-    __shared__ __align__(16) uint32_t lookup[TABLE + LONG_ENTRIES];
+    constexpr uint32_t TABLE_BYTES = FULL ? FULL_TABLE * 2 : (TABLE + LONG_ENTRIES) * 4;
     __shared__ Stream stream;
     __shared__ Book book;
-    uint4 *buffer = dynamic + warp_id() * (room / SYMBOLS_IN_UNIT);
+    uint4 *buffer = dynamic + TABLE_BYTES / 16 + warp_id() * (room / SYMBOLS_IN_UNIT);
     Run rest(totals->sequences);
     while (rest.next < rest.end) {
         uint32_t first_span, stop;
         const uint32_t number = rest.stream(streams, stream_count, first_span, stop);
         load_stream(stream, book, streams, number, books);
-        load_lookup(lookup, tables, stream, book);
+#if FULL
+        load_words(reinterpret_cast<uint32_t *>(dynamic), tables + stream.first_book * (FULL_TABLE / 2), FULL_TABLE / 2);
+        const FullDecoder decoder{reinterpret_cast<const uint16_t *>(dynamic)};
+#else
+        load_lookup(reinterpret_cast<uint32_t *>(dynamic), tables, stream, book);
+        const Decoder decoder(reinterpret_cast<const uint32_t *>(dynamic), LONG_ENTRIES, &book, symbols);
+#endif
         __syncthreads();
         spans_of(stream, first_span, stop);
-        const Decoder decoder(lookup, LONG_ENTRIES, &book, symbols);
         const uint32_t all = stream.live * GROUP;
         Checksum checksum{0, 0};
         uint32_t subsequence = (first_span + warp_id()) * WARP + lane_id();
@@ -239,7 +296,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 sum += lane_id() >= distance ? below : 0;
             }
             const uint32_t base = before[stream.first_sequence * SPANS + span];
-            Lane lane{decoder, LaneReader(words, entry), base + sum - count, count};
+            Lane<decltype(decoder)> lane{decoder, LaneReader(words, entry), base + sum - count, count};
             // The next span's words are under way meanwhile.
             subsequence += WARPS * WARP;
             load();

@@ -29,28 +29,47 @@ struct Counter {
         return length;
     }
 
+    __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> (32 - TABLE_BITS)]; }
+
+    // Skips the codewords of one lookup, or a long one; returns an entry that says so.
+    template <typename Source> __device__ inline uint32_t step(Source &from) const {
+        const uint32_t window = from.window();
+        uint32_t entry = lookup(window);
+        if (count_bits(entry) == 0) {
+            entry = long_length(window) | 1u << 8;
+        }
+        from.skip(count_bits(entry));
+        return entry;
+    }
+
     // The codewords that start from the reader's position on and before `stop`. The reader is at the end of the last one then.
     template <typename Source> __device__ inline uint32_t count(Source &from, uint32_t stop) const {
-        uint32_t count = 0;
-        // All codewords of a lookup start before `stop`.
-        while (from.position + TABLE_BITS <= stop) {
+        uint32_t sum = 0;
+        // Two lookups to a window, as long as all of their codewords start before `stop`.
+        while (from.position + 2 * TABLE_BITS <= stop) {
             const uint32_t window = from.window();
-            const uint32_t entry = table[window >> (32 - TABLE_BITS)];
-            uint32_t bits = count_bits(entry);
-            count += count_codewords(entry);
-            if (bits == 0) {
-                bits = long_length(window);
-                ++count;
+            const uint32_t one = lookup(window);
+            // Shifts by the low five bits of an entry: the bits it takes.
+            const uint32_t other = lookup(__funnelshift_l(0, window, one));
+            if (count_bits(one) == 0 || count_bits(other) == 0) {
+                // A long codeword may take what the second lookup would have looked at.
+                sum += step(from);
+                continue;
             }
-            from.skip(bits);
+            sum += one + other;
+            from.skip(one + other & 31);
         }
+        while (from.position + TABLE_BITS <= stop) {
+            sum += step(from);
+        }
+        uint32_t count = count_codewords(sum);
         if (from.position < stop) {
             // Of the ends before `stop` each is a start.
-            const uint32_t starts = count_ends(table[from.window() >> (32 - TABLE_BITS)]) & ((1u << (stop - from.position - 1)) - 1);
+            const uint32_t starts = count_ends(lookup(from.window())) & ((1u << (stop - from.position - 1)) - 1);
             count += 1 + __popc(starts);
             from.skip(32 - __clz(starts));
             const uint32_t window = from.window();
-            const uint32_t ends = count_ends(table[window >> (32 - TABLE_BITS)]);
+            const uint32_t ends = count_ends(lookup(window));
             from.skip(ends == 0 ? long_length(window) : __ffs(ends));
         }
         return count;

@@ -10,8 +10,8 @@ use syncline_core::huffman::{
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::decode::{
-    Batch, BatchStream, Chunked, Decoding, Gap, Indexed, IndexedTuning, Room, SelfSync, SelfSyncTuning, SpansTuning,
-    Writing, status_text,
+    Batch, BatchStream, Chunked, Decoding, Gap, Indexed, IndexedTuning, Lookup, Room, SelfSync, SelfSyncTuning,
+    SpansTuning, Writing, status_text,
 };
 
 /// A decoder of any kind.
@@ -28,8 +28,8 @@ impl<S: Symbol + DeviceRepr> Any<S> {
         let small =
             IndexedTuning { threads: Some(128), waves: 2, staged_percent: 10, row_bytes: Some(64), pairs: Some(true) };
         let one_by_one = IndexedTuning { row_bytes: Some(128), pairs: Some(false), ..IndexedTuning::default() };
-        let tight = SpansTuning { threads: 64, blocks: 1, staged_percent: 1, pairs: Some(true) };
-        let single = SpansTuning { pairs: Some(false), ..SpansTuning::default() };
+        let tight = SpansTuning { threads: 64, blocks: 1, staged_percent: 1, lookup: Some(Lookup::Pairs) };
+        let single = SpansTuning { lookup: Some(Lookup::Single), ..SpansTuning::default() };
         let classes = Writing::Tuned(Room::Classes { blocks: 2 });
         let classes = SelfSyncTuning { writing: classes, ..SelfSyncTuning::default() };
         let gap = |writing| Self::Gap(Gap::with_writing(device, group_log2, writing).unwrap());

@@ -95,7 +95,7 @@ impl Published {
 /// The kernels for a way of writing.
 #[derive(Debug, Clone)]
 pub(super) enum Writer {
-    Spans(Spans),
+    Spans(Box<Spans>),
     /// Where starts are not given, spans count.
     Tuned(Box<(Spans, Classes)>),
     Published(Published),
@@ -105,7 +105,7 @@ impl Writer {
     /// `known`: whether starts and counts are given.
     pub fn new<S: Symbol>(device: &Device, group_log2: u32, known: bool, writing: Writing) -> Result<Self> {
         Ok(match writing {
-            Writing::Spans(tuning) => Self::Spans(Spans::new::<S>(device, group_log2, tuning)?),
+            Writing::Spans(tuning) => Self::Spans(Box::new(Spans::new::<S>(device, group_log2, tuning)?)),
             Writing::Tuned(room) => {
                 let counting = Spans::new::<S>(device, group_log2, SpansTuning::default())?;
                 Self::Tuned(Box::new((counting, Classes::new::<S>(device, group_log2, room)?)))

@@ -23,7 +23,7 @@ pub use classes::Room;
 pub use gap::{Gap, Writing};
 pub use indexed::{Indexed, IndexedTuning};
 pub use self_sync::{SelfSync, SelfSyncTuning};
-pub use spans::SpansTuning;
+pub use spans::{Lookup, SpansTuning};
 
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
@@ -91,7 +91,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         indexed::specializations(shared_memory),
         chunked::specializations(),
         gap::specializations(),
-        spans::specializations(),
+        spans::specializations(shared_memory),
         classes::specializations(shared_memory),
         self_sync::specializations(),
     ]
