@@ -2,7 +2,7 @@
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use syncline_cuda::huffman::decode::{Gap, Room, Writing};
+use syncline_cuda::huffman::decode::{Gap, Room, SpansTuning, Writing};
 
 use super::decoders::{AnyDecoder, Phases, Prepared};
 use super::{Code, Gpu, Input};
@@ -10,6 +10,9 @@ use crate::huffman::GROUP_LOG2;
 
 /// Sizes that a search would try, in KiB: a sequence of 8 KiB of codewords fills so many at a ratio of an eighth of it.
 const SIZES: [u32; 16] = [4, 8, 12, 16, 20, 24, 28, 32, 38, 48, 56, 64, 80, 96, 128, 160];
+
+/// Room of warps that decode spans, in percent of the mean: the default, and more.
+pub const SPAN_PERCENTS: [u32; 3] = [115, 200, 400];
 
 /// Rates of decoding and writing alone, unless said otherwise: 10^9 bytes of symbols a second.
 #[derive(Clone, Debug, Serialize)]
@@ -22,6 +25,8 @@ pub struct Staging {
     pub by_class: [Tuned; 3],
     /// Each size in KiB, the same for all sequences.
     pub sizes: Vec<(u32, f64)>,
+    /// Decoding by spans instead, whose warps have room for so many percent of the mean.
+    pub spans: Vec<(u32, f64)>,
 }
 
 /// With shared memory by class.
@@ -39,7 +44,13 @@ impl Staging {
     pub fn example(set: &str) -> Self {
         let tuned = Tuned { writing: 900.0, tuning: 4000.0 };
         let sizes = vec![(8, 500.0), (16, 1000.0), (32, 700.0)];
-        Self { set: set.to_owned(), bytes: 1 << 28, by_class: [tuned; 3], sizes }
+        Self {
+            set: set.to_owned(),
+            bytes: 1 << 28,
+            by_class: [tuned; 3],
+            sizes,
+            spans: vec![(115, 950.0), (400, 800.0)],
+        }
     }
 }
 
@@ -49,23 +60,27 @@ impl Gpu {
         input: &Input<S>,
         prepared: &mut Prepared<'_, S>,
     ) -> Result<Staging> {
-        let mut steps = |room: Room| -> Result<Phases> {
-            let writing = Writing::Tuned(room);
+        let mut steps = |writing: Writing| -> Result<Phases> {
             let decoder = AnyDecoder::Gap(Gap::with_writing(&self.device, GROUP_LOG2.into(), writing)?);
-            self.check_decoded(input, prepared, &decoder).with_context(|| format!("gap with {room:?}"))?;
+            self.check_decoded(input, prepared, &decoder).with_context(|| format!("gap with {writing:?}"))?;
             self.time_steps(input, prepared, "gap", &decoder)
         };
         let mut tuned = |blocks| -> Result<Tuned> {
-            let phases = steps(Room::Classes { blocks })?;
+            let phases = steps(Writing::Tuned(Room::Classes { blocks }))?;
             Ok(Tuned { writing: rate(&phases, "decoding and writing")?, tuning: rate(&phases, "tuning")? })
         };
         let by_class = [tuned(1)?, tuned(2)?, tuned(3)?];
         let sizes = SIZES.map(|kibibytes| {
-            let phases = steps(Room::Fixed { bytes: kibibytes << 10 })?;
+            let phases = steps(Writing::Tuned(Room::Fixed { bytes: kibibytes << 10 }))?;
             Ok((kibibytes, rate(&phases, "decoding and writing")?))
         });
         let sizes = sizes.into_iter().collect::<Result<_>>()?;
-        Ok(Staging { set: input.set.clone(), bytes: input.bytes(), by_class, sizes })
+        let spans = SPAN_PERCENTS.map(|staged_percent| {
+            let phases = steps(Writing::Spans(SpansTuning { staged_percent, ..SpansTuning::default() }))?;
+            Ok((staged_percent, rate(&phases, "decoding and writing")?))
+        });
+        let spans = spans.into_iter().collect::<Result<_>>()?;
+        Ok(Staging { set: input.set.clone(), bytes: input.bytes(), by_class, sizes, spans })
     }
 }
 

@@ -239,6 +239,10 @@ mod tests {
             assert_eq!(table.to_csv().lines().count(), table.lines.len() + 1);
         }
         let titled = |part: &str| tables.iter().find(|t| t.title.contains(part)).unwrap_or_else(|| panic!("no {part}"));
+        let json: serde_json::Value = serde_json::to_value((&results, &tables)).unwrap();
+        assert_eq!(json[0]["rows"][0]["set"], "nyx");
+        let encoding = json[1].as_array().unwrap().iter().find(|t| t["title"].as_str().unwrap().starts_with("Ratios"));
+        assert!(encoding.unwrap()["lines"][0][1].is_number(), "numbers stay numbers");
         // The paper's 122.4 GB/s and ours beside each other.
         let decoding = titled("Table V").to_string();
         assert!(decoding.contains("122.4") && decoding.contains("800"), "{decoding}");

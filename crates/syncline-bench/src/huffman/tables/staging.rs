@@ -1,13 +1,14 @@
 //! Table I of the 2022 paper: shared memory tuned by class against brute force.
 
-use super::super::cuda::Staging;
+use super::super::cuda::{SPAN_PERCENTS, Staging};
 use super::{Cell, Table, papers};
 
 /// A line a set, and the paper's.
 pub fn table(staging: &[Staging]) -> Table {
+    let spans = SPAN_PERCENTS.map(|percent| format!("spans, {percent} %"));
     let mut table = Table::new(
         "Shared memory of the gap decoder, GB/s of decoding and writing: Table I of the 2022 paper",
-        "blocks write sequences of 8 KiB; a class of them has room for its ratio, as published where one block at least fits a multiprocessor; two, three: classes only for ratios that leave room for so many; fixed: the same for all, every size tried; in percent how much faster than tuned",
+        "blocks write sequences of 8 KiB; a class of them has room for its ratio, as published where one block at least fits a multiprocessor; two, three: classes only for ratios that leave room for so many; fixed: the same for all, every size tried; in percent how much faster than tuned; spans: decoded by warps with room for so much of the mean",
         &[
             "set",
             "tuned",
@@ -23,6 +24,9 @@ pub fn table(staging: &[Staging]) -> Table {
             "tuned and tuning",
             "best, % faster",
             "worst, % faster",
+            &spans[0],
+            &spans[1],
+            &spans[2],
         ],
     );
     let faster = |rate: f64, tuned: f64| Cell::Number(100.0 * (rate / tuned - 1.0), 1);
@@ -48,6 +52,9 @@ pub fn table(staging: &[Staging]) -> Table {
             Cell::Number(both, 0),
             faster(best.1, both),
             faster(worst.1, both),
+            of_spans(one, SPAN_PERCENTS[0]),
+            of_spans(one, SPAN_PERCENTS[1]),
+            of_spans(one, SPAN_PERCENTS[2]),
         ]);
         if let Some(field) = papers::field(&one.set) {
             let [tuned, best, worst, tuning, both] = field.staging;
@@ -66,8 +73,15 @@ pub fn table(staging: &[Staging]) -> Table {
                 Cell::Number(both, 0),
                 faster(best, both),
                 faster(worst, both),
+                Cell::Nothing,
+                Cell::Nothing,
+                Cell::Nothing,
             ]);
         }
     }
     table
+}
+
+fn of_spans(staging: &Staging, percent: u32) -> Cell {
+    Cell::number(staging.spans.iter().find(|spans| spans.0 == percent).map(|spans| spans.1), 0)
 }
