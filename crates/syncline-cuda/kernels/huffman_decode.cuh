@@ -16,7 +16,7 @@ constexpr uint32_t SUBSEQUENCE_BITS = 128;
 constexpr uint32_t SYMBOLS_IN_UNIT = 16 / SYMBOL_BYTES;
 static_assert(TABLE_BITS <= 12 && LONGEST <= 20, "fields of table entries; two windows of 32 bits hold what a step consumes");
 
-// One stream of a batch; huffman/decode/batch.rs fills it in from a parsed stream. Offsets are bytes from the start of the input.
+// One stream of a batch; huffman/decode/batch.rs fills it in from a parsed stream, or huffman_decode_parse.cuh on the device. Offsets are bytes from the start of the input.
 struct Stream {
     uint64_t words, index, bitmap;
     uint64_t out;     // its first symbol in the output
@@ -38,17 +38,20 @@ struct Book {
     uint32_t longest;
     uint32_t symbols, symbol_count; // in the array of symbols in canonical order
     uint32_t base, mask;            // of symbols in table entries
-    uint32_t unused;
+    uint32_t absent;                // not 0: no stream has it, and it needs no tables
+};
+
+// Sums over the streams of a batch. Grids may be larger: a batch that is parsed on the device has them from upper bounds, and blocks past the sums leave at once.
+struct Totals {
+    uint32_t tasks, sequences, placings, unused;
 };
 
 // Bits of a stream's status.
 constexpr uint32_t STATUS_CHECKSUM = 1, STATUS_COUNT = 2, STATUS_INDEX = 4, STATUS_CLASS = 8;
 
-// What a codebook has in the array of tables: entries for the next TABLE_BITS bits; entries for long codewords; and for the next TABLE_BITS bits
-// how many codewords end in them (a byte each, 16 times the number plus the bits they take).
+// What a codebook has in the array of tables: entries for the next TABLE_BITS bits; entries for long codewords; and entries for counting in the next TABLE_BITS bits.
 constexpr uint32_t LONG_ENTRIES = 2048;
-constexpr uint32_t COUNT_WORDS = TABLE / 4;
-constexpr uint32_t BOOK_WORDS = TABLE + LONG_ENTRIES + COUNT_WORDS;
+constexpr uint32_t BOOK_WORDS = TABLE + LONG_ENTRIES + TABLE;
 // The longest codewords that have an entry of their own.
 constexpr uint32_t LONG_BITS = 16;
 
@@ -63,6 +66,12 @@ __device__ inline uint32_t single(uint32_t entry, uint32_t base, uint32_t mask) 
     uint32_t length = length_of_first(entry);
     return length == 0 ? 0 : length | ((entry >> 8 & mask) + base) << 16;
 }
+
+// Entries for counting: how many bits the codewords take that end in the known bits; from bit 8 up how many they are; bit 19 + e is set if one ends after e bits. So the
+// lower two can be added up without taking entries apart.
+__device__ inline uint32_t count_bits(uint32_t entry) { return entry & 31; }
+__device__ inline uint32_t count_codewords(uint32_t entry) { return entry >> 8 & 0xFFF; }
+__device__ inline uint32_t count_ends(uint32_t entry) { return entry >> 20; }
 
 struct Codeword {
     uint32_t symbol, length;

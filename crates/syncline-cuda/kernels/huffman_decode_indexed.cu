@@ -122,11 +122,11 @@ __device__ inline void stage(uint32_t *to, const uint32_t *words, uint32_t first
 }
 
 // `sums` and `status` have two words and one for each stream. `staged_words`, a multiple of 4, is the room for a warp's input; an index block that is longer is
-// read where it is. A block does `tasks_per_block` index blocks of all streams' `tasks`.
+// read where it is. Blocks share the index blocks of all streams equally.
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode_indexed(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-                   const uint16_t *symbols, const uint8_t *classes, const uint32_t *map, uint32_t tasks, uint32_t tasks_per_block,
-                   uint32_t staged_words, uint32_t *sums, uint32_t *status, uint8_t *out) {
+                   const uint16_t *symbols, const uint8_t *classes, const uint32_t *map, const Totals *totals, uint32_t staged_words, uint32_t *sums, uint32_t *status,
+                   uint8_t *out) {
     extern __shared__ uint4 dynamic[];
     __shared__ Book own_books[BOOKS];
     __shared__ Stream stream;
@@ -134,6 +134,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     uint4 *tile = dynamic + BOOKS * OWN_WORDS / 4 + warp_id() * (TILE_BYTES + staged_words * 4) / 16;
     uint32_t *staged = reinterpret_cast<uint32_t *>(tile + TILE_BYTES / 16);
 
+    const uint32_t tasks = totals->tasks, tasks_per_block = ceil_div(tasks, gridDim.x);
     uint32_t task = blockIdx.x * tasks_per_block;
     const uint32_t end = min_of(tasks, task + tasks_per_block);
     while (task < end) {

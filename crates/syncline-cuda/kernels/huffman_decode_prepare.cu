@@ -24,24 +24,25 @@ __device__ inline uint32_t long_table_entry(const Book &book, const uint16_t *sy
     return window < start || one.length > LONG_BITS ? 0 : one.length | one.symbol << 16;
 }
 
-// An entry of the counting table.
+// An entry for counting.
 __device__ inline uint32_t count_entry(const Book &book, uint32_t i) {
     const uint32_t window = i << (32 - TABLE_BITS);
-    uint32_t bits = 0, count = 0;
+    uint32_t bits = 0, count = 0, ends = 0;
     while (true) {
         uint32_t length = 1;
         while (length < book.longest && window << bits >= book.limit[length]) {
             ++length;
         }
         if (bits + length > TABLE_BITS) {
-            return count * 16 + bits;
+            return bits | count << 8 | ends << 20;
         }
         bits += length;
         ++count;
+        ends |= 1u << (bits - 1);
     }
 }
 
-// Builds tables: blockIdx.x is the codebook, blockIdx.y the part. Clears sums and status on the way.
+// Builds tables: blockIdx.x is the codebook, blockIdx.y the part. Clears sums on the way, and status unless it is null.
 extern "C" __global__ void decode_tables(const Book *books, const uint16_t *symbols, uint32_t stream_count, uint32_t *tables, uint32_t *sums,
                                          uint32_t *status) {
     __shared__ Book book;
@@ -52,13 +53,16 @@ extern "C" __global__ void decode_tables(const Book *books, const uint16_t *symb
     const uint32_t threads = gridDim.x * gridDim.y * blockDim.x;
     for (uint32_t i = block * blockDim.x + threadIdx.x; i < 2 * stream_count; i += threads) {
         sums[i] = 0;
-        if (i < stream_count) {
+        if (i < stream_count && status != nullptr) {
             status[i] = 0;
         }
     }
     __syncthreads();
+    if (book.absent) {
+        return;
+    }
     uint32_t *to = tables + uint64_t(blockIdx.x) * BOOK_WORDS;
-    uint8_t *counts = reinterpret_cast<uint8_t *>(to + TABLE + LONG_ENTRIES);
+    uint32_t *counts = to + TABLE + LONG_ENTRIES;
     for (uint32_t i = blockIdx.y * blockDim.x + threadIdx.x; i < 2 * TABLE + LONG_ENTRIES; i += gridDim.y * blockDim.x) {
         if (i < TABLE) {
             to[i] = table_entry(book, symbols, i);
@@ -85,10 +89,13 @@ __device__ inline uint32_t free_word(const uint32_t *bitmap, uint32_t groups, ui
 // A block looks after PLACED groups of a stream that has free ones: writes the place of each live one to the map, and fills the others. How many are live before
 // it is counted anew by each block: the bitmap is a thousandth of the output at most.
 extern "C" __global__ void __launch_bounds__(THREADS) decode_place(const uint8_t *input, const Stream *streams, uint32_t stream_count,
-                                                                   uint32_t *map, uint32_t *status, uint8_t *out) {
+                                                                   const Totals *totals, uint32_t *map, uint32_t *status, uint8_t *out) {
     __shared__ uint32_t warp_live[WARPS];
     __shared__ uint32_t free_words[PLACED_WORDS], live_before[PLACED_WORDS];
     const uint32_t unit = blockIdx.x;
+    if (unit >= totals->placings) {
+        return;
+    }
     const uint32_t number = stream_of(unit, stream_count, [&](uint32_t i) { return streams[i].first_placing; });
     const Stream &stream = streams[number];
     const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);

@@ -6,9 +6,11 @@
 //!
 //! Everything takes device buffers and the caller's stream; scratch memory comes from an [`Arena`] that the caller keeps.
 
+pub mod container;
 pub mod device;
 pub mod error;
 pub mod huffman;
+pub mod timing;
 
 pub use cudarc;
 pub use device::{Arena, Device, DeviceInfo};

@@ -3,11 +3,12 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, DeviceRepr};
 use syncline_core::huffman::codebook::Codebook;
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{IndexKind, SUBSEQUENCE_BITS, Stream, Symbol};
 
+use super::spans::{FULL_BITS, FULL_SYMBOLS};
 use super::{INDEX_BLOCK, PAIRED_SHARE, PLACED_GROUPS, SEQUENCE, TABLE_BITS};
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -60,7 +61,7 @@ pub(super) struct Book {
     symbol_count: u32,
     base: u32,
     mask: u32,
-    unused: u32,
+    absent: u32,
 }
 
 // SAFETY: integers of 4 bytes, laid out as the kernels' struct.
@@ -91,7 +92,7 @@ impl Book {
             symbol_count: own.len() as u32,
             base: if narrow { least.into() } else { 0 },
             mask: if narrow { NARROW_MASK } else { WIDE_MASK },
-            unused: 0,
+            absent: 0,
         }
     }
 }
@@ -115,9 +116,37 @@ pub struct Batch<S> {
     pub(super) descriptors: CudaSlice<Descriptor>,
     pub(super) books: CudaSlice<Book>,
     pub(super) symbols: CudaSlice<u16>,
+    pub(super) sums: CudaSlice<DeviceTotals>,
     pub(super) totals: Totals,
     symbol: PhantomData<S>,
 }
+
+/// A batch as decoders take it: made by the host ([`Batch::as_view`]) or on the device ([`Parser`](super::Parser)).
+#[derive(Debug)]
+pub struct BatchView<'b, S> {
+    pub(super) descriptors: CudaView<'b, Descriptor>,
+    pub(super) books: CudaView<'b, Book>,
+    pub(super) symbols: CudaView<'b, u16>,
+    pub(super) sums: CudaView<'b, DeviceTotals>,
+    /// Upper bounds, if the batch was made on the device.
+    pub(super) totals: Totals,
+    /// Status words are not cleared: parsing has written them.
+    pub(super) keep_status: bool,
+    pub(super) symbol: PhantomData<S>,
+}
+
+/// `Totals` of `huffman_decode.cuh`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct DeviceTotals {
+    tasks: u32,
+    sequences: u32,
+    placings: u32,
+    unused: u32,
+}
+
+// SAFETY: integers of 4 bytes, laid out as the kernels' struct.
+unsafe impl DeviceRepr for DeviceTotals {}
 
 /// Sums over the streams of a batch, and what all of them have.
 #[derive(Debug, Clone, Copy, Default)]
@@ -125,6 +154,8 @@ pub(super) struct Totals {
     pub streams: u32,
     pub books: u32,
     pub most_books: u32,
+    /// Codebooks whose codewords and symbols fit a table for whole codewords.
+    pub full_books: u32,
     pub group_log2: u32,
     pub live_with_map: u32,
     pub tasks: u32,
@@ -179,9 +210,23 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
             descriptors: stream.clone_htod(&descriptors).doing("describing a batch")?,
             books: stream.clone_htod(&books).doing("describing a batch")?,
             symbols: stream.clone_htod(&symbols).doing("describing a batch")?,
+            sums: stream.clone_htod(&[totals.on_device()]).doing("describing a batch")?,
             totals,
             symbol: PhantomData,
         })
+    }
+
+    /// The batch as decoders take it.
+    pub fn as_view(&self) -> BatchView<'_, S> {
+        BatchView {
+            descriptors: self.descriptors.as_view(),
+            books: self.books.as_view(),
+            symbols: self.symbols.as_view(),
+            sums: self.sums.as_view(),
+            totals: self.totals,
+            keep_status: false,
+            symbol: PhantomData,
+        }
     }
 
     /// Number of streams.
@@ -201,6 +246,10 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
 }
 
 impl Totals {
+    fn on_device(&self) -> DeviceTotals {
+        DeviceTotals { tasks: self.tasks, sequences: self.sequences, placings: self.placings, unused: 0 }
+    }
+
     /// Whether most codewords are so short that two fit a lookup.
     pub fn pairs(&self) -> bool {
         self.paired_symbols >= PAIRED_SHARE * self.live_symbols as f64
@@ -212,6 +261,10 @@ fn paired_share(codebook: &Codebook) -> f64 {
     let counts = &codebook.counts()[..=TABLE_BITS as usize];
     let share = |length: usize| f64::from(counts[length]) / f64::from(1_u32 << length);
     (1..counts.len()).map(|first| share(first) * (1..counts.len() - first).map(share).sum::<f64>()).sum()
+}
+
+fn fits_full_table(codebook: &Codebook) -> bool {
+    codebook.longest() <= FULL_BITS && codebook.sorted_symbols().iter().all(|&symbol| symbol < FULL_SYMBOLS)
 }
 
 fn narrow(number: u64) -> Result<u32> {
@@ -276,6 +329,8 @@ fn describe<S: Symbol>(one: &BatchStream<'_, '_, S>, books_before: usize, totals
     let share = stream.codebooks().iter().map(paired_share).sum::<f64>() / books;
     totals.paired_symbols += share * (stream.live_groups() * stream.group_len()) as f64;
     totals.longest = totals.longest.max(stream.longest_codeword());
+    let full = stream.codebooks().iter().filter(|codebook| fits_full_table(codebook)).count();
+    totals.full_books += full as u32;
     let end = |start: u64, length: usize| {
         start.checked_add(length as u64).ok_or_else(|| CudaError::invalid("an offset is beyond all memory"))
     };

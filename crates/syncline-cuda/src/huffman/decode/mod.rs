@@ -5,9 +5,11 @@
 
 mod batch;
 mod chunked;
+mod classes;
 mod gap;
 mod indexed;
 mod self_sync;
+mod spans;
 
 use std::marker::PhantomData;
 
@@ -15,11 +17,13 @@ use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{Decoder, Symbol};
 
-pub use batch::{Batch, BatchStream};
+pub use batch::{Batch, BatchStream, BatchView};
 pub use chunked::Chunked;
-pub use gap::{Gap, GapTuning};
+pub use classes::Room;
+pub use gap::{Gap, Writing};
 pub use indexed::{Indexed, IndexedTuning};
 pub use self_sync::{SelfSync, SelfSyncTuning};
+pub use spans::{Lookup, SpansTuning};
 
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
@@ -33,7 +37,7 @@ const PLACED_GROUPS: u32 = 1024;
 /// Bits that a table lookup takes.
 const TABLE_BITS: u32 = 12;
 /// Words of a codebook's tables: for lookups, for long codewords, for counting (`BOOK_WORDS` of `huffman_decode.cuh`).
-const BOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize + (1 << TABLE_BITS) / 4;
+const BOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize + (1 << TABLE_BITS);
 /// Entries for codewords longer than a lookup.
 const LONG_ENTRIES: u32 = 2048;
 /// Blocks that build a codebook's tables.
@@ -87,6 +91,8 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         indexed::specializations(shared_memory),
         chunked::specializations(),
         gap::specializations(),
+        spans::specializations(shared_memory),
+        classes::specializations(shared_memory),
         self_sync::specializations(),
     ]
     .concat()
@@ -106,7 +112,7 @@ pub struct Decoding<'d, 'v, S> {
     /// Classes of groups; may be empty if no stream needs them.
     pub classes: &'d CudaView<'v, u8>,
     /// The streams.
-    pub batch: &'d Batch<S>,
+    pub batch: &'d BatchView<'v, S>,
     /// Where symbols go; starts on a multiple of 16 bytes. What is in it is worthless for streams whose status is not 0.
     pub output: &'d mut CudaViewMut<'v, S>,
     /// A word for each stream: 0 or what is wrong ([`status_text`]).
@@ -131,24 +137,15 @@ impl<S: Symbol + DeviceRepr> Decoding<'_, '_, S> {
             (short(self.input.len(), totals.input_bytes), "the input is shorter than the batch's streams"),
             (short(self.output.len(), totals.output_symbols), "the output is shorter than the batch's symbols"),
             (short(self.classes.len(), totals.classes), "there are fewer classes than the batch's groups"),
-            (self.status.len() != self.batch.streams(), "there is one word of status for each stream"),
+            (self.status.len() != totals.streams as usize, "there is one word of status for each stream"),
             (misaligned, "input and output start on multiples of 16 bytes"),
-            (
-                !self.batch.is_empty() && !index_fits,
-                "a stream has not the index or the codebooks that the decoder reads",
-            ),
-            (!self.batch.is_empty() && totals.group_log2 != group_log2, "the decoder is for another group size"),
+            (totals.streams > 0 && !index_fits, "a stream has not the index or the codebooks that the decoder reads"),
+            (totals.streams > 0 && totals.group_log2 != group_log2, "the decoder is for another group size"),
         ];
         match problems.iter().find(|problem| problem.0) {
             Some(&(_, problem)) => Err(CudaError::invalid(problem)),
             None => Ok(()),
         }
-    }
-}
-
-impl<S: Symbol + DeviceRepr> Batch<S> {
-    fn is_empty(&self) -> bool {
-        self.streams() == 0
     }
 }
 
@@ -198,18 +195,22 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
         if totals.books > 0 {
             let mut launch = stream.launch_builder(self.tables.function());
             launch.arg(&work.batch.books).arg(&work.batch.symbols).arg(&totals.streams);
-            launch.arg(&mut scratch.tables).arg(&mut scratch.sums).arg(&mut *work.status);
+            launch.arg(&mut scratch.tables).arg(&mut scratch.sums);
+            match work.batch.keep_status {
+                true => launch.arg(&0_u64),
+                false => launch.arg(&mut *work.status),
+            };
             let mut grid = Kernel::grid(totals.books, PREPARE_THREADS, 0);
             grid.grid_dim.1 = TABLE_BLOCKS;
             // SAFETY: parameters (const Book *, const u16 *, u32, u32 *, u32 *, u32 *); blocks for each of the batch's books, which index its symbols, with
-            // BOOK_WORDS of tables each; two sums and a word of status for each stream. Every stream has a book.
+            // BOOK_WORDS of tables each; two sums and a word of status (or null) for each stream. Every stream has a book.
             unsafe { launch.launch(grid) }.doing("building tables")?;
         }
         if totals.placings > 0 {
             let mut launch = stream.launch_builder(self.place.function());
-            launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
+            launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams).arg(&work.batch.sums);
             launch.arg(&mut scratch.map).arg(&mut *work.status).arg(&mut *work.output);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, u32 *, u32 *, u8 *); bitmaps lie in the input and groups in the output
+            // SAFETY: parameters (const u8 *, const Stream *, u32, const Totals *, u32 *, u32 *, u8 *); bitmaps lie in the input and groups in the output
             // (`Decoding::check`); ranks are bounded by the stream's live groups, of which the map has as many as the batch counted.
             unsafe { launch.launch(Kernel::grid(totals.placings, PREPARE_THREADS, 0)) }.doing("placing groups")?;
         }
