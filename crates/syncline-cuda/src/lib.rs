@@ -8,6 +8,7 @@
 
 pub mod device;
 pub mod error;
+pub mod geometry;
 pub mod huffman;
 
 pub use cudarc;
