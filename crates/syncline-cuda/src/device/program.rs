@@ -9,14 +9,17 @@ use super::{Key, Nvrtc, Source, Version};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// What a kernel source may include.
-const HEADERS: [Source; 7] = [
+const HEADERS: [Source; 10] = [
     Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") },
     Source { name: "huffman_decode.cuh", text: include_str!("../../kernels/huffman_decode.cuh") },
+    Source { name: "huffman_decode_parse.cuh", text: include_str!("../../kernels/huffman_decode_parse.cuh") },
     Source { name: "huffman_decode_spans.cuh", text: include_str!("../../kernels/huffman_decode_spans.cuh") },
+    crate::geometry::HEADER,
     Source { name: "length_limit.cuh", text: include_str!("../../kernels/length_limit.cuh") },
     Source { name: "team.cuh", text: include_str!("../../kernels/team.cuh") },
     Source { name: "parsed.cuh", text: include_str!("../../kernels/parsed.cuh") },
     Source { name: "huffman_encode.cuh", text: include_str!("../../kernels/huffman_encode.cuh") },
+    Source { name: "xxh3.cuh", text: include_str!("../../kernels/xxh3.cuh") },
 ];
 
 /// `--fmad=false`: float arithmetic as written, the same as on the CPU. Line information costs nothing at run time and lets the

@@ -1,12 +1,13 @@
 //! Huffman decoders on the GPU, for batches of streams: launchers of `kernels/huffman_decode_*.cu`.
 //!
-//! The host parses streams ([`Stream::parse`](syncline_core::huffman::Stream::parse)) and describes them ([`Batch`]); codewords, index and
+//! The host parses streams ([`Stream::parse`](syncline_core::huffman::Stream::parse)) and describes them ([`Batch`]), or the device does ([`Parser`]); codewords, index and
 //! bitmap stay on the device and are not trusted: what does not fit is reported in a status word for each stream ([`status_text`]).
 
-mod batch;
+pub(crate) mod batch;
 mod chunked;
 mod gap;
 mod indexed;
+pub(crate) mod parse;
 mod self_sync;
 
 use std::marker::PhantomData;
@@ -19,6 +20,7 @@ pub use batch::{Batch, BatchStream, BatchView};
 pub use chunked::Chunked;
 pub use gap::{Gap, GapTuning};
 pub use indexed::{Indexed, IndexedTuning};
+pub use parse::{Limits, Parser, StreamPlace};
 pub use self_sync::{SelfSync, SelfSyncTuning};
 
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
@@ -48,6 +50,9 @@ const PREPARE: Source =
 pub fn status_text(status: u32) -> Option<&'static str> {
     match status {
         0 => None,
+        s if s & STATUS_HEADER != 0 => Some("its header contradicts itself or the bytes that are there"),
+        s if s & STATUS_BOOK != 0 => Some("its codebooks are not those of complete codes"),
+        s if s & STATUS_ROOM != 0 => Some("it has more groups than there should be"),
         s if s & STATUS_CLASS != 0 => Some("a group's class has no codewords"),
         s if s & STATUS_INDEX != 0 => Some("the index does not fit the codewords"),
         s if s & STATUS_COUNT != 0 => Some("the codewords are not as many as the symbols"),
@@ -55,10 +60,13 @@ pub fn status_text(status: u32) -> Option<&'static str> {
     }
 }
 
-/// The bits of a status word, as in `huffman_decode.cuh`.
+/// The bits of a status word, as in `huffman_decode.cuh` and `huffman_decode_parse.cuh`.
 const STATUS_COUNT: u32 = 2;
 const STATUS_INDEX: u32 = 4;
 const STATUS_CLASS: u32 = 8;
+const STATUS_HEADER: u32 = 16;
+const STATUS_BOOK: u32 = 32;
+const STATUS_ROOM: u32 = 64;
 
 /// Lookups go by pairs where at least this share of them gives two symbols: lanes that get one hold up the others. On an H200 pairs were faster at a share
 /// of 0.98 (3.4 bits a symbol), slower at 0.94 (4.4 bits).
@@ -84,6 +92,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     let prepare = SHAPES.map(|(bytes, group_log2)| prepare_specialization(bytes, group_log2));
     [
         prepare.to_vec(),
+        parse::specializations(),
         indexed::specializations(shared_memory),
         chunked::specializations(),
         gap::specializations(),
