@@ -9,6 +9,7 @@
 pub mod container;
 pub mod device;
 pub mod error;
+pub mod geometry;
 pub mod huffman;
 
 pub use cudarc;
