@@ -11,6 +11,7 @@ pub mod device;
 pub mod error;
 pub mod geometry;
 pub mod huffman;
+pub mod reconstruct;
 
 pub use cudarc;
 pub use device::{Arena, Device, DeviceInfo};
