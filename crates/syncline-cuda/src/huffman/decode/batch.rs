@@ -242,6 +242,13 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
     }
 }
 
+impl<S> BatchView<'_, S> {
+    /// Symbols that the output must have room for.
+    pub(crate) fn symbols_of_output(&self) -> usize {
+        self.totals.output_symbols as usize
+    }
+}
+
 impl Totals {
     fn on_device(&self) -> DeviceTotals {
         DeviceTotals { tasks: self.tasks, sequences: self.sequences, placings: self.placings, unused: 0 }
