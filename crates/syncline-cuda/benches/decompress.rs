@@ -56,6 +56,8 @@ fn main() -> Result<()> {
     bench.field("nearly empty, 3-D f32", &[1024, 512, 512], empty, ElementType::F32, IndexKind::Symbol)?;
     bench.field("gap index, 3-D f32", &[256, 512, 512], wave(60.0, 0.3), ElementType::F32, IndexKind::Gap)?;
     bench.field("no index, 3-D f32", &[256, 512, 512], wave(60.0, 0.3), ElementType::F32, IndexKind::None)?;
+    let planes = (timing::SMALL / 4 / 65_536) as u64;
+    bench.field("small, 3-D f32", &[planes, 256, 256], wave(60.0, 0.3), ElementType::F32, IndexKind::Symbol)?;
     for file in &files {
         bench.file(file)?;
     }

@@ -165,12 +165,15 @@ impl Reconstructor {
         };
         let parsed = work.parsed.argument(&stream);
         match (&self.fused, &self.from_codes, work.codes) {
-            (Some(fused), _, Codes::Streams(batch)) => self.launch_fused(frame, fused, batch, parsed, request, &mut work),
+            (Some(fused), _, Codes::Streams(batch)) => {
+                self.launch_fused(frame, fused, batch, parsed, request, &mut work)
+            }
             (_, Some(kernel), Codes::Decoded(codes)) => {
                 let warps = CODES_THREADS / 32;
                 let parts = self.units_of_chunk().div_ceil(warps);
                 let blocks = u64::from(parts) * u64::from(work.parsed.chunk_count);
-                let blocks = u32::try_from(blocks).map_err(|_| CudaError::invalid("the batch is too large: make several"))?;
+                let blocks =
+                    u32::try_from(blocks).map_err(|_| CudaError::invalid("the batch is too large: make several"))?;
                 let request = Request { parts, ..request };
                 let mut launch = stream.launch_builder(kernel.function());
                 launch.arg(work.input).arg(&self.device_geometry).arg(&parsed).arg(&self.values).arg(&request);
@@ -262,7 +265,10 @@ impl Reconstructor {
         };
         let problems = [
             (!inside, "the output does not hold the elements of the tiles"),
-            (output_misaligned || input_misaligned || codes_misaligned, "input and codes start on multiples of 16 bytes, the output on one of an element"),
+            (
+                output_misaligned || input_misaligned || codes_misaligned,
+                "input and codes start on multiples of 16 bytes, the output on one of an element",
+            ),
             (codes_short, "there is a stream for each chunk, and decoded codes fill each chunk's slots"),
             (work.status.len() < parsed.chunk_count as usize, "there is one word of status for each chunk"),
         ];
@@ -290,4 +296,3 @@ impl Reconstructor {
         (1..=units.div_ceil(8).max(1)).min_by(|&a, &b| time(a).total_cmp(&time(b))).unwrap_or(1)
     }
 }
-
