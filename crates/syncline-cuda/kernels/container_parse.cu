@@ -44,7 +44,7 @@ struct Results {
     uint16_t *metas;
     int32_t *bases;
     uint32_t *first_groups, *outlier_starts, *verbatim_starts, *mask_starts, *sign_starts;
-    uint8_t *classes; // of groups, if wanted
+    uint8_t *classes; // of groups, if whole streams are decoded by themselves: then their sums are wanted too
     uint32_t *ranks;
     uint64_t *record_starts; // for the hash
     uint32_t *record_lengths;
@@ -176,6 +176,8 @@ union RoleScratch {
     uint32_t warp_sums[PARSE_WARPS];
 };
 
+__device__ inline bool any_between(const uint8_t *bytes, uint64_t from, uint64_t to);
+
 // Value `i` of packed bits, `bits` (1, 2 or 4) each.
 template <uint32_t BITS> __device__ inline uint32_t packed(const uint8_t *bytes, uint32_t i) {
     return bytes[i * BITS / 8] >> i * BITS % 8 & ((1u << BITS) - 1);
@@ -223,7 +225,12 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     if (section.length != section_end) {
         return PARSE_TILES;
     }
-    uint32_t problems = 0;
+    bool padding = any_between(bytes, constant_at + ceil_div(tiles, 8), predictors_at);
+    padding |= any_between(bytes, predictors_at + ceil_div(live, 4), classes_at);
+    padding |= has_classes && any_between(bytes, classes_at + ceil_div(live, 4), masks_at);
+    padding |= has_masks && any_between(bytes, masks_at + ceil_div(tiles, 2), signs_at);
+    padding |= has_signs && any_between(bytes, signs_at + ceil_div(tiles, 4), section_end);
+    uint32_t problems = padding ? PARSE_TILES : 0;
     uint32_t rank = uint32_t(before >> 32), group = uint32_t(before);
     uint32_t own_masks = 0, own_signs = 0;
     walk = TileWalk(geometry, chunk.first + first);
@@ -319,7 +326,7 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
     }
     auto &own = scratch.tiles;
     uint32_t all_words = 0;
-    bool wrong = false;
+    bool wrong = any_between(widths, blocks, words_at);
     for (uint32_t window = 0; window < blocks; window += THREADS) {
         const uint32_t block = window + threadIdx.x;
         const uint32_t width = block < blocks ? widths[block] : 0;
@@ -382,6 +389,26 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
     return 0;
 }
 
+// Bytes between sections, which are zeros.
+__device__ inline uint32_t check_padding(const Records &records, const Record &record) {
+    bool wrong = false;
+    uint64_t end = record.start + RECORD_HEADER_BYTES + SECTIONS * 4;
+    for (uint32_t i = 0; i < SECTIONS; ++i) {
+        const Section section = record.sections[i];
+        if (section.length > 0) {
+            const uint64_t at = end + threadIdx.x;
+            wrong |= at < section.offset && records.input[at] != 0;
+            end = section.offset + section.length;
+        }
+    }
+    return wrong ? PARSE_SECTIONS : 0;
+}
+
+// Whether there is something in the bytes from `from` up to `to`, fewer than THREADS; by the whole block, each thread for itself.
+__device__ inline bool any_between(const uint8_t *bytes, uint64_t from, uint64_t to) {
+    return from + threadIdx.x < to && bytes[from + threadIdx.x] != 0;
+}
+
 // Live groups before each 32, and their number. By the whole block.
 __device__ inline uint32_t read_ranks(const Records &records, const Record &record, const Chunk &chunk, const Geometry &geometry,
                                       const ChunkBatch &batch, const Results &to, RoleScratch &scratch) {
@@ -409,7 +436,10 @@ __device__ inline uint32_t read_ranks(const Records &records, const Record &reco
         ranks[word] = live;
         live += live_in(word);
     }
-    return total != header.live ? PARSE_CODES : 0;
+    // Bits behind the last group are 0.
+    const uint32_t used = header.groups % 8;
+    const bool padded = used == 0 || reinterpret_cast<const uint8_t *>(bitmap)[header.groups / 8] >> used == 0;
+    return total != header.live || !padded ? PARSE_CODES : 0;
 }
 
 // A sparse list: its places, and for each tile which of its values are the tile's. `part` of LIST_BLOCKS blocks.
@@ -432,7 +462,7 @@ __device__ inline uint32_t read_list(const Records &records, const Record &recor
     const uint32_t *positions = list + 1;
     const uint32_t thread = part * THREADS + threadIdx.x;
     constexpr uint32_t ALL_THREADS = LIST_BLOCKS * THREADS;
-    bool wrong = false;
+    bool wrong = any_between(records.input + section.offset, 4 + uint64_t(count) * 4, values_at);
 #pragma unroll 4
     for (uint32_t i = thread; i < count; i += ALL_THREADS) {
         wrong |= positions[i] >= (i + 1 < count ? positions[i + 1] : chunk.elements);
@@ -476,7 +506,7 @@ __device__ inline uint32_t read_raw(const Records &records, const Record &record
     return problems;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
     container_parse(const __grid_constant__ Records records, const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
                     const __grid_constant__ Results to) {
     __shared__ __align__(16) RoleScratch scratch;
@@ -495,29 +525,28 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const Section section = record.sections[role == ROLE_MASKS ? MASKS : role == ROLE_SIGNS ? SIGNS : CODES];
         const uint64_t length = quantised ? section.length : 0;
         uint32_t status;
-        uint32_t blocks = batch.chunks * MOST_BOOKS;
+        const uint32_t books = to.index_kind == INDEX_SYMBOL ? MOST_BOOKS : 1;
         if (is_bitmap) {
             const uint32_t stream = number + (role == ROLE_SIGNS && has_masks ? batch.chunks : 0);
             const StreamPlace place{section.offset, length, uint32_t(to.bitmap_stride >> BITMAP_GROUP_LOG2), 1, BITMAP_GROUP_LOG2, INDEX_ANY};
-            const BookPlace books{to.bitmap_books + stream, stream, to.bitmap_symbols, stream * 256, 256, nullptr};
-            parse_stream(records.input, place, 0, books, stream * to.bitmap_stride, 0, to.bitmaps[stream], status, scratch.parse);
+            const BookPlace own{to.bitmap_books + stream, stream, to.bitmap_symbols, stream * 256, 256, nullptr};
+            parse_stream(records.input, place, 0, own, stream * to.bitmap_stride, 0, to.bitmaps[stream], status, scratch.parse);
             // A chunk without such bitmaps has no stream of them: an empty one, that is as it should be.
             status = length == 0 ? 0 : status;
             if (threadIdx.x == 0) {
                 to.bitmap_status[stream] = status;
             }
             problems = status != 0 ? PARSE_BITMAPS : 0;
-        } else {
+        } else if (role < books) {
             const StreamPlace place{section.offset, length, batch.slots, 2, geometry.group_log2, to.index_kind};
             const uint64_t first_group = uint64_t(number) * batch.slots;
-            const uint32_t slot = number * MOST_BOOKS;
+            const uint32_t slot = number * books;
             // One codebook of 65,536 symbols, or several of MARKS.
-            const BookPlace books{to.code_books + slot, slot, to.code_symbols, number * 65536, MARKS, to.marks + uint64_t(number) * 65536};
-            const bool described = parse_stream(records.input, place, role, books, first_group << geometry.group_log2, first_group, to.codes[number],
-                                                status, scratch.parse);
+            const BookPlace own{to.code_books + slot, slot, to.code_symbols, number * 65536, MARKS, to.marks + uint64_t(number) * 65536};
+            parse_stream(records.input, place, role, own, first_group << geometry.group_log2, first_group, to.codes[number], status, scratch.parse);
             status = quantised ? status : 0;
-            if (described && threadIdx.x == 0) {
-                to.code_status[number] = status;
+            if (threadIdx.x == 0 && status != 0) {
+                atomicOr(&to.code_status[number], status);
             }
             problems = status != 0 ? PARSE_CODES : 0;
             if (role == 0 && threadIdx.x == 0) {
@@ -528,12 +557,20 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 }
                 problems |= record.status;
             }
+        } else {
+            return;
         }
-        blocks += batch.chunks * ((has_masks ? 1 : 0) + (has_signs ? 1 : 0));
-        if (last_to_come(to.done, blocks)) {
-            sum_streams(to.codes, batch.chunks, to.totals, scratch.warp_sums, PLACED);
-            if (blocks > batch.chunks * MOST_BOOKS) {
-                sum_streams(to.bitmaps, blocks - batch.chunks * MOST_BOOKS, to.bitmap_totals, scratch.warp_sums, PLACED);
+        // Only decoders of whole streams look for theirs by sums.
+        const uint32_t bitmaps = batch.chunks * ((has_masks ? 1 : 0) + (has_signs ? 1 : 0));
+        const bool summed = to.classes != nullptr;
+        if (summed || bitmaps > 0) {
+            if (last_to_come(to.done, batch.chunks * books + bitmaps)) {
+                if (summed) {
+                    sum_streams(to.codes, batch.chunks, to.totals, scratch.tiles.warp_sums, PLACED);
+                }
+                if (bitmaps > 0) {
+                    sum_streams(to.bitmaps, bitmaps, to.bitmap_totals, scratch.tiles.warp_sums, PLACED);
+                }
             }
         }
     } else if (!quantised) {
@@ -543,7 +580,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         __syncthreads();
         problems |= read_bases(records, record, chunk, to, scratch);
     } else if (role == ROLE_RANKS) {
-        problems = read_ranks(records, record, chunk, geometry, batch, to, scratch);
+        problems = read_ranks(records, record, chunk, geometry, batch, to, scratch) | check_padding(records, record);
     } else {
         const uint32_t list_block = role - ROLE_LISTS;
         problems = read_list(records, record, chunk, geometry, to, list_block >= LIST_BLOCKS, list_block % LIST_BLOCKS);
