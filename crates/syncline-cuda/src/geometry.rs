@@ -30,7 +30,7 @@ impl Divider {
     }
 
     fn quotient(self, dividend: u64) -> u64 {
-        let high = (u128::from(self.magic) * u128::from(dividend) >> 64) as u64;
+        let high = ((u128::from(self.magic) * u128::from(dividend)) >> 64) as u64;
         (high + ((dividend - high) >> self.first_shift)) >> self.second_shift
     }
 }

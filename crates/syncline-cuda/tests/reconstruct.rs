@@ -51,8 +51,8 @@ fn field(kind: Kind, extents: &[u64], seed: u64) -> Vec<f64> {
             Kind::Spikes if random.below(300) == 0 => smooth + (random.unit() - 0.5) * 100.0,
             Kind::Spikes => smooth * 20.0 + noise,
             Kind::Noise => (random.unit() - 0.5) * 1000.0 * if i / 60_000 % 2 == 0 { 1.0 } else { 0.004 },
-            Kind::Holes if (x as u64 / 13 + y as u64 / 9 + z as u64 / 5) % 4 == 0 => f64::NAN,
-            Kind::Holes if (x as u64 / 19 + y as u64 / 11) % 5 == 0 => -9999.0,
+            Kind::Holes if (x as u64 / 13 + y as u64 / 9 + z as u64 / 5).is_multiple_of(4) => f64::NAN,
+            Kind::Holes if (x as u64 / 19 + y as u64 / 11).is_multiple_of(5) => -9999.0,
             Kind::Holes if random.below(500) == 0 => f64::INFINITY,
             Kind::Holes => smooth - 0.5 + noise,
         });

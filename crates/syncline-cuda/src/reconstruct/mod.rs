@@ -130,7 +130,7 @@ impl Format {
         Specialization { source: SOURCE, constants: self.constants(wide, true) }
     }
 
-    fn from_codes(self) -> Specialization {
+    fn unfused(self) -> Specialization {
         Specialization { source: SOURCE, constants: self.constants(true, false) }
     }
 }
@@ -148,7 +148,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     });
     let of = |format: Format| {
         let fused = if fuses { vec![format.fused(false), format.fused(true)] } else { Vec::new() };
-        [fused, vec![format.from_codes()]].concat()
+        [fused, vec![format.unfused()]].concat()
     };
     formats.flat_map(of).collect()
 }
