@@ -445,10 +445,7 @@ __device__ inline uint32_t read_ranks(const Records &records, const Record &reco
         ranks[word] = live;
         live += live_in(word);
     }
-    // Bits behind the last group are 0.
-    const uint32_t used = header.groups % 8;
-    const bool padded = used == 0 || reinterpret_cast<const uint8_t *>(bitmap)[header.groups / 8] >> used == 0;
-    return total != header.live || !padded ? PARSE_CODES : 0;
+    return total != header.live ? PARSE_CODES : 0;
 }
 
 // A sparse list: its places, and for each tile which of its values are the tile's. `part` of LIST_BLOCKS blocks.

@@ -469,6 +469,11 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
     if (is_last && status == 0 && position != header.book_bytes) {
         status = STATUS_BOOK;
     }
+    // Bits of the bitmap behind the last group are 0.
+    const uint32_t used = header.groups % 8;
+    if (is_last && status == 0 && header.has_free && used != 0 && input[place.offset + header.bitmap + header.groups / 8] >> used != 0) {
+        status = STATUS_INDEX;
+    }
     if (!prepared && threadIdx.x < sizeof(Book) / 4) {
         // A codebook that should be there is empty then: decoders get along with that. One that should not is marked so by its last word.
         const bool absent = header.status != 0 || own >= header.books;
