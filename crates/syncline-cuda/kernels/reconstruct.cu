@@ -72,7 +72,7 @@ template <typename Produce> __device__ inline void write(const Rows &rows, const
         plain = plain && starts[0] == starts[1];
     }
     const uint32_t constants = __ballot_sync(ALL_LANES, own.wanted && constant), plains = __ballot_sync(ALL_LANES, own.wanted && plain);
-    const uint32_t full = __ballot_sync(ALL_LANES, own.predictor >= AXES), clipped = __ballot_sync(ALL_LANES, !own.is_unclipped());
+    const uint32_t full = __ballot_sync(ALL_LANES, own.predictor >= AXES && own.is_unclipped()), irregular = __ballot_sync(ALL_LANES, !own.is_regular());
     uint32_t live = __ballot_sync(ALL_LANES, own.wanted && !constant);
     for (uint32_t first = 0; first < WARP; first += TILES) {
         const uint32_t flat = (constants & plains) >> first & ((1u << TILES) - 1);
@@ -101,7 +101,7 @@ template <typename Produce> __device__ inline void write(const Rows &rows, const
             }
         }
         if (others != 0) {
-            uint32_t to_spread = AXES == 1 ? 0 : __ballot_sync(ALL_LANES, there && clipped >> (slots & 31) & 1);
+            uint32_t to_spread = AXES == 1 ? 0 : __ballot_sync(ALL_LANES, there && irregular >> (slots & 31) & 1);
             for (; to_spread != 0; to_spread &= to_spread - 1) {
                 const uint32_t slot = __ffs(to_spread) - 1;
                 const Work tile = own.of(__shfl_sync(ALL_LANES, slots, slot));
@@ -126,12 +126,12 @@ struct Lane {
     __device__ inline Lane(const Work &own, uint32_t slots) {
         const uint32_t source = __shfl_sync(ALL_LANES, slots, lane_id() / TILE_GROUPS), group = lane_id() % TILE_GROUPS;
         const uint32_t first_group = __shfl_sync(ALL_LANES, own.first_group, source);
-        const uint32_t packed = __shfl_sync(ALL_LANES, own.meta | (own.nz * own.ny * own.nx) << 16, source);
+        const uint32_t packed = __shfl_sync(ALL_LANES, own.meta & 0x7FFF | (own.is_regular() ? 0x8000u : 0) | (own.nz * own.ny * own.nx) << 16, source);
         const uint32_t elements = packed >> 16;
-        meta = packed & 0xFFFF;
+        meta = packed & 0x7FFF;
         exists = source != NONE && group * CODES < elements;
         number = first_group + group;
-        predictor = AXES == 1 || elements == TILE_ELEMENTS ? meta_predictor(meta) : 0;
+        predictor = AXES == 1 || packed & 0x8000 ? meta_predictor(meta) : 0;
     }
 };
 
@@ -270,9 +270,10 @@ __device__ inline uint32_t decode_tiles(const Shared &shared, const uint32_t *ta
         }
         // A start that is not behind the first one is none of a stream that is right.
         const uint32_t near = start - first * 32;
-        position = first * 32 + decode(lookup, Near{staged}, near < staged_words * 32 ? near : 0, group.live, radius, predictor, rows, checksum, group.rank);
+        const uint32_t begin = near < staged_words * 32 ? near : 0;
+        position = first * 32 + decode(lookup, Near(staged, begin / 32), begin, group.live, radius, predictor, rows, checksum, group.rank);
     } else {
-        position = decode(lookup, Far{words, ceil_div(stream.bits, 32) + 1}, start, group.live, radius, predictor, rows, checksum, group.rank);
+        position = decode(lookup, Far(words, start / 32, ceil_div(stream.bits, 32) + 1), start, group.live, radius, predictor, rows, checksum, group.rank);
     }
     if (group.live && position != end) {
         problems |= STATUS_INDEX;

@@ -85,8 +85,11 @@ struct Work {
     bool wanted; // it is there, and in the range asked for
 
     __device__ inline bool is_unclipped() const { return nz * ny * nx == TILE_ELEMENTS; }
+    // Whether its elements are where an unclipped tile's are: fewer steps at most.
+    __device__ inline bool is_regular() const { return nx == SIDE && (AXES != 3 || ny == SIDE); }
+    __device__ inline uint32_t steps() const { return AXES == 3 ? nz : AXES == 2 ? ny : STEPS; }
     // Whether nothing is to be done but adding up; there may be outliers nevertheless.
-    __device__ inline bool is_plain() const { return is_unclipped() && meta_mask(meta) == 0 && meta_sign(meta) == 0; }
+    __device__ inline bool is_plain() const { return is_regular() && meta_mask(meta) == 0 && meta_sign(meta) == 0; }
 
     // That of another lane. By the whole warp.
     __device__ inline Work of(uint32_t lane) const {
@@ -266,7 +269,7 @@ struct Columns {
 // How residuals add up to integers in the tiles that are written together: they are all 0, or the predictors are along all axes, or any.
 enum class Ways { FLAT, FULL, ANY };
 
-// Writes up to TILES tiles that are plain. Lane `i` holds in `slots` the lane that has tile number `i`, or NONE.
+// Writes up to TILES tiles that are plain (and not clipped, for FULL). Lane `i` holds in `slots` the lane that has tile number `i`, or NONE.
 template <Ways WAYS> __device__ inline void write_plain(const Rows &rows, const Work &own, uint32_t slots, const Target &target) {
     const uint64_t stride = target.stride();
     for (uint32_t round = 0; round < Columns::ROUNDS; ++round) {
@@ -275,6 +278,7 @@ template <Ways WAYS> __device__ inline void write_plain(const Rows &rows, const 
         const uint64_t first_element = __shfl_sync(ALL_LANES, own.first_element, source);
         const uint32_t base = uint32_t(__shfl_sync(ALL_LANES, own.base, source));
         const uint32_t predictor = WAYS == Ways::ANY ? __shfl_sync(ALL_LANES, own.predictor, source) : AXES;
+        const uint32_t limit = WAYS == Ways::FULL ? STEPS : __shfl_sync(ALL_LANES, own.steps(), source);
         if (source == NONE || !Columns::exist()) {
             continue;
         }
@@ -316,9 +320,10 @@ template <Ways WAYS> __device__ inline void write_plain(const Rows &rows, const 
             if (WAYS == Ways::ANY || (WAYS == Ways::FULL && AXES == 1)) {
                 before += (uint32_t(*reinterpret_cast<const Sum *>(references.at(step))) - reference_bias) * onwards;
             }
-            if (target.vectors) {
+            const bool there = WAYS == Ways::FULL || step < limit;
+            if (there && target.vectors) {
                 store_vector(to, out);
-            } else {
+            } else if (there) {
 #pragma unroll
                 for (uint32_t i = 0; i < VECTOR; ++i) {
                     to[i] = out[i];
@@ -383,7 +388,7 @@ __device__ __noinline__ void write_any(Rows rows, Work own, uint32_t slots, uint
         BitWalk sign(sign_kind, sign_kind == 2 ? parsed.signs + target.chunk * parsed.bitmap_stride + parsed.sign_starts[entry] : nullptr, work, row, columns.x);
         const Element pattern = from_bits(Bits(target.values.patterns[meta_pattern(work.meta)]));
 
-        const uint32_t steps = AXES == 3 ? work.nz : AXES == 2 ? work.ny : STEPS;
+        const uint32_t steps = work.steps();
         Element *to = target.out + work.first_element + row * (AXES == 3 ? target.geometry.strides[2] : 0) + columns.x;
         for (uint32_t step = 0; step < steps; ++step) {
             const uint32_t in_row = AXES == 1 ? work.nx - min_of(work.nx, step * STEP + columns.x) : work.nx - columns.x;

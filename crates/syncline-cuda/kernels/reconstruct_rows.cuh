@@ -172,6 +172,7 @@ __device__ inline void spread(const Rows &rows, uint32_t tile, uint32_t nz, uint
     // From the last row on, since a row only moves up.
     constexpr uint32_t AT_ONCE = WARP / (AXES == 1 ? WARP : SIDE);
     const uint32_t x = lane_id() % SIDE, count = nz * ny;
+    const uint32_t magic = (1u << 16) / ny + 1; // divides rows, which are less than 64, by ny exactly
     for (uint32_t end = (count + AT_ONCE - 1) / AT_ONCE * AT_ONCE; end > 0; end -= AT_ONCE) {
         const uint32_t row = end - AT_ONCE + lane_id() / SIDE;
         const bool inside = row < count && x < nx;
@@ -185,7 +186,8 @@ __device__ inline void spread(const Rows &rows, uint32_t tile, uint32_t nz, uint
         }
         __syncwarp();
         if (inside) {
-            *rows.at(tile, (row / ny * SIDE + row % ny) * SIDE + x) = Sum(sum);
+            const uint32_t z = row * magic >> 16;
+            *rows.at(tile, (z * SIDE + row - z * ny) * SIDE + x) = Sum(sum);
         }
         __syncwarp();
     }
