@@ -94,9 +94,8 @@ fn decode<S: Symbol + DeviceRepr>(
     let mut status = stream.clone_htod(&vec![0xffff_0000_u32; cases.len()]).unwrap();
     {
         let mut frame = arena.frame().unwrap();
-        let batch = parser
-            .launch(&mut frame, &input.as_view(), &places.as_view(), limits, &mut status.as_view_mut())
-            .unwrap();
+        let batch =
+            parser.launch(&mut frame, &input.as_view(), &places.as_view(), limits, &mut status.as_view_mut()).unwrap();
         let work = Decoding {
             input: &input.as_view(),
             classes: &classes.as_view(),
@@ -217,7 +216,8 @@ fn damaged_streams_are_found_or_harmless() {
     let mut random = Random(99);
     for (index, decoder) in Any::<u16>::all(device, 6) {
         let parser = Parser::new(device, 6, index).unwrap();
-        for good in cases::<u16>(index.unwrap_or(IndexKind::None), 64).into_iter().filter(|c| c.on_device.len() < 3000) {
+        for good in cases::<u16>(index.unwrap_or(IndexKind::None), 64).into_iter().filter(|c| c.on_device.len() < 3000)
+        {
             let length = good.on_device.len();
             let mut damaged = Vec::new();
             for _ in 0..60 {

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
 use syncline_core::huffman::{IndexKind, MAX_CLASSES, SUBSEQUENCE_BITS, Symbol};
 
-use super::batch::{Book, BatchView, Descriptor, DeviceTotals, Totals};
+use super::batch::{BatchView, Book, Descriptor, DeviceTotals, Totals};
 use super::{INDEX_BLOCK, PLACED_GROUPS, SEQUENCE, SHAPES, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
@@ -29,9 +29,16 @@ const ANY_INDEX: u64 = 3;
 /// Constants of everything that includes `huffman_decode_parse.cuh`.
 pub(crate) fn parse_constants(symbol_bytes: usize, group_log2: u32) -> Vec<(&'static str, u64)> {
     let mut all = constants(symbol_bytes, group_log2, false);
-    all.extend([("THREADS", PARSE_THREADS), ("MARKS", MARKS), ("STAGED", STAGED), ("SEQUENCE", SEQUENCE), ("PLACED", PLACED_GROUPS)].map(
-        |(name, value)| (name, u64::from(value)),
-    ));
+    all.extend(
+        [
+            ("THREADS", PARSE_THREADS),
+            ("MARKS", MARKS),
+            ("STAGED", STAGED),
+            ("SEQUENCE", SEQUENCE),
+            ("PLACED", PLACED_GROUPS),
+        ]
+        .map(|(name, value)| (name, u64::from(value))),
+    );
     all
 }
 
