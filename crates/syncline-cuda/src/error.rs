@@ -1,5 +1,7 @@
 //! What can go wrong on a GPU, and what to do about it.
 
+use std::sync::Arc;
+
 use cudarc::driver::DriverError;
 
 /// Anything that can go wrong while a device is opened or used.
@@ -60,6 +62,12 @@ pub enum CudaError {
         /// Bytes asked for.
         bytes: u64,
     },
+    /// A stream that is damaged, or is none.
+    #[error(transparent)]
+    Stream(Arc<syncline_core::error::Error>),
+    /// Something that only the CPU does.
+    #[error("{0}")]
+    Unsupported(String),
     /// The caller asked for something that cannot be done; the text says what to change.
     #[error("{0}")]
     InvalidArgument(String),
@@ -72,6 +80,12 @@ impl CudaError {
     /// A [`CudaError::InvalidArgument`].
     pub fn invalid(what: impl Into<String>) -> Self {
         Self::InvalidArgument(what.into())
+    }
+}
+
+impl From<syncline_core::error::Error> for CudaError {
+    fn from(error: syncline_core::error::Error) -> Self {
+        Self::Stream(Arc::new(error))
     }
 }
 

@@ -9,7 +9,10 @@
 pub mod container;
 pub mod device;
 pub mod error;
+pub mod geometry;
 pub mod huffman;
+pub mod pipeline;
+pub mod reconstruct;
 pub mod timing;
 
 pub use cudarc;

@@ -53,8 +53,12 @@ fn every_specialization_compiles() {
             let _ = writeln!(std::io::stderr(), "NVRTC {} does not know sm_{architecture}", compiler.version());
             continue;
         }
-        let specializations = syncline_cuda::huffman::specializations(shared_memory);
-        all.extend(specializations.into_iter().map(|specialization| (architecture, specialization)));
+        let specializations = [
+            syncline_cuda::huffman::specializations(shared_memory),
+            syncline_cuda::container::specializations(),
+            syncline_cuda::reconstruct::specializations(shared_memory),
+        ];
+        all.extend(specializations.concat().into_iter().map(|specialization| (architecture, specialization)));
     }
     assert!(!all.is_empty());
     let next = AtomicUsize::new(0);

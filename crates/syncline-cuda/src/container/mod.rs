@@ -1,5 +1,14 @@
-//! Chunk records on the GPU: the container of `syncline_core::container`, on the device.
+//! Chunk records on the device (`docs/FORMAT.md`, "Chunk record"): launchers of `kernels/container_*.cu`.
 
+pub mod hash;
+pub mod parse;
 pub mod parsed;
 
 pub use parsed::{Parsed, ParsedArgument, ParsedChunk};
+
+use crate::device::Specialization;
+
+/// What the compile check compiles.
+pub fn specializations() -> Vec<Specialization> {
+    [vec![hash::specialization()], parse::specializations()].concat()
+}

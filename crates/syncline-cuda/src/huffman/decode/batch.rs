@@ -23,7 +23,7 @@ const WIDE_MASK: u32 = 0xffff;
 /// `Stream` of `huffman_decode.cuh`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-pub(super) struct Descriptor {
+pub(crate) struct Descriptor {
     words: u64,
     index: u64,
     bitmap: u64,
@@ -53,7 +53,7 @@ unsafe impl DeviceRepr for Descriptor {}
 /// `Book` of `huffman_decode.cuh`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub(super) struct Book {
+pub(crate) struct Book {
     limit: [u32; LENGTHS],
     offset: [u32; LENGTHS],
     longest: u32,
@@ -124,21 +124,21 @@ pub struct Batch<S> {
 /// A batch as decoders take it: made by the host ([`Batch::as_view`]) or on the device ([`Parser`](super::Parser)).
 #[derive(Debug)]
 pub struct BatchView<'b, S> {
-    pub(super) descriptors: CudaView<'b, Descriptor>,
-    pub(super) books: CudaView<'b, Book>,
-    pub(super) symbols: CudaView<'b, u16>,
-    pub(super) sums: CudaView<'b, DeviceTotals>,
+    pub(crate) descriptors: CudaView<'b, Descriptor>,
+    pub(crate) books: CudaView<'b, Book>,
+    pub(crate) symbols: CudaView<'b, u16>,
+    pub(crate) sums: CudaView<'b, DeviceTotals>,
     /// Upper bounds, if the batch was made on the device.
-    pub(super) totals: Totals,
+    pub(crate) totals: Totals,
     /// Status words are not cleared: parsing has written them.
-    pub(super) keep_status: bool,
-    pub(super) symbol: PhantomData<S>,
+    pub(crate) keep_status: bool,
+    pub(crate) symbol: PhantomData<S>,
 }
 
 /// `Totals` of `huffman_decode.cuh`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-pub(super) struct DeviceTotals {
+pub(crate) struct DeviceTotals {
     tasks: u32,
     sequences: u32,
     placings: u32,
@@ -150,7 +150,7 @@ unsafe impl DeviceRepr for DeviceTotals {}
 
 /// Sums over the streams of a batch, and what all of them have.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Totals {
+pub(crate) struct Totals {
     pub streams: u32,
     pub books: u32,
     pub most_books: u32,
@@ -242,6 +242,13 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
     /// Entries that the array of classes must have; 0 if no stream needs classes.
     pub fn classes_len(&self) -> u64 {
         self.totals.classes
+    }
+}
+
+impl<S> BatchView<'_, S> {
+    /// Symbols that the output must have room for.
+    pub(crate) fn symbols_of_output(&self) -> usize {
+        self.totals.output_symbols as usize
     }
 }
 
