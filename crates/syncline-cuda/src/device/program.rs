@@ -9,7 +9,7 @@ use super::{Key, Nvrtc, Source, Version};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// What a kernel source may include.
-const HEADERS: [Source; 9] = [
+const HEADERS: [Source; 10] = [
     Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") },
     Source { name: "huffman_decode.cuh", text: include_str!("../../kernels/huffman_decode.cuh") },
     Source { name: "huffman_decode_spans.cuh", text: include_str!("../../kernels/huffman_decode_spans.cuh") },
@@ -17,6 +17,7 @@ const HEADERS: [Source; 9] = [
     Source { name: "length_limit.cuh", text: include_str!("../../kernels/length_limit.cuh") },
     Source { name: "team.cuh", text: include_str!("../../kernels/team.cuh") },
     Source { name: "huffman_encode.cuh", text: include_str!("../../kernels/huffman_encode.cuh") },
+    Source { name: "container_record.cuh", text: include_str!("../../kernels/container_record.cuh") },
     Source { name: "scan.cuh", text: include_str!("../../kernels/scan.cuh") },
     Source { name: "xxh3.cuh", text: include_str!("../../kernels/xxh3.cuh") },
 ];

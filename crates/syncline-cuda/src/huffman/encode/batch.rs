@@ -124,6 +124,16 @@ impl Batch {
         self.streams
     }
 
+    /// Groups of the largest stream.
+    pub(crate) fn most_groups(&self) -> u32 {
+        self.most_groups
+    }
+
+    /// Says that the input has so many groups, for a list that the device makes.
+    pub(crate) fn set_input_groups(&mut self, groups: u64) {
+        self.input_groups = groups;
+    }
+
     /// Bytes that the streams take together at most.
     pub fn max_bytes(&self) -> u64 {
         self.max_bytes
