@@ -10,6 +10,8 @@ use cudarc::driver::{
 
 use super::hash::{Gap, Hasher, Pieces};
 use super::summary::ChunkSummary;
+use syncline_core::container::ALIGNMENT;
+
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
@@ -167,7 +169,7 @@ pub struct Outcome {
 }
 
 impl Progress {
-    /// For a stream of `chunks` chunks, whose records start at byte `start` of the output.
+    /// For streams of up to `chunks` chunks.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`].
@@ -182,6 +184,18 @@ impl Progress {
             })
         };
         allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes: 4 * chunks })
+    }
+
+    /// Begins a stream whose records start at byte `start` of the output, a multiple of 16.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`]; [`CudaError::Driver`].
+    pub fn start(&mut self, stream: &Arc<CudaStream>, start: u64) -> Result<()> {
+        if !start.is_multiple_of(ALIGNMENT as u64) {
+            return Err(CudaError::invalid("records start on multiples of 16"));
+        }
+        stream.memcpy_htod(&[start], &mut self.end).doing("starting a stream")?;
+        stream.memset_zeros(&mut self.status).doing("starting a stream")
     }
 
     /// Chunks that there is room for.
