@@ -10,6 +10,7 @@ pub mod device;
 pub mod error;
 pub mod geometry;
 pub mod huffman;
+pub mod quantize;
 
 pub use cudarc;
 pub use device::{Arena, Device, DeviceInfo};
