@@ -11,6 +11,8 @@ pub mod device;
 pub mod error;
 pub mod geometry;
 pub mod huffman;
+pub mod pipeline;
+pub mod quantize;
 
 pub use cudarc;
 pub use device::{Arena, Device, DeviceInfo};

@@ -12,10 +12,10 @@ use syncline_core::pipeline::{QuantisedChunk, quantise_chunk};
 use syncline_cuda::Device;
 use syncline_cuda::container::assemble::{Assembler, BatchPlan, Bitmaps, Codes};
 use syncline_cuda::container::records::{Contents, Lists, Progress};
-use syncline_cuda::container::summary::ChunkSummary;
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
 use syncline_cuda::device::Arena;
-use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry};
+use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry, Slab};
+use syncline_cuda::quantize::ChunkSummary;
 
 fn packed(meta: &TileMeta) -> u16 {
     u16::from(meta.constant)
@@ -89,7 +89,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
     for poison in [0xA5_u8, 0x5A] {
         let mut output = stream.clone_htod(&vec![poison; field.bytes.len() + (1 << 14)]).unwrap();
         let mut progress = Progress::new(&stream, geometry.chunks()).unwrap();
-        progress.start(&stream, HEADER_LEN as u64).unwrap();
+        progress.start(HEADER_LEN as u64).unwrap();
         let mut first = 0;
         while first < geometry.chunks() {
             let chunks = first..(first + batch_chunks).min(geometry.chunks());
@@ -131,8 +131,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
                     verbatim_positions: verbatim_positions.as_view(),
                     verbatim_values: verbatim_bytes.as_view(),
                 },
-                elements: &elements.as_view(),
-                first_element: 0,
+                slab: &Slab { bytes: elements.as_view(), first_element: 0 },
             };
             let bitmaps = Bitmaps { masks: Some(masks.as_view()), signs: Some(signs.as_view()) };
             let mut view = output.as_view_mut();
@@ -154,7 +153,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
         }
         assembler.records().finish(&stream, &mut progress, geometry.chunks(), &mut output.as_view_mut()).unwrap();
         stream.memcpy_htod(&header.to_bytes(), &mut output.slice_mut(..HEADER_LEN)).unwrap();
-        let outcome = progress.outcome(&stream).unwrap();
+        let outcome = progress.outcome().unwrap();
         let what = format!("{}, {options:?}, batches of {batch_chunks}", field.name);
         assert!(outcome.fits, "{what}");
         let found = stream.clone_dtoh(&output).unwrap();

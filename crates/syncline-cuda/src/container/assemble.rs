@@ -8,12 +8,12 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::predict::codes::{RADIUS, WIDE_RADIUS};
 
 use super::records::{ChunkParts, Contents, NO_STREAM, Progress, RecordWriter, Streams};
-use super::summary::ChunkSummary;
 use crate::device::{Device, Frame};
 use crate::error::Result;
 use crate::geometry::ChunkBatch;
 use crate::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Layout, Method, StreamSpan};
 use crate::huffman::histogram::Symbol;
+use crate::quantize::ChunkSummary;
 
 const NARROW_ALPHABET: u32 = 2 * RADIUS;
 const WIDE_ALPHABET: u32 = 1 << 16;
@@ -260,6 +260,14 @@ impl<'d> Assembler<'d> {
     /// Whether it is for streams with this index, these groups and elements.
     pub fn is_for(&self, index: IndexKind, group_log2: u8, element_bytes: u32) -> bool {
         (self.format.index, self.format.group_log2, self.records.element_bytes()) == (index, group_log2, element_bytes)
+    }
+
+    /// Bytes of device memory held from batch to batch.
+    pub fn device_bytes(&self) -> u64 {
+        let coders =
+            [Some(&self.narrow), self.wide.as_ref()].into_iter().flatten().filter_map(|coder| coder.room.as_ref());
+        let bitmaps = [&self.masks, &self.signs].into_iter().flatten().filter_map(|coder| coder.room.as_ref());
+        coders.chain(bitmaps).map(|room| room.books.device_bytes()).sum()
     }
 
     /// What writes records.

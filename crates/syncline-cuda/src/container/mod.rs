@@ -3,7 +3,6 @@
 pub mod assemble;
 pub mod hash;
 pub mod records;
-pub mod summary;
 
 use crate::device::Specialization;
 

@@ -9,13 +9,13 @@ use cudarc::driver::{
 };
 
 use super::hash::{Gap, Hasher, Pieces};
-use super::summary::ChunkSummary;
 use syncline_core::container::ALIGNMENT;
 
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Pinned, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
-use crate::geometry::{ChunkBatch, DeviceGeometry};
+use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 use crate::huffman::encode::{Batch, Encoded, Plan};
+use crate::quantize::ChunkSummary;
 
 const LAYOUT: Source = Source { name: "container_layout.cu", text: include_str!("../../kernels/container_layout.cu") };
 const WRITE: Source = Source { name: "container_write.cu", text: include_str!("../../kernels/container_write.cu") };
@@ -27,6 +27,8 @@ const BLOCKS_OF_RECORD: u32 = 16;
 pub const NO_STREAM: u32 = u32::MAX;
 
 const STATUS_BAD_STREAM: u32 = 1;
+/// Words of 64 bits that say how far a stream is written.
+const STATE_WORDS: usize = 2;
 
 pub(super) fn specializations() -> Vec<Specialization> {
     let of_elements = |bytes| [layout_specialization(bytes), write_specialization(bytes)];
@@ -150,13 +152,13 @@ unsafe impl DeviceRepr for ListsPointers {}
 /// How far a stream is written: lives in device memory from the first batch of chunks to the last.
 #[derive(Debug)]
 pub struct Progress {
-    /// Where the next record starts in the output; at the end the length of the stream.
-    end: CudaSlice<u64>,
-    status: CudaSlice<u32>,
+    /// Where the next record starts in the output, at the end the length of the stream; then the status.
+    state: CudaSlice<u64>,
     /// Bytes of each record.
     lengths: CudaSlice<u32>,
     /// A counter of blocks, 0 between launches.
     blocks_done: CudaSlice<u32>,
+    host: Pinned<u64>,
 }
 
 /// What a stream came out as.
@@ -172,16 +174,13 @@ impl Progress {
     /// For streams of up to `chunks` chunks.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`].
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, chunks: u64) -> Result<Self> {
         let length = usize::try_from(chunks).unwrap_or(usize::MAX).max(1);
+        let host = Pinned::new(stream, STATE_WORDS)?;
         let allocate = || {
-            Ok(Self {
-                end: stream.alloc_zeros(1)?,
-                status: stream.alloc_zeros(1)?,
-                lengths: stream.alloc_zeros(length)?,
-                blocks_done: stream.alloc_zeros(1)?,
-            })
+            let state = stream.alloc_zeros(STATE_WORDS)?;
+            Ok(Self { state, lengths: stream.alloc_zeros(length)?, blocks_done: stream.alloc_zeros(1)?, host })
         };
         allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes: 4 * chunks })
     }
@@ -190,12 +189,11 @@ impl Progress {
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`]; [`CudaError::Driver`].
-    pub fn start(&mut self, stream: &Arc<CudaStream>, start: u64) -> Result<()> {
+    pub fn start(&mut self, start: u64) -> Result<()> {
         if !start.is_multiple_of(ALIGNMENT as u64) {
             return Err(CudaError::invalid("records start on multiples of 16"));
         }
-        stream.memcpy_htod(&[start], &mut self.end).doing("starting a stream")?;
-        stream.memset_zeros(&mut self.status).doing("starting a stream")
+        self.host.write(&[start, 0], &mut self.state)
     }
 
     /// Chunks that there is room for.
@@ -212,13 +210,19 @@ impl Progress {
     ///
     /// # Errors
     /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if a Huffman stream is not valid, which quantised codes never are.
-    pub fn outcome(&self, stream: &Arc<CudaStream>) -> Result<Outcome> {
-        let status = stream.clone_dtoh(&self.status).doing("reading the records' status")?[0];
-        let bytes = stream.clone_dtoh(&self.end).doing("reading the stream's length")?[0];
+    pub fn outcome(&mut self) -> Result<Outcome> {
+        self.host.read(&self.state)?;
+        let state = self.host.wait()?;
+        let status = state[1] as u32;
         if status & STATUS_BAD_STREAM != 0 {
             return Err(CudaError::invalid("symbols without a codeword in a chunk"));
         }
-        Ok(Outcome { bytes, fits: status == 0 })
+        Ok(Outcome { bytes: state[0], fits: status == 0 })
+    }
+
+    fn pointers(&mut self, stream: &Arc<CudaStream>) -> (CUdeviceptr, CUdeviceptr) {
+        let end = self.state.device_ptr_mut(stream).0;
+        (end, end + size_of::<u64>() as u64)
     }
 }
 
@@ -250,10 +254,8 @@ pub struct Contents<'a> {
     pub bases: &'a CudaView<'a, i32>,
     /// Outliers and verbatim values.
     pub lists: &'a Lists<'a>,
-    /// Elements of the array, from number `first_element` on, with all of the chunks.
-    pub elements: &'a CudaView<'a, u8>,
-    /// Number of the first of `elements`.
-    pub first_element: u64,
+    /// Elements of the array, with all of the chunks.
+    pub slab: &'a Slab<'a>,
 }
 
 impl Contents<'_> {
@@ -386,13 +388,14 @@ impl RecordWriter {
                 pointers(streams.signs.as_deref_mut()),
             ],
         };
+        let (end, status) = progress.pointers(&stream);
         let mut lengths = progress.lengths.slice_mut(first as usize..);
         let output = OutputPointers {
             room,
-            end: progress.end.device_ptr_mut(&stream).0,
+            end,
             starts: starts.device_ptr_mut(&stream).0,
             lengths: lengths.device_ptr_mut(&stream).0,
-            status: progress.status.device_ptr_mut(&stream).0,
+            status,
         };
         let mut launch = stream.launch_builder(self.layout.function());
         launch.arg(&contents.geometry).arg(&contents.batch).arg(&sources).arg(&output);
@@ -428,8 +431,8 @@ impl RecordWriter {
         let plans = layout.plans.as_view();
         let mut launch = stream.launch_builder(self.write.function());
         launch.arg(&contents.geometry).arg(&contents.batch).arg(contents.parts).arg(&plans);
-        launch.arg(contents.metas).arg(contents.bases).arg(&pointers).arg(contents.elements);
-        launch.arg(&contents.first_element).arg(&blocks).arg(output);
+        launch.arg(contents.metas).arg(contents.bases).arg(&pointers).arg(&contents.slab.bytes);
+        launch.arg(&contents.slab.first_element).arg(&blocks).arg(output);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkParts *, const RecordPlan *, const u16 *, const i32 *, Lists, const Element *, u64, u32, u8 *).
         // Plans place records within the output or say that there is no room; metas, bases and parts are as `lay_out` checked; lists have what the parts say, and the
         // elements are those of the batch's chunks, which `Assembler` sees to.
@@ -470,9 +473,9 @@ impl RecordWriter {
             return Err(CudaError::invalid("the stream was begun with fewer chunks"));
         }
         let room = output.len() as u64;
+        let (end, status) = progress.pointers(stream);
         let mut launch = stream.launch_builder(self.table.function());
-        launch.arg(&progress.lengths).arg(&chunks).arg(&mut progress.end).arg(&room);
-        launch.arg(&mut progress.status).arg(output);
+        launch.arg(&progress.lengths).arg(&chunks).arg(&end).arg(&room).arg(&status).arg(output);
         // SAFETY: the kernel's parameters are (const u32 *, u64, u64 *, u64, u32 *, u8 *); it reads `chunks` lengths and writes only where `room` bytes hold all
         // that it writes.
         unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }.doing("writing the chunk table").map(drop)

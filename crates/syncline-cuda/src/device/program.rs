@@ -9,11 +9,14 @@ use super::{Key, Nvrtc, Source, Version};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// What a kernel source may include.
-const HEADERS: [Source; 10] = [
+const HEADERS: [Source; 13] = [
     Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") },
     Source { name: "huffman_decode.cuh", text: include_str!("../../kernels/huffman_decode.cuh") },
     Source { name: "huffman_decode_spans.cuh", text: include_str!("../../kernels/huffman_decode_spans.cuh") },
     crate::geometry::HEADER,
+    crate::quantize::HEADERS[0],
+    crate::quantize::HEADERS[1],
+    crate::quantize::HEADERS[2],
     Source { name: "length_limit.cuh", text: include_str!("../../kernels/length_limit.cuh") },
     Source { name: "team.cuh", text: include_str!("../../kernels/team.cuh") },
     Source { name: "huffman_encode.cuh", text: include_str!("../../kernels/huffman_encode.cuh") },
