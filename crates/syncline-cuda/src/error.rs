@@ -1,5 +1,7 @@
 //! What can go wrong on a GPU, and what to do about it.
 
+use std::sync::Arc;
+
 use cudarc::driver::DriverError;
 
 /// Anything that can go wrong while a device is opened or used.
@@ -60,6 +62,22 @@ pub enum CudaError {
         /// Bytes asked for.
         bytes: u64,
     },
+    /// The stream would be lossless, which the GPU does not make.
+    #[error("{0}: lossless streams are made on the CPU")]
+    Lossless(String),
+    /// The stream is longer than the memory given for it.
+    #[error(
+        "the stream has {needed} bytes, there is room for {available}: give as many as the most that a stream can have"
+    )]
+    NoRoom {
+        /// Bytes of the stream.
+        needed: u64,
+        /// Bytes that were given.
+        available: u64,
+    },
+    /// The array or the options are not what the library can compress.
+    #[error("{0}")]
+    Core(Arc<syncline_core::error::Error>),
     /// The caller asked for something that cannot be done; the text says what to change.
     #[error("{0}")]
     InvalidArgument(String),
@@ -67,6 +85,12 @@ pub enum CudaError {
 
 /// Result with [`CudaError`].
 pub type Result<T> = std::result::Result<T, CudaError>;
+
+impl From<syncline_core::error::Error> for CudaError {
+    fn from(error: syncline_core::error::Error) -> Self {
+        Self::Core(Arc::new(error))
+    }
+}
 
 impl CudaError {
     /// A [`CudaError::InvalidArgument`].

@@ -6,9 +6,13 @@
 //!
 //! Everything takes device buffers and the caller's stream; scratch memory comes from an [`Arena`] that the caller keeps.
 
+pub mod container;
 pub mod device;
 pub mod error;
+pub mod geometry;
 pub mod huffman;
+pub mod pipeline;
+pub mod quantize;
 
 pub use cudarc;
 pub use device::{Arena, Device, DeviceInfo};

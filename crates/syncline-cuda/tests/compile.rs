@@ -45,7 +45,13 @@ fn every_specialization_compiles() {
             let _ = writeln!(std::io::stderr(), "NVRTC {} does not know sm_{architecture}", compiler.version());
             continue;
         }
-        for specialization in syncline_cuda::huffman::specializations(shared_memory) {
+        let all = [
+            syncline_cuda::huffman::specializations(shared_memory),
+            syncline_cuda::quantize::specializations(),
+            syncline_cuda::container::specializations(),
+        ]
+        .concat();
+        for specialization in all {
             let image = specialization.compile(compiler, architecture).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(&image[..4], b"\x7fELF", "a cubin is an ELF file");
             compiled += 1;

@@ -4,13 +4,11 @@ use std::io::Write;
 
 use rayon::prelude::*;
 use syncline_core::array::{ArrayView, ElementType, Shape};
-use syncline_core::bound::{Bound, Resolved};
+use syncline_core::bound::{Bound, PsnrGoal, Resolved};
 use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{self, ChunkSummary, EncodeScratch, encode_chunk};
-use syncline_core::quantize::linear::mean_squared_error;
-use syncline_core::quantize::log::exp2;
 
 use crate::io::ReadAt;
 use crate::options::{Meter, Options};
@@ -19,11 +17,6 @@ use crate::range::resolve_by_scan;
 use crate::report::FillPattern;
 use crate::source::ArraySource;
 
-/// log2 of the symbols in a group of the codes. With 64 instead of 128 the index of turbulence at relative 1e-3 takes 2.8 instead of 1.4 % of
-/// the stream, and the finer free groups gain less than that on all fields but the emptiest.
-const GROUP_LOG2: u8 = 7;
-/// Attempts to reach a PSNR; each is tightened by what the last one missed, so that the second nearly always does.
-const PSNR_ATTEMPTS: usize = 8;
 /// Chunks are compressed side by side until they are of so many elements' bytes, then written: enough of them to keep all threads busy to the end,
 /// and little memory even if nothing gets smaller.
 const WAVE_BYTES: u64 = 128 << 20;
@@ -164,19 +157,7 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
 
 /// The header of a stream of an array whose bound is resolved.
 pub(crate) fn header_for(element_type: ElementType, shape: Shape, options: &Options, resolved: &Resolved) -> Header {
-    Header {
-        element_type,
-        shape,
-        pipeline: resolved.pipeline,
-        index: options.index,
-        group_log2: GROUP_LOG2,
-        bound: options.bound,
-        resolved: resolved.resolved,
-        step: resolved.step,
-        range: resolved.range,
-        patterns: resolved.patterns.iter().map(|p| p.bits).collect(),
-        chunk_tiles: Geometry::new(shape).tiles_per_chunk(),
-    }
+    Header::new(element_type, shape, options.index, resolved)
 }
 
 /// One array on its way to a stream.
@@ -229,12 +210,11 @@ impl<S: ReadAt + ?Sized> Job<'_, S> {
 
     /// Compresses with ever tighter bounds until the PSNR is reached; writes the stream that reaches it.
     fn reach_psnr<W: Write>(&mut self, target: f64, mut resolved: Resolved, pool: &Pool, sink: &mut W) -> Result<u64> {
-        let (low, high) = resolved.range.unwrap_or((0.0, 0.0));
-        let allowed = (high - low).powi(2) * exp2(-target / 10.0 * std::f64::consts::LOG2_10);
+        let goal = PsnrGoal::new(target, &resolved);
         // A small stream is kept until it is known to do; a large one is made once more instead, so that memory stays bounded.
         let elements_bytes = self.geometry.elements() * self.header.element_type.size() as u64;
         let keeps = elements_bytes <= 2 * WAVE_BYTES;
-        for _ in 0..PSNR_ATTEMPTS {
+        for _ in 0..PsnrGoal::ATTEMPTS {
             let mut stream = Vec::new();
             let (length, summary) = if keeps {
                 stream.extend_from_slice(&self.header.to_bytes());
@@ -242,19 +222,17 @@ impl<S: ReadAt + ?Sized> Job<'_, S> {
             } else {
                 self.write_chunks(pool, &mut std::io::sink())?
             };
-            let achieved = mean_squared_error(summary.squared_error, summary.counted, resolved.resolved);
-            if achieved <= allowed || self.header.step == 0.0 {
+            let Some(tightened) = goal.next(self.header.element_type, &resolved, &summary) else {
                 if keeps {
                     sink.write_all(&stream)?;
                     return Ok(length);
                 }
                 sink.write_all(&self.header.to_bytes())?;
                 return Ok(self.write_chunks(pool, sink)?.0);
-            }
-            // A little more than what was missed.
-            resolved = resolved.tightened(self.header.element_type, (allowed / achieved).sqrt() * 0.999);
+            };
+            resolved = tightened;
             self.header = header_for(self.header.element_type, self.header.shape, self.options, &resolved);
         }
-        Err(Error::invalid(format!("a PSNR of {target} dB is not reached: ask for an absolute bound instead")))
+        Err(goal.not_reached())
     }
 }

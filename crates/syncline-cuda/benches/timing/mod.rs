@@ -11,6 +11,7 @@ use syncline_cuda::error::{DriverContext, Result};
 /// Bytes of a large input, well above the second-level cache.
 pub const LARGE: usize = 512 << 20;
 /// Bytes of a small input.
+#[allow(dead_code, reason = "not every bench has small inputs")]
 pub const SMALL: usize = 10 << 20;
 
 /// Runs that are not counted, and runs that are.

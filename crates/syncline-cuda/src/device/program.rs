@@ -9,13 +9,20 @@ use super::{Key, Nvrtc, Source, Version};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// What a kernel source may include.
-const HEADERS: [Source; 6] = [
+const HEADERS: [Source; 13] = [
     Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") },
     Source { name: "huffman_decode.cuh", text: include_str!("../../kernels/huffman_decode.cuh") },
     Source { name: "huffman_decode_spans.cuh", text: include_str!("../../kernels/huffman_decode_spans.cuh") },
+    crate::geometry::HEADER,
+    crate::quantize::HEADERS[0],
+    crate::quantize::HEADERS[1],
+    crate::quantize::HEADERS[2],
     Source { name: "length_limit.cuh", text: include_str!("../../kernels/length_limit.cuh") },
     Source { name: "team.cuh", text: include_str!("../../kernels/team.cuh") },
     Source { name: "huffman_encode.cuh", text: include_str!("../../kernels/huffman_encode.cuh") },
+    Source { name: "container_record.cuh", text: include_str!("../../kernels/container_record.cuh") },
+    Source { name: "scan.cuh", text: include_str!("../../kernels/scan.cuh") },
+    Source { name: "xxh3.cuh", text: include_str!("../../kernels/xxh3.cuh") },
 ];
 
 /// `--fmad=false`: float arithmetic as written, the same as on the CPU. Line information costs nothing at run time and lets the

@@ -1,0 +1,78 @@
+// How an array is cut into tiles and chunks: `syncline_core::geometry` on the device. Mirrored by src/geometry.rs.
+//
+// Axes are b, z, y, x, slowest first. Numbers of tiles and elements have 64 bits; within a chunk 32 bits are enough.
+#pragma once
+#include "common.cuh"
+
+// Division by a number that the host knows (Granlund and Montgomery 1994): exact for every dividend.
+struct Divider {
+    uint64_t magic;
+    uint32_t first_shift;
+    uint32_t second_shift;
+
+    __device__ inline uint64_t quotient(uint64_t dividend) const {
+        uint64_t high = __umul64hi(magic, dividend);
+        return (high + ((dividend - high) >> first_shift)) >> second_shift;
+    }
+};
+
+// A box of elements.
+struct Tile {
+    uint64_t first_element;   // raster number in the array of its first element
+    uint64_t elements_before; // in the tiles before it, of the whole array
+    uint32_t nz, ny, nx;      // extents, clipped at the array's edges; never 0
+
+    __device__ inline uint32_t elements() const { return nz * ny * nx; }
+};
+
+struct Geometry {
+    uint64_t dims[4];    // elements along b, z, y, x
+    uint64_t strides[3]; // in elements, of b, z, y
+    uint64_t grid[3];    // tiles along z, y, x
+    uint64_t tiles;      // of the array
+    Divider by_grid[3];  // by tiles along z, y, x
+    Divider by_chunk;    // by tiles in a chunk
+    uint32_t side[3];    // extents z, y, x of a tile that no edge clips
+    uint32_t axes;       // along which tiles extend, 1 to 3
+    uint32_t chunk_tiles;
+    uint32_t group_log2; // of the symbols in a group of codes
+
+    // Tile `number`, which must be below `tiles`.
+    __device__ inline Tile tile(uint64_t number) const {
+        uint64_t rows = by_grid[2].quotient(number), x = (number - rows * grid[2]) * side[2];
+        uint64_t planes = by_grid[1].quotient(rows), y = (rows - planes * grid[1]) * side[1];
+        uint64_t b = by_grid[0].quotient(planes), z = (planes - b * grid[0]) * side[0];
+        Tile tile;
+        tile.nz = uint32_t(min_of<uint64_t>(dims[1] - z, side[0]));
+        tile.ny = uint32_t(min_of<uint64_t>(dims[2] - y, side[1]));
+        tile.nx = uint32_t(min_of<uint64_t>(dims[3] - x, side[2]));
+        uint64_t slab = b * strides[0] + z * strides[1]; // whole planes before the tile
+        tile.first_element = slab + y * strides[2] + x;
+        tile.elements_before = slab + tile.nz * (y * dims[3] + tile.ny * x);
+        return tile;
+    }
+    // Elements of the tiles before tile `number`, which may also be `tiles`.
+    __device__ inline uint64_t elements_before(uint64_t number) const {
+        return number < tiles ? tile(number).elements_before : dims[0] * strides[0];
+    }
+    __device__ inline uint64_t chunk_of(uint64_t number) const { return by_chunk.quotient(number); }
+    // First tile of a chunk; the end of the last chunk is `tiles`.
+    __device__ inline uint64_t first_tile(uint64_t chunk) const { return min_of<uint64_t>(chunk * chunk_tiles, tiles); }
+    // Groups of codes that a tile with so many elements takes, unless it is constant.
+    __device__ inline uint32_t groups(uint32_t elements) const { return (elements + (1u << group_log2) - 1) >> group_log2; }
+    __device__ inline bool is_unclipped(const Tile &tile) const {
+        return tile.nz == side[0] && tile.ny == side[1] && tile.nx == side[2];
+    }
+};
+
+// Consecutive chunks that are worked on together. Their tiles are numbered from the batch's first.
+struct ChunkBatch {
+    uint64_t first_chunk;
+    uint64_t first_tile;
+    uint32_t chunks;
+    uint32_t tiles;
+    uint32_t slots;       // groups that each chunk has room for
+    uint32_t chunk_tiles; // the geometry's
+
+    __device__ inline uint32_t chunk_first(uint32_t chunk) const { return min_of(chunk * chunk_tiles, tiles); }
+};

@@ -1,0 +1,314 @@
+//! `syncline_core::geometry` as the kernels take it: plain numbers, passed by value. Mirrors `kernels/geometry.cuh`.
+
+use std::ops::Range;
+
+use cudarc::driver::{CudaView, DeviceRepr};
+use syncline_core::geometry::{Geometry, Tile};
+
+use crate::device::Source;
+use crate::error::{CudaError, Result};
+
+/// The header that kernels include.
+pub(crate) const HEADER: Source = Source { name: "geometry.cuh", text: include_str!("../kernels/geometry.cuh") };
+
+/// Division by a number known beforehand, as a multiplication (Granlund and Montgomery 1994).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+struct Divider {
+    magic: u64,
+    first_shift: u32,
+    second_shift: u32,
+}
+
+impl Divider {
+    /// By `divisor`, or by 1 if it is 0: there is then nothing to divide.
+    fn new(divisor: u64) -> Self {
+        let divisor = u128::from(divisor.max(1));
+        let log = 128 - (divisor - 1).leading_zeros();
+        let magic = ((((1_u128 << log) - divisor) << 64) / divisor + 1) as u64;
+        Self { magic, first_shift: log.min(1), second_shift: log.saturating_sub(1) }
+    }
+
+    fn quotient(self, dividend: u64) -> u64 {
+        let high = ((u128::from(self.magic) * u128::from(dividend)) >> 64) as u64;
+        (high + ((dividend - high) >> self.first_shift)) >> self.second_shift
+    }
+}
+
+/// The tiling of one array, for kernels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct DeviceGeometry {
+    dims: [u64; 4],
+    strides: [u64; 3],
+    grid: [u64; 3],
+    tiles: u64,
+    by_grid: [Divider; 3],
+    by_chunk: Divider,
+    side: [u32; 3],
+    axes: u32,
+    chunk_tiles: u32,
+    group_log2: u32,
+}
+
+// SAFETY: plain numbers without padding, laid out as `Geometry` in geometry.cuh.
+unsafe impl DeviceRepr for DeviceGeometry {}
+
+impl DeviceGeometry {
+    /// The tiling with groups of `1 << group_log2` codes.
+    pub fn new(geometry: &Geometry, group_log2: u8) -> Self {
+        let dims = geometry.dims();
+        let side = geometry.unclipped_extent();
+        let grid: [u64; 3] = std::array::from_fn(|axis| dims[axis + 1].div_ceil(side[axis] as u64));
+        let chunk_tiles = geometry.tiles_per_chunk();
+        Self {
+            dims,
+            strides: geometry.strides(),
+            grid,
+            tiles: geometry.tiles(),
+            by_grid: grid.map(Divider::new),
+            by_chunk: Divider::new(chunk_tiles.into()),
+            side: side.map(|side| side as u32),
+            axes: geometry.axes() as u32,
+            chunk_tiles,
+            group_log2: group_log2.into(),
+        }
+    }
+
+    /// Tiles of the array.
+    pub fn tiles(&self) -> u64 {
+        self.tiles
+    }
+
+    /// Axes along which tiles extend, 1 to 3.
+    pub fn axes(&self) -> u32 {
+        self.axes
+    }
+
+    /// log2 of the codes in a group.
+    pub fn group_log2(&self) -> u32 {
+        self.group_log2
+    }
+
+    /// Elements of the tiles before tile `number`, in tile order; of the array for every number from [`Self::tiles`] on.
+    /// Minus that of a chunk's first tile it is the position in the chunk of a tile's first element.
+    pub fn elements_before(&self, number: u64) -> u64 {
+        if number >= self.tiles {
+            return self.dims[0] * self.strides[0];
+        }
+        let rows = self.by_grid[2].quotient(number);
+        let x = (number - rows * self.grid[2]) * u64::from(self.side[2]);
+        let planes = self.by_grid[1].quotient(rows);
+        let y = (rows - planes * self.grid[1]) * u64::from(self.side[1]);
+        let b = self.by_grid[0].quotient(planes);
+        let z = (planes - b * self.grid[0]) * u64::from(self.side[0]);
+        let depth = (self.dims[1] - z).min(self.side[0].into());
+        let height = (self.dims[2] - y).min(self.side[1].into());
+        b * self.strides[0] + z * self.strides[1] + depth * (y * self.dims[3] + height * x)
+    }
+
+    /// Groups that the largest tile takes.
+    pub fn most_groups_of_tile(&self) -> u32 {
+        let elements: u64 = (0..3).map(|axis| self.dims[axis + 1].min(self.side[axis].into())).product();
+        elements.div_ceil(1 << self.group_log2) as u32
+    }
+}
+
+/// Consecutive chunks that are worked on together, for kernels. Their tiles are numbered from the batch's first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub struct ChunkBatch {
+    first_chunk: u64,
+    first_tile: u64,
+    chunks: u32,
+    tiles: u32,
+    slots: u32,
+    chunk_tiles: u32,
+}
+
+// SAFETY: plain numbers without padding, laid out as `ChunkBatch` in geometry.cuh.
+unsafe impl DeviceRepr for ChunkBatch {}
+
+impl ChunkBatch {
+    /// Most groups of codes in a batch: numbers of codes fit 32 bits with room to spare.
+    const MOST_GROUPS: u64 = 1 << 24;
+
+    /// Chunks `chunks` of an array.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if there are no such chunks, or too many of them for one batch.
+    pub fn new(geometry: &Geometry, group_log2: u8, chunks: Range<u64>) -> Result<Self> {
+        if chunks.start > chunks.end || chunks.end > geometry.chunks() {
+            return Err(CudaError::invalid(format!("chunks {chunks:?} of {}", geometry.chunks())));
+        }
+        let first_tile = geometry.chunk_range(chunks.start).start;
+        let last = chunks.end.max(chunks.start + 1) - 1;
+        let tiles = if chunks.is_empty() { 0 } else { geometry.chunk_range(last).end - first_tile };
+        let chunk_tiles = geometry.tiles_per_chunk();
+        let of_tile = DeviceGeometry::new(geometry, group_log2).most_groups_of_tile();
+        let slots = geometry.tiles().min(chunk_tiles.into()) * u64::from(of_tile);
+        let count = chunks.end - chunks.start;
+        if count.saturating_mul(slots) > Self::MOST_GROUPS {
+            return Err(CudaError::invalid(format!("{count} chunks of {slots} groups: work in smaller batches")));
+        }
+        Ok(Self {
+            first_chunk: chunks.start,
+            first_tile,
+            chunks: count as u32,
+            tiles: tiles as u32,
+            slots: slots as u32,
+            chunk_tiles,
+        })
+    }
+
+    /// Number of the first chunk.
+    pub fn first_chunk(&self) -> u64 {
+        self.first_chunk
+    }
+
+    /// Number of the first tile.
+    pub fn first_tile(&self) -> u64 {
+        self.first_tile
+    }
+
+    /// Chunks.
+    pub fn chunks(&self) -> u32 {
+        self.chunks
+    }
+
+    /// Tiles of all chunks.
+    pub fn tiles(&self) -> u32 {
+        self.tiles
+    }
+
+    /// Groups that each chunk has room for: the most that a chunk can have.
+    pub fn slots(&self) -> u32 {
+        self.slots
+    }
+
+    /// Tiles of the batch in chunk `chunk` of it.
+    pub fn tiles_of(&self, chunk: u32) -> Range<u32> {
+        let bound = |chunk: u32| (u64::from(chunk) * u64::from(self.chunk_tiles)).min(self.tiles.into()) as u32;
+        bound(chunk)..bound(chunk + 1)
+    }
+}
+
+/// Elements of an array in device memory, in raster order, from some element on.
+#[derive(Debug)]
+pub struct Slab<'v> {
+    /// Little-endian elements.
+    pub bytes: CudaView<'v, u8>,
+    /// Number in the array of the first of them.
+    pub first_element: u64,
+}
+
+impl Slab<'_> {
+    /// Checks that the slab has all elements of the batch's chunks.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if it does not.
+    pub fn check(&self, geometry: &Geometry, batch: &ChunkBatch, element_bytes: u32) -> Result<()> {
+        let needed = element_span(geometry, batch);
+        let elements = self.bytes.len() as u64 / u64::from(element_bytes);
+        let has = self.first_element..self.first_element.saturating_add(elements);
+        if needed.is_empty() || (has.start <= needed.start && needed.end <= has.end) {
+            return Ok(());
+        }
+        Err(CudaError::invalid(format!("the chunks need elements {needed:?}, given are {has:?}")))
+    }
+}
+
+/// The smallest range of raster element numbers that holds the batch's chunks.
+pub fn element_span(geometry: &Geometry, batch: &ChunkBatch) -> Range<u64> {
+    if batch.tiles == 0 {
+        return 0..0;
+    }
+    let [sb, sz, sy] = geometry.strides();
+    let number = |tile: &Tile, last: bool| {
+        let end = |axis: usize| tile.origin[axis + 1] + if last { tile.extent[axis] as u64 - 1 } else { 0 };
+        tile.origin[0] * sb + end(0) * sz + end(1) * sy + end(2)
+    };
+    // First elements ascend with the tiles' numbers. Last ones do not within a row of tiles' planes, but the last tile's is behind all others:
+    // it is in the last row of the last plane.
+    let first = geometry.tile(batch.first_tile);
+    let last = geometry.tile(batch.first_tile + u64::from(batch.tiles) - 1);
+    number(&first, false)..number(&last, true) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use syncline_core::array::Shape;
+
+    #[test]
+    fn division_is_exact() {
+        let numbers = [
+            1,
+            2,
+            3,
+            5,
+            7,
+            63,
+            64,
+            65,
+            641,
+            1 << 20,
+            (1 << 32) - 1,
+            1 << 32,
+            (1 << 32) + 1,
+            1 << 63,
+            u64::MAX - 1,
+            u64::MAX,
+        ];
+        for divisor in numbers {
+            for n in numbers {
+                for dividend in [n - 1, n, n.wrapping_mul(divisor), n.wrapping_mul(divisor).wrapping_sub(1)] {
+                    assert_eq!(Divider::new(divisor).quotient(dividend), dividend / divisor, "{dividend} / {divisor}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn positions_are_those_of_core() {
+        for extents in [&[][..], &[1], &[5000], &[2, 3], &[70, 33], &[9, 17, 30], &[3, 9, 8, 17], &[2, 2, 40], &[0, 4]]
+        {
+            for chunk_tiles in [1, 3, 7] {
+                let geometry = Geometry::with_chunk_tiles(Shape::new(extents).unwrap(), chunk_tiles).unwrap();
+                for group_log2 in [6, 7] {
+                    let device = DeviceGeometry::new(&geometry, group_log2);
+                    let mut elements = 0;
+                    for tile in geometry.range(0..u64::MAX) {
+                        assert_eq!(device.elements_before(tile.number), elements);
+                        assert!(tile.groups(1 << group_log2) <= device.most_groups_of_tile() as usize);
+                        elements += tile.len() as u64;
+                    }
+                    assert_eq!(device.elements_before(geometry.tiles()), elements);
+                    let batch = ChunkBatch::new(&geometry, group_log2, 0..geometry.chunks()).unwrap();
+                    assert_eq!(u64::from(batch.tiles()), geometry.tiles());
+                    for first in 0..geometry.chunks() {
+                        for end in first..=geometry.chunks().min(first + 3) {
+                            let batch = ChunkBatch::new(&geometry, group_log2, first..end).unwrap();
+                            let spans = (first..end).map(|chunk| geometry.chunk_span(chunk));
+                            let span = spans.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+                            assert_eq!(element_span(&geometry, &batch), span.unwrap_or(0..0));
+                        }
+                    }
+                    for chunk in 0..geometry.chunks() {
+                        let tiles = batch.tiles_of(chunk as u32);
+                        assert_eq!(u64::from(tiles.start)..u64::from(tiles.end), geometry.chunk_range(chunk));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn chunks_that_are_not_there_are_refused() {
+        let geometry = Geometry::new(Shape::new(&[100, 100, 100]).unwrap());
+        assert!(ChunkBatch::new(&geometry, 7, 0..geometry.chunks() + 1).is_err());
+        let geometry = Geometry::new(Shape::new(&[1 << 40]).unwrap());
+        assert!(ChunkBatch::new(&geometry, 7, 0..geometry.chunks()).is_err());
+        assert_eq!(ChunkBatch::new(&geometry, 7, 5..9).unwrap().first_tile(), 5 * 4096);
+    }
+}
