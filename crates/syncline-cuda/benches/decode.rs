@@ -175,7 +175,7 @@ impl Bench<'_> {
             let work = Decoding {
                 input: &data.input.as_view(),
                 classes: &no_classes.as_view(),
-                batch: &data.batch,
+                batch: &data.batch.as_view(),
                 output: &mut output.as_view_mut(),
                 status: &mut status.as_view_mut(),
             };

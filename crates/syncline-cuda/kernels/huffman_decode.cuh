@@ -16,7 +16,7 @@ constexpr uint32_t SUBSEQUENCE_BITS = 128;
 constexpr uint32_t SYMBOLS_IN_UNIT = 16 / SYMBOL_BYTES;
 static_assert(TABLE_BITS <= 12 && LONGEST <= 20, "fields of table entries; two windows of 32 bits hold what a step consumes");
 
-// One stream of a batch; huffman/decode/batch.rs fills it in from a parsed stream. Offsets are bytes from the start of the input.
+// One stream of a batch; huffman/decode/batch.rs fills it in from a parsed stream, or huffman_decode_parse.cuh on the device. Offsets are bytes from the start of the input.
 struct Stream {
     uint64_t words, index, bitmap;
     uint64_t out;     // its first symbol in the output
@@ -38,7 +38,12 @@ struct Book {
     uint32_t longest;
     uint32_t symbols, symbol_count; // in the array of symbols in canonical order
     uint32_t base, mask;            // of symbols in table entries
-    uint32_t unused;
+    uint32_t absent;                // not 0: no stream has it, and it needs no tables
+};
+
+// Sums over the streams of a batch. Grids may be larger: a batch that is parsed on the device has them from upper bounds, and blocks past the sums leave at once.
+struct Totals {
+    uint32_t tasks, sequences, placings, unused;
 };
 
 // Bits of a stream's status.

@@ -5,10 +5,10 @@
 
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode_chunked(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *symbols,
-                   const uint8_t *classes, const uint32_t *map, uint32_t pieces, uint32_t by_index, uint32_t *sums, uint32_t *status,
+                   const uint8_t *classes, const uint32_t *map, const Totals *totals, uint32_t by_index, uint32_t *sums, uint32_t *status,
                    uint8_t *out) {
     const uint32_t piece = blockIdx.x * THREADS + threadIdx.x;
-    if (piece >= pieces) {
+    if (piece >= (by_index ? totals->tasks : stream_count)) {
         return;
     }
     const uint32_t number = by_index ? stream_of(piece, stream_count, [&](uint32_t i) { return streams[i].first_task; }) : piece;

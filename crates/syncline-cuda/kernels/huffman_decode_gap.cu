@@ -93,7 +93,7 @@ __device__ inline uint32_t gap_of(const uint8_t *input, const Stream &stream, ui
 // 64, are gathered at a time.
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode_gap(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-               const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint16_t *counts, uint32_t sequences, uint32_t room,
+               const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint16_t *counts, const Totals *totals, uint32_t room,
                uint32_t *ticket, uint64_t *states, uint32_t *sums, uint32_t *status, uint8_t *out) {
     extern __shared__ uint4 buffer[];
     __shared__ __align__(16) Tables tables_here;
@@ -102,6 +102,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ Book book;
     __shared__ uint32_t warp_counts[WARPS];
     __shared__ uint32_t next_shared, before_shared;
+    const uint32_t sequences = totals->sequences;
     uint32_t loaded = ALL_LANES;
     Checksum checksum{0, 0};
     while (true) {

@@ -8,7 +8,7 @@
 // OWN_LONG     entries for long codewords in them
 // THREADS      threads in a block, at most
 // ROW          bytes of a row of the tile, 64 or 128, at most
-#include "huffman_decode.cuh"
+#include "huffman_decode_index.cuh"
 
 constexpr uint32_t OWN_WORDS = TABLE + OWN_LONG;
 static_assert(OWN_LONG <= LONG_ENTRIES, "there are no more");
@@ -22,39 +22,6 @@ constexpr uint32_t TILE_BYTES = WARP * ROW_BYTES;
 
 // Where a unit of a row is in the tile: eight lanes' units, 128 bytes, take every bank once.
 __device__ inline uint32_t tile_slot(uint32_t row, uint32_t unit) { return row * UNITS + (unit ^ (row * UNITS / 8 & (UNITS - 1))); }
-
-// The lengths of an index block's groups and where they are.
-struct IndexBlock {
-    uint32_t start, end; // of this lane's group, in bits
-    bool damaged;
-
-    __device__ inline IndexBlock(const uint8_t *input, const Stream &stream, uint32_t block) {
-        const uint32_t blocks = ceil_div(stream.live, WARP);
-        const uint64_t descriptor = reinterpret_cast<const uint64_t *>(input + stream.index)[block];
-        const uint32_t *deltas = reinterpret_cast<const uint32_t *>(input + stream.index + uint64_t(blocks) * 8);
-        const uint32_t delta_words = (stream.index_bytes - blocks * 8) / 4;
-        const uint32_t shortest = uint32_t(descriptor >> 32) & 0xFFF;
-        const uint32_t width = uint32_t(descriptor >> 44) & 15;
-        const uint32_t bit = lane_id() * width;
-        const uint32_t word = uint32_t(descriptor >> 48) + bit / 32;
-        uint32_t length = 0;
-        if (width != 0) {
-            uint32_t low = word < delta_words ? deltas[word] : 0;
-            uint32_t high = word + 1 < delta_words ? deltas[word + 1] : 0;
-            length = __funnelshift_r(low, high, bit) & ((1u << width) - 1);
-        }
-        length = block * WARP + lane_id() < stream.live ? length + shortest : 0;
-        uint32_t sum = length;
-        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-            uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-            sum += lane_id() >= distance ? below : 0;
-        }
-        start = uint32_t(descriptor) + sum - length;
-        end = start + length;
-        // Sums stay below 2^19: this finds wrapping too.
-        damaged = uint32_t(descriptor) > stream.bits || end > stream.bits || end < start;
-    }
-};
 
 // Decodes this lane's group and writes the warp's tile, round by round.
 struct Work {
@@ -107,26 +74,12 @@ struct Work {
     }
 };
 
-// Copies words [first, end) to shared memory, where word 0 is `first`, a multiple of 4.
-__device__ inline void stage(uint32_t *to, const uint32_t *words, uint32_t first, uint32_t end) {
-    const uint32_t whole = (end - first) / 4;
-    for (uint32_t i = lane_id(); i < whole; i += WARP) {
-        copy_unit(to + 4 * i, words + first + 4 * i);
-    }
-    uint32_t rest = first + whole * 4 + lane_id();
-    if (rest < end) {
-        to[rest - first] = words[rest];
-    }
-    copies_done();
-    __syncwarp();
-}
-
 // `sums` and `status` have two words and one for each stream. `staged_words`, a multiple of 4, is the room for a warp's input; an index block that is longer is
-// read where it is. A block does `tasks_per_block` index blocks of all streams' `tasks`.
+// read where it is. Blocks share the index blocks of all streams equally.
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode_indexed(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-                   const uint16_t *symbols, const uint8_t *classes, const uint32_t *map, uint32_t tasks, uint32_t tasks_per_block,
-                   uint32_t staged_words, uint32_t *sums, uint32_t *status, uint8_t *out) {
+                   const uint16_t *symbols, const uint8_t *classes, const uint32_t *map, const Totals *totals, uint32_t staged_words, uint32_t *sums, uint32_t *status,
+                   uint8_t *out) {
     extern __shared__ uint4 dynamic[];
     __shared__ Book own_books[BOOKS];
     __shared__ Stream stream;
@@ -134,6 +87,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     uint4 *tile = dynamic + BOOKS * OWN_WORDS / 4 + warp_id() * (TILE_BYTES + staged_words * 4) / 16;
     uint32_t *staged = reinterpret_cast<uint32_t *>(tile + TILE_BYTES / 16);
 
+    const uint32_t tasks = totals->tasks, tasks_per_block = ceil_div(tasks, gridDim.x);
     uint32_t task = blockIdx.x * tasks_per_block;
     const uint32_t end = min_of(tasks, task + tasks_per_block);
     while (task < end) {

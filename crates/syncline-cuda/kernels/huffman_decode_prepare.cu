@@ -41,7 +41,7 @@ __device__ inline uint32_t count_entry(const Book &book, uint32_t i) {
     }
 }
 
-// Builds tables: blockIdx.x is the codebook, blockIdx.y the part. Clears sums and status on the way.
+// Builds tables: blockIdx.x is the codebook, blockIdx.y the part. Clears sums on the way, and status unless it is null.
 extern "C" __global__ void decode_tables(const Book *books, const uint16_t *symbols, uint32_t stream_count, uint32_t *tables, uint32_t *sums,
                                          uint32_t *status) {
     __shared__ Book book;
@@ -52,11 +52,14 @@ extern "C" __global__ void decode_tables(const Book *books, const uint16_t *symb
     const uint32_t threads = gridDim.x * gridDim.y * blockDim.x;
     for (uint32_t i = block * blockDim.x + threadIdx.x; i < 2 * stream_count; i += threads) {
         sums[i] = 0;
-        if (i < stream_count) {
+        if (i < stream_count && status != nullptr) {
             status[i] = 0;
         }
     }
     __syncthreads();
+    if (book.absent) {
+        return;
+    }
     uint32_t *to = tables + uint64_t(blockIdx.x) * BOOK_WORDS;
     uint8_t *counts = reinterpret_cast<uint8_t *>(to + TABLE + LONG_ENTRIES);
     for (uint32_t i = blockIdx.y * blockDim.x + threadIdx.x; i < 2 * TABLE + LONG_ENTRIES; i += gridDim.y * blockDim.x) {
@@ -85,10 +88,13 @@ __device__ inline uint32_t free_word(const uint32_t *bitmap, uint32_t groups, ui
 // A block looks after PLACED groups of a stream that has free ones: writes the place of each live one to the map, and fills the others. How many are live before
 // it is counted anew by each block: the bitmap is a thousandth of the output at most.
 extern "C" __global__ void __launch_bounds__(THREADS) decode_place(const uint8_t *input, const Stream *streams, uint32_t stream_count,
-                                                                   uint32_t *map, uint32_t *status, uint8_t *out) {
+                                                                   const Totals *totals, uint32_t *map, uint32_t *status, uint8_t *out) {
     __shared__ uint32_t warp_live[WARPS];
     __shared__ uint32_t free_words[PLACED_WORDS], live_before[PLACED_WORDS];
     const uint32_t unit = blockIdx.x;
+    if (unit >= totals->placings) {
+        return;
+    }
     const uint32_t number = stream_of(unit, stream_count, [&](uint32_t i) { return streams[i].first_placing; });
     const Stream &stream = streams[number];
     const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);

@@ -48,13 +48,16 @@ __device__ inline Outcome decode_subsequence(const Tables &tables, const Decoder
 // written anew. `failed` is set for a stream that has not settled in a sequence.
 extern "C" __global__ void __launch_bounds__(SEQUENCE)
     self_sync(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-              const uint16_t *symbols, uint32_t first_launch, uint8_t *entries, uint16_t *counts, uint8_t *sequence_entries,
+              const uint16_t *symbols, const Totals *totals, uint32_t first_launch, uint8_t *entries, uint16_t *counts, uint8_t *sequence_entries,
               const uint8_t *exits_before, uint8_t *exits_after, uint32_t *failed) {
     __shared__ __align__(16) Tables tables_here;
     __shared__ Sequence sequence;
     __shared__ Stream stream;
     __shared__ Book book;
     __shared__ uint8_t exits[SEQUENCE];
+    if (blockIdx.x >= totals->sequences) {
+        return;
+    }
     const Place place = place_of_block(streams, stream_count);
     uint32_t first_entry = 0;
     if (!first_launch) {
@@ -113,11 +116,11 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
 }
 
 // Whether sequences start where those before them ended; a thread a sequence.
-extern "C" __global__ void __launch_bounds__(SEQUENCE) self_sync_check(const Stream *streams, uint32_t stream_count, uint32_t sequences,
+extern "C" __global__ void __launch_bounds__(SEQUENCE) self_sync_check(const Stream *streams, uint32_t stream_count, const Totals *totals,
                                                                        const uint8_t *sequence_entries, const uint8_t *exits,
                                                                        uint32_t *failed) {
     const uint32_t i = blockIdx.x * SEQUENCE + threadIdx.x;
-    if (i < sequences) {
+    if (i < totals->sequences) {
         const uint32_t stream = stream_of(i, stream_count, [&](uint32_t s) { return streams[s].first_sequence; });
         if (i > streams[stream].first_sequence && sequence_entries[i] != exits[i - 1]) {
             failed[stream] = 1;
@@ -128,7 +131,7 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE) self_sync_check(const Str
 // For streams that failed. With `resolve` 0: writes each sequence's function, LONGEST exits. With 1: finds entries and counts, given each sequence's entry.
 extern "C" __global__ void __launch_bounds__(SEQUENCE)
     self_sync_compose(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-                      const uint16_t *symbols, uint32_t resolve, const uint32_t *failed, const uint8_t *sequence_entries, uint8_t *functions,
+                      const uint16_t *symbols, const Totals *totals, uint32_t resolve, const uint32_t *failed, const uint8_t *sequence_entries, uint8_t *functions,
                       uint8_t *entries, uint16_t *counts) {
     __shared__ __align__(16) Tables tables_here;
     __shared__ Sequence sequence;
@@ -138,6 +141,9 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
     __shared__ uint8_t span_functions[SPANS][LONGEST];
     __shared__ uint8_t span_entries[SPANS];
     __shared__ uint8_t own_entries[SEQUENCE];
+    if (blockIdx.x >= totals->sequences) {
+        return;
+    }
     const Place place = place_of_block(streams, stream_count);
     if (!failed[place.stream]) {
         return;

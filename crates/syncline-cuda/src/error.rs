@@ -75,9 +75,12 @@ pub enum CudaError {
         /// Bytes that were given.
         available: u64,
     },
-    /// The array or the options are not what the library can compress.
+    /// A stream that is damaged or is none, or an array or options that cannot be compressed.
     #[error("{0}")]
     Core(Arc<syncline_core::error::Error>),
+    /// Something that only the CPU does.
+    #[error("{0}")]
+    Unsupported(String),
     /// The caller asked for something that cannot be done; the text says what to change.
     #[error("{0}")]
     InvalidArgument(String),

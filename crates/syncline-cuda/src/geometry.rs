@@ -85,6 +85,11 @@ impl DeviceGeometry {
         self.axes
     }
 
+    /// Tiles in each chunk but the last.
+    pub fn chunk_tiles(&self) -> u32 {
+        self.chunk_tiles
+    }
+
     /// log2 of the codes in a group.
     pub fn group_log2(&self) -> u32 {
         self.group_log2

@@ -13,6 +13,7 @@ pub mod geometry;
 pub mod huffman;
 pub mod pipeline;
 pub mod quantize;
+pub mod reconstruct;
 
 pub use cudarc;
 pub use device::{Arena, Device, DeviceInfo};

@@ -120,7 +120,7 @@ fn decode<S: Symbol + DeviceRepr>(arena: &mut Arena, decoder: &Any<S>, cases: &[
     let work = Decoding {
         input: &input.as_view(),
         classes: &classes.as_view(),
-        batch: &batch,
+        batch: &batch.as_view(),
         output: &mut output.as_view_mut(),
         status: &mut status.as_view_mut(),
     };
@@ -368,7 +368,7 @@ fn wrong_arguments_are_refused() {
         let work = Decoding {
             input: &bytes.as_view(),
             classes: &classes.as_view(),
-            batch: &batch,
+            batch: &batch.as_view(),
             output: &mut symbols.as_view_mut(),
             status: &mut status.as_view_mut(),
         };

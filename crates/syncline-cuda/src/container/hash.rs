@@ -4,7 +4,7 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
 use syncline_core::container::RECORD_HEADER_LEN;
 
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source = Source { name: "container_hash.cu", text: include_str!("../../kernels/container_hash.cu") };
@@ -78,6 +78,12 @@ impl Hasher {
     pub fn new(device: &Device) -> Result<Self> {
         let kernel = device.kernel(&specialization(), "container_hash")?;
         Ok(Self { kernel, blocks_at_a_time: device.info().multiprocessors * BLOCKS_AT_A_TIME })
+    }
+
+    /// Bytes of an arena that hashing so many pieces takes, none longer than `longest` bytes.
+    pub fn workspace(count: usize, longest: usize) -> usize {
+        let blocks_in_piece = (longest / BLOCK as usize).max(1);
+        Arena::bytes_for::<u64>(count * blocks_in_piece * SUMS_WORDS) + Arena::bytes_for::<u32>(count)
     }
 
     /// Writes the hash of each piece of `bytes` to `hashes`, all on the frame's stream. A piece that does not lie within `bytes` has hash 0:

@@ -2,11 +2,15 @@
 
 pub mod assemble;
 pub mod hash;
+pub mod parse;
+pub mod parsed;
 pub mod records;
+
+pub use parsed::{Parsed, ParsedArgument, ParsedChunk};
 
 use crate::device::Specialization;
 
 /// What the compile check compiles.
 pub fn specializations() -> Vec<Specialization> {
-    [hash::specialization()].into_iter().chain(records::specializations()).collect()
+    [vec![hash::specialization()], parse::specializations(), records::specializations()].concat()
 }

@@ -105,17 +105,7 @@ impl<'a> Frame<'a> {
             self.arena.add_block(bytes.max(self.arena.capacity()))?;
             self.enter_last_block();
         }
-        let too_large = || CudaError::OutOfMemory { bytes: bytes as u64 };
-        let mut whole = self.rest.take().ok_or_else(too_large)?;
-        let (mut head, tail) = whole.try_split_at_mut(bytes).ok_or_else(too_large)?;
-        // SAFETY: device types have no invalid bit patterns that the host would see (contents are unspecified until written);
-        // the head holds `length` elements and starts aligned, like every block and every multiple of the alignment in it.
-        let slice = unsafe { head.transmute_mut::<T>(length) }.ok_or_else(too_large)?;
-        // SAFETY: only lifetimes change, back to 'a, which `whole` had. The two are disjoint, and `whole` is gone.
-        unsafe {
-            self.rest = Some(std::mem::transmute::<CudaViewMut<'_, u8>, CudaViewMut<'a, u8>>(tail));
-            Ok(std::mem::transmute::<CudaViewMut<'_, T>, CudaViewMut<'a, T>>(slice))
-        }
+        take_front(&mut self.rest, length)
     }
 
     fn enter_last_block(&mut self) {
@@ -143,8 +133,48 @@ impl<'a> Frame<'a> {
         Ok(view)
     }
 
+    /// Room for several slices that are cleared together: of [`Arena::bytes_for`] each, `bytes` in all.
+    ///
+    /// # Errors
+    /// As [`Self::zeros`].
+    pub fn cleared(&mut self, bytes: usize) -> Result<Cleared<'a>> {
+        Ok(Cleared { rest: Some(self.zeros::<u8>(bytes)?) })
+    }
+
     /// The stream that the memory is used on.
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.arena.stream
+    }
+}
+
+/// Cleared memory of a [`Frame`], to be cut into slices.
+#[derive(Debug)]
+pub struct Cleared<'a> {
+    rest: Option<CudaViewMut<'a, u8>>,
+}
+
+impl<'a> Cleared<'a> {
+    /// The next `length` elements, every byte 0.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`] if there is not as much left: the sum was wrong.
+    pub fn take<T: DeviceRepr>(&mut self, length: usize) -> Result<CudaViewMut<'a, T>> {
+        take_front(&mut self.rest, length)
+    }
+}
+
+/// Cuts `length` elements off the front of `rest`, which starts on a multiple of the alignment, and then does so again.
+fn take_front<'a, T: DeviceRepr>(rest: &mut Option<CudaViewMut<'a, u8>>, length: usize) -> Result<CudaViewMut<'a, T>> {
+    let bytes = Arena::bytes_for::<T>(length);
+    let too_large = || CudaError::OutOfMemory { bytes: bytes as u64 };
+    let mut whole = rest.take().ok_or_else(too_large)?;
+    let (mut head, tail) = whole.try_split_at_mut(bytes).ok_or_else(too_large)?;
+    // SAFETY: device types have no invalid bit patterns that the host would see (contents are unspecified until written);
+    // the head holds `length` elements and starts aligned, like every block and every multiple of the alignment in it.
+    let slice = unsafe { head.transmute_mut::<T>(length) }.ok_or_else(too_large)?;
+    // SAFETY: only lifetimes change, back to 'a, which `whole` had. The two are disjoint, and `whole` is gone.
+    unsafe {
+        *rest = Some(std::mem::transmute::<CudaViewMut<'_, u8>, CudaViewMut<'a, u8>>(tail));
+        Ok(std::mem::transmute::<CudaViewMut<'_, T>, CudaViewMut<'a, T>>(slice))
     }
 }

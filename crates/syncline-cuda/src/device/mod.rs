@@ -15,7 +15,7 @@ use cudarc::driver::sys::{self, CUdevice_attribute};
 use cudarc::driver::{CudaContext, CudaModule, DriverError};
 use cudarc::nvrtc::Ptx;
 
-pub use arena::{Arena, Frame};
+pub use arena::{Arena, Cleared, Frame};
 pub use cache::{Cache, Key};
 pub use nvrtc::{Nvrtc, Source, Version};
 pub use pinned::Pinned;

@@ -9,9 +9,10 @@ use super::{Key, Nvrtc, Source, Version};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// What a kernel source may include.
-const HEADERS: [Source; 13] = [
+const HEADERS: &[Source] = &[
     Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") },
     Source { name: "huffman_decode.cuh", text: include_str!("../../kernels/huffman_decode.cuh") },
+    Source { name: "huffman_decode_parse.cuh", text: include_str!("../../kernels/huffman_decode_parse.cuh") },
     Source { name: "huffman_decode_spans.cuh", text: include_str!("../../kernels/huffman_decode_spans.cuh") },
     crate::geometry::HEADER,
     crate::quantize::HEADERS[0],
@@ -19,6 +20,11 @@ const HEADERS: [Source; 13] = [
     crate::quantize::HEADERS[2],
     Source { name: "length_limit.cuh", text: include_str!("../../kernels/length_limit.cuh") },
     Source { name: "team.cuh", text: include_str!("../../kernels/team.cuh") },
+    Source { name: "parsed.cuh", text: include_str!("../../kernels/parsed.cuh") },
+    Source { name: "huffman_decode_index.cuh", text: include_str!("../../kernels/huffman_decode_index.cuh") },
+    Source { name: "reconstruct_rows.cuh", text: include_str!("../../kernels/reconstruct_rows.cuh") },
+    Source { name: "reconstruct_decode.cuh", text: include_str!("../../kernels/reconstruct_decode.cuh") },
+    Source { name: "reconstruct_elements.cuh", text: include_str!("../../kernels/reconstruct_elements.cuh") },
     Source { name: "huffman_encode.cuh", text: include_str!("../../kernels/huffman_encode.cuh") },
     Source { name: "container_record.cuh", text: include_str!("../../kernels/container_record.cuh") },
     Source { name: "scan.cuh", text: include_str!("../../kernels/scan.cuh") },
@@ -50,7 +56,7 @@ impl Specialization {
     /// # Errors
     /// [`CudaError::Compile`] with the compiler's log.
     pub fn compile(&self, compiler: &Nvrtc, architecture: u32) -> Result<Vec<u8>> {
-        compiler.compile(self.source, &HEADERS, &self.options(), architecture)
+        compiler.compile(self.source, HEADERS, &self.options(), architecture)
     }
 
     /// The key of the compiled image in the disk cache.

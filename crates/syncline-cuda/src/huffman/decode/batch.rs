@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, DeviceRepr};
 use syncline_core::huffman::codebook::Codebook;
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{IndexKind, SUBSEQUENCE_BITS, Stream, Symbol};
@@ -22,7 +22,7 @@ const WIDE_MASK: u32 = 0xffff;
 /// `Stream` of `huffman_decode.cuh`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-pub(super) struct Descriptor {
+pub(crate) struct Descriptor {
     words: u64,
     index: u64,
     bitmap: u64,
@@ -52,7 +52,7 @@ unsafe impl DeviceRepr for Descriptor {}
 /// `Book` of `huffman_decode.cuh`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-pub(super) struct Book {
+pub(crate) struct Book {
     limit: [u32; LENGTHS],
     offset: [u32; LENGTHS],
     longest: u32,
@@ -60,7 +60,7 @@ pub(super) struct Book {
     symbol_count: u32,
     base: u32,
     mask: u32,
-    unused: u32,
+    absent: u32,
 }
 
 // SAFETY: integers of 4 bytes, laid out as the kernels' struct.
@@ -91,7 +91,7 @@ impl Book {
             symbol_count: own.len() as u32,
             base: if narrow { least.into() } else { 0 },
             mask: if narrow { NARROW_MASK } else { WIDE_MASK },
-            unused: 0,
+            absent: 0,
         }
     }
 }
@@ -115,13 +115,41 @@ pub struct Batch<S> {
     pub(super) descriptors: CudaSlice<Descriptor>,
     pub(super) books: CudaSlice<Book>,
     pub(super) symbols: CudaSlice<u16>,
+    pub(super) sums: CudaSlice<DeviceTotals>,
     pub(super) totals: Totals,
     symbol: PhantomData<S>,
 }
 
+/// A batch as decoders take it: made by the host ([`Batch::as_view`]) or on the device ([`Parser`](super::Parser)).
+#[derive(Debug)]
+pub struct BatchView<'b, S> {
+    pub(crate) descriptors: CudaView<'b, Descriptor>,
+    pub(crate) books: CudaView<'b, Book>,
+    pub(crate) symbols: CudaView<'b, u16>,
+    pub(crate) sums: CudaView<'b, DeviceTotals>,
+    /// Upper bounds, if the batch was made on the device.
+    pub(crate) totals: Totals,
+    /// Status words are not cleared: parsing has written them.
+    pub(crate) keep_status: bool,
+    pub(crate) symbol: PhantomData<S>,
+}
+
+/// `Totals` of `huffman_decode.cuh`.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(crate) struct DeviceTotals {
+    tasks: u32,
+    sequences: u32,
+    placings: u32,
+    unused: u32,
+}
+
+// SAFETY: integers of 4 bytes, laid out as the kernels' struct.
+unsafe impl DeviceRepr for DeviceTotals {}
+
 /// Sums over the streams of a batch, and what all of them have.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Totals {
+pub(crate) struct Totals {
     pub streams: u32,
     pub books: u32,
     pub most_books: u32,
@@ -179,9 +207,23 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
             descriptors: stream.clone_htod(&descriptors).doing("describing a batch")?,
             books: stream.clone_htod(&books).doing("describing a batch")?,
             symbols: stream.clone_htod(&symbols).doing("describing a batch")?,
+            sums: stream.clone_htod(&[totals.on_device()]).doing("describing a batch")?,
             totals,
             symbol: PhantomData,
         })
+    }
+
+    /// The batch as decoders take it.
+    pub fn as_view(&self) -> BatchView<'_, S> {
+        BatchView {
+            descriptors: self.descriptors.as_view(),
+            books: self.books.as_view(),
+            symbols: self.symbols.as_view(),
+            sums: self.sums.as_view(),
+            totals: self.totals,
+            keep_status: false,
+            symbol: PhantomData,
+        }
     }
 
     /// Number of streams.
@@ -200,7 +242,18 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
     }
 }
 
+impl<S> BatchView<'_, S> {
+    /// Symbols that the output must have room for.
+    pub(crate) fn symbols_of_output(&self) -> usize {
+        self.totals.output_symbols as usize
+    }
+}
+
 impl Totals {
+    fn on_device(&self) -> DeviceTotals {
+        DeviceTotals { tasks: self.tasks, sequences: self.sequences, placings: self.placings, unused: 0 }
+    }
+
     /// Whether most codewords are so short that two fit a lookup.
     pub fn pairs(&self) -> bool {
         self.paired_symbols >= PAIRED_SHARE * self.live_symbols as f64

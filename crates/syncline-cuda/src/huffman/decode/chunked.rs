@@ -58,9 +58,9 @@ impl<S: Symbol + DeviceRepr> Chunked<S> {
             let mut launch = frame.stream().launch_builder(self.kernel.function());
             launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
             launch.arg(&work.batch.books).arg(&work.batch.symbols).arg(work.classes).arg(&map);
-            launch.arg(&pieces).arg(&by_index);
+            launch.arg(&work.batch.sums).arg(&by_index);
             launch.arg(&mut scratch.sums).arg(&mut *work.status).arg(&mut *work.output);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const u8 *, const u32 *, u32, u32, u32 *, u32 *, u8 *), bounded
+            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const u8 *, const u32 *, const Totals *, u32, u32 *, u32 *, u8 *), bounded
             // as the other decoders' (`Decoding::check`; positions by the stream's bits, groups by its groups).
             unsafe { launch.launch(Kernel::grid(pieces.div_ceil(THREADS), THREADS, 0)) }.doing("decoding")?;
         }

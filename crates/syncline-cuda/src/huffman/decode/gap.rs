@@ -145,9 +145,9 @@ impl Writing {
             Some(known) => launch.arg(known.entries).arg(known.counts),
             None => launch.arg(&0_u64).arg(&0_u64),
         };
-        launch.arg(&totals.sequences).arg(&room).arg(&mut ticket).arg(&mut states);
+        launch.arg(&work.batch.sums).arg(&room).arg(&mut ticket).arg(&mut states);
         launch.arg(&mut scratch.sums).arg(&mut *work.status).arg(&mut *work.output);
-        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *, const u8 *, const u16 *, u32, u32, u32 *, u64 *,
+        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *, const u8 *, const u16 *, const Totals *, u32, u32 *, u64 *,
         // u32 *, u32 *, u8 *). Words and gaps are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number
         // to groups within the stream. `known` is null only for the kernel that does not use it. A block looks back only at blocks that took their
         // sequences before it, and so run.

@@ -196,16 +196,15 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
             let Plan { threads, staged_words, shared_memory, resident } =
                 self.plan(variant, totals.bits / u64::from(totals.tasks));
             let blocks = resident.max(1) * self.multiprocessors * self.tuning.waves;
-            let tasks_per_block = totals.tasks.div_ceil(blocks);
-            let blocks = totals.tasks.div_ceil(tasks_per_block);
+            let blocks = blocks.min(totals.tasks);
             let (tables, map) = (scratch.tables.as_view(), scratch.map.as_view());
             let mut launch = frame.stream().launch_builder(variant.kernel.function());
             launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
             launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols).arg(work.classes).arg(&map);
-            launch.arg(&totals.tasks).arg(&tasks_per_block).arg(&staged_words);
+            launch.arg(&work.batch.sums).arg(&staged_words);
             launch.arg(&mut scratch.sums).arg(&mut *work.status).arg(&mut *work.output);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u8 *, const u32 *, u32, u32, u32, u32 *, u32 *,
-            // u8 *). Descriptors were made from parsed streams whose bytes lie in the input, whose symbols in the output and whose classes in the array (`Decoding::check`);
+            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u8 *, const u32 *, const Totals *, u32, u32 *,
+            // u32 *, u8 *). Descriptors were made from parsed streams whose bytes lie in the input, whose symbols in the output and whose classes in the array (`Decoding::check`);
             // positions that the device's bytes give are bounded by the stream's bits, groups by its groups. Shared memory is what the kernel lays out:
             // tables of BOOKS codebooks, then a tile and `staged_words` words for each warp.
             unsafe { launch.launch(Kernel::grid(blocks, threads, shared_memory)) }.doing("decoding")?;

@@ -1,12 +1,13 @@
 //! Huffman decoders on the GPU, for batches of streams: launchers of `kernels/huffman_decode_*.cu`.
 //!
-//! The host parses streams ([`Stream::parse`](syncline_core::huffman::Stream::parse)) and describes them ([`Batch`]); codewords, index and
+//! The host parses streams ([`Stream::parse`](syncline_core::huffman::Stream::parse)) and describes them ([`Batch`]), or the device does ([`Parser`]); codewords, index and
 //! bitmap stay on the device and are not trusted: what does not fit is reported in a status word for each stream ([`status_text`]).
 
-mod batch;
+pub(crate) mod batch;
 mod chunked;
 mod gap;
 mod indexed;
+pub(crate) mod parse;
 mod self_sync;
 
 use std::marker::PhantomData;
@@ -15,13 +16,14 @@ use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{Decoder, Symbol};
 
-pub use batch::{Batch, BatchStream};
+pub use batch::{Batch, BatchStream, BatchView};
 pub use chunked::Chunked;
 pub use gap::{Gap, GapTuning};
 pub use indexed::{Indexed, IndexedTuning};
+pub use parse::{Limits, Parser, StreamPlace};
 pub use self_sync::{SelfSync, SelfSyncTuning};
 
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// Live groups in a block of the symbol index.
@@ -31,11 +33,11 @@ const SEQUENCE: u32 = 512;
 /// Groups that a block of `decode_place` looks after.
 const PLACED_GROUPS: u32 = 1024;
 /// Bits that a table lookup takes.
-const TABLE_BITS: u32 = 12;
+pub(crate) const TABLE_BITS: u32 = 12;
 /// Words of a codebook's tables: for lookups, for long codewords, for counting (`BOOK_WORDS` of `huffman_decode.cuh`).
 const BOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize + (1 << TABLE_BITS) / 4;
 /// Entries for codewords longer than a lookup.
-const LONG_ENTRIES: u32 = 2048;
+pub(crate) const LONG_ENTRIES: u32 = 2048;
 /// Blocks that build a codebook's tables.
 const TABLE_BLOCKS: u32 = 40;
 /// Threads of the preparing kernels' blocks.
@@ -48,6 +50,9 @@ const PREPARE: Source =
 pub fn status_text(status: u32) -> Option<&'static str> {
     match status {
         0 => None,
+        s if s & STATUS_HEADER != 0 => Some("its header contradicts itself or the bytes that are there"),
+        s if s & STATUS_BOOK != 0 => Some("its codebooks are not those of complete codes"),
+        s if s & STATUS_ROOM != 0 => Some("it has more groups than there should be"),
         s if s & STATUS_CLASS != 0 => Some("a group's class has no codewords"),
         s if s & STATUS_INDEX != 0 => Some("the index does not fit the codewords"),
         s if s & STATUS_COUNT != 0 => Some("the codewords are not as many as the symbols"),
@@ -55,14 +60,37 @@ pub fn status_text(status: u32) -> Option<&'static str> {
     }
 }
 
-/// The bits of a status word, as in `huffman_decode.cuh`.
+/// The bits of a status word, as in `huffman_decode.cuh` and `huffman_decode_parse.cuh`.
 const STATUS_COUNT: u32 = 2;
 const STATUS_INDEX: u32 = 4;
 const STATUS_CLASS: u32 = 8;
+const STATUS_HEADER: u32 = 16;
+const STATUS_BOOK: u32 = 32;
+const STATUS_ROOM: u32 = 64;
 
 /// Lookups go by pairs where at least this share of them gives two symbols: lanes that get one hold up the others. On an H200 pairs were faster at a share
 /// of 0.98 (3.4 bits a symbol), slower at 0.94 (4.4 bits).
-const PAIRED_SHARE: f64 = 0.96;
+pub(crate) const PAIRED_SHARE: f64 = 0.96;
+
+/// Bytes of an arena that decoding takes; with [`Decoder::Auto`] of tables and sums alone, for decoders elsewhere.
+pub(crate) fn workspace(decoder: Decoder, totals: &batch::Totals) -> usize {
+    let (sequences, subsequences) = (totals.sequences as usize, totals.subsequences as usize);
+    let tables = Arena::bytes_for::<u32>(totals.books as usize * BOOK_WORDS)
+        + Arena::bytes_for::<u32>(2 * totals.streams as usize);
+    let shared = tables + Arena::bytes_for::<u32>(totals.live_with_map.max(1) as usize);
+    let writing = Arena::bytes_for::<u32>(1) + Arena::bytes_for::<u64>(sequences);
+    let finding = Arena::bytes_for::<u8>(subsequences)
+        + Arena::bytes_for::<u16>(subsequences)
+        + 3 * Arena::bytes_for::<u8>(sequences)
+        + Arena::bytes_for::<u8>(sequences * MAX_LENGTH as usize)
+        + Arena::bytes_for::<u32>(totals.streams as usize);
+    match decoder {
+        Decoder::Gap => shared + writing,
+        Decoder::SelfSync => shared + writing + finding,
+        Decoder::Chunked | Decoder::Indexed => shared,
+        Decoder::Auto => tables,
+    }
+}
 
 /// Constants that every decoding kernel needs.
 fn constants(symbol_bytes: usize, group_log2: u32, pairs: bool) -> Vec<(&'static str, u64)> {
@@ -84,6 +112,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     let prepare = SHAPES.map(|(bytes, group_log2)| prepare_specialization(bytes, group_log2));
     [
         prepare.to_vec(),
+        parse::specializations(),
         indexed::specializations(shared_memory),
         chunked::specializations(),
         gap::specializations(),
@@ -106,7 +135,7 @@ pub struct Decoding<'d, 'v, S> {
     /// Classes of groups; may be empty if no stream needs them.
     pub classes: &'d CudaView<'v, u8>,
     /// The streams.
-    pub batch: &'d Batch<S>,
+    pub batch: &'d BatchView<'v, S>,
     /// Where symbols go; starts on a multiple of 16 bytes. What is in it is worthless for streams whose status is not 0.
     pub output: &'d mut CudaViewMut<'v, S>,
     /// A word for each stream: 0 or what is wrong ([`status_text`]).
@@ -131,24 +160,18 @@ impl<S: Symbol + DeviceRepr> Decoding<'_, '_, S> {
             (short(self.input.len(), totals.input_bytes), "the input is shorter than the batch's streams"),
             (short(self.output.len(), totals.output_symbols), "the output is shorter than the batch's symbols"),
             (short(self.classes.len(), totals.classes), "there are fewer classes than the batch's groups"),
-            (self.status.len() != self.batch.streams(), "there is one word of status for each stream"),
+            (self.status.len() != totals.streams as usize, "there is one word of status for each stream"),
             (misaligned, "input and output start on multiples of 16 bytes"),
             (
-                !self.batch.is_empty() && !index_fits,
+                totals.streams > 0 && !index_fits,
                 "a stream has not the index or the codebooks that the decoder reads",
             ),
-            (!self.batch.is_empty() && totals.group_log2 != group_log2, "the decoder is for another group size"),
+            (totals.streams > 0 && totals.group_log2 != group_log2, "the decoder is for another group size"),
         ];
         match problems.iter().find(|problem| problem.0) {
             Some(&(_, problem)) => Err(CudaError::invalid(problem)),
             None => Ok(()),
         }
-    }
-}
-
-impl<S: Symbol + DeviceRepr> Batch<S> {
-    fn is_empty(&self) -> bool {
-        self.streams() == 0
     }
 }
 
@@ -171,6 +194,63 @@ struct Scratch<'a> {
     sums: CudaViewMut<'a, u32>,
 }
 
+/// Tables of all codebooks, and two sums for each stream.
+type TablesAndSums<'a> = (CudaViewMut<'a, u32>, CudaViewMut<'a, u32>);
+
+/// Builds the tables of a batch's codebooks, and clears its sums and, unless parsing has written it, the status.
+fn build_tables<'a, S>(
+    kernel: &Kernel,
+    frame: &mut Frame<'a>,
+    batch: &BatchView<'_, S>,
+    status: &mut CudaViewMut<'_, u32>,
+) -> Result<TablesAndSums<'a>> {
+    let totals = batch.totals;
+    let stream = frame.stream().clone();
+    let mut tables = frame.slice(totals.books as usize * BOOK_WORDS)?;
+    let mut sums = frame.slice(2 * totals.streams as usize)?;
+    if totals.books > 0 {
+        let mut launch = stream.launch_builder(kernel.function());
+        launch.arg(&batch.books).arg(&batch.symbols).arg(&totals.streams);
+        launch.arg(&mut tables).arg(&mut sums);
+        match batch.keep_status {
+            true => launch.arg(&0_u64),
+            false => launch.arg(status),
+        };
+        let mut grid = Kernel::grid(totals.books, PREPARE_THREADS, 0);
+        grid.grid_dim.1 = TABLE_BLOCKS;
+        // SAFETY: parameters (const Book *, const u16 *, u32, u32 *, u32 *, u32 *); blocks for each of the batch's books, which index its symbols, with
+        // BOOK_WORDS of tables each; two sums and a word of status (or null) for each stream. Every stream has a book.
+        unsafe { launch.launch(grid) }.doing("building tables")?;
+    }
+    Ok((tables, sums))
+}
+
+/// What a decoder of codes outside of this module starts with.
+#[derive(Debug, Clone)]
+pub(crate) struct TableBuilder(Kernel);
+
+impl TableBuilder {
+    /// For codes in groups of `2^group_log2`.
+    pub(crate) fn new(device: &Device, group_log2: u32) -> Result<Self> {
+        device.kernel(&prepare_specialization(2, group_log2), "decode_tables").map(Self)
+    }
+
+    /// Builds tables for `huffman_decode.cuh` ([`BOOK_WORDS`] a codebook), clears sums and status.
+    pub(crate) fn launch<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        batch: &BatchView<'_, u16>,
+        status: &mut CudaViewMut<'_, u32>,
+    ) -> Result<TablesAndSums<'a>> {
+        build_tables(&self.0, frame, batch, status)
+    }
+
+    /// Constants that kernels which include `huffman_decode.cuh` for codes need.
+    pub(crate) fn constants(group_log2: u32) -> Vec<(&'static str, u64)> {
+        constants(2, group_log2, true)
+    }
+}
+
 impl<S: Symbol + DeviceRepr> Preparation<S> {
     fn new(device: &Device, group_log2: u32) -> Result<Self> {
         if !matches!(group_log2, 6 | 7) {
@@ -190,26 +270,13 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
     fn before<'a>(&self, frame: &mut Frame<'a>, work: &mut Decoding<'_, '_, S>) -> Result<Scratch<'a>> {
         let totals = work.batch.totals;
         let stream = frame.stream().clone();
-        let mut scratch = Scratch {
-            tables: frame.slice(totals.books as usize * BOOK_WORDS)?,
-            map: frame.slice(totals.live_with_map.max(1) as usize)?,
-            sums: frame.slice(2 * totals.streams as usize)?,
-        };
-        if totals.books > 0 {
-            let mut launch = stream.launch_builder(self.tables.function());
-            launch.arg(&work.batch.books).arg(&work.batch.symbols).arg(&totals.streams);
-            launch.arg(&mut scratch.tables).arg(&mut scratch.sums).arg(&mut *work.status);
-            let mut grid = Kernel::grid(totals.books, PREPARE_THREADS, 0);
-            grid.grid_dim.1 = TABLE_BLOCKS;
-            // SAFETY: parameters (const Book *, const u16 *, u32, u32 *, u32 *, u32 *); blocks for each of the batch's books, which index its symbols, with
-            // BOOK_WORDS of tables each; two sums and a word of status for each stream. Every stream has a book.
-            unsafe { launch.launch(grid) }.doing("building tables")?;
-        }
+        let (tables, sums) = build_tables(&self.tables, frame, work.batch, work.status)?;
+        let mut scratch = Scratch { tables, map: frame.slice(totals.live_with_map.max(1) as usize)?, sums };
         if totals.placings > 0 {
             let mut launch = stream.launch_builder(self.place.function());
-            launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
+            launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams).arg(&work.batch.sums);
             launch.arg(&mut scratch.map).arg(&mut *work.status).arg(&mut *work.output);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, u32 *, u32 *, u8 *); bitmaps lie in the input and groups in the output
+            // SAFETY: parameters (const u8 *, const Stream *, u32, const Totals *, u32 *, u32 *, u8 *); bitmaps lie in the input and groups in the output
             // (`Decoding::check`); ranks are bounded by the stream's live groups, of which the map has as many as the batch counted.
             unsafe { launch.launch(Kernel::grid(totals.placings, PREPARE_THREADS, 0)) }.doing("placing groups")?;
         }

@@ -144,10 +144,11 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
             let [before, after] = &mut found.exits;
             let mut launch = frame.stream().launch_builder(self.synchronise.function());
             launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
-            launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols).arg(&first_launch);
+            launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols);
+            launch.arg(&work.batch.sums).arg(&first_launch);
             launch.arg(&mut found.entries).arg(&mut found.counts).arg(&mut found.sequence_entries);
             launch.arg(before).arg(after).arg(&mut found.failed);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, u32, u8 *, u16 *, u8 *, const u8 *, u8 *, u32 *): an entry
+            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const Totals *, u32, u8 *, u16 *, u8 *, const u8 *, u8 *, u32 *): an entry
             // and a count for each subsequence, whole sequences; an entry and two exits for each sequence, a block each; a flag for each stream.
             unsafe { launch.launch(Kernel::grid(totals.sequences, SEQUENCE, 0)) }.doing("synchronising")?;
             found.exits.swap(0, 1);
@@ -155,10 +156,10 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         let exits = found.exits[0].as_view();
         let sequence_entries = found.sequence_entries.as_view();
         let mut launch = frame.stream().launch_builder(self.check.function());
-        launch.arg(&work.batch.descriptors).arg(&totals.streams).arg(&totals.sequences);
+        launch.arg(&work.batch.descriptors).arg(&totals.streams).arg(&work.batch.sums);
         launch.arg(&sequence_entries).arg(&exits).arg(&mut found.failed);
         let blocks = totals.sequences.div_ceil(SEQUENCE);
-        // SAFETY: parameters (const Stream *, u32, u32, const u8 *, const u8 *, u32 *), one of each for each sequence, and a flag for each stream.
+        // SAFETY: parameters (const Stream *, u32, const Totals *, const u8 *, const u8 *, u32 *), one of each for each sequence, and a flag for each stream.
         unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, 0)) }.doing("checking synchronisation")?;
         Ok(())
     }
@@ -186,10 +187,11 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
             let sequence_entries = found.sequence_entries.as_view();
             let mut launch = frame.stream().launch_builder(self.compose.function());
             launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
-            launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols).arg(&resolve);
+            launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols);
+            launch.arg(&work.batch.sums).arg(&resolve);
             launch.arg(&failed).arg(&sequence_entries).arg(&mut found.functions);
             launch.arg(&mut found.entries).arg(&mut found.counts);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, u32, const u32 *, const u8 *, u8 *, u8 *, u16 *), sized as
+            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const Totals *, u32, const u32 *, const u8 *, u8 *, u8 *, u16 *), sized as
             // for the kernels before; a block for each sequence.
             unsafe { launch.launch(Kernel::grid(totals.sequences, SEQUENCE, 0)) }.doing("composing sequences")?;
         }

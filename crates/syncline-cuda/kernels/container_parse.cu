@@ -1,0 +1,581 @@
+// Chunk records to what reconstruction wants (parsed.cuh): a grid of (chunks, roles), so that a chunk's parts are read side by side. Nothing that is read is trusted: a
+// problem is a bit of the chunk's status, and whatever is written lies within the places of the batch.
+//
+// ELEMENT_BYTES   4 or 8
+// PLACED          groups that a block of decode_place looks after
+#include "geometry.cuh"
+#include "huffman_decode_parse.cuh"
+#include "parsed.cuh"
+
+constexpr uint32_t RECORD_HEADER_BYTES = 32;
+constexpr uint32_t RECORD_MARKER = 0x4B435953; // "SYCK"
+constexpr uint32_t SECTIONS = 10;
+constexpr uint32_t TILES = 0, BASES = 1, MASKS = 2, CODES = 3, OUTLIERS = 4, VERBATIM = 5, SIGNS = 6;
+constexpr uint32_t TILE_HEADER_BYTES = 16;
+constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
+constexpr uint32_t BITMAP_GROUP_LOG2 = 6;
+// Tiles of a chunk at most: 2^22 elements in tiles of 512 before clipping.
+constexpr uint32_t MOST_TILES = 8192;
+constexpr uint32_t BLOCK_TILES = 32; // that have their bases packed together
+constexpr uint32_t MOST_BLOCKS = MOST_TILES / BLOCK_TILES;
+constexpr uint32_t MOST_CHUNKS = 256;
+
+// Who does what of a chunk. Several blocks share a list.
+// The first MOST_BOOKS read the codes' codebooks.
+constexpr uint32_t ROLE_TILES = MOST_BOOKS, ROLE_MASKS = ROLE_TILES + 1, ROLE_SIGNS = ROLE_TILES + 2, ROLE_RANKS = ROLE_TILES + 3,
+                   ROLE_LISTS = ROLE_TILES + 4, LIST_BLOCKS = 2;
+static_assert(ROLES == ROLE_LISTS + 2 * LIST_BLOCKS, "the launcher knows how many roles there are");
+
+// Bits of a chunk's status.
+constexpr uint32_t PARSE_RECORD = 1, PARSE_NUMBER = 2, PARSE_KIND = 4, PARSE_SECTIONS = 8, PARSE_RAW = 16, PARSE_TILES = 32, PARSE_BASES = 64,
+                   PARSE_LISTS = 128, PARSE_BITMAPS = 256, PARSE_CODES = 512;
+
+// The batch's records in the input: they follow one another, in units of 16 bytes from `first` on.
+struct Records {
+    const uint8_t *input;
+    uint64_t input_bytes;
+    uint64_t first;
+    uint32_t starts[MOST_CHUNKS + 1];
+};
+
+// Where results go. Null where no chunk can have such a thing.
+struct Results {
+    ParsedChunk *chunks; // 0 at the start
+    uint16_t *metas;
+    int32_t *bases;
+    uint32_t *first_groups, *outlier_starts, *verbatim_starts, *mask_starts, *sign_starts;
+    uint8_t *classes; // of groups, if wanted
+    uint32_t *ranks;
+    uint64_t *record_starts; // for the hash
+    uint32_t *record_lengths;
+    uint32_t *done; // 0 at the start
+    // Streams of codes, one a chunk, and of bitmaps: masks, if there can be any, then signs.
+    Stream *codes, *bitmaps;
+    Book *code_books, *bitmap_books;
+    uint16_t *code_symbols, *bitmap_symbols;
+    uint8_t *marks;
+    Totals *totals, *bitmap_totals;
+    uint32_t *code_status, *bitmap_status;
+    uint64_t bitmap_stride;
+    uint32_t rank_stride;
+    uint32_t patterns;       // fill patterns of the header
+    uint32_t index_kind;     // of the codes
+};
+
+struct Section {
+    uint64_t offset; // in the input
+    uint32_t length;
+};
+
+// A record's header and sections, read by each thread for itself.
+struct Record {
+    uint64_t start;
+    uint32_t length, kind;
+    uint32_t status;
+    Section sections[SECTIONS];
+};
+
+__device__ inline Record read_record(const Records &records, uint64_t chunk_number, uint32_t chunk) {
+    Record record{};
+    record.start = records.first + uint64_t(records.starts[chunk]) * 16;
+    record.length = (records.starts[chunk + 1] - records.starts[chunk]) * 16;
+    if (record.length < RECORD_HEADER_BYTES || record.start > records.input_bytes || record.length > records.input_bytes - record.start) {
+        record.length = 0;
+        record.status = PARSE_RECORD;
+        return record;
+    }
+    const uint4 *units = reinterpret_cast<const uint4 *>(records.input + record.start);
+    const uint4 first = units[0], second = units[1];
+    const bool has_table = record.length >= RECORD_HEADER_BYTES + SECTIONS * 4;
+    const uint4 nothing = make_uint4(0, 0, 0, 0);
+    const uint4 table0 = has_table ? units[2] : nothing, table1 = has_table ? units[3] : nothing;
+    const uint2 table2 = has_table ? *reinterpret_cast<const uint2 *>(units + 4) : make_uint2(0, 0);
+    record.kind = second.x;
+    if (first.x != RECORD_MARKER || first.y != record.length) {
+        record.status = PARSE_RECORD;
+    } else if ((first.z | uint64_t(first.w) << 32) != chunk_number) {
+        record.status = PARSE_NUMBER;
+    } else if ((second.x != CHUNK_RAW && second.x != CHUNK_QUANTISED) || second.y != 0) {
+        record.status = PARSE_KIND;
+    }
+    if (record.status != 0 || record.kind == CHUNK_RAW) {
+        return record;
+    }
+    const uint32_t lengths[SECTIONS] = {table0.x, table0.y, table0.z, table0.w, table1.x, table1.y, table1.z, table1.w, table2.x, table2.y};
+    uint64_t position = RECORD_HEADER_BYTES + SECTIONS * 4;
+#pragma unroll
+    for (uint32_t i = 0; i < SECTIONS; ++i) {
+        if (lengths[i] > 0) {
+            position = align_up(position, 16);
+            record.sections[i] = {record.start + position, lengths[i]};
+            position += lengths[i];
+        }
+    }
+    if (!has_table || position > record.length) {
+        record.status = PARSE_SECTIONS;
+    }
+    return record;
+}
+
+// A chunk of the batch.
+struct Chunk {
+    uint32_t number, first_tile, tiles; // in the batch
+    uint64_t first, elements_before;    // in the array
+    uint32_t elements;
+};
+
+__device__ inline Chunk chunk_of_batch(const Geometry &geometry, const ChunkBatch &batch, uint32_t number) {
+    Chunk chunk;
+    chunk.number = number;
+    chunk.first_tile = batch.chunk_first(number);
+    chunk.tiles = batch.chunk_first(number + 1) - chunk.first_tile;
+    chunk.first = batch.first_tile + chunk.first_tile;
+    chunk.elements_before = geometry.elements_before(chunk.first);
+    chunk.elements = uint32_t(geometry.elements_before(chunk.first + chunk.tiles) - chunk.elements_before);
+    return chunk;
+}
+
+// Consecutive tiles of a chunk: elements of each in turn, without a division for each.
+struct TileWalk {
+    const Geometry *geometry;
+    uint64_t x, y, z;
+
+    __device__ inline TileWalk(const Geometry &g, uint64_t number) : geometry(&g) {
+        const uint64_t rows = g.by_grid[2].quotient(number), planes = g.by_grid[1].quotient(rows);
+        x = number - rows * g.grid[2];
+        y = rows - planes * g.grid[1];
+        z = planes - g.by_grid[0].quotient(planes) * g.grid[0];
+    }
+
+    __device__ inline uint32_t clipped(uint32_t axis, uint64_t at) const {
+        return uint32_t(min_of<uint64_t>(geometry->dims[axis + 1] - at * geometry->side[axis], geometry->side[axis]));
+    }
+    __device__ inline uint32_t elements() const { return clipped(0, z) * clipped(1, y) * clipped(2, x); }
+    __device__ inline void next() {
+        if (++x == geometry->grid[2]) {
+            x = 0;
+            if (++y == geometry->grid[1]) {
+                y = 0;
+                z = z + 1 == geometry->grid[0] ? 0 : z + 1;
+            }
+        }
+    }
+};
+
+// Bytes of a tile's bitmap.
+__device__ inline uint32_t bitmap_bytes(uint32_t elements) { return ceil_div(elements, 512) * 64; }
+
+union RoleScratch {
+    ParseScratch parse;
+    struct {
+        uint64_t warp_sums[PARSE_WARPS];
+        uint32_t warp_sums_again[PARSE_WARPS];
+        uint32_t block_words[MOST_BLOCKS]; // where a block's packed bases start
+        uint32_t block_bases[MOST_BLOCKS];
+    } tiles;
+    uint32_t warp_sums[PARSE_WARPS];
+};
+
+// Value `i` of packed bits, `bits` (1, 2 or 4) each.
+template <uint32_t BITS> __device__ inline uint32_t packed(const uint8_t *bytes, uint32_t i) {
+    return bytes[i * BITS / 8] >> i * BITS % 8 & ((1u << BITS) - 1);
+}
+
+// Metas, first groups, bitmaps' starts, classes of groups. By the whole block.
+__device__ inline uint32_t read_tiles(const Records &records, const Record &record, const Chunk &chunk, const Geometry &geometry,
+                                      const ChunkBatch &batch, const Results &to, RoleScratch &scratch) {
+    const Section section = record.sections[TILES];
+    const uint32_t tiles = chunk.tiles;
+    const uint8_t *bytes = records.input + section.offset;
+    if (section.length < TILE_HEADER_BYTES) {
+        return PARSE_TILES;
+    }
+    const uint4 head = *reinterpret_cast<const uint4 *>(bytes);
+    const uint32_t radius = head.y, flags = head.z & 0xFF;
+    const bool has_masks = flags & FLAG_MASKS, has_classes = flags & FLAG_CLASSES, has_signs = flags & FLAG_SIGNS;
+    if (head.x != tiles || (radius != 512 && radius != 32768) || flags > 7 || head.w != 0 || (has_masks && to.mask_starts == nullptr) ||
+        (has_signs && to.sign_starts == nullptr)) {
+        return PARSE_TILES;
+    }
+    const uint64_t constant_at = TILE_HEADER_BYTES, predictors_at = align_up(constant_at + ceil_div(tiles, 8), 4);
+    if (section.length < predictors_at) {
+        return PARSE_TILES;
+    }
+    // Each thread has consecutive tiles, a multiple of 8 so that bytes of the bitmap are its own.
+    const uint32_t share = align_up(ceil_div(tiles, THREADS), 8);
+    const uint32_t first = min_of(threadIdx.x * share, tiles), end = min_of(first + share, tiles);
+    const uint8_t *constant = bytes + constant_at;
+    TileWalk walk(geometry, chunk.first + first);
+    uint32_t own_live = 0, own_groups = 0;
+    for (uint32_t tile = first; tile < end; ++tile, walk.next()) {
+        if (!packed<1>(constant, tile)) {
+            own_live += 1;
+            own_groups += geometry.groups(walk.elements());
+        }
+    }
+    uint64_t total;
+    const uint64_t before = block_scan<uint64_t>(uint64_t(own_live) << 32 | own_groups, scratch.tiles.warp_sums, total);
+    const uint32_t live = uint32_t(total >> 32), groups = uint32_t(total);
+    const uint64_t classes_at = align_up(predictors_at + ceil_div(live, 4), 4);
+    const uint64_t masks_at = has_classes ? align_up(classes_at + ceil_div(live, 4), 4) : classes_at;
+    const uint64_t signs_at = has_masks ? align_up(masks_at + ceil_div(tiles, 2), 4) : masks_at;
+    const uint64_t section_end = has_signs ? align_up(signs_at + ceil_div(tiles, 4), 4) : signs_at;
+    if (section.length != section_end) {
+        return PARSE_TILES;
+    }
+    uint32_t problems = 0;
+    uint32_t rank = uint32_t(before >> 32), group = uint32_t(before);
+    uint32_t own_masks = 0, own_signs = 0;
+    walk = TileWalk(geometry, chunk.first + first);
+    for (uint32_t tile = first; tile < end; ++tile, walk.next()) {
+        const uint32_t elements = walk.elements();
+        const bool is_constant = packed<1>(constant, tile);
+        uint32_t meta = is_constant;
+        uint32_t tile_groups = 0, tile_class = 0;
+        if (!is_constant) {
+            tile_class = has_classes ? packed<2>(bytes + classes_at, rank) : 0;
+            meta |= packed<2>(bytes + predictors_at, rank) << 1 | tile_class << 3;
+            tile_groups = geometry.groups(elements);
+            ++rank;
+        }
+        if (has_masks) {
+            const uint32_t mask = packed<4>(bytes + masks_at, tile), kind = mask & 3, pattern = mask >> 2;
+            if (kind == 3 || (kind != 0 && pattern >= to.patterns)) {
+                problems = PARSE_TILES;
+            }
+            meta |= kind << 5 | pattern << 7;
+            own_masks += kind == 2 ? bitmap_bytes(elements) : 0;
+        }
+        if (has_signs) {
+            const uint32_t kind = packed<2>(bytes + signs_at, tile);
+            if (kind == 3) {
+                problems = PARSE_TILES;
+            }
+            meta |= kind << 9;
+            own_signs += kind == 2 ? bitmap_bytes(elements) : 0;
+        }
+        to.metas[chunk.first_tile + tile] = meta;
+        to.first_groups[chunk.first_tile + tile] = group;
+        if (to.classes != nullptr) {
+            for (uint32_t i = 0; i < tile_groups; ++i) {
+                // A chunk has as many groups as its tiles can have, at most: its slots.
+                to.classes[uint64_t(chunk.number) * batch.slots + group + i] = tile_class;
+            }
+        }
+        group += tile_groups;
+    }
+    uint64_t bitmaps;
+    const uint64_t bitmaps_before = block_scan<uint64_t>(uint64_t(own_masks) << 32 | own_signs, scratch.tiles.warp_sums, bitmaps);
+    if (has_masks || has_signs) {
+        uint32_t mask_start = uint32_t(bitmaps_before >> 32), sign_start = uint32_t(bitmaps_before);
+        walk = TileWalk(geometry, chunk.first + first);
+        for (uint32_t tile = first; tile < end; ++tile, walk.next()) {
+            const uint32_t size = bitmap_bytes(walk.elements());
+            if (has_masks) {
+                to.mask_starts[chunk.first_tile + tile] = mask_start;
+                mask_start += (packed<4>(bytes + masks_at, tile) & 3) == 2 ? size : 0;
+            }
+            if (has_signs) {
+                to.sign_starts[chunk.first_tile + tile] = sign_start;
+                sign_start += packed<2>(bytes + signs_at, tile) == 2 ? size : 0;
+            }
+        }
+    }
+    // The streams must have as many symbols as the tiles say.
+    const Section codes = record.sections[CODES];
+    const StreamHeader header = read_header(records.input, {codes.offset, codes.length, batch.slots, 2, geometry.group_log2, to.index_kind});
+    if (header.status != 0 || header.groups != groups || header.free_symbol != radius) {
+        problems |= PARSE_CODES;
+    }
+    const uint32_t bitmap_total[2] = {uint32_t(bitmaps >> 32), uint32_t(bitmaps)};
+    for (uint32_t kind = 0; kind < 2; ++kind) {
+        const Section bitmap = record.sections[kind == 0 ? MASKS : SIGNS];
+        const uint32_t most = uint32_t(to.bitmap_stride >> BITMAP_GROUP_LOG2);
+        if (bitmap_total[kind] == 0) {
+            problems |= bitmap.length != 0 ? PARSE_BITMAPS : 0;
+        } else if (read_header(records.input, {bitmap.offset, bitmap.length, most, 1, BITMAP_GROUP_LOG2, INDEX_ANY}).groups !=
+                   bitmap_total[kind] >> BITMAP_GROUP_LOG2) {
+            problems |= PARSE_BITMAPS;
+        }
+    }
+    if (threadIdx.x == 0) {
+        ParsedChunk &parsed = to.chunks[chunk.number];
+        parsed.kind = CHUNK_QUANTISED;
+        parsed.radius = radius;
+        parsed.groups = header.groups;
+        parsed.live = header.live;
+    }
+    return problems;
+}
+
+// By the whole block.
+__device__ inline uint32_t read_bases(const Records &records, const Record &record, const Chunk &chunk, const Results &to, RoleScratch &scratch) {
+    const Section section = record.sections[BASES];
+    const uint8_t *widths = records.input + section.offset;
+    const uint32_t blocks = ceil_div(chunk.tiles, BLOCK_TILES);
+    const uint32_t words_at = align_up(blocks, 4);
+    if (section.length < words_at) {
+        return PARSE_BASES;
+    }
+    auto &own = scratch.tiles;
+    uint32_t all_words = 0;
+    bool wrong = false;
+    for (uint32_t window = 0; window < blocks; window += THREADS) {
+        const uint32_t block = window + threadIdx.x;
+        const uint32_t width = block < blocks ? widths[block] : 0;
+        uint32_t total;
+        const uint32_t start = all_words + block_scan(width, own.warp_sums_again, total);
+        if (block < blocks) {
+            own.block_words[block] = start;
+        }
+        wrong |= width > 64;
+        all_words += total;
+    }
+    if (__syncthreads_or(wrong) || section.length != words_at + uint64_t(all_words) * 4) {
+        return PARSE_BASES;
+    }
+    const uint32_t *words = reinterpret_cast<const uint32_t *>(widths + words_at);
+    // The low 32 bits of a lane's difference from the tile before.
+    auto difference = [&](uint32_t block) {
+        const uint32_t width = widths[block], bit = lane_id() * width;
+        const uint32_t word = own.block_words[block] + bit / 32;
+        uint32_t value = 0;
+        if (width > 0) {
+            value = __funnelshift_r(words[word], word + 1 < all_words ? words[word + 1] : 0, bit);
+            value &= width < 32 ? (1u << width) - 1 : ALL_LANES;
+        }
+        return block * BLOCK_TILES + lane_id() < chunk.tiles ? value >> 1 ^ (0u - (value & 1)) : 0;
+    };
+    for (uint32_t block = warp_id(); block < blocks; block += PARSE_WARPS) {
+        uint32_t sum = difference(block);
+        for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+            sum += __shfl_xor_sync(ALL_LANES, sum, distance);
+        }
+        if (lane_id() == 0) {
+            own.block_bases[block] = sum;
+        }
+    }
+    __syncthreads();
+    uint32_t carry = 0;
+    for (uint32_t window = 0; window < blocks; window += THREADS) {
+        const uint32_t block = window + threadIdx.x;
+        const uint32_t sum = block < blocks ? own.block_bases[block] : 0;
+        uint32_t total;
+        const uint32_t before = carry + block_scan(sum, own.warp_sums_again, total);
+        if (block < blocks) {
+            own.block_bases[block] = before;
+        }
+        carry += total;
+    }
+    __syncthreads();
+    for (uint32_t block = warp_id(); block < blocks; block += PARSE_WARPS) {
+        uint32_t sum = difference(block);
+        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+            const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+            sum += lane_id() >= distance ? below : 0;
+        }
+        const uint32_t tile = block * BLOCK_TILES + lane_id();
+        if (tile < chunk.tiles) {
+            to.bases[chunk.first_tile + tile] = int32_t(own.block_bases[block] + sum);
+        }
+    }
+    return 0;
+}
+
+// Live groups before each 32, and their number. By the whole block.
+__device__ inline uint32_t read_ranks(const Records &records, const Record &record, const Chunk &chunk, const Geometry &geometry,
+                                      const ChunkBatch &batch, const Results &to, RoleScratch &scratch) {
+    const Section section = record.sections[CODES];
+    const StreamHeader header = read_header(records.input, {section.offset, section.length, batch.slots, 2, geometry.group_log2, to.index_kind});
+    if (header.status != 0 || !header.has_free) {
+        return 0; // The codes' blocks say what is wrong.
+    }
+    const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(records.input + section.offset + header.bitmap);
+    const uint32_t words = ceil_div(header.groups, 32);
+    const uint32_t share = ceil_div(words, THREADS);
+    const uint32_t first = min_of(threadIdx.x * share, words), end = min_of(first + share, words);
+    auto live_in = [&](uint32_t word) {
+        const uint32_t left = header.groups - word * 32;
+        return __popc(~bitmap[word] & (left < 32 ? (1u << left) - 1 : ALL_LANES));
+    };
+    uint32_t own = 0;
+    for (uint32_t word = first; word < end; ++word) {
+        own += live_in(word);
+    }
+    uint32_t total;
+    uint32_t live = block_scan(own, scratch.warp_sums, total);
+    uint32_t *ranks = to.ranks + uint64_t(chunk.number) * to.rank_stride;
+    for (uint32_t word = first; word < end; ++word) {
+        ranks[word] = live;
+        live += live_in(word);
+    }
+    return total != header.live ? PARSE_CODES : 0;
+}
+
+// A sparse list: its places, and for each tile which of its values are the tile's. `part` of LIST_BLOCKS blocks.
+__device__ inline uint32_t read_list(const Records &records, const Record &record, const Chunk &chunk, const Geometry &geometry, const Results &to,
+                                     bool is_verbatim, uint32_t part) {
+    const Section section = record.sections[is_verbatim ? VERBATIM : OUTLIERS];
+    if (section.length == 0) {
+        return 0;
+    }
+    const uint32_t value_bytes = is_verbatim ? ELEMENT_BYTES : 4;
+    const uint32_t *list = reinterpret_cast<const uint32_t *>(records.input + section.offset);
+    if (section.length < 4) {
+        return PARSE_LISTS;
+    }
+    const uint32_t count = list[0];
+    const uint64_t values_at = align_up(4 + uint64_t(count) * 4, 8);
+    if (values_at + uint64_t(count) * value_bytes != section.length || count > chunk.elements) {
+        return PARSE_LISTS;
+    }
+    const uint32_t *positions = list + 1;
+    const uint32_t thread = part * THREADS + threadIdx.x;
+    constexpr uint32_t ALL_THREADS = LIST_BLOCKS * THREADS;
+    bool wrong = false;
+#pragma unroll 4
+    for (uint32_t i = thread; i < count; i += ALL_THREADS) {
+        wrong |= positions[i] >= (i + 1 < count ? positions[i + 1] : chunk.elements);
+    }
+    uint32_t *starts = (is_verbatim ? to.verbatim_starts : to.outlier_starts) + chunk.first_tile + chunk.number;
+    for (uint32_t tile = thread; tile <= chunk.tiles && count > 0; tile += ALL_THREADS) {
+        const uint32_t position = uint32_t(geometry.elements_before(chunk.first + tile) - chunk.elements_before);
+        uint32_t low = 0, high = count;
+        while (low < high) {
+            const uint32_t middle = (low + high) / 2;
+            if (positions[middle] < position) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        starts[tile] = low;
+    }
+    if (thread == 0) {
+        ParsedChunk &parsed = to.chunks[chunk.number];
+        (is_verbatim ? parsed.verbatim : parsed.outliers) = count;
+        (is_verbatim ? parsed.verbatim_positions : parsed.outlier_positions) = section.offset + 4;
+        (is_verbatim ? parsed.verbatim_values : parsed.outlier_values) = section.offset + values_at;
+    }
+    return wrong ? PARSE_LISTS : 0;
+}
+
+// The elements of a raw chunk fill its record but for zeros up to the next multiple of 16.
+__device__ inline uint32_t read_raw(const Records &records, const Record &record, const Chunk &chunk, const Results &to) {
+    const uint64_t elements_at = record.start + RECORD_HEADER_BYTES;
+    const uint64_t bytes = uint64_t(chunk.elements) * ELEMENT_BYTES;
+    if (record.length != RECORD_HEADER_BYTES + align_up(bytes, 16)) {
+        return PARSE_RAW;
+    }
+    uint32_t problems = 0;
+    for (uint64_t i = bytes; i < align_up(bytes, 16); ++i) {
+        problems |= records.input[elements_at + i] != 0 ? PARSE_RAW : 0;
+    }
+    to.chunks[chunk.number].kind = CHUNK_RAW;
+    to.chunks[chunk.number].raw = elements_at;
+    return problems;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    container_parse(const __grid_constant__ Records records, const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
+                    const __grid_constant__ Results to) {
+    __shared__ __align__(16) RoleScratch scratch;
+    const uint32_t number = blockIdx.x, role = blockIdx.y;
+    const bool has_masks = to.mask_starts != nullptr, has_signs = to.sign_starts != nullptr;
+    const Chunk chunk = chunk_of_batch(geometry, batch, number);
+    const Record record = read_record(records, batch.first_chunk + number, number);
+    const bool quantised = record.status == 0 && record.kind == CHUNK_QUANTISED;
+    uint32_t problems = 0;
+    // Whatever the record is, its streams are described: a chunk that has none has empty ones.
+    const bool is_bitmap = role == ROLE_MASKS || role == ROLE_SIGNS;
+    if (role < ROLE_TILES || is_bitmap) {
+        if ((role == ROLE_MASKS && !has_masks) || (role == ROLE_SIGNS && !has_signs)) {
+            return;
+        }
+        const Section section = record.sections[role == ROLE_MASKS ? MASKS : role == ROLE_SIGNS ? SIGNS : CODES];
+        const uint64_t length = quantised ? section.length : 0;
+        uint32_t status;
+        uint32_t blocks = batch.chunks * MOST_BOOKS;
+        if (is_bitmap) {
+            const uint32_t stream = number + (role == ROLE_SIGNS && has_masks ? batch.chunks : 0);
+            const StreamPlace place{section.offset, length, uint32_t(to.bitmap_stride >> BITMAP_GROUP_LOG2), 1, BITMAP_GROUP_LOG2, INDEX_ANY};
+            const BookPlace books{to.bitmap_books + stream, stream, to.bitmap_symbols, stream * 256, 256, nullptr};
+            parse_stream(records.input, place, 0, books, stream * to.bitmap_stride, 0, to.bitmaps[stream], status, scratch.parse);
+            // A chunk without such bitmaps has no stream of them: an empty one, that is as it should be.
+            status = length == 0 ? 0 : status;
+            if (threadIdx.x == 0) {
+                to.bitmap_status[stream] = status;
+            }
+            problems = status != 0 ? PARSE_BITMAPS : 0;
+        } else {
+            const StreamPlace place{section.offset, length, batch.slots, 2, geometry.group_log2, to.index_kind};
+            const uint64_t first_group = uint64_t(number) * batch.slots;
+            const uint32_t slot = number * MOST_BOOKS;
+            // One codebook of 65,536 symbols, or several of MARKS.
+            const BookPlace books{to.code_books + slot, slot, to.code_symbols, number * 65536, MARKS, to.marks + uint64_t(number) * 65536};
+            const bool described = parse_stream(records.input, place, role, books, first_group << geometry.group_log2, first_group, to.codes[number],
+                                                status, scratch.parse);
+            status = quantised ? status : 0;
+            if (described && threadIdx.x == 0) {
+                to.code_status[number] = status;
+            }
+            problems = status != 0 ? PARSE_CODES : 0;
+            if (role == 0 && threadIdx.x == 0) {
+                to.record_starts[number] = record.start;
+                to.record_lengths[number] = record.length;
+                if (record.status == 0 && record.kind == CHUNK_RAW) {
+                    problems |= read_raw(records, record, chunk, to);
+                }
+                problems |= record.status;
+            }
+        }
+        blocks += batch.chunks * ((has_masks ? 1 : 0) + (has_signs ? 1 : 0));
+        if (last_to_come(to.done, blocks)) {
+            sum_streams(to.codes, batch.chunks, to.totals, scratch.warp_sums, PLACED);
+            if (blocks > batch.chunks * MOST_BOOKS) {
+                sum_streams(to.bitmaps, blocks - batch.chunks * MOST_BOOKS, to.bitmap_totals, scratch.warp_sums, PLACED);
+            }
+        }
+    } else if (!quantised) {
+        return;
+    } else if (role == ROLE_TILES) {
+        problems = read_tiles(records, record, chunk, geometry, batch, to, scratch);
+        __syncthreads();
+        problems |= read_bases(records, record, chunk, to, scratch);
+    } else if (role == ROLE_RANKS) {
+        problems = read_ranks(records, record, chunk, geometry, batch, to, scratch);
+    } else {
+        const uint32_t list_block = role - ROLE_LISTS;
+        problems = read_list(records, record, chunk, geometry, to, list_block >= LIST_BLOCKS, list_block % LIST_BLOCKS);
+    }
+    if (problems != 0) {
+        atomicOr(&to.chunks[number].status, problems);
+    }
+}
+
+// What the host is told of each chunk: bits 0 to 15 what parsing found, bits 16 to 23 the codes' status, 24 to 31 the bitmaps'; PARSE_HASH where the hash
+// differs.
+constexpr uint32_t PARSE_HASH = 1024;
+
+// A thread a chunk. `hashes` and the statuses of streams may be null; `bitmaps` is their number a chunk. `first_checked` to `end_checked`: chunks whose codes have all been
+// decoded, so that their status counts.
+extern "C" __global__ void container_finish(const uint8_t *input, uint32_t count, const ParsedChunk *chunks, const uint64_t *record_starts,
+                                            const uint64_t *hashes, const uint32_t *code_status, const uint32_t *bitmap_status, uint32_t bitmaps,
+                                            uint32_t *result) {
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= count) {
+        return;
+    }
+    uint32_t status = chunks[i].status;
+    if ((status & PARSE_RECORD) == 0 && hashes != nullptr &&
+        *reinterpret_cast<const uint64_t *>(input + record_starts[i] + RECORD_HEADER_BYTES - 8) != hashes[i]) {
+        status |= PARSE_HASH;
+    }
+    if (code_status != nullptr) {
+        status |= (code_status[i] & 0xFF) << 16;
+    }
+    for (uint32_t bitmap = 0; bitmap < bitmaps; ++bitmap) {
+        status |= bitmap_status[bitmap * count + i] << 24;
+    }
+    result[i] = status;
+}

@@ -1,0 +1,542 @@
+// Reading Huffman streams on the device: header, codebooks and what follows from them, checked as `huffman/stream.rs` of the core does. A block reads the codebooks of
+// a stream up to one of them and prepares that one; so a stream with four codebooks takes four blocks, which do not wait for each other.
+//
+// Code lengths come as runs of one to four bytes, and where a run starts follows from the one before. A byte is a function from a state (0: a run starts here; 1 to 3:
+// the byte is number 1 to 3 of a run's number) to the next; functions compose in any grouping, so that a scan finds all starts. A scan of the runs says which
+// symbols they stand for. A run leaves a mark at its first symbol, and symbols are then sorted stably by length.
+//
+// THREADS        threads in a block, a multiple of 32, at most 1024
+// MARKS          symbols whose marks fit shared memory, a multiple of 16; also the largest alphabet of each of several codebooks
+// SEQUENCE       subsequences in a sequence
+#pragma once
+#include "huffman_decode.cuh"
+
+constexpr uint32_t PARSE_WARPS = THREADS / WARP;
+constexpr uint32_t MOST_BOOKS = 4;
+constexpr uint32_t STREAM_HEADER_BYTES = 40;
+constexpr uint32_t MOST_SYMBOLS = 1u << 23; // of a stream
+constexpr uint32_t INDEX_NONE = 0, INDEX_GAP = 1, INDEX_SYMBOL = 2, INDEX_ANY = 3;
+
+// Bits of a stream's status beside those of huffman_decode.cuh.
+constexpr uint32_t STATUS_HEADER = 16, STATUS_BOOK = 32, STATUS_ROOM = 64;
+
+// What the caller knows of a stream.
+struct StreamPlace {
+    uint64_t offset;      // in the input, a multiple of 16
+    uint64_t length;      // bytes that may be read from there on
+    uint32_t most_groups; // that there is room for
+    uint32_t symbol_bytes;
+    uint32_t group_log2;
+    uint32_t index_kind; // that the stream must have; INDEX_ANY: any, but one codebook
+};
+
+// The fixed start of a stream, and where its parts are, counted from the start of the stream.
+struct StreamHeader {
+    uint32_t groups, live, bits, book_bytes, index_bytes, sum, weighted;
+    uint32_t index_kind, books, free_symbol, longest, has_free;
+    uint32_t status; // 0, or what is wrong
+    uint64_t bitmap, index, words;
+};
+
+__device__ inline uint64_t align_up(uint64_t number, uint64_t to) { return (number + to - 1) / to * to; }
+__device__ inline uint32_t gap_bytes(uint32_t bits, uint32_t longest) {
+    return (ceil_div(bits, SUBSEQUENCE_BITS) * (longest <= 16 ? 4 : 8) + 7) / 8;
+}
+
+__device__ inline StreamHeader read_header(const uint8_t *input, const StreamPlace &place) {
+    StreamHeader header{};
+    if (place.length < STREAM_HEADER_BYTES) {
+        header.status = STATUS_HEADER;
+        return header;
+    }
+    const uint4 *units = reinterpret_cast<const uint4 *>(input + place.offset);
+    const uint4 first = units[0], second = units[1];
+    const uint2 third = *reinterpret_cast<const uint2 *>(units + 2);
+    header.groups = first.x;
+    header.live = first.y;
+    const uint32_t group_log2 = first.z & 0xFF, symbol_bytes = first.z >> 8 & 0xFF;
+    header.index_kind = first.z >> 16 & 0xFF;
+    header.books = first.z >> 24;
+    header.free_symbol = first.w & 0xFFFF;
+    header.longest = first.w >> 16 & 0xFF;
+    const uint32_t flags = first.w >> 24;
+    header.has_free = flags & 1;
+    header.sum = second.x;
+    header.weighted = second.y;
+    header.bits = second.z;
+    header.book_bytes = second.w;
+    header.index_bytes = third.x;
+    const uint64_t live_symbols = uint64_t(header.live) << place.group_log2;
+    const bool several = place.index_kind == INDEX_SYMBOL;
+    const bool wrong = group_log2 != place.group_log2 || symbol_bytes != place.symbol_bytes || header.index_kind > INDEX_SYMBOL ||
+                       (place.index_kind != INDEX_ANY && header.index_kind != place.index_kind) || header.books == 0 ||
+                       header.books > (several ? MOST_BOOKS : 1) || (symbol_bytes == 1 && header.free_symbol > 0xFF) ||
+                       header.longest > LONGEST || flags > 1 || third.y != 0 || uint64_t(header.groups) << place.group_log2 > MOST_SYMBOLS ||
+                       header.live > header.groups || (header.has_free != 0) == (header.live == header.groups) ||
+                       (header.live == 0) != (header.longest == 0) || header.bits < live_symbols || header.bits > live_symbols * header.longest;
+    if (wrong) {
+        header.status = STATUS_HEADER;
+        return header;
+    }
+    header.bitmap = align_up(STREAM_HEADER_BYTES + uint64_t(header.book_bytes), 4);
+    header.index = align_up(header.bitmap + (header.has_free ? ceil_div(header.groups, 8) : 0), 8);
+    header.words = align_up(header.index + header.index_bytes, 16);
+    const uint64_t end = header.words + uint64_t(ceil_div(header.bits, 32)) * 4 + 8;
+    if (end > place.length) {
+        header.status = STATUS_HEADER;
+    } else if (header.index_kind == INDEX_SYMBOL ? header.index_bytes / 8 < ceil_div(header.live, WARP)
+                                                 : header.index_bytes != (header.index_kind == INDEX_GAP ? gap_bytes(header.bits, header.longest) : 0)) {
+        header.status = STATUS_INDEX;
+    } else if (header.groups > place.most_groups) {
+        header.status = STATUS_ROOM;
+    }
+    return header;
+}
+
+// Exclusive sums over a block, and the sum of all; `warp_sums` has a place for each warp.
+template <typename T> __device__ inline T block_scan(T value, T *warp_sums, T &total) {
+    T sum = value;
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        const T below = __shfl_up_sync(ALL_LANES, sum, distance);
+        sum += lane_id() >= distance ? below : 0;
+    }
+    if (lane_id() == WARP - 1) {
+        warp_sums[warp_id()] = sum;
+    }
+    __syncthreads();
+    T warps = lane_id() < PARSE_WARPS ? warp_sums[lane_id()] : 0;
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        const T below = __shfl_up_sync(ALL_LANES, warps, distance);
+        warps += lane_id() >= distance ? below : 0;
+    }
+    total = __shfl_sync(ALL_LANES, warps, WARP - 1);
+    const T before = __shfl_sync(ALL_LANES, warps, (warp_id() + WARP - 1) % WARP);
+    __syncthreads();
+    return (warp_id() == 0 ? 0 : before) + sum - value;
+}
+
+// A function of states: two bits for each state's next.
+constexpr uint32_t IDENTITY = 0xE4;
+__device__ inline uint32_t next_state(uint32_t function, uint32_t state) { return function >> 2 * state & 3; }
+__device__ inline uint32_t function_of(uint32_t byte) { return byte < 0x80 ? 0 : byte < 0xE0 ? 0x38 : 0x39; }
+// First `first`, then `then`.
+__device__ inline uint32_t composed(uint32_t first, uint32_t then) {
+    return next_state(then, first & 3) | next_state(then, first >> 2 & 3) << 2 | next_state(then, first >> 4 & 3) << 4 |
+           next_state(then, first >> 6 & 3) << 6;
+}
+
+// Shared memory of a block that reads a stream.
+struct ParseScratch {
+    uint32_t counts[LENGTHS]; // symbols with each length
+    uint32_t entry[LENGTHS];  // place of the first symbol of each length in canonical order
+    uint32_t warp_sums[PARSE_WARPS];
+    uint32_t warp_functions[PARSE_WARPS];
+    uint32_t last_marks[PARSE_WARPS];
+    uint32_t warp_counts[PARSE_WARPS][LENGTHS];
+    uint32_t end;           // of the codebook, in the codebooks' bytes
+    uint32_t bad;
+    uint32_t longest;       // of this codebook
+    uint32_t used;          // symbols
+    uint32_t least, most;   // symbol with a codeword that a table lookup finds
+    Book book;
+    alignas(16) uint8_t marks[MARKS];
+};
+
+// The exclusive composition of a block's functions, applied to `state`; `state` becomes what follows the block's last byte.
+__device__ inline uint32_t block_states(uint32_t function, uint32_t &state, uint32_t *warp_functions) {
+    uint32_t all = function;
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        const uint32_t before = __shfl_up_sync(ALL_LANES, all, distance);
+        all = lane_id() >= distance ? composed(before, all) : all;
+    }
+    if (lane_id() == WARP - 1) {
+        warp_functions[warp_id()] = all;
+    }
+    __syncthreads();
+    uint32_t warps = lane_id() < PARSE_WARPS ? warp_functions[lane_id()] : IDENTITY;
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        const uint32_t before = __shfl_up_sync(ALL_LANES, warps, distance);
+        warps = lane_id() >= distance ? composed(before, warps) : warps;
+    }
+    const uint32_t of_warps_before = __shfl_sync(ALL_LANES, warps, (warp_id() + WARP - 1) % WARP);
+    const uint32_t of_lanes_before = __shfl_up_sync(ALL_LANES, all, 1);
+    const uint32_t at_warp = warp_id() == 0 ? state : next_state(of_warps_before, state);
+    const uint32_t own = lane_id() == 0 ? at_warp : next_state(of_lanes_before, at_warp);
+    state = next_state(__shfl_sync(ALL_LANES, warps, WARP - 1), state);
+    __syncthreads();
+    return own;
+}
+
+// A run of code lengths.
+struct Run {
+    uint32_t symbols, bytes;
+    bool cut;
+};
+
+__device__ inline Run run_at(const uint8_t *bytes, uint32_t at, uint32_t end) {
+    Run run{(bytes[at] >> 5) + 1u, 1, false};
+    if (run.symbols == 8) {
+        uint32_t shift = 0;
+        bool more = true;
+        while (more && shift < 21 && at + run.bytes < end) {
+            const uint32_t byte = bytes[at + run.bytes];
+            run.symbols += (byte & 0x7F) << shift;
+            shift += 7;
+            run.bytes += 1;
+            more = byte >= 0x80;
+        }
+        run.cut = more;
+    }
+    return run;
+}
+
+// Reads the runs of the codebook that starts at byte `position` of `bytes`, whole blocks of them at a time: counts symbols by length, sets `end`, and marks the first
+// symbol of each run with its length plus 1 unless `marks` is null. Returns the size of the alphabet. By the whole block; what is found is there after a barrier.
+__device__ inline uint32_t read_runs(const uint8_t *bytes, uint32_t position, uint32_t book_bytes, uint32_t alphabet_limit, uint8_t *marks,
+                                     ParseScratch &scratch) {
+    if (threadIdx.x < LENGTHS) {
+        scratch.counts[threadIdx.x] = 0;
+    }
+    if (threadIdx.x == 0) {
+        scratch.bad = 0;
+        scratch.end = position + 4;
+    }
+    if (book_bytes - position < 4) {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            scratch.bad = 1;
+        }
+        return 0;
+    }
+    uint32_t alphabet = 0;
+    for (uint32_t i = 0; i < 4; ++i) {
+        alphabet |= uint32_t(bytes[position + i]) << 8 * i;
+    }
+    if (alphabet > alphabet_limit) {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            scratch.bad = 1;
+        }
+        return 0;
+    }
+    if (marks != nullptr) {
+        // Marks start on a multiple of 16 and have room for whole units.
+        for (uint32_t i = threadIdx.x; i < ceil_div(alphabet, 16); i += THREADS) {
+            reinterpret_cast<uint4 *>(marks)[i] = make_uint4(0, 0, 0, 0);
+        }
+    }
+    __syncthreads();
+    uint32_t state = 0, filled = 0;
+    for (uint32_t window = position + 4; filled < alphabet; window += THREADS) {
+        if (window >= book_bytes) {
+            if (threadIdx.x == 0) {
+                scratch.bad = 1;
+            }
+            break;
+        }
+        const uint32_t at = window + threadIdx.x;
+        const uint32_t byte = at < book_bytes ? bytes[at] : 0;
+        const bool starts = block_states(function_of(byte), state, scratch.warp_functions) == 0 && at < book_bytes;
+        const Run run = starts ? run_at(bytes, at, book_bytes) : Run{0, 0, false};
+        uint32_t total;
+        const uint32_t first = filled + block_scan(run.symbols, scratch.warp_sums, total);
+        if (starts && first < alphabet) {
+            const uint32_t length = byte & 31;
+            const bool last = run.symbols == alphabet - first;
+            if (run.cut || run.symbols > alphabet - first || length > LONGEST || (last && length == 0)) {
+                scratch.bad = 1;
+            } else {
+                if (marks != nullptr) {
+                    marks[first] = length + 1;
+                }
+                if (length > 0) {
+                    atomicAdd(&scratch.counts[length], run.symbols);
+                }
+                if (last) {
+                    scratch.end = at + run.bytes;
+                }
+            }
+        }
+        filled += total;
+    }
+    return alphabet;
+}
+
+// What follows from the number of symbols with each length; by one warp. Sets the book's numbers, `entry`, `longest`, `used`, and `bad` unless the code is complete.
+__device__ inline void complete_book(ParseScratch &scratch) {
+    const uint32_t length = lane_id();
+    const uint32_t count = length > 0 && length < LENGTHS ? scratch.counts[length] : 0;
+    // In units of a codeword of LONGEST bits.
+    const uint64_t own_share = length < LENGTHS ? uint64_t(count) << (LONGEST - length) : 0;
+    uint64_t share = own_share;
+    uint32_t place = count;
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        const uint64_t share_below = __shfl_up_sync(ALL_LANES, share, distance);
+        const uint32_t place_below = __shfl_up_sync(ALL_LANES, place, distance);
+        share += length >= distance ? share_below : 0;
+        place += length >= distance ? place_below : 0;
+    }
+    const uint64_t whole = __shfl_sync(ALL_LANES, share, WARP - 1);
+    const uint32_t used = __shfl_sync(ALL_LANES, place, WARP - 1);
+    const bool single = used == 1 && __shfl_sync(ALL_LANES, count, 1) == 1;
+    const uint32_t longest = 31 - __clz(__ballot_sync(ALL_LANES, count > 0) | 1);
+    const uint32_t before = place - count;
+    if (length < LENGTHS) {
+        const uint32_t first = length > 0 ? uint32_t((share - own_share) >> (LONGEST - length)) : 0;
+        const uint64_t limit = length > 0 ? share << (32 - LONGEST) : 0;
+        scratch.book.limit[length] = limit >> 32 != 0 ? 0xFFFFFFFFu : uint32_t(limit);
+        scratch.book.offset[length] = before - first;
+        scratch.entry[length] = before;
+    }
+    if (length == 0) {
+        scratch.longest = longest;
+        scratch.used = used;
+        scratch.least = 0xFFFF;
+        scratch.most = 0;
+        if (used > 0 && !single && whole != 1ull << LONGEST) {
+            scratch.bad = 1;
+        }
+    }
+}
+
+// The lengths of a warp's symbols, 32 at a time: marks spread to the symbols behind them. 0 for symbols past the alphabet.
+struct Lengths {
+    const uint8_t *marks;
+    uint32_t alphabet;
+    uint32_t carry; // the last mark before
+
+    __device__ inline uint32_t at(uint32_t symbol) {
+        const uint32_t mark = symbol < alphabet ? marks[symbol] : 0;
+        const uint32_t up_to_me = __ballot_sync(ALL_LANES, mark != 0) & (ALL_LANES >> (WARP - 1 - lane_id()));
+        const uint32_t found = __shfl_sync(ALL_LANES, mark, up_to_me == 0 ? 0 : 31 - __clz(up_to_me));
+        const uint32_t own = up_to_me == 0 ? carry : found;
+        carry = __shfl_sync(ALL_LANES, own, WARP - 1);
+        return symbol < alphabet ? own - 1 : 0;
+    }
+};
+
+// Writes the symbols that marks describe in canonical order, and finds the least and the greatest of those with short codewords. By the whole block.
+__device__ inline void sort_symbols(const uint8_t *marks, uint32_t alphabet, uint16_t *to, ParseScratch &scratch) {
+    const uint32_t per_warp = ceil_div(alphabet, THREADS) * WARP;
+    const uint32_t first = min_of(warp_id() * per_warp, alphabet), end = min_of(first + per_warp, alphabet);
+    // The last mark of each warp's symbols, from the end.
+    uint32_t last = 0;
+    for (uint32_t stop = align_up(end - first, WARP); stop > 0 && last == 0; stop -= WARP) {
+        const uint32_t symbol = first + stop - WARP + lane_id();
+        const uint32_t mark = symbol < end ? marks[symbol] : 0;
+        const uint32_t marked = __ballot_sync(ALL_LANES, mark != 0);
+        last = __shfl_sync(ALL_LANES, mark, marked == 0 ? 0 : 31 - __clz(marked));
+        last = marked == 0 ? 0 : last;
+    }
+    if (lane_id() == 0) {
+        scratch.last_marks[warp_id()] = last;
+    }
+    if (lane_id() < LENGTHS) {
+        scratch.warp_counts[warp_id()][lane_id()] = 0;
+    }
+    __syncthreads();
+    const uint32_t earlier = lane_id() < warp_id() && lane_id() < PARSE_WARPS ? scratch.last_marks[lane_id()] : 0;
+    const uint32_t marked = __ballot_sync(ALL_LANES, earlier != 0);
+    const uint32_t nearest = __shfl_sync(ALL_LANES, earlier, marked == 0 ? 0 : 31 - __clz(marked));
+    const uint32_t carry = marked == 0 ? 1 : nearest;
+    uint32_t *own_counts = scratch.warp_counts[warp_id()];
+    Lengths counting{marks, end, carry};
+    for (uint32_t i = first; i < end; i += WARP) {
+        const uint32_t length = counting.at(i + lane_id());
+        const uint32_t same = __match_any_sync(ALL_LANES, length);
+        if (length > 0 && lane_id() == __ffs(same) - 1) {
+            own_counts[length] += __popc(same);
+        }
+        __syncwarp();
+    }
+    __syncthreads();
+    // A warp a length: a lane a warp.
+    for (uint32_t length = warp_id(); length < LENGTHS; length += PARSE_WARPS) {
+        const uint32_t count = lane_id() < PARSE_WARPS ? scratch.warp_counts[lane_id()][length] : 0;
+        uint32_t sum = count;
+        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+            const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+            sum += lane_id() >= distance ? below : 0;
+        }
+        if (lane_id() < PARSE_WARPS) {
+            scratch.warp_counts[lane_id()][length] = scratch.entry[length] + sum - count;
+        }
+    }
+    __syncthreads();
+    uint32_t least = 0xFFFF, most = 0;
+    Lengths placing{marks, end, carry};
+    for (uint32_t i = first; i < end; i += WARP) {
+        const uint32_t symbol = i + lane_id();
+        const uint32_t length = placing.at(symbol);
+        const uint32_t same = __match_any_sync(ALL_LANES, length);
+        const uint32_t rank = __popc(same & ((1u << lane_id()) - 1));
+        if (length > 0) {
+            to[own_counts[length] + rank] = symbol;
+            if (length <= TABLE_BITS) {
+                least = min_of(least, symbol);
+                most = max_of(most, symbol);
+            }
+        }
+        __syncwarp();
+        if (length > 0 && rank == 0) {
+            own_counts[length] += __popc(same);
+        }
+        __syncwarp();
+    }
+    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+        least = min_of(least, __shfl_xor_sync(ALL_LANES, least, distance));
+        most = max_of(most, __shfl_xor_sync(ALL_LANES, most, distance));
+    }
+    if (lane_id() == 0) {
+        atomicMin(&scratch.least, least);
+        atomicMax(&scratch.most, most);
+    }
+    __syncthreads();
+}
+
+// Where a stream's codebook goes: its place among books, and among symbols.
+struct BookPlace {
+    Book *books; // MOST_BOOKS of the stream, or one if it can have but one
+    uint32_t first_book;
+    uint16_t *symbols;
+    uint32_t first_symbol, stride; // of the stream's first codebook, and from one to the next
+    uint8_t *marks;                // memory for an alphabet that shared memory has no room for, if there is such
+};
+
+// Reads a stream as far as codebook `own`, prepares that, and if it is the last describes the stream. Returns whether this block has: then the stream's status is in
+// `status`. Whatever is wrong, all places have something harmless in the end. By the whole block.
+__device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &place, uint32_t own, const BookPlace &to, uint64_t out,
+                                    uint64_t classes, Stream &stream, uint32_t &status, ParseScratch &scratch) {
+    const StreamHeader header = read_header(input, place);
+    status = header.status;
+    // Encoders use several codebooks for small alphabets only.
+    const uint32_t alphabet_limit = place.symbol_bytes == 1 ? 256 : header.books > 1 ? MARKS : 65536;
+    const uint8_t *bytes = input + place.offset + STREAM_HEADER_BYTES;
+    uint32_t position = 0, longest = 0;
+    bool prepared = false;
+    for (uint32_t number = 0; number <= own && number < header.books && status == 0; ++number) {
+        // A mark for each symbol, in shared memory if they fit.
+        const bool is_own = number == own;
+        const bool small = header.book_bytes - position < 4 || alphabet_limit <= MARKS ||
+                           (bytes[position + 2] == 0 && bytes[position + 3] == 0 && (bytes[position] | bytes[position + 1] << 8) <= MARKS);
+        uint8_t *marks = is_own ? (small ? scratch.marks : to.marks) : nullptr;
+        const uint32_t alphabet = read_runs(bytes, position, header.book_bytes, alphabet_limit, marks, scratch);
+        __syncthreads();
+        if (warp_id() == 0 && scratch.bad == 0) {
+            complete_book(scratch);
+        }
+        __syncthreads();
+        if (scratch.bad != 0) {
+            status = STATUS_BOOK;
+            break;
+        }
+        longest = max_of(longest, scratch.longest);
+        position = scratch.end;
+        if (is_own) {
+            const uint32_t first_symbol = to.first_symbol + own * to.stride;
+            sort_symbols(marks, alphabet, to.symbols + first_symbol, scratch);
+            if (threadIdx.x == 0) {
+                const uint32_t least = min_of(scratch.least, scratch.most);
+                const bool narrow = scratch.most - least <= 0xFFF;
+                scratch.book.longest = scratch.longest;
+                scratch.book.symbols = first_symbol;
+                scratch.book.symbol_count = scratch.used;
+                scratch.book.base = narrow ? least : 0;
+                scratch.book.mask = narrow ? 0xFFF : 0xFFFF;
+                scratch.book.absent = 0;
+            }
+            __syncthreads();
+            if (threadIdx.x < sizeof(Book) / 4) {
+                reinterpret_cast<uint32_t *>(&to.books[own])[threadIdx.x] = reinterpret_cast<const uint32_t *>(&scratch.book)[threadIdx.x];
+            }
+            prepared = true;
+        }
+        // What was found has been read by everyone.
+        __syncthreads();
+    }
+    const bool is_last = header.status != 0 ? own == 0 : own + 1 == header.books;
+    if (is_last && status == 0 && (position != header.book_bytes || longest != header.longest)) {
+        status = STATUS_BOOK;
+    }
+    if (!prepared && threadIdx.x < sizeof(Book) / 4) {
+        // `absent` is a book's last word.
+        reinterpret_cast<uint32_t *>(&to.books[own])[threadIdx.x] = threadIdx.x == sizeof(Book) / 4 - 1;
+    }
+    if (is_last && threadIdx.x == 0) {
+        Stream described{};
+        described.out = out;
+        described.classes = classes;
+        described.first_book = to.first_book;
+        described.books = 1;
+        if (status == 0) {
+            described.words = place.offset + header.words;
+            described.index = place.offset + header.index;
+            described.bitmap = place.offset + header.bitmap;
+            described.groups = header.groups;
+            described.live = header.live;
+            described.bits = header.bits;
+            described.index_bytes = header.index_bytes;
+            described.sum = header.sum;
+            described.weighted = header.weighted;
+            described.books = header.books;
+            described.free_symbol = header.free_symbol;
+            described.longest = header.longest;
+            described.has_free = header.has_free;
+        }
+        stream = described;
+    }
+    return is_last;
+}
+
+// Live groups before each stream and so on: what decoders find their streams by. By the whole block, when all streams are described; `streams` may have been
+// written by other blocks.
+__device__ inline void sum_streams(Stream *streams, uint32_t count, Totals *totals, uint32_t *warp_sums, uint32_t placed) {
+    uint32_t tasks = 0, sequences = 0, placings = 0, map = 0;
+    for (uint32_t window = 0; window < count; window += THREADS) {
+        const uint32_t i = window + threadIdx.x;
+        uint32_t groups = 0, live = 0, bits = 0;
+        if (i < count) {
+            groups = __ldcg(&streams[i].groups);
+            live = __ldcg(&streams[i].live);
+            bits = __ldcg(&streams[i].bits);
+        }
+        const bool has_free = live < groups;
+        uint32_t all_tasks, all_sequences, all_placings, all_map;
+        const uint32_t own_tasks = tasks + block_scan(ceil_div(live, WARP), warp_sums, all_tasks);
+        // Sequences have 512 subsequences (SEQUENCE of huffman/decode/mod.rs).
+        const uint32_t in_sequence = SEQUENCE * SUBSEQUENCE_BITS;
+        const uint32_t own_sequences = sequences + block_scan(bits / in_sequence + (bits % in_sequence != 0), warp_sums, all_sequences);
+        const uint32_t own_placings = placings + block_scan(has_free ? ceil_div(groups, placed) : 0, warp_sums, all_placings);
+        const uint32_t own_map = map + block_scan(has_free ? live : 0, warp_sums, all_map);
+        if (i < count) {
+            streams[i].first_task = own_tasks;
+            streams[i].first_sequence = own_sequences;
+            streams[i].first_subsequence = own_sequences * SEQUENCE;
+            streams[i].first_placing = own_placings;
+            streams[i].map = own_map;
+        }
+        tasks += all_tasks;
+        sequences += all_sequences;
+        placings += all_placings;
+        map += all_map;
+    }
+    if (threadIdx.x == 0) {
+        *totals = Totals{tasks, sequences, placings, 0};
+    }
+}
+
+// Whether the block is the last of `blocks` to come here, having written what the others should see. By the whole block; `done` is 0 at the start.
+__device__ inline bool last_to_come(uint32_t *done, uint32_t blocks) {
+    __shared__ uint32_t came_before;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        came_before = atomicAdd(done, 1u);
+    }
+    __syncthreads();
+    const bool last = came_before + 1 == blocks;
+    if (last) {
+        __threadfence();
+    }
+    return last;
+}

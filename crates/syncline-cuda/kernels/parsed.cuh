@@ -1,0 +1,55 @@
+// What parsing the records of a batch of chunks leaves for reconstruction; container/parsed.rs fills in the same structs on the host.
+//
+// Chunks and tiles are numbered from the batch's first. Everything here has been checked: a chunk whose `status` is 0 has metas of known kinds, patterns that the header
+// has, lists that ascend and lie in their tiles, groups that fit the stream and the slots. A chunk with another status is left out: none of its other
+// fields or tiles mean anything. Codes, index and bitmaps themselves have not been looked at.
+#pragma once
+#include "common.cuh"
+
+constexpr uint32_t CHUNK_RAW = 0, CHUNK_QUANTISED = 2;
+
+// Offsets are bytes from the start of the input.
+struct ParsedChunk {
+    uint64_t raw;               // the elements of a raw chunk, in tile order, on a multiple of 16
+    uint64_t outlier_positions; // u32, ascending, in the chunk; on a multiple of 4
+    uint64_t outlier_values;    // i32; on a multiple of 8
+    uint64_t verbatim_positions;
+    uint64_t verbatim_values; // elements; on a multiple of 8
+    uint32_t status;          // 0, or what is wrong: PARSE_*
+    uint32_t kind;            // CHUNK_RAW or CHUNK_QUANTISED
+    uint32_t radius;          // 512 or 32768
+    uint32_t outliers, verbatim;
+    uint32_t groups, live; // of codes
+    uint32_t unused;
+};
+
+// A tile's 16 bits of meta.
+__device__ inline bool meta_constant(uint32_t meta) { return meta & 1; }
+__device__ inline uint32_t meta_predictor(uint32_t meta) { return meta >> 1 & 3; }
+__device__ inline uint32_t meta_class(uint32_t meta) { return meta >> 3 & 3; }
+// 0 nothing, 1 all, 2 a bitmap.
+__device__ inline uint32_t meta_mask(uint32_t meta) { return meta >> 5 & 3; }
+__device__ inline uint32_t meta_pattern(uint32_t meta) { return meta >> 7 & 3; }
+__device__ inline uint32_t meta_sign(uint32_t meta) { return meta >> 9 & 3; }
+
+// The arrays of a batch, passed to kernels by value. `tiles` is the number of tiles in a whole chunk: tile `i` of chunk `c` is entry `c * tiles + i`.
+struct Parsed {
+    const ParsedChunk *chunks;
+    const uint16_t *metas;
+    const int32_t *bases;
+    const uint32_t *first_groups; // in the chunk; of a constant tile that of the next that is not
+    // The first list entry at or behind the tile's first element: `tiles + 1` a chunk, entry `c * (tiles + 1) + i`, so that a tile's range ends where the next one's
+    // starts. Written only for chunks that have any.
+    const uint32_t *outlier_starts, *verbatim_starts;
+    // First byte of the tile's bitmap in its chunk's bytes, for tiles that have one; null if no tile can have one.
+    const uint32_t *mask_starts, *sign_starts;
+    // The bitmaps, decoded but as stored (each bit's exclusive or with its neighbour's): those of chunk `c` from `c * bitmap_stride` on.
+    const uint8_t *masks, *signs;
+    // Live groups of the chunk before each 32 groups: chunk `c` from `c * rank_stride` on. Written only for streams with free groups.
+    const uint32_t *ranks;
+    uint64_t bitmap_stride;
+    uint32_t rank_stride;
+    uint32_t tiles;
+    uint32_t chunk_count;
+    uint32_t slots; // groups of a chunk at most: codes and classes of chunk `c` start at group `c * slots`
+};

@@ -1,0 +1,189 @@
+// What reconstruction keeps of a warp's tiles in shared memory: for each element a sum of residuals, and how a lane makes the sums of its group.
+//
+// A warp works on TILES consecutive tiles; a lane looks after one group of one of them, and has a row of shared memory for it. Tiles are laid out as if no edge
+// clipped them. A lane's sums go along what lies inside of its group: rows and planes of 3-D tiles, rows of 2-D tiles, segments of 64 elements of 1-D tiles. What is
+// summed across groups is so when elements are written.
+//
+// With radius 512 and symbols below 1,024 (WIDE 0) the sums are those of codes, not of residuals: at most 64 codes, so 16 bits are enough and nothing is ever negative,
+// and two sums are added up by one instruction. What the radius adds to them is known and taken off when they are read (bias_of).
+//
+// AXES        along which tiles extend, 1 to 3
+// GROUP_LOG2  log2 of the codes in a group, 6 or 7
+// WIDE        whether sums have 32 bits and are of residuals: for any radius and symbols
+#pragma once
+#include "common.cuh"
+
+#if WIDE
+typedef uint32_t Sum;
+#else
+typedef uint16_t Sum;
+#endif
+
+constexpr uint32_t CODES = 1u << GROUP_LOG2;
+constexpr uint32_t RADIUS = 512;
+constexpr uint32_t MOST_SYMBOLS = 1024;
+constexpr uint32_t TILE_ELEMENTS = AXES == 3 ? 512 : 1024;
+constexpr uint32_t TILE_GROUPS = TILE_ELEMENTS / CODES;
+constexpr uint32_t TILES = WARP / TILE_GROUPS;
+// Elements along x of a tile, and those of a step when elements are written: planes, rows or segments.
+constexpr uint32_t SIDE = AXES == 3 ? 8 : AXES == 2 ? 32 : 1024;
+constexpr uint32_t STEPS = AXES == 3 ? 8 : AXES == 2 ? 32 : 16;
+constexpr uint32_t STEP = TILE_ELEMENTS / STEPS;
+// Rows are stored in units of 16 bytes.
+constexpr uint32_t UNIT_SUMS = 16 / sizeof(Sum);
+constexpr uint32_t ROW_UNITS = CODES / UNIT_SUMS;
+constexpr uint32_t ROWS_BYTES = WARP * ROW_UNITS * 16;
+// Codes come eight at a time.
+constexpr uint32_t EIGHTS = CODES / 8;
+// Eights after which the sums along x begin anew (along y too, in 3-D: a plane).
+constexpr uint32_t RUN = AXES == 2 ? 4 : 8;
+constexpr uint32_t FREE_PAIR = RADIUS * 0x10001u;
+
+// Where a unit of a row is. Units are permuted so that neither lanes that write the same unit of their rows nor lanes that read what lies side by side in the array meet in
+// the banks.
+__device__ inline uint32_t slot(uint32_t row, uint32_t unit) {
+    uint32_t mix = 0;
+    if (AXES == 3) {
+        mix = TILE_GROUPS == 4 ? row >> 3 : row >> 3 << 1;
+    } else if (AXES == 2) {
+        mix = (row / TILE_GROUPS & 1) << 2;
+    }
+    return row * ROW_UNITS + (unit ^ (row & 7) ^ (mix & 7));
+}
+
+// The rows of a warp.
+struct Rows {
+    uint4 *units;
+
+    // Sum `element` of a tile, numbered as if the tile were not clipped.
+    __device__ inline Sum *at(uint32_t tile, uint32_t element) const {
+        const uint32_t row = tile * TILE_GROUPS + element / CODES, place = element % CODES;
+        return reinterpret_cast<Sum *>(units + slot(row, place / UNIT_SUMS)) + place % UNIT_SUMS;
+    }
+};
+
+#if WIDE
+// Sums of the residuals of a lane's group, eight at a time.
+struct Summing {
+    uint32_t radius, along_x, along_y, from_start;
+    uint32_t above[8];
+    uint32_t running;
+
+    __device__ inline Summing(uint32_t code_radius, uint32_t predictor)
+        : radius(code_radius), along_x(predictor >= 1), along_y(AXES == 3 && predictor >= 2), from_start(AXES == 3 && predictor == 1), running(0) {}
+
+    // Puts the sums of eight codes to units 2 `eight` and the next of the lane's row.
+    __device__ inline void add(uint4 codes, uint32_t eight, const Rows &rows) {
+        if (eight % RUN == 0) {
+            running = 0;
+#pragma unroll
+            for (uint32_t i = 0; i < 8; ++i) {
+                above[i] = 0;
+            }
+        }
+        if (AXES == 3) {
+            running = above[0] * from_start;
+        }
+        const uint32_t words[4] = {codes.x, codes.y, codes.z, codes.w};
+#pragma unroll
+        for (uint32_t i = 0; i < 8; ++i) {
+            const uint32_t code = i % 2 == 0 ? words[i / 2] & 0xFFFF : words[i / 2] >> 16;
+            running = running * along_x + code - radius;
+            above[i] = above[i] * along_y + running;
+        }
+        rows.units[slot(lane_id(), 2 * eight)] = make_uint4(above[0], above[1], above[2], above[3]);
+        rows.units[slot(lane_id(), 2 * eight + 1)] = make_uint4(above[4], above[5], above[6], above[7]);
+    }
+};
+#else
+struct Summing {
+    // Multipliers, and selectors of bytes: the half of a word that goes on to both halves of the next, or zeros.
+    uint32_t along_x, along_y, carry, start;
+    uint4 above;
+    uint32_t running;
+
+    __device__ inline Summing(uint32_t, uint32_t predictor)
+        : along_x(predictor >= 1 ? 0x10001 : 1), along_y(AXES == 3 && predictor >= 2), carry(predictor >= 1 ? 0x3232 : 0x4444),
+          start(AXES == 3 && predictor == 1 ? 0x1010 : 0x4444), above(make_uint4(0, 0, 0, 0)), running(0) {}
+
+    // Puts the sums of eight codes to unit `eight` of the lane's row.
+    __device__ inline void add(uint4 codes, uint32_t eight, const Rows &rows) {
+        if (eight % RUN == 0) {
+            running = 0;
+            above = make_uint4(0, 0, 0, 0);
+        }
+        if (AXES == 3) {
+            running = __byte_perm(above.x, 0, start);
+        }
+        uint4 sums;
+        sums.x = codes.x * along_x + running;
+        sums.y = codes.y * along_x + __byte_perm(sums.x, 0, carry);
+        sums.z = codes.z * along_x + __byte_perm(sums.y, 0, carry);
+        sums.w = codes.w * along_x + __byte_perm(sums.z, 0, carry);
+        if (AXES == 3) {
+            sums.x += above.x * along_y;
+            sums.y += above.y * along_y;
+            sums.z += above.z * along_y;
+            sums.w += above.w * along_y;
+            above = sums;
+        } else {
+            running = __byte_perm(sums.w, 0, carry);
+        }
+        rows.units[slot(lane_id(), eight)] = sums;
+    }
+};
+#endif
+
+// What the radius adds to the sum at (y, x) of a plane; x counts within a row or a segment.
+__device__ inline uint32_t bias_of(uint32_t predictor, uint32_t y, uint32_t x) {
+    if (WIDE) {
+        return 0;
+    }
+    if (predictor == 0) {
+        return RADIUS;
+    }
+    if (AXES == 3) {
+        return RADIUS * (predictor == 1 ? x + 1 + y : (x + 1) * (y + 1));
+    }
+    return RADIUS * (x + 1);
+}
+
+// Moves the codes of a tile that an edge clips, which lie one after the other, to the places of an unclipped tile, and sums them up. By the whole warp.
+__device__ inline void spread(const Rows &rows, uint32_t tile, uint32_t nz, uint32_t ny, uint32_t nx, uint32_t predictor) {
+    if (AXES == 1) {
+        return;
+    }
+    // From the last row on, since a row only moves up.
+    constexpr uint32_t AT_ONCE = WARP / (AXES == 1 ? WARP : SIDE);
+    const uint32_t x = lane_id() % SIDE, count = nz * ny;
+    for (uint32_t end = (count + AT_ONCE - 1) / AT_ONCE * AT_ONCE; end > 0; end -= AT_ONCE) {
+        const uint32_t row = end - AT_ONCE + lane_id() / SIDE;
+        const bool inside = row < count && x < nx;
+        uint32_t sum = inside ? uint32_t(*rows.at(tile, row * nx + x)) : 0;
+        if (predictor >= 1) {
+#pragma unroll
+            for (uint32_t distance = 1; distance < SIDE; distance *= 2) {
+                const uint32_t before = __shfl_up_sync(ALL_LANES, sum, distance, SIDE);
+                sum += x >= distance ? before : 0;
+            }
+        }
+        __syncwarp();
+        if (inside) {
+            *rows.at(tile, (row / ny * SIDE + row % ny) * SIDE + x) = Sum(sum);
+        }
+        __syncwarp();
+    }
+    if (AXES == 3 && predictor >= 1) {
+        for (uint32_t z = lane_id() / SIDE; z < 8; z += AT_ONCE) {
+            uint32_t sum = 0;
+            for (uint32_t y = 0; y < ny; ++y) {
+                Sum *place = rows.at(tile, z * STEP + y * SIDE + x);
+                const uint32_t own = *place, first = *rows.at(tile, z * STEP + y * SIDE);
+                __syncwarp();
+                *place = Sum(own + sum);
+                sum += predictor == 1 ? first : own;
+                __syncwarp();
+            }
+        }
+    }
+}

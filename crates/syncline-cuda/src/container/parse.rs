@@ -1,0 +1,539 @@
+//! Chunk records to what reconstruction wants, all on the device: launcher of `kernels/container_parse.cu`.
+
+use std::marker::PhantomData;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
+use syncline_core::bound::Pipeline;
+use syncline_core::container::Header;
+use syncline_core::geometry::Geometry;
+use syncline_core::huffman::{IndexKind, MAX_CLASSES};
+use syncline_core::quantize::mask::TileMask;
+
+use super::{Parsed, ParsedChunk};
+use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization};
+use crate::error::{CudaError, DriverContext, Result};
+use crate::geometry::{ChunkBatch, DeviceGeometry};
+use crate::huffman::decode::BatchView;
+use crate::huffman::decode::batch::{Book, Descriptor, DeviceTotals};
+use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, Bounds, PARSE_THREADS, parse_constants};
+use crate::huffman::decode::status_text;
+
+const SOURCE: Source = Source { name: "container_parse.cu", text: include_str!("../../kernels/container_parse.cu") };
+
+/// Chunks of a batch at most: where their records start travels as an argument.
+pub const MOST_CHUNKS: usize = 256;
+/// Blocks that share a chunk's work: four for codebooks, then tiles, masks, signs, ranks, and two for each list (`ROLE_LISTS` of the kernel).
+const ROLES: u32 = 12;
+/// log2 of the bytes in a group of bitmaps.
+pub(crate) const BITMAP_GROUP_LOG2: u32 = 6;
+/// Codebooks of a stream of codes at most.
+const BOOKS: usize = MAX_CLASSES;
+/// Threads of a block of `container_finish`.
+const FINISH_THREADS: u32 = 128;
+/// Records start on multiples of this.
+const ALIGNMENT: u64 = 16;
+
+fn specialization(element_bytes: usize) -> Specialization {
+    // Widths of symbols and groups are arguments here; the constants are those of codes.
+    let mut constants = parse_constants(2, 7);
+    constants.extend([("ELEMENT_BYTES", element_bytes as u64), ("ROLES", ROLES.into())]);
+    Specialization { source: SOURCE, constants }
+}
+
+/// What the compile check compiles.
+pub(super) fn specializations() -> Vec<Specialization> {
+    vec![specialization(4), specialization(8)]
+}
+
+/// Bits of a chunk's status that parsing sets, as in `container_parse.cu`, and what they say.
+const PROBLEMS: [(u32, &str); 11] = [
+    (1, "no chunk record where the chunk table says there is one"),
+    (1024, "its checksum does not match; the other chunks can still be read"),
+    (2, "another chunk's record stands in its place"),
+    (4, "its kind does not fit the stream's pipeline"),
+    (8, "its sections do not fit its record"),
+    (16, "a raw chunk has not the length of its elements"),
+    (32, "its tile section does not fit the shape"),
+    (64, "its section of tile bases is damaged"),
+    (128, "a list of positions is not ascending, too long or outside the chunk"),
+    (256, "its bitmaps do not fit its tiles"),
+    (512, "its codes do not fit its tiles"),
+];
+
+/// What the word that [`RecordParser::finish`] leaves for a chunk says, or `None` if the chunk is right.
+pub fn chunk_status_text(status: u32) -> Option<String> {
+    let parsing = PROBLEMS.iter().find(|(bit, _)| status & bit != 0).map(|(_, text)| (*text).to_owned());
+    let stream = |shift: u32| status_text(status >> shift & 0xff).map(|text| format!("Huffman stream: {text}"));
+    parsing.or_else(|| stream(16)).or_else(|| stream(24)).or_else(|| (status != 0).then(|| "damaged".to_owned()))
+}
+
+/// The records of consecutive chunks, one after another in a buffer.
+#[derive(Debug, Clone, Copy)]
+pub struct Records<'r> {
+    /// The buffer; starts on a multiple of 16 bytes.
+    pub input: &'r CudaView<'r, u8>,
+    /// Where the first record starts in it, a multiple of 16.
+    pub first: u64,
+    /// Bytes of each record, multiples of 16.
+    pub lengths: &'r [u32],
+}
+
+/// What parsing needs to know of a stream, from its header.
+#[derive(Debug, Clone, Copy)]
+pub struct Format {
+    patterns: u32,
+    signs: bool,
+    index: IndexKind,
+    group_log2: u32,
+    bitmap_stride: u64,
+}
+
+impl Format {
+    /// Of the stream with this header.
+    pub fn new(header: &Header, geometry: &Geometry) -> Self {
+        let tiles = geometry.tiles().min(geometry.tiles_per_chunk().into());
+        let bitmap = TileMask::stored_bytes(geometry.unclipped_len() as usize) as u64;
+        Self {
+            patterns: header.patterns.len() as u32,
+            signs: header.pipeline == Pipeline::LogQuantised,
+            index: header.index,
+            group_log2: header.group_log2.into(),
+            bitmap_stride: tiles * bitmap,
+        }
+    }
+
+    fn masks(&self) -> bool {
+        self.patterns > 0
+    }
+
+    /// Kinds of bitmaps that chunks can have: masks, signs.
+    pub fn bitmap_kinds(&self) -> u32 {
+        u32::from(self.masks()) + u32::from(self.signs)
+    }
+
+    /// Index of the codes.
+    pub fn index(&self) -> IndexKind {
+        self.index
+    }
+
+    /// What the streams of codes have at most.
+    pub(crate) fn code_bounds(&self, batch: &ChunkBatch, record_bytes: u64, input_bytes: u64) -> Bounds {
+        let groups = u64::from(batch.chunks()) * u64::from(batch.slots());
+        Bounds {
+            streams: batch.chunks(),
+            index: Some(self.index),
+            group_log2: self.group_log2,
+            groups: batch.slots(),
+            bytes: record_bytes,
+            output_symbols: groups << self.group_log2,
+            classes: if self.index == IndexKind::Symbol { groups } else { 0 },
+            input_bytes,
+        }
+    }
+
+    /// What the streams of bitmaps have at most.
+    pub(crate) fn bitmap_bounds(&self, batch: &ChunkBatch, record_bytes: u64, input_bytes: u64) -> Bounds {
+        let streams = batch.chunks() * self.bitmap_kinds();
+        Bounds {
+            streams,
+            index: None,
+            group_log2: BITMAP_GROUP_LOG2,
+            groups: (self.bitmap_stride >> BITMAP_GROUP_LOG2) as u32,
+            bytes: record_bytes,
+            output_symbols: u64::from(streams) * self.bitmap_stride,
+            classes: 0,
+            input_bytes,
+        }
+    }
+
+    /// Bytes of an arena that [`RecordParser::parse`] takes for a batch.
+    pub fn workspace(&self, batch: &ChunkBatch, classes: bool) -> usize {
+        let chunks = batch.chunks() as usize;
+        let tiles = batch.tiles() as usize;
+        let bitmaps = chunks * self.bitmap_kinds() as usize;
+        let slices = [
+            Arena::bytes_for::<u8>(cleared_bytes(chunks, bitmaps)),
+            Arena::bytes_for::<u16>(tiles),
+            3 * Arena::bytes_for::<u32>(tiles),
+            2 * Arena::bytes_for::<u32>(tiles + chunks),
+            self.bitmap_kinds() as usize * Arena::bytes_for::<u32>(tiles),
+            Arena::bytes_for::<u32>(chunks * rank_stride(batch)),
+            Arena::bytes_for::<u64>(chunks),
+            Arena::bytes_for::<u32>(chunks),
+            Arena::bytes_for::<Descriptor>(chunks) + Arena::bytes_for::<Book>(chunks * BOOKS),
+            Arena::bytes_for::<u16>(chunks * ALPHABET) + Arena::bytes_for::<u8>(chunks * ALPHABET),
+            Arena::bytes_for::<Descriptor>(bitmaps) + Arena::bytes_for::<Book>(bitmaps),
+            Arena::bytes_for::<u16>(bitmaps * BYTE_ALPHABET),
+            Arena::bytes_for::<u8>(bitmaps * self.bitmap_stride as usize),
+            if classes { Arena::bytes_for::<u8>(chunks * batch.slots() as usize) } else { 0 },
+        ];
+        slices.iter().sum()
+    }
+}
+
+/// Entries of ranks for each chunk.
+fn rank_stride(batch: &ChunkBatch) -> usize {
+    batch.slots().div_ceil(32) as usize
+}
+
+/// Bytes that have to be 0 at the start: the chunks, two batches' sums, a counter, the streams' status.
+fn cleared_bytes(chunks: usize, bitmaps: usize) -> usize {
+    Arena::bytes_for::<ParsedChunk>(chunks)
+        + 2 * Arena::bytes_for::<DeviceTotals>(1)
+        + Arena::bytes_for::<u32>(1)
+        + Arena::bytes_for::<u32>(chunks)
+        + Arena::bytes_for::<u32>(bitmaps)
+}
+
+/// `Records` of the kernel.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct DeviceRecords {
+    input: CUdeviceptr,
+    input_bytes: u64,
+    first: u64,
+    starts: [u32; MOST_CHUNKS + 1],
+    unused: u32,
+}
+
+// SAFETY: plain numbers, laid out as the kernel's struct, which ends with as much padding as `unused` has.
+unsafe impl DeviceRepr for DeviceRecords {}
+
+/// `Results` of the kernel.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct DeviceResults {
+    chunks: CUdeviceptr,
+    metas: CUdeviceptr,
+    bases: CUdeviceptr,
+    first_groups: CUdeviceptr,
+    outlier_starts: CUdeviceptr,
+    verbatim_starts: CUdeviceptr,
+    mask_starts: CUdeviceptr,
+    sign_starts: CUdeviceptr,
+    classes: CUdeviceptr,
+    ranks: CUdeviceptr,
+    record_starts: CUdeviceptr,
+    record_lengths: CUdeviceptr,
+    done: CUdeviceptr,
+    codes: CUdeviceptr,
+    bitmaps: CUdeviceptr,
+    code_books: CUdeviceptr,
+    bitmap_books: CUdeviceptr,
+    code_symbols: CUdeviceptr,
+    bitmap_symbols: CUdeviceptr,
+    marks: CUdeviceptr,
+    totals: CUdeviceptr,
+    bitmap_totals: CUdeviceptr,
+    code_status: CUdeviceptr,
+    bitmap_status: CUdeviceptr,
+    bitmap_stride: u64,
+    rank_stride: u32,
+    patterns: u32,
+    index_kind: u32,
+    unused: u32,
+}
+
+// SAFETY: plain numbers, laid out as the kernel's struct, which ends with as much padding as `unused` has.
+unsafe impl DeviceRepr for DeviceResults {}
+
+/// The arrays that a batch's records are parsed into.
+#[derive(Debug)]
+pub struct Tiles<'a> {
+    chunks: CudaViewMut<'a, ParsedChunk>,
+    metas: CudaViewMut<'a, u16>,
+    bases: CudaViewMut<'a, i32>,
+    first_groups: CudaViewMut<'a, u32>,
+    outlier_starts: CudaViewMut<'a, u32>,
+    verbatim_starts: CudaViewMut<'a, u32>,
+    mask_starts: Option<CudaViewMut<'a, u32>>,
+    sign_starts: Option<CudaViewMut<'a, u32>>,
+    ranks: CudaViewMut<'a, u32>,
+    bitmap_stride: u64,
+    rank_stride: u32,
+    tiles: u32,
+    chunk_count: u32,
+    slots: u32,
+}
+
+impl Tiles<'_> {
+    /// What reconstruction takes; `bitmaps` are the decoded bytes of [`ParsedRecords::bitmap_bytes`].
+    pub fn parsed<'t>(&'t self, bitmaps: Option<&'t CudaViewMut<'_, u8>>) -> Parsed<'t> {
+        let kind_bytes = self.bitmap_stride as usize * self.chunk_count as usize;
+        let part = |present: bool, number: usize| {
+            bitmaps.filter(|_| present).map(|bytes| bytes.slice(number * kind_bytes..(number + 1) * kind_bytes))
+        };
+        let has_masks = self.mask_starts.is_some();
+        Parsed {
+            chunks: self.chunks.as_view(),
+            metas: self.metas.as_view(),
+            bases: self.bases.as_view(),
+            first_groups: self.first_groups.as_view(),
+            outlier_starts: self.outlier_starts.as_view(),
+            verbatim_starts: self.verbatim_starts.as_view(),
+            mask_starts: self.mask_starts.as_ref().map(CudaViewMut::as_view),
+            sign_starts: self.sign_starts.as_ref().map(CudaViewMut::as_view),
+            masks: part(has_masks, 0),
+            signs: part(self.sign_starts.is_some(), usize::from(has_masks)),
+            ranks: self.ranks.as_view(),
+            bitmap_stride: self.bitmap_stride,
+            rank_stride: self.rank_stride,
+            tiles: self.tiles,
+            chunk_count: self.chunk_count,
+            slots: self.slots,
+        }
+    }
+}
+
+/// A batch of records, parsed on the device.
+#[derive(Debug)]
+pub struct ParsedRecords<'a> {
+    /// Chunks and tiles.
+    pub tiles: Tiles<'a>,
+    /// The streams of codes, one a chunk; their symbols go to `slots` groups a chunk.
+    pub codes: BatchView<'a, u16>,
+    /// Classes of the groups of codes, `slots` a chunk; empty unless asked for.
+    pub classes: CudaViewMut<'a, u8>,
+    /// A word for each stream of codes.
+    pub code_status: CudaViewMut<'a, u32>,
+    /// The streams of bitmaps, of all chunks masks, then of all chunks signs; `None` if no chunk can have any.
+    pub bitmaps: Option<BatchView<'a, u8>>,
+    /// Where they are decoded to; [`Tiles::parsed`] takes it.
+    pub bitmap_bytes: Option<CudaViewMut<'a, u8>>,
+    /// A word for each stream of bitmaps.
+    pub bitmap_status: CudaViewMut<'a, u32>,
+    /// Where each record starts in the input; of one outside the input too, whose length is then 0.
+    pub record_starts: CudaViewMut<'a, u64>,
+    /// Bytes of each record.
+    pub record_lengths: CudaViewMut<'a, u32>,
+}
+
+/// Parses records.
+#[derive(Debug, Clone)]
+pub struct RecordParser {
+    parse: Kernel,
+    finish: Kernel,
+}
+
+fn address<T>(view: &mut CudaViewMut<'_, T>, stream: &CudaStream) -> CUdeviceptr {
+    view.device_ptr_mut(stream).0
+}
+
+fn optional<T>(view: Option<&mut CudaViewMut<'_, T>>, stream: &CudaStream) -> CUdeviceptr {
+    view.map_or(0, |view| address(view, stream))
+}
+
+impl RecordParser {
+    /// For chunks of elements of `element_bytes` bytes.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] unless these are 4 or 8; those of [`Device::kernel`].
+    pub fn new(device: &Device, element_bytes: usize) -> Result<Self> {
+        if !matches!(element_bytes, 4 | 8) {
+            return Err(CudaError::invalid("quantised elements have 4 or 8 bytes"));
+        }
+        let specialization = specialization(element_bytes);
+        Ok(Self {
+            parse: device.kernel(&specialization, "container_parse")?,
+            finish: device.kernel(&specialization, "container_finish")?,
+        })
+    }
+
+    /// Parses the records of a batch on the frame's stream, without waiting for it; `classes`: classes of groups are wanted, for decoders of whole streams.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] for records that are not as many as the batch's chunks, or misaligned, or more than [`MOST_CHUNKS`]; [`CudaError::OutOfMemory`];
+    /// [`CudaError::Driver`]. Damaged records are no error here: see [`ParsedChunk::status`].
+    pub fn parse<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        records: Records<'_>,
+        format: &Format,
+        geometry: &DeviceGeometry,
+        batch: &ChunkBatch,
+        classes: bool,
+    ) -> Result<ParsedRecords<'a>> {
+        let stream = frame.stream().clone();
+        let chunks = batch.chunks() as usize;
+        let (device_records, record_bytes) = device_records(&records, chunks, &stream)?;
+        let input_bytes = records.input.len() as u64;
+        let code_bounds = format.code_bounds(batch, record_bytes, input_bytes);
+        let bitmap_bounds = format.bitmap_bounds(batch, record_bytes, input_bytes);
+        let bitmap_count = bitmap_bounds.streams as usize;
+        let tiles = batch.tiles() as usize;
+
+        let mut cleared = frame.cleared(cleared_bytes(chunks, bitmap_count))?;
+        let mut parsed_chunks = cleared.take::<ParsedChunk>(chunks)?;
+        let mut totals = cleared.take::<DeviceTotals>(1)?;
+        let mut bitmap_totals = cleared.take::<DeviceTotals>(1)?;
+        let mut done = cleared.take::<u32>(1)?;
+        let mut code_status = cleared.take::<u32>(chunks)?;
+        let mut bitmap_status = cleared.take::<u32>(bitmap_count)?;
+
+        let rank_stride = rank_stride(batch);
+        let mut starts = |wanted: bool| wanted.then(|| frame.slice::<u32>(tiles)).transpose();
+        let (mut mask_starts, mut sign_starts) = (starts(format.masks())?, starts(format.signs)?);
+        let mut metas = frame.slice::<u16>(tiles)?;
+        let mut bases = frame.slice::<i32>(tiles)?;
+        let mut first_groups = frame.slice::<u32>(tiles)?;
+        let mut outlier_starts = frame.slice::<u32>(tiles + chunks)?;
+        let mut verbatim_starts = frame.slice::<u32>(tiles + chunks)?;
+        let mut ranks = frame.slice::<u32>(chunks * rank_stride)?;
+        let mut record_starts = frame.slice::<u64>(chunks)?;
+        let mut record_lengths = frame.slice::<u32>(chunks)?;
+        let mut codes = frame.slice::<Descriptor>(chunks)?;
+        let mut code_books = frame.slice::<Book>(chunks * BOOKS)?;
+        let mut code_symbols = frame.slice::<u16>(chunks * ALPHABET)?;
+        let mut marks = frame.slice::<u8>(chunks * ALPHABET)?;
+        let mut bitmaps = frame.slice::<Descriptor>(bitmap_count)?;
+        let mut bitmap_books = frame.slice::<Book>(bitmap_count)?;
+        let mut bitmap_symbols = frame.slice::<u16>(bitmap_count * BYTE_ALPHABET)?;
+        let class_count = if classes { chunks * batch.slots() as usize } else { 0 };
+        let mut classes = frame.slice::<u8>(class_count)?;
+
+        let results = DeviceResults {
+            chunks: address(&mut parsed_chunks, &stream),
+            metas: address(&mut metas, &stream),
+            bases: address(&mut bases, &stream),
+            first_groups: address(&mut first_groups, &stream),
+            outlier_starts: address(&mut outlier_starts, &stream),
+            verbatim_starts: address(&mut verbatim_starts, &stream),
+            mask_starts: optional(mask_starts.as_mut(), &stream),
+            sign_starts: optional(sign_starts.as_mut(), &stream),
+            classes: if class_count > 0 { address(&mut classes, &stream) } else { 0 },
+            ranks: address(&mut ranks, &stream),
+            record_starts: address(&mut record_starts, &stream),
+            record_lengths: address(&mut record_lengths, &stream),
+            done: address(&mut done, &stream),
+            codes: address(&mut codes, &stream),
+            bitmaps: address(&mut bitmaps, &stream),
+            code_books: address(&mut code_books, &stream),
+            bitmap_books: address(&mut bitmap_books, &stream),
+            code_symbols: address(&mut code_symbols, &stream),
+            bitmap_symbols: address(&mut bitmap_symbols, &stream),
+            marks: address(&mut marks, &stream),
+            totals: address(&mut totals, &stream),
+            bitmap_totals: address(&mut bitmap_totals, &stream),
+            code_status: address(&mut code_status, &stream),
+            bitmap_status: address(&mut bitmap_status, &stream),
+            bitmap_stride: format.bitmap_stride,
+            rank_stride: rank_stride as u32,
+            patterns: format.patterns,
+            index_kind: format.index as u32,
+            unused: 0,
+        };
+        let mut launch = stream.launch_builder(self.parse.function());
+        launch.arg(&device_records).arg(geometry).arg(batch).arg(&results);
+        let mut grid = Kernel::grid(batch.chunks(), PARSE_THREADS, 0);
+        grid.grid_dim.1 = ROLES;
+        // SAFETY: parameters (Records, Geometry, ChunkBatch, Results) by value, laid out alike. The results have as many entries as the kernel's comments say for the
+        // batch's chunks and tiles: slices of the frame that live as long as what is returned, the first six cleared. Records are read within `input_bytes`.
+        unsafe { launch.launch(grid) }.doing("parsing records")?;
+        Ok(ParsedRecords {
+            tiles: Tiles {
+                chunks: parsed_chunks,
+                metas,
+                bases,
+                first_groups,
+                outlier_starts,
+                verbatim_starts,
+                mask_starts,
+                sign_starts,
+                ranks,
+                bitmap_stride: format.bitmap_stride,
+                rank_stride: rank_stride as u32,
+                tiles: geometry.chunk_tiles(),
+                chunk_count: batch.chunks(),
+                slots: batch.slots(),
+            },
+            codes: BatchView {
+                descriptors: codes.into_view(),
+                books: code_books.into_view(),
+                symbols: code_symbols.into_view(),
+                sums: totals.into_view(),
+                totals: code_bounds.totals()?,
+                keep_status: true,
+                symbol: PhantomData,
+            },
+            classes,
+            code_status,
+            bitmap_bytes: match bitmap_count {
+                0 => None,
+                _ => Some(frame.slice::<u8>(bitmap_count * format.bitmap_stride as usize)?),
+            },
+            bitmaps: match bitmap_count {
+                0 => None,
+                _ => Some(BatchView {
+                    descriptors: bitmaps.into_view(),
+                    books: bitmap_books.into_view(),
+                    symbols: bitmap_symbols.into_view(),
+                    sums: bitmap_totals.into_view(),
+                    totals: bitmap_bounds.totals()?,
+                    keep_status: true,
+                    symbol: PhantomData,
+                }),
+            },
+            bitmap_status,
+            record_starts,
+            record_lengths,
+        })
+    }
+
+    /// Brings together what is known of each chunk into one word ([`chunk_status_text`]), a word of `result` each: what parsing found, whether `hashes` are those that
+    /// the records have, what the decoders found.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if `result` or `hashes` are not as many as the batch's chunks; [`CudaError::Driver`].
+    pub fn finish(
+        &self,
+        stream: &Arc<CudaStream>,
+        input: &CudaView<'_, u8>,
+        parsed: &ParsedRecords<'_>,
+        hashes: Option<&CudaView<'_, u64>>,
+        result: &mut CudaViewMut<'_, u32>,
+    ) -> Result<()> {
+        let count = parsed.tiles.chunk_count;
+        let right = |length: usize| length == count as usize;
+        if !right(result.len()) || !hashes.is_none_or(|hashes| right(hashes.len())) {
+            return Err(CudaError::invalid("there is a word and a hash for each chunk"));
+        }
+        let (chunks, starts) = (parsed.tiles.chunks.as_view(), parsed.record_starts.as_view());
+        let (codes, bitmaps) = (parsed.code_status.as_view(), parsed.bitmap_status.as_view());
+        let kinds = parsed.bitmap_status.len() as u32 / count.max(1);
+        let mut launch = stream.launch_builder(self.finish.function());
+        launch.arg(input).arg(&count).arg(&chunks).arg(&starts);
+        match hashes {
+            Some(hashes) => launch.arg(hashes),
+            None => launch.arg(&0_u64),
+        };
+        launch.arg(&codes).arg(&bitmaps).arg(&kinds).arg(result);
+        let grid = Kernel::grid(count.div_ceil(FINISH_THREADS), FINISH_THREADS, 0);
+        // SAFETY: parameters (const u8 *, u32, const ParsedChunk *, const u64 *, const u64 *, const u32 *, const u32 *, u32, u32 *): one of each for each chunk, `kinds`
+        // words of bitmaps; a record that parsing found to be in the input starts there.
+        unsafe { launch.launch(grid) }.doing("bringing statuses together").map(drop)
+    }
+}
+
+/// Where the records of a batch start, for the kernel, and the bytes of all.
+fn device_records(records: &Records<'_>, chunks: usize, stream: &CudaStream) -> Result<(DeviceRecords, u64)> {
+    if records.lengths.len() != chunks || chunks == 0 || chunks > MOST_CHUNKS {
+        return Err(CudaError::invalid(format!("a batch has a record for each chunk, and at most {MOST_CHUNKS}")));
+    }
+    let input = records.input.device_ptr(stream).0;
+    if !input.is_multiple_of(ALIGNMENT) || !records.first.is_multiple_of(ALIGNMENT) {
+        return Err(CudaError::invalid("input and records start on multiples of 16 bytes"));
+    }
+    let mut starts = [0; MOST_CHUNKS + 1];
+    let mut units = 0_u64;
+    for (start, &length) in starts[1..].iter_mut().zip(records.lengths) {
+        if !u64::from(length).is_multiple_of(ALIGNMENT) {
+            return Err(CudaError::invalid("records have multiples of 16 bytes"));
+        }
+        units += u64::from(length) / ALIGNMENT;
+        *start = u32::try_from(units).map_err(|_| CudaError::invalid("the batch is too large: make several"))?;
+    }
+    let input_bytes = records.input.len() as u64;
+    Ok((DeviceRecords { input, input_bytes, first: records.first, starts, unused: 0 }, units * ALIGNMENT))
+}

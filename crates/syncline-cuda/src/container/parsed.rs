@@ -1,0 +1,125 @@
+//! What parsing leaves in device memory for reconstruction: mirror of `kernels/parsed.cuh`, which says what the parts mean.
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, CudaView, DevicePtr, DeviceRepr};
+
+/// `ParsedChunk` of `parsed.cuh`. Offsets are bytes from the start of the input.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+#[allow(missing_docs, reason = "the fields are those of the kernels' struct")]
+pub struct ParsedChunk {
+    pub raw: u64,
+    pub outlier_positions: u64,
+    pub outlier_values: u64,
+    pub verbatim_positions: u64,
+    pub verbatim_values: u64,
+    pub status: u32,
+    pub kind: u32,
+    pub radius: u32,
+    pub outliers: u32,
+    pub verbatim: u32,
+    pub groups: u32,
+    pub live: u32,
+    pub unused: u32,
+}
+
+// SAFETY: plain integers without padding (five of 8 bytes, then eight of 4), laid out as the kernels' struct.
+unsafe impl DeviceRepr for ParsedChunk {}
+
+/// [`ParsedChunk::kind`] of a chunk that is stored as it is.
+pub const CHUNK_RAW: u32 = 0;
+/// [`ParsedChunk::kind`] of a chunk of codes.
+pub const CHUNK_QUANTISED: u32 = 2;
+
+/// The parsed records of a batch of chunks. Numbers count from the batch's first chunk and tile.
+#[derive(Debug)]
+pub struct Parsed<'a> {
+    /// A struct for each chunk.
+    pub chunks: CudaView<'a, ParsedChunk>,
+    /// What each tile is: bit 0 constant, bits 1-2 predictor, 3-4 class, 5-6 mask kind, 7-8 pattern, 9-10 sign kind.
+    pub metas: CudaView<'a, u16>,
+    /// The base of each tile.
+    pub bases: CudaView<'a, i32>,
+    /// The first group of each tile in its chunk.
+    pub first_groups: CudaView<'a, u32>,
+    /// The first outlier of each tile, and their end: `tiles + 1` entries a chunk.
+    pub outlier_starts: CudaView<'a, u32>,
+    /// The first verbatim value of each tile, and their end: `tiles + 1` entries a chunk.
+    pub verbatim_starts: CudaView<'a, u32>,
+    /// The first byte of each tile's mask in its chunk's masks; `None` if no tile can have one.
+    pub mask_starts: Option<CudaView<'a, u32>>,
+    /// The first byte of each tile's sign bitmap; `None` if no tile can have one.
+    pub sign_starts: Option<CudaView<'a, u32>>,
+    /// Decoded bitmaps of masks, `bitmap_stride` bytes a chunk.
+    pub masks: Option<CudaView<'a, u8>>,
+    /// Decoded bitmaps of signs, `bitmap_stride` bytes a chunk.
+    pub signs: Option<CudaView<'a, u8>>,
+    /// Live groups before each 32 groups, `rank_stride` entries a chunk.
+    pub ranks: CudaView<'a, u32>,
+    /// Bytes of bitmaps that a chunk has at most.
+    pub bitmap_stride: u64,
+    /// Entries of `ranks` for each chunk.
+    pub rank_stride: u32,
+    /// Tiles in a whole chunk.
+    pub tiles: u32,
+    /// Chunks in the batch.
+    pub chunk_count: u32,
+    /// Groups that a chunk has at most.
+    pub slots: u32,
+}
+
+/// `Parsed` of `parsed.cuh`: the addresses, as kernels take them by value.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub struct ParsedArgument {
+    chunks: CUdeviceptr,
+    metas: CUdeviceptr,
+    bases: CUdeviceptr,
+    first_groups: CUdeviceptr,
+    outlier_starts: CUdeviceptr,
+    verbatim_starts: CUdeviceptr,
+    mask_starts: CUdeviceptr,
+    sign_starts: CUdeviceptr,
+    masks: CUdeviceptr,
+    signs: CUdeviceptr,
+    ranks: CUdeviceptr,
+    bitmap_stride: u64,
+    rank_stride: u32,
+    tiles: u32,
+    chunk_count: u32,
+    slots: u32,
+}
+
+// SAFETY: twelve fields of 8 bytes and four of 4, without padding, laid out as the kernels' struct. Addresses are only followed by kernels, whose launchers
+// keep the views that they came from.
+unsafe impl DeviceRepr for ParsedArgument {}
+
+impl Parsed<'_> {
+    /// The kernels' argument. It borrows nothing: the views must be alive when the kernel is launched, as `self` is in its launcher.
+    pub fn argument(&self, stream: &CudaStream) -> ParsedArgument {
+        fn address<T>(view: &CudaView<'_, T>, stream: &CudaStream) -> CUdeviceptr {
+            view.device_ptr(stream).0
+        }
+        fn optional<T>(view: Option<&CudaView<'_, T>>, stream: &CudaStream) -> CUdeviceptr {
+            view.map_or(0, |view| address(view, stream))
+        }
+        ParsedArgument {
+            chunks: address(&self.chunks, stream),
+            metas: address(&self.metas, stream),
+            bases: address(&self.bases, stream),
+            first_groups: address(&self.first_groups, stream),
+            outlier_starts: address(&self.outlier_starts, stream),
+            verbatim_starts: address(&self.verbatim_starts, stream),
+            mask_starts: optional(self.mask_starts.as_ref(), stream),
+            sign_starts: optional(self.sign_starts.as_ref(), stream),
+            masks: optional(self.masks.as_ref(), stream),
+            signs: optional(self.signs.as_ref(), stream),
+            ranks: address(&self.ranks, stream),
+            bitmap_stride: self.bitmap_stride,
+            rank_stride: self.rank_stride,
+            tiles: self.tiles,
+            chunk_count: self.chunk_count,
+            slots: self.slots,
+        }
+    }
+}

@@ -1,0 +1,249 @@
+//! Batches made on the device from where streams stand in the input: launcher of `kernels/huffman_decode_parse.cu`.
+
+use std::marker::PhantomData;
+
+use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
+use syncline_core::huffman::{IndexKind, MAX_CLASSES, SUBSEQUENCE_BITS, Symbol};
+
+use super::batch::{Book, BatchView, Descriptor, DeviceTotals, Totals};
+use super::{INDEX_BLOCK, PLACED_GROUPS, SEQUENCE, SHAPES, constants};
+use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::error::{CudaError, DriverContext, Result};
+
+const SOURCE: Source =
+    Source { name: "huffman_decode_parse.cu", text: include_str!("../../../kernels/huffman_decode_parse.cu") };
+
+/// Threads of a block that parses.
+pub(crate) const PARSE_THREADS: u32 = 512;
+/// Symbols whose marks fit shared memory, and the largest alphabet of each of several codebooks.
+const MARKS: u32 = 1 << 14;
+/// Symbols of two bytes that there can be.
+pub(crate) const ALPHABET: usize = 1 << 16;
+/// Symbols of a byte that there can be.
+pub(crate) const BYTE_ALPHABET: usize = 1 << 8;
+/// `INDEX_ANY` of the kernel.
+const ANY_INDEX: u64 = 3;
+
+/// Constants of everything that includes `huffman_decode_parse.cuh`.
+pub(crate) fn parse_constants(symbol_bytes: usize, group_log2: u32) -> Vec<(&'static str, u64)> {
+    let mut all = constants(symbol_bytes, group_log2, false);
+    all.extend([("THREADS", PARSE_THREADS), ("MARKS", MARKS), ("SEQUENCE", SEQUENCE), ("PLACED", PLACED_GROUPS)].map(
+        |(name, value)| (name, u64::from(value)),
+    ));
+    all
+}
+
+fn specialization(symbol_bytes: usize, group_log2: u32, index: Option<IndexKind>) -> Specialization {
+    let mut constants = parse_constants(symbol_bytes, group_log2);
+    constants.push(("INDEX", index.map_or(ANY_INDEX, |index| index as u64)));
+    Specialization { source: SOURCE, constants }
+}
+
+/// What the compile check compiles.
+pub(super) fn specializations() -> Vec<Specialization> {
+    let kinds = [None, Some(IndexKind::None), Some(IndexKind::Gap), Some(IndexKind::Symbol)];
+    let of = |index| SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, index));
+    kinds.into_iter().flat_map(of).collect()
+}
+
+/// Where a stream stands and where its symbols go; in device memory, and not trusted.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct StreamPlace {
+    /// Offset in bytes of the stream in the input, a multiple of 16.
+    pub offset: u64,
+    /// Where its first symbol goes in the output, counted in symbols; in bytes a multiple of 16.
+    pub out: u64,
+    /// Where the class of its first group stands in the array of classes; for streams with several codebooks.
+    pub classes: u64,
+    /// Bytes of the stream; there may be more.
+    pub length: u32,
+    /// Groups that there is room for in the output.
+    pub groups: u32,
+}
+
+// SAFETY: plain integers without padding, laid out as `Place` of the kernel.
+unsafe impl DeviceRepr for StreamPlace {}
+
+/// What no [`StreamPlace`] may go beyond: a stream that would counts as damaged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Symbols of the output.
+    pub output_symbols: u64,
+    /// Entries of the array of classes.
+    pub classes: u64,
+    /// Bytes of each stream.
+    pub length: u32,
+    /// Groups of each stream.
+    pub groups: u32,
+}
+
+/// `Limits` of the kernel.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct DeviceLimits {
+    input_bytes: u64,
+    output_symbols: u64,
+    classes: u64,
+    length: u32,
+    groups: u32,
+}
+
+// SAFETY: plain integers without padding, laid out as the kernel's struct.
+unsafe impl DeviceRepr for DeviceLimits {}
+
+/// Upper bounds of what the streams of a batch can have.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Bounds {
+    pub streams: u32,
+    pub index: Option<IndexKind>,
+    pub group_log2: u32,
+    /// Groups of each stream.
+    pub groups: u32,
+    /// Bytes of all streams, each no longer than its share.
+    pub bytes: u64,
+    pub output_symbols: u64,
+    pub classes: u64,
+    pub input_bytes: u64,
+}
+
+/// At most this many bits a symbol, as far as the host can see, and codewords are looked up in pairs (see `PAIRED_SHARE`).
+const PAIRED_BITS: u64 = 3;
+
+impl Bounds {
+    /// Codebooks that each stream can have.
+    pub fn books(&self) -> u32 {
+        if self.index == Some(IndexKind::Symbol) { MAX_CLASSES as u32 } else { 1 }
+    }
+
+    /// Sequences that there are at most.
+    fn sequences(&self) -> u64 {
+        self.bytes * 8 / u64::from(SUBSEQUENCE_BITS * SEQUENCE) + u64::from(self.streams)
+    }
+
+    /// The sums that launchers size grids and scratch memory by.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if they do not fit the kernels' numbers.
+    pub fn totals(&self) -> Result<Totals> {
+        let narrow = |number: u64| {
+            let number = u32::try_from(number).ok().filter(|&number| number < 1 << 31);
+            number.ok_or_else(|| CudaError::invalid("the batch is too large: make several"))
+        };
+        let each = |number: u32| narrow(u64::from(self.streams) * u64::from(number));
+        let sequences = narrow(self.sequences())?;
+        let symbols = (u64::from(self.streams) * u64::from(self.groups)) << self.group_log2;
+        let pairs = self.bytes * 8 <= PAIRED_BITS * symbols;
+        Ok(Totals {
+            streams: self.streams,
+            books: each(self.books())?,
+            most_books: self.books(),
+            group_log2: self.group_log2,
+            live_with_map: each(self.groups)?,
+            tasks: each(self.groups.div_ceil(INDEX_BLOCK))?,
+            sequences,
+            subsequences: narrow(u64::from(sequences) * u64::from(SEQUENCE))?,
+            placings: each(self.groups.div_ceil(PLACED_GROUPS))?,
+            bits: self.bytes * 8,
+            live_symbols: symbols,
+            paired_symbols: if pairs { symbols as f64 } else { 0.0 },
+            longest: 0,
+            input_bytes: self.input_bytes,
+            output_symbols: self.output_symbols,
+            classes: self.classes,
+            index: self.index,
+        })
+    }
+}
+
+/// Makes batches on the device, without the host: reads the headers and codebooks of streams and says in status words what is wrong with them.
+#[derive(Debug, Clone)]
+pub struct Parser<S> {
+    kernel: Kernel,
+    index: Option<IndexKind>,
+    group_log2: u32,
+    symbol: PhantomData<S>,
+}
+
+impl<S: Symbol + DeviceRepr> Parser<S> {
+    /// A parser of streams with groups of `2^group_log2` symbols and this index; `None`: any index, but one codebook. Streams with several codebooks have at most
+    /// 2^14 symbols in each alphabet.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] unless `group_log2` is 6 or 7; errors of [`Device::kernel`].
+    pub fn new(device: &Device, group_log2: u32, index: Option<IndexKind>) -> Result<Self> {
+        if !matches!(group_log2, 6 | 7) {
+            return Err(CudaError::invalid("groups have 64 or 128 symbols"));
+        }
+        let kernel = device.kernel(&specialization(S::BYTES, group_log2, index), "decode_parse")?;
+        Ok(Self { kernel, index, group_log2, symbol: PhantomData })
+    }
+
+    /// Parses the streams at `places` on the frame's stream, without waiting for it. `status` gets a word for each; decoding the batch adds to it.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] unless there is a word of status for each place and the batch is small enough; [`CudaError::OutOfMemory`];
+    /// [`CudaError::Driver`]. Damaged streams are no error here: see [`Decoding::status`](super::Decoding::status).
+    pub fn launch<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        input: &CudaView<'_, u8>,
+        places: &CudaView<'_, StreamPlace>,
+        limits: Limits,
+        status: &mut CudaViewMut<'_, u32>,
+    ) -> Result<BatchView<'a, S>> {
+        if status.len() != places.len() {
+            return Err(CudaError::invalid("there is one word of status for each stream"));
+        }
+        let count = u32::try_from(places.len()).map_err(|_| CudaError::invalid("too many streams for one batch"))?;
+        let bounds = Bounds {
+            streams: count,
+            index: self.index,
+            group_log2: self.group_log2,
+            groups: limits.groups,
+            bytes: u64::from(count) * u64::from(limits.length),
+            output_symbols: limits.output_symbols,
+            classes: limits.classes,
+            // Streams beyond the input are found damaged on the device.
+            input_bytes: 0,
+        };
+        let totals = bounds.totals()?;
+        let alphabets = if S::BYTES == 1 { BYTE_ALPHABET * bounds.books() as usize } else { ALPHABET };
+        let at_least_one = places.len().max(1);
+        let mut descriptors = frame.slice::<Descriptor>(at_least_one)?;
+        let mut books = frame.slice::<Book>(at_least_one * bounds.books() as usize)?;
+        let mut symbols = frame.slice::<u16>(at_least_one * alphabets)?;
+        let mut marks = frame.slice::<u8>(at_least_one * alphabets)?;
+        let mut sums = frame.zeros::<DeviceTotals>(1)?;
+        let mut done = frame.zeros::<u32>(1)?;
+        if count > 0 {
+            let device_limits = DeviceLimits {
+                input_bytes: input.len() as u64,
+                output_symbols: limits.output_symbols,
+                classes: limits.classes,
+                length: limits.length,
+                groups: limits.groups,
+            };
+            let stream = frame.stream().clone();
+            let mut launch = stream.launch_builder(self.kernel.function());
+            launch.arg(input).arg(&device_limits).arg(places).arg(&count);
+            launch.arg(&mut descriptors).arg(&mut books).arg(&mut symbols).arg(&mut marks).arg(&mut sums);
+            launch.arg(&mut *status).arg(&mut done);
+            let mut grid = Kernel::grid(count, PARSE_THREADS, 0);
+            grid.grid_dim.1 = bounds.books();
+            // SAFETY: parameters (const u8 *, Limits, const Place *, u32, Stream *, Book *, u16 *, u8 *, Totals *, u32 *, u32 *): a descriptor and a word of status for
+            // each stream, a book for each of the codebooks it can have, symbols and marks for their alphabets. Streams are read within the input that the limits
+            // state, which also bound what descriptors say; `done` and sums are 0.
+            unsafe { launch.launch(grid) }.doing("parsing streams")?;
+        }
+        Ok(BatchView {
+            descriptors: descriptors.into_view(),
+            books: books.into_view(),
+            symbols: symbols.into_view(),
+            sums: sums.into_view(),
+            totals,
+            keep_status: true,
+            symbol: PhantomData,
+        })
+    }
+}

@@ -1,0 +1,421 @@
+//! Decompression on the device: records are parsed, decoded and reconstructed without the host looking at anything.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUstream;
+use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
+use syncline_core::array::Element;
+use syncline_core::bound::Pipeline;
+use syncline_core::error::Error;
+use syncline_core::huffman::{Decoder, IndexKind};
+
+use super::StreamInfo;
+use crate::container::hash::{Gap as HashGap, Hasher, Pieces};
+use crate::container::parse::{BITMAP_GROUP_LOG2, Format, MOST_CHUNKS, ParsedRecords, RecordParser, Records, chunk_status_text};
+use crate::device::{Arena, Device, Frame};
+use crate::error::{CudaError, DriverContext, Result};
+use crate::geometry::{ChunkBatch, DeviceGeometry};
+use crate::huffman::decode::{Decoding, Gap, Indexed, SelfSync, workspace};
+use crate::reconstruct::{Codes, Reconstruction, Reconstructor};
+
+/// Elements of a batch of chunks at most, where codes are decoded and reconstructed in one go, and where codes go through memory in between, so that
+/// they take no more than 128 MiB there.
+const FUSED_ELEMENTS: u64 = 1 << 28;
+const DECODED_ELEMENTS: u64 = 1 << 26;
+
+/// Decoders of whole streams of codes.
+#[derive(Debug)]
+enum CodeDecoder {
+    /// None: the reconstructor decodes.
+    Fused,
+    Indexed(Indexed<u16>),
+    Gap(Gap<u16>),
+    SelfSync(SelfSync<u16>),
+}
+
+impl CodeDecoder {
+    fn new(device: &Device, index: IndexKind, group_log2: u32, fused: bool) -> Result<Self> {
+        Ok(match index {
+            _ if fused => Self::Fused,
+            IndexKind::Symbol => Self::Indexed(Indexed::new(device, group_log2)?),
+            IndexKind::Gap => Self::Gap(Gap::new(device, group_log2)?),
+            IndexKind::None => Self::SelfSync(SelfSync::new(device, group_log2)?),
+        })
+    }
+
+    fn is_fused(&self) -> bool {
+        matches!(self, Self::Fused)
+    }
+
+    fn kind(&self) -> Decoder {
+        match self {
+            Self::Fused => Decoder::Auto,
+            Self::Indexed(_) => Decoder::Indexed,
+            Self::Gap(_) => Decoder::Gap,
+            Self::SelfSync(_) => Decoder::SelfSync,
+        }
+    }
+
+    fn launch(&self, frame: &mut Frame<'_>, work: Decoding<'_, '_, u16>) -> Result<()> {
+        match self {
+            Self::Fused => Ok(()),
+            Self::Indexed(decoder) => decoder.launch(frame, work),
+            Self::Gap(decoder) => decoder.launch(frame, work),
+            Self::SelfSync(decoder) => decoder.launch(frame, work),
+        }
+    }
+}
+
+/// A stream beside the caller's, for hashes, which are a long chain of steps on a small part of the device.
+///
+/// Made and destroyed here, not by the context, so that this does not switch on the context's tracking of slices across streams: the fork and the join around the
+/// hashes are all the order that there is to keep.
+#[derive(Debug)]
+struct SideStream {
+    arena: Arena,
+    fork: CudaEvent,
+    join: CudaEvent,
+    stream: Arc<CudaStream>,
+    #[expect(dead_code, reason = "destroys the stream when all else is gone")]
+    owned: OwnedStream,
+}
+
+/// A driver's stream, destroyed in the end.
+#[derive(Debug)]
+struct OwnedStream {
+    context: Arc<CudaContext>,
+    stream: CUstream,
+}
+
+// SAFETY: a stream's handle may be used and destroyed from any thread.
+unsafe impl Send for OwnedStream {}
+// SAFETY: nothing is done through a shared reference.
+unsafe impl Sync for OwnedStream {}
+
+impl Drop for OwnedStream {
+    fn drop(&mut self) {
+        if self.context.bind_to_thread().is_ok() {
+            // SAFETY: made by us and used by nobody any more: what wraps it is a field before this one, and dropped. Work that is still queued is finished first.
+            // There is nobody to report to.
+            let _ = unsafe { cudarc::driver::result::stream::destroy(self.stream) };
+        }
+    }
+}
+
+impl SideStream {
+    fn new(context: &Arc<CudaContext>) -> Result<Self> {
+        context.bind_to_thread().doing("making the device's context current")?;
+        let stream = cudarc::driver::result::stream::create(cudarc::driver::result::stream::StreamKind::NonBlocking)
+            .doing("making a stream")?;
+        let owned = OwnedStream { context: context.clone(), stream };
+        // SAFETY: made in this context just now; `owned` outlives the wrapper, being dropped after everything that holds it.
+        let stream = unsafe { context.wrap_borrowed_stream(stream) };
+        let event = || context.new_event(None).doing("making an event");
+        Ok(Self { arena: Arena::new(stream.clone()), fork: event()?, join: event()?, stream, owned })
+    }
+}
+
+/// Decompresses one stream, or others with the same header's sizes, from device memory to device memory.
+///
+/// Nothing waits for the device but [`Self::check`]. Scratch memory is taken when the decompressor is made ([`Self::workspace_bytes`] says how much) and kept; after the first
+/// call nothing allocates, so that calls can be captured in a CUDA graph, if the context does not track slices across streams
+/// (`CudaContext::disable_event_tracking`).
+#[derive(Debug)]
+pub struct Decompressor {
+    info: StreamInfo,
+    format: Format,
+    geometry: DeviceGeometry,
+    parser: RecordParser,
+    decoder: CodeDecoder,
+    bitmaps: Option<SelfSync<u8>>,
+    reconstructor: Reconstructor,
+    hasher: Hasher,
+    arena: Arena,
+    side: SideStream,
+    /// A word for each chunk of the array.
+    statuses: CudaSlice<u32>,
+    chunks_in_batch: u64,
+}
+
+impl Decompressor {
+    /// For the stream that `info` describes, working on `stream`.
+    ///
+    /// # Errors
+    /// [`CudaError::Unsupported`] for lossless streams and those of other elements than `f32` and `f64`: decompress them on the CPU. Errors of
+    /// [`Device::kernel`], [`CudaError::OutOfMemory`].
+    pub fn new(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo) -> Result<Self> {
+        Self::build(device, stream, info, true)
+    }
+
+    /// [`Self::new`], decoding codes to memory and reconstructing from there, whatever the index: to measure what doing both at once is worth.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn unfused(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo) -> Result<Self> {
+        Self::build(device, stream, info, false)
+    }
+
+    fn build(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo, fuse: bool) -> Result<Self> {
+        let header = info.header();
+        if header.pipeline == Pipeline::Lossless || !header.element_type.is_lossy_capable() {
+            return Err(CudaError::Unsupported(format!(
+                "{} streams of {} are not decompressed on the GPU: use the CPU",
+                header.pipeline, header.element_type
+            )));
+        }
+        let format = Format::new(header, info.geometry());
+        let reconstructor = match fuse {
+            true => Reconstructor::new(device, header, info.geometry())?,
+            false => Reconstructor::from_codes(device, header, info.geometry())?,
+        };
+        let decoder =
+            CodeDecoder::new(device, format.index(), header.group_log2.into(), reconstructor.is_fused())?;
+        let bitmaps = match format.bitmap_kinds() {
+            0 => None,
+            _ => Some(SelfSync::new(device, BITMAP_GROUP_LOG2)?),
+        };
+        let chunks = info.geometry().chunks() as usize;
+        let statuses = stream.alloc_zeros::<u32>(chunks.max(1));
+        let elements = if decoder.is_fused() { FUSED_ELEMENTS } else { DECODED_ELEMENTS };
+        let in_chunk = u64::from(info.geometry().tiles_per_chunk()) * info.geometry().unclipped_len();
+        let mut decompressor = Self {
+            format,
+            geometry: DeviceGeometry::new(info.geometry(), header.group_log2),
+            parser: RecordParser::new(device, header.element_type.size())?,
+            decoder,
+            bitmaps,
+            reconstructor,
+            hasher: Hasher::new(device)?,
+            arena: Arena::new(stream.clone()),
+            side: SideStream::new(stream.context())?,
+            statuses: statuses.map_err(|_| CudaError::OutOfMemory { bytes: chunks as u64 * 4 })?,
+            chunks_in_batch: (elements / in_chunk).clamp(1, MOST_CHUNKS as u64),
+            info: info.clone(),
+        };
+        let (main, side) = decompressor.workspace()?;
+        decompressor.arena = Arena::with_capacity(stream, main)?;
+        decompressor.side.arena = Arena::with_capacity(decompressor.side.stream.clone(), side)?;
+        Ok(decompressor)
+    }
+
+    /// What it was made for.
+    pub fn info(&self) -> &StreamInfo {
+        &self.info
+    }
+
+    /// Bytes of device memory that it holds.
+    pub fn workspace_bytes(&self) -> usize {
+        self.arena.capacity() + self.side.arena.capacity() + self.statuses.len() * size_of::<u32>()
+    }
+
+    /// Bytes of arena that the largest batch takes, of the stream's own and of the one beside it.
+    fn workspace(&self) -> Result<(usize, usize)> {
+        let (mut main, mut side) = (0, 0);
+        for chunks in self.batches(0..self.info.geometry().chunks()) {
+            let lengths = self.record_lengths(&chunks);
+            let longest = lengths.iter().copied().max().unwrap_or(0) as usize;
+            let record_bytes = lengths.iter().map(|&length| u64::from(length)).sum();
+            let batch = self.batch(chunks)?;
+            let count = batch.chunks() as usize;
+            let codes = self.format.code_bounds(&batch, record_bytes, 0);
+            let mut bytes = self.format.workspace(&batch, !self.decoder.is_fused());
+            bytes += workspace(self.decoder.kind(), &codes.totals()?) + Arena::bytes_for::<u8>(1);
+            if !self.decoder.is_fused() {
+                bytes += Arena::bytes_for::<u16>(codes.output_symbols as usize);
+            }
+            if self.bitmaps.is_some() {
+                let bounds = self.format.bitmap_bounds(&batch, record_bytes, 0);
+                bytes += workspace(Decoder::SelfSync, &bounds.totals()?);
+            }
+            main = main.max(bytes);
+            side = side.max(Hasher::workspace(count, longest) + Arena::bytes_for::<u64>(count));
+        }
+        Ok((main, side))
+    }
+
+    /// Decompresses the whole array. `input` is the stream, `output` takes the array's elements. Queued, not waited for.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if `E` is not the stream's element type, or the input or the output has another length or is misaligned (the input to 16 bytes);
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damage inside of chunks is found by the device: [`Self::check`] asks for it.
+    pub fn decompress<E: Element + DeviceRepr>(
+        &mut self,
+        input: &CudaView<'_, u8>,
+        output: &mut CudaViewMut<'_, E>,
+    ) -> Result<()> {
+        let tiles = 0..self.info.geometry().tiles();
+        if input.len() as u64 != self.info.stream_len() || output.len() as u64 != self.info.elements() {
+            return Err(CudaError::invalid(format!(
+                "the stream has {} bytes and {} elements, the input {} and the output {}",
+                self.info.stream_len(),
+                self.info.elements(),
+                input.len(),
+                output.len()
+            )));
+        }
+        self.decompress_tiles(input, 0, tiles, output, 0)
+    }
+
+    /// Decompresses the tiles with these numbers. `input` holds the stream from byte `input_offset` on (a multiple of 16), at least the records of their chunks
+    /// ([`StreamInfo::bytes_of`]); `output` the array's elements from number `first_element` on, in raster order, at least those of the tiles, and elements of other tiles are left
+    /// as they are. Queued, not waited for.
+    ///
+    /// # Errors
+    /// As [`Self::decompress`].
+    pub fn decompress_tiles<E: Element + DeviceRepr>(
+        &mut self,
+        input: &CudaView<'_, u8>,
+        input_offset: u64,
+        tiles: Range<u64>,
+        output: &mut CudaViewMut<'_, E>,
+        first_element: u64,
+    ) -> Result<()> {
+        if E::TYPE != self.info.header().element_type {
+            return Err(CudaError::invalid(format!(
+                "the stream's elements are {}, the output's {}",
+                self.info.header().element_type,
+                E::TYPE
+            )));
+        }
+        let bytes = output.len() * size_of::<E>();
+        // SAFETY: as many bytes as the elements have.
+        let output = unsafe { output.transmute_mut::<u8>(bytes) };
+        let mut output = output.ok_or_else(|| CudaError::invalid("the output is too large"))?;
+        let stream = self.arena.stream().clone();
+        stream.memset_zeros(&mut self.statuses).doing("clearing statuses")?;
+        for chunks in self.batches(self.info.chunks_of(tiles.clone())) {
+            self.decompress_batch(input, input_offset, chunks, tiles.clone(), &mut output, first_element)?;
+        }
+        Ok(())
+    }
+
+    /// Waits for what is queued and says what is wrong with the chunks of the last call. The others have been decompressed rightly.
+    ///
+    /// # Errors
+    /// [`CudaError::Core`] for the first damaged chunk; [`CudaError::Driver`].
+    pub fn check(&self) -> Result<()> {
+        let stream = self.arena.stream();
+        let statuses = stream.clone_dtoh(&self.statuses).doing("reading statuses")?;
+        stream.synchronize().doing("waiting for decompression")?;
+        for (chunk, &status) in statuses.iter().enumerate() {
+            if let Some(text) = chunk_status_text(status) {
+                return Err(Error::corrupt(format!("chunk {chunk}"), text).into());
+            }
+        }
+        Ok(())
+    }
+
+    fn batches(&self, chunks: Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
+        let step = self.chunks_in_batch;
+        (chunks.start..chunks.end).step_by(step as usize).map(move |first| first..(first + step).min(chunks.end))
+    }
+
+    fn batch(&self, chunks: Range<u64>) -> Result<ChunkBatch> {
+        ChunkBatch::new(self.info.geometry(), self.info.header().group_log2, chunks)
+    }
+
+    fn record_lengths(&self, chunks: &Range<u64>) -> Vec<u32> {
+        // The table has 32 bits for each.
+        chunks.clone().map(|chunk| self.info.record(chunk).1 as u32).collect()
+    }
+
+    fn decompress_batch(
+        &mut self,
+        input: &CudaView<'_, u8>,
+        input_offset: u64,
+        chunks: Range<u64>,
+        tiles: Range<u64>,
+        output: &mut CudaViewMut<'_, u8>,
+        first_element: u64,
+    ) -> Result<()> {
+        let batch = self.batch(chunks.clone())?;
+        let lengths = self.record_lengths(&chunks);
+        let bytes = self.info.bytes_of(chunks.clone());
+        let first = bytes.start.checked_sub(input_offset);
+        let first = first.ok_or_else(|| CudaError::invalid("the input starts behind the records that are wanted"))?;
+        let records = Records { input, first, lengths: &lengths };
+        let stream = self.arena.stream().clone();
+        let mut frame = self.arena.frame()?;
+        let classes = !self.decoder.is_fused();
+        let mut parsed = self.parser.parse(&mut frame, records, &self.format, &self.geometry, &batch, classes)?;
+
+        // Hashes, beside the rest.
+        let SideStream { arena: side_arena, fork, join, stream: side, .. } = &mut self.side;
+        fork.record(&stream).doing("forking")?;
+        side.wait(fork).doing("forking")?;
+        let mut side_frame = side_arena.frame()?;
+        let mut hashes = side_frame.slice::<u64>(lengths.len())?;
+        let longest = lengths.iter().copied().max().unwrap_or(0);
+        let (starts, device_lengths) = (parsed.record_starts.as_view(), parsed.record_lengths.as_view());
+        let pieces = Pieces { starts: &starts, lengths: &device_lengths, longest, gap: HashGap::RECORD };
+        self.hasher.hash(&mut side_frame, input, &pieces, &mut hashes)?;
+        join.record(side).doing("joining")?;
+
+        let none = frame.slice::<u8>(0)?.into_view();
+        if let (Some(decoder), Some(bitmaps), Some(bytes)) =
+            (&self.bitmaps, &parsed.bitmaps, &mut parsed.bitmap_bytes)
+        {
+            let work = Decoding {
+                input: &input.slice(..),
+                classes: &none,
+                batch: bitmaps,
+                output: &mut bytes.slice_mut(..),
+                status: &mut parsed.bitmap_status.slice_mut(..),
+            };
+            decoder.launch(&mut frame, work)?;
+        }
+        let reconstruction = Part { tiles, first_chunk: chunks.start, first_element };
+        reconstruct(&mut frame, &self.decoder, &self.reconstructor, input, &mut parsed, output, reconstruction)?;
+        stream.wait(join).doing("joining")?;
+        let mut result = self.statuses.slice_mut(chunks.start as usize..chunks.end as usize);
+        self.parser.finish(&stream, input, &parsed, Some(&hashes.as_view()), &mut result)
+    }
+}
+
+/// Which part of the array is reconstructed.
+struct Part {
+    tiles: Range<u64>,
+    first_chunk: u64,
+    first_element: u64,
+}
+
+/// Decodes the codes, if the reconstructor does not do so itself, and reconstructs.
+fn reconstruct<'a>(
+    frame: &mut Frame<'a>,
+    decoder: &CodeDecoder,
+    reconstructor: &Reconstructor,
+    input: &CudaView<'_, u8>,
+    parsed: &mut ParsedRecords<'a>,
+    output: &mut CudaViewMut<'_, u8>,
+    part: Part,
+) -> Result<()> {
+    let mut decoded = None;
+    if !decoder.is_fused() {
+        let mut codes = frame.slice::<u16>(parsed.codes.symbols_of_output())?;
+        let work = Decoding {
+            input: &input.slice(..),
+            classes: &parsed.classes.as_view(),
+            batch: &parsed.codes,
+            output: &mut codes.slice_mut(..),
+            status: &mut parsed.code_status.slice_mut(..),
+        };
+        decoder.launch(frame, work)?;
+        decoded = Some(codes.into_view());
+    }
+    let tiles = parsed.tiles.parsed(parsed.bitmap_bytes.as_ref());
+    let work = Reconstruction {
+        input: &input.slice(..),
+        parsed: &tiles,
+        codes: match &decoded {
+            Some(codes) => Codes::Decoded(codes),
+            None => Codes::Streams(&parsed.codes),
+        },
+        first_chunk: part.first_chunk,
+        tiles: part.tiles,
+        output: &mut output.slice_mut(..),
+        first_element: part.first_element,
+        status: &mut parsed.code_status.slice_mut(..),
+    };
+    reconstructor.launch(frame, work)
+}

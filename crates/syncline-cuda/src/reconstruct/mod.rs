@@ -1,0 +1,155 @@
+//! From parsed chunks to elements: launchers of `kernels/reconstruct.cu`.
+//!
+//! Streams with the symbol index are decoded and reconstructed by one kernel; the codes of others are decoded first
+//! ([`crate::huffman::decode`]) and reconstructed by another. Both write each element once, except verbatim values, which are written over.
+
+mod launch;
+
+use std::ops::Range;
+
+use cudarc::driver::{CudaView, CudaViewMut};
+use syncline_core::array::ElementType;
+use syncline_core::bound::Pipeline;
+use syncline_core::container::Header;
+use syncline_core::geometry::Geometry;
+use syncline_core::huffman::IndexKind;
+
+pub use launch::Reconstructor;
+
+use crate::container::Parsed;
+use crate::device::{Source, Specialization};
+use crate::error::{CudaError, Result};
+use crate::huffman::decode::{BatchView, LONG_ENTRIES, PAIRED_SHARE, TableBuilder};
+
+const SOURCE: Source = Source { name: "reconstruct.cu", text: include_str!("../../kernels/reconstruct.cu") };
+
+/// Threads in a block that decodes: as many as its shared memory has room for at 2 bits a code.
+const FUSED_THREADS: u32 = 640;
+/// Threads in a block that does not.
+const CODES_THREADS: u32 = 128;
+/// Entries for long codewords in a block's tables, with one codebook and with four.
+const OWN_LONG: [u32; 2] = [LONG_ENTRIES, LONG_ENTRIES / 2];
+
+/// Where the codes of a batch's chunks come from.
+#[derive(Debug, Clone, Copy)]
+pub enum Codes<'d, 'v> {
+    /// Their streams, which have the symbol index: one for each chunk, in order.
+    Streams(&'d BatchView<'v, u16>),
+    /// Decoded: those of chunk `c` of the batch from group `c * slots` of [`Parsed`] on; on a multiple of 16 bytes.
+    Decoded(&'d CudaView<'v, u16>),
+}
+
+/// What to reconstruct, and where to.
+#[derive(Debug)]
+pub struct Reconstruction<'d, 'v> {
+    /// What the offsets of `parsed` and of the streams are in; starts on a multiple of 16 bytes.
+    pub input: &'d CudaView<'v, u8>,
+    /// The chunks, parsed.
+    pub parsed: &'d Parsed<'v>,
+    /// Their codes.
+    pub codes: Codes<'d, 'v>,
+    /// Number of the batch's first chunk in the array.
+    pub first_chunk: u64,
+    /// Tiles of the array that are wanted. Those outside of the batch are left out.
+    pub tiles: Range<u64>,
+    /// Elements of the array from `first_element` on; at least all those of the tiles. Elements of other tiles are not touched.
+    pub output: &'d mut CudaViewMut<'v, u8>,
+    /// Raster number in the array of the output's first element.
+    pub first_element: u64,
+    /// A word for each chunk, which [`status_text`](crate::huffman::decode::status_text) explains; cleared at the start unless parsing has written it.
+    /// Elements of chunks with another status than 0 are worthless. Written only where the codes are decoded.
+    pub status: &'d mut CudaViewMut<'v, u32>,
+}
+
+/// What kernels are compiled for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Format {
+    axes: u32,
+    group_log2: u32,
+    double: bool,
+    logarithm: bool,
+}
+
+impl Format {
+    fn new(header: &Header, geometry: &Geometry) -> Result<Self> {
+        let double = match header.element_type {
+            ElementType::F32 => false,
+            ElementType::F64 => true,
+            other => return Err(CudaError::invalid(format!("arrays of {other} are not reconstructed on the GPU"))),
+        };
+        if header.pipeline == Pipeline::Lossless {
+            return Err(CudaError::invalid("lossless streams are not reconstructed on the GPU: decode them on the CPU"));
+        }
+        Ok(Self {
+            axes: geometry.axes() as u32,
+            group_log2: header.group_log2.into(),
+            double,
+            logarithm: header.pipeline == Pipeline::LogQuantised,
+        })
+    }
+
+    fn element_bytes(self) -> u64 {
+        if self.double { 8 } else { 4 }
+    }
+
+    fn tile_elements(self) -> u32 {
+        if self.axes == 3 { 512 } else { 1024 }
+    }
+
+    /// Tiles that a warp works on.
+    fn tiles_of_warp(self) -> u32 {
+        (32 << self.group_log2) / self.tile_elements()
+    }
+
+    /// Bytes of a warp's sums in shared memory.
+    fn rows_bytes(self, wide: bool) -> u32 {
+        32 << (self.group_log2 + if wide { 2 } else { 1 })
+    }
+
+    fn constants(self, wide: bool, fused: bool) -> Vec<(&'static str, u64)> {
+        let mut constants = if fused {
+            TableBuilder::constants(self.group_log2)
+        } else {
+            vec![("GROUP_LOG2", self.group_log2.into())]
+        };
+        let own = [
+            ("AXES", self.axes),
+            ("DOUBLE", self.double.into()),
+            ("LOG", self.logarithm.into()),
+            ("WIDE", wide.into()),
+            ("FUSED", fused.into()),
+            ("OWN_LONG", OWN_LONG[0]),
+            ("OWN_LONG_MANY", OWN_LONG[1]),
+            ("PAIRED_PERCENT", (PAIRED_SHARE * 100.0) as u32),
+            ("THREADS", if fused { FUSED_THREADS } else { CODES_THREADS }),
+        ];
+        constants.extend(own.map(|(name, value)| (name, u64::from(value))));
+        constants
+    }
+
+    fn fused(self, wide: bool) -> Specialization {
+        Specialization { source: SOURCE, constants: self.constants(wide, true) }
+    }
+
+    fn from_codes(self) -> Specialization {
+        Specialization { source: SOURCE, constants: self.constants(true, false) }
+    }
+}
+
+/// What the compile check compiles: every kernel at least once, and each constant with every value.
+pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
+    let fuses = launch::fuses(IndexKind::Symbol, shared_memory);
+    let formats = (1..=3).flat_map(|axes| {
+        [(7, false, false), (7, true, false), (6, true, true)].map(|(group_log2, double, logarithm)| Format {
+            axes,
+            group_log2,
+            double,
+            logarithm,
+        })
+    });
+    let of = |format: Format| {
+        let fused = if fuses { vec![format.fused(false), format.fused(true)] } else { Vec::new() };
+        [fused, vec![format.from_codes()]].concat()
+    };
+    formats.flat_map(of).collect()
+}

@@ -1,0 +1,586 @@
+//! Whole streams, parsed, decoded and reconstructed on the device, against the CPU's: every kind of stream, parts of arrays, golden files, damage, a CUDA graph.
+
+mod common;
+#[path = "common/stream.rs"]
+mod stream;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use common::Random;
+use cudarc::driver::sys::{CUgraphInstantiate_flags_enum, CUstreamCaptureMode};
+use cudarc::driver::{CudaStream, DeviceRepr};
+use stream::{HostParsed, Making, compress, opened};
+use syncline_core::arch::scatter::Scatter;
+use syncline_core::array::{Element, ElementType};
+use syncline_core::bound::{Bound, Fill};
+use syncline_core::container::{ChunkTable, HEADER_LEN, table_and_trailer};
+use syncline_core::huffman::{Decoder, IndexKind};
+use syncline_core::pipeline::{DecodeScratch, decode_chunk};
+use syncline_cuda::container::parse::{Format, RecordParser, Records};
+use syncline_cuda::cudarc;
+use syncline_cuda::device::{Arena, Device};
+use syncline_cuda::error::CudaError;
+use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry};
+use syncline_cuda::pipeline::{Decompressor, StreamInfo};
+use xxhash_rust::xxh3::Xxh3Default;
+
+/// The GPU, and a stream of its own that may be captured.
+fn device() -> Option<(&'static Device, Arc<CudaStream>)> {
+    let device = common::device()?;
+    // SAFETY: every test works on one stream, and the decompressor's second one is ordered by events.
+    unsafe { device.context().disable_event_tracking() };
+    Some((device, device.context().new_stream().unwrap()))
+}
+
+/// Elements that streams of codes can have.
+trait Real: Element + DeviceRepr + PartialEq + Default {
+    fn of(value: f64) -> Self;
+}
+
+impl Real for f32 {
+    fn of(value: f64) -> Self {
+        value as f32
+    }
+}
+
+impl Real for f64 {
+    fn of(value: f64) -> Self {
+        value
+    }
+}
+
+/// A field with something of everything: smooth parts, constant ones, jumps, fill values, NaN, zeros of both signs, noise that makes chunks raw.
+fn field(extents: &[u64], seed: u64, wild: bool) -> Vec<f64> {
+    let mut random = Random(seed);
+    let nx = extents.last().copied().unwrap_or(1).max(1);
+    let count: u64 = extents.iter().product();
+    let mut value = |i: u64| {
+        let (x, y) = ((i % nx) as f64, (i / nx) as f64);
+        let smooth = (x * 0.11).sin() * 3.0 + (y * 0.013).cos() * 2.0;
+        let part = if wild { i / 2500 % 9 } else { 0 };
+        match part {
+            1 => 1.5,
+            2 if random.below(30) == 0 => smooth * 40.0,
+            3 if i / 3 % 5 != 0 => f64::NAN,
+            4 if i / 7 % 3 == 0 => -9999.0,
+            5 if random.below(50) == 0 => [f64::INFINITY, -0.0, 0.0, f64::NEG_INFINITY][random.below(4) as usize],
+            6 => (random.unit() - 0.5) * 2000.0,
+            7 => -smooth,
+            _ => smooth + random.unit() * 0.01 + 4.5,
+        }
+    };
+    (0..count).map(&mut value).collect()
+}
+
+fn bytes_of<T: Real>(values: &[f64]) -> Vec<u8> {
+    let values: Vec<T> = values.iter().map(|&v| T::of(v)).collect();
+    bytemuck::cast_slice(&values).to_vec()
+}
+
+fn table(bytes: &[u8]) -> ChunkTable {
+    let (_, geometry) = opened(bytes);
+    let read = |at: u64, length: usize| Ok(bytes[at as usize..at as usize + length].to_vec());
+    ChunkTable::read(bytes.len() as u64, geometry.chunks(), read).unwrap()
+}
+
+/// What the CPU makes of a stream whose header and table are right.
+fn on_cpu(bytes: &[u8]) -> Result<Vec<u8>, syncline_core::error::Error> {
+    let (header, geometry) = opened(bytes);
+    let table = table(bytes);
+    let size = header.element_type.size();
+    let mut out = vec![0; geometry.elements() as usize * size];
+    let mut scratch = DecodeScratch::default();
+    for mut sink in Scatter::new(&mut out, &geometry, geometry.whole(), size) {
+        let chunk = sink.chunk();
+        let (at, length) = table.record(chunk);
+        let record = &bytes[at as usize..at as usize + length];
+        decode_chunk(&header, &geometry, chunk, record, Decoder::Auto, &mut scratch, &mut sink)?;
+    }
+    Ok(out)
+}
+
+const POISON: u8 = 0x5c;
+
+/// Decompresses all of a stream, into elements behind which nothing may be written.
+fn on_gpu<T: Real>(decompressor: &mut Decompressor, stream: &Arc<CudaStream>, bytes: &[u8]) -> Result<Vec<u8>, CudaError> {
+    let elements = decompressor.info().elements() as usize;
+    let input = stream.clone_htod(bytes).unwrap();
+    let poison = vec![POISON; (elements + 8) * size_of::<T>()];
+    let mut output = stream.clone_htod(bytemuck::cast_slice::<u8, T>(&poison)).unwrap();
+    decompressor.decompress(&input.as_view(), &mut output.slice_mut(..elements))?;
+    decompressor.check()?;
+    let all = stream.clone_dtoh(&output).unwrap();
+    let all: &[u8] = bytemuck::cast_slice(&all);
+    let (out, guard) = all.split_at(elements * size_of::<T>());
+    assert!(guard.iter().all(|&byte| byte == POISON), "nothing is written behind the output");
+    Ok(out.to_vec())
+}
+
+/// How the device reads a stream.
+fn ways(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> [Decompressor; 2] {
+    [
+        Decompressor::new(device, stream.clone(), info).unwrap(),
+        Decompressor::unfused(device, stream.clone(), info).unwrap(),
+    ]
+}
+
+fn comes_back<T: Real>(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8], what: &str) {
+    let info = StreamInfo::from_bytes(bytes).unwrap();
+    let expected = on_cpu(bytes).unwrap();
+    for (way, mut decompressor) in ways(device, stream, &info).into_iter().enumerate() {
+        let reserved = decompressor.workspace_bytes();
+        for _ in 0..2 {
+            match on_gpu::<T>(&mut decompressor, stream, bytes) {
+                Ok(out) => {
+                    let wrong = out.iter().zip(&expected).position(|(a, b)| a != b);
+                    assert!(out == expected, "{what}, way {way}: differs at element {:?}", wrong.map(|at| at / size_of::<T>()));
+                }
+                Err(error) => panic!("{what}, way {way}: {error}"),
+            }
+        }
+        assert_eq!(decompressor.workspace_bytes(), reserved, "{what}, way {way}: more memory than was foreseen");
+    }
+}
+
+const SHAPES: [&[u64]; 10] =
+    [&[50_000], &[1], &[33, 32, 17], &[130, 700], &[2, 3, 50, 60], &[4097], &[8, 8, 8], &[40, 60, 50], &[5, 1, 333], &[]];
+
+fn every_kind<T: Real>(log: bool) {
+    let Some((device, stream)) = device() else { return };
+    let bound = if log { Bound::PwRel(1e-2) } else { Bound::Abs(0.01) };
+    for extents in SHAPES {
+        for wild in [false, true] {
+            let values = field(extents, 3, wild);
+            let bytes = bytes_of::<T>(&values);
+            for (index, group_log2, chunk_tiles, fill) in [
+                (IndexKind::Symbol, 7, None, Fill::Auto),
+                (IndexKind::Symbol, 6, Some(7), Fill::Value(-9999.0)),
+                (IndexKind::Gap, 7, Some(20), Fill::Auto),
+                (IndexKind::None, 6, None, Fill::Auto),
+            ] {
+                // Each combination of axes and group size is kernels of its own, which take seconds to compile.
+                let group_log2 = if extents.len() == 3 { group_log2 } else { 7 };
+                let making = Making { fill, index, group_log2, chunk_tiles };
+                let made = compress(&bytes, T::TYPE, extents, bound, &making);
+                let what = format!("{} {extents:?}, wild {wild}, {making:?}", T::TYPE);
+                if stream::is_lossy(&made) {
+                    comes_back::<T>(device, &stream, &made, &what);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn streams_of_f32_come_back() {
+    every_kind::<f32>(false);
+}
+
+#[test]
+fn streams_of_f64_come_back() {
+    every_kind::<f64>(false);
+}
+
+#[test]
+fn logarithms_of_f32_come_back() {
+    every_kind::<f32>(true);
+}
+
+#[test]
+fn logarithms_of_f64_come_back() {
+    every_kind::<f64>(true);
+}
+
+#[test]
+fn other_bounds_and_contents_come_back() {
+    let Some((device, stream)) = device() else { return };
+    let extents = [48, 64, 80];
+    let values = field(&extents, 9, false);
+    for bound in [Bound::Rel(1e-2), Bound::Rel(1e-4), Bound::Psnr(70.0), Bound::Abs(1e-5), Bound::Abs(3.0)] {
+        let made = compress(&bytes_of::<f32>(&values), ElementType::F32, &extents, bound, &Making::default());
+        comes_back::<f32>(device, &stream, &made, &format!("{bound:?}"));
+    }
+    // Constant tiles only; all NaN but one.
+    let mut flat = vec![2.5; 48 * 64 * 80];
+    flat[100] = 2.6;
+    let made = compress(&bytes_of::<f32>(&flat), ElementType::F32, &extents, Bound::Abs(0.2), &Making::default());
+    comes_back::<f32>(device, &stream, &made, "constant");
+    let mut nan = vec![f64::NAN; 48 * 64 * 80];
+    (nan[5000], nan[5001]) = (1.0, 2.0);
+    let made = compress(&bytes_of::<f64>(&nan), ElementType::F64, &extents, Bound::Abs(0.2), &Making::default());
+    comes_back::<f64>(device, &stream, &made, "NaN");
+}
+
+#[test]
+fn many_small_chunks_come_back() {
+    let Some((device, stream)) = device() else { return };
+    // More than one batch of records.
+    let extents = [700 * 1024];
+    let values = field(&extents, 5, true);
+    let making = Making { chunk_tiles: Some(1), ..Making::default() };
+    let made = compress(&bytes_of::<f32>(&values), ElementType::F32, &extents, Bound::Abs(0.01), &making);
+    comes_back::<f32>(device, &stream, &made, "small chunks");
+}
+
+#[test]
+fn parsing_finds_what_the_host_finds() {
+    let Some((device, stream)) = device() else { return };
+    for (extents, bound) in
+        [(&[40_u64, 60, 50][..], Bound::Abs(0.01)), (&[200, 333], Bound::PwRel(1e-2)), (&[90_000], Bound::Abs(1e-3))]
+    {
+        let values = field(extents, 12, true);
+        for index in [IndexKind::Symbol, IndexKind::None] {
+            let making = Making { index, chunk_tiles: Some(37), ..Making::default() };
+            let bytes = compress(&bytes_of::<f32>(&values), ElementType::F32, extents, bound, &making);
+            let (header, geometry) = opened(&bytes);
+            let host = HostParsed::new(&bytes, 0..geometry.chunks(), false);
+            let info = StreamInfo::from_bytes(&bytes).unwrap();
+            let lengths: Vec<u32> = (0..geometry.chunks()).map(|chunk| info.record(chunk).1 as u32).collect();
+            let input = stream.clone_htod(&bytes).unwrap();
+            let parser = RecordParser::new(device, 4).unwrap();
+            let batch = ChunkBatch::new(&geometry, header.group_log2, 0..geometry.chunks()).unwrap();
+            let mut arena = Arena::new(stream.clone());
+            let mut frame = arena.frame().unwrap();
+            let records = Records { input: &input.as_view(), first: HEADER_LEN as u64, lengths: &lengths };
+            let format = Format::new(&header, &geometry);
+            let device_geometry = DeviceGeometry::new(&geometry, header.group_log2);
+            let parsed = parser.parse(&mut frame, records, &format, &device_geometry, &batch, true).unwrap();
+            let view = parsed.tiles.parsed(None);
+            let chunks = stream.clone_dtoh(&view.chunks).unwrap();
+            let metas = stream.clone_dtoh(&view.metas).unwrap();
+            let bases = stream.clone_dtoh(&view.bases).unwrap();
+            let first_groups = stream.clone_dtoh(&view.first_groups).unwrap();
+            let outlier_starts = stream.clone_dtoh(&view.outlier_starts).unwrap();
+            let verbatim_starts = stream.clone_dtoh(&view.verbatim_starts).unwrap();
+            let mask_starts = view.mask_starts.as_ref().map(|starts| stream.clone_dtoh(starts).unwrap());
+            let sign_starts = view.sign_starts.as_ref().map(|starts| stream.clone_dtoh(starts).unwrap());
+            let ranks = stream.clone_dtoh(&view.ranks).unwrap();
+            let mut kinds = [0; 3];
+            for (number, (mine, theirs)) in chunks.iter().zip(&host.chunks).enumerate() {
+                let what = format!("{extents:?} {index:?} chunk {number}");
+                let tiles = batch.tiles_of(number as u32);
+                let tiles = tiles.start as usize..tiles.end as usize;
+                assert_eq!((mine.status, mine.kind), (0, theirs.kind), "{what}");
+                kinds[mine.kind as usize] += 1;
+                if mine.kind == 0 {
+                    assert_eq!(mine.raw, theirs.raw, "{what}");
+                    continue;
+                }
+                assert_eq!((mine.radius, mine.groups, mine.live), (theirs.radius, theirs.groups, theirs.live), "{what}");
+                assert_eq!((mine.outliers, mine.verbatim), (theirs.outliers, theirs.verbatim), "{what}");
+                assert_eq!(metas[tiles.clone()], host.metas[tiles.clone()], "{what}");
+                assert_eq!(bases[tiles.clone()], host.bases[tiles.clone()], "{what}");
+                assert_eq!(first_groups[tiles.clone()], host.first_groups[tiles.clone()], "{what}");
+                let starts = tiles.start + number..tiles.end + number + 1;
+                if mine.outliers > 0 {
+                    assert_eq!(outlier_starts[starts.clone()], host.outlier_starts[starts.clone()], "{what}");
+                    assert_eq!((mine.outlier_positions, mine.outlier_values), (theirs.outlier_positions, theirs.outlier_values));
+                }
+                if mine.verbatim > 0 {
+                    assert_eq!(verbatim_starts[starts.clone()], host.verbatim_starts[starts], "{what}");
+                    let places = (theirs.verbatim_positions, theirs.verbatim_values);
+                    assert_eq!((mine.verbatim_positions, mine.verbatim_values), places, "{what}");
+                }
+                for tile in tiles {
+                    if host.metas[tile] >> 5 & 3 == 2 {
+                        assert_eq!(mask_starts.as_ref().unwrap()[tile], host.mask_starts[tile], "{what} tile {tile}");
+                    }
+                    if host.metas[tile] >> 9 & 3 == 2 {
+                        assert_eq!(sign_starts.as_ref().unwrap()[tile], host.sign_starts[tile], "{what} tile {tile}");
+                    }
+                }
+                if mine.live < mine.groups {
+                    let own = number * view.rank_stride as usize..number * view.rank_stride as usize + mine.groups.div_ceil(32) as usize;
+                    assert_eq!(ranks[own.clone()], host.ranks[own], "{what}");
+                }
+            }
+            assert!(kinds[2] > 0, "{extents:?}: no quantised chunk");
+        }
+    }
+}
+
+/// Tiles of a range, into slabs that just hold them, from the records that they need.
+#[test]
+fn parts_come_back_and_nothing_else_is_touched() {
+    let Some((device, stream)) = device() else { return };
+    let mut random = Random(21);
+    for extents in [&[40_u64, 60, 50][..], &[130, 700], &[50_000]] {
+        let values = field(extents, 8, true);
+        for (index, chunk_tiles) in [(IndexKind::Symbol, 10), (IndexKind::Gap, 7), (IndexKind::None, 300)] {
+            let making = Making { index, chunk_tiles: Some(chunk_tiles), ..Making::default() };
+            let bytes = compress(&bytes_of::<f32>(&values), ElementType::F32, extents, Bound::Abs(0.01), &making);
+            let info = StreamInfo::from_bytes(&bytes).unwrap();
+            let expected = on_cpu(&bytes).unwrap();
+            let geometry = info.geometry().clone();
+            let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
+            for _ in 0..12 {
+                let first = random.below(geometry.tiles());
+                let tiles = first..first + 1 + random.below((geometry.tiles() - first).min(40));
+                let elements = elements_of(&geometry, tiles.clone());
+                let slab = elements.iter().copied().min().unwrap()..elements.iter().copied().max().unwrap() + 1;
+                let part = info.bytes_of(info.chunks_of(tiles.clone()));
+                let input = stream.clone_htod(&bytes[part.start as usize..part.end as usize]).unwrap();
+                let poison = vec![POISON; (slab.end - slab.start) as usize * 4];
+                let mut output = stream.clone_htod(bytemuck::cast_slice::<u8, f32>(&poison)).unwrap();
+                decompressor
+                    .decompress_tiles(&input.as_view(), part.start, tiles.clone(), &mut output.as_view_mut(), slab.start)
+                    .unwrap();
+                decompressor.check().unwrap();
+                let out = stream.clone_dtoh(&output).unwrap();
+                let mut wanted = poison;
+                for element in elements {
+                    let (from, to) = (element as usize * 4, (element - slab.start) as usize * 4);
+                    wanted[to..to + 4].copy_from_slice(&expected[from..from + 4]);
+                }
+                assert!(bytemuck::cast_slice::<f32, u8>(&out) == wanted, "{extents:?} {index:?} tiles {tiles:?}");
+            }
+        }
+    }
+}
+
+/// Numbers of the elements that some tiles have.
+fn elements_of(geometry: &syncline_core::geometry::Geometry, tiles: Range<u64>) -> Vec<u64> {
+    let [b, z, y] = geometry.strides();
+    let mut elements = Vec::new();
+    for tile in geometry.range(tiles) {
+        let [ob, oz, oy, ox] = tile.origin;
+        let (nx, ny) = (tile.extent[2] as u64, tile.extent[1] as u64);
+        let number = |i: u64| ob * b + (oz + i / nx / ny) * z + (oy + i / nx % ny) * y + ox + i % nx;
+        elements.extend((0..tile.len() as u64).map(number));
+    }
+    elements
+}
+
+const GOLDEN: [(&str, &[u8]); 9] = [
+    ("f32_1d_outliers", include_bytes!("../../../testdata/golden/v1_f32_1d_outliers.syn")),
+    ("f32_2d_abs_fill", include_bytes!("../../../testdata/golden/v1_f32_2d_abs_fill.syn")),
+    ("f32_2d_pw_rel", include_bytes!("../../../testdata/golden/v1_f32_2d_pw_rel.syn")),
+    ("f32_3d_rel", include_bytes!("../../../testdata/golden/v1_f32_3d_rel.syn")),
+    ("f32_3d_rel_gap", include_bytes!("../../../testdata/golden/v1_f32_3d_rel_gap.syn")),
+    ("f32_3d_rel_none", include_bytes!("../../../testdata/golden/v1_f32_3d_rel_none.syn")),
+    ("f32_empty", include_bytes!("../../../testdata/golden/v1_f32_empty.syn")),
+    ("f64_4d_psnr", include_bytes!("../../../testdata/golden/v1_f64_4d_psnr.syn")),
+    ("f64_2d_lossless", include_bytes!("../../../testdata/golden/v1_f64_2d_lossless.syn")),
+];
+
+#[test]
+fn golden_streams_come_back() {
+    let Some((device, stream)) = device() else { return };
+    let mut lossy = 0;
+    for (name, bytes) in GOLDEN {
+        let info = StreamInfo::from_bytes(bytes).unwrap();
+        // As the device has it, it says the same.
+        let copy = stream.clone_htod(bytes).unwrap();
+        let again = StreamInfo::from_device(&stream, &copy.as_view()).unwrap();
+        assert_eq!((again.header(), again.geometry()), (info.header(), info.geometry()));
+        match (Decompressor::new(device, stream.clone(), &info), info.header().element_type) {
+            (Err(CudaError::Unsupported(_)), _) => assert!(!stream::is_lossy(bytes), "{name}"),
+            (Err(error), _) => panic!("{name}: {error}"),
+            (Ok(_), ElementType::F32) => comes_back::<f32>(device, &stream, bytes, name),
+            (Ok(_), _) => comes_back::<f64>(device, &stream, bytes, name),
+        }
+        lossy += usize::from(stream::is_lossy(bytes));
+    }
+    assert!(lossy >= 7, "{lossy}");
+}
+
+#[test]
+fn an_empty_array_comes_back() {
+    let Some((device, stream)) = device() else { return };
+    for extents in [&[0_u64][..], &[3, 0, 5]] {
+        // Nothing to resolve a relative bound by.
+        let made = compress(&[], ElementType::F32, extents, Bound::Abs(0.5), &Making::default());
+        if stream::is_lossy(&made) {
+            comes_back::<f32>(device, &stream, &made, "empty");
+        }
+    }
+}
+
+/// Puts the right hashes into the records again.
+fn sign(bytes: &mut [u8], table: &ChunkTable) {
+    for chunk in 0..table.chunks() {
+        let (at, length) = table.record(chunk);
+        let record = &mut bytes[at as usize..at as usize + length];
+        let mut hash = Xxh3Default::new();
+        hash.update(&record[..24]);
+        hash.update(&record[32..]);
+        let hash = hash.digest();
+        record[24..32].copy_from_slice(&hash.to_le_bytes());
+    }
+}
+
+/// Small streams of many kinds.
+fn small_streams() -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    let extents = [17, 20, 40];
+    let values = field(&extents, 4, true);
+    for (index, bound) in [
+        (IndexKind::Symbol, Bound::Abs(0.05)),
+        (IndexKind::Symbol, Bound::PwRel(0.05)),
+        (IndexKind::Gap, Bound::Abs(0.05)),
+        (IndexKind::None, Bound::Abs(0.05)),
+    ] {
+        let making = Making { index, chunk_tiles: Some(11), ..Making::default() };
+        all.push(compress(&bytes_of::<f32>(&values), ElementType::F32, &extents, bound, &making));
+    }
+    all
+}
+
+#[test]
+fn damage_is_found_or_harmless() {
+    let Some((device, stream)) = device() else { return };
+    let mut random = Random(31);
+    for (number, good) in small_streams().into_iter().enumerate() {
+        let info = StreamInfo::from_bytes(&good).unwrap();
+        let table = table(&good);
+        let expected = on_cpu(&good).unwrap();
+        let records = info.bytes_of(0..info.geometry().chunks());
+        let (mut refused, mut stricter) = (0, 0);
+        for (way, mut decompressor) in ways(device, &stream, &info).into_iter().enumerate() {
+            for attempt in 0..260 {
+                let mut bytes = good.clone();
+                let repaired = attempt % 4 != 0;
+                for _ in 0..1 + random.below(2) {
+                    let (at, length) = table.record(random.below(table.chunks()));
+                    // Headers, sections' tables and what stands in front more often than the rest.
+                    let within = if attempt % 2 == 0 { length.min(400) } else { length };
+                    bytes[at as usize + random.below(within as u64) as usize] ^= 1 << random.below(8);
+                }
+                if repaired {
+                    sign(&mut bytes, &table);
+                }
+                let what = format!("stream {number}, way {way}, attempt {attempt}");
+                let on_cpu = on_cpu(&bytes);
+                match on_gpu::<f32>(&mut decompressor, &stream, &bytes) {
+                    Ok(out) => match on_cpu {
+                        Ok(theirs) => assert!(out == theirs, "{what}: wrong, and nothing said"),
+                        Err(error) => assert!(out == expected, "{what}: wrong, and nothing said, but the CPU: {error}"),
+                    },
+                    Err(CudaError::Core(_)) => {
+                        refused += 1;
+                        stricter += usize::from(on_cpu.is_ok());
+                    }
+                    Err(error) => panic!("{what}: {error}"),
+                }
+            }
+            assert_eq!(on_gpu::<f32>(&mut decompressor, &stream, &good).unwrap(), expected, "undamaged after all");
+        }
+        assert!(refused > 200, "stream {number}: {refused} refused");
+        assert!(stricter < 40, "stream {number}: {stricter} refused that the CPU reads");
+        assert!(records.end < good.len() as u64);
+    }
+}
+
+#[test]
+fn cut_streams_are_found() {
+    let Some((device, stream)) = device() else { return };
+    for good in small_streams() {
+        for length in 0..good.len() {
+            assert!(matches!(StreamInfo::from_bytes(&good[..length]), Err(CudaError::Core(_))), "cut to {length}");
+        }
+        // Records that are cut, with a table that does not know it.
+        let info = StreamInfo::from_bytes(&good).unwrap();
+        let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
+        let elements = info.elements() as usize;
+        let mut output = stream.alloc_zeros::<f32>(elements).unwrap();
+        let records = info.bytes_of(0..info.geometry().chunks());
+        let tiles = 0..info.geometry().tiles();
+        let step = (records.end as usize / 60).max(1);
+        for length in (0..records.end as usize).step_by(step) {
+            // Memory of its own, so that a read behind its end is one that the sanitizer sees.
+            let input = stream.clone_htod(&good[..length.max(1)]).unwrap();
+            decompressor.decompress_tiles(&input.as_view(), 0, tiles.clone(), &mut output.as_view_mut(), 0).unwrap();
+            assert!(matches!(decompressor.check(), Err(CudaError::Core(_))), "cut to {length}");
+        }
+        // And chunks that hold less than their record says: each record shortened, its table and hash made anew.
+        for chunk in 0..info.geometry().chunks() {
+            let (at, length) = info.record(chunk);
+            for cut in [16, 48, length / 2 / 16 * 16, length - 16] {
+                let keep = (length - cut.min(length - 32)) as u32;
+                let mut lengths: Vec<u32> = (0..info.geometry().chunks()).map(|c| info.record(c).1 as u32).collect();
+                lengths[chunk as usize] = keep;
+                let mut bytes = good[..at as usize + keep as usize].to_vec();
+                bytes[at as usize + 4..at as usize + 8].copy_from_slice(&keep.to_le_bytes());
+                bytes.extend_from_slice(&good[at as usize + length..records.end as usize]);
+                bytes.extend_from_slice(&table_and_trailer(&lengths));
+                let info = match StreamInfo::from_bytes(&bytes) {
+                    Ok(info) => info,
+                    Err(CudaError::Core(_)) => continue,
+                    Err(error) => panic!("{error}"),
+                };
+                let table = table(&bytes);
+                sign(&mut bytes, &table);
+                let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
+                assert!(matches!(on_gpu::<f32>(&mut decompressor, &stream, &bytes), Err(CudaError::Core(_))));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_graph_of_the_work_can_be_replayed() {
+    let Some((device, stream)) = device() else { return };
+    let extents = [40, 60, 50];
+    for (bound, index) in
+        [(Bound::Abs(0.01), IndexKind::Symbol), (Bound::PwRel(0.01), IndexKind::Symbol), (Bound::Abs(0.01), IndexKind::None)]
+    {
+        let making = Making { index, chunk_tiles: Some(64), ..Making::default() };
+        let of = |seed| compress(&bytes_of::<f32>(&field(&extents, seed, true)), ElementType::F32, &extents, bound, &making);
+        let bytes = of(1);
+        let info = StreamInfo::from_bytes(&bytes).unwrap();
+        let expected = on_cpu(&bytes).unwrap();
+        let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
+        let mut input = stream.clone_htod(&bytes).unwrap();
+        let mut output = stream.alloc_zeros::<f32>(info.elements() as usize).unwrap();
+        stream.synchronize().unwrap();
+        stream.begin_capture(CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL).unwrap();
+        decompressor.decompress(&input.as_view(), &mut output.as_view_mut()).unwrap();
+        let flags = CUgraphInstantiate_flags_enum(0);
+        let graph = stream.end_capture(flags).unwrap().unwrap();
+        for _ in 0..2 {
+            stream.memset_zeros(&mut output).unwrap();
+            graph.launch().unwrap();
+            decompressor.check().unwrap();
+            let out = stream.clone_dtoh(&output).unwrap();
+            assert!(bytemuck::cast_slice::<f32, u8>(&out) == expected, "{bound:?} {index:?}");
+        }
+        // The graph looks at what is there then.
+        let mut damaged = bytes.clone();
+        let (at, length) = info.record(0);
+        damaged[at as usize + length / 2] ^= 4;
+        stream.memcpy_htod(&damaged, &mut input).unwrap();
+        graph.launch().unwrap();
+        assert!(matches!(decompressor.check(), Err(CudaError::Core(_))));
+    }
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let Some((device, stream)) = device() else { return };
+    let extents = [20, 20, 20];
+    let bytes = compress(
+        &bytes_of::<f32>(&field(&extents, 1, false)),
+        ElementType::F32,
+        &extents,
+        Bound::Abs(0.01),
+        &Making::default(),
+    );
+    let info = StreamInfo::from_bytes(&bytes).unwrap();
+    let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
+    let input = stream.clone_htod(&bytes).unwrap();
+    let mut right = stream.alloc_zeros::<f32>(8000).unwrap();
+    let mut short = stream.alloc_zeros::<f32>(7999).unwrap();
+    let mut other = stream.alloc_zeros::<f64>(8000).unwrap();
+    let view = input.as_view();
+    let invalid = |result: Result<(), CudaError>| assert!(matches!(result, Err(CudaError::InvalidArgument(_))));
+    invalid(decompressor.decompress(&view, &mut short.as_view_mut()));
+    invalid(decompressor.decompress(&view, &mut other.as_view_mut()));
+    invalid(decompressor.decompress(&view.slice(16..), &mut right.as_view_mut()));
+    let tiles = 0..info.geometry().tiles();
+    invalid(decompressor.decompress_tiles(&view, 160, tiles.clone(), &mut right.as_view_mut(), 0));
+    invalid(decompressor.decompress_tiles(&view.slice(8..), 0, tiles.clone(), &mut right.as_view_mut(), 0));
+    invalid(decompressor.decompress_tiles(&view, 0, tiles, &mut right.as_view_mut(), 1));
+    decompressor.decompress(&view, &mut right.as_view_mut()).unwrap();
+    decompressor.check().unwrap();
+}

@@ -1,0 +1,294 @@
+//! Huffman streams that the device parses by itself, against the CPU's: every decoder, alphabets up to 65,536, several codebooks, damage.
+
+mod common;
+
+use common::Random;
+use cudarc::driver::DeviceRepr;
+use syncline_core::huffman::codebook::Codebook;
+use syncline_core::huffman::{EncodeOptions, EncodeScratch, IndexKind, Stream, Symbol, encode};
+use syncline_cuda::cudarc;
+use syncline_cuda::device::{Arena, Device};
+use syncline_cuda::huffman::decode::{
+    Chunked, Decoding, Gap, Indexed, Limits, Parser, SelfSync, StreamPlace, status_text,
+};
+
+/// Symbols behind and between outputs that nothing may write.
+const GUARD: usize = 256;
+
+/// A stream, its symbols and classes, and what the device gets instead if it is damaged.
+#[derive(Clone)]
+struct Case<S> {
+    symbols: Vec<S>,
+    classes: Vec<u8>,
+    on_device: Vec<u8>,
+}
+
+impl<S: Symbol> Case<S> {
+    fn new(symbols: Vec<S>, classes: Vec<u8>, options: &EncodeOptions) -> Self {
+        let mut on_device = Vec::new();
+        encode(&symbols, &classes, options, &mut EncodeScratch::default(), &mut on_device);
+        Self { symbols, classes, on_device }
+    }
+}
+
+/// All decoders that read streams with an index.
+enum Any<S> {
+    Chunked(Chunked<S>),
+    Indexed(Indexed<S>),
+    Gap(Gap<S>),
+    SelfSync(SelfSync<S>),
+}
+
+impl<S: Symbol + DeviceRepr> Any<S> {
+    /// With the index that they are told of.
+    fn all(device: &Device, group_log2: u32) -> Vec<(Option<IndexKind>, Self)> {
+        vec![
+            (Some(IndexKind::Symbol), Self::Indexed(Indexed::new(device, group_log2).unwrap())),
+            (Some(IndexKind::Symbol), Self::Chunked(Chunked::new(device, group_log2).unwrap())),
+            (Some(IndexKind::Gap), Self::Gap(Gap::new(device, group_log2).unwrap())),
+            (Some(IndexKind::None), Self::SelfSync(SelfSync::new(device, group_log2).unwrap())),
+            (Some(IndexKind::None), Self::Chunked(Chunked::new(device, group_log2).unwrap())),
+            (None, Self::SelfSync(SelfSync::new(device, group_log2).unwrap())),
+        ]
+    }
+}
+
+/// Parses and decodes the cases as one batch on the device; for each its status, and its symbols.
+fn decode<S: Symbol + DeviceRepr>(
+    arena: &mut Arena,
+    parser: &Parser<S>,
+    decoder: &Any<S>,
+    group: usize,
+    cases: &[Case<S>],
+) -> Vec<(u32, Vec<S>)> {
+    let poison = S::truncate(0x5a5a);
+    let stream = arena.stream().clone();
+    let (mut input, mut classes, mut places, mut room) = (vec![0xa5_u8; 48], Vec::new(), Vec::new(), 0);
+    for case in cases {
+        places.push(StreamPlace {
+            offset: input.len() as u64,
+            out: room as u64,
+            classes: classes.len() as u64,
+            length: case.on_device.len() as u32,
+            groups: (case.symbols.len() / group) as u32,
+        });
+        input.extend_from_slice(&case.on_device);
+        // The last stream ends with the buffer.
+        if places.len() < cases.len() {
+            input.resize(input.len().next_multiple_of(16), 0xa5);
+        }
+        classes.extend_from_slice(&case.classes);
+        classes.resize(room / group + case.symbols.len() / group + GUARD / group, 0);
+        room += case.symbols.len() + GUARD;
+    }
+    classes.resize(room / group + 1, 0);
+    let limits = Limits {
+        output_symbols: room as u64,
+        classes: classes.len() as u64,
+        length: places.iter().map(|p| p.length).max().unwrap(),
+        groups: places.iter().map(|p| p.groups).max().unwrap(),
+    };
+    let (input, classes) = (stream.clone_htod(&input).unwrap(), stream.clone_htod(&classes).unwrap());
+    let places = stream.clone_htod(&places).unwrap();
+    let mut output = stream.clone_htod(&vec![poison; room]).unwrap();
+    let mut status = stream.clone_htod(&vec![0xffff_0000_u32; cases.len()]).unwrap();
+    {
+        let mut frame = arena.frame().unwrap();
+        let batch = parser
+            .launch(&mut frame, &input.as_view(), &places.as_view(), limits, &mut status.as_view_mut())
+            .unwrap();
+        let work = Decoding {
+            input: &input.as_view(),
+            classes: &classes.as_view(),
+            batch: &batch,
+            output: &mut output.as_view_mut(),
+            status: &mut status.as_view_mut(),
+        };
+        match decoder {
+            Any::Chunked(d) => d.launch(&mut frame, work),
+            Any::Indexed(d) => d.launch(&mut frame, work),
+            Any::Gap(d) => d.launch(&mut frame, work),
+            Any::SelfSync(d) => d.launch(&mut frame, work),
+        }
+        .unwrap();
+    }
+    let (output, status) = (stream.clone_dtoh(&output).unwrap(), stream.clone_dtoh(&status).unwrap());
+    let mut at = 0;
+    let mut results = Vec::new();
+    for (case, status) in cases.iter().zip(status) {
+        let end = at + case.symbols.len();
+        results.push((status, output[at..end].to_vec()));
+        assert!(output[end..end + GUARD].iter().all(|&s| s == poison), "nothing is written behind the output");
+        at = end + GUARD;
+    }
+    results
+}
+
+fn symbols<S: Symbol>(random: &mut Random, bins: u32, length: usize, narrow: u32) -> Vec<S> {
+    let mut draw = || {
+        let spread = if random.below(narrow.into()) == 0 { bins } else { 3.min(bins) };
+        S::truncate((u64::from(bins / 2) + random.below(spread.into()) - u64::from(spread / 2)) as u16)
+    };
+    (0..length).map(|_| draw()).collect()
+}
+
+/// Streams of many kinds with an index.
+fn cases<S: Symbol>(index: IndexKind, group: usize) -> Vec<Case<S>> {
+    let mut random = Random(7 + group as u64);
+    let bits = 8 * S::BYTES as u32;
+    let options = |free: u16| EncodeOptions { index, free_symbol: Some(free), group_log2: group.ilog2() as u8 };
+    let most = 1_u32 << bits;
+    let mut all = Vec::new();
+    for (bins, groups, narrow) in
+        [(2, 1, 1), (5, 3, 2), (40, 33, 1), (most.min(1024), 200, 4), (most, 40, 1), (most, 700, 1), (most, 300, 900)]
+    {
+        let symbols = symbols::<S>(&mut random, bins, groups * group, narrow);
+        all.push(Case::new(symbols, vec![], &options((bins / 2) as u16 & (most - 1) as u16)));
+    }
+    // One symbol only, nothing at all, every symbol once and so all codewords of one length, nothing free.
+    all.push(Case::new(vec![S::truncate(77); 5 * group], vec![], &options(3)));
+    all.push(Case::new(vec![S::truncate(3); 5 * group], vec![], &options(3)));
+    all.push(Case::new(vec![], vec![], &options(0)));
+    all.push(Case::new((0..most).map(|i| S::truncate(i as u16)).collect(), vec![], &options(0)));
+    let plain = EncodeOptions { free_symbol: None, ..options(0) };
+    all.push(Case::new(symbols(&mut random, most.min(300), 70 * group, 2), vec![], &plain));
+    if index == IndexKind::Symbol {
+        // Four codebooks.
+        let mut classes = Vec::new();
+        let mut four = Vec::new();
+        for i in 0..900_u32 {
+            let class = i % 4;
+            classes.push(class as u8);
+            let bins = [2, 8, 64, most.min(900)][class as usize];
+            four.extend(self::symbols::<S>(&mut random, bins, group, 1));
+        }
+        all.push(Case::new(four, classes, &options(1)));
+    }
+    all
+}
+
+fn round_trips<S: Symbol + DeviceRepr>(device: &Device) {
+    let mut arena = Arena::new(device.context().default_stream());
+    for group_log2 in [6, 7] {
+        for (index, decoder) in Any::<S>::all(device, group_log2) {
+            let parser = Parser::new(device, group_log2, index).unwrap();
+            let cases = cases::<S>(index.unwrap_or(IndexKind::Gap), 1 << group_log2);
+            if index == Some(IndexKind::Symbol) {
+                let four = Stream::<S>::parse(&cases.last().unwrap().on_device, "test").unwrap();
+                assert_eq!(four.codebooks().len(), 4, "a case has several codebooks");
+            }
+            let results = decode(&mut arena, &parser, &decoder, 1 << group_log2, &cases);
+            for (i, (case, (status, symbols))) in cases.iter().zip(results).enumerate() {
+                let what = format!("case {i}, {} bytes, K 2^{group_log2}, {index:?}", S::BYTES);
+                assert_eq!(status_text(status), None, "{what}");
+                assert!(symbols == case.symbols, "{what}");
+            }
+        }
+    }
+}
+
+#[test]
+fn streams_of_bytes_come_back() {
+    if let Some(device) = common::device() {
+        round_trips::<u8>(device);
+    }
+}
+
+#[test]
+fn streams_of_words_come_back() {
+    if let Some(device) = common::device() {
+        round_trips::<u16>(device);
+    }
+}
+
+/// Every truncation and flips of single bits: a status, or the right symbols.
+#[test]
+fn damaged_streams_are_found_or_harmless() {
+    let Some(device) = common::device() else { return };
+    let mut arena = Arena::new(device.context().default_stream());
+    let mut random = Random(99);
+    for (index, decoder) in Any::<u16>::all(device, 6) {
+        let parser = Parser::new(device, 6, index).unwrap();
+        for good in cases::<u16>(index.unwrap_or(IndexKind::None), 64).into_iter().filter(|c| c.on_device.len() < 3000) {
+            let length = good.on_device.len();
+            let mut damaged = Vec::new();
+            for _ in 0..60 {
+                let mut case = good.clone();
+                case.on_device.truncate(random.below(length as u64) as usize);
+                damaged.push(case);
+            }
+            for i in 0..200 {
+                let mut case = good.clone();
+                // The header and the codebooks more often than the rest.
+                let byte = random.below(if i % 2 == 0 { length.min(90) as u64 } else { length as u64 }) as usize;
+                case.on_device[byte] ^= 1 << random.below(8);
+                damaged.push(case);
+            }
+            for (case, (status, symbols)) in damaged.iter().zip(decode(&mut arena, &parser, &decoder, 64, &damaged)) {
+                if status == 0 {
+                    assert!(symbols == case.symbols, "{index:?}: wrong symbols without a status");
+                }
+                if case.on_device.len() < length {
+                    assert_ne!(status, 0, "{index:?}: cut to {} of {length}", case.on_device.len());
+                }
+            }
+        }
+    }
+}
+
+/// Codebooks in bytes of one's own, as runs that no encoder makes: the CPU's verdict and the device's agree.
+#[test]
+fn any_runs_are_judged_as_the_cpu_does() {
+    let Some(device) = common::device() else { return };
+    let mut arena = Arena::new(device.context().default_stream());
+    let parser = Parser::<u16>::new(device, 6, Some(IndexKind::None)).unwrap();
+    let decoder = Any::Chunked(Chunked::new(device, 6).unwrap());
+    let symbols: Vec<u16> = (0..64 * 3).map(|i| i % 7).collect();
+    let options = EncodeOptions { index: IndexKind::None, free_symbol: None, group_log2: 6 };
+    let good = Case::new(symbols, vec![], &options);
+    let book_bytes = u32::from_le_bytes(good.on_device[28..32].try_into().unwrap()) as usize;
+    let words = (40 + book_bytes).next_multiple_of(16);
+    let mut random = Random(5);
+    let mut tried = Vec::new();
+    for _ in 0..3000 {
+        // The lengths of the good stream (all 3 but one of 2), cut into runs in some way, sometimes with numbers that are longer than they need be.
+        let lengths = Stream::<u16>::parse(&good.on_device, "test").unwrap().codebooks()[0].lengths().to_vec();
+        let mut book = (lengths.len() as u32).to_le_bytes().to_vec();
+        for run in lengths.chunk_by(|a, b| a == b) {
+            let mut left = run.len();
+            while left > 0 {
+                let take = 1 + random.below(left as u64) as usize;
+                book.push(run[0] | (take as u8 - 1) << 5);
+                left -= take;
+            }
+        }
+        for _ in 0..random.below(3) {
+            let at = random.below(book.len() as u64) as usize;
+            match random.below(3) {
+                0 => book[at] ^= 1 << random.below(8),
+                1 => book.insert(at, random.next() as u8),
+                _ => {
+                    book.remove(at);
+                }
+            }
+        }
+        let mut case = good.clone();
+        case.on_device = good.on_device[..40].to_vec();
+        case.on_device[28..32].copy_from_slice(&(book.len() as u32).to_le_bytes());
+        case.on_device.extend_from_slice(&book);
+        case.on_device.resize(case.on_device.len().next_multiple_of(16), 0);
+        case.on_device.extend_from_slice(&good.on_device[words..]);
+        let right = Codebook::parse(&book, 1 << 16, "test").is_ok_and(|(_, length)| length == book.len());
+        tried.push((case, right));
+    }
+    let cases: Vec<_> = tried.iter().map(|(case, _)| case.clone()).collect();
+    let results = decode(&mut arena, &parser, &decoder, 64, &cases);
+    let mut rights = 0;
+    for ((case, right), (status, _)) in tried.iter().zip(results) {
+        const BOOK: u32 = 32;
+        let whole = Stream::<u16>::parse(&case.on_device, "test").is_ok();
+        assert_eq!(status & BOOK != 0, !whole, "the codebook alone is right: {right}");
+        rights += usize::from(whole);
+    }
+    assert!(rights > 100 && rights < 2900, "{rights} of 3000 are right");
+}
