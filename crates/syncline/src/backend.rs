@@ -6,6 +6,7 @@ use std::str::FromStr;
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::error::{Error, Result};
+use syncline_core::huffman::Decoder;
 
 use crate::gpu::Gpus;
 
@@ -151,6 +152,18 @@ pub(crate) fn encode_obstacle(element_type: ElementType, bound: Bound) -> Option
 pub(crate) fn pipeline_obstacle(pipeline: Pipeline) -> Option<String> {
     let text = "no quantisation step serves this bound: the stream is lossless, which is done on the CPU";
     (pipeline == Pipeline::Lossless).then(|| text.into())
+}
+
+/// Why only the CPU decompresses from such a stream, if so.
+pub(crate) fn decode_obstacle(pipeline: Pipeline, decoder: Decoder, contiguous: bool) -> Option<String> {
+    if pipeline == Pipeline::Lossless {
+        return Some("lossless decompression is done on the CPU".into());
+    }
+    if decoder != Decoder::Auto {
+        return Some("a decoder that is named is the CPU's".into());
+    }
+    let text = "a region whose elements do not lie one after another is decompressed on the CPU";
+    (!contiguous).then(|| text.into())
 }
 
 #[cfg(test)]

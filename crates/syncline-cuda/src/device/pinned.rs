@@ -67,10 +67,29 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
         if to.len() < count {
             return Err(CudaError::invalid("there is no room for a list on the device"));
         }
+        self.fill()?[..count].copy_from_slice(values);
+        self.send(count, to)
+    }
+
+    /// Waits for the last copy; the elements, to be filled and sent.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`].
+    pub fn fill(&mut self) -> Result<&mut [T]> {
         // What the last copy reads must not change under it.
-        self.copied.synchronize().doing("writing to the device")?;
-        let memory = self.memory.as_mut_slice().doing("writing to the device")?;
-        memory[..count].copy_from_slice(values);
+        self.copied.synchronize().doing("waiting for the device")?;
+        self.memory.as_mut_slice().doing("waiting for the device")
+    }
+
+    /// Queues a copy of the first `count` elements to the start of `to`.
+    ///
+    /// # Errors
+    /// As [`Self::read`].
+    pub fn send(&mut self, count: usize, to: &mut impl DevicePtrMut<T>) -> Result<()> {
+        if to.len() < self.fits(count)? {
+            return Err(CudaError::invalid("there is no room for a copy on the device"));
+        }
+        let memory = self.memory.as_slice().doing("writing to the device")?;
         let (pointer, _order) = to.device_ptr_mut(&self.stream);
         // SAFETY: `count` elements, which `to` has room for; the memory is not touched before the event behind the copy.
         unsafe { result::memcpy_htod_async(pointer, &memory[..count], self.stream.cu_stream()) }
