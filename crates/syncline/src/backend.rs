@@ -10,8 +10,40 @@ use syncline_core::huffman::Decoder;
 
 use crate::gpu::Gpus;
 
-/// Bytes of an array from which [`Backend::Auto`] takes a GPU: below, opening it and loading its kernels takes longer than the work.
-pub const GPU_FROM_BYTES: u64 = 1 << 30;
+/// What a thread of a CPU compresses and decompresses a second, in bytes of elements: AVX2, fields of ratio about 10 (`docs/SPEED.md`).
+const CPU_RATE: Rates = Rates { compress: 1.1e9, decompress: 1.5e9 };
+/// What passes through a GPU a second, in bytes of elements. Its work is much faster; reading, copying to page-locked memory and PCIe are not.
+const GPU_RATE: Rates = Rates { compress: 30e9, decompress: 30e9 };
+/// Seconds that it takes to open a GPU, load kernels, lock memory, and close all of it in the end.
+const GPU_START: f64 = 0.45;
+
+/// Bytes a second.
+struct Rates {
+    compress: f64,
+    decompress: f64,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Work {
+    Compress,
+    Decompress,
+}
+
+impl Rates {
+    fn of(&self, work: Work) -> f64 {
+        match work {
+            Work::Compress => self.compress,
+            Work::Decompress => self.decompress,
+        }
+    }
+}
+
+/// Seconds that `bytes` bytes of elements are likely to take on so many threads, and on a GPU.
+fn estimates(work: Work, bytes: u64, threads: usize) -> (f64, f64) {
+    let bytes = bytes as f64;
+    (bytes / (CPU_RATE.of(work) * threads as f64), GPU_START + bytes / GPU_RATE.of(work))
+}
 
 /// Which processor does the work. Streams and arrays are the same whichever it is.
 ///
@@ -19,8 +51,8 @@ pub const GPU_FROM_BYTES: u64 = 1 << 30;
 /// the array, are the CPU's work also when a GPU is asked for; [`Execution`] says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Backend {
-    /// The first GPU for arrays of [`GPU_FROM_BYTES`] and more, if there is one that can be used; else the CPU. A GPU that is missing or does not
-    /// work is no error.
+    /// The first GPU where that is likely to be sooner done, its start included, and if there is one that can be used; else the CPU. With 2 threads that is from about 1 GB
+    /// of elements on, with 16 from about 20 GB. A GPU that is missing or does not work is no error.
     #[default]
     Auto,
     /// The CPU.
@@ -109,11 +141,18 @@ impl Choice {
         Self { gpus: None, reason: reason.into() }
     }
 
-    /// Chooses for work on `bytes` bytes of elements, of which `obstacle` says why only the CPU can do it.
+    /// Chooses for work on `bytes` bytes of elements that `threads` threads could do, too; `obstacle` says why only the CPU can do it, if so.
     ///
     /// # Errors
     /// A GPU is asked for and not to be had, whether or not it would do this work.
-    pub(crate) fn new(backend: Backend, bytes: u64, obstacle: Option<String>) -> Result<Self> {
+    pub(crate) fn new(
+        backend: Backend,
+        work: Work,
+        bytes: u64,
+        threads: usize,
+        obstacle: Option<String>,
+    ) -> Result<Self> {
+        let (cpu, gpu) = estimates(work, bytes, threads);
         match (backend, obstacle) {
             (Backend::Cpu, _) => Ok(Self::cpu("as asked for")),
             (Backend::Cuda(devices), Some(obstacle)) => {
@@ -124,12 +163,13 @@ impl Choice {
                 Ok(Self { gpus: Some(Gpus::open(devices)?), reason: "as asked for".into() })
             }
             (Backend::Auto, Some(obstacle)) => Ok(Self::cpu(obstacle)),
-            (Backend::Auto, None) if bytes < GPU_FROM_BYTES => {
-                Ok(Self::cpu(format!("a GPU pays from {} MiB of elements on", GPU_FROM_BYTES >> 20)))
-            }
+            (Backend::Auto, None) if cpu <= gpu => Ok(Self::cpu(format!(
+                "{threads} threads are likely to take {cpu:.2} s, a GPU with its start {gpu:.2} s"
+            ))),
             (Backend::Auto, None) => Ok(match Gpus::open(CudaDevices::One(0)) {
                 Ok(gpus) => {
-                    Self { gpus: Some(gpus), reason: format!("at least {} MiB of elements", GPU_FROM_BYTES >> 20) }
+                    let reason = format!("likely to take {gpu:.2} s with its start, {threads} threads {cpu:.2} s");
+                    Self { gpus: Some(gpus), reason }
                 }
                 Err(error) => Self::cpu(error.to_string()),
             }),
@@ -193,7 +233,7 @@ mod tests {
     fn what_only_the_cpu_does_goes_there() {
         let obstacle = || encode_obstacle(ElementType::F32, Bound::Lossless);
         for (backend, bytes) in [(Backend::Auto, u64::MAX), (Backend::Auto, 0), (Backend::Cpu, u64::MAX)] {
-            let choice = Choice::new(backend, bytes, obstacle()).unwrap();
+            let choice = Choice::new(backend, Work::Compress, bytes, 1, obstacle()).unwrap();
             assert!(choice.gpus.is_none(), "{backend}");
         }
         assert!(encode_obstacle(ElementType::F64, Bound::Abs(1.0)).is_none());
@@ -201,8 +241,17 @@ mod tests {
     }
 
     #[test]
-    fn small_work_is_not_worth_a_gpu() {
-        let choice = Choice::new(Backend::Auto, GPU_FROM_BYTES - 1, None).unwrap();
-        assert!(!choice.execution().on_gpu() && choice.reason.contains("MiB"));
+    fn a_gpu_has_to_make_up_for_its_start() {
+        let faster = |work, bytes, threads| {
+            let (cpu, gpu) = estimates(work, bytes, threads);
+            gpu < cpu
+        };
+        for work in [Work::Compress, Work::Decompress] {
+            assert!(!faster(work, 100 << 20, 1) && !faster(work, 0, 1));
+            assert!(faster(work, 4 << 30, 1) && faster(work, 4 << 30, 2));
+            assert!(!faster(work, 1 << 30, 16) && !faster(work, u64::MAX, 64));
+        }
+        let choice = Choice::new(Backend::Auto, Work::Compress, 1 << 20, 2, None).unwrap();
+        assert!(!choice.execution().on_gpu() && choice.reason.contains("2 threads"), "{}", choice.reason);
     }
 }

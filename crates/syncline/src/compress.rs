@@ -10,7 +10,7 @@ use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{self, ChunkSummary, EncodeScratch, encode_chunk};
 
-use crate::backend::{Backend, Choice, Execution, encode_obstacle, pipeline_obstacle};
+use crate::backend::{Backend, Choice, Execution, Work, encode_obstacle, pipeline_obstacle};
 use crate::gpu::Compression;
 use crate::io::ReadAt;
 use crate::options::{Meter, Options};
@@ -124,7 +124,13 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
     let pool = Pool::new(options.threads)?;
     let array = ArraySource::new(source, offset, element_type);
     let geometry = Geometry::new(shape);
-    let mut choice = Choice::new(options.backend, bytes, encode_obstacle(element_type, options.bound))?;
+    let mut choice = Choice::new(
+        options.backend,
+        Work::Compress,
+        bytes,
+        pool.threads(),
+        encode_obstacle(element_type, options.bound),
+    )?;
     let gpus = choice.gpus.take();
     let mut gpu = None;
     if let Some(gpus) = &gpus {

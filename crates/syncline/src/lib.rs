@@ -54,7 +54,7 @@ use std::ops::Range;
 pub use syncline_cuda as cuda;
 
 pub use array::Array;
-pub use backend::{Backend, CudaDevices, Execution, GPU_FROM_BYTES};
+pub use backend::{Backend, CudaDevices, Execution};
 pub use compress::{Summary, compress, compress_from, max_compressed_len};
 pub use io::{ReadAt, WriteAt};
 pub use options::{DecodeOptions, Options, Progress};

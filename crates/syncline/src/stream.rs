@@ -13,7 +13,7 @@ use syncline_core::geometry::{Geometry, Region};
 use syncline_core::pipeline::{self, DecodeScratch, TileSink, decode_chunk, inspect_chunk};
 
 use crate::array::Array;
-use crate::backend::{Backend, Choice, Execution, decode_obstacle};
+use crate::backend::{Backend, Choice, Execution, Work, decode_obstacle};
 use crate::gpu::{Decompression, stretch};
 use crate::io::{ReadAt, WriteAt};
 use crate::options::{DecodeOptions, Meter};
@@ -162,8 +162,15 @@ impl<S: ReadAt> StreamFile<S> {
 
     fn choose(&self, region: &Region, options: &DecodeOptions) -> Result<Choice> {
         let bytes = region.len() * self.header.element_type.size() as u64;
+        let threads = if options.threads == 0 { rayon::current_num_threads() } else { options.threads };
         let contiguous = stretch(&self.geometry, region).is_some();
-        Choice::new(options.backend, bytes, decode_obstacle(self.header.pipeline, options.decoder, contiguous))
+        Choice::new(
+            options.backend,
+            Work::Decompress,
+            bytes,
+            threads,
+            decode_obstacle(self.header.pipeline, options.decoder, contiguous),
+        )
     }
 
     /// Runs `work` with a decompression of the region on GPUs, if they are chosen, while the host holds `output` bytes of result. Whoever gets an [`Execution`] on the

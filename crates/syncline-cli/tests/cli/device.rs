@@ -27,7 +27,7 @@ fn names_are_checked() {
 #[test]
 fn the_processor_is_named_with_its_reason() {
     let w = workshop();
-    for (device, reason) in [("auto", "MiB of elements"), ("cpu", "as asked for")] {
+    for (device, reason) in [("auto", "threads are likely to take"), ("cpu", "as asked for")] {
         let verbose = |line: &str| {
             let output = w.run(&format!("{line} --device {device} -v"));
             format!("{}{}", String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout))
@@ -40,7 +40,10 @@ fn the_processor_is_named_with_its_reason() {
             "demo",
         ] {
             let text = verbose(line);
-            assert!(text.contains(&format!("on the CPU: {}", if device == "cpu" { reason } else { "" })), "{line}: {text}");
+            assert!(
+                text.contains(&format!("on the CPU: {}", if device == "cpu" { reason } else { "" })),
+                "{line}: {text}"
+            );
             assert!(text.contains(reason), "{line}: {text}");
         }
         let line = format!("compress x.f32 --shape 30x40x50 --rel 1e-3 --force --json --device {device}");
@@ -94,6 +97,9 @@ fn a_gpu_writes_and_reads_what_the_cpu_does() {
     // What only the CPU does is done there, and said.
     let output = w.run("compress x.f32 --shape 60000 --lossless -o l.syn --device cuda");
     let stderr = String::from_utf8_lossy(&output.stderr).to_string();
-    assert!(output.status.success() && stderr.contains("warning: --device cuda:0: done on the CPU: lossless"), "{stderr}");
+    assert!(
+        output.status.success() && stderr.contains("warning: --device cuda:0: done on the CPU: lossless"),
+        "{stderr}"
+    );
     w.ok("verify x.f32 l.syn --device cuda");
 }
