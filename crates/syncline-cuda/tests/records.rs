@@ -108,7 +108,6 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             let (verbatim_positions, verbatim_bytes) =
                 (upload(&stream, &arrays.verbatim_positions), upload(&stream, &arrays.verbatim_bytes));
             let (masks, signs) = (upload(&stream, &arrays.masks), upload(&stream, &arrays.signs));
-            let parts = upload(&stream, &plan.parts);
             let mut frame = arena.frame().unwrap();
             let classes_view = classes.as_view();
             let with_classes = header.index == IndexKind::Symbol;
@@ -118,11 +117,10 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
                 summaries: &summaries.as_view(),
             };
             let observer = &mut |_| Ok(());
-            let begun = assembler.begin(&mut frame, &batch, batch_chunks as u32, &codes, observer).unwrap();
+            let begun = assembler.begin(&mut frame, &batch, batch_chunks as u32, &codes, None, observer).unwrap();
             let contents = Contents {
                 geometry: DeviceGeometry::new(&geometry, header.group_log2),
                 batch,
-                parts: &parts.as_view(),
                 metas: &metas.as_view(),
                 bases: &bases.as_view(),
                 lists: &Lists {
@@ -151,8 +149,9 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
                 .unwrap();
             first += batch_chunks;
         }
-        assembler.records().finish(&stream, &mut progress, geometry.chunks(), &mut output.as_view_mut()).unwrap();
-        stream.memcpy_htod(&header.to_bytes(), &mut output.slice_mut(..HEADER_LEN)).unwrap();
+        let bytes = header.to_bytes();
+        let mut view = output.as_view_mut();
+        assembler.records().finish(&stream, &mut progress, &bytes, geometry.chunks(), &mut view).unwrap();
         let outcome = progress.outcome().unwrap();
         let what = format!("{}, {options:?}, batches of {batch_chunks}", field.name);
         assert!(outcome.fits, "{what}");
