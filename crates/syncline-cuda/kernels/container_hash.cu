@@ -1,7 +1,6 @@
 // XXH3-64 of many pieces of a buffer at once: of chunk records, whose own hash stands in the gap (docs/FORMAT.md, "Chunk record").
 //
-// THREADS  threads in a block of hash_blocks
-// AHEAD    sums that a lane of the chain fetches ahead: a step of it is some 25 cycles, memory is more than ten times that away
+// THREADS  threads in a block
 #include "xxh3.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
@@ -12,13 +11,13 @@ struct Pieces {
     const uint64_t *starts;  // of each piece, in bytes
     const uint32_t *lengths; // with the gap
     uint64_t gap_at, gap_bytes;
-    uint64_t sums_stride; // blocks of a piece that there is room for, AHEAD more than it has
+    uint64_t sums_stride; // blocks of a piece that there is room for
 
     // A piece that is not wholly there is empty.
     __device__ inline bool is_there(uint32_t piece) const {
         const uint64_t start = starts[piece];
         const uint32_t length = lengths[piece];
-        return start <= available && length <= available - start && length >= gap_bytes && length / HASH_BLOCK + AHEAD <= sums_stride;
+        return start <= available && length <= available - start && length >= gap_bytes && length / HASH_BLOCK <= sums_stride;
     }
     __device__ inline Hashed input(uint32_t piece) const { return {bytes + starts[piece], lengths[piece] - gap_bytes, gap_at, gap_bytes}; }
 };
@@ -31,47 +30,62 @@ extern "C" __global__ void __launch_bounds__(THREADS) hash_blocks(Pieces pieces,
     }
     const Hashed input = pieces.input(piece);
     uint64_t *own_sums = sums + piece * pieces.sums_stride * HASH_LANES;
-    // Zeros behind the last, for the chain to fetch.
-    for (uint64_t block = part * WARPS + warp_id(); block < input.blocks() + AHEAD; block += parts * WARPS) {
-        const uint64_t sum = block < input.blocks() ? stripes_sum(input, block, STRIPES_IN_BLOCK) : 0;
+    for (uint64_t block = part * WARPS + warp_id(); block < input.blocks(); block += parts * WARPS) {
+        const uint64_t sum = stripes_sum(input, block, STRIPES_IN_BLOCK);
         if (lane_id() < HASH_LANES) {
             own_sums[block * HASH_LANES + lane_id()] = sum;
         }
     }
 }
 
-// Adds up the sums of a piece's blocks one after another. A whole warp, of which eight lanes count.
+// Blocks whose sums are fetched to shared memory while those before are scrambled: a step is some 25 cycles, the sums are fifty times that away.
+constexpr uint32_t BATCH = 128;
+
+// Adds up the sums of a piece's blocks one after another: eight lanes of the first warp do, the other warps fetch. Called by the whole block; the first warp gets the hash.
 __device__ inline uint64_t chained(const Hashed &input, const uint64_t *sums) {
+    __shared__ uint64_t fetched[2][BATCH * HASH_LANES];
     const uint32_t lane = lane_id() % HASH_LANES;
     const uint64_t key = SECRET[16 + lane];
     const uint32_t blocks = uint32_t(input.blocks());
     uint64_t accumulator = FIRST_ACCUMULATORS[lane];
-    sums += lane;
-    uint64_t next[AHEAD];
+    // The first batch is fetched by the first round, which scrambles nothing.
+    for (uint32_t begin = 0, round = 0; begin < blocks + BATCH; begin += BATCH, ++round) {
+        if (warp_id() > 0) {
+            const uint32_t words = min_of(blocks - min_of(begin, blocks), BATCH) * HASH_LANES;
+            for (uint32_t i = threadIdx.x - WARP; i < words; i += THREADS - WARP) {
+                fetched[round % 2][i] = __ldcs(&sums[uint64_t(begin) * HASH_LANES + i]);
+            }
+        } else if (begin > 0) {
+            const uint64_t *own = fetched[(round + 1) % 2] + lane;
+            const uint32_t count = min_of(blocks - (begin - BATCH), BATCH);
+            constexpr uint32_t UNROLLED = 16;
+            uint32_t step = 0;
+            for (; step + UNROLLED <= count; step += UNROLLED) {
+                uint64_t next[UNROLLED];
 #pragma unroll
-    for (uint32_t i = 0; i < AHEAD; ++i) {
-        next[i] = __ldcg(&sums[i * HASH_LANES]);
-    }
-    for (uint32_t round = blocks / AHEAD; round > 0; --round) {
-        sums += AHEAD * HASH_LANES;
+                for (uint32_t i = 0; i < UNROLLED; ++i) {
+                    next[i] = own[(step + i) * HASH_LANES];
+                }
 #pragma unroll
-        for (uint32_t i = 0; i < AHEAD; ++i) {
-            accumulator = scrambled(accumulator + next[i], key);
-            next[i] = __ldcg(&sums[i * HASH_LANES]);
+                for (uint32_t i = 0; i < UNROLLED; ++i) {
+                    accumulator = scrambled(accumulator + next[i], key);
+                }
+            }
+            for (; step < count; ++step) {
+                accumulator = scrambled(accumulator + own[step * HASH_LANES], key);
+            }
         }
+        __syncthreads();
     }
-#pragma unroll
-    for (uint32_t i = 0; i < AHEAD; ++i) {
-        if (i < blocks % AHEAD) {
-            accumulator = scrambled(accumulator + next[i], key);
-        }
+    if (warp_id() > 0) {
+        return 0;
     }
     return hash_finished(input, accumulator + stripes_sum(input, blocks, stripes_left(input)));
 }
 
-// A warp a piece: its hash goes to `hashes`, if that is given, and to the first eight bytes of the gap in `sign`, if that is given. A piece that is not wholly
+// A block a piece: its hash goes to `hashes`, if that is given, and to the first eight bytes of the gap in `sign`, if that is given. A piece that is not wholly
 // there has hash 0 and is not written to.
-extern "C" __global__ void __launch_bounds__(WARP) hash_chain(Pieces pieces, const uint64_t *sums, uint64_t *hashes, uint8_t *sign) {
+extern "C" __global__ void __launch_bounds__(THREADS) hash_chain(Pieces pieces, const uint64_t *sums, uint64_t *hashes, uint8_t *sign) {
     const uint32_t piece = blockIdx.x;
     const bool there = pieces.is_there(piece);
     uint64_t hash = 0;
@@ -79,7 +93,7 @@ extern "C" __global__ void __launch_bounds__(WARP) hash_chain(Pieces pieces, con
         const Hashed input = pieces.input(piece);
         hash = input.length > LONGEST_SHORT ? chained(input, sums + piece * pieces.sums_stride * HASH_LANES) : hash_short(input);
     }
-    if (lane_id() == 0) {
+    if (threadIdx.x == 0) {
         if (hashes != nullptr) {
             hashes[piece] = hash;
         }

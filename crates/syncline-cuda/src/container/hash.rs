@@ -12,13 +12,11 @@ const THREADS: u32 = 256;
 /// Bytes of a block of XXH3, and what its sums take.
 const BLOCK: u32 = 1024;
 const SUMS_WORDS: usize = 8;
-/// Sums that the chain fetches ahead.
-const AHEAD: u32 = 16;
 /// Blocks of threads that occupy a multiprocessor.
 const BLOCKS_AT_A_TIME: u32 = 8;
 
 pub(super) fn specialization() -> Specialization {
-    Specialization { source: SOURCE, constants: vec![("THREADS", THREADS.into()), ("AHEAD", AHEAD.into())] }
+    Specialization { source: SOURCE, constants: vec![("THREADS", THREADS.into())] }
 }
 
 /// Bytes of a piece that its hash leaves out.
@@ -139,8 +137,8 @@ impl Hasher {
         }
         let stream = frame.stream().clone();
         let blocks_in_piece = pieces.longest / BLOCK;
-        let parts = self.blocks_at_a_time.div_ceil(count).min((blocks_in_piece + AHEAD).div_ceil(THREADS / 32));
-        let sums_stride = u64::from(blocks_in_piece) + u64::from(AHEAD);
+        let parts = self.blocks_at_a_time.div_ceil(count).min(blocks_in_piece.div_ceil(THREADS / 32).max(1));
+        let sums_stride = u64::from(blocks_in_piece);
         let mut sums = frame.slice::<u64>(count as usize * sums_stride as usize * SUMS_WORDS)?;
         let pointers = PiecesPointers {
             bytes,
@@ -161,6 +159,6 @@ impl Hasher {
         launch.arg(&pointers).arg(&sums).arg(&hashes).arg(&sign);
         // SAFETY: the kernel's parameters are (Pieces, const u64 *, u64 *, u8 *). It reads what the one before has written, writes one hash a piece if `hashes` is not 0; if
         // `sign` is not 0 it is `bytes`, ours to write, and gaps are within their pieces.
-        unsafe { launch.launch(Kernel::grid(count, 32, 0)) }.doing("hashing").map(drop)
+        unsafe { launch.launch(Kernel::grid(count, THREADS, 0)) }.doing("hashing").map(drop)
     }
 }
