@@ -25,6 +25,10 @@ struct Step {
     double limit;       // the bound, or the relative bound two steps lower
     double error_scale; // units of the squared error's root in 1
     float inverse_high, inverse_low, high, low, bound;
+    // f32: within this error an integer of at most `short_reach` is the one that the format wants, however it was found; no error is if `short_reach` is 0.
+    float short_bound, short_reach;
+    uint32_t short_bits; // log2 of 2 * short_reach
+    uint32_t unused;
     uint32_t pattern_count;
     uint64_t patterns[MOST_PATTERNS];
 };

@@ -17,6 +17,17 @@ constexpr double WIDE_MAGIC = 6755399441055744.0;
 
 typedef float Integers[ROWS][QUAD];
 
+// The compiler does not know that the values stay the same.
+__device__ inline void opaque(Integers &values) {
+#pragma unroll
+    for (uint32_t k = 0; k < ROWS; ++k) {
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+            asm volatile("" : "+f"(values[k][j]));
+        }
+    }
+}
+
 struct FastTile {
     uint64_t first;      // element of the lane's first row, from the slab's start
     uint64_t row_stride; // between the lane's rows
@@ -45,7 +56,7 @@ __device__ inline uint32_t lane_element() {
 constexpr uint32_t ROW_DISTANCE = AXES == 3 ? 64 : AXES == 2 ? 32 : 128;
 
 // The integer of a value as a float, the same as that of `quantize` where this and the magnitudes of the integers (below 2^22) are good.
-__device__ inline float quantize_fast(const Step &step, Element x, bool &good, double &error) {
+__device__ inline float quantize_long(const Step &step, Element x, bool &good) {
 #if LOGARITHM
     int32_t q;
     good = quantize(step, x, q) && good;
@@ -57,21 +68,45 @@ __device__ inline float quantize_fast(const Step &step, Element x, bool &good, d
     float q = rounded + ((rest + MAGIC) - MAGIC);
     float back = __fmaf_rn(q, step.high, q * step.low);
     good = fabsf(x - back) < step.bound && bits_of(x) != SIGN_BIT && good;
-#if MEASURE
-    error += squared_error(step, x, back);
-#endif
     return q;
 #else
     double shifted = x * step.inverse + WIDE_MAGIC;
     double q = shifted - WIDE_MAGIC;
-    double back = q * step.step;
-    good = fabs(x - back) < step.limit && fabs(q) < 4194304.0 && bits_of(x) != SIGN_BIT && good;
-#if MEASURE
-    error += squared_error(step, x, back);
-#endif
+    good = fabs(x - q * step.step) < step.limit && fabs(q) < 4194304.0 && bits_of(x) != SIGN_BIT && good;
     // The low word is the integer; conversions between widths are slow.
     return __uint_as_float(uint32_t(uint64_t(__double_as_longlong(shifted))) + 0x4B400000u) - MAGIC;
 #endif
+}
+
+// The integers of a row, all of the warp's together.
+//
+// f32: most values lie so far from the middle between two integers that one rounding finds the one that the format's operations find. With integers of
+// at most Q, `x / step` and what is computed here differ by at most Q * 2^-24 + 2^-23: where the error leaves that much to half a step, there is no other
+// integer near enough. Where it does not, the row is done again the long way.
+__device__ inline void quantize_row(const Step &step, const Element (&x)[QUAD], float (&q)[QUAD], bool &good) {
+#if ELEMENT_BYTES == 4 && !LOGARITHM
+    if (step.short_bits > 0) {
+        const float magic = MAGIC + step.short_reach;
+        uint32_t reach = 0;
+        bool sure = true;
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+            float shifted = __fmaf_rn(x[j], step.inverse_high, magic);
+            q[j] = shifted - magic;
+            float back = __fmaf_rn(q[j], step.high, q[j] * step.low);
+            sure = fabsf(x[j] - back) < step.short_bound && bits_of(x[j]) != SIGN_BIT && sure;
+            // Bits above those of -reach to reach - 1 differ from the magic number's where an integer is larger, unless it is below -2^21.
+            reach |= __float_as_uint(shifted);
+        }
+        if (__all_sync(ALL_LANES, sure && reach >> step.short_bits == 0x4B400000u >> step.short_bits)) {
+            return;
+        }
+    }
+#endif
+#pragma unroll
+    for (uint32_t j = 0; j < QUAD; ++j) {
+        q[j] = quantize_long(step, x[j], good);
+    }
 }
 
 // Four elements; `aligned` to 16 bytes or not.
@@ -95,8 +130,9 @@ __device__ inline void load_quad(const Element *from, bool aligned, Element (&x)
     }
 }
 
-// Calls `visit(row, r)` for each row with r[p][j] the residuals under the predictors p of the bit set WANTED; others are not computed.
-template <uint32_t WANTED, typename Visit> __device__ inline void each_row(const Integers &q, float base, Visit visit) {
+// Calls `visit(row, r)` for each row with r[p][j] the residuals under the predictors p of the bit set WANTED; others are not computed. Fills `along` if
+// the last predictor is wanted.
+template <uint32_t WANTED, typename Visit> __device__ inline void each_row(const Integers &q, float base, Integers &along, Visit visit) {
     const uint32_t lane = lane_id();
     float r[4][QUAD] = {};
     if constexpr (AXES == 1) {
@@ -111,6 +147,7 @@ template <uint32_t WANTED, typename Visit> __device__ inline void each_row(const
             for (uint32_t j = 0; j < QUAD; ++j) {
                 r[0][j] = q[k][j] - base;
                 r[1][j] = q[k][j] - (j == 0 ? left : q[k][j - (j > 0)]);
+                along[k][j] = r[1][j];
             }
             visit(k, r);
         }
@@ -166,11 +203,13 @@ template <uint32_t WANTED, typename Visit> __device__ inline void each_row(const
                 if (AXES == 2) {
                     r[2][j] = along_x[j] - before[j];
                     before[j] = along_x[j];
+                    along[k][j] = r[2][j];
                 } else {
                     float along_xy = __fmaf_rn(__shfl_up_sync(ALL_LANES, along_x[j], 4), -has_above, along_x[j]);
                     r[2][j] = along_xy;
                     r[3][j] = along_xy - before[j];
                     before[j] = along_xy;
+                    along[k][j] = along_xy;
                 }
             }
             if (AXES == 3 && (WANTED & 4)) {
@@ -210,17 +249,25 @@ __device__ inline void choose(const float (&lane_sums)[4], uint32_t &predictor, 
 
 // The codes of the lane's rows under predictor P. Lanes whose tile has another keep what they have.
 template <uint32_t P>
-__device__ inline void codes_of(const Integers &q, float base, bool mine, bool careful, uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers) {
-    each_row<1u << P>(q, base, [&](uint32_t k, const float (&r)[4][QUAD]) {
+__device__ inline void codes_if_any(
+    const float4 *kept, Integers &along, float base, uint32_t predictor, const float (&sums)[4], uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers
+) {
+    const bool mine = predictor == P;
+    if (!__any_sync(ALL_LANES, mine)) {
+        return;
+    }
+    // A lane's sum below the radius leaves no residual outside.
+    const bool careful = __any_sync(ALL_LANES, mine && sums[P] >= float(RADIUS));
+    auto pack = [&](uint32_t k, const float (&r)[QUAD]) {
         uint32_t bits[QUAD];
 #pragma unroll
         for (uint32_t j = 0; j < QUAD; ++j) {
-            bits[j] = __float_as_uint(r[P][j] + (MAGIC + float(RADIUS)));
+            bits[j] = __float_as_uint(r[j] + (MAGIC + float(RADIUS)));
         }
         if (careful) {
 #pragma unroll
             for (uint32_t j = 0; j < QUAD; ++j) {
-                float magnitude = fabsf(r[P][j]);
+                float magnitude = fabsf(r[j]);
                 bool outside = mine && magnitude >= float(RADIUS);
                 bits[j] = outside ? 0 : bits[j];
                 outliers += outside;
@@ -230,24 +277,38 @@ __device__ inline void codes_of(const Integers &q, float base, bool mine, bool c
         uint32_t low = __byte_perm(bits[0], bits[1], 0x5410), high = __byte_perm(bits[2], bits[3], 0x5410);
         codes[k].x = mine ? low : codes[k].x;
         codes[k].y = mine ? high : codes[k].y;
-    });
-}
-
-template <uint32_t P>
-__device__ inline void codes_if_any(
-    const Integers &q, float base, uint32_t predictor, const float (&sums)[4], uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers
-) {
-    const bool mine = predictor == P;
-    if (__any_sync(ALL_LANES, mine)) {
-        // A lane's sum below the radius leaves no residual outside.
-        bool careful = __any_sync(ALL_LANES, mine && sums[P] >= float(RADIUS));
-        codes_of<P>(q, base, mine, careful, codes, outliers, wide_outliers);
+    };
+    if constexpr (P > 0 && (P == AXES || P == 2)) {
+        const bool corner = AXES == 3 && P == 2 && (lane_id() & 1) == 0 && lane_id() < 4;
+        float below = base;
+#pragma unroll
+        for (uint32_t k = 0; k < ROWS; ++k) {
+            float r[QUAD];
+#pragma unroll
+            for (uint32_t j = 0; j < QUAD; ++j) {
+                r[j] = P == 3 && k > 0 ? along[k][j] - along[k - (k > 0)][j] : along[k][j];
+            }
+            if (AXES == 3 && P == 2) {
+                float own = kept[k * WARP + lane_id()].x;
+                r[0] = corner ? own - below : r[0];
+                below = own;
+            }
+            pack(k, r);
+        }
+    } else {
+        Integers q;
+#pragma unroll
+        for (uint32_t k = 0; k < ROWS; ++k) {
+            float4 row = kept[k * WARP + lane_id()];
+            q[k][0] = row.x, q[k][1] = row.y, q[k][2] = row.z, q[k][3] = row.w;
+        }
+        each_row<1u << P>(q, base, along, [&](uint32_t k, const float (&r)[4][QUAD]) { pack(k, r[P]); });
     }
 }
 
-// Quantises and predicts the unit; `slab` is where the element numbers of `tile` count from. `codes` are those of a fast tile that is not constant.
+// Quantises and predicts the unit; `slab` is where the element numbers of `tile` count from, `kept` shared memory for the warp's integers. `codes` are those of a fast tile that is not constant.
 __device__ inline FastResult quantize_unit(
-    const Step &step, const Element *slab, const FastTile &tile, bool aligned, uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers
+    const Step &step, const Element *slab, const FastTile &tile, bool aligned, float4 *kept, uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers
 ) {
     Integers q;
     bool good = tile.eligible;
@@ -290,15 +351,25 @@ __device__ inline FastResult quantize_unit(
                 any_negative |= negative;
                 all_negative &= negative;
 #endif
-                q[turn + k][j] = quantize_fast(step, x[k][j], good, error);
             }
+            quantize_row(step, x[k], q[turn + k], good);
+            // For predictors that are seldom the best: their residuals are made again, from here, since registers are short.
+            kept[(turn + k) * WARP + lane_id()] = make_float4(q[turn + k][0], q[turn + k][1], q[turn + k][2], q[turn + k][3]);
+#if MEASURE
+#pragma unroll
+            for (uint32_t j = 0; j < QUAD; ++j) {
+                error += squared_error(step, x[k][j], reconstruct(step, int32_t(q[turn + k][j])));
+            }
+#endif
         }
     }
 
     FastResult result = {};
     const float base = __shfl_sync(ALL_LANES, q[0][0], tile_leader());
     float sums[4] = {};
-    each_row<(2u << AXES) - 1>(q, base, [&](uint32_t, const float (&r)[4][QUAD]) {
+    // Kept for the codes: residuals of predictor 1 in 1-D, else the differences along x and y.
+    Integers along;
+    each_row<(2u << AXES) - 1>(q, base, along, [&](uint32_t, const float (&r)[4][QUAD]) {
 #pragma unroll
         for (uint32_t p = 0; p <= AXES; ++p) {
 #pragma unroll
@@ -307,6 +378,9 @@ __device__ inline FastResult quantize_unit(
             }
         }
     });
+    // Else the compiler keeps the last differences, too, instead of making them again.
+    opaque(along);
+    __syncwarp();
     // Base and distances from it this small make every integer small enough to be exact in `quantize_fast`, and every residual exact; so are sums that
     // stay below 2^24.
     good = good && fabsf(base) < 2097152.0f && sums[0] < 1048576.0f;
@@ -333,16 +407,20 @@ __device__ inline FastResult quantize_unit(
     choose(sums, result.predictor, result.activity);
 
     // Each predictor that a tile of the unit has; it is mostly one.
+#pragma unroll
+    for (uint32_t k = 0; k < ROWS; ++k) {
+        codes[k] = make_uint2(0, 0);
+    }
     outliers = 0;
     wide_outliers = 0;
     const uint32_t predictor = result.fast && result.activity > 0 ? result.predictor : 4;
-    codes_if_any<0>(q, base, predictor, sums, codes, outliers, wide_outliers);
-    codes_if_any<1>(q, base, predictor, sums, codes, outliers, wide_outliers);
+    codes_if_any<0>(kept, along, base, predictor, sums, codes, outliers, wide_outliers);
+    codes_if_any<1>(kept, along, base, predictor, sums, codes, outliers, wide_outliers);
     if constexpr (AXES >= 2) {
-        codes_if_any<2>(q, base, predictor, sums, codes, outliers, wide_outliers);
+        codes_if_any<2>(kept, along, base, predictor, sums, codes, outliers, wide_outliers);
     }
     if constexpr (AXES >= 3) {
-        codes_if_any<3>(q, base, predictor, sums, codes, outliers, wide_outliers);
+        codes_if_any<3>(kept, along, base, predictor, sums, codes, outliers, wide_outliers);
     }
     // Sums over the tile's lanes; there are outliers in few tiles.
     if (__any_sync(ALL_LANES, outliers > 0)) {
