@@ -100,7 +100,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const uint64_t tile = batch.first_tile + first;
         const uint32_t elements = uint32_t(geometry.elements_before(tile + tiles) - geometry.elements_before(tile));
         const uint32_t raw_bytes = aligned(RECORD_HEADER + elements * ELEMENT_BYTES, ALIGNMENT);
-        if (plan.bytes >= raw_bytes) {
+        if (plan.bytes >= raw_bytes || parts.is_raw) {
             plan.kind = KIND_RAW;
             plan.bytes = raw_bytes;
         }

@@ -21,6 +21,8 @@ struct ChunkParts {
     uint32_t radius;
     uint32_t codes;        // its stream among those with this radius
     uint32_t masks, signs; // its streams of bitmaps
+    uint32_t is_raw;       // whatever its streams come to
+    uint32_t unused;
 };
 
 // How a record comes out.

@@ -60,14 +60,19 @@ struct Span {
     uint32_t free_symbol;
 };
 
+// What is counted of each tile; null if nobody asks again.
+struct TileCounts {
+    uint16_t *metas, *outliers, *verbatim;
+};
+
 // What follows from the summaries of a batch, by one block: the streams of its codes with the usual radius, one a chunk (chunks that take the wide one have none here, and
 // neither have streams past the batch); the parts of each chunk; and the summaries themselves in memory of the host, if that is given.
+//
+// A chunk whose lists alone are as long as its elements will be raw. It then has no lists and no bitmaps: nobody shall gather what will not be written.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    record_begin(ChunkBatch batch, const uint32_t *summaries, uint32_t streams, Span *spans, ChunkParts *all_parts, uint32_t *host_summaries) {
+    record_begin(Geometry geometry, ChunkBatch batch, uint32_t element_bytes, const uint32_t *summaries, uint32_t streams, TileCounts tiles, Span *spans,
+                 ChunkParts *all_parts, uint32_t *host_summaries) {
     __shared__ uint64_t warp_sums[THREADS / WARP];
-    for (uint32_t i = threadIdx.x; host_summaries != nullptr && i < batch.chunks * SUMMARY_WORDS; i += THREADS) {
-        host_summaries[i] = summaries[i];
-    }
     // Outliers and verbatim values before a chunk; chunks before it with the wide radius, masks and signs, 20 bits each: a batch has fewer.
     uint64_t outliers = 0, verbatim = 0, numbers = 0, total;
     for (uint32_t begin = 0; begin < streams; begin += THREADS) {
@@ -76,7 +81,21 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         ChunkParts parts = {};
         bool wide = false, masks = false, signs = false;
         if (chunk < batch.chunks) {
-            const uint32_t *summary = summaries + uint64_t(chunk) * SUMMARY_WORDS;
+            uint32_t summary[SUMMARY_WORDS];
+            for (uint32_t i = 0; i < SUMMARY_WORDS; ++i) {
+                summary[i] = summaries[chunk * SUMMARY_WORDS + i];
+            }
+            const uint64_t first = batch.first_tile + batch.chunk_first(chunk), end = batch.first_tile + batch.chunk_first(chunk + 1);
+            const uint64_t elements = geometry.elements_before(end) - geometry.elements_before(first);
+            const uint64_t of_lists = uint64_t(8) * summary[SUMMARY_OUTLIERS] + uint64_t(4 + element_bytes) * summary[SUMMARY_VERBATIM];
+            parts.is_raw = of_lists >= elements * element_bytes;
+            if (parts.is_raw) {
+                summary[SUMMARY_OUTLIERS] = summary[SUMMARY_VERBATIM] = summary[SUMMARY_MASKS] = summary[SUMMARY_SIGNS] = summary[SUMMARY_GROUPS] = 0;
+                summary[SUMMARY_RADIUS] = RADIUS;
+            }
+            for (uint32_t i = 0; host_summaries != nullptr && i < SUMMARY_WORDS; ++i) {
+                host_summaries[chunk * SUMMARY_WORDS + i] = summary[i];
+            }
             parts.outliers = summary[SUMMARY_OUTLIERS];
             parts.verbatim = summary[SUMMARY_VERBATIM];
             parts.radius = summary[SUMMARY_RADIUS];
@@ -102,6 +121,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         if (chunk < batch.chunks) {
             all_parts[chunk] = parts;
+        }
+    }
+    __syncthreads();
+    for (uint32_t chunk = 0; tiles.metas != nullptr && chunk < batch.chunks; ++chunk) {
+        if (!all_parts[chunk].is_raw) {
+            continue;
+        }
+        for (uint32_t tile = batch.chunk_first(chunk) + threadIdx.x; tile < batch.chunk_first(chunk + 1); tile += THREADS) {
+            tiles.metas[tile] = tiles.outliers[tile] = tiles.verbatim[tile] = 0;
         }
     }
 }

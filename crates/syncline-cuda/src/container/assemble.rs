@@ -7,10 +7,10 @@ use syncline_core::container::RECORD_HEADER_LEN;
 use syncline_core::huffman::IndexKind;
 use syncline_core::predict::codes::{RADIUS, WIDE_RADIUS};
 
-use super::records::{ChunkParts, Contents, Progress, RecordWriter, Streams};
+use super::records::{ChunkParts, Contents, Progress, RecordWriter, Streams, TileCounts};
 use crate::device::{Device, Frame, Pinned};
 use crate::error::Result;
-use crate::geometry::ChunkBatch;
+use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Layout, Method, StreamSpan};
 use crate::huffman::histogram::Symbol;
 use crate::quantize::ChunkSummary;
@@ -238,23 +238,27 @@ impl<'d> Assembler<'d> {
     }
 
     /// Builds the codebooks of all chunks that will not take the wide radius, and lays out their codes: needs nothing that the host has yet to learn.
-    /// `streams` is the number of chunks of the largest batch, so that what is allocated for one serves them all. The summaries go to `host`, too.
+    /// `streams` is the number of chunks of the largest batch, so that what is allocated for one serves them all. The summaries go to `host`, too;
+    /// those of chunks that will be raw without looking at their codes, and `tiles`, are cleared.
     ///
     /// # Errors
     /// [`CudaError`](crate::CudaError)
+    #[expect(clippy::too_many_arguments, reason = "the batch in its parts, and where to work")]
     pub fn begin<'a>(
         &mut self,
         frame: &mut Frame<'a>,
+        geometry: &DeviceGeometry,
         batch: &ChunkBatch,
         streams: u32,
         codes: &Codes<'_>,
+        tiles: Option<TileCounts<'_, '_>>,
         host: Option<&mut Pinned<ChunkSummary>>,
         observer: &mut Observer<'_>,
     ) -> Result<Begun<'a>> {
         let stream = frame.stream().clone();
         let groups = u64::from(batch.chunks()) * u64::from(batch.slots());
         let room = self.narrow.on_device(&stream, streams.max(batch.chunks()).max(1), batch.slots(), groups)?;
-        let parts = self.records.begin(frame, batch, codes.summaries, &mut room.batch, host)?;
+        let parts = self.records.begin(frame, geometry, batch, codes.summaries, &mut room.batch, tiles, host)?;
         observer("record_begin")?;
         Ok(Begun { parts, narrow: self.narrow.lay_out(frame, codes.codes, codes.classes, observer)? })
     }

@@ -71,7 +71,7 @@ fn table_specialization() -> Specialization {
 #[repr(C)]
 pub struct ChunkParts {
     first: [u64; 2],
-    rest: [u32; 6],
+    rest: [u32; 8],
 }
 
 // SAFETY: plain numbers without padding, laid out as `ChunkParts` in container_record.cuh.
@@ -130,6 +130,25 @@ struct OutputPointers {
 
 // SAFETY: numbers and addresses, the last of 32 bits and padded, as `Output` has.
 unsafe impl DeviceRepr for OutputPointers {}
+
+/// What quantising has counted of each tile. Of chunks that will be raw it is cleared, so that nobody gathers for them.
+#[derive(Debug)]
+pub struct TileCounts<'v, 'a> {
+    /// What each tile is.
+    pub metas: &'v mut CudaViewMut<'a, u16>,
+    /// Outliers of each.
+    pub outliers: &'v mut CudaViewMut<'a, u16>,
+    /// Verbatim values of each.
+    pub verbatim: &'v mut CudaViewMut<'a, u16>,
+}
+
+/// `TileCounts` in container_table.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct TilePointers([CUdeviceptr; 3]);
+
+// SAFETY: three addresses, as `TileCounts` has.
+unsafe impl DeviceRepr for TilePointers {}
 
 /// `StreamHeader` in container_table.cu.
 #[derive(Clone, Copy)]
@@ -337,12 +356,15 @@ impl RecordWriter {
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there are fewer summaries or streams than chunks; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    #[expect(clippy::too_many_arguments, reason = "the batch in its parts, and where they go")]
     pub(crate) fn begin<'a>(
         &self,
         frame: &mut Frame<'a>,
+        geometry: &DeviceGeometry,
         batch: &ChunkBatch,
         summaries: &CudaView<'_, ChunkSummary>,
         streams: &mut Batch,
+        tiles: Option<TileCounts<'_, '_>>,
         host: Option<&mut Pinned<ChunkSummary>>,
     ) -> Result<CudaViewMut<'a, ChunkParts>> {
         let stream = frame.stream().clone();
@@ -351,11 +373,22 @@ impl RecordWriter {
         if few || summaries.len() < chunks || count < batch.chunks() || batch.slots() > streams.most_groups() {
             return Err(CudaError::invalid("a stream and a summary for each chunk"));
         }
+        let tiles = match tiles {
+            Some(TileCounts { metas, outliers, verbatim }) => {
+                if [metas.len(), outliers.len(), verbatim.len()].iter().any(|&length| length < batch.tiles() as usize) {
+                    return Err(CudaError::invalid("counts for each tile"));
+                }
+                let pointer = |counts: &mut CudaViewMut<'_, u16>| counts.device_ptr_mut(&stream).0;
+                TilePointers([pointer(metas), pointer(outliers), pointer(verbatim)])
+            }
+            None => TilePointers([0; 3]),
+        };
         let mut parts = frame.slice::<ChunkParts>(chunks)?;
         let host_pointer = host.as_ref().map_or(0, |host| host.device_pointer());
         let mut launch = stream.launch_builder(self.begin.function());
-        launch.arg(batch).arg(summaries).arg(&count).arg(streams.spans_mut()).arg(&mut parts).arg(&host_pointer);
-        // SAFETY: the kernel's parameters are (ChunkBatch, const u32 *, u32, Span *, ChunkParts *, u32 *); it reads a summary a chunk and writes `count` spans, of at most
+        launch.arg(geometry).arg(batch).arg(&self.element_bytes).arg(summaries).arg(&count).arg(&tiles);
+        launch.arg(streams.spans_mut()).arg(&mut parts).arg(&host_pointer);
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, const u32 *, u32, TileCounts, Span *, ChunkParts *, u32 *); it clears counts of the batch's tiles, reads a summary a chunk and writes `count` spans, of at most
         // `slots` groups each from the chunk's slots on, parts for each chunk, and as many summaries to the host, which has room and waits for the event below.
         unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }.doing("listing streams")?;
         if let Some(host) = host {

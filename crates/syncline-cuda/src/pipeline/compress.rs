@@ -15,7 +15,7 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{ChunkSummary as Errors, max_stream_len};
 
 use crate::container::assemble::{Assembler, BatchPlan, Bitmaps, Codes, Observer};
-use crate::container::records::{Contents, Lists, Progress};
+use crate::container::records::{Contents, Lists, Progress, TileCounts};
 use crate::device::{Arena, Device, Pinned};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::Slab;
@@ -381,7 +381,14 @@ impl<'d> Compressor<'d> {
             classes: (job.header.index == IndexKind::Symbol).then_some(&classes),
             summaries: &quantised.summaries.as_view(),
         };
-        let begun = assembler.begin(&mut frame, &batch, job.batch_chunks as u32, &codes, Some(host), observer)?;
+        let tiles = TileCounts {
+            metas: &mut quantised.metas,
+            outliers: &mut quantised.outliers,
+            verbatim: &mut quantised.verbatim,
+        };
+        let (geometry, streams) = (quantizer.geometry(), job.batch_chunks as u32);
+        let begun =
+            assembler.begin(&mut frame, geometry, &batch, streams, &codes, Some(tiles), Some(host), observer)?;
 
         let summaries = &host.wait()?[..batch.chunks() as usize];
         let plan = BatchPlan::new(&batch, summaries);
