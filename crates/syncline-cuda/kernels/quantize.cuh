@@ -139,6 +139,9 @@ constexpr uint32_t META_PATTERN = 7;
 constexpr uint32_t META_SIGN = 9;
 // Everything is excluded, and the base is still to be taken from the tile before. Gone when `quantize_finish` has run.
 constexpr uint32_t META_EMPTY = 1u << 11;
+// Groups of the tile's codes less 1, constant or not. Gone likewise.
+constexpr uint32_t META_GROUPS = 12;
+constexpr uint32_t META_LASTING = META_EMPTY - 1;
 
 constexpr uint32_t KIND_NONE = 0;
 constexpr uint32_t KIND_ALL = 1;

@@ -61,6 +61,9 @@ struct Work {
     uint32_t ticket, first_ticket; // its own and that of the chunk's first
     uint32_t chunk, first_tile;
     Place place; // of that tile
+    // Whether all of the block's tiles are there, unclipped and in one row; then the first element of the first of them, from the slab's start.
+    uint32_t in_row;
+    uint64_t first_element;
 };
 
 struct Shared {
@@ -79,7 +82,12 @@ __device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, c
     work.first_ticket = work.chunk * launch.chunk_blocks;
     if (work.chunk < batch.chunks) {
         work.first_tile = batch.chunk_first(work.chunk) + (work.ticket - work.first_ticket) * (UNITS * UNIT_TILES);
-        work.place = geometry.place(batch.first_tile + work.first_tile);
+        const Place place = geometry.place(batch.first_tile + work.first_tile);
+        const bool exist = work.first_tile + UNITS * UNIT_TILES <= batch.chunk_first(work.chunk + 1);
+        const Tile tile = geometry.tile(place);
+        work.place = place;
+        work.in_row = exist && (place.x + UNITS * UNIT_TILES) * geometry.side[2] <= geometry.dims[3] && geometry.is_unclipped(tile);
+        work.first_element = tile.first_element - launch.first_element;
     }
 }
 
@@ -120,6 +128,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
     const uint64_t row = geometry.dims[3], plane = geometry.dims[2] * geometry.dims[3];
     Pending pending = {};
     bool any_pending = false; // the same for the block
+    uint32_t guess = AXES;    // of the predictor, the same for the warp
     for (uint32_t turn = 0;; turn ^= 1) {
         const Work &work = shared.work[turn];
         const uint32_t chunk = work.chunk;
@@ -129,28 +138,36 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
         uint32_t outliers = 0, wide_outliers = 0;
         TileResult result = {};
         Pending next = {};
-        uint32_t unit_tile = 0, end = 0, own_groups = 0, plain = 0;
+        uint32_t unit_tile = 0, end = 0, own_groups = 0, plain = 0, tile_elements = 0;
         bool fast_lane = false;
         if (more) {
             unit_tile = work.first_tile + warp_id() * UNIT_TILES;
             end = batch.chunk_first(chunk + 1);
             const uint32_t number = unit_tile + (tile_leader() != 0);
             const bool exists = number < end;
-            uint32_t elements = 0;
-            FastTile fast_tile = {};
-            if (exists) {
-                Place place = work.place;
-                geometry.advance(place, number - work.first_tile);
-                const Tile tile = geometry.tile(place);
-                elements = tile.elements();
-                fast_tile.eligible = geometry.is_unclipped(tile) && launch.use_fast != 0;
-                uint32_t y = AXES == 3 ? lane / 4 : AXES == 2 ? lane / 8 * ROWS : 0;
-                uint32_t x = AXES == 3 ? (lane & 1) * QUAD : AXES == 2 ? lane % 8 * QUAD : lane * QUAD;
-                fast_tile.first = tile.first_element - launch.first_element + y * row + x;
-                fast_tile.row_stride = AXES == 3 ? plane : AXES == 2 ? row : WARP * QUAD;
+            const uint32_t y = AXES == 3 ? lane / 4 : AXES == 2 ? lane / 8 * ROWS : 0;
+            const uint32_t x = AXES == 3 ? (lane & 1) * QUAD : AXES == 2 ? lane % 8 * QUAD : lane * QUAD;
+            uint32_t elements = MOST_ELEMENTS;
+            FastTile fast_tile;
+            fast_tile.row_stride = AXES == 3 ? plane : AXES == 2 ? row : WARP * QUAD;
+            if (work.in_row != 0) {
+                fast_tile.eligible = launch.use_fast != 0;
+                fast_tile.first = work.first_element + (number - work.first_tile) * geometry.side[2] + y * row + x;
+            } else {
+                fast_tile.eligible = false;
+                fast_tile.first = 0;
+                elements = 0;
+                if (exists) {
+                    Place place = work.place;
+                    geometry.advance(place, number - work.first_tile);
+                    const Tile tile = geometry.tile(place);
+                    elements = tile.elements();
+                    fast_tile.eligible = geometry.is_unclipped(tile) && launch.use_fast != 0;
+                    fast_tile.first = tile.first_element - launch.first_element + y * row + x;
+                }
             }
             const FastResult fast = quantize_unit(
-                step, slab, fast_tile, launch.aligned != 0, reinterpret_cast<float4 *>(shared.integers[warp_id()]), codes, outliers, wide_outliers
+                step, slab, fast_tile, launch.aligned != 0, reinterpret_cast<float4 *>(shared.integers[warp_id()]), guess, codes, outliers, wide_outliers
             );
             result.base = fast.base;
             result.predictor = fast.predictor;
@@ -159,6 +176,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
             result.error = fast.error;
             result.counted = elements;
             fast_lane = exists && fast.fast;
+            tile_elements = elements;
             // The others the plain way. Everything about a tile is in the registers of its lanes.
             plain = __ballot_sync(ALL_LANES, exists && !fast.fast);
             for (uint32_t t = 0; t < UNIT_TILES; ++t) {
@@ -251,7 +269,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
             const uint32_t number = next.number;
             const bool constant = result.activity == 0;
             uint32_t meta = result.meta | (constant ? META_CONSTANT : result.predictor << META_PREDICTOR);
-            outputs.metas[number] = uint16_t(meta);
+            outputs.metas[number] = uint16_t(meta | (geometry.groups(tile_elements) - 1) << META_GROUPS);
             outputs.bases[number] = result.base;
             outputs.bins[number] = uint8_t(activity_bin(result.activity));
             outputs.outliers[number] = uint16_t(constant ? 0 : outliers);

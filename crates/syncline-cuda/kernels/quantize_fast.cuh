@@ -17,17 +17,6 @@ constexpr double WIDE_MAGIC = 6755399441055744.0;
 
 typedef float Integers[ROWS][QUAD];
 
-// The compiler does not know that the values stay the same.
-__device__ inline void opaque(Integers &values) {
-#pragma unroll
-    for (uint32_t k = 0; k < ROWS; ++k) {
-#pragma unroll
-        for (uint32_t j = 0; j < QUAD; ++j) {
-            asm volatile("" : "+f"(values[k][j]));
-        }
-    }
-}
-
 struct FastTile {
     uint64_t first;      // element of the lane's first row, from the slab's start
     uint64_t row_stride; // between the lane's rows
@@ -130,9 +119,8 @@ __device__ inline void load_quad(const Element *from, bool aligned, Element (&x)
     }
 }
 
-// Calls `visit(row, r)` for each row with r[p][j] the residuals under the predictors p of the bit set WANTED; others are not computed. Fills `along` if
-// the last predictor is wanted.
-template <uint32_t WANTED, typename Visit> __device__ inline void each_row(const Integers &q, float base, Integers &along, Visit visit) {
+// Calls `visit(row, r)` for each row with r[p][j] the residuals under the predictors p of the bit set WANTED; others are not computed.
+template <uint32_t WANTED, typename Visit> __device__ inline void each_row(const Integers &q, float base, Visit visit) {
     const uint32_t lane = lane_id();
     float r[4][QUAD] = {};
     if constexpr (AXES == 1) {
@@ -147,7 +135,6 @@ template <uint32_t WANTED, typename Visit> __device__ inline void each_row(const
             for (uint32_t j = 0; j < QUAD; ++j) {
                 r[0][j] = q[k][j] - base;
                 r[1][j] = q[k][j] - (j == 0 ? left : q[k][j - (j > 0)]);
-                along[k][j] = r[1][j];
             }
             visit(k, r);
         }
@@ -203,13 +190,11 @@ template <uint32_t WANTED, typename Visit> __device__ inline void each_row(const
                 if (AXES == 2) {
                     r[2][j] = along_x[j] - before[j];
                     before[j] = along_x[j];
-                    along[k][j] = r[2][j];
                 } else {
                     float along_xy = __fmaf_rn(__shfl_up_sync(ALL_LANES, along_x[j], 4), -has_above, along_x[j]);
                     r[2][j] = along_xy;
                     r[3][j] = along_xy - before[j];
                     before[j] = along_xy;
-                    along[k][j] = along_xy;
                 }
             }
             if (AXES == 3 && (WANTED & 4)) {
@@ -247,68 +232,55 @@ __device__ inline void choose(const float (&lane_sums)[4], uint32_t &predictor, 
     activity = key >> 2;
 }
 
-// The codes of the lane's rows under predictor P. Lanes whose tile has another keep what they have.
+// Sums of the residuals' magnitudes under each predictor, and codes of those under predictor GUESS, not looking for outliers.
+template <uint32_t GUESS> __device__ inline void sums_and_codes(const Integers &q, float base, float (&sums)[4], uint2 (&codes)[ROWS]) {
+    each_row<(2u << AXES) - 1>(q, base, [&](uint32_t k, const float (&r)[4][QUAD]) {
+        uint32_t bits[QUAD];
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+#pragma unroll
+            for (uint32_t p = 0; p <= AXES; ++p) {
+                sums[p] += fabsf(r[p][j]);
+            }
+            bits[j] = __float_as_uint(r[GUESS][j] + (MAGIC + float(RADIUS)));
+        }
+        codes[k] = make_uint2(__byte_perm(bits[0], bits[1], 0x5410), __byte_perm(bits[2], bits[3], 0x5410));
+    });
+}
+
+// The codes of the lane's rows under predictor P, from the integers kept, for tiles that have it. Others keep what they have.
 template <uint32_t P>
-__device__ inline void codes_if_any(
-    const float4 *kept, Integers &along, float base, uint32_t predictor, const float (&sums)[4], uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers
-) {
+__device__ inline void codes_if_any(const float4 *kept, float base, uint32_t predictor, uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers) {
     const bool mine = predictor == P;
     if (!__any_sync(ALL_LANES, mine)) {
         return;
     }
-    // A lane's sum below the radius leaves no residual outside.
-    const bool careful = __any_sync(ALL_LANES, mine && sums[P] >= float(RADIUS));
-    auto pack = [&](uint32_t k, const float (&r)[QUAD]) {
+    Integers q;
+#pragma unroll
+    for (uint32_t k = 0; k < ROWS; ++k) {
+        float4 row = kept[k * WARP + lane_id()];
+        q[k][0] = row.x, q[k][1] = row.y, q[k][2] = row.z, q[k][3] = row.w;
+    }
+    each_row<1u << P>(q, base, [&](uint32_t k, const float (&r)[4][QUAD]) {
         uint32_t bits[QUAD];
 #pragma unroll
         for (uint32_t j = 0; j < QUAD; ++j) {
-            bits[j] = __float_as_uint(r[j] + (MAGIC + float(RADIUS)));
-        }
-        if (careful) {
-#pragma unroll
-            for (uint32_t j = 0; j < QUAD; ++j) {
-                float magnitude = fabsf(r[j]);
-                bool outside = mine && magnitude >= float(RADIUS);
-                bits[j] = outside ? 0 : bits[j];
-                outliers += outside;
-                wide_outliers += mine && magnitude >= float(WIDE_RADIUS);
-            }
+            float magnitude = fabsf(r[P][j]);
+            bool outside = mine && magnitude >= float(RADIUS);
+            bits[j] = outside ? 0 : __float_as_uint(r[P][j] + (MAGIC + float(RADIUS)));
+            outliers += outside;
+            wide_outliers += mine && magnitude >= float(WIDE_RADIUS);
         }
         uint32_t low = __byte_perm(bits[0], bits[1], 0x5410), high = __byte_perm(bits[2], bits[3], 0x5410);
         codes[k].x = mine ? low : codes[k].x;
         codes[k].y = mine ? high : codes[k].y;
-    };
-    if constexpr (P > 0 && (P == AXES || P == 2)) {
-        const bool corner = AXES == 3 && P == 2 && (lane_id() & 1) == 0 && lane_id() < 4;
-        float below = base;
-#pragma unroll
-        for (uint32_t k = 0; k < ROWS; ++k) {
-            float r[QUAD];
-#pragma unroll
-            for (uint32_t j = 0; j < QUAD; ++j) {
-                r[j] = P == 3 && k > 0 ? along[k][j] - along[k - (k > 0)][j] : along[k][j];
-            }
-            if (AXES == 3 && P == 2) {
-                float own = kept[k * WARP + lane_id()].x;
-                r[0] = corner ? own - below : r[0];
-                below = own;
-            }
-            pack(k, r);
-        }
-    } else {
-        Integers q;
-#pragma unroll
-        for (uint32_t k = 0; k < ROWS; ++k) {
-            float4 row = kept[k * WARP + lane_id()];
-            q[k][0] = row.x, q[k][1] = row.y, q[k][2] = row.z, q[k][3] = row.w;
-        }
-        each_row<1u << P>(q, base, along, [&](uint32_t k, const float (&r)[4][QUAD]) { pack(k, r[P]); });
-    }
+    });
 }
 
-// Quantises and predicts the unit; `slab` is where the element numbers of `tile` count from, `kept` shared memory for the warp's integers. `codes` are those of a fast tile that is not constant.
+// Quantises and predicts the unit; `slab` is where the element numbers of `tile` count from, `kept` shared memory for the warp's integers, `guess` the predictor
+// that the tiles will probably have; it becomes that of these. `codes` are those of a fast tile that is not constant.
 __device__ inline FastResult quantize_unit(
-    const Step &step, const Element *slab, const FastTile &tile, bool aligned, float4 *kept, uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers
+    const Step &step, const Element *slab, const FastTile &tile, bool aligned, float4 *kept, uint32_t &guess, uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers
 ) {
     Integers q;
     bool good = tile.eligible;
@@ -367,19 +339,16 @@ __device__ inline FastResult quantize_unit(
     FastResult result = {};
     const float base = __shfl_sync(ALL_LANES, q[0][0], tile_leader());
     float sums[4] = {};
-    // Kept for the codes: residuals of predictor 1 in 1-D, else the differences along x and y.
-    Integers along;
-    each_row<(2u << AXES) - 1>(q, base, along, [&](uint32_t, const float (&r)[4][QUAD]) {
-#pragma unroll
-        for (uint32_t p = 0; p <= AXES; ++p) {
-#pragma unroll
-            for (uint32_t j = 0; j < QUAD; ++j) {
-                sums[p] += fabsf(r[p][j]);
-            }
-        }
-    });
-    // Else the compiler keeps the last differences, too, instead of making them again.
-    opaque(along);
+    // Neighbours mostly agree about the predictor.
+    if (guess == 0) {
+        sums_and_codes<0>(q, base, sums, codes);
+    } else if (AXES == 1 || guess == 1) {
+        sums_and_codes<1>(q, base, sums, codes);
+    } else if (AXES == 2 || guess == 2) {
+        sums_and_codes<AXES >= 2 ? 2 : 1>(q, base, sums, codes);
+    } else {
+        sums_and_codes<AXES>(q, base, sums, codes);
+    }
     __syncwarp();
     // Base and distances from it this small make every integer small enough to be exact in `quantize_fast`, and every residual exact; so are sums that
     // stay below 2^24.
@@ -406,22 +375,29 @@ __device__ inline FastResult quantize_unit(
 #endif
     choose(sums, result.predictor, result.activity);
 
-    // Each predictor that a tile of the unit has; it is mostly one.
-#pragma unroll
-    for (uint32_t k = 0; k < ROWS; ++k) {
-        codes[k] = make_uint2(0, 0);
-    }
     outliers = 0;
     wide_outliers = 0;
-    const uint32_t predictor = result.fast && result.activity > 0 ? result.predictor : 4;
-    codes_if_any<0>(kept, along, base, predictor, sums, codes, outliers, wide_outliers);
-    codes_if_any<1>(kept, along, base, predictor, sums, codes, outliers, wide_outliers);
-    if constexpr (AXES >= 2) {
-        codes_if_any<2>(kept, along, base, predictor, sums, codes, outliers, wide_outliers);
+    // The guess serves where it is right and no residual is outside: a lane's sum below the radius says so.
+    float own_sum = sums[0];
+#pragma unroll
+    for (uint32_t p = 1; p <= AXES; ++p) {
+        own_sum = result.predictor == p ? sums[p] : own_sum;
     }
-    if constexpr (AXES >= 3) {
-        codes_if_any<3>(kept, along, base, predictor, sums, codes, outliers, wide_outliers);
+    const bool live = result.fast && result.activity > 0;
+    if (__any_sync(ALL_LANES, live && (result.predictor != guess || own_sum >= float(RADIUS)))) {
+        const uint32_t predictor = live ? result.predictor : 4;
+        codes_if_any<0>(kept, base, predictor, codes, outliers, wide_outliers);
+        codes_if_any<1>(kept, base, predictor, codes, outliers, wide_outliers);
+        if constexpr (AXES >= 2) {
+            codes_if_any<2>(kept, base, predictor, codes, outliers, wide_outliers);
+        }
+        if constexpr (AXES >= 3) {
+            codes_if_any<3>(kept, base, predictor, codes, outliers, wide_outliers);
+        }
     }
+    // The first tile's, by votes: from them the compiler knows it to be the same for all lanes.
+    const uint32_t found = lane_id() == 0 ? (live ? result.predictor : guess) : 0;
+    guess = uint32_t(__any_sync(ALL_LANES, (found & 1) != 0)) | uint32_t(__any_sync(ALL_LANES, (found & 2) != 0)) << 1;
     // Sums over the tile's lanes; there are outliers in few tiles.
     if (__any_sync(ALL_LANES, outliers > 0)) {
 #pragma unroll

@@ -23,7 +23,7 @@ const GATHER: Source = Source { name: "quantize_gather.cu", text: include_str!("
 
 /// Warps of a block of `quantize_codes`, and blocks that a multiprocessor shall hold, which limits registers.
 const UNITS: u32 = 8;
-const BLOCKS: u32 = 2;
+const BLOCKS: u32 = 3;
 /// Shared memory of a block of `quantize_codes`: codes and integers of a unit for each warp, and what the block shares.
 const SHARED_MEMORY: u32 = UNITS * (1024 * (2 + 4) + 8) + 256;
 /// Threads of a block of `quantize_finish`.
