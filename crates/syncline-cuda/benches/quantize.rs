@@ -91,6 +91,11 @@ fn time<T: Real + Element>(
     bound: Bound,
     data: Data,
 ) -> Result<()> {
+    if std::env::var("Q_ONE")
+        .is_ok_and(|w| w != format!("{} {extents:?} {bound:?} {} {}", T::TYPE, data.noise, data.fill))
+    {
+        return Ok(());
+    }
     let invalid = |error: syncline_core::error::Error| CudaError::invalid(error.to_string());
     let shape = Shape::new(extents).map_err(invalid)?;
     let (array, _) = generate::<T>(stream, extents, data)?;

@@ -27,10 +27,11 @@ struct Sources {
 // Where records go, and what became of them.
 struct Output {
     uint64_t room;     // bytes that there are
-    uint64_t *end;     // where the next record starts, if there were room for all
+    uint64_t start;    // where the first record of a stream starts
+    uint64_t *state;   // where the next one starts, if there were room for all; status
     uint64_t *starts;  // of each record of the batch
     uint32_t *lengths; // likewise
-    uint32_t *status;
+    uint32_t begins;   // whether the batch is the first
 };
 
 // A chunk a block: the lengths of its sections. The last block to get there places the records one after another, and their streams in them.
@@ -46,14 +47,22 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         sums[threadIdx.x] = 0;
     }
     __syncthreads();
+    // What is read stays in registers, so that all loads wait for memory together.
+    constexpr uint32_t ROUNDS = MOST_TILES / THREADS;
+    uint32_t own_metas[ROUNDS], differences[ROUNDS];
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS; ++round) {
+        const uint32_t tile = round * THREADS + threadIdx.x;
+        own_metas[round] = tile < tiles ? metas[tile] : 1;
+        differences[round] = base_difference(bases, tile, tiles);
+    }
     uint32_t live = 0, masks = 0, signs = 0, words_of_bases = 0;
-    for (uint32_t block = warp_id(); block * WARP < tiles; block += WARPS) {
-        const uint32_t tile = block * WARP + lane_id();
-        const uint32_t meta = tile < tiles ? metas[tile] : 1;
-        live += !meta_constant(meta);
-        masks |= meta_mask_kind(meta);
-        signs |= meta_sign(meta);
-        words_of_bases += width_of(base_difference(bases, tile, tiles));
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS; ++round) {
+        live += !meta_constant(own_metas[round]);
+        masks |= meta_mask_kind(own_metas[round]);
+        signs |= meta_sign(own_metas[round]);
+        words_of_bases += width_of(differences[round]);
     }
     live = warp_sum(live);
     masks = warp_or(masks);
@@ -91,15 +100,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const uint64_t tile = batch.first_tile + first;
         const uint32_t elements = uint32_t(geometry.elements_before(tile + tiles) - geometry.elements_before(tile));
         const uint32_t raw_bytes = aligned(RECORD_HEADER + elements * ELEMENT_BYTES, ALIGNMENT);
-        if (plan.bytes >= raw_bytes) {
+        if (plan.bytes >= raw_bytes || parts.is_raw) {
             plan.kind = KIND_RAW;
             plan.bytes = raw_bytes;
         }
+        plan.status = bad != 0 ? STATUS_BAD_STREAM : 0;
         plans[chunk] = plan;
         output.lengths[chunk] = plan.bytes;
-        if (bad != 0) {
-            atomicOr(output.status, STATUS_BAD_STREAM);
-        }
         __threadfence();
         last_block = atomicAdd(blocks_done, 1u) == gridDim.x - 1;
     }
@@ -108,7 +115,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         return;
     }
     __threadfence();
-    uint64_t running = *output.end, total;
+    uint64_t running = output.begins ? output.start : output.state[0], total;
+    uint32_t status = 0;
     for (uint32_t begin = 0; begin < batch.chunks; begin += THREADS) {
         const uint32_t other = begin + threadIdx.x;
         const uint64_t bytes = other < batch.chunks ? __ldcg(&plans[other].bytes) : 0;
@@ -122,9 +130,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const bool written = fits && __ldcg(&plan->kind) == KIND_QUANTISED;
         plan->place = place;
         output.starts[other] = place;
+        status |= __ldcg(&plan->status);
         if (!fits) {
             plan->kind = KIND_NO_ROOM;
-            atomicOr(output.status, STATUS_NO_ROOM);
+            status |= STATUS_NO_ROOM;
         }
         uint32_t lengths[SECTIONS];
         for (uint32_t i = 0; i < SECTIONS; ++i) {
@@ -146,8 +155,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (uint32_t stream = batch.chunks + threadIdx.x; stream < sources.narrow_streams; stream += THREADS) {
         sources.narrow.places[stream] = NO_PLACE;
     }
+    const bool bad = __syncthreads_or(status & STATUS_BAD_STREAM), no_room = __syncthreads_or(status & STATUS_NO_ROOM);
     if (threadIdx.x == 0) {
-        *output.end = running;
+        status = (bad ? STATUS_BAD_STREAM : 0) | (no_room ? STATUS_NO_ROOM : 0);
+        output.state[0] = running;
+        output.state[1] = status | (output.begins ? 0 : output.state[1]);
         *blocks_done = 0;
     }
 }

@@ -8,6 +8,8 @@ constexpr uint32_t KIND_RAW = 0, KIND_QUANTISED = 2, KIND_NO_ROOM = 255;
 constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
 enum Section { TILES, BASES, MASKS, CODES, OUTLIERS, VERBATIM, SIGNS };
 constexpr uint32_t STATUS_BAD_STREAM = 1, STATUS_NO_ROOM = 2;
+// A chunk has at most 2^22 elements and a whole tile at least 512.
+constexpr uint32_t MOST_TILES = 1 << 13;
 // In place of the number of a stream that there is not, and of its place.
 constexpr uint32_t NO_STREAM = 0xFFFFFFFF;
 constexpr uint64_t NO_PLACE = ~0ull;
@@ -19,6 +21,8 @@ struct ChunkParts {
     uint32_t radius;
     uint32_t codes;        // its stream among those with this radius
     uint32_t masks, signs; // its streams of bitmaps
+    uint32_t is_raw;       // whatever its streams come to
+    uint32_t unused;
 };
 
 // How a record comes out.
@@ -28,6 +32,7 @@ struct RecordPlan {
     uint32_t kind;
     uint32_t flags, live; // of the tile section; tiles that are not constant
     uint32_t lengths[SECTIONS];
+    uint32_t status, unused;
 };
 
 // A tile's 16 bits.

@@ -6,9 +6,10 @@
 #include "scan.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
-// A chunk has at most 2^22 elements and a whole tile at least 512; blocks of 32 tiles.
-constexpr uint32_t MOST_TILES = 1 << 13, MOST_BLOCKS = MOST_TILES / WARP;
+constexpr uint32_t MOST_BLOCKS = MOST_TILES / WARP;
 static_assert(THREADS >= MOST_BLOCKS, "a thread for each block of 32 tiles");
+// Blocks of 32 tiles of a warp. What is read of them stays in registers, so that all loads wait for memory together.
+constexpr uint32_t ROUNDS = MOST_BLOCKS / WARPS;
 
 #if ELEMENT_BYTES == 4
 typedef uint32_t Element;
@@ -77,11 +78,17 @@ __device__ inline void write_tiles(const Record &record, const uint16_t *metas, 
     for (uint32_t i = threadIdx.x; i < 2 * MOST_TILES / 32; i += THREADS) {
         predictors[i] = classes[i] = 0;
     }
-    for (uint32_t word = warp_id(); word < words.constant; word += WARPS) {
-        const uint32_t tile = word * WARP + lane_id();
-        const bool is_live = tile < tiles && !meta_constant(metas[tile]);
-        const uint32_t live = __ballot_sync(ALL_LANES, is_live);
-        if (lane_id() == 0) {
+    uint32_t own_metas[ROUNDS];
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS; ++round) {
+        const uint32_t tile = (round * WARPS + warp_id()) * WARP + lane_id();
+        own_metas[round] = tile < tiles ? metas[tile] : 1;
+    }
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS; ++round) {
+        const uint32_t word = round * WARPS + warp_id();
+        const uint32_t live = __ballot_sync(ALL_LANES, !meta_constant(own_metas[round]));
+        if (lane_id() == 0 && word < words.constant) {
             live_before[word] = __popc(live);
             const uint32_t left = tiles - word * WARP;
             constant[word] = ~live & (left >= WARP ? ALL_LANES : (1u << left) - 1);
@@ -95,9 +102,9 @@ __device__ inline void write_tiles(const Record &record, const uint16_t *metas, 
         live_before[threadIdx.x] = before;
     }
     __syncthreads();
-    for (uint32_t word = warp_id(); word < words.constant; word += WARPS) {
-        const uint32_t tile = word * WARP + lane_id();
-        const uint32_t meta = tile < tiles ? metas[tile] : 1;
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS; ++round) {
+        const uint32_t word = round * WARPS + warp_id(), meta = own_metas[round];
         const uint32_t live = __ballot_sync(ALL_LANES, !meta_constant(meta));
         if (!meta_constant(meta)) {
             const uint32_t bit = 2 * (live_before[word] + __popc(live & ((1u << lane_id()) - 1)));
@@ -149,10 +156,16 @@ __device__ inline uint32_t packed_word(uint32_t value, uint32_t width) {
 __device__ inline void write_bases(const Record &record, const int32_t *bases, uint32_t tiles) {
     __shared__ uint32_t widths[MOST_BLOCKS], starts[MOST_BLOCKS], warp_sums[WARPS];
     const uint32_t blocks = ceil_div(tiles, WARP);
-    for (uint32_t block = warp_id(); block < blocks; block += WARPS) {
-        const uint32_t width = width_of(base_difference(bases, block * WARP + lane_id(), tiles));
+    uint32_t differences[ROUNDS];
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS; ++round) {
+        differences[round] = base_difference(bases, (round * WARPS + warp_id()) * WARP + lane_id(), tiles);
+    }
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS; ++round) {
+        const uint32_t width = width_of(differences[round]);
         if (lane_id() == 0) {
-            widths[block] = width;
+            widths[round * WARPS + warp_id()] = width;
         }
     }
     __syncthreads();
@@ -171,9 +184,10 @@ __device__ inline void write_bases(const Record &record, const int32_t *bases, u
         out[word] = four;
     }
     out += ceil_div(blocks, 4);
-    for (uint32_t block = warp_id(); block < blocks; block += WARPS) {
-        const uint32_t width = widths[block];
-        const uint32_t word = packed_word(base_difference(bases, block * WARP + lane_id(), tiles), width);
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS; ++round) {
+        const uint32_t block = round * WARPS + warp_id(), width = widths[block];
+        const uint32_t word = packed_word(differences[round], width);
         if (lane_id() < width) {
             out[starts[block] + lane_id()] = word;
         }

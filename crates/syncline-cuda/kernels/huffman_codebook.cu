@@ -157,7 +157,10 @@ __device__ inline uint32_t leaves_among(const Weights &weights, const Melding &a
     return low;
 }
 
-// GenerateCL: melds until no more than `leave` trees are left. Called by `size` threads in whole warps; `rank` is the thread's number among them.
+// A round of a warp takes about as long as this many melds of one thread.
+constexpr uint32_t FEW_PAIRS = 8;
+
+// GenerateCL: melds until no more than `leave` trees are left; a lone warp also stops before a round that is not worth it. Called by `size` threads in whole warps; `rank` is the thread's number among them.
 template <typename Weights, typename Sync>
 __device__ inline void meld(Melding &at, Weights &weights, const Arrays &a, uint32_t leave, uint32_t rank, uint32_t size, Sync sync) {
     constexpr uint64_t NONE = ~0ull;
@@ -171,6 +174,9 @@ __device__ inline void meld(Melding &at, Weights &weights, const Arrays &a, uint
         const uint32_t leaf_end = partition_point(at.leaf_front, at.used, [&](uint32_t i) { return weights.leaf(i) <= sum; });
         const uint32_t leaves = leaf_end - at.leaf_front, trees = at.back - at.front;
         const uint32_t pairs = (leaves + trees) / 2;
+        if (size == WARP && pairs < FEW_PAIRS) {
+            return;
+        }
         const uint32_t per_thread = ceil_div(pairs, size);
         const uint32_t first = min_of(pairs, rank * per_thread), end = min_of(pairs, first + per_thread);
         if (first < end) {
@@ -205,6 +211,47 @@ __device__ inline void meld(Melding &at, Weights &weights, const Arrays &a, uint
     }
 }
 
+// The two-queue method itself, for the many rounds of few pairs that a steep code ends with; by one thread. Rounds are counted as `meld` has them.
+template <typename Weights> __device__ inline void meld_serially(Melding &at, Weights &weights, const Arrays &a) {
+    constexpr uint64_t NONE = ~0ull;
+    auto leaf_or_none = [&](uint32_t i) { return i < at.used ? weights.leaf(i) : NONE; };
+    auto tree_or_none = [&](uint32_t i) { return i < at.back ? weights.tree(i) : NONE; };
+    // Two of each queue, so that what is loaded next is not waited for at once.
+    uint64_t leaf0 = leaf_or_none(at.leaf_front), leaf1 = leaf_or_none(at.leaf_front + 1);
+    uint64_t tree0 = tree_or_none(at.front), tree1 = tree_or_none(at.front + 1);
+    uint64_t sum = 0;           // of the round's two smallest
+    uint32_t round_end = 0;     // trees made before the round
+    while (at.left() > 1) {
+        bool in_round = true;
+        auto take = [&] {
+            const bool is_leaf = leaf0 <= tree0;
+            const uint64_t weight = is_leaf ? leaf0 : tree0;
+            in_round = is_leaf ? weight <= sum : at.front < round_end;
+            if (is_leaf) {
+                a.leaf_parent[at.leaf_front++] = at.back;
+                leaf0 = leaf1;
+                leaf1 = leaf_or_none(at.leaf_front + 1);
+            } else {
+                a.links[at.front++] = at.back << 16 | 1;
+                tree0 = tree1;
+                tree1 = tree_or_none(at.front + 1);
+            }
+            return weight;
+        };
+        const uint64_t first = take(), weight = first + take();
+        // The second tells: where a round has an odd number of trees, the last waits for the next.
+        if (!in_round) {
+            ++at.rounds;
+            sum = weight;
+            round_end = at.back;
+        }
+        weights.set_tree(at.back, weight);
+        tree1 = at.front + 1 == at.back ? weight : tree1;
+        tree0 = at.front == at.back ? weight : tree0;
+        ++at.back;
+    }
+}
+
 // With this many trees left one warp goes on alone: the rounds are many, and a block's other warps would only be in its way.
 constexpr uint32_t WARP_SOLO = 128;
 
@@ -214,6 +261,7 @@ template <typename Weights> __device__ inline void meld_in_block(Melding &at, We
     if (warp_id() == 0) {
         meld(at, weights, a, 1, lane_id(), WARP, [] { __syncwarp(); });
         if (lane_id() == 0) {
+            meld_serially(at, weights, a);
             a.control->rounds = at.rounds;
             a.control->root = weights.tree(at.used - 2);
         }

@@ -59,6 +59,11 @@ constexpr uint32_t WARP_SYMBOLS = WARP * LANE_SYMBOLS;
 constexpr uint32_t LANES_IN_GROUP = GROUP / LANE_SYMBOLS;
 constexpr uint32_t WORD_SYMBOLS = 4 / SYMBOL_BYTES;
 
+// A symbol in every place of a word.
+__device__ constexpr uint32_t spread_symbol(uint32_t symbol) { return symbol * (SYMBOL_BYTES == 1 ? 0x01010101u : 0x00010001u); }
+
+constexpr uint32_t BEYOND_ALPHABET = spread_symbol(SYMBOL_MASK & ~(ALPHABET - 1));
+
 // Loads past a stream's end take its last symbols instead: they are not used, and need no test.
 struct LaneSymbols {
     uint32_t words[LANE_WORDS];
@@ -85,18 +90,14 @@ struct LaneSymbols {
         }
         return differences != 0;
     }
-    // Whether a symbol is not below ALPHABET.
-    __device__ inline bool beyond_alphabet() const {
-        if (ALPHABET > SYMBOL_MASK) {
-            return false;
-        }
+    // The words or-ed: has a bit of BEYOND_ALPHABET if a symbol is not below ALPHABET.
+    __device__ inline uint32_t all_bits() const {
         uint32_t all = 0;
 #pragma unroll
         for (uint32_t w = 0; w < LANE_WORDS; ++w) {
             all |= words[w];
         }
-        constexpr uint32_t ABOVE = SYMBOL_MASK & ~(ALPHABET - 1);
-        return (all & (SYMBOL_BYTES == 1 ? ABOVE * 0x01010101u : ABOVE * 0x00010001u)) != 0;
+        return all;
     }
     // Adds the symbols' sum, and their sum weighted with 1, 2, ..., 16.
     __device__ inline void checksum(uint32_t &sum, uint32_t &weighted) const {
@@ -113,9 +114,6 @@ struct LaneSymbols {
     }
 };
 
-__device__ inline uint32_t spread_symbol(uint32_t symbol) {
-    return SYMBOL_BYTES == 1 ? symbol * 0x01010101u : symbol * 0x00010001u;
-}
 
 // Which of the warp's lanes belong to this lane's group.
 __device__ inline uint32_t group_lanes() {

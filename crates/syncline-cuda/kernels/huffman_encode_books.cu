@@ -2,7 +2,7 @@
 //
 // COPIES   copies of the counters in a block, a power of two up to 32; 0: counters in device memory only
 // THREADS  threads in a block
-// PART     symbols that a block counts, a multiple of 512 * THREADS / 32
+// PART     symbols that a block counts at the least, a multiple of 512 * THREADS / 32
 #include "huffman_encode.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
@@ -10,83 +10,111 @@ constexpr uint32_t BOOK_BYTES = ALPHABET + 4;
 // Runs of at least this many equal lengths have their length coded as a number of its own.
 constexpr uint32_t LONG_RUN = 8;
 
-// Adds to `counts`, of each book of each stream, how often each symbol occurs in live groups (of the class). The free symbol, which most often is the commonest,
-// is counted in registers. Symbols outside of the alphabet are reported, and counted as others.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    encode_counts(const uint8_t *symbols, const Span *spans, const uint8_t *classes, uint32_t parts_in_stream, uint64_t *counts, uint32_t *status) {
-    extern __shared__ uint32_t table[];
-    const uint32_t stream = blockIdx.x / parts_in_stream;
-    const uint32_t begin = blockIdx.x % parts_in_stream * PART;
-    const Span span = spans[stream];
-    if (begin >= span.groups * GROUP) {
-        return;
+// Counters in shared memory, [book][symbol][copy], a lane its copy.
+constexpr uint32_t ROW_BYTES = 4 * COPIES;
+constexpr uint32_t BLOCK_SYMBOLS = WARPS * WARP_SYMBOLS;
+static_assert(PART % BLOCK_SYMBOLS == 0, "a part is whole rounds of a block");
+
+// Counts the symbols, each with its counter's address in one instruction and `red` in another: from `atomicAdd` the compiler works it out in more.
+__device__ inline void count_in_shared(const LaneSymbols &own, uint32_t copy) {
+    constexpr uint32_t IN_ALPHABET = (ALPHABET - 1) & SYMBOL_MASK;
+#pragma unroll
+    for (uint32_t w = 0; w < LANE_WORDS; ++w) {
+        const uint32_t word = own.words[w] & spread_symbol(IN_ALPHABET);
+#pragma unroll
+        for (uint32_t i = 0; i < WORD_SYMBOLS; ++i) {
+            const uint32_t factor = ROW_BYTES << i * 8;
+            const uint32_t row = SYMBOL_BYTES == 1 ? __dp4a(word, factor, copy) : __dp2a_lo(word, factor, copy);
+            asm volatile("red.shared.add.u32 [%0], 1;" : : "r"(row) : "memory");
+        }
     }
-    const uint32_t end = min_of(begin + PART, span.groups * GROUP), last = end - LANE_SYMBOLS;
-    uint64_t *of_stream = counts + uint64_t(stream) * BOOKS * ALPHABET;
+}
+
+// Counts `counted` symbols in device memory, in a class' book and in that of all classes.
+__device__ inline void count_in_memory(uint64_t *of_stream, uint32_t book, uint32_t symbol, uint64_t counted) {
+    atomicAdd(&of_stream[book * ALPHABET + symbol], counted);
+    if (CLASSES > 1) {
+        atomicAdd(&of_stream[CLASSES * ALPHABET + symbol], counted);
+    }
+}
+
+// Adds what the block has counted to the counts of a stream, and clears the counters.
+__device__ inline void add_block_counts(uint32_t *table, uint64_t *of_stream) {
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < CLASSES * ALPHABET; i += THREADS) {
+        uint32_t sum = 0;
+#pragma unroll
+        for (uint32_t copy = 0; copy < COPIES; ++copy) {
+            // Rotated by thread: the same copy of neighbouring counters may be in the same bank.
+            uint32_t &counter = table[i * COPIES + (copy + threadIdx.x) % max_of<uint32_t>(COPIES, 1)];
+            sum += counter;
+            counter = 0;
+        }
+        if (sum > 0) {
+            count_in_memory(of_stream, i / ALPHABET, i % ALPHABET, sum);
+        }
+    }
+    __syncthreads();
+}
+
+// Adds to `counts`, of each book of each stream, how often each symbol occurs in live groups (of the class). A block has an equal share of all parts of all
+// streams. Symbols outside of the alphabet are reported, and counted as others.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    encode_counts(const uint8_t *symbols, const Span *spans, const uint8_t *classes, uint32_t streams, uint32_t parts_in_stream, uint64_t *counts,
+                  uint32_t *status) {
+    extern __shared__ uint32_t table[];
+    const uint64_t parts = uint64_t(streams) * parts_in_stream;
+    uint64_t part = parts * blockIdx.x / gridDim.x;
+    const uint64_t last_part = parts * (blockIdx.x + 1) / gridDim.x;
     for (uint32_t i = threadIdx.x; i < CLASSES * ALPHABET * COPIES; i += THREADS) {
         table[i] = 0;
     }
     __syncthreads();
-    const uint32_t free_word = spread_symbol(span.free_symbol);
-    const uint8_t *from = symbols + span.first_group * GROUP * SYMBOL_BYTES;
-    uint32_t free_counts[CLASSES] = {};
-    bool bad = false;
-    uint32_t at = begin + warp_id() * WARP_SYMBOLS + lane_id() * LANE_SYMBOLS;
-    LaneSymbols next;
-    next.load(from + min_of(at, last) * SYMBOL_BYTES);
-    for (uint32_t round = begin; round < end; round += WARPS * WARP_SYMBOLS, at += WARPS * WARP_SYMBOLS) {
-        const LaneSymbols own = next;
-        next.load(from + min_of(at + WARPS * WARP_SYMBOLS, last) * SYMBOL_BYTES);
-        if ((__ballot_sync(ALL_LANES, at < end && own.differs_from(free_word)) & group_lanes()) == 0) {
+    const uint32_t copy = shared_address(table) + lane_id() % max_of<uint32_t>(COPIES, 1) * 4;
+    while (part < last_part) {
+        const uint32_t stream = part / parts_in_stream;
+        const uint64_t first_of_stream = uint64_t(stream) * parts_in_stream;
+        const Span span = spans[stream];
+        const uint32_t begin = uint32_t(part - first_of_stream) * PART;
+        const uint32_t end = min_of<uint64_t>((min_of(last_part, first_of_stream + parts_in_stream) - first_of_stream) * PART, span.groups * GROUP);
+        part = first_of_stream + parts_in_stream;
+        if (begin >= end) {
             continue;
         }
-        const uint32_t book = CLASSES == 1 ? 0 : min_of<uint32_t>(classes[span.first_group + at / GROUP], CLASSES - 1);
-        bad |= own.beyond_alphabet();
-        uint32_t free_here = 0;
-#pragma unroll
-        for (uint32_t i = 0; i < LANE_SYMBOLS; ++i) {
-            const uint32_t symbol = own[i];
-            if (symbol == span.free_symbol) {
-                ++free_here;
-            } else if (COPIES > 0) {
-                atomicAdd(&table[(book * ALPHABET + symbol % ALPHABET) * COPIES + lane_id() % max_of<uint32_t>(COPIES, 1)], 1u);
+        uint64_t *of_stream = counts + uint64_t(stream) * BOOKS * ALPHABET;
+        const uint32_t last = end - LANE_SYMBOLS;
+        const uint32_t free_word = spread_symbol(span.free_symbol);
+        const uint8_t *from = symbols + span.first_group * GROUP * SYMBOL_BYTES;
+        uint32_t seen = 0;
+        auto count = [&](const LaneSymbols &own, uint32_t at) {
+            if ((__ballot_sync(ALL_LANES, at < end && own.differs_from(free_word)) & group_lanes()) == 0) {
+                return;
+            }
+            seen |= own.all_bits();
+            const uint32_t book = CLASSES == 1 ? 0 : min_of<uint32_t>(classes[span.first_group + at / GROUP], CLASSES - 1);
+            if (COPIES > 0) {
+                count_in_shared(own, copy + book * (ALPHABET * ROW_BYTES));
             } else {
-                atomicAdd(&of_stream[book * ALPHABET + symbol % ALPHABET], 1ull);
-                if (CLASSES > 1) {
-                    atomicAdd(&of_stream[CLASSES * ALPHABET + symbol % ALPHABET], 1ull);
+                for (uint32_t i = 0; i < LANE_SYMBOLS; ++i) {
+                    count_in_memory(of_stream, book, own[i] % ALPHABET, 1);
                 }
             }
+        };
+        // Two by turns, so that loads are under way and need not be moved.
+        uint32_t at = begin + threadIdx.x * LANE_SYMBOLS;
+        LaneSymbols even, odd;
+        even.load(from + min_of(at, last) * SYMBOL_BYTES);
+        for (uint32_t round = begin; round < end; round += 2 * BLOCK_SYMBOLS, at += 2 * BLOCK_SYMBOLS) {
+            odd.load(from + min_of(at + BLOCK_SYMBOLS, last) * SYMBOL_BYTES);
+            count(even, at);
+            even.load(from + min_of(at + 2 * BLOCK_SYMBOLS, last) * SYMBOL_BYTES);
+            count(odd, at + BLOCK_SYMBOLS);
         }
-#pragma unroll
-        for (uint32_t c = 0; c < CLASSES; ++c) {
-            free_counts[c] += c == book ? free_here : 0;
+        if (__any_sync(ALL_LANES, (seen & BEYOND_ALPHABET) != 0) && lane_id() == 0) {
+            atomicOr(&status[stream], STATUS_MISSING_CODEWORD);
         }
-    }
-#pragma unroll
-    for (uint32_t c = 0; c < CLASSES; ++c) {
-        const uint32_t total = warp_sum(free_counts[c]);
-        if (lane_id() == 0 && total > 0) {
-            atomicAdd(&of_stream[c * ALPHABET + span.free_symbol % ALPHABET], uint64_t(total));
-            if (CLASSES > 1) {
-                atomicAdd(&of_stream[CLASSES * ALPHABET + span.free_symbol % ALPHABET], uint64_t(total));
-            }
-        }
-    }
-    if (__any_sync(ALL_LANES, bad) && lane_id() == 0) {
-        atomicOr(&status[stream], STATUS_MISSING_CODEWORD);
-    }
-    __syncthreads();
-    for (uint32_t i = threadIdx.x; COPIES > 0 && i < CLASSES * ALPHABET; i += THREADS) {
-        uint32_t sum = 0;
-        for (uint32_t copy = 0; copy < COPIES; ++copy) {
-            // Rotated by thread: the same copy of neighbouring counters is in the same bank.
-            sum += table[i * COPIES + (copy + threadIdx.x) % max_of<uint32_t>(COPIES, 1)];
-        }
-        if (sum > 0) {
-            atomicAdd(&of_stream[i], uint64_t(sum));
-            if (CLASSES > 1) {
-                atomicAdd(&of_stream[CLASSES * ALPHABET + i % ALPHABET], uint64_t(sum));
-            }
+        if (COPIES > 0) {
+            add_block_counts(table, of_stream);
         }
     }
 }

@@ -1,8 +1,8 @@
 // Our encoder: one reading of the symbols, no waiting.
 //
 // A warp has a segment and no need of the other warps. In each round a lane takes 16 symbols, looks up their codewords and adds up their bits; a scan over the
-// lanes says where its codewords go, which it joins in registers, pairs first (as the 2021 paper's reduce-merge does), and stores word by word to the warp's
-// bit buffer in shared memory; only its first and last word can be shared with a neighbour and are or-ed. Whole lines of 128 bytes leave for the slot at once.
+// lanes says where its codewords go. Codewords are joined in registers (as the 2021 paper's reduce-merge does) to pieces of at most 64 bits, which are or-ed to
+// the warp's buffer in shared memory. Whole lines of 512 bytes leave for the slot at once.
 //
 // THREADS       threads in a block
 // BLOCKS        blocks that a multiprocessor should hold: what registers are dealt out for
@@ -10,8 +10,10 @@
 #include "huffman_encode.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
-// What one round adds, what is left of a line, and one word that no codeword reaches but the last word's test may.
-constexpr uint32_t BUFFER_WORDS = WARP_SYMBOLS * LONGEST / 32 + WARP + 1;
+// What leaves for the slot at a time.
+constexpr uint32_t LINE_WORDS = 4 * WARP;
+// What is left of a line, what one round adds, and up to four words that are or-ed without having bits.
+constexpr uint32_t BUFFER_WORDS = LINE_WORDS + WARP_SYMBOLS * LONGEST / 32 + 4;
 
 // Table entries: the code from the top bit down, the length in the low 5 bits, so that a shift by an entry is one by its length.
 constexpr uint32_t CODE_MASK = 0xFFFFF000u;
@@ -24,62 +26,91 @@ __device__ inline uint32_t entry_of(uint32_t codeword) {
     return length == 0 ? MISSING : codeword << (32 - length) | length;
 }
 
-// Joins the codewords of JOINED entries, from the top bit of the result down. `sum` becomes the entries' sum: their bits modulo MISSING.
+// A few codewords joined, from the top bit down.
+struct Piece {
+    uint64_t code;
+    uint32_t bits;
+};
+
+// Joins the codewords of JOINED entries. `any` gets what tells a missing one.
 constexpr uint32_t JOINED = LONGEST <= 16 ? 4 : 2;
-__device__ inline uint64_t join(const uint32_t *entries, uint32_t &sum) {
+constexpr uint32_t PIECES = LANE_SYMBOLS / JOINED;
+__device__ inline Piece join(const uint32_t *entries, uint32_t &any) {
     const uint32_t a = entries[0], b = entries[1];
-    sum = a + b;
-    uint32_t high = (a & CODE_MASK) | __funnelshift_r(b & CODE_MASK, 0, a);
+    const uint32_t front = (a & CODE_MASK) | __funnelshift_r(b & CODE_MASK, 0, a);
     if (JOINED == 2) {
-        return uint64_t(high) << 32 | __funnelshift_r(0, b & CODE_MASK, a);
+        any |= a + b;
+        return {uint64_t(front) << 32 | __funnelshift_r(0, b & CODE_MASK, a), (a + b) % MISSING};
     }
     const uint32_t c = entries[JOINED - 2], d = entries[JOINED - 1];
     const uint32_t back = (c & CODE_MASK) | __funnelshift_r(d & CODE_MASK, 0, c);
     // Up to 32: clamped, not taken modulo 32.
-    const uint32_t front_bits = sum % 64;
-    sum += c + d;
-    return uint64_t(high | __funnelshift_rc(back, 0, front_bits)) << 32 | __funnelshift_rc(0, back, front_bits);
+    const uint32_t front_bits = (a + b) % 64, sum = a + b + c + d;
+    any |= sum;
+    return {uint64_t(front | __funnelshift_rc(back, 0, front_bits)) << 32 | __funnelshift_rc(0, back, front_bits), sum % MISSING};
 }
 
-// `if (condition) atomicOr(word, bits)`, predicated: the compiler would branch.
-__device__ inline void or_shared_if(bool condition, uint32_t *word, uint32_t bits) {
-    asm volatile("{ .reg .pred condition;\n"
-                 "  setp.ne.u32 condition, %2, 0;\n"
-                 "  @condition red.shared.or.b32 [%0], %1; }" ::"r"(uint32_t(__cvta_generic_to_shared(word))),
-                 "r"(bits), "r"(uint32_t(condition))
+// Shifts by up to 64, which C++ does not promise.
+__device__ inline uint64_t shift_right(uint64_t bits, uint32_t by) {
+    asm("shr.b64 %0, %0, %1;" : "+l"(bits) : "r"(by));
+    return bits;
+}
+__device__ inline uint64_t shift_left(uint64_t bits, uint32_t by) {
+    asm("shl.b64 %0, %0, %1;" : "+l"(bits) : "r"(by));
+    return bits;
+}
+
+// Joins two pieces; what goes past 64 bits is lost.
+__device__ inline Piece join(const Piece &first, const Piece &second) {
+    return {first.code | shift_right(second.code, first.bits), first.bits + second.bits};
+}
+
+// Joins PIECES / 2 pieces.
+__device__ inline Piece join_all(const Piece *pieces) {
+    Piece all = pieces[0];
+#pragma unroll
+    for (uint32_t i = 1; i < PIECES / 2; ++i) {
+        all = join(all, pieces[i]);
+    }
+    return all;
+}
+
+// Puts bits into the buffer, which is zero from there on: words are or-ed, since a lane's first and last may be a neighbour's too. `position` is the
+// bit's place in all of shared memory. Or-ing nothing is cheaper than asking whether there is something.
+__device__ inline uint32_t word_of(uint32_t position) { return position >> 3 & ~3u; }
+__device__ inline void or_three(uint32_t word, uint32_t first, uint32_t second, uint32_t third) {
+    asm volatile("red.shared.or.b32 [%0], %1;\n"
+                 "red.shared.or.b32 [%0 + 4], %2;\n"
+                 "red.shared.or.b32 [%0 + 8], %3;"
+                 :
+                 : "r"(word), "r"(first), "r"(second), "r"(third)
                  : "memory");
 }
-
-// Appends pieces to the buffer, which is zero from `position` on. Words are or-ed: the first and last may be a neighbour's too.
-struct Writer {
-    uint32_t *word;
-    uint32_t filled, pending;
-
-    __device__ inline Writer(uint32_t *buffer, uint32_t position) : word(buffer + position / 32), filled(position % 32), pending(0) {}
-    __device__ inline void put(uint64_t piece, uint32_t bits) {
-        const uint32_t high = uint32_t(piece >> 32), low = uint32_t(piece);
-        const uint32_t first = pending | __funnelshift_r(high, 0, filled);
-        const uint32_t second = __funnelshift_r(low, high, filled);
-        const uint32_t third = __funnelshift_r(0, low, filled);
-        const uint32_t end = filled + bits;
-        or_shared_if(end >= 32, word, first);
-        if (end >= 64) {
-            word[1] = second;
-        }
-        pending = end >= 64 ? third : end >= 32 ? second : first;
-        word += end / 32;
-        filled = end % 32;
+__device__ inline void put(uint32_t position, const Piece &piece) {
+    const uint32_t high = uint32_t(piece.code >> 32), low = uint32_t(piece.code);
+    or_three(word_of(position), __funnelshift_r(high, 0, position), __funnelshift_r(low, high, position), __funnelshift_r(0, low, position));
+}
+// Two pieces, one behind the other; by a whole warp.
+__device__ inline void put(uint32_t position, const Piece &piece, const Piece &next) {
+    const uint64_t front = join(piece, next).code, back = shift_left(next.code, 64 - piece.bits);
+    const uint32_t words[4] = {uint32_t(front >> 32), uint32_t(front), uint32_t(back >> 32), uint32_t(back)};
+    const uint32_t word = word_of(position), end = position % 32 + piece.bits + next.bits;
+    or_three(word, __funnelshift_r(words[0], 0, position), __funnelshift_r(words[1], words[0], position), __funnelshift_r(words[2], words[1], position));
+    if (end > 96) {
+        asm volatile("red.shared.or.b32 [%0 + 12], %1;" : : "r"(word), "r"(__funnelshift_r(words[3], words[2], position)) : "memory");
     }
-    __device__ inline void finish() {
-        or_shared_if(pending != 0, word, pending);
+    if (__any_sync(ALL_LANES, end > 128)) {
+        asm volatile("red.shared.or.b32 [%0 + 16], %1;" : : "r"(word), "r"(__funnelshift_r(0, words[3], position)) : "memory");
     }
-};
+}
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     encode_merged(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, const uint32_t *codebooks, const uint8_t *classes,
                   uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
-    __shared__ uint32_t table[SHARED_TABLE ? CLASSES * ALPHABET : 1];
-    __shared__ uint32_t buffers[WARPS][BUFFER_WORDS];
+    extern __shared__ __align__(16) uint8_t shared[];
+    uint32_t(*buffers)[BUFFER_WORDS] = reinterpret_cast<uint32_t(*)[BUFFER_WORDS]>(shared);
+    uint16_t(*lengths)[SEGMENT_GROUPS] = reinterpret_cast<uint16_t(*)[SEGMENT_GROUPS]>(shared + 4 * WARPS * BUFFER_WORDS);
+    uint8_t *table = shared + 4 * WARPS * BUFFER_WORDS + 2 * WARPS * SEGMENT_GROUPS;
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WARPS);
     const uint32_t stream = blockIdx.x / blocks_in_stream;
     const uint32_t segment = blockIdx.x % blocks_in_stream * WARPS + warp_id();
@@ -87,150 +118,161 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (uint64_t(segment - warp_id()) * SEGMENT_GROUPS >= span.groups) {
         return;
     }
+    const uint32_t first_group = segment * SEGMENT_GROUPS;
+    const uint32_t stream_symbols = span.groups * GROUP, last = stream_symbols - LANE_SYMBOLS;
+    const uint8_t *stream_begin = symbols + span.first_group * GROUP * SYMBOL_BYTES;
+    uint32_t at = segment * SEGMENT + lane_id() * LANE_SYMBOLS;
+    // Under way while the table is made.
+    LaneSymbols even, odd;
+    even.load(stream_begin + min_of(at, last) * SYMBOL_BYTES);
     const uint32_t used_books = CLASSES == 1 || codebooks[stream] == 1 ? 1 : CLASSES;
     const uint32_t *books = codewords + uint64_t(book_of(stream, used_books, 0)) * ALPHABET;
-    uint32_t *buffer = buffers[warp_id()];
     for (uint32_t i = lane_id(); i < BUFFER_WORDS; i += WARP) {
-        buffer[i] = 0;
+        buffers[warp_id()][i] = 0;
     }
     if (SHARED_TABLE) {
         for (uint32_t i = threadIdx.x; i < used_books * ALPHABET; i += THREADS) {
-            table[i] = entry_of(books[i]);
+            reinterpret_cast<uint32_t *>(table)[i] = entry_of(books[i]);
         }
     }
     __syncthreads();
-    const uint32_t first_group = segment * SEGMENT_GROUPS;
     if (first_group >= span.groups) {
         return;
     }
     const uint32_t rounds = ceil_div(min_of(SEGMENT_GROUPS, span.groups - first_group) * GROUP, WARP_SYMBOLS);
-    const uint32_t stream_symbols = span.groups * GROUP, last = stream_symbols - LANE_SYMBOLS;
-    const uint8_t *stream_begin = symbols + span.first_group * GROUP * SYMBOL_BYTES;
     const uint32_t free_word = spread_symbol(span.free_symbol);
-    uint32_t *slot = slots + (uint64_t(stream) * segments_in_stream + segment) * SLOT_WORDS;
-    uint16_t *bits_of_groups = group_bits + uint64_t(stream) * segments_in_stream * SEGMENT_GROUPS;
+    const uint64_t slot_number = uint64_t(stream) * segments_in_stream + segment;
+    uint4 *slot = reinterpret_cast<uint4 *>(slots + slot_number * SLOT_WORDS) + lane_id();
+    uint4 *lines = reinterpret_cast<uint4 *>(buffers[warp_id()]) + lane_id();
+    const uint32_t buffer = 8 * shared_address(buffers[warp_id()]);
+    const uint32_t group_in_round = lane_id() / LANES_IN_GROUP;
+    const uint4 zero = make_uint4(0, 0, 0, 0);
 
-    uint32_t live_before = 0, carried = 0, flushed = 0, sum = 0, weighted = 0;
-    bool bad = false;
-    uint32_t at = segment * SEGMENT + lane_id() * LANE_SYMBOLS;
+    uint32_t live_before = 0, carried = 0, sum = 0, weighted = 0, seen = 0, any = 0;
+    uint32_t group_at = group_in_round;
     auto encode_round = [&](const LaneSymbols &own) {
-        const uint32_t group = at / GROUP;
-        const bool owns_group = lane_id() % LANES_IN_GROUP == 0 && at < stream_symbols;
         const uint32_t live_lanes = __ballot_sync(ALL_LANES, at < stream_symbols && own.differs_from(free_word));
         if (live_lanes == 0) {
-            if (owns_group) {
-                bits_of_groups[group] = 0;
+            if (lane_id() % LANES_IN_GROUP == 0) {
+                lengths[warp_id()][group_at] = 0;
             }
             return;
         }
-        const bool live = (live_lanes & group_lanes()) != 0;
-        constexpr uint32_t PIECES = LANE_SYMBOLS / JOINED;
-        uint64_t pieces[PIECES];
-        uint32_t bits[PIECES] = {};
-        uint32_t total = 0, any = 0;
+        uint32_t rank = group_in_round, live_here = WARP / LANES_IN_GROUP;
+        bool live = true;
+        if (live_lanes != ALL_LANES) {
+            const uint32_t live_groups = live_group_bits(live_lanes);
+            live = (live_lanes & group_lanes()) != 0;
+            rank = __popc(live_groups & ((1u << group_in_round * LANES_IN_GROUP) - 1));
+            live_here = __popc(live_groups);
+        }
+        uint32_t book = 0;
+        if (CLASSES > 1 && used_books > 1 && live) {
+            book = min_of<uint32_t>(classes[span.first_group + at / GROUP], CLASSES - 1);
+        }
         if (live) {
-            uint32_t book = CLASSES == 1 || used_books == 1 ? 0 : min_of<uint32_t>(classes[span.first_group + group], CLASSES - 1) * ALPHABET;
-#pragma unroll
-            for (uint32_t i = 0; i < PIECES; ++i) {
-                uint32_t entries[JOINED];
-#pragma unroll
-                for (uint32_t j = 0; j < JOINED; ++j) {
-                    const uint32_t index = book + (own[JOINED * i + j] & (ALPHABET - 1));
-                    entries[j] = SHARED_TABLE ? table[index] : entry_of(__ldg(&books[index]));
-                }
-                uint32_t entry_sum;
-                pieces[i] = join(entries, entry_sum);
-                any |= entry_sum;
-                bits[i] = entry_sum % MISSING;
-                total += bits[i];
-            }
-            bad |= (any & ANY_MISSING) != 0 || own.beyond_alphabet();
             uint32_t own_sum = 0;
             own.checksum(own_sum, weighted);
-            uint32_t rank = live_before + __popc(live_group_bits(live_lanes) & ((1u << lane_id() / LANES_IN_GROUP * LANES_IN_GROUP) - 1));
             sum += own_sum;
-            weighted += (rank * GROUP + lane_id() % LANES_IN_GROUP * LANE_SYMBOLS) * own_sum;
+            weighted += ((live_before + rank) * GROUP + lane_id() % LANES_IN_GROUP * LANE_SYMBOLS) * own_sum;
         }
-        live_before += __popc(live_group_bits(live_lanes));
-        const uint32_t through = warp_scan_inclusive(total);
-        const uint32_t group_end = __shfl_sync(ALL_LANES, through, lane_id() | (LANES_IN_GROUP - 1));
-        if (owns_group) {
-            bits_of_groups[group] = group_end - (through - total);
-        }
-        // The fewer pieces, the fewer stores: most often two make one of at most 64 bits, and at low entropy all do.
-        bool fits = true;
-#pragma unroll
-        for (uint32_t i = 0; i < PIECES; i += 2) {
-            fits &= bits[i] + bits[i + 1] <= 64;
-        }
-        if (__all_sync(ALL_LANES, fits)) {
-            if (live) {
-                Writer writer(buffer, carried + through - total);
-                uint64_t all = pieces[0] | pieces[1] >> bits[0];
-                uint32_t all_bits = bits[0] + bits[1];
-#pragma unroll
-                for (uint32_t i = 2; i < PIECES; i += 2) {
-                    const uint64_t two = pieces[i] | pieces[i + 1] >> bits[i];
-                    const uint32_t two_bits = bits[i] + bits[i + 1];
-                    if (all_bits + two_bits <= 64) {
-                        // Neither is empty, so the shift is by less than 64.
-                        all |= two >> all_bits;
-                        all_bits += two_bits;
-                    } else {
-                        writer.put(all, all_bits);
-                        all = two;
-                        all_bits = two_bits;
-                    }
-                }
-                writer.put(all, all_bits);
-                writer.finish();
-            }
-        } else if (live) {
-            Writer writer(buffer, carried + through - total);
+        live_before += live_here;
+
+        Piece pieces[PIECES] = {};
+        if (live) {
+            seen |= own.all_bits();
+            constexpr uint32_t IN_ALPHABET = spread_symbol((ALPHABET - 1) & SYMBOL_MASK);
 #pragma unroll
             for (uint32_t i = 0; i < PIECES; ++i) {
-                writer.put(pieces[i], bits[i]);
+                uint32_t singles[JOINED];
+#pragma unroll
+                for (uint32_t j = 0; j < JOINED; ++j) {
+                    if (SHARED_TABLE) {
+                        const uint32_t word = own.words[(JOINED * i + j) / WORD_SYMBOLS] & IN_ALPHABET;
+                        // Picks a symbol of the word, times the size of an entry, in one instruction of the multipliers, which have time.
+                        const uint32_t factor = 4u << (JOINED * i + j) % WORD_SYMBOLS * 8, base = book * (4 * ALPHABET);
+                        const uint32_t from = SYMBOL_BYTES == 1 ? __dp4a(word, factor, base) : __dp2a_lo(word, factor, base);
+                        singles[j] = *reinterpret_cast<const uint32_t *>(table + from);
+                    } else {
+                        singles[j] = entry_of(__ldg(&books[book * ALPHABET + (own[JOINED * i + j] & (ALPHABET - 1))]));
+                    }
+                }
+                pieces[i] = join(singles, any);
             }
-            writer.finish();
         }
-        __syncwarp();
+        uint32_t front_bits = 0, back_bits = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < PIECES / 2; ++i) {
+            front_bits += pieces[i].bits;
+            back_bits += pieces[PIECES / 2 + i].bits;
+        }
+        const uint32_t total = front_bits + back_bits;
+        const uint32_t through = warp_scan_inclusive(total);
+        const uint32_t group_end = __shfl_sync(ALL_LANES, through, lane_id() | (LANES_IN_GROUP - 1));
+        if (lane_id() % LANES_IN_GROUP == 0) {
+            lengths[warp_id()][group_at] = group_end - (through - total);
+        }
+        const uint32_t position = buffer + carried + through - total;
         carried += __shfl_sync(ALL_LANES, through, WARP - 1);
-        // What is left of the last line is at most 32 words, the last of them not full.
-        const uint32_t whole = carried / 32 / WARP * WARP;
-        if (whole > 0) {
-            for (uint32_t i = lane_id(); i < whole; i += WARP) {
-                __stcs(&slot[flushed + i], buffer[i]);
-                buffer[i] = 0;
+        // The fewer pieces, the fewer stores: all in one at low entropy, most often two.
+        if (__all_sync(ALL_LANES, total <= 64)) {
+            put(position, join(join_all(pieces), join_all(pieces + PIECES / 2)));
+        } else if (__all_sync(ALL_LANES, max_of(front_bits, back_bits) <= 64)) {
+            put(position, join_all(pieces), join_all(pieces + PIECES / 2));
+        } else {
+            uint32_t to = position;
+#pragma unroll
+            for (uint32_t i = 0; i < PIECES; ++i) {
+                put(to, pieces[i]);
+                to += pieces[i].bits;
             }
-            const uint32_t left = buffer[whole + lane_id()];
-            buffer[whole + lane_id()] = 0;
-            __syncwarp();
-            buffer[lane_id()] = left;
-            flushed += whole;
-            carried -= whole * 32;
         }
         __syncwarp();
+        if (carried >= 32 * LINE_WORDS) {
+            // What is left of the last line goes to the front.
+            uint4 *line = lines;
+#pragma unroll 1
+            do {
+                *slot = *line;
+                *line = zero;
+                line += LINE_WORDS / 4;
+                slot += LINE_WORDS / 4;
+                carried -= 32 * LINE_WORDS;
+            } while (carried >= 32 * LINE_WORDS);
+            const uint4 left = *line;
+            *line = zero;
+            *lines = left;
+            __syncwarp();
+        }
     };
     // Two rounds by turns, so that the next symbols are under way while these are encoded and need not be moved.
-    LaneSymbols even, odd;
-    even.load(stream_begin + min_of(at, last) * SYMBOL_BYTES);
     for (uint32_t round = 0; round < rounds; round += 2) {
         odd.load(stream_begin + min_of(at + WARP_SYMBOLS, last) * SYMBOL_BYTES);
         encode_round(even);
         at += WARP_SYMBOLS;
+        group_at += WARP / LANES_IN_GROUP;
         even.load(stream_begin + min_of(at + WARP_SYMBOLS, last) * SYMBOL_BYTES);
         if (round + 1 < rounds) {
             encode_round(odd);
         }
         at += WARP_SYMBOLS;
+        group_at += WARP / LANES_IN_GROUP;
     }
-    if (lane_id() * 32 < carried) {
-        slot[flushed + lane_id()] = buffer[lane_id()];
+    // Whole vectors, since encode_write reads them as such.
+    if (lane_id() * 128 < carried) {
+        *slot = *lines;
+    }
+    __syncwarp();
+    const uint32_t groups = min_of(SEGMENT_GROUPS, span.groups - first_group);
+    uint32_t *lengths_to = reinterpret_cast<uint32_t *>(group_bits + slot_number * SEGMENT_GROUPS);
+    for (uint32_t i = lane_id(); i < ceil_div(groups, 2); i += WARP) {
+        lengths_to[i] = reinterpret_cast<const uint32_t *>(lengths[warp_id()])[i];
     }
     sum = warp_sum(sum);
     weighted = warp_sum(weighted);
-    const bool any_bad = __any_sync(ALL_LANES, bad);
+    const bool bad = __any_sync(ALL_LANES, (any & ANY_MISSING) != 0 || (seen & BEYOND_ALPHABET) != 0);
     if (lane_id() == 0) {
-        sums[uint64_t(stream) * segments_in_stream + segment] = {flushed * 32 + carried, live_before | (any_bad ? SEGMENT_BAD : 0), sum, weighted};
+        const uint32_t flushed = uint32_t(slot - (reinterpret_cast<uint4 *>(slots + slot_number * SLOT_WORDS))) * 4;
+        sums[slot_number] = {flushed * 32 + carried, live_before | (bad ? SEGMENT_BAD : 0), sum, weighted};
     }
 }

@@ -23,6 +23,9 @@ struct Scratch {
     uint32_t *free_bitmap;
     uint64_t *descriptors; // of the symbol index
     uint8_t *gaps;         // a byte each
+
+    // Bits of the live groups side by side.
+    __device__ inline const uint16_t *bits_of_live(bool all_live) const { return all_live ? group_bits : live_bits; }
 };
 
 __device__ inline Scratch of_stream(Scratch all, uint32_t stream, uint32_t segments) {
@@ -30,7 +33,7 @@ __device__ inline Scratch of_stream(Scratch all, uint32_t stream, uint32_t segme
     all.sums += before;
     all.group_bits += before * SEGMENT_GROUPS;
     all.starts += before;
-    // Whole index blocks, which are cleared and read as such: a stream must not reach into the next one's.
+    // Whole index blocks, which are read as vectors.
     all.live_bits += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, INDEX_BLOCK) * INDEX_BLOCK;
     all.free_bitmap += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, 32);
     all.descriptors += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, INDEX_BLOCK);
@@ -54,6 +57,18 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const Span span = spans[stream];
     const Scratch scratch = of_stream(all, stream, segments_in_stream);
     const uint32_t segments = ceil_div(span.groups, SEGMENT_GROUPS);
+
+    // What the first thread needs at the end, asked for at the start.
+    uint32_t codebooks = 1, codebook_bytes = 0, longest_codeword = 0, stream_status = 0;
+    if (threadIdx.x == 0) {
+        codebooks = CLASSES == 1 || books.codebooks[stream] == 1 ? 1 : CLASSES;
+        for (uint32_t book = 0; book < codebooks; ++book) {
+            const uint2 summary = reinterpret_cast<const uint2 *>(books.summaries)[book_of(stream, codebooks, book)];
+            codebook_bytes += summary.x;
+            longest_codeword = max_of(longest_codeword, summary.y);
+        }
+        stream_status = status[stream];
+    }
 
     // Where each segment starts: bits in the low half of the sums, live groups in the high half.
     uint64_t running = 0, total;
@@ -80,10 +95,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x < 2) {
         checksum[threadIdx.x] = 0;
     }
-    // Where the last index block ends, for those who read it whole.
-    if (threadIdx.x < INDEX_BLOCK && live + threadIdx.x < align_up(live, INDEX_BLOCK)) {
-        scratch.live_bits[live + threadIdx.x] = 0;
-    }
     __syncthreads();
     sum = warp_sum(sum);
     weighted = warp_sum(weighted);
@@ -92,10 +103,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         atomicAdd(&checksum[1], weighted);
     }
 
-    // The live groups side by side, and the bitmap of the others.
+    // The live groups side by side, and the bitmap of the others, if there are any.
     // A warp has AHEAD words of 32 groups at a time, so that their loads do not wait for each other.
     constexpr uint32_t AHEAD = 8;
-    const uint32_t words = ceil_div(span.groups, 32);
+    const uint32_t words = live == span.groups ? 0 : ceil_div(span.groups, 32);
     for (uint32_t first = warp_id() * AHEAD; first < words; first += THREADS / WARP * AHEAD) {
         uint32_t lengths[AHEAD], ranks[AHEAD];
 #pragma unroll
@@ -143,20 +154,28 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             const uint32_t block = first + threadIdx.x;
             uint32_t shortest = 0xFFFF, longest = 0, block_bits = 0;
             if (block < blocks) {
-                const uint32_t groups = min_of(INDEX_BLOCK, live - block * INDEX_BLOCK);
-                uint4 vectors[INDEX_BLOCK / 8];
+                const uint16_t *lengths = scratch.bits_of_live(live == span.groups) + block * INDEX_BLOCK;
+                auto add = [&](uint32_t length) {
+                    shortest = min_of(shortest, length);
+                    longest = max_of(longest, length);
+                    block_bits += length;
+                };
+                if (live - block * INDEX_BLOCK < INDEX_BLOCK) {
+                    for (uint32_t i = 0; i < live - block * INDEX_BLOCK; ++i) {
+                        add(lengths[i]);
+                    }
+                } else {
+                    uint4 vectors[INDEX_BLOCK / 8];
 #pragma unroll
-                for (uint32_t v = 0; v < INDEX_BLOCK / 8; ++v) {
-                    vectors[v] = reinterpret_cast<const uint4 *>(scratch.live_bits + block * INDEX_BLOCK)[v];
-                }
+                    for (uint32_t v = 0; v < INDEX_BLOCK / 8; ++v) {
+                        vectors[v] = reinterpret_cast<const uint4 *>(lengths)[v];
+                    }
 #pragma unroll
-                for (uint32_t i = 0; i < INDEX_BLOCK; ++i) {
-                    const uint4 vector = vectors[i / 8];
-                    const uint32_t pair = i % 8 < 2 ? vector.x : i % 8 < 4 ? vector.y : i % 8 < 6 ? vector.z : vector.w;
-                    const uint32_t length = pair >> i % 2 * 16 & 0xFFFF;
-                    shortest = i < groups ? min_of(shortest, length) : shortest;
-                    longest = i < groups ? max_of(longest, length) : longest;
-                    block_bits += i < groups ? length : 0;
+                    for (uint32_t i = 0; i < INDEX_BLOCK; ++i) {
+                        const uint4 vector = vectors[i / 8];
+                        const uint32_t pair = i % 8 < 2 ? vector.x : i % 8 < 4 ? vector.y : i % 8 < 6 ? vector.z : vector.w;
+                        add(pair >> i % 2 * 16 & 0xFFFF);
+                    }
                 }
             }
             const uint32_t width = block < blocks ? 32 - __clz(longest - shortest) : 0;
@@ -176,14 +195,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         plan.bits = bits;
         plan.sum = checksum[0];
         plan.weighted = checksum[1];
-        plan.codebooks = CLASSES == 1 || books.codebooks[stream] == 1 ? 1 : CLASSES;
-        plan.codebook_bytes = 0;
-        plan.longest = 0;
-        for (uint32_t book = 0; book < plan.codebooks; ++book) {
-            const uint32_t at = book_of(stream, plan.codebooks, book);
-            plan.codebook_bytes += books.summaries[2 * at];
-            plan.longest = max_of(plan.longest, books.summaries[2 * at + 1]);
-        }
+        plan.codebooks = codebooks;
+        plan.codebook_bytes = codebook_bytes;
+        plan.longest = longest_codeword;
         // A given codebook may have codewords though nothing is live: the stream then has an empty one.
         if (live == 0) {
             plan.codebooks = 1;
@@ -192,7 +206,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         plan.has_free = live < span.groups;
         plan.free_symbol = span.free_symbol;
-        plan.status = status[stream] | (bad ? STATUS_MISSING_CODEWORD : 0);
+        plan.status = stream_status | (bad ? STATUS_MISSING_CODEWORD : 0);
         plan.bitmap_at = align_up(HEADER_BYTES + plan.codebook_bytes, 4);
         plan.index_at = align_up(plan.bitmap_at + (plan.has_free ? ceil_div(span.groups, 8) : 0), 8);
         if (INDEX == 1) {
@@ -313,6 +327,34 @@ struct Slots {
     }
 };
 
+// Moves vectors of four words, each from SKIP words and `shift` bits into one of `from`; by a warp, several under way at a time.
+template <uint32_t SKIP> __device__ inline void move_vectors(const uint4 *from, uint4 *to, uint32_t vectors, uint32_t shift) {
+    constexpr uint32_t AHEAD = 4;
+    for (uint32_t i = lane_id(); i < vectors; i += AHEAD * WARP) {
+        uint4 loaded[AHEAD][2];
+#pragma unroll
+        for (uint32_t a = 0; a < AHEAD; ++a) {
+            const uint32_t at = i + a * WARP;
+            const bool both = SKIP > 0 || shift > 0;
+            loaded[a][0] = at < vectors ? __ldcs(&from[at]) : make_uint4(0, 0, 0, 0);
+            loaded[a][1] = at < vectors && both ? __ldcs(&from[at + 1]) : make_uint4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (uint32_t a = 0; a < AHEAD; ++a) {
+            const uint4 low = loaded[a][0], high = loaded[a][1];
+            const uint32_t all[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+            uint32_t moved[4];
+#pragma unroll
+            for (uint32_t j = 0; j < 4; ++j) {
+                moved[j] = __funnelshift_l(all[SKIP + j + 1], all[SKIP + j], shift);
+            }
+            if (i + a * WARP < vectors) {
+                __stcs(&to[i + a * WARP], make_uint4(moved[0], moved[1], moved[2], moved[3]));
+            }
+        }
+    }
+}
+
 __device__ inline void write_header(uint32_t *out, const Plan &plan) {
     out[0] = plan.groups;
     out[1] = plan.live;
@@ -342,22 +384,74 @@ __device__ inline void write_frame(uint8_t *out, const Plan &plan, const Books &
     }
     const uint32_t bitmap_end = plan.bitmap_at + (plan.has_free ? ceil_div(plan.groups, 8) : 0);
     const uint32_t codewords_end = plan.codewords_at + 4 * ceil_div(plan.bits, 32);
-    const uint2 gaps[4] = {make_uint2(at, plan.bitmap_at), make_uint2(bitmap_end, plan.index_at),
-                           make_uint2(plan.index_at + plan.index_bytes, plan.codewords_at), make_uint2(codewords_end, plan.stream_bytes)};
-    if (threadIdx.x < 4) {
-        for (uint32_t i = gaps[threadIdx.x].x; i < gaps[threadIdx.x].y; ++i) {
-            out[i] = 0;
+    auto clear = [&](uint32_t by, uint32_t from, uint32_t to) {
+        for (; threadIdx.x == by && from < to; ++from) {
+            out[from] = 0;
         }
+    };
+    clear(0, at, plan.bitmap_at);
+    clear(WARP, bitmap_end, plan.index_at);
+    clear(2 * WARP, plan.index_at + plan.index_bytes, plan.codewords_at);
+    clear(3 * WARP, codewords_end, plan.stream_bytes);
+}
+
+// Descriptors and deltas of the symbol index, a warp every `step`th index block from `first` on.
+__device__ inline void write_symbol_index(uint8_t *out, const uint64_t *descriptors, const uint16_t *live_bits, uint32_t live, uint32_t first, uint32_t step) {
+    // Several at a time, so that their loads do not wait for each other. Deltas of up to 12 bits, and a word that the last may touch.
+    constexpr uint32_t AHEAD = 4, ROOM = 13;
+    __shared__ uint32_t packed[WRITE_WARPS][AHEAD][ROOM];
+    const uint32_t index_blocks = ceil_div(live, INDEX_BLOCK);
+    uint64_t *to = reinterpret_cast<uint64_t *>(out);
+    uint32_t *deltas = reinterpret_cast<uint32_t *>(to + index_blocks);
+    for (; first < index_blocks; first += AHEAD * step) {
+        uint64_t descriptor[AHEAD];
+        uint32_t length[AHEAD];
+#pragma unroll
+        for (uint32_t a = 0; a < AHEAD; ++a) {
+            const uint32_t i = first + a * step, group = i * INDEX_BLOCK + lane_id();
+            descriptor[a] = i < index_blocks ? descriptors[i] : 0;
+            length[a] = group < live ? live_bits[group] : 0;
+            if (lane_id() < ROOM) {
+                packed[warp_id()][a][lane_id()] = 0;
+            }
+        }
+        __syncwarp();
+#pragma unroll
+        for (uint32_t a = 0; a < AHEAD; ++a) {
+            const uint32_t i = first + a * step;
+            const uint32_t shortest = uint32_t(descriptor[a] >> 32) & 0xFFF, width = uint32_t(descriptor[a] >> 44) & 0xF;
+            if (i >= index_blocks) {
+                break;
+            }
+            const uint64_t delta = i * INDEX_BLOCK + lane_id() < live ? length[a] - shortest : 0;
+            const uint64_t shifted = delta << lane_id() * width % 32;
+            uint32_t *word = &packed[warp_id()][a][lane_id() * width / 32];
+            atomicOr(word, uint32_t(shifted));
+            atomicOr(word + 1, uint32_t(shifted >> 32));
+            if (lane_id() == 0) {
+                to[i] = descriptor[a];
+            }
+        }
+        __syncwarp();
+#pragma unroll
+        for (uint32_t a = 0; a < AHEAD; ++a) {
+            if (lane_id() < (uint32_t(descriptor[a] >> 44) & 0xF)) {
+                deltas[uint32_t(descriptor[a] >> 48) + lane_id()] = packed[warp_id()][a][lane_id()];
+            }
+        }
+        __syncwarp();
     }
 }
 
 // The streams' bytes. A block has the codewords of WRITE_WARPS segments and its share of the rest.
-extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
+extern "C" __global__ void __launch_bounds__(WRITE_THREADS, 5)
     encode_write(Plan *plans, Books books, Scratch all, const uint32_t *all_slots, uint32_t segments_in_stream, const uint64_t *places,
                  uint8_t *out, uint64_t out_bytes) {
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WRITE_WARPS);
-    const uint32_t stream = blockIdx.x / blocks_in_stream;
-    const uint32_t block = blockIdx.x % blocks_in_stream;
+    // From the last: what was encoded last may still be in the second-level cache.
+    const uint32_t number = gridDim.x - 1 - blockIdx.x;
+    const uint32_t stream = number / blocks_in_stream;
+    const uint32_t block = number % blocks_in_stream;
     const Plan plan = plans[stream];
     const uint64_t place = places[stream];
     const uint32_t segments = ceil_div(plan.groups, SEGMENT_GROUPS);
@@ -372,6 +466,10 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
         return;
     }
     const Scratch scratch = of_stream(all, stream, segments_in_stream);
+    // Where this warp's segment starts and ends, under way while the rest is written.
+    const uint32_t segment = block * WRITE_WARPS + warp_id();
+    const uint32_t start = segment < segments ? scratch.starts[segment].x : plan.bits;
+    const uint32_t end = segment + 1 < segments ? scratch.starts[segment + 1].x : plan.bits;
     out += place;
     if (block == 0) {
         write_frame(out, plan, books, stream);
@@ -391,58 +489,39 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
         }
     }
     if (INDEX == 2) {
-        const uint32_t index_blocks = ceil_div(plan.live, INDEX_BLOCK);
-        uint32_t *deltas = reinterpret_cast<uint32_t *>(out + plan.index_at) + 2 * index_blocks;
-        for (uint32_t i = rank / WARP; i < index_blocks; i += step / WARP) {
-            const uint64_t descriptor = scratch.descriptors[i];
-            const uint32_t shortest = uint32_t(descriptor >> 32) & 0xFFF, width = uint32_t(descriptor >> 44) & 0xF;
-            const uint32_t group = i * INDEX_BLOCK + lane_id();
-            const uint32_t delta = group < plan.live ? scratch.live_bits[group] - shortest : 0;
-            if (lane_id() == 0) {
-                reinterpret_cast<uint64_t *>(out + plan.index_at)[i] = descriptor;
-            }
-            // Value j is at bits j * width and up of all words together. A word begins within the value `first`.
-            uint32_t word = 0;
-            const uint32_t first = width == 0 ? 0 : lane_id() * 32 / width;
-            for (uint32_t j = 0; width > 0 && j < 32 / width + 2; ++j) {
-                const uint32_t value = __shfl_sync(ALL_LANES, delta, (first + j) % WARP);
-                const int32_t shift = int32_t((first + j) * width) - int32_t(lane_id() * 32);
-                word |= first + j >= WARP || shift >= 32 ? 0 : shift >= 0 ? value << shift : value >> -shift;
-            }
-            if (lane_id() < width) {
-                deltas[uint32_t(descriptor >> 48) + lane_id()] = word;
-            }
-        }
+        write_symbol_index(out + plan.index_at, scratch.descriptors, scratch.bits_of_live(!plan.has_free), plan.live, rank / WARP, step / WARP);
     }
-    const uint32_t segment = block * WRITE_WARPS + warp_id();
     if (segment >= segments) {
         return;
     }
     const Slots slots{all_slots + uint64_t(stream) * segments_in_stream * SLOT_WORDS, scratch.starts, segments, plan.bits};
     // A segment has the words that start in it.
-    const uint32_t start = scratch.starts[segment].x, end = start + slots.bits_of(segment);
     const uint32_t first = ceil_div(start, 32), last = ceil_div(end, 32);
     uint32_t *words = reinterpret_cast<uint32_t *>(out + plan.codewords_at);
     const uint32_t *slot = slots.slots + uint64_t(segment) * SLOT_WORDS;
     const uint32_t shift = (first * 32 - start) % 32;
-    // The last word may need the segments after this one; the others are two words of the slot each, several under way at a time.
-    const uint32_t *from = slot + (first * 32 - start) / 32;
-    const uint32_t whole = last > first ? last - first - 1 : 0;
-    constexpr uint32_t AHEAD = 4;
-    for (uint32_t i = lane_id(); i < whole; i += AHEAD * WARP) {
-        uint32_t high[AHEAD], low[AHEAD];
-#pragma unroll
-        for (uint32_t a = 0; a < AHEAD; ++a) {
-            const uint32_t at = i + a * WARP;
-            high[a] = at < whole ? __ldcs(&from[at]) : 0;
-            low[a] = at < whole && shift > 0 ? __ldcs(&from[at + 1]) : 0;
-        }
-#pragma unroll
-        for (uint32_t a = 0; a < AHEAD; ++a) {
-            if (i + a * WARP < whole) {
-                words[first + i + a * WARP] = __funnelshift_l(low[a], high[a], shift);
-            }
-        }
+    // The last word may need the segments after this one; the others are two words of the slot each.
+    const uint32_t skipped = (first * 32 - start) / 32, whole = last > first ? last - 1 : first;
+    const uint32_t aligned = min_of(align_up(first, 4), whole), aligned_end = max_of(whole / 4 * 4, aligned);
+    auto move_word = [&](uint32_t to) {
+        const uint32_t *from = slot + skipped + (to - first);
+        words[to] = shift == 0 ? from[0] : __funnelshift_l(from[1], from[0], shift);
+    };
+    // Up to three words before the first vector and after the last.
+    if (lane_id() < aligned - first) {
+        move_word(first + lane_id());
+    } else if (lane_id() >= 4 && lane_id() - 4 < whole - aligned_end) {
+        move_word(aligned_end + lane_id() - 4);
+    }
+    const uint32_t begin = skipped + (aligned - first);
+    const uint4 *from = reinterpret_cast<const uint4 *>(slot) + begin / 4;
+    uint4 *to = reinterpret_cast<uint4 *>(words + aligned);
+    const uint32_t vectors = (aligned_end - aligned) / 4;
+    switch (begin % 4) {
+    case 0: move_vectors<0>(from, to, vectors, shift); break;
+    case 1: move_vectors<1>(from, to, vectors, shift); break;
+    case 2: move_vectors<2>(from, to, vectors, shift); break;
+    default: move_vectors<3>(from, to, vectors, shift);
     }
     if (last > first && lane_id() == 0) {
         words[last - 1] = slots.word(segment, (last - 1) * 32 - start);

@@ -25,6 +25,10 @@ struct Step {
     double limit;       // the bound, or the relative bound two steps lower
     double error_scale; // units of the squared error's root in 1
     float inverse_high, inverse_low, high, low, bound;
+    // f32: within this error an integer of at most `short_reach` is the one that the format wants, however it was found; no error is if `short_reach` is 0.
+    float short_bound, short_reach;
+    uint32_t short_bits; // log2 of 2 * short_reach
+    uint32_t unused;
     uint32_t pattern_count;
     uint64_t patterns[MOST_PATTERNS];
 };
@@ -135,6 +139,9 @@ constexpr uint32_t META_PATTERN = 7;
 constexpr uint32_t META_SIGN = 9;
 // Everything is excluded, and the base is still to be taken from the tile before. Gone when `quantize_finish` has run.
 constexpr uint32_t META_EMPTY = 1u << 11;
+// Groups of the tile's codes less 1, constant or not. Gone likewise.
+constexpr uint32_t META_GROUPS = 12;
+constexpr uint32_t META_LASTING = META_EMPTY - 1;
 
 constexpr uint32_t KIND_NONE = 0;
 constexpr uint32_t KIND_ALL = 1;

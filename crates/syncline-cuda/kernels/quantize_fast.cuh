@@ -45,7 +45,7 @@ __device__ inline uint32_t lane_element() {
 constexpr uint32_t ROW_DISTANCE = AXES == 3 ? 64 : AXES == 2 ? 32 : 128;
 
 // The integer of a value as a float, the same as that of `quantize` where this and the magnitudes of the integers (below 2^22) are good.
-__device__ inline float quantize_fast(const Step &step, Element x, bool &good, double &error) {
+__device__ inline float quantize_long(const Step &step, Element x, bool &good) {
 #if LOGARITHM
     int32_t q;
     good = quantize(step, x, q) && good;
@@ -57,21 +57,45 @@ __device__ inline float quantize_fast(const Step &step, Element x, bool &good, d
     float q = rounded + ((rest + MAGIC) - MAGIC);
     float back = __fmaf_rn(q, step.high, q * step.low);
     good = fabsf(x - back) < step.bound && bits_of(x) != SIGN_BIT && good;
-#if MEASURE
-    error += squared_error(step, x, back);
-#endif
     return q;
 #else
     double shifted = x * step.inverse + WIDE_MAGIC;
     double q = shifted - WIDE_MAGIC;
-    double back = q * step.step;
-    good = fabs(x - back) < step.limit && fabs(q) < 4194304.0 && bits_of(x) != SIGN_BIT && good;
-#if MEASURE
-    error += squared_error(step, x, back);
-#endif
+    good = fabs(x - q * step.step) < step.limit && fabs(q) < 4194304.0 && bits_of(x) != SIGN_BIT && good;
     // The low word is the integer; conversions between widths are slow.
     return __uint_as_float(uint32_t(uint64_t(__double_as_longlong(shifted))) + 0x4B400000u) - MAGIC;
 #endif
+}
+
+// The integers of a row, all of the warp's together.
+//
+// f32: most values lie so far from the middle between two integers that one rounding finds the one that the format's operations find. With integers of
+// at most Q, `x / step` and what is computed here differ by at most Q * 2^-24 + 2^-23: where the error leaves that much to half a step, there is no other
+// integer near enough. Where it does not, the row is done again the long way.
+__device__ inline void quantize_row(const Step &step, const Element (&x)[QUAD], float (&q)[QUAD], bool &good) {
+#if ELEMENT_BYTES == 4 && !LOGARITHM
+    if (step.short_bits > 0) {
+        const float magic = MAGIC + step.short_reach;
+        uint32_t reach = 0;
+        bool sure = true;
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+            float shifted = __fmaf_rn(x[j], step.inverse_high, magic);
+            q[j] = shifted - magic;
+            float back = __fmaf_rn(q[j], step.high, q[j] * step.low);
+            sure = fabsf(x[j] - back) < step.short_bound && bits_of(x[j]) != SIGN_BIT && sure;
+            // Bits above those of -reach to reach - 1 differ from the magic number's where an integer is larger, unless it is below -2^21.
+            reach |= __float_as_uint(shifted);
+        }
+        if (__all_sync(ALL_LANES, sure && reach >> step.short_bits == 0x4B400000u >> step.short_bits)) {
+            return;
+        }
+    }
+#endif
+#pragma unroll
+    for (uint32_t j = 0; j < QUAD; ++j) {
+        q[j] = quantize_long(step, x[j], good);
+    }
 }
 
 // Four elements; `aligned` to 16 bytes or not.
@@ -208,24 +232,44 @@ __device__ inline void choose(const float (&lane_sums)[4], uint32_t &predictor, 
     activity = key >> 2;
 }
 
-// The codes of the lane's rows under predictor P. Lanes whose tile has another keep what they have.
+// Sums of the residuals' magnitudes under each predictor, and codes of those under predictor GUESS, not looking for outliers.
+template <uint32_t GUESS> __device__ inline void sums_and_codes(const Integers &q, float base, float (&sums)[4], uint2 (&codes)[ROWS]) {
+    each_row<(2u << AXES) - 1>(q, base, [&](uint32_t k, const float (&r)[4][QUAD]) {
+        uint32_t bits[QUAD];
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+#pragma unroll
+            for (uint32_t p = 0; p <= AXES; ++p) {
+                sums[p] += fabsf(r[p][j]);
+            }
+            bits[j] = __float_as_uint(r[GUESS][j] + (MAGIC + float(RADIUS)));
+        }
+        codes[k] = make_uint2(__byte_perm(bits[0], bits[1], 0x5410), __byte_perm(bits[2], bits[3], 0x5410));
+    });
+}
+
+// The codes of the lane's rows under predictor P, from the integers kept, for tiles that have it. Others keep what they have.
 template <uint32_t P>
-__device__ inline void codes_of(const Integers &q, float base, bool mine, bool careful, uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers) {
+__device__ inline void codes_if_any(const float4 *kept, float base, uint32_t predictor, uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers) {
+    const bool mine = predictor == P;
+    if (!__any_sync(ALL_LANES, mine)) {
+        return;
+    }
+    Integers q;
+#pragma unroll
+    for (uint32_t k = 0; k < ROWS; ++k) {
+        float4 row = kept[k * WARP + lane_id()];
+        q[k][0] = row.x, q[k][1] = row.y, q[k][2] = row.z, q[k][3] = row.w;
+    }
     each_row<1u << P>(q, base, [&](uint32_t k, const float (&r)[4][QUAD]) {
         uint32_t bits[QUAD];
 #pragma unroll
         for (uint32_t j = 0; j < QUAD; ++j) {
-            bits[j] = __float_as_uint(r[P][j] + (MAGIC + float(RADIUS)));
-        }
-        if (careful) {
-#pragma unroll
-            for (uint32_t j = 0; j < QUAD; ++j) {
-                float magnitude = fabsf(r[P][j]);
-                bool outside = mine && magnitude >= float(RADIUS);
-                bits[j] = outside ? 0 : bits[j];
-                outliers += outside;
-                wide_outliers += mine && magnitude >= float(WIDE_RADIUS);
-            }
+            float magnitude = fabsf(r[P][j]);
+            bool outside = mine && magnitude >= float(RADIUS);
+            bits[j] = outside ? 0 : __float_as_uint(r[P][j] + (MAGIC + float(RADIUS)));
+            outliers += outside;
+            wide_outliers += mine && magnitude >= float(WIDE_RADIUS);
         }
         uint32_t low = __byte_perm(bits[0], bits[1], 0x5410), high = __byte_perm(bits[2], bits[3], 0x5410);
         codes[k].x = mine ? low : codes[k].x;
@@ -233,21 +277,10 @@ __device__ inline void codes_of(const Integers &q, float base, bool mine, bool c
     });
 }
 
-template <uint32_t P>
-__device__ inline void codes_if_any(
-    const Integers &q, float base, uint32_t predictor, const float (&sums)[4], uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers
-) {
-    const bool mine = predictor == P;
-    if (__any_sync(ALL_LANES, mine)) {
-        // A lane's sum below the radius leaves no residual outside.
-        bool careful = __any_sync(ALL_LANES, mine && sums[P] >= float(RADIUS));
-        codes_of<P>(q, base, mine, careful, codes, outliers, wide_outliers);
-    }
-}
-
-// Quantises and predicts the unit; `slab` is where the element numbers of `tile` count from. `codes` are those of a fast tile that is not constant.
+// Quantises and predicts the unit; `slab` is where the element numbers of `tile` count from, `kept` shared memory for the warp's integers, `guess` the predictor
+// that the tiles will probably have; it becomes that of these. `codes` are those of a fast tile that is not constant.
 __device__ inline FastResult quantize_unit(
-    const Step &step, const Element *slab, const FastTile &tile, bool aligned, uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers
+    const Step &step, const Element *slab, const FastTile &tile, bool aligned, float4 *kept, uint32_t &guess, uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers
 ) {
     Integers q;
     bool good = tile.eligible;
@@ -290,23 +323,33 @@ __device__ inline FastResult quantize_unit(
                 any_negative |= negative;
                 all_negative &= negative;
 #endif
-                q[turn + k][j] = quantize_fast(step, x[k][j], good, error);
             }
+            quantize_row(step, x[k], q[turn + k], good);
+            // For predictors that are seldom the best: their residuals are made again, from here, since registers are short.
+            kept[(turn + k) * WARP + lane_id()] = make_float4(q[turn + k][0], q[turn + k][1], q[turn + k][2], q[turn + k][3]);
+#if MEASURE
+#pragma unroll
+            for (uint32_t j = 0; j < QUAD; ++j) {
+                error += squared_error(step, x[k][j], reconstruct(step, int32_t(q[turn + k][j])));
+            }
+#endif
         }
     }
 
     FastResult result = {};
     const float base = __shfl_sync(ALL_LANES, q[0][0], tile_leader());
     float sums[4] = {};
-    each_row<(2u << AXES) - 1>(q, base, [&](uint32_t, const float (&r)[4][QUAD]) {
-#pragma unroll
-        for (uint32_t p = 0; p <= AXES; ++p) {
-#pragma unroll
-            for (uint32_t j = 0; j < QUAD; ++j) {
-                sums[p] += fabsf(r[p][j]);
-            }
-        }
-    });
+    // Neighbours mostly agree about the predictor.
+    if (guess == 0) {
+        sums_and_codes<0>(q, base, sums, codes);
+    } else if (AXES == 1 || guess == 1) {
+        sums_and_codes<1>(q, base, sums, codes);
+    } else if (AXES == 2 || guess == 2) {
+        sums_and_codes<AXES >= 2 ? 2 : 1>(q, base, sums, codes);
+    } else {
+        sums_and_codes<AXES>(q, base, sums, codes);
+    }
+    __syncwarp();
     // Base and distances from it this small make every integer small enough to be exact in `quantize_fast`, and every residual exact; so are sums that
     // stay below 2^24.
     good = good && fabsf(base) < 2097152.0f && sums[0] < 1048576.0f;
@@ -332,18 +375,29 @@ __device__ inline FastResult quantize_unit(
 #endif
     choose(sums, result.predictor, result.activity);
 
-    // Each predictor that a tile of the unit has; it is mostly one.
     outliers = 0;
     wide_outliers = 0;
-    const uint32_t predictor = result.fast && result.activity > 0 ? result.predictor : 4;
-    codes_if_any<0>(q, base, predictor, sums, codes, outliers, wide_outliers);
-    codes_if_any<1>(q, base, predictor, sums, codes, outliers, wide_outliers);
-    if constexpr (AXES >= 2) {
-        codes_if_any<2>(q, base, predictor, sums, codes, outliers, wide_outliers);
+    // The guess serves where it is right and no residual is outside: a lane's sum below the radius says so.
+    float own_sum = sums[0];
+#pragma unroll
+    for (uint32_t p = 1; p <= AXES; ++p) {
+        own_sum = result.predictor == p ? sums[p] : own_sum;
     }
-    if constexpr (AXES >= 3) {
-        codes_if_any<3>(q, base, predictor, sums, codes, outliers, wide_outliers);
+    const bool live = result.fast && result.activity > 0;
+    if (__any_sync(ALL_LANES, live && (result.predictor != guess || own_sum >= float(RADIUS)))) {
+        const uint32_t predictor = live ? result.predictor : 4;
+        codes_if_any<0>(kept, base, predictor, codes, outliers, wide_outliers);
+        codes_if_any<1>(kept, base, predictor, codes, outliers, wide_outliers);
+        if constexpr (AXES >= 2) {
+            codes_if_any<2>(kept, base, predictor, codes, outliers, wide_outliers);
+        }
+        if constexpr (AXES >= 3) {
+            codes_if_any<3>(kept, base, predictor, codes, outliers, wide_outliers);
+        }
     }
+    // The first tile's, by votes: from them the compiler knows it to be the same for all lanes.
+    const uint32_t found = lane_id() == 0 ? (live ? result.predictor : guess) : 0;
+    guess = uint32_t(__any_sync(ALL_LANES, (found & 1) != 0)) | uint32_t(__any_sync(ALL_LANES, (found & 2) != 0)) << 1;
     // Sums over the tile's lanes; there are outliers in few tiles.
     if (__any_sync(ALL_LANES, outliers > 0)) {
 #pragma unroll

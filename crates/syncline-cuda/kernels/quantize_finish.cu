@@ -66,20 +66,21 @@ extern "C" __global__ void __launch_bounds__(THREADS) quantize_finish(
 
     auto mask_of = [](uint32_t meta) { return meta >> META_MASK & 3; };
     auto sign_of = [](uint32_t meta) { return meta >> META_SIGN & 3; };
-    // A bitmap's bytes, of a tile with so many elements.
-    auto bitmap_bytes = [](uint32_t elements) { return (elements + 511) / 512 * 64; };
+    auto groups_of = [](uint32_t meta) { return (meta >> META_GROUPS) + 1; };
+    // Bytes of the tile's bitmaps: 64 for each 512 elements, which are whole groups.
+    auto bitmap_bytes = [&](uint32_t meta) { return groups_of(meta) > 512u >> geometry.group_log2 ? 128u : 64u; };
     uint64_t groups = 0, outliers = 0, wide_outliers = 0, verbatim = 0, masks = 0, signs = 0, error = 0, counted = 0;
     for (uint32_t number = first + threadIdx.x; number < end; number += THREADS) {
-        const uint32_t meta = outputs.metas[number], elements = geometry.tile(batch.first_tile + number).elements();
+        const uint32_t meta = outputs.metas[number];
         if ((meta & META_CONSTANT) == 0) {
-            groups += geometry.groups(elements);
+            groups += groups_of(meta);
             atomicAdd(&bins[outputs.bins[number]], 1u);
         }
         outliers += outputs.outliers[number];
         wide_outliers += outputs.wide_outliers[number];
         verbatim += outputs.verbatim[number];
-        masks += mask_of(meta) == KIND_BITMAP ? bitmap_bytes(elements) : 0;
-        signs += sign_of(meta) == KIND_BITMAP ? bitmap_bytes(elements) : 0;
+        masks += mask_of(meta) == KIND_BITMAP ? bitmap_bytes(meta) : 0;
+        signs += sign_of(meta) == KIND_BITMAP ? bitmap_bytes(meta) : 0;
         if (outputs.errors != nullptr) {
             error += outputs.errors[number];
             counted += outputs.counted[number];
@@ -126,14 +127,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) quantize_finish(
     Running carried = {};
     for (uint32_t round = first; round < end; round += THREADS) {
         const uint32_t number = round + threadIdx.x;
-        uint32_t meta = 0, elements = 0;
+        uint32_t meta = 0;
         Running own = {};
         if (number < end) {
             meta = outputs.metas[number];
-            elements = geometry.tile(batch.first_tile + number).elements();
             own.lists = uint64_t(wide ? outputs.wide_outliers[number] : outputs.outliers[number]) | uint64_t(outputs.verbatim[number]) << 32;
-            own.bitmaps = uint64_t(mask_of(meta) == KIND_BITMAP ? bitmap_bytes(elements) : 0) |
-                          uint64_t(sign_of(meta) == KIND_BITMAP ? bitmap_bytes(elements) : 0) << 32;
+            own.bitmaps = uint64_t(mask_of(meta) == KIND_BITMAP ? bitmap_bytes(meta) : 0) |
+                          uint64_t(sign_of(meta) == KIND_BITMAP ? bitmap_bytes(meta) : 0) << 32;
             own.based = (meta & META_EMPTY) == 0 ? number + 1 : 0;
         }
         Running sum = own;
@@ -165,13 +165,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) quantize_finish(
             }
             const bool live = (meta & META_CONSTANT) == 0;
             uint32_t class_of = classify && live ? bins[outputs.bins[number]] : 0;
-            outputs.metas[number] = uint16_t((meta & ~META_EMPTY) | class_of << META_CLASS);
+            outputs.metas[number] = uint16_t((meta & META_LASTING) | class_of << META_CLASS);
             if (wide) {
                 outputs.outliers[number] = outputs.wide_outliers[number];
             }
             if (live) {
                 uint8_t *classes = group_classes + uint64_t(chunk) * batch.slots + outputs.first_groups[number];
-                for (uint32_t group = 0; group < geometry.groups(elements); ++group) {
+                for (uint32_t group = 0; group < groups_of(meta); ++group) {
                     classes[group] = uint8_t(class_of);
                 }
             }

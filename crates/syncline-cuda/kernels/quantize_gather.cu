@@ -26,7 +26,7 @@ struct SideLists {
 __device__ inline uint32_t before_lane() { return (1u << lane_id()) - 1; }
 
 // Writes a bitmap as it is stored: each bit's exclusive or with its neighbour's, then zeros up to a multiple of 64 bytes.
-__device__ inline void write_bitmap(const Tile &tile, uint32_t own_word, uint32_t *words, uint32_t *to) {
+__device__ inline void write_bitmap(const TileBox &tile, uint32_t own_word, uint32_t *words, uint32_t *to) {
     const uint32_t elements = tile.elements(), lane = lane_id();
     words[lane] = own_word;
     __syncwarp();
@@ -67,7 +67,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP) quantize_gather(
     const uint32_t chunk = number / batch.chunk_tiles;
     const SideStarts start = starts[chunk];
     const SideOffsets offset = offsets[number];
-    const Tile tile = geometry.tile(batch.first_tile + number);
+    const TileBox tile(geometry.tile(batch.first_tile + number));
     const uint32_t position = uint32_t(tile.elements_before - geometry.elements_before(batch.first_tile + batch.chunk_first(chunk)));
     const TileSource source{slab + (tile.first_element - first_element), geometry.dims[2] * geometry.dims[3], geometry.dims[3]};
     TileWords words;

@@ -6,14 +6,23 @@
 #include "quantize.cuh"
 
 constexpr uint32_t MOST_ELEMENTS = AXES == 3 ? 512 : 1024;
+// Words of elements loaded together.
+constexpr uint32_t AT_ONCE = LOGARITHM ? 1 : 4;
+
+// A tile whose elements' places are asked for: division by its extents as multiplication, exact for 1,024 elements and extents up to 32.
+struct TileBox : Tile {
+    uint32_t by_nx, by_ny;
+    __device__ inline explicit TileBox(const Tile &tile) : Tile(tile), by_nx((65535 + tile.nx) / tile.nx), by_ny((65535 + tile.ny) / tile.ny) {}
+    __device__ inline uint32_t row_of(uint32_t element) const { return AXES == 1 ? 0 : element * by_nx >> 16; }
+};
 
 // Where an element is in its tile.
 struct Position {
     uint32_t z, y, x;
-    __device__ inline Position(const Tile &tile, uint32_t element) {
-        uint32_t row = AXES == 1 ? 0 : element / tile.nx;
+    __device__ inline Position(const TileBox &tile, uint32_t element) {
+        uint32_t row = tile.row_of(element);
         x = element - row * tile.nx;
-        z = AXES == 3 ? row / tile.ny : 0;
+        z = AXES == 3 ? row * tile.by_ny >> 16 : 0;
         y = row - z * tile.ny;
     }
 };
@@ -52,7 +61,7 @@ __device__ inline uint32_t word_of_first(uint32_t elements, uint32_t word) {
 __device__ inline uint32_t up_to_lane() { return (2u << lane_id()) - 1; }
 
 // The residual of an element under a predictor. `q` holds the tile's integers.
-__device__ inline uint32_t residual(const Tile &tile, const int32_t *q, int32_t base, uint32_t i, const Position &at, uint32_t predictor) {
+__device__ inline uint32_t residual(const TileBox &tile, const int32_t *q, int32_t base, uint32_t i, const Position &at, uint32_t predictor) {
     auto value = [&](uint32_t element, bool there) { return there ? uint32_t(q[element]) - uint32_t(base) : 0; };
     uint32_t nx = tile.nx, plane = tile.nx * tile.ny;
     auto along_x = [&](uint32_t element, bool there) { return value(element, there) - value(element - 1, there && at.x > 0); };
@@ -74,7 +83,7 @@ __device__ inline uint32_t residual(const Tile &tile, const int32_t *q, int32_t 
 
 // Gives each excluded element the integer of the last one before it in its row that is not, else that of its row's predecessor's first element.
 // `valid` is this lane's word of elements that are not excluded. False if there is none.
-__device__ inline bool fill_excluded(const Tile &tile, int32_t *q, uint32_t valid) {
+__device__ inline bool fill_excluded(const TileBox &tile, int32_t *q, uint32_t valid) {
     const uint32_t elements = tile.elements(), lane = lane_id();
     // The last valid element in this lane's word or before, and before this lane's word.
     int32_t last = valid ? int32_t(lane * WARP + 31 - __clz(int32_t(valid))) : -1;
@@ -119,7 +128,7 @@ __device__ inline bool fill_excluded(const Tile &tile, int32_t *q, uint32_t vali
         int32_t source = __shfl_sync(ALL_LANES, before, word);
         uint32_t here = bits & up_to_lane();
         source = here ? int32_t(word * WARP + 31 - __clz(int32_t(here))) : source;
-        uint32_t row = AXES == 1 ? 0 : min_of(i, elements - 1) / tile.nx;
+        uint32_t row = tile.row_of(min_of(i, elements - 1));
         int32_t low = __shfl_sync(ALL_LANES, row_value[0], row % WARP), high = __shfl_sync(ALL_LANES, row_value[1], row % WARP);
         // Only valid elements are read here and only others written.
         if (i < elements && (bits >> lane & 1) == 0) {
@@ -131,29 +140,38 @@ __device__ inline bool fill_excluded(const Tile &tile, int32_t *q, uint32_t vali
 }
 
 // Quantises a tile and finds its predictor. `q`, in shared memory, gets its integers.
-__device__ inline TileResult quantize_tile(const Step &step, const Tile &tile, const TileSource &source, int32_t *q, TileWords &words) {
+__device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile, const TileSource &source, int32_t *q, TileWords &words) {
     const uint32_t elements = tile.elements(), lane = lane_id();
     uint32_t exact = 0, negative = 0, matching[MOST_PATTERNS] = {};
     __syncwarp();
-    for (uint32_t word = 0; word * WARP < elements; ++word) {
-        uint32_t i = word * WARP + lane;
-        bool inside = i < elements, good = true;
-        Element x = 0;
-        if (inside) {
-            int32_t value;
-            x = source.load(Position(tile, i));
-            good = quantize(step, x, value);
-            q[i] = value;
-        }
-        uint32_t mask = __ballot_sync(ALL_LANES, !good);
-        exact = lane == word ? mask : exact;
-        mask = __ballot_sync(ALL_LANES, (bits_of(x) & SIGN_BIT) != 0);
-        negative = lane == word ? mask : negative;
+    for (uint32_t first_word = 0; first_word * WARP < elements; first_word += AT_ONCE) {
+        // Several loads on their way together.
+        Element values[AT_ONCE];
 #pragma unroll
-        for (uint32_t p = 0; p < MOST_PATTERNS; ++p) {
-            if (p < step.pattern_count) {
-                mask = __ballot_sync(ALL_LANES, inside && bits_of(x) == Bits(step.patterns[p]));
-                matching[p] = lane == word ? mask : matching[p];
+        for (uint32_t k = 0; k < AT_ONCE; ++k) {
+            uint32_t i = (first_word + k) * WARP + lane;
+            values[k] = i < elements ? source.load(Position(tile, i)) : Element(0);
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < AT_ONCE; ++k) {
+            const uint32_t word = first_word + k, i = word * WARP + lane;
+            const bool inside = i < elements;
+            const Element x = values[k];
+            int32_t value;
+            const bool good = quantize(step, x, value) || !inside;
+            if (inside) {
+                q[i] = value;
+            }
+            uint32_t mask = __ballot_sync(ALL_LANES, !good);
+            exact = lane == word ? mask : exact;
+            mask = __ballot_sync(ALL_LANES, (bits_of(x) & SIGN_BIT) != 0);
+            negative = lane == word ? mask : negative;
+#pragma unroll
+            for (uint32_t p = 0; p < MOST_PATTERNS; ++p) {
+                if (p < step.pattern_count) {
+                    mask = __ballot_sync(ALL_LANES, inside && bits_of(x) == Bits(step.patterns[p]));
+                    matching[p] = lane == word ? mask : matching[p];
+                }
             }
         }
     }
@@ -221,7 +239,7 @@ __device__ inline TileResult quantize_tile(const Step &step, const Tile &tile, c
 
 // Calls `visit(element, residual)` for all elements in turns of a warp; the element may be past the last, its residual is then 0.
 template <typename Visit>
-__device__ inline void each_residual(const Tile &tile, const int32_t *q, const TileResult &result, uint32_t end, Visit visit) {
+__device__ inline void each_residual(const TileBox &tile, const int32_t *q, const TileResult &result, uint32_t end, Visit visit) {
     const uint32_t elements = tile.elements();
     for (uint32_t i = lane_id(); i < end; i += WARP) {
         uint32_t value = 0;
@@ -236,7 +254,7 @@ __device__ inline bool is_outlier(int32_t residual, int32_t radius) { return res
 
 // Writes the codes of a tile that is not constant, padded to whole groups. Gives the outliers of this radius and of the wide one.
 __device__ inline void write_codes(
-    const Tile &tile, const int32_t *q, const TileResult &result, uint32_t codes_end, int32_t radius, uint16_t *codes, uint32_t &outliers, uint32_t &wide_outliers
+    const TileBox &tile, const int32_t *q, const TileResult &result, uint32_t codes_end, int32_t radius, uint16_t *codes, uint32_t &outliers, uint32_t &wide_outliers
 ) {
     outliers = 0;
     wide_outliers = 0;

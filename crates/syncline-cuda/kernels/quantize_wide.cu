@@ -11,7 +11,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP) quantize_wide(
     if (number >= batch.chunk_first(chunk + 1) || (outputs.metas[number] & META_CONSTANT) != 0) {
         return;
     }
-    const Tile tile = geometry.tile(batch.first_tile + number);
+    const TileBox tile(geometry.tile(batch.first_tile + number));
     const TileSource source{slab + (tile.first_element - first_element), geometry.dims[2] * geometry.dims[3], geometry.dims[3]};
     TileWords words;
     const TileResult result = quantize_tile(step, tile, source, integers[warp_id()], words);

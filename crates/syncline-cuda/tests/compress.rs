@@ -72,6 +72,29 @@ fn every_rank_and_ragged_shapes() {
     }
 }
 
+/// Small enough for the sanitizers, and of every kind.
+#[test]
+fn small_arrays_of_every_kind() {
+    let Some(device) = common::device() else { return };
+    for (element, extents) in
+        [(ElementType::F32, &[20, 33, 30][..]), (ElementType::F64, &[150, 90]), (ElementType::F32, &[9001])]
+    {
+        let field = Field::smooth(element, extents, 0.01);
+        check(device, &field, &Options::new(Bound::Rel(1e-3)));
+        check(device, &field, &Options { index: IndexKind::Gap, group_log2: 6, ..Options::new(Bound::Psnr(70.0)) });
+        let rough = Field::smooth(element, extents, 1.0);
+        check(device, &rough, &Options::new(Bound::Abs(1e-6)));
+        check(device, &rough, &Options::new(Bound::Abs(1e-4)));
+        let holes = field
+            .with("NaN", |i| (i / 7 % 11 < 2).then_some(f64::NAN))
+            .with("fill", |i| (i > 3000 && i < 5000).then_some(-9999.0))
+            .with("spikes", |i| (i % 1009 == 5).then_some(60.0))
+            .with("infinite", |i| (i % 503 == 1).then_some(f64::INFINITY));
+        check(device, &holes, &Options::new(Bound::Abs(1e-3)));
+        check(device, &holes, &Options { index: IndexKind::None, ..Options::new(Bound::PwRel(1e-2)) });
+    }
+}
+
 #[test]
 fn every_bound_index_and_group() {
     let Some(device) = common::device() else { return };

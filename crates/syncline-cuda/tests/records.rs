@@ -13,7 +13,7 @@ use syncline_cuda::Device;
 use syncline_cuda::container::assemble::{Assembler, BatchPlan, Bitmaps, Codes};
 use syncline_cuda::container::records::{Contents, Lists, Progress};
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
-use syncline_cuda::device::Arena;
+use syncline_cuda::device::{Arena, Pinned};
 use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry, Slab};
 use syncline_cuda::quantize::ChunkSummary;
 
@@ -48,7 +48,7 @@ struct Arrays {
 }
 
 impl Arrays {
-    fn add(&mut self, chunk: &QuantisedChunk, slots: usize, group: usize) {
+    fn add(&mut self, chunk: &QuantisedChunk, slots: usize, group: usize, elements: u64, element_bytes: u64) {
         self.metas.extend(chunk.metas.iter().map(packed));
         self.bases.extend(chunk.bases.iter().map(|&base| base as i32));
         // What is past a chunk's codes must not matter.
@@ -66,6 +66,12 @@ impl Arrays {
             radius: chunk.radius,
             ..ChunkSummary::default()
         });
+        let lists =
+            8 * chunk.outlier_positions.len() as u64 + (4 + element_bytes) * chunk.verbatim_positions.len() as u64;
+        if lists >= elements * element_bytes {
+            // Raw: the assembler says so, and nobody gathers for the chunk.
+            return;
+        }
         self.outlier_positions.extend_from_slice(&chunk.outlier_positions);
         let residuals = chunk.residuals.as_chunks::<4>().0;
         self.residuals.extend(residuals.iter().map(|&bytes| i32::from_le_bytes(bytes)));
@@ -88,6 +94,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
     // Twice into the same, to find what a batch leaves behind.
     for poison in [0xA5_u8, 0x5A] {
         let mut output = stream.clone_htod(&vec![poison; field.bytes.len() + (1 << 14)]).unwrap();
+        let mut host = Pinned::<ChunkSummary>::new(&stream, batch_chunks as usize).unwrap();
         let mut progress = Progress::new(&stream, geometry.chunks()).unwrap();
         progress.start(HEADER_LEN as u64).unwrap();
         let mut first = 0;
@@ -97,9 +104,9 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             let mut arrays = Arrays::default();
             for chunk in chunks {
                 let quantised = quantise_chunk(&header, &geometry, chunk, &Bytes(&field.bytes)).unwrap();
-                arrays.add(&quantised, batch.slots() as usize, 1 << header.group_log2);
+                let (elements, size) = (geometry.chunk_elements(chunk), field.element.size() as u64);
+                arrays.add(&quantised, batch.slots() as usize, 1 << header.group_log2, elements, size);
             }
-            let plan = BatchPlan::new(&batch, &arrays.summaries);
             let (codes, classes) = (upload(&stream, &arrays.codes), upload(&stream, &arrays.classes));
             let summaries = upload(&stream, &arrays.summaries);
             let (metas, bases) = (upload(&stream, &arrays.metas), upload(&stream, &arrays.bases));
@@ -108,7 +115,6 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             let (verbatim_positions, verbatim_bytes) =
                 (upload(&stream, &arrays.verbatim_positions), upload(&stream, &arrays.verbatim_bytes));
             let (masks, signs) = (upload(&stream, &arrays.masks), upload(&stream, &arrays.signs));
-            let parts = upload(&stream, &plan.parts);
             let mut frame = arena.frame().unwrap();
             let classes_view = classes.as_view();
             let with_classes = header.index == IndexKind::Symbol;
@@ -118,11 +124,23 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
                 summaries: &summaries.as_view(),
             };
             let observer = &mut |_| Ok(());
-            let begun = assembler.begin(&mut frame, &batch, batch_chunks as u32, &codes, observer).unwrap();
+            let device_geometry = DeviceGeometry::new(&geometry, header.group_log2);
+            let begun = assembler
+                .begin(
+                    &mut frame,
+                    &device_geometry,
+                    &batch,
+                    batch_chunks as u32,
+                    &codes,
+                    None,
+                    Some(&mut host),
+                    observer,
+                )
+                .unwrap();
+            let plan = BatchPlan::new(&batch, &host.wait().unwrap()[..batch.chunks() as usize]);
             let contents = Contents {
-                geometry: DeviceGeometry::new(&geometry, header.group_log2),
+                geometry: device_geometry,
                 batch,
-                parts: &parts.as_view(),
                 metas: &metas.as_view(),
                 bases: &bases.as_view(),
                 lists: &Lists {
@@ -151,8 +169,9 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
                 .unwrap();
             first += batch_chunks;
         }
-        assembler.records().finish(&stream, &mut progress, geometry.chunks(), &mut output.as_view_mut()).unwrap();
-        stream.memcpy_htod(&header.to_bytes(), &mut output.slice_mut(..HEADER_LEN)).unwrap();
+        let bytes = header.to_bytes();
+        let mut view = output.as_view_mut();
+        assembler.records().finish(&stream, &mut progress, &bytes, geometry.chunks(), &mut view).unwrap();
         let outcome = progress.outcome().unwrap();
         let what = format!("{}, {options:?}, batches of {batch_chunks}", field.name);
         assert!(outcome.fits, "{what}");

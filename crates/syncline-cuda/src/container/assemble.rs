@@ -7,10 +7,10 @@ use syncline_core::container::RECORD_HEADER_LEN;
 use syncline_core::huffman::IndexKind;
 use syncline_core::predict::codes::{RADIUS, WIDE_RADIUS};
 
-use super::records::{ChunkParts, Contents, NO_STREAM, Progress, RecordWriter, Streams};
-use crate::device::{Device, Frame};
+use super::records::{ChunkParts, Contents, Progress, RecordWriter, Streams, TileCounts};
+use crate::device::{Device, Frame, Pinned};
 use crate::error::Result;
-use crate::geometry::ChunkBatch;
+use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Layout, Method, StreamSpan};
 use crate::huffman::histogram::Symbol;
 use crate::quantize::ChunkSummary;
@@ -121,83 +121,44 @@ impl<S: Symbol> Coder<S> {
     }
 }
 
-/// What the host makes of the summaries of a batch: where everything goes that has no fixed place.
+/// What the host makes of the summaries of a batch: the streams that not every chunk has.
 #[derive(Debug, Default)]
 pub struct BatchPlan {
-    /// For the kernels.
-    pub parts: Vec<ChunkParts>,
-    /// Chunks that take the wide radius, numbered from the batch's first.
-    pub wide: Vec<u32>,
-    /// Their codes.
-    pub wide_streams: Vec<StreamSpan>,
+    /// Codes of the chunks that take the wide radius.
+    pub wide: Vec<StreamSpan>,
     /// Bitmaps of masks, of the chunks that have any.
     pub masks: Vec<StreamSpan>,
     /// Bitmaps of signs.
     pub signs: Vec<StreamSpan>,
-    /// First byte of each chunk's masks.
-    pub mask_starts: Vec<u64>,
-    /// First byte of each chunk's signs.
-    pub sign_starts: Vec<u64>,
-    /// Outliers of the whole batch.
-    pub outliers: u64,
-    /// Verbatim values of the whole batch.
-    pub verbatim: u64,
-    /// Bytes of all bitmaps of masks.
-    pub mask_bytes: u64,
-    /// Bytes of all bitmaps of signs.
-    pub sign_bytes: u64,
 }
 
 impl BatchPlan {
     /// From the summary of each chunk of a batch.
     pub fn new(batch: &ChunkBatch, summaries: &[ChunkSummary]) -> Self {
         let mut plan = Self::default();
+        let (mut mask_bytes, mut sign_bytes) = (0, 0);
         for (chunk, summary) in (0..batch.chunks()).zip(summaries) {
-            let wide = summary.radius != RADIUS;
-            let parts = ChunkParts {
-                first_outlier: plan.outliers,
-                first_verbatim: plan.verbatim,
-                outliers: summary.outliers,
-                verbatim: summary.verbatim,
-                radius: summary.radius,
-                codes: if wide { plan.wide.len() as u32 } else { chunk },
-                masks: bitmap_stream(&mut plan.masks, plan.mask_bytes, summary.mask_bytes),
-                signs: bitmap_stream(&mut plan.signs, plan.sign_bytes, summary.sign_bytes),
-            };
-            if wide {
-                plan.wide.push(chunk);
-                plan.wide_streams.push(StreamSpan {
+            if summary.radius != RADIUS {
+                plan.wide.push(StreamSpan {
                     first_group: u64::from(chunk) * u64::from(batch.slots()),
                     groups: summary.groups,
                     free_symbol: WIDE_RADIUS as u16,
                 });
             }
-            plan.mask_starts.push(plan.mask_bytes);
-            plan.sign_starts.push(plan.sign_bytes);
-            plan.outliers += u64::from(parts.outliers);
-            plan.verbatim += u64::from(parts.verbatim);
-            plan.mask_bytes += u64::from(summary.mask_bytes);
-            plan.sign_bytes += u64::from(summary.sign_bytes);
-            plan.parts.push(parts);
+            add_bitmaps(&mut plan.masks, &mut mask_bytes, summary.mask_bytes);
+            add_bitmaps(&mut plan.signs, &mut sign_bytes, summary.sign_bytes);
         }
         plan
     }
-
-    /// Whether anything stands beside the codes.
-    pub fn has_lists(&self) -> bool {
-        self.outliers + self.verbatim + self.mask_bytes + self.sign_bytes > 0
-    }
 }
 
-/// Adds a stream of `bytes` bytes of bitmaps, if there are any, and returns its number.
-fn bitmap_stream(streams: &mut Vec<StreamSpan>, start: u64, bytes: u32) -> u32 {
-    if bytes == 0 {
-        return NO_STREAM;
+/// Adds a stream of `bytes` bytes of bitmaps behind the `before` bytes of others, if there are any.
+fn add_bitmaps(streams: &mut Vec<StreamSpan>, before: &mut u64, bytes: u32) {
+    if bytes > 0 {
+        let first_group = *before >> BITMAP_GROUP_LOG2;
+        streams.push(StreamSpan { first_group, groups: bytes >> BITMAP_GROUP_LOG2, free_symbol: 0 });
+        *before += u64::from(bytes);
     }
-    let span =
-        StreamSpan { first_group: start >> BITMAP_GROUP_LOG2, groups: bytes >> BITMAP_GROUP_LOG2, free_symbol: 0 };
-    streams.push(span);
-    streams.len() as u32 - 1
 }
 
 /// The codes of a batch.
@@ -235,6 +196,7 @@ pub struct Assembler<'d> {
 
 /// The codes of a batch, laid out but not yet written.
 pub struct Begun<'a> {
+    parts: CudaViewMut<'a, ChunkParts>,
     narrow: Option<Layout<'a>>,
 }
 
@@ -276,24 +238,29 @@ impl<'d> Assembler<'d> {
     }
 
     /// Builds the codebooks of all chunks that will not take the wide radius, and lays out their codes: needs nothing that the host has yet to learn.
-    /// `streams` is the number of chunks of the largest batch, so that what is allocated for one serves them all.
+    /// `streams` is the number of chunks of the largest batch, so that what is allocated for one serves them all. The summaries go to `host`, too;
+    /// those of chunks that will be raw without looking at their codes, and `tiles`, are cleared.
     ///
     /// # Errors
     /// [`CudaError`](crate::CudaError)
+    #[expect(clippy::too_many_arguments, reason = "the batch in its parts, and where to work")]
     pub fn begin<'a>(
         &mut self,
         frame: &mut Frame<'a>,
+        geometry: &DeviceGeometry,
         batch: &ChunkBatch,
         streams: u32,
         codes: &Codes<'_>,
+        tiles: Option<TileCounts<'_, '_>>,
+        host: Option<&mut Pinned<ChunkSummary>>,
         observer: &mut Observer<'_>,
     ) -> Result<Begun<'a>> {
         let stream = frame.stream().clone();
         let groups = u64::from(batch.chunks()) * u64::from(batch.slots());
         let room = self.narrow.on_device(&stream, streams.max(batch.chunks()).max(1), batch.slots(), groups)?;
-        self.records.spans(&stream, batch, codes.summaries, &mut room.batch)?;
-        observer("record_spans")?;
-        Ok(Begun { narrow: self.narrow.lay_out(frame, codes.codes, codes.classes, observer)? })
+        let parts = self.records.begin(frame, geometry, batch, codes.summaries, &mut room.batch, tiles, host)?;
+        observer("record_begin")?;
+        Ok(Begun { parts, narrow: self.narrow.lay_out(frame, codes.codes, codes.classes, observer)? })
     }
 
     /// Writes the records of a batch that was begun. `first` is the number of its first chunk in `progress`.
@@ -323,7 +290,7 @@ impl<'d> Assembler<'d> {
             classes: false,
             index: IndexKind::None,
         };
-        let wide = listed(self.device, &mut self.wide, wide_format, frame, Some(codes), &plan.wide_streams, observer)?;
+        let wide = listed(self.device, &mut self.wide, wide_format, frame, Some(codes), &plan.wide, observer)?;
         let masks_view = bitmaps.masks.as_ref();
         let masks = listed(self.device, &mut self.masks, bitmap_format, frame, masks_view, &plan.masks, observer)?;
         let signs_view = bitmaps.signs.as_ref();
@@ -337,7 +304,8 @@ impl<'d> Assembler<'d> {
             masks: self.masks.as_mut().and_then(Coder::encoded),
             signs: self.signs.as_mut().and_then(Coder::encoded),
         };
-        let layout = self.records.lay_out(frame, contents, &mut streams, progress, first, room)?;
+        let parts = begun.parts.as_view();
+        let layout = self.records.lay_out(frame, contents, &parts, &mut streams, progress, first, room)?;
         observer("record_layout")?;
         self.narrow.write(&stream, begun.narrow, output, observer)?;
         for (coder, layout) in [(&mut self.masks, masks), (&mut self.signs, signs)] {
@@ -348,7 +316,7 @@ impl<'d> Assembler<'d> {
         if let Some(coder) = &mut self.wide {
             coder.write(&stream, wide, output, observer)?;
         }
-        self.records.write(&stream, contents, &layout, output)?;
+        self.records.write(&stream, contents, &parts, &layout, output)?;
         observer("record_write")?;
         let chunk_bytes = contents.most_chunk_elements() * u64::from(self.records.element_bytes());
         let longest = (RECORD_HEADER_LEN as u64 + chunk_bytes).next_multiple_of(16);

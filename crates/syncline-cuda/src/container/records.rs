@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{
-    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg, ValidAsZeroBits,
+    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg,
 };
 
 use super::hash::{Gap, Hasher, Pieces};
-use syncline_core::container::ALIGNMENT;
+use syncline_core::container::{ALIGNMENT, HEADER_LEN};
 
 use crate::device::{Device, Frame, Kernel, Pinned, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
@@ -20,11 +20,9 @@ use crate::quantize::ChunkSummary;
 const LAYOUT: Source = Source { name: "container_layout.cu", text: include_str!("../../kernels/container_layout.cu") };
 const WRITE: Source = Source { name: "container_write.cu", text: include_str!("../../kernels/container_write.cu") };
 const TABLE: Source = Source { name: "container_table.cu", text: include_str!("../../kernels/container_table.cu") };
-const THREADS: u32 = 256;
+const THREADS: u32 = 1024;
 /// Blocks that write a record: the more the sooner, while there are few records.
-const BLOCKS_OF_RECORD: u32 = 16;
-/// In place of the number of a stream that a chunk does not have.
-pub const NO_STREAM: u32 = u32::MAX;
+const BLOCKS_OF_RECORD: u32 = 8;
 
 const STATUS_BAD_STREAM: u32 = 1;
 /// Words of 64 bits that say how far a stream is written.
@@ -58,37 +56,26 @@ fn table_specialization() -> Specialization {
         ("THREADS", THREADS.into()),
         ("SUMMARY_WORDS", word(size_of::<ChunkSummary>())),
         ("SUMMARY_GROUPS", word(offset_of!(ChunkSummary, groups))),
+        ("SUMMARY_OUTLIERS", word(offset_of!(ChunkSummary, outliers))),
+        ("SUMMARY_VERBATIM", word(offset_of!(ChunkSummary, verbatim))),
+        ("SUMMARY_MASKS", word(offset_of!(ChunkSummary, mask_bytes))),
+        ("SUMMARY_SIGNS", word(offset_of!(ChunkSummary, sign_bytes))),
         ("SUMMARY_RADIUS", word(offset_of!(ChunkSummary, radius))),
+        ("STREAM_HEADER", HEADER_LEN as u64),
     ];
     Specialization { source: TABLE, constants }
 }
 
-/// What the host knows of a chunk: `ChunkParts` in container_record.cuh.
+/// What quantising says of a chunk, and where that goes: `ChunkParts` in container_record.cuh.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ChunkParts {
-    /// Where the chunk's outliers start in the batch's list.
-    pub first_outlier: u64,
-    /// Where its verbatim values start.
-    pub first_verbatim: u64,
-    /// Its outliers.
-    pub outliers: u32,
-    /// Its verbatim values.
-    pub verbatim: u32,
-    /// The radius of its codes.
-    pub radius: u32,
-    /// Its stream of codes among those with this radius.
-    pub codes: u32,
-    /// Its stream among those of masks, or [`NO_STREAM`].
-    pub masks: u32,
-    /// Its stream among those of signs, or [`NO_STREAM`].
-    pub signs: u32,
+    first: [u64; 2],
+    rest: [u32; 8],
 }
 
 // SAFETY: plain numbers without padding, laid out as `ChunkParts` in container_record.cuh.
 unsafe impl DeviceRepr for ChunkParts {}
-// SAFETY: numbers.
-unsafe impl ValidAsZeroBits for ChunkParts {}
 
 /// `RecordPlan` in container_record.cuh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -100,6 +87,8 @@ pub(crate) struct RecordPlan {
     flags: u32,
     live: u32,
     lengths: [u32; 10],
+    status: u32,
+    unused: u32,
 }
 
 // SAFETY: plain numbers without padding, laid out as `RecordPlan` in container_record.cuh.
@@ -132,14 +121,42 @@ unsafe impl DeviceRepr for SourcesPointers {}
 #[repr(C)]
 struct OutputPointers {
     room: u64,
-    end: CUdeviceptr,
+    start: u64,
+    state: CUdeviceptr,
     starts: CUdeviceptr,
     lengths: CUdeviceptr,
-    status: CUdeviceptr,
+    begins: u64,
 }
 
-// SAFETY: a number and addresses, as `Output` has.
+// SAFETY: numbers and addresses, the last of 32 bits and padded, as `Output` has.
 unsafe impl DeviceRepr for OutputPointers {}
+
+/// What quantising has counted of each tile. Of chunks that will be raw it is cleared, so that nobody gathers for them.
+#[derive(Debug)]
+pub struct TileCounts<'v, 'a> {
+    /// What each tile is.
+    pub metas: &'v mut CudaViewMut<'a, u16>,
+    /// Outliers of each.
+    pub outliers: &'v mut CudaViewMut<'a, u16>,
+    /// Verbatim values of each.
+    pub verbatim: &'v mut CudaViewMut<'a, u16>,
+}
+
+/// `TileCounts` in container_table.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct TilePointers([CUdeviceptr; 3]);
+
+// SAFETY: three addresses, as `TileCounts` has.
+unsafe impl DeviceRepr for TilePointers {}
+
+/// `StreamHeader` in container_table.cu.
+#[derive(Clone, Copy)]
+#[repr(C, align(4))]
+struct StreamHeader([u8; HEADER_LEN]);
+
+// SAFETY: as many bytes as `StreamHeader` has, aligned like it.
+unsafe impl DeviceRepr for StreamHeader {}
 
 /// `Lists` in container_write.cu.
 #[derive(Clone, Copy)]
@@ -152,13 +169,17 @@ unsafe impl DeviceRepr for ListsPointers {}
 /// How far a stream is written: lives in device memory from the first batch of chunks to the last.
 #[derive(Debug)]
 pub struct Progress {
-    /// Where the next record starts in the output, at the end the length of the stream; then the status.
+    /// Where the next record starts in the output; the status.
     state: CudaSlice<u64>,
     /// Bytes of each record.
     lengths: CudaSlice<u32>,
     /// A counter of blocks, 0 between launches.
     blocks_done: CudaSlice<u32>,
     host: Pinned<u64>,
+    /// Where the first record starts.
+    start: u64,
+    /// Whether a batch has been laid out.
+    begun: bool,
 }
 
 /// What a stream came out as.
@@ -180,7 +201,14 @@ impl Progress {
         let host = Pinned::new(stream, STATE_WORDS)?;
         let allocate = || {
             let state = stream.alloc_zeros(STATE_WORDS)?;
-            Ok(Self { state, lengths: stream.alloc_zeros(length)?, blocks_done: stream.alloc_zeros(1)?, host })
+            Ok(Self {
+                state,
+                lengths: stream.alloc_zeros(length)?,
+                blocks_done: stream.alloc_zeros(1)?,
+                host,
+                start: 0,
+                begun: false,
+            })
         };
         allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes: 4 * chunks })
     }
@@ -188,12 +216,13 @@ impl Progress {
     /// Begins a stream whose records start at byte `start` of the output, a multiple of 16.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`]; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`].
     pub fn start(&mut self, start: u64) -> Result<()> {
         if !start.is_multiple_of(ALIGNMENT as u64) {
             return Err(CudaError::invalid("records start on multiples of 16"));
         }
-        self.host.write(&[start, 0], &mut self.state)
+        (self.start, self.begun) = (start, false);
+        Ok(())
     }
 
     /// Chunks that there is room for.
@@ -206,23 +235,29 @@ impl Progress {
         &self.lengths
     }
 
-    /// What was reached, which waits for the stream.
+    /// Where the records end, which waits for the stream.
     ///
     /// # Errors
-    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if a Huffman stream is not valid, which quantised codes never are.
-    pub fn outcome(&mut self) -> Result<Outcome> {
+    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if a Huffman stream is not valid, which those of quantised codes never are.
+    pub fn records(&mut self) -> Result<Outcome> {
+        if !self.begun {
+            return Ok(Outcome { bytes: self.start, fits: true });
+        }
         self.host.read(&self.state)?;
+        self.outcome()
+    }
+
+    /// What [`RecordWriter::finish`] has said, which waits for the stream.
+    ///
+    /// # Errors
+    /// As [`Self::records`].
+    pub fn outcome(&self) -> Result<Outcome> {
         let state = self.host.wait()?;
         let status = state[1] as u32;
         if status & STATUS_BAD_STREAM != 0 {
             return Err(CudaError::invalid("symbols without a codeword in a chunk"));
         }
         Ok(Outcome { bytes: state[0], fits: status == 0 })
-    }
-
-    fn pointers(&mut self, stream: &Arc<CudaStream>) -> (CUdeviceptr, CUdeviceptr) {
-        let end = self.state.device_ptr_mut(stream).0;
-        (end, end + size_of::<u64>() as u64)
     }
 }
 
@@ -246,8 +281,6 @@ pub struct Contents<'a> {
     pub geometry: DeviceGeometry,
     /// The chunks.
     pub batch: ChunkBatch,
-    /// What the host knows of each chunk.
-    pub parts: &'a CudaView<'a, ChunkParts>,
     /// What each tile is.
     pub metas: &'a CudaView<'a, u16>,
     /// The base of each tile.
@@ -286,7 +319,7 @@ pub struct RecordWriter {
     layout: Kernel,
     write: Kernel,
     table: Kernel,
-    spans: Kernel,
+    begin: Kernel,
     hasher: Hasher,
     blocks_at_a_time: u32,
 }
@@ -313,43 +346,67 @@ impl RecordWriter {
             layout: device.kernel(&layout_specialization(element_bytes.into()), "record_layout")?,
             write: device.kernel(&write_specialization(element_bytes.into()), "record_write")?,
             table: device.kernel(&table_specialization(), "record_table")?,
-            spans: device.kernel(&table_specialization(), "record_spans")?,
+            begin: device.kernel(&table_specialization(), "record_begin")?,
             hasher: Hasher::new(device)?,
-            blocks_at_a_time: device.info().multiprocessors * 8,
+            blocks_at_a_time: device.info().multiprocessors * 2,
         })
     }
 
-    /// Writes the list of the streams that the codes of a batch are: as many groups for each chunk as its summary says, and none for those that will take the wide radius.
+    /// Writes what follows from the summaries of a batch: the list of the streams of its codes, the parts of each chunk, and the summaries to the host.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if there are fewer summaries or streams than chunks; [`CudaError::Driver`].
-    pub(crate) fn spans(
+    /// [`CudaError::InvalidArgument`] if there are fewer summaries or streams than chunks; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    #[expect(clippy::too_many_arguments, reason = "the batch in its parts, and where they go")]
+    pub(crate) fn begin<'a>(
         &self,
-        stream: &Arc<CudaStream>,
+        frame: &mut Frame<'a>,
+        geometry: &DeviceGeometry,
         batch: &ChunkBatch,
         summaries: &CudaView<'_, ChunkSummary>,
         streams: &mut Batch,
-    ) -> Result<()> {
-        let count = streams.streams();
-        if summaries.len() < batch.chunks() as usize || count < batch.chunks() || batch.slots() > streams.most_groups()
-        {
+        tiles: Option<TileCounts<'_, '_>>,
+        host: Option<&mut Pinned<ChunkSummary>>,
+    ) -> Result<CudaViewMut<'a, ChunkParts>> {
+        let stream = frame.stream().clone();
+        let (count, chunks) = (streams.streams(), batch.chunks() as usize);
+        let few = host.as_ref().is_some_and(|host| host.len() < chunks);
+        if few || summaries.len() < chunks || count < batch.chunks() || batch.slots() > streams.most_groups() {
             return Err(CudaError::invalid("a stream and a summary for each chunk"));
         }
-        let mut launch = stream.launch_builder(self.spans.function());
-        launch.arg(batch).arg(summaries).arg(&count).arg(streams.spans_mut());
-        // SAFETY: the kernel's parameters are (ChunkBatch, const u32 *, u32, Span *); it reads a summary a chunk and writes `count` spans, of at most
-        // `slots` groups each from the chunk's slots on.
-        unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS), THREADS, 0)) }.doing("listing streams").map(drop)
+        let tiles = match tiles {
+            Some(TileCounts { metas, outliers, verbatim }) => {
+                if [metas.len(), outliers.len(), verbatim.len()].iter().any(|&length| length < batch.tiles() as usize) {
+                    return Err(CudaError::invalid("counts for each tile"));
+                }
+                let pointer = |counts: &mut CudaViewMut<'_, u16>| counts.device_ptr_mut(&stream).0;
+                TilePointers([pointer(metas), pointer(outliers), pointer(verbatim)])
+            }
+            None => TilePointers([0; 3]),
+        };
+        let mut parts = frame.slice::<ChunkParts>(chunks)?;
+        let host_pointer = host.as_ref().map_or(0, |host| host.device_pointer());
+        let mut launch = stream.launch_builder(self.begin.function());
+        launch.arg(geometry).arg(batch).arg(&self.element_bytes).arg(summaries).arg(&count).arg(&tiles);
+        launch.arg(streams.spans_mut()).arg(&mut parts).arg(&host_pointer);
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, const u32 *, u32, TileCounts, Span *, ChunkParts *, u32 *); it clears counts of the batch's tiles, reads a summary a chunk and writes `count` spans, of at most
+        // `slots` groups each from the chunk's slots on, parts for each chunk, and as many summaries to the host, which has room and waits for the event below.
+        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }.doing("listing streams")?;
+        if let Some(host) = host {
+            host.written()?;
+        }
+        Ok(parts)
     }
 
     /// Places the records of a batch behind those before, and its streams in them. `first` is the number of the batch's first chunk in `progress`.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the parts do not fit together; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    #[expect(clippy::too_many_arguments, reason = "the batch in its parts, and where it goes")]
     pub fn lay_out<'a>(
         &self,
         frame: &mut Frame<'a>,
         contents: &Contents<'_>,
+        parts: &CudaView<'_, ChunkParts>,
         streams: &mut Streams<'_>,
         progress: &mut Progress,
         first: u64,
@@ -358,7 +415,7 @@ impl RecordWriter {
         let stream = frame.stream().clone();
         let chunks = contents.batch.chunks();
         let tiles = contents.batch.tiles() as usize;
-        if contents.parts.len() < chunks as usize || contents.metas.len() < tiles || contents.bases.len() < tiles {
+        if parts.len() < chunks as usize || contents.metas.len() < tiles || contents.bases.len() < tiles {
             return Err(CudaError::invalid("each chunk has parts, each tile a meta and a base"));
         }
         if streams.narrow.plans().len() < chunks as usize || progress.chunks() < first + u64::from(chunks) {
@@ -377,7 +434,7 @@ impl RecordWriter {
             None => StreamsPointers { plans: 0, places: 0 },
         };
         let sources = SourcesPointers {
-            parts: contents.parts.device_ptr(&stream).0,
+            parts: parts.device_ptr(&stream).0,
             metas: contents.metas.device_ptr(&stream).0,
             bases: contents.bases.device_ptr(&stream).0,
             narrow_streams: streams.narrow.plans().len() as u64,
@@ -388,14 +445,15 @@ impl RecordWriter {
                 pointers(streams.signs.as_deref_mut()),
             ],
         };
-        let (end, status) = progress.pointers(&stream);
+        let begins = u64::from(!std::mem::replace(&mut progress.begun, true));
         let mut lengths = progress.lengths.slice_mut(first as usize..);
         let output = OutputPointers {
             room,
-            end,
+            start: progress.start,
+            state: progress.state.device_ptr_mut(&stream).0,
             starts: starts.device_ptr_mut(&stream).0,
             lengths: lengths.device_ptr_mut(&stream).0,
-            status,
+            begins,
         };
         let mut launch = stream.launch_builder(self.layout.function());
         launch.arg(&contents.geometry).arg(&contents.batch).arg(&sources).arg(&output);
@@ -414,6 +472,7 @@ impl RecordWriter {
         &self,
         stream: &Arc<CudaStream>,
         contents: &Contents<'_>,
+        parts: &CudaView<'_, ChunkParts>,
         layout: &RecordLayout<'_>,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
@@ -430,7 +489,7 @@ impl RecordWriter {
         let blocks = BLOCKS_OF_RECORD.min(self.blocks_at_a_time.div_ceil(layout.chunks)).max(2);
         let plans = layout.plans.as_view();
         let mut launch = stream.launch_builder(self.write.function());
-        launch.arg(&contents.geometry).arg(&contents.batch).arg(contents.parts).arg(&plans);
+        launch.arg(&contents.geometry).arg(&contents.batch).arg(parts).arg(&plans);
         launch.arg(contents.metas).arg(contents.bases).arg(&pointers).arg(&contents.slab.bytes);
         launch.arg(&contents.slab.first_element).arg(&blocks).arg(output);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkParts *, const RecordPlan *, const u16 *, const i32 *, Lists, const Element *, u64, u32, u8 *).
@@ -458,27 +517,30 @@ impl RecordWriter {
         self.hasher.sign(frame, output, &pieces)
     }
 
-    /// Writes the chunk table and the trailer behind the records.
+    /// Writes the header in front of the records, the chunk table and the trailer behind them.
     ///
     /// # Errors
-    /// [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if there are other chunks; [`CudaError::Driver`].
     pub fn finish(
         &self,
         stream: &Arc<CudaStream>,
         progress: &mut Progress,
+        header: &[u8; HEADER_LEN],
         chunks: u64,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
-        if chunks > progress.chunks() {
-            return Err(CudaError::invalid("the stream was begun with fewer chunks"));
+        if chunks > progress.chunks() || progress.start != HEADER_LEN as u64 || progress.begun != (chunks > 0) {
+            return Err(CudaError::invalid("the stream was begun with other chunks"));
         }
         let room = output.len() as u64;
-        let (end, status) = progress.pointers(stream);
+        let header = StreamHeader(*header);
+        let host = progress.host.device_pointer();
         let mut launch = stream.launch_builder(self.table.function());
-        launch.arg(&progress.lengths).arg(&chunks).arg(&end).arg(&room).arg(&status).arg(output);
-        // SAFETY: the kernel's parameters are (const u32 *, u64, u64 *, u64, u32 *, u8 *); it reads `chunks` lengths and writes only where `room` bytes hold all
-        // that it writes.
-        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }.doing("writing the chunk table").map(drop)
+        launch.arg(&header).arg(&progress.lengths).arg(&chunks).arg(&progress.state).arg(&room).arg(output).arg(&host);
+        // SAFETY: the kernel's parameters are (StreamHeader, const u32 *, u64, const u64 *, u64, u8 *, u64 *); it reads `chunks` lengths and the state, and writes only where
+        // `room` bytes hold all that it writes, and two words to the host, which waits for the event below.
+        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }.doing("writing the chunk table")?;
+        progress.host.written()
     }
 
     /// Bytes of an element.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUevent_flags;
+use cudarc::driver::sys::{CUdeviceptr, CUevent_flags};
 use cudarc::driver::{
     CudaEvent, CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, PinnedHostSlice, ValidAsZeroBits, result,
 };
@@ -15,6 +15,7 @@ use crate::error::{CudaError, DriverContext, Result};
 #[derive(Debug)]
 pub struct Pinned<T> {
     memory: PinnedHostSlice<T>,
+    pointer: CUdeviceptr,
     copied: CudaEvent,
     stream: Arc<CudaStream>,
 }
@@ -30,8 +31,9 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
         let mut memory =
             unsafe { context.alloc_pinned_with_flags::<T>(length.max(1), 0) }.doing("locking host memory")?;
         memory.as_mut_slice().doing("locking host memory")?.fill(T::default());
+        let pointer = memory.as_mut_ptr().doing("locking host memory")? as CUdeviceptr;
         let copied = stream.record_event(Some(CUevent_flags::CU_EVENT_DISABLE_TIMING)).doing("making an event")?;
-        Ok(Self { memory, copied, stream: stream.clone() })
+        Ok(Self { memory, pointer, copied, stream: stream.clone() })
     }
 
     /// Elements.
@@ -97,7 +99,17 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
             .doing("writing to the device")
     }
 
-    /// Waits for the last copy; the elements.
+    /// The memory as kernels see it, to write small results to: the host's addresses are the device's, too.
+    pub(crate) fn device_pointer(&self) -> CUdeviceptr {
+        self.pointer
+    }
+
+    /// Says that a kernel queued just before writes to the memory.
+    pub(crate) fn written(&mut self) -> Result<()> {
+        self.copied.record(&self.stream).doing("recording an event")
+    }
+
+    /// Waits for the last copy or kernel; the elements.
     ///
     /// # Errors
     /// [`CudaError::Driver`].

@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtrMut};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill, Pipeline, PsnrGoal, Resolved, resolve};
 use syncline_core::container::{ALIGNMENT, HEADER_LEN, Header};
@@ -15,7 +15,7 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{ChunkSummary as Errors, max_stream_len};
 
 use crate::container::assemble::{Assembler, BatchPlan, Bitmaps, Codes, Observer};
-use crate::container::records::{ChunkParts, Contents, Lists, Progress};
+use crate::container::records::{Contents, Lists, Progress, TileCounts};
 use crate::device::{Arena, Device, Pinned};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::Slab;
@@ -81,26 +81,7 @@ pub struct Compressor<'d> {
     assembler: Option<Assembler<'d>>,
     quantizer: Option<(Header, Quantizer)>,
     progress: Option<Progress>,
-    staging: Option<Staging>,
-    header: Pinned<u8>,
-}
-
-/// What goes between host and device for each batch.
-#[derive(Debug)]
-struct Staging {
-    summaries: Pinned<ChunkSummary>,
-    parts: Pinned<ChunkParts>,
-    device_parts: CudaSlice<ChunkParts>,
-}
-
-impl Staging {
-    fn new(stream: &Arc<CudaStream>, chunks: usize) -> Result<Self> {
-        Ok(Self {
-            summaries: Pinned::new(stream, chunks)?,
-            parts: Pinned::new(stream, chunks)?,
-            device_parts: stream.alloc_zeros(chunks.max(1)).doing("allocating the chunks' parts")?,
-        })
-    }
+    summaries: Option<Pinned<ChunkSummary>>,
 }
 
 /// A stream in the making.
@@ -126,8 +107,7 @@ impl<'d> Compressor<'d> {
             assembler: None,
             quantizer: None,
             progress: None,
-            staging: None,
-            header: Pinned::new(stream, HEADER_LEN)?,
+            summaries: None,
         })
     }
 
@@ -139,10 +119,9 @@ impl<'d> Compressor<'d> {
 
     /// Bytes of device memory held between calls: what the largest so far took.
     pub fn workspace_bytes(&self) -> u64 {
-        let parts = self.staging.as_ref().map_or(0, |staging| size_of::<ChunkParts>() * staging.device_parts.len());
         let lengths = self.progress.as_ref().map_or(0, |progress| 4 * progress.chunks());
         let coders = self.assembler.as_ref().map_or(0, Assembler::device_bytes);
-        (self.arena.capacity() + parts) as u64 + lengths + coders
+        self.arena.capacity() as u64 + lengths + coders
     }
 
     /// Compresses an array, given as little-endian bytes, into `output`, which has room for [`max_compressed_len`] bytes or as many as the stream turns out to
@@ -247,7 +226,7 @@ impl<'d> Compressor<'d> {
         let count = chunks.end.saturating_sub(chunks.start);
         let errors = self.records(header, geometry, chunks, slab, 0, output, observer)?;
         let Some(progress) = &mut self.progress else { return Err(CudaError::invalid("no stream was begun")) };
-        let outcome = progress.outcome()?;
+        let outcome = progress.records()?;
         if !outcome.fits {
             return Err(CudaError::NoRoom { needed: outcome.bytes, available: output.len() as u64 });
         }
@@ -273,13 +252,12 @@ impl<'d> Compressor<'d> {
         if available < HEADER_LEN as u64 {
             return Err(CudaError::NoRoom { needed: max_compressed_len(header.element_type, header.shape), available });
         }
-        self.header.write(&header.to_bytes(), &mut output.slice_mut(..HEADER_LEN))?;
         let chunks = geometry.chunks();
         let errors = self.records(header, geometry, 0..chunks, slab, HEADER_LEN as u64, output, observer)?;
         let (Some(assembler), Some(progress)) = (&self.assembler, &mut self.progress) else {
             return Err(CudaError::invalid("no stream was begun"));
         };
-        assembler.records().finish(&self.stream, progress, chunks, output)?;
+        assembler.records().finish(&self.stream, progress, &header.to_bytes(), chunks, output)?;
         observer("record_table")?;
         let outcome = progress.outcome()?;
         if !outcome.fits {
@@ -309,6 +287,7 @@ impl<'d> Compressor<'d> {
         let count = chunks.end - chunks.start;
         let job = Job { header, geometry, batch_chunks: self.batch_chunks(header, geometry, count) };
         self.prepare(&job, count)?;
+        self.arena.reserve(Self::batch_workspace(header, geometry, job.batch_chunks) as usize)?;
         if let Some(progress) = &mut self.progress {
             progress.start(start)?;
         }
@@ -324,11 +303,33 @@ impl<'d> Compressor<'d> {
         Ok(errors)
     }
 
+    /// Bytes of device memory that compressing such an array takes beside input and output, but for what stands beside the codes: outliers, verbatim values and bitmaps.
+    pub fn needed_workspace(&self, header: &Header, geometry: &Geometry) -> u64 {
+        let chunks = self.batch_chunks(header, geometry, geometry.chunks());
+        let coders = self.assembler.as_ref().map_or(0, Assembler::device_bytes);
+        Self::batch_workspace(header, geometry, chunks) + coders + geometry.chunks() * size_of::<u32>() as u64
+    }
+
+    /// Bytes of the arena that a batch of so many chunks takes.
+    fn batch_workspace(header: &Header, geometry: &Geometry, chunks: u64) -> u64 {
+        let elements = chunks * Self::padded_chunk(header, geometry);
+        let tiles = chunks * u64::from(geometry.tiles_per_chunk()).min(geometry.tiles().max(1));
+        // Codes and encoded segments; for a group its bits, twice, its class and shares of index and bitmap; a subsequence's gap.
+        let codes = 4 * elements + 6 * (elements >> header.group_log2) + elements / 8;
+        let books = chunks * (5 * 1024) * (size_of::<u64>() + size_of::<u32>()) as u64;
+        let hashes = elements * header.element_type.size() as u64 / 16;
+        codes + 48 * tiles + books + hashes + (4 << 20)
+    }
+
+    /// Elements of a chunk, codes padded to groups.
+    fn padded_chunk(header: &Header, geometry: &Geometry) -> u64 {
+        let tile = geometry.unclipped_len().min(geometry.elements().max(1)).next_multiple_of(1 << header.group_log2);
+        tile * u64::from(geometry.tiles_per_chunk()).min(geometry.tiles().max(1))
+    }
+
     /// Chunks of a batch, of `count` chunks in all: as many in each batch, as far as it goes.
     fn batch_chunks(&self, header: &Header, geometry: &Geometry, count: u64) -> u64 {
-        let tile: u64 =
-            geometry.unclipped_len().min(geometry.elements().max(1)).next_multiple_of(1 << header.group_log2);
-        let chunk = tile * u64::from(geometry.tiles_per_chunk()).min(geometry.tiles().max(1));
+        let chunk = Self::padded_chunk(header, geometry);
         let most = (self.batch_bytes / (chunk * header.element_type.size() as u64)).max(1);
         count.div_ceil(count.div_ceil(most).max(1)).max(1)
     }
@@ -348,9 +349,9 @@ impl<'d> Compressor<'d> {
             self.progress = None;
             self.progress = Some(Progress::new(&self.stream, chunks)?);
         }
-        if self.staging.as_ref().is_none_or(|staging| (staging.summaries.len() as u64) < *batch_chunks) {
-            self.staging = None;
-            self.staging = Some(Staging::new(&self.stream, *batch_chunks as usize)?);
+        if self.summaries.as_ref().is_none_or(|summaries| (summaries.len() as u64) < *batch_chunks) {
+            self.summaries = None;
+            self.summaries = Some(Pinned::new(&self.stream, *batch_chunks as usize)?);
         }
         Ok(())
     }
@@ -365,8 +366,8 @@ impl<'d> Compressor<'d> {
         output: &mut CudaViewMut<'_, u8>,
         observer: &mut Observer<'_>,
     ) -> Result<Errors> {
-        let (Some(assembler), Some((_, quantizer)), Some(progress), Some(staging)) =
-            (&mut self.assembler, &self.quantizer, &mut self.progress, &mut self.staging)
+        let (Some(assembler), Some((_, quantizer)), Some(progress), Some(host)) =
+            (&mut self.assembler, &self.quantizer, &mut self.progress, &mut self.summaries)
         else {
             return Err(CudaError::invalid("no stream was begun"));
         };
@@ -374,18 +375,23 @@ impl<'d> Compressor<'d> {
         let mut quantised = quantizer.quantize(&mut frame, slab, chunks)?;
         observer("quantize")?;
         let batch = quantised.batch;
-        staging.summaries.read(&quantised.summaries)?;
         let classes = quantised.group_classes.as_view();
         let codes = Codes {
             codes: &quantised.codes.as_view(),
             classes: (job.header.index == IndexKind::Symbol).then_some(&classes),
             summaries: &quantised.summaries.as_view(),
         };
-        let begun = assembler.begin(&mut frame, &batch, job.batch_chunks as u32, &codes, observer)?;
+        let tiles = TileCounts {
+            metas: &mut quantised.metas,
+            outliers: &mut quantised.outliers,
+            verbatim: &mut quantised.verbatim,
+        };
+        let (geometry, streams) = (quantizer.geometry(), job.batch_chunks as u32);
+        let begun =
+            assembler.begin(&mut frame, geometry, &batch, streams, &codes, Some(tiles), Some(host), observer)?;
 
-        let summaries = &staging.summaries.wait()?[..batch.chunks() as usize];
+        let summaries = &host.wait()?[..batch.chunks() as usize];
         let plan = BatchPlan::new(&batch, summaries);
-        staging.parts.write(&plan.parts, &mut staging.device_parts)?;
         if !plan.wide.is_empty() {
             quantizer.widen(&mut frame, slab, &mut quantised, summaries)?;
             observer("quantize_wide")?;
@@ -402,7 +408,6 @@ impl<'d> Compressor<'d> {
         let contents = Contents {
             geometry: *quantizer.geometry(),
             batch,
-            parts: &staging.device_parts.as_view(),
             metas: &quantised.metas.as_view(),
             bases: &quantised.bases.as_view(),
             lists: &lists,

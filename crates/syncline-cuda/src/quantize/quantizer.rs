@@ -24,6 +24,8 @@ const GATHER: Source = Source { name: "quantize_gather.cu", text: include_str!("
 /// Warps of a block of `quantize_codes`, and blocks that a multiprocessor shall hold, which limits registers.
 const UNITS: u32 = 8;
 const BLOCKS: u32 = 3;
+/// Shared memory of a block of `quantize_codes`: codes and integers of a unit for each warp, and what the block shares.
+const SHARED_MEMORY: u32 = UNITS * (1024 * (2 + 4) + 8) + 256;
 /// Threads of a block of `quantize_finish`.
 const FINISH_THREADS: u32 = 1024;
 /// Warps of a block of the kernels that have a warp a tile.
@@ -208,6 +210,8 @@ pub struct Quantizer {
     /// Whether the fast way may be taken at all: tests compare it with the plain one.
     use_fast: bool,
     codes: Kernel,
+    /// Blocks of it that the device runs at a time.
+    blocks: u32,
     finish: Kernel,
     wide: Kernel,
     pub(super) gather: Kernel,
@@ -220,6 +224,9 @@ impl Quantizer {
     /// [`CudaError::InvalidArgument`] if the stream is not quantised; errors of [`Device::kernel`].
     pub fn new(device: &Device, header: &Header, geometry: &Geometry) -> Result<Self> {
         let kind = Kind::of(header, geometry.axes() as u32)?;
+        let codes = device.kernel(&codes_specialization(kind), "quantize_codes")?;
+        codes.allow_shared_memory(SHARED_MEMORY)?;
+        let resident = codes.blocks_per_multiprocessor(UNITS * 32, SHARED_MEMORY)?.max(1);
         Ok(Self {
             kind,
             step: Step::new(header),
@@ -227,7 +234,8 @@ impl Quantizer {
             device_geometry: DeviceGeometry::new(geometry, header.group_log2),
             with_classes: header.index == IndexKind::Symbol,
             use_fast: true,
-            codes: device.kernel(&codes_specialization(kind), "quantize_codes")?,
+            codes,
+            blocks: resident * device.info().multiprocessors,
             finish: device.kernel(&finish_specialization(), "quantize_finish")?,
             wide: device.kernel(&tile_specialization(kind, WIDE), "quantize_wide")?,
             gather: device.kernel(&tile_specialization(kind, GATHER), "quantize_gather")?,
@@ -273,10 +281,11 @@ impl Quantizer {
         let mut launch = stream.launch_builder(self.codes.function());
         launch.arg(&slab.bytes).arg(&self.device_geometry).arg(&batch).arg(&self.step).arg(&launch_constants);
         launch.arg(&pointers).arg(&mut control);
+        let grid = Kernel::grid(blocks.min(self.blocks), UNITS * 32, SHARED_MEMORY);
         // SAFETY: the kernel's parameters are (const Element *, Geometry, ChunkBatch, Step, Launch, Outputs, u32 *). It reads the elements of the batch's tiles,
         // which `check` found in the slab, writes an entry for each tile and each chunk's codes within its slots, as many as its tiles can have, and
-        // `control` has a counter and a state for each of the blocks, cleared.
-        unsafe { launch.launch(Kernel::grid(blocks, UNITS * 32, 0)) }.doing("launching the quantiser")?;
+        // `control` has a counter and a state for each block of work, cleared.
+        unsafe { launch.launch(grid) }.doing("launching the quantiser")?;
 
         let with_classes = u32::from(self.with_classes);
         let mut launch = stream.launch_builder(self.finish.function());

@@ -37,6 +37,10 @@ pub(super) struct Step {
     high: f32,
     low: f32,
     bound: f32,
+    short_bound: f32,
+    short_reach: f32,
+    short_bits: u32,
+    unused: u32,
     pattern_count: u32,
     patterns: [u64; MOST_PATTERNS],
 }
@@ -77,6 +81,26 @@ fn is_found_anyway(element_bytes: u32, bits: u64) -> bool {
     }
 }
 
+/// Largest integers that a single rounding of f32 serves, as a power of two: beyond it, too many rows are done again.
+const LARGEST_SHORT_BITS: u32 = 14;
+/// Smallest, so that the elements at a range's ends are inside.
+const SMALLEST_SHORT_BITS: u32 = 6;
+
+/// Of the short way of f32: bits that integers and their signs take at most, half of that range, and the error within which an integer is sure.
+/// 0 bits if integers may be too large for it.
+fn short_way(header: &Header, bound: f32) -> (u32, f32, f32) {
+    let largest = header.range.map_or(f64::INFINITY, |(low, high)| low.abs().max(high.abs()) / header.step);
+    let Some(bits) = (SMALLEST_SHORT_BITS..=LARGEST_SHORT_BITS).find(|&bits| largest < f64::from(1 << bits) - 2.0)
+    else {
+        return (0, 0.0, 0.0);
+    };
+    let reach = f64::from(1_u32 << bits);
+    // Twice what is needed: the step's own roundings are far smaller.
+    let margin = 2.0 * (reach * 2f64.powi(-24) + 2f64.powi(-23));
+    let sure = ((0.5 - margin) * header.step) as f32;
+    (bits + 1, reach as f32, sure.next_down().min(bound))
+}
+
 impl Step {
     /// The constants of a header.
     pub(super) fn new(header: &Header) -> Self {
@@ -86,6 +110,7 @@ impl Step {
             Pipeline::LogQuantised => StepLog::new(header.step, header.resolved).ratio,
             _ => wide.bound,
         };
+        let (short_bits, short_reach, short_bound) = short_way(header, narrow.bound);
         let first = header.patterns.first().copied().unwrap_or(0);
         let pattern = |i: usize| header.patterns.get(i).copied().unwrap_or(first);
         Self {
@@ -98,6 +123,10 @@ impl Step {
             high: narrow.hi,
             low: narrow.lo,
             bound: narrow.bound,
+            short_bound,
+            short_reach,
+            short_bits,
+            unused: 0,
             pattern_count: header.patterns.len().min(MOST_PATTERNS) as u32,
             // The fast way looks for all four: those not in use repeat the first.
             patterns: std::array::from_fn(pattern),

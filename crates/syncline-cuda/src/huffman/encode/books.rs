@@ -16,8 +16,8 @@ use crate::huffman::histogram::Symbol;
 const SOURCE: Source =
     Source { name: "huffman_encode_books.cu", text: include_str!("../../../kernels/huffman_encode_books.cu") };
 const THREADS: u32 = 512;
-/// Symbols that a block counts.
-const PART: u32 = 1 << 17;
+/// Symbols of a stream that a block counts at the least.
+const PART: u32 = 1 << 14;
 /// Most copies of the counters in a block.
 const MOST_COPIES: u32 = 16;
 
@@ -96,6 +96,8 @@ pub struct BooksBuilder<S> {
     format: Format,
     counts: Kernel,
     counts_shared: u32,
+    /// Blocks that the device runs at a time.
+    counts_blocks: u32,
     builder: CodebookBuilder,
     books: Kernel,
     choose: Kernel,
@@ -117,10 +119,12 @@ impl<S: Symbol> BooksBuilder<S> {
         let counts = device.kernel(&specialization, "encode_counts")?;
         let counts_shared = counter_bytes(format) * copies(format, shared_memory);
         counts.allow_shared_memory(counts_shared)?;
+        let resident = counts.blocks_per_multiprocessor(THREADS, counts_shared)?;
         Ok(Self {
             format: *format,
             counts,
             counts_shared,
+            counts_blocks: resident.max(1) * device.info().multiprocessors,
             builder: CodebookBuilder::new(device, format.alphabet)?,
             books: device.kernel(&specialization, "encode_books")?,
             choose: device.kernel(&specialization, "encode_choose")?,
@@ -147,6 +151,7 @@ impl<S: Symbol> BooksBuilder<S> {
         let mut counts = frame.zeros::<u64>(count)?;
         stream.memset_zeros(&mut books.status).doing("clearing the status")?;
         let parts = (batch.most_groups * self.format.group()).div_ceil(PART).max(1);
+        let blocks = (u64::from(batch.streams) * u64::from(parts)).min(self.counts_blocks.into()) as u32;
         let mut launch = stream.launch_builder(self.counts.function());
         let no_classes = 0_u64;
         launch.arg(input).arg(&batch.spans);
@@ -154,9 +159,9 @@ impl<S: Symbol> BooksBuilder<S> {
             Some(classes) => launch.arg(classes),
             None => launch.arg(&no_classes),
         };
-        launch.arg(&parts).arg(&mut counts).arg(&mut books.status);
-        let grid = Kernel::grid(batch.streams * parts, THREADS, self.counts_shared);
-        // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u8 *, u32, u64 *, u32 *). Spans lie within the input and classes, as checked;
+        launch.arg(&batch.streams).arg(&parts).arg(&mut counts).arg(&mut books.status);
+        let grid = Kernel::grid(blocks, THREADS, self.counts_shared);
+        // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u8 *, u32, u32, u64 *, u32 *). Spans lie within the input and classes, as checked;
         // each stream's counts have BOOKS * ALPHABET entries and every symbol is taken modulo ALPHABET.
         unsafe { launch.launch(grid) }.doing("counting symbols")?;
         self.builder.launch(frame, &counts.as_view(), &mut books.codebooks)?;

@@ -30,6 +30,9 @@ const WRITE_THREADS: u32 = 256;
 /// Bytes that a segment's sums have, and what the layout notes of it.
 const SUMS_WORDS: usize = 4;
 const STARTS_WORDS: usize = 2;
+/// Threads of a block of [`Method::Merged`], and blocks to a multiprocessor.
+const MERGED_THREADS: u32 = 256;
+const MERGED_BLOCKS: u32 = 4;
 /// Symbols of a segment of [`Method::Merged`], in large inputs and in small ones.
 const LARGE_SEGMENT: u32 = 16_384;
 const SMALL_SEGMENT: u32 = 2048;
@@ -48,28 +51,28 @@ pub(super) struct Shape {
     pub threads: u32,
     /// Segments that a block has.
     pub segments_in_block: u32,
+    /// Bytes of shared memory that a block asks for.
+    pub shared_memory: u32,
     pub constants: [(&'static str, u64); 3],
 }
 
-/// Shared memory in bytes that a kernel can declare without asking.
-const DECLARED_SHARED_MEMORY: u32 = 48 << 10;
-
-/// Words of the bit buffer of a warp in huffman_encode_merged.cu.
-fn merged_buffer_words(format: &Format) -> u32 {
-    512 * format.longest() / 32 + 33
-}
+/// Most shared memory in bytes that a block of the encoder asks for: what every device has.
+const MOST_SHARED_MEMORY: u32 = 64 << 10;
 
 fn merged(format: &Format, threads: u32, blocks: u32, segment: u32) -> Shape {
     let books = if format.classes { CLASSES } else { 1 };
-    let buffers = threads / 32 * merged_buffer_words(format) * 4;
+    // A warp's bit buffer (BUFFER_WORDS in huffman_encode_merged.cu), and the bits of its groups.
+    let buffer = 4 * (512 * format.longest() / 32 + 132);
+    let own = threads / 32 * (buffer + segment / format.group() * 2);
     let table = books * format.alphabet * 4;
-    let shared_table = buffers + table <= DECLARED_SHARED_MEMORY;
+    let shared_table = own + table <= MOST_SHARED_MEMORY;
     Shape {
         source: MERGED,
         kernel: "encode_merged",
         segment,
         threads,
         segments_in_block: threads / 32,
+        shared_memory: own + if shared_table { table } else { 0 },
         constants: [("THREADS", threads.into()), ("BLOCKS", blocks.into()), ("SHARED_TABLE", shared_table.into())],
     }
 }
@@ -81,10 +84,11 @@ fn shape(format: &Format, method: Method) -> Shape {
         segment,
         threads,
         segments_in_block,
+        shared_memory: 0,
         constants: [("THREADS", threads.into()), ("METHOD", method), ("REDUCTION", reduction.into())],
     };
     match method {
-        Method::Merged => merged(format, 256, 4, LARGE_SEGMENT),
+        Method::Merged => merged(format, MERGED_THREADS, MERGED_BLOCKS, LARGE_SEGMENT),
         Method::Coarse => baseline("encode_coarse", 4096, 128, 128, 0, 0),
         Method::PrefixSum => baseline("encode_prefix_sum", 4096, 256, 1, 1, 0),
         Method::ReduceShuffleMerge { magnitude, reduction } => {
@@ -114,7 +118,7 @@ impl Shape {
 /// The shapes of a method: for large inputs, and for small ones, which need shorter segments to occupy the device.
 fn shapes(format: &Format, method: Method) -> [Shape; 2] {
     let large = shape(format, method);
-    [large, if method == Method::Merged { Shape { segment: SMALL_SEGMENT, ..large } } else { large }]
+    [large, if method == Method::Merged { merged(format, MERGED_THREADS, MERGED_BLOCKS, SMALL_SEGMENT) } else { large }]
 }
 
 pub(super) fn specializations(format: &Format, method: Method) -> Vec<Specialization> {
@@ -204,9 +208,11 @@ impl Kernels {
     fn new(device: &Device, format: &Format, shape: Shape) -> Result<Self> {
         let stream = shape.stream_specialization(format);
         let gaps = (format.index == IndexKind::Gap).then(|| device.kernel(&stream, "encode_gaps")).transpose()?;
+        let segments = device.kernel(&shape.specialization(format), shape.kernel)?;
+        segments.allow_shared_memory(shape.shared_memory)?;
         Ok(Self {
             shape,
-            segments: device.kernel(&shape.specialization(format), shape.kernel)?,
+            segments,
             layout: device.kernel(&stream, "encode_layout")?,
             gaps,
             write: device.kernel(&stream, "encode_write")?,
@@ -356,7 +362,8 @@ impl<S: Symbol> Encoder<S> {
         // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32, u32 *, SegmentSums *, u16 *).
         // Spans lie within the input and the classes, checked; the arrays have the places of all segments of all streams (`Scratch::new`), a segment's codewords
         // have at most LONGEST bits each, and symbols are taken modulo ALPHABET, the size of each codebook.
-        unsafe { launch.launch(Kernel::grid(blocks, shape.threads, 0)) }.doing("encoding segments")?;
+        unsafe { launch.launch(Kernel::grid(blocks, shape.threads, shape.shared_memory)) }
+            .doing("encoding segments")?;
         launched(kernels.segments.name())?;
 
         let mut launch = stream.launch_builder(kernels.layout.function());
