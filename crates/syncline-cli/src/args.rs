@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
-use syncline::{Bound, Decoder, ElementType, Fill, IndexKind, LosslessPipeline, Shape, SymbolWidth};
+use syncline::{Backend, Bound, Decoder, ElementType, Fill, IndexKind, LosslessPipeline, Shape, SymbolWidth};
 
 use crate::names::type_by_name;
 use crate::region::RegionSpec;
@@ -114,7 +114,7 @@ pub struct CompressArgs {
     /// Print the summary as JSON on stdout.
     #[arg(long)]
     pub json: bool,
-    /// Threads and memory.
+    /// Processor, threads and memory.
     #[command(flatten)]
     pub resources: Resources,
 }
@@ -174,7 +174,7 @@ pub struct DecompressArgs {
     /// Print the summary as JSON on stdout.
     #[arg(long)]
     pub json: bool,
-    /// Threads and memory.
+    /// Processor, threads and memory.
     #[command(flatten)]
     pub resources: Resources,
 }
@@ -202,7 +202,7 @@ pub struct VerifyArgs {
     /// As JSON.
     #[arg(long)]
     pub json: bool,
-    /// Threads and memory.
+    /// Processor, threads and memory.
     #[command(flatten)]
     pub resources: Resources,
 }
@@ -219,14 +219,17 @@ pub struct DemoArgs {
     /// As JSON.
     #[arg(long)]
     pub json: bool,
-    /// Threads and memory.
+    /// Processor, threads and memory.
     #[command(flatten)]
     pub resources: Resources,
 }
 
-/// Threads and memory.
+/// Processor, threads and memory.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Resources {
+    /// Processor that does the work: auto (a GPU for large arrays, if there is one), cpu, cuda (the first NVIDIA GPU), cuda:N or cuda:all.
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = parse_device)]
+    pub device: Backend,
     /// Threads to use [default: one per core].
     #[arg(long, value_name = "N", value_parser = parse_threads, default_value = "0", hide_default_value = true)]
     pub threads: usize,
@@ -240,6 +243,10 @@ fn positive(text: &str) -> Result<f64, String> {
         Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
         _ => Err("must be a number above 0, as 1e-3".into()),
     }
+}
+
+fn parse_device(text: &str) -> Result<Backend, String> {
+    text.parse().map_err(|error: syncline::Error| error.to_string())
 }
 
 fn parse_threads(text: &str) -> Result<usize, String> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use syncline::quality::{Peak, Quality, Tolerance};
-use syncline::{Bound, FillPattern, Report, Shape, Summary};
+use syncline::{Bound, Execution, FillPattern, Report, Shape, Summary};
 
 use crate::message::{Failure, Outcome};
 
@@ -42,6 +42,11 @@ fn fills(fills: &[FillPattern], counts: bool) -> Value {
     fills.iter().map(fill).collect()
 }
 
+/// Where a piece of work was done, and why there.
+pub fn execution(execution: &Execution) -> Value {
+    json!({ "gpus": execution.gpus, "reason": execution.reason })
+}
+
 /// Summary of a compression.
 pub fn summary(summary: &Summary, input: &str, output: &str, seconds: f64) -> Value {
     json!({
@@ -58,6 +63,7 @@ pub fn summary(summary: &Summary, input: &str, output: &str, seconds: f64) -> Va
         "compressed_bytes": summary.compressed_bytes,
         "ratio": crate::format::ratio(summary.uncompressed_bytes, summary.compressed_bytes),
         "seconds": seconds,
+        "device": execution(&summary.execution),
     })
 }
 

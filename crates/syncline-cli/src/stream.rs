@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use syncline::{DecodeOptions, StreamFile};
+use syncline::{Backend, CudaDevices, DecodeOptions, Execution, StreamFile};
 
 use crate::args::Resources;
 use crate::input::Input;
@@ -12,6 +12,8 @@ use crate::region::{shape_of, slabs};
 
 /// Most bytes of elements that are decoded at once where the whole is not needed at once.
 const SLAB: u64 = 64 << 20;
+/// The same on a GPU, where each call gets its memory and streams anew.
+const GPU_SLAB: u64 = 1 << 30;
 
 /// An open stream and its name in messages.
 pub struct OpenStream {
@@ -34,28 +36,35 @@ impl OpenStream {
     }
 
     /// Decodes a region slab by slab, in the order of its elements: `take` gets their bytes and how many elements of
-    /// the region are done with them.
+    /// the region are done with them. Returns where that was done: the size of the region decides, not that of a slab.
     pub fn for_each_slab(
         &self,
         region: &[Range<u64>],
         options: &DecodeOptions,
         mut take: impl FnMut(&[u8], u64) -> Outcome,
-    ) -> Outcome {
+    ) -> Outcome<Execution> {
+        let execution = self.file.execution(region, options).map_err(|error| Failure::of(&self.name, error))?;
+        let options = match (options.backend, execution.on_gpu()) {
+            (Backend::Auto, true) => options.clone().with_backend(Backend::Cuda(CudaDevices::One(0))),
+            (_, true) => options.clone(),
+            (_, false) => options.clone().with_backend(Backend::Cpu),
+        };
         let size = self.file.header().element_type.size() as u64;
-        let most = options.memory_limit.map_or(SLAB, |limit| SLAB.min(limit / 4));
+        let slab = if execution.on_gpu() { GPU_SLAB } else { SLAB };
+        let most = options.memory_limit.map_or(slab, |limit| slab.min(limit / 4));
         let mut done = 0;
         for slab in slabs(region, (most / size).max(1)) {
             done += shape_of(&slab).len();
-            let part = self.file.decompress_region(&slab, options).map_err(|error| Failure::of(&self.name, error))?;
+            let part = self.file.decompress_region(&slab, &options).map_err(|error| Failure::of(&self.name, error))?;
             take(part.bytes(), done)?;
         }
-        Ok(())
+        Ok(execution)
     }
 }
 
 /// Options of decoding.
 pub fn decode_options(resources: Resources) -> DecodeOptions {
-    let options = DecodeOptions::default().with_threads(resources.threads);
+    let options = DecodeOptions::default().with_backend(resources.device).with_threads(resources.threads);
     match resources.memory_limit {
         Some(limit) => options.with_memory_limit(limit),
         None => options,

@@ -1,11 +1,13 @@
 //! What error is allowed, and how that is resolved to a quantisation step over the whole array.
 
+mod psnr;
 pub mod scan;
 
 use crate::array::ElementType;
 use crate::error::{Error, Result};
 use crate::quantize::log;
 
+pub use psnr::PsnrGoal;
 pub use scan::Scan;
 
 /// Bound on the error of every finite value.

@@ -46,6 +46,9 @@ pub enum Error {
         /// Bytes allowed.
         limit: u64,
     },
+    /// The GPU that the caller asked for cannot be used, or failed; the text says what to do.
+    #[error("{0}")]
+    Gpu(String),
     /// The caller cancelled the work.
     #[error("cancelled")]
     Cancelled,

@@ -21,11 +21,11 @@ use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry};
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
 use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor};
 
-mod fields;
+mod waves;
 #[path = "../tests/common/stream.rs"]
 mod streams;
 mod timing;
-use fields::Field;
+use waves::Field;
 use streams::{Making, compress, decompress, opened};
 use timing::Runs;
 

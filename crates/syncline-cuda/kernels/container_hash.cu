@@ -4,8 +4,6 @@
 #include "xxh3.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
-// Sums that a lane fetches ahead while it scrambles: the chain of dependent steps through a block of 1 KiB is some 30 cycles, memory is 10 times that away.
-constexpr uint32_t AHEAD = 16;
 
 struct Pieces {
     const uint8_t *bytes;
@@ -13,80 +11,94 @@ struct Pieces {
     const uint64_t *starts;  // of each piece, in bytes
     const uint32_t *lengths; // with the gap
     uint64_t gap_at, gap_bytes;
+    uint64_t sums_stride; // blocks of a piece that there is room for
+
+    // A piece that is not wholly there is empty.
+    __device__ inline bool is_there(uint32_t piece) const {
+        const uint64_t start = starts[piece];
+        const uint32_t length = lengths[piece];
+        return start <= available && length <= available - start && length >= gap_bytes && length / HASH_BLOCK <= sums_stride;
+    }
+    __device__ inline Hashed input(uint32_t piece) const { return {bytes + starts[piece], lengths[piece] - gap_bytes, gap_at, gap_bytes}; }
 };
 
-// Adds up the sums of a piece's blocks one after another.
+// What the blocks of all pieces add, each piece shared by `parts` blocks of threads.
+extern "C" __global__ void __launch_bounds__(THREADS) hash_blocks(Pieces pieces, uint32_t parts, uint64_t *sums) {
+    const uint32_t piece = blockIdx.x / parts, part = blockIdx.x % parts;
+    if (!pieces.is_there(piece)) {
+        return;
+    }
+    const Hashed input = pieces.input(piece);
+    uint64_t *own_sums = sums + piece * pieces.sums_stride * HASH_LANES;
+    for (uint64_t block = part * WARPS + warp_id(); block < input.blocks(); block += parts * WARPS) {
+        const uint64_t sum = stripes_sum(input, block, STRIPES_IN_BLOCK);
+        if (lane_id() < HASH_LANES) {
+            own_sums[block * HASH_LANES + lane_id()] = sum;
+        }
+    }
+}
+
+// Blocks whose sums are fetched to shared memory while those before are scrambled: a step is some 25 cycles, the sums are fifty times that away.
+constexpr uint32_t BATCH = 128;
+
+// Adds up the sums of a piece's blocks one after another: eight lanes of the first warp do, the other warps fetch. Called by the whole block; the first warp gets the hash.
 __device__ inline uint64_t chained(const Hashed &input, const uint64_t *sums) {
+    __shared__ uint64_t fetched[2][BATCH * HASH_LANES];
     const uint32_t lane = lane_id() % HASH_LANES;
     const uint64_t key = SECRET[16 + lane];
-    const uint64_t blocks = input.blocks();
+    const uint32_t blocks = uint32_t(input.blocks());
     uint64_t accumulator = FIRST_ACCUMULATORS[lane];
-    uint64_t next[AHEAD];
+    // The first batch is fetched by the first round, which scrambles nothing.
+    for (uint32_t begin = 0, round = 0; begin < blocks + BATCH; begin += BATCH, ++round) {
+        if (warp_id() > 0) {
+            const uint32_t words = min_of(blocks - min_of(begin, blocks), BATCH) * HASH_LANES;
+            for (uint32_t i = threadIdx.x - WARP; i < words; i += THREADS - WARP) {
+                fetched[round % 2][i] = __ldcs(&sums[uint64_t(begin) * HASH_LANES + i]);
+            }
+        } else if (begin > 0) {
+            const uint64_t *own = fetched[(round + 1) % 2] + lane;
+            const uint32_t count = min_of(blocks - (begin - BATCH), BATCH);
+            constexpr uint32_t UNROLLED = 16;
+            uint32_t step = 0;
+            for (; step + UNROLLED <= count; step += UNROLLED) {
+                uint64_t next[UNROLLED];
 #pragma unroll
-    for (uint32_t i = 0; i < AHEAD; ++i) {
-        next[i] = i < blocks ? __ldcg(&sums[i * HASH_LANES + lane]) : 0;
+                for (uint32_t i = 0; i < UNROLLED; ++i) {
+                    next[i] = own[(step + i) * HASH_LANES];
+                }
+#pragma unroll
+                for (uint32_t i = 0; i < UNROLLED; ++i) {
+                    accumulator = scrambled(accumulator + next[i], key);
+                }
+            }
+            for (; step < count; ++step) {
+                accumulator = scrambled(accumulator + own[step * HASH_LANES], key);
+            }
+        }
+        __syncthreads();
     }
-    uint64_t block = 0;
-    for (; block + AHEAD <= blocks; block += AHEAD) {
-        uint64_t own[AHEAD];
-#pragma unroll
-        for (uint32_t i = 0; i < AHEAD; ++i) {
-            own[i] = next[i];
-            const uint64_t later = block + AHEAD + i;
-            next[i] = later < blocks ? __ldcg(&sums[later * HASH_LANES + lane]) : 0;
-        }
-#pragma unroll
-        for (uint32_t i = 0; i < AHEAD; ++i) {
-            accumulator = scrambled(accumulator + own[i], key);
-        }
-    }
-#pragma unroll
-    for (uint32_t i = 0; i < AHEAD; ++i) {
-        if (block + i < blocks) {
-            accumulator = scrambled(accumulator + next[i], key);
-        }
+    if (warp_id() > 0) {
+        return 0;
     }
     return hash_finished(input, accumulator + stripes_sum(input, blocks, stripes_left(input)));
 }
 
-// The blocks of a piece are shared by `parts` blocks of threads; the last of them to finish makes the hash. It goes to `hashes`, if that is given, and to the first
-// eight bytes of the gap in `sign`, if that is given. A piece that is not wholly there has hash 0 and is not written to. `done` has a 0 for each piece, and is left so.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    container_hash(Pieces pieces, uint32_t parts, uint32_t blocks_in_piece, uint64_t *sums, uint32_t *done, uint64_t *hashes, uint8_t *sign) {
-    const uint32_t piece = blockIdx.x / parts, part = blockIdx.x % parts;
-    const uint64_t start = pieces.starts[piece];
-    const uint32_t length = pieces.lengths[piece];
-    const bool there = start <= pieces.available && length <= pieces.available - start && length >= pieces.gap_bytes &&
-                       length / HASH_BLOCK <= blocks_in_piece;
-    const Hashed input{pieces.bytes + start, there ? length - pieces.gap_bytes : 0, pieces.gap_at, pieces.gap_bytes};
-    uint64_t *own_sums = sums + uint64_t(piece) * blocks_in_piece * HASH_LANES;
-    if (there && input.length > LONGEST_SHORT) {
-        for (uint64_t block = part * WARPS + warp_id(); block < input.blocks(); block += parts * WARPS) {
-            const uint64_t sum = stripes_sum(input, block, STRIPES_IN_BLOCK);
-            if (lane_id() < HASH_LANES) {
-                own_sums[block * HASH_LANES + lane_id()] = sum;
-            }
-        }
+// A block a piece: its hash goes to `hashes`, if that is given, and to the first eight bytes of the gap in `sign`, if that is given. A piece that is not wholly
+// there has hash 0 and is not written to.
+extern "C" __global__ void __launch_bounds__(THREADS) hash_chain(Pieces pieces, const uint64_t *sums, uint64_t *hashes, uint8_t *sign) {
+    const uint32_t piece = blockIdx.x;
+    const bool there = pieces.is_there(piece);
+    uint64_t hash = 0;
+    if (there) {
+        const Hashed input = pieces.input(piece);
+        hash = input.length > LONGEST_SHORT ? chained(input, sums + piece * pieces.sums_stride * HASH_LANES) : hash_short(input);
     }
-    __threadfence();
-    __syncthreads();
-    __shared__ bool last;
     if (threadIdx.x == 0) {
-        last = atomicAdd(&done[piece], 1u) == parts - 1;
-    }
-    __syncthreads();
-    if (!last || warp_id() > 0) {
-        return;
-    }
-    __threadfence();
-    const uint64_t hash = !there ? 0 : input.length > LONGEST_SHORT ? chained(input, own_sums) : hash_short(input);
-    if (lane_id() == 0) {
-        done[piece] = 0;
         if (hashes != nullptr) {
             hashes[piece] = hash;
         }
-        if (sign != nullptr && there && length >= pieces.gap_at + 8 && pieces.gap_bytes >= 8) {
-            *reinterpret_cast<uint64_t *>(sign + start + pieces.gap_at) = hash;
+        if (sign != nullptr && there && pieces.lengths[piece] >= pieces.gap_at + 8 && pieces.gap_bytes >= 8) {
+            *reinterpret_cast<uint64_t *>(sign + pieces.starts[piece] + pieces.gap_at) = hash;
         }
     }
 }

@@ -25,6 +25,11 @@ struct Tile {
     __device__ inline uint32_t elements() const { return nz * ny * nx; }
 };
 
+// A tile by its numbers along b, z, y, x.
+struct Place {
+    uint64_t b, z, y, x;
+};
+
 struct Geometry {
     uint64_t dims[4];    // elements along b, z, y, x
     uint64_t strides[3]; // in elements, of b, z, y
@@ -37,11 +42,28 @@ struct Geometry {
     uint32_t chunk_tiles;
     uint32_t group_log2; // of the symbols in a group of codes
 
+    __device__ inline Place place(uint64_t number) const {
+        uint64_t rows = by_grid[2].quotient(number), planes = by_grid[1].quotient(rows), b = by_grid[0].quotient(planes);
+        return {b, planes - b * grid[0], rows - planes * grid[1], number - rows * grid[2]};
+    }
+    // The place of a tile a few numbers further.
+    __device__ inline void advance(Place &place, uint32_t tiles_further) const {
+        place.x += tiles_further;
+        while (place.x >= grid[2]) {
+            place.x -= grid[2];
+            if (++place.y == grid[1]) {
+                place.y = 0;
+                if (++place.z == grid[0]) {
+                    place.z = 0;
+                    ++place.b;
+                }
+            }
+        }
+    }
     // Tile `number`, which must be below `tiles`.
-    __device__ inline Tile tile(uint64_t number) const {
-        uint64_t rows = by_grid[2].quotient(number), x = (number - rows * grid[2]) * side[2];
-        uint64_t planes = by_grid[1].quotient(rows), y = (rows - planes * grid[1]) * side[1];
-        uint64_t b = by_grid[0].quotient(planes), z = (planes - b * grid[0]) * side[0];
+    __device__ inline Tile tile(uint64_t number) const { return tile(place(number)); }
+    __device__ inline Tile tile(const Place &place) const {
+        uint64_t b = place.b, z = place.z * side[0], y = place.y * side[1], x = place.x * side[2];
         Tile tile;
         tile.nz = uint32_t(min_of<uint64_t>(dims[1] - z, side[0]));
         tile.ny = uint32_t(min_of<uint64_t>(dims[2] - y, side[1]));

@@ -62,9 +62,22 @@ pub enum CudaError {
         /// Bytes asked for.
         bytes: u64,
     },
-    /// A stream that is damaged, or is none.
-    #[error(transparent)]
-    Stream(Arc<syncline_core::error::Error>),
+    /// The stream would be lossless, which the GPU does not make.
+    #[error("{0}: lossless streams are made on the CPU")]
+    Lossless(String),
+    /// The stream is longer than the memory given for it.
+    #[error(
+        "the stream has {needed} bytes, there is room for {available}: give as many as the most that a stream can have"
+    )]
+    NoRoom {
+        /// Bytes of the stream.
+        needed: u64,
+        /// Bytes that were given.
+        available: u64,
+    },
+    /// A stream that is damaged or is none, or an array or options that cannot be compressed.
+    #[error("{0}")]
+    Core(Arc<syncline_core::error::Error>),
     /// Something that only the CPU does.
     #[error("{0}")]
     Unsupported(String),
@@ -76,16 +89,16 @@ pub enum CudaError {
 /// Result with [`CudaError`].
 pub type Result<T> = std::result::Result<T, CudaError>;
 
+impl From<syncline_core::error::Error> for CudaError {
+    fn from(error: syncline_core::error::Error) -> Self {
+        Self::Core(Arc::new(error))
+    }
+}
+
 impl CudaError {
     /// A [`CudaError::InvalidArgument`].
     pub fn invalid(what: impl Into<String>) -> Self {
         Self::InvalidArgument(what.into())
-    }
-}
-
-impl From<syncline_core::error::Error> for CudaError {
-    fn from(error: syncline_core::error::Error) -> Self {
-        Self::Stream(Arc::new(error))
     }
 }
 

@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-use cudarc::driver::DeviceRepr;
-use syncline_core::geometry::Geometry;
+use cudarc::driver::{CudaView, DeviceRepr};
+use syncline_core::geometry::{Geometry, Tile};
 
 use crate::device::Source;
 use crate::error::{CudaError, Result};
@@ -198,6 +198,48 @@ impl ChunkBatch {
     }
 }
 
+/// Elements of an array in device memory, in raster order, from some element on.
+#[derive(Debug)]
+pub struct Slab<'v> {
+    /// Little-endian elements.
+    pub bytes: CudaView<'v, u8>,
+    /// Number in the array of the first of them.
+    pub first_element: u64,
+}
+
+impl Slab<'_> {
+    /// Checks that the slab has all elements of the batch's chunks.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if it does not.
+    pub fn check(&self, geometry: &Geometry, batch: &ChunkBatch, element_bytes: u32) -> Result<()> {
+        let needed = element_span(geometry, batch);
+        let elements = self.bytes.len() as u64 / u64::from(element_bytes);
+        let has = self.first_element..self.first_element.saturating_add(elements);
+        if needed.is_empty() || (has.start <= needed.start && needed.end <= has.end) {
+            return Ok(());
+        }
+        Err(CudaError::invalid(format!("the chunks need elements {needed:?}, given are {has:?}")))
+    }
+}
+
+/// The smallest range of raster element numbers that holds the batch's chunks.
+pub fn element_span(geometry: &Geometry, batch: &ChunkBatch) -> Range<u64> {
+    if batch.tiles == 0 {
+        return 0..0;
+    }
+    let [sb, sz, sy] = geometry.strides();
+    let number = |tile: &Tile, last: bool| {
+        let end = |axis: usize| tile.origin[axis + 1] + if last { tile.extent[axis] as u64 - 1 } else { 0 };
+        tile.origin[0] * sb + end(0) * sz + end(1) * sy + end(2)
+    };
+    // First elements ascend with the tiles' numbers. Last ones do not within a row of tiles' planes, but the last tile's is behind all others:
+    // it is in the last row of the last plane.
+    let first = geometry.tile(batch.first_tile);
+    let last = geometry.tile(batch.first_tile + u64::from(batch.tiles) - 1);
+    number(&first, false)..number(&last, true) + 1
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,6 +291,14 @@ mod tests {
                     assert_eq!(device.elements_before(geometry.tiles()), elements);
                     let batch = ChunkBatch::new(&geometry, group_log2, 0..geometry.chunks()).unwrap();
                     assert_eq!(u64::from(batch.tiles()), geometry.tiles());
+                    for first in 0..geometry.chunks() {
+                        for end in first..=geometry.chunks().min(first + 3) {
+                            let batch = ChunkBatch::new(&geometry, group_log2, first..end).unwrap();
+                            let spans = (first..end).map(|chunk| geometry.chunk_span(chunk));
+                            let span = spans.reduce(|a, b| a.start.min(b.start)..a.end.max(b.end));
+                            assert_eq!(element_span(&geometry, &batch), span.unwrap_or(0..0));
+                        }
+                    }
                     for chunk in 0..geometry.chunks() {
                         let tiles = batch.tiles_of(chunk as u32);
                         assert_eq!(u64::from(tiles.start)..u64::from(tiles.end), geometry.chunk_range(chunk));

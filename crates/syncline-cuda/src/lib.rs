@@ -12,6 +12,7 @@ pub mod error;
 pub mod geometry;
 pub mod huffman;
 pub mod pipeline;
+pub mod quantize;
 pub mod reconstruct;
 pub mod timing;
 

@@ -488,7 +488,7 @@ fn damage_is_found_or_harmless() {
                         Ok(theirs) => assert!(out == theirs, "{what}: wrong, and nothing said"),
                         Err(error) => assert!(out == expected, "{what}: wrong, and nothing said, but the CPU: {error}"),
                     },
-                    Err(CudaError::Stream(_)) => {
+                    Err(CudaError::Core(_)) => {
                         refused += 1;
                         stricter += usize::from(on_cpu.is_ok());
                     }
@@ -508,7 +508,7 @@ fn cut_streams_are_found() {
     let Some((device, stream)) = device() else { return };
     for good in small_streams() {
         for length in 0..good.len() {
-            assert!(matches!(StreamInfo::from_bytes(&good[..length]), Err(CudaError::Stream(_))), "cut to {length}");
+            assert!(matches!(StreamInfo::from_bytes(&good[..length]), Err(CudaError::Core(_))), "cut to {length}");
         }
         // Records that are cut, with a table that does not know it.
         let info = StreamInfo::from_bytes(&good).unwrap();
@@ -522,7 +522,7 @@ fn cut_streams_are_found() {
             // Memory of its own, so that a read behind its end is one that the sanitizer sees.
             let input = stream.clone_htod(&good[..length.max(1)]).unwrap();
             decompressor.decompress_tiles(&input.as_view(), 0, tiles.clone(), &mut output.as_view_mut(), 0).unwrap();
-            assert!(matches!(decompressor.check(), Err(CudaError::Stream(_))), "cut to {length}");
+            assert!(matches!(decompressor.check(), Err(CudaError::Core(_))), "cut to {length}");
         }
         // And chunks that hold less than their record says: each record shortened, its table and hash made anew.
         for chunk in 0..info.geometry().chunks() {
@@ -537,13 +537,13 @@ fn cut_streams_are_found() {
                 bytes.extend_from_slice(&table_and_trailer(&lengths));
                 let info = match StreamInfo::from_bytes(&bytes) {
                     Ok(info) => info,
-                    Err(CudaError::Stream(_)) => continue,
+                    Err(CudaError::Core(_)) => continue,
                     Err(error) => panic!("{error}"),
                 };
                 let table = table(&bytes);
                 sign(&mut bytes, &table);
                 let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
-                assert!(matches!(on_gpu::<f32>(&mut decompressor, &stream, &bytes), Err(CudaError::Stream(_))));
+                assert!(matches!(on_gpu::<f32>(&mut decompressor, &stream, &bytes), Err(CudaError::Core(_))));
             }
         }
     }
@@ -585,7 +585,7 @@ fn a_graph_of_the_work_can_be_replayed() {
         damaged[at as usize + length / 2] ^= 4;
         stream.memcpy_htod(&damaged, &mut input).unwrap();
         graph.launch().unwrap();
-        assert!(matches!(decompressor.check(), Err(CudaError::Stream(_))));
+        assert!(matches!(decompressor.check(), Err(CudaError::Core(_))));
     }
 }
 

@@ -4,14 +4,14 @@ use std::io::Write;
 
 use rayon::prelude::*;
 use syncline_core::array::{ArrayView, ElementType, Shape};
-use syncline_core::bound::{Bound, Resolved};
+use syncline_core::bound::{Bound, Pipeline, PsnrGoal, Resolved};
 use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{self, ChunkSummary, EncodeScratch, encode_chunk};
-use syncline_core::quantize::linear::mean_squared_error;
-use syncline_core::quantize::log::exp2;
 
+use crate::backend::{Backend, Choice, Execution, Work, encode_obstacle, pipeline_obstacle};
+use crate::gpu::Compression;
 use crate::io::ReadAt;
 use crate::options::{Meter, Options};
 use crate::pool::{Pool, Reused};
@@ -19,11 +19,6 @@ use crate::range::resolve_by_scan;
 use crate::report::FillPattern;
 use crate::source::ArraySource;
 
-/// log2 of the symbols in a group of the codes. With 64 instead of 128 the index of turbulence at relative 1e-3 takes 2.8 instead of 1.4 % of
-/// the stream, and the finer free groups gain less than that on all fields but the emptiest.
-const GROUP_LOG2: u8 = 7;
-/// Attempts to reach a PSNR; each is tightened by what the last one missed, so that the second nearly always does.
-const PSNR_ATTEMPTS: usize = 8;
 /// Chunks are compressed side by side until they are of so many elements' bytes, then written: enough of them to keep all threads busy to the end,
 /// and little memory even if nothing gets smaller.
 const WAVE_BYTES: u64 = 128 << 20;
@@ -49,6 +44,8 @@ pub struct Summary {
     pub uncompressed_bytes: u64,
     /// Bytes of the stream.
     pub compressed_bytes: u64,
+    /// Where it was compressed, and why there.
+    pub execution: Execution,
 }
 
 /// Most bytes that a stream of this array can have: the raw escape keeps it within 1 % + 1 KiB of the array, whatever its contents.
@@ -126,76 +123,117 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
     options.lossless.validate()?;
     let pool = Pool::new(options.threads)?;
     let array = ArraySource::new(source, offset, element_type);
-    let resolved = resolve_by_scan(&array, element_type, shape.len(), options, &pool)?;
+    let geometry = Geometry::new(shape);
+    let mut choice = Choice::new(
+        options.backend,
+        Work::Compress,
+        bytes,
+        pool.threads(),
+        encode_obstacle(element_type, options.bound),
+    )?;
+    let gpus = choice.gpus.take();
+    let mut gpu = None;
+    if let Some(gpus) = &gpus {
+        match Compression::new(gpus, element_type, &geometry, options) {
+            Ok(compression) => gpu = Some((compression, gpus.names())),
+            // A GPU that is busy or small is none for whom any processor will do.
+            Err(error) if options.backend == Backend::Auto => choice.reason = error.to_string(),
+            Err(error) => return Err(error),
+        }
+    }
+    let resolved = match &mut gpu {
+        Some((gpu, _)) => gpu.resolve(&array, options, &pool)?,
+        None => resolve_by_scan(&array, element_type, shape.len(), options, &pool)?,
+    };
     let mut job = Job {
         header: header_for(element_type, shape, options, &resolved),
-        geometry: Geometry::new(shape),
+        geometry,
         array,
         options,
-    };
-    let pool = match options.memory_limit {
-        // Each thread holds its window of the source, what it is coding, and some finished chunks.
-        Some(limit) => {
-            let chunk = pipeline::encode_memory(&job.header, &job.geometry);
-            pool.limited(limit, chunk, "compression", limit)?
-        }
-        None => pool,
+        pool,
+        gpu: gpu.as_mut().map(|(gpu, _)| gpu),
     };
     let compressed_bytes = match options.bound {
-        Bound::Psnr(target) => job.reach_psnr(target, resolved.clone(), &pool, &mut sink)?,
+        Bound::Psnr(target) => job.reach_psnr(target, resolved.clone(), &mut sink)?,
         _ => {
             sink.write_all(&job.header.to_bytes())?;
-            job.write_chunks(&pool, &mut sink)?.0
+            job.write_chunks(&mut sink)?.0
         }
+    };
+    let header = job.header;
+    let execution = match (gpu, pipeline_obstacle(header.pipeline)) {
+        (Some((_, names)), None) => Execution { gpus: names, reason: choice.reason },
+        (Some(_), Some(obstacle)) => Execution::cpu(obstacle),
+        (None, _) => Execution::cpu(choice.reason),
     };
     sink.flush()?;
     Ok(Summary {
         element_type,
         shape,
         bound: options.bound,
-        resolved: job.header.resolved,
-        step: job.header.step,
+        resolved: header.resolved,
+        step: header.step,
         range: resolved.range,
         fills: resolved.patterns.iter().map(|p| FillPattern::new(element_type, p.bits, p.count)).collect(),
         uncompressed_bytes: bytes,
         compressed_bytes,
+        execution,
     })
 }
 
 /// The header of a stream of an array whose bound is resolved.
 pub(crate) fn header_for(element_type: ElementType, shape: Shape, options: &Options, resolved: &Resolved) -> Header {
-    Header {
-        element_type,
-        shape,
-        pipeline: resolved.pipeline,
-        index: options.index,
-        group_log2: GROUP_LOG2,
-        bound: options.bound,
-        resolved: resolved.resolved,
-        step: resolved.step,
-        range: resolved.range,
-        patterns: resolved.patterns.iter().map(|p| p.bits).collect(),
-        chunk_tiles: Geometry::new(shape).tiles_per_chunk(),
-    }
+    Header::new(element_type, shape, options.index, resolved)
 }
 
 /// One array on its way to a stream.
-struct Job<'a, S: ?Sized> {
+struct Job<'a, 'g, S: ?Sized> {
     header: Header,
     geometry: Geometry,
     array: ArraySource<'a, S>,
     options: &'a Options,
+    pool: Pool,
+    /// The GPUs' side of it, if they do it.
+    gpu: Option<&'a mut Compression<'g>>,
 }
 
-impl<S: ReadAt + ?Sized> Job<'_, S> {
-    /// Compresses all chunks, in parallel, and writes them in order, with the chunk table and trailer.
+impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
+    /// Compresses all chunks and writes them in order, with the chunk table and trailer.
     /// Returns the bytes of the whole stream and the chunks' summaries added up.
-    fn write_chunks<W: Write>(&self, pool: &Pool, sink: &mut W) -> Result<(u64, ChunkSummary)> {
+    fn write_chunks<W: Write>(&mut self, sink: &mut W) -> Result<(u64, ChunkSummary)> {
         let meter = Meter::new(&self.options.progress, self.geometry.elements());
+        let mut write = |record: &[u8]| Ok(sink.write_all(record)?);
+        let (lengths, total) = match &mut self.gpu {
+            Some(gpu) if self.header.pipeline != Pipeline::Lossless => {
+                gpu.compress(&self.array, &self.header, &self.pool, &meter, &mut write)?
+            }
+            _ => self.encode_chunks(&meter, &mut write)?,
+        };
+        let end = table_and_trailer(&lengths);
+        sink.write_all(&end)?;
+        let records: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
+        Ok((HEADER_LEN as u64 + records + end.len() as u64, total))
+    }
+
+    /// Compresses all chunks on the CPU's threads; `write` gets the records in order.
+    fn encode_chunks(
+        &self,
+        meter: &Meter,
+        write: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<(Vec<u32>, ChunkSummary)> {
         let chunks = self.geometry.chunks() as usize;
         let chunk_bytes = u64::from(self.geometry.tiles_per_chunk())
             * self.geometry.unclipped_len()
             * self.header.element_type.size() as u64;
+        // Each thread holds its window of the source, what it is coding, and some finished chunks.
+        let limited = match self.options.memory_limit {
+            Some(limit) => {
+                let chunk = pipeline::encode_memory(&self.header, &self.geometry);
+                self.pool.limited(limit, chunk, "compression", limit)?
+            }
+            None => None,
+        };
+        let pool = limited.as_ref().unwrap_or(&self.pool);
         let wave_bytes = WAVE_BYTES.min(self.options.memory_limit.unwrap_or(u64::MAX));
         let at_once = ((wave_bytes / chunk_bytes) as usize).max(pool.threads());
         let mut lengths = Vec::new();
@@ -215,46 +253,40 @@ impl<S: ReadAt + ?Sized> Job<'_, S> {
             let records: Vec<_> =
                 pool.install(|| wave.into_par_iter().with_max_len(1).map(encode).collect::<Result<_>>())?;
             for (record, summary) in records {
-                sink.write_all(&record)?;
+                write(&record)?;
                 lengths.push(record.len() as u32);
                 total.squared_error += summary.squared_error;
                 total.counted += summary.counted;
             }
         }
-        let end = table_and_trailer(&lengths);
-        sink.write_all(&end)?;
-        let records: u64 = lengths.iter().map(|&length| u64::from(length)).sum();
-        Ok((HEADER_LEN as u64 + records + end.len() as u64, total))
+        Ok((lengths, total))
     }
 
     /// Compresses with ever tighter bounds until the PSNR is reached; writes the stream that reaches it.
-    fn reach_psnr<W: Write>(&mut self, target: f64, mut resolved: Resolved, pool: &Pool, sink: &mut W) -> Result<u64> {
-        let (low, high) = resolved.range.unwrap_or((0.0, 0.0));
-        let allowed = (high - low).powi(2) * exp2(-target / 10.0 * std::f64::consts::LOG2_10);
+    fn reach_psnr<W: Write>(&mut self, target: f64, mut resolved: Resolved, sink: &mut W) -> Result<u64> {
+        let goal = PsnrGoal::new(target, &resolved);
         // A small stream is kept until it is known to do; a large one is made once more instead, so that memory stays bounded.
         let elements_bytes = self.geometry.elements() * self.header.element_type.size() as u64;
         let keeps = elements_bytes <= 2 * WAVE_BYTES;
-        for _ in 0..PSNR_ATTEMPTS {
+        for _ in 0..PsnrGoal::ATTEMPTS {
             let mut stream = Vec::new();
             let (length, summary) = if keeps {
                 stream.extend_from_slice(&self.header.to_bytes());
-                self.write_chunks(pool, &mut stream)?
+                self.write_chunks(&mut stream)?
             } else {
-                self.write_chunks(pool, &mut std::io::sink())?
+                self.write_chunks(&mut std::io::sink())?
             };
-            let achieved = mean_squared_error(summary.squared_error, summary.counted, resolved.resolved);
-            if achieved <= allowed || self.header.step == 0.0 {
+            let Some(tightened) = goal.next(self.header.element_type, &resolved, &summary) else {
                 if keeps {
                     sink.write_all(&stream)?;
                     return Ok(length);
                 }
                 sink.write_all(&self.header.to_bytes())?;
-                return Ok(self.write_chunks(pool, sink)?.0);
-            }
-            // A little more than what was missed.
-            resolved = resolved.tightened(self.header.element_type, (allowed / achieved).sqrt() * 0.999);
+                return Ok(self.write_chunks(sink)?.0);
+            };
+            resolved = tightened;
             self.header = header_for(self.header.element_type, self.header.shape, self.options, &resolved);
         }
-        Err(Error::invalid(format!("a PSNR of {target} dB is not reached: ask for an absolute bound instead")))
+        Err(goal.not_reached())
     }
 }

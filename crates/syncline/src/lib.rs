@@ -17,6 +17,7 @@
 //!
 //! - Arrays in memory: [`compress`], [`decompress`], [`decompress_region`], [`inspect`].
 //! - Larger than memory: [`compress_from`] and [`StreamFile`], on anything with positional access ([`ReadAt`], [`WriteAt`]), such as files.
+//! - On NVIDIA GPUs: large arrays go there by themselves, all on demand ([`Backend`]); the bytes are the same.
 //! - Streaming: [`Writer`] takes elements in order; [`Reader`] gives them, from anything that can seek.
 //!
 //! The stream is described byte by byte in `docs/FORMAT.md` of the repository.
@@ -27,7 +28,13 @@
 struct Readme;
 
 mod array;
+mod backend;
 mod compress;
+#[cfg(feature = "cuda")]
+mod gpu;
+#[cfg(not(feature = "cuda"))]
+#[path = "gpu_absent.rs"]
+mod gpu;
 mod io;
 mod options;
 mod pool;
@@ -47,6 +54,7 @@ use std::ops::Range;
 pub use syncline_cuda as cuda;
 
 pub use array::Array;
+pub use backend::{Backend, CudaDevices, Execution};
 pub use compress::{Summary, compress, compress_from, max_compressed_len};
 pub use io::{ReadAt, WriteAt};
 pub use options::{DecodeOptions, Options, Progress};

@@ -10,6 +10,8 @@ use syncline_core::huffman::{Decoder, IndexKind};
 use syncline_core::lzss::SymbolWidth;
 use syncline_core::pipeline::{LosslessOptions, LosslessPipeline};
 
+use crate::backend::Backend;
+
 /// Called after each chunk with the elements done and all elements; `Break` cancels the work with [`Error::Cancelled`].
 pub type Progress = Arc<dyn Fn(u64, u64) -> ControlFlow<()> + Send + Sync>;
 
@@ -24,9 +26,11 @@ pub struct Options {
     pub index: IndexKind,
     /// Pipeline, LZSS symbols and level of lossless streams.
     pub lossless: LosslessOptions,
+    /// Which processor does the work; the result is the same.
+    pub backend: Backend,
     /// Threads to use, 0 for all.
     pub threads: usize,
-    /// Most bytes that may be allocated, the result included.
+    /// Most bytes of the host's memory that may be allocated, the result included.
     pub memory_limit: Option<u64>,
     /// Progress and cancellation.
     pub progress: Option<Progress>,
@@ -40,6 +44,7 @@ impl Options {
             fill: Fill::Auto,
             index: IndexKind::Symbol,
             lossless: LosslessOptions::default(),
+            backend: Backend::Auto,
             threads: 0,
             memory_limit: None,
             progress: None,
@@ -79,6 +84,12 @@ impl Options {
         self
     }
 
+    /// Sets the processor that does the work.
+    #[must_use]
+    pub fn with_backend(self, backend: Backend) -> Self {
+        Self { backend, ..self }
+    }
+
     /// Sets the number of threads, 0 for all.
     #[must_use]
     pub fn with_threads(self, threads: usize) -> Self {
@@ -111,6 +122,7 @@ impl fmt::Debug for Options {
             .field("fill", &self.fill)
             .field("index", &self.index)
             .field("lossless", &self.lossless)
+            .field("backend", &self.backend)
             .field("threads", &self.threads)
             .field("memory_limit", &self.memory_limit)
             .field("progress", &self.progress.is_some())
@@ -123,9 +135,11 @@ impl fmt::Debug for Options {
 pub struct DecodeOptions {
     /// Which Huffman decoder to use; all give the same symbols.
     pub decoder: Decoder,
+    /// Which processor does the work; the result is the same.
+    pub backend: Backend,
     /// Threads to use, 0 for all.
     pub threads: usize,
-    /// Most bytes that may be allocated, the result included.
+    /// Most bytes of the host's memory that may be allocated, the result included.
     pub memory_limit: Option<u64>,
     /// Progress and cancellation.
     pub progress: Option<Progress>,
@@ -136,6 +150,12 @@ impl DecodeOptions {
     #[must_use]
     pub fn with_decoder(self, decoder: Decoder) -> Self {
         Self { decoder, ..self }
+    }
+
+    /// Sets the processor that does the work.
+    #[must_use]
+    pub fn with_backend(self, backend: Backend) -> Self {
+        Self { backend, ..self }
     }
 
     /// Sets the number of threads, 0 for all.
@@ -161,6 +181,7 @@ impl fmt::Debug for DecodeOptions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("DecodeOptions")
             .field("decoder", &self.decoder)
+            .field("backend", &self.backend)
             .field("threads", &self.threads)
             .field("memory_limit", &self.memory_limit)
             .field("progress", &self.progress.is_some())

@@ -40,16 +40,16 @@ impl Pool {
         self.threads
     }
 
-    /// The pool with as many of its threads as `available` bytes have room for, at `each` bytes a thread.
+    /// A pool with as many threads as `available` bytes have room for, at `each` bytes a thread; `None` if they have room for all of this one's.
     ///
     /// # Errors
     /// Not even one thread has room.
-    pub(crate) fn limited(self, available: u64, each: u64, what: &str, limit: u64) -> Result<Self> {
+    pub(crate) fn limited(&self, available: u64, each: u64, what: &str, limit: u64) -> Result<Option<Self>> {
         let room = available / each.max(1);
         match usize::try_from(room) {
             Ok(0) => Err(Error::MemoryLimit { what: what.into(), needed: limit - available + each, limit }),
-            Ok(threads) if threads < self.threads => Self::new(threads),
-            _ => Ok(self),
+            Ok(threads) if threads < self.threads => Self::new(threads).map(Some),
+            _ => Ok(None),
         }
     }
 

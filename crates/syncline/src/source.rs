@@ -19,6 +19,18 @@ impl<'a, S: ReadAt + ?Sized> ArraySource<'a, S> {
         Self { source, offset, element_size: element_type.size() as u64 }
     }
 
+    /// Bytes of an element.
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "for GPUs"))]
+    pub(crate) fn element_size(&self) -> u64 {
+        self.element_size
+    }
+
+    /// Fills `out` with the bytes of the elements from number `first` on.
+    #[cfg_attr(not(feature = "cuda"), expect(dead_code, reason = "for GPUs"))]
+    pub(crate) fn read(&self, first: u64, out: &mut [u8]) -> Result<()> {
+        Ok(self.source.read_exact_at(out, self.offset + first * self.element_size)?)
+    }
+
     /// The bytes of elements `first..first + count`, read into `buffer` unless they are in memory.
     pub(crate) fn elements<'s>(&'s self, first: u64, count: u64, buffer: &'s mut Vec<u8>) -> Result<&'s [u8]> {
         let start = self.offset + first * self.element_size;

@@ -1,6 +1,7 @@
 //! Streams that are read in place: opening, inspecting, decompressing all or a region.
 
 use std::ops::Range;
+use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
 use syncline_core::arch::scatter::{ChunkSink, Scatter};
@@ -12,11 +13,16 @@ use syncline_core::geometry::{Geometry, Region};
 use syncline_core::pipeline::{self, DecodeScratch, TileSink, decode_chunk, inspect_chunk};
 
 use crate::array::Array;
+use crate::backend::{Backend, Choice, Execution, Work, decode_obstacle};
+use crate::gpu::{Decompression, stretch};
 use crate::io::{ReadAt, WriteAt};
 use crate::options::{DecodeOptions, Meter};
 use crate::pool::{Pool, Reused};
 use crate::report::Report;
 use crate::sink::FileSink;
+
+/// Bytes that a thread copies or writes at a time of what comes from a GPU.
+const STEP_BYTES: usize = 1 << 20;
 
 /// A stream behind positional access: a file, or bytes in memory. Only what is needed is read.
 pub struct StreamFile<S> {
@@ -81,11 +87,11 @@ impl<S: ReadAt> StreamFile<S> {
         Ok(Array::new(bytes, self.header.element_type, self.header.shape))
     }
 
-    /// The whole array, into memory that the caller has: `out` takes the elements as little-endian bytes.
+    /// The whole array, into memory that the caller has: `out` takes the elements as little-endian bytes. Returns where that was done.
     ///
     /// # Errors
     /// As [`StreamFile::decompress`], or `out` has not the array's length.
-    pub fn decompress_into(&self, out: &mut [u8], options: &DecodeOptions) -> Result<()> {
+    pub fn decompress_into(&self, out: &mut [u8], options: &DecodeOptions) -> Result<Execution> {
         let needed = self.geometry.elements() * self.header.element_type.size() as u64;
         if out.len() as u64 != needed {
             return Err(Error::invalid(format!("the array has {needed} bytes, the output {}", out.len())));
@@ -107,22 +113,86 @@ impl<S: ReadAt> StreamFile<S> {
         Ok(Array::new(bytes, self.header.element_type, shape))
     }
 
-    /// The whole array, written to a sink from byte `offset` on, a row of tiles at a time: memory stays bounded whatever the array's size.
+    /// The whole array, written to a sink from byte `offset` on, a piece at a time: memory stays bounded whatever the array's size. Returns where that was done.
     ///
     /// # Errors
     /// As [`StreamFile::decompress`], or a failing sink.
-    pub fn decompress_to<W: WriteAt + ?Sized>(&self, sink: &W, offset: u64, options: &DecodeOptions) -> Result<()> {
-        let pool = self.pool(0, options)?;
+    pub fn decompress_to<W: WriteAt + ?Sized>(
+        &self,
+        sink: &W,
+        offset: u64,
+        options: &DecodeOptions,
+    ) -> Result<Execution> {
+        let pool = Pool::new(options.threads)?;
         let meter = Meter::new(&options.progress, self.geometry.elements());
-        let buffers = Reused::default();
         let element = self.header.element_type.size();
+        let execution = self.on_gpus(&self.geometry.whole(), 0, options, |gpus| {
+            let put = |_: usize, first: u64, bytes: &[u8]| {
+                let at = offset + first * element as u64;
+                let steps = bytes.par_chunks(STEP_BYTES).enumerate();
+                let write = |(i, part): (usize, &[u8])| sink.write_all_at(part, at + (i * STEP_BYTES) as u64);
+                Ok(pool.install(|| steps.try_for_each(write))?)
+            };
+            gpus.run(&self.source, &pool, &meter, &put)
+        })?;
+        if execution.on_gpu() {
+            return Ok(execution);
+        }
+        let limited = self.limited(&pool, 0, options)?;
+        let buffers = Reused::default();
         let decode = |chunk: usize| {
             let mut tiles = FileSink::new(sink, offset, element, &self.geometry, chunk as u64);
             self.decode(chunk as u64, options, &buffers, &mut tiles)?;
             tiles.finish()?;
             meter.advance(self.geometry.chunk_elements(chunk as u64))
         };
-        pool.install(|| (0..self.table.chunks() as usize).into_par_iter().with_max_len(1).try_for_each(decode))
+        limited
+            .unwrap_or(pool)
+            .install(|| (0..self.table.chunks() as usize).into_par_iter().with_max_len(1).try_for_each(decode))?;
+        Ok(execution)
+    }
+
+    /// Where a region would be decompressed with these options. A GPU that is asked for or chosen is open then.
+    ///
+    /// # Errors
+    /// The region leaves the array, or a GPU is asked for and not to be had.
+    pub fn execution(&self, region: &[Range<u64>], options: &DecodeOptions) -> Result<Execution> {
+        Ok(self.choose(&self.geometry.region(region)?, options)?.execution())
+    }
+
+    fn choose(&self, region: &Region, options: &DecodeOptions) -> Result<Choice> {
+        let bytes = region.len() * self.header.element_type.size() as u64;
+        let threads = if options.threads == 0 { rayon::current_num_threads() } else { options.threads };
+        let contiguous = stretch(&self.geometry, region).is_some();
+        Choice::new(
+            options.backend,
+            Work::Decompress,
+            bytes,
+            threads,
+            decode_obstacle(self.header.pipeline, options.decoder, contiguous),
+        )
+    }
+
+    /// Runs `work` with a decompression of the region on GPUs, if they are chosen, while the host holds `output` bytes of result. Whoever gets an [`Execution`] on the
+    /// CPU has it before them.
+    fn on_gpus(
+        &self,
+        region: &Region,
+        output: u64,
+        options: &DecodeOptions,
+        work: impl FnOnce(&mut Decompression<'_>) -> Result<()>,
+    ) -> Result<Execution> {
+        let choice = self.choose(region, options)?;
+        let (Some(gpus), Some(elements)) = (&choice.gpus, stretch(&self.geometry, region)) else {
+            return Ok(choice.execution());
+        };
+        let limit = options.memory_limit.map(|limit| limit.saturating_sub(output));
+        match Decompression::new(gpus, &self.source, elements, limit) {
+            Ok(mut decompression) => work(&mut decompression).map(|()| choice.execution()),
+            // A GPU that is busy or small is none for whom any processor will do.
+            Err(error) if options.backend == Backend::Auto => Ok(Execution::cpu(error.to_string())),
+            Err(error) => Err(error),
+        }
     }
 
     /// Bytes for so many elements, if the limit allows them.
@@ -137,16 +207,23 @@ impl<S: ReadAt> StreamFile<S> {
         zeroed(length).ok_or_else(error)
     }
 
-    /// As many threads as asked for and as the memory limit has room for, beside an output of `output` bytes.
-    fn pool(&self, output: u64, options: &DecodeOptions) -> Result<Pool> {
-        let pool = Pool::new(options.threads)?;
-        let Some(limit) = options.memory_limit else { return Ok(pool) };
+    /// A pool of as many threads as the memory limit has room for, beside an output of `output` bytes, if not for all of this one's.
+    fn limited(&self, pool: &Pool, output: u64, options: &DecodeOptions) -> Result<Option<Pool>> {
+        let Some(limit) = options.memory_limit else { return Ok(None) };
         let each = pipeline::decode_memory(&self.header, &self.geometry);
         pool.limited(limit.saturating_sub(output), each, "decompression", limit)
     }
 
-    fn fill(&self, out: &mut [u8], region: Region, options: &DecodeOptions) -> Result<()> {
-        let pool = self.pool(out.len() as u64, options)?;
+    fn fill(&self, out: &mut [u8], region: Region, options: &DecodeOptions) -> Result<Execution> {
+        let pool = Pool::new(options.threads)?;
+        let execution = self.on_gpus(&region, out.len() as u64, options, |gpus| {
+            let meter = Meter::new(&options.progress, region.len());
+            self.fill_from_gpus(&mut *out, gpus, &pool, &meter)
+        })?;
+        if execution.on_gpu() {
+            return Ok(execution);
+        }
+        let limited = self.limited(&pool, out.len() as u64, options)?;
         let sinks: Vec<_> = Scatter::new(out, &self.geometry, region, self.header.element_type.size()).collect();
         let total = sinks.iter().map(|tiles| self.geometry.chunk_elements(tiles.chunk())).sum();
         let meter = Meter::new(&options.progress, total);
@@ -156,7 +233,27 @@ impl<S: ReadAt> StreamFile<S> {
             self.decode(chunk, options, &buffers, &mut tiles)?;
             meter.advance(self.geometry.chunk_elements(chunk))
         };
-        pool.install(|| sinks.into_par_iter().with_max_len(1).try_for_each(decode))
+        limited.unwrap_or(pool).install(|| sinks.into_par_iter().with_max_len(1).try_for_each(decode))?;
+        Ok(execution)
+    }
+
+    fn fill_from_gpus(&self, mut out: &mut [u8], gpus: &mut Decompression, pool: &Pool, meter: &Meter) -> Result<()> {
+        let element = self.header.element_type.size();
+        let parts = gpus.parts();
+        let mut targets = Vec::new();
+        for part in &parts {
+            let (target, rest) = out.split_at_mut((part.end - part.start) as usize * element);
+            targets.push(Mutex::new(target));
+            out = rest;
+        }
+        let put = |part: usize, first: u64, bytes: &[u8]| {
+            let at = (first - parts[part].start) as usize * element;
+            let mut target = targets[part].lock().unwrap_or_else(PoisonError::into_inner);
+            let steps = target[at..at + bytes.len()].par_chunks_mut(STEP_BYTES).zip(bytes.par_chunks(STEP_BYTES));
+            pool.install(|| steps.for_each(|(to, from)| to.copy_from_slice(from)));
+            Ok(())
+        };
+        gpus.run(&self.source, pool, meter, &put)
     }
 
     /// Decodes the tiles of a chunk that the sink wants.

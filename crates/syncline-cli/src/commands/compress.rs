@@ -6,7 +6,7 @@ use std::time::Duration;
 use syncline::{FillPattern, Options, Summary, compress_from};
 
 use crate::args::{CompressArgs, Resources, Talk};
-use crate::commands::remark;
+use crate::commands::{check_device, remark};
 use crate::format;
 use crate::input::{ArrayInput, is_dash};
 use crate::json;
@@ -42,6 +42,7 @@ pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
     output.commit()?;
     let elapsed = bar.elapsed();
     bar.finish();
+    check_device(args.resources, &summary.execution, talk);
 
     if args.json {
         json::print(&json::summary(&summary, &input_name, &output_name, elapsed.as_secs_f64()))?;
@@ -51,9 +52,9 @@ pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
     Ok(())
 }
 
-/// Options with the threads and memory that were asked for.
+/// Options with the processor, threads and memory that were asked for.
 pub fn with_resources(options: Options, resources: Resources) -> Options {
-    let options = options.with_threads(resources.threads);
+    let options = options.with_backend(resources.device).with_threads(resources.threads);
     match resources.memory_limit {
         Some(limit) => options.with_memory_limit(limit),
         None => options,
@@ -79,6 +80,7 @@ fn describe(summary: &Summary, input: &str, output: &str, elapsed: Duration, tal
                 format::number(summary.step)
             ));
         }
+        lines.push(format!("  on {}", summary.execution));
         let speed = format::speed(summary.uncompressed_bytes, elapsed);
         lines.push(format!("  {:.3} s, {speed}", elapsed.as_secs_f64()));
     }

@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde_json::json;
-use syncline::DecodeOptions;
+use syncline::{DecodeOptions, Execution};
 
 use crate::args::{DecompressArgs, Talk};
-use crate::commands::remark;
+use crate::commands::{check_device, remark};
 use crate::format;
 use crate::input::is_dash;
 use crate::json;
@@ -41,17 +41,18 @@ pub fn run(args: &DecompressArgs, talk: Talk) -> Outcome {
     let bar = Bar::new("decompressing", element_type, talk);
     let options = DecodeOptions { decoder: args.decoder, ..decode_options(args.resources) };
     output.write_all(&header).map_err(|error| Failure::io(&output_name, &error))?;
-    match (&region, output.file()) {
+    let execution = match (&region, output.file()) {
         (None, Some(file)) => {
             let options = options.with_progress(bar.callback());
             let written = stream.file.decompress_to(file, header.len() as u64, &options);
-            written.map_err(|error| Failure::between(&stream.name, &output_name, error))?;
+            written.map_err(|error| Failure::between(&stream.name, &output_name, error))?
         }
         _ => in_order(&stream, &region.unwrap_or_else(|| whole(shape)), &options, &mut output, &bar)?,
-    }
+    };
     output.commit()?;
     let elapsed = bar.elapsed();
     bar.finish();
+    check_device(args.resources, &execution, talk);
 
     let bytes = shape.len() * element_type.size() as u64;
     if args.json {
@@ -62,10 +63,12 @@ pub fn run(args: &DecompressArgs, talk: Talk) -> Outcome {
             "shape": shape.extents(),
             "bytes": bytes,
             "seconds": elapsed.as_secs_f64(),
+            "device": json::execution(&execution),
         }))?;
     } else if !talk.quiet {
         remark(format_args!("{} -> {output_name}: {element_type} {shape}, {}", stream.name, format::bytes(bytes)));
         if talk.verbose {
+            remark(format_args!("  on {execution}"));
             remark(timing(bytes, elapsed));
         }
     }
@@ -97,7 +100,7 @@ fn in_order(
     options: &DecodeOptions,
     output: &mut Output,
     bar: &Bar,
-) -> Outcome {
+) -> Outcome<Execution> {
     let total = shape_of(region).len();
     stream.for_each_slab(region, options, |bytes, done| {
         output.write_all(bytes).map_err(|error| Failure::io(output.name(), &error))?;

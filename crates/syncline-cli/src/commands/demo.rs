@@ -13,7 +13,7 @@ use crate::args::{DemoArgs, Talk};
 use crate::chart::{Cell, picture, side_by_side};
 use crate::commands::compress::with_resources;
 use crate::commands::verify::{complaint, fills, quality_rows, tolerance};
-use crate::commands::{aligned, say};
+use crate::commands::{aligned, check_device, say};
 use crate::format::{bytes, number, ratio, speed};
 use crate::input::is_dash;
 use crate::json;
@@ -56,6 +56,7 @@ pub fn run(args: &DemoArgs, talk: Talk) -> Outcome {
     let header = stream.header();
     let quality = compare(&original, &back.view(), &fills(header), tolerance(header)).map_err(failed)?;
     let complaint = complaint(&quality, header);
+    check_device(args.resources, &summary.execution, talk);
     if let Some(mut output) = output.take() {
         output.write_all(&bytes).map_err(|error| Failure::io(output.name(), &error))?;
         let to_stdout = output.is_stdout();
@@ -73,7 +74,11 @@ pub fn run(args: &DemoArgs, talk: Talk) -> Outcome {
         let summary = json::summary(&summary, NAME, "memory", compressing.as_secs_f64());
         json::print(&json::merged(json::merged(summary, json::quality(&quality)), seconds))?;
     } else if !talk.quiet {
-        say(&account(&summary, &quality, back.bytes(), compressing, decompressing, complaint.is_none()))?;
+        let mut lines = account(&summary, &quality, back.bytes(), compressing, decompressing, complaint.is_none());
+        if talk.verbose {
+            lines.extend([String::new(), format!("compressed on {}", summary.execution)]);
+        }
+        say(&lines)?;
     }
     finish(complaint)
 }

@@ -10,7 +10,10 @@ pub mod verify;
 
 use std::io::Write;
 
-use crate::message::{Failure, Outcome};
+use syncline::{Backend, Execution};
+
+use crate::args::{Resources, Talk};
+use crate::message::{self, Failure, Outcome};
 
 /// Prints lines on stdout.
 pub fn say(lines: &[String]) -> Outcome {
@@ -24,6 +27,13 @@ pub fn say(lines: &[String]) -> Outcome {
 pub fn remark(line: impl std::fmt::Display) {
     // Comments are not worth failing for.
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Warns if a GPU was asked for and the CPU did the work: it does what GPUs do not do.
+pub fn check_device(resources: Resources, execution: &Execution, talk: Talk) {
+    if matches!(resources.device, Backend::Cuda(_)) && !execution.on_gpu() && !talk.quiet {
+        message::warn(format_args!("--device {}: done on {execution}", resources.device));
+    }
 }
 
 /// Lines of two columns.

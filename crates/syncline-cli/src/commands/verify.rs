@@ -5,7 +5,7 @@ use syncline::quality::{Comparison, Criteria, Quality, RangeScan, Tolerance};
 use syncline::{Bound, Header, Pipeline};
 
 use crate::args::{Talk, VerifyArgs};
-use crate::commands::{aligned, say};
+use crate::commands::{aligned, check_device, say};
 use crate::format::{self, bytes, grouped, number, optional, ratio};
 use crate::input::{ArrayInput, is_dash};
 use crate::json;
@@ -35,7 +35,7 @@ pub fn run(args: &VerifyArgs, talk: Talk) -> Outcome {
     };
     let mut comparison = Comparison::new(criteria);
     let mut position = original.offset;
-    stream.for_each_slab(&whole(header.shape), &decode_options(args.resources), |part, done| {
+    let execution = stream.for_each_slab(&whole(header.shape), &decode_options(args.resources), |part, done| {
         let piece = original.input.bytes(position, part.len())?;
         position += piece.len() as u64;
         comparison.push(&piece, part).map_err(|error| Failure::of(&stream.name, error))?;
@@ -44,6 +44,7 @@ pub fn run(args: &VerifyArgs, talk: Talk) -> Outcome {
     })?;
     let quality = comparison.finish().map_err(|error| Failure::of(&stream.name, error))?;
     bar.finish();
+    check_device(args.resources, &execution, talk);
 
     let complaint = complaint(&quality, header);
     if args.json {
@@ -51,6 +52,7 @@ pub fn run(args: &VerifyArgs, talk: Talk) -> Outcome {
             "original": original.input.to_string(),
             "input": stream.name,
             "holds": complaint.is_none(),
+            "device": json::execution(&execution),
             "compressed_bytes": stream.bytes,
             "uncompressed_bytes": original.size(),
             "ratio": ratio(original.size(), stream.bytes),
@@ -74,8 +76,11 @@ pub fn run(args: &VerifyArgs, talk: Talk) -> Outcome {
                 ),
             ),
             ("bits a value", number(8.0 * ratio(stream.bytes, header.shape.len()))),
-            ("verdict", complaint.clone().unwrap_or_else(|| "the bound holds".into())),
         ]);
+        if talk.verbose {
+            rows.push(("decompressed on", execution.to_string()));
+        }
+        rows.extend([("verdict", complaint.clone().unwrap_or_else(|| "the bound holds".into()))]);
         say(&aligned(&rows))?;
     }
     match complaint {

@@ -1,5 +1,6 @@
 //! The program as its users run it: a process with files, pipes and exit codes.
 
+mod device;
 mod failures;
 mod npy;
 mod reports;

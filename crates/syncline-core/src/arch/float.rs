@@ -7,11 +7,16 @@ use crate::quantize::{Real, log};
 /// Constants of linear quantisation of f32.
 #[derive(Clone, Copy, Debug)]
 pub struct StepF32 {
-    inv_hi: f32,
-    inv_lo: f32,
-    hi: f32,
-    lo: f32,
-    bound: f32,
+    /// The step's inverse, rounded.
+    pub inv_hi: f32,
+    /// What rounding took from the inverse.
+    pub inv_lo: f32,
+    /// The step, rounded.
+    pub hi: f32,
+    /// What rounding took from the step.
+    pub lo: f32,
+    /// The bound, rounded down.
+    pub bound: f32,
 }
 
 impl StepF32 {
@@ -47,9 +52,12 @@ impl StepF32 {
 /// Constants of linear quantisation of f64.
 #[derive(Clone, Copy, Debug)]
 pub struct StepF64 {
-    inv: f64,
-    step: f64,
-    bound: f64,
+    /// The step's inverse.
+    pub inv: f64,
+    /// The step.
+    pub step: f64,
+    /// The bound.
+    pub bound: f64,
 }
 
 impl StepF64 {
@@ -72,9 +80,12 @@ impl StepF64 {
 /// Constants of logarithmic quantisation.
 #[derive(Clone, Copy, Debug)]
 pub struct StepLog {
-    inv: f64,
-    step: f64,
-    ratio: f64,
+    /// The step's inverse.
+    pub inv: f64,
+    /// The step in log2.
+    pub step: f64,
+    /// The bound on the relative error, two floats lower.
+    pub ratio: f64,
 }
 
 impl StepLog {

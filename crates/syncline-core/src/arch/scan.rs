@@ -95,11 +95,13 @@ macro_rules! keys {
 }
 keys!(i32, u32, f32, 4, block_f32; i64, u64, f64, 8, block_f64);
 
-/// Counts over some elements. `lowest` and `highest` are keys of finite elements that are not excluded.
+/// Counts over some elements.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockStats {
-    lowest: i64,
-    highest: i64,
+    /// Smallest key of the finite elements that are not excluded, or more than `highest` if there is none.
+    pub lowest: i64,
+    /// Largest such key.
+    pub highest: i64,
     /// Elements.
     pub count: u64,
     /// Excluded elements; they are not counted further.

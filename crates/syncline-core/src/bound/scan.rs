@@ -52,6 +52,34 @@ pub struct Scan {
     samples: Vec<i64>,
 }
 
+/// The sampled finite values, as keys, as far as they decide whether an extreme of the array is suspected of being fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Samples {
+    /// Samples.
+    pub count: u64,
+    /// Samples that are the lowest value of the array.
+    pub at_lowest: u64,
+    /// Samples that are the highest.
+    pub at_highest: u64,
+    /// The smallest sample above the lowest.
+    pub least_above: Option<i64>,
+    /// The largest sample below the highest.
+    pub greatest_below: Option<i64>,
+}
+
+impl Samples {
+    fn of(keys: &[i64], low: i64, high: i64) -> Self {
+        let count = |test: &dyn Fn(i64) -> bool| keys.iter().filter(|&&key| test(key)).count() as u64;
+        Self {
+            count: keys.len() as u64,
+            at_lowest: count(&|key| key <= low),
+            at_highest: count(&|key| key >= high),
+            least_above: keys.iter().copied().filter(|&key| key > low).min(),
+            greatest_below: keys.iter().copied().filter(|&key| key < high).max(),
+        }
+    }
+}
+
 impl Scan {
     /// An empty scan of an array of `len` elements of a lossy-capable type.
     ///
@@ -89,8 +117,7 @@ impl Scan {
             }
             self.stats = self.stats.merge(found);
         }
-        if self.fill == Fill::Auto && self.excluded.is_none() {
-            let stride = (self.len / SAMPLES) | 1;
+        if let Some(stride) = self.sample_stride() {
             let skip = (stride - first % stride) % stride;
             let sampled = words.iter().skip(usize::try_from(skip).unwrap_or(usize::MAX)).step_by(stride as usize);
             self.samples.extend(sampled.map(W::load).filter(|w| w.is_finite()).map(|w| w.key().widen()));
@@ -105,23 +132,42 @@ impl Scan {
         self
     }
 
+    /// All elements of an array, looked at elsewhere: counts over them, and number and bits of the first NaN. `self` is the empty scan that says
+    /// what to leave out.
+    #[must_use]
+    pub fn with_counts(self, stats: BlockStats, first_nan: Option<(u64, u64)>) -> Self {
+        Self { stats, first_nan, ..self }
+    }
+
+    /// Bits that the scan leaves out.
+    pub fn excluded(&self) -> Option<u64> {
+        self.excluded
+    }
+
+    /// Every which element is sampled, if any is.
+    pub fn sample_stride(&self) -> Option<u64> {
+        (self.fill == Fill::Auto && self.excluded.is_none()).then_some((self.len / SAMPLES) | 1)
+    }
+
     /// An empty scan for a second pass over the whole array, if an extreme value looks like fill: only leaving it out shows.
     pub fn second_pass(&self) -> Option<Self> {
         let (low, high) = self.stats.range()?;
-        let mut keys = self.samples.clone();
-        keys.sort_unstable();
+        self.second_pass_for(&Samples::of(&self.samples, low, high))
+    }
+
+    /// [`Self::second_pass`] of a scan whose samples were looked at elsewhere.
+    pub fn second_pass_for(&self, samples: &Samples) -> Option<Self> {
+        let (low, high) = self.stats.range()?;
+        let lowest = if samples.at_lowest > 0 { Some(low) } else { samples.least_above };
+        let highest = if samples.at_highest > 0 { Some(high) } else { samples.greatest_below };
         let candidates = [(low, false), (high, true)].into_iter().filter_map(|(extreme, above)| {
-            let inner = if above {
-                let end = keys.partition_point(|&k| k < extreme);
-                &keys[..end]
+            let (repeats, first, last) = if above {
+                (samples.at_highest, lowest.filter(|&key| key < extreme)?, samples.greatest_below?)
             } else {
-                let start = keys.partition_point(|&k| k <= extreme);
-                &keys[start..]
+                (samples.at_lowest, samples.least_above?, highest.filter(|&key| key > extreme)?)
             };
-            let repeats = keys.len() - inner.len();
-            let (first, last) = (*inner.first()?, *inner.last()?);
             let plausible = repeats >= 2
-                && repeats as u64 * 2000 >= keys.len() as u64
+                && repeats * 2000 >= samples.count
                 && self.stands_out(self.value(extreme), self.value(first), self.value(last));
             let gap =
                 if above { self.value(extreme) - self.value(last) } else { self.value(first) - self.value(extreme) };

@@ -4,8 +4,9 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::Fields;
 use crate::array::{ElementType, MAX_RANK, Shape};
-use crate::bound::{Bound, Pipeline};
+use crate::bound::{Bound, Pipeline, Resolved};
 use crate::error::{Error, Result};
+use crate::geometry::Geometry;
 use crate::huffman::IndexKind;
 
 /// Version of the format that this build writes, and the newest that it reads.
@@ -46,6 +47,27 @@ pub struct Header {
 }
 
 impl Header {
+    /// log2 of the symbols in a group of the codes, unless asked for otherwise. With 64 instead of 128 the index of turbulence at relative 1e-3 takes 2.8 instead of
+    /// 1.4 % of the stream, and the finer free groups gain less than that on all fields but the emptiest.
+    pub const GROUP_LOG2: u8 = 7;
+
+    /// The header of a stream of an array whose bound is resolved.
+    pub fn new(element_type: ElementType, shape: Shape, index: IndexKind, resolved: &Resolved) -> Self {
+        Self {
+            element_type,
+            shape,
+            pipeline: resolved.pipeline,
+            index,
+            group_log2: Self::GROUP_LOG2,
+            bound: resolved.bound,
+            resolved: resolved.resolved,
+            step: resolved.step,
+            range: resolved.range,
+            patterns: resolved.patterns.iter().map(|p| p.bits).collect(),
+            chunk_tiles: Geometry::new(shape).tiles_per_chunk(),
+        }
+    }
+
     /// The header as bytes.
     pub fn to_bytes(&self) -> [u8; HEADER_LEN] {
         let mut out = Vec::with_capacity(HEADER_LEN);

@@ -19,6 +19,8 @@ use crate::geometry::{Geometry, Tile, Window};
 use crate::huffman::Decoder;
 
 pub use options::{LosslessOptions, LosslessPipeline};
+#[doc(hidden)]
+pub use quantised::QuantisedChunk;
 pub use report::{ChunkReport, inspect_chunk};
 
 /// Where the encoder's elements come from.
@@ -122,6 +124,29 @@ pub fn encode_chunk<S: ElementSource + ?Sized>(
         raw::encode(header, geometry, chunk, source, scratch, out)?;
     }
     Ok(summary)
+}
+
+/// A chunk of a quantised stream before entropy coding, for tests of other implementations.
+///
+/// # Errors
+/// The source's, or a stream that is not quantised.
+#[doc(hidden)]
+pub fn quantise_chunk<S: ElementSource + ?Sized>(
+    header: &Header,
+    geometry: &Geometry,
+    chunk: u64,
+    source: &S,
+) -> Result<QuantisedChunk> {
+    let mut scratch = EncodeScratch { tiles: geometry.chunk(chunk).collect(), ..EncodeScratch::default() };
+    match (header.pipeline, header.element_type) {
+        (Pipeline::Quantised | Pipeline::LogQuantised, ElementType::F32) => {
+            quantised::quantise_chunk::<f32, S>(header, geometry, source, &mut scratch)
+        }
+        (Pipeline::Quantised | Pipeline::LogQuantised, ElementType::F64) => {
+            quantised::quantise_chunk::<f64, S>(header, geometry, source, &mut scratch)
+        }
+        (pipeline, element) => Err(Error::invalid(format!("a {pipeline} stream of {element} is not quantised"))),
+    }
 }
 
 /// Decodes the tiles that `sink` wants out of a chunk's record.

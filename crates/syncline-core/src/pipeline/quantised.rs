@@ -73,6 +73,18 @@ pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<ChunkSummary> {
+    let (summary, radius) = quantise::<T, S>(header, geometry, source, scratch)?;
+    write_record(header, chunk, radius, scratch, out);
+    Ok(summary)
+}
+
+/// Fills the scratch memory with what the tiles in it become before entropy coding. Returns the radius of the codes, too.
+fn quantise<T: Real, S: ElementSource + ?Sized>(
+    header: &Header,
+    geometry: &Geometry,
+    source: &S,
+    scratch: &mut EncodeScratch,
+) -> Result<(ChunkSummary, u32)> {
     let buffers = &mut scratch.quantised;
     buffers.clear();
     let mut quantise = TileEncoder::<T>::new(header, geometry);
@@ -98,8 +110,56 @@ pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
     if classes {
         classify(buffers, &scratch.tiles, header.group_log2);
     }
-    write_record(header, chunk, radius, scratch, out);
-    Ok(summary)
+    Ok((summary, radius))
+}
+
+/// A chunk before entropy coding: what other implementations are compared with.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QuantisedChunk {
+    pub radius: u32,
+    pub metas: Vec<TileMeta>,
+    pub bases: Vec<u32>,
+    pub bins: Vec<u8>,
+    pub codes: Vec<u16>,
+    pub classes: Vec<u8>,
+    pub outlier_positions: Vec<u32>,
+    /// Residuals of the outliers, little-endian i32.
+    pub residuals: Vec<u8>,
+    pub verbatim_positions: Vec<u32>,
+    pub verbatim_bytes: Vec<u8>,
+    pub masks: Vec<u8>,
+    pub signs: Vec<u8>,
+    pub squared_error: u128,
+    pub counted: u64,
+}
+
+/// [`encode`] up to the entropy coder.
+pub(super) fn quantise_chunk<T: Real, S: ElementSource + ?Sized>(
+    header: &Header,
+    geometry: &Geometry,
+    source: &S,
+    scratch: &mut EncodeScratch,
+) -> Result<QuantisedChunk> {
+    let (summary, radius) = quantise::<T, S>(header, geometry, source, scratch)?;
+    let buffers = std::mem::take(&mut scratch.quantised);
+    let (outlier_positions, residuals) = element_positions(&buffers, &scratch.tiles, header.group_log2);
+    Ok(QuantisedChunk {
+        radius,
+        outlier_positions,
+        residuals,
+        bins: buffers.activities.iter().map(|&activity| activity_bin(activity) as u8).collect(),
+        metas: buffers.metas,
+        bases: buffers.bases,
+        codes: buffers.codes,
+        classes: buffers.classes,
+        verbatim_positions: buffers.verbatim,
+        verbatim_bytes: buffers.verbatim_bytes,
+        masks: buffers.masks,
+        signs: buffers.signs,
+        squared_error: summary.squared_error,
+        counted: summary.counted,
+    })
 }
 
 /// Codes the tiles of a chunk one after another.
@@ -198,17 +258,21 @@ impl<'a, T: Real> TileEncoder<'a, T> {
     }
 }
 
-/// Gives each tile that is not constant its activity class: quarters of the tiles by the bin of their activity (`docs/FORMAT.md`).
-fn classify(buffers: &mut EncodeBuffers, tiles: &[Tile], group_log2: u8) {
-    const BINS: usize = 2 * 64 + 1;
-    let bin = |activity: u64| match activity.checked_ilog2() {
+/// Bin of an activity: two to a power of two.
+fn activity_bin(activity: u64) -> usize {
+    match activity.checked_ilog2() {
         None => 0,
         Some(0) => 1,
         Some(log) => 2 * log as usize + (activity >> (log - 1) & 1) as usize + 1,
-    };
+    }
+}
+
+/// Gives each tile that is not constant its activity class: quarters of the tiles by the bin of their activity (`docs/FORMAT.md`).
+fn classify(buffers: &mut EncodeBuffers, tiles: &[Tile], group_log2: u8) {
+    const BINS: usize = 2 * 64 + 1;
     let mut counts = [0u64; BINS];
     let live = buffers.metas.iter().zip(&buffers.activities).filter(|(meta, _)| !meta.constant);
-    live.for_each(|(_, &activity)| counts[bin(activity)] += 1);
+    live.for_each(|(_, &activity)| counts[activity_bin(activity)] += 1);
     let total: u64 = counts.iter().sum();
     let mut below = 0u64;
     let classes = counts.map(|count| {
@@ -218,7 +282,7 @@ fn classify(buffers: &mut EncodeBuffers, tiles: &[Tile], group_log2: u8) {
     });
     for ((meta, &activity), tile) in buffers.metas.iter_mut().zip(&buffers.activities).zip(tiles) {
         if !meta.constant {
-            meta.class = classes[bin(activity)];
+            meta.class = classes[activity_bin(activity)];
             let groups = tile.groups(1 << group_log2);
             buffers.classes.extend(std::iter::repeat_n(meta.class, groups));
         }

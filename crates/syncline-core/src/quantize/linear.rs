@@ -61,7 +61,7 @@ impl<T: Real> Linear<T> {
 }
 
 /// Units of the squared error's root in a bound.
-const ERROR_UNITS: f64 = 32768.0;
+pub const ERROR_UNITS: f64 = 32768.0;
 
 /// Mean squared error of `count` values with this sum of [`Linear::squared_error`]; not below the true one, since each error was rounded
 /// by at most half a unit. The same on every machine.

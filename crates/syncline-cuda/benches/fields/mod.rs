@@ -1,54 +1,44 @@
-//! Arrays that benches compress: waves and noise, made by all cores.
+//! Arrays in device memory to compress.
 
-use syncline_core::array::ElementType;
+use std::sync::Arc;
 
-use crate::streams::parallel;
+use cudarc::driver::{CudaSlice, CudaStream};
+use syncline_core::quantize::Real;
+use syncline_cuda::cudarc;
+use syncline_cuda::error::{DriverContext, Result};
 
-/// Waves and noise.
-#[derive(Clone, Copy)]
-pub struct Field {
-    /// In elements.
-    pub wavelength: f64,
-    /// In quantisation steps.
+/// Noise added to waves, relative to their size, and whether a tenth is a fill value.
+#[derive(Clone, Copy, Debug)]
+pub struct Data {
     pub noise: f64,
-    /// Share of the array, in slabs, where there is nothing but one value.
-    pub flat: f64,
+    pub fill: bool,
 }
 
-impl Field {
-    /// Bound of all fields here; values are between -3 and 3.
-    pub const BOUND: f64 = 3e-3;
-
-    /// Its elements.
-    pub fn bytes(self, extents: &[u64], element: ElementType) -> Vec<u8> {
-        let nx = extents[extents.len() - 1];
-        let ny = if extents.len() > 1 { extents[extents.len() - 2] } else { 1 };
-        let rows: u64 = extents.iter().product::<u64>() / nx;
-        // One long row is cut, so that threads share it.
-        let (rows, nx, ny) = if rows == 1 { (nx / 4096, 4096, u64::MAX) } else { (rows, nx, ny) };
-        let wave = |at: u64, scale: f64| (at as f64 * std::f64::consts::TAU / self.wavelength * scale).sin();
-        let along_x: Vec<f64> = (0..nx).map(|x| wave(x, 1.0)).collect();
-        let across: Vec<f64> = (0..nx).map(|x| wave(x, 0.37)).collect();
-        let rows_at_once = (1 << 16) / nx + 1;
-        let parts = parallel(rows.div_ceil(rows_at_once) as usize, |part| {
-            let mut out = Vec::new();
-            for row in part as u64 * rows_at_once..rows.min((part as u64 + 1) * rows_at_once) {
-                let (y, z) = (row % ny, row / ny);
-                let (a, b) = (wave(y, 0.9) + wave(z, 0.7), wave(y + z, 0.31));
-                let flat = (z as f64 / 37.0).fract() < self.flat || (y as f64 / 97.0).fract() < self.flat * 0.5;
-                let mut state = row.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-                for x in 0..nx as usize {
-                    state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                    let noise = ((state >> 40) as f64 / f64::from(1 << 24) - 0.5) * self.noise * 2.0 * Self::BOUND;
-                    let value = if flat { 0.5 } else { along_x[x] * b + across[x] * a + noise };
-                    match element {
-                        ElementType::F32 => out.extend_from_slice(&(value as f32).to_le_bytes()),
-                        _ => out.extend_from_slice(&value.to_le_bytes()),
-                    }
-                }
-            }
-            out
-        });
-        parts.concat()
+/// An array in device memory: some rows or planes generated, and repeated along the slowest axis.
+pub fn generate<T: Real>(stream: &Arc<CudaStream>, extents: &[u64], data: Data) -> Result<(CudaSlice<u8>, Vec<u8>)> {
+    let slice: u64 = extents[1..].iter().product();
+    let period = (1_u64 << 23).div_ceil(slice).next_multiple_of(8).min(extents[0]);
+    let mut seed = 1_u64;
+    let mut bytes = Vec::with_capacity((slice * period) as usize * size_of::<T>());
+    for i in 0..slice * period {
+        seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+        let noise = ((seed >> 40) as f64 / f64::from(1 << 24) - 0.5) * data.noise;
+        let (mut rest, mut sum) = (i, 0.0);
+        for (axis, &extent) in extents.iter().enumerate().rev() {
+            let at = if axis == 0 { rest } else { rest % extent };
+            sum += ((at as f32) * (0.011 + 0.006 * axis as f32)).sin();
+            rest /= extent;
+        }
+        let is_fill = data.fill && (i / 700) % 10 == 3;
+        let value = if is_fill { -9999.0 } else { f64::from(sum) / extents.len() as f64 + noise };
+        bytes.extend_from_slice(&T::nearest(value).bits().to_le_bytes()[..size_of::<T>()]);
     }
+    let length = extents.iter().product::<u64>() as usize * size_of::<T>();
+    // SAFETY: bytes have no invalid patterns, and the loop writes all of them.
+    let mut whole = unsafe { stream.alloc::<u8>(length) }.doing("allocating")?;
+    for start in (0..length).step_by(bytes.len()) {
+        let end = length.min(start + bytes.len());
+        stream.memcpy_htod(&bytes[..end - start], &mut whole.slice_mut(start..end)).doing("filling")?;
+    }
+    Ok((whole, bytes))
 }

@@ -11,6 +11,7 @@ pub use syncline_cuda::timing::Runs;
 /// Bytes of a large input, well above the second-level cache.
 pub const LARGE: usize = 512 << 20;
 /// Bytes of a small input.
+#[allow(dead_code, reason = "not every bench has small inputs")]
 pub const SMALL: usize = 10 << 20;
 
 /// GPU 0, or nothing and a line that says so; an error if a GPU is required.

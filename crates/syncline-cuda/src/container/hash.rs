@@ -58,15 +58,17 @@ struct PiecesPointers {
     lengths: CUdeviceptr,
     gap_at: u64,
     gap_bytes: u64,
+    sums_stride: u64,
 }
 
-// SAFETY: six words of 64 bits, as `Pieces` has.
+// SAFETY: seven words of 64 bits, as `Pieces` has.
 unsafe impl DeviceRepr for PiecesPointers {}
 
 /// Hashes pieces of buffers.
 #[derive(Debug, Clone)]
 pub struct Hasher {
-    kernel: Kernel,
+    blocks: Kernel,
+    chain: Kernel,
     blocks_at_a_time: u32,
 }
 
@@ -76,8 +78,9 @@ impl Hasher {
     /// # Errors
     /// Those of [`Device::kernel`].
     pub fn new(device: &Device) -> Result<Self> {
-        let kernel = device.kernel(&specialization(), "container_hash")?;
-        Ok(Self { kernel, blocks_at_a_time: device.info().multiprocessors * BLOCKS_AT_A_TIME })
+        let kernel = |name| device.kernel(&specialization(), name);
+        let (blocks, chain) = (kernel("hash_blocks")?, kernel("hash_chain")?);
+        Ok(Self { blocks, chain, blocks_at_a_time: device.info().multiprocessors * BLOCKS_AT_A_TIME })
     }
 
     /// Bytes of an arena that hashing so many pieces takes, none longer than `longest` bytes.
@@ -139,10 +142,10 @@ impl Hasher {
             return Ok(());
         }
         let stream = frame.stream().clone();
-        let blocks_in_piece = (pieces.longest / BLOCK).max(1);
-        let parts = self.blocks_at_a_time.div_ceil(count).min(blocks_in_piece.div_ceil(THREADS / 32));
-        let mut sums = frame.slice::<u64>(count as usize * blocks_in_piece as usize * SUMS_WORDS)?;
-        let mut done = frame.zeros::<u32>(count as usize)?;
+        let blocks_in_piece = pieces.longest / BLOCK;
+        let parts = self.blocks_at_a_time.div_ceil(count).min(blocks_in_piece.div_ceil(THREADS / 32).max(1));
+        let sums_stride = u64::from(blocks_in_piece);
+        let mut sums = frame.slice::<u64>(count as usize * sums_stride as usize * SUMS_WORDS)?;
         let pointers = PiecesPointers {
             bytes,
             available: available as u64,
@@ -150,12 +153,18 @@ impl Hasher {
             lengths: pieces.lengths.device_ptr(&stream).0,
             gap_at: pieces.gap.at,
             gap_bytes: pieces.gap.bytes,
+            sums_stride,
         };
-        let mut launch = stream.launch_builder(self.kernel.function());
-        launch.arg(&pointers).arg(&parts).arg(&blocks_in_piece).arg(&mut sums).arg(&mut done).arg(&hashes).arg(&sign);
-        // SAFETY: the kernel's parameters are (Pieces, u32, u32, u64 *, u32 *, u64 *, u8 *). It reads pieces only where they lie within `available` bytes, has room
-        // for the sums of as many blocks as a piece of at most `longest` bytes has, one counter a piece, and one hash a piece if `hashes` is not 0; if `sign`
-        // is not 0 it is `bytes`, ours to write, and gaps are within their pieces.
-        unsafe { launch.launch(Kernel::grid(count * parts, THREADS, 0)) }.doing("hashing").map(drop)
+        let mut launch = stream.launch_builder(self.blocks.function());
+        launch.arg(&pointers).arg(&parts).arg(&mut sums);
+        // SAFETY: the kernel's parameters are (Pieces, u32, u64 *). It reads pieces only where they lie within `available` bytes, and has room for the sums of as many
+        // blocks as a piece of at most `longest` bytes has.
+        unsafe { launch.launch(Kernel::grid(count * parts, THREADS, 0)) }.doing("hashing blocks")?;
+        let sums = sums.as_view();
+        let mut launch = stream.launch_builder(self.chain.function());
+        launch.arg(&pointers).arg(&sums).arg(&hashes).arg(&sign);
+        // SAFETY: the kernel's parameters are (Pieces, const u64 *, u64 *, u8 *). It reads what the one before has written, writes one hash a piece if `hashes` is not 0; if
+        // `sign` is not 0 it is `bytes`, ours to write, and gaps are within their pieces.
+        unsafe { launch.launch(Kernel::grid(count, THREADS, 0)) }.doing("hashing").map(drop)
     }
 }

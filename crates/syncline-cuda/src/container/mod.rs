@@ -1,8 +1,10 @@
 //! Chunk records on the device (`docs/FORMAT.md`, "Chunk record"): launchers of `kernels/container_*.cu`.
 
+pub mod assemble;
 pub mod hash;
 pub mod parse;
 pub mod parsed;
+pub mod records;
 
 pub use parsed::{Parsed, ParsedArgument, ParsedChunk};
 
@@ -10,5 +12,5 @@ use crate::device::Specialization;
 
 /// What the compile check compiles.
 pub fn specializations() -> Vec<Specialization> {
-    [vec![hash::specialization()], parse::specializations()].concat()
+    [vec![hash::specialization()], parse::specializations(), records::specializations()].concat()
 }

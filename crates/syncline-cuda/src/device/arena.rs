@@ -49,6 +49,19 @@ impl Arena {
         self.blocks.iter().map(|block| block.len()).sum()
     }
 
+    /// Makes the next frame start with at least so many bytes in one piece.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`].
+    pub fn reserve(&mut self, bytes: usize) -> Result<()> {
+        if self.blocks.first().is_none_or(|block| block.len() < bytes) {
+            // Given back first: both together may be more than there is.
+            self.blocks.clear();
+            self.add_block(bytes)?;
+        }
+        Ok(())
+    }
+
     /// Gives the memory back to the device.
     pub fn clear(&mut self) {
         self.blocks.clear();

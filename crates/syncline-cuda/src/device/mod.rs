@@ -3,6 +3,7 @@
 mod arena;
 mod cache;
 mod nvrtc;
+mod pinned;
 mod program;
 
 use std::collections::HashMap;
@@ -17,6 +18,7 @@ use cudarc::nvrtc::Ptx;
 pub use arena::{Arena, Cleared, Frame};
 pub use cache::{Cache, Key};
 pub use nvrtc::{Nvrtc, Source, Version};
+pub use pinned::Pinned;
 pub use program::{Kernel, Specialization};
 
 use crate::error::{CudaError, DriverContext, Result};

@@ -15,6 +15,9 @@ const HEADERS: &[Source] = &[
     Source { name: "huffman_decode_parse.cuh", text: include_str!("../../kernels/huffman_decode_parse.cuh") },
     Source { name: "huffman_decode_spans.cuh", text: include_str!("../../kernels/huffman_decode_spans.cuh") },
     crate::geometry::HEADER,
+    crate::quantize::HEADERS[0],
+    crate::quantize::HEADERS[1],
+    crate::quantize::HEADERS[2],
     Source { name: "length_limit.cuh", text: include_str!("../../kernels/length_limit.cuh") },
     Source { name: "team.cuh", text: include_str!("../../kernels/team.cuh") },
     Source { name: "parsed.cuh", text: include_str!("../../kernels/parsed.cuh") },
@@ -23,6 +26,8 @@ const HEADERS: &[Source] = &[
     Source { name: "reconstruct_decode.cuh", text: include_str!("../../kernels/reconstruct_decode.cuh") },
     Source { name: "reconstruct_elements.cuh", text: include_str!("../../kernels/reconstruct_elements.cuh") },
     Source { name: "huffman_encode.cuh", text: include_str!("../../kernels/huffman_encode.cuh") },
+    Source { name: "container_record.cuh", text: include_str!("../../kernels/container_record.cuh") },
+    Source { name: "scan.cuh", text: include_str!("../../kernels/scan.cuh") },
     Source { name: "xxh3.cuh", text: include_str!("../../kernels/xxh3.cuh") },
 ];
 

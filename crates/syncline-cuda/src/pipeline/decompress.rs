@@ -294,7 +294,7 @@ impl Decompressor {
     /// Waits for what is queued and says what is wrong with the chunks of the last call. The others have been decompressed rightly.
     ///
     /// # Errors
-    /// [`CudaError::Stream`] for the first damaged chunk; [`CudaError::Driver`].
+    /// [`CudaError::Core`] for the first damaged chunk; [`CudaError::Driver`].
     pub fn check(&self) -> Result<()> {
         let stream = self.arena.stream();
         let statuses = stream.clone_dtoh(&self.statuses).doing("reading statuses")?;

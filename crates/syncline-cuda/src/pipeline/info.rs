@@ -23,7 +23,7 @@ impl StreamInfo {
     /// Of a stream in host memory.
     ///
     /// # Errors
-    /// [`CudaError::Stream`](crate::CudaError::Stream): not a stream, a newer version, truncated or damaged.
+    /// [`CudaError::Core`](crate::CudaError::Core): not a stream, a newer version, truncated or damaged.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self> {
         Self::read(bytes.len() as u64, |offset, length| {
             let start = offset as usize;

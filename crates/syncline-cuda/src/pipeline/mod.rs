@@ -1,7 +1,9 @@
-//! Wires the stages on the device: streams to arrays.
+//! Whole streams from arrays in device memory, and back.
 
+mod compress;
 mod decompress;
 mod info;
 
+pub use compress::{ChunkRecords, CompressOptions, Compressed, Compressor, max_compressed_len};
 pub use decompress::Decompressor;
 pub use info::StreamInfo;

@@ -3,6 +3,8 @@
 // Each test binary uses a part of it.
 #![allow(dead_code)]
 
+pub mod streams;
+
 use std::io::Write;
 use std::sync::OnceLock;
 

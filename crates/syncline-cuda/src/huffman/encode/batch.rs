@@ -30,6 +30,8 @@ pub struct Span {
 
 // SAFETY: plain numbers without padding, laid out as `Span` in huffman_encode.cuh.
 unsafe impl DeviceRepr for Span {}
+// SAFETY: numbers.
+unsafe impl ValidAsZeroBits for Span {}
 
 /// The streams that one call encodes.
 #[derive(Debug)]
@@ -87,9 +89,49 @@ impl Batch {
         })
     }
 
+    /// Room for a list of `streams` streams that the device makes, of up to `most_groups` groups each, in an input of `input_groups`.
+    /// Whoever writes [`Self::spans_mut`] sees to it that streams keep to that.
+    pub(crate) fn on_device(
+        stream: &Arc<CudaStream>,
+        format: &Format,
+        streams: u32,
+        most_groups: u32,
+        input_groups: u64,
+    ) -> Result<Self> {
+        format.check()?;
+        let each = u64::from(most_groups) << format.group_log2;
+        if !(1..=1 << 20).contains(&streams) || each > MAX_SYMBOLS as u64 || input_groups >= 1 << 48 {
+            return Err(CudaError::invalid(format!("no batch of {streams} streams of {most_groups} groups")));
+        }
+        Ok(Self {
+            spans: stream.alloc_zeros(streams as usize).doing("allocating the list of streams")?,
+            streams,
+            most_groups,
+            input_groups,
+            symbols: each * u64::from(streams),
+            max_bytes: format.max_stream_bytes(most_groups) * u64::from(streams),
+            format: *format,
+        })
+    }
+
+    /// The list of streams, for a kernel to write.
+    pub(crate) fn spans_mut(&mut self) -> &mut CudaSlice<Span> {
+        &mut self.spans
+    }
+
     /// Streams in the batch.
     pub fn streams(&self) -> u32 {
         self.streams
+    }
+
+    /// Groups of the largest stream.
+    pub(crate) fn most_groups(&self) -> u32 {
+        self.most_groups
+    }
+
+    /// Says that the input has so many groups, for a list that the device makes.
+    pub(crate) fn set_input_groups(&mut self, groups: u64) {
+        self.input_groups = groups;
     }
 
     /// Bytes that the streams take together at most.
@@ -181,6 +223,11 @@ impl Encoded {
     /// Where each stream starts, and the end of the last rounded up to a multiple of 16.
     pub fn places(&self) -> &CudaSlice<u64> {
         &self.places
+    }
+
+    /// As [`Self::places`], to put the streams elsewhere between layout and writing.
+    pub fn places_mut(&mut self) -> &mut CudaSlice<u64> {
+        &mut self.places
     }
 
     /// What each stream came out as, in device memory.

@@ -78,6 +78,12 @@ impl Books {
         Ok(Self { codebooks, summaries, bytes, used, streams: batch.streams, format, status })
     }
 
+    /// Bytes of device memory that they take, but for some a stream.
+    pub fn device_bytes(&self) -> u64 {
+        let symbols = u64::from(self.codebooks.books()) * u64::from(self.format.alphabet);
+        self.bytes.len() as u64 + symbols * (size_of::<u32>() + size_of::<u16>()) as u64
+    }
+
     /// The codebooks, in the order of streams and classes.
     pub fn codebooks(&self) -> &DeviceCodebook {
         &self.codebooks

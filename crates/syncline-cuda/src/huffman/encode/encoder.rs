@@ -4,10 +4,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
+use cudarc::driver::{
+    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg,
+};
 use syncline_core::huffman::IndexKind;
 
-use super::batch::{Batch, Encoded};
+use super::batch::{Batch, Encoded, Plan};
 use super::books::Books;
 use super::format::{CLASSES, Format, Method};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
@@ -313,6 +315,29 @@ impl<S: Symbol> Encoder<S> {
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         let stream = frame.stream().clone();
+        let mut layout = self.lay_out(frame, input, classes, batch, books, encoded, launched)?;
+        let Encoded { bytes, places, plans, .. } = encoded;
+        let mut output = bytes.as_view_mut();
+        self.launch_write(&stream, &mut layout, books, plans, places, &mut output, launched)
+    }
+
+    /// The first part of [`Self::launch_observed`]: encodes the segments and makes the plan of every stream. Their places are those of streams one after another;
+    /// work on the same stream of the device may change [`Encoded::places`] before [`Self::write`].
+    ///
+    /// # Errors
+    /// As [`Self::launch_observed`].
+    #[expect(clippy::too_many_arguments, reason = "those of `launch`, and the observer")]
+    pub fn lay_out<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        input: &CudaView<'_, S>,
+        classes: Option<&CudaView<'_, u8>>,
+        batch: &Batch,
+        books: &Books,
+        encoded: &mut Encoded,
+        launched: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<Layout<'a>> {
+        let stream = frame.stream().clone();
         check_input(&self.format, &stream, input, classes, batch, books)?;
         if encoded.plans.len() != batch.streams as usize || encoded.places.len() != batch.streams as usize + 1 {
             return Err(CudaError::invalid("the result was made for another batch"));
@@ -322,11 +347,7 @@ impl<S: Symbol> Encoder<S> {
         let segments = (batch.most_groups * self.format.group()).div_ceil(shape.segment).max(1);
         let mut scratch = Scratch::new(frame, &self.format, batch, segments, shape.segment)?;
         let pointers = scratch.pointers(&stream);
-        let book_pointers = BooksPointers([
-            books.summaries.device_ptr(&stream).0,
-            books.used.device_ptr(&stream).0,
-            books.bytes.device_ptr(&stream).0,
-        ]);
+        let book_pointers = books_pointers(books, &stream);
 
         let codewords = books.codebooks.codewords();
         let no_classes = 0_u64;
@@ -362,17 +383,78 @@ impl<S: Symbol> Encoder<S> {
             unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }.doing("finding gaps")?;
             launched(gaps.name())?;
         }
-        let room = encoded.bytes.len() as u64;
+        Ok(Layout { scratch, segments, shape, streams: batch.streams })
+    }
+
+    /// The second part: writes each stream to its place in `output`. A stream whose place is [`NO_PLACE`] is left out, and so is one that does not fit, which
+    /// its plan's status says of both.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if these are of different batches; [`CudaError::Driver`].
+    pub fn write(
+        &self,
+        stream: &Arc<CudaStream>,
+        layout: &mut Layout<'_>,
+        books: &Books,
+        encoded: &mut Encoded,
+        output: &mut CudaViewMut<'_, u8>,
+        launched: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<()> {
+        let Encoded { places, plans, .. } = encoded;
+        self.launch_write(stream, layout, books, plans, places, output, launched)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "parts of what `write` takes, borrowed one by one")]
+    fn launch_write(
+        &self,
+        stream: &Arc<CudaStream>,
+        layout: &mut Layout<'_>,
+        books: &Books,
+        plans: &mut CudaSlice<Plan>,
+        places: &CudaSlice<u64>,
+        output: &mut CudaViewMut<'_, u8>,
+        launched: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<()> {
+        let kernels = [&self.large, &self.small].into_iter().find(|kernels| kernels.shape == layout.shape);
+        let kernels = kernels.filter(|_| {
+            books.streams == layout.streams
+                && books.format == self.format
+                && plans.len() == layout.streams as usize
+                && places.len() == layout.streams as usize + 1
+        });
+        let kernels = kernels.ok_or_else(|| CudaError::invalid("the streams were laid out for another batch"))?;
+        let pointers = layout.scratch.pointers(stream);
+        let book_pointers = books_pointers(books, stream);
+        let blocks = layout.streams * layout.segments.div_ceil(WRITE_THREADS / 32);
+        let room = output.len() as u64;
         // The plan's status was final before the streams were written; what does not fit is noted in it.
         let mut launch = stream.launch_builder(kernels.write.function());
-        launch.arg(&mut encoded.plans).arg(&book_pointers).arg(&pointers).arg(&mut scratch.slots).arg(&segments);
-        launch.arg(&encoded.places).arg(&mut encoded.bytes).arg(&room);
+        launch.arg(plans).arg(&book_pointers).arg(&pointers).arg(&mut layout.scratch.slots).arg(&layout.segments);
+        launch.arg(places).arg(output).arg(&room);
         // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u32, const u64 *, u8 *, u64); a stream is written only where
         // `room` bytes hold all of it.
         unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }.doing("writing streams")?;
-        launched(kernels.write.name())?;
-        Ok(())
+        launched(kernels.write.name())
     }
+}
+
+/// A place that no stream can have.
+pub const NO_PLACE: u64 = u64::MAX;
+
+/// Streams that are laid out but not yet written: see [`Encoder::lay_out`].
+pub struct Layout<'a> {
+    scratch: Scratch<'a>,
+    segments: u32,
+    shape: Shape,
+    streams: u32,
+}
+
+fn books_pointers(books: &Books, stream: &Arc<CudaStream>) -> BooksPointers {
+    BooksPointers([
+        books.summaries.device_ptr(stream).0,
+        books.used.device_ptr(stream).0,
+        books.bytes.device_ptr(stream).0,
+    ])
 }
 
 /// What every kernel over the input relies on.

@@ -11,7 +11,7 @@ mod format;
 
 pub use batch::{Batch, Encoded, Plan, Span, StreamSpan};
 pub use books::{Books, BooksBuilder};
-pub use encoder::Encoder;
+pub use encoder::{Encoder, Layout, NO_PLACE};
 pub use format::{Format, Method};
 
 use crate::device::Specialization;

@@ -1,0 +1,105 @@
+//! Times whole compressions on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench lossy`.
+//!
+//! From device memory to device memory, everything included: the scan for the bound's range, what the host decides, hashes and table. Medians of CUDA-event times
+//! after warm-up; rates are of the array's bytes. Below each line the time between the events behind the kernels, in microseconds: gaps in which the device waits
+//! for the host are part of it. `tests/compress.rs` checks what comes out.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUevent_flags;
+use cudarc::driver::{CudaEvent, CudaSlice, CudaStream};
+use syncline_core::array::{Element, Shape};
+use syncline_core::bound::Bound;
+use syncline_core::quantize::Real;
+use syncline_cuda::cudarc;
+use syncline_cuda::device::Device;
+use syncline_cuda::error::{DriverContext, Result};
+use syncline_cuda::pipeline::{CompressOptions, Compressor, max_compressed_len};
+
+mod fields;
+mod timing;
+use fields::Data;
+use timing::Runs;
+
+const RUNS: Runs = Runs { warm_up: 2, counted: 9 };
+
+fn main() -> Result<()> {
+    let Some(device) = timing::open()? else { return Ok(()) };
+    let stream = device.context().default_stream();
+    let copy = timing::copy_rate(&stream, RUNS)?;
+    let bench = Bench { device: &device, stream, copy };
+    println!("array, bound: ratio, GB/s (share of C), microseconds, workspace as a share of the array; by kernel");
+    let smooth = Data { noise: 0.002, fill: false };
+    let rel = Bound::Rel(1e-3);
+    for bound in [Bound::Rel(1e-2), rel, Bound::Rel(1e-4)] {
+        bench.compress::<f32>(&[1024, 512, 512], bound, smooth)?;
+    }
+    bench.compress::<f32>(&[100, 500, 500], rel, smooth)?;
+    bench.compress::<f32>(&[16384, 16384], rel, smooth)?;
+    bench.compress::<f32>(&[1 << 28], rel, smooth)?;
+    bench.compress::<f64>(&[512, 512, 512], rel, smooth)?;
+    bench.compress::<f64>(&[1 << 27], rel, smooth)?;
+    bench.compress::<f32>(&[1024, 512, 512], rel, Data { fill: true, ..smooth })?;
+    bench.compress::<f32>(&[1024, 512, 512], Bound::PwRel(1e-3), smooth)
+}
+
+struct Bench<'d> {
+    device: &'d Device,
+    stream: Arc<CudaStream>,
+    copy: f64,
+}
+
+impl Bench<'_> {
+    fn compress<T: Real + Element>(&self, extents: &[u64], bound: Bound, data: Data) -> Result<()> {
+        let shape = Shape::new(extents)?;
+        let (array, _) = fields::generate::<T>(&self.stream, extents, data)?;
+        let room = max_compressed_len(T::TYPE, shape) as usize;
+        // SAFETY: bytes have no invalid patterns, and nobody reads what is not written.
+        let mut output: CudaSlice<u8> = unsafe { self.stream.alloc(room) }.doing("allocating")?;
+        let options = CompressOptions::new(bound);
+        let input = array.as_view();
+        for batch in [256_u64, 512] {
+            let mut compressor = Compressor::new(self.device, &self.stream)?.with_batch_bytes(batch << 20);
+            let mut bytes = 0;
+            let (median, _) = timing::seconds(&self.stream, RUNS, || {
+                let mut view = output.as_view_mut();
+                bytes = compressor.compress(&input, T::TYPE, shape, &options, &mut view)?.bytes;
+                Ok(())
+            })?;
+            let rate = array.len() as f64 / median;
+            println!(
+                "{} {shape} {bound:?} {data:?}, batches of {batch} MiB: {:.2}, {:.0} GB/s ({:.2} C), {:.0} us, {:.2}",
+                T::TYPE,
+                array.len() as f64 / bytes as f64,
+                rate / 1e9,
+                rate / self.copy,
+                median * 1e6,
+                compressor.workspace_bytes() as f64 / array.len() as f64,
+            );
+            let mut events: Vec<(&'static str, CudaEvent)> = Vec::new();
+            let event = || self.stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).doing("recording an event");
+            let start = event()?;
+            compressor.compress_observed(&input, T::TYPE, shape, &options, &mut output.as_view_mut(), &mut |name| {
+                events.push((name, event()?));
+                Ok(())
+            })?;
+            self.stream.synchronize().doing("waiting")?;
+            let mut times: Vec<(&'static str, f32)> = Vec::new();
+            let mut before = &start;
+            for (name, event) in &events {
+                let microseconds = 1e3 * before.elapsed_ms(event).doing("reading an event")?;
+                match times.iter_mut().find(|time| time.0 == *name) {
+                    Some(time) => time.1 += microseconds,
+                    None => times.push((name, microseconds)),
+                }
+                before = event;
+            }
+            let parts: Vec<_> = times.iter().map(|(name, time)| format!("{name} {time:.0}")).collect();
+            println!("    {}", parts.join(", "));
+            if array.len() < 256 << 20 {
+                break;
+            }
+        }
+        Ok(())
+    }
+}

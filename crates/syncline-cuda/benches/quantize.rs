@@ -1,0 +1,155 @@
+//! Times the lossy stages up to the codes on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench quantize`.
+//!
+//! Medians of CUDA-event times after warm-up. Rates are of the array's bytes. `tests/quantize.rs` checks what comes out.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream};
+use syncline_core::array::{Element, Shape};
+use syncline_core::bound::{Bound, Fill, resolve};
+use syncline_core::container::Header;
+use syncline_core::geometry::Geometry;
+use syncline_core::huffman::IndexKind;
+use syncline_core::quantize::Real;
+use syncline_cuda::cudarc;
+use syncline_cuda::device::{Arena, Device};
+use syncline_cuda::error::{CudaError, DriverContext, Result};
+use syncline_cuda::geometry::Slab;
+use syncline_cuda::quantize::{BoundScan, Quantizer};
+
+mod timing;
+use timing::Runs;
+
+const RUNS: Runs = Runs { warm_up: 2, counted: 9 };
+
+fn main() -> Result<()> {
+    let Some(device) = timing::open()? else { return Ok(()) };
+    let stream = device.context().default_stream();
+    let copy = timing::copy_rate(&stream, RUNS)?;
+    println!(
+        "array, bound: scan | quantise | all of gather, in GB/s (share of C); verbatim, outliers, constant groups left out in %"
+    );
+    let smooth = Data { noise: 0.002, fill: false };
+    let cube = &[1024, 512, 512][..];
+    for bound in [Bound::Rel(1e-2), Bound::Rel(1e-3), Bound::Rel(1e-4)] {
+        time::<f32>(&device, &stream, copy, cube, bound, smooth)?;
+    }
+    time::<f32>(&device, &stream, copy, cube, Bound::Rel(1e-3), Data { noise: 0.2, ..smooth })?;
+    time::<f32>(&device, &stream, copy, cube, Bound::Rel(1e-3), Data { fill: true, ..smooth })?;
+    time::<f32>(&device, &stream, copy, cube, Bound::PwRel(1e-3), smooth)?;
+    time::<f32>(&device, &stream, copy, &[1000, 500, 500], Bound::Rel(1e-3), smooth)?;
+    time::<f32>(&device, &stream, copy, &[1000, 511, 511], Bound::Rel(1e-3), smooth)?;
+    time::<f32>(&device, &stream, copy, &[100, 500, 500], Bound::Rel(1e-3), smooth)?;
+    time::<f32>(&device, &stream, copy, &[16384, 16384], Bound::Rel(1e-3), smooth)?;
+    time::<f32>(&device, &stream, copy, &[1 << 28], Bound::Rel(1e-3), smooth)?;
+    time::<f64>(&device, &stream, copy, &[512, 512, 512], Bound::Rel(1e-3), smooth)?;
+    time::<f64>(&device, &stream, copy, &[16384, 8192], Bound::Rel(1e-3), smooth)?;
+    time::<f64>(&device, &stream, copy, &[1 << 27], Bound::Rel(1e-3), smooth)
+}
+
+/// Noise added to waves, relative to their size, and whether a tenth is a fill value.
+#[derive(Clone, Copy, Debug)]
+struct Data {
+    noise: f64,
+    fill: bool,
+}
+
+/// An array in device memory: some rows or planes generated, and repeated along the slowest axis.
+fn generate<T: Real>(stream: &Arc<CudaStream>, extents: &[u64], data: Data) -> Result<(CudaSlice<u8>, Vec<u8>)> {
+    let slice: u64 = extents[1..].iter().product();
+    let period = (1_u64 << 23).div_ceil(slice).next_multiple_of(8).min(extents[0]);
+    let mut seed = 1_u64;
+    let mut bytes = Vec::with_capacity((slice * period) as usize * size_of::<T>());
+    for i in 0..slice * period {
+        seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
+        let noise = ((seed >> 40) as f64 / f64::from(1 << 24) - 0.5) * data.noise;
+        let (mut rest, mut sum) = (i, 0.0);
+        for (axis, &extent) in extents.iter().enumerate().rev() {
+            let at = if axis == 0 { rest } else { rest % extent };
+            sum += ((at as f32) * (0.011 + 0.006 * axis as f32)).sin();
+            rest /= extent;
+        }
+        let is_fill = data.fill && (i / 700) % 10 == 3;
+        let value = if is_fill { -9999.0 } else { f64::from(sum) / extents.len() as f64 + noise };
+        bytes.extend_from_slice(&T::nearest(value).bits().to_le_bytes()[..size_of::<T>()]);
+    }
+    let length = extents.iter().product::<u64>() as usize * size_of::<T>();
+    // SAFETY: bytes have no invalid patterns, and the loop writes all of them.
+    let mut whole = unsafe { stream.alloc::<u8>(length) }.doing("allocating")?;
+    for start in (0..length).step_by(bytes.len()) {
+        let end = length.min(start + bytes.len());
+        stream.memcpy_htod(&bytes[..end - start], &mut whole.slice_mut(start..end)).doing("filling")?;
+    }
+    Ok((whole, bytes))
+}
+
+fn time<T: Real + Element>(
+    device: &Device,
+    stream: &Arc<CudaStream>,
+    copy: f64,
+    extents: &[u64],
+    bound: Bound,
+    data: Data,
+) -> Result<()> {
+    if std::env::var("Q_ONE")
+        .is_ok_and(|w| w != format!("{} {extents:?} {bound:?} {} {}", T::TYPE, data.noise, data.fill))
+    {
+        return Ok(());
+    }
+    let invalid = |error: syncline_core::error::Error| CudaError::invalid(error.to_string());
+    let shape = Shape::new(extents).map_err(invalid)?;
+    let (array, _) = generate::<T>(stream, extents, data)?;
+    let mut arena = Arena::new(stream.clone());
+    let scan = BoundScan::new(device, T::TYPE)?;
+    let found = scan.scan(&mut arena, &array.as_view(), Fill::Auto)?;
+    let (scan_time, _) =
+        timing::seconds(stream, RUNS, || scan.scan(&mut arena, &array.as_view(), Fill::None).map(|_| ()))?;
+    let resolved = resolve(bound, T::TYPE, &found).map_err(invalid)?;
+    let geometry = Geometry::new(shape);
+    let header = Header {
+        element_type: T::TYPE,
+        shape,
+        pipeline: resolved.pipeline,
+        index: IndexKind::Symbol,
+        group_log2: 7,
+        bound,
+        resolved: resolved.resolved,
+        step: resolved.step,
+        range: resolved.range,
+        patterns: resolved.patterns.iter().map(|p| p.bits).collect(),
+        chunk_tiles: geometry.tiles_per_chunk(),
+    };
+    let quantizer = Quantizer::new(device, &header, &geometry)?;
+    let slab = Slab { bytes: array.as_view(), first_element: 0 };
+    let chunks = geometry.chunks();
+    // Once, so that the arena has its size.
+    quantizer.quantize(&mut arena.frame()?, &slab, 0..chunks)?;
+    let (quantise_time, _) =
+        timing::seconds(stream, RUNS, || quantizer.quantize(&mut arena.frame()?, &slab, 0..chunks).map(|_| ()))?;
+    let mut frame = arena.frame()?;
+    let mut out = quantizer.quantize(&mut frame, &slab, 0..chunks)?;
+    let summaries = out.read_summaries(stream)?;
+    let (gather_time, _) = timing::seconds(stream, Runs { warm_up: 1, counted: 3 }, || {
+        quantizer.gather(&mut frame, &slab, &mut out, &summaries).map(|_| ())
+    })?;
+    let bytes = array.len() as f64;
+    let rate = |time: f64| format!("{:6.0} ({:.2})", bytes / time / 1e9, bytes / time / copy);
+    let elements = shape.len() as f64;
+    let sum =
+        |of: fn(&syncline_cuda::quantize::ChunkSummary) -> u32| summaries.iter().map(|s| f64::from(of(s))).sum::<f64>();
+    println!(
+        "  {} {extents:?} {bound:?} noise {} fill {}: {} | {} ({:.0} us) | {} ({:.0} us); {:.3} {:.3} {:.1}",
+        T::TYPE,
+        data.noise,
+        data.fill,
+        rate(scan_time),
+        rate(quantise_time),
+        quantise_time * 1e6,
+        rate(gather_time),
+        gather_time * 1e6,
+        100.0 * sum(|s| s.verbatim) / elements,
+        100.0 * sum(|s| s.outliers) / elements,
+        100.0 * (1.0 - sum(|s| s.groups) * 128.0 / elements),
+    );
+    Ok(())
+}

@@ -1,0 +1,412 @@
+// Unclipped tiles with nothing unusual in them, in registers: 1,024 elements a warp, 32 a lane. That is two tiles side by side of 8 x 8 x 8, or one tile.
+//
+// A lane has 8 rows of 4 elements along x. 3-D: of one tile (lane / 2 % 2), one half (lane % 2) of row lane / 4 of each plane; 2-D: a quad (lane % 8) of rows
+// lane / 8 * 8 to + 7; 1-D: elements 128 * row + 4 * lane. So loads and stores are of whole lines, and differences along the longest axis need no other lane.
+//
+// Integers are kept as floats, exact below 2^24: additions of floats have twice the rate of those of integers (sm_80 and later), and take magnitudes on the way.
+#pragma once
+#include "quantize.cuh"
+
+constexpr uint32_t ROWS = 8;
+constexpr uint32_t QUAD = 4;
+constexpr uint32_t UNIT_TILES = AXES == 3 ? 2 : 1;
+
+// Adding it to an integer below 2^22 in magnitude puts the integer into the low bits; so it rounds.
+constexpr float MAGIC = 12582912.0f;
+constexpr double WIDE_MAGIC = 6755399441055744.0;
+
+typedef float Integers[ROWS][QUAD];
+
+struct FastTile {
+    uint64_t first;      // element of the lane's first row, from the slab's start
+    uint64_t row_stride; // between the lane's rows
+    bool eligible;
+};
+
+struct FastResult {
+    bool fast; // of all of the tile; else the rest means nothing
+    int32_t base;
+    uint32_t predictor;
+    uint32_t activity;
+    uint32_t sign;
+    uint64_t error;
+};
+
+// Lanes of this lane's tile.
+__device__ inline uint32_t tile_lanes() { return AXES != 3 ? ALL_LANES : (lane_id() & 2) ? 0xCCCCCCCCu : 0x33333333u; }
+// The first of them.
+__device__ inline uint32_t tile_leader() { return AXES == 3 ? lane_id() & 2 : 0; }
+
+// Where the lane's rows are in a tile: element of the first, distance between them (in the tile's raster order).
+__device__ inline uint32_t lane_element() {
+    uint32_t lane = lane_id();
+    return AXES == 3 ? lane / 4 * 8 + (lane & 1) * QUAD : AXES == 2 ? lane / 8 * (ROWS * 32) + lane % 8 * QUAD : lane * QUAD;
+}
+constexpr uint32_t ROW_DISTANCE = AXES == 3 ? 64 : AXES == 2 ? 32 : 128;
+
+// The integer of a value as a float, the same as that of `quantize` where this and the magnitudes of the integers (below 2^22) are good.
+__device__ inline float quantize_long(const Step &step, Element x, bool &good) {
+#if LOGARITHM
+    int32_t q;
+    good = quantize(step, x, q) && good;
+    q = max_of(min_of(q, 1 << 22), -(1 << 22)); // larger ones are not exact, and found out by their sums
+    return float(q);
+#elif ELEMENT_BYTES == 4
+    float rounded = (x * step.inverse_high + MAGIC) - MAGIC;
+    float rest = __fmaf_rn(x, step.inverse_low, __fmaf_rn(x, step.inverse_high, -rounded));
+    float q = rounded + ((rest + MAGIC) - MAGIC);
+    float back = __fmaf_rn(q, step.high, q * step.low);
+    good = fabsf(x - back) < step.bound && bits_of(x) != SIGN_BIT && good;
+    return q;
+#else
+    double shifted = x * step.inverse + WIDE_MAGIC;
+    double q = shifted - WIDE_MAGIC;
+    good = fabs(x - q * step.step) < step.limit && fabs(q) < 4194304.0 && bits_of(x) != SIGN_BIT && good;
+    // The low word is the integer; conversions between widths are slow.
+    return __uint_as_float(uint32_t(uint64_t(__double_as_longlong(shifted))) + 0x4B400000u) - MAGIC;
+#endif
+}
+
+// The integers of a row, all of the warp's together.
+//
+// f32: most values lie so far from the middle between two integers that one rounding finds the one that the format's operations find. With integers of
+// at most Q, `x / step` and what is computed here differ by at most Q * 2^-24 + 2^-23: where the error leaves that much to half a step, there is no other
+// integer near enough. Where it does not, the row is done again the long way.
+__device__ inline void quantize_row(const Step &step, const Element (&x)[QUAD], float (&q)[QUAD], bool &good) {
+#if ELEMENT_BYTES == 4 && !LOGARITHM
+    if (step.short_bits > 0) {
+        const float magic = MAGIC + step.short_reach;
+        uint32_t reach = 0;
+        bool sure = true;
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+            float shifted = __fmaf_rn(x[j], step.inverse_high, magic);
+            q[j] = shifted - magic;
+            float back = __fmaf_rn(q[j], step.high, q[j] * step.low);
+            sure = fabsf(x[j] - back) < step.short_bound && bits_of(x[j]) != SIGN_BIT && sure;
+            // Bits above those of -reach to reach - 1 differ from the magic number's where an integer is larger, unless it is below -2^21.
+            reach |= __float_as_uint(shifted);
+        }
+        if (__all_sync(ALL_LANES, sure && reach >> step.short_bits == 0x4B400000u >> step.short_bits)) {
+            return;
+        }
+    }
+#endif
+#pragma unroll
+    for (uint32_t j = 0; j < QUAD; ++j) {
+        q[j] = quantize_long(step, x[j], good);
+    }
+}
+
+// Four elements; `aligned` to 16 bytes or not.
+__device__ inline void load_quad(const Element *from, bool aligned, Element (&x)[QUAD]) {
+#if ELEMENT_BYTES == 4
+    if (aligned) {
+        float4 quad = __ldcs(reinterpret_cast<const float4 *>(from));
+        x[0] = quad.x, x[1] = quad.y, x[2] = quad.z, x[3] = quad.w;
+        return;
+    }
+#else
+    if (aligned) {
+        double2 low = __ldcs(reinterpret_cast<const double2 *>(from)), high = __ldcs(reinterpret_cast<const double2 *>(from) + 1);
+        x[0] = low.x, x[1] = low.y, x[2] = high.x, x[3] = high.y;
+        return;
+    }
+#endif
+#pragma unroll
+    for (uint32_t j = 0; j < QUAD; ++j) {
+        x[j] = from[j];
+    }
+}
+
+// Calls `visit(row, r)` for each row with r[p][j] the residuals under the predictors p of the bit set WANTED; others are not computed.
+template <uint32_t WANTED, typename Visit> __device__ inline void each_row(const Integers &q, float base, Visit visit) {
+    const uint32_t lane = lane_id();
+    float r[4][QUAD] = {};
+    if constexpr (AXES == 1) {
+        const bool first = lane == 0;
+#pragma unroll
+        for (uint32_t k = 0; k < ROWS; ++k) {
+            // The element before lane 0's is lane 31's of the row before.
+            float last = lane == WARP - 1 && k > 0 ? q[k - (k > 0)][QUAD - 1] : q[k][QUAD - 1];
+            float left = __shfl_sync(ALL_LANES, last, (lane + WARP - 1) % WARP);
+            left = first && k == 0 ? base : left;
+#pragma unroll
+            for (uint32_t j = 0; j < QUAD; ++j) {
+                r[0][j] = q[k][j] - base;
+                r[1][j] = q[k][j] - (j == 0 ? left : q[k][j - (j > 0)]);
+            }
+            visit(k, r);
+        }
+        return;
+    }
+    // Whether the quad's first element has x = 0, and whether the lane's first row has y = 0.
+    const bool at_left = AXES == 3 ? (lane & 1) == 0 : lane % 8 == 0;
+    const bool at_top = AXES == 3 ? lane < 4 : lane < 8;
+    const float has_above = at_top ? 0.0f : 1.0f;
+    float before[QUAD] = {}; // 2-D: along x, of the row above; 3-D: along x and y, of the plane before
+    float corner = base;     // 2-D: first element of the row above; 3-D: of the row in the plane before
+    if (AXES == 2) {
+        float left = __shfl_up_sync(ALL_LANES, q[ROWS - 1][QUAD - 1], 1);
+        left = at_left ? base : left;
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+            float along_x = q[ROWS - 1][j] - (j == 0 ? left : q[ROWS - 1][j - (j > 0)]);
+            before[j] = __shfl_up_sync(ALL_LANES, along_x, 8) * has_above;
+        }
+        float above = __shfl_up_sync(ALL_LANES, q[ROWS - 1][0], 8);
+        corner = at_top ? base : above;
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < ROWS; ++k) {
+        float left = __shfl_up_sync(ALL_LANES, q[k][QUAD - 1], 1);
+        float along_x[QUAD];
+        along_x[0] = q[k][0] - (at_left ? base : left);
+#pragma unroll
+        for (uint32_t j = 1; j < QUAD; ++j) {
+            along_x[j] = q[k][j] - q[k][j - 1];
+        }
+        if (WANTED & 1) {
+#pragma unroll
+            for (uint32_t j = 0; j < QUAD; ++j) {
+                r[0][j] = q[k][j] - base;
+            }
+        }
+        if (WANTED & 2) {
+            float above = corner;
+            if (AXES == 3) {
+                float other = __shfl_up_sync(ALL_LANES, q[k][0], 4);
+                above = at_top ? corner : other;
+            }
+            r[1][0] = q[k][0] - (at_left ? above : left);
+#pragma unroll
+            for (uint32_t j = 1; j < QUAD; ++j) {
+                r[1][j] = along_x[j];
+            }
+        }
+        if (WANTED & 12) {
+#pragma unroll
+            for (uint32_t j = 0; j < QUAD; ++j) {
+                if (AXES == 2) {
+                    r[2][j] = along_x[j] - before[j];
+                    before[j] = along_x[j];
+                } else {
+                    float along_xy = __fmaf_rn(__shfl_up_sync(ALL_LANES, along_x[j], 4), -has_above, along_x[j]);
+                    r[2][j] = along_xy;
+                    r[3][j] = along_xy - before[j];
+                    before[j] = along_xy;
+                }
+            }
+            if (AXES == 3 && (WANTED & 4)) {
+                r[2][0] = at_left && at_top ? q[k][0] - corner : r[2][0];
+            }
+        }
+        corner = q[k][0];
+        visit(k, r);
+    }
+}
+
+// The predictor with the smallest of the tile's sums, ties going to the larger number, from each lane's sums.
+__device__ inline void choose(const float (&lane_sums)[4], uint32_t &predictor, uint32_t &activity) {
+    const uint32_t lane = lane_id();
+    uint32_t sums[4];
+#pragma unroll
+    for (uint32_t p = 0; p < 4; ++p) {
+        // Below 2^24 wherever it counts; predictors that are not in use come out larger.
+        sums[p] = p <= AXES ? uint32_t(lane_sums[p]) : 1u << 24;
+    }
+    // Half of the lanes go on with half of the sums, twice.
+    const bool upper = (lane & 1) != 0, odd = (lane & 4) != 0;
+    uint32_t low = (upper ? sums[2] : sums[0]) + __shfl_xor_sync(ALL_LANES, upper ? sums[0] : sums[2], 1);
+    uint32_t high = (upper ? sums[3] : sums[1]) + __shfl_xor_sync(ALL_LANES, upper ? sums[1] : sums[3], 1);
+    uint32_t sum = (odd ? high : low) + __shfl_xor_sync(ALL_LANES, odd ? low : high, 4);
+    if (AXES != 3) {
+        sum += __shfl_xor_sync(ALL_LANES, sum, 2);
+    }
+    sum += __shfl_xor_sync(ALL_LANES, sum, 8);
+    sum += __shfl_xor_sync(ALL_LANES, sum, 16);
+    uint32_t key = sum << 2 | (3 - (2 * upper + odd));
+    key = min_of(key, __shfl_xor_sync(ALL_LANES, key, 1));
+    key = min_of(key, __shfl_xor_sync(ALL_LANES, key, 4));
+    predictor = 3 - (key & 3);
+    activity = key >> 2;
+}
+
+// Sums of the residuals' magnitudes under each predictor, and codes of those under predictor GUESS, not looking for outliers.
+template <uint32_t GUESS> __device__ inline void sums_and_codes(const Integers &q, float base, float (&sums)[4], uint2 (&codes)[ROWS]) {
+    each_row<(2u << AXES) - 1>(q, base, [&](uint32_t k, const float (&r)[4][QUAD]) {
+        uint32_t bits[QUAD];
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+#pragma unroll
+            for (uint32_t p = 0; p <= AXES; ++p) {
+                sums[p] += fabsf(r[p][j]);
+            }
+            bits[j] = __float_as_uint(r[GUESS][j] + (MAGIC + float(RADIUS)));
+        }
+        codes[k] = make_uint2(__byte_perm(bits[0], bits[1], 0x5410), __byte_perm(bits[2], bits[3], 0x5410));
+    });
+}
+
+// The codes of the lane's rows under predictor P, from the integers kept, for tiles that have it. Others keep what they have.
+template <uint32_t P>
+__device__ inline void codes_if_any(const float4 *kept, float base, uint32_t predictor, uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers) {
+    const bool mine = predictor == P;
+    if (!__any_sync(ALL_LANES, mine)) {
+        return;
+    }
+    Integers q;
+#pragma unroll
+    for (uint32_t k = 0; k < ROWS; ++k) {
+        float4 row = kept[k * WARP + lane_id()];
+        q[k][0] = row.x, q[k][1] = row.y, q[k][2] = row.z, q[k][3] = row.w;
+    }
+    each_row<1u << P>(q, base, [&](uint32_t k, const float (&r)[4][QUAD]) {
+        uint32_t bits[QUAD];
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+            float magnitude = fabsf(r[P][j]);
+            bool outside = mine && magnitude >= float(RADIUS);
+            bits[j] = outside ? 0 : __float_as_uint(r[P][j] + (MAGIC + float(RADIUS)));
+            outliers += outside;
+            wide_outliers += mine && magnitude >= float(WIDE_RADIUS);
+        }
+        uint32_t low = __byte_perm(bits[0], bits[1], 0x5410), high = __byte_perm(bits[2], bits[3], 0x5410);
+        codes[k].x = mine ? low : codes[k].x;
+        codes[k].y = mine ? high : codes[k].y;
+    });
+}
+
+// Quantises and predicts the unit; `slab` is where the element numbers of `tile` count from, `kept` shared memory for the warp's integers, `guess` the predictor
+// that the tiles will probably have; it becomes that of these. `codes` are those of a fast tile that is not constant.
+__device__ inline FastResult quantize_unit(
+    const Step &step, const Element *slab, const FastTile &tile, bool aligned, float4 *kept, uint32_t &guess, uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers
+) {
+    Integers q;
+    bool good = tile.eligible;
+    double error = 0.0;
+#if LOGARITHM
+    bool any_negative = false, all_negative = true;
+#endif
+    const Element *from = slab + tile.first;
+    // f64 in two turns: all of it at once would not leave enough registers for enough warps.
+    constexpr uint32_t TURN = ELEMENT_BYTES == 4 ? ROWS : ROWS / 2;
+#pragma unroll
+    for (uint32_t turn = 0; turn < ROWS; turn += TURN) {
+        Element x[TURN][QUAD];
+        if (tile.eligible) {
+#pragma unroll
+            for (uint32_t k = 0; k < TURN; ++k) {
+                load_quad(from + (turn + k) * tile.row_stride, aligned, x[k]);
+            }
+        } else {
+#pragma unroll
+            for (uint32_t k = 0; k < TURN; ++k) {
+#pragma unroll
+                for (uint32_t j = 0; j < QUAD; ++j) {
+                    x[k][j] = 0;
+                }
+            }
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < TURN; ++k) {
+#pragma unroll
+            for (uint32_t j = 0; j < QUAD; ++j) {
+#if PATTERNS
+#pragma unroll
+                for (uint32_t p = 0; p < MOST_PATTERNS; ++p) {
+                    good = bits_of(x[k][j]) != Bits(step.patterns[p]) && good; // the rest repeat the first
+                }
+#endif
+#if LOGARITHM
+                bool negative = (bits_of(x[k][j]) & SIGN_BIT) != 0;
+                any_negative |= negative;
+                all_negative &= negative;
+#endif
+            }
+            quantize_row(step, x[k], q[turn + k], good);
+            // For predictors that are seldom the best: their residuals are made again, from here, since registers are short.
+            kept[(turn + k) * WARP + lane_id()] = make_float4(q[turn + k][0], q[turn + k][1], q[turn + k][2], q[turn + k][3]);
+#if MEASURE
+#pragma unroll
+            for (uint32_t j = 0; j < QUAD; ++j) {
+                error += squared_error(step, x[k][j], reconstruct(step, int32_t(q[turn + k][j])));
+            }
+#endif
+        }
+    }
+
+    FastResult result = {};
+    const float base = __shfl_sync(ALL_LANES, q[0][0], tile_leader());
+    float sums[4] = {};
+    // Neighbours mostly agree about the predictor.
+    if (guess == 0) {
+        sums_and_codes<0>(q, base, sums, codes);
+    } else if (AXES == 1 || guess == 1) {
+        sums_and_codes<1>(q, base, sums, codes);
+    } else if (AXES == 2 || guess == 2) {
+        sums_and_codes<AXES >= 2 ? 2 : 1>(q, base, sums, codes);
+    } else {
+        sums_and_codes<AXES>(q, base, sums, codes);
+    }
+    __syncwarp();
+    // Base and distances from it this small make every integer small enough to be exact in `quantize_fast`, and every residual exact; so are sums that
+    // stay below 2^24.
+    good = good && fabsf(base) < 2097152.0f && sums[0] < 1048576.0f;
+#pragma unroll
+    for (uint32_t p = 1; p <= AXES; ++p) {
+        good = good && sums[p] < 16777216.0f;
+    }
+    const uint32_t lanes = tile_lanes();
+    result.fast = (__ballot_sync(ALL_LANES, good) & lanes) == lanes;
+    result.base = int32_t(base);
+#if LOGARITHM
+    bool any = (__ballot_sync(ALL_LANES, any_negative) & lanes) != 0, all = (__ballot_sync(ALL_LANES, all_negative) & lanes) == lanes;
+    result.sign = !any ? KIND_NONE : all ? KIND_ALL : KIND_BITMAP;
+#endif
+#if MEASURE
+    result.error = result.fast ? uint64_t(error) : 0;
+#pragma unroll
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        if (AXES != 3 || distance != 2) {
+            result.error += __shfl_xor_sync(ALL_LANES, result.error, distance);
+        }
+    }
+#endif
+    choose(sums, result.predictor, result.activity);
+
+    outliers = 0;
+    wide_outliers = 0;
+    // The guess serves where it is right and no residual is outside: a lane's sum below the radius says so.
+    float own_sum = sums[0];
+#pragma unroll
+    for (uint32_t p = 1; p <= AXES; ++p) {
+        own_sum = result.predictor == p ? sums[p] : own_sum;
+    }
+    const bool live = result.fast && result.activity > 0;
+    if (__any_sync(ALL_LANES, live && (result.predictor != guess || own_sum >= float(RADIUS)))) {
+        const uint32_t predictor = live ? result.predictor : 4;
+        codes_if_any<0>(kept, base, predictor, codes, outliers, wide_outliers);
+        codes_if_any<1>(kept, base, predictor, codes, outliers, wide_outliers);
+        if constexpr (AXES >= 2) {
+            codes_if_any<2>(kept, base, predictor, codes, outliers, wide_outliers);
+        }
+        if constexpr (AXES >= 3) {
+            codes_if_any<3>(kept, base, predictor, codes, outliers, wide_outliers);
+        }
+    }
+    // The first tile's, by votes: from them the compiler knows it to be the same for all lanes.
+    const uint32_t found = lane_id() == 0 ? (live ? result.predictor : guess) : 0;
+    guess = uint32_t(__any_sync(ALL_LANES, (found & 1) != 0)) | uint32_t(__any_sync(ALL_LANES, (found & 2) != 0)) << 1;
+    // Sums over the tile's lanes; there are outliers in few tiles.
+    if (__any_sync(ALL_LANES, outliers > 0)) {
+#pragma unroll
+        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+            if (AXES != 3 || distance != 2) {
+                outliers += __shfl_xor_sync(ALL_LANES, outliers, distance);
+                wide_outliers += __shfl_xor_sync(ALL_LANES, wide_outliers, distance);
+            }
+        }
+    }
+    return result;
+}

@@ -1,0 +1,350 @@
+//! From the quantised chunks of a batch to their records: Huffman streams, layout, bytes, hashes.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
+use syncline_core::container::RECORD_HEADER_LEN;
+use syncline_core::huffman::IndexKind;
+use syncline_core::predict::codes::{RADIUS, WIDE_RADIUS};
+
+use super::records::{ChunkParts, Contents, Progress, RecordWriter, Streams, TileCounts};
+use crate::device::{Device, Frame, Pinned};
+use crate::error::Result;
+use crate::geometry::{ChunkBatch, DeviceGeometry};
+use crate::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Layout, Method, StreamSpan};
+use crate::huffman::histogram::Symbol;
+use crate::quantize::ChunkSummary;
+
+const NARROW_ALPHABET: u32 = 2 * RADIUS;
+const WIDE_ALPHABET: u32 = 1 << 16;
+/// Bytes of a group of bitmap bytes, and its logarithm.
+const BITMAP_GROUP_LOG2: u8 = 6;
+
+/// Called with a kernel's name after each launch, or after some launches together: a bench records events there.
+pub type Observer<'o> = dyn FnMut(&'static str) -> Result<()> + 'o;
+
+/// Codebooks and encoder of one format, and their results for one batch.
+#[derive(Debug)]
+struct Coder<S> {
+    format: Format,
+    builder: BooksBuilder<S>,
+    encoder: Encoder<S>,
+    room: Option<Room>,
+}
+
+#[derive(Debug)]
+struct Room {
+    batch: Batch,
+    books: Books,
+    encoded: Encoded,
+}
+
+impl Room {
+    fn new(stream: &Arc<CudaStream>, batch: Batch) -> Result<Self> {
+        // Streams are written elsewhere.
+        let (books, encoded) = (Books::new(stream, &batch)?, Encoded::new(stream, &batch, 0)?);
+        Ok(Self { batch, books, encoded })
+    }
+}
+
+impl<S: Symbol> Coder<S> {
+    fn new(device: &Device, format: Format) -> Result<Self> {
+        let builder = BooksBuilder::new(device, &format)?;
+        Ok(Self { format, builder, encoder: Encoder::new(device, &format, Method::Merged)?, room: None })
+    }
+
+    /// Room for streams that a kernel will list; kept if it is as before.
+    fn on_device(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        streams: u32,
+        most_groups: u32,
+        input_groups: u64,
+    ) -> Result<&mut Room> {
+        let same = |room: &Room| (room.batch.streams(), room.batch.most_groups()) == (streams, most_groups);
+        let mut room = match self.room.take().filter(same) {
+            Some(room) => room,
+            None => Room::new(stream, Batch::on_device(stream, &self.format, streams, most_groups, input_groups)?)?,
+        };
+        room.batch.set_input_groups(input_groups);
+        Ok(self.room.insert(room))
+    }
+
+    /// Builds the codebooks of the batch that there is room for, and lays out its streams.
+    fn lay_out<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        symbols: &CudaView<'_, S>,
+        classes: Option<&CudaView<'_, u8>>,
+        observer: &mut Observer<'_>,
+    ) -> Result<Option<Layout<'a>>> {
+        let Some(Room { batch, books, encoded }) = &mut self.room else { return Ok(None) };
+        self.builder.launch(frame, symbols, classes, batch, books)?;
+        observer("codebooks")?;
+        self.encoder.lay_out(frame, symbols, classes, batch, books, encoded, observer).map(Some)
+    }
+
+    /// Builds codebooks for these streams and lays them out.
+    fn lay_out_listed<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        symbols: &CudaView<'_, S>,
+        streams: &[StreamSpan],
+        observer: &mut Observer<'_>,
+    ) -> Result<Option<Layout<'a>>> {
+        self.room = None;
+        if streams.is_empty() {
+            return Ok(None);
+        }
+        let stream = frame.stream().clone();
+        self.room = Some(Room::new(&stream, Batch::new(&stream, &self.format, streams)?)?);
+        self.lay_out(frame, symbols, None, observer)
+    }
+
+    fn encoded(&mut self) -> Option<&mut Encoded> {
+        self.room.as_mut().map(|room| &mut room.encoded)
+    }
+
+    fn write(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        layout: Option<Layout<'_>>,
+        output: &mut CudaViewMut<'_, u8>,
+        observer: &mut Observer<'_>,
+    ) -> Result<()> {
+        match (layout, &mut self.room) {
+            (Some(mut layout), Some(Room { books, encoded, .. })) => {
+                self.encoder.write(stream, &mut layout, books, encoded, output, observer)
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What the host makes of the summaries of a batch: the streams that not every chunk has.
+#[derive(Debug, Default)]
+pub struct BatchPlan {
+    /// Codes of the chunks that take the wide radius.
+    pub wide: Vec<StreamSpan>,
+    /// Bitmaps of masks, of the chunks that have any.
+    pub masks: Vec<StreamSpan>,
+    /// Bitmaps of signs.
+    pub signs: Vec<StreamSpan>,
+}
+
+impl BatchPlan {
+    /// From the summary of each chunk of a batch.
+    pub fn new(batch: &ChunkBatch, summaries: &[ChunkSummary]) -> Self {
+        let mut plan = Self::default();
+        let (mut mask_bytes, mut sign_bytes) = (0, 0);
+        for (chunk, summary) in (0..batch.chunks()).zip(summaries) {
+            if summary.radius != RADIUS {
+                plan.wide.push(StreamSpan {
+                    first_group: u64::from(chunk) * u64::from(batch.slots()),
+                    groups: summary.groups,
+                    free_symbol: WIDE_RADIUS as u16,
+                });
+            }
+            add_bitmaps(&mut plan.masks, &mut mask_bytes, summary.mask_bytes);
+            add_bitmaps(&mut plan.signs, &mut sign_bytes, summary.sign_bytes);
+        }
+        plan
+    }
+}
+
+/// Adds a stream of `bytes` bytes of bitmaps behind the `before` bytes of others, if there are any.
+fn add_bitmaps(streams: &mut Vec<StreamSpan>, before: &mut u64, bytes: u32) {
+    if bytes > 0 {
+        let first_group = *before >> BITMAP_GROUP_LOG2;
+        streams.push(StreamSpan { first_group, groups: bytes >> BITMAP_GROUP_LOG2, free_symbol: 0 });
+        *before += u64::from(bytes);
+    }
+}
+
+/// The codes of a batch.
+#[derive(Debug, Clone, Copy)]
+pub struct Codes<'a> {
+    /// From each chunk's slots on.
+    pub codes: &'a CudaView<'a, u16>,
+    /// The class of each group, if the index is [`IndexKind::Symbol`].
+    pub classes: Option<&'a CudaView<'a, u8>>,
+    /// What quantising says of each chunk.
+    pub summaries: &'a CudaView<'a, ChunkSummary>,
+}
+
+/// Bitmaps of masks and signs, each chunk's from where the plan says.
+#[derive(Debug, Default)]
+pub struct Bitmaps<'a> {
+    /// Masks.
+    pub masks: Option<CudaView<'a, u8>>,
+    /// Signs.
+    pub signs: Option<CudaView<'a, u8>>,
+}
+
+/// Makes records of quantised chunks.
+#[derive(Debug)]
+pub struct Assembler<'d> {
+    device: &'d Device,
+    format: Format,
+    narrow: Coder<u16>,
+    /// Made when first needed: kernels for them take a while to compile.
+    wide: Option<Coder<u16>>,
+    masks: Option<Coder<u8>>,
+    signs: Option<Coder<u8>>,
+    records: RecordWriter,
+}
+
+/// The codes of a batch, laid out but not yet written.
+pub struct Begun<'a> {
+    parts: CudaViewMut<'a, ChunkParts>,
+    narrow: Option<Layout<'a>>,
+}
+
+impl<'d> Assembler<'d> {
+    /// For streams with this index and these groups, of elements of 4 or 8 bytes.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) for other elements or groups; errors of [`Device::kernel`].
+    pub fn new(device: &'d Device, index: IndexKind, group_log2: u8, element_bytes: u32) -> Result<Self> {
+        let classes = index == IndexKind::Symbol;
+        let format = Format { symbol_bytes: 2, group_log2, alphabet: NARROW_ALPHABET, classes, index };
+        Ok(Self {
+            device,
+            format,
+            narrow: Coder::new(device, format)?,
+            wide: None,
+            masks: None,
+            signs: None,
+            records: RecordWriter::new(device, element_bytes)?,
+        })
+    }
+
+    /// Whether it is for streams with this index, these groups and elements.
+    pub fn is_for(&self, index: IndexKind, group_log2: u8, element_bytes: u32) -> bool {
+        (self.format.index, self.format.group_log2, self.records.element_bytes()) == (index, group_log2, element_bytes)
+    }
+
+    /// Bytes of device memory held from batch to batch.
+    pub fn device_bytes(&self) -> u64 {
+        let coders =
+            [Some(&self.narrow), self.wide.as_ref()].into_iter().flatten().filter_map(|coder| coder.room.as_ref());
+        let bitmaps = [&self.masks, &self.signs].into_iter().flatten().filter_map(|coder| coder.room.as_ref());
+        coders.chain(bitmaps).map(|room| room.books.device_bytes()).sum()
+    }
+
+    /// What writes records.
+    pub fn records(&self) -> &RecordWriter {
+        &self.records
+    }
+
+    /// Builds the codebooks of all chunks that will not take the wide radius, and lays out their codes: needs nothing that the host has yet to learn.
+    /// `streams` is the number of chunks of the largest batch, so that what is allocated for one serves them all. The summaries go to `host`, too;
+    /// those of chunks that will be raw without looking at their codes, and `tiles`, are cleared.
+    ///
+    /// # Errors
+    /// [`CudaError`](crate::CudaError)
+    #[expect(clippy::too_many_arguments, reason = "the batch in its parts, and where to work")]
+    pub fn begin<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        geometry: &DeviceGeometry,
+        batch: &ChunkBatch,
+        streams: u32,
+        codes: &Codes<'_>,
+        tiles: Option<TileCounts<'_, '_>>,
+        host: Option<&mut Pinned<ChunkSummary>>,
+        observer: &mut Observer<'_>,
+    ) -> Result<Begun<'a>> {
+        let stream = frame.stream().clone();
+        let groups = u64::from(batch.chunks()) * u64::from(batch.slots());
+        let room = self.narrow.on_device(&stream, streams.max(batch.chunks()).max(1), batch.slots(), groups)?;
+        let parts = self.records.begin(frame, geometry, batch, codes.summaries, &mut room.batch, tiles, host)?;
+        observer("record_begin")?;
+        Ok(Begun { parts, narrow: self.narrow.lay_out(frame, codes.codes, codes.classes, observer)? })
+    }
+
+    /// Writes the records of a batch that was begun. `first` is the number of its first chunk in `progress`.
+    ///
+    /// # Errors
+    /// [`CudaError`](crate::CudaError)
+    #[expect(clippy::too_many_arguments, reason = "the batch in its parts, and where they go")]
+    pub fn finish<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        begun: Begun<'a>,
+        plan: &BatchPlan,
+        codes: &CudaView<'_, u16>,
+        bitmaps: &Bitmaps<'_>,
+        contents: &Contents<'_>,
+        progress: &mut Progress,
+        first: u64,
+        output: &mut CudaViewMut<'_, u8>,
+        observer: &mut Observer<'_>,
+    ) -> Result<()> {
+        let stream = frame.stream().clone();
+        let wide_format = Format { alphabet: WIDE_ALPHABET, classes: false, ..self.format };
+        let bitmap_format = Format {
+            symbol_bytes: 1,
+            group_log2: BITMAP_GROUP_LOG2,
+            alphabet: 256,
+            classes: false,
+            index: IndexKind::None,
+        };
+        let wide = listed(self.device, &mut self.wide, wide_format, frame, Some(codes), &plan.wide, observer)?;
+        let masks_view = bitmaps.masks.as_ref();
+        let masks = listed(self.device, &mut self.masks, bitmap_format, frame, masks_view, &plan.masks, observer)?;
+        let signs_view = bitmaps.signs.as_ref();
+        let signs = listed(self.device, &mut self.signs, bitmap_format, frame, signs_view, &plan.signs, observer)?;
+
+        let room = output.len() as u64;
+        let Some(narrow) = self.narrow.encoded() else { return Ok(()) };
+        let mut streams = Streams {
+            narrow,
+            wide: self.wide.as_mut().and_then(Coder::encoded),
+            masks: self.masks.as_mut().and_then(Coder::encoded),
+            signs: self.signs.as_mut().and_then(Coder::encoded),
+        };
+        let parts = begun.parts.as_view();
+        let layout = self.records.lay_out(frame, contents, &parts, &mut streams, progress, first, room)?;
+        observer("record_layout")?;
+        self.narrow.write(&stream, begun.narrow, output, observer)?;
+        for (coder, layout) in [(&mut self.masks, masks), (&mut self.signs, signs)] {
+            if let Some(coder) = coder {
+                coder.write(&stream, layout, output, observer)?;
+            }
+        }
+        if let Some(coder) = &mut self.wide {
+            coder.write(&stream, wide, output, observer)?;
+        }
+        self.records.write(&stream, contents, &parts, &layout, output)?;
+        observer("record_write")?;
+        let chunk_bytes = contents.most_chunk_elements() * u64::from(self.records.element_bytes());
+        let longest = (RECORD_HEADER_LEN as u64 + chunk_bytes).next_multiple_of(16);
+        self.records.sign(frame, &layout, progress, longest as u32, output)?;
+        observer("container_hash")
+    }
+}
+
+/// Lays out streams that only some batches have.
+fn listed<'a, S: Symbol>(
+    device: &Device,
+    coder: &mut Option<Coder<S>>,
+    format: Format,
+    frame: &mut Frame<'a>,
+    symbols: Option<&CudaView<'_, S>>,
+    streams: &[StreamSpan],
+    observer: &mut Observer<'_>,
+) -> Result<Option<Layout<'a>>> {
+    let Some(symbols) = symbols.filter(|_| !streams.is_empty()) else {
+        // What an earlier batch left there is not this one's.
+        if let Some(coder) = coder {
+            coder.room = None;
+        }
+        return Ok(None);
+    };
+    let coder = match coder {
+        Some(coder) => coder,
+        None => coder.insert(Coder::new(device, format)?),
+    };
+    coder.lay_out_listed(frame, symbols, streams, observer)
+}

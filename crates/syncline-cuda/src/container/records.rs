@@ -1,0 +1,550 @@
+//! Chunk records from the parts of their chunks: launchers of `kernels/container_{layout,write,table}.cu`.
+
+use std::mem::{offset_of, size_of};
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{
+    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg,
+};
+
+use super::hash::{Gap, Hasher, Pieces};
+use syncline_core::container::{ALIGNMENT, HEADER_LEN};
+
+use crate::device::{Device, Frame, Kernel, Pinned, Source, Specialization};
+use crate::error::{CudaError, DriverContext, Result};
+use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
+use crate::huffman::encode::{Batch, Encoded, Plan};
+use crate::quantize::ChunkSummary;
+
+const LAYOUT: Source = Source { name: "container_layout.cu", text: include_str!("../../kernels/container_layout.cu") };
+const WRITE: Source = Source { name: "container_write.cu", text: include_str!("../../kernels/container_write.cu") };
+const TABLE: Source = Source { name: "container_table.cu", text: include_str!("../../kernels/container_table.cu") };
+const THREADS: u32 = 1024;
+/// Blocks that write a record: the more the sooner, while there are few records.
+const BLOCKS_OF_RECORD: u32 = 8;
+
+const STATUS_BAD_STREAM: u32 = 1;
+/// Words of 64 bits that say how far a stream is written.
+const STATE_WORDS: usize = 2;
+
+pub(super) fn specializations() -> Vec<Specialization> {
+    let of_elements = |bytes| [layout_specialization(bytes), write_specialization(bytes)];
+    of_elements(4).into_iter().chain(of_elements(8)).chain([table_specialization()]).collect()
+}
+
+fn layout_specialization(element_bytes: u64) -> Specialization {
+    let word = |bytes: usize| (bytes / size_of::<u32>()) as u64;
+    let constants = vec![
+        ("THREADS", THREADS.into()),
+        ("ELEMENT_BYTES", element_bytes),
+        ("PLAN_WORDS", word(size_of::<Plan>())),
+        ("PLAN_CODEBOOKS", word(offset_of!(Plan, codebooks))),
+        ("PLAN_BYTES", word(offset_of!(Plan, stream_bytes))),
+        ("PLAN_STATUS", word(offset_of!(Plan, status))),
+    ];
+    Specialization { source: LAYOUT, constants }
+}
+
+fn write_specialization(element_bytes: u64) -> Specialization {
+    Specialization { source: WRITE, constants: vec![("THREADS", THREADS.into()), ("ELEMENT_BYTES", element_bytes)] }
+}
+
+fn table_specialization() -> Specialization {
+    let word = |bytes: usize| (bytes / size_of::<u32>()) as u64;
+    let constants = vec![
+        ("THREADS", THREADS.into()),
+        ("SUMMARY_WORDS", word(size_of::<ChunkSummary>())),
+        ("SUMMARY_GROUPS", word(offset_of!(ChunkSummary, groups))),
+        ("SUMMARY_OUTLIERS", word(offset_of!(ChunkSummary, outliers))),
+        ("SUMMARY_VERBATIM", word(offset_of!(ChunkSummary, verbatim))),
+        ("SUMMARY_MASKS", word(offset_of!(ChunkSummary, mask_bytes))),
+        ("SUMMARY_SIGNS", word(offset_of!(ChunkSummary, sign_bytes))),
+        ("SUMMARY_RADIUS", word(offset_of!(ChunkSummary, radius))),
+        ("STREAM_HEADER", HEADER_LEN as u64),
+    ];
+    Specialization { source: TABLE, constants }
+}
+
+/// What quantising says of a chunk, and where that goes: `ChunkParts` in container_record.cuh.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ChunkParts {
+    first: [u64; 2],
+    rest: [u32; 8],
+}
+
+// SAFETY: plain numbers without padding, laid out as `ChunkParts` in container_record.cuh.
+unsafe impl DeviceRepr for ChunkParts {}
+
+/// `RecordPlan` in container_record.cuh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct RecordPlan {
+    place: u64,
+    bytes: u32,
+    kind: u32,
+    flags: u32,
+    live: u32,
+    lengths: [u32; 10],
+    status: u32,
+    unused: u32,
+}
+
+// SAFETY: plain numbers without padding, laid out as `RecordPlan` in container_record.cuh.
+unsafe impl DeviceRepr for RecordPlan {}
+
+/// `Streams` in container_layout.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct StreamsPointers {
+    plans: CUdeviceptr,
+    places: CUdeviceptr,
+}
+
+/// `Sources` in container_layout.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct SourcesPointers {
+    parts: CUdeviceptr,
+    metas: CUdeviceptr,
+    bases: CUdeviceptr,
+    streams: [StreamsPointers; 4],
+    narrow_streams: u64,
+}
+
+// SAFETY: addresses and a number of 32 bits, padded to 64, as `Sources` has.
+unsafe impl DeviceRepr for SourcesPointers {}
+
+/// `Output` in container_layout.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct OutputPointers {
+    room: u64,
+    start: u64,
+    state: CUdeviceptr,
+    starts: CUdeviceptr,
+    lengths: CUdeviceptr,
+    begins: u64,
+}
+
+// SAFETY: numbers and addresses, the last of 32 bits and padded, as `Output` has.
+unsafe impl DeviceRepr for OutputPointers {}
+
+/// What quantising has counted of each tile. Of chunks that will be raw it is cleared, so that nobody gathers for them.
+#[derive(Debug)]
+pub struct TileCounts<'v, 'a> {
+    /// What each tile is.
+    pub metas: &'v mut CudaViewMut<'a, u16>,
+    /// Outliers of each.
+    pub outliers: &'v mut CudaViewMut<'a, u16>,
+    /// Verbatim values of each.
+    pub verbatim: &'v mut CudaViewMut<'a, u16>,
+}
+
+/// `TileCounts` in container_table.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct TilePointers([CUdeviceptr; 3]);
+
+// SAFETY: three addresses, as `TileCounts` has.
+unsafe impl DeviceRepr for TilePointers {}
+
+/// `StreamHeader` in container_table.cu.
+#[derive(Clone, Copy)]
+#[repr(C, align(4))]
+struct StreamHeader([u8; HEADER_LEN]);
+
+// SAFETY: as many bytes as `StreamHeader` has, aligned like it.
+unsafe impl DeviceRepr for StreamHeader {}
+
+/// `Lists` in container_write.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct ListsPointers([CUdeviceptr; 4]);
+
+// SAFETY: four addresses, as `Lists` has.
+unsafe impl DeviceRepr for ListsPointers {}
+
+/// How far a stream is written: lives in device memory from the first batch of chunks to the last.
+#[derive(Debug)]
+pub struct Progress {
+    /// Where the next record starts in the output; the status.
+    state: CudaSlice<u64>,
+    /// Bytes of each record.
+    lengths: CudaSlice<u32>,
+    /// A counter of blocks, 0 between launches.
+    blocks_done: CudaSlice<u32>,
+    host: Pinned<u64>,
+    /// Where the first record starts.
+    start: u64,
+    /// Whether a batch has been laid out.
+    begun: bool,
+}
+
+/// What a stream came out as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outcome {
+    /// Bytes that the output must have.
+    pub bytes: u64,
+    /// Whether it has as many: if not, it does not hold a stream.
+    pub fits: bool,
+}
+
+impl Progress {
+    /// For streams of up to `chunks` chunks.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn new(stream: &Arc<CudaStream>, chunks: u64) -> Result<Self> {
+        let length = usize::try_from(chunks).unwrap_or(usize::MAX).max(1);
+        let host = Pinned::new(stream, STATE_WORDS)?;
+        let allocate = || {
+            let state = stream.alloc_zeros(STATE_WORDS)?;
+            Ok(Self {
+                state,
+                lengths: stream.alloc_zeros(length)?,
+                blocks_done: stream.alloc_zeros(1)?,
+                host,
+                start: 0,
+                begun: false,
+            })
+        };
+        allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes: 4 * chunks })
+    }
+
+    /// Begins a stream whose records start at byte `start` of the output, a multiple of 16.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`].
+    pub fn start(&mut self, start: u64) -> Result<()> {
+        if !start.is_multiple_of(ALIGNMENT as u64) {
+            return Err(CudaError::invalid("records start on multiples of 16"));
+        }
+        (self.start, self.begun) = (start, false);
+        Ok(())
+    }
+
+    /// Chunks that there is room for.
+    pub fn chunks(&self) -> u64 {
+        self.lengths.len() as u64
+    }
+
+    /// Bytes of each record, in device memory.
+    pub fn lengths(&self) -> &CudaSlice<u32> {
+        &self.lengths
+    }
+
+    /// Where the records end, which waits for the stream.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if a Huffman stream is not valid, which those of quantised codes never are.
+    pub fn records(&mut self) -> Result<Outcome> {
+        if !self.begun {
+            return Ok(Outcome { bytes: self.start, fits: true });
+        }
+        self.host.read(&self.state)?;
+        self.outcome()
+    }
+
+    /// What [`RecordWriter::finish`] has said, which waits for the stream.
+    ///
+    /// # Errors
+    /// As [`Self::records`].
+    pub fn outcome(&self) -> Result<Outcome> {
+        let state = self.host.wait()?;
+        let status = state[1] as u32;
+        if status & STATUS_BAD_STREAM != 0 {
+            return Err(CudaError::invalid("symbols without a codeword in a chunk"));
+        }
+        Ok(Outcome { bytes: state[0], fits: status == 0 })
+    }
+}
+
+/// The values that stand beside the codes, for all chunks of a batch one after another.
+#[derive(Debug)]
+pub struct Lists<'a> {
+    /// Positions of outliers in their chunks.
+    pub outlier_positions: CudaView<'a, u32>,
+    /// Their residuals.
+    pub outlier_residuals: CudaView<'a, i32>,
+    /// Positions of verbatim values in their chunks.
+    pub verbatim_positions: CudaView<'a, u32>,
+    /// Their bytes.
+    pub verbatim_values: CudaView<'a, u8>,
+}
+
+/// What the records of a batch are made of, but for the Huffman streams.
+#[derive(Debug)]
+pub struct Contents<'a> {
+    /// The array's tiling.
+    pub geometry: DeviceGeometry,
+    /// The chunks.
+    pub batch: ChunkBatch,
+    /// What each tile is.
+    pub metas: &'a CudaView<'a, u16>,
+    /// The base of each tile.
+    pub bases: &'a CudaView<'a, i32>,
+    /// Outliers and verbatim values.
+    pub lists: &'a Lists<'a>,
+    /// Elements of the array, with all of the chunks.
+    pub slab: &'a Slab<'a>,
+}
+
+impl Contents<'_> {
+    /// Most elements that a chunk of the batch may have.
+    pub fn most_chunk_elements(&self) -> u64 {
+        u64::from(self.batch.slots()) << self.geometry.group_log2()
+    }
+}
+
+/// The streams of a batch, laid out: those of codes with the usual radius, one a chunk, and of the chunks that have them those with the wide one, masks, signs.
+pub struct Streams<'a> {
+    /// One for each chunk, in order.
+    pub narrow: &'a mut Encoded,
+    /// With the wide radius.
+    pub wide: Option<&'a mut Encoded>,
+    /// Bitmaps of masks.
+    pub masks: Option<&'a mut Encoded>,
+    /// Bitmaps of signs.
+    pub signs: Option<&'a mut Encoded>,
+}
+
+/// Writes records.
+///
+/// Kernels in the order of [`Self::lay_out`], the encoders' writing of streams, [`Self::write`] and [`Self::sign`].
+#[derive(Debug)]
+pub struct RecordWriter {
+    element_bytes: u32,
+    layout: Kernel,
+    write: Kernel,
+    table: Kernel,
+    begin: Kernel,
+    hasher: Hasher,
+    blocks_at_a_time: u32,
+}
+
+/// Records that are laid out but not yet written.
+pub struct RecordLayout<'a> {
+    plans: CudaViewMut<'a, RecordPlan>,
+    starts: CudaViewMut<'a, u64>,
+    first_chunk: u64,
+    chunks: u32,
+}
+
+impl RecordWriter {
+    /// For arrays of elements of 4 or 8 bytes.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] for other elements; errors of [`Device::kernel`].
+    pub fn new(device: &Device, element_bytes: u32) -> Result<Self> {
+        if !matches!(element_bytes, 4 | 8) {
+            return Err(CudaError::invalid("elements have 4 or 8 bytes"));
+        }
+        Ok(Self {
+            element_bytes,
+            layout: device.kernel(&layout_specialization(element_bytes.into()), "record_layout")?,
+            write: device.kernel(&write_specialization(element_bytes.into()), "record_write")?,
+            table: device.kernel(&table_specialization(), "record_table")?,
+            begin: device.kernel(&table_specialization(), "record_begin")?,
+            hasher: Hasher::new(device)?,
+            blocks_at_a_time: device.info().multiprocessors * 2,
+        })
+    }
+
+    /// Writes what follows from the summaries of a batch: the list of the streams of its codes, the parts of each chunk, and the summaries to the host.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if there are fewer summaries or streams than chunks; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    #[expect(clippy::too_many_arguments, reason = "the batch in its parts, and where they go")]
+    pub(crate) fn begin<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        geometry: &DeviceGeometry,
+        batch: &ChunkBatch,
+        summaries: &CudaView<'_, ChunkSummary>,
+        streams: &mut Batch,
+        tiles: Option<TileCounts<'_, '_>>,
+        host: Option<&mut Pinned<ChunkSummary>>,
+    ) -> Result<CudaViewMut<'a, ChunkParts>> {
+        let stream = frame.stream().clone();
+        let (count, chunks) = (streams.streams(), batch.chunks() as usize);
+        let few = host.as_ref().is_some_and(|host| host.len() < chunks);
+        if few || summaries.len() < chunks || count < batch.chunks() || batch.slots() > streams.most_groups() {
+            return Err(CudaError::invalid("a stream and a summary for each chunk"));
+        }
+        let tiles = match tiles {
+            Some(TileCounts { metas, outliers, verbatim }) => {
+                if [metas.len(), outliers.len(), verbatim.len()].iter().any(|&length| length < batch.tiles() as usize) {
+                    return Err(CudaError::invalid("counts for each tile"));
+                }
+                let pointer = |counts: &mut CudaViewMut<'_, u16>| counts.device_ptr_mut(&stream).0;
+                TilePointers([pointer(metas), pointer(outliers), pointer(verbatim)])
+            }
+            None => TilePointers([0; 3]),
+        };
+        let mut parts = frame.slice::<ChunkParts>(chunks)?;
+        let host_pointer = host.as_ref().map_or(0, |host| host.device_pointer());
+        let mut launch = stream.launch_builder(self.begin.function());
+        launch.arg(geometry).arg(batch).arg(&self.element_bytes).arg(summaries).arg(&count).arg(&tiles);
+        launch.arg(streams.spans_mut()).arg(&mut parts).arg(&host_pointer);
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, const u32 *, u32, TileCounts, Span *, ChunkParts *, u32 *); it clears counts of the batch's tiles, reads a summary a chunk and writes `count` spans, of at most
+        // `slots` groups each from the chunk's slots on, parts for each chunk, and as many summaries to the host, which has room and waits for the event below.
+        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }.doing("listing streams")?;
+        if let Some(host) = host {
+            host.written()?;
+        }
+        Ok(parts)
+    }
+
+    /// Places the records of a batch behind those before, and its streams in them. `first` is the number of the batch's first chunk in `progress`.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if the parts do not fit together; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    #[expect(clippy::too_many_arguments, reason = "the batch in its parts, and where it goes")]
+    pub fn lay_out<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        contents: &Contents<'_>,
+        parts: &CudaView<'_, ChunkParts>,
+        streams: &mut Streams<'_>,
+        progress: &mut Progress,
+        first: u64,
+        room: u64,
+    ) -> Result<RecordLayout<'a>> {
+        let stream = frame.stream().clone();
+        let chunks = contents.batch.chunks();
+        let tiles = contents.batch.tiles() as usize;
+        if parts.len() < chunks as usize || contents.metas.len() < tiles || contents.bases.len() < tiles {
+            return Err(CudaError::invalid("each chunk has parts, each tile a meta and a base"));
+        }
+        if streams.narrow.plans().len() < chunks as usize || progress.chunks() < first + u64::from(chunks) {
+            return Err(CudaError::invalid("there is room for fewer chunks"));
+        }
+        let mut plans = frame.slice::<RecordPlan>(chunks as usize)?;
+        let mut starts = frame.slice::<u64>(chunks as usize)?;
+        if chunks == 0 {
+            return Ok(RecordLayout { plans, starts, first_chunk: first, chunks });
+        }
+        let pointers = |encoded: Option<&mut Encoded>| match encoded {
+            Some(encoded) => {
+                let (plans, _) = encoded.plans().device_ptr(&stream);
+                StreamsPointers { plans, places: encoded.places_mut().device_ptr_mut(&stream).0 }
+            }
+            None => StreamsPointers { plans: 0, places: 0 },
+        };
+        let sources = SourcesPointers {
+            parts: parts.device_ptr(&stream).0,
+            metas: contents.metas.device_ptr(&stream).0,
+            bases: contents.bases.device_ptr(&stream).0,
+            narrow_streams: streams.narrow.plans().len() as u64,
+            streams: [
+                pointers(Some(streams.narrow)),
+                pointers(streams.wide.as_deref_mut()),
+                pointers(streams.masks.as_deref_mut()),
+                pointers(streams.signs.as_deref_mut()),
+            ],
+        };
+        let begins = u64::from(!std::mem::replace(&mut progress.begun, true));
+        let mut lengths = progress.lengths.slice_mut(first as usize..);
+        let output = OutputPointers {
+            room,
+            start: progress.start,
+            state: progress.state.device_ptr_mut(&stream).0,
+            starts: starts.device_ptr_mut(&stream).0,
+            lengths: lengths.device_ptr_mut(&stream).0,
+            begins,
+        };
+        let mut launch = stream.launch_builder(self.layout.function());
+        launch.arg(&contents.geometry).arg(&contents.batch).arg(&sources).arg(&output);
+        launch.arg(&mut plans).arg(&mut progress.blocks_done);
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, Sources, Output, RecordPlan *, u32 *). There are metas and bases for the batch's tiles, parts, a length
+        // and a plan for its chunks, a narrow stream for each; `Assembler` numbers the other streams by the batches that it makes of them.
+        unsafe { launch.launch(Kernel::grid(chunks, THREADS, 0)) }.doing("laying out records")?;
+        Ok(RecordLayout { plans, starts, first_chunk: first, chunks })
+    }
+
+    /// Writes everything of the records but the Huffman streams and the hashes.
+    ///
+    /// # Errors
+    /// As [`Self::lay_out`].
+    pub fn write(
+        &self,
+        stream: &Arc<CudaStream>,
+        contents: &Contents<'_>,
+        parts: &CudaView<'_, ChunkParts>,
+        layout: &RecordLayout<'_>,
+        output: &mut CudaViewMut<'_, u8>,
+    ) -> Result<()> {
+        if layout.chunks == 0 {
+            return Ok(());
+        }
+        let lists = contents.lists;
+        let pointers = ListsPointers([
+            lists.outlier_positions.device_ptr(stream).0,
+            lists.outlier_residuals.device_ptr(stream).0,
+            lists.verbatim_positions.device_ptr(stream).0,
+            lists.verbatim_values.device_ptr(stream).0,
+        ]);
+        let blocks = BLOCKS_OF_RECORD.min(self.blocks_at_a_time.div_ceil(layout.chunks)).max(2);
+        let plans = layout.plans.as_view();
+        let mut launch = stream.launch_builder(self.write.function());
+        launch.arg(&contents.geometry).arg(&contents.batch).arg(parts).arg(&plans);
+        launch.arg(contents.metas).arg(contents.bases).arg(&pointers).arg(&contents.slab.bytes);
+        launch.arg(&contents.slab.first_element).arg(&blocks).arg(output);
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkParts *, const RecordPlan *, const u16 *, const i32 *, Lists, const Element *, u64, u32, u8 *).
+        // Plans place records within the output or say that there is no room; metas, bases and parts are as `lay_out` checked; lists have what the parts say, and the
+        // elements are those of the batch's chunks, which `Assembler` sees to.
+        unsafe { launch.launch(Kernel::grid(layout.chunks * blocks, THREADS, 0)) }.doing("writing records").map(drop)
+    }
+
+    /// Writes the hashes of the records, when all else of them is written.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn sign(
+        &self,
+        frame: &mut Frame<'_>,
+        layout: &RecordLayout<'_>,
+        progress: &Progress,
+        longest: u32,
+        output: &mut CudaViewMut<'_, u8>,
+    ) -> Result<()> {
+        let first = layout.first_chunk as usize;
+        let lengths = progress.lengths.slice(first..first + layout.chunks as usize);
+        let starts = layout.starts.as_view();
+        let pieces = Pieces { starts: &starts, lengths: &lengths, longest, gap: Gap::RECORD };
+        self.hasher.sign(frame, output, &pieces)
+    }
+
+    /// Writes the header in front of the records, the chunk table and the trailer behind them.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if there are other chunks; [`CudaError::Driver`].
+    pub fn finish(
+        &self,
+        stream: &Arc<CudaStream>,
+        progress: &mut Progress,
+        header: &[u8; HEADER_LEN],
+        chunks: u64,
+        output: &mut CudaViewMut<'_, u8>,
+    ) -> Result<()> {
+        if chunks > progress.chunks() || progress.start != HEADER_LEN as u64 || progress.begun != (chunks > 0) {
+            return Err(CudaError::invalid("the stream was begun with other chunks"));
+        }
+        let room = output.len() as u64;
+        let header = StreamHeader(*header);
+        let host = progress.host.device_pointer();
+        let mut launch = stream.launch_builder(self.table.function());
+        launch.arg(&header).arg(&progress.lengths).arg(&chunks).arg(&progress.state).arg(&room).arg(output).arg(&host);
+        // SAFETY: the kernel's parameters are (StreamHeader, const u32 *, u64, const u64 *, u64, u8 *, u64 *); it reads `chunks` lengths and the state, and writes only where
+        // `room` bytes hold all that it writes, and two words to the host, which waits for the event below.
+        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }.doing("writing the chunk table")?;
+        progress.host.written()
+    }
+
+    /// Bytes of an element.
+    pub fn element_bytes(&self) -> u32 {
+        self.element_bytes
+    }
+}

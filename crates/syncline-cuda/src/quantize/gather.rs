@@ -1,0 +1,134 @@
+//! Outliers, verbatim values and bitmaps: launcher of `kernels/quantize_gather.cu`.
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaViewMut, DevicePtrMut, DeviceRepr, PushKernelArg};
+
+use super::quantizer::{ChunkSummary, Quantised, Quantizer, WARPS};
+use crate::device::{Frame, Kernel};
+use crate::error::{CudaError, DriverContext, Result};
+use crate::geometry::Slab;
+
+/// Where each chunk's side lists start in those of the batch.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct SideStarts {
+    /// First outlier.
+    pub outliers: u32,
+    /// First verbatim value.
+    pub verbatim: u32,
+    /// First byte of the bitmaps of masks, a multiple of 64.
+    pub masks: u32,
+    /// First byte of the bitmaps of signs, a multiple of 64.
+    pub signs: u32,
+    /// Radius of the chunk's codes.
+    radius: u32,
+    unused: u32,
+}
+
+// SAFETY: plain numbers without padding, laid out as `SideStarts` in quantize_gather.cu.
+unsafe impl DeviceRepr for SideStarts {}
+
+/// Where a tile's entries start in its chunk's lists: `SideOffsets` of the kernels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(super) struct SideOffsets([u32; 4]);
+
+// SAFETY: plain numbers without padding, laid out as `SideOffsets` in quantize_finish.cu.
+unsafe impl DeviceRepr for SideOffsets {}
+
+/// `SideLists` in quantize_gather.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Pointers([CUdeviceptr; 6]);
+
+// SAFETY: six device addresses, as `SideLists` has.
+unsafe impl DeviceRepr for Pointers {}
+
+/// What few elements need beside their codes. Chunks stand one after another, without gaps.
+#[derive(Debug)]
+pub struct SideLists<'a> {
+    /// Where each chunk's entries start.
+    pub starts: Vec<SideStarts>,
+    /// The same in device memory.
+    pub device_starts: CudaViewMut<'a, SideStarts>,
+    /// Positions of the outliers, elements counted in the chunk; ascending.
+    pub outlier_positions: CudaViewMut<'a, u32>,
+    /// Their residuals.
+    pub residuals: CudaViewMut<'a, i32>,
+    /// Positions of the verbatim values, likewise.
+    pub verbatim_positions: CudaViewMut<'a, u32>,
+    /// Their bits, each of the element's size.
+    pub verbatim_values: CudaViewMut<'a, u8>,
+    /// Bitmaps of masks, as the stream has them before entropy coding.
+    pub masks: CudaViewMut<'a, u8>,
+    /// Bitmaps of signs, likewise.
+    pub signs: CudaViewMut<'a, u8>,
+}
+
+impl Quantizer {
+    /// Collects what few elements need beside their codes. `summaries` are those of the batch, which say how much that is.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if summaries or slab do not fit the batch, or a list were too long; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn gather<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        slab: &Slab<'_>,
+        quantised: &mut Quantised<'_>,
+        summaries: &[ChunkSummary],
+    ) -> Result<SideLists<'a>> {
+        let stream = frame.stream().clone();
+        let batch = quantised.batch;
+        self.check(&stream, slab, &batch)?;
+        if summaries.len() != batch.chunks() as usize {
+            return Err(CudaError::invalid(format!("{} summaries of {} chunks", summaries.len(), batch.chunks())));
+        }
+        let mut next = SideStarts::default();
+        let mut starts = Vec::with_capacity(summaries.len());
+        for summary in summaries {
+            starts.push(SideStarts { radius: summary.radius, ..next });
+            let sum = |a: u32, b: u32| {
+                a.checked_add(b)
+                    .ok_or_else(|| CudaError::invalid("side lists of 2^32 entries: work in smaller batches"))
+            };
+            next.outliers = sum(next.outliers, summary.outliers)?;
+            next.verbatim = sum(next.verbatim, summary.verbatim)?;
+            next.masks = sum(next.masks, summary.mask_bytes)?;
+            next.signs = sum(next.signs, summary.sign_bytes)?;
+        }
+        let element_bytes = self.kind.element_bytes as usize;
+        let mut lists = SideLists {
+            device_starts: frame.slice(starts.len())?,
+            outlier_positions: frame.slice(next.outliers as usize)?,
+            residuals: frame.slice(next.outliers as usize)?,
+            verbatim_positions: frame.slice(next.verbatim as usize)?,
+            verbatim_values: frame.slice(next.verbatim as usize * element_bytes)?,
+            masks: frame.slice(next.masks as usize)?,
+            signs: frame.slice(next.signs as usize)?,
+            starts,
+        };
+        if batch.tiles() == 0 || next == SideStarts::default() {
+            return Ok(lists);
+        }
+        stream.memcpy_htod(&lists.starts, &mut lists.device_starts).doing("uploading where lists start")?;
+        let pointers = Pointers([
+            lists.outlier_positions.device_ptr_mut(&stream).0,
+            lists.residuals.device_ptr_mut(&stream).0,
+            lists.verbatim_positions.device_ptr_mut(&stream).0,
+            lists.verbatim_values.device_ptr_mut(&stream).0,
+            lists.masks.device_ptr_mut(&stream).0,
+            lists.signs.device_ptr_mut(&stream).0,
+        ]);
+        let outputs = quantised.pointers(&stream);
+        let offsets = quantised.offsets.as_view();
+        let mut launch = stream.launch_builder(self.gather.function());
+        launch.arg(&slab.bytes).arg(&slab.first_element).arg(&self.device_geometry).arg(&batch).arg(&self.step);
+        let device_starts = lists.device_starts.as_view();
+        launch.arg(&device_starts).arg(&offsets).arg(&outputs).arg(&pointers);
+        let grid = Kernel::grid(batch.tiles().div_ceil(WARPS), WARPS * 32, 0);
+        // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step, const SideStarts *, const SideOffsets *, Outputs, SideLists).
+        // A tile's entries are as many as `quantize` counted, from its offset in its chunk on; the lists have room for the sums.
+        unsafe { launch.launch(grid) }.doing("gathering outliers and bitmaps")?;
+        Ok(lists)
+    }
+}

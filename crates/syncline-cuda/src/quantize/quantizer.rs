@@ -1,0 +1,350 @@
+//! Elements to codes: launchers of `kernels/quantize_codes.cu`, `quantize_finish.cu` and `quantize_wide.cu`.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg, ValidAsZeroBits};
+use syncline_core::container::Header;
+use syncline_core::geometry::Geometry;
+use syncline_core::huffman::IndexKind;
+use syncline_core::predict::codes::WIDE_RADIUS;
+
+use super::gather::SideOffsets;
+use super::step::{Kind, Step};
+use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::error::{CudaError, DriverContext, Result};
+use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
+
+const CODES: Source = Source { name: "quantize_codes.cu", text: include_str!("../../kernels/quantize_codes.cu") };
+const FINISH: Source = Source { name: "quantize_finish.cu", text: include_str!("../../kernels/quantize_finish.cu") };
+const WIDE: Source = Source { name: "quantize_wide.cu", text: include_str!("../../kernels/quantize_wide.cu") };
+const GATHER: Source = Source { name: "quantize_gather.cu", text: include_str!("../../kernels/quantize_gather.cu") };
+
+/// Warps of a block of `quantize_codes`, and blocks that a multiprocessor shall hold, which limits registers.
+const UNITS: u32 = 8;
+const BLOCKS: u32 = 3;
+/// Shared memory of a block of `quantize_codes`: codes and integers of a unit for each warp, and what the block shares.
+const SHARED_MEMORY: u32 = UNITS * (1024 * (2 + 4) + 8) + 256;
+/// Threads of a block of `quantize_finish`.
+const FINISH_THREADS: u32 = 1024;
+/// Warps of a block of the kernels that have a warp a tile.
+pub(super) const WARPS: u32 = 4;
+/// Chunks that the second dimension of a grid can have.
+const MOST_LISTED: usize = 65_535;
+
+/// The specializations of one kind of stream, by kernel.
+fn codes_specialization(kind: Kind) -> Specialization {
+    let constants = [
+        ("ELEMENT_BYTES", kind.element_bytes),
+        ("LOGARITHM", kind.logarithm.into()),
+        ("AXES", kind.axes),
+        ("PATTERNS", kind.patterns.into()),
+        ("MEASURE", kind.measure.into()),
+        ("UNITS", UNITS),
+        ("BLOCKS", BLOCKS),
+    ];
+    Specialization { source: CODES, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
+}
+
+fn tile_specialization(kind: Kind, source: Source) -> Specialization {
+    let constants = [
+        ("ELEMENT_BYTES", kind.element_bytes),
+        ("LOGARITHM", kind.logarithm.into()),
+        ("AXES", kind.axes),
+        ("WARPS", WARPS),
+    ];
+    Specialization { source, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
+}
+
+fn finish_specialization() -> Specialization {
+    Specialization { source: FINISH, constants: vec![("THREADS", FINISH_THREADS.into())] }
+}
+
+pub(super) fn specializations(kind: Kind) -> Vec<Specialization> {
+    vec![
+        codes_specialization(kind),
+        tile_specialization(kind, WIDE),
+        tile_specialization(kind, GATHER),
+        finish_specialization(),
+    ]
+}
+
+/// What came out of a chunk. Counts are those of the chunk's radius.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct ChunkSummary {
+    /// Groups of codes.
+    pub groups: u32,
+    /// Residuals that no code has.
+    pub outliers: u32,
+    /// Values stored as they are.
+    pub verbatim: u32,
+    /// Bytes of the bitmaps of masks.
+    pub mask_bytes: u32,
+    /// Bytes of the bitmaps of signs.
+    pub sign_bytes: u32,
+    /// Radius that the chunk takes: 512 or 32768.
+    pub radius: u32,
+    /// Sum of the squared errors, if the bound is a PSNR, in `syncline_core`'s units.
+    pub squared_error: u64,
+    /// Elements that the sum is over.
+    pub counted: u64,
+}
+
+// SAFETY: plain numbers without padding, laid out as `ChunkSummary` in quantize_finish.cu.
+unsafe impl DeviceRepr for ChunkSummary {}
+// SAFETY: numbers.
+unsafe impl ValidAsZeroBits for ChunkSummary {}
+
+/// `Outputs` in quantize.cuh.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct Outputs([CUdeviceptr; 10]);
+
+// SAFETY: ten device addresses, as `Outputs` has.
+unsafe impl DeviceRepr for Outputs {}
+
+/// `Launch` in quantize_codes.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Launch {
+    first_element: u64,
+    chunk_blocks: u32,
+    aligned: u32,
+    use_fast: u32,
+    unused: u32,
+}
+
+// SAFETY: plain numbers without padding, laid out as `Launch` in quantize_codes.cu.
+unsafe impl DeviceRepr for Launch {}
+
+/// A batch of chunks up to the codes, in memory of an arena. Tiles are numbered from the batch's first.
+#[derive(Debug)]
+pub struct Quantised<'a> {
+    /// The chunks.
+    pub batch: ChunkBatch,
+    /// What each tile is: [`TileBits`](super::TileBits).
+    pub metas: CudaViewMut<'a, u16>,
+    /// Base of each tile.
+    pub bases: CudaViewMut<'a, i32>,
+    /// Bin of each tile's activity.
+    pub bins: CudaViewMut<'a, u8>,
+    /// Outliers of each tile.
+    pub outliers: CudaViewMut<'a, u16>,
+    /// Verbatim values of each tile.
+    pub verbatim: CudaViewMut<'a, u16>,
+    /// First group of each tile in its chunk; of a constant tile that of the next.
+    pub first_groups: CudaViewMut<'a, u32>,
+    /// Codes: chunk `i` of the batch from group `i * slots` on, those of its tiles that are not constant, dense.
+    pub codes: CudaViewMut<'a, u16>,
+    /// Class of each group, in the same places; 0 where a chunk takes the wide radius, and without the symbol index.
+    pub group_classes: CudaViewMut<'a, u8>,
+    /// What came out of each chunk.
+    pub summaries: CudaViewMut<'a, ChunkSummary>,
+    /// Where each tile's entries of the side lists start, in its chunk.
+    pub(super) offsets: CudaViewMut<'a, SideOffsets>,
+    wide_outliers: CudaViewMut<'a, u16>,
+    errors: Option<CudaViewMut<'a, u64>>,
+    counted: Option<CudaViewMut<'a, u16>>,
+}
+
+impl<'a> Quantised<'a> {
+    fn new(frame: &mut Frame<'a>, batch: ChunkBatch, group_log2: u32, measure: bool) -> Result<Self> {
+        let (tiles, chunks) = (batch.tiles() as usize, batch.chunks() as usize);
+        let groups = chunks * batch.slots() as usize;
+        Ok(Self {
+            batch,
+            metas: frame.slice(tiles)?,
+            bases: frame.slice(tiles)?,
+            bins: frame.slice(tiles)?,
+            outliers: frame.slice(tiles)?,
+            verbatim: frame.slice(tiles)?,
+            first_groups: frame.slice(tiles)?,
+            codes: frame.slice(groups << group_log2)?,
+            group_classes: frame.slice(groups)?,
+            summaries: frame.slice(chunks)?,
+            offsets: frame.slice(tiles)?,
+            wide_outliers: frame.slice(tiles)?,
+            errors: measure.then(|| frame.slice(tiles)).transpose()?,
+            counted: measure.then(|| frame.slice(tiles)).transpose()?,
+        })
+    }
+
+    pub(super) fn pointers(&mut self, stream: &Arc<CudaStream>) -> Outputs {
+        // All of it is used on this one stream, whose order is all the order there need be.
+        Outputs([
+            self.metas.device_ptr_mut(stream).0,
+            self.bases.device_ptr_mut(stream).0,
+            self.bins.device_ptr_mut(stream).0,
+            self.outliers.device_ptr_mut(stream).0,
+            self.wide_outliers.device_ptr_mut(stream).0,
+            self.verbatim.device_ptr_mut(stream).0,
+            self.first_groups.device_ptr_mut(stream).0,
+            self.errors.as_mut().map_or(0, |errors| errors.device_ptr_mut(stream).0),
+            self.counted.as_mut().map_or(0, |counted| counted.device_ptr_mut(stream).0),
+            self.codes.device_ptr_mut(stream).0,
+        ])
+    }
+
+    /// Copies the summaries to the host, which waits for the stream.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`].
+    pub fn read_summaries(&self, stream: &Arc<CudaStream>) -> Result<Vec<ChunkSummary>> {
+        if self.summaries.is_empty() {
+            return Ok(Vec::new());
+        }
+        stream.clone_dtoh(&self.summaries).doing("reading what came out of the chunks")
+    }
+}
+
+/// Quantises and predicts the chunks of one stream.
+#[derive(Debug)]
+pub struct Quantizer {
+    pub(super) kind: Kind,
+    pub(super) step: Step,
+    pub(super) geometry: Geometry,
+    pub(super) device_geometry: DeviceGeometry,
+    with_classes: bool,
+    /// Whether the fast way may be taken at all: tests compare it with the plain one.
+    use_fast: bool,
+    codes: Kernel,
+    /// Blocks of it that the device runs at a time.
+    blocks: u32,
+    finish: Kernel,
+    wide: Kernel,
+    pub(super) gather: Kernel,
+}
+
+impl Quantizer {
+    /// For a stream with this header over an array with this tiling.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if the stream is not quantised; errors of [`Device::kernel`].
+    pub fn new(device: &Device, header: &Header, geometry: &Geometry) -> Result<Self> {
+        let kind = Kind::of(header, geometry.axes() as u32)?;
+        let codes = device.kernel(&codes_specialization(kind), "quantize_codes")?;
+        codes.allow_shared_memory(SHARED_MEMORY)?;
+        let resident = codes.blocks_per_multiprocessor(UNITS * 32, SHARED_MEMORY)?.max(1);
+        Ok(Self {
+            kind,
+            step: Step::new(header),
+            geometry: geometry.clone(),
+            device_geometry: DeviceGeometry::new(geometry, header.group_log2),
+            with_classes: header.index == IndexKind::Symbol,
+            use_fast: true,
+            codes,
+            blocks: resident * device.info().multiprocessors,
+            finish: device.kernel(&finish_specialization(), "quantize_finish")?,
+            wide: device.kernel(&tile_specialization(kind, WIDE), "quantize_wide")?,
+            gather: device.kernel(&tile_specialization(kind, GATHER), "quantize_gather")?,
+        })
+    }
+
+    /// The same without the fast way of unclipped tiles: to test one against the other.
+    #[must_use]
+    pub fn without_fast_way(self) -> Self {
+        Self { use_fast: false, ..self }
+    }
+
+    /// The tiling, as the kernels take it.
+    pub fn geometry(&self) -> &DeviceGeometry {
+        &self.device_geometry
+    }
+
+    /// Quantises chunks `chunks` with radius 512, and finds which of them take the wide one. All on the frame's stream.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if there are no such chunks, or the slab has not all of their elements; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn quantize<'a>(&self, frame: &mut Frame<'a>, slab: &Slab<'_>, chunks: Range<u64>) -> Result<Quantised<'a>> {
+        let stream = frame.stream().clone();
+        let group_log2 = self.device_geometry.group_log2();
+        let batch = ChunkBatch::new(&self.geometry, group_log2 as u8, chunks)?;
+        let mut out = Quantised::new(frame, batch, group_log2, self.kind.measure)?;
+        self.check(&stream, slab, &batch)?;
+        if batch.tiles() == 0 {
+            return Ok(out);
+        }
+        let unit_tiles = if self.kind.axes == 3 { 2 } else { 1 };
+        let chunk_blocks = batch.tiles_of(0).len().div_ceil((UNITS * unit_tiles) as usize) as u32;
+        let blocks = batch.chunks() * chunk_blocks;
+        let mut control = frame.zeros::<u32>(blocks as usize + 1)?;
+        let launch_constants = Launch {
+            first_element: slab.first_element,
+            chunk_blocks,
+            aligned: self.is_aligned(&stream, slab).into(),
+            use_fast: self.use_fast.into(),
+            unused: 0,
+        };
+        let pointers = out.pointers(&stream);
+        let mut launch = stream.launch_builder(self.codes.function());
+        launch.arg(&slab.bytes).arg(&self.device_geometry).arg(&batch).arg(&self.step).arg(&launch_constants);
+        launch.arg(&pointers).arg(&mut control);
+        let grid = Kernel::grid(blocks.min(self.blocks), UNITS * 32, SHARED_MEMORY);
+        // SAFETY: the kernel's parameters are (const Element *, Geometry, ChunkBatch, Step, Launch, Outputs, u32 *). It reads the elements of the batch's tiles,
+        // which `check` found in the slab, writes an entry for each tile and each chunk's codes within its slots, as many as its tiles can have, and
+        // `control` has a counter and a state for each block of work, cleared.
+        unsafe { launch.launch(grid) }.doing("launching the quantiser")?;
+
+        let with_classes = u32::from(self.with_classes);
+        let mut launch = stream.launch_builder(self.finish.function());
+        launch.arg(&self.device_geometry).arg(&batch).arg(&with_classes).arg(&pointers);
+        launch.arg(&mut out.offsets).arg(&mut out.group_classes).arg(&mut out.summaries);
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, Outputs, SideOffsets *, u8 *, ChunkSummary *): an entry for each tile, each
+        // group slot and each chunk.
+        unsafe { launch.launch(Kernel::grid(batch.chunks(), FINISH_THREADS, 0)) }.doing("finishing the chunks")?;
+        Ok(out)
+    }
+
+    /// Writes the codes of radius 32768 of those chunks of the batch that take it, by their summaries.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if summaries or slab do not fit the batch; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn widen(
+        &self,
+        frame: &mut Frame<'_>,
+        slab: &Slab<'_>,
+        quantised: &mut Quantised<'_>,
+        summaries: &[ChunkSummary],
+    ) -> Result<()> {
+        let stream = frame.stream().clone();
+        let batch = quantised.batch;
+        self.check(&stream, slab, &batch)?;
+        if summaries.len() != batch.chunks() as usize {
+            return Err(CudaError::invalid(format!("{} summaries of {} chunks", summaries.len(), batch.chunks())));
+        }
+        let wide: Vec<u32> = (0..batch.chunks()).filter(|&c| summaries[c as usize].radius == WIDE_RADIUS).collect();
+        for listed in wide.chunks(MOST_LISTED) {
+            let mut chunks = frame.slice::<u32>(listed.len())?;
+            stream.memcpy_htod(listed, &mut chunks).doing("uploading the list of chunks")?;
+            let pointers = quantised.pointers(&stream);
+            let chunks = chunks.as_view();
+            let mut launch = stream.launch_builder(self.wide.function());
+            launch.arg(&slab.bytes).arg(&slab.first_element).arg(&self.device_geometry).arg(&batch).arg(&self.step);
+            launch.arg(&chunks).arg(&pointers);
+            let mut grid = Kernel::grid((batch.tiles_of(0).len() as u32).div_ceil(WARPS), WARPS * 32, 0);
+            grid.grid_dim.1 = listed.len() as u32;
+            // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step, const u32 *, Outputs); the chunks listed are the batch's,
+            // the slab has their elements, and their codes go where `quantize` has put them.
+            unsafe { launch.launch(grid) }.doing("widening chunks")?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn check(&self, stream: &Arc<CudaStream>, slab: &Slab<'_>, batch: &ChunkBatch) -> Result<()> {
+        slab.check(&self.geometry, batch, self.kind.element_bytes)?;
+        if !slab.bytes.device_ptr(stream).0.is_multiple_of(self.kind.element_bytes.into()) {
+            return Err(CudaError::invalid("the elements must be aligned to their size"));
+        }
+        Ok(())
+    }
+
+    /// Whether every quad of elements of an unclipped tile starts on a multiple of 16 bytes.
+    fn is_aligned(&self, stream: &Arc<CudaStream>, slab: &Slab<'_>) -> bool {
+        let bytes = u64::from(self.kind.element_bytes);
+        let origin = slab.bytes.device_ptr(stream).0.wrapping_sub(slab.first_element.wrapping_mul(bytes));
+        let [_, _, _, x] = self.geometry.dims();
+        origin.is_multiple_of(16) && (self.kind.axes == 1 || (x * bytes).is_multiple_of(16))
+    }
+}

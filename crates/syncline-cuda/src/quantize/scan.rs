@@ -1,0 +1,180 @@
+//! One look at every value before compression: launcher of `kernels/bound_scan.cu`.
+
+use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg, ValidAsZeroBits};
+use syncline_core::arch::scan::BlockStats;
+use syncline_core::array::ElementType;
+use syncline_core::bound::scan::Samples;
+use syncline_core::bound::{Fill, Scan};
+
+use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization};
+use crate::error::{CudaError, DriverContext, Result};
+
+const SOURCE: Source = Source { name: "bound_scan.cu", text: include_str!("../../kernels/bound_scan.cu") };
+
+/// Threads of a block.
+const THREADS: u32 = 256;
+/// Bytes that a block looks at, at least.
+const LEAST_BYTES_PER_BLOCK: u64 = 16 << 10;
+/// Blocks that look at samples: a load or two a thread.
+const SAMPLE_BLOCKS: u32 = 256;
+
+/// `Found` in bound_scan.cu. Extremes are kept so that larger is further and 0 is none.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct Found {
+    lowest: u64,
+    highest: u64,
+    excluded: u64,
+    nans: u64,
+    infinities: u64,
+    minus_zeros: u64,
+    zeros: u64,
+    first_nan: u64,
+    samples: u64,
+    at_lowest: u64,
+    at_highest: u64,
+    least_above: u64,
+    greatest_below: u64,
+    nan_number: u64,
+    nan_bits: u64,
+}
+
+// SAFETY: fifteen u64, laid out as `Found` in bound_scan.cu.
+unsafe impl DeviceRepr for Found {}
+// SAFETY: numbers.
+unsafe impl ValidAsZeroBits for Found {}
+
+impl Found {
+    /// The key behind an ordered number that is not 0.
+    fn key(ordered: u64) -> i64 {
+        (ordered ^ 1 << 63) as i64
+    }
+
+    fn stats(&self, count: u64) -> BlockStats {
+        let any = self.highest != 0;
+        BlockStats {
+            lowest: if any { Self::key(!self.lowest) } else { i64::MAX },
+            highest: if any { Self::key(self.highest) } else { i64::MIN },
+            count,
+            excluded: self.excluded,
+            nans: self.nans,
+            infinities: self.infinities,
+            minus_zeros: self.minus_zeros,
+            zeros: self.zeros,
+        }
+    }
+
+    fn first_nan(&self) -> Option<(u64, u64)> {
+        (self.first_nan != 0).then_some((self.nan_number, self.nan_bits))
+    }
+
+    fn samples(&self) -> Samples {
+        Samples {
+            count: self.samples,
+            at_lowest: self.at_lowest,
+            at_highest: self.at_highest,
+            least_above: (self.least_above != 0).then(|| Self::key(!self.least_above)),
+            greatest_below: (self.greatest_below != 0).then(|| Self::key(self.greatest_below)),
+        }
+    }
+}
+
+fn specialization(element_bytes: u32, excluded: bool) -> Specialization {
+    let constants = [("ELEMENT_BYTES", element_bytes), ("EXCLUDED", excluded.into()), ("THREADS", THREADS)];
+    Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
+}
+
+pub(super) fn specializations() -> Vec<Specialization> {
+    [4, 8].into_iter().flat_map(|bytes| [false, true].map(|excluded| specialization(bytes, excluded))).collect()
+}
+
+/// Scans arrays of one element type in device memory.
+#[derive(Debug)]
+pub struct BoundScan {
+    element: ElementType,
+    /// Without and with elements to leave out.
+    scan: [Kernel; 2],
+    samples: Kernel,
+    /// Blocks that the device runs at a time.
+    blocks: u32,
+}
+
+impl BoundScan {
+    /// A scan of arrays of `element`.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if it is not f32 or f64; errors of [`Device::kernel`].
+    pub fn new(device: &Device, element: ElementType) -> Result<Self> {
+        if !element.is_lossy_capable() {
+            return Err(CudaError::invalid(format!("{element} has no lossy pipeline: there is nothing to scan for")));
+        }
+        let bytes = element.size() as u32;
+        let plain = device.kernel(&specialization(bytes, false), "bound_scan")?;
+        let excluding = device.kernel(&specialization(bytes, true), "bound_scan")?;
+        let blocks = plain.blocks_per_multiprocessor(THREADS, 0)?.max(1) * device.info().multiprocessors;
+        let samples = device.kernel(&specialization(bytes, false), "bound_samples")?;
+        Ok(Self { element, scan: [plain, excluding], samples, blocks })
+    }
+
+    /// Scans all elements of an array, given as bytes: the same result as `syncline_core`'s scan and its second pass. Waits for the stream once, or
+    /// twice if an extreme value looks like fill.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if these are not whole, aligned elements; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn scan(&self, arena: &mut Arena, elements: &CudaView<'_, u8>, fill: Fill) -> Result<Scan> {
+        let size = self.element.size();
+        let pointer = elements.device_ptr(arena.stream()).0;
+        if !elements.len().is_multiple_of(size) || !pointer.is_multiple_of(size as u64) {
+            return Err(CudaError::invalid(format!("no whole, aligned elements of {}", self.element)));
+        }
+        let length = (elements.len() / size) as u64;
+        let mut pass = |empty: Scan| -> Result<(Scan, Samples)> {
+            let mut frame = arena.frame()?;
+            let found = self.launch(&mut frame, elements, &empty)?;
+            let found = frame.stream().clone_dtoh(&found).doing("reading the scan")?[0];
+            Ok((empty.with_counts(found.stats(length), found.first_nan()), found.samples()))
+        };
+        let (first, samples) = pass(Scan::new(self.element, length, fill))?;
+        // As for the core, only a scan that samples suspects anything.
+        Ok(match first.second_pass_for(&samples) {
+            Some(second) => first.settle(pass(second)?.0),
+            None => first,
+        })
+    }
+
+    fn launch<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        elements: &CudaView<'_, u8>,
+        empty: &Scan,
+    ) -> Result<CudaViewMut<'a, Found>> {
+        let stream = frame.stream().clone();
+        let mut found = frame.zeros::<Found>(1)?;
+        let bytes = elements.len() as u64;
+        let length = bytes / self.element.size() as u64;
+        if length == 0 {
+            return Ok(found);
+        }
+        let blocks = bytes.div_ceil(LEAST_BYTES_PER_BLOCK).min(self.blocks.into()) as u32;
+        let kernel = &self.scan[usize::from(empty.excluded().is_some())];
+        let excluded = empty.excluded().unwrap_or(0);
+        let narrow = excluded as u32;
+        let mut launch = stream.launch_builder(kernel.function());
+        launch.arg(elements).arg(&length);
+        match self.element {
+            ElementType::F32 => launch.arg(&narrow),
+            _ => launch.arg(&excluded),
+        };
+        launch.arg(&mut found);
+        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, Found *), Bits being as wide as the elements; it reads `length` elements.
+        unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("scanning the array")?;
+        let stride = empty.sample_stride().unwrap_or(0);
+        let mut launch = stream.launch_builder(self.samples.function());
+        launch.arg(elements).arg(&length).arg(&stride).arg(&mut found);
+        let blocks = if stride > 0 { SAMPLE_BLOCKS } else { 1 };
+        // SAFETY: the kernel's parameters are (const Bits *, u64, u64, Found *); it reads elements whose number is a multiple of `stride`, below `length`,
+        // and those up to the number of a NaN that the scan has found.
+        unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("looking at samples")?;
+        Ok(found)
+    }
+}

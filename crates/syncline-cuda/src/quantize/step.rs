@@ -1,0 +1,135 @@
+//! The quantiser's constants, as kernels take them.
+
+use cudarc::driver::DeviceRepr;
+use syncline_core::arch::float::{StepF32, StepF64, StepLog};
+use syncline_core::array::ElementType;
+use syncline_core::bound::{Bound, Pipeline};
+use syncline_core::container::Header;
+use syncline_core::quantize::linear::ERROR_UNITS;
+
+use crate::error::{CudaError, Result};
+
+/// Patterns that a header can hold.
+const MOST_PATTERNS: usize = 4;
+
+/// What a stream's header says about the kernels to compile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Kind {
+    pub element_bytes: u32,
+    pub logarithm: bool,
+    pub axes: u32,
+    /// Whether the fast way has to look for fill patterns: NaN and -0.0 it finds anyway.
+    pub patterns: bool,
+    /// Whether squared errors are summed up.
+    pub measure: bool,
+}
+
+/// `Step` of quantize.cuh.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub(super) struct Step {
+    inverse: f64,
+    step: f64,
+    limit: f64,
+    error_scale: f64,
+    inverse_high: f32,
+    inverse_low: f32,
+    high: f32,
+    low: f32,
+    bound: f32,
+    short_bound: f32,
+    short_reach: f32,
+    short_bits: u32,
+    unused: u32,
+    pattern_count: u32,
+    patterns: [u64; MOST_PATTERNS],
+}
+
+// SAFETY: plain numbers without padding, laid out as `Step` in quantize.cuh.
+unsafe impl DeviceRepr for Step {}
+
+impl Kind {
+    /// The kernels for a header.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] for a stream that is not quantised: the CPU compresses those.
+    pub(super) fn of(header: &Header, axes: u32) -> Result<Self> {
+        let element_bytes = match (header.pipeline, header.element_type) {
+            (Pipeline::Quantised | Pipeline::LogQuantised, ElementType::F32) => 4,
+            (Pipeline::Quantised | Pipeline::LogQuantised, ElementType::F64) => 8,
+            (pipeline, element) => {
+                return Err(CudaError::invalid(format!(
+                    "a {pipeline} stream of {element} is not made on the GPU: compress it on the CPU"
+                )));
+            }
+        };
+        Ok(Self {
+            element_bytes,
+            logarithm: header.pipeline == Pipeline::LogQuantised,
+            axes,
+            patterns: header.patterns.iter().any(|&bits| !is_found_anyway(element_bytes, bits)),
+            measure: matches!(header.bound, Bound::Psnr(_)) && header.pipeline == Pipeline::Quantised,
+        })
+    }
+}
+
+/// Whether the fast way leaves elements with these bits to the plain one without being told.
+fn is_found_anyway(element_bytes: u32, bits: u64) -> bool {
+    match element_bytes {
+        4 => f32::from_bits(bits as u32).is_nan() || bits == u64::from((-0f32).to_bits()),
+        _ => f64::from_bits(bits).is_nan() || bits == (-0f64).to_bits(),
+    }
+}
+
+/// Largest integers that a single rounding of f32 serves, as a power of two: beyond it, too many rows are done again.
+const LARGEST_SHORT_BITS: u32 = 14;
+/// Smallest, so that the elements at a range's ends are inside.
+const SMALLEST_SHORT_BITS: u32 = 6;
+
+/// Of the short way of f32: bits that integers and their signs take at most, half of that range, and the error within which an integer is sure.
+/// 0 bits if integers may be too large for it.
+fn short_way(header: &Header, bound: f32) -> (u32, f32, f32) {
+    let largest = header.range.map_or(f64::INFINITY, |(low, high)| low.abs().max(high.abs()) / header.step);
+    let Some(bits) = (SMALLEST_SHORT_BITS..=LARGEST_SHORT_BITS).find(|&bits| largest < f64::from(1 << bits) - 2.0)
+    else {
+        return (0, 0.0, 0.0);
+    };
+    let reach = f64::from(1_u32 << bits);
+    // Twice what is needed: the step's own roundings are far smaller.
+    let margin = 2.0 * (reach * 2f64.powi(-24) + 2f64.powi(-23));
+    let sure = ((0.5 - margin) * header.step) as f32;
+    (bits + 1, reach as f32, sure.next_down().min(bound))
+}
+
+impl Step {
+    /// The constants of a header.
+    pub(super) fn new(header: &Header) -> Self {
+        let narrow = StepF32::new(header.step, header.resolved);
+        let wide = StepF64::new(header.step, header.resolved);
+        let limit = match header.pipeline {
+            Pipeline::LogQuantised => StepLog::new(header.step, header.resolved).ratio,
+            _ => wide.bound,
+        };
+        let (short_bits, short_reach, short_bound) = short_way(header, narrow.bound);
+        let first = header.patterns.first().copied().unwrap_or(0);
+        let pattern = |i: usize| header.patterns.get(i).copied().unwrap_or(first);
+        Self {
+            inverse: wide.inv,
+            step: wide.step,
+            limit,
+            error_scale: ERROR_UNITS / header.resolved,
+            inverse_high: narrow.inv_hi,
+            inverse_low: narrow.inv_lo,
+            high: narrow.hi,
+            low: narrow.lo,
+            bound: narrow.bound,
+            short_bound,
+            short_reach,
+            short_bits,
+            unused: 0,
+            pattern_count: header.patterns.len().min(MOST_PATTERNS) as u32,
+            // The fast way looks for all four: those not in use repeat the first.
+            patterns: std::array::from_fn(pattern),
+        }
+    }
+}

@@ -1,0 +1,139 @@
+//! Arrays and the CPU's streams of them.
+
+use syncline_core::array::{ElementType, Shape};
+use syncline_core::bound::{Bound, Fill, PsnrGoal, Resolved, Scan, resolve};
+use syncline_core::container::{Header, table_and_trailer};
+use syncline_core::error::Result;
+use syncline_core::geometry::{Geometry, Tile, Window};
+use syncline_core::huffman::IndexKind;
+use syncline_core::pipeline::{ChunkSummary, ElementSource, EncodeScratch, LosslessOptions, encode_chunk};
+
+use super::Random;
+
+/// An array in memory, as little-endian bytes.
+pub struct Bytes<'a>(pub &'a [u8]);
+
+impl ElementSource for Bytes<'_> {
+    fn window<'s>(&'s self, geometry: &Geometry, _run: &[Tile], _buffer: &'s mut Vec<u8>) -> Result<Window<'s>> {
+        Ok(Window::raster(self.0, 0, geometry))
+    }
+}
+
+/// How to compress.
+#[derive(Debug, Clone, Copy)]
+pub struct Options {
+    pub bound: Bound,
+    pub fill: Fill,
+    pub index: IndexKind,
+    pub group_log2: u8,
+}
+
+impl Options {
+    pub fn new(bound: Bound) -> Self {
+        Self { bound, fill: Fill::Auto, index: IndexKind::Symbol, group_log2: 7 }
+    }
+}
+
+/// An array with its type and shape.
+#[derive(Clone)]
+pub struct Field {
+    pub name: String,
+    pub element: ElementType,
+    pub shape: Shape,
+    pub bytes: Vec<u8>,
+}
+
+impl Field {
+    /// From values of f64, rounded to the element type.
+    pub fn new(name: &str, element: ElementType, extents: &[u64], value: impl Fn(u64) -> f64) -> Self {
+        let shape = Shape::new(extents).unwrap();
+        let bytes = (0..shape.len())
+            .flat_map(|i| match element {
+                ElementType::F32 => (value(i) as f32).to_le_bytes().to_vec(),
+                _ => value(i).to_le_bytes().to_vec(),
+            })
+            .collect();
+        Self { name: format!("{name} {element} {shape}"), element, shape, bytes }
+    }
+
+    /// Waves with some noise.
+    pub fn smooth(element: ElementType, extents: &[u64], noise: f64) -> Self {
+        let row = extents.last().copied().unwrap_or(1).max(1);
+        Self::new(&format!("smooth, noise {noise}"), element, extents, |i| {
+            let (x, y) = ((i % row) as f64, (i / row) as f64);
+            let random = Random(i).unit() - 0.5;
+            (x * 0.05).sin() + (y * 0.013).cos() + noise * random
+        })
+    }
+
+    /// The same with some values replaced.
+    pub fn with(mut self, name: &str, replaced: impl Fn(u64) -> Option<f64>) -> Self {
+        let size = self.element.size();
+        for i in 0..self.shape.len() {
+            if let Some(value) = replaced(i) {
+                let place = &mut self.bytes[i as usize * size..][..size];
+                match self.element {
+                    ElementType::F32 => place.copy_from_slice(&(value as f32).to_le_bytes()),
+                    _ => place.copy_from_slice(&value.to_le_bytes()),
+                }
+            }
+        }
+        self.name = format!("{}, {name}", self.name);
+        self
+    }
+
+    /// Resolves a bound as the library does.
+    pub fn resolve(&self, options: &Options) -> Resolved {
+        let pass = |mut scan: Scan| {
+            scan.add(0, &self.bytes);
+            scan
+        };
+        let first = pass(Scan::new(self.element, self.shape.len(), options.fill));
+        let scan = match first.second_pass() {
+            Some(second) => first.settle(pass(second)),
+            None => first,
+        };
+        resolve(options.bound, self.element, &scan).unwrap()
+    }
+
+    /// Header of the stream for a resolved bound.
+    pub fn header(&self, options: &Options, resolved: &Resolved) -> Header {
+        Header { group_log2: options.group_log2, ..Header::new(self.element, self.shape, options.index, resolved) }
+    }
+
+    /// The CPU's stream with this header, and its summary.
+    pub fn stream_with(&self, header: &Header) -> (Vec<u8>, ChunkSummary) {
+        let geometry = Geometry::with_chunk_tiles(self.shape, header.chunk_tiles).unwrap();
+        let mut out = header.to_bytes().to_vec();
+        let mut scratch = EncodeScratch::default();
+        let (mut lengths, mut total) = (Vec::new(), ChunkSummary::default());
+        for chunk in 0..geometry.chunks() {
+            let start = out.len();
+            let lossless = LosslessOptions::default();
+            let source = Bytes(&self.bytes);
+            let summary = encode_chunk(header, &geometry, chunk, &source, &lossless, &mut scratch, &mut out).unwrap();
+            total.squared_error += summary.squared_error;
+            total.counted += summary.counted;
+            lengths.push((out.len() - start) as u32);
+        }
+        out.extend(table_and_trailer(&lengths));
+        (out, total)
+    }
+
+    /// The CPU's stream.
+    pub fn stream(&self, options: &Options) -> Vec<u8> {
+        let mut resolved = self.resolve(options);
+        let Bound::Psnr(target) = options.bound else {
+            return self.stream_with(&self.header(options, &resolved)).0;
+        };
+        let goal = PsnrGoal::new(target, &resolved);
+        for _ in 0..PsnrGoal::ATTEMPTS {
+            let (stream, summary) = self.stream_with(&self.header(options, &resolved));
+            match goal.next(self.element, &resolved, &summary) {
+                None => return stream,
+                Some(tightened) => resolved = tightened,
+            }
+        }
+        panic!("{}", goal.not_reached())
+    }
+}

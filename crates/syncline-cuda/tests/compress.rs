@@ -1,0 +1,265 @@
+//! Streams made on the device against the CPU's, byte for byte.
+
+mod common;
+
+use common::Random;
+use common::streams::{Field, Options};
+use syncline_core::array::{ElementType, Shape};
+use syncline_core::bound::{Bound, Fill};
+use syncline_core::container::HEADER_LEN;
+use syncline_core::geometry::Geometry;
+use syncline_core::huffman::IndexKind;
+use syncline_cuda::Device;
+use syncline_cuda::error::CudaError;
+use syncline_cuda::geometry::{ChunkBatch, Slab, element_span};
+use syncline_cuda::pipeline::{CompressOptions, Compressor, max_compressed_len};
+
+const ELEMENTS: [ElementType; 2] = [ElementType::F32, ElementType::F64];
+
+fn options_of(options: &Options) -> CompressOptions {
+    let Options { bound, fill, index, group_log2 } = *options;
+    CompressOptions { bound, fill, index, group_log2 }
+}
+
+/// Compares the device's stream with the CPU's, with several sizes of batches; each into poisoned memory.
+fn check(device: &Device, field: &Field, options: &Options) {
+    let stream = device.context().default_stream();
+    let what = format!("{}, {options:?}", field.name);
+    let expected = field.stream(options);
+    let room = max_compressed_len(field.element, field.shape) as usize;
+    let upload = stream.clone_htod(&[field.bytes.as_slice(), &[0; 16]].concat()).unwrap();
+    let input = upload.slice(..field.bytes.len());
+    for (poison, batch_bytes) in [(0xA5_u8, 512 << 20), (0x5A, 5 << 20)] {
+        let mut compressor = Compressor::new(device, &stream).unwrap().with_batch_bytes(batch_bytes);
+        for _ in 0..2 {
+            let mut output = stream.clone_htod(&vec![poison; room + 64]).unwrap();
+            let mut view = output.slice_mut(..room);
+            let result =
+                compressor.compress(&input, field.element, field.shape, &options_of(options), &mut view).unwrap();
+            assert_eq!(result.bytes, expected.len() as u64, "{what}: length");
+            let found = stream.clone_dtoh(&output).unwrap();
+            let differs = found.iter().zip(&expected).position(|(a, b)| a != b);
+            assert_eq!(differs, None, "{what}: first difference of {} bytes", expected.len());
+            assert!(found[expected.len()..].iter().all(|&byte| byte == poison), "{what}: written past the end");
+        }
+    }
+}
+
+#[test]
+fn every_rank_and_ragged_shapes() {
+    let Some(device) = common::device() else { return };
+    for element in ELEMENTS {
+        for extents in [
+            &[1][..],
+            &[2],
+            &[5000],
+            &[1, 70, 1, 40],
+            &[33, 70],
+            &[1, 3000],
+            &[3000, 2],
+            &[9, 17, 30],
+            &[700, 3, 3],
+            &[3, 9, 8, 17],
+            &[40, 2, 2, 2],
+            &[100, 100, 100],
+            &[64, 128, 128],
+            &[1_500_000],
+            &[1111, 1301],
+        ] {
+            let field = Field::smooth(element, extents, 0.01);
+            check(device, &field, &Options::new(Bound::Abs(1e-3)));
+        }
+    }
+}
+
+/// Small enough for the sanitizers, and of every kind.
+#[test]
+fn small_arrays_of_every_kind() {
+    let Some(device) = common::device() else { return };
+    for (element, extents) in
+        [(ElementType::F32, &[20, 33, 30][..]), (ElementType::F64, &[150, 90]), (ElementType::F32, &[9001])]
+    {
+        let field = Field::smooth(element, extents, 0.01);
+        check(device, &field, &Options::new(Bound::Rel(1e-3)));
+        check(device, &field, &Options { index: IndexKind::Gap, group_log2: 6, ..Options::new(Bound::Psnr(70.0)) });
+        let rough = Field::smooth(element, extents, 1.0);
+        check(device, &rough, &Options::new(Bound::Abs(1e-6)));
+        check(device, &rough, &Options::new(Bound::Abs(1e-4)));
+        let holes = field
+            .with("NaN", |i| (i / 7 % 11 < 2).then_some(f64::NAN))
+            .with("fill", |i| (i > 3000 && i < 5000).then_some(-9999.0))
+            .with("spikes", |i| (i % 1009 == 5).then_some(60.0))
+            .with("infinite", |i| (i % 503 == 1).then_some(f64::INFINITY));
+        check(device, &holes, &Options::new(Bound::Abs(1e-3)));
+        check(device, &holes, &Options { index: IndexKind::None, ..Options::new(Bound::PwRel(1e-2)) });
+    }
+}
+
+#[test]
+fn every_bound_index_and_group() {
+    let Some(device) = common::device() else { return };
+    for element in ELEMENTS {
+        let field = Field::smooth(element, &[70, 110, 100], 0.001);
+        for bound in [
+            Bound::Abs(1e-2),
+            Bound::Rel(1e-2),
+            Bound::Rel(1e-5),
+            Bound::Psnr(60.0),
+            Bound::Psnr(100.0),
+            Bound::PwRel(1e-2),
+            Bound::PwRel(1e-4),
+        ] {
+            for index in IndexKind::ALL {
+                for group_log2 in [6, 7] {
+                    if group_log2 == 7 || bound == Bound::Rel(1e-2) {
+                        check(device, &field, &Options { index, group_log2, ..Options::new(bound) });
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn raw_wide_and_sparse() {
+    let Some(device) = common::device() else { return };
+    for element in ELEMENTS {
+        let noisy = Field::smooth(element, &[100, 100, 170], 1.0)
+            .with("smooth end", |i| (i > 1_200_000).then_some((i as f64 * 1e-4).sin()));
+        for bound in [5e-7, 1e-6, 1e-5, 1e-4] {
+            check(device, &noisy, &Options::new(Bound::Abs(bound)));
+        }
+        check(device, &noisy, &Options { index: IndexKind::Gap, group_log2: 6, ..Options::new(Bound::Abs(1e-5)) });
+        let spikes = Field::smooth(element, &[1_400_000], 0.001)
+            .with("spikes", |i| (i % 1009 == 5).then_some(1e2 * (i % 7) as f64))
+            .with("infinite", |i| (i % 5003 == 1).then_some(f64::INFINITY));
+        check(device, &spikes, &Options::new(Bound::Abs(1e-3)));
+    }
+}
+
+#[test]
+fn masks_and_signs() {
+    let Some(device) = common::device() else { return };
+    for element in ELEMENTS {
+        for extents in [&[90, 110, 70][..], &[700, 1000], &[700_003]] {
+            let field = Field::smooth(element, extents, 0.01)
+                .with("NaN", |i| (i / 70 % 11 < 2 && i % 3 == 0).then_some(f64::NAN))
+                .with("fill", |i| (i > 300_000 && i < 420_000).then_some(-9999.0));
+            check(device, &field, &Options::new(Bound::Rel(1e-3)));
+            check(device, &field, &Options::new(Bound::PwRel(1e-2)));
+            let given =
+                Options { fill: Fill::Value(-9999.0), index: IndexKind::None, ..Options::new(Bound::PwRel(1e-3)) };
+            check(device, &field, &given);
+            check(device, &field, &Options { fill: Fill::None, ..Options::new(Bound::Psnr(80.0)) });
+        }
+        let zeros = Field::smooth(element, &[50, 60, 70], 0.01)
+            .with("zeros", |i| (i % 7 == 0).then_some(0.0))
+            .with("minus zeros", |i| (i % 11 == 0).then_some(-0.0));
+        for bound in [Bound::Abs(1e-3), Bound::PwRel(1e-3), Bound::Psnr(70.0)] {
+            check(device, &zeros, &Options::new(bound));
+        }
+    }
+}
+
+#[test]
+fn any_bits() {
+    let Some(device) = common::device() else { return };
+    for element in ELEMENTS {
+        for extents in [&[40, 50, 60][..], &[300_000]] {
+            let mut field = Field::smooth(element, extents, 0.0);
+            let mut random = Random(9);
+            let size = element.size();
+            for i in 0..field.shape.len() as usize {
+                if random.below(50) == 0 {
+                    let bits = random.next().to_le_bytes();
+                    field.bytes[i * size..][..size].copy_from_slice(&bits[..size]);
+                }
+            }
+            field.name = format!("any bits {element} {}", field.shape);
+            check(device, &field, &Options::new(Bound::PwRel(1e-3)));
+        }
+    }
+}
+
+#[test]
+fn empty_arrays_are_lossless() {
+    let Some(device) = common::device() else { return };
+    let stream = device.context().default_stream();
+    let mut compressor = Compressor::new(device, &stream).unwrap();
+    let input = stream.alloc_zeros::<u8>(16).unwrap();
+    let mut output = stream.alloc_zeros::<u8>(4096).unwrap();
+    let lossless = |bound,
+                    extents: &[u64],
+                    compressor: &mut Compressor<'_>,
+                    output: &mut syncline_cuda::cudarc::driver::CudaSlice<u8>| {
+        let shape = Shape::new(extents).unwrap();
+        let bytes = shape.len() as usize * 4;
+        let options = CompressOptions::new(bound);
+        let mut view = output.as_view_mut();
+        compressor.compress(&input.slice(..bytes), ElementType::F32, shape, &options, &mut view).unwrap_err()
+    };
+    // A range of 0 and no element have no step relative to it.
+    for (bound, extents) in [(Bound::Rel(1e-3), &[0][..]), (Bound::Rel(1e-3), &[4]), (Bound::Lossless, &[4])] {
+        let error = lossless(bound, extents, &mut compressor, &mut output);
+        assert!(matches!(error, CudaError::Lossless(_)), "{error}");
+    }
+    // An absolute bound has one: such streams are quantised, with nothing in them.
+    for extents in [&[0][..], &[7, 0, 3]] {
+        check(device, &Field::smooth(ElementType::F32, extents, 0.0), &Options::new(Bound::Abs(1e-3)));
+    }
+    check(device, &Field::smooth(ElementType::F64, &[], 0.0), &Options::new(Bound::Abs(1e-3)));
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let Some(device) = common::device() else { return };
+    let stream = device.context().default_stream();
+    let mut compressor = Compressor::new(device, &stream).unwrap();
+    let field = Field::smooth(ElementType::F32, &[100, 100], 0.1);
+    let options = CompressOptions::new(Bound::Abs(1e-2));
+    let input = stream.clone_htod(&field.bytes).unwrap();
+    let mut output = stream.alloc_zeros::<u8>(1 << 16).unwrap();
+    let mut compress =
+        |bytes: std::ops::Range<usize>, element, options: &CompressOptions, room: std::ops::Range<usize>| {
+            let mut view = output.slice_mut(room);
+            compressor.compress(&input.slice(bytes), element, field.shape, options, &mut view).map(|done| done.bytes)
+        };
+    let length = compress(0..40_000, ElementType::F32, &options, 0..1 << 16).unwrap();
+    assert!(compress(0..39_999, ElementType::F32, &options, 0..1 << 16).is_err());
+    assert!(compress(0..40_000, ElementType::I32, &options, 0..1 << 16).is_err());
+    assert!(compress(0..40_000, ElementType::F32, &options, 8..1 << 16).is_err());
+    assert!(compress(0..40_000, ElementType::F32, &CompressOptions::new(Bound::Abs(-1.0)), 0..1 << 16).is_err());
+    assert_eq!(compress(0..40_000, ElementType::F32, &options, 0..length as usize).unwrap(), length);
+    for room in [0, 100, 144, 160, 1000, length as usize - 1] {
+        let error = compress(0..40_000, ElementType::F32, &options, 0..room).unwrap_err();
+        assert!(matches!(error, CudaError::NoRoom { needed, .. } if needed >= length), "{room}: {error}");
+    }
+}
+
+#[test]
+fn some_chunks_of_an_array() {
+    let Some(device) = common::device() else { return };
+    let stream = device.context().default_stream();
+    let field = Field::smooth(ElementType::F32, &[100, 101, 170], 0.001);
+    let options = Options::new(Bound::Abs(1e-3));
+    let header = field.header(&options, &field.resolve(&options));
+    let geometry = Geometry::new(field.shape);
+    let expected = field.stream(&options);
+    let mut compressor = Compressor::new(device, &stream).unwrap();
+    let mut at = HEADER_LEN;
+    for chunks in [0..1, 1..3, 3..3, 3..geometry.chunks()] {
+        let batch = ChunkBatch::new(&geometry, header.group_log2, chunks.clone()).unwrap();
+        let span = element_span(&geometry, &batch);
+        let bytes = &field.bytes[span.start as usize * 4..span.end as usize * 4];
+        let slab = stream.clone_htod(&[bytes, &[0]].concat()).unwrap();
+        let slab = Slab { bytes: slab.slice(..bytes.len()), first_element: span.start };
+        let mut output = stream.alloc_zeros::<u8>(bytes.len() + 4096).unwrap();
+        let records =
+            compressor.compress_chunks(&header, &geometry, chunks.clone(), &slab, &mut output.as_view_mut()).unwrap();
+        assert_eq!(records.lengths.len() as u64, chunks.end - chunks.start);
+        let length: u32 = records.lengths.iter().sum();
+        let found = stream.clone_dtoh(&output).unwrap();
+        assert!(found[..length as usize] == expected[at..at + length as usize], "chunks {chunks:?}");
+        at += length as usize;
+    }
+}

@@ -1,0 +1,486 @@
+//! Scan, codes and side lists against the core's, to the bit.
+
+mod common;
+
+use std::fmt::Debug;
+use std::ops::Range;
+
+use common::Random;
+use syncline_core::array::Shape;
+use syncline_core::bound::{Bound, Fill, Pipeline, Scan, resolve};
+use syncline_core::container::Header;
+use syncline_core::error::Result as CoreResult;
+use syncline_core::geometry::{Geometry, Tile, Window};
+use syncline_core::huffman::IndexKind;
+use syncline_core::pipeline::{ElementSource, QuantisedChunk, quantise_chunk};
+use syncline_core::quantize::Real;
+use syncline_cuda::cudarc::driver::{CudaStream, CudaView, DeviceRepr};
+use syncline_cuda::geometry::{ChunkBatch, Slab, element_span};
+use syncline_cuda::quantize::{BoundScan, Quantizer, TileBits};
+use syncline_cuda::{Arena, Device};
+
+/// A whole array in memory.
+struct Memory<'a>(&'a [u8]);
+
+impl ElementSource for Memory<'_> {
+    fn window<'s>(&'s self, geometry: &Geometry, _: &[Tile], _: &'s mut Vec<u8>) -> CoreResult<Window<'s>> {
+        Ok(Window::raster(self.0, 0, geometry))
+    }
+}
+
+/// What a test varies besides the data.
+#[derive(Clone, Copy, Debug)]
+struct Setting {
+    bound: Bound,
+    fill: Fill,
+    index: IndexKind,
+    group_log2: u8,
+    chunk_tiles: Option<u32>,
+}
+
+impl Setting {
+    fn new(bound: Bound) -> Self {
+        Self { bound, fill: Fill::Auto, index: IndexKind::Symbol, group_log2: 7, chunk_tiles: None }
+    }
+}
+
+fn bytes_of<T: Real>(values: &[T]) -> Vec<u8> {
+    values.iter().flat_map(|value| value.bits().to_le_bytes()[..size_of::<T>()].to_vec()).collect()
+}
+
+fn core_scan<T: Real>(bytes: &[u8], fill: Fill) -> Scan {
+    let len = (bytes.len() / size_of::<T>()) as u64;
+    let pass = |empty: Scan| {
+        let mut scan = empty;
+        scan.add(0, bytes);
+        scan
+    };
+    let first = pass(Scan::new(T::TYPE, len, fill));
+    match first.second_pass() {
+        Some(second) => first.settle(pass(second)),
+        None => first,
+    }
+}
+
+fn header_of<T: Real>(bytes: &[u8], shape: Shape, setting: Setting) -> (Header, Geometry) {
+    let resolved = resolve(setting.bound, T::TYPE, &core_scan::<T>(bytes, setting.fill)).unwrap();
+    let geometry = match setting.chunk_tiles {
+        Some(tiles) => Geometry::with_chunk_tiles(shape, tiles).unwrap(),
+        None => Geometry::new(shape),
+    };
+    let header = Header {
+        element_type: T::TYPE,
+        shape,
+        pipeline: resolved.pipeline,
+        index: setting.index,
+        group_log2: setting.group_log2,
+        bound: setting.bound,
+        resolved: resolved.resolved,
+        step: resolved.step,
+        range: resolved.range,
+        patterns: resolved.patterns.iter().map(|p| p.bits).collect(),
+        chunk_tiles: geometry.tiles_per_chunk(),
+    };
+    (header, geometry)
+}
+
+fn read<T: DeviceRepr + Clone + Default>(stream: &std::sync::Arc<CudaStream>, view: CudaView<'_, T>) -> Vec<T> {
+    if view.is_empty() { Vec::new() } else { stream.clone_dtoh(&view).unwrap() }
+}
+
+#[track_caller]
+fn same<T: PartialEq + Debug>(found: &[T], expected: &[T], what: &str) {
+    assert_eq!(found.len(), expected.len(), "{what}: length");
+    if let Some(at) = found.iter().zip(expected).position(|(a, b)| a != b) {
+        let end = (at + 8).min(found.len());
+        panic!("{what}: entry {at} of {}: {:?}, expected {:?}", found.len(), &found[at..end], &expected[at..end]);
+    }
+}
+
+/// Quantises chunks `chunks` on the device, from a slab of just their elements, and compares everything with the core's.
+fn check_chunks(
+    device: &Device,
+    header: &Header,
+    geometry: &Geometry,
+    bytes: &[u8],
+    chunks: Range<u64>,
+    fast: bool,
+    what: &str,
+) {
+    let stream = device.context().default_stream();
+    let quantizer = Quantizer::new(device, header, geometry).unwrap();
+    let quantizer = if fast { quantizer } else { quantizer.without_fast_way() };
+    let size = header.element_type.size();
+    let batch = ChunkBatch::new(geometry, header.group_log2, chunks.clone()).unwrap();
+    let span = element_span(geometry, &batch);
+    let part = &bytes[span.start as usize * size..span.end as usize * size];
+    let buffer = stream.clone_htod(if part.is_empty() { &[0_u8][..] } else { part }).unwrap();
+    let slab = Slab { bytes: buffer.slice(..part.len()), first_element: span.start };
+    // Poisoned, so that nothing passes that was not written.
+    let mut arena = Arena::with_capacity(stream.clone(), (2 << 20) + 40 * bytes.len()).unwrap();
+    {
+        let mut frame = arena.frame().unwrap();
+        let mut all = frame.slice::<u8>((2 << 20) + 40 * bytes.len()).unwrap();
+        stream.memcpy_htod(&vec![0xA5_u8; all.len()], &mut all).unwrap();
+    }
+    let mut frame = arena.frame().unwrap();
+    let mut out = quantizer.quantize(&mut frame, &slab, chunks.clone()).unwrap();
+    let summaries = out.read_summaries(&stream).unwrap();
+    quantizer.widen(&mut frame, &slab, &mut out, &summaries).unwrap();
+    let lists = quantizer.gather(&mut frame, &slab, &mut out, &summaries).unwrap();
+    let metas = read(&stream, out.metas.as_view());
+    let bases = read(&stream, out.bases.as_view());
+    let bins = read(&stream, out.bins.as_view());
+    let outliers = read(&stream, out.outliers.as_view());
+    let verbatim = read(&stream, out.verbatim.as_view());
+    let codes = read(&stream, out.codes.as_view());
+    let classes = read(&stream, out.group_classes.as_view());
+    let outlier_positions = read(&stream, lists.outlier_positions.as_view());
+    let residuals = read(&stream, lists.residuals.as_view());
+    let verbatim_positions = read(&stream, lists.verbatim_positions.as_view());
+    let verbatim_values = read(&stream, lists.verbatim_values.as_view());
+    let masks = read(&stream, lists.masks.as_view());
+    let signs = read(&stream, lists.signs.as_view());
+    assert_eq!(summaries.len() as u64, chunks.end - chunks.start);
+
+    for (i, chunk) in chunks.enumerate() {
+        let what = format!("{what}, chunk {chunk}, fast {fast}");
+        let expected: QuantisedChunk = quantise_chunk(header, geometry, chunk, &Memory(bytes)).unwrap();
+        let tiles = batch.tiles_of(i as u32);
+        let tiles = tiles.start as usize..tiles.end as usize;
+        let fields = |bits: u16| {
+            let t = TileBits(bits);
+            (t.constant(), t.predictor(), t.class(), t.mask(), t.pattern(), t.sign())
+        };
+        let found: Vec<_> = metas[tiles.clone()].iter().map(|&bits| fields(bits)).collect();
+        let wanted: Vec<_> = expected
+            .metas
+            .iter()
+            .map(|m| (m.constant, m.predictor, m.class, m.mask as u8, m.pattern, m.sign as u8))
+            .collect();
+        same(&found, &wanted, &format!("{what}: metas"));
+        assert!(metas[tiles.clone()].iter().all(|&bits| bits >> 11 == 0), "{what}: bits left over");
+        let wanted: Vec<i32> = expected.bases.iter().map(|&b| b as i32).collect();
+        same(&bases[tiles.clone()], &wanted, &format!("{what}: bases"));
+        same(&bins[tiles.clone()], &expected.bins, &format!("{what}: bins"));
+        let summary = summaries[i];
+        let first = i * batch.slots() as usize;
+        let groups = first..first + summary.groups as usize;
+        let log2 = header.group_log2;
+        assert_eq!(summary.radius, expected.radius, "{what}: radius");
+        same(&codes[groups.start << log2..groups.end << log2], &expected.codes, &format!("{what}: codes"));
+        if !expected.classes.is_empty() {
+            same(&classes[groups], &expected.classes, &format!("{what}: classes"));
+        }
+        let sum = |counts: &[u16]| counts[tiles.clone()].iter().map(|&n| u32::from(n)).sum::<u32>();
+        assert_eq!((sum(&outliers), sum(&verbatim)), (summary.outliers, summary.verbatim), "{what}: counts");
+        let start = lists.starts[i];
+        let range = |start: u32, count: u32| start as usize..(start + count) as usize;
+        let entries = range(start.outliers, summary.outliers);
+        same(&outlier_positions[entries.clone()], &expected.outlier_positions, &format!("{what}: outlier positions"));
+        let found: Vec<u8> = residuals[entries].iter().flat_map(|r| r.to_le_bytes()).collect();
+        same(&found, &expected.residuals, &format!("{what}: residuals"));
+        let entries = range(start.verbatim, summary.verbatim);
+        let at = entries.start * size..entries.end * size;
+        same(&verbatim_positions[entries], &expected.verbatim_positions, &format!("{what}: verbatim positions"));
+        same(&verbatim_values[at], &expected.verbatim_bytes, &format!("{what}: verbatim values"));
+        same(&masks[range(start.masks, summary.mask_bytes)], &expected.masks, &format!("{what}: masks"));
+        same(&signs[range(start.signs, summary.sign_bytes)], &expected.signs, &format!("{what}: signs"));
+        assert_eq!(u128::from(summary.squared_error), expected.squared_error, "{what}: squared error");
+        assert_eq!(summary.counted, expected.counted, "{what}: counted");
+    }
+}
+
+fn check<T: Real>(device: &Device, values: &[T], extents: &[u64], setting: Setting, what: &str) {
+    let bytes = bytes_of(values);
+    let shape = Shape::new(extents).unwrap();
+    assert_eq!(shape.len() as usize, values.len());
+    let what = format!("{what}, {} {extents:?}, {setting:?}", T::TYPE);
+    check_scan::<T>(device, &bytes, setting.fill, &what);
+    let (header, geometry) = header_of::<T>(&bytes, shape, setting);
+    if header.pipeline == Pipeline::Lossless {
+        assert!(Quantizer::new(device, &header, &geometry).is_err(), "{what}: lossless is not the GPU's");
+        return;
+    }
+    let chunks = geometry.chunks();
+    for fast in [true, false] {
+        check_chunks(device, &header, &geometry, &bytes, 0..chunks, fast, &what);
+    }
+    if chunks > 1 {
+        check_chunks(device, &header, &geometry, &bytes, 1..chunks, true, &what);
+        check_chunks(device, &header, &geometry, &bytes, chunks / 2..chunks / 2 + 1, true, &what);
+    }
+}
+
+fn check_scan<T: Real>(device: &Device, bytes: &[u8], fill: Fill, what: &str) {
+    let stream = device.context().default_stream();
+    let mut arena = Arena::new(stream.clone());
+    let scan = BoundScan::new(device, T::TYPE).unwrap();
+    let expected = core_scan::<T>(bytes, fill);
+    // At an address that vectors do not like, too.
+    for skip in [0, size_of::<T>()] {
+        let shifted = [&vec![0; skip], bytes, &[0]].concat();
+        let buffer = stream.clone_htod(&shifted).unwrap();
+        let view = buffer.slice(skip..skip + bytes.len());
+        let found = scan.scan(&mut arena, &view, fill).unwrap();
+        assert_eq!(found.range(), expected.range(), "{what}: range");
+        assert_eq!(found.excluded(), expected.excluded(), "{what}: excluded");
+        assert_eq!((found.count(), found.valid()), (expected.count(), expected.valid()), "{what}: counts");
+        for zeros in [false, true] {
+            assert_eq!(found.patterns(zeros), expected.patterns(zeros), "{what}: patterns");
+        }
+    }
+}
+
+/// A field of some smoothness: waves, and noise of a given size.
+fn waves<T: Real>(extents: &[u64], noise: f64, seed: u64) -> Vec<T> {
+    let mut random = Random(seed);
+    let len: u64 = extents.iter().product();
+    (0..len)
+        .map(|i| {
+            let mut rest = i;
+            let mut sum = 0.0;
+            for (axis, &extent) in extents.iter().enumerate().rev() {
+                sum += ((rest % extent) as f64 * (0.05 + 0.02 * axis as f64)).sin();
+                rest /= extent;
+            }
+            T::nearest(sum * 3.0 + 1.0 + (random.unit() - 0.5) * noise)
+        })
+        .collect()
+}
+
+const SHAPES: [&[u64]; 22] = [
+    &[],
+    &[0],
+    &[1],
+    &[5],
+    &[1024],
+    &[1025],
+    &[10_000],
+    &[3, 0],
+    &[2, 2],
+    &[32, 32],
+    &[33, 65],
+    &[100, 130],
+    &[96, 128],
+    &[8, 8, 8],
+    &[2, 2, 2],
+    &[9, 8, 17],
+    &[16, 24, 64],
+    &[20, 30, 42],
+    &[17, 9, 70],
+    &[3, 9, 10, 20],
+    &[2, 16, 16, 16],
+    &[1, 40, 1, 36],
+];
+
+fn bounds() -> [Bound; 6] {
+    [Bound::Abs(0.01), Bound::Rel(1e-2), Bound::Rel(1e-4), Bound::Rel(2e-7), Bound::Psnr(50.0), Bound::PwRel(1e-3)]
+}
+
+fn every_shape<T: Real>(device: &Device) {
+    for (number, extents) in SHAPES.into_iter().enumerate() {
+        for (i, bound) in bounds().into_iter().enumerate() {
+            let mut setting = Setting::new(bound);
+            setting.group_log2 = if (number + i) % 2 == 0 { 7 } else { 6 };
+            setting.index = [IndexKind::Symbol, IndexKind::Gap, IndexKind::Symbol, IndexKind::None][(number + i) % 4];
+            setting.chunk_tiles = [None, Some(1), Some(3), Some(40)][(number + i / 2) % 4];
+            let noise = [0.0, 0.3, 4.0][(number + i) % 3];
+            check::<T>(device, &waves(extents, noise, i as u64), extents, setting, "waves");
+        }
+    }
+}
+
+#[test]
+fn every_shape_of_f32() {
+    let Some(device) = common::device() else { return };
+    every_shape::<f32>(device);
+}
+
+#[test]
+fn every_shape_of_f64() {
+    let Some(device) = common::device() else { return };
+    every_shape::<f64>(device);
+}
+
+/// Sprinkles and areas of values that are not to be quantised.
+fn spoil<T: Real>(values: &mut [T], seed: u64) {
+    let mut random = Random(seed);
+    let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, -9999.0, 1e30, 1e-42, -1e-310, 3e38, 1e300];
+    let len = values.len() as u64;
+    for _ in 0..len / 40 + 1 {
+        values[random.below(len) as usize] = T::nearest(special[random.below(special.len() as u64) as usize]);
+    }
+    for area in [-9999.0, f64::NAN, 0.0, -0.0] {
+        for _ in 0..3 {
+            let start = random.below(len);
+            let end = (start + random.below(len / 8 + 2)).min(len);
+            values[start as usize..end as usize].fill(T::nearest(area));
+        }
+    }
+    // Other payloads than the first NaN's.
+    for _ in 0..3 {
+        let bits = T::nearest(f64::NAN).bits() | random.below(1 << 20);
+        values[random.below(len) as usize] = T::from_bits(bits);
+    }
+}
+
+fn special_values<T: Real>(device: &Device) {
+    for (number, extents) in SHAPES.into_iter().enumerate() {
+        if extents.contains(&0) {
+            continue;
+        }
+        for (i, bound) in bounds().into_iter().enumerate() {
+            for seed in 0..3 {
+                let mut setting = Setting::new(bound);
+                setting.fill =
+                    [Fill::Auto, Fill::Value(-9999.0), Fill::None, Fill::Value(f64::NAN)][(number + i + seed) % 4];
+                setting.chunk_tiles = [Some(7), None, Some(2)][(number + i) % 3];
+                setting.group_log2 = if seed == 0 { 6 } else { 7 };
+                let mut values = waves::<T>(extents, 0.1, 5);
+                spoil(&mut values, (seed + 10 * i) as u64);
+                check::<T>(device, &values, extents, setting, "special values");
+            }
+        }
+    }
+}
+
+#[test]
+fn special_values_of_f32() {
+    let Some(device) = common::device() else { return };
+    special_values::<f32>(device);
+}
+
+#[test]
+fn special_values_of_f64() {
+    let Some(device) = common::device() else { return };
+    special_values::<f64>(device);
+}
+
+/// Bits of any kind: mostly verbatim values and outliers.
+#[test]
+fn any_bits() {
+    let Some(device) = common::device() else { return };
+    let mut random = Random(77);
+    for extents in [&[5000][..], &[70, 90], &[20, 17, 33]] {
+        let len: u64 = extents.iter().product();
+        for bound in [Bound::Abs(1e30), Bound::Abs(1e-3), Bound::Rel(1e-5), Bound::PwRel(0.1), Bound::Psnr(90.0)] {
+            let narrow: Vec<f32> = (0..len).map(|_| f32::from_bits(random.next() as u32)).collect();
+            check(device, &narrow, extents, Setting::new(bound), "any bits");
+            let wide: Vec<f64> = (0..len).map(|_| f64::from_bits(random.next())).collect();
+            check(device, &wide, extents, Setting::new(bound), "any bits");
+        }
+    }
+}
+
+/// Steps, so that most tiles are constant, and some chunks have no code at all.
+#[test]
+fn constant_tiles() {
+    let Some(device) = common::device() else { return };
+    let mut random = Random(3);
+    for extents in [&[200_000][..], &[300, 333], &[40, 80, 96], &[40, 83, 90]] {
+        let len: u64 = extents.iter().product();
+        let mut values = vec![1.0_f32; len as usize];
+        for _ in 0..20 {
+            let start = random.below(len);
+            let end = (start + random.below(3000)).min(len);
+            values[start as usize..end as usize].iter_mut().for_each(|v| *v = random.unit() as f32);
+        }
+        values[len as usize / 2..].fill(f32::NAN);
+        for chunk_tiles in [None, Some(5), Some(64)] {
+            let setting = Setting { chunk_tiles, ..Setting::new(Bound::Rel(1e-3)) };
+            check(device, &values, extents, setting, "constant tiles");
+        }
+    }
+}
+
+/// Integers near the limits of what the fast way keeps exactly, and of the format.
+#[test]
+fn large_integers() {
+    let Some(device) = common::device() else { return };
+    let mut random = Random(8);
+    for extents in [&[8192][..], &[64, 96], &[16, 16, 32]] {
+        let len: u64 = extents.iter().product();
+        for bits in 17..=24 {
+            let scale = f64::from(1_u32 << bits);
+            let mut noise = || (random.unit() - 0.5) * 2.0 * scale;
+            let narrow: Vec<f32> = (0..len).map(|i| (noise() + if i % 3 == 0 { scale } else { 0.0 }) as f32).collect();
+            let wide: Vec<f64> = (0..len).map(|_| noise() * 64.0).collect();
+            for bound in [0.5, 0.75] {
+                let setting = Setting { fill: Fill::None, ..Setting::new(Bound::Abs(bound)) };
+                check(device, &narrow, extents, setting, "large integers");
+                check(device, &wide, extents, setting, "large integers");
+            }
+        }
+    }
+}
+
+/// Values half a step off the grid, where rounding decides.
+#[test]
+fn ties() {
+    let Some(device) = common::device() else { return };
+    let mut random = Random(21);
+    let extents = [24, 16, 40];
+    for step in [1.0, 0.1, 3e-5, 7.3] {
+        let values: Vec<f32> = (0..15360)
+            .map(|_| {
+                let x = ((random.below(4000) as f64 - 2000.0 + 0.5) * step) as f32;
+                f32::from_bits(x.to_bits().wrapping_add_signed(random.below(5) as i32 - 2))
+            })
+            .collect();
+        let setting = Setting { fill: Fill::None, ..Setting::new(Bound::Abs(step / 2.0 * 1.0001)) };
+        check(device, &values, &extents, setting, "ties");
+    }
+}
+
+/// A first NaN after which others of another kind come, at every place in a block.
+#[test]
+fn scans() {
+    let Some(device) = common::device() else { return };
+    let mut random = Random(31);
+    for len in [1, 2, 3, 4, 5, 63, 1023, 1024, 1025, 5000, 300_000] {
+        for round in 0..6 {
+            let mut values = waves::<f32>(&[len], 0.5, round);
+            for _ in 0..round * 3 {
+                let at = random.below(len) as usize;
+                values[at] = f32::from_bits(0x7FC0_0000 | random.below(3) as u32 | (random.below(2) as u32) << 31);
+            }
+            if round % 2 == 1 {
+                let fill = [1e20, -9999.0, 40.0][round as usize / 2];
+                (0..len / 9).for_each(|_| values[random.below(len) as usize] = fill);
+            }
+            for fill in [Fill::Auto, Fill::None, Fill::Value(f64::NAN), Fill::Value(1e20)] {
+                check_scan::<f32>(device, &bytes_of(&values), fill, &format!("scan {len} {round} {fill:?}"));
+                let wide: Vec<f64> = values.iter().map(|&v| f64::from(v)).collect();
+                check_scan::<f64>(device, &bytes_of(&wide), fill, &format!("scan of f64 {len} {round} {fill:?}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn wrong_arguments_are_refused() {
+    let Some(device) = common::device() else { return };
+    let stream = device.context().default_stream();
+    let values = waves::<f32>(&[20, 20, 20], 0.0, 1);
+    let bytes = bytes_of(&values);
+    let setting = Setting { chunk_tiles: Some(4), ..Setting::new(Bound::Rel(1e-3)) };
+    let (header, geometry) = header_of::<f32>(&bytes, Shape::new(&[20, 20, 20]).unwrap(), setting);
+    let quantizer = Quantizer::new(device, &header, &geometry).unwrap();
+    let buffer = stream.clone_htod(&bytes).unwrap();
+    let mut arena = Arena::new(stream.clone());
+    let mut frame = arena.frame().unwrap();
+    let chunks = geometry.chunks();
+    let short = Slab { bytes: buffer.slice(..bytes.len() - 4), first_element: 0 };
+    assert!(quantizer.quantize(&mut frame, &short, 0..chunks).is_err());
+    assert!(quantizer.quantize(&mut frame, &short, 0..1).is_ok());
+    let late = Slab { bytes: buffer.slice(4..), first_element: 1 };
+    assert!(quantizer.quantize(&mut frame, &late, 0..chunks).is_err());
+    assert!(quantizer.quantize(&mut frame, &late, chunks..chunks + 1).is_err());
+    let odd = Slab { bytes: buffer.slice(1..), first_element: 0 };
+    assert!(quantizer.quantize(&mut frame, &odd, 0..1).is_err());
+    let whole = Slab { bytes: buffer.slice(..), first_element: 0 };
+    let mut out = quantizer.quantize(&mut frame, &whole, 0..chunks).unwrap();
+    assert!(quantizer.gather(&mut frame, &whole, &mut out, &[]).is_err());
+    assert!(quantizer.widen(&mut frame, &whole, &mut out, &[]).is_err());
+}

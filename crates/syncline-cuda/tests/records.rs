@@ -1,0 +1,234 @@
+//! Records from the CPU's quantised chunks against the CPU's records.
+
+mod common;
+
+use common::streams::{Bytes, Field, Options};
+use syncline_core::array::ElementType;
+use syncline_core::bound::{Bound, Fill};
+use syncline_core::container::{HEADER_LEN, TileMeta};
+use syncline_core::geometry::Geometry;
+use syncline_core::huffman::IndexKind;
+use syncline_core::pipeline::{QuantisedChunk, quantise_chunk};
+use syncline_cuda::Device;
+use syncline_cuda::container::assemble::{Assembler, BatchPlan, Bitmaps, Codes};
+use syncline_cuda::container::records::{Contents, Lists, Progress};
+use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
+use syncline_cuda::device::{Arena, Pinned};
+use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry, Slab};
+use syncline_cuda::quantize::ChunkSummary;
+
+fn packed(meta: &TileMeta) -> u16 {
+    u16::from(meta.constant)
+        | u16::from(meta.predictor) << 1
+        | u16::from(meta.class) << 3
+        | (meta.mask as u16) << 5
+        | u16::from(meta.pattern) << 7
+        | (meta.sign as u16) << 9
+}
+
+/// An upload that may be empty: one more element than there are.
+fn upload<T: DeviceRepr + Default + Clone>(stream: &std::sync::Arc<CudaStream>, values: &[T]) -> CudaSlice<T> {
+    stream.clone_htod(&[values, &[T::default()]].concat()).unwrap()
+}
+
+/// The chunks of a batch as quantising on the device would leave them.
+#[derive(Default)]
+struct Arrays {
+    metas: Vec<u16>,
+    bases: Vec<i32>,
+    codes: Vec<u16>,
+    classes: Vec<u8>,
+    summaries: Vec<ChunkSummary>,
+    outlier_positions: Vec<u32>,
+    residuals: Vec<i32>,
+    verbatim_positions: Vec<u32>,
+    verbatim_bytes: Vec<u8>,
+    masks: Vec<u8>,
+    signs: Vec<u8>,
+}
+
+impl Arrays {
+    fn add(&mut self, chunk: &QuantisedChunk, slots: usize, group: usize, elements: u64, element_bytes: u64) {
+        self.metas.extend(chunk.metas.iter().map(packed));
+        self.bases.extend(chunk.bases.iter().map(|&base| base as i32));
+        // What is past a chunk's codes must not matter.
+        let end = (self.codes.len() / group / slots + 1) * slots;
+        self.codes.extend_from_slice(&chunk.codes);
+        self.codes.resize(end * group, 0xFFFF);
+        self.classes.extend_from_slice(&chunk.classes);
+        self.classes.resize(end, 0xFF);
+        self.summaries.push(ChunkSummary {
+            groups: (chunk.codes.len() / group) as u32,
+            outliers: chunk.outlier_positions.len() as u32,
+            verbatim: chunk.verbatim_positions.len() as u32,
+            mask_bytes: chunk.masks.len() as u32,
+            sign_bytes: chunk.signs.len() as u32,
+            radius: chunk.radius,
+            ..ChunkSummary::default()
+        });
+        let lists =
+            8 * chunk.outlier_positions.len() as u64 + (4 + element_bytes) * chunk.verbatim_positions.len() as u64;
+        if lists >= elements * element_bytes {
+            // Raw: the assembler says so, and nobody gathers for the chunk.
+            return;
+        }
+        self.outlier_positions.extend_from_slice(&chunk.outlier_positions);
+        let residuals = chunk.residuals.as_chunks::<4>().0;
+        self.residuals.extend(residuals.iter().map(|&bytes| i32::from_le_bytes(bytes)));
+        self.verbatim_positions.extend_from_slice(&chunk.verbatim_positions);
+        self.verbatim_bytes.extend_from_slice(&chunk.verbatim_bytes);
+        self.masks.extend_from_slice(&chunk.masks);
+        self.signs.extend_from_slice(&chunk.signs);
+    }
+}
+
+/// Makes the stream of `field` in batches of `batch_chunks` chunks from the CPU's quantised chunks, and compares it with the CPU's.
+fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
+    let header = field.header(options, &field.resolve(options));
+    let geometry = Geometry::with_chunk_tiles(field.shape, header.chunk_tiles).unwrap();
+    let expected = field.stream_with(&header).0;
+    let stream = device.context().default_stream();
+    let mut arena = Arena::new(stream.clone());
+    let elements = upload(&stream, &field.bytes);
+    let mut assembler = Assembler::new(device, header.index, header.group_log2, field.element.size() as u32).unwrap();
+    // Twice into the same, to find what a batch leaves behind.
+    for poison in [0xA5_u8, 0x5A] {
+        let mut output = stream.clone_htod(&vec![poison; field.bytes.len() + (1 << 14)]).unwrap();
+        let mut host = Pinned::<ChunkSummary>::new(&stream, batch_chunks as usize).unwrap();
+        let mut progress = Progress::new(&stream, geometry.chunks()).unwrap();
+        progress.start(HEADER_LEN as u64).unwrap();
+        let mut first = 0;
+        while first < geometry.chunks() {
+            let chunks = first..(first + batch_chunks).min(geometry.chunks());
+            let batch = ChunkBatch::new(&geometry, header.group_log2, chunks.clone()).unwrap();
+            let mut arrays = Arrays::default();
+            for chunk in chunks {
+                let quantised = quantise_chunk(&header, &geometry, chunk, &Bytes(&field.bytes)).unwrap();
+                let (elements, size) = (geometry.chunk_elements(chunk), field.element.size() as u64);
+                arrays.add(&quantised, batch.slots() as usize, 1 << header.group_log2, elements, size);
+            }
+            let (codes, classes) = (upload(&stream, &arrays.codes), upload(&stream, &arrays.classes));
+            let summaries = upload(&stream, &arrays.summaries);
+            let (metas, bases) = (upload(&stream, &arrays.metas), upload(&stream, &arrays.bases));
+            let (outlier_positions, residuals) =
+                (upload(&stream, &arrays.outlier_positions), upload(&stream, &arrays.residuals));
+            let (verbatim_positions, verbatim_bytes) =
+                (upload(&stream, &arrays.verbatim_positions), upload(&stream, &arrays.verbatim_bytes));
+            let (masks, signs) = (upload(&stream, &arrays.masks), upload(&stream, &arrays.signs));
+            let mut frame = arena.frame().unwrap();
+            let classes_view = classes.as_view();
+            let with_classes = header.index == IndexKind::Symbol;
+            let codes = Codes {
+                codes: &codes.as_view(),
+                classes: with_classes.then_some(&classes_view),
+                summaries: &summaries.as_view(),
+            };
+            let observer = &mut |_| Ok(());
+            let device_geometry = DeviceGeometry::new(&geometry, header.group_log2);
+            let begun = assembler
+                .begin(
+                    &mut frame,
+                    &device_geometry,
+                    &batch,
+                    batch_chunks as u32,
+                    &codes,
+                    None,
+                    Some(&mut host),
+                    observer,
+                )
+                .unwrap();
+            let plan = BatchPlan::new(&batch, &host.wait().unwrap()[..batch.chunks() as usize]);
+            let contents = Contents {
+                geometry: device_geometry,
+                batch,
+                metas: &metas.as_view(),
+                bases: &bases.as_view(),
+                lists: &Lists {
+                    outlier_positions: outlier_positions.as_view(),
+                    outlier_residuals: residuals.as_view(),
+                    verbatim_positions: verbatim_positions.as_view(),
+                    verbatim_values: verbatim_bytes.as_view(),
+                },
+                slab: &Slab { bytes: elements.as_view(), first_element: 0 },
+            };
+            let bitmaps = Bitmaps { masks: Some(masks.as_view()), signs: Some(signs.as_view()) };
+            let mut view = output.as_view_mut();
+            assembler
+                .finish(
+                    &mut frame,
+                    begun,
+                    &plan,
+                    codes.codes,
+                    &bitmaps,
+                    &contents,
+                    &mut progress,
+                    first,
+                    &mut view,
+                    observer,
+                )
+                .unwrap();
+            first += batch_chunks;
+        }
+        let bytes = header.to_bytes();
+        let mut view = output.as_view_mut();
+        assembler.records().finish(&stream, &mut progress, &bytes, geometry.chunks(), &mut view).unwrap();
+        let outcome = progress.outcome().unwrap();
+        let what = format!("{}, {options:?}, batches of {batch_chunks}", field.name);
+        assert!(outcome.fits, "{what}");
+        let found = stream.clone_dtoh(&output).unwrap();
+        assert_eq!(outcome.bytes, expected.len() as u64, "{what}");
+        let differs = found.iter().zip(&expected).position(|(a, b)| a != b);
+        assert_eq!(differs, None, "{what}: first difference");
+        assert!(found[expected.len()..].iter().all(|&byte| byte == poison), "{what}: written past the end");
+    }
+}
+
+#[test]
+fn records_are_the_cpus() {
+    let Some(device) = common::device() else { return };
+    for element in [ElementType::F32, ElementType::F64] {
+        for extents in [&[][..], &[1], &[5000], &[33, 70], &[9, 17, 30], &[3, 9, 8, 17], &[100, 100, 100], &[1_500_000]]
+        {
+            let field = Field::smooth(element, extents, 0.01);
+            check(device, &field, &Options::new(Bound::Abs(1e-3)), 2);
+        }
+        let field = Field::smooth(element, &[120, 130, 100], 0.001);
+        for index in IndexKind::ALL {
+            for group_log2 in [6, 7] {
+                check(device, &field, &Options { index, group_log2, ..Options::new(Bound::Rel(1e-3)) }, 3);
+            }
+        }
+    }
+}
+
+#[test]
+fn raw_wide_and_sparse() {
+    let Some(device) = common::device() else { return };
+    for element in [ElementType::F32, ElementType::F64] {
+        // Noise: raw where the bound is tight, a wide radius in between. The last chunk is smooth.
+        let noisy = Field::smooth(element, &[100, 100, 170], 1.0)
+            .with("smooth end", |i| (i > 1_200_000).then_some((i as f64 * 1e-4).sin()));
+        for bound in [5e-7, 1e-6, 1e-5, 1e-4, 1e-3] {
+            check(device, &noisy, &Options::new(Bound::Abs(bound)), 2);
+        }
+        let spikes = Field::smooth(element, &[1_400_000], 0.001)
+            .with("spikes", |i| (i % 1009 == 5).then_some(1e2 * (i % 7) as f64))
+            .with("infinite", |i| (i % 5003 == 1).then_some(f64::INFINITY));
+        check(device, &spikes, &Options::new(Bound::Abs(1e-3)), 1);
+        check(device, &spikes, &Options { index: IndexKind::Gap, ..Options::new(Bound::Abs(1e-3)) }, 3);
+    }
+}
+
+#[test]
+fn masks_and_signs() {
+    let Some(device) = common::device() else { return };
+    for element in [ElementType::F32, ElementType::F64] {
+        let field = Field::smooth(element, &[90, 110, 70], 0.01)
+            .with("NaN", |i| (i / 70 % 11 < 2 && i % 3 == 0).then_some(f64::NAN))
+            .with("fill", |i| (i > 300_000 && i < 420_000).then_some(-9999.0));
+        check(device, &field, &Options::new(Bound::Rel(1e-3)), 2);
+        check(device, &field, &Options::new(Bound::PwRel(1e-2)), 1);
+        let given = Options { fill: Fill::Value(-9999.0), index: IndexKind::None, ..Options::new(Bound::PwRel(1e-3)) };
+        check(device, &field, &given, 2);
+    }
+}

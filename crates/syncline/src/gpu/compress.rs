@@ -1,0 +1,376 @@
+//! Compression on GPUs: elements through page-locked memory to slabs on the devices, records back in order.
+
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+use syncline_core::array::ElementType;
+use syncline_core::bound::{Resolved, Scan};
+use syncline_core::container::{ALIGNMENT, Header, RECORD_HEADER_LEN};
+use syncline_core::error::{Error, Result};
+use syncline_core::geometry::Geometry;
+use syncline_core::pipeline::ChunkSummary;
+use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
+use syncline_cuda::device::Pinned;
+use syncline_cuda::error::{DriverContext, Result as CudaResult};
+use syncline_cuda::geometry::Slab;
+use syncline_cuda::pipeline::{ChunkRecords, Compressor};
+use syncline_cuda::{CudaError, Device};
+
+use super::plan::{chunk_batches, slab_of};
+use super::{BUFFERS, Gpus, Ring, Sizes, driver, failure, in_steps};
+use crate::io::ReadAt;
+use crate::options::{Meter, Options};
+use crate::pool::Pool;
+use crate::range::{empty_scan, resolve_by_scan, resolve_scanned};
+use crate::source::ArraySource;
+
+/// Device memory of a lane beside its slabs and records, for each byte of a batch's elements: what quantising and encoding take, with some room.
+const WORKSPACE_SHARE: u64 = 2;
+/// Device memory of a lane whatever its batches.
+const WORKSPACE_BYTES: u64 = 128 << 20;
+
+/// One array on its way through the devices.
+pub(crate) struct Compression<'g> {
+    element_type: ElementType,
+    geometry: Geometry,
+    batches: Vec<Range<u64>>,
+    /// The lane of each batch.
+    lane_of: Vec<usize>,
+    lanes: Vec<Lane<'g>>,
+    /// What the devices keep of the array, if they have room for all of it: it is read once then.
+    parts: Option<Vec<Part>>,
+}
+
+/// A device's share of the array, in its memory.
+struct Part {
+    slab: CudaSlice<u8>,
+    elements: Range<u64>,
+    /// A lane of the device.
+    loader: usize,
+}
+
+/// A stream of a device with all it needs.
+struct Lane<'g> {
+    stream: Arc<CudaStream>,
+    compressor: Compressor<'g>,
+    /// Index of the device's part.
+    part: usize,
+    /// For the elements of a batch, where they are not kept.
+    slab: Option<CudaSlice<u8>>,
+    records: CudaSlice<u8>,
+    inbound: Ring<u8>,
+    outbound: Vec<Pinned<u8>>,
+}
+
+/// What a lane hands over, batch by batch.
+enum Made {
+    Batch(ChunkRecords),
+    /// So many bytes of its records, being copied to the buffer.
+    Piece(Pinned<u8>, usize),
+}
+
+impl<'g> Compression<'g> {
+    /// Gets memory and streams for an array.
+    ///
+    /// # Errors
+    /// No memory for it on host or devices, or the driver's.
+    pub(crate) fn new(
+        gpus: &'g Gpus,
+        element_type: ElementType,
+        geometry: &Geometry,
+        options: &Options,
+    ) -> Result<Self> {
+        Self::with_sizes(gpus, element_type, geometry, options, Sizes::default())
+    }
+
+    pub(super) fn with_sizes(
+        gpus: &'g Gpus,
+        element_type: ElementType,
+        geometry: &Geometry,
+        options: &Options,
+        sizes: Sizes,
+    ) -> Result<Self> {
+        let size = element_type.size() as u64;
+        let batches = chunk_batches(geometry, size, sizes.batch);
+        let devices = gpus.0.len().min(batches.len()).max(1);
+        let share = |device: usize| batches.len() * device / devices..batches.len() * (device + 1) / devices;
+        let slab_bytes = |chunks: &Range<u64>| {
+            let slab = slab_of(geometry, chunks);
+            (slab.end - slab.start) * size
+        };
+        let largest_slab = batches.iter().map(slab_bytes).max().unwrap_or(0);
+        let room = batches.iter().map(|chunks| records_room(geometry, chunks, size)).max().unwrap_or(0);
+        let lanes_each = sizes.lanes.min(batches.len().div_ceil(devices)).max(1);
+        let piece = sizes.piece_bytes(lanes_each * devices, options.memory_limit)?;
+
+        let parts: Vec<Range<u64>> = match batches.is_empty() {
+            true => Vec::new(),
+            false => (0..devices).map(share).map(|b| batches[b.start].start..batches[b.end - 1].end).collect(),
+        };
+        let lane_bytes = room + WORKSPACE_SHARE * room + WORKSPACE_BYTES;
+        let mut resident = !parts.is_empty();
+        for (device, chunks) in gpus.0.iter().zip(&parts) {
+            device.context().bind_to_thread().map_err(driver)?;
+            let (free, _) = device.context().mem_get_info().map_err(driver)?;
+            resident &=
+                slab_bytes(chunks) + lanes_each as u64 * lane_bytes <= (free as u64 / 10 * 9).min(sizes.device_memory);
+        }
+        let mut lanes = Vec::new();
+        for (part, device) in gpus.0[..devices].iter().enumerate() {
+            for _ in 0..lanes_each {
+                let slab = if resident { 0 } else { largest_slab };
+                lanes.push(Lane::new(device, part, slab, room, piece).map_err(failure)?);
+            }
+        }
+        let kept = |(part, chunks): (usize, &Range<u64>)| {
+            let loader = part * lanes_each;
+            let elements = slab_of(geometry, chunks);
+            let slab = allocate(&lanes[loader].stream, (elements.end - elements.start) * size).map_err(failure)?;
+            Ok(Part { slab, elements, loader })
+        };
+        let parts = resident.then(|| parts.iter().enumerate().map(kept).collect::<Result<_>>()).transpose()?;
+        // Where the devices keep their shares, batches are where their elements are; else they go round.
+        let lane_of = (0..batches.len())
+            .map(|batch| match &parts {
+                Some(_) => {
+                    let device = (0..devices).find(|&d| share(d).contains(&batch)).unwrap_or(0);
+                    device * lanes_each + (batch - share(device).start) % lanes_each
+                }
+                None => batch % devices * lanes_each + batch / devices % lanes_each,
+            })
+            .collect();
+        Ok(Self { element_type, geometry: geometry.clone(), batches, lane_of, lanes, parts })
+    }
+
+    /// Resolves the bound by a look at all elements, which go to the devices at the same time if these can keep them.
+    pub(crate) fn resolve<S: ReadAt + ?Sized>(
+        &mut self,
+        array: &ArraySource<S>,
+        options: &Options,
+        pool: &Pool,
+    ) -> Result<Resolved> {
+        let len = self.geometry.elements();
+        let Some(parts) = &mut self.parts else {
+            return resolve_by_scan(array, self.element_type, len, options, pool);
+        };
+        let empty = empty_scan(self.element_type, len, options)?;
+        // Each looks at its elements up to where the next one's start, so that none is counted twice.
+        let starts: Vec<u64> = parts.iter().skip(1).map(|part| part.elements.start).chain([len]).collect();
+        let mut loaders: Vec<Option<&mut Lane>> = self.lanes.iter_mut().map(Some).collect();
+        let scans = std::thread::scope(|scope| {
+            let threads: Vec<_> = parts
+                .iter_mut()
+                .zip(&starts)
+                .filter_map(|(part, &end)| {
+                    let lane = loaders[part.loader].take()?;
+                    let empty = &empty;
+                    Some(scope.spawn(move || {
+                        let scan =
+                            lane.load(array, pool, &part.elements, &mut part.slab.as_view_mut(), Some((empty, end)))?;
+                        lane.stream.synchronize().map_err(driver)?;
+                        Ok::<_, Error>(scan)
+                    }))
+                })
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+                .collect::<Vec<_>>()
+        });
+        let mut scan = empty;
+        for found in scans {
+            if let Some(found) = found? {
+                scan = scan.merge(found);
+            }
+        }
+        resolve_scanned(array, self.element_type, len, options, pool, scan)
+    }
+
+    /// Compresses all chunks; `write` gets their records' bytes in order. Returns the records' lengths, and the chunks' summaries added up.
+    pub(crate) fn compress<S: ReadAt + ?Sized>(
+        &mut self,
+        array: &ArraySource<S>,
+        header: &Header,
+        pool: &Pool,
+        meter: &Meter,
+        write: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<(Vec<u32>, ChunkSummary)> {
+        let (geometry, batches, lane_of, parts) = (&self.geometry, &self.batches, &self.lane_of, &self.parts);
+        let job = Job { array, header, geometry, pool };
+        std::thread::scope(|scope| {
+            let mut ends = Vec::new();
+            for (number, lane) in self.lanes.iter_mut().enumerate() {
+                let (made, take) = channel();
+                let (give_back, returned) = channel();
+                ends.push((take, give_back));
+                let mine = batches.iter().zip(lane_of).filter(move |(_, of)| **of == number).map(|(batch, _)| batch);
+                let part = parts.as_ref().and_then(|parts| parts.get(lane.part));
+                let job = &job;
+                scope.spawn(move || {
+                    if let Err(error) = lane.run(job, part, mine, &made, &returned) {
+                        // If nobody listens any more, another error came first.
+                        let _ = made.send(Err(error));
+                    }
+                    // Buffers that were handed over and not used up come back for the next run.
+                    drop(made);
+                    lane.outbound.extend(returned);
+                });
+            }
+            let mut lengths = Vec::new();
+            let mut total = ChunkSummary::default();
+            for (batch, &lane) in batches.iter().zip(lane_of) {
+                let (take, give_back) = &ends[lane];
+                let next =
+                    || take.recv().unwrap_or_else(|_| Err(Error::Gpu("a thread of the GPU's work ended early".into())));
+                let Made::Batch(ChunkRecords { lengths: batch_lengths, errors }) = next()? else {
+                    return Err(Error::Gpu("records without their lengths".into()));
+                };
+                let mut left: u64 = batch_lengths.iter().map(|&length| u64::from(length)).sum();
+                lengths.extend(batch_lengths);
+                total.squared_error += errors.squared_error;
+                total.counted += errors.counted;
+                while left > 0 {
+                    let Made::Piece(buffer, length) = next()? else {
+                        return Err(Error::Gpu("records that are too short".into()));
+                    };
+                    write(&buffer.wait().map_err(failure)?[..length])?;
+                    left -= length as u64;
+                    let _ = give_back.send(buffer);
+                }
+                meter.advance(batch.clone().map(|chunk| geometry.chunk_elements(chunk)).sum())?;
+            }
+            Ok((lengths, total))
+        })
+    }
+}
+
+/// What all lanes work on.
+struct Job<'a, S: ?Sized> {
+    array: &'a ArraySource<'a, S>,
+    header: &'a Header,
+    geometry: &'a Geometry,
+    pool: &'a Pool,
+}
+
+impl<'g> Lane<'g> {
+    fn new(device: &'g Device, part: usize, slab: u64, records: u64, piece: usize) -> CudaResult<Self> {
+        let stream = device.context().new_stream().doing("making a stream")?;
+        let buffers = || (0..BUFFERS).map(|_| Pinned::new(&stream, piece)).collect::<CudaResult<Vec<_>>>();
+        Ok(Self {
+            compressor: Compressor::new(device, &stream)?,
+            part,
+            slab: (slab > 0).then(|| allocate(&stream, slab)).transpose()?,
+            records: allocate(&stream, records)?,
+            inbound: Ring { buffers: buffers()?, next: 0 },
+            outbound: buffers()?,
+            stream,
+        })
+    }
+
+    /// Copies elements to the start of a slab, and looks at them in passing: `look` is the empty scan, and the element before which it ends.
+    fn load<S: ReadAt + ?Sized>(
+        &mut self,
+        array: &ArraySource<S>,
+        pool: &Pool,
+        elements: &Range<u64>,
+        slab: &mut CudaViewMut<'_, u8>,
+        look: Option<(&Scan, u64)>,
+    ) -> Result<Option<Scan>> {
+        load(&mut self.inbound, array, pool, elements, slab, look)
+    }
+
+    /// Compresses the lane's batches one after another and hands over what they become.
+    fn run<'b, S: ReadAt + ?Sized>(
+        &mut self,
+        job: &Job<'_, S>,
+        part: Option<&Part>,
+        batches: impl Iterator<Item = &'b Range<u64>>,
+        made: &Sender<Result<Made>>,
+        returned: &Receiver<Pinned<u8>>,
+    ) -> Result<()> {
+        for chunks in batches {
+            let mut own = self.slab.take();
+            let slab = match (part, &mut own) {
+                (Some(part), _) => Slab { bytes: part.slab.as_view(), first_element: part.elements.start },
+                (None, Some(own)) => {
+                    let elements = slab_of(job.geometry, chunks);
+                    load(&mut self.inbound, job.array, job.pool, &elements, &mut own.as_view_mut(), None)?;
+                    let bytes = (elements.end - elements.start) as usize * job.header.element_type.size();
+                    Slab { bytes: own.slice(..bytes), first_element: elements.start }
+                }
+                (None, None) => return Err(Error::Gpu("a batch without elements".into())),
+            };
+            let output = &mut self.records.as_view_mut();
+            let compressed = self.compressor.compress_chunks(job.header, job.geometry, chunks.clone(), &slab, output);
+            let records = compressed.map_err(failure)?;
+            self.slab = own;
+            let length = records.lengths.iter().map(|&length| length as usize).sum();
+            if made.send(Ok(Made::Batch(records))).is_err() {
+                return Ok(());
+            }
+            let mut at = 0;
+            while at < length {
+                let Some(mut buffer) = self.outbound.pop().or_else(|| returned.recv().ok()) else { return Ok(()) };
+                let count = buffer.len().min(length - at);
+                let piece: CudaView<u8> = self.records.slice(at..at + count);
+                buffer.read(&piece).map_err(failure)?;
+                at += count;
+                if made.send(Ok(Made::Piece(buffer, count))).is_err() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// See [`Lane::load`].
+fn load<S: ReadAt + ?Sized>(
+    inbound: &mut Ring<u8>,
+    array: &ArraySource<S>,
+    pool: &Pool,
+    elements: &Range<u64>,
+    slab: &mut CudaViewMut<'_, u8>,
+    look: Option<(&Scan, u64)>,
+) -> Result<Option<Scan>> {
+    let size = array.element_size();
+    let bytes = ((elements.end - elements.start) * size) as usize;
+    let mut found: Option<Scan> = None;
+    let mut at = 0;
+    while at < bytes {
+        let buffer = inbound.take_turn();
+        let count = buffer.len().min(bytes - at);
+        let first = elements.start + at as u64 / size;
+        let room = &mut buffer.fill().map_err(failure)?[..count];
+        let read = |scan: Option<Scan>, offset: u64, part: &mut [u8]| {
+            let first = first + offset / size;
+            array.read(first, part)?;
+            Ok(scan.map(|mut scan| {
+                let end = look.map_or(0, |(_, end)| end).saturating_sub(first).saturating_mul(size);
+                scan.add(first, &part[..end.min(part.len() as u64) as usize]);
+                scan
+            }))
+        };
+        let empty = || look.map(|(empty, _)| empty.clone());
+        let scan = in_steps(pool, room, empty, read, |a, b| a.zip(b).map(|(a, b)| a.merge(b)))?;
+        found = match (found, scan) {
+            (Some(a), Some(b)) => Some(a.merge(b)),
+            (a, b) => a.or(b),
+        };
+        buffer.send(count, &mut slab.slice_mut(at..at + count)).map_err(failure)?;
+        at += count;
+    }
+    Ok(found)
+}
+
+/// Most bytes of the records of some chunks: all raw.
+fn records_room(geometry: &Geometry, chunks: &Range<u64>, element_bytes: u64) -> u64 {
+    let chunk = u64::from(geometry.tiles_per_chunk()) * geometry.unclipped_len() * element_bytes;
+    (chunks.end - chunks.start) * (chunk + (RECORD_HEADER_LEN + ALIGNMENT) as u64)
+}
+
+fn allocate(stream: &Arc<CudaStream>, bytes: u64) -> CudaResult<CudaSlice<u8>> {
+    let length = usize::try_from(bytes.max(1)).map_err(|_| CudaError::OutOfMemory { bytes })?;
+    stream.alloc_zeros::<u8>(length).map_err(|_| CudaError::OutOfMemory { bytes })
+}

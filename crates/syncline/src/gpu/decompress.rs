@@ -1,0 +1,248 @@
+//! Decompression on GPUs: records through page-locked memory to the devices, layers of tiles back.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use bytemuck::Zeroable;
+use syncline_core::array::{Element, ElementType};
+use syncline_core::error::{Error, Result};
+use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
+use syncline_cuda::device::Pinned;
+use syncline_cuda::error::{DriverContext, Result as CudaResult};
+use syncline_cuda::pipeline::{Decompressor, StreamInfo};
+use syncline_cuda::{CudaError, Device};
+
+use super::plan::{LayerBatch, layer_batches};
+use super::{BUFFERS, Gpus, Ring, Sizes, failure, in_steps};
+use crate::io::ReadAt;
+use crate::options::Meter;
+use crate::pool::Pool;
+
+/// An element that devices decompress to.
+trait DeviceElement: Element + DeviceRepr + ValidAsZeroBits + Default + Zeroable {}
+impl DeviceElement for f32 {}
+impl DeviceElement for f64 {}
+
+/// Takes elements as they come: number of the part, first element in the array, bytes.
+type Put<'p> = dyn Fn(usize, u64, &[u8]) -> Result<()> + Sync + 'p;
+
+/// A stretch of one stream's array on its way through the devices.
+pub(crate) struct Decompression<'g> {
+    _gpus: &'g Gpus,
+    info: StreamInfo,
+    /// Elements that are wanted.
+    wanted: Range<u64>,
+    batches: Vec<LayerBatch>,
+    lanes: Lanes,
+}
+
+enum Lanes {
+    F32(Vec<Lane<f32>>),
+    F64(Vec<Lane<f64>>),
+}
+
+/// A stream of a device with all it needs.
+struct Lane<E> {
+    decompressor: Decompressor,
+    stream: Arc<CudaStream>,
+    records: CudaSlice<u8>,
+    slab: CudaSlice<E>,
+    inbound: Ring<u8>,
+    outbound: Ring<E>,
+}
+
+impl<'g> Decompression<'g> {
+    /// Gets memory and streams for the raster range `wanted` of a stream's elements.
+    ///
+    /// # Errors
+    /// No memory for it on host or devices, or the driver's.
+    pub(crate) fn new<S: ReadAt + ?Sized>(
+        gpus: &'g Gpus,
+        source: &S,
+        wanted: Range<u64>,
+        memory_limit: Option<u64>,
+    ) -> Result<Self> {
+        Self::with_sizes(gpus, source, wanted, memory_limit, Sizes::default())
+    }
+
+    pub(super) fn with_sizes<S: ReadAt + ?Sized>(
+        gpus: &'g Gpus,
+        source: &S,
+        wanted: Range<u64>,
+        memory_limit: Option<u64>,
+        sizes: Sizes,
+    ) -> Result<Self> {
+        let info = StreamInfo::read(source.size()?, |offset, length| {
+            let mut bytes = vec![0; length];
+            source.read_exact_at(&mut bytes, offset)?;
+            Ok(bytes)
+        })
+        .map_err(failure)?;
+        let element_type = info.header().element_type;
+        let batches = layer_batches(info.geometry(), &wanted, element_type.size() as u64, sizes.batch);
+        let devices = gpus.0.len().min(batches.len()).max(1);
+        let lanes_each = sizes.lanes.min(batches.len().div_ceil(devices)).max(1);
+        let piece = sizes.piece_bytes(devices * lanes_each, memory_limit)?;
+        let work = Work { info: &info, batches: &batches, piece };
+        // Lane after lane goes to the next device, as batches go to the next lane.
+        let devices = (0..lanes_each).flat_map(|_| gpus.0[..devices].iter());
+        let lanes = match element_type {
+            ElementType::F32 => Lanes::F32(devices.map(|device| Lane::new(device, &work)).collect::<Result<_>>()?),
+            ElementType::F64 => Lanes::F64(devices.map(|device| Lane::new(device, &work)).collect::<Result<_>>()?),
+            other => return Err(Error::Gpu(format!("{other} is not decompressed on the GPU"))),
+        };
+        Ok(Self { _gpus: gpus, info, wanted, batches, lanes })
+    }
+
+    /// Raster ranges of the elements that come as parts, in order.
+    pub(crate) fn parts(&self) -> Vec<Range<u64>> {
+        self.batches.iter().map(|batch| part(batch, &self.wanted)).collect()
+    }
+
+    /// Decompresses; `put` gets the elements of each part of [`Self::parts`], in pieces that come in order within the part, parts in any order and from several threads.
+    pub(crate) fn run<S: ReadAt + ?Sized>(
+        &mut self,
+        source: &S,
+        pool: &Pool,
+        meter: &Meter,
+        put: &Put<'_>,
+    ) -> Result<()> {
+        let job = Job { source, info: &self.info, batches: &self.batches, wanted: &self.wanted, pool, meter, put };
+        match &mut self.lanes {
+            Lanes::F32(lanes) => run(lanes, &job),
+            Lanes::F64(lanes) => run(lanes, &job),
+        }
+    }
+}
+
+/// Elements of a batch that are wanted.
+fn part(batch: &LayerBatch, wanted: &Range<u64>) -> Range<u64> {
+    batch.elements.start.max(wanted.start)..batch.elements.end.min(wanted.end)
+}
+
+/// Bytes of the stream that a batch's records take.
+fn record_range(info: &StreamInfo, batch: &LayerBatch) -> Range<u64> {
+    info.bytes_of(info.chunks_of(batch.tiles.clone()))
+}
+
+/// What lanes need memory for.
+struct Work<'a> {
+    info: &'a StreamInfo,
+    batches: &'a [LayerBatch],
+    piece: usize,
+}
+
+/// What all lanes work on.
+struct Job<'a, S: ?Sized> {
+    source: &'a S,
+    info: &'a StreamInfo,
+    batches: &'a [LayerBatch],
+    wanted: &'a Range<u64>,
+    pool: &'a Pool,
+    meter: &'a Meter<'a>,
+    put: &'a Put<'a>,
+}
+
+fn run<E: DeviceElement, S: ReadAt + ?Sized>(lanes: &mut [Lane<E>], job: &Job<'_, S>) -> Result<()> {
+    let count = lanes.len();
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = lanes
+            .iter_mut()
+            .enumerate()
+            .map(|(number, lane)| {
+                scope.spawn(move || {
+                    let mine = job.batches.iter().enumerate().skip(number).step_by(count);
+                    mine.into_iter().try_for_each(|(batch, _)| lane.batch(job, batch))
+                })
+            })
+            .collect();
+        let results =
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+        results.collect::<Vec<_>>().into_iter().collect()
+    })
+}
+
+impl<E: DeviceElement> Lane<E> {
+    fn new(device: &Device, work: &Work<'_>) -> Result<Self> {
+        Self::build(device, work).map_err(failure)
+    }
+
+    fn build(device: &Device, work: &Work<'_>) -> CudaResult<Self> {
+        let stream = device.context().new_stream().doing("making a stream")?;
+        let most = |length: &dyn Fn(&LayerBatch) -> Range<u64>| {
+            let longest = work.batches.iter().map(|batch| length(batch).end - length(batch).start).max();
+            longest.unwrap_or(0).max(1) as usize
+        };
+        let records = most(&|batch| record_range(work.info, batch));
+        let elements = most(&|batch| batch.elements.clone());
+        let memory = |bytes: usize| move |_| CudaError::OutOfMemory { bytes: bytes as u64 };
+        let inbound = (0..BUFFERS).map(|_| Pinned::new(&stream, work.piece)).collect::<CudaResult<_>>()?;
+        let outbound = (0..BUFFERS).map(|_| Pinned::new(&stream, work.piece / size_of::<E>()));
+        Ok(Self {
+            decompressor: Decompressor::new(device, stream.clone(), work.info)?,
+            records: stream.alloc_zeros(records).map_err(memory(records))?,
+            slab: stream.alloc_zeros(elements).map_err(memory(elements * size_of::<E>()))?,
+            inbound: Ring { buffers: inbound, next: 0 },
+            outbound: Ring { buffers: outbound.collect::<CudaResult<_>>()?, next: 0 },
+            stream,
+        })
+    }
+
+    fn batch<S: ReadAt + ?Sized>(&mut self, job: &Job<'_, S>, number: usize) -> Result<()> {
+        let batch = &job.batches[number];
+        let bytes = record_range(job.info, batch);
+        let length = (bytes.end - bytes.start) as usize;
+        let mut at = 0;
+        while at < length {
+            let buffer = self.inbound.take_turn();
+            let count = buffer.len().min(length - at);
+            let read = |(), offset: u64, part: &mut [u8]| {
+                Ok(job.source.read_exact_at(part, bytes.start + at as u64 + offset)?)
+            };
+            in_steps(job.pool, &mut buffer.fill().map_err(failure)?[..count], || (), read, |(), ()| ())?;
+            buffer.send(count, &mut self.records.slice_mut(at..at + count)).map_err(failure)?;
+            at += count;
+        }
+        let input = self.records.slice(..length);
+        let elements = batch.elements.clone();
+        let slab = &mut self.slab.slice_mut(..(elements.end - elements.start) as usize);
+        self.decompressor
+            .decompress_tiles(&input, bytes.start, batch.tiles.clone(), slab, elements.start)
+            // Nothing is handed on before it is known to be right.
+            .and_then(|()| self.decompressor.check())
+            .map_err(failure)?;
+        self.hand_out(job, number, &elements)
+    }
+
+    /// Copies a batch's elements back and hands them on, a piece while the next is being copied.
+    fn hand_out<S: ?Sized>(&mut self, job: &Job<'_, S>, number: usize, elements: &Range<u64>) -> Result<()> {
+        let wanted = part(&job.batches[number], job.wanted);
+        let length = self.outbound.buffers[0].len() as u64;
+        let pieces = || (wanted.start..wanted.end).step_by(length as usize).map(|at| at..(at + length).min(wanted.end));
+        let mut ahead = pieces().take(BUFFERS);
+        let first = self.outbound.next;
+        let queue = |outbound: &mut Ring<E>, piece: Range<u64>| {
+            let view = self.slab.slice((piece.start - elements.start) as usize..(piece.end - elements.start) as usize);
+            outbound.take_turn().read(&view).map_err(failure)
+        };
+        ahead.try_for_each(|piece| queue(&mut self.outbound, piece))?;
+        let mut later = pieces().skip(BUFFERS);
+        for (i, piece) in pieces().enumerate() {
+            let buffer = &self.outbound.buffers[(first + i) % BUFFERS];
+            let values = &buffer.wait().map_err(failure)?[..(piece.end - piece.start) as usize];
+            (job.put)(number, piece.start, bytemuck::cast_slice(values))?;
+            job.meter.advance(piece.end - piece.start)?;
+            if let Some(next) = later.next() {
+                queue(&mut self.outbound, next)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<E> Drop for Lane<E> {
+    fn drop(&mut self) {
+        // Work may be queued after an error; what it uses must not go before it.
+        let _ = self.stream.synchronize();
+    }
+}

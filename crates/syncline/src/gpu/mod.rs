@@ -1,0 +1,147 @@
+//! The work on NVIDIA GPUs: arrays pass through page-locked memory in pieces, over several streams of each device, so that reading, copying to the device,
+//! its work, copying back and writing go on side by side.
+//!
+//! A *lane* is a thread with a stream of its own on some device. Batches are dealt to the lanes in turn, and what they make is written in order.
+
+mod compress;
+mod decompress;
+mod plan;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rayon::prelude::*;
+use syncline_core::error::{Error, Result};
+use syncline_cuda::device::Pinned;
+use syncline_cuda::{CudaError, Device};
+
+use crate::backend::CudaDevices;
+use crate::pool::Pool;
+
+pub(crate) use compress::Compression;
+pub(crate) use decompress::Decompression;
+pub(crate) use plan::stretch;
+
+/// Bytes that one thread reads at a time.
+const STEP_BYTES: usize = 1 << 20;
+/// Page-locked buffers of a lane in each direction: one is filled while the other is copied.
+const BUFFERS: usize = 2;
+
+/// How large the pieces of the work are. Bytes written and read do not depend on it.
+#[derive(Clone, Copy, Debug)]
+struct Sizes {
+    /// Bytes of elements that a lane works on at a time.
+    batch: u64,
+    /// Bytes of a page-locked buffer.
+    piece: usize,
+    /// Lanes of a device.
+    lanes: usize,
+    /// Bytes of a device's memory to use at most.
+    device_memory: u64,
+}
+
+impl Default for Sizes {
+    /// Batches that a device works on for less than a millisecond, and copies in some: little is waited for at either end. One lane reads, one computes, one writes.
+    fn default() -> Self {
+        Self { batch: 128 << 20, piece: 16 << 20, lanes: 3, device_memory: u64::MAX }
+    }
+}
+
+impl Sizes {
+    /// Bytes of each page-locked buffer of `lanes` lanes, so that all stay below a quarter of the memory limit: what is read and written beside them counts, too.
+    fn piece_bytes(&self, lanes: usize, limit: Option<u64>) -> Result<usize> {
+        const SMALLEST: u64 = 64 << 10;
+        let buffers = (2 * BUFFERS * lanes) as u64;
+        let Some(limit) = limit else { return Ok(self.piece) };
+        match limit / 4 / buffers / SMALLEST * SMALLEST {
+            0 => Err(Error::MemoryLimit { what: "copying to the GPU".into(), needed: SMALLEST * buffers * 4, limit }),
+            room => Ok((room as usize).min(self.piece)),
+        }
+    }
+}
+
+/// Open GPUs.
+pub(crate) struct Gpus(Vec<Arc<Device>>);
+
+impl Gpus {
+    /// Makes sure that there are such GPUs, without opening them.
+    pub(crate) fn check(devices: CudaDevices) -> Result<()> {
+        ordinals(devices).map(|_| ())
+    }
+
+    /// Opens GPUs. One that was opened before in this process stays open, with the kernels loaded so far.
+    pub(crate) fn open(devices: CudaDevices) -> Result<Self> {
+        static OPEN: Mutex<BTreeMap<usize, Arc<Device>>> = Mutex::new(BTreeMap::new());
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut device = |ordinal| {
+            if let Some(device) = open.get(&ordinal) {
+                return Ok(device.clone());
+            }
+            let device = Arc::new(Device::open(ordinal).map_err(failure)?);
+            open.insert(ordinal, device.clone());
+            Ok(device)
+        };
+        ordinals(devices)?.into_iter().map(&mut device).collect::<Result<_>>().map(Self)
+    }
+
+    /// As they are reported.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.0.iter().map(|device| format!("cuda:{} ({})", device.info().ordinal, device.info().name)).collect()
+    }
+}
+
+fn ordinals(devices: CudaDevices) -> Result<Vec<usize>> {
+    let count = Device::count().map_err(failure)?;
+    match devices {
+        CudaDevices::One(ordinal) if ordinal < count => Ok(vec![ordinal]),
+        CudaDevices::All if count > 0 => Ok((0..count).collect()),
+        CudaDevices::One(ordinal) => Err(failure(CudaError::NoDevice { ordinal, count })),
+        CudaDevices::All => Err(failure(CudaError::NoDevice { ordinal: 0, count })),
+    }
+}
+
+/// The library's error for the device layer's.
+fn failure(error: CudaError) -> Error {
+    match error {
+        CudaError::Core(error) => Arc::try_unwrap(error).unwrap_or_else(|shared| Error::Gpu(shared.to_string())),
+        other => Error::Gpu(other.to_string()),
+    }
+}
+
+/// The same for what `cudarc` itself returns.
+fn driver(error: impl std::fmt::Debug) -> Error {
+    Error::Gpu(format!("CUDA driver: {error:?}"))
+}
+
+/// A lane's buffers in one direction, used in turn.
+struct Ring<T> {
+    buffers: Vec<Pinned<T>>,
+    next: usize,
+}
+
+impl<T> Ring<T> {
+    /// The buffer whose turn it is.
+    fn take_turn(&mut self) -> &mut Pinned<T> {
+        let turn = self.next % self.buffers.len();
+        self.next += 1;
+        &mut self.buffers[turn]
+    }
+}
+
+/// Calls `work` for parts of `bytes` on all threads, with the offset of each.
+fn in_steps<R: Send>(
+    pool: &Pool,
+    bytes: &mut [u8],
+    empty: impl Fn() -> R + Sync + Send,
+    work: impl Fn(R, u64, &mut [u8]) -> Result<R> + Sync + Send,
+    merge: impl Fn(R, R) -> R + Sync + Send,
+) -> Result<R> {
+    pool.install(|| {
+        let parts = bytes.par_chunks_mut(STEP_BYTES).enumerate();
+        parts
+            .try_fold(&empty, |sum, (i, part)| work(sum, (i * STEP_BYTES) as u64, part))
+            .try_reduce(&empty, |a, b| Ok(merge(a, b)))
+    })
+}

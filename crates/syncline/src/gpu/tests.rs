@@ -1,0 +1,215 @@
+//! The devices' streams and arrays against the CPU's, with batches and buffers small enough that there are many of each.
+
+use std::io::Write;
+use std::sync::{Mutex, OnceLock};
+
+use syncline_core::array::{ElementType, Shape};
+use syncline_core::bound::{Bound, Fill};
+use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
+use syncline_core::geometry::Geometry;
+use syncline_core::huffman::IndexKind;
+
+use super::{Compression, Decompression, Gpus, Sizes};
+use crate::backend::{Backend, CudaDevices};
+use crate::options::{DecodeOptions, Meter, Options};
+use crate::pool::Pool;
+use crate::source::ArraySource;
+use crate::{StreamFile, compress_from, decompress};
+
+/// All GPUs, opened once. Without one: `None` and one line that says so, or a failure if `SYNCLINE_REQUIRE_CUDA` is 1.
+fn gpus() -> Option<&'static Gpus> {
+    static GPUS: OnceLock<Option<Gpus>> = OnceLock::new();
+    let open = || match Gpus::open(CudaDevices::All) {
+        Ok(gpus) => Some(gpus),
+        Err(error) if std::env::var_os("SYNCLINE_REQUIRE_CUDA").is_some_and(|value| value == "1") => {
+            panic!("SYNCLINE_REQUIRE_CUDA is set: {error}")
+        }
+        Err(error) => {
+            // Not through `eprintln!`, which the test harness hides when a test passes.
+            let _ = writeln!(std::io::stderr(), "skipped: no CUDA device ({error})");
+            None
+        }
+    };
+    GPUS.get_or_init(open).as_ref()
+}
+
+/// Waves, noise, and now and then a fill value, a NaN or an infinity.
+fn field(element: ElementType, count: u64) -> Vec<u8> {
+    let mut state = 7u64;
+    let values = (0..count).map(|i| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        match state >> 40 {
+            noise if noise % 5003 == 0 => f64::NAN,
+            noise if noise % 5009 == 0 => f64::INFINITY,
+            _ if i / 700 % 11 == 3 => -9999.0,
+            noise => (i as f64 * 0.01).sin() * 10.0 + (i as f64 * 0.0003).cos() * 5.0 + noise as f64 * 1e-9,
+        }
+    });
+    match element {
+        ElementType::F32 => values.flat_map(|value| (value as f32).to_le_bytes()).collect(),
+        _ => values.flat_map(f64::to_le_bytes).collect(),
+    }
+}
+
+const SHAPES: [&[u64]; 7] =
+    [&[0], &[1], &[2_500_001], &[1100, 1050], &[130, 70, 150], &[3, 30, 140, 121], &[1, 9, 1, 300_000]];
+
+/// Kept on the devices as a whole, and batch by batch; many small pieces, few large ones.
+fn all_sizes() -> [Sizes; 3] {
+    let usual = Sizes::default();
+    [
+        usual,
+        Sizes { batch: 3 << 20, piece: 256 << 10, lanes: 2, ..usual },
+        Sizes { batch: 1, piece: 128 << 10, device_memory: 0, ..usual },
+    ]
+}
+
+fn compressed(
+    gpus: &Gpus,
+    bytes: &[u8],
+    element: ElementType,
+    shape: Shape,
+    options: &Options,
+    sizes: Sizes,
+) -> Vec<u8> {
+    let geometry = Geometry::new(shape);
+    let pool = Pool::new(3).unwrap();
+    let array = ArraySource::new(bytes, 0, element);
+    let mut work = Compression::with_sizes(gpus, element, &geometry, options, sizes).unwrap();
+    let resolved = work.resolve(&array, options, &pool).unwrap();
+    let header = Header::new(element, shape, options.index, &resolved);
+    let mut last = Vec::new();
+    // Twice: the second time with everything used before, as for a PSNR.
+    for _ in 0..2 {
+        let mut stream = header.to_bytes().to_vec();
+        let meter = Meter::new(&None, geometry.elements());
+        let mut write = |record: &[u8]| {
+            stream.extend_from_slice(record);
+            Ok(())
+        };
+        let (lengths, _) = work.compress(&array, &header, &pool, &meter, &mut write).unwrap();
+        assert_eq!(stream.len(), HEADER_LEN + lengths.iter().map(|&length| length as usize).sum::<usize>());
+        stream.extend_from_slice(&table_and_trailer(&lengths));
+        assert!(last.is_empty() || last == stream, "{shape}: another stream the second time");
+        last = stream;
+    }
+    last
+}
+
+#[test]
+fn streams_and_arrays_are_those_of_the_cpu() {
+    let Some(gpus) = gpus() else { return };
+    // Every combination has kernels of its own, and compiling them takes longer than the test.
+    let usual = (ElementType::F32, Bound::Rel(1e-3), IndexKind::Symbol);
+    let ragged: &[u64] = &[130, 70, 150];
+    let mut cases: Vec<_> = SHAPES.into_iter().map(|extents| (usual, extents)).collect();
+    cases.push(((ElementType::F64, Bound::Abs(1e-4), IndexKind::Gap), ragged));
+    cases.push(((ElementType::F64, Bound::PwRel(1e-2), IndexKind::None), ragged));
+    for ((element, bound, index), extents) in cases {
+        let shape = Shape::new(extents).unwrap();
+        let bytes = field(element, shape.len());
+        let options = Options::new(bound).with_index(index).with_backend(Backend::Cpu);
+        let mut expected = Vec::new();
+        let summary = compress_from(bytes.as_slice(), 0, element, shape, &options, &mut expected).unwrap();
+        if summary.step == 0.0 {
+            continue;
+        }
+        let array = decompress(&expected, &DecodeOptions::default().with_backend(Backend::Cpu)).unwrap();
+        for sizes in all_sizes() {
+            let what = format!("{element} {shape} {bound:?} {index} {sizes:?}");
+            let stream = compressed(gpus, &bytes, element, shape, &options, sizes);
+            assert!(stream == expected, "{what}: {} bytes, not {}", stream.len(), expected.len());
+            let count = shape.len();
+            for wanted in [0..count, count / 3..count / 3 * 2, count..count] {
+                check_decompression(gpus, &stream, array.bytes(), wanted, sizes, &what);
+            }
+        }
+    }
+}
+
+fn check_decompression(
+    gpus: &Gpus,
+    stream: &[u8],
+    expected: &[u8],
+    wanted: std::ops::Range<u64>,
+    sizes: Sizes,
+    what: &str,
+) {
+    let size = StreamFile::open(stream).unwrap().header().element_type.size();
+    let mut work = Decompression::with_sizes(gpus, stream, wanted.clone(), None, sizes).unwrap();
+    let parts = work.parts();
+    let made: Vec<Mutex<Vec<u8>>> = parts.iter().map(|_| Mutex::default()).collect();
+    let put = |part: usize, first: u64, bytes: &[u8]| {
+        let mut made = made[part].lock().unwrap();
+        assert_eq!(parts[part].start + (made.len() / size) as u64, first, "{what}");
+        made.extend_from_slice(bytes);
+        Ok(())
+    };
+    work.run(stream, &Pool::new(3).unwrap(), &Meter::new(&None, wanted.end - wanted.start), &put).unwrap();
+    let whole: Vec<u8> = made.into_iter().flat_map(|part| part.into_inner().unwrap()).collect();
+    assert!(whole == expected[wanted.start as usize * size..wanted.end as usize * size], "{what} {wanted:?}");
+}
+
+/// Through the public functions: files, PSNR, fill, what falls back to the CPU, damage, cancellation.
+#[test]
+fn the_library_says_where_it_worked() {
+    if gpus().is_none() {
+        return;
+    }
+    let shape = Shape::new(&[70, 130, 150]).unwrap();
+    let bytes = field(ElementType::F32, shape.len());
+    let run = |options: &Options| {
+        let mut stream = Vec::new();
+        let summary = compress_from(bytes.as_slice(), 0, ElementType::F32, shape, options, &mut stream).unwrap();
+        (summary, stream)
+    };
+    let cuda = Backend::Cuda(CudaDevices::All);
+    for (options, on_gpu) in [
+        (Options::new(Bound::Psnr(60.0)), true),
+        (Options::new(Bound::Rel(1e-3)).with_fill(Fill::Value(-9999.0)).with_memory_limit(64 << 20), true),
+        (Options::new(Bound::Rel(1e-3)).with_fill(Fill::None), true),
+        (Options::new(Bound::Abs(1e-30)), false),
+        (Options::new(Bound::Lossless), false),
+    ] {
+        let (here, stream) = run(&options.clone().with_backend(cuda));
+        let (there, expected) = run(&options.clone().with_backend(Backend::Cpu));
+        assert!(stream == expected, "{options:?}");
+        assert_eq!((here.execution.on_gpu(), there.execution.on_gpu()), (on_gpu, false), "{options:?}");
+        assert!(on_gpu || here.execution.reason.contains("lossless"), "{}", here.execution);
+
+        let file = StreamFile::open(stream.as_slice()).unwrap();
+        let (gpu, cpu) =
+            (DecodeOptions::default().with_backend(cuda), DecodeOptions::default().with_backend(Backend::Cpu));
+        let expected = file.decompress(&cpu).unwrap();
+        assert!(file.decompress(&gpu).unwrap() == expected, "{options:?}");
+        let mut into = vec![0xA5; expected.bytes().len()];
+        assert_eq!(file.decompress_into(&mut into, &gpu).unwrap().on_gpu(), on_gpu);
+        assert!(into == expected.bytes());
+        for region in [
+            [3..17, 0..130, 0..150],
+            [9..10, 5..90, 0..150],
+            [1..2, 7..8, 20..30],
+            [3..60, 5..90, 7..8],
+            [4..4, 0..1, 0..1],
+        ] {
+            assert!(
+                file.decompress_region(&region, &gpu).unwrap() == file.decompress_region(&region, &cpu).unwrap(),
+                "{region:?}"
+            );
+        }
+        if on_gpu {
+            let mut damaged = stream.clone();
+            let middle = damaged.len() / 2;
+            damaged[middle] ^= 1;
+            let file = StreamFile::open(damaged.as_slice()).unwrap();
+            let error = file.decompress(&gpu).unwrap_err();
+            assert!(matches!(error, crate::Error::Corrupt { .. }), "{error}");
+            let stop: crate::Progress = std::sync::Arc::new(|_, _| std::ops::ControlFlow::Break(()));
+            let options = options.with_backend(cuda).with_progress(stop.clone());
+            let result = compress_from(bytes.as_slice(), 0, ElementType::F32, shape, &options, std::io::sink());
+            assert!(matches!(result, Err(crate::Error::Cancelled)));
+            let file = StreamFile::open(stream.as_slice()).unwrap();
+            assert!(matches!(file.decompress(&gpu.with_progress(stop)), Err(crate::Error::Cancelled)));
+        }
+    }
+}

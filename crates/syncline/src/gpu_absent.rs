@@ -1,0 +1,90 @@
+//! What stands for GPUs in a build without the feature `cuda`: none can be opened.
+
+use std::ops::Range;
+
+use syncline_core::array::ElementType;
+use syncline_core::bound::Resolved;
+use syncline_core::container::Header;
+use syncline_core::error::{Error, Result};
+use syncline_core::geometry::{Geometry, Region};
+use syncline_core::pipeline::ChunkSummary;
+
+use crate::backend::CudaDevices;
+use crate::io::ReadAt;
+use crate::options::{Meter, Options};
+use crate::pool::Pool;
+use crate::source::ArraySource;
+
+/// No GPUs: there is no value of this type.
+pub(crate) enum Gpus {}
+
+impl Gpus {
+    pub(crate) fn check(_: CudaDevices) -> Result<()> {
+        Err(Error::Gpu("this build has no GPU backend: build syncline with its feature `cuda`".into()))
+    }
+
+    pub(crate) fn open(devices: CudaDevices) -> Result<Self> {
+        Err(Self::check(devices).err().unwrap_or(Error::Cancelled))
+    }
+
+    pub(crate) fn names(&self) -> Vec<String> {
+        match *self {}
+    }
+}
+
+/// A compression that cannot be.
+pub(crate) struct Compression<'g>(&'g Gpus);
+
+impl<'g> Compression<'g> {
+    pub(crate) fn new(gpus: &'g Gpus, _: ElementType, _: &Geometry, _: &Options) -> Result<Self> {
+        match *gpus {}
+    }
+
+    pub(crate) fn resolve<S: ReadAt + ?Sized>(
+        &mut self,
+        _: &ArraySource<S>,
+        _: &Options,
+        _: &Pool,
+    ) -> Result<Resolved> {
+        match *self.0 {}
+    }
+
+    pub(crate) fn compress<S: ReadAt + ?Sized>(
+        &mut self,
+        _: &ArraySource<S>,
+        _: &Header,
+        _: &Pool,
+        _: &Meter,
+        _: &mut dyn FnMut(&[u8]) -> Result<()>,
+    ) -> Result<(Vec<u32>, ChunkSummary)> {
+        match *self.0 {}
+    }
+}
+
+/// A decompression that cannot be.
+pub(crate) struct Decompression<'g>(&'g Gpus);
+
+impl<'g> Decompression<'g> {
+    pub(crate) fn new<S: ReadAt + ?Sized>(gpus: &'g Gpus, _: &S, _: Range<u64>, _: Option<u64>) -> Result<Self> {
+        match *gpus {}
+    }
+
+    pub(crate) fn parts(&self) -> Vec<Range<u64>> {
+        match *self.0 {}
+    }
+
+    pub(crate) fn run<S: ReadAt + ?Sized>(
+        &mut self,
+        _: &S,
+        _: &Pool,
+        _: &Meter,
+        _: &(dyn Fn(usize, u64, &[u8]) -> Result<()> + Sync),
+    ) -> Result<()> {
+        match *self.0 {}
+    }
+}
+
+/// The raster range of a region's elements, which only GPUs are interested in.
+pub(crate) fn stretch(_: &Geometry, _: &Region) -> Option<Range<u64>> {
+    None
+}
