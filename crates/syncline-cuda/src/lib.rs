@@ -9,6 +9,7 @@
 pub mod device;
 pub mod error;
 pub mod huffman;
+pub mod lzss;
 
 pub use cudarc;
 pub use device::{Arena, Device, DeviceInfo};
