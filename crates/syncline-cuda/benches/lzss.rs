@@ -17,11 +17,11 @@ use syncline_cuda::lzss::{Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Enco
 mod common;
 mod timing;
 use common::{Random, Spread, symbols};
-use timing::Runs;
+use timing::{Runs, SMALL};
 
 const RUNS: Runs = Runs { warm_up: 1, counted: 5 };
 /// Bytes of an input, which repeats what was generated or read.
-const BYTES: usize = 256 << 20;
+const LARGE: usize = 256 << 20;
 /// Bytes of a chunk.
 const CHUNK: usize = 4 << 20;
 
@@ -30,17 +30,22 @@ fn main() -> Result<()> {
     let stream = device.context().default_stream();
     let copy = timing::copy_rate(&stream, RUNS)?;
     let bench = Bench { device, stream, copy };
-    println!("{} MiB in chunks of {} MiB; GB/s of uncompressed bytes (share of C); ratio of sections 2 to 6", BYTES >> 20, CHUNK >> 20);
+    println!(
+        "{} MiB in chunks of {} MiB; GB/s of uncompressed bytes (share of C); ratio of sections 2 to 6",
+        LARGE >> 20,
+        CHUNK >> 20
+    );
     let levels = std::env::var("SYNCLINE_BENCH_LEVELS").unwrap_or_else(|_| "1 2 3 4 6".to_owned());
     let levels: Vec<u8> = levels.split(' ').filter_map(|level| level.parse().ok()).collect();
     for (name, width, part) in inputs() {
         println!("{name}, {} KiB repeated", part.len() >> 10);
         for &level in &levels {
-            bench.input(&part, width, level)?;
+            bench.input(&part, width, level, LARGE)?;
         }
+        bench.input(&part, width, 3, SMALL)?;
         // The widths that the published grid has beside the element's.
         for other in [SymbolWidth::Two, SymbolWidth::Four].into_iter().filter(|&other| other != width) {
-            bench.input(&part, other, if other == SymbolWidth::Two { 3 } else { 1 })?;
+            bench.input(&part, other, if other == SymbolWidth::Two { 3 } else { 1 }, LARGE)?;
         }
     }
     Ok(())
@@ -80,11 +85,15 @@ struct Bench {
 }
 
 impl Bench {
-    fn input(&self, part: &[u8], width: SymbolWidth, level: u8) -> Result<()> {
-        let input = self.repeated(part)?;
+    fn input(&self, part: &[u8], width: SymbolWidth, level: u8, length: usize) -> Result<()> {
+        let input = self.repeated(part, length)?;
         let params = Params::new(width, level);
-        let span = |offset: usize| Span { offset: offset as u64, bytes: CHUNK as u64, min_match: params.min_match };
-        let spans: Vec<_> = (0..BYTES).step_by(CHUNK).map(span).collect();
+        let span = |offset: usize| Span {
+            offset: offset as u64,
+            bytes: CHUNK.min(length - offset) as u64,
+            min_match: params.min_match,
+        };
+        let spans: Vec<_> = (0..length).step_by(CHUNK).map(span).collect();
         let batch = Batch::new(&self.stream, width, level, &spans)?;
         let mut encoded = Encoded::new(&self.stream, &batch, batch.max_bytes())?;
         let mut arena = Arena::new(self.stream.clone());
@@ -100,7 +109,8 @@ impl Bench {
         let encoder = Encoder::new(&self.device, width, level, Method::Linked)?;
         let poison = vec![0xA5_u8; encoded.bytes().len()];
         self.stream.memcpy_htod(&poison, encoded.bytes_mut()).doing("poisoning")?;
-        let seconds = self.seconds(RUNS, || encoder.launch(&mut arena.frame()?, &input.as_view(), &batch, &mut encoded))?;
+        let seconds =
+            self.seconds(RUNS, || encoder.launch(&mut arena.frame()?, &input.as_view(), &batch, &mut encoded))?;
         let parts = self.parts(&encoder, &mut arena, &input, &batch, &mut encoded)?;
         self.compare_first_chunk(&params, &part[..CHUNK.min(part.len())], &encoded)?;
 
@@ -124,7 +134,7 @@ impl Bench {
             })
             .collect();
         let decode_batch = DecodeBatch::new(&self.stream, width, level, &spans)?;
-        let mut output = self.stream.clone_htod(&vec![0xA5_u8; BYTES]).doing("poisoning")?;
+        let mut output = self.stream.clone_htod(&vec![0xA5_u8; length]).doing("poisoning")?;
         let mut status = self.stream.alloc_zeros::<u32>(spans.len()).doing("allocating")?;
         let decoding = self.seconds(RUNS, || {
             let (mut output, mut status) = (output.as_view_mut(), status.as_view_mut());
@@ -135,12 +145,13 @@ impl Bench {
         self.compare(part, &output)?;
 
         let compressed: u64 = plans.iter().map(|plan| u64::from(plan.bytes)).sum();
-        let rate = |seconds: f64| BYTES as f64 / seconds / 1e9;
+        let rate = |seconds: f64| length as f64 / seconds / 1e9;
         println!(
-            "  S {} level {level} (W {:5}): ratio {:6.2}  compress {:6.1} ({:.2})  decompress {:6.1} ({:.2})  published {}  [{parts}]",
+            "  {:3} MiB S {} level {level} (W {:5}): ratio {:6.2}  compress {:6.1} ({:.2})  decompress {:6.1} ({:.2})  published {}  [{parts}]",
+            length >> 20,
             width.bytes(),
             params.window(),
-            BYTES as f64 / compressed as f64,
+            length as f64 / compressed as f64,
             rate(seconds),
             rate(seconds) * 1e9 / self.copy,
             rate(decoding),
@@ -176,11 +187,11 @@ impl Bench {
         Ok(events.windows(2).map(part).collect::<Result<Vec<_>>>()?.join(", "))
     }
 
-    fn repeated(&self, part: &[u8]) -> Result<CudaSlice<u8>> {
+    fn repeated(&self, part: &[u8], length: usize) -> Result<CudaSlice<u8>> {
         // SAFETY: bytes have no invalid bit patterns, and the loop writes all of them.
-        let mut whole = unsafe { self.stream.alloc::<u8>(BYTES) }.doing("allocating")?;
-        for start in (0..BYTES).step_by(part.len()) {
-            let end = BYTES.min(start + part.len());
+        let mut whole = unsafe { self.stream.alloc::<u8>(length) }.doing("allocating")?;
+        for start in (0..length).step_by(part.len()) {
+            let end = length.min(start + part.len());
             self.stream.memcpy_htod(&part[..end - start], &mut whole.slice_mut(start..end)).doing("filling")?;
         }
         Ok(whole)

@@ -3,7 +3,7 @@
 // The candidates of a position are those before it that begin with the same symbols. Threads do not compare all of the window: warps link each position to the
 // last one before it with the same hash, 32 positions at a time (`match_any` finds links among the 32), so that a position's candidates are a few steps away,
 // nearest first, as the format wants them. Comparisons are reused: where the next position has its first candidate at the same distance, its match is the rest of this one,
-// so that of a stretch of such positions only the last is compared, eight bytes at a time.
+// so that of a stretch of such positions only the last is compared, 16 bytes at a time.
 //
 // Tokens are selected by chunks of 32 positions, a thread a chunk: backwards, it finds where a path from each position leaves the chunk (the position after it has been
 // found before); one thread then goes from chunk to chunk; and the threads follow the path through their chunk from where it enters. That is 12 instructions a symbol;
@@ -32,8 +32,8 @@ struct Key {
         low_mask = bytes >= 4 ? ALL_LANES : (1u << bytes * 8) - 1;
         high_mask = bytes <= 4 ? 0 : ALL_LANES >> (8 - bytes) * 8;
     }
-    __device__ inline uint32_t hash(uint2 bytes) const {
-        return ((bytes.x & low_mask) * 0x9E3779B1u + (bytes.y & high_mask) * 0x85EBCA6Bu) >> (32 - HASH_BITS);
+    __device__ inline uint32_t hash(const Front &front) const {
+        return ((front.words[0] & low_mask) * 0x9E3779B1u + (front.words[1] & high_mask) * 0x85EBCA6Bu) >> (32 - HASH_BITS);
     }
 };
 
@@ -47,7 +47,7 @@ __device__ inline void link(const Work &work, const Key &key, uint32_t first, ui
     const uint32_t below_me = (1u << lane_id()) - 1;
     for (uint32_t chunk = first - min_of<uint32_t>(first, (WINDOW + 31) / 32 * 32); chunk < end; chunk += WARP) {
         const uint32_t position = chunk + lane_id();
-        const uint32_t hash = key.hash(eight(work.data, position));
+        const uint32_t hash = key.hash(front(work.data, position));
         const uint32_t same = __match_any_sync(ALL_LANES, hash);
         const uint32_t below = same & below_me;
         const uint32_t before = below != 0 ? chunk + 31 - __clz(below) : heads[hash];
@@ -65,12 +65,13 @@ __device__ inline void link(const Work &work, const Key &key, uint32_t first, ui
     }
 }
 
-// Symbols that agree from `position` and `distance` before it on, of which `length` are known to, up to about `most`.
-__device__ inline uint32_t extended(const Work &work, uint32_t position, uint32_t distance, uint32_t length, uint32_t most) {
+// Symbols that agree from `position` and `distance` before it on, of which REACH are known to, up to about `most`.
+__device__ inline uint32_t extended(const Work &work, uint32_t position, uint32_t distance, uint32_t most) {
+    uint32_t length = REACH;
     while (length < most) {
-        const uint32_t more = agreeing(eight(work.data, position + length), eight(work.data, position + length - distance));
+        const uint32_t more = agreeing(front(work.data, position + length), front(work.data, position + length - distance));
         length += more;
-        if (more < IN_EIGHT) {
+        if (more < REACH) {
             break;
         }
     }
@@ -79,6 +80,12 @@ __device__ inline uint32_t extended(const Work &work, uint32_t position, uint32_
 
 __device__ inline symbol_t symbol_at(const Work &work, uint32_t position) { return reinterpret_cast<const symbol_t *>(work.data)[position]; }
 
+// The distance to the candidate after the one at `distance`, 0 if there is none.
+__device__ inline uint32_t next_distance(const Work &work, uint32_t position, uint32_t distance) {
+    const uint32_t step = work.links[position - distance];
+    return step == 0 || distance + step > WINDOW ? 0 : distance + step;
+}
+
 // The tokens that could start at a warp's positions, from the last chunk to the first.
 __device__ inline void search(const Work &work, const Key &key, uint32_t first) {
     const uint32_t end = min_of(first + SEARCHED, work.symbols);
@@ -86,63 +93,58 @@ __device__ inline void search(const Work &work, const Key &key, uint32_t first) 
         return;
     }
     // First candidate of the position behind the chunk, and symbols that agree there.
-    uint32_t next_distance = 0, next_length = 0;
+    uint32_t behind_distance = 0, behind_length = 0;
     for (uint32_t chunk = (end - 1) / 32 * 32 + 32; chunk > first;) {
         chunk -= 32;
         const uint32_t position = chunk + lane_id();
-        const uint2 own = eight(work.data, position);
+        const Front own = front(work.data, position);
         const uint32_t limit = position < work.symbols ? min_of(work.symbols - position, work.min_match + LENGTH_SPAN) : 0;
         uint32_t distance = position < work.symbols ? work.links[position] : 0;
         uint32_t length = 0;
         while (distance != 0) {
-            length = agreeing(own, eight(work.data, position - distance));
+            length = agreeing(own, front(work.data, position - distance));
             if (length >= key.symbols) {
                 break;
             }
-            const uint32_t step = work.links[position - distance];
-            distance = step == 0 || distance + step > WINDOW ? 0 : distance + step;
+            distance = next_distance(work, position, distance);
         }
         __syncwarp();
         const uint32_t after = __shfl_down_sync(ALL_LANES, distance, 1);
-        const bool is_rest = distance != 0 && distance == (lane_id() == WARP - 1 ? next_distance : after);
-        if (distance != 0 && length == IN_EIGHT && !is_rest) {
-            length = extended(work, position, distance, length, limit);
+        const bool is_rest = distance != 0 && distance == (lane_id() == WARP - 1 ? behind_distance : after);
+        if (distance != 0 && length == REACH && !is_rest) {
+            length = extended(work, position, distance, limit);
         }
         __syncwarp();
         const uint32_t rests = __ballot_sync(ALL_LANES, is_rest);
         // The first lane from this one on whose match is not the rest of it: WARP is the position behind the chunk.
         const uint32_t last = lane_id() + trailing_zeros(~(rests >> lane_id()));
         const uint32_t of_last = __shfl_sync(ALL_LANES, length, last % WARP);
-        length = (last < WARP ? of_last : next_length) + last - lane_id();
-        next_distance = __shfl_sync(ALL_LANES, distance, 0);
-        next_length = __shfl_sync(ALL_LANES, length, 0);
+        length = (last < WARP ? of_last : behind_length) + last - lane_id();
+        behind_distance = __shfl_sync(ALL_LANES, distance, 0);
+        behind_length = __shfl_sync(ALL_LANES, length, 0);
 
         uint32_t best = distance == 0 ? 0 : min_of(length, limit);
         uint32_t best_distance = distance;
         if (DEPTH > 1) {
-            uint32_t left = DEPTH - 1;
-            while (distance != 0 && left > 0 && best < min_of<uint32_t>(ENOUGH, limit)) {
-                const uint32_t step = work.links[position - distance];
-                distance += step;
-                if (step == 0 || distance > WINDOW) {
-                    break;
-                }
-                length = agreeing(own, eight(work.data, position - distance));
-                if (length < key.symbols) {
-                    continue;
-                }
-                --left;
-                if (length == IN_EIGHT) {
-                    if (best >= IN_EIGHT && symbol_at(work, position + best) != symbol_at(work, position + best - distance)) {
-                        continue;
-                    }
-                    length = extended(work, position, distance, length, limit);
+            const uint32_t enough = min_of<uint32_t>(ENOUGH, limit);
+            uint32_t left = best < enough && distance != 0 ? DEPTH - 1 : 0;
+            // As few branches as can be: lanes that have nothing to do hold up none that have.
+            while (left > 0) {
+                distance = next_distance(work, position, distance);
+                length = agreeing(own, front(work.data, position - distance));
+                const bool is_candidate = distance != 0 && length >= key.symbols;
+                if (is_candidate && length == REACH) {
+                    const bool is_longer =
+                        best < REACH || symbol_at(work, position + best) == symbol_at(work, position + best - distance);
+                    length = is_longer ? extended(work, position, distance, limit) : 0;
                 }
                 length = min_of(length, limit);
-                if (length > best) {
+                left -= is_candidate;
+                if (is_candidate && length > best) {
                     best = length;
                     best_distance = distance;
                 }
+                left = distance == 0 || best >= enough ? 0 : left;
             }
             __syncwarp();
         }

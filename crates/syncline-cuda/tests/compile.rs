@@ -45,7 +45,10 @@ fn every_specialization_compiles() {
             let _ = writeln!(std::io::stderr(), "NVRTC {} does not know sm_{architecture}", compiler.version());
             continue;
         }
-        let stages = [syncline_cuda::huffman::specializations(shared_memory), syncline_cuda::lzss::specializations(shared_memory)];
+        let stages = [
+            syncline_cuda::huffman::specializations(shared_memory),
+            syncline_cuda::lzss::specializations(shared_memory),
+        ];
         for specialization in stages.concat() {
             let image = specialization.compile(compiler, architecture).unwrap_or_else(|error| panic!("{error}"));
             assert_eq!(&image[..4], b"\x7fELF", "a cubin is an ELF file");

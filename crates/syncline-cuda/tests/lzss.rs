@@ -51,7 +51,7 @@ fn bytes(kind: Kind, length: usize, seed: u64) -> Vec<u8> {
         match kind {
             Kind::Noise => out.extend(random.next().to_le_bytes()),
             Kind::Few(width) => {
-                let value = [0, 0, 1, 0x0101_0101_0101_0102][random.below(4) as usize] as u64;
+                let value = [0, 0, 1, 0x0101_0101_0101_0102_u64][random.below(4) as usize];
                 out.extend(&value.to_le_bytes()[..width]);
             }
             Kind::Pieces => {
@@ -60,7 +60,8 @@ fn bytes(kind: Kind, length: usize, seed: u64) -> Vec<u8> {
                 out.extend(&dictionary[at..at + 1 + random.below(90) as usize]);
             }
             Kind::Runs => {
-                let length = 1 + random.below(1 << random.below(12)) as usize;
+                let most = 1 << random.below(12);
+                let length = 1 + random.below(most) as usize;
                 out.extend(std::iter::repeat_n(random.below(3) as u8, length));
             }
             Kind::Periods => {
@@ -154,7 +155,11 @@ fn check_encoder(device: &Device, case: &Case, method: Method, what: &str) -> (E
     for (i, plan) in plans.iter().enumerate() {
         assert_eq!(places[i], at as u64, "{what}, chunk {i}: its place");
         for (number, section) in case.sections(i).iter().enumerate() {
-            let what = format!("{what}, {width:?} {level}, chunk {i} of {} bytes, section {}", case.chunks[i].len(), number + 2);
+            let what = format!(
+                "{what}, {width:?} {level}, chunk {i} of {} bytes, section {}",
+                case.chunks[i].len(),
+                number + 2
+            );
             assert_eq!(plan.section_bytes[number] as usize, section.len(), "{what}: its length");
             if out[at..at + section.len()] != *section {
                 let differs = (0..section.len()).find(|&j| out[at + j] != section[j]);
@@ -234,7 +239,8 @@ fn check_both(device: &Device, case: &Case, method: Method, what: &str) {
 
 /// Chunks of every kind whose lengths are at edges.
 fn edge_chunks(block: usize, seed: u64) -> Vec<Vec<u8>> {
-    let lengths = [0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 100, 255, 1000, 4097, block - 1, block, block + 1, 2 * block + 777];
+    let lengths =
+        [0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 100, 255, 1000, 4097, block - 1, block, block + 1, 2 * block + 777];
     let each = |(i, &length): (usize, &usize)| bytes(KINDS[(i + seed as usize) % KINDS.len()], length, seed + i as u64);
     lengths.iter().enumerate().map(each).collect()
 }
@@ -277,7 +283,9 @@ fn long_windows() {
 #[test]
 fn published_form_writes_the_same() {
     let Some(device) = common::device() else { return };
-    for (width, level) in [(SymbolWidth::One, 4), (SymbolWidth::Two, 3), (SymbolWidth::Four, 1), (SymbolWidth::Eight, 2)] {
+    for (width, level) in
+        [(SymbolWidth::One, 4), (SymbolWidth::Two, 3), (SymbolWidth::Four, 1), (SymbolWidth::Eight, 2)]
+    {
         let kinds = KINDS.iter().map(|&kind| bytes(kind, 20_000, 77));
         check_encoder(device, &Case::new(width, level, kinds.collect()), Method::Published, "published");
         check_encoder(device, &Case::new(width, level, edge_chunks(1 << 14, 5)), Method::Published, "published");
@@ -288,7 +296,9 @@ fn published_form_writes_the_same() {
 fn many_blocks() {
     let Some(device) = common::device() else { return };
     let chunks = [(Kind::Codes, 6_000_001), (Kind::Runs, 3_000_000), (Kind::Noise, 1 << 20), (Kind::Pieces, 5 << 20)];
-    for (width, level) in [(SymbolWidth::Two, 3), (SymbolWidth::Four, 1), (SymbolWidth::One, 2), (SymbolWidth::Eight, 5)] {
+    for (width, level) in
+        [(SymbolWidth::Two, 3), (SymbolWidth::Four, 1), (SymbolWidth::One, 2), (SymbolWidth::Eight, 5)]
+    {
         let chunks = chunks.map(|(kind, length)| bytes(kind, length, 9));
         check_both(device, &Case::new(width, level, chunks.to_vec()), Method::Linked, "many blocks");
     }
@@ -298,11 +308,18 @@ fn many_blocks() {
 #[test]
 fn small_of_every_path() {
     let Some(device) = common::device() else { return };
-    for (width, level) in [(SymbolWidth::One, 4), (SymbolWidth::Two, 3), (SymbolWidth::Four, 1), (SymbolWidth::Eight, 6)] {
+    for (width, level) in
+        [(SymbolWidth::One, 4), (SymbolWidth::Two, 3), (SymbolWidth::Four, 1), (SymbolWidth::Eight, 6)]
+    {
         let chunks = KINDS.iter().map(|&kind| bytes(kind, 17_003, 4)).chain([vec![], vec![1]]);
         check_both(device, &Case::new(width, level, chunks.collect()), Method::Linked, "small");
     }
-    check_encoder(device, &Case::new(SymbolWidth::Two, 2, vec![bytes(Kind::Codes, 17_003, 4)]), Method::Published, "small");
+    check_encoder(
+        device,
+        &Case::new(SymbolWidth::Two, 2, vec![bytes(Kind::Codes, 17_003, 4)]),
+        Method::Published,
+        "small",
+    );
 }
 
 /// Core's decoder on what the device has been given: the bytes, or that it is wrong.
@@ -332,7 +349,8 @@ fn decode_with_core(bytes: &[u8], span: &DecodeSpan, params: &Params) -> Option<
     if totals != [span.flags.1, span.lengths.1, span.distances.1, span.literals.1].map(|length| length as usize) {
         return None;
     }
-    let flags: Vec<u64> = flags[..flag].chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
+    let flags: Vec<u64> =
+        flags[..flag].chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
     (flag, matched, literal) = (0, 0, 0);
     for (i, counts) in blocks.iter().enumerate() {
         let (tokens, matches) = (counts.tokens as usize, counts.matches as usize);
@@ -360,9 +378,13 @@ fn damage_is_found_where_core_finds_it() {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
     let mut random = Random(2);
-    for (width, level) in
-        [(SymbolWidth::One, 3), (SymbolWidth::Two, 3), (SymbolWidth::Four, 1), (SymbolWidth::Eight, 4), (SymbolWidth::Two, 7)]
-    {
+    for (width, level) in [
+        (SymbolWidth::One, 3),
+        (SymbolWidth::Two, 3),
+        (SymbolWidth::Four, 1),
+        (SymbolWidth::Eight, 4),
+        (SymbolWidth::Two, 7),
+    ] {
         let kinds = KINDS.iter().cycle().take(60).enumerate();
         let case = Case::new(width, level, kinds.map(|(i, &kind)| bytes(kind, 1 + i * 800, 31)).collect());
         let (encoded, plans, places) = check_encoder(device, &case, Method::Linked, "to be damaged");
@@ -376,7 +398,8 @@ fn damage_is_found_where_core_finds_it() {
                 match random.below(8) {
                     0 => {}
                     1 => {
-                        let part = [&mut span.flags.1, &mut span.lengths.1, &mut span.distances.1, &mut span.literals.1];
+                        let part =
+                            [&mut span.flags.1, &mut span.lengths.1, &mut span.distances.1, &mut span.literals.1];
                         let length = &mut *part.into_iter().nth(random.below(4) as usize).unwrap();
                         *length = length.saturating_sub(1 + random.below(9) as u32);
                     }
@@ -410,7 +433,10 @@ fn damage_is_found_where_core_finds_it() {
                     changed += usize::from(expected != case.chunks[i]);
                 }
                 let end = at + span.bytes as usize;
-                assert!(output[end..end.next_multiple_of(16)].iter().all(|&byte| byte == 0xEE), "{what}: written past it");
+                assert!(
+                    output[end..end.next_multiple_of(16)].iter().all(|&byte| byte == 0xEE),
+                    "{what}: written past it"
+                );
             }
         }
         assert!(wrong > 50 && changed > 5, "{wrong} chunks found wrong, {changed} decoded to other bytes");

@@ -96,11 +96,13 @@ impl DecodeBatch {
                 && span.output.is_multiple_of(16);
             let own_blocks = span.bytes.div_ceil(params.block_bytes() as u64);
             let ends = parts.iter().map(|part| part.0.checked_add(part.1.into()));
-            let end = ends.chain([span.blocks.checked_add(own_blocks * 8)]).try_fold(0, |most, end| Some(most.max(end?)));
+            let end =
+                ends.chain([span.blocks.checked_add(own_blocks * 8)]).try_fold(0, |most, end| Some(most.max(end?)));
             let (true, Some(end), Some(output_end)) = (aligned, end, span.output.checked_add(span.bytes)) else {
                 return Err(CudaError::invalid("LZSS sections and outputs start on multiples of 16, blocks of 8"));
             };
-            let first_block = u32::try_from(blocks).map_err(|_| CudaError::invalid("a batch has fewer than 2^31 blocks"))?;
+            let first_block =
+                u32::try_from(blocks).map_err(|_| CudaError::invalid("a batch has fewer than 2^31 blocks"))?;
             sections.push(Section {
                 blocks: span.blocks,
                 offsets: parts.map(|part| part.0),
@@ -214,8 +216,7 @@ impl Decoder {
         status: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
         let stream = frame.stream().clone();
-        let misaligned =
-            input.device_ptr(&stream).0 % 16 != 0 || output.as_view().device_ptr(&stream).0 % 16 != 0;
+        let misaligned = input.device_ptr(&stream).0 % 16 != 0 || output.as_view().device_ptr(&stream).0 % 16 != 0;
         let problems = [
             (batch.params != self.shape.params, "the batch has another width or level than the decoder"),
             ((input.len() as u64) < batch.input_bytes, "the sections go past the end of the input"),
@@ -253,7 +254,8 @@ impl Decoder {
         launch.arg(&mut *output).arg(&mut *status).arg(&mut scratch).arg(&work);
         // SAFETY: parameters (const u8 *, const Section *, u32, u32, const Start *, u8 *, u32 *, u8 *, u32). Counts have been compared with the sections' lengths, which
         // lie in the input, and blocks of other chunks are skipped; outputs lie in the output; each block of threads has its work, sized for as many matches as there can be.
-        unsafe { launch.launch(Kernel::grid(grid, self.shape.threads, shared_memory)) }.doing("decoding LZSS tokens")?;
+        unsafe { launch.launch(Kernel::grid(grid, self.shape.threads, shared_memory)) }
+            .doing("decoding LZSS tokens")?;
         Ok(())
     }
 }

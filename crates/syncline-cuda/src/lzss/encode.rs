@@ -124,11 +124,7 @@ impl Shape {
 
 pub(super) fn specializations(params: &Params, shared_memory: u32) -> Vec<Specialization> {
     let shape = Shape::new(params, shared_memory);
-    vec![
-        shape.specialization(Method::Linked),
-        shape.specialization(Method::Published),
-        shape.sections_specialization(),
-    ]
+    vec![shape.specialization(Method::Linked), shape.specialization(Method::Published), shape.sections_specialization()]
 }
 
 /// Finds the tokens of chunks' bytes.
@@ -263,7 +259,9 @@ mod tests {
     #[test]
     fn shapes_fit() {
         for shared_memory in [64 << 10, 99 << 10, 163 << 10, 227 << 10] {
-            for (width, level) in SymbolWidth::ALL.into_iter().flat_map(|width| (1..=9).map(move |level| (width, level))) {
+            for (width, level) in
+                SymbolWidth::ALL.into_iter().flat_map(|width| (1..=9).map(move |level| (width, level)))
+            {
                 let shape = Shape::new(&Params::new(width, level), shared_memory);
                 assert!(shape.shared_memory() <= shared_memory, "{shape:?}");
                 assert!(shape.hash_bits >= 6, "{shape:?}");

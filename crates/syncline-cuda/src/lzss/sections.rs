@@ -68,8 +68,14 @@ impl Batch {
                     span.min_match, params.min_match
                 )));
             }
-            let first_block = u32::try_from(blocks).map_err(|_| CudaError::invalid("a batch has fewer than 2^31 blocks"))?;
-            sections.push(Section { offset: span.offset, bytes: span.bytes, first_block, min_match: span.min_match.into() });
+            let first_block =
+                u32::try_from(blocks).map_err(|_| CudaError::invalid("a batch has fewer than 2^31 blocks"))?;
+            sections.push(Section {
+                offset: span.offset,
+                bytes: span.bytes,
+                first_block,
+                min_match: span.min_match.into(),
+            });
             blocks += span.bytes.div_ceil(params.block_bytes() as u64);
             input_bytes = end.max(input_bytes);
             max_bytes += max_section_bytes(&params, span.bytes);
@@ -179,7 +185,9 @@ impl Encoded {
         let plans = stream.clone_dtoh(&self.plans).doing("reading the plans")?;
         match plans.iter().position(|plan| plan.status != 0) {
             None => Ok(plans),
-            Some(bad) => Err(CudaError::invalid(format!("the sections of chunk {bad} do not fit into the bytes given"))),
+            Some(bad) => {
+                Err(CudaError::invalid(format!("the sections of chunk {bad} do not fit into the bytes given")))
+            }
         }
     }
 }
