@@ -48,6 +48,7 @@ fn every_specialization_compiles() {
         let stages = [
             syncline_cuda::huffman::specializations(shared_memory),
             syncline_cuda::lzss::specializations(shared_memory),
+            syncline_cuda::container::specializations(),
         ];
         for specialization in stages.concat() {
             let image = specialization.compile(compiler, architecture).unwrap_or_else(|error| panic!("{error}"));

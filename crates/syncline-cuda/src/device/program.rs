@@ -9,7 +9,7 @@ use super::{Key, Nvrtc, Source, Version};
 use crate::error::{CudaError, DriverContext, Result};
 
 /// What a kernel source may include.
-const HEADERS: [Source; 9] = [
+const HEADERS: [Source; 10] = [
     Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") },
     Source { name: "huffman_decode.cuh", text: include_str!("../../kernels/huffman_decode.cuh") },
     Source { name: "huffman_decode_spans.cuh", text: include_str!("../../kernels/huffman_decode_spans.cuh") },
@@ -19,6 +19,7 @@ const HEADERS: [Source; 9] = [
     Source { name: "lzss.cuh", text: include_str!("../../kernels/lzss.cuh") },
     Source { name: "lzss_encode.cuh", text: include_str!("../../kernels/lzss_encode.cuh") },
     Source { name: "lzss_slots.cuh", text: include_str!("../../kernels/lzss_slots.cuh") },
+    Source { name: "xxh3.cuh", text: include_str!("../../kernels/xxh3.cuh") },
 ];
 
 /// `--fmad=false`: float arithmetic as written, the same as on the CPU. Line information costs nothing at run time and lets the

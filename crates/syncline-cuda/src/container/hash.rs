@@ -1,0 +1,155 @@
+//! XXH3-64 of many pieces of a buffer at once: launcher of `kernels/container_hash.cu`.
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
+use syncline_core::container::RECORD_HEADER_LEN;
+
+use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::error::{CudaError, DriverContext, Result};
+
+const SOURCE: Source = Source { name: "container_hash.cu", text: include_str!("../../kernels/container_hash.cu") };
+const THREADS: u32 = 256;
+/// Bytes of a block of XXH3, and what its sums take.
+const BLOCK: u32 = 1024;
+const SUMS_WORDS: usize = 8;
+/// Blocks of threads that occupy a multiprocessor.
+const BLOCKS_AT_A_TIME: u32 = 8;
+
+pub(super) fn specialization() -> Specialization {
+    Specialization { source: SOURCE, constants: vec![("THREADS", THREADS.into())] }
+}
+
+/// Bytes of a piece that its hash leaves out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gap {
+    /// Where they start in the piece.
+    pub at: u64,
+    /// How many they are; every piece must have as many.
+    pub bytes: u64,
+}
+
+impl Gap {
+    /// Nothing is left out.
+    pub const NONE: Self = Self { at: 0, bytes: 0 };
+    /// A record's own hash.
+    pub const RECORD: Self = Self { at: RECORD_HEADER_LEN as u64 - 8, bytes: 8 };
+}
+
+/// The pieces of a buffer: where each starts and its bytes, gap included, in device memory.
+#[derive(Debug, Clone, Copy)]
+pub struct Pieces<'a> {
+    /// Where each starts, in bytes from the start of the buffer.
+    pub starts: &'a CudaView<'a, u64>,
+    /// Bytes of each.
+    pub lengths: &'a CudaView<'a, u32>,
+    /// No length is above this: a longer piece counts as not there.
+    pub longest: u32,
+    /// What is left out of each.
+    pub gap: Gap,
+}
+
+/// `Pieces` in container_hash.cu.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct PiecesPointers {
+    bytes: CUdeviceptr,
+    available: u64,
+    starts: CUdeviceptr,
+    lengths: CUdeviceptr,
+    gap_at: u64,
+    gap_bytes: u64,
+}
+
+// SAFETY: six words of 64 bits, as `Pieces` has.
+unsafe impl DeviceRepr for PiecesPointers {}
+
+/// Hashes pieces of buffers.
+#[derive(Debug, Clone)]
+pub struct Hasher {
+    kernel: Kernel,
+    blocks_at_a_time: u32,
+}
+
+impl Hasher {
+    /// For this device.
+    ///
+    /// # Errors
+    /// Those of [`Device::kernel`].
+    pub fn new(device: &Device) -> Result<Self> {
+        let kernel = device.kernel(&specialization(), "container_hash")?;
+        Ok(Self { kernel, blocks_at_a_time: device.info().multiprocessors * BLOCKS_AT_A_TIME })
+    }
+
+    /// Writes the hash of each piece of `bytes` to `hashes`, all on the frame's stream. A piece that does not lie within `bytes` has hash 0:
+    /// starts and lengths are not trusted.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if there are not as many starts as lengths and hashes; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn hash(
+        &self,
+        frame: &mut Frame<'_>,
+        bytes: &CudaView<'_, u8>,
+        pieces: &Pieces<'_>,
+        hashes: &mut CudaViewMut<'_, u64>,
+    ) -> Result<()> {
+        if hashes.len() != pieces.starts.len() {
+            return Err(CudaError::invalid("there must be room for the hash of each piece"));
+        }
+        let stream = frame.stream().clone();
+        let (hashes, _order) = hashes.device_ptr_mut(&stream);
+        let (pointer, _reads) = bytes.device_ptr(&stream);
+        self.launch(frame, pointer, bytes.len(), pieces, hashes, 0)
+    }
+
+    /// Writes the hash of each piece into its gap, as records have it. A piece that does not lie within `bytes` is left as it is.
+    ///
+    /// # Errors
+    /// As [`Self::hash`]; also unless pieces and gaps start on multiples of 8 bytes as far as the host can see.
+    pub fn sign(&self, frame: &mut Frame<'_>, bytes: &mut CudaViewMut<'_, u8>, pieces: &Pieces<'_>) -> Result<()> {
+        let stream = frame.stream().clone();
+        let length = bytes.len();
+        let (pointer, _order) = bytes.device_ptr_mut(&stream);
+        if !pointer.is_multiple_of(8) || !pieces.gap.at.is_multiple_of(8) || pieces.gap.bytes < 8 {
+            return Err(CudaError::invalid("a hash is written to a multiple of 8 bytes, in a gap of at least as many"));
+        }
+        self.launch(frame, pointer, length, pieces, 0, pointer)
+    }
+
+    fn launch(
+        &self,
+        frame: &mut Frame<'_>,
+        bytes: CUdeviceptr,
+        available: usize,
+        pieces: &Pieces<'_>,
+        hashes: CUdeviceptr,
+        sign: CUdeviceptr,
+    ) -> Result<()> {
+        let count = u32::try_from(pieces.starts.len()).ok().filter(|&count| count < 1 << 20);
+        let count = count.ok_or_else(|| CudaError::invalid("at most 2^20 pieces are hashed at a time"))?;
+        if pieces.lengths.len() != count as usize {
+            return Err(CudaError::invalid("there must be as many lengths as starts"));
+        }
+        if count == 0 {
+            return Ok(());
+        }
+        let stream = frame.stream().clone();
+        let blocks_in_piece = (pieces.longest / BLOCK).max(1);
+        let parts = self.blocks_at_a_time.div_ceil(count).min(blocks_in_piece.div_ceil(THREADS / 32));
+        let mut sums = frame.slice::<u64>(count as usize * blocks_in_piece as usize * SUMS_WORDS)?;
+        let mut done = frame.zeros::<u32>(count as usize)?;
+        let pointers = PiecesPointers {
+            bytes,
+            available: available as u64,
+            starts: pieces.starts.device_ptr(&stream).0,
+            lengths: pieces.lengths.device_ptr(&stream).0,
+            gap_at: pieces.gap.at,
+            gap_bytes: pieces.gap.bytes,
+        };
+        let mut launch = stream.launch_builder(self.kernel.function());
+        launch.arg(&pointers).arg(&parts).arg(&blocks_in_piece).arg(&mut sums).arg(&mut done).arg(&hashes).arg(&sign);
+        // SAFETY: the kernel's parameters are (Pieces, u32, u32, u64 *, u32 *, u64 *, u8 *). It reads pieces only where they lie within `available` bytes, has room
+        // for the sums of as many blocks as a piece of at most `longest` bytes has, one counter a piece, and one hash a piece if `hashes` is not 0; if `sign`
+        // is not 0 it is `bytes`, ours to write, and gaps are within their pieces.
+        unsafe { launch.launch(Kernel::grid(count * parts, THREADS, 0)) }.doing("hashing").map(drop)
+    }
+}

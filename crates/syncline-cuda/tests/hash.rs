@@ -1,0 +1,126 @@
+//! Hashes of many pieces at once against the CPU's.
+
+mod common;
+
+use common::Random;
+use syncline_core::container::{ChunkKind, RecordBuilder, parse_record};
+use syncline_cuda::Device;
+use syncline_cuda::container::hash::{Gap, Hasher, Pieces};
+use syncline_cuda::device::Arena;
+use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
+
+/// What a hash with a gap is.
+fn expected(piece: &[u8], gap: Gap) -> u64 {
+    let mut hash = Xxh3Default::new();
+    hash.update(&piece[..gap.at as usize]);
+    hash.update(&piece[(gap.at + gap.bytes) as usize..]);
+    hash.digest()
+}
+
+fn random_bytes(length: usize, seed: u64) -> Vec<u8> {
+    let mut random = Random(seed);
+    (0..length.div_ceil(8)).flat_map(|_| random.next().to_le_bytes()).take(length).collect()
+}
+
+/// Hashes `lengths` of `bytes` from `starts` on and compares each, twice, since counters must be left as they were found.
+fn check(device: &Device, bytes: &[u8], starts: &[u64], lengths: &[u32], gap: Gap) {
+    let stream = device.context().default_stream();
+    let mut arena = Arena::new(stream.clone());
+    let hasher = Hasher::new(device).unwrap();
+    let on_device = stream.clone_htod(bytes).unwrap();
+    let (starts_there, lengths_there) = (stream.clone_htod(starts).unwrap(), stream.clone_htod(lengths).unwrap());
+    let pieces = Pieces {
+        starts: &starts_there.as_view(),
+        lengths: &lengths_there.as_view(),
+        longest: lengths.iter().copied().max().unwrap_or(0),
+        gap,
+    };
+    let mut hashes = stream.clone_htod(&vec![u64::MAX; starts.len()]).unwrap();
+    for _ in 0..2 {
+        let mut frame = arena.frame().unwrap();
+        hasher.hash(&mut frame, &on_device.as_view(), &pieces, &mut hashes.as_view_mut()).unwrap();
+    }
+    let found = stream.clone_dtoh(&hashes).unwrap();
+    for ((&start, &length), &hash) in starts.iter().zip(lengths).zip(&found) {
+        let piece = &bytes[start as usize..][..length as usize];
+        assert_eq!(hash, expected(piece, gap), "{length} bytes from {start}, gap {gap:?}");
+    }
+}
+
+#[test]
+fn every_class_of_lengths() {
+    let Some(device) = common::device() else { return };
+    let bytes = random_bytes(3 << 20, 1);
+    let kibs = (1..40_u32).map(|kib| kib << 10);
+    let around = |length: u32| [length - 65, length - 64, length - 63, length - 1, length, length + 1, length + 8];
+    let lengths: Vec<u32> =
+        (0..=300).chain(kibs.flat_map(around)).chain([1 << 20, (1 << 20) + 17, 2_999_999]).collect();
+    for alignment in [0, 8, 1, 5] {
+        let starts: Vec<u64> = (0..lengths.len() as u64).map(|i| i * 16 + alignment).collect();
+        check(device, &bytes, &starts, &lengths, Gap::NONE);
+        // The gap of a record, and ones that words and stripes straddle.
+        for gap in [Gap::RECORD, Gap { at: 13, bytes: 3 }, Gap { at: 1100, bytes: 12 }] {
+            let room = (gap.at + gap.bytes) as u32;
+            let lengths: Vec<u32> = lengths.iter().map(|&length| length.max(room)).collect();
+            check(device, &bytes, &starts, &lengths, gap);
+        }
+    }
+    check(device, &bytes, &[4], &[3_000_000], Gap::RECORD);
+}
+
+#[test]
+fn hashes_as_the_plain_function() {
+    let Some(_) = common::device() else { return };
+    let bytes = random_bytes(1000, 2);
+    assert_eq!(expected(&bytes, Gap::NONE), xxh3_64(&bytes));
+}
+
+#[test]
+fn pieces_are_not_trusted() {
+    let Some(device) = common::device() else { return };
+    let stream = device.context().default_stream();
+    let mut arena = Arena::new(stream.clone());
+    let bytes = random_bytes(1 << 16, 3);
+    let mut on_device = stream.clone_htod(&bytes).unwrap();
+    let starts = [0, 1 << 16, (1 << 16) + 1, u64::MAX, 1000, 2000, (1 << 16) - 100, 3000];
+    let lengths = [u32::MAX, 0, 0, 16, 7, 1 << 16, 101, 40_000];
+    let (starts, lengths) = (stream.clone_htod(&starts).unwrap(), stream.clone_htod(&lengths).unwrap());
+    let pieces = Pieces { starts: &starts.as_view(), lengths: &lengths.as_view(), longest: 10_000, gap: Gap::RECORD };
+    let hasher = Hasher::new(device).unwrap();
+    let mut hashes = stream.clone_htod(&[u64::MAX; 8]).unwrap();
+    hasher.hash(&mut arena.frame().unwrap(), &on_device.as_view(), &pieces, &mut hashes.as_view_mut()).unwrap();
+    assert_eq!(stream.clone_dtoh(&hashes).unwrap(), [0; 8]);
+    hasher.sign(&mut arena.frame().unwrap(), &mut on_device.as_view_mut(), &pieces).unwrap();
+    assert_eq!(stream.clone_dtoh(&on_device).unwrap(), bytes);
+}
+
+#[test]
+fn records_are_signed() {
+    let Some(device) = common::device() else { return };
+    let stream = device.context().default_stream();
+    let mut arena = Arena::new(stream.clone());
+    let (mut records, mut starts, mut lengths) = (Vec::new(), Vec::new(), Vec::new());
+    for (chunk, payload) in [8, 100, 168, 184, 216, 1000, 5000, 100_000, 1 << 21].into_iter().enumerate() {
+        starts.push(records.len() as u64);
+        let record = RecordBuilder::begin(&mut records, ChunkKind::Raw, chunk as u64);
+        records.extend(random_bytes(payload, chunk as u64));
+        record.finish(&mut records);
+        lengths.push((records.len() as u64 - starts[chunk]) as u32);
+    }
+    let mut unsigned = records.clone();
+    for &start in &starts {
+        unsigned[start as usize + 24..][..8].fill(0xA5);
+    }
+    let mut on_device = stream.clone_htod(&unsigned).unwrap();
+    let longest = *lengths.iter().max().unwrap();
+    let (starts_there, lengths_there) = (stream.clone_htod(&starts).unwrap(), stream.clone_htod(&lengths).unwrap());
+    let pieces =
+        Pieces { starts: &starts_there.as_view(), lengths: &lengths_there.as_view(), longest, gap: Gap::RECORD };
+    let hasher = Hasher::new(device).unwrap();
+    hasher.sign(&mut arena.frame().unwrap(), &mut on_device.as_view_mut(), &pieces).unwrap();
+    let signed = stream.clone_dtoh(&on_device).unwrap();
+    for (chunk, (&start, &length)) in starts.iter().zip(&lengths).enumerate() {
+        parse_record(&signed[start as usize..][..length as usize], chunk as u64).unwrap();
+    }
+    assert!(signed == records);
+}
