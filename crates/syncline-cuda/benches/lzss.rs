@@ -11,7 +11,7 @@ use syncline_core::lzss::{EncodeScratch, Params, SymbolWidth, Tokens, encode};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
-use syncline_cuda::lzss::{Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Method, Span};
+use syncline_cuda::lzss::{Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, Method, Span};
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -92,9 +92,10 @@ impl Bench {
             offset: offset as u64,
             bytes: CHUNK.min(length - offset) as u64,
             min_match: params.min_match,
+            chunk: (offset / CHUNK) as u64,
         };
         let spans: Vec<_> = (0..length).step_by(CHUNK).map(span).collect();
-        let batch = Batch::new(&self.stream, width, level, &spans)?;
+        let batch = Batch::new(&self.stream, width, level, Form::Sections, &spans)?;
         let mut encoded = Encoded::new(&self.stream, &batch, batch.max_bytes())?;
         let mut arena = Arena::new(self.stream.clone());
 
@@ -129,7 +130,7 @@ impl Bench {
                     part
                 };
                 let (flags, lengths, distances, literals) = (next(1), next(2), next(3), next(4));
-                let Span { offset: output, bytes, min_match } = *span;
+                let Span { offset: output, bytes, min_match, .. } = *span;
                 DecodeSpan { blocks: place + 8, flags, lengths, distances, literals, output, bytes, min_match }
             })
             .collect();

@@ -23,17 +23,18 @@ static_assert(LINKED % 32 == 0 && SEARCHED % 32 == 0, "warps take whole chunks")
 // The first symbols by which candidates are recognised.
 struct Key {
     uint32_t symbols;
-    uint32_t low_mask;
-    uint32_t high_mask;
+    // Multiplicative hashing of the first bytes only: a factor with zeros at its end is one of a number shifted up.
+    uint32_t low_factor;
+    uint32_t high_factor;
 
     __device__ inline explicit Key(uint32_t min_match) {
         const uint32_t bytes = min_of<uint32_t>(min_match * WIDTH, 8);
         symbols = bytes / WIDTH;
-        low_mask = bytes >= 4 ? ALL_LANES : (1u << bytes * 8) - 1;
-        high_mask = bytes <= 4 ? 0 : ALL_LANES >> (8 - bytes) * 8;
+        low_factor = 0x9E3779B1u << (bytes < 4 ? 32 - bytes * 8 : 0);
+        high_factor = bytes <= 4 ? 0 : 0x85EBCA6Bu << (64 - bytes * 8);
     }
     __device__ inline uint32_t hash(const Front &front) const {
-        return ((front.words[0] & low_mask) * 0x9E3779B1u + (front.words[1] & high_mask) * 0x85EBCA6Bu) >> (32 - HASH_BITS);
+        return (front.words[0] * low_factor + front.words[1] * high_factor) >> (32 - HASH_BITS);
     }
 };
 
@@ -50,15 +51,16 @@ __device__ inline void link(const Work &work, const Key &key, uint32_t first, ui
         const uint32_t hash = key.hash(front(work.data, position));
         const uint32_t same = __match_any_sync(ALL_LANES, hash);
         const uint32_t below = same & below_me;
-        const uint32_t before = below != 0 ? chunk + 31 - __clz(below) : heads[hash];
+        const uint32_t in_table = heads[hash];
+        const uint32_t before = below != 0 ? chunk + 31 - __clz(below) : in_table;
         __syncwarp();
         if (same >> lane_id() == 1) {
             heads[hash] = uint16_t(position);
         }
         __syncwarp();
         if (chunk >= first) {
-            // From nowhere the distance comes out too long, or negative.
-            const uint32_t distance = before == NOWHERE ? 0 : position - before;
+            // From nowhere, which is behind all, the distance comes out too long or 0.
+            const uint32_t distance = position - before;
             const bool is_linked = distance <= WINDOW && position + key.symbols <= work.symbols;
             work.links[position] = is_linked ? link_t(distance) : 0;
         }
@@ -98,8 +100,8 @@ __device__ inline void search(const Work &work, const Key &key, uint32_t first) 
         chunk -= 32;
         const uint32_t position = chunk + lane_id();
         const Front own = front(work.data, position);
-        const uint32_t limit = position < work.symbols ? min_of(work.symbols - position, work.min_match + LENGTH_SPAN) : 0;
-        uint32_t distance = position < work.symbols ? work.links[position] : 0;
+        const uint32_t limit = min_of(work.symbols - position, work.min_match + LENGTH_SPAN);
+        uint32_t distance = work.links[position]; // 0 where a block has ended
         uint32_t length = 0;
         while (distance != 0) {
             length = agreeing(own, front(work.data, position - distance));

@@ -121,20 +121,13 @@ __device__ inline Front front(const uint32_t *data, uint32_t position) {
 // Symbols at the front that agree. Without counting zeros where that can be: it runs at a quarter of the rate.
 __device__ inline uint32_t agreeing(const Front &a, const Front &b) {
     uint32_t different = 0, count = REACH;
-    if (WIDTH == 8) {
-#pragma unroll
-        for (uint32_t i = REACH_WORDS; i > 0; i -= 2) {
-            different = (a.words[i - 1] ^ b.words[i - 1]) | (a.words[i - 2] ^ b.words[i - 2]);
-            count = different != 0 ? i / 2 - 1 : count;
-        }
-        return count;
-    }
 #pragma unroll
     for (uint32_t i = REACH_WORDS; i-- > 0;) {
         const uint32_t here = a.words[i] ^ b.words[i];
         different = here != 0 ? here : different;
         count = here != 0 ? i * 4 / WIDTH : count;
     }
+    // Symbols before the first word that is different, and those in it.
     if (WIDTH == 2) {
         return count + (different != 0 && different << 16 == 0);
     }
@@ -142,6 +135,15 @@ __device__ inline uint32_t agreeing(const Front &a, const Front &b) {
         return count + (different != 0 ? trailing_zeros(different) / 8 : 0);
     }
     return count;
+}
+
+// The symbol at the end of `bytes` bytes, of which some are missing.
+__device__ __noinline__ symbol_t last_symbol(const symbol_t *input, uint32_t bytes) {
+    symbol_t symbol = 0;
+    for (uint32_t i = 0; i < bytes % WIDTH; ++i) {
+        symbol |= symbol_t(symbol_t(reinterpret_cast<const uint8_t *>(input)[bytes / WIDTH * WIDTH + i]) << i * 8);
+    }
+    return symbol;
 }
 
 // Writes the tokens that `work.starts`, `work.flags` and `work.places` describe to a slot.
@@ -153,6 +155,7 @@ __device__ inline void emit(const Work &work, const symbol_t *input, uint8_t *sl
     symbol_t *literals = reinterpret_cast<symbol_t *>(slot + SLOT_FLAGS);
     uint8_t *lengths = slot + SLOT_FLAGS + align16((tokens - matches) * WIDTH);
     distance_t *distances = reinterpret_cast<distance_t *>(lengths + align16(matches));
+    const uint32_t whole = work.bytes / WIDTH;
     // What is moved from here is moved by words.
     if (threadIdx.x < 16) {
         const uint32_t bytes[3] = {(tokens - matches) * WIDTH, matches, matches * DISTANCE_BYTES};
@@ -180,14 +183,7 @@ __device__ inline void emit(const Work &work, const symbol_t *input, uint8_t *sl
             lengths[match] = uint8_t(token >> DISTANCE_BITS);
             distances[match] = distance_t(token);
         } else if (is_start) {
-            symbol_t symbol = 0;
-            if ((position + 1) * WIDTH <= work.bytes) {
-                symbol = input[position];
-            } else {
-                for (uint32_t i = position * WIDTH; i < work.bytes; ++i) {
-                    symbol |= symbol_t(symbol_t(reinterpret_cast<const uint8_t *>(input)[i]) << (i - position * WIDTH) * 8);
-                }
-            }
+            const symbol_t symbol = position < whole ? input[position] : last_symbol(input, work.bytes);
             literals[(place & 0xffff) + __popc(starts & below) - match] = symbol;
         }
     }

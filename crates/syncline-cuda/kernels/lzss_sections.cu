@@ -17,15 +17,20 @@ struct Plan {
     uint32_t blocks;
     uint32_t tokens;
     uint32_t matches;
-    uint32_t bytes; // all sections, each up to a multiple of 16
+    uint32_t bytes; // all sections, each up to a multiple of 16, and what a record has before them
     uint32_t status; // 1: no room for them
 };
 
 constexpr uint32_t PARAMETER_BYTES = 8;
+// A record's header and its table of sections.
+constexpr uint32_t HEADER_BYTES = 32;
+constexpr uint32_t FIRST_SECTION = 2;
+constexpr uint8_t KIND_LZSS = 3;
 
 // A block of threads for each chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    lzss_layout(const Section *sections, uint32_t section_count, uint32_t all_blocks, const Counts *counts, Start *starts, Plan *plans) {
+    lzss_layout(const Section *sections, uint32_t section_count, uint32_t all_blocks, uint32_t prefix, const Counts *counts, Start *starts,
+                Plan *plans) {
     __shared__ uint64_t warp_sums[WARPS];
     const uint32_t first = sections[blockIdx.x].first_block;
     const uint32_t end = blockIdx.x + 1 < section_count ? sections[blockIdx.x + 1].first_block : all_blocks;
@@ -46,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (threadIdx.x == 0) {
         const uint32_t tokens = uint32_t(before >> 32), matches = uint32_t(before);
         Plan plan = {{PARAMETER_BYTES + (end - first) * 8, words_before * 8, matches, matches * DISTANCE_BYTES, (tokens - matches) * WIDTH},
-                     end - first, tokens, matches, 0, 0};
+                     end - first, tokens, matches, prefix, 0};
         for (uint32_t i = 0; i < 5; ++i) {
             plan.bytes += align16(plan.section_bytes[i]);
         }
@@ -55,7 +60,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 // Where each chunk's sections start, and the end of the last; one block of threads.
-extern "C" __global__ void __launch_bounds__(THREADS) lzss_places(uint32_t section_count, uint64_t room, Plan *plans, uint64_t *places) {
+extern "C" __global__ void __launch_bounds__(THREADS) lzss_places(uint32_t section_count, uint64_t room, Plan *plans, uint64_t *places,
+                                                                  uint32_t *lengths) {
     __shared__ uint64_t warp_sums[WARPS];
     uint64_t before = 0;
     for (uint32_t strip = 0; strip < section_count; strip += THREADS) {
@@ -65,6 +71,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) lzss_places(uint32_t secti
         const uint64_t place = before + block_scan(bytes, warp_sums, total);
         if (i < section_count) {
             places[i] = place;
+            lengths[i] = bytes;
             plans[i].status = place + bytes > room;
         }
         before += total;
@@ -104,7 +111,7 @@ __device__ inline void copy(uint8_t *to, const uint8_t *from, uint32_t length) {
 // Moves a block's tokens to their sections; a block of threads each.
 extern "C" __global__ void __launch_bounds__(THREADS)
     lzss_write(const Section *sections, uint32_t section_count, const Counts *counts, const Start *starts, const Plan *plans, const uint64_t *places,
-               const uint8_t *slots, uint8_t *out) {
+               uint32_t prefix, const uint8_t *slots, uint8_t *out) {
     const uint32_t block = blockIdx.x;
     const uint32_t number = section_of(sections, section_count, block);
     const Section section = sections[number];
@@ -113,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         return;
     }
     uint8_t *at[5];
-    uint8_t *next = out + places[number];
+    uint8_t *next = out + places[number] + prefix;
     for (uint32_t i = 0; i < 5; ++i) {
         at[i] = next;
         next += align16(plan.section_bytes[i]);
@@ -135,14 +142,37 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     copy(at[3] + uint64_t(start.matches) * DISTANCE_BYTES, from, own.matches * DISTANCE_BYTES);
 }
 
-// Parameters of a chunk, and zeros between its sections; a warp each. (A chunk without blocks has parameters.)
+// The bytes of a record before its first section, the hash left out.
+__device__ inline uint8_t header_byte(const Section &section, const Plan &plan, uint32_t at) {
+    const uint8_t marker[4] = {'S', 'Y', 'C', 'K'};
+    if (at < 4) {
+        return marker[at];
+    }
+    if (at < 8) {
+        return uint8_t(plan.bytes >> (at - 4) * 8);
+    }
+    if (at < 16) {
+        return uint8_t(section.chunk >> (at - 8) * 8);
+    }
+    const uint32_t number = (at - HEADER_BYTES) / 4 - FIRST_SECTION;
+    if (at < HEADER_BYTES || number >= 5) {
+        return at == 16 ? KIND_LZSS : 0;
+    }
+    return uint8_t(plan.section_bytes[number] >> at % 4 * 8);
+}
+
+// What a record has before its sections, parameters of a chunk, and zeros between its sections; a warp each. (A chunk without blocks has parameters.)
 extern "C" __global__ void __launch_bounds__(THREADS)
-    lzss_edges(const Section *sections, uint32_t section_count, const Plan *plans, const uint64_t *places, uint8_t *out) {
+    lzss_edges(const Section *sections, uint32_t section_count, const Plan *plans, const uint64_t *places, uint32_t prefix, uint8_t *out) {
     const uint32_t number = blockIdx.x * WARPS + warp_id();
     if (number >= section_count || plans[number].status != 0) {
         return;
     }
     uint8_t *at = out + places[number];
+    for (uint32_t i = lane_id(); i < prefix; i += WARP) {
+        at[i] = header_byte(sections[number], plans[number], i);
+    }
+    at += prefix;
     if (lane_id() < PARAMETER_BYTES) {
         const uint32_t min_match = sections[number].min_match;
         at[lane_id()] = uint8_t(lane_id() == 0 ? WIDTH : lane_id() == 1 ? LEVEL : lane_id() == 2 ? min_match : 0);

@@ -6,6 +6,7 @@
 struct Section {
     uint64_t offset; // in the input, a multiple of 16
     uint64_t bytes;
+    uint64_t chunk; // its number, for its record
     uint32_t first_block;
     uint32_t min_match;
 };

@@ -4,12 +4,15 @@ mod common;
 
 use common::{Random, Spread};
 use cudarc::driver::CudaSlice;
+use syncline_core::container::{ChunkKind, RecordBuilder, SectionWriter};
 use syncline_core::lzss::{
     BlockCounts, EncodeScratch, Params, SLACK, SymbolWidth, TokenParts, Tokens, decode_block, encode,
 };
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
-use syncline_cuda::lzss::{Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Method, Plan, Span, status_text};
+use syncline_cuda::lzss::{
+    Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, Method, Plan, Span, status_text,
+};
 
 /// Bytes that take different paths.
 #[derive(Debug, Clone, Copy)]
@@ -103,7 +106,7 @@ impl Case {
         let mut scratch = EncodeScratch::default();
         for (i, chunk) in chunks.iter().enumerate() {
             let min_match = (params.min_match + [0, 1, 0, 4][i % 4]).min(16);
-            spans.push(Span { offset, bytes: chunk.len() as u64, min_match });
+            spans.push(Span { offset, bytes: chunk.len() as u64, min_match, chunk: 3 + i as u64 });
             offset += chunk.len().next_multiple_of(16) as u64;
             let mut own = Tokens::default();
             encode(chunk, &Params { min_match, ..params }, &mut scratch, &mut own);
@@ -141,7 +144,7 @@ fn check_encoder(device: &Device, case: &Case, method: Method, what: &str) -> (E
     let stream = device.context().default_stream();
     let (width, level) = (case.params.width, case.params.level);
     let input = stream.clone_htod(&case.input()).unwrap();
-    let batch = Batch::new(&stream, width, level, &case.spans).unwrap();
+    let batch = Batch::new(&stream, width, level, Form::Sections, &case.spans).unwrap();
     let encoder = Encoder::new(device, width, level, method).unwrap();
     let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes() + 64).unwrap();
     let poison = vec![0xA5_u8; encoded.bytes().len()];
@@ -304,6 +307,47 @@ fn many_blocks() {
     }
 }
 
+#[test]
+fn records_are_core_s() {
+    let Some(device) = common::device() else { return };
+    let stream = device.context().default_stream();
+    for (width, level) in
+        [(SymbolWidth::One, 4), (SymbolWidth::Two, 3), (SymbolWidth::Four, 1), (SymbolWidth::Eight, 6)]
+    {
+        let mut chunks = edge_chunks(1 << 14, 6);
+        chunks.push(bytes(Kind::Codes, 1_000_000, 8));
+        let case = Case::new(width, level, chunks);
+        let mut expected = Vec::new();
+        for (i, span) in case.spans.iter().enumerate() {
+            let record = RecordBuilder::begin(&mut expected, ChunkKind::Lzss, span.chunk);
+            let mut sections = SectionWriter::begin(&mut expected);
+            sections.skip();
+            sections.skip();
+            case.sections(i).iter().for_each(|section| {
+                sections.section(&mut expected, |out| out.extend_from_slice(section));
+            });
+            record.finish(&mut expected);
+        }
+        let input = stream.clone_htod(&case.input()).unwrap();
+        let batch = Batch::new(&stream, width, level, Form::Records, &case.spans).unwrap();
+        let encoder = Encoder::new(device, width, level, Method::Linked).unwrap();
+        let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes()).unwrap();
+        let poison = vec![0xA5_u8; encoded.bytes().len()];
+        stream.memcpy_htod(&poison, encoded.bytes_mut()).unwrap();
+        let mut arena = Arena::new(stream.clone());
+        encoder.launch(&mut arena.frame().unwrap(), &input.as_view(), &batch, &mut encoded).unwrap();
+        encoded.read_plans(&stream).unwrap();
+        let places = stream.clone_dtoh(encoded.places()).unwrap();
+        let lengths = stream.clone_dtoh(encoded.lengths()).unwrap();
+        let records = stream.clone_dtoh(&encoded.bytes().slice(..expected.len())).unwrap();
+        assert_eq!(places[case.spans.len()], expected.len() as u64);
+        for (i, &place) in places[..case.spans.len()].iter().enumerate() {
+            let range = place as usize..place as usize + lengths[i] as usize;
+            assert!(records[range.clone()] == expected[range], "{width:?} {level}, record {i}");
+        }
+    }
+}
+
 /// One small chunk of each path, for the sanitizers: they slow the device down by a hundred.
 #[test]
 fn small_of_every_path() {
@@ -449,7 +493,7 @@ fn too_little_room_is_noticed() {
     let stream = device.context().default_stream();
     let case = Case::new(SymbolWidth::Two, 3, vec![bytes(Kind::Noise, 50_000, 1), bytes(Kind::Noise, 50_000, 2)]);
     let input = stream.clone_htod(&case.input()).unwrap();
-    let batch = Batch::new(&stream, SymbolWidth::Two, 3, &case.spans).unwrap();
+    let batch = Batch::new(&stream, SymbolWidth::Two, 3, Form::Sections, &case.spans).unwrap();
     let encoder = Encoder::new(device, SymbolWidth::Two, 3, Method::Linked).unwrap();
     let mut encoded = Encoded::new(&stream, &batch, 60_000).unwrap();
     encoder.launch(&mut Arena::new(stream.clone()).frame().unwrap(), &input.as_view(), &batch, &mut encoded).unwrap();
@@ -462,13 +506,13 @@ fn wrong_arguments_are_refused() {
     let stream = device.context().default_stream();
     assert!(Encoder::new(device, SymbolWidth::Two, 0, Method::Linked).is_err());
     assert!(Decoder::new(device, SymbolWidth::Two, 10).is_err());
-    let span = Span { offset: 0, bytes: 100, min_match: 2 };
-    let batch = |span| Batch::new(&stream, SymbolWidth::Two, 3, &[span]);
+    let span = Span { offset: 0, bytes: 100, min_match: 2, chunk: 0 };
+    let batch = |span| Batch::new(&stream, SymbolWidth::Two, 3, Form::Sections, &[span]);
     assert!(batch(Span { offset: 8, ..span }).is_err());
     assert!(batch(Span { bytes: 1 << 26, ..span }).is_err());
     assert!(batch(Span { min_match: 17, ..span }).is_err());
     assert!(batch(Span { min_match: 1, ..span }).unwrap_err().to_string().contains("at least"));
-    assert!(Batch::new(&stream, SymbolWidth::Two, 3, &[]).is_err());
+    assert!(Batch::new(&stream, SymbolWidth::Two, 3, Form::Sections, &[]).is_err());
     let batch = batch(span).unwrap();
     let mut encoded = Encoded::new(&stream, &batch, 4096).unwrap();
     let input = stream.clone_htod(&[0_u8; 112]).unwrap();

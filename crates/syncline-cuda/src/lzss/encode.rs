@@ -3,8 +3,9 @@
 use cudarc::driver::{CudaView, DevicePtr, PushKernelArg};
 use syncline_core::lzss::{Params, SymbolWidth};
 
-use super::sections::{Batch, Encoded};
+use super::sections::{Batch, Encoded, Form};
 use super::{constants, match_constants, params};
+use crate::container::hash::{Gap, Hasher, Pieces};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -51,8 +52,7 @@ impl Shape {
         let (threads, blocks) = match (params.width, is_long) {
             (_, true) => (512, 2),
             (SymbolWidth::One, _) => (512, 3),
-            (SymbolWidth::Two | SymbolWidth::Four, _) => (256, 5),
-            (SymbolWidth::Eight, _) => (256, 6),
+            _ => (256, 5),
         };
         let warps = threads / 32;
         let mut shape = Self { params: *params, threads, blocks, in_shared: true, link_warps: warps, hash_bits: 0 };
@@ -136,6 +136,7 @@ pub struct Encoder {
     places: Kernel,
     write: Kernel,
     edges: Kernel,
+    hasher: Hasher,
     /// Blocks of threads that the device runs at a time.
     resident: u32,
 }
@@ -162,6 +163,7 @@ impl Encoder {
             places: device.kernel(&sections, "lzss_places")?,
             write: device.kernel(&sections, "lzss_write")?,
             edges: device.kernel(&sections, "lzss_edges")?,
+            hasher: Hasher::new(device)?,
             resident: resident * device.info().multiprocessors,
         })
     }
@@ -202,7 +204,7 @@ impl Encoder {
         if let Some(&(_, problem)) = problems.iter().find(|problem| problem.0) {
             return Err(CudaError::invalid(problem));
         }
-        let (chunks, blocks) = (batch.chunks, batch.blocks);
+        let (chunks, blocks, prefix) = (batch.chunks, batch.blocks, batch.form.prefix());
         let mut slots = frame.slice::<u8>(blocks as usize * self.shape.slot_bytes() as usize)?;
         let mut counts = frame.slice::<u64>(blocks as usize)?;
         let mut starts = frame.slice::<u32>(blocks as usize * START_WORDS)?;
@@ -221,34 +223,55 @@ impl Encoder {
         }
 
         let mut launch = stream.launch_builder(self.layout.function());
-        launch.arg(&batch.sections).arg(&chunks).arg(&blocks).arg(&mut counts).arg(&mut starts).arg(&mut encoded.plans);
-        // SAFETY: parameters (const Section *, u32, u32, const Counts *, Start *, Plan *): counts and starts for each block, a plan for each chunk, checked.
+        launch
+            .arg(&batch.sections)
+            .arg(&chunks)
+            .arg(&blocks)
+            .arg(&prefix)
+            .arg(&mut counts)
+            .arg(&mut starts)
+            .arg(&mut encoded.plans);
+        // SAFETY: parameters (const Section *, u32, u32, u32, const Counts *, Start *, Plan *): counts and starts for each block, a plan for each chunk, checked.
         unsafe { launch.launch(Kernel::grid(chunks, SECTION_THREADS, 0)) }.doing("laying out LZSS sections")?;
         launched(self.layout.name())?;
 
         let room = encoded.bytes.len() as u64;
         let mut launch = stream.launch_builder(self.places.function());
-        launch.arg(&chunks).arg(&room).arg(&mut encoded.plans).arg(&mut encoded.places);
-        // SAFETY: parameters (u32, u64, Plan *, u64 *): a plan for each chunk, and a place more than those.
+        launch.arg(&chunks).arg(&room).arg(&mut encoded.plans).arg(&mut encoded.places).arg(&mut encoded.lengths);
+        // SAFETY: parameters (u32, u64, Plan *, u64 *, u32 *): a plan and a length for each chunk, and a place more than those.
         unsafe { launch.launch(Kernel::grid(1, SECTION_THREADS, 0)) }.doing("placing LZSS sections")?;
         launched(self.places.name())?;
 
         if blocks > 0 {
             let mut launch = stream.launch_builder(self.write.function());
             launch.arg(&batch.sections).arg(&chunks).arg(&mut counts).arg(&mut starts);
-            launch.arg(&encoded.plans).arg(&encoded.places).arg(&mut slots).arg(&mut encoded.bytes);
-            // SAFETY: parameters (const Section *, u32, const Counts *, const Start *, const Plan *, const u64 *, const u8 *, u8 *): chunks whose sections
+            launch.arg(&encoded.plans).arg(&encoded.places).arg(&prefix).arg(&mut slots).arg(&mut encoded.bytes);
+            // SAFETY: parameters (const Section *, u32, const Counts *, const Start *, const Plan *, const u64 *, u32, const u8 *, u8 *): chunks whose sections
             // do not fit the output have a status, and are not written; the blocks' parts follow each other within their sections.
             unsafe { launch.launch(Kernel::grid(blocks, SECTION_THREADS, 0)) }.doing("moving LZSS tokens")?;
             launched(self.write.name())?;
         }
 
         let mut launch = stream.launch_builder(self.edges.function());
-        launch.arg(&batch.sections).arg(&chunks).arg(&encoded.plans).arg(&encoded.places).arg(&mut encoded.bytes);
+        launch
+            .arg(&batch.sections)
+            .arg(&chunks)
+            .arg(&encoded.plans)
+            .arg(&encoded.places)
+            .arg(&prefix)
+            .arg(&mut encoded.bytes);
         let grid = Kernel::grid(chunks.div_ceil(SECTION_THREADS / 32), SECTION_THREADS, 0);
-        // SAFETY: parameters (const Section *, u32, const Plan *, const u64 *, u8 *), as before.
+        // SAFETY: parameters (const Section *, u32, const Plan *, const u64 *, u32, u8 *), as before.
         unsafe { launch.launch(grid) }.doing("writing LZSS parameters")?;
-        launched(self.edges.name())
+        launched(self.edges.name())?;
+
+        if batch.form == Form::Records {
+            let (starts, lengths) = (encoded.places.slice(..chunks as usize), encoded.lengths.as_view());
+            let pieces = Pieces { starts: &starts, lengths: &lengths, longest: batch.longest, gap: Gap::RECORD };
+            self.hasher.sign(frame, &mut encoded.bytes.as_view_mut(), &pieces)?;
+            launched("container_hash")?;
+        }
+        Ok(())
     }
 }
 

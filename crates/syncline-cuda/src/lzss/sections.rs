@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
+use syncline_core::container::{ALIGNMENT, RECORD_HEADER_LEN, SECTIONS};
 use syncline_core::lzss::{Params, SymbolWidth};
 
 use super::{check_chunk, params};
@@ -17,6 +18,25 @@ pub struct Span {
     pub bytes: u64,
     /// Fewest symbols in a match; [`Params::new`] has the least that is allowed here.
     pub min_match: u8,
+    /// The chunk's number, for its record.
+    pub chunk: u64,
+}
+
+/// What chunks come out as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Sections 2 to 6.
+    Sections,
+    /// Whole records of elements: header with hash, table, sections, of which 0 and 1 are empty.
+    Records,
+}
+
+impl Form {
+    /// Bytes before section 2.
+    pub(super) fn prefix(self) -> u32 {
+        let record = RECORD_HEADER_LEN + SECTIONS * size_of::<u32>();
+        if self == Self::Records { record.next_multiple_of(ALIGNMENT) as u32 } else { 0 }
+    }
 }
 
 /// [`Span`] as the kernels read it: `Section` in lzss_slots.cuh.
@@ -25,6 +45,7 @@ pub struct Span {
 pub(super) struct Section {
     offset: u64,
     bytes: u64,
+    chunk: u64,
     first_block: u32,
     min_match: u32,
 }
@@ -39,6 +60,9 @@ pub struct Batch {
     pub(super) params: Params,
     pub(super) chunks: u32,
     pub(super) blocks: u32,
+    pub(super) form: Form,
+    /// Most bytes of a chunk's sections or record.
+    pub(super) longest: u32,
     /// Bytes that the input must have.
     pub(super) input_bytes: u64,
     max_bytes: u64,
@@ -52,11 +76,11 @@ impl Batch {
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there is none, one is too large or not aligned, or has matches that would be longer than their symbols; [`CudaError::Driver`].
-    pub fn new(stream: &Arc<CudaStream>, width: SymbolWidth, level: u8, spans: &[Span]) -> Result<Self> {
+    pub fn new(stream: &Arc<CudaStream>, width: SymbolWidth, level: u8, form: Form, spans: &[Span]) -> Result<Self> {
         let params = params(width, level)?;
         let chunks = u32::try_from(spans.len()).ok().filter(|count| (1..=1 << 20).contains(count));
         let chunks = chunks.ok_or_else(|| CudaError::invalid("a batch has 1 to 2^20 chunks"))?;
-        let (mut blocks, mut input_bytes, mut max_bytes) = (0_u64, 0, 0);
+        let (mut blocks, mut input_bytes, mut max_bytes, mut longest) = (0_u64, 0, 0, 0);
         let mut sections = Vec::with_capacity(spans.len());
         for span in spans {
             check_chunk(span.bytes, span.min_match)?;
@@ -73,18 +97,23 @@ impl Batch {
             sections.push(Section {
                 offset: span.offset,
                 bytes: span.bytes,
+                chunk: span.chunk,
                 first_block,
                 min_match: span.min_match.into(),
             });
             blocks += span.bytes.div_ceil(params.block_bytes() as u64);
             input_bytes = end.max(input_bytes);
-            max_bytes += max_section_bytes(&params, span.bytes);
+            let most = u64::from(form.prefix()) + max_section_bytes(&params, span.bytes);
+            (max_bytes, longest) = (max_bytes + most, most.max(longest));
         }
         let blocks = u32::try_from(blocks).ok().filter(|&blocks| blocks < 1 << 31);
         Ok(Self {
             sections: stream.clone_htod(&sections).doing("uploading the list of chunks")?,
             params,
             chunks,
+            form,
+            // Checked: a chunk has at most 2^25 bytes.
+            longest: longest as u32,
             blocks: blocks.ok_or_else(|| CudaError::invalid("a batch has fewer than 2^31 blocks"))?,
             input_bytes,
             max_bytes,
@@ -96,7 +125,7 @@ impl Batch {
         self.chunks
     }
 
-    /// Bytes that the sections take together at most.
+    /// Bytes that the sections or records take together at most.
     pub fn max_bytes(&self) -> u64 {
         self.max_bytes
     }
@@ -122,7 +151,7 @@ pub struct Plan {
     pub tokens: u32,
     /// Matches among them.
     pub matches: u32,
-    /// Bytes of all five sections, each up to a multiple of 16.
+    /// Bytes of all five sections, each up to a multiple of 16, or of the record.
     pub bytes: u32,
     /// 0, or 1 if they did not fit into the room given: they are then not written.
     pub status: u32,
@@ -133,11 +162,12 @@ unsafe impl DeviceRepr for Plan {}
 // SAFETY: numbers.
 unsafe impl ValidAsZeroBits for Plan {}
 
-/// The sections of a batch in device memory.
+/// The sections or records of a batch in device memory.
 #[derive(Debug)]
 pub struct Encoded {
     pub(super) bytes: CudaSlice<u8>,
     pub(super) places: CudaSlice<u64>,
+    pub(super) lengths: CudaSlice<u32>,
     pub(super) plans: CudaSlice<Plan>,
 }
 
@@ -151,13 +181,14 @@ impl Encoded {
             Ok(Self {
                 bytes: stream.alloc_zeros(usize::try_from(bytes).unwrap_or(usize::MAX).max(16))?,
                 places: stream.alloc_zeros(batch.chunks as usize + 1)?,
+                lengths: stream.alloc_zeros(batch.chunks as usize)?,
                 plans: stream.alloc_zeros(batch.chunks as usize)?,
             })
         };
         allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes })
     }
 
-    /// The sections of all chunks: of each 2 to 6, with each section from a multiple of 16 and zeros before the next.
+    /// The sections or records of all chunks, one after the other, with each section from a multiple of 16 and zeros before the next.
     pub fn bytes(&self) -> &CudaSlice<u8> {
         &self.bytes
     }
@@ -167,9 +198,14 @@ impl Encoded {
         &mut self.bytes
     }
 
-    /// Where each chunk's sections start, and the end of the last.
+    /// Where each chunk's sections or record start, and the end of the last.
     pub fn places(&self) -> &CudaSlice<u64> {
         &self.places
+    }
+
+    /// Bytes of each chunk's sections or record.
+    pub fn lengths(&self) -> &CudaSlice<u32> {
+        &self.lengths
     }
 
     /// What each chunk came out as, in device memory.
