@@ -11,6 +11,7 @@ pub mod device;
 pub mod error;
 pub mod geometry;
 pub mod huffman;
+pub mod lzss;
 pub mod pipeline;
 pub mod quantize;
 pub mod reconstruct;
