@@ -2,10 +2,13 @@
 //! and other projects' codecs behind one trait. Not published.
 
 pub mod bytes;
+mod check;
 pub mod codes;
 pub mod fields;
 pub mod huffman;
+pub mod lossy;
 pub mod measure;
 pub mod random;
 pub mod rivals;
 pub mod statistics;
+pub mod table;

@@ -24,6 +24,8 @@ enum Command {
     Cpu(commands::cpu::Arguments),
     /// Time every encoder and decoder of the Huffman stage
     Huffman(commands::huffman::Arguments),
+    /// Compress whole fields with error bounds: ratio, error, speed
+    Lossy(commands::lossy::Arguments),
     /// Compare lossless pipelines with general compressors on typed files: ratio and speed of one thread
     Lzss(commands::lzss::Arguments),
 }
@@ -44,6 +46,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Calibrate(arguments) => commands::calibrate::run(&arguments),
         Command::Cpu(arguments) => commands::cpu::run(&arguments),
         Command::Huffman(arguments) => commands::huffman::run(&arguments),
+        Command::Lossy(arguments) => commands::lossy::run(&arguments),
         Command::Lzss(arguments) => commands::lzss::run(&arguments),
     }
 }

@@ -6,17 +6,15 @@ use std::collections::BinaryHeap;
 use rayon::prelude::*;
 
 /// Largest finite value less the smallest; 0 if there is none.
-pub fn range(values: &[f32]) -> f64 {
+pub fn range<T: Copy + Into<f64> + Sync>(values: &[T]) -> f64 {
     let (low, high) = values
         .par_chunks(1 << 16)
         .map(|chunk| {
-            chunk
-                .iter()
-                .filter(|v| v.is_finite())
-                .fold((f32::INFINITY, f32::NEG_INFINITY), |(low, high), &v| (low.min(v), high.max(v)))
+            let finite = chunk.iter().map(|&v| v.into()).filter(|v| v.is_finite());
+            finite.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), v| (low.min(v), high.max(v)))
         })
-        .reduce(|| (f32::INFINITY, f32::NEG_INFINITY), |a, b| (a.0.min(b.0), a.1.max(b.1)));
-    if low <= high { f64::from(high) - f64::from(low) } else { 0.0 }
+        .reduce(|| (f64::INFINITY, f64::NEG_INFINITY), |a, b| (a.0.min(b.0), a.1.max(b.1)));
+    if low <= high { high - low } else { 0.0 }
 }
 
 /// How often each 16-bit symbol occurs; as long as the largest symbol needs.
@@ -56,21 +54,39 @@ pub fn huffman_bits(counts: &[u64]) -> f64 {
     bits as f64 / total as f64
 }
 
-/// Largest |a - b| over positions where `a` is finite; infinite where `b` is then not finite, or lengths differ.
-pub fn max_error(a: &[f32], b: &[f32]) -> f64 {
+/// How far values are from others.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Errors {
+    /// Largest error.
+    pub worst: f64,
+    /// Mean of the squared errors; 0 if there are no finite values.
+    pub mean_square: f64,
+}
+
+/// Errors `b - a` over positions where `a` is finite; infinite where `b` is then not finite, or lengths differ.
+pub fn errors<T: Copy + Into<f64> + Sync>(a: &[T], b: &[T]) -> Errors {
     if a.len() != b.len() {
-        return f64::INFINITY;
+        return Errors { worst: f64::INFINITY, mean_square: f64::INFINITY };
     }
-    a.par_chunks(1 << 16)
+    let (worst, squares, count) = a
+        .par_chunks(1 << 16)
         .zip(b.par_chunks(1 << 16))
         .map(|(a, b)| {
-            let pairs = a.iter().zip(b).filter(|(a, _)| a.is_finite());
-            pairs.fold(0.0, |worst: f64, (&a, &b)| {
-                let error = (f64::from(a) - f64::from(b)).abs();
-                if error.is_nan() { f64::INFINITY } else { worst.max(error) }
+            let pairs =
+                a.iter().zip(b).map(|(&a, &b)| (a.into(), b.into())).filter(|(a, _): &(f64, f64)| a.is_finite());
+            pairs.fold((0.0, 0.0, 0_u64), |(worst, squares, count): (f64, f64, u64), (a, b)| {
+                let error = (a - b).abs();
+                let error = if error.is_nan() { f64::INFINITY } else { error };
+                (worst.max(error), squares + error * error, count + 1)
             })
         })
-        .reduce(|| 0.0, f64::max)
+        .reduce(|| (0.0, 0.0, 0), |a, b| (a.0.max(b.0), a.1 + b.1, a.2 + b.2));
+    Errors { worst, mean_square: squares / count.max(1) as f64 }
+}
+
+/// Largest of [`errors`].
+pub fn max_error<T: Copy + Into<f64> + Sync>(a: &[T], b: &[T]) -> f64 {
+    errors(a, b).worst
 }
 
 #[cfg(test)]
@@ -93,6 +109,9 @@ mod tests {
         assert_eq!(max_error(&[1.0, f32::NAN], &[1.5, 2.0]), 0.5);
         assert_eq!(max_error(&[1.0], &[f32::NAN]), f64::INFINITY);
         assert_eq!(max_error(&[1.0], &[]), f64::INFINITY);
+        let many = errors(&[1.0, 2.0, f64::INFINITY], &[1.5, 1.0, 0.0]);
+        assert_eq!(many, Errors { worst: 1.0, mean_square: 0.625 });
+        assert_eq!(errors::<f32>(&[], &[]), Errors::default());
     }
 
     #[test]

@@ -8,8 +8,9 @@ use serde::Serialize;
 
 use syncline_bench::fields::Generator;
 use syncline_bench::huffman::cuda::{Extent, Gpu, Nvcomp, Results};
-use syncline_bench::huffman::tables::{self, CURVE_SETS, Table};
+use syncline_bench::huffman::tables::{self, CURVE_SETS};
 use syncline_bench::huffman::{BYTE_SETS, Row, Set, cpu};
+use syncline_bench::table::Table;
 
 /// Arguments of `huffman`.
 #[derive(Args)]

@@ -4,4 +4,5 @@ pub mod calibrate;
 pub mod cpu;
 pub mod generate;
 pub mod huffman;
+pub mod lossy;
 pub mod lzss;

@@ -5,7 +5,7 @@ use super::{Field, Generator, side, volume};
 use crate::random::Stream;
 
 /// Particles of the original.
-const PARTICLES: usize = 280_953_867;
+pub(super) const PARTICLES: usize = 280_953_867;
 /// Deviation of the virial (small-scale, random) part of the velocity, against 250 for the flow.
 const VIRIAL: f32 = 21.0;
 /// Side of the box, in Mpc/h.

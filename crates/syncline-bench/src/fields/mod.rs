@@ -90,6 +90,21 @@ impl Generator {
         }
     }
 
+    /// Values of the field at full scale.
+    pub const fn elements(self) -> usize {
+        match self {
+            Self::Nyx => 512 * 512 * 512,
+            Self::Hurricane => 100 * 500 * 500,
+            Self::Cesm => 26 * 1800 * 3600,
+            Self::Rtm => 449 * 449 * 235,
+            Self::Hacc | Self::Haccx => hacc::PARTICLES,
+            Self::Qmcpack => 288 * 115 * 69 * 69,
+            Self::Exaalt => 2338 * 106_711,
+            Self::Gamess => 80_265_168,
+            Self::Turbulence => 64 * 512 * 512,
+        }
+    }
+
     /// Makes the field. `scale` multiplies each side of the original (so 0.5 is an eighth of the data);
     /// sides never shrink to nothing.
     pub fn generate(self, scale: f64) -> Field {

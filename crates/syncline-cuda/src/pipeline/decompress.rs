@@ -11,6 +11,7 @@ use syncline_core::error::Error;
 use syncline_core::huffman::{Decoder, IndexKind};
 
 use super::StreamInfo;
+use crate::container::assemble::Observer;
 use crate::container::hash::{Gap as HashGap, Hasher, Pieces};
 use crate::container::parse::{
     BITMAP_GROUP_LOG2, Format, MOST_CHUNKS, ParsedRecords, RecordParser, Records, chunk_status_text,
@@ -245,6 +246,20 @@ impl Decompressor {
         input: &CudaView<'_, u8>,
         output: &mut CudaViewMut<'_, E>,
     ) -> Result<()> {
+        self.decompress_observed(input, output, &mut |_| Ok(()))
+    }
+
+    /// [`Self::decompress`] that calls `observer` with a name after some launches together: a bench records events there. Hashes run beside the rest; the last
+    /// step waits for them.
+    ///
+    /// # Errors
+    /// As [`Self::decompress`], or what `observer` returns.
+    pub fn decompress_observed<E: Element + DeviceRepr>(
+        &mut self,
+        input: &CudaView<'_, u8>,
+        output: &mut CudaViewMut<'_, E>,
+        observer: &mut Observer<'_>,
+    ) -> Result<()> {
         let tiles = 0..self.info.geometry().tiles();
         if input.len() as u64 != self.info.stream_len() || output.len() as u64 != self.info.elements() {
             return Err(CudaError::invalid(format!(
@@ -255,7 +270,7 @@ impl Decompressor {
                 output.len()
             )));
         }
-        self.decompress_tiles(input, 0, tiles, output, 0)
+        self.tiles(input, 0, tiles, output, 0, observer)
     }
 
     /// Decompresses the tiles with these numbers. `input` holds the stream from byte `input_offset` on (a multiple of 16), at least the records of their chunks
@@ -272,6 +287,18 @@ impl Decompressor {
         output: &mut CudaViewMut<'_, E>,
         first_element: u64,
     ) -> Result<()> {
+        self.tiles(input, input_offset, tiles, output, first_element, &mut |_| Ok(()))
+    }
+
+    fn tiles<E: Element + DeviceRepr>(
+        &mut self,
+        input: &CudaView<'_, u8>,
+        input_offset: u64,
+        tiles: Range<u64>,
+        output: &mut CudaViewMut<'_, E>,
+        first_element: u64,
+        observer: &mut Observer<'_>,
+    ) -> Result<()> {
         if E::TYPE != self.info.header().element_type {
             return Err(CudaError::invalid(format!(
                 "the stream's elements are {}, the output's {}",
@@ -286,7 +313,7 @@ impl Decompressor {
         let stream = self.arena.stream().clone();
         stream.memset_zeros(&mut self.statuses).doing("clearing statuses")?;
         for chunks in self.batches(self.info.chunks_of(tiles.clone())) {
-            self.decompress_batch(input, input_offset, chunks, tiles.clone(), &mut output, first_element)?;
+            self.decompress_batch(input, input_offset, chunks, tiles.clone(), &mut output, first_element, observer)?;
         }
         Ok(())
     }
@@ -321,6 +348,7 @@ impl Decompressor {
         chunks.clone().map(|chunk| self.info.record(chunk).1 as u32).collect()
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what is decompressed, where it comes from and goes to")]
     fn decompress_batch(
         &mut self,
         input: &CudaView<'_, u8>,
@@ -329,6 +357,7 @@ impl Decompressor {
         tiles: Range<u64>,
         output: &mut CudaViewMut<'_, u8>,
         first_element: u64,
+        observer: &mut Observer<'_>,
     ) -> Result<()> {
         let batch = self.batch(chunks.clone())?;
         let lengths = self.record_lengths(&chunks);
@@ -340,6 +369,7 @@ impl Decompressor {
         let mut frame = self.arena.frame()?;
         let classes = !self.decoder.is_fused();
         let mut parsed = self.parser.parse(&mut frame, records, &self.format, &self.geometry, &batch, classes)?;
+        observer("record_parse")?;
 
         // Hashes, beside the rest.
         let SideStream { arena: side_arena, fork, join, stream: side, .. } = &mut self.side;
@@ -364,12 +394,23 @@ impl Decompressor {
                 status: &mut parsed.bitmap_status.slice_mut(..),
             };
             decoder.launch(&mut frame, work)?;
+            observer("bitmaps")?;
         }
         let reconstruction = Part { tiles, first_chunk: chunks.start, first_element };
-        reconstruct(&mut frame, &self.decoder, &self.reconstructor, input, &mut parsed, output, reconstruction)?;
+        reconstruct(
+            &mut frame,
+            &self.decoder,
+            &self.reconstructor,
+            input,
+            &mut parsed,
+            output,
+            reconstruction,
+            observer,
+        )?;
         stream.wait(join).doing("joining")?;
         let mut result = self.statuses.slice_mut(chunks.start as usize..chunks.end as usize);
-        self.parser.finish(&stream, input, &parsed, Some(&hashes.as_view()), &mut result)
+        self.parser.finish(&stream, input, &parsed, Some(&hashes.as_view()), &mut result)?;
+        observer("record_finish")
     }
 }
 
@@ -381,6 +422,7 @@ struct Part {
 }
 
 /// Decodes the codes, if the reconstructor does not do so itself, and reconstructs.
+#[expect(clippy::too_many_arguments, reason = "what is decoded, how, and where to")]
 fn reconstruct<'a>(
     frame: &mut Frame<'a>,
     decoder: &CodeDecoder,
@@ -389,6 +431,7 @@ fn reconstruct<'a>(
     parsed: &mut ParsedRecords<'a>,
     output: &mut CudaViewMut<'_, u8>,
     part: Part,
+    observer: &mut Observer<'_>,
 ) -> Result<()> {
     let mut decoded = None;
     if !decoder.is_fused() {
@@ -401,6 +444,7 @@ fn reconstruct<'a>(
             status: &mut parsed.code_status.slice_mut(..),
         };
         decoder.launch(frame, work)?;
+        observer("decode")?;
         decoded = Some(codes.into_view());
     }
     let tiles = parsed.tiles.parsed(parsed.bitmap_bytes.as_ref());
@@ -417,5 +461,6 @@ fn reconstruct<'a>(
         first_element: part.first_element,
         status: &mut parsed.code_status.slice_mut(..),
     };
-    reconstructor.launch(frame, work)
+    reconstructor.launch(frame, work)?;
+    observer("reconstruct")
 }

@@ -2,7 +2,6 @@
 //!
 //! Outputs are poisoned before they are checked. Streams are compared with the CPU's, what is decoded with what was encoded.
 
-mod check;
 mod codebooks;
 mod decoders;
 mod encoders;
@@ -16,14 +15,14 @@ use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use syncline_core::huffman::{self, IndexKind};
 use syncline_core::predict::codes::RADIUS;
-use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
+use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, DeviceRepr};
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::huffman::histogram;
 use syncline_cuda::timing::{self, Runs, Times};
 
 use super::{Row, Set, Symbols, chunk_symbols};
-use check::Check;
+use crate::check::{Check, POISON, view_bytes, view_bytes_mut};
 pub use codebooks::CodebookTime;
 pub use decoders::Phases;
 pub use nvcomp::Nvcomp;
@@ -31,8 +30,6 @@ pub use staging::{SPAN_PERCENTS, Staging};
 
 /// Bytes of the copy that everything is compared with.
 const COPY_BYTES: usize = 512 << 20;
-/// What outputs are filled with.
-const POISON: u8 = 0xA5;
 
 /// What the stage codes, for both backends.
 trait Code: huffman::Symbol + histogram::Symbol + DeviceRepr {
@@ -102,19 +99,6 @@ impl<S: Code> Input<S> {
     fn as_bytes(&self) -> CudaView<'_, u8> {
         view_bytes(&self.symbols)
     }
-}
-
-fn view_bytes<S: Code>(symbols: &CudaSlice<S>) -> CudaView<'_, u8> {
-    // SAFETY: any bytes are valid ones, and the view is as long as what it is of.
-    let view = unsafe { symbols.transmute::<u8>(symbols.len() * size_of::<S>()) };
-    view.expect("as many bytes as there are")
-}
-
-fn view_bytes_mut<S: Code>(symbols: &mut CudaSlice<S>) -> CudaViewMut<'_, u8> {
-    let bytes = symbols.len() * size_of::<S>();
-    // SAFETY: as above, and every bit pattern that may be written is a valid symbol.
-    let view = unsafe { symbols.transmute_mut::<u8>(bytes) };
-    view.expect("as many bytes as there are")
 }
 
 impl Gpu {

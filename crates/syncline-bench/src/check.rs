@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, PushKernelArg};
+use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
 use syncline_cuda::device::{Device, Kernel, Source, Specialization};
 use syncline_cuda::error::{CudaError, DriverContext, Result};
 
-const SOURCE: Source = Source { name: "bench_check.cu", text: include_str!("../../../kernels/bench_check.cu") };
+const SOURCE: Source = Source { name: "bench_check.cu", text: include_str!("../kernels/bench_check.cu") };
+/// What outputs are filled with.
+pub const POISON: u8 = 0xA5;
 const THREADS: u32 = 512;
 const BLOCKS: u32 = 2048;
 
@@ -77,4 +79,19 @@ impl Check {
         let found = self.stream.clone_dtoh(&self.differences).doing("reading a counter")?[0];
         Ok(found + a.len().abs_diff(b.len()) as u64)
     }
+}
+
+/// The elements of a buffer as bytes.
+pub fn view_bytes<S: DeviceRepr>(elements: &CudaSlice<S>) -> CudaView<'_, u8> {
+    // SAFETY: any bytes are valid ones, and the view is as long as what it is of.
+    let view = unsafe { elements.transmute::<u8>(elements.len() * size_of::<S>()) };
+    view.expect("as many bytes as there are")
+}
+
+/// The elements of a buffer as bytes to be written.
+pub fn view_bytes_mut<S: DeviceRepr>(elements: &mut CudaSlice<S>) -> CudaViewMut<'_, u8> {
+    let bytes = elements.len() * size_of::<S>();
+    // SAFETY: as above, and every bit pattern that may be written is a valid number: buffers are of nothing else here.
+    let view = unsafe { elements.transmute_mut::<u8>(bytes) };
+    view.expect("as many bytes as there are")
 }

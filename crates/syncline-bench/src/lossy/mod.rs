@@ -1,0 +1,118 @@
+//! Error-bounded compression of whole fields: ratio, quality and speed, on the CPU and on a GPU, every round trip checked.
+
+pub mod cpu;
+pub mod cuda;
+mod results;
+mod sets;
+pub mod tables;
+
+pub use results::{Rate, Results, Row, Steps};
+pub use sets::{Set, Values};
+
+use anyhow::{Result, ensure};
+use syncline::{ArrayView, Bound, Element};
+use syncline_core::container::{HEADER_LEN, Header};
+use syncline_cuda::cudarc::driver::DeviceRepr;
+
+use crate::statistics::{errors, range};
+
+/// An element of a set.
+trait Value: Element + DeviceRepr + Into<f64> {}
+
+impl Value for f32 {}
+impl Value for f64 {}
+
+/// How well a stream keeps what was compressed.
+#[derive(Clone, Copy, Debug)]
+struct Quality {
+    /// The absolute bound that holds.
+    bound: f64,
+    /// Largest error over the bound.
+    error_over_bound: f64,
+    /// Peak signal-to-noise ratio in dB, the peak being the range of values.
+    psnr: f64,
+}
+
+/// What was compressed, for checks.
+struct Original<'v, T> {
+    values: &'v [T],
+    range: f64,
+}
+
+impl<'v, T: Value> Original<'v, T> {
+    fn new(values: &'v [T]) -> Self {
+        Self { values, range: range(values) }
+    }
+
+    /// Compares all values with what came back.
+    ///
+    /// # Errors
+    /// An error is larger than the bound of the stream, or that bound than the one asked for.
+    fn check(&self, relative: f64, header: &Header, back: &[T]) -> Result<Quality> {
+        let (asked, bound) = (relative * self.range, header.resolved);
+        // Ranges may be rounded, not more.
+        ensure!(bound <= asked * (1.0 + 1e-12), "the stream's bound is {bound}, asked for was {asked}");
+        let found = errors(self.values, back);
+        ensure!(
+            found.worst <= bound,
+            "the bound is broken: an error of {}, {} times the bound",
+            found.worst,
+            found.worst / bound
+        );
+        let error_over_bound = if found.worst > 0.0 { found.worst / bound } else { 0.0 };
+        Ok(Quality { bound, error_over_bound, psnr: 20.0 * (self.range / found.mean_square.sqrt()).log10() })
+    }
+}
+
+fn header_of(stream: &[u8]) -> Result<Header> {
+    ensure!(stream.len() >= HEADER_LEN, "a stream of {} bytes has no header", stream.len());
+    Ok(Header::parse(&stream[..HEADER_LEN])?)
+}
+
+/// Compresses on the CPU.
+fn compress_on_cpu<T: Value>(set: &Set, values: &[T], relative: f64, threads: usize) -> Result<Vec<u8>> {
+    let view = ArrayView::new(values, &set.extents)?;
+    let options = syncline::Options::new(Bound::Rel(relative));
+    Ok(syncline::compress(&view, &options.with_backend(syncline::Backend::Cpu).with_threads(threads))?)
+}
+
+/// Makes sure that two streams are alike.
+fn ensure_same(found: &[u8], expected: &[u8], what: &str) -> Result<()> {
+    let differs = found.iter().zip(expected).position(|(a, b)| a != b);
+    let (lengths, at) = ((found.len(), expected.len()), differs.unwrap_or(found.len().min(expected.len())));
+    ensure!(found == expected, "{what}: {} bytes, {} expected, which differ from byte {at} on", lengths.0, lengths.1);
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_broken_bound_is_found() {
+        let set = Set::generate("hurricane", Some(1)).unwrap();
+        let Values::F32(values) = &set.values else { panic!("f32") };
+        let stream = compress_on_cpu(&set, values, 1e-3, 1).unwrap();
+        let header = header_of(&stream).unwrap();
+        let mut back = syncline::decompress(&stream, &syncline::DecodeOptions::default()).unwrap().to_vec().unwrap();
+        let original = Original::new(values);
+        let quality = original.check(1e-3, &header, &back).unwrap();
+        assert!(quality.error_over_bound > 0.5 && quality.error_over_bound <= 1.0, "{quality:?}");
+        // A uniform error would give 20 log10(sqrt(3) 1000).
+        assert!((64.0..100.0).contains(&quality.psnr), "{quality:?}");
+        assert!(original.check(1e-4, &header, &back).is_err(), "a looser bound than was asked for");
+        back[7] += 3.0 * header.resolved as f32;
+        let error = original.check(1e-3, &header, &back).unwrap_err().to_string();
+        assert!(error.contains("broken"), "{error}");
+        back[7] = f32::NAN;
+        assert!(original.check(1e-3, &header, &back).is_err());
+    }
+
+    #[test]
+    fn other_streams_are_found() {
+        assert!(ensure_same(&[1, 2], &[1, 2], "x").is_ok());
+        assert!(ensure_same(&[1, 2], &[1, 3], "x").unwrap_err().to_string().contains("byte 1 on"));
+        assert!(ensure_same(&[1, 2], &[1], "x").unwrap_err().to_string().contains("byte 1 on"));
+        assert!(header_of(&[0; 3]).is_err());
+    }
+}
