@@ -23,9 +23,9 @@ constexpr uint32_t MOST_CHUNKS = 256;
 
 // Who does what of a chunk. Several blocks share a list.
 // The first MOST_BOOKS read the codes' codebooks.
-constexpr uint32_t ROLE_TILES = MOST_BOOKS, ROLE_MASKS = ROLE_TILES + 1, ROLE_SIGNS = ROLE_TILES + 2, ROLE_RANKS = ROLE_TILES + 3,
-                   ROLE_LISTS = ROLE_TILES + 4, LIST_BLOCKS = 2;
-static_assert(ROLES == ROLE_LISTS + 2 * LIST_BLOCKS, "the launcher knows how many roles there are");
+constexpr uint32_t ROLE_TILES = MOST_BOOKS, ROLE_RANKS = ROLE_TILES + 1, ROLE_LISTS = ROLE_TILES + 2, LIST_BLOCKS = 2,
+                   ROLE_MASKS = ROLE_LISTS + 2 * LIST_BLOCKS, ROLE_SIGNS = ROLE_MASKS + 1;
+static_assert(ROLES == ROLE_MASKS, "the launcher knows how many roles there are without bitmaps; the last two are left out where there are none");
 
 // Bits of a chunk's status.
 constexpr uint32_t PARSE_RECORD = 1, PARSE_NUMBER = 2, PARSE_KIND = 4, PARSE_SECTIONS = 8, PARSE_RAW = 16, PARSE_TILES = 32, PARSE_BASES = 64,

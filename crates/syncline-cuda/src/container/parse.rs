@@ -24,8 +24,10 @@ const SOURCE: Source = Source { name: "container_parse.cu", text: include_str!("
 
 /// Chunks of a batch at most: where their records start travels as an argument.
 pub const MOST_CHUNKS: usize = 256;
-/// Blocks that share a chunk's work: four for codebooks, then tiles, masks, signs, ranks, and two for each list (`ROLE_LISTS` of the kernel).
-const ROLES: u32 = 12;
+/// Blocks that share a chunk's work: four for codebooks, then tiles, ranks, and two for each list (`ROLE_MASKS` of the kernel).
+const ROLES: u32 = 10;
+/// Two more for masks and signs, if there can be any.
+const BITMAP_ROLES: u32 = 2;
 /// log2 of the bytes in a group of bitmaps.
 pub(crate) const BITMAP_GROUP_LOG2: u32 = 6;
 /// Codebooks of a stream of codes at most.
@@ -451,7 +453,7 @@ impl RecordParser {
         let mut launch = stream.launch_builder(self.parse.function());
         launch.arg(&device_records).arg(geometry).arg(batch).arg(&results);
         let mut grid = Kernel::grid(batch.chunks(), PARSE_THREADS, 0);
-        grid.grid_dim.1 = ROLES;
+        grid.grid_dim.1 = ROLES + if bitmap_count > 0 { BITMAP_ROLES } else { 0 };
         // SAFETY: parameters (Records, Geometry, ChunkBatch, Results) by value, laid out alike. The results have as many entries as the kernel's comments say for the
         // batch's chunks and tiles: slices of the frame that live as long as what is returned, the first six cleared. Records are read within `input_bytes`.
         unsafe { launch.launch(grid) }.doing("parsing records")?;
