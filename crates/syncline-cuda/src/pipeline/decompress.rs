@@ -381,6 +381,17 @@ impl Decompressor {
     }
 }
 
+impl Drop for Decompressor {
+    /// Memory of the stream beside is given back on that stream: not before what still reads it on the caller's.
+    fn drop(&mut self) {
+        let ordered = self.side.fork.record(self.arena.stream()).and_then(|()| self.side.stream.wait(&self.side.fork));
+        if ordered.is_err() {
+            // There is nobody to report to; waiting is always right.
+            let _ = self.arena.stream().synchronize();
+        }
+    }
+}
+
 /// Which part of the array is reconstructed.
 struct Part {
     tiles: Range<u64>,
