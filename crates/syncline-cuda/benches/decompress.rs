@@ -56,6 +56,8 @@ fn main() -> Result<()> {
     bench.field("nearly empty, 3-D f32", &[1024, 512, 512], empty, ElementType::F32, IndexKind::Symbol)?;
     bench.field("gap index, 3-D f32", &[256, 512, 512], wave(60.0, 0.3), ElementType::F32, IndexKind::Gap)?;
     bench.field("no index, 3-D f32", &[256, 512, 512], wave(60.0, 0.3), ElementType::F32, IndexKind::None)?;
+    let planes = (timing::SMALL / 4 / 65_536) as u64;
+    bench.field("small, 3-D f32", &[planes, 256, 256], wave(60.0, 0.3), ElementType::F32, IndexKind::Symbol)?;
     for file in &files {
         bench.file(file)?;
     }
@@ -70,14 +72,7 @@ struct Bench<'d> {
 }
 
 impl Bench<'_> {
-    fn field(
-        &self,
-        name: &str,
-        extents: &[u64],
-        field: Field,
-        element: ElementType,
-        index: IndexKind,
-    ) -> Result<()> {
+    fn field(&self, name: &str, extents: &[u64], field: Field, element: ElementType, index: IndexKind) -> Result<()> {
         if !self.wanted.is_empty() && !self.wanted.iter().any(|part| name.contains(part.as_str())) {
             return Ok(());
         }
@@ -117,9 +112,8 @@ impl Bench<'_> {
         let poison = vec![0xa5_u8; info.decompressed_len() as usize];
         let mut output = stream.clone_htod(bytemuck::cast_slice::<u8, T>(&poison)).doing("poisoning")?;
         let mut decompressor = Decompressor::new(self.device, stream.clone(), &info)?;
-        let (queued, _) = timing::seconds(stream, RUNS, || {
-            decompressor.decompress(&input.as_view(), &mut output.as_view_mut())
-        })?;
+        let (queued, _) =
+            timing::seconds(stream, RUNS, || decompressor.decompress(&input.as_view(), &mut output.as_view_mut()))?;
         decompressor.check()?;
         let got = stream.clone_dtoh(&output).doing("reading back")?;
         assert!(bytemuck::cast_slice::<T, u8>(&got) == decompress(bytes), "{name}: wrong elements");
@@ -181,8 +175,7 @@ impl Bench<'_> {
         let (starts, on_device) = (parsed.record_starts.as_view(), parsed.record_lengths.as_view());
         let longest = lengths.iter().copied().max().unwrap_or(0);
         let pieces = Pieces { starts: &starts, lengths: &on_device, longest, gap: Gap::RECORD };
-        let hashing =
-            self.replayed(|| hasher.hash(&mut hash_arena.frame()?, input, &pieces, &mut hashes))?;
+        let hashing = self.replayed(|| hasher.hash(&mut hash_arena.frame()?, input, &pieces, &mut hashes))?;
 
         let mut rebuilding = 0.0;
         let reconstructor = Reconstructor::new(self.device, header, geometry)?;
@@ -207,8 +200,8 @@ impl Bench<'_> {
             })?;
         }
         let mut statuses = stream.alloc_zeros::<u32>(lengths.len()).doing("allocating")?;
-        let finishing =
-            self.replayed(|| parser.finish(stream, input, &parsed, Some(&hashes.as_view()), &mut statuses.as_view_mut()))?;
+        let finishing = self
+            .replayed(|| parser.finish(stream, input, &parsed, Some(&hashes.as_view()), &mut statuses.as_view_mut()))?;
         Ok([parsing, hashing, rebuilding, finishing])
     }
 

@@ -18,6 +18,7 @@ constexpr uint32_t BITMAP_GROUP_LOG2 = 6;
 constexpr uint32_t MOST_TILES = 8192;
 constexpr uint32_t BLOCK_TILES = 32; // that have their bases packed together
 constexpr uint32_t MOST_BLOCKS = MOST_TILES / BLOCK_TILES;
+static_assert(MOST_BLOCKS % PARSE_WARPS == 0, "warps share them equally");
 constexpr uint32_t MOST_CHUNKS = 256;
 
 // Who does what of a chunk. Several blocks share a list.
@@ -44,7 +45,7 @@ struct Results {
     uint16_t *metas;
     int32_t *bases;
     uint32_t *first_groups, *outlier_starts, *verbatim_starts, *mask_starts, *sign_starts;
-    uint8_t *classes; // of groups, if wanted
+    uint8_t *classes; // of groups, if whole streams are decoded by themselves: then their sums are wanted too
     uint32_t *ranks;
     uint64_t *record_starts; // for the hash
     uint32_t *record_lengths;
@@ -135,31 +136,18 @@ __device__ inline Chunk chunk_of_batch(const Geometry &geometry, const ChunkBatc
     return chunk;
 }
 
-// Consecutive tiles of a chunk: elements of each in turn, without a division for each.
-struct TileWalk {
-    const Geometry *geometry;
-    uint64_t x, y, z;
+// Elements of a chunk's tiles.
+struct TileSizes {
+    const Geometry &geometry;
+    uint64_t first; // number of the chunk's first tile
+    uint32_t unclipped;
+    bool regular; // no tile is clipped
 
-    __device__ inline TileWalk(const Geometry &g, uint64_t number) : geometry(&g) {
-        const uint64_t rows = g.by_grid[2].quotient(number), planes = g.by_grid[1].quotient(rows);
-        x = number - rows * g.grid[2];
-        y = rows - planes * g.grid[1];
-        z = planes - g.by_grid[0].quotient(planes) * g.grid[0];
-    }
+    __device__ inline TileSizes(const Geometry &g, uint64_t first_tile)
+        : geometry(g), first(first_tile), unclipped(g.side[0] * g.side[1] * g.side[2]),
+          regular(g.dims[1] % g.side[0] == 0 && g.dims[2] % g.side[1] == 0 && g.dims[3] % g.side[2] == 0) {}
 
-    __device__ inline uint32_t clipped(uint32_t axis, uint64_t at) const {
-        return uint32_t(min_of<uint64_t>(geometry->dims[axis + 1] - at * geometry->side[axis], geometry->side[axis]));
-    }
-    __device__ inline uint32_t elements() const { return clipped(0, z) * clipped(1, y) * clipped(2, x); }
-    __device__ inline void next() {
-        if (++x == geometry->grid[2]) {
-            x = 0;
-            if (++y == geometry->grid[1]) {
-                y = 0;
-                z = z + 1 == geometry->grid[0] ? 0 : z + 1;
-            }
-        }
-    }
+    __device__ inline uint32_t operator()(uint32_t tile) const { return regular ? unclipped : geometry.tile(first + tile).elements(); }
 };
 
 // Bytes of a tile's bitmap.
@@ -175,6 +163,8 @@ union RoleScratch {
     } tiles;
     uint32_t warp_sums[PARSE_WARPS];
 };
+
+__device__ inline bool any_between(const uint8_t *bytes, uint64_t from, uint64_t to);
 
 // Value `i` of packed bits, `bits` (1, 2 or 4) each.
 template <uint32_t BITS> __device__ inline uint32_t packed(const uint8_t *bytes, uint32_t i) {
@@ -201,20 +191,26 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     if (section.length < predictors_at) {
         return PARSE_TILES;
     }
-    // Each thread has consecutive tiles, a multiple of 8 so that bytes of the bitmap are its own.
-    const uint32_t share = align_up(ceil_div(tiles, THREADS), 8);
-    const uint32_t first = min_of(threadIdx.x * share, tiles), end = min_of(first + share, tiles);
-    const uint8_t *constant = bytes + constant_at;
-    TileWalk walk(geometry, chunk.first + first);
+    // A warp has consecutive words of the bitmap, a lane a tile of each.
+    const TileSizes sizes(geometry, chunk.first);
+    const uint32_t *constant = reinterpret_cast<const uint32_t *>(bytes + constant_at);
+    const uint32_t words = ceil_div(tiles, 32), share = ceil_div(words, PARSE_WARPS);
+    const uint32_t first = min_of(warp_id() * share, words), end = min_of(first + share, words);
+    auto live_tiles = [&](uint32_t word) {
+        const uint32_t left = tiles - word * 32;
+        return ~constant[word] & (left < 32 ? (1u << left) - 1 : ALL_LANES);
+    };
+    const uint32_t lanes_before = (1u << lane_id()) - 1;
     uint32_t own_live = 0, own_groups = 0;
-    for (uint32_t tile = first; tile < end; ++tile, walk.next()) {
-        if (!packed<1>(constant, tile)) {
-            own_live += 1;
-            own_groups += geometry.groups(walk.elements());
-        }
+#pragma unroll 4
+    for (uint32_t word = first; word < end; ++word) {
+        const bool is_live = live_tiles(word) >> lane_id() & 1;
+        own_live += is_live;
+        own_groups += is_live ? geometry.groups(sizes(word * 32 + lane_id())) : 0;
     }
     uint64_t total;
-    const uint64_t before = block_scan<uint64_t>(uint64_t(own_live) << 32 | own_groups, scratch.tiles.warp_sums, total);
+    uint64_t before = block_scan<uint64_t>(uint64_t(own_live) << 32 | own_groups, scratch.tiles.warp_sums, total);
+    before = __shfl_sync(ALL_LANES, before, 0); // of the warp's first
     const uint32_t live = uint32_t(total >> 32), groups = uint32_t(total);
     const uint64_t classes_at = align_up(predictors_at + ceil_div(live, 4), 4);
     const uint64_t masks_at = has_classes ? align_up(classes_at + ceil_div(live, 4), 4) : classes_at;
@@ -223,62 +219,77 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     if (section.length != section_end) {
         return PARSE_TILES;
     }
-    uint32_t problems = 0;
+    bool padding = any_between(bytes, constant_at + ceil_div(tiles, 8), predictors_at);
+    padding |= any_between(bytes, predictors_at + ceil_div(live, 4), classes_at);
+    padding |= has_classes && any_between(bytes, classes_at + ceil_div(live, 4), masks_at);
+    padding |= has_masks && any_between(bytes, masks_at + ceil_div(tiles, 2), signs_at);
+    padding |= has_signs && any_between(bytes, signs_at + ceil_div(tiles, 4), section_end);
+    uint32_t problems = padding ? PARSE_TILES : 0;
     uint32_t rank = uint32_t(before >> 32), group = uint32_t(before);
     uint32_t own_masks = 0, own_signs = 0;
-    walk = TileWalk(geometry, chunk.first + first);
-    for (uint32_t tile = first; tile < end; ++tile, walk.next()) {
-        const uint32_t elements = walk.elements();
-        const bool is_constant = packed<1>(constant, tile);
-        uint32_t meta = is_constant;
-        uint32_t tile_groups = 0, tile_class = 0;
-        if (!is_constant) {
-            tile_class = has_classes ? packed<2>(bytes + classes_at, rank) : 0;
-            meta |= packed<2>(bytes + predictors_at, rank) << 1 | tile_class << 3;
-            tile_groups = geometry.groups(elements);
-            ++rank;
+#pragma unroll 2
+    for (uint32_t word = first; word < end; ++word) {
+        const uint32_t tile = word * 32 + lane_id(), all_live = live_tiles(word);
+        const bool exists = tile < tiles, is_live = all_live >> lane_id() & 1;
+        const uint32_t elements = exists ? sizes(tile) : 0;
+        const uint32_t own_rank = rank + __popc(all_live & lanes_before);
+        const uint32_t tile_groups = is_live ? geometry.groups(elements) : 0;
+        const uint32_t tile_class = is_live && has_classes ? packed<2>(bytes + classes_at, own_rank) : 0;
+        uint32_t meta = is_live ? packed<2>(bytes + predictors_at, own_rank) << 1 | tile_class << 3 : 1;
+        uint32_t sum = tile_groups;
+        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+            const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+            sum += lane_id() >= distance ? below : 0;
         }
-        if (has_masks) {
+        const uint32_t own_group = group + sum - tile_groups;
+        if (has_masks && exists) {
             const uint32_t mask = packed<4>(bytes + masks_at, tile), kind = mask & 3, pattern = mask >> 2;
-            if (kind == 3 || (kind != 0 && pattern >= to.patterns)) {
-                problems = PARSE_TILES;
-            }
+            problems |= kind == 3 || (kind != 0 && pattern >= to.patterns) ? PARSE_TILES : 0;
             meta |= kind << 5 | pattern << 7;
             own_masks += kind == 2 ? bitmap_bytes(elements) : 0;
         }
-        if (has_signs) {
+        if (has_signs && exists) {
             const uint32_t kind = packed<2>(bytes + signs_at, tile);
-            if (kind == 3) {
-                problems = PARSE_TILES;
-            }
+            problems |= kind == 3 ? PARSE_TILES : 0;
             meta |= kind << 9;
             own_signs += kind == 2 ? bitmap_bytes(elements) : 0;
         }
-        to.metas[chunk.first_tile + tile] = meta;
-        to.first_groups[chunk.first_tile + tile] = group;
+        if (exists) {
+            to.metas[chunk.first_tile + tile] = meta;
+            to.first_groups[chunk.first_tile + tile] = own_group;
+        }
         if (to.classes != nullptr) {
             for (uint32_t i = 0; i < tile_groups; ++i) {
                 // A chunk has as many groups as its tiles can have, at most: its slots.
-                to.classes[uint64_t(chunk.number) * batch.slots + group + i] = tile_class;
+                to.classes[uint64_t(chunk.number) * batch.slots + own_group + i] = tile_class;
             }
         }
-        group += tile_groups;
+        rank += __popc(all_live);
+        group += __shfl_sync(ALL_LANES, sum, WARP - 1);
     }
-    uint64_t bitmaps;
-    const uint64_t bitmaps_before = block_scan<uint64_t>(uint64_t(own_masks) << 32 | own_signs, scratch.tiles.warp_sums, bitmaps);
+    uint64_t bitmaps = 0;
     if (has_masks || has_signs) {
-        uint32_t mask_start = uint32_t(bitmaps_before >> 32), sign_start = uint32_t(bitmaps_before);
-        walk = TileWalk(geometry, chunk.first + first);
-        for (uint32_t tile = first; tile < end; ++tile, walk.next()) {
-            const uint32_t size = bitmap_bytes(walk.elements());
-            if (has_masks) {
-                to.mask_starts[chunk.first_tile + tile] = mask_start;
-                mask_start += (packed<4>(bytes + masks_at, tile) & 3) == 2 ? size : 0;
+        uint64_t bitmap_start = block_scan<uint64_t>(uint64_t(own_masks) << 32 | own_signs, scratch.tiles.warp_sums, bitmaps);
+        bitmap_start = __shfl_sync(ALL_LANES, bitmap_start, 0);
+        for (uint32_t word = first; word < end; ++word) {
+            const uint32_t tile = word * 32 + lane_id();
+            const uint32_t size = tile < tiles ? bitmap_bytes(sizes(tile)) : 0;
+            const bool mask = has_masks && tile < tiles && (packed<4>(bytes + masks_at, tile) & 3) == 2;
+            const bool sign = has_signs && tile < tiles && packed<2>(bytes + signs_at, tile) == 2;
+            const uint64_t own = uint64_t(mask ? size : 0) << 32 | (sign ? size : 0);
+            uint64_t sum = own;
+            for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+                const uint64_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+                sum += lane_id() >= distance ? below : 0;
             }
-            if (has_signs) {
-                to.sign_starts[chunk.first_tile + tile] = sign_start;
-                sign_start += packed<2>(bytes + signs_at, tile) == 2 ? size : 0;
+            const uint64_t start = bitmap_start + sum - own;
+            if (has_masks && tile < tiles) {
+                to.mask_starts[chunk.first_tile + tile] = uint32_t(start >> 32);
             }
+            if (has_signs && tile < tiles) {
+                to.sign_starts[chunk.first_tile + tile] = uint32_t(start);
+            }
+            bitmap_start += __shfl_sync(ALL_LANES, sum, WARP - 1);
         }
     }
     // The streams must have as many symbols as the tiles say.
@@ -319,7 +330,7 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
     }
     auto &own = scratch.tiles;
     uint32_t all_words = 0;
-    bool wrong = false;
+    bool wrong = any_between(widths, blocks, words_at);
     for (uint32_t window = 0; window < blocks; window += THREADS) {
         const uint32_t block = window + threadIdx.x;
         const uint32_t width = block < blocks ? widths[block] : 0;
@@ -346,13 +357,22 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
         }
         return block * BLOCK_TILES + lane_id() < chunk.tiles ? value >> 1 ^ (0u - (value & 1)) : 0;
     };
-    for (uint32_t block = warp_id(); block < blocks; block += PARSE_WARPS) {
-        uint32_t sum = difference(block);
-        for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-            sum += __shfl_xor_sync(ALL_LANES, sum, distance);
-        }
-        if (lane_id() == 0) {
-            own.block_bases[block] = sum;
+    // Sums within blocks stay in registers until those before are known.
+    constexpr uint32_t OWN_BLOCKS = MOST_BLOCKS / PARSE_WARPS;
+    uint32_t sums[OWN_BLOCKS];
+#pragma unroll
+    for (uint32_t i = 0; i < OWN_BLOCKS; ++i) {
+        const uint32_t block = warp_id() + i * PARSE_WARPS;
+        if (block < blocks) {
+            uint32_t sum = difference(block);
+            for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+                const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+                sum += lane_id() >= distance ? below : 0;
+            }
+            if (lane_id() == WARP - 1) {
+                own.block_bases[block] = sum;
+            }
+            sums[i] = sum;
         }
     }
     __syncthreads();
@@ -368,18 +388,34 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
         carry += total;
     }
     __syncthreads();
-    for (uint32_t block = warp_id(); block < blocks; block += PARSE_WARPS) {
-        uint32_t sum = difference(block);
-        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-            const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-            sum += lane_id() >= distance ? below : 0;
-        }
-        const uint32_t tile = block * BLOCK_TILES + lane_id();
-        if (tile < chunk.tiles) {
-            to.bases[chunk.first_tile + tile] = int32_t(own.block_bases[block] + sum);
+#pragma unroll
+    for (uint32_t i = 0; i < OWN_BLOCKS; ++i) {
+        const uint32_t block = warp_id() + i * PARSE_WARPS, tile = block * BLOCK_TILES + lane_id();
+        if (block < blocks && tile < chunk.tiles) {
+            to.bases[chunk.first_tile + tile] = int32_t(own.block_bases[block] + sums[i]);
         }
     }
     return 0;
+}
+
+// Bytes between sections, which are zeros.
+__device__ inline uint32_t check_padding(const Records &records, const Record &record) {
+    bool wrong = false;
+    uint64_t end = record.start + RECORD_HEADER_BYTES + SECTIONS * 4;
+    for (uint32_t i = 0; i < SECTIONS; ++i) {
+        const Section section = record.sections[i];
+        if (section.length > 0) {
+            const uint64_t at = end + threadIdx.x;
+            wrong |= at < section.offset && records.input[at] != 0;
+            end = section.offset + section.length;
+        }
+    }
+    return wrong ? PARSE_SECTIONS : 0;
+}
+
+// Whether there is something in the bytes from `from` up to `to`, fewer than THREADS; by the whole block, each thread for itself.
+__device__ inline bool any_between(const uint8_t *bytes, uint64_t from, uint64_t to) {
+    return from + threadIdx.x < to && bytes[from + threadIdx.x] != 0;
 }
 
 // Live groups before each 32, and their number. By the whole block.
@@ -432,7 +468,7 @@ __device__ inline uint32_t read_list(const Records &records, const Record &recor
     const uint32_t *positions = list + 1;
     const uint32_t thread = part * THREADS + threadIdx.x;
     constexpr uint32_t ALL_THREADS = LIST_BLOCKS * THREADS;
-    bool wrong = false;
+    bool wrong = any_between(records.input + section.offset, 4 + uint64_t(count) * 4, values_at);
 #pragma unroll 4
     for (uint32_t i = thread; i < count; i += ALL_THREADS) {
         wrong |= positions[i] >= (i + 1 < count ? positions[i + 1] : chunk.elements);
@@ -476,7 +512,7 @@ __device__ inline uint32_t read_raw(const Records &records, const Record &record
     return problems;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS)
+extern "C" __global__ void __launch_bounds__(THREADS, 2)
     container_parse(const __grid_constant__ Records records, const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
                     const __grid_constant__ Results to) {
     __shared__ __align__(16) RoleScratch scratch;
@@ -495,29 +531,28 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const Section section = record.sections[role == ROLE_MASKS ? MASKS : role == ROLE_SIGNS ? SIGNS : CODES];
         const uint64_t length = quantised ? section.length : 0;
         uint32_t status;
-        uint32_t blocks = batch.chunks * MOST_BOOKS;
+        const uint32_t books = to.index_kind == INDEX_SYMBOL ? MOST_BOOKS : 1;
         if (is_bitmap) {
             const uint32_t stream = number + (role == ROLE_SIGNS && has_masks ? batch.chunks : 0);
             const StreamPlace place{section.offset, length, uint32_t(to.bitmap_stride >> BITMAP_GROUP_LOG2), 1, BITMAP_GROUP_LOG2, INDEX_ANY};
-            const BookPlace books{to.bitmap_books + stream, stream, to.bitmap_symbols, stream * 256, 256, nullptr};
-            parse_stream(records.input, place, 0, books, stream * to.bitmap_stride, 0, to.bitmaps[stream], status, scratch.parse);
+            const BookPlace own{to.bitmap_books + stream, stream, to.bitmap_symbols, stream * 256, 256, nullptr};
+            parse_stream(records.input, place, 0, own, stream * to.bitmap_stride, 0, to.bitmaps[stream], status, scratch.parse);
             // A chunk without such bitmaps has no stream of them: an empty one, that is as it should be.
             status = length == 0 ? 0 : status;
             if (threadIdx.x == 0) {
                 to.bitmap_status[stream] = status;
             }
             problems = status != 0 ? PARSE_BITMAPS : 0;
-        } else {
+        } else if (role < books) {
             const StreamPlace place{section.offset, length, batch.slots, 2, geometry.group_log2, to.index_kind};
             const uint64_t first_group = uint64_t(number) * batch.slots;
-            const uint32_t slot = number * MOST_BOOKS;
+            const uint32_t slot = number * books;
             // One codebook of 65,536 symbols, or several of MARKS.
-            const BookPlace books{to.code_books + slot, slot, to.code_symbols, number * 65536, MARKS, to.marks + uint64_t(number) * 65536};
-            const bool described = parse_stream(records.input, place, role, books, first_group << geometry.group_log2, first_group, to.codes[number],
-                                                status, scratch.parse);
+            const BookPlace own{to.code_books + slot, slot, to.code_symbols, number * 65536, MARKS, to.marks + uint64_t(number) * 65536};
+            parse_stream(records.input, place, role, own, first_group << geometry.group_log2, first_group, to.codes[number], status, scratch.parse);
             status = quantised ? status : 0;
-            if (described && threadIdx.x == 0) {
-                to.code_status[number] = status;
+            if (threadIdx.x == 0 && status != 0) {
+                atomicOr(&to.code_status[number], status);
             }
             problems = status != 0 ? PARSE_CODES : 0;
             if (role == 0 && threadIdx.x == 0) {
@@ -528,12 +563,20 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 }
                 problems |= record.status;
             }
+        } else {
+            return;
         }
-        blocks += batch.chunks * ((has_masks ? 1 : 0) + (has_signs ? 1 : 0));
-        if (last_to_come(to.done, blocks)) {
-            sum_streams(to.codes, batch.chunks, to.totals, scratch.warp_sums, PLACED);
-            if (blocks > batch.chunks * MOST_BOOKS) {
-                sum_streams(to.bitmaps, blocks - batch.chunks * MOST_BOOKS, to.bitmap_totals, scratch.warp_sums, PLACED);
+        // Only decoders of whole streams look for theirs by sums.
+        const uint32_t bitmaps = batch.chunks * ((has_masks ? 1 : 0) + (has_signs ? 1 : 0));
+        const bool summed = to.classes != nullptr;
+        if (summed || bitmaps > 0) {
+            if (last_to_come(to.done, batch.chunks * books + bitmaps)) {
+                if (summed) {
+                    sum_streams(to.codes, batch.chunks, to.totals, scratch.tiles.warp_sums, PLACED);
+                }
+                if (bitmaps > 0) {
+                    sum_streams(to.bitmaps, bitmaps, to.bitmap_totals, scratch.tiles.warp_sums, PLACED);
+                }
             }
         }
     } else if (!quantised) {
@@ -543,7 +586,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         __syncthreads();
         problems |= read_bases(records, record, chunk, to, scratch);
     } else if (role == ROLE_RANKS) {
-        problems = read_ranks(records, record, chunk, geometry, batch, to, scratch);
+        problems = read_ranks(records, record, chunk, geometry, batch, to, scratch) | check_padding(records, record);
     } else {
         const uint32_t list_block = role - ROLE_LISTS;
         problems = read_list(records, record, chunk, geometry, to, list_block >= LIST_BLOCKS, list_block % LIST_BLOCKS);

@@ -16,11 +16,12 @@ struct Limits {
     uint32_t length, groups; // of each stream
 };
 
-// A block a stream and codebook. `done` is 0 at the start.
+// A block a stream and codebook. `done` and `status` are 0 at the start.
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode_parse(const uint8_t *input, const Limits limits, const Place *places, uint32_t count, Stream *streams, Book *books, uint16_t *symbols,
                  uint8_t *marks, Totals *totals, uint32_t *status, uint32_t *done) {
     __shared__ __align__(16) ParseScratch scratch;
+    __shared__ uint64_t warp_sums[PARSE_WARPS];
     constexpr uint32_t BOOKS = INDEX == INDEX_SYMBOL ? MOST_BOOKS : 1;
     constexpr uint32_t ALPHABETS = SYMBOL_BYTES == 1 ? 256 * BOOKS : 65536, STRIDE = ALPHABETS / BOOKS;
     static_assert(SYMBOL_BYTES == 1 || MARKS * BOOKS <= ALPHABETS, "a place for the symbols of each codebook");
@@ -35,10 +36,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint32_t slot = number * BOOKS;
     const BookPlace to{books + slot, slot, symbols, number * ALPHABETS, STRIDE, marks + uint64_t(number) * ALPHABETS};
     uint32_t own_status;
-    if (parse_stream(input, place, own, to, at.out, at.classes, streams[number], own_status, scratch) && threadIdx.x == 0) {
-        status[number] = own_status;
+    parse_stream(input, place, own, to, at.out, at.classes, streams[number], own_status, scratch);
+    if (threadIdx.x == 0 && own_status != 0) {
+        atomicOr(&status[number], own_status);
     }
     if (last_to_come(done, gridDim.x * gridDim.y)) {
-        sum_streams(streams, count, totals, scratch.warp_sums, PLACED);
+        sum_streams(streams, count, totals, warp_sums, PLACED);
     }
 }

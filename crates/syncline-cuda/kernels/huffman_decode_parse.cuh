@@ -6,6 +6,7 @@
 // symbols they stand for. A run leaves a mark at its first symbol, and symbols are then sorted stably by length.
 //
 // THREADS        threads in a block, a multiple of 32, at most 1024
+// STAGED         bytes of codebooks that fit shared memory, a multiple of 16 times THREADS or less
 // MARKS          symbols whose marks fit shared memory, a multiple of 16; also the largest alphabet of each of several codebooks
 // SEQUENCE       subsequences in a sequence
 #pragma once
@@ -139,6 +140,7 @@ struct ParseScratch {
     uint32_t used;          // symbols
     uint32_t least, most;   // symbol with a codeword that a table lookup finds
     Book book;
+    alignas(16) uint8_t bytes[STAGED]; // the codebooks, if they fit
     alignas(16) uint8_t marks[MARKS];
 };
 
@@ -249,7 +251,7 @@ __device__ inline uint32_t read_runs(const uint8_t *bytes, uint32_t position, ui
                 if (marks != nullptr) {
                     marks[first] = length + 1;
                 }
-                if (length > 0) {
+                if (marks != nullptr && length > 0) {
                     atomicAdd(&scratch.counts[length], run.symbols);
                 }
                 if (last) {
@@ -403,8 +405,8 @@ struct BookPlace {
     uint8_t *marks;                // memory for an alphabet that shared memory has no room for, if there is such
 };
 
-// Reads a stream as far as codebook `own`, prepares that, and if it is the last describes the stream. Returns whether this block has: then the stream's status is in
-// `status`. Whatever is wrong, all places have something harmless in the end. By the whole block.
+// Reads a stream as far as codebook `own`, prepares that, and if it is the last describes the stream. Returns whether this block has. What it found to be wrong is in
+// `status`: the others may have found something else. Whatever is wrong, all places have something harmless in the end. By the whole block.
 __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &place, uint32_t own, const BookPlace &to, uint64_t out,
                                     uint64_t classes, Stream &stream, uint32_t &status, ParseScratch &scratch) {
     const StreamHeader header = read_header(input, place);
@@ -412,9 +414,17 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
     // Encoders use several codebooks for small alphabets only.
     const uint32_t alphabet_limit = place.symbol_bytes == 1 ? 256 : header.books > 1 ? MARKS : 65536;
     const uint8_t *bytes = input + place.offset + STREAM_HEADER_BYTES;
-    uint32_t position = 0, longest = 0;
+    if (status == 0 && own < header.books && header.book_bytes <= STAGED) {
+        // They start on a multiple of 8; what is read behind them is the stream's: 8 bytes of codewords at least follow.
+        for (uint32_t i = threadIdx.x; i < ceil_div(header.book_bytes, 8); i += THREADS) {
+            reinterpret_cast<uint2 *>(scratch.bytes)[i] = reinterpret_cast<const uint2 *>(bytes)[i];
+        }
+        bytes = scratch.bytes;
+        __syncthreads();
+    }
+    uint32_t position = 0;
     bool prepared = false;
-    for (uint32_t number = 0; number <= own && number < header.books && status == 0; ++number) {
+    for (uint32_t number = 0; number <= own && own < header.books && status == 0; ++number) {
         // A mark for each symbol, in shared memory if they fit.
         const bool is_own = number == own;
         const bool small = header.book_bytes - position < 4 || alphabet_limit <= MARKS ||
@@ -422,15 +432,16 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
         uint8_t *marks = is_own ? (small ? scratch.marks : to.marks) : nullptr;
         const uint32_t alphabet = read_runs(bytes, position, header.book_bytes, alphabet_limit, marks, scratch);
         __syncthreads();
-        if (warp_id() == 0 && scratch.bad == 0) {
-            complete_book(scratch);
+        if (is_own) {
+            if (warp_id() == 0 && scratch.bad == 0) {
+                complete_book(scratch);
+            }
+            __syncthreads();
         }
-        __syncthreads();
-        if (scratch.bad != 0) {
+        if (scratch.bad != 0 || (is_own && scratch.longest > header.longest)) {
             status = STATUS_BOOK;
             break;
         }
-        longest = max_of(longest, scratch.longest);
         position = scratch.end;
         if (is_own) {
             const uint32_t first_symbol = to.first_symbol + own * to.stride;
@@ -455,12 +466,18 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
         __syncthreads();
     }
     const bool is_last = header.status != 0 ? own == 0 : own + 1 == header.books;
-    if (is_last && status == 0 && (position != header.book_bytes || longest != header.longest)) {
+    if (is_last && status == 0 && position != header.book_bytes) {
         status = STATUS_BOOK;
     }
+    // Bits of the bitmap behind the last group are 0.
+    const uint32_t used = header.groups % 8;
+    if (is_last && status == 0 && header.has_free && used != 0 && input[place.offset + header.bitmap + header.groups / 8] >> used != 0) {
+        status = STATUS_INDEX;
+    }
     if (!prepared && threadIdx.x < sizeof(Book) / 4) {
-        // `absent` is a book's last word.
-        reinterpret_cast<uint32_t *>(&to.books[own])[threadIdx.x] = threadIdx.x == sizeof(Book) / 4 - 1;
+        // A codebook that should be there is empty then: decoders get along with that. One that should not is marked so by its last word.
+        const bool absent = header.status != 0 || own >= header.books;
+        reinterpret_cast<uint32_t *>(&to.books[own])[threadIdx.x] = absent && threadIdx.x == sizeof(Book) / 4 - 1;
     }
     if (is_last && threadIdx.x == 0) {
         Stream described{};
@@ -490,7 +507,7 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
 
 // Live groups before each stream and so on: what decoders find their streams by. By the whole block, when all streams are described; `streams` may have been
 // written by other blocks.
-__device__ inline void sum_streams(Stream *streams, uint32_t count, Totals *totals, uint32_t *warp_sums, uint32_t placed) {
+__device__ inline void sum_streams(Stream *streams, uint32_t count, Totals *totals, uint64_t *warp_sums, uint32_t placed) {
     uint32_t tasks = 0, sequences = 0, placings = 0, map = 0;
     for (uint32_t window = 0; window < count; window += THREADS) {
         const uint32_t i = window + threadIdx.x;
@@ -501,13 +518,14 @@ __device__ inline void sum_streams(Stream *streams, uint32_t count, Totals *tota
             bits = __ldcg(&streams[i].bits);
         }
         const bool has_free = live < groups;
-        uint32_t all_tasks, all_sequences, all_placings, all_map;
-        const uint32_t own_tasks = tasks + block_scan(ceil_div(live, WARP), warp_sums, all_tasks);
-        // Sequences have 512 subsequences (SEQUENCE of huffman/decode/mod.rs).
         const uint32_t in_sequence = SEQUENCE * SUBSEQUENCE_BITS;
-        const uint32_t own_sequences = sequences + block_scan(bits / in_sequence + (bits % in_sequence != 0), warp_sums, all_sequences);
-        const uint32_t own_placings = placings + block_scan(has_free ? ceil_div(groups, placed) : 0, warp_sums, all_placings);
-        const uint32_t own_map = map + block_scan(has_free ? live : 0, warp_sums, all_map);
+        // Two sums to a scan.
+        auto both = [](uint32_t low, uint32_t high) { return uint64_t(high) << 32 | low; };
+        uint64_t first_total, second_total;
+        const uint64_t before = block_scan(both(ceil_div(live, WARP), bits / in_sequence + (bits % in_sequence != 0)), warp_sums, first_total);
+        const uint64_t places = block_scan(has_free ? both(ceil_div(groups, placed), live) : 0ull, warp_sums, second_total);
+        const uint32_t own_tasks = tasks + uint32_t(before), own_sequences = sequences + uint32_t(before >> 32);
+        const uint32_t own_placings = placings + uint32_t(places), own_map = map + uint32_t(places >> 32);
         if (i < count) {
             streams[i].first_task = own_tasks;
             streams[i].first_sequence = own_sequences;
@@ -515,10 +533,10 @@ __device__ inline void sum_streams(Stream *streams, uint32_t count, Totals *tota
             streams[i].first_placing = own_placings;
             streams[i].map = own_map;
         }
-        tasks += all_tasks;
-        sequences += all_sequences;
-        placings += all_placings;
-        map += all_map;
+        tasks += uint32_t(first_total);
+        sequences += uint32_t(first_total >> 32);
+        placings += uint32_t(second_total);
+        map += uint32_t(second_total >> 32);
     }
     if (threadIdx.x == 0) {
         *totals = Totals{tasks, sequences, placings, 0};

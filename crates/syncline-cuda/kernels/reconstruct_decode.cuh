@@ -7,27 +7,30 @@
 
 constexpr uint32_t PAIR_MASK = 0x03FF03FF, ONLY_ONE = 0x8000;
 
-// Words in shared memory, of which the block has enough behind the last one that a damaged stream may lead to.
+// Words in shared memory, one after the other. The block has enough of it behind the last one that a damaged stream may lead to.
 struct Near {
-    const uint32_t *words;
-    __device__ inline uint32_t operator[](uint32_t i) const { return words[i]; }
+    const uint32_t *following;
+    __device__ inline Near(const uint32_t *words, uint32_t first) : following(words + first) {}
+    __device__ inline uint32_t next() { return *following++; }
 };
 // Words in device memory; those past the last are the last.
 struct Far {
     const uint32_t *words;
-    uint32_t last;
-    __device__ inline uint32_t operator[](uint32_t i) const { return __ldg(&words[min_of(i, last)]); }
+    uint32_t following, last;
+    __device__ inline Far(const uint32_t *all, uint32_t first, uint32_t last_word) : words(all), following(first), last(last_word) {}
+    __device__ inline uint32_t next() { return __ldg(&words[min_of(following++, last)]); }
 };
 // What a group's codewords may take beyond where the index says that they start, in words: all of them of the longest kind, and the reader's look ahead.
 constexpr uint32_t MOST_GROUP_WORDS = GROUP * LONGEST / 32 + 2;
 
+// Reads from bit `start` of its words' first on.
 template <typename Words> struct BitReader {
     Words words;
     uint32_t position, word0, word1;
 
     __device__ inline BitReader(Words from, uint32_t start) : words(from), position(start) {
-        word0 = words[start >> 5];
-        word1 = words[(start >> 5) + 1];
+        word0 = words.next();
+        word1 = words.next();
     }
     __device__ inline uint32_t window() const { return __funnelshift_l(word1, word0, position); }
     // At most 32 bits.
@@ -35,7 +38,7 @@ template <typename Words> struct BitReader {
         const uint32_t after = position + bits;
         if ((position ^ after) & 32) {
             word0 = word1;
-            word1 = words[(after >> 5) + 1];
+            word1 = words.next();
         }
         position = after;
     }
@@ -115,7 +118,14 @@ template <bool PAIRED> struct Lookup {
                 pair = apart(window, here, from, bits);
             }
         } else {
-            pair = apart(window, here, from, bits);
+            // A codeword without an entry has length 0: what follows it is looked up in vain.
+            const uint32_t rest = __funnelshift_l(0, window, here);
+            const uint32_t other = entry(rest);
+            bits = here + other & 63;
+            pair = __byte_perm(here, other, 0x7632);
+            if (here == 0 || other == 0) {
+                pair = apart(window, here, from, bits);
+            }
         }
         from.skip(bits);
         return pair;

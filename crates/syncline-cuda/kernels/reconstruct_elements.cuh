@@ -81,11 +81,15 @@ struct Work {
     uint32_t predictor;
     uint32_t meta;
     int32_t base;
+    uint32_t first_group; // in the chunk
     bool wanted; // it is there, and in the range asked for
 
     __device__ inline bool is_unclipped() const { return nz * ny * nx == TILE_ELEMENTS; }
-    // Whether nothing is to be done but adding up along all axes.
-    __device__ inline bool is_plain() const { return predictor >= AXES && is_unclipped() && (meta >> 5 & 3) == 0 && (meta >> 9 & 3) == 0; }
+    // Whether its elements are where an unclipped tile's are: fewer steps at most.
+    __device__ inline bool is_regular() const { return nx == SIDE && (AXES != 3 || ny == SIDE); }
+    __device__ inline uint32_t steps() const { return AXES == 3 ? nz : AXES == 2 ? ny : STEPS; }
+    // Whether nothing is to be done but adding up; there may be outliers nevertheless.
+    __device__ inline bool is_plain() const { return is_regular() && meta_mask(meta) == 0 && meta_sign(meta) == 0; }
 
     // That of another lane. By the whole warp.
     __device__ inline Work of(uint32_t lane) const {
@@ -102,6 +106,7 @@ struct Work {
         work.predictor = tile >> 24 & 3;
         work.meta = __shfl_sync(ALL_LANES, meta, lane);
         work.base = __shfl_sync(ALL_LANES, base, lane);
+        work.first_group = 0; // not needed by others
         work.wanted = tile >> 31;
         return work;
     }
@@ -194,8 +199,7 @@ struct BitWalk {
 };
 
 // Sums of VECTOR elements.
-__device__ inline void load_sums(const Rows &rows, uint32_t tile, uint32_t element, uint32_t (&sums)[VECTOR]) {
-    const Sum *from = rows.at(tile, element);
+__device__ inline void load_sums(const uint8_t *from, uint32_t (&sums)[VECTOR]) {
 #if WIDE && DOUBLE
     const uint2 two = *reinterpret_cast<const uint2 *>(from);
     sums[0] = two.x;
@@ -242,11 +246,13 @@ struct Target {
     __device__ inline uint64_t stride() const { return AXES == 3 ? geometry.strides[1] : AXES == 2 ? geometry.strides[2] : STEP; }
 };
 
-// A lane's columns of a tile.
+// No tile.
+constexpr uint32_t NONE = ALL_LANES;
+
+// A lane's columns of one of TILES tiles side by side. Neighbouring lanes have the same row of neighbouring tiles.
 struct Columns {
     uint32_t tile, y, x;
 
-    // Lane's columns in round `round`. Neighbouring lanes have the same row of neighbouring tiles.
     __device__ inline explicit Columns(uint32_t round) {
         const uint32_t number = round * WARP + lane_id();
         constexpr uint32_t ACROSS = (AXES == 3 ? SIDE : STEP) / VECTOR;
@@ -260,48 +266,64 @@ struct Columns {
     static __device__ inline bool exist() { return COUNT >= WARP || lane_id() < COUNT; }
 };
 
-// Writes the tiles of a warp, all of which are plain or not wanted; with FLAT all residuals are 0.
-template <bool FLAT> __device__ inline void write_plain(const Rows &rows, const Work &own, const Target &target) {
+// How residuals add up to integers in the tiles that are written together: they are all 0, or the predictors are along all axes, or any.
+enum class Ways { FLAT, FULL, ANY };
+
+// Writes up to TILES tiles that are plain (and not clipped, for FULL). Lane `i` holds in `slots` the lane that has tile number `i`, or NONE.
+template <Ways WAYS> __device__ inline void write_plain(const Rows &rows, const Work &own, uint32_t slots, const Target &target) {
     const uint64_t stride = target.stride();
     for (uint32_t round = 0; round < Columns::ROUNDS; ++round) {
         const Columns columns(round);
-        const Work work = own.of(columns.tile * TILE_GROUPS);
-        if (!work.wanted || !Columns::exist()) {
+        const uint32_t source = __shfl_sync(ALL_LANES, slots, columns.tile);
+        const uint64_t first_element = __shfl_sync(ALL_LANES, own.first_element, source);
+        const uint32_t base = uint32_t(__shfl_sync(ALL_LANES, own.base, source));
+        const uint32_t predictor = WAYS == Ways::ANY ? __shfl_sync(ALL_LANES, own.predictor, source) : AXES;
+        const uint32_t limit = WAYS == Ways::FULL ? STEPS : __shfl_sync(ALL_LANES, own.steps(), source);
+        if (source == NONE || !Columns::exist()) {
             continue;
         }
+        // Sums go on from step to step, or one element's does.
+        const uint32_t across = predictor >= AXES ? 1 : 0, onwards = predictor >= 1 && (AXES == 1 || across == 0) ? 1 : 0;
+        constexpr uint32_t REFERENCE = AXES == 1 ? STEP - 1 : 0;
+        const uint32_t reference_bias = bias_of(predictor, 0, REFERENCE);
         uint32_t bias[VECTOR], sums[VECTOR];
 #pragma unroll
         for (uint32_t i = 0; i < VECTOR; ++i) {
-            bias[i] = bias_of(AXES, columns.y, columns.x + i);
-            sums[i] = uint32_t(work.base);
+            bias[i] = bias_of(predictor, columns.y, columns.x + i);
+            sums[i] = WAYS == Ways::FULL ? base : 0;
         }
-        uint32_t before = uint32_t(work.base); // AXES 1: of the segments before
-        Element *to = target.out + work.first_element + columns.y * (AXES == 3 ? target.geometry.strides[2] : 0) + columns.x;
-        const Element flat = dequantised(work.base, target.values);
+        uint32_t before = base;
+        Element *to = target.out + first_element + columns.y * (AXES == 3 ? target.geometry.strides[2] : 0) + columns.x;
+        const Element flat = dequantised(int32_t(base), target.values);
+        const Steps steps(rows, columns.tile, columns.y * SIDE % STEP + columns.x), references(rows, columns.tile, REFERENCE);
 #pragma unroll 8
         for (uint32_t step = 0; step < STEPS; ++step) {
             uint32_t here[VECTOR];
-            if (!FLAT) {
-                load_sums(rows, columns.tile, step * STEP + columns.y * SIDE % STEP + columns.x, here);
-            }
             Element out[VECTOR];
+            if (WAYS != Ways::FLAT) {
+                load_sums(steps.at(step), here);
+            }
 #pragma unroll
             for (uint32_t i = 0; i < VECTOR; ++i) {
-                if (FLAT) {
+                if (WAYS == Ways::FLAT) {
                     out[i] = flat;
                 } else if (AXES == 1) {
                     out[i] = dequantised(int32_t(here[i] - bias[i] + before), target.values);
-                } else {
+                } else if (WAYS == Ways::FULL) {
                     sums[i] += here[i] - bias[i];
                     out[i] = dequantised(int32_t(sums[i]), target.values);
+                } else {
+                    sums[i] = sums[i] * across + (here[i] - bias[i]);
+                    out[i] = dequantised(int32_t(sums[i] + before), target.values);
                 }
             }
-            if (AXES == 1 && !FLAT) {
-                before += uint32_t(*rows.at(columns.tile, step * STEP + STEP - 1)) - bias_of(1, 0, STEP - 1);
+            if (WAYS == Ways::ANY || (WAYS == Ways::FULL && AXES == 1)) {
+                before += (uint32_t(*reinterpret_cast<const Sum *>(references.at(step))) - reference_bias) * onwards;
             }
-            if (target.vectors) {
+            const bool there = WAYS == Ways::FULL || step < limit;
+            if (there && target.vectors) {
                 store_vector(to, out);
-            } else {
+            } else if (there) {
 #pragma unroll
                 for (uint32_t i = 0; i < VECTOR; ++i) {
                     to[i] = out[i];
@@ -312,14 +334,27 @@ template <bool FLAT> __device__ inline void write_plain(const Rows &rows, const 
     }
 }
 
-// Writes the tiles of a warp, of any kind. Those that an edge clips have been spread.
-__device__ __noinline__ void write_any(const Rows &rows, const Work &own, const Target &target) {
+// Writes the tiles of `slots` whose bit is set in `set`, of any kind. Those that an edge clips have been spread; constant ones need no rows.
+// Not inlined, and called with copies, so that nothing of what the rest of the kernel keeps in registers has an address.
+__device__ __noinline__ void write_any(Rows rows, Work own, uint32_t slots, uint32_t set, Target target) {
     const uint64_t stride = target.stride();
     const Parsed &parsed = target.parsed;
-    for (uint32_t round = 0; round < Columns::ROUNDS; ++round) {
-        const Columns columns(round);
-        const Work work = own.of(columns.tile * TILE_GROUPS);
-        if (!work.wanted || !Columns::exist() || columns.x >= work.nx || columns.y >= work.ny) {
+    // As many tiles at a time as there are lanes for.
+    constexpr uint32_t TILE_LANES = STEP / VECTOR, AT_ONCE = WARP / TILE_LANES;
+    while (set != 0) {
+        uint32_t tile = NONE;
+        for (uint32_t i = 0; i < AT_ONCE; ++i) {
+            tile = lane_id() / TILE_LANES == i ? __ffs(set) - 1 : tile;
+            set &= set - 1;
+        }
+        const uint32_t local = lane_id() % TILE_LANES;
+        constexpr uint32_t ACROSS = (AXES == 3 ? SIDE : STEP) / VECTOR;
+        struct {
+            uint32_t tile, y, x;
+        } columns{tile, AXES == 3 ? local / ACROSS : 0, local % ACROSS * VECTOR};
+        const Work work = own.of(__shfl_sync(ALL_LANES, slots, tile));
+        const bool constant = meta_constant(work.meta);
+        if (tile == NONE || columns.x >= work.nx || columns.y >= work.ny) {
             continue;
         }
         const uint32_t predictor = work.predictor, row = columns.y;
@@ -334,10 +369,11 @@ __device__ __noinline__ void write_any(const Rows &rows, const Work &own, const 
             sums[i] = 0;
         }
         uint32_t before = uint32_t(work.base);
+        const Steps places(rows, columns.tile, row * SIDE % STEP + columns.x), references(rows, columns.tile, reference);
 
         const uint64_t entry = uint64_t(target.chunk) * parsed.tiles + work.number;
         const uint64_t list_entry = uint64_t(target.chunk) * (parsed.tiles + 1) + work.number;
-        const bool listed = target.record.outliers != 0 && !meta_constant(work.meta);
+        const bool listed = target.record.outliers != 0 && !constant;
         Outliers outliers{reinterpret_cast<const uint32_t *>(target.input + target.record.outlier_positions),
                           reinterpret_cast<const int32_t *>(target.input + target.record.outlier_values),
                           listed ? parsed.outlier_starts[list_entry] : 0,
@@ -352,20 +388,23 @@ __device__ __noinline__ void write_any(const Rows &rows, const Work &own, const 
         BitWalk sign(sign_kind, sign_kind == 2 ? parsed.signs + target.chunk * parsed.bitmap_stride + parsed.sign_starts[entry] : nullptr, work, row, columns.x);
         const Element pattern = from_bits(Bits(target.values.patterns[meta_pattern(work.meta)]));
 
-        const uint32_t steps = AXES == 3 ? work.nz : AXES == 2 ? work.ny : STEPS;
+        const uint32_t steps = work.steps();
         Element *to = target.out + work.first_element + row * (AXES == 3 ? target.geometry.strides[2] : 0) + columns.x;
         for (uint32_t step = 0; step < steps; ++step) {
             const uint32_t in_row = AXES == 1 ? work.nx - min_of(work.nx, step * STEP + columns.x) : work.nx - columns.x;
             if (in_row == 0) {
                 break;
             }
-            uint32_t here[VECTOR];
-            load_sums(rows, columns.tile, step * STEP + row * SIDE % STEP + columns.x, here);
+            uint32_t goes_on = 0;
+            if (!constant) {
+                uint32_t here[VECTOR];
+                load_sums(places.at(step), here);
 #pragma unroll
-            for (uint32_t i = 0; i < VECTOR; ++i) {
-                sums[i] = sums[i] * across + (here[i] - bias[i]);
+                for (uint32_t i = 0; i < VECTOR; ++i) {
+                    sums[i] = sums[i] * across + (here[i] - bias[i]);
+                }
+                goes_on = uint32_t(*reinterpret_cast<const Sum *>(references.at(step))) - reference_bias;
             }
-            uint32_t goes_on = uint32_t(*rows.at(columns.tile, step * STEP + reference)) - reference_bias;
             while (outliers.step == step) {
 #pragma unroll
                 for (uint32_t i = 0; i < VECTOR; ++i) {
@@ -412,29 +451,32 @@ __device__ inline void put(const Work &work, uint32_t element, Bits bits, const 
 __device__ inline void write_verbatim(const Work &own, const Target &target) {
     const uint32_t *positions = reinterpret_cast<const uint32_t *>(target.input + target.record.verbatim_positions);
     const Bits *values = reinterpret_cast<const Bits *>(target.input + target.record.verbatim_values);
+    uint32_t start = 0, end = 0;
+    if (own.wanted) {
+        const uint32_t *starts = target.parsed.verbatim_starts + uint64_t(target.chunk) * (target.parsed.tiles + 1) + own.number;
+        start = starts[0];
+        end = starts[1];
+    }
     __syncwarp();
-    for (uint32_t tile = 0; tile < TILES; ++tile) {
-        const Work work = own.of(tile * TILE_GROUPS);
-        if (work.wanted) {
-            const uint32_t *starts = target.parsed.verbatim_starts + uint64_t(target.chunk) * (target.parsed.tiles + 1) + work.number;
-            for (uint32_t i = starts[0] + lane_id(); i < starts[1]; i += WARP) {
-                put(work, positions[i] - work.position, values[i], target);
-            }
+    for (uint32_t lanes = __ballot_sync(ALL_LANES, start < end); lanes != 0; lanes &= lanes - 1) {
+        const uint32_t lane = __ffs(lanes) - 1;
+        const Work work = own.of(lane);
+        const uint32_t stop = __shfl_sync(ALL_LANES, end, lane);
+        for (uint32_t i = __shfl_sync(ALL_LANES, start, lane) + lane_id(); i < stop; i += WARP) {
+            put(work, positions[i] - work.position, values[i], target);
         }
     }
 }
 
 // Writes a warp's tiles of a raw chunk.
-__device__ __noinline__ void write_raw(const Work &own, const Target &target) {
-    for (uint32_t tile = 0; tile < TILES; ++tile) {
-        const Work work = own.of(tile * TILE_GROUPS);
-        if (work.wanted) {
-            const Bits *from = reinterpret_cast<const Bits *>(target.input + target.record.raw) + work.position;
-            const uint32_t count = work.nz * work.ny * work.nx;
+__device__ __noinline__ void write_raw(Work own, Target target) {
+    for (uint32_t lanes = __ballot_sync(ALL_LANES, own.wanted); lanes != 0; lanes &= lanes - 1) {
+        const Work work = own.of(__ffs(lanes) - 1);
+        const Bits *from = reinterpret_cast<const Bits *>(target.input + target.record.raw) + work.position;
+        const uint32_t count = work.nz * work.ny * work.nx;
 #pragma unroll 4
-            for (uint32_t i = lane_id(); i < count; i += WARP) {
-                put(work, i, from[i], target);
-            }
+        for (uint32_t i = lane_id(); i < count; i += WARP) {
+            put(work, i, from[i], target);
         }
     }
 }

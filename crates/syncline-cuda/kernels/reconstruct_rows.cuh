@@ -39,26 +39,42 @@ constexpr uint32_t EIGHTS = CODES / 8;
 constexpr uint32_t RUN = AXES == 2 ? 4 : 8;
 constexpr uint32_t FREE_PAIR = RADIUS * 0x10001u;
 
-// Where a unit of a row is. Units are permuted so that neither lanes that write the same unit of their rows nor lanes that read what lies side by side in the array meet in
-// the banks.
-__device__ inline uint32_t slot(uint32_t row, uint32_t unit) {
-    uint32_t mix = 0;
-    if (AXES == 3) {
-        mix = TILE_GROUPS == 4 ? row >> 3 : row >> 3 << 1;
-    } else if (AXES == 2) {
-        mix = (row / TILE_GROUPS & 1) << 2;
-    }
-    return row * ROW_UNITS + (unit ^ (row & 7) ^ (mix & 7));
+extern __shared__ uint4 dynamic[];
+
+// Units are permuted so that neither lanes that write the same unit of their rows nor lanes that read what lies side by side in the array meet in the banks: exclusive or
+// with the row, and with this for the tile.
+__device__ inline uint32_t mix_of(uint32_t tile) {
+    return AXES == 3 ? (TILE_GROUPS == 4 ? tile >> 1 : tile << 1) & 7 : AXES == 2 ? (tile & 1) << 2 : 0;
 }
+
+// Where a unit of a row is.
+__device__ inline uint32_t slot(uint32_t row, uint32_t unit) { return row * ROW_UNITS + (unit ^ (row & 7) ^ mix_of(row / TILE_GROUPS)); }
 
 // The rows of a warp.
 struct Rows {
-    uint4 *units;
+    uint32_t first; // unit of the block's shared memory
+
+    __device__ inline uint4 &unit(uint32_t row, uint32_t number) const { return dynamic[first + slot(row, number)]; }
 
     // Sum `element` of a tile, numbered as if the tile were not clipped.
     __device__ inline Sum *at(uint32_t tile, uint32_t element) const {
         const uint32_t row = tile * TILE_GROUPS + element / CODES, place = element % CODES;
-        return reinterpret_cast<Sum *>(units + slot(row, place / UNIT_SUMS)) + place % UNIT_SUMS;
+        return reinterpret_cast<Sum *>(&unit(row, place / UNIT_SUMS)) + place % UNIT_SUMS;
+    }
+};
+
+// The sums at one place of each step of a tile. Most of `Rows::at`, done once.
+struct Steps {
+    uint32_t first, permuted; // bytes
+
+    __device__ inline Steps(const Rows &rows, uint32_t tile, uint32_t place)
+        : first((rows.first + tile * TILE_GROUPS * ROW_UNITS) * 16 + place % UNIT_SUMS * uint32_t(sizeof(Sum))),
+          permuted((place / UNIT_SUMS ^ mix_of(tile) ^ (tile * TILE_GROUPS & 7)) * 16) {}
+
+    // What depends on `step` alone is known when loops are unrolled.
+    __device__ inline const uint8_t *at(uint32_t step) const {
+        const uint32_t row = step * STEP / CODES, unit = step * STEP % CODES / UNIT_SUMS;
+        return reinterpret_cast<const uint8_t *>(dynamic) + first + (row * ROW_UNITS + (unit & ~7u)) * 16 + (permuted ^ ((unit & 7) ^ (row & 7)) * 16);
     }
 };
 
@@ -91,8 +107,8 @@ struct Summing {
             running = running * along_x + code - radius;
             above[i] = above[i] * along_y + running;
         }
-        rows.units[slot(lane_id(), 2 * eight)] = make_uint4(above[0], above[1], above[2], above[3]);
-        rows.units[slot(lane_id(), 2 * eight + 1)] = make_uint4(above[4], above[5], above[6], above[7]);
+        rows.unit(lane_id(), 2 * eight) = make_uint4(above[0], above[1], above[2], above[3]);
+        rows.unit(lane_id(), 2 * eight + 1) = make_uint4(above[4], above[5], above[6], above[7]);
     }
 };
 #else
@@ -129,7 +145,7 @@ struct Summing {
         } else {
             running = __byte_perm(sums.w, 0, carry);
         }
-        rows.units[slot(lane_id(), eight)] = sums;
+        rows.unit(lane_id(), eight) = sums;
     }
 };
 #endif
@@ -156,6 +172,7 @@ __device__ inline void spread(const Rows &rows, uint32_t tile, uint32_t nz, uint
     // From the last row on, since a row only moves up.
     constexpr uint32_t AT_ONCE = WARP / (AXES == 1 ? WARP : SIDE);
     const uint32_t x = lane_id() % SIDE, count = nz * ny;
+    const uint32_t magic = (1u << 16) / ny + 1; // divides rows, which are less than 64, by ny exactly
     for (uint32_t end = (count + AT_ONCE - 1) / AT_ONCE * AT_ONCE; end > 0; end -= AT_ONCE) {
         const uint32_t row = end - AT_ONCE + lane_id() / SIDE;
         const bool inside = row < count && x < nx;
@@ -169,7 +186,8 @@ __device__ inline void spread(const Rows &rows, uint32_t tile, uint32_t nz, uint
         }
         __syncwarp();
         if (inside) {
-            *rows.at(tile, (row / ny * SIDE + row % ny) * SIDE + x) = Sum(sum);
+            const uint32_t z = row * magic >> 16;
+            *rows.at(tile, (z * SIDE + row - z * ny) * SIDE + x) = Sum(sum);
         }
         __syncwarp();
     }

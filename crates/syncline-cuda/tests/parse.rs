@@ -5,7 +5,7 @@ mod common;
 use common::Random;
 use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::codebook::Codebook;
-use syncline_core::huffman::{EncodeOptions, EncodeScratch, IndexKind, Stream, Symbol, encode};
+use syncline_core::huffman::{Decoder, EncodeOptions, EncodeScratch, IndexKind, Stream, Symbol, encode};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::decode::{
@@ -94,9 +94,8 @@ fn decode<S: Symbol + DeviceRepr>(
     let mut status = stream.clone_htod(&vec![0xffff_0000_u32; cases.len()]).unwrap();
     {
         let mut frame = arena.frame().unwrap();
-        let batch = parser
-            .launch(&mut frame, &input.as_view(), &places.as_view(), limits, &mut status.as_view_mut())
-            .unwrap();
+        let batch =
+            parser.launch(&mut frame, &input.as_view(), &places.as_view(), limits, &mut status.as_view_mut()).unwrap();
         let work = Decoding {
             input: &input.as_view(),
             classes: &classes.as_view(),
@@ -201,6 +200,14 @@ fn streams_of_words_come_back() {
     }
 }
 
+/// What the CPU reads, if it does.
+fn on_cpu(case: &Case<u16>) -> Option<Vec<u16>> {
+    let stream = Stream::<u16>::parse(&case.on_device, "test").ok()?;
+    let mut symbols = vec![0; stream.symbols()];
+    stream.decoder(Decoder::Auto, &case.classes).ok()?.decode(&mut symbols, 1).ok()?;
+    Some(symbols)
+}
+
 /// Every truncation and flips of single bits: a status, or the right symbols.
 #[test]
 fn damaged_streams_are_found_or_harmless() {
@@ -209,7 +216,8 @@ fn damaged_streams_are_found_or_harmless() {
     let mut random = Random(99);
     for (index, decoder) in Any::<u16>::all(device, 6) {
         let parser = Parser::new(device, 6, index).unwrap();
-        for good in cases::<u16>(index.unwrap_or(IndexKind::None), 64).into_iter().filter(|c| c.on_device.len() < 3000) {
+        for good in cases::<u16>(index.unwrap_or(IndexKind::None), 64).into_iter().filter(|c| c.on_device.len() < 3000)
+        {
             let length = good.on_device.len();
             let mut damaged = Vec::new();
             for _ in 0..60 {
@@ -225,8 +233,9 @@ fn damaged_streams_are_found_or_harmless() {
                 damaged.push(case);
             }
             for (case, (status, symbols)) in damaged.iter().zip(decode(&mut arena, &parser, &decoder, 64, &damaged)) {
-                if status == 0 {
-                    assert!(symbols == case.symbols, "{index:?}: wrong symbols without a status");
+                if status == 0 && symbols != case.symbols {
+                    // Another free symbol, say, which no checksum covers.
+                    assert_eq!(on_cpu(case), Some(symbols), "{index:?}: wrong symbols without a status");
                 }
                 if case.on_device.len() < length {
                     assert_ne!(status, 0, "{index:?}: cut to {} of {length}", case.on_device.len());

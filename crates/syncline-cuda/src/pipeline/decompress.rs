@@ -12,7 +12,9 @@ use syncline_core::huffman::{Decoder, IndexKind};
 
 use super::StreamInfo;
 use crate::container::hash::{Gap as HashGap, Hasher, Pieces};
-use crate::container::parse::{BITMAP_GROUP_LOG2, Format, MOST_CHUNKS, ParsedRecords, RecordParser, Records, chunk_status_text};
+use crate::container::parse::{
+    BITMAP_GROUP_LOG2, Format, MOST_CHUNKS, ParsedRecords, RecordParser, Records, chunk_status_text,
+};
 use crate::device::{Arena, Device, Frame};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
@@ -169,8 +171,7 @@ impl Decompressor {
             true => Reconstructor::new(device, header, info.geometry())?,
             false => Reconstructor::from_codes(device, header, info.geometry())?,
         };
-        let decoder =
-            CodeDecoder::new(device, format.index(), header.group_log2.into(), reconstructor.is_fused())?;
+        let decoder = CodeDecoder::new(device, format.index(), header.group_log2.into(), reconstructor.is_fused())?;
         let bitmaps = match format.bitmap_kinds() {
             0 => None,
             _ => Some(SelfSync::new(device, BITMAP_GROUP_LOG2)?),
@@ -353,8 +354,7 @@ impl Decompressor {
         join.record(side).doing("joining")?;
 
         let none = frame.slice::<u8>(0)?.into_view();
-        if let (Some(decoder), Some(bitmaps), Some(bytes)) =
-            (&self.bitmaps, &parsed.bitmaps, &mut parsed.bitmap_bytes)
+        if let (Some(decoder), Some(bitmaps), Some(bytes)) = (&self.bitmaps, &parsed.bitmaps, &mut parsed.bitmap_bytes)
         {
             let work = Decoding {
                 input: &input.slice(..),

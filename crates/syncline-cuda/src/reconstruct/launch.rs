@@ -56,7 +56,7 @@ struct Request {
     parts: u32,
     dynamic_bytes: u32,
     vectors: u32,
-    unused: u32,
+    unit: u32,
 }
 
 // SAFETY: plain numbers without padding, laid out as the kernels' struct.
@@ -118,7 +118,7 @@ impl Reconstructor {
                 verify: device.kernel(&format.fused(false), "reconstruct_verify")?,
             });
         } else {
-            let kernel = device.kernel(&format.from_codes(), "reconstruct_codes")?;
+            let kernel = device.kernel(&format.unfused(), "reconstruct_codes")?;
             kernel.allow_shared_memory(format.rows_bytes(true) * CODES_THREADS / 32)?;
             from_codes = Some(kernel);
         }
@@ -161,16 +161,19 @@ impl Reconstructor {
             parts: 1,
             dynamic_bytes: 0,
             vectors: (aligned && address.is_multiple_of(16)).into(),
-            unused: 0,
+            unit: self.format.tiles_of_warp(),
         };
         let parsed = work.parsed.argument(&stream);
         match (&self.fused, &self.from_codes, work.codes) {
-            (Some(fused), _, Codes::Streams(batch)) => self.launch_fused(frame, fused, batch, parsed, request, &mut work),
+            (Some(fused), _, Codes::Streams(batch)) => {
+                self.launch_fused(frame, fused, batch, parsed, request, &mut work)
+            }
             (_, Some(kernel), Codes::Decoded(codes)) => {
                 let warps = CODES_THREADS / 32;
-                let parts = self.units_of_chunk().div_ceil(warps);
+                let parts = self.units_of_chunk(request.unit).div_ceil(warps);
                 let blocks = u64::from(parts) * u64::from(work.parsed.chunk_count);
-                let blocks = u32::try_from(blocks).map_err(|_| CudaError::invalid("the batch is too large: make several"))?;
+                let blocks =
+                    u32::try_from(blocks).map_err(|_| CudaError::invalid("the batch is too large: make several"))?;
                 let request = Request { parts, ..request };
                 let mut launch = stream.launch_builder(kernel.function());
                 launch.arg(work.input).arg(&self.device_geometry).arg(&parsed).arg(&self.values).arg(&request);
@@ -197,21 +200,23 @@ impl Reconstructor {
     ) -> Result<()> {
         let chunks = work.parsed.chunk_count;
         let (tables, mut sums) = fused.tables.launch(frame, batch, work.status)?;
+        let mut wide = frame.slice::<u32>(chunks as usize)?;
         let stream = frame.stream().clone();
         let dynamic_bytes = self.shared_memory - OWN_SHARED_MEMORY;
-        let parts = self.parts(chunks);
+        let unit = self.unit(chunks);
+        let parts = self.parts(chunks, unit);
         let blocks = u64::from(parts) * u64::from(chunks);
         let blocks = u32::try_from(blocks).map_err(|_| CudaError::invalid("the batch is too large: make several"))?;
-        let request = Request { parts, dynamic_bytes, ..request };
+        let request = Request { parts, dynamic_bytes, unit, ..request };
         let tables = tables.as_view();
         for kernel in &fused.kernels {
             let mut launch = stream.launch_builder(kernel.function());
             launch.arg(work.input).arg(&self.device_geometry).arg(&parsed).arg(&self.values).arg(&request);
             launch.arg(&batch.descriptors).arg(&batch.books).arg(&tables).arg(&batch.symbols);
-            launch.arg(&mut sums).arg(&mut *work.status).arg(&mut *work.output);
+            launch.arg(&mut sums).arg(&mut *work.status).arg(&mut wide).arg(&mut *work.output);
             let grid = Kernel::grid(blocks, FUSED_THREADS, dynamic_bytes);
-            // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const Book *, const u32 *, const u16 *, u32 *, u32 *, Element *). There are a
-            // stream and a word of status for each chunk (`check`), whose bytes lie in the input; positions that codewords and index give are bounded by the
+            // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const Book *, const u32 *, const u16 *, u32 *, u32 *, u32 *, Element *). There are a
+            // stream and a word of status and width for each chunk (`check`), whose bytes lie in the input; positions that codewords and index give are bounded by the
             // stream's bits, and in shared memory by the room behind the last warp's. What parsing left of a chunk whose status is 0 has been checked by it;
             // the elements of the tiles lie in the output.
             unsafe { launch.launch(grid) }.doing("decoding and reconstructing")?;
@@ -262,7 +267,10 @@ impl Reconstructor {
         };
         let problems = [
             (!inside, "the output does not hold the elements of the tiles"),
-            (output_misaligned || input_misaligned || codes_misaligned, "input and codes start on multiples of 16 bytes, the output on one of an element"),
+            (
+                output_misaligned || input_misaligned || codes_misaligned,
+                "input and codes start on multiples of 16 bytes, the output on one of an element",
+            ),
             (codes_short, "there is a stream for each chunk, and decoded codes fill each chunk's slots"),
             (work.status.len() < parsed.chunk_count as usize, "there is one word of status for each chunk"),
         ];
@@ -272,16 +280,24 @@ impl Reconstructor {
         }
     }
 
-    /// Pieces of work, each a warp's, in a chunk.
-    fn units_of_chunk(&self) -> u32 {
+    /// Tiles that a warp draws at a time: more of them are better packed where many are constant, but every warp should draw several times.
+    fn unit(&self, chunks: u32) -> u32 {
+        let warps = u64::from(self.multiprocessors * FUSED_THREADS / 32);
+        let least = self.format.tiles_of_warp();
+        let enough = |&unit: &u32| u64::from(self.units_of_chunk(unit)) * u64::from(chunks) >= 4 * warps;
+        [32, 16, 8].into_iter().filter(|&unit| unit > least).find(enough).unwrap_or(least)
+    }
+
+    /// Draws of so many tiles in a chunk.
+    fn units_of_chunk(&self, unit: u32) -> u32 {
         let tiles = self.geometry.tiles().min(self.geometry.tiles_per_chunk().into()) as u32;
-        tiles.div_ceil(self.format.tiles_of_warp())
+        tiles.div_ceil(unit)
     }
 
     /// Blocks for each chunk. All take about as long, so that rounds of them should be full ones; a block has its tables to load first, about half as
-    /// long as a warp's unit takes.
-    fn parts(&self, chunks: u32) -> u32 {
-        let units = self.units_of_chunk();
+    /// long as a warp takes for a draw.
+    fn parts(&self, chunks: u32, unit: u32) -> u32 {
+        let units = self.units_of_chunk(unit);
         let warps = f64::from(FUSED_THREADS / 32);
         let time = |parts: u32| {
             let rounds = (u64::from(chunks) * u64::from(parts)).div_ceil(self.multiprocessors.into());
@@ -290,4 +306,3 @@ impl Reconstructor {
         (1..=units.div_ceil(8).max(1)).min_by(|&a, &b| time(a).total_cmp(&time(b))).unwrap_or(1)
     }
 }
-

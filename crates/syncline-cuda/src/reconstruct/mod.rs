@@ -78,7 +78,9 @@ impl Format {
             other => return Err(CudaError::invalid(format!("arrays of {other} are not reconstructed on the GPU"))),
         };
         if header.pipeline == Pipeline::Lossless {
-            return Err(CudaError::invalid("lossless streams are not reconstructed on the GPU: decode them on the CPU"));
+            return Err(CudaError::invalid(
+                "lossless streams are not reconstructed on the GPU: decode them on the CPU",
+            ));
         }
         Ok(Self {
             axes: geometry.axes() as u32,
@@ -107,11 +109,8 @@ impl Format {
     }
 
     fn constants(self, wide: bool, fused: bool) -> Vec<(&'static str, u64)> {
-        let mut constants = if fused {
-            TableBuilder::constants(self.group_log2)
-        } else {
-            vec![("GROUP_LOG2", self.group_log2.into())]
-        };
+        let mut constants =
+            if fused { TableBuilder::constants(self.group_log2) } else { vec![("GROUP_LOG2", self.group_log2.into())] };
         let own = [
             ("AXES", self.axes),
             ("DOUBLE", self.double.into()),
@@ -131,7 +130,7 @@ impl Format {
         Specialization { source: SOURCE, constants: self.constants(wide, true) }
     }
 
-    fn from_codes(self) -> Specialization {
+    fn unfused(self) -> Specialization {
         Specialization { source: SOURCE, constants: self.constants(true, false) }
     }
 }
@@ -149,7 +148,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     });
     let of = |format: Format| {
         let fused = if fuses { vec![format.fused(false), format.fused(true)] } else { Vec::new() };
-        [fused, vec![format.from_codes()]].concat()
+        [fused, vec![format.unfused()]].concat()
     };
     formats.flat_map(of).collect()
 }

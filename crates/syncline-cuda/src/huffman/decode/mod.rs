@@ -162,10 +162,7 @@ impl<S: Symbol + DeviceRepr> Decoding<'_, '_, S> {
             (short(self.classes.len(), totals.classes), "there are fewer classes than the batch's groups"),
             (self.status.len() != totals.streams as usize, "there is one word of status for each stream"),
             (misaligned, "input and output start on multiples of 16 bytes"),
-            (
-                totals.streams > 0 && !index_fits,
-                "a stream has not the index or the codebooks that the decoder reads",
-            ),
+            (totals.streams > 0 && !index_fits, "a stream has not the index or the codebooks that the decoder reads"),
             (totals.streams > 0 && totals.group_log2 != group_log2, "the decoder is for another group size"),
         ];
         match problems.iter().find(|problem| problem.0) {

@@ -5,7 +5,7 @@ use std::marker::PhantomData;
 use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
 use syncline_core::huffman::{IndexKind, MAX_CLASSES, SUBSEQUENCE_BITS, Symbol};
 
-use super::batch::{Book, BatchView, Descriptor, DeviceTotals, Totals};
+use super::batch::{BatchView, Book, Descriptor, DeviceTotals, Totals};
 use super::{INDEX_BLOCK, PLACED_GROUPS, SEQUENCE, SHAPES, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
@@ -17,6 +17,8 @@ const SOURCE: Source =
 pub(crate) const PARSE_THREADS: u32 = 512;
 /// Symbols whose marks fit shared memory, and the largest alphabet of each of several codebooks.
 const MARKS: u32 = 1 << 14;
+/// Bytes of codebooks that are copied to shared memory before they are read.
+const STAGED: u32 = 1 << 12;
 /// Symbols of two bytes that there can be.
 pub(crate) const ALPHABET: usize = 1 << 16;
 /// Symbols of a byte that there can be.
@@ -27,9 +29,16 @@ const ANY_INDEX: u64 = 3;
 /// Constants of everything that includes `huffman_decode_parse.cuh`.
 pub(crate) fn parse_constants(symbol_bytes: usize, group_log2: u32) -> Vec<(&'static str, u64)> {
     let mut all = constants(symbol_bytes, group_log2, false);
-    all.extend([("THREADS", PARSE_THREADS), ("MARKS", MARKS), ("SEQUENCE", SEQUENCE), ("PLACED", PLACED_GROUPS)].map(
-        |(name, value)| (name, u64::from(value)),
-    ));
+    all.extend(
+        [
+            ("THREADS", PARSE_THREADS),
+            ("MARKS", MARKS),
+            ("STAGED", STAGED),
+            ("SEQUENCE", SEQUENCE),
+            ("PLACED", PLACED_GROUPS),
+        ]
+        .map(|(name, value)| (name, u64::from(value))),
+    );
     all
 }
 
@@ -225,6 +234,7 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
                 groups: limits.groups,
             };
             let stream = frame.stream().clone();
+            stream.memset_zeros(status).doing("clearing statuses")?;
             let mut launch = stream.launch_builder(self.kernel.function());
             launch.arg(input).arg(&device_limits).arg(places).arg(&count);
             launch.arg(&mut descriptors).arg(&mut books).arg(&mut symbols).arg(&mut marks).arg(&mut sums);
@@ -233,7 +243,7 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
             grid.grid_dim.1 = bounds.books();
             // SAFETY: parameters (const u8 *, Limits, const Place *, u32, Stream *, Book *, u16 *, u8 *, Totals *, u32 *, u32 *): a descriptor and a word of status for
             // each stream, a book for each of the codebooks it can have, symbols and marks for their alphabets. Streams are read within the input that the limits
-            // state, which also bound what descriptors say; `done` and sums are 0.
+            // state, which also bound what descriptors say; `done`, sums and status are 0.
             unsafe { launch.launch(grid) }.doing("parsing streams")?;
         }
         Ok(BatchView {
