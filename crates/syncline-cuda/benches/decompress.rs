@@ -21,13 +21,13 @@ use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry};
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
 use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor};
 
-mod waves;
 #[path = "../tests/common/stream.rs"]
 mod streams;
 mod timing;
-use waves::Field;
+mod waves;
 use streams::{Making, compress, decompress, opened};
 use timing::Runs;
+use waves::Field;
 
 const RUNS: Runs = Runs { warm_up: 3, counted: 11 };
 /// Bytes of a large field.

@@ -15,13 +15,13 @@ use syncline_cuda::error::{DriverContext, Result};
 use syncline_cuda::huffman::decode::status_text;
 use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor};
 
-mod waves;
 #[path = "../tests/common/stream.rs"]
 mod streams;
 mod timing;
-use waves::Field;
+mod waves;
 use streams::{HostParsed, Making, compress, decompress, opened};
 use timing::Runs;
+use waves::Field;
 
 const RUNS: Runs = Runs { warm_up: 2, counted: 11 };
 /// Bytes of a large field.
