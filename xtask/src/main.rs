@@ -26,7 +26,7 @@ enum Task {
     /// Fetch the real data sets into data/ (Debian and Python 3.11 or newer; about 0.7 GB)
     Data(data::Arguments),
     /// Compile every CUDA kernel, without a GPU (fetches NVRTC with pip)
-    Nvrtc,
+    Nvrtc(nvrtc::Arguments),
     /// Collect the device tests and benches for a GPU machine without Rust
     Bundle,
 }
@@ -45,7 +45,7 @@ fn perform(task: Task) -> Result<()> {
     match task {
         Task::Check => check::run(),
         Task::Data(arguments) => data::run(&arguments),
-        Task::Nvrtc => nvrtc::run(),
+        Task::Nvrtc(arguments) => nvrtc::run(&arguments),
         Task::Bundle => bundle::run(),
     }
 }

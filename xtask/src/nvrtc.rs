@@ -4,19 +4,38 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Result, ensure};
+use clap::Args;
 
 /// Pinned: a check that depends on the day's newest compiler is no check.
 const PACKAGE: &str = "nvidia-cuda-nvrtc-cu12==12.9.86";
 
+/// Arguments of `nvrtc`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Compute capabilities without their dots, such as 75,80,90 [default: all that Syncline supports]
+    #[arg(long, value_name = "LIST")]
+    architectures: Option<String>,
+    /// Where NVRTC cannot be fetched, say so and succeed
+    #[arg(long)]
+    if_available: bool,
+}
+
 /// Fetches NVRTC into `target/nvrtc` unless it is there, and runs the compile check with it.
-pub fn run() -> Result<()> {
-    let library = fetch(&crate::root().join("target").join("nvrtc"))?;
-    crate::run(
-        Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-            .args(["test", "--package", "syncline-cuda", "--test", "compile"])
-            .env("SYNCLINE_NVRTC", library)
-            .env("SYNCLINE_REQUIRE_NVRTC", "1"),
-    )
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let library = match fetch(&crate::root().join("target").join("nvrtc")) {
+        Err(error) if arguments.if_available => {
+            println!("skipped: kernels are not compiled, as NVRTC cannot be fetched ({error:#})");
+            return Ok(());
+        }
+        library => library?,
+    };
+    let mut check = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    check.args(["test", "--package", "syncline-cuda", "--test", "compile"]);
+    check.env("SYNCLINE_NVRTC", library).env("SYNCLINE_REQUIRE_NVRTC", "1");
+    if let Some(architectures) = &arguments.architectures {
+        check.env("SYNCLINE_NVRTC_ARCHITECTURES", architectures);
+    }
+    crate::run(&mut check)
 }
 
 /// Folder of the fetched library.

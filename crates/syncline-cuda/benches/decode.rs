@@ -11,8 +11,8 @@ use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
 use syncline_cuda::huffman::decode::{
-    Batch, BatchStream, Chunked, Decoding, Gap, GapTuning, Indexed, IndexedTuning, SelfSync, SelfSyncTuning,
-    status_text,
+    Batch, BatchStream, Chunked, Decoding, Gap, Indexed, IndexedTuning, Lookup, SelfSync, SelfSyncTuning, SpansTuning,
+    Writing, status_text,
 };
 
 #[path = "../tests/common/mod.rs"]
@@ -97,26 +97,24 @@ impl Bench<'_> {
                 indexed.launch(&mut a.frame()?, w)
             })?;
         }
-        let direct = GapTuning { staged: false, ..GapTuning::default() };
-        let threads = |threads| GapTuning { threads, ..GapTuning::default() };
-        for (what, tuning) in [
-            ("gap", GapTuning::default()),
-            ("gap, 256 threads", threads(256)),
-            ("gap, 120 % staged", GapTuning { staged_percent: 120, ..GapTuning::default() }),
-            ("gap, in pairs", GapTuning { pairs: Some(true), ..GapTuning::default() }),
-            ("gap, one by one", GapTuning { pairs: Some(false), ..GapTuning::default() }),
-            ("gap, unstaged", direct),
+        let spans = SpansTuning::default();
+        for (what, writing) in [
+            ("gap", Writing::default()),
+            ("gap, 100 % staged", Writing::Spans(SpansTuning { staged_percent: 100, ..spans })),
+            ("gap, 130 % staged", Writing::Spans(SpansTuning { staged_percent: 130, ..spans })),
+            ("gap, 768 threads", Writing::Spans(SpansTuning { threads: 768, ..spans })),
+            ("gap, in pairs", Writing::Spans(SpansTuning { lookup: Some(Lookup::Pairs), ..spans })),
+            ("gap, one by one", Writing::Spans(SpansTuning { lookup: Some(Lookup::Single), ..spans })),
+            ("gap, as in 2020", Writing::Published),
         ] {
-            let gap = Gap::<S>::with_tuning(d, 7, tuning)?;
+            let gap = Gap::<S>::with_writing(d, 7, writing)?;
             let launch: Launch<'_, S> = &|a, w| gap.launch(&mut a.frame()?, w);
             self.run(&format!("{name}, {what}"), &parts, 7, IndexKind::Gap, LARGE, launch)?;
         }
-        let two_joins = SelfSyncTuning { joins: 2, ..SelfSyncTuning::default() };
         for (what, tuning) in [
             ("self-sync", SelfSyncTuning::default()),
-            ("self-sync, unstaged", SelfSyncTuning::published()),
-            ("self-sync, 2 joins", two_joins),
-            ("self-sync, 12 rounds", SelfSyncTuning { rounds: 12, ..SelfSyncTuning::default() }),
+            ("self-sync, written as in 2018", SelfSyncTuning::published()),
+            ("self-sync, 4 rounds", SelfSyncTuning { rounds: 4, ..SelfSyncTuning::default() }),
         ] {
             let self_sync = SelfSync::<S>::with_tuning(d, 7, tuning)?;
             let launch: Launch<'_, S> = &|a, w| self_sync.launch(&mut a.frame()?, w);

@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream};
+use cudarc::driver::CudaStream;
 use syncline_core::array::{Element, Shape};
 use syncline_core::bound::{Bound, Fill, resolve};
 use syncline_core::container::Header;
@@ -13,11 +13,13 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::quantize::Real;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
-use syncline_cuda::error::{CudaError, DriverContext, Result};
+use syncline_cuda::error::{CudaError, Result};
 use syncline_cuda::geometry::Slab;
 use syncline_cuda::quantize::{BoundScan, Quantizer};
 
+mod fields;
 mod timing;
+use fields::Data;
 use timing::Runs;
 
 const RUNS: Runs = Runs { warm_up: 2, counted: 9 };
@@ -47,42 +49,6 @@ fn main() -> Result<()> {
     time::<f64>(&device, &stream, copy, &[1 << 27], Bound::Rel(1e-3), smooth)
 }
 
-/// Noise added to waves, relative to their size, and whether a tenth is a fill value.
-#[derive(Clone, Copy, Debug)]
-struct Data {
-    noise: f64,
-    fill: bool,
-}
-
-/// An array in device memory: some rows or planes generated, and repeated along the slowest axis.
-fn generate<T: Real>(stream: &Arc<CudaStream>, extents: &[u64], data: Data) -> Result<(CudaSlice<u8>, Vec<u8>)> {
-    let slice: u64 = extents[1..].iter().product();
-    let period = (1_u64 << 23).div_ceil(slice).next_multiple_of(8).min(extents[0]);
-    let mut seed = 1_u64;
-    let mut bytes = Vec::with_capacity((slice * period) as usize * size_of::<T>());
-    for i in 0..slice * period {
-        seed = seed.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(1);
-        let noise = ((seed >> 40) as f64 / f64::from(1 << 24) - 0.5) * data.noise;
-        let (mut rest, mut sum) = (i, 0.0);
-        for (axis, &extent) in extents.iter().enumerate().rev() {
-            let at = if axis == 0 { rest } else { rest % extent };
-            sum += ((at as f32) * (0.011 + 0.006 * axis as f32)).sin();
-            rest /= extent;
-        }
-        let is_fill = data.fill && (i / 700) % 10 == 3;
-        let value = if is_fill { -9999.0 } else { f64::from(sum) / extents.len() as f64 + noise };
-        bytes.extend_from_slice(&T::nearest(value).bits().to_le_bytes()[..size_of::<T>()]);
-    }
-    let length = extents.iter().product::<u64>() as usize * size_of::<T>();
-    // SAFETY: bytes have no invalid patterns, and the loop writes all of them.
-    let mut whole = unsafe { stream.alloc::<u8>(length) }.doing("allocating")?;
-    for start in (0..length).step_by(bytes.len()) {
-        let end = length.min(start + bytes.len());
-        stream.memcpy_htod(&bytes[..end - start], &mut whole.slice_mut(start..end)).doing("filling")?;
-    }
-    Ok((whole, bytes))
-}
-
 fn time<T: Real + Element>(
     device: &Device,
     stream: &Arc<CudaStream>,
@@ -98,7 +64,7 @@ fn time<T: Real + Element>(
     }
     let invalid = |error: syncline_core::error::Error| CudaError::invalid(error.to_string());
     let shape = Shape::new(extents).map_err(invalid)?;
-    let (array, _) = generate::<T>(stream, extents, data)?;
+    let (array, _) = fields::generate::<T>(stream, extents, data)?;
     let mut arena = Arena::new(stream.clone());
     let scan = BoundScan::new(device, T::TYPE)?;
     let found = scan.scan(&mut arena, &array.as_view(), Fill::Auto)?;

@@ -49,11 +49,9 @@ struct Totals {
 // Bits of a stream's status.
 constexpr uint32_t STATUS_CHECKSUM = 1, STATUS_COUNT = 2, STATUS_INDEX = 4, STATUS_CLASS = 8;
 
-// What a codebook has in the array of tables: entries for the next TABLE_BITS bits; entries for long codewords; and for the next TABLE_BITS bits
-// how many codewords end in them (a byte each, 16 times the number plus the bits they take).
+// What a codebook has in the array of tables: entries for the next TABLE_BITS bits; entries for long codewords; and entries for counting in the next TABLE_BITS bits.
 constexpr uint32_t LONG_ENTRIES = 2048;
-constexpr uint32_t COUNT_WORDS = TABLE / 4;
-constexpr uint32_t BOOK_WORDS = TABLE + LONG_ENTRIES + COUNT_WORDS;
+constexpr uint32_t BOOK_WORDS = TABLE + LONG_ENTRIES + TABLE;
 // The longest codewords that have an entry of their own.
 constexpr uint32_t LONG_BITS = 16;
 
@@ -68,6 +66,12 @@ __device__ inline uint32_t single(uint32_t entry, uint32_t base, uint32_t mask) 
     uint32_t length = length_of_first(entry);
     return length == 0 ? 0 : length | ((entry >> 8 & mask) + base) << 16;
 }
+
+// Entries for counting: how many bits the codewords take that end in the known bits; from bit 8 up how many they are; bit 19 + e is set if one ends after e bits. So the
+// lower two can be added up without taking entries apart.
+__device__ inline uint32_t count_bits(uint32_t entry) { return entry & 31; }
+__device__ inline uint32_t count_codewords(uint32_t entry) { return entry >> 8 & 0xFFF; }
+__device__ inline uint32_t count_ends(uint32_t entry) { return entry >> 20; }
 
 struct Codeword {
     uint32_t symbol, length;

@@ -1,15 +1,12 @@
-// Decoding from the starts of subsequences, which the gap index gives, or the self-synchronising decoder has found.
+// Decoding as published in 2020, from the starts of subsequences, which the gap index gives, or the self-synchronising decoder has found.
 //
-// One kernel, as the 2020 gap-array paper has it: a thread counts the codewords of its subsequence, the block adds them up, looks back at the blocks before it for
-// where its symbols go, and decodes once more to write. Blocks take sequences in the order in which they start, so that nobody looks back at a block that
-// does not run. As in the 2022 paper symbols go through shared memory, so that whole lines go to memory.
+// One kernel: a thread counts the codewords of its subsequence, the block adds them up, looks back at the blocks before it for where its symbols go, and decodes once more,
+// straight to memory. Blocks take sequences in the order in which they start, so that nobody looks back at a block that does not run.
 //
 // ENTRIES   0: starts come from the gap index and counts from counting; 1: both have been found before
-// STAGED    0: symbols go straight to memory, as published in 2020
 #include "huffman_decode_spans.cuh"
 
-constexpr uint32_t SUBSEQUENCES = SEQUENCE / THREADS;
-constexpr uint32_t SYMBOLS_IN_WORD = 4 / SYMBOL_BYTES;
+static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
 
 // A block's state: the upper half says what the lower is.
 constexpr uint64_t OWN_COUNT = 1ull << 32, ALL_COUNTED = 2ull << 32;
@@ -58,45 +55,18 @@ __device__ inline uint64_t place_of(const Stream &stream, const uint32_t *map, u
     return stream.out + uint64_t(group_of(stream, map, position / GROUP)) * GROUP + position % GROUP;
 }
 
-// Writes symbols [begin, end) of a stream from the buffer, whose first is symbol `first`, a multiple of a unit's.
-__device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin, uint32_t end, const Stream &stream, const uint32_t *map,
-                             uint8_t *out, Checksum &checksum) {
-    const uint32_t units = ceil_div(end - first, SYMBOLS_IN_UNIT);
-    for (uint32_t i = threadIdx.x; i < units; i += THREADS) {
-        const uint32_t position = first + i * SYMBOLS_IN_UNIT;
-        const uint64_t at = place_of(stream, map, position);
-        if (position >= begin && position + SYMBOLS_IN_UNIT <= end) {
-            const uint4 unit = buffer[i];
-            store_streaming(reinterpret_cast<uint4 *>(out + at * SYMBOL_BYTES), unit);
-            checksum.add(unit, position);
-            continue;
-        }
-        // The rest of the unit is another block's.
-        for (uint32_t j = 0; j < SYMBOLS_IN_UNIT; ++j) {
-            if (position + j >= begin && position + j < end) {
-                const uint32_t symbol = SYMBOL_BYTES == 1 ? reinterpret_cast<const uint8_t *>(buffer)[i * SYMBOLS_IN_UNIT + j]
-                                                          : reinterpret_cast<const uint16_t *>(buffer)[i * SYMBOLS_IN_UNIT + j];
-                store_symbol(out, at + j, symbol);
-                checksum.add_symbol(symbol, position + j);
-            }
-        }
-    }
-}
-
 // The gap of a stream's subsequence.
 __device__ inline uint32_t gap_of(const uint8_t *input, const Stream &stream, uint32_t subsequence) {
     const uint8_t *gaps = input + stream.index;
     return stream.longest <= 16 ? gaps[subsequence / 2] >> (subsequence % 2 * 4) & 15 : gaps[subsequence];
 }
 
-// `ticket` and `states`, one for each sequence, are 0 at the start. `entries` and `counts` have one for each subsequence (ENTRIES). `room` symbols, a multiple of
-// 64, are gathered at a time.
+// `ticket` and `states`, one for each sequence, are 0 at the start. `entries` and `counts` have one for each subsequence (ENTRIES).
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode_gap(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-               const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint16_t *counts, const Totals *totals, uint32_t room,
-               uint32_t *ticket, uint64_t *states, uint32_t *sums, uint32_t *status, uint8_t *out) {
-    extern __shared__ uint4 buffer[];
-    __shared__ __align__(16) Tables tables_here;
+               const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint8_t *counts, const Totals *totals, uint32_t *ticket,
+               uint64_t *states, uint32_t *sums, uint32_t *status, uint8_t *out) {
+    __shared__ __align__(16) uint32_t lookup[TABLE + LONG_ENTRIES];
     __shared__ Sequence sequence;
     __shared__ Stream stream;
     __shared__ Book book;
@@ -120,30 +90,29 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             if (loaded != ALL_LANES) {
                 checksum.flush(&sums[2 * loaded]);
             }
-            load_stream(stream, book, tables_here, streams, stream_number, books, tables);
+            load_stream(stream, book, streams, stream_number, books);
+            load_lookup(lookup, tables, stream, book);
             loaded = stream_number;
         }
         const uint32_t number = next - stream.first_sequence;
         const uint32_t last = sequence.load(input, stream, number);
         __syncthreads();
 
-        const Decoder decoder(tables_here.lookup, LONG_ENTRIES, &book, symbols);
-        const uint32_t bits = bits_of(stream, number);
-        const uint32_t stop = stop_of(threadIdx.x, bits);
-        const uint32_t start = threadIdx.x * THREAD_BITS;
+        const Decoder decoder(lookup, LONG_ENTRIES, &book, symbols);
+        const uint32_t subsequence = number * SEQUENCE + threadIdx.x;
+        const uint32_t start = threadIdx.x * SUBSEQUENCE_BITS, bits = bits_in(stream, subsequence);
         uint32_t count = 0;
         uint32_t gap = 0;
-        if (start < bits) {
+        if (bits > 0) {
 #if ENTRIES
-            const uint32_t first = stream.first_subsequence + number * SEQUENCE + threadIdx.x * SUBSEQUENCES;
-            gap = entries[first];
-            for (uint32_t i = 0; i < SUBSEQUENCES; ++i) {
-                count += counts[first + i];
-            }
+            gap = entries[stream.first_subsequence + subsequence];
+            count = counts[stream.first_subsequence + subsequence];
 #else
-            gap = gap_of(input, stream, number * SEQUENCE + threadIdx.x * SUBSEQUENCES);
+            gap = gap_of(input, stream, subsequence);
             Reader<Padded> counting({sequence.words}, last, start + gap);
-            count = count_span(tables_here, decoder, counting, stop);
+            for (; counting.position < start + bits; ++count) {
+                decoder.one(counting);
+            }
 #endif
         }
         uint32_t sum = count;
@@ -176,35 +145,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         uint32_t position = begin + in_block + sum - count;
         const uint32_t own_end = min_of(end, position + count);
         Reader<Padded> reader({sequence.words}, last, start + gap);
-#if STAGED
-        for (uint32_t first = begin / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT; first < end; first += room) {
-            const uint32_t round_end = min_of(own_end, first + room);
-            uint8_t *to = reinterpret_cast<uint8_t *>(buffer);
-            // Whole words, and what is before and after them.
-            while (position < round_end && position % SYMBOLS_IN_WORD != 0) {
-                store_symbol(to, position - first, decoder.one(reader));
-                ++position;
-            }
-            while (position + SYMBOLS_IN_WORD <= round_end) {
-                reinterpret_cast<uint32_t *>(to)[(position - first) / SYMBOLS_IN_WORD] = decoder.word(reader);
-                position += SYMBOLS_IN_WORD;
-            }
-            while (position < round_end) {
-                store_symbol(to, position - first, decoder.one(reader));
-                ++position;
-            }
-            __syncthreads();
-            flush(buffer, first, begin, min_of(end, first + room), stream, map, out, checksum);
-            __syncthreads();
-        }
-#else
         while (position < own_end) {
             const uint32_t symbol = decoder.one(reader);
             store_symbol(out, place_of(stream, map, position), symbol);
             checksum.add_symbol(symbol, position);
             ++position;
         }
-#endif
     }
     if (loaded != ALL_LANES) {
         checksum.flush(&sums[2 * loaded]);

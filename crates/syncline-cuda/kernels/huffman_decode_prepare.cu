@@ -24,20 +24,21 @@ __device__ inline uint32_t long_table_entry(const Book &book, const uint16_t *sy
     return window < start || one.length > LONG_BITS ? 0 : one.length | one.symbol << 16;
 }
 
-// An entry of the counting table.
+// An entry for counting.
 __device__ inline uint32_t count_entry(const Book &book, uint32_t i) {
     const uint32_t window = i << (32 - TABLE_BITS);
-    uint32_t bits = 0, count = 0;
+    uint32_t bits = 0, count = 0, ends = 0;
     while (true) {
         uint32_t length = 1;
         while (length < book.longest && window << bits >= book.limit[length]) {
             ++length;
         }
         if (bits + length > TABLE_BITS) {
-            return count * 16 + bits;
+            return bits | count << 8 | ends << 20;
         }
         bits += length;
         ++count;
+        ends |= 1u << (bits - 1);
     }
 }
 
@@ -61,7 +62,7 @@ extern "C" __global__ void decode_tables(const Book *books, const uint16_t *symb
         return;
     }
     uint32_t *to = tables + uint64_t(blockIdx.x) * BOOK_WORDS;
-    uint8_t *counts = reinterpret_cast<uint8_t *>(to + TABLE + LONG_ENTRIES);
+    uint32_t *counts = to + TABLE + LONG_ENTRIES;
     for (uint32_t i = blockIdx.y * blockDim.x + threadIdx.x; i < 2 * TABLE + LONG_ENTRIES; i += gridDim.y * blockDim.x) {
         if (i < TABLE) {
             to[i] = table_entry(book, symbols, i);

@@ -1,233 +1,147 @@
-// Finding where codewords start without an index: self-synchronisation, and what to do when that does not happen.
+// Finding where codewords start without an index: self-synchronisation.
 //
-// Phases 1 and 2 of the 2018 paper: in a sequence (a block) every thread decodes its subsequence from its first bit; the thread after it takes the place where it ended
-// and decodes again if that is not where it had started, until nothing changes; then the same between sequences, in further launches. As in the 2022 paper a block
-// that has nothing to do leaves at once. Phases 3 and 4, where symbols go and writing them, are decode_gap's, which takes the starts and counts found here.
+// Phase 1 of the 2018 paper in a warp: every lane decodes its subsequences from their first bit; the lane after it takes the place where it ended and decodes again if
+// that is not where it had started, until nothing changes. Phase 2 joins what warps did: a thread a warp's stretch, from where the stretch before it ended. As in
+// the 2022 paper whoever has nothing to do leaves at once. Phases 3 and 4, where symbols go and writing them, are those of decoding with the gap index.
 //
-// Some codes never synchronise. Then, after a bounded number of rounds: a subsequence is a function from where its first codeword starts (one of as many bits as the
-// longest codeword has) to where the next subsequence's does. Functions compose in any grouping: so blocks compose those of their sequences, one block a stream walks
-// along the sequences, and then every block knows its start. That costs as many decodings of everything as the longest codeword has bits, twice, and always ends.
+// A lane has several subsequences in a row. Decoding again ends with the first of them that ends where it ended before, mostly the very first: so a second round costs
+// a fraction of the first, and a third is rare. No warp waits for another.
 //
-// ROUNDS    rounds in a sequence before giving up
+// Streams that do not settle in a bounded number of rounds, or that are not joined by a bounded number of subsequences, are left to huffman_decode_compose.cu.
+//
+// ROUNDS    rounds in a warp before giving up
+// JOINED    subsequences of a stretch that joining decodes before giving up
 #include "huffman_decode_spans.cuh"
 
-static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
+constexpr uint32_t SUBSEQUENCES = 4; // of a lane
+static_assert(SUBSEQUENCES == 4 && SUBSEQUENCE_BITS < 256, "entries, exits and counts are bytes of a word");
+// What a warp synchronises.
+constexpr uint32_t STRETCH = WARP * SUBSEQUENCES;
+constexpr uint32_t STRETCHES = SEQUENCE / STRETCH; // of a sequence
+static_assert(STRETCHES > 0, "sequences are whole stretches");
+static_assert(JOINED < STRETCH, "joining stays in a stretch");
+// Exits that no subsequence has.
+constexpr uint32_t NO_EXITS = 0xFFFFFFFF;
 
-// Subsequences whose functions a thread composes.
-constexpr uint32_t SPAN = 16;
-constexpr uint32_t SPANS = SEQUENCE / SPAN;
+__device__ inline uint32_t with_byte(uint32_t word, uint32_t i, uint32_t byte) { return word & ~(0xFFu << 8 * i) | byte << 8 * i; }
 
-// What a block finds out about its stream; the same in every kernel here.
-struct Place {
-    uint32_t stream, number; // number: of the sequence in the stream
-};
+// Stretches of a stream.
+__device__ inline uint32_t stretches_of(uint32_t bits) { return ceil_div(bits, STRETCH * SUBSEQUENCE_BITS); }
 
-__device__ inline Place place_of_block(const Stream *streams, uint32_t stream_count) {
-    uint32_t stream = stream_of(blockIdx.x, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
-    return {stream, blockIdx.x - streams[stream].first_sequence};
-}
+// A lane's subsequences, a byte each: where they ended, in bits after their end, and how many codewords start in them.
+struct Own {
+    uint32_t exits, counts;
 
-// Decodes a subsequence from `entry` bits after its start: where the next one's first codeword starts, and how many codewords there are.
-struct Outcome {
-    uint32_t exit, count;
-};
-
-__device__ inline Outcome decode_subsequence(const Tables &tables, const Decoder &decoder, const Sequence &sequence, uint32_t last,
-                                             uint32_t bits, uint32_t subsequence, uint32_t entry) {
-    const uint32_t start = subsequence * SUBSEQUENCE_BITS;
-    if (start >= bits) {
-        return {0, 0};
+    // Decodes from `entry` bits after the start of subsequence `first`, up to the one that ends where it did before.
+    __device__ inline void decode(const Counter &counter, const uint8_t *input, const Stream &stream, uint32_t first, uint32_t entry) {
+        bool changed = true;
+        LaneWords words;
+        words.load(input, stream, first);
+        for (uint32_t i = 0; i < SUBSEQUENCES && changed; ++i) {
+            const uint32_t bits = bits_in(stream, first + i);
+            LaneReader reader(words, entry);
+            if (i + 1 < SUBSEQUENCES && bits_in(stream, first + i + 1) > 0) {
+                words.load(input, stream, first + i + 1);
+            }
+            uint32_t count = 0;
+            entry = 0;
+            if (bits > 0) {
+                count = counter.count(reader, bits);
+                entry = reader.position - bits;
+            }
+            changed = entry != (exits >> 8 * i & 0xFF);
+            exits = with_byte(exits, i, entry);
+            counts = with_byte(counts, i, count);
+        }
     }
-    const uint32_t stop = stop_of(subsequence, bits);
-    Reader<Padded> reader({sequence.words}, last, start + entry);
-    const uint32_t count = count_span(tables, decoder, reader, stop);
-    return {reader.position - stop, count};
-}
 
-// One launch of phase 1 (`first_launch`) or 2. `sequence_entries` holds with what entry each sequence was decoded last; exits are read of the launch before and
-// written anew. `failed` is set for a stream that has not settled in a sequence.
-extern "C" __global__ void __launch_bounds__(SEQUENCE)
+    __device__ inline uint32_t exit() const { return exits >> 24; }
+    // Where each starts, given where the first does.
+    __device__ inline uint32_t entries(uint32_t entry) const { return exits << 8 | entry; }
+};
+
+// Phase 1: entries and counts of all subsequences, if each stretch starts with a codeword; `exits` of the stretches. `failed` is set for a stream that has not settled.
+extern "C" __global__ void __launch_bounds__(THREADS)
     self_sync(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-              const uint16_t *symbols, const Totals *totals, uint32_t first_launch, uint8_t *entries, uint16_t *counts, uint8_t *sequence_entries,
-              const uint8_t *exits_before, uint8_t *exits_after, uint32_t *failed) {
-    __shared__ __align__(16) Tables tables_here;
-    __shared__ Sequence sequence;
+              const Totals *totals, uint8_t *entries, uint8_t *counts, uint8_t *exits, uint32_t *failed) {
+    __shared__ __align__(16) uint32_t table[TABLE];
     __shared__ Stream stream;
     __shared__ Book book;
-    __shared__ uint8_t exits[SEQUENCE];
-    if (blockIdx.x >= totals->sequences) {
+    const Counter counter{table, &book};
+    Run rest(totals->sequences);
+    while (rest.next < rest.end) {
+        uint32_t first_sequence, stop_sequence;
+        const uint32_t number = rest.stream(streams, stream_count, first_sequence, stop_sequence);
+        load_stream(stream, book, streams, number, books);
+        load_counts(table, tables, stream);
+        __syncthreads();
+        const uint32_t stop = min_of(stop_sequence * STRETCHES, stretches_of(stream.bits));
+        for (uint32_t stretch = first_sequence * STRETCHES + warp_id(); stretch < stop; stretch += WARPS) {
+            const uint32_t first = stretch * STRETCH + lane_id() * SUBSEQUENCES;
+            const bool there = bits_in(stream, first) > 0;
+            Own own{NO_EXITS, 0};
+            uint32_t entry = 0, rounds = 0;
+            bool again = there;
+            do {
+                if (again) {
+                    own.decode(counter, input, stream, first, entry);
+                }
+                const uint32_t before = __shfl_up_sync(ALL_LANES, own.exit(), 1);
+                const uint32_t found = lane_id() > 0 ? before : 0;
+                // Past the end of the stream there is nothing to find.
+                again = found != entry && there;
+                entry = found;
+            } while (__any_sync(ALL_LANES, again) && ++rounds < ROUNDS);
+            const uint64_t at = uint64_t(stream.first_subsequence) + first;
+            *reinterpret_cast<uint32_t *>(entries + at) = own.entries(entry);
+            *reinterpret_cast<uint32_t *>(counts + at) = own.counts;
+            if (lane_id() == WARP - 1) {
+                exits[stream.first_sequence * STRETCHES + stretch] = own.exit();
+            }
+            if (again) {
+                failed[number] = 1;
+            }
+        }
+    }
+}
+
+// Phase 2, a thread a stretch: decodes it again from where the one before ended, up to where that makes no difference. If it makes one to the stretch after it, the
+// stream has failed.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    self_sync_join(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
+                   const Totals *totals, uint8_t *entries, uint8_t *counts, const uint8_t *exits, uint32_t *failed) {
+    const uint32_t i = blockIdx.x * THREADS + threadIdx.x;
+    if (i >= totals->sequences * STRETCHES) {
         return;
     }
-    const Place place = place_of_block(streams, stream_count);
-    uint32_t first_entry = 0;
-    if (!first_launch) {
-        if (place.number > 0) {
-            first_entry = exits_before[blockIdx.x - 1];
+    const uint32_t number = stream_of(i / STRETCHES, stream_count, [&](uint32_t s) { return streams[s].first_sequence; });
+    const Stream &stream = streams[number];
+    const uint32_t stretch = i - stream.first_sequence * STRETCHES;
+    if (stretch == 0 || stretch >= stretches_of(stream.bits)) {
+        return;
+    }
+    uint32_t entry = exits[i - 1];
+    if (entry == 0 || failed[number]) {
+        return;
+    }
+    const Counter counter{tables + uint64_t(stream.first_book) * BOOK_WORDS + TABLE + LONG_ENTRIES, &books[stream.first_book]};
+    for (uint32_t done = 0; done < JOINED; ++done) {
+        const uint32_t subsequence = stretch * STRETCH + done, bits = bits_in(stream, subsequence);
+        const uint64_t at = uint64_t(stream.first_subsequence) + subsequence;
+        if (bits == 0) {
+            return;
         }
-        // Other blocks may set `failed` meanwhile: the block decides as one.
-        if (__syncthreads_or(first_entry == sequence_entries[blockIdx.x] || failed[place.stream])) {
-            if (threadIdx.x == 0) {
-                exits_after[blockIdx.x] = exits_before[blockIdx.x];
-            }
+        LaneWords words;
+        words.load(input, stream, subsequence);
+        LaneReader reader(words, entry);
+        entries[at] = entry;
+        counts[at] = counter.count(reader, bits);
+        entry = reader.position - bits;
+        if (entry == entries[at + 1]) {
             return;
         }
     }
-    load_stream(stream, book, tables_here, streams, place.stream, books, tables);
-    const uint32_t last = sequence.load(input, stream, place.number);
-    __syncthreads();
-    const Decoder decoder(tables_here.lookup, LONG_ENTRIES, &book, symbols);
-    const uint32_t bits = bits_of(stream, place.number);
-    const uint32_t own = stream.first_subsequence + place.number * SEQUENCE + threadIdx.x;
-    uint32_t entry = threadIdx.x == 0 ? first_entry : 0;
-    Outcome outcome{0, 0};
-    bool again = true;
-    if (!first_launch) {
-        again = threadIdx.x == 0;
-        entry = again ? first_entry : entries[own];
-        outcome.count = counts[own];
-        // Where the subsequence ended is where the next one was started; the last one's end is the sequence's.
-        outcome.exit = threadIdx.x + 1 < SEQUENCE ? entries[own + 1] : exits_before[blockIdx.x];
-    }
-    uint32_t rounds = 0;
-    bool unsettled;
-    do {
-        if (again) {
-            outcome = decode_subsequence(tables_here, decoder, sequence, last, bits, threadIdx.x, entry);
-        }
-        exits[threadIdx.x] = outcome.exit;
-        __syncthreads();
-        const uint32_t found = threadIdx.x > 0 ? exits[threadIdx.x - 1] : entry;
-        // Past the end of the stream there is nothing to find.
-        again = found != entry && threadIdx.x * SUBSEQUENCE_BITS < bits;
-        entry = found;
-        unsettled = __syncthreads_or(again);
-    } while (unsettled && ++rounds < ROUNDS);
-    entries[own] = entry;
-    counts[own] = outcome.count;
-    if (threadIdx.x == 0) {
-        sequence_entries[blockIdx.x] = entry;
-        if (unsettled) {
-            failed[place.stream] = 1;
-        }
-    }
-    if (threadIdx.x == SEQUENCE - 1) {
-        exits_after[blockIdx.x] = outcome.exit;
-    }
-}
-
-// Whether sequences start where those before them ended; a thread a sequence.
-extern "C" __global__ void __launch_bounds__(SEQUENCE) self_sync_check(const Stream *streams, uint32_t stream_count, const Totals *totals,
-                                                                       const uint8_t *sequence_entries, const uint8_t *exits,
-                                                                       uint32_t *failed) {
-    const uint32_t i = blockIdx.x * SEQUENCE + threadIdx.x;
-    if (i < totals->sequences) {
-        const uint32_t stream = stream_of(i, stream_count, [&](uint32_t s) { return streams[s].first_sequence; });
-        if (i > streams[stream].first_sequence && sequence_entries[i] != exits[i - 1]) {
-            failed[stream] = 1;
-        }
-    }
-}
-
-// For streams that failed. With `resolve` 0: writes each sequence's function, LONGEST exits. With 1: finds entries and counts, given each sequence's entry.
-extern "C" __global__ void __launch_bounds__(SEQUENCE)
-    self_sync_compose(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-                      const uint16_t *symbols, const Totals *totals, uint32_t resolve, const uint32_t *failed, const uint8_t *sequence_entries, uint8_t *functions,
-                      uint8_t *entries, uint16_t *counts) {
-    __shared__ __align__(16) Tables tables_here;
-    __shared__ Sequence sequence;
-    __shared__ Stream stream;
-    __shared__ Book book;
-    __shared__ uint8_t own_functions[SEQUENCE][LONGEST];
-    __shared__ uint8_t span_functions[SPANS][LONGEST];
-    __shared__ uint8_t span_entries[SPANS];
-    __shared__ uint8_t own_entries[SEQUENCE];
-    if (blockIdx.x >= totals->sequences) {
-        return;
-    }
-    const Place place = place_of_block(streams, stream_count);
-    if (!failed[place.stream]) {
-        return;
-    }
-    load_stream(stream, book, tables_here, streams, place.stream, books, tables);
-    const uint32_t last = sequence.load(input, stream, place.number);
-    __syncthreads();
-    const Decoder decoder(tables_here.lookup, LONG_ENTRIES, &book, symbols);
-    const uint32_t bits = bits_of(stream, place.number);
-    const uint32_t offsets = max_of(1u, min_of<uint32_t>(stream.longest, LONGEST));
-    for (uint32_t entry = 0; entry < offsets; ++entry) {
-        // The exit of a whole subsequence is less than the longest codeword; of the stream's end it does not matter.
-        const Outcome outcome = decode_subsequence(tables_here, decoder, sequence, last, bits, threadIdx.x, entry);
-        own_functions[threadIdx.x][entry] = min_of(outcome.exit, offsets - 1);
-    }
-    __syncthreads();
-    for (uint32_t i = threadIdx.x; i < SPANS * offsets; i += SEQUENCE) {
-        const uint32_t span = i / offsets;
-        uint32_t at = i % offsets;
-        for (uint32_t j = 0; j < SPAN; ++j) {
-            at = own_functions[span * SPAN + j][at];
-        }
-        span_functions[span][i % offsets] = at;
-    }
-    __syncthreads();
-    if (!resolve) {
-        if (threadIdx.x < LONGEST) {
-            uint32_t at = min_of<uint32_t>(threadIdx.x, offsets - 1);
-            for (uint32_t span = 0; span < SPANS; ++span) {
-                at = span_functions[span][at];
-            }
-            functions[uint64_t(blockIdx.x) * LONGEST + threadIdx.x] = at;
-        }
-        return;
-    }
-    if (threadIdx.x == 0) {
-        uint32_t at = min_of<uint32_t>(sequence_entries[blockIdx.x], offsets - 1);
-        for (uint32_t span = 0; span < SPANS; ++span) {
-            span_entries[span] = at;
-            at = span_functions[span][at];
-        }
-    }
-    __syncthreads();
-    if (threadIdx.x < SPANS) {
-        uint32_t at = span_entries[threadIdx.x];
-        for (uint32_t j = 0; j < SPAN; ++j) {
-            own_entries[threadIdx.x * SPAN + j] = at;
-            at = own_functions[threadIdx.x * SPAN + j][at];
-        }
-    }
-    __syncthreads();
-    const uint32_t entry = own_entries[threadIdx.x];
-    const uint32_t own = stream.first_subsequence + place.number * SEQUENCE + threadIdx.x;
-    entries[own] = entry;
-    counts[own] = decode_subsequence(tables_here, decoder, sequence, last, bits, threadIdx.x, entry).count;
-}
-
-// For streams that failed: walks along the sequences' functions from the stream's start. A block a stream.
-extern "C" __global__ void __launch_bounds__(SEQUENCE) self_sync_walk(const Stream *streams, const uint32_t *failed, const uint8_t *functions,
-                                                                      uint8_t *sequence_entries) {
-    __shared__ uint8_t part[SEQUENCE * LONGEST];
-    __shared__ uint8_t found[SEQUENCE];
-    const Stream &stream = streams[blockIdx.x];
-    if (!failed[blockIdx.x]) {
-        return;
-    }
-    const uint32_t sequences = ceil_div(stream.bits, SEQUENCE_BITS);
-    uint32_t at = 0;
-    for (uint32_t first = 0; first < sequences; first += SEQUENCE) {
-        const uint32_t count = min_of<uint32_t>(SEQUENCE, sequences - first);
-        for (uint32_t i = threadIdx.x; i < count * LONGEST; i += SEQUENCE) {
-            part[i] = functions[uint64_t(stream.first_sequence + first) * LONGEST + i];
-        }
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            for (uint32_t i = 0; i < count; ++i) {
-                found[i] = at;
-                at = part[i * LONGEST + at];
-            }
-        }
-        __syncthreads();
-        if (threadIdx.x < count) {
-            sequence_entries[stream.first_sequence + first + threadIdx.x] = found[threadIdx.x];
-        }
-        __syncthreads();
+    if (bits_in(stream, stretch * STRETCH + JOINED) > 0) {
+        failed[number] = 1;
     }
 }

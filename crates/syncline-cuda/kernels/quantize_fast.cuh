@@ -232,19 +232,31 @@ __device__ inline void choose(const float (&lane_sums)[4], uint32_t &predictor, 
     activity = key >> 2;
 }
 
-// Sums of the residuals' magnitudes under each predictor, and codes of those under predictor GUESS, not looking for outliers.
-template <uint32_t GUESS> __device__ inline void sums_and_codes(const Integers &q, float base, float (&sums)[4], uint2 (&codes)[ROWS]) {
+// The codes of four residuals, not looking for outliers.
+__device__ inline uint2 pack(const float (&r)[QUAD]) {
+    uint32_t bits[QUAD];
+#pragma unroll
+    for (uint32_t j = 0; j < QUAD; ++j) {
+        bits[j] = __float_as_uint(r[j] + (MAGIC + float(RADIUS)));
+    }
+    return make_uint2(__byte_perm(bits[0], bits[1], 0x5410), __byte_perm(bits[2], bits[3], 0x5410));
+}
+
+// Sums of the residuals' magnitudes under each predictor, and codes of those under predictors GUESS and OTHER.
+template <uint32_t GUESS, uint32_t OTHER>
+__device__ inline void sums_and_codes(const Integers &q, float base, float (&sums)[4], uint2 (&codes)[ROWS], uint2 (&others)[ROWS]) {
     each_row<(2u << AXES) - 1>(q, base, [&](uint32_t k, const float (&r)[4][QUAD]) {
-        uint32_t bits[QUAD];
 #pragma unroll
-        for (uint32_t j = 0; j < QUAD; ++j) {
+        for (uint32_t p = 0; p <= AXES; ++p) {
 #pragma unroll
-            for (uint32_t p = 0; p <= AXES; ++p) {
+            for (uint32_t j = 0; j < QUAD; ++j) {
                 sums[p] += fabsf(r[p][j]);
             }
-            bits[j] = __float_as_uint(r[GUESS][j] + (MAGIC + float(RADIUS)));
         }
-        codes[k] = make_uint2(__byte_perm(bits[0], bits[1], 0x5410), __byte_perm(bits[2], bits[3], 0x5410));
+        codes[k] = pack(r[GUESS]);
+        if constexpr (OTHER != GUESS) {
+            others[k] = pack(r[OTHER]);
+        }
     });
 }
 
@@ -339,15 +351,16 @@ __device__ inline FastResult quantize_unit(
     FastResult result = {};
     const float base = __shfl_sync(ALL_LANES, q[0][0], tile_leader());
     float sums[4] = {};
-    // Neighbours mostly agree about the predictor.
-    if (guess == 0) {
-        sums_and_codes<0>(q, base, sums, codes);
+    // Neighbours mostly agree about the predictor, in 1-D and 2-D; in 3-D it is mostly one of two.
+    uint2 others[ROWS];
+    if constexpr (AXES == 3) {
+        sums_and_codes<3, 2>(q, base, sums, codes, others);
+    } else if (guess == 0) {
+        sums_and_codes<0, 0>(q, base, sums, codes, others);
     } else if (AXES == 1 || guess == 1) {
-        sums_and_codes<1>(q, base, sums, codes);
-    } else if (AXES == 2 || guess == 2) {
-        sums_and_codes<AXES >= 2 ? 2 : 1>(q, base, sums, codes);
+        sums_and_codes<1, 1>(q, base, sums, codes, others);
     } else {
-        sums_and_codes<AXES>(q, base, sums, codes);
+        sums_and_codes<AXES, AXES>(q, base, sums, codes, others);
     }
     __syncwarp();
     // Base and distances from it this small make every integer small enough to be exact in `quantize_fast`, and every residual exact; so are sums that
@@ -383,9 +396,19 @@ __device__ inline FastResult quantize_unit(
     for (uint32_t p = 1; p <= AXES; ++p) {
         own_sum = result.predictor == p ? sums[p] : own_sum;
     }
+    bool right = result.predictor == guess;
+    if constexpr (AXES == 3) {
+        right = result.predictor >= 2;
+#pragma unroll
+        for (uint32_t k = 0; k < ROWS; ++k) {
+            codes[k].x = result.predictor == 2 ? others[k].x : codes[k].x;
+            codes[k].y = result.predictor == 2 ? others[k].y : codes[k].y;
+        }
+    }
     const bool live = result.fast && result.activity > 0;
-    if (__any_sync(ALL_LANES, live && (result.predictor != guess || own_sum >= float(RADIUS)))) {
-        const uint32_t predictor = live ? result.predictor : 4;
+    const bool again = live && (!right || own_sum >= float(RADIUS));
+    if (__any_sync(ALL_LANES, again)) {
+        const uint32_t predictor = again ? result.predictor : 4;
         codes_if_any<0>(kept, base, predictor, codes, outliers, wide_outliers);
         codes_if_any<1>(kept, base, predictor, codes, outliers, wide_outliers);
         if constexpr (AXES >= 2) {
@@ -395,9 +418,11 @@ __device__ inline FastResult quantize_unit(
             codes_if_any<3>(kept, base, predictor, codes, outliers, wide_outliers);
         }
     }
-    // The first tile's, by votes: from them the compiler knows it to be the same for all lanes.
-    const uint32_t found = lane_id() == 0 ? (live ? result.predictor : guess) : 0;
-    guess = uint32_t(__any_sync(ALL_LANES, (found & 1) != 0)) | uint32_t(__any_sync(ALL_LANES, (found & 2) != 0)) << 1;
+    if constexpr (AXES < 3) {
+        // The first tile's, by votes: from them the compiler knows it to be the same for all lanes.
+        const uint32_t found = lane_id() == 0 ? (live ? result.predictor : guess) : 0;
+        guess = uint32_t(__any_sync(ALL_LANES, (found & 1) != 0)) | uint32_t(__any_sync(ALL_LANES, (found & 2) != 0)) << 1;
+    }
     // Sums over the tile's lanes; there are outliers in few tiles.
     if (__any_sync(ALL_LANES, outliers > 0)) {
 #pragma unroll

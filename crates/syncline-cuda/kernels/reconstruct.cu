@@ -356,11 +356,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
 #endif
     if (threadIdx.x == 0) {
-        float share = 0;
+        // A lane whose lookup gives one symbol holds up the warp, whatever the other lanes' codebooks.
+        float share = 1;
         for (uint32_t book = 0; book < book_count; ++book) {
-            share += paired_share(shared.books[book]);
+            share = shared.books[book].longest == 0 ? share : min_of(share, paired_share(shared.books[book]));
         }
-        shared.paired = !WIDE && share >= PAIRED_PERCENT * 0.01f * float(book_count);
+        shared.paired = !WIDE && share >= PAIRED_PERCENT * 0.01f;
     }
     __syncthreads();
     const bool paired = shared.paired;

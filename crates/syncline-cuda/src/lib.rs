@@ -11,9 +11,11 @@ pub mod device;
 pub mod error;
 pub mod geometry;
 pub mod huffman;
+pub mod lzss;
 pub mod pipeline;
 pub mod quantize;
 pub mod reconstruct;
+pub mod timing;
 
 pub use cudarc;
 pub use device::{Arena, Device, DeviceInfo};

@@ -5,6 +5,7 @@
 
 use std::io::Write;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use syncline_cuda::device::{Nvrtc, Source, Specialization, Version};
 use syncline_cuda::error::CudaError;
@@ -36,30 +37,44 @@ fn compiler() -> Option<&'static Nvrtc> {
     *COMPILER.get_or_init(find)
 }
 
+/// The architectures in `SYNCLINE_NVRTC_ARCHITECTURES`, separated by commas; all without it.
+fn targets() -> Vec<(u32, u32)> {
+    let Ok(wanted) = std::env::var("SYNCLINE_NVRTC_ARCHITECTURES") else { return TARGETS.to_vec() };
+    let wanted: Vec<u32> = wanted.split(',').map(|number| number.trim().parse().expect("numbers")).collect();
+    TARGETS.into_iter().filter(|target| wanted.contains(&target.0)).collect()
+}
+
 #[test]
 fn every_specialization_compiles() {
     let Some(compiler) = compiler() else { return };
-    let mut compiled = 0;
-    for (architecture, shared_memory) in TARGETS {
+    let mut all = Vec::new();
+    for (architecture, shared_memory) in targets() {
         if compiler.architecture_for(architecture) != Some(architecture) {
             let _ = writeln!(std::io::stderr(), "NVRTC {} does not know sm_{architecture}", compiler.version());
             continue;
         }
-        let all = [
+        let specializations = [
             syncline_cuda::huffman::specializations(shared_memory),
+            syncline_cuda::lzss::specializations(shared_memory),
             syncline_cuda::quantize::specializations(),
             syncline_cuda::container::specializations(),
             syncline_cuda::reconstruct::specializations(shared_memory),
-        ]
-        .concat();
-        for specialization in all {
-            let image = specialization.compile(compiler, architecture).unwrap_or_else(|error| panic!("{error}"));
-            assert_eq!(&image[..4], b"\x7fELF", "a cubin is an ELF file");
-            compiled += 1;
-        }
+        ];
+        all.extend(specializations.concat().into_iter().map(|specialization| (architecture, specialization)));
     }
-    let _ = writeln!(std::io::stderr(), "NVRTC {}: {compiled} specializations compiled", compiler.version());
-    assert!(compiled > 0);
+    assert!(!all.is_empty());
+    let next = AtomicUsize::new(0);
+    let compile_next = || {
+        while let Some((architecture, specialization)) = all.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let image = specialization.compile(compiler, *architecture).unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(&image[..4], b"\x7fELF", "a cubin is an ELF file");
+        }
+    };
+    std::thread::scope(|scope| {
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        (0..threads).for_each(|_| drop(scope.spawn(compile_next)));
+    });
+    let _ = writeln!(std::io::stderr(), "NVRTC {}: {} specializations compiled", compiler.version(), all.len());
 }
 
 #[test]

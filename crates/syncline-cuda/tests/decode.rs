@@ -10,8 +10,8 @@ use syncline_core::huffman::{
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::decode::{
-    Batch, BatchStream, Chunked, Decoding, Gap, GapTuning, Indexed, IndexedTuning, SelfSync, SelfSyncTuning,
-    status_text,
+    Batch, BatchStream, Chunked, Decoding, Gap, Indexed, IndexedTuning, Lookup, Room, SelfSync, SelfSyncTuning,
+    SpansTuning, Writing, status_text,
 };
 
 /// A decoder of any kind.
@@ -27,17 +27,24 @@ impl<S: Symbol + DeviceRepr> Any<S> {
     fn all(device: &Device, group_log2: u32) -> Vec<(&'static str, Self)> {
         let small =
             IndexedTuning { threads: Some(128), waves: 2, staged_percent: 10, row_bytes: Some(64), pairs: Some(true) };
-        let single = IndexedTuning { row_bytes: Some(128), pairs: Some(false), ..IndexedTuning::default() };
-        let direct = GapTuning { staged: false, ..GapTuning::default() };
-        let tight = GapTuning { staged_percent: 20, threads: 128, pairs: Some(true), ..GapTuning::default() };
+        let one_by_one = IndexedTuning { row_bytes: Some(128), pairs: Some(false), ..IndexedTuning::default() };
+        let tight = SpansTuning { threads: 64, blocks: 1, staged_percent: 1, lookup: Some(Lookup::Pairs) };
+        let single = SpansTuning { lookup: Some(Lookup::Single), ..SpansTuning::default() };
+        let classes = Writing::Tuned(Room::Classes { blocks: 2 });
+        let classes = SelfSyncTuning { writing: classes, ..SelfSyncTuning::default() };
+        let gap = |writing| Self::Gap(Gap::with_writing(device, group_log2, writing).unwrap());
         vec![
             ("chunked", Self::Chunked(Chunked::new(device, group_log2).unwrap())),
             ("indexed", Self::Indexed(Indexed::new(device, group_log2).unwrap())),
             ("indexed, unstaged", Self::Indexed(Indexed::with_tuning(device, group_log2, small).unwrap())),
-            ("indexed, one by one", Self::Indexed(Indexed::with_tuning(device, group_log2, single).unwrap())),
+            ("indexed, one by one", Self::Indexed(Indexed::with_tuning(device, group_log2, one_by_one).unwrap())),
             ("gap", Self::Gap(Gap::new(device, group_log2).unwrap())),
-            ("gap, unstaged", Self::Gap(Gap::with_tuning(device, group_log2, direct).unwrap())),
-            ("gap, in rounds", Self::Gap(Gap::with_tuning(device, group_log2, tight).unwrap())),
+            ("gap, as published", gap(Writing::Published)),
+            ("gap, in rounds", gap(Writing::Spans(tight))),
+            ("gap, one by one", gap(Writing::Spans(single))),
+            ("gap, by class", gap(Writing::Tuned(Room::Classes { blocks: 1 }))),
+            ("gap, little room", gap(Writing::Tuned(Room::Fixed { bytes: 1000 }))),
+            ("self-sync, by class", Self::SelfSync(SelfSync::with_tuning(device, group_log2, classes).unwrap())),
             ("self-sync", Self::SelfSync(SelfSync::new(device, group_log2).unwrap())),
             (
                 "self-sync, as published",

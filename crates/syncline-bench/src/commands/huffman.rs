@@ -1,53 +1,99 @@
 //! `huffman`: every encoder and decoder of the Huffman stage, on the codes of the fields and on bytes.
 
+use std::path::PathBuf;
+
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, ValueEnum};
+use serde::Serialize;
 
 use syncline_bench::fields::Generator;
+use syncline_bench::huffman::cuda::{Extent, Gpu, Nvcomp, Results};
+use syncline_bench::huffman::tables::{self, CURVE_SETS, Table};
 use syncline_bench::huffman::{BYTE_SETS, Row, Set, cpu};
 
 /// Arguments of `huffman`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Sets: names of fields (their codes), text, geometric-1.4, geometric-5.9, never-flat, never-cycle
-    #[arg(
-        long,
-        value_delimiter = ',',
-        default_value = "nyx,hurricane,cesm,hacc,qmcpack,text,geometric-1.4,never-cycle"
-    )]
+    /// Where to run
+    #[arg(long, value_enum, default_value = "cpu")]
+    device: Where,
+    /// Sets: names of fields (their codes), text, geometric-1.4, geometric-5.9, never-flat, never-cycle [default: some of them, on a GPU all the papers']
+    #[arg(long, value_delimiter = ',')]
     sets: Vec<String>,
-    /// Multiplies each side of the generated fields
-    #[arg(long, default_value_t = 0.25, value_parser = super::generate::parse_scale)]
-    scale: f64,
+    /// Multiplies each side of the generated fields [default: 0.25, on a GPU 1]
+    #[arg(long, value_parser = super::generate::parse_scale)]
+    scale: Option<f64>,
     /// Relative bound of the codes
     #[arg(long, default_value_t = 1e-3)]
     rel: f64,
-    /// Bytes of the sets of bytes
+    /// Bytes of the sets of bytes, on the CPU
     #[arg(long, default_value_t = 16 << 20)]
     bytes: usize,
-    /// Threads
+    /// MiB of each set on a GPU: bytes have as many, smaller fields are measured as they are and repeated; beside them 10 MB of each
+    #[arg(long, default_value_t = 256)]
+    mebibytes: usize,
+    /// Threads of the CPU
     #[arg(long, value_delimiter = ',', default_value = "1")]
     threads: Vec<usize>,
     /// Runs to time
     #[arg(long, default_value_t = 11)]
     runs: usize,
+    /// nvCOMP's library or its folder, to measure its codecs beside ours [default: where the loader finds it]
+    #[arg(long, value_name = "PATH")]
+    nvcomp: Option<PathBuf>,
     /// Print JSON
     #[arg(long, conflicts_with = "csv")]
     json: bool,
-    /// Print CSV
+    /// Print CSV: the rows, then each table behind an empty line
     #[arg(long)]
     csv: bool,
 }
 
+/// Where to run.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Where {
+    /// The CPU
+    Cpu,
+    /// The first NVIDIA GPU
+    Cuda,
+}
+
+const CPU_SETS: [&str; 8] = ["nyx", "hurricane", "cesm", "hacc", "qmcpack", "text", "geometric-1.4", "never-cycle"];
+const GPU_SETS: [&str; 13] = [
+    "nyx",
+    "rtm",
+    "hurricane",
+    "cesm",
+    "hacc",
+    "qmcpack",
+    "exaalt",
+    "gamess",
+    "text",
+    "geometric-1.4",
+    "geometric-5.9",
+    "never-flat",
+    "never-cycle",
+];
+/// What a small input is.
+const SMALL: usize = 10_000_000;
+
 /// Measures and prints the table.
 ///
 /// # Errors
-/// An unknown set, or a stage that does not give back what it was given.
+/// An unknown set, no GPU if one is asked for, or a stage that does not give back what it was given.
 pub fn run(arguments: &Arguments) -> Result<()> {
     ensure!(arguments.threads.iter().all(|&t| t > 0), "--threads 0: give at least one");
+    ensure!((1..=1 << 16).contains(&arguments.mebibytes), "--mebibytes is 1 to 65536");
+    match arguments.device {
+        Where::Cpu => on_cpu(arguments),
+        Where::Cuda => on_gpu(arguments),
+    }
+}
+
+fn on_cpu(arguments: &Arguments) -> Result<()> {
     let mut rows: Vec<Row> = Vec::new();
-    for name in &arguments.sets {
-        let set = load(name, arguments)?;
+    for name in names(arguments, &CPU_SETS) {
+        let set = load(&name, arguments.scale.unwrap_or(0.25), arguments.bytes, arguments.rel)?;
         for &threads in &arguments.threads {
             let new = cpu::measure(&set, threads, arguments.runs).with_context(|| format!("on {name}"))?;
             if !arguments.json && !arguments.csv {
@@ -64,11 +110,106 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-fn load(name: &str, arguments: &Arguments) -> Result<Set> {
-    if let Ok(generator) = Generator::from_str(name, true) {
-        return Ok(Set::of_field(generator, arguments.scale, arguments.rel));
+/// What a run on a GPU found.
+#[derive(Serialize)]
+struct Report<'r> {
+    device: String,
+    /// 10^9 bytes of payload a second of a device-to-device copy.
+    copy: f64,
+    results: &'r Results,
+    tables: &'r [Table],
+}
+
+fn on_gpu(arguments: &Arguments) -> Result<()> {
+    let mut gpu = Gpu::open(arguments.runs)?;
+    let nvcomp = match Nvcomp::load(arguments.nvcomp.as_deref()) {
+        Err(error) if arguments.nvcomp.is_some() => return Err(error),
+        Err(error) => {
+            eprintln!("left out: {error:#}");
+            None
+        }
+        Ok(nvcomp) => Some(nvcomp),
+    };
+    let plain = !arguments.json && !arguments.csv;
+    if plain {
+        println!(
+            "{}\ndevice copy: {:.0} GB/s of payload (C); medians of {} runs",
+            gpu.name(),
+            gpu.copy_rate() / 1e9,
+            arguments.runs
+        );
     }
-    match Set::of_bytes(name, arguments.bytes) {
+    let mut results = Results::default();
+    let mut failed = 0;
+    for name in names(arguments, &GPU_SETS) {
+        // The others are worth knowing even then.
+        if let Err(error) = measure_set(&mut gpu, &name, arguments, nvcomp.as_ref(), &mut results, plain) {
+            eprintln!("error: {error:#}");
+            failed += 1;
+        }
+    }
+    for (i, &ratio) in CURVE_SETS.iter().enumerate() {
+        let set = Set::geometric(&tables::curve_name(i), arguments.mebibytes << 19, ratio);
+        gpu.measure(&set, Extent::Decoders, &mut results)?;
+    }
+    gpu.measure_codebooks(&mut results)?;
+    let tables = tables::all(&results);
+    if arguments.json {
+        let report = Report { device: gpu.name(), copy: gpu.copy_rate() / 1e9, results: &results, tables: &tables };
+        println!("{}", serde_json::to_string_pretty(&report)?);
+    } else if arguments.csv {
+        print_csv(&results.rows);
+        tables.iter().for_each(|table| print!("\n{}", table.to_csv()));
+    } else {
+        tables.iter().for_each(|table| print!("\n{table}"));
+    }
+    ensure!(failed == 0, "{failed} sets were not measured, or not right");
+    Ok(())
+}
+
+/// Measures a set at its own size, repeated if that is small, and 10 MB of it.
+fn measure_set(
+    gpu: &mut Gpu,
+    name: &str,
+    arguments: &Arguments,
+    nvcomp: Option<&Nvcomp>,
+    results: &mut Results,
+    plain: bool,
+) -> Result<()> {
+    let bytes = arguments.mebibytes << 20;
+    let set = load(name, arguments.scale.unwrap_or(1.0), bytes, arguments.rel)?;
+    let repeated = set.repeated(bytes);
+    let small = set.cut("10MB", SMALL);
+    let mut all = vec![(&set, Extent::Everything)];
+    all.extend(repeated.as_ref().map(|set| (set, Extent::Everything)));
+    if set.bytes() > SMALL {
+        all.push((&small, Extent::Fastest));
+    }
+    for (set, extent) in all {
+        let before = results.rows.len();
+        gpu.measure(set, extent, results)?;
+        if let (Some(nvcomp), Extent::Everything) = (nvcomp, extent) {
+            gpu.measure_nvcomp(nvcomp, set, results)?;
+        }
+        if plain {
+            print(&results.rows[before..]);
+        }
+    }
+    Ok(())
+}
+
+fn names(arguments: &Arguments, default: &[&str]) -> Vec<String> {
+    match arguments.sets.as_slice() {
+        [] => default.iter().map(|&name| name.to_owned()).collect(),
+        given => given.to_vec(),
+    }
+}
+
+fn load(name: &str, scale: f64, bytes: usize, relative: f64) -> Result<Set> {
+    if let Ok(generator) = Generator::from_str(name, true) {
+        return Ok(Set::of_field(generator, scale, relative));
+    }
+    match Set::of_bytes(name, bytes) {
         Some(set) => Ok(set),
         None => bail!("there is no set '{name}': use the name of a field or one of {}", BYTE_SETS.join(", ")),
     }
@@ -76,27 +217,49 @@ fn load(name: &str, arguments: &Arguments) -> Result<Set> {
 
 fn print(rows: &[Row]) {
     let Some(first) = rows.first() else { return };
-    println!("\n{}, {}", first.set, first.device);
+    println!("\n{}, {:.1} MiB, {}", first.set, first.bytes as f64 / f64::from(1 << 20), first.device);
     println!(
-        "  {:<8}{:<12}{:<8}{:>12}{:>9}{:>14}{:>14}",
-        "", "method", "index", "bits/symbol", "ratio", "GB/s median", "GB/s best"
+        "  {:<8}{:<32}{:<8}{:<6}{:>9}{:>8}{:>12}{:>20}{:>8}{:>14}",
+        "", "method", "index", "free", "bits", "ratio", "GB/s", "slowest-fastest", "of C", "microseconds"
     );
     for row in rows {
-        let (direction, method, index) = (row.direction, &row.method, &row.index);
+        let free = if row.free_groups { "yes" } else { "no" };
         println!(
-            "  {direction:<8}{method:<12}{index:<8}{:>12.3}{:>9.2}{:>14.2}{:>14.2}",
-            row.bits, row.ratio, row.median, row.best
+            "  {:<8}{:<32}{:<8}{free:<6}{:>9.3}{:>8.2}{:>12.2}{:>20}{:>8}{:>14.1}",
+            row.direction,
+            row.method,
+            row.index,
+            row.bits,
+            row.ratio,
+            row.median,
+            format!("{:.2}-{:.2}", row.slowest, row.best),
+            row.share_of_copy.map_or("-".into(), |share| format!("{share:.3}")),
+            row.microseconds,
         );
     }
 }
 
 fn print_csv(rows: &[Row]) {
-    println!("set,device,direction,method,index,free_groups,bits,ratio,median,best,share_of_copy");
+    println!(
+        "set,bytes,device,direction,method,index,free_groups,bits,ratio,median,best,slowest,microseconds,share_of_copy"
+    );
     for r in rows {
         let share = r.share_of_copy.map_or_else(String::new, |s| s.to_string());
         println!(
-            "{},\"{}\",{},{},{},{},{},{},{},{},{share}",
-            r.set, r.device, r.direction, r.method, r.index, r.free_groups, r.bits, r.ratio, r.median, r.best
+            "{},{},\"{}\",{},\"{}\",{},{},{},{},{},{},{},{},{share}",
+            r.set,
+            r.bytes,
+            r.device,
+            r.direction,
+            r.method,
+            r.index,
+            r.free_groups,
+            r.bits,
+            r.ratio,
+            r.median,
+            r.best,
+            r.slowest,
+            r.microseconds
         );
     }
 }

@@ -7,6 +7,7 @@ use rayon::prelude::*;
 use syncline_core::huffman::{Decoder, EncodeOptions, EncodeScratch, IndexKind, Stream, Symbol, encode};
 
 use syncline_core::predict::codes::RADIUS;
+use syncline_cuda::timing::Times;
 
 use super::{GROUP_LOG2, Row, STREAM_SYMBOLS, Set, Symbols, timed};
 
@@ -30,7 +31,8 @@ fn measure_symbols<S: Symbol>(
     threads: usize,
     runs: usize,
 ) -> Result<Vec<Row>> {
-    let bytes = size_of_val(symbols) as f64;
+    let total = size_of_val(symbols);
+    let bytes = total as f64;
     let mut rows = Vec::new();
     for index in IndexKind::ALL {
         let options = EncodeOptions { group_log2: GROUP_LOG2, index, free_symbol };
@@ -44,9 +46,11 @@ fn measure_symbols<S: Symbol>(
         };
         let streams = encode_all();
         let stream_bytes: usize = streams.iter().map(Vec::len).sum();
-        let mut row = |direction, method: String, (median, best): (f64, f64)| {
+        let mut row = |direction, method: String, times: Times| {
+            let rate = |seconds: f64| bytes / 1e9 / seconds;
             rows.push(Row {
                 set: set.name.clone(),
+                bytes: total,
                 device: format!("cpu, {threads} thread{}", if threads == 1 { "" } else { "s" }),
                 direction,
                 method,
@@ -54,8 +58,10 @@ fn measure_symbols<S: Symbol>(
                 free_groups: true,
                 bits: stream_bytes as f64 * 8.0 / symbols.len() as f64,
                 ratio: bytes / stream_bytes as f64,
-                median: bytes / 1e9 / median,
-                best: bytes / 1e9 / best,
+                median: rate(times.median()),
+                best: rate(times.shortest()),
+                slowest: rate(times.longest()),
+                microseconds: times.median() * 1e6,
                 share_of_copy: None,
             });
         };

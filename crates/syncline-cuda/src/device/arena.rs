@@ -9,6 +9,8 @@ use crate::error::{CudaError, DriverContext, Result};
 
 /// Every slice starts on a multiple of this: what the widest loads and the driver's own allocations have.
 const ALIGNMENT: usize = 256;
+/// An arena that runs out grows by at least this part of itself.
+const GROWTH: usize = 32;
 
 /// Device memory for intermediate results, all used on one stream.
 ///
@@ -114,8 +116,8 @@ impl<'a> Frame<'a> {
     pub fn slice<T: DeviceRepr>(&mut self, length: usize) -> Result<CudaViewMut<'a, T>> {
         let bytes = Arena::bytes_for::<T>(length);
         if self.rest.as_ref().is_none_or(|rest| rest.len() < bytes) {
-            // At least doubling, so that a frame of many slices grows a few times only.
-            self.arena.add_block(bytes.max(self.arena.capacity()))?;
+            // Somewhat more than asked for, so that many small slices do not make as many blocks; not much, since whoever knows reserves what it needs.
+            self.arena.add_block(bytes.max(self.arena.capacity() / GROWTH))?;
             self.enter_last_block();
         }
         take_front(&mut self.rest, length)

@@ -28,6 +28,9 @@ const HEADERS: &[Source] = &[
     Source { name: "huffman_encode.cuh", text: include_str!("../../kernels/huffman_encode.cuh") },
     Source { name: "container_record.cuh", text: include_str!("../../kernels/container_record.cuh") },
     Source { name: "scan.cuh", text: include_str!("../../kernels/scan.cuh") },
+    Source { name: "lzss.cuh", text: include_str!("../../kernels/lzss.cuh") },
+    Source { name: "lzss_encode.cuh", text: include_str!("../../kernels/lzss_encode.cuh") },
+    Source { name: "lzss_slots.cuh", text: include_str!("../../kernels/lzss_slots.cuh") },
     Source { name: "xxh3.cuh", text: include_str!("../../kernels/xxh3.cuh") },
 ];
 

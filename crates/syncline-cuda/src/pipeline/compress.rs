@@ -306,8 +306,9 @@ impl<'d> Compressor<'d> {
     /// Bytes of device memory that compressing such an array takes beside input and output, but for what stands beside the codes: outliers, verbatim values and bitmaps.
     pub fn needed_workspace(&self, header: &Header, geometry: &Geometry) -> u64 {
         let chunks = self.batch_chunks(header, geometry, geometry.chunks());
-        let coders = self.assembler.as_ref().map_or(0, Assembler::device_bytes);
-        Self::batch_workspace(header, geometry, chunks) + coders + geometry.chunks() * size_of::<u32>() as u64
+        // Codewords, symbols in their order and bytes of five codebooks a chunk.
+        let books = chunks * (5 * 1024) * (size_of::<u32>() + size_of::<u16>() + 1) as u64;
+        Self::batch_workspace(header, geometry, chunks) + books + geometry.chunks() * size_of::<u32>() as u64
     }
 
     /// Bytes of the arena that a batch of so many chunks takes.

@@ -5,10 +5,12 @@
 
 pub(crate) mod batch;
 mod chunked;
+mod classes;
 mod gap;
 mod indexed;
 pub(crate) mod parse;
 mod self_sync;
+mod spans;
 
 use std::marker::PhantomData;
 
@@ -18,10 +20,12 @@ use syncline_core::huffman::{Decoder, Symbol};
 
 pub use batch::{Batch, BatchStream, BatchView};
 pub use chunked::Chunked;
-pub use gap::{Gap, GapTuning};
+pub use classes::Room;
+pub use gap::{Gap, Writing};
 pub use indexed::{Indexed, IndexedTuning};
 pub use parse::{Limits, Parser, StreamPlace};
 pub use self_sync::{SelfSync, SelfSyncTuning};
+pub use spans::{Lookup, SpansTuning};
 
 use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
@@ -35,7 +39,7 @@ const PLACED_GROUPS: u32 = 1024;
 /// Bits that a table lookup takes.
 pub(crate) const TABLE_BITS: u32 = 12;
 /// Words of a codebook's tables: for lookups, for long codewords, for counting (`BOOK_WORDS` of `huffman_decode.cuh`).
-const BOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize + (1 << TABLE_BITS) / 4;
+const BOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize + (1 << TABLE_BITS);
 /// Entries for codewords longer than a lookup.
 pub(crate) const LONG_ENTRIES: u32 = 2048;
 /// Blocks that build a codebook's tables.
@@ -116,6 +120,8 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         indexed::specializations(shared_memory),
         chunked::specializations(),
         gap::specializations(),
+        spans::specializations(shared_memory),
+        classes::specializations(shared_memory),
         self_sync::specializations(),
     ]
     .concat()

@@ -1,10 +1,11 @@
-//! Decoding without an index: launcher of `kernels/huffman_decode_self_sync.cu`.
+//! Decoding without an index: launcher of `kernels/huffman_decode_self_sync.cu` and `huffman_decode_compose.cu`.
 
 use cudarc::driver::{CudaViewMut, DeviceRepr, PushKernelArg};
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{Decoder, Symbol};
 
-use super::gap::{GapTuning, Known, Writing};
+use super::gap::{Writer, Writing};
+use super::spans::{Entries, Step, one_wave};
 use super::{Decoding, Preparation, SEQUENCE, SHAPES, Scratch, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
@@ -12,40 +13,57 @@ use crate::error::{CudaError, DriverContext, Result};
 const SOURCE: Source =
     Source { name: "huffman_decode_self_sync.cu", text: include_str!("../../../kernels/huffman_decode_self_sync.cu") };
 
+const COMPOSE: Source =
+    Source { name: "huffman_decode_compose.cu", text: include_str!("../../../kernels/huffman_decode_compose.cu") };
+
+/// Threads of a block that synchronises.
+const THREADS: u32 = 512;
+/// Subsequences that a warp synchronises: four a lane.
+const STRETCH: u32 = 4 * 32;
+/// Subsequences of a stretch that are decoded again to join it to the one before, at most. Where codes synchronise at all, few take more than two.
+const JOINED: u32 = 32;
+
 /// What decides speed only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct SelfSyncTuning {
-    /// Rounds in a sequence before its stream is decoded by composing functions.
+    /// Rounds in a warp before its stream is decoded by composing functions.
     pub rounds: u32,
-    /// Launches that synchronise sequences with those before them.
-    pub joins: u32,
     /// How symbols are written.
-    pub writing: GapTuning,
+    pub writing: Writing,
 }
 
 impl SelfSyncTuning {
     /// Symbols straight to memory, as in 2018.
     pub fn published() -> Self {
-        Self { writing: GapTuning { staged: false, ..GapTuning::default() }, ..Self::default() }
+        Self { writing: Writing::Published, ..Self::default() }
     }
 }
 
 impl Default for SelfSyncTuning {
     fn default() -> Self {
-        Self { rounds: 8, joins: 1, writing: GapTuning::default() }
+        Self { rounds: 6, writing: Writing::default() }
     }
 }
 
 fn specialization(symbol_bytes: usize, group_log2: u32, rounds: u32) -> Specialization {
     let mut constants = constants(symbol_bytes, group_log2, false);
-    constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", SEQUENCE.into()), ("ROUNDS", rounds.into())]);
+    constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", THREADS.into())]);
+    constants.extend([("JOINED", JOINED.into()), ("ROUNDS", rounds.into())]);
     Specialization { source: SOURCE, constants }
+}
+
+fn compose_specialization(symbol_bytes: usize, group_log2: u32) -> Specialization {
+    let mut constants = constants(symbol_bytes, group_log2, false);
+    constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", SEQUENCE.into())]);
+    Specialization { source: COMPOSE, constants }
 }
 
 /// What the compile check compiles.
 pub(super) fn specializations() -> Vec<Specialization> {
     let rounds = SelfSyncTuning::default().rounds;
-    SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, rounds)).to_vec()
+    let synchronise = SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, rounds));
+    let compose = SHAPES.map(|(bytes, group_log2)| compose_specialization(bytes, group_log2));
+    [synchronise, compose].concat()
 }
 
 /// Decodes streams with one codebook, whatever their index.
@@ -53,20 +71,21 @@ pub(super) fn specializations() -> Vec<Specialization> {
 pub struct SelfSync<S> {
     preparation: Preparation<S>,
     synchronise: Kernel,
-    check: Kernel,
+    join: Kernel,
     compose: Kernel,
     walk: Kernel,
-    writing: Writing,
-    tuning: SelfSyncTuning,
+    writer: Writer,
     group_log2: u32,
+    multiprocessors: u32,
 }
 
 /// What is found out about subsequences and sequences.
 struct Found<'a> {
-    entries: CudaViewMut<'a, u8>,
-    counts: CudaViewMut<'a, u16>,
+    subsequences: Entries<'a>,
+    /// Where stretches end.
+    exits: CudaViewMut<'a, u8>,
+    /// Where sequences of streams that failed start.
     sequence_entries: CudaViewMut<'a, u8>,
-    exits: [CudaViewMut<'a, u8>; 2],
     functions: CudaViewMut<'a, u8>,
     failed: CudaViewMut<'a, u32>,
 }
@@ -88,16 +107,16 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         if tuning.rounds == 0 {
             return Err(CudaError::invalid("synchronising takes a round"));
         }
-        let specialization = specialization(S::BYTES, group_log2, tuning.rounds);
-        let kernel = |name| device.kernel(&specialization, name);
+        let synchronising = specialization(S::BYTES, group_log2, tuning.rounds);
+        let composing = compose_specialization(S::BYTES, group_log2);
         Ok(Self {
             preparation: Preparation::new(device, group_log2)?,
-            synchronise: kernel("self_sync")?,
-            check: kernel("self_sync_check")?,
-            compose: kernel("self_sync_compose")?,
-            walk: kernel("self_sync_walk")?,
-            writing: Writing::new::<S>(device, group_log2, true, tuning.writing)?,
-            tuning,
+            synchronise: device.kernel(&synchronising, "self_sync")?,
+            join: device.kernel(&synchronising, "self_sync_join")?,
+            compose: device.kernel(&composing, "self_sync_compose")?,
+            walk: device.kernel(&composing, "self_sync_walk")?,
+            multiprocessors: device.info().multiprocessors,
+            writer: Writer::new::<S>(device, group_log2, true, tuning.writing)?,
             group_log2,
         })
     }
@@ -106,61 +125,68 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
     ///
     /// # Errors
     /// As [`Indexed::launch`](super::Indexed::launch).
-    pub fn launch(&self, frame: &mut Frame<'_>, mut work: Decoding<'_, '_, S>) -> Result<()> {
+    pub fn launch(&self, frame: &mut Frame<'_>, work: Decoding<'_, '_, S>) -> Result<()> {
+        self.launch_observed(frame, work, &mut |_| Ok(()))
+    }
+
+    /// [`Self::launch`] that calls `step` with the name of each step as soon as it is queued: a bench records events there.
+    ///
+    /// # Errors
+    /// As [`Self::launch`], or what `step` returns.
+    pub fn launch_observed(
+        &self,
+        frame: &mut Frame<'_>,
+        mut work: Decoding<'_, '_, S>,
+        step: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<()> {
         work.check(frame, Decoder::SelfSync, self.group_log2)?;
         let mut scratch = self.preparation.before(frame, &mut work)?;
+        step("tables")?;
         let totals = work.batch.totals;
         if totals.sequences > 0 {
             let sequences = totals.sequences as usize;
             let mut found = Found {
-                entries: frame.slice(totals.subsequences as usize)?,
-                counts: frame.slice(totals.subsequences as usize)?,
+                subsequences: Entries::new(frame, &totals)?,
                 sequence_entries: frame.slice(sequences)?,
-                exits: [frame.slice(sequences)?, frame.slice(sequences)?],
+                exits: frame.slice(sequences * (SEQUENCE / STRETCH) as usize)?,
                 functions: frame.slice(sequences * MAX_LENGTH as usize)?,
                 failed: frame.zeros(totals.streams as usize)?,
             };
-            self.synchronise(frame, &work, &scratch, &mut found)?;
+            self.synchronise(frame, &work, &scratch, &mut found, step)?;
             self.compose(frame, &work, &scratch, &mut found)?;
-            let (entries, counts) = (found.entries.as_view(), found.counts.as_view());
-            let known = Known { entries: &entries, counts: &counts };
-            self.writing.launch(frame, &mut work, &mut scratch, Some(known))?;
+            step("composing")?;
+            self.writer.write(frame, &mut work, &mut scratch, Some(&found.subsequences), step)?;
         }
-        self.preparation.after(frame, &mut work, &scratch)
+        self.preparation.after(frame, &mut work, &scratch)?;
+        step("checksums")
     }
 
-    /// Phases 1 and 2, and the check that they came to an end.
+    /// Phases 1 and 2.
     fn synchronise(
         &self,
         frame: &Frame<'_>,
         work: &Decoding<'_, '_, S>,
         scratch: &Scratch<'_>,
         found: &mut Found<'_>,
+        step: Step<'_>,
     ) -> Result<()> {
         let totals = work.batch.totals;
         let tables = scratch.tables.as_view();
-        for launch_number in 0..=self.tuning.joins {
-            let first_launch = u32::from(launch_number == 0);
-            let [before, after] = &mut found.exits;
-            let mut launch = frame.stream().launch_builder(self.synchronise.function());
+        let blocks = one_wave(&self.synchronise, THREADS, 0, self.multiprocessors, &totals)?;
+        let joining = (totals.sequences * (SEQUENCE / STRETCH)).div_ceil(THREADS);
+        let phases = [(&self.synchronise, blocks, "in sequences"), (&self.join, joining, "between sequences")];
+        for (kernel, blocks, phase) in phases {
+            let mut launch = frame.stream().launch_builder(kernel.function());
             launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
-            launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols);
-            launch.arg(&work.batch.sums).arg(&first_launch);
-            launch.arg(&mut found.entries).arg(&mut found.counts).arg(&mut found.sequence_entries);
-            launch.arg(before).arg(after).arg(&mut found.failed);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const Totals *, u32, u8 *, u16 *, u8 *, const u8 *, u8 *, u32 *): an entry
-            // and a count for each subsequence, whole sequences; an entry and two exits for each sequence, a block each; a flag for each stream.
-            unsafe { launch.launch(Kernel::grid(totals.sequences, SEQUENCE, 0)) }.doing("synchronising")?;
-            found.exits.swap(0, 1);
+            launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.sums);
+            launch.arg(&mut found.subsequences.entries).arg(&mut found.subsequences.counts);
+            launch.arg(&mut found.exits).arg(&mut found.failed);
+            // SAFETY: both have the parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const Totals *, u8 *, u8 *, u8 *, u32 *): an entry and
+            // a count for each subsequence, whole sequences from a multiple of their size; an exit for each stretch, of which joining has a thread each; a flag for
+            // each stream.
+            unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("synchronising")?;
+            step(phase)?;
         }
-        let exits = found.exits[0].as_view();
-        let sequence_entries = found.sequence_entries.as_view();
-        let mut launch = frame.stream().launch_builder(self.check.function());
-        launch.arg(&work.batch.descriptors).arg(&totals.streams).arg(&work.batch.sums);
-        launch.arg(&sequence_entries).arg(&exits).arg(&mut found.failed);
-        let blocks = totals.sequences.div_ceil(SEQUENCE);
-        // SAFETY: parameters (const Stream *, u32, const Totals *, const u8 *, const u8 *, u32 *), one of each for each sequence, and a flag for each stream.
-        unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, 0)) }.doing("checking synchronisation")?;
         Ok(())
     }
 
@@ -187,11 +213,10 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
             let sequence_entries = found.sequence_entries.as_view();
             let mut launch = frame.stream().launch_builder(self.compose.function());
             launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
-            launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols);
-            launch.arg(&work.batch.sums).arg(&resolve);
+            launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.sums).arg(&resolve);
             launch.arg(&failed).arg(&sequence_entries).arg(&mut found.functions);
-            launch.arg(&mut found.entries).arg(&mut found.counts);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const Totals *, u32, const u32 *, const u8 *, u8 *, u8 *, u16 *), sized as
+            launch.arg(&mut found.subsequences.entries).arg(&mut found.subsequences.counts);
+            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const Totals *, u32, const u32 *, const u8 *, u8 *, u8 *, u8 *), sized as
             // for the kernels before; a block for each sequence.
             unsafe { launch.launch(Kernel::grid(totals.sequences, SEQUENCE, 0)) }.doing("composing sequences")?;
         }

@@ -1,0 +1,220 @@
+//! The decoders: what reading a set's streams takes, whole and step by step.
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use syncline_core::huffman::{IndexKind, Stream};
+use syncline_cuda::cudarc::driver::{CudaSlice, CudaView};
+use syncline_cuda::device::Frame;
+use syncline_cuda::error::DriverContext;
+use syncline_cuda::huffman::decode::{
+    Batch, BatchStream, Chunked, Decoding, Gap, Indexed, Room, SelfSync, SelfSyncTuning, Writing, status_text,
+};
+use syncline_cuda::timing::{self, Times};
+
+use super::encoders::Streams;
+use super::{Code, Extent, Gpu, Input, POISON, Results, names, view_bytes, view_bytes_mut};
+use crate::huffman::GROUP_LOG2;
+
+/// A decoder step by step.
+#[derive(Clone, Debug, Serialize)]
+pub struct Phases {
+    /// The set.
+    pub set: String,
+    /// The decoder.
+    pub method: String,
+    /// Name and 10^9 bytes of symbols a second of each step (as the papers count, those of the whole set over the step's time).
+    pub steps: Vec<(String, f64)>,
+    /// The same of all steps together.
+    pub overall: f64,
+}
+
+/// Called with a step's name when it is queued.
+pub(super) type Step<'s> = &'s mut dyn FnMut(&'static str) -> syncline_cuda::Result<()>;
+
+/// Any decoder.
+pub(super) enum AnyDecoder<S> {
+    Indexed(Indexed<S>),
+    Gap(Gap<S>),
+    SelfSync(SelfSync<S>),
+    Chunked(Chunked<S>),
+}
+
+impl<S: Code> AnyDecoder<S> {
+    pub fn launch(
+        &self,
+        frame: &mut Frame<'_>,
+        work: Decoding<'_, '_, S>,
+        step: Step<'_>,
+    ) -> syncline_cuda::Result<()> {
+        match self {
+            Self::Indexed(decoder) => decoder.launch(frame, work),
+            Self::Gap(decoder) => decoder.launch_observed(frame, work, step),
+            Self::SelfSync(decoder) => decoder.launch_observed(frame, work, step),
+            Self::Chunked(decoder) => decoder.launch(frame, work),
+        }
+    }
+}
+
+/// Streams ready to be decoded, and where to.
+pub(super) struct Prepared<'s, S> {
+    input: CudaView<'s, u8>,
+    batch: Batch<S>,
+    output: CudaSlice<S>,
+    status: CudaSlice<u32>,
+    no_classes: CudaSlice<u8>,
+}
+
+impl Gpu {
+    /// The decoders that read this index, each where it belongs.
+    fn decoders<S: Code>(&self, index: IndexKind, extent: Extent) -> Result<Vec<(&'static str, AnyDecoder<S>)>> {
+        let log2 = GROUP_LOG2.into();
+        let device = &self.device;
+        let by_class = Writing::Tuned(Room::Classes { blocks: 1 });
+        let gap = |writing| Ok::<_, anyhow::Error>(AnyDecoder::Gap(Gap::with_writing(device, log2, writing)?));
+        let self_sync = |writing| {
+            let tuning = SelfSyncTuning { writing, ..SelfSyncTuning::default() };
+            Ok::<_, anyhow::Error>(AnyDecoder::SelfSync(SelfSync::with_tuning(device, log2, tuning)?))
+        };
+        let mut decoders = match index {
+            IndexKind::None => vec![
+                (names::SELF_SYNC, self_sync(Writing::default())?),
+                (names::SELF_SYNC_2018, self_sync(Writing::Published)?),
+                (names::SELF_SYNC_2022, self_sync(by_class)?),
+            ],
+            IndexKind::Gap => vec![
+                (names::GAP, gap(Writing::default())?),
+                (names::GAP_2020, gap(Writing::Published)?),
+                (names::GAP_2022, gap(by_class)?),
+            ],
+            IndexKind::Symbol => vec![
+                (names::INDEXED, AnyDecoder::Indexed(Indexed::new(device, log2)?)),
+                (names::CHUNKED, AnyDecoder::Chunked(Chunked::new(device, log2)?)),
+            ],
+        };
+        if extent == Extent::Fastest {
+            decoders.truncate(1);
+        }
+        Ok(decoders)
+    }
+
+    /// Times every decoder that reads the streams' index and checks what it gives.
+    pub(super) fn measure_decoders<S: Code>(
+        &mut self,
+        input: &Input<S>,
+        streams: &Streams<S>,
+        extent: Extent,
+        results: &mut Results,
+    ) -> Result<()> {
+        let index = streams.format.index;
+        let mut prepared = self.prepare(streams)?;
+        // One at a time: a decoder with streams of its own slows all launches while it lives.
+        let names: Vec<&str> = self.decoders::<S>(index, extent)?.iter().map(|(name, _)| *name).collect();
+        for (i, name) in names.into_iter().enumerate() {
+            let (_, decoder) = self.decoders::<S>(index, extent)?.swap_remove(i);
+            let times = self.time_decoder(&mut prepared, &decoder).with_context(|| name.to_owned())?;
+            self.check_decoded(input, &mut prepared, &decoder).with_context(|| name.to_owned())?;
+            results.rows.push(self.row(&input.set, input.bytes(), streams.what("decode", name), &times));
+            // As in the papers: all groups have codewords.
+            if extent == Extent::Everything && !streams.free_groups && index != IndexKind::Symbol {
+                results.phases.push(self.time_steps(input, &mut prepared, name, &decoder)?);
+            }
+        }
+        if extent == Extent::Everything && !streams.free_groups && index == IndexKind::Gap && S::ALPHABET > 256 {
+            let staging = self.measure_staging(input, &mut prepared)?;
+            results.staging.push(staging);
+        }
+        Ok(())
+    }
+
+    fn prepare<'s, S: Code>(&self, streams: &'s Streams<S>) -> Result<Prepared<'s, S>> {
+        let end = streams.end();
+        let input = streams.encoded.bytes().slice(..end);
+        let bytes = self.stream.clone_dtoh(&input).doing("reading the streams")?;
+        let parsed: Vec<_> = streams
+            .places
+            .iter()
+            .zip(&streams.sizes)
+            .map(|(&place, &size)| Stream::<S>::parse(&bytes[place as usize..place as usize + size], "a stream"))
+            .collect::<Result<_, _>>()?;
+        let places: Vec<_> = parsed
+            .iter()
+            .zip(&streams.places)
+            .enumerate()
+            .map(|(i, (stream, &place))| BatchStream {
+                stream,
+                input_offset: place,
+                output_offset: (i * streams.lengths[0]) as u64,
+                classes_offset: 0,
+            })
+            .collect();
+        let batch = Batch::new(&self.stream, &places)?;
+        let allocate = |length| self.stream.alloc_zeros::<u32>(length).doing("allocating");
+        // SAFETY: symbols have no invalid bit patterns, and all are poisoned before they are looked at.
+        let output = unsafe { self.stream.alloc::<S>(streams.lengths.iter().sum()) }.doing("allocating")?;
+        Ok(Prepared {
+            input,
+            batch,
+            output,
+            status: allocate(streams.lengths.len())?,
+            no_classes: self.stream.alloc_zeros(1).doing("allocating")?,
+        })
+    }
+
+    fn decode<S: Code>(
+        &mut self,
+        prepared: &mut Prepared<'_, S>,
+        decoder: &AnyDecoder<S>,
+        step: Step<'_>,
+    ) -> syncline_cuda::Result<()> {
+        let work = Decoding {
+            input: &prepared.input,
+            classes: &prepared.no_classes.as_view(),
+            batch: &prepared.batch.as_view(),
+            output: &mut prepared.output.as_view_mut(),
+            status: &mut prepared.status.as_view_mut(),
+        };
+        decoder.launch(&mut self.arena.frame()?, work, step)
+    }
+
+    fn time_decoder<S: Code>(&mut self, prepared: &mut Prepared<'_, S>, decoder: &AnyDecoder<S>) -> Result<Times> {
+        let (stream, runs) = (self.stream.clone(), self.runs);
+        Ok(timing::seconds(&stream, runs, || self.decode(prepared, decoder, &mut |_| Ok(())))?)
+    }
+
+    /// Decodes into a poisoned buffer and compares with the input.
+    pub(super) fn check_decoded<S: Code>(
+        &mut self,
+        input: &Input<S>,
+        prepared: &mut Prepared<'_, S>,
+        decoder: &AnyDecoder<S>,
+    ) -> Result<()> {
+        self.check.poison(&mut view_bytes_mut(&mut prepared.output), POISON)?;
+        self.decode(prepared, decoder, &mut |_| Ok(()))?;
+        let differences = self.check.differences(&input.as_bytes(), &view_bytes(&prepared.output))?;
+        let status = self.stream.clone_dtoh(&prepared.status).doing("reading the status")?;
+        if let Some(problem) = status.into_iter().find_map(status_text) {
+            anyhow::bail!("{problem}");
+        }
+        ensure!(differences == 0, "{differences} bytes differ from what was encoded");
+        Ok(())
+    }
+
+    pub(super) fn time_steps<S: Code>(
+        &mut self,
+        input: &Input<S>,
+        prepared: &mut Prepared<'_, S>,
+        name: &str,
+        decoder: &AnyDecoder<S>,
+    ) -> Result<Phases> {
+        let (stream, runs) = (self.stream.clone(), self.runs);
+        let steps = timing::steps(&stream, runs, |step| self.decode(prepared, decoder, step))?;
+        let bytes = input.bytes() as f64 / 1e9;
+        let all: f64 = steps.iter().map(|(_, times)| times.median()).sum();
+        Ok(Phases {
+            set: input.set.clone(),
+            method: name.to_owned(),
+            steps: steps.iter().map(|(step, times)| ((*step).to_owned(), bytes / times.median())).collect(),
+            overall: bytes / all,
+        })
+    }
+}

@@ -1,0 +1,202 @@
+//! The encoders: streams of a set, and what making them takes.
+
+use anyhow::{Context, Result, ensure};
+use syncline_core::huffman::{EncodeOptions, EncodeScratch, IndexKind, encode};
+use syncline_cuda::cudarc::driver::CudaSlice;
+use syncline_cuda::error::DriverContext;
+use syncline_cuda::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Method, StreamSpan};
+use syncline_cuda::timing::{self, Times};
+
+use super::{Code, Extent, Gpu, Input, POISON, Results, What, names};
+use crate::huffman::GROUP_LOG2;
+
+/// A set's streams in device memory, and with what they were made.
+pub(super) struct Streams<S> {
+    pub format: Format,
+    pub free_groups: bool,
+    /// What each stream takes of the input, in symbols.
+    pub lengths: Vec<usize>,
+    pub encoded: Encoded,
+    /// Bytes of each stream.
+    pub sizes: Vec<usize>,
+    pub places: Vec<u64>,
+    pub free_symbol: u16,
+    batch: Batch,
+    books: Books,
+    builder: BooksBuilder<S>,
+    encoder: Encoder<S>,
+}
+
+impl<S: Code> Streams<S> {
+    /// Bytes of all streams.
+    pub fn bytes(&self) -> u64 {
+        self.sizes.iter().map(|&size| size as u64).sum()
+    }
+
+    /// Where the last stream ends, padded.
+    pub fn end(&self) -> usize {
+        self.places.last().map_or(0, |&end| end as usize)
+    }
+
+    pub fn what(&self, direction: &'static str, method: impl Into<String>) -> What {
+        What {
+            direction,
+            method: method.into(),
+            index: self.format.index.to_string(),
+            free_groups: self.free_groups,
+            symbols: self.lengths.iter().sum(),
+            stream_bytes: self.bytes(),
+        }
+    }
+}
+
+impl Gpu {
+    /// Counts, builds codebooks and encodes with our own encoder.
+    pub(super) fn encode<S: Code>(
+        &mut self,
+        input: &Input<S>,
+        index: IndexKind,
+        free_groups: bool,
+    ) -> Result<Streams<S>> {
+        let symbol_bytes = <S as syncline_cuda::huffman::histogram::Symbol>::BYTES;
+        let format = Format { symbol_bytes, group_log2: GROUP_LOG2, alphabet: S::ALPHABET, classes: false, index };
+        let free_symbol = if free_groups { input.common } else { input.rare };
+        let total = input.symbols.len();
+        let lengths: Vec<usize> =
+            (0..total).step_by(input.stream).map(|start| input.stream.min(total - start)).collect();
+        let group = |symbols: usize| symbols >> GROUP_LOG2;
+        let span = |(i, &length): (usize, &usize)| StreamSpan {
+            first_group: group(i * input.stream) as u64,
+            groups: group(length) as u32,
+            free_symbol,
+        };
+        let spans: Vec<_> = lengths.iter().enumerate().map(span).collect();
+        let batch = Batch::new(&self.stream, &format, &spans)?;
+        let mut books = Books::new(&self.stream, &batch)?;
+        let builder = BooksBuilder::new(&self.device, &format)?;
+        let encoder = Encoder::new(&self.device, &format, Method::Merged)?;
+        let mut encoded = Encoded::new(&self.stream, &batch, batch.max_bytes())?;
+        self.poison_streams(&mut encoded)?;
+        let symbols = input.symbols.as_view();
+        builder.launch(&mut self.arena.frame()?, &symbols, None, &batch, &mut books)?;
+        encoder.launch(&mut self.arena.frame()?, &symbols, None, &batch, &books, &mut encoded)?;
+        let plans = encoded.read_plans(&self.stream)?;
+        let places = self.stream.clone_dtoh(encoded.places()).doing("reading the places")?;
+        let sizes = plans.iter().map(|plan| plan.stream_bytes as usize).collect();
+        if !free_groups {
+            ensure!(plans.iter().all(|plan| plan.has_free == 0), "a group is free although no symbol should be");
+        }
+        Ok(Streams {
+            format,
+            free_groups,
+            lengths,
+            encoded,
+            sizes,
+            places,
+            free_symbol,
+            batch,
+            books,
+            builder,
+            encoder,
+        })
+    }
+
+    /// Compares the first and the last stream with the CPU's.
+    pub(super) fn check_streams<S: Code>(&self, input: &Input<S>, streams: &Streams<S>) -> Result<()> {
+        let options = EncodeOptions {
+            group_log2: GROUP_LOG2,
+            index: streams.format.index,
+            free_symbol: Some(streams.free_symbol),
+        };
+        for i in [0, streams.lengths.len() - 1] {
+            let start = i * input.stream;
+            let part = input.symbols.slice(start..start + streams.lengths[i]);
+            let part = self.stream.clone_dtoh(&part).doing("reading symbols")?;
+            let mut expected = Vec::new();
+            encode(&part, &[], &options, &mut EncodeScratch::default(), &mut expected);
+            let place = streams.places[i] as usize;
+            let own = streams.encoded.bytes().slice(place..place + streams.sizes[i]);
+            let own = self.stream.clone_dtoh(&own).doing("reading a stream")?;
+            ensure!(own == expected, "stream {i} with index {} is not the CPU's", streams.format.index);
+        }
+        Ok(())
+    }
+
+    pub(super) fn measure_encoders<S: Code>(
+        &mut self,
+        input: &Input<S>,
+        streams: &mut Streams<S>,
+        extent: Extent,
+        results: &mut Results,
+    ) -> Result<()> {
+        let expected = self.stream.clone_dtod(streams.encoded.bytes()).doing("keeping the streams")?;
+        let mut methods = vec![Method::Merged];
+        if extent == Extent::Everything && streams.format.index == IndexKind::Symbol && streams.free_groups {
+            methods.extend(&Method::ALL[1..]);
+            // The paper's table is of 16-bit codes.
+            if S::ALPHABET > 256 {
+                methods.truncate(3);
+                for magnitude in names::MAGNITUDES {
+                    methods
+                        .extend(names::REDUCTIONS.map(|reduction| Method::ReduceShuffleMerge { magnitude, reduction }));
+                }
+            }
+        }
+        for method in methods {
+            let encoder = Encoder::new(&self.device, &streams.format, method)?;
+            let name = match method {
+                Method::ReduceShuffleMerge { magnitude, reduction } => names::merging(magnitude, reduction),
+                _ => method.name().to_owned(),
+            };
+            let times = self.time_encoder(input, streams, &encoder)?;
+            self.check_encoded(streams, &expected).with_context(|| name.clone())?;
+            results.rows.push(self.row(&input.set, input.bytes(), streams.what("encode", name), &times));
+        }
+        let times = self.time_whole_path(input, streams)?;
+        self.check_encoded(streams, &expected).context(names::WHOLE_PATH)?;
+        let what = streams.what("encode", names::WHOLE_PATH);
+        results.rows.push(self.row(&input.set, input.bytes(), what, &times));
+        Ok(())
+    }
+
+    fn poison_streams(&self, encoded: &mut Encoded) -> Result<()> {
+        Ok(self.check.poison(&mut encoded.bytes_mut().as_view_mut(), POISON)?)
+    }
+
+    fn time_encoder<S: Code>(
+        &mut self,
+        input: &Input<S>,
+        streams: &mut Streams<S>,
+        encoder: &Encoder<S>,
+    ) -> Result<Times> {
+        let symbols = input.symbols.as_view();
+        let Streams { batch, books, encoded, .. } = streams;
+        let (stream, runs, arena) = (&self.stream, self.runs, &mut self.arena);
+        let mut run = || encoder.launch(&mut arena.frame()?, &symbols, None, batch, books, encoded);
+        let times = timing::seconds(stream, runs, &mut run)?;
+        self.poison_streams(&mut streams.encoded)?;
+        let Streams { batch, books, encoded, .. } = streams;
+        encoder.launch(&mut self.arena.frame()?, &symbols, None, batch, books, encoded)?;
+        Ok(times)
+    }
+
+    /// Histogram, codebooks and our own encoder.
+    fn time_whole_path<S: Code>(&mut self, input: &Input<S>, streams: &mut Streams<S>) -> Result<Times> {
+        let symbols = input.symbols.as_view();
+        self.poison_streams(&mut streams.encoded)?;
+        let Streams { batch, books, builder, encoder, encoded, .. } = streams;
+        let arena = &mut self.arena;
+        Ok(timing::seconds(&self.stream, self.runs, || {
+            builder.launch(&mut arena.frame()?, &symbols, None, batch, books)?;
+            encoder.launch(&mut arena.frame()?, &symbols, None, batch, books, encoded)
+        })?)
+    }
+
+    fn check_encoded<S: Code>(&mut self, streams: &Streams<S>, expected: &CudaSlice<u8>) -> Result<()> {
+        streams.encoded.read_plans(&self.stream)?;
+        let end = streams.end();
+        let differences = self.check.differences(&streams.encoded.bytes().slice(..end), &expected.slice(..end))?;
+        ensure!(differences == 0, "{differences} bytes of {end} differ from the CPU's streams");
+        Ok(())
+    }
+}

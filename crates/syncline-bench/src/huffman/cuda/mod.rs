@@ -1,0 +1,230 @@
+//! Encoders and decoders of an NVIDIA GPU, timed with its events against a device-to-device copy of the same run.
+//!
+//! Outputs are poisoned before they are checked. Streams are compared with the CPU's, what is decoded with what was encoded.
+
+mod check;
+mod codebooks;
+mod decoders;
+mod encoders;
+pub mod names;
+mod nvcomp;
+mod staging;
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, ensure};
+use serde::Serialize;
+use syncline_core::huffman::{self, IndexKind};
+use syncline_core::predict::codes::RADIUS;
+use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
+use syncline_cuda::device::{Arena, Device};
+use syncline_cuda::error::DriverContext;
+use syncline_cuda::huffman::histogram;
+use syncline_cuda::timing::{self, Runs, Times};
+
+use super::{Row, Set, Symbols, chunk_symbols};
+use check::Check;
+pub use codebooks::CodebookTime;
+pub use decoders::Phases;
+pub use nvcomp::Nvcomp;
+pub use staging::{SPAN_PERCENTS, Staging};
+
+/// Bytes of the copy that everything is compared with.
+const COPY_BYTES: usize = 512 << 20;
+/// What outputs are filled with.
+const POISON: u8 = 0xA5;
+
+/// What the stage codes, for both backends.
+trait Code: huffman::Symbol + histogram::Symbol + DeviceRepr {
+    /// Symbols that a stream can tell apart here.
+    const ALPHABET: u32;
+}
+
+impl Code for u8 {
+    const ALPHABET: u32 = 256;
+}
+
+impl Code for u16 {
+    const ALPHABET: u32 = 2 * RADIUS;
+}
+
+/// How much is measured on a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    /// Every encoder and decoder, phases, staging buffers.
+    Everything,
+    /// Our own encoder and the optimised decoders.
+    Fastest,
+    /// The decoders alone, for a curve over many sets.
+    Decoders,
+}
+
+/// What was measured on sets.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Results {
+    /// A row for each set, encoder and decoder.
+    pub rows: Vec<Row>,
+    /// Decoders phase by phase.
+    pub phases: Vec<Phases>,
+    /// Staging buffers of the decoders.
+    pub staging: Vec<Staging>,
+    /// Codebooks.
+    pub codebooks: Vec<CodebookTime>,
+}
+
+/// A GPU to measure on.
+pub struct Gpu {
+    device: Device,
+    stream: Arc<CudaStream>,
+    arena: Arena,
+    check: Check,
+    runs: Runs,
+    copy: f64,
+}
+
+/// A stage's symbols in device memory.
+struct Input<S> {
+    set: String,
+    symbols: CudaSlice<S>,
+    /// Symbols of a stream.
+    stream: usize,
+    /// The commonest symbol.
+    common: u16,
+    /// A symbol that does not occur, or the rarest: no group consists of it, so no group is free.
+    rare: u16,
+}
+
+impl<S: Code> Input<S> {
+    fn bytes(&self) -> usize {
+        self.symbols.len() * size_of::<S>()
+    }
+
+    fn as_bytes(&self) -> CudaView<'_, u8> {
+        view_bytes(&self.symbols)
+    }
+}
+
+fn view_bytes<S: Code>(symbols: &CudaSlice<S>) -> CudaView<'_, u8> {
+    // SAFETY: any bytes are valid ones, and the view is as long as what it is of.
+    let view = unsafe { symbols.transmute::<u8>(symbols.len() * size_of::<S>()) };
+    view.expect("as many bytes as there are")
+}
+
+fn view_bytes_mut<S: Code>(symbols: &mut CudaSlice<S>) -> CudaViewMut<'_, u8> {
+    let bytes = symbols.len() * size_of::<S>();
+    // SAFETY: as above, and every bit pattern that may be written is a valid symbol.
+    let view = unsafe { symbols.transmute_mut::<u8>(bytes) };
+    view.expect("as many bytes as there are")
+}
+
+impl Gpu {
+    /// Opens GPU 0 and measures its copy.
+    ///
+    /// # Errors
+    /// There is no GPU, or it cannot be used.
+    pub fn open(runs: usize) -> Result<Self> {
+        let device = Device::open(0)?;
+        let stream = device.context().default_stream();
+        let runs = Runs { warm_up: 3, counted: runs.max(1) };
+        let copy = timing::copy_rate(&stream, COPY_BYTES, runs)?;
+        let check = Check::new(&device, stream.clone())?;
+        Ok(Self { arena: Arena::new(stream.clone()), device, stream, check, runs, copy })
+    }
+
+    /// What the device and its software are.
+    pub fn name(&self) -> String {
+        self.device.info().to_string()
+    }
+
+    /// Bytes of payload a second of a device-to-device copy.
+    pub fn copy_rate(&self) -> f64 {
+        self.copy
+    }
+
+    /// Measures on one set.
+    ///
+    /// # Errors
+    /// Something fails, or does not give back what it was given.
+    pub fn measure(&mut self, set: &Set, extent: Extent, results: &mut Results) -> Result<()> {
+        match &set.symbols {
+            Symbols::Bytes(symbols) => self.measure_symbols(set, symbols, extent, results),
+            Symbols::Codes(symbols) => self.measure_symbols(set, symbols, extent, results),
+        }
+        .with_context(|| format!("on {}", set.name))
+    }
+
+    fn measure_symbols<S: Code>(
+        &mut self,
+        set: &Set,
+        symbols: &[S],
+        extent: Extent,
+        results: &mut Results,
+    ) -> Result<()> {
+        let input = self.upload(set, symbols)?;
+        // The papers know no free groups; our own decoders are measured with and without.
+        let free_groups: &[bool] = if extent == Extent::Decoders { &[false] } else { &[true, false] };
+        for &free_groups in free_groups {
+            for index in IndexKind::ALL {
+                let mut streams = self.encode(&input, index, free_groups)?;
+                self.check_streams(&input, &streams)?;
+                if extent != Extent::Decoders {
+                    self.measure_encoders(&input, &mut streams, extent, results)?;
+                }
+                self.measure_decoders(&input, &streams, extent, results)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn upload<S: Code>(&self, set: &Set, symbols: &[S]) -> Result<Input<S>> {
+        ensure!(!symbols.is_empty(), "there are no symbols");
+        let mut counts = vec![0_u64; S::ALPHABET as usize];
+        for &symbol in symbols {
+            let number = symbol.index();
+            ensure!(number < counts.len(), "symbol {number} is not below {}", S::ALPHABET);
+            counts[number] += 1;
+        }
+        let by_count = |pick: fn(&[u64]) -> Option<usize>| pick(&counts).unwrap_or(0) as u16;
+        let common = by_count(|counts| (0..counts.len()).max_by_key(|&i| counts[i]));
+        let rare = by_count(|counts| (0..counts.len()).min_by_key(|&i| counts[i]));
+        let length = symbols.len() * set.copies;
+        // SAFETY: symbols have no invalid bit patterns, and the loop writes all of them.
+        let mut whole = unsafe { self.stream.alloc::<S>(length) }.doing("allocating")?;
+        for start in (0..length).step_by(symbols.len()) {
+            let mut part = whole.slice_mut(start..start + symbols.len());
+            self.stream.memcpy_htod(symbols, &mut part).doing("filling")?;
+        }
+        Ok(Input { set: set.name.clone(), symbols: whole, stream: chunk_symbols(symbols.len()), common, rare })
+    }
+
+    /// A row of something that takes `times` for all of `bytes`.
+    fn row(&self, set: &str, bytes: usize, what: What, times: &Times) -> Row {
+        let rate = |seconds: f64| bytes as f64 / seconds / 1e9;
+        Row {
+            set: set.to_owned(),
+            bytes,
+            device: self.device.info().name.clone(),
+            direction: what.direction,
+            method: what.method,
+            index: what.index,
+            free_groups: what.free_groups,
+            bits: what.stream_bytes as f64 * 8.0 / what.symbols as f64,
+            ratio: bytes as f64 / what.stream_bytes as f64,
+            median: rate(times.median()),
+            best: rate(times.shortest()),
+            slowest: rate(times.longest()),
+            microseconds: times.median() * 1e6,
+            share_of_copy: Some(rate(times.median()) * 1e9 / self.copy),
+        }
+    }
+}
+
+/// What a row is about.
+struct What {
+    direction: &'static str,
+    method: String,
+    index: String,
+    free_groups: bool,
+    symbols: usize,
+    stream_bytes: u64,
+}

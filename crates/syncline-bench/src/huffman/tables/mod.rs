@@ -1,0 +1,261 @@
+//! The papers' tables with our figures beside theirs, made of what was measured.
+
+mod codebooks;
+mod curve;
+mod gaps;
+mod merging;
+mod papers;
+mod peers;
+mod phases;
+mod ratios;
+mod staging;
+mod throughput;
+
+use std::fmt::{self, Write as _};
+
+use serde::{Serialize, Serializer};
+
+use super::Row;
+use super::cuda::Results;
+
+pub use curve::{CURVE_SETS, curve_name};
+
+/// A table to print.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Table {
+    /// What it is about.
+    pub title: String,
+    /// What the figures are.
+    pub note: String,
+    /// Names of the columns; the first is the lines'.
+    pub columns: Vec<String>,
+    /// Lines, as long as there are columns.
+    pub lines: Vec<Vec<Cell>>,
+}
+
+/// An entry of a table.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Cell {
+    /// Words.
+    Text(String),
+    /// A number, and how many decimals are worth printing.
+    Number(f64, usize),
+    /// Not known, or it does not apply.
+    Nothing,
+}
+
+impl Cell {
+    fn number(number: Option<f64>, decimals: usize) -> Self {
+        number.map_or(Self::Nothing, |number| Self::Number(number, decimals))
+    }
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self::Text(text.to_owned())
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self::Text(text)
+    }
+}
+
+impl fmt::Display for Cell {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Text(text) => f.pad(text),
+            Self::Number(number, decimals) => f.pad(&format!("{number:.decimals$}")),
+            Self::Nothing => f.pad("-"),
+        }
+    }
+}
+
+impl Serialize for Cell {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Self::Text(text) => serializer.serialize_str(text),
+            Self::Number(number, _) => serializer.serialize_f64(*number),
+            Self::Nothing => serializer.serialize_none(),
+        }
+    }
+}
+
+impl Table {
+    fn new(title: &str, note: &str, columns: &[&str]) -> Self {
+        let columns = columns.iter().map(|&column| column.to_owned()).collect();
+        Self { title: title.to_owned(), note: note.to_owned(), columns, lines: Vec::new() }
+    }
+
+    fn line(&mut self, cells: impl IntoIterator<Item = Cell>) {
+        let cells: Vec<_> = cells.into_iter().collect();
+        debug_assert_eq!(cells.len(), self.columns.len(), "{}", self.title);
+        self.lines.push(cells);
+    }
+
+    /// As CSV, with a line of names.
+    pub fn to_csv(&self) -> String {
+        let quoted = |text: String| match text.contains([',', '"', '\n']) {
+            true => format!("\"{}\"", text.replace('"', "\"\"")),
+            false => text,
+        };
+        let plain = |cell: &Cell| match cell {
+            Cell::Number(number, _) => number.to_string(),
+            Cell::Text(text) => text.clone(),
+            Cell::Nothing => String::new(),
+        };
+        let names = self.columns.iter().cloned().map(quoted).collect::<Vec<_>>().join(",");
+        let lines =
+            self.lines.iter().map(|line| line.iter().map(|cell| quoted(plain(cell))).collect::<Vec<_>>().join(","));
+        std::iter::once(names).chain(lines).map(|line| line + "\n").collect()
+    }
+}
+
+impl fmt::Display for Table {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let text: Vec<Vec<String>> = self.lines.iter().map(|line| line.iter().map(Cell::to_string).collect()).collect();
+        let width = |column: usize| {
+            let cells = text.iter().map(|line| line[column].chars().count());
+            cells.max().unwrap_or(0).max(self.columns[column].chars().count())
+        };
+        let widths: Vec<usize> = (0..self.columns.len()).map(width).collect();
+        let print = |line: &[String]| {
+            let mut out = String::from(" ");
+            for (i, (cell, width)) in line.iter().zip(&widths).enumerate() {
+                // Names to the left, numbers to the right.
+                let _ = if i == 0 { write!(out, " {cell:<width$}") } else { write!(out, "  {cell:>width$}") };
+            }
+            out.trim_end().to_owned()
+        };
+        writeln!(f, "{}", self.title)?;
+        writeln!(f, "  ({})", self.note)?;
+        writeln!(f, "{}", print(&self.columns))?;
+        text.iter().try_for_each(|line| writeln!(f, "{}", print(line)))
+    }
+}
+
+/// Every table that has a line.
+pub fn all(results: &Results) -> Vec<Table> {
+    let tables = [
+        throughput::decoding(&results.rows),
+        throughput::encoding(&results.rows),
+        peers::table(&results.rows),
+        peers::codecs(&results.rows),
+        staging::table(&results.staging),
+        phases::table(&results.phases),
+        ratios::table(&results.rows),
+        merging::table(&results.rows),
+        codebooks::table(&results.codebooks),
+        gaps::table(&results.rows),
+        curve::table(&results.rows),
+    ];
+    tables.into_iter().filter(|table| !table.lines.is_empty()).collect()
+}
+
+/// The row of a set and method.
+fn find<'r>(rows: &'r [Row], set: &str, direction: &str, method: &str, index: &str, free: bool) -> Option<&'r Row> {
+    rows.iter().find(|row| {
+        row.set == set
+            && row.direction == direction
+            && row.method == method
+            && row.index == index
+            && row.free_groups == free
+    })
+}
+
+/// The sets of these rows, in order, without curves.
+fn sets(rows: &[Row]) -> Vec<&str> {
+    let mut sets: Vec<&str> = Vec::new();
+    for row in rows {
+        if !sets.contains(&row.set.as_str()) && !curve::is_curve(&row.set) {
+            sets.push(&row.set);
+        }
+    }
+    sets
+}
+
+/// The field that a set is of: `hurricane` of `hurricane-x6`.
+fn field_of(set: &str) -> &str {
+    match set.rsplit_once("-x") {
+        Some((field, copies)) if copies.bytes().all(|digit| digit.is_ascii_digit()) => field,
+        _ => set,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(set: &str, direction: &'static str, method: &str, index: &str, free_groups: bool, median: f64) -> Row {
+        Row {
+            set: set.into(),
+            bytes: 1 << 28,
+            device: "a GPU".into(),
+            direction,
+            method: method.into(),
+            index: index.into(),
+            free_groups,
+            bits: 2.0,
+            ratio: 8.0,
+            median,
+            best: median,
+            slowest: median,
+            microseconds: 1e6,
+            share_of_copy: Some(median / 2000.0),
+        }
+    }
+
+    #[test]
+    fn tables_hold_what_was_measured() {
+        use super::super::cuda::{Phases, Staging};
+        let mut rows = Vec::new();
+        for free in [true, false] {
+            for (method, index, rate) in
+                [("indexed", "symbol", 2000.0), ("gap", "gap", 800.0), ("self-sync", "none", 600.0)]
+            {
+                rows.push(row("nyx", "decode", method, index, free, rate));
+                rows.push(row("nyx", "encode", "merged", index, free, 1500.0));
+            }
+        }
+        rows.push(row("nyx", "encode", "reduce-shuffle-merge M=10 r=3", "symbol", true, 300.0));
+        rows.push(row(&curve_name(0), "decode", "self-sync", "none", false, 100.0));
+        let results = Results {
+            rows,
+            phases: vec![Phases {
+                set: "nyx".into(),
+                method: "self-sync".into(),
+                steps: vec![("in sequences".into(), 1000.0), ("decoding and writing".into(), 900.0)],
+                overall: 450.0,
+            }],
+            staging: vec![Staging::example("nyx")],
+            codebooks: Vec::new(),
+        };
+        let tables = all(&results);
+        for table in &tables {
+            assert!(table.lines.iter().all(|line| line.len() == table.columns.len()), "{}", table.title);
+            let text = table.to_string();
+            assert_eq!(text.lines().count(), table.lines.len() + 3);
+            assert_eq!(table.to_csv().lines().count(), table.lines.len() + 1);
+        }
+        let titled = |part: &str| tables.iter().find(|t| t.title.contains(part)).unwrap_or_else(|| panic!("no {part}"));
+        let json: serde_json::Value = serde_json::to_value((&results, &tables)).unwrap();
+        assert_eq!(json[0]["rows"][0]["set"], "nyx");
+        let encoding = json[1].as_array().unwrap().iter().find(|t| t["title"].as_str().unwrap().starts_with("Ratios"));
+        assert!(encoding.unwrap()["lines"][0][1].is_number(), "numbers stay numbers");
+        // The paper's 122.4 GB/s and ours beside each other.
+        let decoding = titled("Table V").to_string();
+        assert!(decoding.contains("122.4") && decoding.contains("800"), "{decoding}");
+        // 0.4 of the copy over 364 of 2,060 GB/s.
+        assert!(titled("authors' own code").to_string().contains("2.26"), "{}", titled("authors' own code"));
+        assert!(titled("reduce").to_string().contains("314.63"));
+    }
+
+    #[test]
+    fn names_of_sets() {
+        assert_eq!(field_of("hurricane-x6"), "hurricane");
+        assert_eq!(field_of("nyx"), "nyx");
+        assert_eq!(field_of("geometric-1.4"), "geometric-1.4");
+        assert_eq!(field_of("nyx-10MB"), "nyx-10MB");
+    }
+}

@@ -1,0 +1,221 @@
+//! Times the LZSS stage on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench lzss`.
+//!
+//! Medians of CUDA-event times after warm-up; outputs are poisoned first, round trips compared. Rates are of uncompressed bytes, the copy's is its payload.
+//! `SYNCLINE_BENCH_FILES` names further inputs, separated by colons, whose last extension tells the symbol: u16, i32, f32, f64, anything else bytes.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUevent_flags;
+use cudarc::driver::{CudaSlice, CudaStream};
+use syncline_core::lzss::{EncodeScratch, Params, SymbolWidth, Tokens, encode};
+use syncline_cuda::cudarc;
+use syncline_cuda::device::{Arena, Device};
+use syncline_cuda::error::{DriverContext, Result};
+use syncline_cuda::lzss::{Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, Method, Span};
+
+#[path = "../tests/common/mod.rs"]
+mod common;
+mod timing;
+use common::{Random, Spread, symbols};
+use timing::{Runs, SMALL};
+
+const RUNS: Runs = Runs { warm_up: 1, counted: 5 };
+/// Bytes of an input, which repeats what was generated or read.
+const LARGE: usize = 256 << 20;
+/// Bytes of a chunk.
+const CHUNK: usize = 4 << 20;
+
+fn main() -> Result<()> {
+    let Some(device) = timing::open()? else { return Ok(()) };
+    let stream = device.context().default_stream();
+    let copy = timing::copy_rate(&stream, RUNS)?;
+    let bench = Bench { device, stream, copy };
+    println!(
+        "{} MiB in chunks of {} MiB; GB/s of uncompressed bytes (share of C); ratio of sections 2 to 6",
+        LARGE >> 20,
+        CHUNK >> 20
+    );
+    let levels = std::env::var("SYNCLINE_BENCH_LEVELS").unwrap_or_else(|_| "1 2 3 4 6".to_owned());
+    let levels: Vec<u8> = levels.split(' ').filter_map(|level| level.parse().ok()).collect();
+    for (name, width, part) in inputs() {
+        println!("{name}, {} KiB repeated", part.len() >> 10);
+        for &level in &levels {
+            bench.input(&part, width, level, LARGE)?;
+        }
+        bench.input(&part, width, 3, SMALL)?;
+        // The widths that the published grid has beside the element's.
+        for other in [SymbolWidth::Two, SymbolWidth::Four].into_iter().filter(|&other| other != width) {
+            bench.input(&part, other, if other == SymbolWidth::Two { 3 } else { 1 }, LARGE)?;
+        }
+    }
+    Ok(())
+}
+
+fn inputs() -> Vec<(String, SymbolWidth, Vec<u8>)> {
+    let codes = |share| -> Vec<u8> {
+        symbols(Spread::Geometric(share), 1024, 2 << 20, 11).iter().flat_map(|code| code.to_le_bytes()).collect()
+    };
+    let mut all = vec![
+        ("codes, 98 % one symbol".to_owned(), SymbolWidth::Two, codes(0.98)),
+        ("codes, 1.7 bits".to_owned(), SymbolWidth::Two, codes(0.71)),
+        ("codes, 5.2 bits".to_owned(), SymbolWidth::Two, codes(0.13)),
+        ("integers, 1 to 50".to_owned(), SymbolWidth::Four, {
+            let mut random = Random(3);
+            (0..1 << 20).flat_map(|_| (1 + random.below(50) as u32).to_le_bytes()).collect()
+        }),
+    ];
+    for file in std::env::var("SYNCLINE_BENCH_FILES").unwrap_or_default().split(':').filter(|file| !file.is_empty()) {
+        let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{file}: {error}"));
+        let width = match file.rsplit('.').next() {
+            Some("u16" | "i16") => SymbolWidth::Two,
+            Some("i32" | "f32" | "u32") => SymbolWidth::Four,
+            Some("f64" | "i64") => SymbolWidth::Eight,
+            _ => SymbolWidth::One,
+        };
+        let name = file.rsplit('/').next().unwrap_or(file).to_owned();
+        all.push((name, width, bytes[..bytes.len() / CHUNK.min(bytes.len()) * CHUNK.min(bytes.len())].to_vec()));
+    }
+    all
+}
+
+struct Bench {
+    device: Device,
+    stream: Arc<CudaStream>,
+    copy: f64,
+}
+
+impl Bench {
+    fn input(&self, part: &[u8], width: SymbolWidth, level: u8, length: usize) -> Result<()> {
+        let input = self.repeated(part, length)?;
+        let params = Params::new(width, level);
+        let span = |offset: usize| Span {
+            offset: offset as u64,
+            bytes: CHUNK.min(length - offset) as u64,
+            min_match: params.min_match,
+            chunk: (offset / CHUNK) as u64,
+        };
+        let spans: Vec<_> = (0..length).step_by(CHUNK).map(span).collect();
+        let batch = Batch::new(&self.stream, width, level, Form::Sections, &spans)?;
+        let mut encoded = Encoded::new(&self.stream, &batch, batch.max_bytes())?;
+        let mut arena = Arena::new(self.stream.clone());
+
+        // Where windows are long, comparing with all of them takes for ever.
+        let published = if level <= 4 {
+            let encoder = Encoder::new(&self.device, width, level, Method::Published)?;
+            let runs = Runs { warm_up: 0, counted: 1 };
+            Some(self.seconds(runs, || encoder.launch(&mut arena.frame()?, &input.as_view(), &batch, &mut encoded))?)
+        } else {
+            None
+        };
+        let encoder = Encoder::new(&self.device, width, level, Method::Linked)?;
+        let poison = vec![0xA5_u8; encoded.bytes().len()];
+        self.stream.memcpy_htod(&poison, encoded.bytes_mut()).doing("poisoning")?;
+        let seconds =
+            self.seconds(RUNS, || encoder.launch(&mut arena.frame()?, &input.as_view(), &batch, &mut encoded))?;
+        let parts = self.parts(&encoder, &mut arena, &input, &batch, &mut encoded)?;
+        self.compare_first_chunk(&params, &part[..CHUNK.min(part.len())], &encoded)?;
+
+        let plans = encoded.read_plans(&self.stream)?;
+        let places = self.stream.clone_dtoh(encoded.places()).doing("reading places")?;
+        let decoder = Decoder::new(&self.device, width, level)?;
+        let spans: Vec<_> = spans
+            .iter()
+            .zip(&plans)
+            .zip(&places)
+            .map(|((span, plan), &place)| {
+                let mut at = place + u64::from(plan.section_bytes[0]).next_multiple_of(16);
+                let mut next = |number: usize| {
+                    let part = (at, plan.section_bytes[number]);
+                    at += u64::from(part.1).next_multiple_of(16);
+                    part
+                };
+                let (flags, lengths, distances, literals) = (next(1), next(2), next(3), next(4));
+                let Span { offset: output, bytes, min_match, .. } = *span;
+                DecodeSpan { blocks: place + 8, flags, lengths, distances, literals, output, bytes, min_match }
+            })
+            .collect();
+        let decode_batch = DecodeBatch::new(&self.stream, width, level, &spans)?;
+        let mut output = self.stream.clone_htod(&vec![0xA5_u8; length]).doing("poisoning")?;
+        let mut status = self.stream.alloc_zeros::<u32>(spans.len()).doing("allocating")?;
+        let decoding = self.seconds(RUNS, || {
+            let (mut output, mut status) = (output.as_view_mut(), status.as_view_mut());
+            decoder.launch(&mut arena.frame()?, &encoded.bytes().as_view(), &decode_batch, &mut output, &mut status)
+        })?;
+        let status = self.stream.clone_dtoh(&status).doing("reading the status")?;
+        assert!(status.iter().all(|&status| status == 0), "{status:?}");
+        self.compare(part, &output)?;
+
+        let compressed: u64 = plans.iter().map(|plan| u64::from(plan.bytes)).sum();
+        let rate = |seconds: f64| length as f64 / seconds / 1e9;
+        println!(
+            "  {:3} MiB S {} level {level} (W {:5}): ratio {:6.2}  compress {:6.1} ({:.2})  decompress {:6.1} ({:.2})  published {}  [{parts}]",
+            length >> 20,
+            width.bytes(),
+            params.window(),
+            length as f64 / compressed as f64,
+            rate(seconds),
+            rate(seconds) * 1e9 / self.copy,
+            rate(decoding),
+            rate(decoding) * 1e9 / self.copy,
+            published.map_or_else(|| "-".to_owned(), |seconds| format!("{:.1}", rate(seconds))),
+        );
+        Ok(())
+    }
+
+    fn seconds(&self, runs: Runs, work: impl FnMut() -> Result<()>) -> Result<f64> {
+        Ok(timing::seconds(&self.stream, runs, work)?.0)
+    }
+
+    /// Microseconds of each kernel of one call.
+    fn parts(
+        &self,
+        encoder: &Encoder,
+        arena: &mut Arena,
+        input: &CudaSlice<u8>,
+        batch: &Batch,
+        encoded: &mut Encoded,
+    ) -> Result<String> {
+        let event = || self.stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).doing("recording an event");
+        let mut events = vec![("", event()?)];
+        encoder.launch_observed(&mut arena.frame()?, &input.as_view(), batch, encoded, &mut |name| {
+            events.push((name, event()?));
+            Ok(())
+        })?;
+        let part = |pair: &[(&str, cudarc::driver::CudaEvent)]| -> Result<String> {
+            let milliseconds = pair[0].1.elapsed_ms(&pair[1].1).doing("reading an event")?;
+            Ok(format!("{} {:.0}", pair[1].0.trim_start_matches("lzss_"), milliseconds * 1e3))
+        };
+        Ok(events.windows(2).map(part).collect::<Result<Vec<_>>>()?.join(", "))
+    }
+
+    fn repeated(&self, part: &[u8], length: usize) -> Result<CudaSlice<u8>> {
+        // SAFETY: bytes have no invalid bit patterns, and the loop writes all of them.
+        let mut whole = unsafe { self.stream.alloc::<u8>(length) }.doing("allocating")?;
+        for start in (0..length).step_by(part.len()) {
+            let end = length.min(start + part.len());
+            self.stream.memcpy_htod(&part[..end - start], &mut whole.slice_mut(start..end)).doing("filling")?;
+        }
+        Ok(whole)
+    }
+
+    /// The first chunk's tokens against core's.
+    fn compare_first_chunk(&self, params: &Params, part: &[u8], encoded: &Encoded) -> Result<()> {
+        let chunk: Vec<u8> = part.iter().copied().cycle().take(CHUNK).collect();
+        let mut tokens = Tokens::default();
+        encode(&chunk, params, &mut EncodeScratch::default(), &mut tokens);
+        let plan = encoded.read_plans(&self.stream)?[0];
+        let bytes = self.stream.clone_dtoh(&encoded.bytes().slice(..plan.bytes as usize)).doing("reading back")?;
+        let literals = plan.section_bytes[4] as usize;
+        let end = bytes.len() - (literals.next_multiple_of(16) - literals);
+        assert!(bytes[end - literals..end] == tokens.literals, "literals differ from core's");
+        assert_eq!(plan.matches as usize, tokens.lengths.len(), "matches differ from core's");
+        Ok(())
+    }
+
+    fn compare(&self, part: &[u8], output: &CudaSlice<u8>) -> Result<()> {
+        let output = self.stream.clone_dtoh(output).doing("reading back")?;
+        let same = output.chunks(part.len()).all(|piece| piece == &part[..piece.len()]);
+        assert!(same, "the round trip changed the data");
+        Ok(())
+    }
+}

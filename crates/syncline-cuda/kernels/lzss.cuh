@@ -1,0 +1,64 @@
+// What the kernels of the LZSS stage share.
+//
+// WIDTH        bytes of a symbol: 1, 2, 4 or 8
+// BLOCK_BYTES  bytes of a block, 2^14 or 2^16
+// THREADS      threads in a block
+#pragma once
+#include "common.cuh"
+
+constexpr uint32_t WARPS = THREADS / WARP;
+constexpr uint32_t SYMBOLS = BLOCK_BYTES / WIDTH;
+constexpr uint32_t DISTANCE_BYTES = BLOCK_BYTES > (1 << 14) ? 2 : 1;
+// Positions, and likewise tokens, are looked after in chunks of 32, a bit each in a word.
+constexpr uint32_t CHUNKS = SYMBOLS / 32;
+
+template <uint32_t BYTES> struct Unsigned;
+template <> struct Unsigned<1> { using type = uint8_t; };
+template <> struct Unsigned<2> { using type = uint16_t; };
+template <> struct Unsigned<4> { using type = uint32_t; };
+template <> struct Unsigned<8> { using type = uint64_t; };
+using symbol_t = Unsigned<WIDTH>::type;
+using distance_t = Unsigned<DISTANCE_BYTES>::type;
+
+struct Counts {
+    uint32_t tokens;
+    uint32_t matches;
+};
+
+// Tokens and matches at once: sums of both fit their halves.
+__device__ inline uint64_t packed(uint32_t tokens, uint32_t matches) { return uint64_t(tokens) << 32 | matches; }
+
+// Exclusive sum over the block's threads; `total` becomes the sum of all. `warp_sums` has WARPS entries. Begins and ends with a barrier's worth of order:
+// called by the whole block, and again at once if need be.
+__device__ inline uint64_t block_scan(uint64_t value, uint64_t *warp_sums, uint64_t &total) {
+    uint64_t sum = value;
+#pragma unroll
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        uint64_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+        sum += lane_id() >= distance ? below : 0;
+    }
+    __syncthreads();
+    if (lane_id() == WARP - 1) {
+        warp_sums[warp_id()] = sum;
+    }
+    __syncthreads();
+    uint64_t before = 0;
+    total = 0;
+#pragma unroll
+    for (uint32_t warp = 0; warp < WARPS; ++warp) {
+        uint64_t of_warp = warp_sums[warp];
+        before += warp < warp_id() ? of_warp : 0;
+        total += of_warp;
+    }
+    return before + sum - value;
+}
+
+// The last of `count` sections whose first block is not after `block`.
+template <typename Section> __device__ inline uint32_t section_of(const Section *sections, uint32_t count, uint32_t block) {
+    uint32_t low = 0, high = count;
+    while (high - low > 1) {
+        uint32_t middle = (low + high) / 2;
+        (sections[middle].first_block <= block ? low : high) = middle;
+    }
+    return low;
+}

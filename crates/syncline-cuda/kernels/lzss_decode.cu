@@ -1,0 +1,359 @@
+// Tokens back to symbols, a block of threads a block, without one token waiting for another.
+//
+// A token's position is a sum over those before it: of flags, which say how many are literals, and of the lengths of matches. A bitmap of where matches start then
+// tells every position, by counting bits, which match it may belong to, and so where its symbol comes from: a literal from itself, any other from before its match.
+// These sources are followed by pointer doubling: each round, every position takes its source's source, until none changes. What is left points at literals.
+//
+// Nothing in the input is trusted. Counts are compared with the sections' lengths (`lzss_starts`), matches with their block; a chunk with something wrong
+// gets a status, and blocks found wrong are not written.
+//
+// IN_SHARED  whether a block's work fits shared memory; else it lies in device memory, and blocks of threads take blocks of data by turns
+// BLOCKS     blocks of threads to a multiprocessor
+#include "lzss.cuh"
+
+// A chunk's sections, as offsets in the input.
+struct Section {
+    uint64_t counts; // of its blocks: the part of section 2 behind the parameters
+    uint64_t flags;
+    uint64_t lengths;
+    uint64_t distances;
+    uint64_t literals;
+    uint64_t out;
+    uint64_t bytes; // of its symbols, the last perhaps not whole
+    uint32_t flag_bytes;
+    uint32_t length_bytes;
+    uint32_t distance_bytes;
+    uint32_t literal_bytes;
+    uint32_t first_block;
+    uint32_t min_match;
+};
+
+constexpr uint32_t STATUS_COUNTS = 1;
+constexpr uint32_t STATUS_FLAGS = 2;
+constexpr uint32_t STATUS_MATCH = 4;
+
+// What a block has, and where it starts among its chunk's.
+struct Start {
+    uint32_t tokens;
+    uint32_t matches;
+    uint32_t flag_words;
+    uint32_t matches_before;
+    uint32_t literals_before;
+};
+
+__device__ inline uint32_t symbols_of(const Section &section, uint32_t in_chunk) {
+    const uint64_t left = section.bytes - uint64_t(in_chunk) * BLOCK_BYTES;
+    return uint32_t((min_of<uint64_t>(left, BLOCK_BYTES) + WIDTH - 1) / WIDTH);
+}
+
+// A block of threads for each chunk.
+extern "C" __global__ void __launch_bounds__(THREADS) lzss_starts(const uint8_t *input, const Section *sections, uint32_t section_count,
+                                                                  uint32_t all_blocks, Start *starts, uint32_t *status) {
+    __shared__ uint64_t warp_sums[WARPS];
+    const Section section = sections[blockIdx.x];
+    const uint32_t end = blockIdx.x + 1 < section_count ? sections[blockIdx.x + 1].first_block : all_blocks;
+    const Counts *counts = reinterpret_cast<const Counts *>(input + section.counts);
+    uint64_t before = 0, words_before = 0;
+    bool is_wrong = false;
+    for (uint32_t strip = section.first_block; strip < end; strip += THREADS) {
+        const uint32_t block = strip + threadIdx.x;
+        const uint32_t in_chunk = block - section.first_block;
+        Counts own = block < end ? counts[in_chunk] : Counts{0, 0};
+        if (block < end && (own.matches > own.tokens || own.tokens - own.matches + uint64_t(own.matches) * section.min_match > symbols_of(section, in_chunk))) {
+            is_wrong = true;
+            own = {0, 0};
+        }
+        uint64_t total, total_words;
+        const uint64_t sum = before + block_scan(packed(own.tokens, own.matches), warp_sums, total);
+        const uint64_t words = words_before + block_scan(ceil_div(own.tokens, 64), warp_sums, total_words);
+        if (block < end) {
+            starts[block] = {own.tokens, own.matches, uint32_t(words), uint32_t(sum), uint32_t(sum >> 32) - uint32_t(sum)};
+        }
+        before += total;
+        words_before += total_words;
+    }
+    const uint64_t tokens = before >> 32, matches = uint32_t(before);
+    is_wrong |= words_before * 8 != section.flag_bytes || matches != section.length_bytes || matches * DISTANCE_BYTES != section.distance_bytes ||
+                (tokens - matches) * WIDTH != section.literal_bytes;
+    const bool any_wrong = __syncthreads_or(is_wrong);
+    if (threadIdx.x == 0) {
+        status[blockIdx.x] = any_wrong ? STATUS_COUNTS : 0;
+    }
+}
+
+// Positions are looked after by groups of eight. Sources and symbols lie transposed, the first of all groups first: a warp's lanes, which have
+// neighbouring groups, then read and write neighbours where their sources are as far away as each other's. Rows are turned against each other, so that
+// positions near each other lie in different banks.
+constexpr uint32_t GROUPS = SYMBOLS / 8;
+constexpr uint32_t OWN_GROUPS = GROUPS / THREADS;
+static_assert(GROUPS % THREADS == 0, "threads have as many groups each");
+__device__ inline uint32_t place_of(uint32_t group, uint32_t i) { return i * GROUPS + (group ^ i * 8); }
+__device__ inline uint32_t transposed(uint32_t position) { return place_of(position / 8, position % 8); }
+
+// A match: where it starts, and literals before it.
+struct Match {
+    uint16_t start;
+    uint16_t literals;
+};
+
+constexpr uint32_t SOURCES_AT = BLOCK_BYTES;
+constexpr uint32_t OWN_CHUNKS = (CHUNKS + THREADS - 1) / THREADS;
+
+struct Input {
+    const uint32_t *flags;
+    const uint8_t *lengths;
+    const distance_t *distances;
+    const symbol_t *literals;
+    uint32_t tokens;
+    uint32_t matches;
+    uint32_t symbols;
+    uint32_t min_match;
+};
+
+// Finds the matches: their starts to `matches` and as bits to `bitmap`. Returns what is wrong, the same in all threads. Begins after and ends with a barrier.
+__device__ inline uint32_t find_matches(const Input &in, Match *matches, uint32_t *bitmap, uint64_t *warp_sums) {
+    // A literal's flag is 0: with the number of bits before it each set bit knows its match, and the literals before that.
+    const uint32_t words = ceil_div(in.tokens, 32);
+    const uint32_t first_word = min_of(threadIdx.x * OWN_CHUNKS, words), end_word = min_of(first_word + OWN_CHUNKS, words);
+    uint32_t own[OWN_CHUNKS];
+    uint32_t count = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < OWN_CHUNKS; ++i) {
+        own[i] = first_word + i < end_word ? in.flags[first_word + i] : 0;
+        count += __popc(own[i]);
+    }
+    // Bits behind the last token: in its word, and in the second half of a word of 64.
+    bool is_wrong = false;
+    if (threadIdx.x == 0 && in.tokens % 64 != 0) {
+        const uint32_t behind = in.tokens % 32 == 0 ? 0 : in.flags[words - 1] >> in.tokens % 32;
+        is_wrong = (behind | (words % 2 == 1 ? in.flags[words] : 0)) != 0;
+    }
+    uint64_t total;
+    uint32_t match = uint32_t(block_scan(count, warp_sums, total));
+    if (__syncthreads_or(is_wrong || total != in.matches)) {
+        return STATUS_FLAGS;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < OWN_CHUNKS; ++i) {
+        for (uint32_t bits = own[i]; bits != 0; bits &= bits - 1) {
+            matches[match].literals = uint16_t((first_word + i) * 32 + __ffs(bits) - 1 - match);
+            ++match;
+        }
+    }
+    __syncthreads();
+
+    const uint32_t share = ceil_div(in.matches, THREADS);
+    const uint32_t first = min_of(threadIdx.x * share, in.matches), end = min_of(first + share, in.matches);
+    uint32_t sum = 0;
+    for (uint32_t i = first; i < end; ++i) {
+        sum += in.lengths[i] + in.min_match;
+    }
+    uint32_t covered = uint32_t(block_scan(sum, warp_sums, total));
+    is_wrong = total + (in.tokens - in.matches) != in.symbols;
+    for (uint32_t i = first; i < end; ++i) {
+        const uint32_t start = covered + matches[i].literals;
+        const uint32_t distance = in.distances[i];
+        const uint32_t length = in.lengths[i] + in.min_match;
+        if (distance == 0 || distance > start || start + length > in.symbols) {
+            is_wrong = true;
+            break;
+        }
+        matches[i].start = uint16_t(start);
+        atomicOr(&bitmap[start / 32], 1u << start % 32);
+        covered += length;
+    }
+    return __syncthreads_or(is_wrong) ? STATUS_MATCH : 0;
+}
+
+// The match in force at a position.
+struct Current {
+    uint32_t start;
+    uint32_t end;         // behind its last symbol
+    uint32_t literals;    // before it
+    uint32_t distance;
+    uint32_t in_distance; // position in the repeated part
+
+    __device__ inline void load(const Input &in, const Match *matches, uint32_t match) {
+        start = matches[match].start;
+        literals = matches[match].literals;
+        end = start + in.lengths[match] + in.min_match;
+        distance = in.distances[match];
+        in_distance = 0;
+    }
+};
+
+// Two positions' sources in a word each.
+struct Sources {
+    uint32_t pairs[OWN_GROUPS][4];
+    __device__ inline uint32_t get(uint32_t group, uint32_t i) const { return pairs[group][i / 2] >> i % 2 * 16 & 0xffff; }
+};
+
+// Sources of a thread's positions; literals go to `symbols`.
+__device__ inline void find_sources(const Input &in, const Match *matches, const uint32_t *bitmap, const uint16_t *ranks, symbol_t *symbols,
+                                    Sources &sources) {
+#pragma unroll
+    for (uint32_t j = 0; j < OWN_GROUPS; ++j) {
+        const uint32_t group = j * THREADS + threadIdx.x;
+        const uint32_t first = group * 8;
+        const uint32_t word = bitmap[first / 32];
+        uint32_t match = ranks[first / 32] + __popc(word & ((1u << first % 32) - 1));
+        Current current = {0, 0, 0, 1, 0};
+        if (match > 0) {
+            current.load(in, matches, match - 1);
+            if (first < current.end) {
+                current.in_distance = (first - current.start) % current.distance;
+            }
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < 8; ++i) {
+            const uint32_t position = first + i;
+            if (word >> position % 32 & 1) {
+                current.load(in, matches, match);
+                ++match;
+            }
+            const uint32_t own = place_of(group, i);
+            uint32_t source = own;
+            symbol_t symbol = 0;
+            if (position < current.end) {
+                source = transposed(current.start - current.distance + current.in_distance);
+                current.in_distance = current.in_distance + 1 == current.distance ? 0 : current.in_distance + 1;
+            } else if (position < in.symbols) {
+                symbol = in.literals[current.literals + position - current.end];
+            }
+            symbols[own] = symbol;
+            sources.pairs[j][i / 2] = i % 2 == 0 ? source : sources.pairs[j][i / 2] | source << 16;
+        }
+    }
+}
+
+// Follows sources to literals.
+__device__ inline void resolve(Sources &sources, uint16_t *shared_sources) {
+    uint32_t open = (1u << OWN_GROUPS) - 1; // groups that may still change
+    __syncthreads();
+    do {
+#pragma unroll
+        for (uint32_t j = 0; j < OWN_GROUPS; ++j) {
+            if (open >> j & 1) {
+#pragma unroll
+                for (uint32_t i = 0; i < 8; ++i) {
+                    shared_sources[place_of(j * THREADS + threadIdx.x, i)] = uint16_t(sources.get(j, i));
+                }
+            }
+        }
+        __syncthreads();
+#pragma unroll
+        for (uint32_t j = 0; j < OWN_GROUPS; ++j) {
+            if (open >> j & 1) {
+                uint32_t changes = 0;
+#pragma unroll
+                for (uint32_t i = 0; i < 4; ++i) {
+                    const uint32_t old = sources.pairs[j][i];
+                    const uint32_t next = shared_sources[old & 0xffff] | uint32_t(shared_sources[old >> 16]) << 16;
+                    changes |= next ^ old;
+                    sources.pairs[j][i] = next;
+                }
+                open ^= uint32_t(changes == 0) << j;
+            }
+        }
+    } while (__syncthreads_or(open != 0));
+}
+
+// Writes a thread's symbols.
+__device__ inline void gather(const Sources &sources, const symbol_t *symbols, uint8_t *out, uint32_t bytes) {
+#pragma unroll
+    for (uint32_t j = 0; j < OWN_GROUPS; ++j) {
+        const uint32_t first = (j * THREADS + threadIdx.x) * 8 * WIDTH;
+        if (first >= bytes) {
+            break;
+        }
+        union {
+            symbol_t symbols[8];
+            uint2 halves[WIDTH];
+            uint8_t bytes[8 * WIDTH];
+        } own;
+#pragma unroll
+        for (uint32_t i = 0; i < 8; ++i) {
+            own.symbols[i] = symbols[sources.get(j, i)];
+        }
+        if (first + 8 * WIDTH <= bytes) {
+            if (WIDTH == 1) {
+                *reinterpret_cast<uint2 *>(out + first) = own.halves[0];
+            }
+#pragma unroll
+            for (uint32_t i = 0; i + 1 < WIDTH; i += 2) {
+                reinterpret_cast<uint4 *>(out + first)[i / 2] =
+                    make_uint4(own.halves[i].x, own.halves[i].y, own.halves[i + 1].x, own.halves[i + 1].y);
+            }
+        } else {
+#pragma unroll
+            for (uint32_t i = 0; i < 8 * WIDTH; ++i) {
+                if (first + i < bytes) {
+                    out[first + i] = own.bytes[i];
+                }
+            }
+        }
+    }
+}
+
+// Matches lie where sources will: they are no longer needed when sources are stored.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    lzss_decode(const uint8_t *input, const Section *sections, uint32_t section_count, uint32_t blocks, const Start *starts, uint8_t *out,
+                uint32_t *status, uint8_t *scratch, uint32_t work_bytes) {
+    extern __shared__ uint4 shared[];
+    __shared__ uint32_t bitmap[CHUNKS];
+    __shared__ uint16_t ranks[CHUNKS];
+    __shared__ uint64_t warp_sums[WARPS];
+    uint8_t *memory = IN_SHARED ? reinterpret_cast<uint8_t *>(shared) : scratch + uint64_t(blockIdx.x) * work_bytes;
+    symbol_t *symbols = reinterpret_cast<symbol_t *>(memory);
+    Match *matches = reinterpret_cast<Match *>(memory + SOURCES_AT);
+    for (uint32_t block = blockIdx.x; block < blocks; block += gridDim.x) {
+        const uint32_t number = section_of(sections, section_count, block);
+        const Section section = sections[number];
+        const uint32_t in_chunk = block - section.first_block;
+        const Start start = starts[block];
+        const Input in = {reinterpret_cast<const uint32_t *>(input + section.flags) + uint64_t(start.flag_words) * 2,
+                          input + section.lengths + start.matches_before,
+                          reinterpret_cast<const distance_t *>(input + section.distances) + start.matches_before,
+                          reinterpret_cast<const symbol_t *>(input + section.literals) + start.literals_before,
+                          start.tokens,
+                          start.matches,
+                          symbols_of(section, in_chunk),
+                          section.min_match};
+        for (uint32_t i = threadIdx.x; i < CHUNKS; i += THREADS) {
+            bitmap[i] = 0;
+        }
+        // Another block of the chunk may set the status meanwhile: what all threads go by is read by one of them.
+        const bool counts_wrong = __syncthreads_or(threadIdx.x == 0 && (status[number] & STATUS_COUNTS) != 0);
+        if (counts_wrong) {
+            continue;
+        }
+        const uint32_t wrong = find_matches(in, matches, bitmap, warp_sums);
+        if (wrong != 0) {
+            if (threadIdx.x == 0) {
+                atomicOr(&status[number], wrong);
+            }
+            continue;
+        }
+        uint32_t own = 0;
+        const uint32_t first_chunk = min_of(threadIdx.x * OWN_CHUNKS, CHUNKS), end_chunk = min_of(first_chunk + OWN_CHUNKS, CHUNKS);
+        for (uint32_t chunk = first_chunk; chunk < end_chunk; ++chunk) {
+            own += __popc(bitmap[chunk]);
+        }
+        uint64_t total;
+        uint32_t before = uint32_t(block_scan(own, warp_sums, total));
+        for (uint32_t chunk = first_chunk; chunk < end_chunk; ++chunk) {
+            ranks[chunk] = uint16_t(before);
+            before += __popc(bitmap[chunk]);
+        }
+        __syncthreads();
+        Sources sources;
+        find_sources(in, matches, bitmap, ranks, symbols, sources);
+        if (in.matches > 0) {
+            resolve(sources, reinterpret_cast<uint16_t *>(memory + SOURCES_AT));
+        }
+        __syncthreads();
+        const uint64_t offset = uint64_t(in_chunk) * BLOCK_BYTES;
+        gather(sources, symbols, out + section.out + offset, uint32_t(min_of<uint64_t>(BLOCK_BYTES, section.bytes - offset)));
+        __syncthreads();
+    }
+}

@@ -1,0 +1,244 @@
+//! Writing symbols with shared memory tuned by compression ratio, a launch a class: launcher of `kernels/huffman_decode_classes.cu`.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
+use syncline_core::huffman::Symbol;
+
+use super::spans::{Entries, Step, one_wave};
+use super::{Decoding, SEQUENCE, SHAPES, Scratch, constants};
+use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::error::{CudaError, DriverContext, Result};
+
+const SOURCE: Source =
+    Source { name: "huffman_decode_classes.cu", text: include_str!("../../../kernels/huffman_decode_classes.cu") };
+
+/// Shared memory that a block has beside its buffer: tables, a sequence's words, a little.
+const OWN_SHARED_MEMORY: u32 = 34 << 10;
+/// Bytes of the buffer for ratios beyond those with a class of their own: their symbols go in several rounds.
+const LAST_BUFFER: u32 = 38 << 10;
+/// Bytes of symbols that a sequence of compression ratio 1 has: those of its codewords.
+const RATIO_BYTES: u32 = SEQUENCE * syncline_core::huffman::SUBSEQUENCE_BITS / 8;
+/// Highest ratio with a class of its own: 16-bit symbols without free groups go no higher.
+const HIGHEST_RATIO: u32 = 16;
+/// Symbols more than its ratio's that a class has room for, since a sequence seldom starts where a unit of 16 bytes does.
+const SLACK: u32 = 64;
+const SORT_THREADS: u32 = 1024;
+
+/// Ratios with a class of their own if so many blocks are to fit a multiprocessor: what the paper calls T_high.
+fn highest_ratio(shared_memory: u32, blocks: u32) -> u32 {
+    ((shared_memory / blocks).saturating_sub(OWN_SHARED_MEMORY) / RATIO_BYTES).clamp(1, HIGHEST_RATIO)
+}
+
+/// Room in shared memory for a sequence's symbols.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Room {
+    /// By the compression ratio of each sequence, as in 2022: a launch a class of sequences, on streams of their own. Ratios up to which so many blocks of 512
+    /// threads fit a multiprocessor have a class each; 1 is a quarter of an H200's threads, as published.
+    Classes {
+        /// Blocks to a multiprocessor.
+        blocks: u32,
+    },
+    /// So many bytes for all: what a search for the best would try.
+    Fixed {
+        /// Bytes of symbols.
+        bytes: u32,
+    },
+}
+
+/// Bytes of the buffer of each class.
+fn buffers(room: Room, symbol_bytes: u32, shared_memory: u32) -> Vec<u32> {
+    let most = shared_memory.saturating_sub(OWN_SHARED_MEMORY);
+    let whole = |bytes: u32| bytes.clamp(SLACK * symbol_bytes, most) / (SLACK * symbol_bytes) * (SLACK * symbol_bytes);
+    match room {
+        Room::Fixed { bytes } => vec![whole(bytes)],
+        Room::Classes { blocks } => (1..=highest_ratio(shared_memory, blocks))
+            .map(|ratio| whole(ratio * RATIO_BYTES + SLACK * symbol_bytes))
+            .chain([whole(LAST_BUFFER)])
+            .collect(),
+    }
+}
+
+fn specialization(symbol_bytes: usize, group_log2: u32, pairs: bool, classes: u32) -> Specialization {
+    let mut constants = constants(symbol_bytes, group_log2, pairs);
+    constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", SEQUENCE.into())]);
+    constants.push(("CLASSES", classes.into()));
+    Specialization { source: SOURCE, constants }
+}
+
+/// What the compile check compiles.
+pub(super) fn specializations(shared_memory: u32) -> Vec<Specialization> {
+    let classes = highest_ratio(shared_memory, 1) + 1;
+    let of = |pairs| SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, pairs, classes));
+    [of(false), of(true)].concat()
+}
+
+/// The kernels, and what their launches need.
+#[derive(Debug, Clone)]
+pub(super) struct Classes {
+    counts: Kernel,
+    starts: Kernel,
+    order: Kernel,
+    /// For long codewords, and for short.
+    write: [Kernel; 2],
+    /// Bytes of the buffer of each class.
+    buffers: Vec<u32>,
+    /// A stream for each class but the first, whose launch is on the caller's.
+    streams: Vec<Arc<CudaStream>>,
+    symbol_bytes: u32,
+    multiprocessors: u32,
+}
+
+impl Classes {
+    pub fn new<S: Symbol>(device: &Device, group_log2: u32, room: Room) -> Result<Self> {
+        let info = device.info();
+        if matches!(room, Room::Classes { blocks: 0 } | Room::Fixed { bytes: 0 }) {
+            return Err(CudaError::invalid("symbols need room, and a multiprocessor at least a block"));
+        }
+        let buffers = buffers(room, S::BYTES as u32, info.shared_memory_per_block);
+        let specialization = |pairs| specialization(S::BYTES, group_log2, pairs, buffers.len() as u32);
+        let kernel = |name| device.kernel(&specialization(false), name);
+        let write = |pairs| -> Result<Kernel> {
+            let kernel = device.kernel(&specialization(pairs), "class_write")?;
+            kernel.allow_shared_memory(buffers.iter().copied().max().unwrap_or(0))?;
+            Ok(kernel)
+        };
+        let new_stream = || device.context().new_stream().doing("making a stream");
+        Ok(Self {
+            counts: kernel("class_counts")?,
+            starts: kernel("class_starts")?,
+            order: kernel("class_order")?,
+            write: [write(false)?, write(true)?],
+            streams: (1..buffers.len()).map(|_| new_stream()).collect::<Result<_>>()?,
+            buffers,
+            symbol_bytes: S::BYTES as u32,
+            multiprocessors: info.multiprocessors,
+        })
+    }
+
+    /// Decodes what starts as `known` says.
+    pub fn write<S: Symbol + DeviceRepr>(
+        &self,
+        frame: &mut Frame<'_>,
+        work: &mut Decoding<'_, '_, S>,
+        scratch: &mut Scratch<'_>,
+        known: &Entries<'_>,
+        step: Step<'_>,
+    ) -> Result<()> {
+        let totals = work.batch.totals;
+        if totals.streams == 0 {
+            return Ok(());
+        }
+        let sequences = totals.sequences as usize;
+        let mut sequence_counts = frame.slice::<u32>(sequences)?;
+        let mut starts = frame.slice::<u32>(sequences)?;
+        let mut order = frame.slice::<u32>(sequences)?;
+        let mut class_ends = frame.slice::<u32>(self.buffers.len())?;
+        let stream = frame.stream().clone();
+        let counts = known.counts.as_view();
+        if sequences > 0 {
+            let mut launch = stream.launch_builder(self.counts.function());
+            launch.arg(&work.batch.descriptors).arg(&totals.streams).arg(&counts).arg(&work.batch.sums);
+            launch.arg(&mut sequence_counts);
+            let blocks = one_wave(&self.counts, SEQUENCE, 0, self.multiprocessors, &totals)?;
+            // SAFETY: parameters (const Stream *, u32, const u8 *, const Totals *, u32 *): a count for each subsequence, a sum for each sequence.
+            unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, 0)) }.doing("adding up sequences")?;
+        }
+        let sequence_counts = sequence_counts.as_view();
+        let mut launch = stream.launch_builder(self.starts.function());
+        launch.arg(&work.batch.descriptors).arg(&sequence_counts).arg(&mut starts).arg(&mut *work.status);
+        // SAFETY: parameters (const Stream *, const u32 *, u32 *, u32 *): a block and a word of status for each stream, a count and a start for each sequence.
+        unsafe { launch.launch(Kernel::grid(totals.streams, SEQUENCE, 0)) }.doing("adding up streams")?;
+        step("output index")?;
+        if sequences == 0 {
+            return Ok(());
+        }
+        let mut launch = stream.launch_builder(self.order.function());
+        launch.arg(&sequence_counts).arg(&work.batch.sums).arg(&mut order).arg(&mut class_ends);
+        // SAFETY: parameters (const u32 *, const Totals *, u32 *, u32 *): a count and a place for each sequence, an end for each class. Every sequence has one class.
+        unsafe { launch.launch(Kernel::grid(1, SORT_THREADS, 0)) }.doing("sorting sequences by class")?;
+        step("tuning")?;
+        self.write_classes(frame, work, scratch, known, [&starts, &order, &class_ends])?;
+        step("decoding and writing")
+    }
+
+    /// A launch a class, each on a stream of its own, which waits for what is before and which the caller's stream then waits for.
+    fn write_classes<S: Symbol + DeviceRepr>(
+        &self,
+        frame: &Frame<'_>,
+        work: &mut Decoding<'_, '_, S>,
+        scratch: &mut Scratch<'_>,
+        known: &Entries<'_>,
+        sorted: [&CudaViewMut<'_, u32>; 3],
+    ) -> Result<()> {
+        let totals = work.batch.totals;
+        let stream = frame.stream();
+        let kernel = &self.write[usize::from(totals.pairs())];
+        // Addresses, since views of one buffer would make the launches wait for one another. They are ordered by events instead, and write different places.
+        let before: [CUdeviceptr; 2] = [work.input.device_ptr(stream).0, work.batch.descriptors.device_ptr(stream).0];
+        let after: [CUdeviceptr; 9] = [
+            work.batch.books.device_ptr(stream).0,
+            scratch.tables.as_view().device_ptr(stream).0,
+            work.batch.symbols.device_ptr(stream).0,
+            scratch.map.as_view().device_ptr(stream).0,
+            known.entries.as_view().device_ptr(stream).0,
+            known.counts.as_view().device_ptr(stream).0,
+            sorted[0].as_view().device_ptr(stream).0,
+            sorted[1].as_view().device_ptr(stream).0,
+            sorted[2].as_view().device_ptr(stream).0,
+        ];
+        let written: [CUdeviceptr; 2] = [scratch.sums.device_ptr_mut(stream).0, work.output.device_ptr_mut(stream).0];
+        let ready = stream.record_event(None).doing("recording an event")?;
+        for (class, &bytes) in self.buffers.iter().enumerate().rev() {
+            let own_stream = if class == 0 { stream } else { &self.streams[class - 1] };
+            if class > 0 {
+                own_stream.wait(&ready).doing("waiting for an event")?;
+            }
+            let own_class = class as u32;
+            let room = bytes / self.symbol_bytes;
+            let mut launch = own_stream.launch_builder(kernel.function());
+            before.iter().for_each(|pointer| {
+                launch.arg(pointer);
+            });
+            launch.arg(&totals.streams);
+            after.iter().for_each(|pointer| {
+                launch.arg(pointer);
+            });
+            launch.arg(&own_class).arg(&room).arg(&written[0]).arg(&written[1]);
+            let blocks = one_wave(kernel, SEQUENCE, bytes, self.multiprocessors, &totals)?;
+            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *, const u8 *, const u8 *, const u32 *,
+            // const u32 *, const u32 *, u32, u32, u32 *, u8 *). All are views that this call holds, valid until the work queued on the frame's stream is done,
+            // and that stream waits for this launch below. Words are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number to
+            // groups within the stream; `room` symbols of shared memory.
+            unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, bytes)) }.doing("decoding a class")?;
+        }
+        self.streams.iter().try_for_each(|own_stream| stream.join(own_stream)).doing("waiting for classes")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_have_room_for_their_ratio() {
+        for shared_memory in [64 << 10, 96 << 10, 99 << 10, 163 << 10, 227 << 10] {
+            for (blocks, symbol_bytes) in [(1, 1), (1, 2), (3, 2)] {
+                let all = buffers(Room::Classes { blocks }, symbol_bytes, shared_memory);
+                let highest = all.len() - 1;
+                assert_eq!(highest as u32, highest_ratio(shared_memory, blocks));
+                for (class, &bytes) in all.iter().enumerate() {
+                    assert!(bytes.is_multiple_of(SLACK * symbol_bytes) && bytes > 0, "{all:?}");
+                    assert!(bytes + OWN_SHARED_MEMORY <= shared_memory, "{all:?}");
+                    let fits = (class as u32 + 1) * RATIO_BYTES <= shared_memory - OWN_SHARED_MEMORY;
+                    assert!(class == highest || !fits || bytes >= (class as u32 + 1) * RATIO_BYTES, "{all:?}");
+                }
+            }
+        }
+        // A quarter of a multiprocessor's threads is one block here: 193 KiB.
+        assert_eq!(buffers(Room::Classes { blocks: 1 }, 2, 227 << 10).len(), 17);
+        assert_eq!(buffers(Room::Classes { blocks: 3 }, 2, 227 << 10).len(), 6);
+        assert_eq!(buffers(Room::Fixed { bytes: 10_000 }, 2, 227 << 10), [9984]);
+    }
+}

@@ -1,0 +1,261 @@
+//! Launchers of the decoder.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg};
+use syncline_core::lzss::{Params, SymbolWidth};
+
+use super::{check_chunk, constants, params};
+use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::error::{CudaError, DriverContext, Result};
+
+const DECODE: Source = Source { name: "lzss_decode.cu", text: include_str!("../../kernels/lzss_decode.cu") };
+
+/// Words of `Start` in lzss_decode.cu.
+const START_WORDS: usize = 5;
+/// Bytes of `Match` in lzss_decode.cu.
+const MATCH_BYTES: u32 = 4;
+/// Shared memory that the kernel declares beside what is asked for, at most: bitmap, ranks, sums of warps.
+const DECLARED: u32 = 14 << 10;
+
+/// What a status word says, or `None` if it is 0 and the chunk's bytes are there.
+pub fn status_text(status: u32) -> Option<&'static str> {
+    match status {
+        0 => None,
+        s if s & 1 != 0 => Some("the LZSS token counts do not fit the sections"),
+        s if s & 2 != 0 => Some("the LZSS flags and token counts disagree"),
+        _ => Some("an LZSS match reaches out of its block, or the tokens end elsewhere than it"),
+    }
+}
+
+/// Where a chunk's sections are in the input, and its bytes in the output: offsets that are multiples of 16 (`blocks`: of 8).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DecodeSpan {
+    /// What each block has of tokens and matches: section 2 behind its 8 bytes of parameters.
+    pub blocks: u64,
+    /// Section 3 and its bytes; 4 to 6 likewise.
+    pub flags: (u64, u32),
+    /// Section 4.
+    pub lengths: (u64, u32),
+    /// Section 5.
+    pub distances: (u64, u32),
+    /// Section 6.
+    pub literals: (u64, u32),
+    /// Where the chunk's bytes go.
+    pub output: u64,
+    /// How many: at most 2^25.
+    pub bytes: u64,
+    /// Fewest symbols in a match, 1 to 16.
+    pub min_match: u8,
+}
+
+/// [`DecodeSpan`] as the kernels read it: `Section` in lzss_decode.cu.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct Section {
+    blocks: u64,
+    offsets: [u64; 4],
+    output: u64,
+    bytes: u64,
+    lengths: [u32; 4],
+    first_block: u32,
+    min_match: u32,
+}
+
+// SAFETY: plain integers without padding (seven of 8 bytes, then six of 4), laid out as the kernels' struct.
+unsafe impl DeviceRepr for Section {}
+
+/// Chunks that are decoded by one launch, all of one symbol width and level.
+#[derive(Debug)]
+pub struct DecodeBatch {
+    sections: CudaSlice<Section>,
+    params: Params,
+    chunks: u32,
+    blocks: u32,
+    input_bytes: u64,
+    output_bytes: u64,
+    least_min_match: u32,
+}
+
+impl DecodeBatch {
+    /// Uploads the list of chunks.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if there is none, or one is too large or not aligned; [`CudaError::Driver`].
+    pub fn new(stream: &Arc<CudaStream>, width: SymbolWidth, level: u8, spans: &[DecodeSpan]) -> Result<Self> {
+        let params = params(width, level)?;
+        let chunks = u32::try_from(spans.len()).ok().filter(|count| (1..=1 << 20).contains(count));
+        let chunks = chunks.ok_or_else(|| CudaError::invalid("a batch has 1 to 2^20 chunks"))?;
+        let (mut blocks, mut input_bytes, mut output_bytes) = (0_u64, 0, 0);
+        let mut sections = Vec::with_capacity(spans.len());
+        for span in spans {
+            check_chunk(span.bytes, span.min_match)?;
+            let parts = [span.flags, span.lengths, span.distances, span.literals];
+            let aligned = span.blocks.is_multiple_of(8)
+                && parts.iter().all(|part| part.0.is_multiple_of(16))
+                && span.output.is_multiple_of(16);
+            let own_blocks = span.bytes.div_ceil(params.block_bytes() as u64);
+            let ends = parts.iter().map(|part| part.0.checked_add(part.1.into()));
+            let end =
+                ends.chain([span.blocks.checked_add(own_blocks * 8)]).try_fold(0, |most, end| Some(most.max(end?)));
+            let (true, Some(end), Some(output_end)) = (aligned, end, span.output.checked_add(span.bytes)) else {
+                return Err(CudaError::invalid("LZSS sections and outputs start on multiples of 16, blocks of 8"));
+            };
+            let first_block =
+                u32::try_from(blocks).map_err(|_| CudaError::invalid("a batch has fewer than 2^31 blocks"))?;
+            sections.push(Section {
+                blocks: span.blocks,
+                offsets: parts.map(|part| part.0),
+                output: span.output,
+                bytes: span.bytes,
+                lengths: parts.map(|part| part.1),
+                first_block,
+                min_match: span.min_match.into(),
+            });
+            blocks += own_blocks;
+            input_bytes = end.max(input_bytes);
+            output_bytes = output_end.max(output_bytes);
+        }
+        let blocks = u32::try_from(blocks).ok().filter(|&blocks| blocks < 1 << 31);
+        Ok(Self {
+            sections: stream.clone_htod(&sections).doing("uploading the list of chunks")?,
+            params,
+            chunks,
+            blocks: blocks.ok_or_else(|| CudaError::invalid("a batch has fewer than 2^31 blocks"))?,
+            input_bytes,
+            output_bytes,
+            least_min_match: spans.iter().map(|span| span.min_match.into()).min().unwrap_or(1),
+        })
+    }
+
+    /// Chunks in the batch.
+    pub fn chunks(&self) -> u32 {
+        self.chunks
+    }
+}
+
+/// How a device decodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    params: Params,
+    threads: u32,
+    blocks: u32,
+    in_shared: bool,
+}
+
+impl Shape {
+    /// For a device with this much shared memory a block, and matches no shorter than those that pay.
+    fn new(params: &Params, shared_memory: u32) -> Self {
+        let (threads, blocks) = match (params.width, params.level > 4) {
+            (SymbolWidth::One, true) => (1024, 1),
+            (_, true) => (512, 2),
+            (SymbolWidth::One, false) => (512, 3),
+            (_, false) => (256, 5),
+        };
+        let shape = Self { params: *params, threads, blocks, in_shared: true };
+        Self { in_shared: shape.work_bytes(params.min_match.into()) + DECLARED <= shared_memory, ..shape }
+    }
+
+    /// Symbols, and behind them sources or matches.
+    fn work_bytes(&self, min_match: u32) -> u32 {
+        let symbols = self.params.block_symbols() as u32;
+        self.params.block_bytes() as u32 + (symbols * 2).max((symbols / min_match) * MATCH_BYTES).next_multiple_of(16)
+    }
+
+    fn specialization(&self) -> Specialization {
+        let mut constants = constants(&self.params, self.threads);
+        constants.extend([("IN_SHARED", self.in_shared.into()), ("BLOCKS", self.blocks.into())]);
+        Specialization { source: DECODE, constants }
+    }
+}
+
+pub(super) fn specializations(params: &Params, shared_memory: u32) -> Vec<Specialization> {
+    let shape = Shape::new(params, shared_memory);
+    vec![shape.specialization(), Shape { in_shared: false, ..shape }.specialization()]
+}
+
+/// Turns tokens back into bytes.
+#[derive(Debug, Clone)]
+pub struct Decoder {
+    shape: Shape,
+    starts: Kernel,
+    decode: Kernel,
+    /// The same for blocks whose work does not fit shared memory, and blocks of threads of it that run at a time.
+    spilled: Kernel,
+    resident: u32,
+}
+
+impl Decoder {
+    /// A decoder for symbols of a width, at a level from 1 to 9.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if there is no such level; errors of [`Device::kernel`].
+    pub fn new(device: &Device, width: SymbolWidth, level: u8) -> Result<Self> {
+        let params = params(width, level)?;
+        let shape = Shape::new(&params, device.info().shared_memory_per_block);
+        let decode = device.kernel(&shape.specialization(), "lzss_decode")?;
+        if shape.in_shared {
+            decode.allow_shared_memory(shape.work_bytes(params.min_match.into()))?;
+        }
+        let spilled = device.kernel(&Shape { in_shared: false, ..shape }.specialization(), "lzss_decode")?;
+        let resident = spilled.blocks_per_multiprocessor(shape.threads, 0)?.max(1) * device.info().multiprocessors;
+        Ok(Self { shape, starts: device.kernel(&shape.specialization(), "lzss_starts")?, decode, spilled, resident })
+    }
+
+    /// Decodes every chunk of `batch` from `input` to `output`, all on the frame's stream. `status` has a word for each chunk: 0 or what is wrong
+    /// ([`status_text`]); the output of a chunk with another is worthless.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if lengths, alignment or parameters do not fit together; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn launch(
+        &self,
+        frame: &mut Frame<'_>,
+        input: &CudaView<'_, u8>,
+        batch: &DecodeBatch,
+        output: &mut CudaViewMut<'_, u8>,
+        status: &mut CudaViewMut<'_, u32>,
+    ) -> Result<()> {
+        let stream = frame.stream().clone();
+        let misaligned = input.device_ptr(&stream).0 % 16 != 0 || output.as_view().device_ptr(&stream).0 % 16 != 0;
+        let problems = [
+            (batch.params != self.shape.params, "the batch has another width or level than the decoder"),
+            ((input.len() as u64) < batch.input_bytes, "the sections go past the end of the input"),
+            ((output.len() as u64) < batch.output_bytes, "the chunks go past the end of the output"),
+            (misaligned, "input and output start on multiples of 16 bytes"),
+            (status.len() != batch.chunks as usize, "there is one word of status for each chunk"),
+        ];
+        if let Some(&(_, problem)) = problems.iter().find(|problem| problem.0) {
+            return Err(CudaError::invalid(problem));
+        }
+        let (chunks, blocks) = (batch.chunks, batch.blocks);
+        let mut starts = frame.slice::<u32>(blocks as usize * START_WORDS)?;
+        let mut launch = stream.launch_builder(self.starts.function());
+        launch.arg(input).arg(&batch.sections).arg(&chunks).arg(&blocks).arg(&mut starts).arg(&mut *status);
+        // SAFETY: parameters (const u8 *, const Section *, u32, u32, Start *, u32 *): the counts of all blocks lie in the input, checked; there is a start for
+        // each, and a status for each chunk.
+        unsafe { launch.launch(Kernel::grid(chunks, self.shape.threads, 0)) }.doing("adding up LZSS tokens")?;
+        if blocks == 0 {
+            return Ok(());
+        }
+
+        // What the decoder was made for holds matches that pay; others are allowed.
+        let is_usual = batch.least_min_match >= self.shape.params.min_match.into();
+        let in_shared = self.shape.in_shared && is_usual;
+        let work = self.shape.work_bytes(batch.least_min_match);
+        let (kernel, grid, shared_memory, scratch) = if in_shared {
+            (&self.decode, blocks, work, 0)
+        } else {
+            let grid = blocks.min(self.resident);
+            (&self.spilled, grid, 0, grid as usize * work as usize)
+        };
+        let mut scratch = frame.slice::<u8>(scratch)?;
+        let mut launch = stream.launch_builder(kernel.function());
+        launch.arg(input).arg(&batch.sections).arg(&chunks).arg(&blocks).arg(&mut starts);
+        launch.arg(&mut *output).arg(&mut *status).arg(&mut scratch).arg(&work);
+        // SAFETY: parameters (const u8 *, const Section *, u32, u32, const Start *, u8 *, u32 *, u8 *, u32). Counts have been compared with the sections' lengths, which
+        // lie in the input, and blocks of other chunks are skipped; outputs lie in the output; each block of threads has its work, sized for as many matches as there can be.
+        unsafe { launch.launch(Kernel::grid(grid, self.shape.threads, shared_memory)) }
+            .doing("decoding LZSS tokens")?;
+        Ok(())
+    }
+}

@@ -1,0 +1,295 @@
+//! Launchers of the encoder.
+
+use cudarc::driver::{CudaView, DevicePtr, PushKernelArg};
+use syncline_core::lzss::{Params, SymbolWidth};
+
+use super::sections::{Batch, Encoded, Form};
+use super::{constants, match_constants, params};
+use crate::container::hash::{Gap, Hasher, Pieces};
+use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::error::{CudaError, DriverContext, Result};
+
+const LINKED: Source = Source { name: "lzss_encode.cu", text: include_str!("../../kernels/lzss_encode.cu") };
+const PUBLISHED: Source =
+    Source { name: "lzss_encode_published.cu", text: include_str!("../../kernels/lzss_encode_published.cu") };
+const SECTIONS: Source = Source { name: "lzss_sections.cu", text: include_str!("../../kernels/lzss_sections.cu") };
+
+/// Threads of the kernels that lay out and move tokens.
+const SECTION_THREADS: u32 = 256;
+/// Bytes behind a block's data that may be loaded (`PADDING` of lzss_encode.cuh).
+const PADDING: u32 = 32;
+/// Bytes that are known of 32 positions (`INFO_BYTES` of lzss_encode.cuh).
+const CHUNK_INFO: u32 = 17;
+/// log2 of the entries in the table of a warp that links a whole block.
+const LONG_HASH_BITS: u32 = 12;
+/// Words of `Start` in lzss_sections.cu.
+const START_WORDS: usize = 3;
+
+/// How matches are found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Method {
+    /// By links between positions that begin alike; tokens selected in parallel.
+    Linked,
+    /// By comparing with all of the window, tokens selected by one thread, as published for GPULZ: the baseline.
+    Published,
+}
+
+/// Constants that do not change what is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    params: Params,
+    threads: u32,
+    /// Blocks of threads that should fit a multiprocessor.
+    blocks: u32,
+    in_shared: bool,
+    link_warps: u32,
+    hash_bits: u32,
+}
+
+impl Shape {
+    fn new(params: &Params, shared_memory: u32) -> Self {
+        let is_long = params.level > 4;
+        let (threads, blocks) = match (params.width, is_long) {
+            (_, true) => (512, 2),
+            (SymbolWidth::One, _) => (512, 3),
+            _ => (256, 5),
+        };
+        let warps = threads / 32;
+        let mut shape = Self { params: *params, threads, blocks, in_shared: true, link_warps: warps, hash_bits: 0 };
+        // Four entries a position of the window, so that few of those with another beginning are met.
+        let wanted = params.window().ilog2() + if params.window().is_power_of_two() { 2 } else { 3 };
+        let room = (shape.symbols() * shape.token_bytes() / warps / 2).ilog2();
+        shape.hash_bits = wanted.min(room).min(LONG_HASH_BITS);
+        // One warp links where windows are as long as blocks: others would first have to go through most of what it does.
+        if is_long {
+            shape.link_warps = 1;
+        }
+        // Beside it there are the sums of warps.
+        shape.in_shared = !is_long && shape.work_bytes() + 1024 <= shared_memory;
+        shape
+    }
+
+    fn symbols(&self) -> u32 {
+        self.params.block_symbols() as u32
+    }
+
+    fn token_bytes(&self) -> u32 {
+        2 * self.params.distance_bytes() as u32
+    }
+
+    /// Bytes of a block's work: `WORK_BYTES` of lzss_encode.cuh.
+    fn work_bytes(&self) -> u32 {
+        let symbols = self.symbols();
+        let link_bytes = if self.params.window() > 255 { 2 } else { 1 };
+        let search = self.params.block_bytes() as u32 + PADDING + symbols * link_bytes;
+        let selection = symbols * 2 + symbols / 32 * CHUNK_INFO + 15;
+        search.max(selection).next_multiple_of(16) + symbols * self.token_bytes()
+    }
+
+    /// Dynamic shared memory of a block.
+    fn shared_memory(&self) -> u32 {
+        if self.in_shared { self.work_bytes() } else { (self.link_warps * 2) << self.hash_bits }
+    }
+
+    /// Bytes of a block's slot: `SLOT_BYTES` of lzss_slots.cuh.
+    fn slot_bytes(&self) -> u32 {
+        self.symbols() / 8 + self.params.block_bytes() as u32 + 64
+    }
+
+    fn specialization(&self, method: Method) -> Specialization {
+        let mut constants = constants(&self.params, self.threads);
+        constants.extend(match_constants(&self.params));
+        constants.extend([
+            ("IN_SHARED", self.in_shared.into()),
+            ("WORK_BYTES_IN_RUST", self.work_bytes().into()),
+            ("SLOT_BYTES_IN_RUST", self.slot_bytes().into()),
+        ]);
+        if method == Method::Published {
+            return Specialization { source: PUBLISHED, constants };
+        }
+        constants.extend([
+            ("HASH_BITS", self.hash_bits.into()),
+            ("LINK_WARPS", self.link_warps.into()),
+            ("BLOCKS", self.blocks.into()),
+        ]);
+        Specialization { source: LINKED, constants }
+    }
+
+    fn sections_specialization(&self) -> Specialization {
+        let mut constants = constants(&self.params, SECTION_THREADS);
+        constants.extend([("LEVEL", self.params.level.into()), ("SLOT_BYTES_IN_RUST", self.slot_bytes().into())]);
+        Specialization { source: SECTIONS, constants }
+    }
+}
+
+pub(super) fn specializations(params: &Params, shared_memory: u32) -> Vec<Specialization> {
+    let shape = Shape::new(params, shared_memory);
+    vec![shape.specialization(Method::Linked), shape.specialization(Method::Published), shape.sections_specialization()]
+}
+
+/// Finds the tokens of chunks' bytes.
+#[derive(Debug, Clone)]
+pub struct Encoder {
+    shape: Shape,
+    tokens: Kernel,
+    layout: Kernel,
+    places: Kernel,
+    write: Kernel,
+    edges: Kernel,
+    hasher: Hasher,
+    /// Blocks of threads that the device runs at a time.
+    resident: u32,
+}
+
+impl Encoder {
+    /// An encoder for symbols of a width, at a level from 1 to 9.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if there is no such level; errors of [`Device::kernel`].
+    pub fn new(device: &Device, width: SymbolWidth, level: u8, method: Method) -> Result<Self> {
+        let shape = Shape::new(&params(width, level)?, device.info().shared_memory_per_block);
+        let name = match method {
+            Method::Linked => "lzss_tokens",
+            Method::Published => "lzss_tokens_published",
+        };
+        let tokens = device.kernel(&shape.specialization(method), name)?;
+        tokens.allow_shared_memory(shape.shared_memory())?;
+        let resident = tokens.blocks_per_multiprocessor(shape.threads, shape.shared_memory())?.max(1);
+        let sections = shape.sections_specialization();
+        Ok(Self {
+            shape,
+            tokens,
+            layout: device.kernel(&sections, "lzss_layout")?,
+            places: device.kernel(&sections, "lzss_places")?,
+            write: device.kernel(&sections, "lzss_write")?,
+            edges: device.kernel(&sections, "lzss_edges")?,
+            hasher: Hasher::new(device)?,
+            resident: resident * device.info().multiprocessors,
+        })
+    }
+
+    /// Encodes every chunk of `batch` from `input`, all on the frame's stream. What did not fit is noted in its [`Plan`](super::Plan).
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if lengths, alignment or parameters do not fit together; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn launch(
+        &self,
+        frame: &mut Frame<'_>,
+        input: &CudaView<'_, u8>,
+        batch: &Batch,
+        encoded: &mut Encoded,
+    ) -> Result<()> {
+        self.launch_observed(frame, input, batch, encoded, &mut |_| Ok(()))
+    }
+
+    /// [`Self::launch`] that calls `launched` with a kernel's name after each launch: a bench records events there.
+    ///
+    /// # Errors
+    /// As [`Self::launch`], or what `launched` returns.
+    pub fn launch_observed(
+        &self,
+        frame: &mut Frame<'_>,
+        input: &CudaView<'_, u8>,
+        batch: &Batch,
+        encoded: &mut Encoded,
+        launched: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<()> {
+        let stream = frame.stream().clone();
+        let problems = [
+            (batch.params != self.shape.params, "the batch has another width or level than the encoder"),
+            ((input.len() as u64) < batch.input_bytes, "the chunks go past the end of the input"),
+            (!input.device_ptr(&stream).0.is_multiple_of(16), "the input must start on a multiple of 16 bytes"),
+            (encoded.plans.len() != batch.chunks as usize, "the result was made for another batch"),
+        ];
+        if let Some(&(_, problem)) = problems.iter().find(|problem| problem.0) {
+            return Err(CudaError::invalid(problem));
+        }
+        let (chunks, blocks, prefix) = (batch.chunks, batch.blocks, batch.form.prefix());
+        let mut slots = frame.slice::<u8>(blocks as usize * self.shape.slot_bytes() as usize)?;
+        let mut counts = frame.slice::<u64>(blocks as usize)?;
+        let mut starts = frame.slice::<u32>(blocks as usize * START_WORDS)?;
+        if blocks > 0 {
+            let grid = if self.shape.in_shared { blocks } else { blocks.min(self.resident) };
+            let scratch = if self.shape.in_shared { 0 } else { grid as usize * self.shape.work_bytes() as usize };
+            let mut scratch = frame.slice::<u8>(scratch)?;
+            let mut launch = stream.launch_builder(self.tokens.function());
+            launch.arg(input).arg(&batch.sections).arg(&chunks).arg(&blocks);
+            launch.arg(&mut slots).arg(&mut counts).arg(&mut scratch);
+            // SAFETY: either kernel's parameters are (const u8 *, const Section *, u32, u32, u8 *, Counts *, u8 *). Sections lie in the input, checked; a block has its
+            // slot, of the size that the source asserts, and its counts (two words); each block of threads its work, in shared memory or in the scratch.
+            unsafe { launch.launch(Kernel::grid(grid, self.shape.threads, self.shape.shared_memory())) }
+                .doing("finding LZSS tokens")?;
+            launched(self.tokens.name())?;
+        }
+
+        let mut launch = stream.launch_builder(self.layout.function());
+        launch
+            .arg(&batch.sections)
+            .arg(&chunks)
+            .arg(&blocks)
+            .arg(&prefix)
+            .arg(&mut counts)
+            .arg(&mut starts)
+            .arg(&mut encoded.plans);
+        // SAFETY: parameters (const Section *, u32, u32, u32, const Counts *, Start *, Plan *): counts and starts for each block, a plan for each chunk, checked.
+        unsafe { launch.launch(Kernel::grid(chunks, SECTION_THREADS, 0)) }.doing("laying out LZSS sections")?;
+        launched(self.layout.name())?;
+
+        let room = encoded.bytes.len() as u64;
+        let mut launch = stream.launch_builder(self.places.function());
+        launch.arg(&chunks).arg(&room).arg(&mut encoded.plans).arg(&mut encoded.places).arg(&mut encoded.lengths);
+        // SAFETY: parameters (u32, u64, Plan *, u64 *, u32 *): a plan and a length for each chunk, and a place more than those.
+        unsafe { launch.launch(Kernel::grid(1, SECTION_THREADS, 0)) }.doing("placing LZSS sections")?;
+        launched(self.places.name())?;
+
+        if blocks > 0 {
+            let mut launch = stream.launch_builder(self.write.function());
+            launch.arg(&batch.sections).arg(&chunks).arg(&mut counts).arg(&mut starts);
+            launch.arg(&encoded.plans).arg(&encoded.places).arg(&prefix).arg(&mut slots).arg(&mut encoded.bytes);
+            // SAFETY: parameters (const Section *, u32, const Counts *, const Start *, const Plan *, const u64 *, u32, const u8 *, u8 *): chunks whose sections
+            // do not fit the output have a status, and are not written; the blocks' parts follow each other within their sections.
+            unsafe { launch.launch(Kernel::grid(blocks, SECTION_THREADS, 0)) }.doing("moving LZSS tokens")?;
+            launched(self.write.name())?;
+        }
+
+        let mut launch = stream.launch_builder(self.edges.function());
+        launch
+            .arg(&batch.sections)
+            .arg(&chunks)
+            .arg(&encoded.plans)
+            .arg(&encoded.places)
+            .arg(&prefix)
+            .arg(&mut encoded.bytes);
+        let grid = Kernel::grid(chunks.div_ceil(SECTION_THREADS / 32), SECTION_THREADS, 0);
+        // SAFETY: parameters (const Section *, u32, const Plan *, const u64 *, u32, u8 *), as before.
+        unsafe { launch.launch(grid) }.doing("writing LZSS parameters")?;
+        launched(self.edges.name())?;
+
+        if batch.form == Form::Records {
+            let (starts, lengths) = (encoded.places.slice(..chunks as usize), encoded.lengths.as_view());
+            let pieces = Pieces { starts: &starts, lengths: &lengths, longest: batch.longest, gap: Gap::RECORD };
+            self.hasher.sign(frame, &mut encoded.bytes.as_view_mut(), &pieces)?;
+            launched("container_hash")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shapes_fit() {
+        for shared_memory in [64 << 10, 99 << 10, 163 << 10, 227 << 10] {
+            for (width, level) in
+                SymbolWidth::ALL.into_iter().flat_map(|width| (1..=9).map(move |level| (width, level)))
+            {
+                let shape = Shape::new(&Params::new(width, level), shared_memory);
+                assert!(shape.shared_memory() <= shared_memory, "{shape:?}");
+                assert!(shape.hash_bits >= 6, "{shape:?}");
+            }
+        }
+        assert!(Shape::new(&Params::new(SymbolWidth::One, 4), 227 << 10).in_shared);
+    }
+}

@@ -1,0 +1,71 @@
+//! The LZSS stage on the GPU: the tokens of `syncline_core::lzss` as sections 3 to 6 of a chunk record have them (docs/FORMAT.md, "LZSS"), byte for byte, and back.
+//!
+//! Launchers of `kernels/lzss_*.cu`. A call works on the bytes of many chunks in device memory; all of them have the symbol width and level that the
+//! [`Encoder`] or [`Decoder`] was made for, the shortest match is each chunk's own.
+
+mod decode;
+mod encode;
+mod sections;
+
+pub use decode::{DecodeBatch, DecodeSpan, Decoder, status_text};
+pub use encode::{Encoder, Method};
+pub use sections::{Batch, Encoded, Form, Plan, Span};
+
+use syncline_core::lzss::{ENOUGH, LENGTH_SPAN, LEVELS, MAX_MIN_MATCH, Params, SymbolWidth};
+
+use crate::device::Specialization;
+use crate::error::{CudaError, Result};
+
+/// Most bytes of a chunk: 2^22 elements of 8 bytes.
+const MAX_BYTES: u64 = 1 << 25;
+
+/// Every specialization of the stage's kernels on a device with this much shared memory a block, for the check that all of them compile.
+pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
+    // Levels differ in numbers only; one of each kind of block, and the one with a single candidate.
+    let levels = [1, 4, 9];
+    let kinds = SymbolWidth::ALL.into_iter().flat_map(|width| levels.map(|level| Params::new(width, level)));
+    kinds
+        .flat_map(|params| {
+            [encode::specializations(&params, shared_memory), decode::specializations(&params, shared_memory)].concat()
+        })
+        .collect()
+}
+
+/// Parameters with the shortest match that pays, or what is wrong with the level.
+fn params(width: SymbolWidth, level: u8) -> Result<Params> {
+    if !LEVELS.contains(&level) {
+        return Err(CudaError::invalid(format!("LZSS levels are 1 to 9, not {level}")));
+    }
+    Ok(Params::new(width, level))
+}
+
+/// Checks a chunk's shortest match and number of bytes.
+fn check_chunk(bytes: u64, min_match: u8) -> Result<()> {
+    if !(1..=MAX_MIN_MATCH).contains(&min_match) {
+        return Err(CudaError::invalid(format!("shortest matches are 1 to {MAX_MIN_MATCH} symbols, not {min_match}")));
+    }
+    if bytes > MAX_BYTES {
+        return Err(CudaError::invalid(format!("a chunk has at most {MAX_BYTES} bytes, not {bytes}")));
+    }
+    Ok(())
+}
+
+/// Constants that every kernel needs.
+fn constants(params: &Params, threads: u32) -> Vec<(&'static str, u64)> {
+    vec![
+        ("WIDTH", params.width.bytes() as u64),
+        ("BLOCK_BYTES", params.block_bytes() as u64),
+        ("THREADS", threads.into()),
+    ]
+}
+
+/// Constants that the rule for matches needs.
+fn match_constants(params: &Params) -> Vec<(&'static str, u64)> {
+    vec![
+        ("LEVEL", params.level.into()),
+        ("WINDOW", params.window() as u64),
+        ("DEPTH", params.depth() as u64),
+        ("LENGTH_SPAN", LENGTH_SPAN as u64),
+        ("ENOUGH", ENOUGH as u64),
+    ]
+}

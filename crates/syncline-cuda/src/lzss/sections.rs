@@ -1,0 +1,229 @@
+//! The chunks of a batch, and the sections they come out as.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
+use syncline_core::container::{ALIGNMENT, RECORD_HEADER_LEN, SECTIONS};
+use syncline_core::lzss::{Params, SymbolWidth};
+
+use super::{check_chunk, params};
+use crate::error::{CudaError, DriverContext, Result};
+
+/// The bytes that one chunk of an array gives to the stage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Span {
+    /// Where they start in the input, a multiple of 16.
+    pub offset: u64,
+    /// How many: at most 2^25.
+    pub bytes: u64,
+    /// Fewest symbols in a match; [`Params::new`] has the least that is allowed here.
+    pub min_match: u8,
+    /// The chunk's number, for its record.
+    pub chunk: u64,
+}
+
+/// What chunks come out as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Form {
+    /// Sections 2 to 6.
+    Sections,
+    /// Whole records of elements: header with hash, table, sections, of which 0 and 1 are empty.
+    Records,
+}
+
+impl Form {
+    /// Bytes before section 2.
+    pub(super) fn prefix(self) -> u32 {
+        let record = RECORD_HEADER_LEN + SECTIONS * size_of::<u32>();
+        if self == Self::Records { record.next_multiple_of(ALIGNMENT) as u32 } else { 0 }
+    }
+}
+
+/// [`Span`] as the kernels read it: `Section` in lzss_slots.cuh.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct Section {
+    offset: u64,
+    bytes: u64,
+    chunk: u64,
+    first_block: u32,
+    min_match: u32,
+}
+
+// SAFETY: plain integers without padding, laid out as the kernels' struct.
+unsafe impl DeviceRepr for Section {}
+
+/// Chunks that one call encodes.
+#[derive(Debug)]
+pub struct Batch {
+    pub(super) sections: CudaSlice<Section>,
+    pub(super) params: Params,
+    pub(super) chunks: u32,
+    pub(super) blocks: u32,
+    pub(super) form: Form,
+    /// Most bytes of a chunk's sections or record.
+    pub(super) longest: u32,
+    /// Bytes that the input must have.
+    pub(super) input_bytes: u64,
+    max_bytes: u64,
+}
+
+/// Bytes before the blocks in section 2.
+const PARAMETER_BYTES: u64 = 8;
+
+impl Batch {
+    /// Uploads the list of chunks, for symbols of one width and one level.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if there is none, one is too large or not aligned, or has matches that would be longer than their symbols; [`CudaError::Driver`].
+    pub fn new(stream: &Arc<CudaStream>, width: SymbolWidth, level: u8, form: Form, spans: &[Span]) -> Result<Self> {
+        let params = params(width, level)?;
+        let chunks = u32::try_from(spans.len()).ok().filter(|count| (1..=1 << 20).contains(count));
+        let chunks = chunks.ok_or_else(|| CudaError::invalid("a batch has 1 to 2^20 chunks"))?;
+        let (mut blocks, mut input_bytes, mut max_bytes, mut longest) = (0_u64, 0, 0, 0);
+        let mut sections = Vec::with_capacity(spans.len());
+        for span in spans {
+            check_chunk(span.bytes, span.min_match)?;
+            let end = span.offset.checked_add(span.bytes).filter(|_| span.offset.is_multiple_of(16));
+            let end = end.ok_or_else(|| CudaError::invalid("a chunk's bytes start on a multiple of 16"))?;
+            if span.min_match < params.min_match {
+                return Err(CudaError::invalid(format!(
+                    "a match of {} symbols would take more bytes than they do: {} at least",
+                    span.min_match, params.min_match
+                )));
+            }
+            let first_block =
+                u32::try_from(blocks).map_err(|_| CudaError::invalid("a batch has fewer than 2^31 blocks"))?;
+            sections.push(Section {
+                offset: span.offset,
+                bytes: span.bytes,
+                chunk: span.chunk,
+                first_block,
+                min_match: span.min_match.into(),
+            });
+            blocks += span.bytes.div_ceil(params.block_bytes() as u64);
+            input_bytes = end.max(input_bytes);
+            let most = u64::from(form.prefix()) + max_section_bytes(&params, span.bytes);
+            (max_bytes, longest) = (max_bytes + most, most.max(longest));
+        }
+        let blocks = u32::try_from(blocks).ok().filter(|&blocks| blocks < 1 << 31);
+        Ok(Self {
+            sections: stream.clone_htod(&sections).doing("uploading the list of chunks")?,
+            params,
+            chunks,
+            form,
+            // Checked: a chunk has at most 2^25 bytes.
+            longest: longest as u32,
+            blocks: blocks.ok_or_else(|| CudaError::invalid("a batch has fewer than 2^31 blocks"))?,
+            input_bytes,
+            max_bytes,
+        })
+    }
+
+    /// Chunks in the batch.
+    pub fn chunks(&self) -> u32 {
+        self.chunks
+    }
+
+    /// Bytes that the sections or records take together at most.
+    pub fn max_bytes(&self) -> u64 {
+        self.max_bytes
+    }
+}
+
+/// Bytes of sections 2 to 6, each up to a multiple of 16, of `bytes` bytes that have no match: matches only make them fewer.
+fn max_section_bytes(params: &Params, bytes: u64) -> u64 {
+    let symbols = bytes.div_ceil(params.width.bytes() as u64);
+    let blocks = bytes.div_ceil(params.block_bytes() as u64);
+    let flags = (symbols.div_ceil(64) + blocks) * 8;
+    PARAMETER_BYTES + blocks * 8 + flags + symbols * params.width.bytes() as u64 + 5 * 16
+}
+
+/// What a chunk's sections came out as.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Plan {
+    /// Bytes of sections 2 to 6: parameters and blocks, flags, lengths, distances, literals.
+    pub section_bytes: [u32; 5],
+    /// Blocks.
+    pub blocks: u32,
+    /// Tokens.
+    pub tokens: u32,
+    /// Matches among them.
+    pub matches: u32,
+    /// Bytes of all five sections, each up to a multiple of 16, or of the record.
+    pub bytes: u32,
+    /// 0, or 1 if they did not fit into the room given: they are then not written.
+    pub status: u32,
+}
+
+// SAFETY: ten u32, laid out as `Plan` in lzss_sections.cu.
+unsafe impl DeviceRepr for Plan {}
+// SAFETY: numbers.
+unsafe impl ValidAsZeroBits for Plan {}
+
+/// The sections or records of a batch in device memory.
+#[derive(Debug)]
+pub struct Encoded {
+    pub(super) bytes: CudaSlice<u8>,
+    pub(super) places: CudaSlice<u64>,
+    pub(super) lengths: CudaSlice<u32>,
+    pub(super) plans: CudaSlice<Plan>,
+}
+
+impl Encoded {
+    /// Room for the sections of `batch`, `bytes` in all: [`Batch::max_bytes`] is enough for any input.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`].
+    pub fn new(stream: &Arc<CudaStream>, batch: &Batch, bytes: u64) -> Result<Self> {
+        let allocate = || {
+            Ok(Self {
+                bytes: stream.alloc_zeros(usize::try_from(bytes).unwrap_or(usize::MAX).max(16))?,
+                places: stream.alloc_zeros(batch.chunks as usize + 1)?,
+                lengths: stream.alloc_zeros(batch.chunks as usize)?,
+                plans: stream.alloc_zeros(batch.chunks as usize)?,
+            })
+        };
+        allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes })
+    }
+
+    /// The sections or records of all chunks, one after the other, with each section from a multiple of 16 and zeros before the next.
+    pub fn bytes(&self) -> &CudaSlice<u8> {
+        &self.bytes
+    }
+
+    /// As [`Self::bytes`], to write: for tests that poison it.
+    pub fn bytes_mut(&mut self) -> &mut CudaSlice<u8> {
+        &mut self.bytes
+    }
+
+    /// Where each chunk's sections or record start, and the end of the last.
+    pub fn places(&self) -> &CudaSlice<u64> {
+        &self.places
+    }
+
+    /// Bytes of each chunk's sections or record.
+    pub fn lengths(&self) -> &CudaSlice<u32> {
+        &self.lengths
+    }
+
+    /// What each chunk came out as, in device memory.
+    pub fn plans(&self) -> &CudaSlice<Plan> {
+        &self.plans
+    }
+
+    /// Copies the plans to the host, which waits for the stream.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if the sections of a chunk did not fit.
+    pub fn read_plans(&self, stream: &Arc<CudaStream>) -> Result<Vec<Plan>> {
+        let plans = stream.clone_dtoh(&self.plans).doing("reading the plans")?;
+        match plans.iter().position(|plan| plan.status != 0) {
+            None => Ok(plans),
+            Some(bad) => {
+                Err(CudaError::invalid(format!("the sections of chunk {bad} do not fit into the bytes given")))
+            }
+        }
+    }
+}
