@@ -85,7 +85,7 @@ __device__ inline void load_block(const Work &work, const uint8_t *input) {
     }
 }
 
-// What symbols are compared at a time: 16 bytes, in which most matches of codes and integers end; those of text do in 8.
+// Words that are compared at a time. More cost where candidates are short, fewer where most go beyond them; measured at S = 2: 12 bytes are within 5 % of the best everywhere.
 constexpr uint32_t REACH_WORDS = WIDTH == 1 ? 2 : WIDTH == 2 ? 3 : 4;
 constexpr uint32_t REACH = REACH_WORDS * 4 / WIDTH; // in symbols
 struct Front {
