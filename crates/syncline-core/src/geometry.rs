@@ -195,15 +195,19 @@ impl Geometry {
         [z * y * x, y * x, x]
     }
 
+    /// Raster number of the element at `[b, z, y, x]`.
+    pub fn element(&self, at: [u64; 4]) -> u64 {
+        let [sb, sz, sy] = self.strides();
+        at[0] * sb + at[1] * sz + at[2] * sy + at[3]
+    }
+
     /// The smallest range of raster element indices of the array that holds all of chunk `chunk`.
     pub fn chunk_span(&self, chunk: u64) -> Range<u64> {
-        let [sb, sz, sy] = self.strides();
-        let index = |p: [u64; 4]| p[0] * sb + p[1] * sz + p[2] * sy + p[3];
         let (mut start, mut end) = (u64::MAX, 0);
         for tile in self.chunk(chunk) {
             let last: [u64; 4] =
                 std::array::from_fn(|a| tile.origin[a] + if a == 0 { 0 } else { tile.extent[a - 1] as u64 - 1 });
-            (start, end) = (start.min(index(tile.origin)), end.max(index(last) + 1));
+            (start, end) = (start.min(self.element(tile.origin)), end.max(self.element(last) + 1));
         }
         start.min(end)..end
     }

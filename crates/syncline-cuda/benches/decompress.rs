@@ -172,9 +172,9 @@ impl Bench<'_> {
         let hasher = Hasher::new(self.device)?;
         let mut hashes = frame.slice::<u64>(lengths.len())?;
         let mut hash_arena = Arena::with_capacity(stream.clone(), 1 << 28)?;
-        let (starts, on_device) = (parsed.record_starts.as_view(), parsed.record_lengths.as_view());
+        let places = parser.places(&mut frame, records)?;
         let longest = lengths.iter().copied().max().unwrap_or(0);
-        let pieces = Pieces { starts: &starts, lengths: &on_device, longest, gap: Gap::RECORD };
+        let pieces = Pieces { starts: &places.starts, lengths: &places.lengths, longest, gap: Gap::RECORD };
         let hashing = self.replayed(|| hasher.hash(&mut hash_arena.frame()?, input, &pieces, &mut hashes))?;
 
         let mut rebuilding = 0.0;
@@ -200,8 +200,9 @@ impl Bench<'_> {
             })?;
         }
         let mut statuses = stream.alloc_zeros::<u32>(lengths.len()).doing("allocating")?;
-        let finishing = self
-            .replayed(|| parser.finish(stream, input, &parsed, Some(&hashes.as_view()), &mut statuses.as_view_mut()))?;
+        let finishing = self.replayed(|| {
+            parser.finish(stream, input, &parsed, Some((&places, &hashes.as_view())), &mut statuses.as_view_mut())
+        })?;
         Ok([parsing, hashing, rebuilding, finishing])
     }
 

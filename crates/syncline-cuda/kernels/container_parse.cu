@@ -23,9 +23,9 @@ constexpr uint32_t MOST_CHUNKS = 256;
 
 // Who does what of a chunk. Several blocks share a list.
 // The first MOST_BOOKS read the codes' codebooks.
-constexpr uint32_t ROLE_TILES = MOST_BOOKS, ROLE_MASKS = ROLE_TILES + 1, ROLE_SIGNS = ROLE_TILES + 2, ROLE_RANKS = ROLE_TILES + 3,
-                   ROLE_LISTS = ROLE_TILES + 4, LIST_BLOCKS = 2;
-static_assert(ROLES == ROLE_LISTS + 2 * LIST_BLOCKS, "the launcher knows how many roles there are");
+constexpr uint32_t ROLE_TILES = MOST_BOOKS, ROLE_RANKS = ROLE_TILES + 1, ROLE_LISTS = ROLE_TILES + 2, LIST_BLOCKS = 2,
+                   ROLE_MASKS = ROLE_LISTS + 2 * LIST_BLOCKS, ROLE_SIGNS = ROLE_MASKS + 1;
+static_assert(ROLES == ROLE_MASKS, "the launcher knows how many roles there are without bitmaps; the last two are left out where there are none");
 
 // Bits of a chunk's status.
 constexpr uint32_t PARSE_RECORD = 1, PARSE_NUMBER = 2, PARSE_KIND = 4, PARSE_SECTIONS = 8, PARSE_RAW = 16, PARSE_TILES = 32, PARSE_BASES = 64,
@@ -47,8 +47,6 @@ struct Results {
     uint32_t *first_groups, *outlier_starts, *verbatim_starts, *mask_starts, *sign_starts;
     uint8_t *classes; // of groups, if whole streams are decoded by themselves: then their sums are wanted too
     uint32_t *ranks;
-    uint64_t *record_starts; // for the hash
-    uint32_t *record_lengths;
     uint32_t *done; // 0 at the start
     // Streams of codes, one a chunk, and of bitmaps: masks, if there can be any, then signs.
     Stream *codes, *bitmaps;
@@ -556,8 +554,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             }
             problems = status != 0 ? PARSE_CODES : 0;
             if (role == 0 && threadIdx.x == 0) {
-                to.record_starts[number] = record.start;
-                to.record_lengths[number] = record.length;
                 if (record.status == 0 && record.kind == CHUNK_RAW) {
                     problems |= read_raw(records, record, chunk, to);
                 }
@@ -593,6 +589,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     }
     if (problems != 0) {
         atomicOr(&to.chunks[number].status, problems);
+    }
+}
+
+// Where records are, for the hash, which does not wait for parsing. A record that is not wholly there has length 0. A thread a chunk.
+extern "C" __global__ void container_places(const __grid_constant__ Records records, uint32_t count, uint64_t *starts, uint32_t *lengths) {
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < count) {
+        const uint64_t start = records.first + uint64_t(records.starts[i]) * 16;
+        const uint32_t length = (records.starts[i + 1] - records.starts[i]) * 16;
+        const bool there = start <= records.input_bytes && length <= records.input_bytes - start;
+        starts[i] = start;
+        lengths[i] = there ? length : 0;
     }
 }
 

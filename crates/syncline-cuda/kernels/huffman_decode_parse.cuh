@@ -1,8 +1,7 @@
 // Reading Huffman streams on the device: header, codebooks and what follows from them, checked as `huffman/stream.rs` of the core does. A block reads the codebooks of
 // a stream up to one of them and prepares that one; so a stream with four codebooks takes four blocks, which do not wait for each other.
 //
-// Code lengths come as runs of one to four bytes, and where a run starts follows from the one before. A byte is a function from a state (0: a run starts here; 1 to 3:
-// the byte is number 1 to 3 of a run's number) to the next; functions compose in any grouping, so that a scan finds all starts. A scan of the runs says which
+// Code lengths come as runs of one to four bytes; a thread looks at a byte, and finds from the few before it whether a run starts there. A scan of the runs says which
 // symbols they stand for. A run leaves a mark at its first symbol, and symbols are then sorted stably by length.
 //
 // THREADS        threads in a block, a multiple of 32, at most 1024
@@ -116,22 +115,11 @@ template <typename T> __device__ inline T block_scan(T value, T *warp_sums, T &t
     return (warp_id() == 0 ? 0 : before) + sum - value;
 }
 
-// A function of states: two bits for each state's next.
-constexpr uint32_t IDENTITY = 0xE4;
-__device__ inline uint32_t next_state(uint32_t function, uint32_t state) { return function >> 2 * state & 3; }
-__device__ inline uint32_t function_of(uint32_t byte) { return byte < 0x80 ? 0 : byte < 0xE0 ? 0x38 : 0x39; }
-// First `first`, then `then`.
-__device__ inline uint32_t composed(uint32_t first, uint32_t then) {
-    return next_state(then, first & 3) | next_state(then, first >> 2 & 3) << 2 | next_state(then, first >> 4 & 3) << 4 |
-           next_state(then, first >> 6 & 3) << 6;
-}
-
 // Shared memory of a block that reads a stream.
 struct ParseScratch {
     uint32_t counts[LENGTHS]; // symbols with each length
     uint32_t entry[LENGTHS];  // place of the first symbol of each length in canonical order
     uint32_t warp_sums[PARSE_WARPS];
-    uint32_t warp_functions[PARSE_WARPS];
     uint32_t last_marks[PARSE_WARPS];
     uint32_t warp_counts[PARSE_WARPS][LENGTHS];
     uint32_t end;           // of the codebook, in the codebooks' bytes
@@ -144,29 +132,18 @@ struct ParseScratch {
     alignas(16) uint8_t marks[MARKS];
 };
 
-// The exclusive composition of a block's functions, applied to `state`; `state` becomes what follows the block's last byte.
-__device__ inline uint32_t block_states(uint32_t function, uint32_t &state, uint32_t *warp_functions) {
-    uint32_t all = function;
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        const uint32_t before = __shfl_up_sync(ALL_LANES, all, distance);
-        all = lane_id() >= distance ? composed(before, all) : all;
+// Whether a run starts at byte `at`, given that one does at byte `start`: a byte below 0x80 is the last of its run, so it is enough to look at those of 0x80 and more
+// just before. There are few in a row, as these are long runs and parts of their numbers.
+__device__ inline bool run_starts(const uint8_t *bytes, uint32_t start, uint32_t at) {
+    uint32_t from = at;
+    while (from > start && bytes[from - 1] >= 0x80) {
+        --from;
     }
-    if (lane_id() == WARP - 1) {
-        warp_functions[warp_id()] = all;
+    uint32_t bytes_of_number = 0; // seen, of three
+    for (; from < at; ++from) {
+        bytes_of_number = bytes_of_number > 0 ? (bytes_of_number + 1) & 3 : bytes[from] >= 0xE0;
     }
-    __syncthreads();
-    uint32_t warps = lane_id() < PARSE_WARPS ? warp_functions[lane_id()] : IDENTITY;
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        const uint32_t before = __shfl_up_sync(ALL_LANES, warps, distance);
-        warps = lane_id() >= distance ? composed(before, warps) : warps;
-    }
-    const uint32_t of_warps_before = __shfl_sync(ALL_LANES, warps, (warp_id() + WARP - 1) % WARP);
-    const uint32_t of_lanes_before = __shfl_up_sync(ALL_LANES, all, 1);
-    const uint32_t at_warp = warp_id() == 0 ? state : next_state(of_warps_before, state);
-    const uint32_t own = lane_id() == 0 ? at_warp : next_state(of_lanes_before, at_warp);
-    state = next_state(__shfl_sync(ALL_LANES, warps, WARP - 1), state);
-    __syncthreads();
-    return own;
+    return bytes_of_number == 0;
 }
 
 // A run of code lengths.
@@ -228,7 +205,7 @@ __device__ inline uint32_t read_runs(const uint8_t *bytes, uint32_t position, ui
         }
     }
     __syncthreads();
-    uint32_t state = 0, filled = 0;
+    uint32_t filled = 0;
     for (uint32_t window = position + 4; filled < alphabet; window += THREADS) {
         if (window >= book_bytes) {
             if (threadIdx.x == 0) {
@@ -238,7 +215,7 @@ __device__ inline uint32_t read_runs(const uint8_t *bytes, uint32_t position, ui
         }
         const uint32_t at = window + threadIdx.x;
         const uint32_t byte = at < book_bytes ? bytes[at] : 0;
-        const bool starts = block_states(function_of(byte), state, scratch.warp_functions) == 0 && at < book_bytes;
+        const bool starts = at < book_bytes && run_starts(bytes, position + 4, at);
         const Run run = starts ? run_at(bytes, at, book_bytes) : Run{0, 0, false};
         uint32_t total;
         const uint32_t first = filled + block_scan(run.symbols, scratch.warp_sums, total);

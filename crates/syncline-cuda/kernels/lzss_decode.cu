@@ -82,13 +82,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) lzss_starts(const uint8_t 
 }
 
 // Positions are looked after by groups of eight. Sources and symbols lie transposed, the first of all groups first: a warp's lanes, which have
-// neighbouring groups, then read and write neighbours where their sources are as far away as each other's. Rows are turned against each other, so that
-// positions near each other lie in different banks.
+// neighbouring groups, then read and write neighbours where their sources are as far away as each other's. Rows are a little longer than they have
+// groups (where 16 bits still tell all places apart), so that positions near each other lie in different banks.
 constexpr uint32_t GROUPS = SYMBOLS / 8;
 constexpr uint32_t OWN_GROUPS = GROUPS / THREADS;
 static_assert(GROUPS % THREADS == 0, "threads have as many groups each");
-__device__ inline uint32_t place_of(uint32_t group, uint32_t i) { return i * GROUPS + (group ^ i * 8); }
-__device__ inline uint32_t transposed(uint32_t position) { return place_of(position / 8, position % 8); }
+constexpr uint32_t ROW = (GROUPS + 8) * 8 <= 1 << 16 ? GROUPS + 8 : GROUPS;
+__device__ inline uint32_t transposed(uint32_t position) { return position % 8 * ROW + position / 8; }
 
 // A match: where it starts, and literals before it.
 struct Match {
@@ -96,7 +96,7 @@ struct Match {
     uint16_t literals;
 };
 
-constexpr uint32_t SOURCES_AT = BLOCK_BYTES;
+constexpr uint32_t SOURCES_AT = ROW * 8 * WIDTH;
 constexpr uint32_t OWN_CHUNKS = (CHUNKS + THREADS - 1) / THREADS;
 
 struct Input {
@@ -211,7 +211,7 @@ __device__ inline void find_sources(const Input &in, const Match *matches, const
                 current.load(in, matches, match);
                 ++match;
             }
-            const uint32_t own = place_of(group, i);
+            const uint32_t own = i * ROW + group;
             uint32_t source = own;
             symbol_t symbol = 0;
             if (position < current.end) {
@@ -236,7 +236,7 @@ __device__ inline void resolve(Sources &sources, uint16_t *shared_sources) {
             if (open >> j & 1) {
 #pragma unroll
                 for (uint32_t i = 0; i < 8; ++i) {
-                    shared_sources[place_of(j * THREADS + threadIdx.x, i)] = uint16_t(sources.get(j, i));
+                    shared_sources[i * ROW + j * THREADS + threadIdx.x] = uint16_t(sources.get(j, i));
                 }
             }
         }

@@ -49,13 +49,11 @@ impl<'a, W: WriteAt + ?Sized> FileSink<'a, W> {
                 values = later;
             }
         }
-        let strides = self.geometry.strides();
         let rows_at_once = if width as u64 == self.geometry.dims()[3] { rows } else { 1 };
         for (i, part) in self.rows.chunks_exact(rows_at_once * row_bytes).enumerate() {
             let row = i * rows_at_once;
             let [b, z, y, x] = first.origin;
-            let element =
-                b * strides[0] + (z + (row / rows) as u64) * strides[1] + (y + (row % rows) as u64) * strides[2] + x;
+            let element = self.geometry.element([b, z + (row / rows) as u64, y + (row % rows) as u64, x]);
             self.sink.write_all_at(part, self.offset + element * self.element as u64)?;
         }
         self.run.clear();

@@ -55,15 +55,13 @@ impl<S: ReadAt + ?Sized> ElementSource for ArraySource<'_, S> {
         let (first, last) = (&run[0], &run[run.len() - 1]);
         let [planes, rows, _] = first.extent;
         let width = last.origin[3] + last.extent[2] as u64 - first.origin[3];
-        let strides = geometry.strides();
         let row_bytes = (width * self.element_size) as usize;
         buffer.resize(planes * rows * row_bytes, 0);
         let rows_at_once = if width == geometry.dims()[3] { rows } else { 1 };
         for (i, part) in buffer.chunks_exact_mut(rows_at_once * row_bytes).enumerate() {
             let row = i * rows_at_once;
             let [b, z, y, x] = first.origin;
-            let element =
-                b * strides[0] + (z + (row / rows) as u64) * strides[1] + (y + (row % rows) as u64) * strides[2] + x;
+            let element = geometry.element([b, z + (row / rows) as u64, y + (row % rows) as u64, x]);
             self.source.read_exact_at(part, self.offset + element * self.element_size)?;
         }
         let [b, z, y, x] = first.origin;

@@ -100,3 +100,14 @@ fn a_gpu_writes_and_reads_what_the_cpu_does() {
     );
     w.ok("verify x.f32 l.syn --device cuda");
 }
+
+#[test]
+fn manual_and_completions_know_it() {
+    let w = Workshop::new();
+    for line in
+        ["man compress", "man decompress", "man verify", "completions bash", "completions zsh", "decompress --help"]
+    {
+        let text = String::from_utf8(w.ok(line)).unwrap().replace('\\', "");
+        assert!(text.contains("--device"), "{line}");
+    }
+}

@@ -24,8 +24,10 @@ const SOURCE: Source = Source { name: "container_parse.cu", text: include_str!("
 
 /// Chunks of a batch at most: where their records start travels as an argument.
 pub const MOST_CHUNKS: usize = 256;
-/// Blocks that share a chunk's work: four for codebooks, then tiles, masks, signs, ranks, and two for each list (`ROLE_LISTS` of the kernel).
-const ROLES: u32 = 12;
+/// Blocks that share a chunk's work: four for codebooks, then tiles, ranks, and two for each list (`ROLE_MASKS` of the kernel).
+const ROLES: u32 = 10;
+/// Two more for masks and signs, if there can be any.
+const BITMAP_ROLES: u32 = 2;
 /// log2 of the bytes in a group of bitmaps.
 pub(crate) const BITMAP_GROUP_LOG2: u32 = 6;
 /// Codebooks of a stream of codes at most.
@@ -160,8 +162,6 @@ impl Format {
             2 * Arena::bytes_for::<u32>(tiles + chunks),
             self.bitmap_kinds() as usize * Arena::bytes_for::<u32>(tiles),
             Arena::bytes_for::<u32>(chunks * rank_stride(batch)),
-            Arena::bytes_for::<u64>(chunks),
-            Arena::bytes_for::<u32>(chunks),
             Arena::bytes_for::<Descriptor>(chunks) + Arena::bytes_for::<Book>(chunks * BOOKS),
             Arena::bytes_for::<u16>(chunks * ALPHABET) + Arena::bytes_for::<u8>(chunks * ALPHABET),
             Arena::bytes_for::<Descriptor>(bitmaps) + Arena::bytes_for::<Book>(bitmaps),
@@ -215,8 +215,6 @@ struct DeviceResults {
     sign_starts: CUdeviceptr,
     classes: CUdeviceptr,
     ranks: CUdeviceptr,
-    record_starts: CUdeviceptr,
-    record_lengths: CUdeviceptr,
     done: CUdeviceptr,
     codes: CUdeviceptr,
     bitmaps: CUdeviceptr,
@@ -304,15 +302,28 @@ pub struct ParsedRecords<'a> {
     pub bitmap_bytes: Option<CudaViewMut<'a, u8>>,
     /// A word for each stream of bitmaps.
     pub bitmap_status: CudaViewMut<'a, u32>,
-    /// Where each record starts in the input; of one outside the input too, whose length is then 0.
-    pub record_starts: CudaViewMut<'a, u64>,
-    /// Bytes of each record.
-    pub record_lengths: CudaViewMut<'a, u32>,
+}
+
+/// Where records are, in device memory: for [`Hasher`](super::hash::Hasher).
+#[derive(Debug)]
+pub struct RecordPlaces<'a> {
+    /// Where each starts in the input.
+    pub starts: CudaView<'a, u64>,
+    /// Bytes of each, 0 of one that is not wholly there.
+    pub lengths: CudaView<'a, u32>,
+}
+
+impl RecordPlaces<'_> {
+    /// Bytes of an arena that [`RecordParser::places`] takes.
+    pub fn workspace(count: usize) -> usize {
+        Arena::bytes_for::<u64>(count) + Arena::bytes_for::<u32>(count)
+    }
 }
 
 /// Parses records.
 #[derive(Debug, Clone)]
 pub struct RecordParser {
+    places: Kernel,
     parse: Kernel,
     finish: Kernel,
 }
@@ -336,9 +347,28 @@ impl RecordParser {
         }
         let specialization = specialization(element_bytes);
         Ok(Self {
+            places: device.kernel(&specialization, "container_places")?,
             parse: device.kernel(&specialization, "container_parse")?,
             finish: device.kernel(&specialization, "container_finish")?,
         })
+    }
+
+    /// Writes where the records are to device memory, on the frame's stream.
+    ///
+    /// # Errors
+    /// As [`Self::parse`].
+    pub fn places<'a>(&self, frame: &mut Frame<'a>, records: Records<'_>) -> Result<RecordPlaces<'a>> {
+        let stream = frame.stream().clone();
+        let (device_records, _) = device_records(&records, records.lengths.len(), &stream)?;
+        let mut starts = frame.slice::<u64>(records.lengths.len())?;
+        let mut lengths = frame.slice::<u32>(records.lengths.len())?;
+        let count = records.lengths.len() as u32;
+        let mut launch = stream.launch_builder(self.places.function());
+        launch.arg(&device_records).arg(&count).arg(&mut starts).arg(&mut lengths);
+        let grid = Kernel::grid(count.div_ceil(FINISH_THREADS), FINISH_THREADS, 0);
+        // SAFETY: parameters (Records, u32, u64 *, u32 *): a start and a length for each record.
+        unsafe { launch.launch(grid) }.doing("placing records")?;
+        Ok(RecordPlaces { starts: starts.into_view(), lengths: lengths.into_view() })
     }
 
     /// Parses the records of a batch on the frame's stream, without waiting for it; `classes`: classes of groups are wanted, for decoders of whole streams.
@@ -381,8 +411,6 @@ impl RecordParser {
         let mut outlier_starts = frame.slice::<u32>(tiles + chunks)?;
         let mut verbatim_starts = frame.slice::<u32>(tiles + chunks)?;
         let mut ranks = frame.slice::<u32>(chunks * rank_stride)?;
-        let mut record_starts = frame.slice::<u64>(chunks)?;
-        let mut record_lengths = frame.slice::<u32>(chunks)?;
         let mut codes = frame.slice::<Descriptor>(chunks)?;
         let mut code_books = frame.slice::<Book>(chunks * BOOKS)?;
         let mut code_symbols = frame.slice::<u16>(chunks * ALPHABET)?;
@@ -404,8 +432,6 @@ impl RecordParser {
             sign_starts: optional(sign_starts.as_mut(), &stream),
             classes: if class_count > 0 { address(&mut classes, &stream) } else { 0 },
             ranks: address(&mut ranks, &stream),
-            record_starts: address(&mut record_starts, &stream),
-            record_lengths: address(&mut record_lengths, &stream),
             done: address(&mut done, &stream),
             codes: address(&mut codes, &stream),
             bitmaps: address(&mut bitmaps, &stream),
@@ -427,7 +453,7 @@ impl RecordParser {
         let mut launch = stream.launch_builder(self.parse.function());
         launch.arg(&device_records).arg(geometry).arg(batch).arg(&results);
         let mut grid = Kernel::grid(batch.chunks(), PARSE_THREADS, 0);
-        grid.grid_dim.1 = ROLES;
+        grid.grid_dim.1 = ROLES + if bitmap_count > 0 { BITMAP_ROLES } else { 0 };
         // SAFETY: parameters (Records, Geometry, ChunkBatch, Results) by value, laid out alike. The results have as many entries as the kernel's comments say for the
         // batch's chunks and tiles: slices of the frame that live as long as what is returned, the first six cleared. Records are read within `input_bytes`.
         unsafe { launch.launch(grid) }.doing("parsing records")?;
@@ -476,12 +502,10 @@ impl RecordParser {
                 }),
             },
             bitmap_status,
-            record_starts,
-            record_lengths,
         })
     }
 
-    /// Brings together what is known of each chunk into one word ([`chunk_status_text`]), a word of `result` each: what parsing found, whether `hashes` are those that
+    /// Brings together what is known of each chunk into one word ([`chunk_status_text`]), a word of `result` each: what parsing found, whether the hashes are those that
     /// the records have, what the decoders found.
     ///
     /// # Errors
@@ -491,22 +515,24 @@ impl RecordParser {
         stream: &Arc<CudaStream>,
         input: &CudaView<'_, u8>,
         parsed: &ParsedRecords<'_>,
-        hashes: Option<&CudaView<'_, u64>>,
+        hashes: Option<(&RecordPlaces<'_>, &CudaView<'_, u64>)>,
         result: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
         let count = parsed.tiles.chunk_count;
         let right = |length: usize| length == count as usize;
-        if !right(result.len()) || !hashes.is_none_or(|hashes| right(hashes.len())) {
+        if !right(result.len())
+            || !hashes.is_none_or(|(places, hashes)| right(hashes.len()) && right(places.starts.len()))
+        {
             return Err(CudaError::invalid("there is a word and a hash for each chunk"));
         }
-        let (chunks, starts) = (parsed.tiles.chunks.as_view(), parsed.record_starts.as_view());
+        let chunks = parsed.tiles.chunks.as_view();
         let (codes, bitmaps) = (parsed.code_status.as_view(), parsed.bitmap_status.as_view());
         let kinds = parsed.bitmap_status.len() as u32 / count.max(1);
         let mut launch = stream.launch_builder(self.finish.function());
-        launch.arg(input).arg(&count).arg(&chunks).arg(&starts);
-        match hashes {
-            Some(hashes) => launch.arg(hashes),
-            None => launch.arg(&0_u64),
+        launch.arg(input).arg(&count).arg(&chunks);
+        match &hashes {
+            Some((places, hashes)) => launch.arg(&places.starts).arg(*hashes),
+            None => launch.arg(&0_u64).arg(&0_u64),
         };
         launch.arg(&codes).arg(&bitmaps).arg(&kinds).arg(result);
         let grid = Kernel::grid(count.div_ceil(FINISH_THREADS), FINISH_THREADS, 0);

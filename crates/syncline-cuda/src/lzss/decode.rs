@@ -15,6 +15,8 @@ const DECODE: Source = Source { name: "lzss_decode.cu", text: include_str!("../.
 const START_WORDS: usize = 5;
 /// Bytes of `Match` in lzss_decode.cu.
 const MATCH_BYTES: u32 = 4;
+/// Symbols at the end of a row that are not used.
+const ROW_PADDING: u32 = 8;
 /// Shared memory that the kernel declares beside what is asked for, at most: bitmap, ranks, sums of warps.
 const DECLARED: u32 = 14 << 10;
 
@@ -156,10 +158,12 @@ impl Shape {
         Self { in_shared: shape.work_bytes(params.min_match.into()) + DECLARED <= shared_memory, ..shape }
     }
 
-    /// Symbols, and behind them sources or matches.
+    /// Symbols, and behind them sources or matches; in rows that are a little longer than they have symbols (`ROW` of lzss_decode.cu).
     fn work_bytes(&self, min_match: u32) -> u32 {
         let symbols = self.params.block_symbols() as u32;
-        self.params.block_bytes() as u32 + (symbols * 2).max((symbols / min_match) * MATCH_BYTES).next_multiple_of(16)
+        let places = symbols + ROW_PADDING * 8;
+        let sources = (places * 2).max(symbols / min_match * MATCH_BYTES);
+        places * self.params.width.bytes() as u32 + sources.next_multiple_of(16)
     }
 
     fn specialization(&self) -> Specialization {

@@ -21,14 +21,19 @@ const MAX_BYTES: u64 = 1 << 25;
 
 /// Every specialization of the stage's kernels on a device with this much shared memory a block, for the check that all of them compile.
 pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
-    // Levels differ in numbers only; one of each kind of block, and the one with a single candidate.
-    let levels = [1, 4, 9];
-    let kinds = SymbolWidth::ALL.into_iter().flat_map(|width| levels.map(|level| Params::new(width, level)));
-    kinds
-        .flat_map(|params| {
-            [encode::specializations(&params, shared_memory), decode::specializations(&params, shared_memory)].concat()
-        })
-        .collect()
+    // Levels differ in numbers only: every width, short and long windows, and a single candidate.
+    let kinds = [
+        (SymbolWidth::One, 4),
+        (SymbolWidth::Two, 3),
+        (SymbolWidth::Four, 1),
+        (SymbolWidth::Eight, 4),
+        (SymbolWidth::One, 9),
+        (SymbolWidth::Four, 6),
+    ];
+    let compiled = kinds.map(|(width, level)| Params::new(width, level)).map(|params| {
+        [encode::specializations(&params, shared_memory), decode::specializations(&params, shared_memory)].concat()
+    });
+    compiled.concat()
 }
 
 /// Parameters with the shortest match that pays, or what is wrong with the level.

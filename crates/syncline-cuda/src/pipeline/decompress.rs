@@ -14,7 +14,7 @@ use super::StreamInfo;
 use crate::container::assemble::Observer;
 use crate::container::hash::{Gap as HashGap, Hasher, Pieces};
 use crate::container::parse::{
-    BITMAP_GROUP_LOG2, Format, MOST_CHUNKS, ParsedRecords, RecordParser, Records, chunk_status_text,
+    BITMAP_GROUP_LOG2, Format, MOST_CHUNKS, ParsedRecords, RecordParser, RecordPlaces, Records, chunk_status_text,
 };
 use crate::device::{Arena, Device, Frame};
 use crate::error::{CudaError, DriverContext, Result};
@@ -231,7 +231,9 @@ impl Decompressor {
                 bytes += workspace(Decoder::SelfSync, &bounds.totals()?);
             }
             main = main.max(bytes);
-            side = side.max(Hasher::workspace(count, longest) + Arena::bytes_for::<u64>(count));
+            side = side.max(
+                Hasher::workspace(count, longest) + RecordPlaces::workspace(count) + Arena::bytes_for::<u64>(count),
+            );
         }
         Ok((main, side))
     }
@@ -367,50 +369,67 @@ impl Decompressor {
         let records = Records { input, first, lengths: &lengths };
         let stream = self.arena.stream().clone();
         let mut frame = self.arena.frame()?;
+
+        // Hashes, beside the rest: while records are parsed most of the device is idle.
+        let SideStream { arena: side_arena, fork, join, stream: side, .. } = &mut self.side;
+        fork.record(&stream).doing("forking")?;
         let classes = !self.decoder.is_fused();
         let mut parsed = self.parser.parse(&mut frame, records, &self.format, &self.geometry, &batch, classes)?;
         observer("record_parse")?;
-
-        // Hashes, beside the rest.
-        let SideStream { arena: side_arena, fork, join, stream: side, .. } = &mut self.side;
-        fork.record(&stream).doing("forking")?;
         side.wait(fork).doing("forking")?;
         let mut side_frame = side_arena.frame()?;
         let mut hashes = side_frame.slice::<u64>(lengths.len())?;
         let longest = lengths.iter().copied().max().unwrap_or(0);
-        let (starts, device_lengths) = (parsed.record_starts.as_view(), parsed.record_lengths.as_view());
-        let pieces = Pieces { starts: &starts, lengths: &device_lengths, longest, gap: HashGap::RECORD };
+        let places = self.parser.places(&mut side_frame, records)?;
+        let pieces = Pieces { starts: &places.starts, lengths: &places.lengths, longest, gap: HashGap::RECORD };
         self.hasher.hash(&mut side_frame, input, &pieces, &mut hashes)?;
         join.record(side).doing("joining")?;
 
-        let none = frame.slice::<u8>(0)?.into_view();
-        if let (Some(decoder), Some(bitmaps), Some(bytes)) = (&self.bitmaps, &parsed.bitmaps, &mut parsed.bitmap_bytes)
-        {
-            let work = Decoding {
-                input: &input.slice(..),
-                classes: &none,
-                batch: bitmaps,
-                output: &mut bytes.slice_mut(..),
-                status: &mut parsed.bitmap_status.slice_mut(..),
-            };
-            decoder.launch(&mut frame, work)?;
-            observer("bitmaps")?;
-        }
-        let reconstruction = Part { tiles, first_chunk: chunks.start, first_element };
-        reconstruct(
-            &mut frame,
-            &self.decoder,
-            &self.reconstructor,
-            input,
-            &mut parsed,
-            output,
-            reconstruction,
-            observer,
-        )?;
+        let rest = || -> Result<()> {
+            let none = frame.slice::<u8>(0)?.into_view();
+            if let (Some(decoder), Some(bitmaps), Some(bytes)) =
+                (&self.bitmaps, &parsed.bitmaps, &mut parsed.bitmap_bytes)
+            {
+                let work = Decoding {
+                    input: &input.slice(..),
+                    classes: &none,
+                    batch: bitmaps,
+                    output: &mut bytes.slice_mut(..),
+                    status: &mut parsed.bitmap_status.slice_mut(..),
+                };
+                decoder.launch(&mut frame, work)?;
+                observer("bitmaps")?;
+            }
+            let reconstruction = Part { tiles, first_chunk: chunks.start, first_element };
+            reconstruct(
+                &mut frame,
+                &self.decoder,
+                &self.reconstructor,
+                input,
+                &mut parsed,
+                output,
+                reconstruction,
+                observer,
+            )
+        };
+        let done = rest();
+        // Whatever became of it: the input may be gone when this returns.
         stream.wait(join).doing("joining")?;
+        done?;
         let mut result = self.statuses.slice_mut(chunks.start as usize..chunks.end as usize);
-        self.parser.finish(&stream, input, &parsed, Some(&hashes.as_view()), &mut result)?;
+        self.parser.finish(&stream, input, &parsed, Some((&places, &hashes.as_view())), &mut result)?;
         observer("record_finish")
+    }
+}
+
+impl Drop for Decompressor {
+    /// Memory of the stream beside is given back on that stream: not before what still reads it on the caller's.
+    fn drop(&mut self) {
+        let ordered = self.side.fork.record(self.arena.stream()).and_then(|()| self.side.stream.wait(&self.side.fork));
+        if ordered.is_err() {
+            // There is nobody to report to; waiting is always right.
+            let _ = self.arena.stream().synchronize();
+        }
     }
 }
 

@@ -54,11 +54,7 @@ pub(super) fn layer_batches(
     let bytes = tiles * geometry.unclipped_len() * element_bytes;
     let step = (batch_bytes / bytes).max(1);
     let start_of = |tile: u64| match tile < geometry.tiles() {
-        true => {
-            let [b, z, y, x] = geometry.tile(tile).origin;
-            let [sb, sz, sy] = geometry.strides();
-            b * sb + z * sz + y * sy + x
-        }
+        true => geometry.element(geometry.tile(tile).origin),
         false => geometry.elements(),
     };
     let (first, last) = (layer(wanted.start), layer(wanted.end - 1));
@@ -80,8 +76,7 @@ pub(crate) fn stretch(geometry: &Geometry, region: &Region) -> Option<Range<u64>
     if extent[cut + 1..] != dims[cut + 1..] {
         return None;
     }
-    let [sb, sz, sy] = geometry.strides();
-    let first = start[0] * sb + start[1] * sz + start[2] * sy + start[3];
+    let first = geometry.element(start);
     Some(first..first + region.len())
 }
 
@@ -91,11 +86,6 @@ mod tests {
     use syncline_core::array::Shape;
 
     use super::*;
-
-    fn index(geometry: &Geometry, at: [u64; 4]) -> u64 {
-        let [sb, sz, sy] = geometry.strides();
-        at[0] * sb + at[1] * sz + at[2] * sy + at[3]
-    }
 
     proptest! {
         #[test]
@@ -132,7 +122,7 @@ mod tests {
                 let mut count = 0;
                 for tile in geometry.range(tiles) {
                     let last = [0, 1, 2, 3].map(|a| tile.origin[a] + if a == 0 { 0 } else { tile.extent[a - 1] as u64 - 1 });
-                    prop_assert!(elements.start <= index(&geometry, tile.origin) && index(&geometry, last) < elements.end);
+                    prop_assert!(elements.start <= geometry.element(tile.origin) && geometry.element(last) < elements.end);
                     count += tile.len() as u64;
                 }
                 prop_assert_eq!(count, elements.end - elements.start);
@@ -150,7 +140,7 @@ mod tests {
             let (start, extent) = (region.start(), region.extent());
             let mut elements = Vec::new();
             for b in 0..extent[0] { for z in 0..extent[1] { for y in 0..extent[2] { for x in 0..extent[3] {
-                elements.push(index(&geometry, [start[0] + b, start[1] + z, start[2] + y, start[3] + x]));
+                elements.push(geometry.element([start[0] + b, start[1] + z, start[2] + y, start[3] + x]));
             }}}}
             let in_order = elements.windows(2).all(|pair| pair[1] == pair[0] + 1);
             match stretch(&geometry, &region) {

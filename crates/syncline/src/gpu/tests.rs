@@ -16,11 +16,14 @@ use crate::pool::Pool;
 use crate::source::ArraySource;
 use crate::{StreamFile, compress_from, decompress};
 
-/// All GPUs, opened once. Without one: `None` and one line that says so, or a failure if `SYNCLINE_REQUIRE_CUDA` is 1.
+/// All GPUs, the first one twice, so that the work is shared also where there is only one; opened once. Without one: `None` and one line that says so, or a failure if `SYNCLINE_REQUIRE_CUDA` is 1.
 fn gpus() -> Option<&'static Gpus> {
     static GPUS: OnceLock<Option<Gpus>> = OnceLock::new();
     let open = || match Gpus::open(CudaDevices::All) {
-        Ok(gpus) => Some(gpus),
+        Ok(Gpus(mut devices)) => {
+            devices.push(devices[0].clone());
+            Some(Gpus(devices))
+        }
         Err(error) if std::env::var_os("SYNCLINE_REQUIRE_CUDA").is_some_and(|value| value == "1") => {
             panic!("SYNCLINE_REQUIRE_CUDA is set: {error}")
         }

@@ -78,19 +78,12 @@ pub(crate) const PAIRED_SHARE: f64 = 0.96;
 
 /// Bytes of an arena that decoding takes; with [`Decoder::Auto`] of tables and sums alone, for decoders elsewhere.
 pub(crate) fn workspace(decoder: Decoder, totals: &batch::Totals) -> usize {
-    let (sequences, subsequences) = (totals.sequences as usize, totals.subsequences as usize);
     let tables = Arena::bytes_for::<u32>(totals.books as usize * BOOK_WORDS)
         + Arena::bytes_for::<u32>(2 * totals.streams as usize);
     let shared = tables + Arena::bytes_for::<u32>(totals.live_with_map.max(1) as usize);
-    let writing = Arena::bytes_for::<u32>(1) + Arena::bytes_for::<u64>(sequences);
-    let finding = Arena::bytes_for::<u8>(subsequences)
-        + Arena::bytes_for::<u16>(subsequences)
-        + 3 * Arena::bytes_for::<u8>(sequences)
-        + Arena::bytes_for::<u8>(sequences * MAX_LENGTH as usize)
-        + Arena::bytes_for::<u32>(totals.streams as usize);
     match decoder {
-        Decoder::Gap => shared + writing,
-        Decoder::SelfSync => shared + writing + finding,
+        Decoder::Gap => shared + spans::workspace(totals),
+        Decoder::SelfSync => shared + spans::workspace(totals) + self_sync::workspace(totals),
         Decoder::Chunked | Decoder::Indexed => shared,
         Decoder::Auto => tables,
     }

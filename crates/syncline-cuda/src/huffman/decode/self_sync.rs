@@ -4,10 +4,11 @@ use cudarc::driver::{CudaViewMut, DeviceRepr, PushKernelArg};
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{Decoder, Symbol};
 
+use super::batch::Totals;
 use super::gap::{Writer, Writing};
 use super::spans::{Entries, Step, one_wave};
 use super::{Decoding, Preparation, SEQUENCE, SHAPES, Scratch, constants};
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source =
@@ -77,6 +78,15 @@ pub struct SelfSync<S> {
     writer: Writer,
     group_log2: u32,
     multiprocessors: u32,
+}
+
+/// Bytes of scratch memory for what is found out about stretches, sequences and streams.
+pub(super) fn workspace(totals: &Totals) -> usize {
+    let sequences = totals.sequences as usize;
+    Arena::bytes_for::<u8>(sequences)
+        + Arena::bytes_for::<u8>(sequences * (SEQUENCE / STRETCH) as usize)
+        + Arena::bytes_for::<u8>(sequences * MAX_LENGTH as usize)
+        + Arena::bytes_for::<u32>(totals.streams as usize)
 }
 
 /// What is found out about subsequences and sequences.

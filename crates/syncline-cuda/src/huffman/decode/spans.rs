@@ -5,7 +5,7 @@ use syncline_core::huffman::Symbol;
 
 use super::batch::Totals;
 use super::{Decoding, LONG_ENTRIES, SEQUENCE, SHAPES, Scratch, TABLE_BITS, constants};
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source =
@@ -101,6 +101,15 @@ impl<'a> Entries<'a> {
         let subsequences = totals.subsequences as usize;
         Ok(Self { entries: frame.slice(subsequences)?, counts: frame.slice(subsequences)? })
     }
+}
+
+/// Bytes of scratch memory for entries, counts, sums of spans, and tables for whole codewords where they are used.
+pub(super) fn workspace(totals: &Totals) -> usize {
+    let subsequences = totals.subsequences as usize;
+    let full = if totals.full_books == totals.books { totals.books as usize } else { 0 };
+    2 * Arena::bytes_for::<u8>(subsequences)
+        + Arena::bytes_for::<u32>(subsequences / SPAN as usize)
+        + Arena::bytes_for::<u8>(full * Lookup::Full.table_bytes() as usize)
 }
 
 /// Blocks of so many threads that run at a time, or fewer if there are fewer sequences.
