@@ -225,7 +225,8 @@ impl<const WIDTH: usize, const LANES: usize, A: Agree> Search<WIDTH, LANES, A> {
             let before = std::mem::replace(head, at as u16);
             let distance = u64::from((at as u16).wrapping_sub(before));
             // The distances of the position before, one lane up, all longer by the way to it. A lane is dropped after three additions: none runs over.
-            let found = (distances[usize::from(before) % MAX_SYMBOLS] << LANE).wrapping_add(distance.wrapping_mul(ONES));
+            let found =
+                (distances[usize::from(before) % MAX_SYMBOLS] << LANE).wrapping_add(distance.wrapping_mul(ONES));
             distances[at % MAX_SYMBOLS] = select_unpredictable(distance <= window, found, NONE);
         }
         distances[keys..symbols].fill(NONE);
