@@ -27,7 +27,7 @@ const ONES: u64 = 0x0001_0001_0001_0001;
 /// Four distances beyond every window.
 const NONE: u64 = 0x4000 * ONES;
 
-/// Blocks whose tokens are taken in turn: the way from a token to the next is some 45 cycles long and leaves room for others'.
+/// Blocks whose tokens are taken in turn: the latencies from a token to the next add up to some 45 cycles, which leaves room for others'.
 const STREAMS: usize = 4;
 
 /// Memory for the tokens of some blocks.
