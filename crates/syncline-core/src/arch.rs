@@ -3,6 +3,8 @@
 //! Every kernel is one safe, portable, always-inlined function. `dispatched!` also compiles it with wider vectors enabled and chooses at
 //! run time, so that both instances compute the same by construction; the tests compare them all the same.
 
+pub mod agree;
+pub mod copy;
 pub mod float;
 pub mod lorenzo;
 pub mod scan;

@@ -1,6 +1,7 @@
 //! Tokens of a block back to symbols.
 
 use super::{Params, SymbolWidth};
+use crate::arch::copy::copy_symbols;
 
 /// Bytes after a block that its decoder may overwrite, and after literals, lengths and distances that it may load.
 pub const SLACK: usize = 32;
@@ -37,20 +38,34 @@ pub fn decode_block(
     end: usize,
 ) -> Result<(), &'static str> {
     let out = &mut out[start..end + SLACK];
-    match (params.width, params.distance_bytes()) {
-        (SymbolWidth::One, 1) => decode::<1, 1>(parts, params, out),
-        (SymbolWidth::Two, 1) => decode::<2, 1>(parts, params, out),
-        (SymbolWidth::Four, 1) => decode::<4, 1>(parts, params, out),
-        (SymbolWidth::Eight, 1) => decode::<8, 1>(parts, params, out),
-        (SymbolWidth::One, _) => decode::<1, 2>(parts, params, out),
-        (SymbolWidth::Two, _) => decode::<2, 2>(parts, params, out),
-        (SymbolWidth::Four, _) => decode::<4, 2>(parts, params, out),
-        (SymbolWidth::Eight, _) => decode::<8, 2>(parts, params, out),
+    let literals = parts.tokens.saturating_sub(parts.matches) * params.width.bytes();
+    let matched = (end - start).saturating_sub(literals);
+    // Whether a match is longer than those symbols is as good as random where many are: then more are copied without asking.
+    let long = matched > 4 * params.width.bytes() * parts.matches;
+    match (params.width, long) {
+        (SymbolWidth::One, _) => at_distance::<1, 8, 24>(parts, params, out),
+        (SymbolWidth::Two, false) => at_distance::<2, 4, 12>(parts, params, out),
+        (SymbolWidth::Two, true) => at_distance::<2, 8, 8>(parts, params, out),
+        (SymbolWidth::Four, false) => at_distance::<4, 4, 4>(parts, params, out),
+        (SymbolWidth::Four, true) => at_distance::<4, 8, 0>(parts, params, out),
+        (SymbolWidth::Eight, _) => at_distance::<8, 4, 0>(parts, params, out),
     }
 }
 
-/// Bytes of literals that are moved at once.
-const LITERAL_RUN: usize = 32;
+#[inline(always)]
+fn at_distance<const WIDTH: usize, const FEW: usize, const MORE: usize>(
+    parts: &TokenParts,
+    params: &Params,
+    out: &mut [u8],
+) -> Result<(), &'static str> {
+    match params.distance_bytes() {
+        1 => decode::<WIDTH, FEW, MORE, 1>(parts, params, out),
+        _ => decode::<WIDTH, FEW, MORE, 2>(parts, params, out),
+    }
+}
+
+/// Tokens that are looked at together: if all are literals, they are moved at once.
+const LITERAL_RUN: usize = 8;
 
 type Move = [u8; SLACK];
 
@@ -59,8 +74,9 @@ fn load(bytes: &[u8], at: usize) -> Move {
     bytes[at..at + SLACK].try_into().expect("as many bytes")
 }
 
+/// Of a match, `FEW` symbols are copied whatever its length, and `MORE` at once if it is longer: together [`SLACK`] bytes.
 #[inline(always)]
-fn decode<const WIDTH: usize, const DISTANCE: usize>(
+fn decode<const WIDTH: usize, const FEW: usize, const MORE: usize, const DISTANCE: usize>(
     parts: &TokenParts,
     params: &Params,
     out: &mut [u8],
@@ -86,15 +102,21 @@ fn decode<const WIDTH: usize, const DISTANCE: usize>(
         let mut word = flags;
         let mut left = (parts.tokens - i * 64).min(64);
         while left > 0 {
-            let run = LITERAL_RUN / WIDTH;
-            if word & ((1 << run) - 1) == 0 && left >= run {
-                if at + LITERAL_RUN > end {
+            if word & ((1 << LITERAL_RUN) - 1) == 0 && left >= LITERAL_RUN {
+                let run = if word == 0 { left } else { LITERAL_RUN };
+                let bytes = run * WIDTH;
+                if bytes > end - at {
                     return Err("its LZSS literals reach out of their block");
                 }
-                let new = load(parts.literals, literal);
-                out[at..at + SLACK].copy_from_slice(&new);
-                (at, literal) = (at + LITERAL_RUN, literal + LITERAL_RUN);
-                (word, left) = (word >> run, left - run);
+                if run == LITERAL_RUN {
+                    // Its length is known here: no call.
+                    let new = &parts.literals[literal..literal + LITERAL_RUN * WIDTH];
+                    out[at..at + LITERAL_RUN * WIDTH].copy_from_slice(new);
+                } else {
+                    out[at..at + bytes].copy_from_slice(&parts.literals[literal..literal + bytes]);
+                }
+                (at, literal, left) = (at + bytes, literal + bytes, left - run);
+                word = word.unbounded_shr(run as u32);
                 continue;
             }
             left -= 1;
@@ -108,20 +130,12 @@ fn decode<const WIDTH: usize, const DISTANCE: usize>(
                 return Err("an LZSS match reaches out of its block");
             }
             let from = at - distance;
-            if distance < length.min(SLACK) && is_match == 1 {
-                repeat(out, from, at, length);
-                (at, number) = (at + length, number + 1);
-                continue;
-            }
-            let old = load(out, from);
-            let mut new = load(parts.literals, literal);
-            let keep = mask as u8;
-            for (new, old) in new.iter_mut().zip(old) {
-                *new = *new & !keep | old & keep;
-            }
-            out[at..at + SLACK].copy_from_slice(&new);
-            if length > SLACK {
-                copy_on(out, from, at, length);
+            // Symbol by symbol: a wider load would span several of the last stores and wait until these have reached the cache. It also makes
+            // matches right that overlap themselves. Of what is behind the token's end the next token decides.
+            let new = symbol::<WIDTH>(parts.literals, literal);
+            copy_symbols::<WIDTH, FEW>(out, from, at, mask as u64, new);
+            if length > FEW * WIDTH {
+                copy_on::<WIDTH, FEW, MORE>(out, from, at, length);
             }
             at += length;
             number += is_match;
@@ -142,23 +156,36 @@ fn distance<const DISTANCE: usize>(distances: &[u8], number: usize) -> usize {
     }
 }
 
-/// A match that overlaps itself within a move: what is there already is copied in growing pieces.
-#[inline(never)]
-fn repeat(out: &mut [u8], from: usize, to: usize, length: usize) {
-    let mut done = 0;
-    while done < length {
-        let piece = (to + done - from).min(length - done);
-        out.copy_within(from..from + piece, to + done);
-        done += piece;
+#[inline(always)]
+fn symbol<const WIDTH: usize>(bytes: &[u8], at: usize) -> u64 {
+    let bytes = &bytes[at..at + WIDTH];
+    match WIDTH {
+        1 => bytes[0].into(),
+        2 => u16::from_ne_bytes(bytes.try_into().expect("2 bytes")).into(),
+        4 => u32::from_ne_bytes(bytes.try_into().expect("4 bytes")).into(),
+        _ => u64::from_ne_bytes(bytes.try_into().expect("8 bytes")),
     }
 }
 
-/// The rest of a match of more than [`SLACK`] bytes.
+/// The rest of a match after its first `FEW` symbols.
 #[inline(always)]
-fn copy_on(out: &mut [u8], from: usize, to: usize, length: usize) {
+fn copy_on<const WIDTH: usize, const FEW: usize, const MORE: usize>(
+    out: &mut [u8],
+    from: usize,
+    to: usize,
+    length: usize,
+) {
+    if MORE > 0 {
+        copy_symbols::<WIDTH, MORE>(out, from + FEW * WIDTH, to + FEW * WIDTH, u64::MAX, 0);
+    }
     let mut done = SLACK;
+    if length <= done {
+        return;
+    }
+    // What is there repeats every `distance` bytes, so it also does every multiple: one that a move does not overlap.
+    let distance = (to - from) * SLACK.div_ceil(to - from);
     while done < length {
-        let bytes = load(out, from + done);
+        let bytes = load(out, to + done - distance);
         out[to + done..to + done + SLACK].copy_from_slice(&bytes);
         done += SLACK;
     }

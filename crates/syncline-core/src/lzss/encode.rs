@@ -1,11 +1,13 @@
 //! Tokens of blocks: greedy from each block's start.
 
 use super::matcher::{Chains, PADDING, Search};
+use super::near::{self, Near};
 use super::{BlockCounts, Params, SymbolWidth, Tokens};
 
 /// Memory that the encoder keeps from call to call.
 #[derive(Debug, Default)]
 pub struct EncodeScratch {
+    near: Near,
     chains: Chains,
     /// A block followed by zeros.
     block: Vec<u8>,
@@ -18,6 +20,9 @@ pub struct EncodeScratch {
 /// Parameters out of range: a mistake of the caller, whatever the data.
 pub fn encode(bytes: &[u8], params: &Params, scratch: &mut EncodeScratch, tokens: &mut Tokens) {
     assert!((1..=super::MAX_MIN_MATCH).contains(&params.min_match) && super::LEVELS.contains(&params.level));
+    if params.window() <= u8::MAX.into() {
+        return near::encode(bytes, params, &mut scratch.near, tokens);
+    }
     for block in bytes.chunks(params.block_bytes()) {
         scratch.block.clear();
         scratch.block.extend_from_slice(block);
@@ -32,7 +37,7 @@ pub fn encode(bytes: &[u8], params: &Params, scratch: &mut EncodeScratch, tokens
 }
 
 fn encode_block<const WIDTH: usize>(params: &Params, scratch: &mut EncodeScratch, tokens: &mut Tokens) {
-    let EncodeScratch { chains, block, literals } = scratch;
+    let EncodeScratch { chains, block, literals, .. } = scratch;
     let symbols = (block.len() - PADDING) / WIDTH;
     literals.resize(block.len(), 0);
     let mut search = Search::<WIDTH>::new(chains, block, params);

@@ -7,6 +7,7 @@
 mod decode;
 mod encode;
 mod matcher;
+mod near;
 pub mod oracle;
 #[cfg(test)]
 mod tests;
