@@ -49,7 +49,7 @@ pub(super) fn specializations() -> Vec<Specialization> {
     vec![specialization(4), specialization(8)]
 }
 
-/// Bits of a chunk's status that parsing sets, as in `container_parse.cu`, and what they say.
+/// Bits of a chunk's status that parsing sets, as in `container_parse.cuh`, and what they say.
 const PROBLEMS: [(u32, &str); 11] = [
     (1, "no chunk record where the chunk table says there is one"),
     (1024, "its checksum does not match; the other chunks can still be read"),

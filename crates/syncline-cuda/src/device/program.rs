@@ -26,6 +26,7 @@ const HEADERS: &[Source] = &[
     Source { name: "reconstruct_decode.cuh", text: include_str!("../../kernels/reconstruct_decode.cuh") },
     Source { name: "reconstruct_elements.cuh", text: include_str!("../../kernels/reconstruct_elements.cuh") },
     Source { name: "huffman_encode.cuh", text: include_str!("../../kernels/huffman_encode.cuh") },
+    Source { name: "container_parse.cuh", text: include_str!("../../kernels/container_parse.cuh") },
     Source { name: "container_record.cuh", text: include_str!("../../kernels/container_record.cuh") },
     Source { name: "scan.cuh", text: include_str!("../../kernels/scan.cuh") },
     Source { name: "lzss.cuh", text: include_str!("../../kernels/lzss.cuh") },
