@@ -1,24 +1,9 @@
-//! The command on a machine without a GPU.
+//! `huffman` as a process, on the CPU.
 
 use std::process::Command;
 
 fn bench(arguments: &[&str]) -> std::process::Output {
     Command::new(env!("CARGO_BIN_EXE_syncline-bench")).arg("huffman").args(arguments).output().unwrap()
-}
-
-#[test]
-fn without_a_gpu_one_line_says_what_is_missing() {
-    if syncline_cuda::Device::open(0).is_ok() {
-        eprintln!("skipped: this machine has a GPU");
-        return;
-    }
-    // Before anything is generated, which would take minutes.
-    let output = bench(&["--device", "cuda"]);
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{errors}");
-    assert!(errors.starts_with("error: ") && errors.lines().count() == 1, "{errors}");
-    assert!(errors.contains("install"), "{errors}");
-    assert!(output.stdout.is_empty());
 }
 
 #[test]

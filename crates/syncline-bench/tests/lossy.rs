@@ -1,4 +1,4 @@
-//! `lossy` as a process, on the CPU, and what it says without a GPU.
+//! `lossy` as a process, on the CPU.
 
 use std::process::{Command, Output};
 
@@ -7,21 +7,6 @@ fn bench(arguments: &[&str]) -> Output {
 }
 
 const SMALL: [&str; 8] = ["--sets", "hurricane,rtm-f64", "--mebibytes", "1", "--runs", "1", "--threads", "1,2"];
-
-#[test]
-fn without_a_gpu_one_line_says_what_is_missing() {
-    if syncline_cuda::Device::open(0).is_ok() {
-        eprintln!("skipped: this machine has a GPU");
-        return;
-    }
-    // Before anything is generated, which would take minutes.
-    let output = bench(&["--device", "cuda"]);
-    let errors = String::from_utf8(output.stderr).unwrap();
-    assert_eq!(output.status.code(), Some(1), "{errors}");
-    assert!(errors.starts_with("error: ") && errors.lines().count() == 1, "{errors}");
-    assert!(errors.contains("install"), "{errors}");
-    assert!(output.stdout.is_empty());
-}
 
 #[test]
 fn rows_of_the_cpu_as_text_and_in_files() {

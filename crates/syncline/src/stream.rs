@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use syncline_core::arch::scatter::{ChunkSink, Scatter};
 use syncline_core::arch::zeroed;
 pub use syncline_core::container::Header;
-use syncline_core::container::{ChunkTable, HEADER_LEN};
+use syncline_core::container::{ChunkTable, read_outline};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::{Geometry, Region};
 use syncline_core::pipeline::{self, DecodeScratch, TileSink, decode_chunk, inspect_chunk};
@@ -45,17 +45,7 @@ impl<S: ReadAt> StreamFile<S> {
             source.read_exact_at(&mut bytes, offset)?;
             Ok(bytes)
         };
-        let header = Header::parse(&read(0, stream_len.min(HEADER_LEN as u64) as usize)?)?;
-        let geometry = Geometry::with_chunk_tiles(header.shape, header.chunk_tiles)
-            .map_err(|_| Error::corrupt("the header", "impossible number of tiles in a chunk"))?;
-        let table = ChunkTable::read(stream_len, geometry.chunks(), read)?;
-        // What the header promises must be earned: a coded chunk has a bit for each tile, a raw one all its bytes.
-        for chunk in 0..table.chunks() {
-            let tiles = geometry.chunk_range(chunk);
-            if (table.record(chunk).1 as u64) < (tiles.end - tiles.start) / 8 {
-                return Err(Error::corrupt(format!("chunk {chunk}"), "too short for its tiles"));
-            }
-        }
+        let (header, geometry, table) = read_outline(stream_len, read)?;
         Ok(Self { source, header, geometry, table, stream_len })
     }
 

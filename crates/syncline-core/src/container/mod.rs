@@ -13,7 +13,7 @@ pub use header::{FORMAT_VERSION, HEADER_LEN, Header};
 pub use record::{ChunkKind, RECORD_HEADER_LEN, RecordBuilder, parse_record};
 pub use sections::{SECTIONS, SectionWriter, Sections};
 pub use sparse::{SparseList, write_sparse};
-pub use table::{ChunkTable, TRAILER_LEN, table_and_trailer};
+pub use table::{ChunkTable, TRAILER_LEN, read_outline, table_and_trailer};
 pub use tiles::{TileMeta, TileSection};
 
 use crate::error::{Error, Result};

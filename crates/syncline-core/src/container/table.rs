@@ -2,8 +2,9 @@
 
 use xxhash_rust::xxh3::Xxh3Default;
 
-use super::{ALIGNMENT, Fields, HEADER_LEN, RECORD_HEADER_LEN, align};
+use super::{ALIGNMENT, Fields, HEADER_LEN, Header, RECORD_HEADER_LEN, align};
 use crate::error::{Error, Result};
+use crate::geometry::Geometry;
 
 /// Bytes of the trailer.
 pub const TRAILER_LEN: usize = 32;
@@ -31,6 +32,29 @@ pub fn table_and_trailer(record_lengths: &[u32]) -> Vec<u8> {
     out.extend_from_slice(&sum.to_le_bytes());
     out.extend_from_slice(&END_MAGIC);
     out
+}
+
+/// Reads and checks what is around the chunks of a stream of `stream_len` bytes: its header, and by that its geometry and its table. `read` returns `len` bytes from an
+/// offset, and is only asked for bytes inside the stream.
+///
+/// # Errors
+/// Not a stream, a newer version, truncated or damaged, or whatever `read` returns.
+pub fn read_outline(
+    stream_len: u64,
+    mut read: impl FnMut(u64, usize) -> Result<Vec<u8>>,
+) -> Result<(Header, Geometry, ChunkTable)> {
+    let header = Header::parse(&read(0, stream_len.min(HEADER_LEN as u64) as usize)?)?;
+    let geometry = Geometry::with_chunk_tiles(header.shape, header.chunk_tiles)
+        .map_err(|_| Error::corrupt("the header", "impossible number of tiles in a chunk"))?;
+    let table = ChunkTable::read(stream_len, geometry.chunks(), read)?;
+    // What the header promises must be earned: a coded chunk has a bit for each tile, a raw one all its bytes.
+    for chunk in 0..table.chunks() {
+        let tiles = geometry.chunk_range(chunk);
+        if (table.record(chunk).1 as u64) < (tiles.end - tiles.start) / 8 {
+            return Err(Error::corrupt(format!("chunk {chunk}"), "too short for its tiles"));
+        }
+    }
+    Ok((header, geometry, table))
 }
 
 /// Where each chunk record stands.

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaView};
-use syncline_core::container::{ChunkTable, HEADER_LEN, Header};
+use syncline_core::container::{ChunkTable, Header, read_outline};
 use syncline_core::error::Error;
 use syncline_core::geometry::Geometry;
 
@@ -57,19 +57,9 @@ impl StreamInfo {
     /// As [`Self::from_bytes`], or whatever `read` returns.
     pub fn read(
         stream_len: u64,
-        mut read: impl FnMut(u64, usize) -> syncline_core::error::Result<Vec<u8>>,
+        read: impl FnMut(u64, usize) -> syncline_core::error::Result<Vec<u8>>,
     ) -> Result<Self> {
-        let header = Header::parse(&read(0, stream_len.min(HEADER_LEN as u64) as usize)?)?;
-        let geometry = Geometry::with_chunk_tiles(header.shape, header.chunk_tiles)
-            .map_err(|_| Error::corrupt("the header", "impossible number of tiles in a chunk"))?;
-        let table = ChunkTable::read(stream_len, geometry.chunks(), read)?;
-        // What the header promises must be earned: a coded chunk has a bit for each tile, a raw one all its bytes.
-        for chunk in 0..table.chunks() {
-            let tiles = geometry.chunk_range(chunk);
-            if (table.record(chunk).1 as u64) < (tiles.end - tiles.start) / 8 {
-                return Err(Error::corrupt(format!("chunk {chunk}"), "too short for its tiles").into());
-            }
-        }
+        let (header, geometry, table) = read_outline(stream_len, read)?;
         Ok(Self { header, geometry, table, stream_len })
     }
 
