@@ -27,7 +27,7 @@ use check::Check;
 pub use codebooks::CodebookTime;
 pub use decoders::Phases;
 pub use nvcomp::Nvcomp;
-pub use staging::{SPAN_PERCENTS, Staging};
+pub use staging::{SPAN_ROOMS, Staging};
 
 /// Bytes of the copy that everything is compared with.
 const COPY_BYTES: usize = 512 << 20;
