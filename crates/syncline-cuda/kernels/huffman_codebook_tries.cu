@@ -39,6 +39,7 @@ __device__ __noinline__ void try_floor(Pending &pending, uint32_t number, uint8_
     __shared__ uint32_t at_depth[DEPTHS];
     __shared__ Code code;
     __shared__ bool is_last;
+    const long long start = clock64();
     const uint32_t used = pending.used, limit = used > LARGE ? MAX_LENGTH_LARGE : MAX_LENGTH;
     const uint64_t floor = pending.total * (4 + number % 4) >> (limit + 4 - number / 4);
     const uint64_t *sums = pending.sums();
@@ -103,11 +104,16 @@ __device__ __noinline__ void try_floor(Pending &pending, uint32_t number, uint8_
         code.at_length[lane_id()] = fewest < pending.best_bits ? __ldcg(&pending.tries[best].leaves[lane_id()]) : pending.best[lane_id()];
     }
     __syncthreads();
+    const long long decided = clock64();
     Team team{nullptr, nullptr, 0, threadIdx.x};
     const uint16_t *order = pending.order();
     write_code(
         team, code, [&](uint32_t i) { return uint32_t(order[i]); }, SYMBOLS - used, reinterpret_cast<uint8_t *>(trees), codewords, symbols_by_codeword,
         summary);
+    if (threadIdx.x == 0) {
+        summary[SUMMARY_CYCLES + 2] += decided - start;
+        summary[SUMMARY_CYCLES + 3] = clock64() - decided;
+    }
 }
 
 // The codebooks of which `due` is not 0; there are at least FLOORS blocks. Tries are dealt out to them in turn.

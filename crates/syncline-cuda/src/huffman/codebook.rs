@@ -241,8 +241,7 @@ pub struct Summary {
     pub first: [u32; 32],
     /// For each length, how many codewords are shorter.
     pub entry: [u32; 32],
-    /// Clock cycles of the first kernel's phases: sorting, GenerateCL (melding), depths and their limit, GenerateCW (0 where the limit costs much, and
-    /// a second kernel takes over).
+    /// Clock cycles of the phases: sorting, GenerateCL (melding), depths and their limit (and the try that ended last, where the limit costs much), GenerateCW.
     pub cycles: [u32; 4],
 }
 
