@@ -100,8 +100,7 @@ impl Bench<'_> {
         let spans = SpansTuning::default();
         for (what, writing) in [
             ("gap", Writing::default()),
-            ("gap, 100 % staged", Writing::Spans(SpansTuning { staged_percent: 100, ..spans })),
-            ("gap, 130 % staged", Writing::Spans(SpansTuning { staged_percent: 130, ..spans })),
+            ("gap, room for 1,024", Writing::Spans(SpansTuning { room: Some(1024), ..spans })),
             ("gap, 768 threads", Writing::Spans(SpansTuning { threads: 768, ..spans })),
             ("gap, in pairs", Writing::Spans(SpansTuning { lookup: Some(Lookup::Pairs), ..spans })),
             ("gap, one by one", Writing::Spans(SpansTuning { lookup: Some(Lookup::Single), ..spans })),

@@ -75,7 +75,7 @@ struct Work {
 };
 
 // `sums` and `status` have two words and one for each stream. `staged_words`, a multiple of 4, is the room for a warp's input; an index block that is longer is
-// read where it is. Blocks share the index blocks of all streams equally.
+// decoded in parts, and groups that are longer are read where they are. Blocks share the index blocks of all streams equally.
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode_indexed(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
                    const uint16_t *symbols, const uint8_t *classes, const uint32_t *map, const Totals *totals, uint32_t staged_words, uint32_t *sums, uint32_t *status,
@@ -118,9 +118,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 problems |= STATUS_INDEX;
                 continue;
             }
-            // All of the block's words, and one more, as a reader looks one ahead.
-            const uint32_t first = __shfl_sync(ALL_LANES, at.start, 0) / 32 / 4 * 4;
-            const uint32_t last = __shfl_sync(ALL_LANES, at.end, WARP - 1) / 32 + 1;
             const uint32_t rank = block * WARP + lane_id();
             const bool live = rank < stream.live;
             const uint32_t group = group_of(stream, map, live ? rank : 0);
@@ -135,16 +132,29 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
 #endif
             const Decoder decoder(own_tables + book * OWN_WORDS, OWN_LONG, &own_books[book], symbols);
-            const Work work{decoder, tile, out + stream.out * SYMBOL_BYTES, group, rank, live};
-            uint32_t position;
-            if (last - first < staged_words) {
-                stage(staged, words, first, last + 1);
-                position = first * 32 + work.decode(staged, last - first, at.start - first * 32, checksum);
-            } else {
-                position = work.decode(words, last, at.start, checksum);
-            }
-            if (live && position != at.end) {
-                problems |= STATUS_INDEX;
+            // As many groups at a time as there is room for: all, but where a field is uneven. Less than half of the warp then has nothing to do for a while;
+            // reading words where they are would take ten times as long.
+            for (uint32_t lane = 0; lane < WARP;) {
+                const uint32_t first = __shfl_sync(ALL_LANES, at.start, lane) / 32 / 4 * 4;
+                // All of a group's words, and one more, as a reader looks one ahead.
+                const uint32_t fitting = __ballot_sync(ALL_LANES, lane_id() >= lane && at.end / 32 + 1 - first < staged_words);
+                const uint32_t lanes = fitting == 0 ? WARP : WARP - __clz(fitting);
+                const uint32_t last = __shfl_sync(ALL_LANES, at.end, lanes - 1) / 32 + 1;
+                const bool is_turn = lane_id() >= lane && lane_id() < lanes;
+                // The others' lanes go along, somewhere.
+                const uint32_t start = is_turn ? at.start : first * 32;
+                const Work work{decoder, tile, out + stream.out * SYMBOL_BYTES, group, rank, live && is_turn};
+                uint32_t position;
+                if (fitting != 0) {
+                    stage(staged, words, first, last + 1);
+                    position = first * 32 + work.decode(staged, last - first, start - first * 32, checksum);
+                } else {
+                    position = work.decode(words, last, start, checksum);
+                }
+                if (work.live && position != at.end) {
+                    problems |= STATUS_INDEX;
+                }
+                lane = lanes;
             }
         }
         checksum.flush(&sums[2 * number]);

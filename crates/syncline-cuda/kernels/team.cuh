@@ -1,14 +1,12 @@
 // A team of blocks that works in step, and what it does together: partition by a digit.
 //
 // TEAM      blocks. One needs nothing; more must be launched cooperatively, so that all of them run at the same time and the barrier cannot wait for ever.
-// THREADS   threads in a block, a multiple of 256
+// THREADS   threads in a block, a multiple of 32
 // SYMBOLS   items of a partition
 #pragma once
 #include "common.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
-constexpr uint32_t DIGIT_BITS = 8;
-constexpr uint32_t DIGITS = 1 << DIGIT_BITS;
 
 // Reads what another block of the team may have written: past the first-level cache, which is not kept coherent.
 template <typename T> __device__ inline T read(const T *from) {
@@ -19,8 +17,9 @@ template <typename T> __device__ inline T read(const T *from) {
 #endif
 }
 
-// Shared memory that a block partitions with.
-struct Partition {
+// Shared memory that a block partitions with, by digits below DIGITS, a multiple of 32 and not above THREADS.
+template <uint32_t DIGITS> struct Partition {
+    static_assert(DIGITS % WARP == 0 && DIGITS <= THREADS, "a thread a digit");
     alignas(4) uint16_t warp_counts[WARPS][DIGITS];
     uint32_t digit_start[DIGITS];
     uint32_t warp_sums[DIGITS / WARP];
@@ -31,8 +30,7 @@ __device__ inline uint32_t block_of_team() { return TEAM > 1 ? blockIdx.x : 0; }
 
 struct Team {
     uint32_t *barrier;      // 0 at the start
-    uint32_t *digit_counts; // TEAM x DIGITS, if there are several blocks
-    Partition *partition;
+    uint32_t *digit_counts; // TEAM x as many digits as a partition has, if there are several blocks
     uint32_t barriers_passed;
     uint32_t rank; // of this thread
     static constexpr uint32_t SIZE = TEAM * THREADS;
@@ -54,7 +52,7 @@ struct Team {
 };
 
 // Exclusive sums over the DIGITS first threads of a block; called by the whole block.
-__device__ inline uint32_t digit_scan(uint32_t value, uint32_t *warp_sums) {
+template <uint32_t DIGITS> __device__ inline uint32_t digit_scan(uint32_t value, uint32_t *warp_sums) {
     uint32_t sum = value;
     for (uint32_t distance = 1; distance < WARP; distance *= 2) {
         uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
@@ -73,10 +71,10 @@ __device__ inline uint32_t digit_scan(uint32_t value, uint32_t *warp_sums) {
 
 // A stable partition of the items 0 to SYMBOLS - 1 by `digit(item)` (below DIGITS): calls `place(item, position)` for each.
 // Blocks, and warps within them, take consecutive items, so that ranks follow the items' order.
-template <typename Digit, typename Place>
-__device__ inline void partition_by_digit(Team &team, Digit digit, Place place) {
-    auto &warp_counts = team.partition->warp_counts;
-    auto &digit_start = team.partition->digit_start;
+template <uint32_t DIGITS, typename Digit, typename Place>
+__device__ inline void partition_by_digit(Team &team, Partition<DIGITS> &partition, Digit digit, Place place) {
+    auto &warp_counts = partition.warp_counts;
+    auto &digit_start = partition.digit_start;
     constexpr uint32_t PER_WARP = (SYMBOLS + TEAM * WARPS * WARP - 1) / (TEAM * WARPS * WARP) * WARP;
     const uint32_t first = (block_of_team() * WARPS + warp_id()) * PER_WARP;
     for (uint32_t i = threadIdx.x; i < WARPS * DIGITS / 2; i += THREADS) {
@@ -124,7 +122,7 @@ __device__ inline void partition_by_digit(Team &team, Digit digit, Place place) 
         }
     }
 #endif
-    uint32_t start = digit_scan(total, team.partition->warp_sums);
+    uint32_t start = digit_scan<DIGITS>(total, partition.warp_sums);
     if (threadIdx.x < DIGITS) {
         digit_start[threadIdx.x] = start + before;
     }

@@ -78,6 +78,31 @@ fn limited_and_unlimited_bits(counts: &[u32]) -> (u64, u64) {
     (limited, bits(&lengths))
 }
 
+/// Builds many codebooks side by side, those whose limit costs much among the others.
+#[test]
+fn batches_of_codebooks_equal_the_cpus() {
+    let Some(device) = common::device() else { return };
+    let stream = device.context().default_stream();
+    let mut arena = Arena::new(stream.clone());
+    for (symbols, books) in [(256, 300), (1024, 150), (65_536, 3)] {
+        let cases: Vec<_> = limited_cases(symbols).into_iter().map(|(_, counts)| counts).collect();
+        let counts: Vec<&[u32]> = cases.iter().rev().cycle().take(books).map(Vec::as_slice).collect();
+        let all: Vec<u64> = counts.iter().flat_map(|counts| counts.iter().map(|&count| u64::from(count))).collect();
+        let on_device = stream.clone_htod(&all).unwrap();
+        let builder = CodebookBuilder::new(device, symbols).unwrap();
+        let mut codebooks = DeviceCodebook::with_books(&stream, symbols, books as u32).unwrap();
+        builder.launch(&mut arena.frame().unwrap(), &on_device.as_view(), &mut codebooks).unwrap();
+        let codewords = stream.clone_dtoh(&codebooks.codewords()).unwrap();
+        let mut lengths = Vec::new();
+        for (book, (counts, found)) in counts.iter().zip(codewords.chunks_exact(symbols as usize)).enumerate() {
+            code_lengths(counts, &mut LengthScratch::default(), &mut lengths);
+            lengths.resize(counts.len(), 0);
+            let same = found.iter().map(|&codeword| unpack(codeword).0 as u8).eq(lengths.iter().copied());
+            assert!(same, "{symbols} symbols, book {book}: lengths differ");
+        }
+    }
+}
+
 /// Builds the codebook on the device and compares everything with the CPU's.
 fn check(device: &Device, arena: &mut Arena, counts: &[u32], what: &str) {
     let stream = arena.stream().clone();

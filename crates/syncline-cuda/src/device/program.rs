@@ -11,6 +11,8 @@ use crate::error::{CudaError, DriverContext, Result};
 /// What a kernel source may include.
 const HEADERS: &[Source] = &[
     Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") },
+    Source { name: "huffman_code.cuh", text: include_str!("../../kernels/huffman_code.cuh") },
+    Source { name: "huffman_tree.cuh", text: include_str!("../../kernels/huffman_tree.cuh") },
     Source { name: "huffman_decode.cuh", text: include_str!("../../kernels/huffman_decode.cuh") },
     Source { name: "huffman_decode_parse.cuh", text: include_str!("../../kernels/huffman_decode_parse.cuh") },
     Source { name: "huffman_decode_spans.cuh", text: include_str!("../../kernels/huffman_decode_spans.cuh") },

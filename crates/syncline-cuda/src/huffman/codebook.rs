@@ -1,4 +1,4 @@
-//! From counts to a canonical Huffman code on the device: launcher of `kernels/huffman_codebook.cu`.
+//! From counts to a canonical Huffman code on the device: launcher of `kernels/huffman_codebook.cu` and `kernels/huffman_codebook_tries.cu`.
 
 use std::sync::Arc;
 
@@ -9,6 +9,8 @@ use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source = Source { name: "huffman_codebook.cu", text: include_str!("../../kernels/huffman_codebook.cu") };
+const TRIES: Source =
+    Source { name: "huffman_codebook_tries.cu", text: include_str!("../../kernels/huffman_codebook_tries.cu") };
 
 /// Longest codeword in bits, if at most [`LARGE_ALPHABET`] symbols are used.
 pub const MAX_LENGTH: u32 = 16;
@@ -22,14 +24,14 @@ pub const MOST_SYMBOLS: u32 = 1 << 16;
 pub const LARGEST_COUNT: u64 = (1 << 43) - 1;
 
 /// The part of the kernel's memory that starts as zeros. Whole cache lines, so that the arrays after it are aligned.
-const CONTROL_BYTES: u32 = 640;
+const CONTROL_BYTES: u32 = 128;
 /// Bytes of the kernel's memory for each symbol.
-const BYTES_PER_SYMBOL: u32 = 27;
+const BYTES_PER_SYMBOL: u32 = 19;
 /// Digits of the kernel's radix sort, of which each block of a team publishes its counts.
 const DIGITS: u32 = 256;
-/// Shared memory that a block of this many threads has beside the arrays: counts of 16 bits for each warp and digit, and a little.
+/// Shared memory that a block of this many threads has beside the arrays: counts of 16 bits for each warp and digit, of the sort and of lengths, and a little.
 const fn own_shared_memory(threads: u32) -> u32 {
-    threads / 32 * DIGITS * 2 + 4096
+    threads / 32 * (DIGITS + 32) * 2 + 4096
 }
 /// Threads of a block in a team of several, which has a block for [`SYMBOLS_PER_BLOCK`] symbols: measured with 256 to 1,024 threads and 16 to 128 blocks.
 const TEAM_THREADS: u32 = 512;
@@ -58,7 +60,8 @@ impl Team {
             _ => 1024,
         };
         let alone = Self { blocks: 1, threads };
-        if alone.memory(symbols) + own_shared_memory(threads) <= shared_memory {
+        let tries_fit = Tries::for_alphabet(symbols, shared_memory).in_shared;
+        if tries_fit && alone.memory(symbols) + own_shared_memory(threads) <= shared_memory {
             return alone;
         }
         let blocks = symbols.div_ceil(SYMBOLS_PER_BLOCK).min(multiprocessors).max(2);
@@ -72,25 +75,71 @@ impl Team {
     }
 
     fn specialization(self, symbols: u32) -> Specialization {
-        let constants = [
-            ("SYMBOLS", symbols),
-            ("THREADS", self.threads),
-            ("TEAM", self.blocks),
-            ("CONTROL_BYTES", CONTROL_BYTES),
-            ("MEMORY_BYTES", self.memory(symbols)),
-            ("MAX_LENGTH", MAX_LENGTH),
-            ("MAX_LENGTH_LARGE", MAX_LENGTH_LARGE),
-            ("LARGE", LARGE_ALPHABET),
-            ("FLOORS", lengths::FLOORS),
-        ];
-        Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
+        let mut constants = constants(symbols, self.threads, self.blocks);
+        constants.extend([("CONTROL_BYTES", CONTROL_BYTES.into()), ("MEMORY_BYTES", self.memory(symbols).into())]);
+        Specialization { source: SOURCE, constants }
     }
+}
+
+/// How the tries of the limit's step (3) are made, a block each.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Tries {
+    threads: u32,
+    /// Whether a try's arrays are in shared memory.
+    in_shared: bool,
+}
+
+impl Tries {
+    fn for_alphabet(symbols: u32, shared_memory: u32) -> Self {
+        // Of a round's melds few threads have more than a handful, and blocks are many.
+        let threads = (symbols / 16).next_power_of_two().clamp(32, 1024);
+        let in_shared = u64::from(symbols) * 18 + u64::from(own_shared_memory(threads)) <= shared_memory.into();
+        Self { threads, in_shared }
+    }
+
+    /// Bytes of a try's arrays: weights of leaves (only in shared memory; else they follow from the sums of counts) and of trees, and the trees' fronts.
+    fn bytes(self, symbols: u32) -> u32 {
+        (symbols * if self.in_shared { 18 } else { 10 }).next_multiple_of(16)
+    }
+
+    fn specialization(self, symbols: u32) -> Specialization {
+        let mut constants = constants(symbols, self.threads, 1);
+        constants.extend([("IN_SHARED", self.in_shared.into()), ("TRY_BYTES", self.bytes(symbols).into())]);
+        Specialization { source: TRIES, constants }
+    }
+}
+
+/// The start of what a codebook leaves for the tries: numbers of leaves and bits of each.
+const PENDING_HEAD: u32 = 2944;
+
+/// Bytes of what a codebook leaves for the tries: the start, sums of its sorted counts, symbols in that order.
+fn pending_bytes(symbols: u32) -> u32 {
+    (PENDING_HEAD + (symbols + 1) * 8 + symbols * 2).next_multiple_of(16)
+}
+
+/// What both kernels are compiled with.
+fn constants(symbols: u32, threads: u32, team: u32) -> Vec<(&'static str, u64)> {
+    let constants = [
+        ("SYMBOLS", symbols),
+        ("THREADS", threads),
+        ("TEAM", team),
+        ("MAX_LENGTH", MAX_LENGTH),
+        ("MAX_LENGTH_LARGE", MAX_LENGTH_LARGE),
+        ("LARGE", LARGE_ALPHABET),
+        ("FLOORS", lengths::FLOORS),
+        ("PENDING_HEAD", PENDING_HEAD),
+        ("PENDING_BYTES", pending_bytes(symbols)),
+    ];
+    constants.map(|(name, value)| (name, value.into())).to_vec()
 }
 
 /// What the compile check compiles: the alphabets in use, for a device with this much shared memory a block.
 pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
-    let team = |symbols| Team::for_alphabet(symbols, shared_memory, u32::MAX);
-    [256, 1024, 4096, 65_536].map(|symbols| team(symbols).specialization(symbols)).to_vec()
+    let of = |symbols| {
+        let team = Team::for_alphabet(symbols, shared_memory, u32::MAX).specialization(symbols);
+        [team, Tries::for_alphabet(symbols, shared_memory).specialization(symbols)]
+    };
+    [256, 1024, 4096, 65_536].map(of).concat()
 }
 
 /// A codebook in device memory, or several of one alphabet one after another.
@@ -192,8 +241,7 @@ pub struct Summary {
     pub first: [u32; 32],
     /// For each length, how many codewords are shorter.
     pub entry: [u32; 32],
-    /// Clock cycles of the phases: sorting, GenerateCL (melding and depths), limiting (which melds again where the limit
-    /// costs much), GenerateCW.
+    /// Clock cycles of the phases: sorting, GenerateCL (melding), depths and their limit (and the try that ended last, where the limit costs much), GenerateCW.
     pub cycles: [u32; 4],
 }
 
@@ -207,6 +255,10 @@ pub fn unpack(codeword: u32) -> (u32, u32) {
 pub struct CodebookBuilder {
     kernel: Kernel,
     team: Team,
+    tries_kernel: Kernel,
+    tries: Tries,
+    /// Blocks of tries that the device runs at a time.
+    tries_resident: u32,
     symbols: u32,
 }
 
@@ -231,7 +283,12 @@ impl CodebookBuilder {
                 )));
             }
         }
-        Ok(Self { kernel, team, symbols })
+        let tries = Tries::for_alphabet(symbols, info.shared_memory_per_block);
+        let tries_kernel = device.kernel(&tries.specialization(symbols), "codebook_tries")?;
+        let shared = if tries.in_shared { tries.bytes(symbols) } else { 0 };
+        tries_kernel.allow_shared_memory(shared)?;
+        let tries_resident = tries_kernel.blocks_per_multiprocessor(tries.threads, shared)? * info.multiprocessors;
+        Ok(Self { kernel, team, tries_kernel, tries, tries_resident, symbols })
     }
 
     /// Symbols in the alphabet.
@@ -239,9 +296,20 @@ impl CodebookBuilder {
         self.symbols
     }
 
-    /// Bytes of scratch memory that [`Self::launch`] takes from its frame.
-    pub fn scratch_bytes(&self) -> usize {
-        if self.team.blocks == 1 { 0 } else { crate::Arena::bytes_for::<u8>(self.team.memory(self.symbols) as usize) }
+    /// Bytes of scratch memory that [`Self::launch`] takes from its frame for so many codebooks.
+    pub fn scratch_bytes(&self, books: u32) -> usize {
+        let bytes = |length: u64| crate::Arena::bytes_for::<u8>(usize::try_from(length).unwrap_or(usize::MAX));
+        let memory = if self.team.blocks == 1 { 0 } else { bytes(self.team.memory(self.symbols).into()) };
+        let at_a_time = if self.team.blocks == 1 { books } else { 1 };
+        memory
+            + crate::Arena::bytes_for::<u32>(at_a_time as usize)
+            + bytes(u64::from(at_a_time) * u64::from(pending_bytes(self.symbols)))
+            + bytes(self.tries_memory().max(1) as u64)
+    }
+
+    /// Bytes of device memory for the tries of a codebook.
+    fn tries_memory(&self) -> usize {
+        if self.tries.in_shared { 0 } else { self.tries.bytes(self.symbols) as usize * lengths::FLOORS as usize }
     }
 
     /// Builds the codebook for `counts`, or each of several for its share of them, on the frame's stream: nothing goes through the host.
@@ -266,16 +334,23 @@ impl CodebookBuilder {
         }
         let stream = frame.stream().clone();
         let memory_bytes = self.team.memory(self.symbols);
-        let DeviceCodebook { codewords, symbols, summary, .. } = codebook;
+        let at_a_time = if self.team.blocks == 1 { books } else { 1 };
+        let mut due = frame.slice::<u32>(at_a_time)?;
+        let mut pending = frame.slice::<u8>(at_a_time * pending_bytes(self.symbols) as usize)?;
+        let mut tries_memory = frame.slice::<u8>(self.tries_memory().max(1))?;
         if self.team.blocks == 1 {
+            let DeviceCodebook { codewords, symbols, summary, .. } = codebook;
             let no_memory = 0_u64;
             let mut launch = stream.launch_builder(self.kernel.function());
-            launch.arg(counts).arg(codewords).arg(symbols).arg(summary).arg(&no_memory);
+            launch.arg(counts).arg(&mut *codewords).arg(&mut *symbols).arg(&mut *summary);
+            launch.arg(&no_memory).arg(&mut due).arg(&mut pending);
             let grid = Kernel::grid(codebook.books, self.team.threads, memory_bytes);
-            // SAFETY: the kernel's parameters are (const u64 *, u32 *, u16 *, u32 *, u8 *); each block reads SYMBOLS counts and writes SYMBOLS codewords,
-            // up to SYMBOLS symbols and the summary's words, at its number times that; lengths checked above and in `DeviceCodebook::with_books`.
-            // A lone block does not use the last.
-            return unsafe { launch.launch(grid) }.doing("launching the codebook kernel").map(drop);
+            // SAFETY: the kernel's parameters are (const u64 *, u32 *, u16 *, u32 *, u8 *, u32 *, u8 *); each block reads SYMBOLS counts and writes SYMBOLS codewords,
+            // up to SYMBOLS symbols, the summary's words, a word of `due` and up to PENDING_BYTES, at its number times that; lengths checked above and in
+            // `DeviceCodebook::with_books`. A lone block does not use the fifth.
+            unsafe { launch.launch(grid) }.doing("launching the codebook kernel")?;
+            let parts = (codewords.as_view_mut(), symbols.as_view_mut(), summary.as_view_mut());
+            return self.launch_tries(frame, codebook.books, &due, &mut pending, &mut tries_memory, parts);
         }
         let mut memory = frame.slice::<u8>(memory_bytes as usize)?;
         for book in 0..books {
@@ -283,16 +358,43 @@ impl CodebookBuilder {
             stream.memset_zeros(&mut control).doing("clearing the codebook's scratch memory")?;
             let own = book * length..(book + 1) * length;
             let counts = counts.slice(own.clone());
+            let DeviceCodebook { codewords, symbols, summary, .. } = &mut *codebook;
             let (mut codewords, mut symbols) = (codewords.slice_mut(own.clone()), symbols.slice_mut(own));
             let mut summary = summary.slice_mut(book * SUMMARY_WORDS..(book + 1) * SUMMARY_WORDS);
             let mut launch = stream.launch_builder(self.kernel.function());
-            launch.arg(&counts).arg(&mut codewords).arg(&mut symbols).arg(&mut summary).arg(&mut memory);
+            launch.arg(&counts).arg(&mut codewords).arg(&mut symbols).arg(&mut summary);
+            launch.arg(&mut memory).arg(&mut due).arg(&mut pending);
             let grid = Kernel::grid(self.team.blocks, self.team.threads, 0);
             // SAFETY: as above, for one book, and `memory` has the MEMORY_BYTES that the kernel lays its arrays out in. Cooperative: all blocks run at
             // a time.
             unsafe { launch.launch_cooperative(grid) }.doing("launching the codebook kernel")?;
+            let parts = (codewords, symbols, summary);
+            self.launch_tries(frame, 1, &due, &mut pending, &mut tries_memory, parts)?;
         }
         Ok(())
+    }
+
+    /// The limit's step (3) for those codebooks for which it is due: the launch has nothing to do if there are none.
+    fn launch_tries(
+        &self,
+        frame: &Frame<'_>,
+        books: u32,
+        due: &CudaViewMut<'_, u32>,
+        pending: &mut CudaViewMut<'_, u8>,
+        memory: &mut CudaViewMut<'_, u8>,
+        (mut codewords, mut symbols, mut summary): (CudaViewMut<'_, u32>, CudaViewMut<'_, u16>, CudaViewMut<'_, u32>),
+    ) -> Result<()> {
+        let due = due.as_view();
+        let mut launch = frame.stream().launch_builder(self.tries_kernel.function());
+        launch.arg(&due).arg(&books).arg(pending).arg(memory);
+        launch.arg(&mut codewords).arg(&mut symbols).arg(&mut summary);
+        let blocks = (u64::from(books) * u64::from(lengths::FLOORS)).min(self.tries_resident.into());
+        let shared = if self.tries.in_shared { self.tries.bytes(self.symbols) } else { 0 };
+        let grid = Kernel::grid((blocks as u32).max(lengths::FLOORS), self.tries.threads, shared);
+        // SAFETY: the kernel's parameters are (const u32 *, u32, u8 *, u8 *, u32 *, u16 *, u32 *): for each book a word, PENDING_BYTES that the first kernel has filled
+        // where the word is not 0, SYMBOLS codewords and symbols and a summary. TRY_BYTES for each try of one book in shared memory or, if they are in device memory,
+        // where books are built one after another.
+        unsafe { launch.launch(grid) }.doing("launching the tries of the length limit").map(drop)
     }
 }
 
@@ -322,6 +424,8 @@ mod tests {
             assert_eq!(Team::for_alphabet(65_536, shared_memory, 20).blocks, 20);
         }
         assert_eq!(Team::for_alphabet(4096, 227 << 10, 132), Team { blocks: 1, threads: 1024 });
+        assert!(!Tries::for_alphabet(65_536, 227 << 10).in_shared);
+        assert_eq!(Tries::for_alphabet(1024, 64 << 10), Tries { threads: 64, in_shared: true });
     }
 
     #[test]

@@ -26,7 +26,7 @@ use crate::check::{Check, POISON, view_bytes, view_bytes_mut};
 pub use codebooks::CodebookTime;
 pub use decoders::Phases;
 pub use nvcomp::Nvcomp;
-pub use staging::{SPAN_PERCENTS, Staging};
+pub use staging::{SPAN_ROOMS, Staging};
 
 /// Bytes of the copy that everything is compared with.
 const COPY_BYTES: usize = 512 << 20;

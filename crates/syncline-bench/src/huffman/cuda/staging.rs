@@ -11,8 +11,8 @@ use crate::huffman::GROUP_LOG2;
 /// Sizes that a search would try, in KiB: a sequence of 8 KiB of codewords fills so many at a ratio of an eighth of it.
 const SIZES: [u32; 16] = [4, 8, 12, 16, 20, 24, 28, 32, 38, 48, 56, 64, 80, 96, 128, 160];
 
-/// Room of warps that decode spans, in percent of the mean: the default, and more.
-pub const SPAN_PERCENTS: [u32; 3] = [115, 200, 400];
+/// Symbols that warps which decode spans have room for: what there is, and less.
+pub const SPAN_ROOMS: [Option<u32>; 3] = [None, Some(1024), Some(512)];
 
 /// Rates of decoding and writing alone, unless said otherwise: 10^9 bytes of symbols a second.
 #[derive(Clone, Debug, Serialize)]
@@ -25,8 +25,8 @@ pub struct Staging {
     pub by_class: [Tuned; 3],
     /// Each size in KiB, the same for all sequences.
     pub sizes: Vec<(u32, f64)>,
-    /// Decoding by spans instead, whose warps have room for so many percent of the mean.
-    pub spans: Vec<(u32, f64)>,
+    /// Decoding by spans instead, whose warps have room for so many symbols.
+    pub spans: Vec<(Option<u32>, f64)>,
 }
 
 /// With shared memory by class.
@@ -49,7 +49,7 @@ impl Staging {
             bytes: 1 << 28,
             by_class: [tuned; 3],
             sizes,
-            spans: vec![(115, 950.0), (400, 800.0)],
+            spans: vec![(None, 950.0), (Some(512), 800.0)],
         }
     }
 }
@@ -75,9 +75,9 @@ impl Gpu {
             Ok((kibibytes, rate(&phases, "decoding and writing")?))
         });
         let sizes = sizes.into_iter().collect::<Result<_>>()?;
-        let spans = SPAN_PERCENTS.map(|staged_percent| {
-            let phases = steps(Writing::Spans(SpansTuning { staged_percent, ..SpansTuning::default() }))?;
-            Ok((staged_percent, rate(&phases, "decoding and writing")?))
+        let spans = SPAN_ROOMS.map(|room| {
+            let phases = steps(Writing::Spans(SpansTuning { room, ..SpansTuning::default() }))?;
+            Ok((room, rate(&phases, "decoding and writing")?))
         });
         let spans = spans.into_iter().collect::<Result<_>>()?;
         Ok(Staging { set: input.set.clone(), bytes: input.bytes(), by_class, sizes, spans })

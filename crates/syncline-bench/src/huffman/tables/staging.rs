@@ -1,14 +1,14 @@
 //! Table I of the 2022 paper: shared memory tuned by class against brute force.
 
-use super::super::cuda::{SPAN_PERCENTS, Staging};
+use super::super::cuda::{SPAN_ROOMS, Staging};
 use super::{Cell, Table, papers};
 
 /// A line a set, and the paper's.
 pub fn table(staging: &[Staging]) -> Table {
-    let spans = SPAN_PERCENTS.map(|percent| format!("spans, {percent} %"));
+    let spans = SPAN_ROOMS.map(|room| room.map_or("spans".into(), |symbols| format!("spans, {symbols}")));
     let mut table = Table::new(
         "Shared memory of the gap decoder, GB/s of decoding and writing: Table I of the 2022 paper",
-        "blocks write sequences of 8 KiB; a class of them has room for its ratio, as published where one block at least fits a multiprocessor; two, three: classes only for ratios that leave room for so many; fixed: the same for all, every size tried; in percent how much faster than tuned; spans: decoded by warps with room for so much of the mean",
+        "blocks write sequences of 8 KiB; a class of them has room for its ratio, as published where one block at least fits a multiprocessor; two, three: classes only for ratios that leave room for so many; fixed: the same for all, every size tried; in percent how much faster than tuned; spans: decoded by warps, with all the room there is, and with room for so many symbols",
         &[
             "set",
             "tuned",
@@ -52,9 +52,9 @@ pub fn table(staging: &[Staging]) -> Table {
             Cell::Number(both, 0),
             faster(best.1, both),
             faster(worst.1, both),
-            of_spans(one, SPAN_PERCENTS[0]),
-            of_spans(one, SPAN_PERCENTS[1]),
-            of_spans(one, SPAN_PERCENTS[2]),
+            of_spans(one, SPAN_ROOMS[0]),
+            of_spans(one, SPAN_ROOMS[1]),
+            of_spans(one, SPAN_ROOMS[2]),
         ]);
         if let Some(field) = papers::field(&one.set) {
             let [tuned, best, worst, tuning, both] = field.staging;
@@ -82,6 +82,6 @@ pub fn table(staging: &[Staging]) -> Table {
     table
 }
 
-fn of_spans(staging: &Staging, percent: u32) -> Cell {
-    Cell::number(staging.spans.iter().find(|spans| spans.0 == percent).map(|spans| spans.1), 0)
+fn of_spans(staging: &Staging, room: Option<u32>) -> Cell {
+    Cell::number(staging.spans.iter().find(|spans| spans.0 == room).map(|spans| spans.1), 0)
 }

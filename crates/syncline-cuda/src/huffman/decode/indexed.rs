@@ -12,7 +12,7 @@ const SOURCE: Source =
 
 /// Shared memory that a block has beside tables and tiles.
 const OWN_SHARED_MEMORY: u32 = 2048;
-/// Words that a warp stages at most: index blocks of more than about 12 bits a symbol are read where they are.
+/// Words that a warp stages at most: index blocks of more than about 12 bits a symbol are decoded in parts.
 const MOST_STAGED_WORDS: u32 = 1536;
 /// Registers of a multiprocessor, and threads that it holds at most, on all architectures since sm_70 (fewer threads on some).
 const REGISTERS: u32 = 65_536;
@@ -29,7 +29,7 @@ pub struct IndexedTuning {
     pub threads: Option<u32>,
     /// Waves of blocks over the device.
     pub waves: u32,
-    /// Room for a warp's input in percent of the batch's mean.
+    /// Room for a warp's input in percent of the batch's mean, at least where it can be had; there is more if memory is left.
     pub staged_percent: u32,
     /// Bytes of a group that are gathered before they are written, 64 or 128; `None`: 128 where codewords are looked up in pairs, else 64. At high entropy
     /// the smaller tile leaves room for more warps (0.75 instead of 0.69 of the copy at 6.2 bits), at low entropy the longer lines count.
@@ -178,7 +178,15 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
         // Larger blocks share a table among more warps; but not for less room for words.
         let plans = (128..=MOST_THREADS).step_by(64).map(plan);
         let best = plans.max_by_key(|plan| (plan.staged_words, plan.resident * plan.threads, plan.threads));
-        best.unwrap_or_else(|| plan(MOST_THREADS))
+        let best = best.unwrap_or_else(|| plan(MOST_THREADS));
+        // What other blocks leave unused: fields are uneven, and index blocks without room are decoded in parts.
+        let warps = best.threads / 32;
+        let of_block = ((self.shared_memory + DRIVERS_SHARED_MEMORY) / best.resident.max(1)).min(self.shared_memory);
+        let room = of_block.saturating_sub(OWN_SHARED_MEMORY + tables) / warps;
+        let staged_words = (room.saturating_sub(32 * variant.row_bytes) / 16 * 4).min(MOST_STAGED_WORDS);
+        let staged_words = staged_words.max(best.staged_words);
+        let shared_memory = tables + warps * (32 * variant.row_bytes + staged_words * 4);
+        Plan { staged_words, shared_memory, ..best }
     }
 
     /// Decodes the batch on the frame's stream, without waiting for it.

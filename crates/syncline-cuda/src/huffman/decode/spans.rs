@@ -1,7 +1,7 @@
 //! Decoding from where subsequences start: launchers of `kernels/huffman_decode_spans.cu`.
 
 use cudarc::driver::{CudaViewMut, DeviceRepr, PushKernelArg};
-use syncline_core::huffman::Symbol;
+use syncline_core::huffman::{SUBSEQUENCE_BITS, Symbol};
 
 use super::batch::Totals;
 use super::{Decoding, LONG_ENTRIES, SEQUENCE, SHAPES, Scratch, TABLE_BITS, constants};
@@ -18,7 +18,9 @@ const OWN_SHARED_MEMORY: u32 = 1 << 10;
 /// Blocks that build a table for whole codewords.
 const FULL_TABLE_BLOCKS: u32 = 8;
 /// Symbols that a buffer is a multiple of.
-const BUFFER_STEP: u64 = 64;
+const BUFFER_STEP: u32 = 64;
+/// Most symbols of a span: no codeword is shorter than a bit.
+const MOST_ROOM: u32 = SPAN * SUBSEQUENCE_BITS;
 /// Longest codewords that a table for whole codewords takes, and what symbols are below.
 pub(super) const FULL_BITS: u32 = 16;
 pub(super) const FULL_SYMBOLS: u16 = 1 << 11;
@@ -33,15 +35,15 @@ pub struct SpansTuning {
     pub threads: u32,
     /// Blocks that a multiprocessor should have room for: what registers allow.
     pub blocks: u32,
-    /// Room for a span's symbols in percent of the batch's mean: what does not fit goes in several rounds.
-    pub staged_percent: u32,
+    /// Symbols of a span that a warp has room for at most; `None`: as many as fit. What does not fit goes in several rounds.
+    pub room: Option<u32>,
     /// How codewords are looked up; `None`: as suits the batch.
     pub lookup: Option<Lookup>,
 }
 
 impl Default for SpansTuning {
     fn default() -> Self {
-        Self { threads: 1024, blocks: 1, staged_percent: 115, lookup: None }
+        Self { threads: 1024, blocks: 1, room: None, lookup: None }
     }
 }
 
@@ -69,7 +71,7 @@ impl Lookup {
 
     /// The least that a warp's buffer needs beside the table.
     fn fits(self, shared_memory: u32, threads: u32) -> bool {
-        let buffers = threads / 32 * BUFFER_STEP as u32 * 4;
+        let buffers = threads / 32 * BUFFER_STEP * 4;
         shared_memory >= OWN_SHARED_MEMORY + self.table_bytes() + buffers
     }
 }
@@ -141,8 +143,8 @@ pub(super) struct Spans {
 
 impl Spans {
     pub fn new<S: Symbol>(device: &Device, group_log2: u32, tuning: SpansTuning) -> Result<Self> {
-        if tuning.staged_percent == 0 || tuning.blocks == 0 {
-            return Err(CudaError::invalid("a buffer has room for something, a multiprocessor for a block"));
+        if tuning.room.is_some_and(|room| room < BUFFER_STEP) || tuning.blocks == 0 {
+            return Err(CudaError::invalid("a buffer has room for 64 symbols, a multiprocessor for a block"));
         }
         if !(32..=1024).contains(&tuning.threads) || !tuning.threads.is_multiple_of(32) {
             return Err(CudaError::invalid("a block has whole warps, at most 32"));
@@ -183,13 +185,13 @@ impl Spans {
         found.ok_or_else(|| CudaError::invalid("the lookup asked for does not do for these codebooks, or this device"))
     }
 
-    /// Symbols that a warp gathers at a time.
-    fn room(&self, lookup: Lookup, totals: &Totals) -> u32 {
-        let mean = totals.live_symbols * u64::from(SPAN) / u64::from(totals.subsequences.max(1));
-        let wanted = mean.saturating_mul(self.tuning.staged_percent.into()) / 100 + BUFFER_STEP;
-        let buffers = self.shared_memory - lookup.table_bytes();
-        let most = u64::from(buffers / self.symbol_bytes / (self.tuning.threads / 32));
-        (wanted.min(most) / BUFFER_STEP * BUFFER_STEP) as u32
+    /// Symbols that a warp gathers at a time: as many as fit. Fields are uneven, and with room for little more than the mean, spans of many symbols took several rounds and
+    /// half of the time on some of the papers' sets.
+    fn room(&self, lookup: Lookup) -> u32 {
+        let buffers = (self.shared_memory / self.tuning.blocks).saturating_sub(lookup.table_bytes());
+        let most = buffers / self.symbol_bytes / (self.tuning.threads / 32);
+        let room = most.min(self.tuning.room.unwrap_or(MOST_ROOM)).min(MOST_ROOM);
+        room.max(BUFFER_STEP) / BUFFER_STEP * BUFFER_STEP
     }
 
     /// Entries and counts of streams with the gap index.
@@ -249,7 +251,7 @@ impl Spans {
             Lookup::Single | Lookup::Pairs => None,
         };
         let tables = tables.as_ref().unwrap_or(&scratch.tables).as_view();
-        let room = self.room(lookup, &totals);
+        let room = self.room(lookup);
         let shared_memory = lookup.table_bytes() + self.tuning.threads / 32 * room * self.symbol_bytes;
         let blocks = one_wave(kernel, self.tuning.threads, shared_memory, self.multiprocessors, &totals)?;
         let (map, before) = (scratch.map.as_view(), before.as_view());
