@@ -49,7 +49,7 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
     let mut codes = if kind == ChunkKind::LzssCodes {
         let sections = Sections::parse(codes, place)?;
         let reader = BlockReader::new(context, &sections, classes.len() << group_log2, &mut scratch.lzss)?;
-        Codes::Tokens(reader, [0; MAX_TILE_ELEMENTS])
+        Codes::Tokens(reader, Box::new([0; MAX_TILE_ELEMENTS]))
     } else {
         stream = Stream::<u16>::parse(codes, place)?;
         if stream.groups() != classes.len() || stream.group_len() != 1 << group_log2 {
@@ -118,7 +118,7 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
 enum Codes<'b, 's, 'a> {
     Huffman(CodeReader<'b, 's, 'a, u16>),
     /// Bytes behind LZSS tokens, and those of a tile as codes.
-    Tokens(BlockReader<'b>, [u16; MAX_TILE_ELEMENTS]),
+    Tokens(BlockReader<'b>, Box<[u16; MAX_TILE_ELEMENTS]>),
 }
 
 impl Codes<'_, '_, '_> {
