@@ -10,8 +10,8 @@ use crate::predict::codes::{Outlier, narrow};
 /// Fewest codes in a match. Nearly all matches are runs of the commonest code; shorter ones take more than their literals' codewords. Measured at
 /// relative 1e-2 and 1e-3 on nyx, hurricane, CESM and RTM, level 3: 12 to 24 differ by at most 3 %, and 16 is the best of these or nearly so on each.
 const SHORTEST: usize = 16;
-/// Codes of a piece of the sample that says whether tokens pay, and one of how many pieces is in it. On the fields named above `auto` comes within 1.5 % of
-/// the shorter of both. Whole blocks instead, fewer of them, stand less well for chunks that are empty in places.
+/// Codes of a piece of the sample that says whether tokens pay, and one of how many pieces is in it. On the fields of `docs/SPEED.md`, "Codes as LZSS tokens", `auto`
+/// comes within 3 % of the shorter of both. Whole blocks instead, fewer of them, stand less well for chunks that are empty in places.
 const PIECE: usize = 512;
 const SAMPLED: usize = 8;
 /// What tables, codebooks and indices of the tokens take: about so many bytes a chunk.
