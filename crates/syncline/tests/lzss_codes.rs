@@ -243,6 +243,13 @@ fn seal(stream: &mut [u8], record: usize) {
 }
 
 #[test]
+fn the_golden_stream_has_them() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/golden/v1_f32_2d_lzss_huffman.syn");
+    let report = inspect(&std::fs::read(path).unwrap()).unwrap();
+    assert!(report.lzss_codes && report.lzss_chunks == 1 && report.outliers > 40);
+}
+
+#[test]
 fn damage_behind_a_right_checksum_is_an_error_or_other_values() {
     let (stream, array, record) = one_chunk();
     let mut errors = 0;
