@@ -354,4 +354,11 @@ fn lying_headers_and_counts_are_errors() {
     for (entry, value) in [(0, 255), (1, 255), (2, 255), (3, 255), (4, 255), (5, 255), (6, 255)] {
         fails(&[(section(3) + 4 * entry + 3, value)], "truncated");
     }
+    // Some of the literals as a section of their own.
+    let entry = section(3) + 4 * 6;
+    let literals = u32::from_le_bytes(stream[entry..entry + 4].try_into().unwrap());
+    let cut = (literals - 1) / 16 * 16;
+    let lengths = [cut.to_le_bytes(), (literals - cut).to_le_bytes()].concat();
+    let changes: Vec<(usize, u8)> = (entry..).zip(lengths).filter(|&(at, byte)| stream[at] != byte).collect();
+    fails(&changes, "none of tokens");
 }
