@@ -243,6 +243,13 @@ fn seal(stream: &mut [u8], record: usize) {
 }
 
 #[test]
+fn the_golden_stream_has_them() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../testdata/golden/v1_f32_2d_lzss_huffman.syn");
+    let report = inspect(&std::fs::read(path).unwrap()).unwrap();
+    assert!(report.lzss_codes && report.lzss_chunks == 1 && report.outliers > 40);
+}
+
+#[test]
 fn damage_behind_a_right_checksum_is_an_error_or_other_values() {
     let (stream, array, record) = one_chunk();
     let mut errors = 0;
@@ -347,4 +354,11 @@ fn lying_headers_and_counts_are_errors() {
     for (entry, value) in [(0, 255), (1, 255), (2, 255), (3, 255), (4, 255), (5, 255), (6, 255)] {
         fails(&[(section(3) + 4 * entry + 3, value)], "truncated");
     }
+    // Some of the literals as a section of their own.
+    let entry = section(3) + 4 * 6;
+    let literals = u32::from_le_bytes(stream[entry..entry + 4].try_into().unwrap());
+    let cut = (literals - 1) / 16 * 16;
+    let lengths = [cut.to_le_bytes(), (literals - cut).to_le_bytes()].concat();
+    let changes: Vec<(usize, u8)> = (entry..).zip(lengths).filter(|&(at, byte)| stream[at] != byte).collect();
+    fails(&changes, "none of tokens");
 }

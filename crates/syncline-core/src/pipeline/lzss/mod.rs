@@ -14,12 +14,13 @@ use crate::lzss::{self, Params, Tokens};
 use crate::predict::lorenzo::Word;
 
 /// Section with the parameters and what each block has of the tokens.
-const BLOCKS: usize = 2;
+pub(super) const BLOCKS: usize = 2;
 /// Section of the flags; lengths, distances and literals follow.
 const FLAGS: usize = 3;
 const LENGTHS: usize = 4;
 const DISTANCES: usize = 5;
-const LITERALS: usize = 6;
+/// The last section of tokens.
+pub(super) const LITERALS: usize = 6;
 
 /// Bits of the mask of coded parts: of the first plane of each section.
 const FLAGS_BIT: u32 = 0;

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
 use crate::huffman::{self, Stream};
 use crate::pipeline::codes::CodeReader;
-use crate::pipeline::lzss::BlockReader;
+use crate::pipeline::lzss::{BLOCKS, BlockReader, LITERALS};
 use crate::pipeline::{Context, DecodeScratch, TileSink};
 use crate::predict::codes::{NARROW_RADIUS, Outlier, RADIUS, WIDE_RADIUS, decode_tile};
 use crate::quantize::Real;
@@ -48,6 +48,9 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
     let stream;
     let mut codes = if kind == ChunkKind::LzssCodes {
         let sections = Sections::parse(codes, place)?;
+        if sections.0[..BLOCKS].iter().chain(&sections.0[LITERALS + 1..]).any(|section| !section.is_empty()) {
+            return Err(context.corrupt("its tokens have sections that are none of tokens"));
+        }
         let reader = BlockReader::new(context, &sections, classes.len() << group_log2, &mut scratch.lzss)?;
         Codes::Tokens(reader, Box::new([0; MAX_TILE_ELEMENTS]))
     } else {
