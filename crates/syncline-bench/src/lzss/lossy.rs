@@ -31,8 +31,10 @@ pub const HUFFMAN: &str = "huffman, all groups coded";
 pub const FREE: &str = "huffman, free groups";
 /// LZSS before Huffman coding.
 pub const LZSS: &str = "lzss+huffman";
-/// Our compressor with its defaults, from values to values.
+/// Our compressor with its defaults, from values to values: Huffman coding of its own codes, with free groups.
 pub const SYNCLINE: &str = "syncline";
+/// The same with LZSS before, in the chunks where that is shorter.
+pub const SYNCLINE_LZSS: &str = "syncline, lzss+huffman";
 
 /// A field coded in one way.
 #[derive(Clone, Debug, Serialize)]
@@ -45,15 +47,15 @@ pub struct Row {
     pub bytes: u64,
     /// Where it ran.
     pub device: String,
-    /// [`HUFFMAN`], [`FREE`], [`LZSS`] or [`SYNCLINE`].
+    /// [`HUFFMAN`], [`FREE`], [`LZSS`], [`SYNCLINE`] or [`SYNCLINE_LZSS`].
     pub codec: String,
     /// Level of LZSS.
     pub level: Option<u8>,
     /// Bytes of values over bytes of stream.
     pub ratio: f64,
-    /// From codes to a stream (of [`SYNCLINE`], from values), in bytes of values.
+    /// From codes to a stream (of our compressor, from values), in bytes of values.
     pub compress: Rate,
-    /// From a stream to codes (of [`SYNCLINE`], to values), likewise.
+    /// From a stream to codes (of our compressor, to values), likewise.
     pub decompress: Rate,
 }
 
@@ -81,7 +83,8 @@ impl Case<'_> {
         for &level in levels {
             rows.push(self.lzss(level)?);
         }
-        rows.push(self.whole()?);
+        rows.push(self.whole(SYNCLINE, LosslessPipeline::Planes)?);
+        rows.push(self.whole(SYNCLINE_LZSS, LosslessPipeline::LzssHuffman)?);
         Ok(rows)
     }
 
@@ -176,8 +179,9 @@ impl Case<'_> {
         self.row(LZSS, Some(level), stream.len() + self.outlier_bytes(), encoding, decoding)
     }
 
-    fn whole(&self) -> Result<Row> {
+    fn whole(&self, name: &str, pipeline: LosslessPipeline) -> Result<Row> {
         let options = Options::new(Bound::Rel(BOUND)).with_backend(Backend::Cpu).with_threads(1);
+        let options = options.with_pipeline(pipeline);
         let extents: Vec<u64> = self.field.extents.iter().map(|&extent| extent as u64).collect();
         let encode = || Ok(compress(&ArrayView::new(&self.field.values, &extents)?, &options)?);
         let stream: Vec<u8> = encode()?;
@@ -197,7 +201,7 @@ impl Case<'_> {
             ensure!(worst <= bound, "the bound {bound} is broken by an error of {worst}");
             Ok(seconds)
         };
-        self.row(SYNCLINE, None, stream.len(), encoding, decoding)
+        self.row(name, None, stream.len(), encoding, decoding)
     }
 }
 
@@ -210,7 +214,8 @@ mod tests {
         for field in FIELDS {
             let rows = measure(field, 1, &[3, 6], 1).unwrap();
             let ratio = |codec: &str| rows.iter().find(|row| row.codec == codec).unwrap().ratio;
-            assert_eq!(rows.len(), 5);
+            assert_eq!(rows.len(), 6);
+            assert!(ratio(SYNCLINE_LZSS) >= ratio(SYNCLINE));
             assert!(ratio(FREE) > ratio(HUFFMAN) && ratio(SYNCLINE) > ratio(HUFFMAN), "{rows:?}");
             // A code takes a bit at least.
             assert!(ratio(HUFFMAN) < 32.0 && ratio(LZSS) > 5.0, "{rows:?}");

@@ -339,6 +339,8 @@ fn table_3(rows: &[lossy::Row]) -> Table {
             "x",
             "syncline",
             "x",
+            "syncline, lzss",
+            "x",
             "paper: huffman",
             "with lzss",
             "x",
@@ -368,6 +370,7 @@ fn table_3(rows: &[lossy::Row]) -> Table {
         cells.extend(pair(lzss.iter().find(|row| row.level == LEVELS.last().copied())));
         cells.extend(pair(best));
         cells.extend(pair(of(lossy::SYNCLINE).first()));
+        cells.extend(pair(of(lossy::SYNCLINE_LZSS).first()));
         let paper = papers::LOSSY.iter().find(|paper| paper.0 == field);
         let theirs = |[ratio, speed]: [f64; 2]| Cell::Text(format!("{ratio:.1} ({speed:.1})"));
         cells.push(paper.map_or(Cell::Nothing, |paper| theirs(paper.1)));

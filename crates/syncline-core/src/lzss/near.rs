@@ -397,3 +397,39 @@ fn vector<const WIDTH: usize>(bytes: &Bytes, at: usize) -> &[u8; AGREE] {
     let at = at * WIDTH % MAX_BYTES;
     bytes[at..at + AGREE].try_into().expect("as many bytes")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::arch::agree::Portable;
+
+    #[test]
+    fn every_way_to_compare_gives_the_same_tokens() {
+        // Few values, then many; runs in between.
+        let mut state = 7_u64;
+        let mut next = || {
+            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+            state >> 33
+        };
+        let mut bytes = Vec::new();
+        while bytes.len() < 100_003 {
+            let values = [3, 11, 200, 1 << 20][bytes.len() / 8000 % 4];
+            let (value, times) = (next() % values, if next() % 50 == 0 { next() % 300 } else { 1 });
+            (0..times).for_each(|_| bytes.extend_from_slice(&(value as u32).to_le_bytes()));
+        }
+        for width in SymbolWidth::ALL {
+            for level in 1..=4 {
+                for more in [0, 3] {
+                    let params = Params::new(width, level);
+                    let params = Params { min_match: params.min_match + more, ..params };
+                    let [mut best, mut portable] = [Tokens::default(), Tokens::default()];
+                    encode(&bytes, &params, &mut Near::default(), &mut best);
+                    let near = &mut Near::default();
+                    Encode { bytes: &bytes, params: &params, near, tokens: &mut portable }.run(Portable);
+                    assert!(best == portable, "{params:?}");
+                    assert!(best.lengths.len() > 50, "{params:?}");
+                }
+            }
+        }
+    }
+}

@@ -1,5 +1,7 @@
 //! The sections of an LZSS chunk: tokens as they are, or as Huffman-coded planes.
 
+use std::borrow::Cow;
+
 use super::{DISTANCES_BIT, FLAGS_BIT, LENGTHS_BIT, LITERALS_BIT};
 use crate::container::{ALIGNMENT, Fields, SectionWriter, align};
 use crate::error::{Error, Result};
@@ -20,7 +22,10 @@ pub(super) struct Planes {
 }
 
 /// Bytes of the flags.
-fn flag_bytes(flags: &[u64]) -> Vec<u8> {
+fn flag_bytes(flags: &[u64]) -> Cow<'_, [u8]> {
+    if cfg!(target_endian = "little") {
+        return bytemuck::cast_slice(flags).into();
+    }
     flags.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
@@ -76,8 +81,12 @@ impl Coder<'_> {
         let mut plane: Vec<S> = Vec::new();
         for first in 0..stride {
             plane.clear();
-            plane
-                .extend(bytes.chunks_exact(stride * S::BYTES).map(|symbols| symbol::<S>(&symbols[first * S::BYTES..])));
+            match stride * S::BYTES {
+                1 => extract::<S, 1>(bytes, first, &mut plane),
+                2 => extract::<S, 2>(bytes, first, &mut plane),
+                4 => extract::<S, 4>(bytes, first, &mut plane),
+                _ => extract::<S, 8>(bytes, first, &mut plane),
+            }
             let count = plane.len();
             align(out, ALIGNMENT);
             let start = out.len();
@@ -89,12 +98,27 @@ impl Coder<'_> {
                 mask |= 1 << first;
             } else {
                 out.truncate(start);
-                let raw = plane[..count].iter().map(|&symbol| Into::<u16>::into(symbol).to_le_bytes());
-                out.extend(raw.flat_map(|bytes| bytes.into_iter().take(S::BYTES)));
+                append_raw(out, &plane[..count]);
             }
         }
         mask
     }
+}
+
+/// Appends symbol `first` of every `SIZE` bytes to `plane`.
+fn extract<S: Symbol, const SIZE: usize>(bytes: &[u8], first: usize, plane: &mut Vec<S>) {
+    let offset = first * S::BYTES;
+    plane.extend(bytes.as_chunks::<SIZE>().0.iter().map(|symbols| symbol::<S>(&symbols[offset..])));
+}
+
+/// Appends symbols as they are.
+fn append_raw<S: Symbol>(out: &mut Vec<u8>, plane: &[S]) {
+    if cfg!(target_endian = "little") {
+        out.extend_from_slice(bytemuck::cast_slice(plane));
+        return;
+    }
+    let raw = plane.iter().map(|&symbol| Into::<u16>::into(symbol).to_le_bytes());
+    out.extend(raw.flat_map(|bytes| bytes.into_iter().take(S::BYTES)));
 }
 
 /// The symbol that `bytes` starts with.
