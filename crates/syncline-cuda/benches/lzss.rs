@@ -198,8 +198,8 @@ impl Bench {
                 let mut compress = |observer: &mut dyn FnMut(&'static str) -> Result<()>| -> Result<()> {
                     let (input, mut output) = (input.as_view(), output.as_view_mut());
                     let index = IndexKind::Symbol;
-                    let made = compressor
-                        .compress_observed(&input, element, shape, index, &options, &mut output, observer)?;
+                    let made =
+                        compressor.compress_observed(&input, element, shape, index, &options, &mut output, observer)?;
                     bytes = made.bytes as usize;
                     Ok(())
                 };

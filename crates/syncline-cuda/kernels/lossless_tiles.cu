@@ -32,6 +32,27 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
+// A tile of the array that is looked at, and where its elements go.
+struct SampleTile {
+    uint64_t number;
+    uint64_t at; // in elements
+};
+
+// A warp a tile.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    tiles_sample(Geometry geometry, const SampleTile *tiles, uint32_t count, const word_t *slab, uint64_t first_element, word_t *sample) {
+    const uint32_t number = blockIdx.x * WARPS + warp_id();
+    if (number >= count) {
+        return;
+    }
+    const Tile tile = geometry.tile(tiles[number].number);
+    word_t *to = sample + tiles[number].at;
+    const word_t *from = slab + (tile.first_element - first_element);
+    for (uint32_t i = lane_id(); i < tile.elements(); i += WARP) {
+        to[i] = from[raster_offset(geometry, tile, i)];
+    }
+}
+
 // Reads a tile's elements as mapped integers minus the first of them, which is returned; by a warp.
 __device__ inline word_t load_values(const word_t *elements, const Tile &tile, uint32_t map, word_t *values) {
     const word_t base = mapped(elements[0], map);

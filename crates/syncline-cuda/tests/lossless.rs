@@ -136,8 +136,7 @@ fn same_bytes(device: &Device, stream: &Arc<CudaStream>, case: &Case) -> Vec<u8>
         let mut compressor = LosslessCompressor::new(device, stream).unwrap().with_batch_bytes(batch_bytes);
         let chunks = 0..geometry.chunks();
         let mut room = output.slice_mut(..whole.len());
-        let records =
-            compressor.compress_chunks(&header, &geometry, &case.options, chunks, &slab, &mut room).unwrap();
+        let records = compressor.compress_chunks(&header, &geometry, &case.options, chunks, &slab, &mut room).unwrap();
         let made = stream.clone_dtoh(&output).unwrap();
         let mut at = 0;
         for (chunk, (record, &length)) in expected.iter().zip(&records.lengths).enumerate() {

@@ -267,9 +267,8 @@ mod tests {
         assert!(obstacle(cuda, LosslessPipeline::LzssHuffman).is_none());
         let lossy = |element| encode_obstacle(Backend::Auto, element, Bound::Abs(1.0), &LosslessOptions::default());
         assert!(lossy(ElementType::F64).is_none() && lossy(ElementType::I32).is_some());
-        let decode = |backend, planes| {
-            decode_obstacle(backend, Pipeline::Lossless, Decoder::Auto, true, || Ok(planes)).unwrap()
-        };
+        let decode =
+            |backend, planes| decode_obstacle(backend, Pipeline::Lossless, Decoder::Auto, true, || Ok(planes)).unwrap();
         assert!(decode(cuda, false).is_none() && decode(cuda, true).is_some());
         assert!(decode(Backend::Auto, false).is_some());
     }

@@ -204,9 +204,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         let meter = Meter::new(&self.options.progress, self.geometry.elements());
         let mut write = |record: &[u8]| Ok(sink.write_all(record)?);
         let (lengths, total) = match &mut self.gpu {
-            Some(gpu)
-                if self.header.pipeline != Pipeline::Lossless || is_on_gpu(self.options.lossless.pipeline) =>
-            {
+            Some(gpu) if self.header.pipeline != Pipeline::Lossless || is_on_gpu(self.options.lossless.pipeline) => {
                 gpu.compress(&self.array, &self.header, &self.pool, &meter, &mut write)?
             }
             _ => self.encode_chunks(&meter, &mut write)?,

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::mpsc::channel;
 
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 use rayon::prelude::*;
@@ -17,7 +18,7 @@ use syncline_core::pipeline::{ChunkSummary, LosslessOptions, LosslessPipeline, L
 use super::pieces::{Copies, Patches, Pieces};
 use super::planes::PlaneEncoder;
 use super::records::{BLOCKS, ChunkPlanes, PARAMETER_BYTES, PlaneList, Record};
-use super::tiles::{NO_PLACE, Slots, Summary, Tiles};
+use super::tiles::{NO_PLACE, Summary, Tiles};
 use crate::container::assemble::Observer;
 use crate::container::hash::{self, Gap, Hasher};
 use crate::device::{Arena, Device, Frame};
@@ -208,14 +209,44 @@ impl<'d> LosslessCompressor<'d> {
         self.prepare(job)?;
         let slot = self.tiles.as_ref().map_or(1, |(.., tiles)| tiles.slot_bytes()).max(1);
         let step = (self.batch_bytes / slot).clamp(1, 1 << 16);
-        let mut lengths = Vec::new();
-        let mut at = start;
-        for first in (chunks.start..chunks.end).step_by(step as usize) {
-            let own = self.batch(job, first..(first + step).min(chunks.end), at, output, observer)?;
-            at += own.iter().map(|&length| u64::from(length)).sum::<u64>();
-            lengths.extend(own);
+        let batches =
+            || (chunks.start..chunks.end).step_by(step as usize).map(|first| first..(first + step).min(chunks.end));
+        let samples = self.samples(job, &chunks)?;
+        observer("samples")?;
+        // What the next batches' chunks are like is looked at while the device works on one.
+        std::thread::scope(|scope| {
+            let (made, choices) = channel();
+            let (job, samples, first) = (job, &samples, chunks.start);
+            let batches_to_choose = batches();
+            scope.spawn(move || {
+                for batch in batches_to_choose {
+                    let own = (batch.start - first) as usize..(batch.end - first) as usize;
+                    if made.send(samples.choose(job, own)).is_err() {
+                        return;
+                    }
+                }
+            });
+            let mut lengths = Vec::new();
+            let mut at = start;
+            for batch in batches() {
+                let choices = choices.recv().map_err(|_| CudaError::invalid("nobody chose how chunks are coded"))?;
+                observer("host: choice")?;
+                let own = self.batch(job, batch, &choices, at, output, observer)?;
+                at += own.iter().map(|&length| u64::from(length)).sum::<u64>();
+                lengths.extend(own);
+            }
+            Ok(lengths)
+        })
+    }
+
+    /// The samples of some chunks, if the slab has them.
+    fn samples(&mut self, job: Job<'_>, chunks: &Range<u64>) -> Result<Samples> {
+        let Some((.., tiles)) = &self.tiles else { return Err(CudaError::invalid("no stream was begun")) };
+        for ends in [chunks.start..chunks.end.min(chunks.start + 1), chunks.end.max(chunks.start + 1) - 1..chunks.end] {
+            let batch = ChunkBatch::new(job.geometry, 7, ends)?;
+            job.slab.check(job.geometry, &batch, tiles.element_bytes() as u32)?;
         }
-        Ok(lengths)
+        Samples::take(&mut self.arena.frame()?, tiles, job, chunks.clone())
     }
 
     /// Makes what the stream needs and is not there from the one before.
@@ -235,11 +266,12 @@ impl<'d> LosslessCompressor<'d> {
         Ok(())
     }
 
-    /// Writes the records of a batch from byte `at` of the output on; their lengths.
+    /// Writes the records of a batch, coded as `choices` say, from byte `at` of the output on; their lengths.
     fn batch(
         &mut self,
         job: Job<'_>,
         chunks: Range<u64>,
+        choices: &[LzssChoice],
         at: u64,
         output: &mut CudaViewMut<'_, u8>,
         observer: &mut Observer<'_>,
@@ -251,8 +283,6 @@ impl<'d> LosslessCompressor<'d> {
         let mut frame = self.arena.frame()?;
         let (slots, _in_order) = tiles.in_order(&mut frame, &batch, job.slab)?;
         observer("tile order")?;
-        let choices = choose(&mut frame, &self.pieces, tiles, job, chunks.clone(), slots)?;
-        observer("choice")?;
 
         let chosen: Vec<u32> = choices.iter().map(|choice| choice.of_residuals.into()).collect();
         let mut predicted = None;
@@ -299,7 +329,8 @@ impl<'d> LosslessCompressor<'d> {
             };
             let spans: Vec<Span> = numbers.iter().map(span).collect();
             let lzss_batch = Batch::new(&stream, width, level, Form::Sections, &spans)?;
-            let pointer = residuals.as_ref().filter(|_| of_residuals).map_or(slots.pointer, |view| view.device_ptr(&stream).0);
+            let pointer =
+                residuals.as_ref().filter(|_| of_residuals).map_or(slots.pointer, |view| view.device_ptr(&stream).0);
             let mut plans = device_plans.slice_mut(first_plan..first_plan + numbers.len());
             let found = encoder.find_at(&mut frame, pointer, &lzss_batch, &mut plans, observer)?;
             groups.push(Group { batch: lzss_batch, found, first_plan, width, chunks: numbers });
@@ -490,42 +521,39 @@ impl Layout {
     }
 }
 
-/// Chooses how each chunk is coded, from samples that the host looks at.
-fn choose(
-    frame: &mut Frame<'_>,
-    pieces: &Pieces,
-    tiles: &Tiles,
-    job: Job<'_>,
-    chunks: Range<u64>,
-    slots: Slots,
-) -> Result<Vec<LzssChoice>> {
-    let stream = frame.stream().clone();
-    let size = tiles.element_bytes();
-    let samples: Vec<Vec<Range<u64>>> =
-        chunks.clone().map(|chunk| lzss_sample(job.geometry, chunk, size as usize, job.options.level)).collect();
-    let bytes_of = |sample: &Vec<Range<u64>>| sample.iter().map(|range| (range.end - range.start) * size).sum::<u64>();
-    let total: u64 = samples.iter().map(bytes_of).sum();
-    let gathered = frame.slice::<u8>(total as usize)?;
-    let mut to = gathered.device_ptr(&stream).0;
-    let mut copies = Copies::default();
-    for (number, sample) in samples.iter().enumerate() {
-        for range in sample {
-            let bytes = (range.end - range.start) * size;
-            copies.add(slots.pointer + number as u64 * slots.stride + range.start * size, to, bytes);
-            to += bytes;
-        }
+/// The samples of chunks, on the host.
+struct Samples {
+    bytes: Vec<u8>,
+    /// Of each chunk its number of elements, its runs of tiles, and where their bytes are.
+    chunks: Vec<(u64, Vec<Range<u64>>, Range<usize>)>,
+}
+
+impl Samples {
+    /// Takes the samples of chunks, all at once: a small part of what the chunks have.
+    fn take(frame: &mut Frame<'_>, tiles: &Tiles, job: Job<'_>, chunks: Range<u64>) -> Result<Self> {
+        let (size, level) = (tiles.element_bytes(), job.options.level);
+        let mut end = 0;
+        let chunk = |chunk| {
+            let runs = lzss_sample(job.geometry, chunk, size as usize, level);
+            let bytes = runs.iter().map(|run| tiles.elements_in(run) * size).sum::<u64>() as usize;
+            end += bytes;
+            (tiles.elements_in(&job.geometry.chunk_range(chunk)), runs, end - bytes..end)
+        };
+        let chunks: Vec<_> = chunks.map(chunk).collect();
+        let runs: Vec<Range<u64>> = chunks.iter().flat_map(|(_, runs, _)| runs.iter().cloned()).collect();
+        let stream = frame.stream().clone();
+        let sample = tiles.sample(frame, &runs, job.slab)?;
+        let bytes = stream.clone_dtoh(&sample).doing("reading samples")?;
+        stream.synchronize().doing("reading samples")?;
+        Ok(Self { bytes, chunks })
     }
-    pieces.copy(&stream, &copies)?;
-    let bytes = stream.clone_dtoh(&gathered).doing("reading samples")?;
-    stream.synchronize().doing("reading samples")?;
-    let mut rest = &bytes[..];
-    let mut work = Vec::new();
-    for (chunk, sample) in chunks.zip(&samples) {
-        let (own, later) = rest.split_at(bytes_of(sample) as usize);
-        rest = later;
-        work.push((chunk, own));
+
+    /// Chooses how some of the chunks are coded.
+    fn choose(&self, job: Job<'_>, chunks: Range<usize>) -> Vec<LzssChoice> {
+        let element = job.header.element_type;
+        let choose = |(elements, runs, bytes): &(u64, Vec<Range<u64>>, Range<usize>)| {
+            choose_lzss(element, job.geometry, runs, *elements, job.options, &self.bytes[bytes.clone()])
+        };
+        self.chunks[chunks].par_iter().map(choose).collect()
     }
-    let element = job.header.element_type;
-    let choice = |(chunk, sample): (u64, &[u8])| choose_lzss(element, job.geometry, chunk, job.options, sample);
-    Ok(work.into_par_iter().map(choice).collect())
 }

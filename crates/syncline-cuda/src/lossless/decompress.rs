@@ -361,8 +361,7 @@ impl<'d> LosslessDecompressor<'d> {
                 slot
             });
             let Some(width) = SymbolWidth::from_bytes(head.width as usize) else { continue };
-            let [flags, lengths, distances, literals] =
-                [0, 1, 2, 3].map(|i| (pointers.section(&own[i]), own[i].bytes));
+            let [flags, lengths, distances, literals] = [0, 1, 2, 3].map(|i| (pointers.section(&own[i]), own[i].bytes));
             let (of_chunks, spans) = by_kind.entry((width, head.level as u8)).or_default();
             of_chunks.push(number as u32);
             spans.push(DecodeSpan {
@@ -400,7 +399,15 @@ impl<'d> LosslessDecompressor<'d> {
             let (metas, bases, starts) = (parsed.metas.as_view(), parsed.bases.as_view(), parsed.starts.as_view());
             let sources = sources.as_view();
             self.tiles.scatter(
-                &stream, &batch, tiles, &sources, &metas, &bases, &starts, output, part.first_element,
+                &stream,
+                &batch,
+                tiles,
+                &sources,
+                &metas,
+                &bases,
+                &starts,
+                output,
+                part.first_element,
             )?;
         }
         observer("tiles")

@@ -19,6 +19,7 @@ use crate::device::Specialization;
 
 /// Every specialization of these kernels, for the check that all of them compile.
 pub fn specializations() -> Vec<Specialization> {
-    let of_elements = [1, 2, 4, 8].into_iter().flat_map(|bytes| [tiles::specialization(bytes), heads::specialization(bytes)]);
+    let of_elements =
+        [1, 2, 4, 8].into_iter().flat_map(|bytes| [tiles::specialization(bytes), heads::specialization(bytes)]);
     of_elements.chain([pieces::specialization()]).collect()
 }

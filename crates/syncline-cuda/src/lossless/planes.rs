@@ -8,9 +8,7 @@ use syncline_core::huffman::{self, IndexKind};
 use crate::device::{Device, Frame};
 use crate::error::{DriverContext, Result};
 use crate::huffman::decode::{BatchView, Decoding, Gap, Indexed, Limits, Parser, SelfSync, StreamPlace};
-use crate::huffman::encode::{
-    Batch, Books, BooksBuilder, Encoded, Encoder, Format, Layout, Method, Plan, StreamSpan,
-};
+use crate::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Layout, Method, Plan, StreamSpan};
 use crate::huffman::histogram;
 
 /// log2 of the symbols in a group.

@@ -80,7 +80,8 @@ impl ChunkPlanes {
     /// As the kernel takes them.
     pub fn starts(&self) -> PlaneStarts {
         let mut starts = PlaneStarts::default();
-        let put = |to: &mut [u64], planes: &[Plane]| to.iter_mut().zip(planes).for_each(|(to, plane)| *to = plane.start);
+        let put =
+            |to: &mut [u64], planes: &[Plane]| to.iter_mut().zip(planes).for_each(|(to, plane)| *to = plane.start);
         put(std::slice::from_mut(&mut starts.flags), &self.bytes[0]);
         put(std::slice::from_mut(&mut starts.lengths), &self.bytes[1]);
         put(&mut starts.distances, &self.bytes[2]);
@@ -212,7 +213,8 @@ impl Record {
         }
         patches.add(at, &head);
         let [low, high] = self.coded.to_le_bytes();
-        let parameters = [params.width.bytes() as u8, params.level, params.min_match, self.literal_bytes, low, high, 0, 0];
+        let parameters =
+            [params.width.bytes() as u8, params.level, params.min_match, self.literal_bytes, low, high, 0, 0];
         patches.add(at + self.section_at(BLOCKS), &parameters);
         for (section, &bytes) in self.lengths.iter().enumerate() {
             patches.align(at + self.section_at(section) + bytes);

@@ -83,6 +83,17 @@ impl ChunkSource {
     }
 }
 
+/// A tile that is looked at: `SampleTile` in the source.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct SampleTile {
+    number: u64,
+    at: u64,
+}
+
+// SAFETY: two numbers of 64 bits, laid out as the kernel's struct.
+unsafe impl DeviceRepr for SampleTile {}
+
 /// Chunks' elements in tile order, each from a multiple of `stride` bytes on.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Slots {
@@ -109,6 +120,7 @@ pub(super) struct Tiles {
     element_bytes: u32,
     slot_bytes: u64,
     gather: Kernel,
+    sample: Kernel,
     predict: Kernel,
     scan: Kernel,
     residuals: Kernel,
@@ -119,8 +131,9 @@ pub(super) struct Tiles {
 impl Tiles {
     pub fn new(device: &Device, element: ElementType, geometry: &Geometry) -> Result<Self> {
         let kernel = |name| device.kernel(&specialization(element.size() as u64), name);
-        let of_tile: u64 =
-            (geometry.unclipped_extent().iter().zip(&geometry.dims()[1..])).map(|(&side, &dim)| dim.min(side as u64)).product();
+        let of_tile: u64 = (geometry.unclipped_extent().iter().zip(&geometry.dims()[1..]))
+            .map(|(&side, &dim)| dim.min(side as u64))
+            .product();
         let of_chunk = of_tile * geometry.tiles().clamp(1, geometry.tiles_per_chunk().into());
         Ok(Self {
             geometry: DeviceGeometry::new(geometry, 7),
@@ -128,6 +141,7 @@ impl Tiles {
             element_bytes: element.size() as u32,
             slot_bytes: (of_chunk * element.size() as u64).next_multiple_of(16),
             gather: kernel("tiles_gather")?,
+            sample: kernel("tiles_sample")?,
             predict: kernel("tiles_predict")?,
             scan: kernel("tiles_scan")?,
             residuals: kernel("tiles_residuals")?,
@@ -157,7 +171,12 @@ impl Tiles {
     }
 
     /// The elements of a batch's chunks in tile order: those of the slab itself, if they have that order, else gathered into a buffer, which must then live as long as they are used.
-    pub fn in_order<'a>(&self, frame: &mut Frame<'a>, batch: &ChunkBatch, slab: &Slab<'_>) -> Result<(Slots, CudaViewMut<'a, u8>)> {
+    pub fn in_order<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        batch: &ChunkBatch,
+        slab: &Slab<'_>,
+    ) -> Result<(Slots, CudaViewMut<'a, u8>)> {
         let stream = frame.stream().clone();
         let pointer = slab.bytes.device_ptr(&stream).0;
         if self.geometry.axes() == 1 {
@@ -180,6 +199,40 @@ impl Tiles {
         }
         let (pointer, _) = slots.device_ptr(&stream);
         Ok((Slots { pointer, stride: self.slot_bytes }, slots))
+    }
+
+    /// Elements of the tiles with these numbers.
+    pub fn elements_in(&self, tiles: &Range<u64>) -> u64 {
+        self.geometry.elements_before(tiles.end) - self.geometry.elements_before(tiles.start)
+    }
+
+    /// The elements of runs of tiles, which the slab has, one after another in tile order.
+    pub fn sample<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        runs: &[Range<u64>],
+        slab: &Slab<'_>,
+    ) -> Result<CudaViewMut<'a, u8>> {
+        let stream = frame.stream().clone();
+        let (mut list, mut elements) = (Vec::new(), 0);
+        for run in runs {
+            let before = self.geometry.elements_before(run.start);
+            let at = |number| elements + self.geometry.elements_before(number) - before;
+            list.extend(run.clone().map(|number| SampleTile { number, at: at(number) }));
+            elements += self.elements_in(run);
+        }
+        let mut sample = frame.slice::<u8>((elements * self.element_bytes()) as usize)?;
+        if list.is_empty() {
+            return Ok(sample);
+        }
+        let count = list.len() as u32;
+        let list = stream.clone_htod(&list).doing("listing tiles")?;
+        let mut launch = stream.launch_builder(self.sample.function());
+        launch.arg(&self.geometry).arg(&list).arg(&count).arg(&slab.bytes).arg(&slab.first_element).arg(&mut sample);
+        // SAFETY: parameters (Geometry, const SampleTile *, u32, const word_t *, u64, word_t *): the slab has the tiles' elements, which the caller has checked; each
+        // has its place in the sample.
+        unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS / 32), THREADS, 0)) }.doing("taking samples")?;
+        Ok(sample)
     }
 
     /// Predicts the tiles of the chunks that `chosen` says.
@@ -252,7 +305,9 @@ impl Tiles {
         launch.arg(batch).arg(&mut predicted.metas).arg(&mut predicted.bases).arg(&mut predicted.summaries);
         launch.arg(places).arg(output);
         // SAFETY: parameters (ChunkBatch, const u8 *, const word_t *, const Summary *, const u64 *, u8 *): a place for each chunk; what is written there is as long as the summaries say.
-        unsafe { launch.launch(Kernel::grid(batch.chunks(), CHUNK_THREADS, 0)) }.doing("writing tiles' sections").map(drop)
+        unsafe { launch.launch(Kernel::grid(batch.chunks(), CHUNK_THREADS, 0)) }
+            .doing("writing tiles' sections")
+            .map(drop)
     }
 
     /// Writes tiles of a batch, numbered from its first, to the array's elements from `first_element` on.

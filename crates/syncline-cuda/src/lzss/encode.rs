@@ -345,7 +345,9 @@ impl Encoder {
         launch.arg(plans).arg(planes).arg(&mut found.slots).arg(bytes).arg(words);
         // SAFETY: parameters (const Section *, u32, const Counts *, const Start *, const Plan *, const PlaneStarts *, const u8 *, u8 *, u16 *): planes start where the
         // caller has laid them out by the plans, one behind the other.
-        unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }.doing("splitting LZSS tokens").map(drop)
+        unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }
+            .doing("splitting LZSS tokens")
+            .map(drop)
     }
 }
 
