@@ -1,7 +1,8 @@
 //! Times the LZSS stage on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench lzss`.
 //!
 //! Medians of CUDA-event times after warm-up; outputs are poisoned first, round trips compared. Rates are of uncompressed bytes, the copy's is its payload.
-//! `SYNCLINE_BENCH_WHAT`: `stage` is the stage alone, `streams` are whole lossless streams of both pipelines, with the microseconds of their steps (those of the host among them).
+//! `SYNCLINE_BENCH_WHAT`: `stage` is the stage alone, `streams` are whole lossless streams of both pipelines, with the microseconds of their steps (those of the host among them);
+//! `files` leaves out what is generated.
 //! `SYNCLINE_BENCH_FILES` names further inputs, separated by colons, whose last extension tells the symbol: u16, i32, f32, f64, anything else bytes.
 
 use std::sync::Arc;
@@ -48,6 +49,9 @@ fn main() -> Result<()> {
     let levels: Vec<u8> = levels.split(' ').filter_map(|level| level.parse().ok()).collect();
     let what = std::env::var("SYNCLINE_BENCH_WHAT").unwrap_or_else(|_| "streams stage".to_owned());
     for (name, width, part) in inputs() {
+        if what.contains("files") && name.contains(' ') {
+            continue;
+        }
         println!("{name}, {} KiB repeated", part.len() >> 10);
         if what.contains("streams") {
             bench.streams(&part, width)?;

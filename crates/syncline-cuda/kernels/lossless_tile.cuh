@@ -136,6 +136,98 @@ __device__ inline void integrate(word_t *values, const Tile &tile, uint32_t pred
     __syncwarp();
 }
 
+// Whole tiles of arrays with one axis, by vectors: round `r` of a lane is elements `(r * WARP + lane) * VECTOR` and so on, as wide_t.
+constexpr uint32_t VECTOR = 16 / ELEMENT_BYTES;
+constexpr uint32_t ROUNDS = MOST_TILE_ELEMENTS / (WARP * VECTOR);
+struct Row {
+    wide_t values[ROUNDS][VECTOR];
+
+    __device__ inline void load(const word_t *from) {
+        const uint4 *vectors = reinterpret_cast<const uint4 *>(from);
+#pragma unroll
+        for (uint32_t round = 0; round < ROUNDS; ++round) {
+            union {
+                uint4 vector;
+                word_t words[VECTOR];
+            } own;
+            own.vector = vectors[round * WARP + lane_id()];
+#pragma unroll
+            for (uint32_t i = 0; i < VECTOR; ++i) {
+                values[round][i] = own.words[i];
+            }
+        }
+    }
+    __device__ inline void store(word_t *to) const {
+        uint4 *vectors = reinterpret_cast<uint4 *>(to);
+#pragma unroll
+        for (uint32_t round = 0; round < ROUNDS; ++round) {
+            union {
+                uint4 vector;
+                word_t words[VECTOR];
+            } own;
+#pragma unroll
+            for (uint32_t i = 0; i < VECTOR; ++i) {
+                own.words[i] = word_t(values[round][i]);
+            }
+            vectors[round * WARP + lane_id()] = own.vector;
+        }
+    }
+    template <typename Change> __device__ inline void each(Change change) {
+#pragma unroll
+        for (uint32_t round = 0; round < ROUNDS; ++round) {
+#pragma unroll
+            for (uint32_t i = 0; i < VECTOR; ++i) {
+                values[round][i] = change(word_t(values[round][i]));
+            }
+        }
+    }
+    // Each minus the one before, the first minus `base`.
+    __device__ inline void differences(word_t base) {
+        wide_t before = base;
+#pragma unroll
+        for (uint32_t round = 0; round < ROUNDS; ++round) {
+            const wide_t last = values[round][VECTOR - 1];
+            wide_t left = __shfl_up_sync(ALL_LANES, last, 1);
+            left = lane_id() == 0 ? before : left;
+            before = __shfl_sync(ALL_LANES, last, WARP - 1);
+#pragma unroll
+            for (uint32_t i = VECTOR; i-- > 1;) {
+                values[round][i] -= values[round][i - 1];
+            }
+            values[round][0] -= left;
+        }
+    }
+    // The inverse.
+    __device__ inline void sums(word_t base) {
+        wide_t before = base;
+#pragma unroll
+        for (uint32_t round = 0; round < ROUNDS; ++round) {
+#pragma unroll
+            for (uint32_t i = 1; i < VECTOR; ++i) {
+                values[round][i] += values[round][i - 1];
+            }
+            const wide_t own = values[round][VECTOR - 1];
+            wide_t sum = own;
+#pragma unroll
+            for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+                const wide_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+                sum += lane_id() >= distance ? below : 0;
+            }
+            const wide_t left = before + sum - own;
+            before += __shfl_sync(ALL_LANES, sum, WARP - 1);
+#pragma unroll
+            for (uint32_t i = 0; i < VECTOR; ++i) {
+                values[round][i] += left;
+            }
+        }
+    }
+};
+
+// Whether a tile is a row as `Row` has them, between two places.
+__device__ inline bool is_row(const Geometry &geometry, const Tile &tile, const void *a, const void *b) {
+    return geometry.axes == 1 && tile.nx == MOST_TILE_ELEMENTS && (reinterpret_cast<uint64_t>(a) | reinterpret_cast<uint64_t>(b)) % 16 == 0;
+}
+
 __device__ inline uint64_t warp_or(uint64_t value) {
 #pragma unroll
     for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {

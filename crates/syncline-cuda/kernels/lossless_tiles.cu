@@ -77,10 +77,36 @@ extern "C" __global__ void __launch_bounds__(THREADS) tiles_predict(Geometry geo
     }
     const Tile tile = geometry.tile(batch.first_tile + number);
     const word_t *elements = reinterpret_cast<const word_t *>(slots + chunk * stride) + position_in_chunk(geometry, batch, tile, chunk);
-    word_t *values = shared[warp_id()];
-    const word_t base = load_values(elements, tile, map, values);
     uint32_t best = 0;
     uint64_t least = 0;
+    if (is_row(geometry, tile, elements, elements)) {
+        Row row;
+        row.load(elements);
+        row.each([&](word_t word) { return mapped(word, map); });
+        const word_t base = mapped(elements[0], map);
+        uint64_t sums[2] = {};
+        row.each([&](word_t word) {
+            sums[0] = saturating_sum(sums[0], magnitude(word_t(word - base)));
+            return word;
+        });
+        row.differences(base);
+        row.each([&](word_t word) {
+            sums[1] = saturating_sum(sums[1], magnitude(word));
+            return word;
+        });
+#pragma unroll
+        for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+            sums[0] = saturating_sum(sums[0], __shfl_xor_sync(ALL_LANES, sums[0], distance));
+            sums[1] = saturating_sum(sums[1], __shfl_xor_sync(ALL_LANES, sums[1], distance));
+        }
+        if (lane_id() == 0) {
+            metas[number] = sums[0] == 0 || sums[1] == 0 ? CONSTANT : uint8_t(sums[1] <= sums[0]);
+            bases[number] = base;
+        }
+        return;
+    }
+    word_t *values = shared[warp_id()];
+    const word_t base = load_values(elements, tile, map, values);
     for (uint32_t predictor = 0; predictor <= geometry.axes; ++predictor) {
         uint64_t sum = 0;
         for (uint32_t i = lane_id(); i < tile.elements(); i += WARP) {
@@ -156,9 +182,23 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     const Tile tile = geometry.tile(batch.first_tile + number);
     const word_t *elements = reinterpret_cast<const word_t *>(slots + chunk * stride) + position_in_chunk(geometry, batch, tile, chunk);
+    word_t *to = reinterpret_cast<word_t *>(residual_slots + chunk * stride) + starts[number];
+    if (is_row(geometry, tile, elements, to)) {
+        Row row;
+        row.load(elements);
+        row.each([&](word_t word) { return mapped(word, map); });
+        const word_t base = mapped(elements[0], map);
+        if (metas[number] == 1) {
+            row.differences(base);
+        } else {
+            row.each([&](word_t word) { return word_t(word - base); });
+        }
+        row.each([](word_t word) { return zigzag(word); });
+        row.store(to);
+        return;
+    }
     word_t *values = shared[warp_id()];
     load_values(elements, tile, map, values);
-    word_t *to = reinterpret_cast<word_t *>(residual_slots + chunk * stride) + starts[number];
     for (uint32_t i = lane_id(); i < tile.elements(); i += WARP) {
         to[i] = zigzag(residual(values, tile, i, metas[number]));
     }
@@ -274,6 +314,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const word_t *from = reinterpret_cast<const word_t *>(source.bytes);
     if (source.kind == FROM_ELEMENTS) {
         from += position_in_chunk(geometry, batch, tile, chunk);
+        if (is_row(geometry, tile, from, to)) {
+            Row row;
+            row.load(from);
+            row.store(to);
+            return;
+        }
         for (uint32_t i = lane_id(); i < tile.elements(); i += WARP) {
             to[raster_offset(geometry, tile, i)] = from[i];
         }
@@ -282,6 +328,23 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint32_t meta = metas[number];
     const word_t base = bases[number];
     from += starts[number];
+    if (is_row(geometry, tile, from, to)) {
+        Row row;
+        if (meta == CONSTANT) {
+            row.each([&](word_t) { return base; });
+        } else {
+            row.load(from);
+            row.each([](word_t word) { return unzigzag(word); });
+            if (meta == 1) {
+                row.sums(base);
+            } else {
+                row.each([&](word_t word) { return word_t(word + base); });
+            }
+        }
+        row.each([&](word_t word) { return unmapped(word, map); });
+        row.store(to);
+        return;
+    }
     word_t *values = shared[warp_id()];
     for (uint32_t i = lane_id(); i < tile.elements(); i += WARP) {
         values[i] = meta == CONSTANT ? word_t(0) : unzigzag(from[i]);

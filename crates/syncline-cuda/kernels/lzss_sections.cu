@@ -160,17 +160,29 @@ template <typename Symbol> __device__ inline void fill_group(Symbol *plane, uint
     }
 }
 
-// Symbol `plane` of each of `count` literals.
-template <typename Part> __device__ inline void split(Part *to, const symbol_t *literals, uint32_t count, uint32_t plane) {
+// Symbol `plane` of each of `count` literals. Returns the greatest of the thread's.
+template <typename Part> __device__ inline uint32_t split(Part *to, const symbol_t *literals, uint32_t count, uint32_t plane) {
+    uint32_t greatest = 0;
     for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
-        to[i] = Part(literals[i] >> (plane * 8 * sizeof(Part)));
+        const Part symbol = Part(literals[i] >> (plane * 8 * sizeof(Part)));
+        to[i] = symbol;
+        greatest = max_of<uint32_t>(greatest, symbol);
     }
+    return greatest;
 }
 
-// Moves a block's tokens to the planes of its chunk; a block of threads each.
+__device__ inline uint32_t warp_max(uint32_t value) {
+#pragma unroll
+    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+        value = max_of(value, __shfl_xor_sync(ALL_LANES, value, distance));
+    }
+    return value;
+}
+
+// Moves a block's tokens to the planes of its chunk; a block of threads each. `greatest` has four words a chunk, 0 before, for the greatest symbols of its planes of two bytes.
 extern "C" __global__ void __launch_bounds__(THREADS)
     lzss_planes(const Section *sections, uint32_t section_count, const Counts *counts, const Start *starts, const Plan *plans, const PlaneStarts *planes,
-                const uint8_t *slots, uint8_t *bytes, uint16_t *words) {
+                const uint8_t *slots, uint8_t *bytes, uint16_t *words, uint32_t *greatest) {
     static_assert(THREADS >= PLANE_GROUP, "a thread for each symbol that is filled in");
     const uint32_t block = blockIdx.x;
     const uint32_t number = section_of(sections, section_count, block);
@@ -190,7 +202,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
 #pragma unroll
         for (uint32_t plane = 0; plane < WIDTH / 2; ++plane) {
-            split(words + to.words[plane] + start.literals, symbols, literals, plane);
+            const uint32_t own_greatest = warp_max(split(words + to.words[plane] + start.literals, symbols, literals, plane));
+            if (lane_id() == 0 && own_greatest > 0) {
+                atomicMax(&greatest[number * 4 + plane], own_greatest);
+            }
         }
     }
     const uint8_t *lengths = from + SLOT_FLAGS + align16(literals * WIDTH);

@@ -216,6 +216,21 @@ fn check(case: &Case) {
 
 const BOTH: [LosslessPipeline; 2] = [LosslessPipeline::Lzss, LosslessPipeline::LzssHuffman];
 
+/// Little of everything, for the sanitizer.
+#[test]
+fn small_of_every_path() {
+    for (element, kind, extents) in [
+        (ElementType::U16, Kind::Codes, &[9_000][..]),
+        (ElementType::F32, Kind::Ramps, &[9, 20, 11]),
+        (ElementType::I64, Kind::Rows, &[40, 33]),
+        (ElementType::U8, Kind::Ramps, &[5_000]),
+    ] {
+        for pipeline in BOTH {
+            check(&Case { chunk_tiles: Some(4), ..Case::new(element, extents, kind, pipeline) });
+        }
+    }
+}
+
 #[test]
 fn codes_of_every_shape() {
     for pipeline in BOTH {
@@ -396,7 +411,7 @@ fn damage_is_found_or_does_no_harm() {
         (LosslessPipeline::LzssHuffman, ElementType::U16, Kind::Codes, IndexKind::Symbol),
         (LosslessPipeline::LzssHuffman, ElementType::F32, Kind::Ramps, IndexKind::Gap),
         (LosslessPipeline::LzssHuffman, ElementType::I64, Kind::Rows, IndexKind::None),
-        (LosslessPipeline::Lzss, ElementType::F64, Kind::Ramps, IndexKind::Symbol),
+        (LosslessPipeline::Lzss, ElementType::I32, Kind::Ramps, IndexKind::Symbol),
     ] {
         let case = Case { index, chunk_tiles: Some(40), ..Case::new(element, &[30, 28, 26], kind, pipeline) };
         let bytes = case.bytes();

@@ -16,7 +16,7 @@ use syncline_core::lzss::SymbolWidth;
 use syncline_core::pipeline::{ChunkSummary, LosslessOptions, LosslessPipeline, LzssChoice, choose_lzss, lzss_sample};
 
 use super::pieces::{Copies, Patches, Pieces};
-use super::planes::PlaneEncoder;
+use super::planes::{PlaneEncoder, WordEncoder};
 use super::records::{BLOCKS, ChunkPlanes, PARAMETER_BYTES, PlaneList, Record};
 use super::tiles::{NO_PLACE, Summary, Tiles};
 use crate::container::assemble::Observer;
@@ -25,7 +25,7 @@ use crate::device::{Arena, Device, Frame};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
 use crate::huffman::encode::{self, StreamSpan};
-use crate::lzss::{Batch, Encoder, Form, Found, Method, Plan, Span};
+use crate::lzss::{Batch, Encoder, Form, Found, Method, Plan, Span, WORD_PLANES};
 use crate::pipeline::{ChunkRecords, Compressed, max_compressed_len};
 
 /// Bytes of elements of a batch.
@@ -48,7 +48,7 @@ pub struct LosslessCompressor<'d> {
     tiles: Option<(ElementType, Shape, Tiles)>,
     encoders: HashMap<(SymbolWidth, u8), Encoder>,
     bytes: Option<PlaneEncoder<u8>>,
-    words: Option<PlaneEncoder<u16>>,
+    words: Option<WordEncoder<'d>>,
 }
 
 /// What all batches of a stream have in common.
@@ -209,15 +209,14 @@ impl<'d> LosslessCompressor<'d> {
         self.prepare(job)?;
         let slot = self.tiles.as_ref().map_or(1, |(.., tiles)| tiles.slot_bytes()).max(1);
         let step = (self.batch_bytes / slot).clamp(1, 1 << 16);
-        let batches =
-            || (chunks.start..chunks.end).step_by(step as usize).map(|first| first..(first + step).min(chunks.end));
+        let batches = batches_of(&chunks, step);
         let samples = self.samples(job, &chunks)?;
         observer("samples")?;
         // What the next batches' chunks are like is looked at while the device works on one.
         std::thread::scope(|scope| {
             let (made, choices) = channel();
             let (job, samples, first) = (job, &samples, chunks.start);
-            let batches_to_choose = batches();
+            let batches_to_choose = batches.clone();
             scope.spawn(move || {
                 for batch in batches_to_choose {
                     let own = (batch.start - first) as usize..(batch.end - first) as usize;
@@ -228,7 +227,7 @@ impl<'d> LosslessCompressor<'d> {
             });
             let mut lengths = Vec::new();
             let mut at = start;
-            for batch in batches() {
+            for batch in batches {
                 let choices = choices.recv().map_err(|_| CudaError::invalid("nobody chose how chunks are coded"))?;
                 observer("host: choice")?;
                 let own = self.batch(job, batch, &choices, at, output, observer)?;
@@ -257,10 +256,10 @@ impl<'d> LosslessCompressor<'d> {
         }
         if job.options.pipeline == LosslessPipeline::LzssHuffman {
             if self.bytes.as_ref().is_none_or(|encoder| encoder.index() != index) {
-                self.bytes = Some(PlaneEncoder::new(self.device, index)?);
+                self.bytes = Some(PlaneEncoder::new(self.device, index, 1 << 8)?);
             }
             if self.words.as_ref().is_none_or(|encoder| encoder.index() != index) {
-                self.words = Some(PlaneEncoder::new(self.device, index)?);
+                self.words = Some(WordEncoder::new(self.device, index));
             }
         }
         Ok(())
@@ -356,22 +355,39 @@ impl<'d> LosslessCompressor<'d> {
         }
         let mut bytes = frame.slice::<u8>(byte_list.symbols as usize)?;
         let mut words = frame.slice::<u16>(word_list.symbols as usize)?;
-        if let (true, Some(byte_encoder), Some(word_encoder)) = (coded, &self.bytes, &self.words) {
+        if let (true, Some(byte_encoder), Some(word_encoder)) = (coded, &mut self.bytes, &mut self.words) {
+            let mut greatest = frame.zeros::<u32>(choices.len() * WORD_PLANES)?;
             for group in &mut groups {
                 let starts: Vec<_> = group.chunks.iter().map(|&number| planes[number].starts()).collect();
                 let starts = stream.clone_htod(&starts).doing("placing planes")?;
-                let own = device_plans.slice(group.first_plan..group.first_plan + group.chunks.len());
+                let end = group.first_plan + group.chunks.len();
+                let own = device_plans.slice(group.first_plan..end);
                 let encoder = &self.encoders[&(group.width, level)];
+                let mut greatest = greatest.slice_mut(WORD_PLANES * group.first_plan..WORD_PLANES * end);
+                let starts = &starts.as_view();
                 let Group { batch, found, .. } = group;
-                encoder.write_planes(&stream, batch, found, &own, &starts.as_view(), &mut bytes, &mut words)?;
+                encoder.write_planes(&stream, batch, found, &own, starts, &mut bytes, &mut words, &mut greatest)?;
             }
             observer("planes")?;
+            let greatest = stream.clone_dtoh(&greatest).doing("reading the greatest symbols")?;
+            stream.synchronize().doing("reading the greatest symbols")?;
+            let mut of_streams = vec![0; word_list.streams.len()];
+            for group in &groups {
+                for (&number, greatest) in
+                    group.chunks.iter().zip(greatest[WORD_PLANES * group.first_plan..].chunks(WORD_PLANES))
+                {
+                    for (plane, &greatest) in planes[number].words.iter().zip(greatest) {
+                        plane.stream.into_iter().for_each(|stream| of_streams[stream] = greatest);
+                    }
+                }
+            }
             let spans = |list: &PlaneList| -> Vec<StreamSpan> {
                 let span = |&(first_group, groups)| StreamSpan { first_group, groups, free_symbol: 0 };
                 list.streams.iter().map(span).collect()
             };
             let of_bytes = byte_encoder.lay_out(&mut frame, &bytes.as_view(), &spans(&byte_list), observer)?;
-            let of_words = word_encoder.lay_out(&mut frame, &words.as_view(), &spans(&word_list), observer)?;
+            let spans = spans(&word_list);
+            let of_words = word_encoder.lay_out(&mut frame, &words.as_view(), &spans, &of_streams, observer)?;
             laid_out = Some((of_bytes, of_words));
         }
 
@@ -440,7 +456,7 @@ impl<'d> LosslessCompressor<'d> {
             tiles.sections(&stream, &batch, predicted, &places.as_view(), output)?;
             observer("tile sections")?;
         }
-        match (laid_out, &self.bytes, &self.words) {
+        match (laid_out, &mut self.bytes, &mut self.words) {
             (Some((of_bytes, of_words)), Some(byte_encoder), Some(word_encoder)) => {
                 byte_encoder.write(&frame, of_bytes, &layout.byte_places, output, observer)?;
                 word_encoder.write(&frame, of_words, &layout.word_places, output, observer)?;
@@ -519,6 +535,18 @@ impl Layout {
         let (starts, lengths) = (starts.as_view(), lengths.as_view());
         hasher.sign(frame, output, &hash::Pieces { starts: &starts, lengths: &lengths, longest, gap: Gap::RECORD })
     }
+}
+
+/// Chunks in batches of up to `most`: smaller ones first, so that the device has work soon after the first are chosen for.
+fn batches_of(chunks: &Range<u64>, most: u64) -> Vec<Range<u64>> {
+    let (mut batches, mut first) = (Vec::new(), chunks.start);
+    let mut step = (most / 4).max(1);
+    while first < chunks.end {
+        let end = chunks.end.min(first + step);
+        batches.push(first..end);
+        (first, step) = (end, most.min(2 * step));
+    }
+    batches
 }
 
 /// The samples of chunks, on the host.

@@ -325,7 +325,8 @@ impl Encoder {
         unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }.doing("moving LZSS tokens").map(drop)
     }
 
-    /// Moves tokens to the planes of their chunks, each filled up with zeros to a whole group.
+    /// Moves tokens to the planes of their chunks, each filled up with zeros to a whole group. `greatest` has [`WORD_PLANES`] words for each chunk, 0 before:
+    /// the greatest symbols of its planes of two bytes.
     #[expect(clippy::too_many_arguments, reason = "what `find` left, and where it goes")]
     pub(crate) fn write_planes(
         &self,
@@ -336,14 +337,18 @@ impl Encoder {
         planes: &CudaView<'_, PlaneStarts>,
         bytes: &mut CudaViewMut<'_, u8>,
         words: &mut CudaViewMut<'_, u16>,
+        greatest: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
         if batch.blocks == 0 {
             return Ok(());
         }
+        if planes.len() != batch.chunks as usize || greatest.len() != batch.chunks as usize * WORD_PLANES {
+            return Err(CudaError::invalid("planes were laid out for another batch"));
+        }
         let mut launch = stream.launch_builder(self.planes.function());
         launch.arg(&batch.sections).arg(&batch.chunks).arg(&mut found.counts).arg(&mut found.starts);
-        launch.arg(plans).arg(planes).arg(&mut found.slots).arg(bytes).arg(words);
-        // SAFETY: parameters (const Section *, u32, const Counts *, const Start *, const Plan *, const PlaneStarts *, const u8 *, u8 *, u16 *): planes start where the
+        launch.arg(plans).arg(planes).arg(&mut found.slots).arg(bytes).arg(words).arg(greatest);
+        // SAFETY: parameters (const Section *, u32, const Counts *, const Start *, const Plan *, const PlaneStarts *, const u8 *, u8 *, u16 *, u32 *): planes start where the
         // caller has laid them out by the plans, one behind the other.
         unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }
             .doing("splitting LZSS tokens")
@@ -359,6 +364,9 @@ pub(crate) struct Found<'a> {
     starts: CudaViewMut<'a, u32>,
 }
 
+/// Planes of two bytes that the literals of a chunk may have.
+pub(crate) const WORD_PLANES: usize = 4;
+
 /// Where the planes of a chunk's tokens start, in symbols from the start of all with as many bytes: `PlaneStarts` in lzss_sections.cu.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
@@ -369,7 +377,7 @@ pub(crate) struct PlaneStarts {
     /// Of the literals, in bytes.
     pub bytes: [u64; 8],
     /// Of the literals, in symbols of two bytes.
-    pub words: [u64; 4],
+    pub words: [u64; WORD_PLANES],
 }
 
 // SAFETY: 16 numbers of 64 bits, laid out as the kernels' struct.
