@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::mpsc::channel;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Sender, channel};
 
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
-use rayon::prelude::*;
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::Resolved;
 use syncline_core::container::{ALIGNMENT, HEADER_LEN, Header, table_and_trailer};
@@ -209,26 +209,30 @@ impl<'d> LosslessCompressor<'d> {
         self.prepare(job)?;
         let slot = self.tiles.as_ref().map_or(1, |(.., tiles)| tiles.slot_bytes()).max(1);
         let step = (self.batch_bytes / slot).clamp(1, 1 << 16);
-        let batches = batches_of(&chunks, step);
         let samples = self.samples(job, &chunks)?;
         observer("samples")?;
+        let next = AtomicUsize::new(0);
         // What the next batches' chunks are like is looked at while the device works on one.
         std::thread::scope(|scope| {
             let (made, choices) = channel();
-            let (job, samples, first) = (job, &samples, chunks.start);
-            let batches_to_choose = batches.clone();
-            scope.spawn(move || {
-                for batch in batches_to_choose {
-                    let own = (batch.start - first) as usize..(batch.end - first) as usize;
-                    if made.send(samples.choose(job, own)).is_err() {
-                        return;
-                    }
-                }
-            });
+            // Threads of our own: whoever waits for this may be one of a pool's, perhaps its only one.
+            let threads = std::thread::available_parallelism().map_or(1, usize::from).min(samples.chunks.len());
+            for _ in 0..threads {
+                let (samples, next, made) = (&samples, &next, made.clone());
+                scope.spawn(move || samples.choose(job, next, &made));
+            }
+            drop(made);
+            let mut chosen = vec![None; samples.chunks.len()];
             let mut lengths = Vec::new();
             let mut at = start;
-            for batch in batches {
-                let choices = choices.recv().map_err(|_| CudaError::invalid("nobody chose how chunks are coded"))?;
+            for batch in batches_of(&chunks, step) {
+                let own = (batch.start - chunks.start) as usize..(batch.end - chunks.start) as usize;
+                while chosen[own.clone()].contains(&None) {
+                    let (chunk, choice) =
+                        choices.recv().map_err(|_| CudaError::invalid("nobody chose how chunks are coded"))?;
+                    chosen[chunk] = Some(choice);
+                }
+                let choices: Vec<LzssChoice> = chosen[own].iter().copied().flatten().collect();
                 observer("host: choice")?;
                 let own = self.batch(job, batch, &choices, at, output, observer)?;
                 at += own.iter().map(|&length| u64::from(length)).sum::<u64>();
@@ -576,12 +580,17 @@ impl Samples {
         Ok(Self { bytes, chunks })
     }
 
-    /// Chooses how some of the chunks are coded.
-    fn choose(&self, job: Job<'_>, chunks: Range<usize>) -> Vec<LzssChoice> {
+    /// Chooses how chunks are coded, each time the `next` that nobody has chosen for; `made` takes what was chosen for which. Ends early if nobody listens any more.
+    fn choose(&self, job: Job<'_>, next: &AtomicUsize, made: &Sender<(usize, LzssChoice)>) {
         let element = job.header.element_type;
-        let choose = |(elements, runs, bytes): &(u64, Vec<Range<u64>>, Range<usize>)| {
-            choose_lzss(element, job.geometry, runs, *elements, job.options, &self.bytes[bytes.clone()])
-        };
-        self.chunks[chunks].par_iter().map(choose).collect()
+        loop {
+            let chunk = next.fetch_add(1, Ordering::Relaxed);
+            let Some((elements, runs, bytes)) = self.chunks.get(chunk) else { return };
+            let sample = &self.bytes[bytes.clone()];
+            let choice = choose_lzss(element, job.geometry, runs, *elements, job.options, sample);
+            if made.send((chunk, choice)).is_err() {
+                return;
+            }
+        }
     }
 }

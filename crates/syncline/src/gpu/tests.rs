@@ -148,7 +148,9 @@ fn lossless_streams_and_arrays_are_those_of_the_cpu() {
             let options = options.with_backend(Backend::Cpu);
             let mut expected = Vec::new();
             compress_from(bytes, 0, element, shape, &options, &mut expected).unwrap();
-            for sizes in all_sizes() {
+            // Not layer by layer of tiles: each would take all of its chunk to be decoded.
+            for sizes in &all_sizes()[..2] {
+                let sizes = *sizes;
                 let what = format!("{element} {shape} {pipeline} {index} {sizes:?}");
                 let stream = compressed(gpus, bytes, element, shape, &options, sizes);
                 assert!(stream == expected, "{what}: {} bytes, not {}", stream.len(), expected.len());
