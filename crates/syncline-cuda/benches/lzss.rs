@@ -1,17 +1,25 @@
 //! Times the LZSS stage on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench lzss`.
 //!
 //! Medians of CUDA-event times after warm-up; outputs are poisoned first, round trips compared. Rates are of uncompressed bytes, the copy's is its payload.
+//! `SYNCLINE_BENCH_WHAT`: `stage` is the stage alone, `streams` are whole lossless streams of both pipelines, with the microseconds of their steps (those of the host among them);
+//! `files` leaves out what is generated.
 //! `SYNCLINE_BENCH_FILES` names further inputs, separated by colons, whose last extension tells the symbol: u16, i32, f32, f64, anything else bytes.
 
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUevent_flags;
 use cudarc::driver::{CudaSlice, CudaStream};
+use syncline_core::array::{ElementType, Shape};
+use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::{EncodeScratch, Params, SymbolWidth, Tokens, encode};
+use syncline_core::pipeline::{LosslessOptions, LosslessPipeline};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
+use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
 use syncline_cuda::lzss::{Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, Method, Span};
+use syncline_cuda::pipeline::{StreamInfo, max_compressed_len};
+use syncline_cuda::timing::Times;
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -22,6 +30,8 @@ use timing::{Runs, SMALL};
 const RUNS: Runs = Runs { warm_up: 1, counted: 5 };
 /// Bytes of an input, which repeats what was generated or read.
 const LARGE: usize = 256 << 20;
+/// Bytes of a large array that becomes a stream.
+const STREAM: usize = 512 << 20;
 /// Bytes of a chunk.
 const CHUNK: usize = 4 << 20;
 
@@ -37,8 +47,18 @@ fn main() -> Result<()> {
     );
     let levels = std::env::var("SYNCLINE_BENCH_LEVELS").unwrap_or_else(|_| "1 2 3 4 6".to_owned());
     let levels: Vec<u8> = levels.split(' ').filter_map(|level| level.parse().ok()).collect();
+    let what = std::env::var("SYNCLINE_BENCH_WHAT").unwrap_or_else(|_| "streams stage".to_owned());
     for (name, width, part) in inputs() {
+        if what.contains("files") && name.contains(' ') {
+            continue;
+        }
         println!("{name}, {} KiB repeated", part.len() >> 10);
+        if what.contains("streams") {
+            bench.streams(&part, width)?;
+        }
+        if !what.contains("stage") {
+            continue;
+        }
         for &level in &levels {
             bench.input(&part, width, level, LARGE)?;
         }
@@ -159,6 +179,64 @@ impl Bench {
             rate(decoding) * 1e9 / self.copy,
             published.map_or_else(|| "-".to_owned(), |seconds| format!("{:.1}", rate(seconds))),
         );
+        Ok(())
+    }
+
+    /// Whole lossless streams of both pipelines, from array to stream and back.
+    fn streams(&self, part: &[u8], width: SymbolWidth) -> Result<()> {
+        let element = match width {
+            SymbolWidth::One => ElementType::U8,
+            SymbolWidth::Two => ElementType::U16,
+            SymbolWidth::Four => ElementType::I32,
+            SymbolWidth::Eight => ElementType::I64,
+        };
+        for length in [STREAM, SMALL] {
+            let input = self.repeated(part, length)?;
+            let shape = Shape::new(&[(length / width.bytes()) as u64])?;
+            let room = max_compressed_len(element, shape) as usize;
+            let mut output = self.stream.clone_htod(&vec![0xA5_u8; room]).doing("poisoning")?;
+            for pipeline in [LosslessPipeline::Lzss, LosslessPipeline::LzssHuffman] {
+                let options = LosslessOptions { pipeline, symbol: None, level: 3 };
+                let mut compressor = LosslessCompressor::new(&self.device, &self.stream)?;
+                let mut bytes = 0;
+                let mut compress = |observer: &mut dyn FnMut(&'static str) -> Result<()>| -> Result<()> {
+                    let (input, mut output) = (input.as_view(), output.as_view_mut());
+                    let index = IndexKind::Symbol;
+                    let made =
+                        compressor.compress_observed(&input, element, shape, index, &options, &mut output, observer)?;
+                    bytes = made.bytes as usize;
+                    Ok(())
+                };
+                let compressing = self.seconds(RUNS, || compress(&mut |_| Ok(())))?;
+                let compress_steps = syncline_cuda::timing::steps(&self.stream, RUNS, &mut compress)?;
+
+                let stream = output.slice(..bytes);
+                let info = StreamInfo::from_device(&self.stream, &stream)?;
+                let mut back = self.stream.clone_htod(&vec![0xA5_u8; length]).doing("poisoning")?;
+                let mut decompressor = LosslessDecompressor::new(&self.device, self.stream.clone(), &info)?;
+                let mut decompress = |observer: &mut dyn FnMut(&'static str) -> Result<()>| {
+                    decompressor.decompress_observed(&stream, &mut back.as_view_mut(), observer)
+                };
+                let decompressing = self.seconds(RUNS, || decompress(&mut |_| Ok(())))?;
+                let decompress_steps = syncline_cuda::timing::steps(&self.stream, RUNS, &mut decompress)?;
+                decompressor.check()?;
+                self.compare(part, &back)?;
+                let rate = |seconds: f64| length as f64 / seconds / 1e9;
+                let steps = |steps: Vec<(&'static str, Times)>| {
+                    let step = |(name, times): (&str, Times)| format!("{name} {:.0}", times.median() * 1e6);
+                    steps.into_iter().map(step).collect::<Vec<_>>().join(", ")
+                };
+                println!(
+                    "  {:3} MiB {pipeline}: ratio {:6.2}  in {:6.1}  out {:6.1}\n    [{}]\n    [{}]",
+                    length >> 20,
+                    length as f64 / bytes as f64,
+                    rate(compressing),
+                    rate(decompressing),
+                    steps(compress_steps),
+                    steps(decompress_steps),
+                );
+            }
+        }
         Ok(())
     }
 

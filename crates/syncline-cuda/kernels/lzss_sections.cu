@@ -108,7 +108,9 @@ __device__ inline void copy(uint8_t *to, const uint8_t *from, uint32_t length) {
     }
 }
 
-// Moves a block's tokens to their sections; a block of threads each.
+constexpr uint64_t NO_PLACE = ~0ull;
+
+// Moves a block's tokens to their sections; a block of threads each. A chunk without a place is left out.
 extern "C" __global__ void __launch_bounds__(THREADS)
     lzss_write(const Section *sections, uint32_t section_count, const Counts *counts, const Start *starts, const Plan *plans, const uint64_t *places,
                uint32_t prefix, const uint8_t *slots, uint8_t *out) {
@@ -116,7 +118,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint32_t number = section_of(sections, section_count, block);
     const Section section = sections[number];
     const Plan &plan = plans[number];
-    if (plan.status != 0) {
+    if (plan.status != 0 || places[number] == NO_PLACE) {
         return;
     }
     uint8_t *at[5];
@@ -140,6 +142,98 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     copy(at[2] + start.matches, from, own.matches);
     from += align16(own.matches);
     copy(at[3] + uint64_t(start.matches) * DISTANCE_BYTES, from, own.matches * DISTANCE_BYTES);
+}
+
+// Where the planes of a chunk start, in symbols from the start of all with as many bytes.
+struct PlaneStarts {
+    uint64_t flags, lengths;
+    uint64_t distances[2];
+    uint64_t bytes[8]; // of the literals
+    uint64_t words[4]; // of the literals in symbols of two bytes, if these have more than one
+};
+constexpr uint32_t PLANE_GROUP = 128;
+
+// Fills a plane of `count` symbols up to a whole group.
+template <typename Symbol> __device__ inline void fill_group(Symbol *plane, uint32_t count) {
+    if (threadIdx.x < (PLANE_GROUP - count % PLANE_GROUP) % PLANE_GROUP) {
+        plane[count + threadIdx.x] = 0;
+    }
+}
+
+// Symbol `plane` of each of `count` literals. Returns the greatest of the thread's.
+template <typename Part> __device__ inline uint32_t split(Part *to, const symbol_t *literals, uint32_t count, uint32_t plane) {
+    uint32_t greatest = 0;
+    for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
+        const Part symbol = Part(literals[i] >> (plane * 8 * sizeof(Part)));
+        to[i] = symbol;
+        greatest = max_of<uint32_t>(greatest, symbol);
+    }
+    return greatest;
+}
+
+__device__ inline uint32_t warp_max(uint32_t value) {
+#pragma unroll
+    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+        value = max_of(value, __shfl_xor_sync(ALL_LANES, value, distance));
+    }
+    return value;
+}
+
+// Moves a block's tokens to the planes of its chunk; a block of threads each. `greatest` has four words a chunk, 0 before, for the greatest symbols of its planes of two bytes.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    lzss_planes(const Section *sections, uint32_t section_count, const Counts *counts, const Start *starts, const Plan *plans, const PlaneStarts *planes,
+                const uint8_t *slots, uint8_t *bytes, uint16_t *words, uint32_t *greatest) {
+    static_assert(THREADS >= PLANE_GROUP, "a thread for each symbol that is filled in");
+    const uint32_t block = blockIdx.x;
+    const uint32_t number = section_of(sections, section_count, block);
+    const PlaneStarts &to = planes[number];
+    const Counts own = counts[block];
+    const Start start = starts[block];
+    const uint32_t literals = own.tokens - own.matches;
+    const uint8_t *from = slots + uint64_t(block) * SLOT_BYTES;
+    copy(bytes + to.flags + start.flag_words * 8, from, ceil_div(own.tokens, 64) * 8);
+    const symbol_t *symbols = reinterpret_cast<const symbol_t *>(from + SLOT_FLAGS);
+    if (WIDTH == 1) {
+        copy(bytes + to.bytes[0] + start.literals, from + SLOT_FLAGS, literals);
+    } else {
+#pragma unroll
+        for (uint32_t plane = 0; plane < WIDTH; ++plane) {
+            split(bytes + to.bytes[plane] + start.literals, symbols, literals, plane);
+        }
+#pragma unroll
+        for (uint32_t plane = 0; plane < WIDTH / 2; ++plane) {
+            const uint32_t own_greatest = warp_max(split(words + to.words[plane] + start.literals, symbols, literals, plane));
+            if (lane_id() == 0 && own_greatest > 0) {
+                atomicMax(&greatest[number * 4 + plane], own_greatest);
+            }
+        }
+    }
+    const uint8_t *lengths = from + SLOT_FLAGS + align16(literals * WIDTH);
+    copy(bytes + to.lengths + start.matches, lengths, own.matches);
+    const uint8_t *distances = lengths + align16(own.matches);
+    if (DISTANCE_BYTES == 1) {
+        copy(bytes + to.distances[0] + start.matches, distances, own.matches);
+    } else {
+        for (uint32_t i = threadIdx.x; i < own.matches; i += THREADS) {
+            const uint32_t distance = reinterpret_cast<const uint16_t *>(distances)[i];
+            bytes[to.distances[0] + start.matches + i] = uint8_t(distance);
+            bytes[to.distances[1] + start.matches + i] = uint8_t(distance >> 8);
+        }
+    }
+    if (block == sections[number].first_block) {
+        const Plan &plan = plans[number];
+        fill_group(bytes + to.flags, plan.section_bytes[1]);
+        fill_group(bytes + to.lengths, plan.matches);
+        for (uint32_t plane = 0; plane < DISTANCE_BYTES; ++plane) {
+            fill_group(bytes + to.distances[plane], plan.matches);
+        }
+        for (uint32_t plane = 0; plane < WIDTH; ++plane) {
+            fill_group(bytes + to.bytes[plane], plan.tokens - plan.matches);
+        }
+        for (uint32_t plane = 0; plane < WIDTH / 2; ++plane) {
+            fill_group(words + to.words[plane], plan.tokens - plan.matches);
+        }
+    }
 }
 
 // The bytes of a record before its first section, the hash left out.

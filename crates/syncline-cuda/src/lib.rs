@@ -11,6 +11,7 @@ pub mod device;
 pub mod error;
 pub mod geometry;
 pub mod huffman;
+pub mod lossless;
 pub mod lzss;
 pub mod pipeline;
 pub mod quantize;

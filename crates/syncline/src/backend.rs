@@ -8,7 +8,7 @@ use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::Header;
 use syncline_core::error::{Error, Result};
 use syncline_core::huffman::Decoder;
-use syncline_core::pipeline::LosslessPipeline;
+use syncline_core::pipeline::{LosslessOptions, LosslessPipeline};
 
 use crate::gpu::Gpus;
 
@@ -46,8 +46,8 @@ fn estimates(work: Work, bytes: u64, threads: usize) -> (f64, f64) {
 
 /// Which processor does the work. Streams and arrays are the same whichever it is.
 ///
-/// The GPU does the lossy pipelines of `f32` and `f64`. Lossless streams, streams whose codes may be LZSS tokens, and regions whose elements do not lie one after another in
-/// the array, are the CPU's work also when a GPU is asked for; [`Execution`] says so.
+/// The GPU does the lossy pipelines of `f32` and `f64` and, if it is asked for, lossless streams of the pipelines `lzss` and `lzss+huffman`. Other lossless streams, lossy streams
+/// whose codes may be LZSS tokens, and regions whose elements do not lie one after another in the array, are the CPU's work also when a GPU is asked for; [`Execution`] says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Backend {
     /// The first GPU where that is likely to be sooner done, its start included, and if there is one that can be used; else the CPU. Compressing, that is from about 1.2 GB of
@@ -181,37 +181,66 @@ impl Choice {
     }
 }
 
+/// Whether the GPU makes and reads lossless chunks of this pipeline.
+pub(crate) fn is_on_gpu(pipeline: LosslessPipeline) -> bool {
+    matches!(pipeline, LosslessPipeline::Lzss | LosslessPipeline::LzssHuffman)
+}
+
 /// Why only the CPU compresses such an array, if so.
-pub(crate) fn encode_obstacle(element_type: ElementType, bound: Bound, pipeline: LosslessPipeline) -> Option<String> {
-    if bound == Bound::Lossless || !element_type.is_lossy_capable() {
-        return Some("lossless compression is done on the CPU".into());
+pub(crate) fn encode_obstacle(
+    backend: Backend,
+    element_type: ElementType,
+    bound: Bound,
+    lossless: &LosslessOptions,
+) -> Option<String> {
+    match (bound, backend) {
+        (Bound::Lossless, Backend::Cuda(_)) if is_on_gpu(lossless.pipeline) => None,
+        (Bound::Lossless, Backend::Cuda(_)) => Some(format!(
+            "lossless compression by pipeline {} is done on the CPU: the GPU has lzss and lzss+huffman",
+            lossless.pipeline
+        )),
+        (Bound::Lossless, _) => Some("lossless compression is done on the CPU unless a GPU is asked for".into()),
+        _ if !element_type.is_lossy_capable() => Some("lossless compression is done on the CPU".into()),
+        _ => {
+            let pipeline = lossless.pipeline;
+            pipeline.lzss_codes().then(|| format!("codes are compressed with pipeline {pipeline} on the CPU"))
+        }
     }
-    pipeline.lzss_codes().then(|| format!("codes are compressed with pipeline {pipeline} on the CPU"))
 }
 
 /// Why only the CPU compresses an array whose bound was resolved to this pipeline, if so.
-pub(crate) fn pipeline_obstacle(pipeline: Pipeline) -> Option<String> {
+pub(crate) fn pipeline_obstacle(pipeline: Pipeline, lossless: &LosslessOptions) -> Option<String> {
     let text = "no quantisation step serves this bound: the stream is lossless, which is done on the CPU";
-    (pipeline == Pipeline::Lossless).then(|| text.into())
+    (pipeline == Pipeline::Lossless && !is_on_gpu(lossless.pipeline)).then(|| text.into())
 }
 
-/// Why only the CPU decompresses from such a stream, if so.
-pub(crate) fn decode_obstacle(header: &Header, decoder: Decoder, contiguous: bool) -> Option<String> {
-    if header.pipeline == Pipeline::Lossless {
-        return Some("lossless decompression is done on the CPU".into());
-    }
-    if header.lzss_codes {
-        return Some("codes that may be LZSS tokens are decompressed on the CPU".into());
-    }
-    if decoder != Decoder::Auto {
-        return Some("a decoder that is named is the CPU's".into());
-    }
-    let text = "a region whose elements do not lie one after another is decompressed on the CPU";
-    (!contiguous).then(|| text.into())
+/// Why only the CPU decompresses from such a stream, if so. `has_planes` says whether it has lossless chunks of planes, which is asked only if it matters.
+pub(crate) fn decode_obstacle(
+    backend: Backend,
+    header: &Header,
+    decoder: Decoder,
+    contiguous: bool,
+    has_planes: impl FnOnce() -> Result<bool>,
+) -> Result<Option<String>> {
+    let text = match header.pipeline {
+        _ if decoder != Decoder::Auto => "a decoder that is named is the CPU's",
+        _ if !contiguous => "a region whose elements do not lie one after another is decompressed on the CPU",
+        _ if header.lzss_codes => "codes that may be LZSS tokens are decompressed on the CPU",
+        Pipeline::Lossless if !matches!(backend, Backend::Cuda(_)) => {
+            "lossless decompression is done on the CPU unless a GPU is asked for"
+        }
+        Pipeline::Lossless if has_planes()? => "lossless chunks of planes are decompressed on the CPU",
+        _ => return Ok(None),
+    };
+    Ok(Some(text.into()))
 }
 
 #[cfg(test)]
 mod tests {
+    use syncline_core::array::Shape;
+    use syncline_core::bound::Resolved;
+    use syncline_core::huffman::IndexKind;
+
     use super::*;
 
     #[test]
@@ -235,17 +264,28 @@ mod tests {
 
     #[test]
     fn what_only_the_cpu_does_goes_there() {
-        let obstacle = || encode_obstacle(ElementType::F32, Bound::Lossless, LosslessPipeline::Planes);
+        let of = |pipeline| LosslessOptions { pipeline, ..LosslessOptions::default() };
+        let obstacle = |backend, pipeline| encode_obstacle(backend, ElementType::F32, Bound::Lossless, &of(pipeline));
         for (backend, bytes) in [(Backend::Auto, u64::MAX), (Backend::Auto, 0), (Backend::Cpu, u64::MAX)] {
-            let choice = Choice::new(backend, Work::Compress, bytes, 1, obstacle()).unwrap();
+            let obstacle = obstacle(backend, LosslessPipeline::Lzss);
+            let choice = Choice::new(backend, Work::Compress, bytes, 1, obstacle).unwrap();
             assert!(choice.gpus.is_none(), "{backend}");
         }
-        assert!(encode_obstacle(ElementType::F64, Bound::Abs(1.0), LosslessPipeline::Planes).is_none());
-        assert!(encode_obstacle(ElementType::I32, Bound::Abs(1.0), LosslessPipeline::Planes).is_some());
+        let cuda = Backend::Cuda(CudaDevices::All);
+        assert!(obstacle(cuda, LosslessPipeline::Planes).is_some() && obstacle(cuda, LosslessPipeline::Auto).is_some());
+        assert!(obstacle(cuda, LosslessPipeline::LzssHuffman).is_none());
+        let lossy = |element, pipeline| encode_obstacle(cuda, element, Bound::Abs(1.0), &of(pipeline));
         for pipeline in [LosslessPipeline::Auto, LosslessPipeline::LzssHuffman] {
-            let obstacle = encode_obstacle(ElementType::F64, Bound::Abs(1.0), pipeline).unwrap();
+            let obstacle = lossy(ElementType::F64, pipeline).unwrap();
             assert!(obstacle.contains(pipeline.name()), "{obstacle}");
         }
+        let planes = LosslessPipeline::Planes;
+        assert!(lossy(ElementType::F64, planes).is_none() && lossy(ElementType::I32, planes).is_some());
+        let shape = Shape::new(&[1]).unwrap();
+        let header = Header::new(ElementType::F32, shape, IndexKind::Symbol, &Resolved::lossless());
+        let decode = |backend, planes| decode_obstacle(backend, &header, Decoder::Auto, true, || Ok(planes)).unwrap();
+        assert!(decode(cuda, false).is_none() && decode(cuda, true).is_some());
+        assert!(decode(Backend::Auto, false).is_some());
     }
 
     #[test]

@@ -10,7 +10,7 @@ use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{self, ChunkSummary, EncodeScratch, encode_chunk};
 
-use crate::backend::{Backend, Choice, Execution, Work, encode_obstacle, pipeline_obstacle};
+use crate::backend::{Backend, Choice, Execution, Work, encode_obstacle, is_on_gpu, pipeline_obstacle};
 use crate::gpu::Compression;
 use crate::io::ReadAt;
 use crate::options::{Meter, Options};
@@ -129,7 +129,7 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
         Work::Compress,
         bytes,
         pool.threads(),
-        encode_obstacle(element_type, options.bound, options.lossless.pipeline),
+        encode_obstacle(options.backend, element_type, options.bound, &options.lossless),
     )?;
     let gpus = choice.gpus.take();
     let mut gpu = None;
@@ -161,7 +161,7 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
         }
     };
     let header = job.header;
-    let execution = match (gpu, pipeline_obstacle(header.pipeline)) {
+    let execution = match (gpu, pipeline_obstacle(header.pipeline, &options.lossless)) {
         (Some((_, names)), None) => Execution { gpus: names, reason: choice.reason },
         (Some(_), Some(obstacle)) => Execution::cpu(obstacle),
         (None, _) => Execution::cpu(choice.reason),
@@ -206,7 +206,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         let meter = Meter::new(&self.options.progress, self.geometry.elements());
         let mut write = |record: &[u8]| Ok(sink.write_all(record)?);
         let (lengths, total) = match &mut self.gpu {
-            Some(gpu) if self.header.pipeline != Pipeline::Lossless => {
+            Some(gpu) if self.header.pipeline != Pipeline::Lossless || is_on_gpu(self.options.lossless.pipeline) => {
                 gpu.compress(&self.array, &self.header, &self.pool, &meter, &mut write)?
             }
             _ => self.encode_chunks(&meter, &mut write)?,

@@ -7,7 +7,7 @@ use rayon::prelude::*;
 use syncline_core::arch::scatter::{ChunkSink, Scatter};
 use syncline_core::arch::zeroed;
 pub use syncline_core::container::Header;
-use syncline_core::container::{ChunkTable, read_outline};
+use syncline_core::container::{ChunkKind, ChunkTable, RECORD_HEADER_LEN, read_outline};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::{Geometry, Region};
 use syncline_core::pipeline::{self, DecodeScratch, TileSink, decode_chunk, inspect_chunk};
@@ -23,6 +23,8 @@ use crate::sink::FileSink;
 
 /// Bytes that a thread copies or writes at a time of what comes from a GPU.
 const STEP_BYTES: usize = 1 << 20;
+/// Where the kind of a chunk stands in the header of its record.
+const KIND_AT: usize = 16;
 
 /// A stream behind positional access: a file, or bytes in memory. Only what is needed is read.
 pub struct StreamFile<S> {
@@ -154,13 +156,22 @@ impl<S: ReadAt> StreamFile<S> {
         let bytes = region.len() * self.header.element_type.size() as u64;
         let threads = if options.threads == 0 { rayon::current_num_threads() } else { options.threads };
         let contiguous = stretch(&self.geometry, region).is_some();
-        Choice::new(
-            options.backend,
-            Work::Decompress,
-            bytes,
-            threads,
-            decode_obstacle(&self.header, options.decoder, contiguous),
-        )
+        let has_planes = || self.has_planes();
+        let obstacle = decode_obstacle(options.backend, &self.header, options.decoder, contiguous, has_planes)?;
+        Choice::new(options.backend, Work::Decompress, bytes, threads, obstacle)
+    }
+
+    /// Whether there is a chunk of planes, as the records' headers say.
+    fn has_planes(&self) -> Result<bool> {
+        let mut header = [0; RECORD_HEADER_LEN];
+        for chunk in 0..self.table.chunks() {
+            // The table has records of at least a header.
+            self.source.read_exact_at(&mut header, self.table.record(chunk).0)?;
+            if header[KIND_AT] == ChunkKind::Lossless as u8 {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
     /// Runs `work` with a decompression of the region on GPUs, if they are chosen, while the host holds `output` bytes of result. Whoever gets an [`Execution`] on the

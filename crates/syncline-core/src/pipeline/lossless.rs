@@ -44,7 +44,7 @@ pub(super) struct Residuals<W> {
 
 impl<W: Word> Residuals<W> {
     /// Predicts `tiles`, whose elements are `elements`.
-    fn new(element: ElementType, axes: usize, tiles: &[Tile], mut elements: &[W]) -> Self {
+    pub(super) fn new(element: ElementType, axes: usize, tiles: &[Tile], mut elements: &[W]) -> Self {
         let mut residuals = Self {
             metas: Vec::with_capacity(tiles.len()),
             bases: Vec::with_capacity(tiles.len()),

@@ -18,6 +18,8 @@ use crate::error::{Error, Result};
 use crate::geometry::{Geometry, Tile, Window};
 use crate::huffman::Decoder;
 
+#[doc(hidden)]
+pub use lzss::{LzssChoice, choose_lzss, lzss_sample};
 pub use options::{LosslessOptions, LosslessPipeline};
 #[doc(hidden)]
 pub use quantised::QuantisedChunk;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg};
 use syncline_core::lzss::{Params, SymbolWidth};
 
@@ -220,7 +221,8 @@ impl Decoder {
         status: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
         let stream = frame.stream().clone();
-        let misaligned = input.device_ptr(&stream).0 % 16 != 0 || output.as_view().device_ptr(&stream).0 % 16 != 0;
+        let pointers = [input.device_ptr(&stream).0, output.as_view().device_ptr(&stream).0];
+        let misaligned = pointers.iter().any(|pointer| pointer % 16 != 0);
         let problems = [
             (batch.params != self.shape.params, "the batch has another width or level than the decoder"),
             ((input.len() as u64) < batch.input_bytes, "the sections go past the end of the input"),
@@ -231,10 +233,35 @@ impl Decoder {
         if let Some(&(_, problem)) = problems.iter().find(|problem| problem.0) {
             return Err(CudaError::invalid(problem));
         }
+        self.decode(frame, pointers, batch, status)
+    }
+
+    /// Decodes chunks whose spans have addresses in device memory for offsets, where the caller has seen that they have sections of such lengths, and room.
+    pub(crate) fn launch_at_addresses(
+        &self,
+        frame: &mut Frame<'_>,
+        batch: &DecodeBatch,
+        status: &mut CudaViewMut<'_, u32>,
+    ) -> Result<()> {
+        if batch.params != self.shape.params || status.len() != batch.chunks as usize {
+            return Err(CudaError::invalid("the batch has another width, level or number of chunks"));
+        }
+        self.decode(frame, [0, 0], batch, status)
+    }
+
+    /// Input and output start at `pointers`.
+    fn decode(
+        &self,
+        frame: &mut Frame<'_>,
+        [input, output]: [CUdeviceptr; 2],
+        batch: &DecodeBatch,
+        status: &mut CudaViewMut<'_, u32>,
+    ) -> Result<()> {
+        let stream = frame.stream().clone();
         let (chunks, blocks) = (batch.chunks, batch.blocks);
         let mut starts = frame.slice::<u32>(blocks as usize * START_WORDS)?;
         let mut launch = stream.launch_builder(self.starts.function());
-        launch.arg(input).arg(&batch.sections).arg(&chunks).arg(&blocks).arg(&mut starts).arg(&mut *status);
+        launch.arg(&input).arg(&batch.sections).arg(&chunks).arg(&blocks).arg(&mut starts).arg(&mut *status);
         // SAFETY: parameters (const u8 *, const Section *, u32, u32, Start *, u32 *): the counts of all blocks lie in the input, checked; there is a start for
         // each, and a status for each chunk.
         unsafe { launch.launch(Kernel::grid(chunks, self.shape.threads, 0)) }.doing("adding up LZSS tokens")?;
@@ -254,8 +281,8 @@ impl Decoder {
         };
         let mut scratch = frame.slice::<u8>(scratch)?;
         let mut launch = stream.launch_builder(kernel.function());
-        launch.arg(input).arg(&batch.sections).arg(&chunks).arg(&blocks).arg(&mut starts);
-        launch.arg(&mut *output).arg(&mut *status).arg(&mut scratch).arg(&work);
+        launch.arg(&input).arg(&batch.sections).arg(&chunks).arg(&blocks).arg(&mut starts);
+        launch.arg(&output).arg(&mut *status).arg(&mut scratch).arg(&work);
         // SAFETY: parameters (const u8 *, const Section *, u32, u32, const Start *, u8 *, u32 *, u8 *, u32). Counts have been compared with the sections' lengths, which
         // lie in the input, and blocks of other chunks are skipped; outputs lie in the output; each block of threads has its work, sized for as many matches as there can be.
         unsafe { launch.launch(Kernel::grid(grid, self.shape.threads, shared_memory)) }

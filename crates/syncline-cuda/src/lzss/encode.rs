@@ -1,9 +1,12 @@
 //! Launchers of the encoder.
 
-use cudarc::driver::{CudaView, DevicePtr, PushKernelArg};
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg};
 use syncline_core::lzss::{Params, SymbolWidth};
 
-use super::sections::{Batch, Encoded, Form};
+use super::sections::{Batch, Encoded, Form, Plan};
 use super::{constants, match_constants, params};
 use crate::container::hash::{Gap, Hasher, Pieces};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
@@ -136,6 +139,7 @@ pub struct Encoder {
     places: Kernel,
     write: Kernel,
     edges: Kernel,
+    planes: Kernel,
     hasher: Hasher,
     /// Blocks of threads that the device runs at a time.
     resident: u32,
@@ -163,6 +167,7 @@ impl Encoder {
             places: device.kernel(&sections, "lzss_places")?,
             write: device.kernel(&sections, "lzss_write")?,
             edges: device.kernel(&sections, "lzss_edges")?,
+            planes: device.kernel(&sections, "lzss_planes")?,
             hasher: Hasher::new(device)?,
             resident: resident * device.info().multiprocessors,
         })
@@ -195,45 +200,8 @@ impl Encoder {
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         let stream = frame.stream().clone();
-        let problems = [
-            (batch.params != self.shape.params, "the batch has another width or level than the encoder"),
-            ((input.len() as u64) < batch.input_bytes, "the chunks go past the end of the input"),
-            (!input.device_ptr(&stream).0.is_multiple_of(16), "the input must start on a multiple of 16 bytes"),
-            (encoded.plans.len() != batch.chunks as usize, "the result was made for another batch"),
-        ];
-        if let Some(&(_, problem)) = problems.iter().find(|problem| problem.0) {
-            return Err(CudaError::invalid(problem));
-        }
-        let (chunks, blocks, prefix) = (batch.chunks, batch.blocks, batch.form.prefix());
-        let mut slots = frame.slice::<u8>(blocks as usize * self.shape.slot_bytes() as usize)?;
-        let mut counts = frame.slice::<u64>(blocks as usize)?;
-        let mut starts = frame.slice::<u32>(blocks as usize * START_WORDS)?;
-        if blocks > 0 {
-            let grid = if self.shape.in_shared { blocks } else { blocks.min(self.resident) };
-            let scratch = if self.shape.in_shared { 0 } else { grid as usize * self.shape.work_bytes() as usize };
-            let mut scratch = frame.slice::<u8>(scratch)?;
-            let mut launch = stream.launch_builder(self.tokens.function());
-            launch.arg(input).arg(&batch.sections).arg(&chunks).arg(&blocks);
-            launch.arg(&mut slots).arg(&mut counts).arg(&mut scratch);
-            // SAFETY: either kernel's parameters are (const u8 *, const Section *, u32, u32, u8 *, Counts *, u8 *). Sections lie in the input, checked; a block has its
-            // slot, of the size that the source asserts, and its counts (two words); each block of threads its work, in shared memory or in the scratch.
-            unsafe { launch.launch(Kernel::grid(grid, self.shape.threads, self.shape.shared_memory())) }
-                .doing("finding LZSS tokens")?;
-            launched(self.tokens.name())?;
-        }
-
-        let mut launch = stream.launch_builder(self.layout.function());
-        launch
-            .arg(&batch.sections)
-            .arg(&chunks)
-            .arg(&blocks)
-            .arg(&prefix)
-            .arg(&mut counts)
-            .arg(&mut starts)
-            .arg(&mut encoded.plans);
-        // SAFETY: parameters (const Section *, u32, u32, u32, const Counts *, Start *, Plan *): counts and starts for each block, a plan for each chunk, checked.
-        unsafe { launch.launch(Kernel::grid(chunks, SECTION_THREADS, 0)) }.doing("laying out LZSS sections")?;
-        launched(self.layout.name())?;
+        let (chunks, prefix) = (batch.chunks, batch.form.prefix());
+        let mut found = self.find(frame, input, batch, &mut encoded.plans.as_view_mut(), launched)?;
 
         let room = encoded.bytes.len() as u64;
         let mut launch = stream.launch_builder(self.places.function());
@@ -242,15 +210,9 @@ impl Encoder {
         unsafe { launch.launch(Kernel::grid(1, SECTION_THREADS, 0)) }.doing("placing LZSS sections")?;
         launched(self.places.name())?;
 
-        if blocks > 0 {
-            let mut launch = stream.launch_builder(self.write.function());
-            launch.arg(&batch.sections).arg(&chunks).arg(&mut counts).arg(&mut starts);
-            launch.arg(&encoded.plans).arg(&encoded.places).arg(&prefix).arg(&mut slots).arg(&mut encoded.bytes);
-            // SAFETY: parameters (const Section *, u32, const Counts *, const Start *, const Plan *, const u64 *, u32, const u8 *, u8 *): chunks whose sections
-            // do not fit the output have a status, and are not written; the blocks' parts follow each other within their sections.
-            unsafe { launch.launch(Kernel::grid(blocks, SECTION_THREADS, 0)) }.doing("moving LZSS tokens")?;
-            launched(self.write.name())?;
-        }
+        let (plans, places) = (encoded.plans.as_view(), encoded.places.as_view());
+        self.write_sections(&stream, batch, &mut found, &plans, &places, &mut encoded.bytes.as_view_mut())?;
+        launched(self.write.name())?;
 
         let mut launch = stream.launch_builder(self.edges.function());
         launch
@@ -273,7 +235,153 @@ impl Encoder {
         }
         Ok(())
     }
+
+    /// The first part of [`Self::launch`]: finds the tokens, and says in `plans` what the chunks' sections come to.
+    fn find<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        input: &CudaView<'_, u8>,
+        batch: &Batch,
+        plans: &mut CudaViewMut<'_, Plan>,
+        launched: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<Found<'a>> {
+        if (input.len() as u64) < batch.input_bytes {
+            return Err(CudaError::invalid("the chunks go past the end of the input"));
+        }
+        let pointer = input.device_ptr(frame.stream()).0;
+        self.find_at(frame, pointer, batch, plans, launched)
+    }
+
+    /// As [`Self::find`], of chunks whose offsets count from an address, where the caller has seen that they are.
+    pub(crate) fn find_at<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        input: CUdeviceptr,
+        batch: &Batch,
+        plans: &mut CudaViewMut<'_, Plan>,
+        launched: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<Found<'a>> {
+        let stream = frame.stream().clone();
+        let problems = [
+            (batch.params != self.shape.params, "the batch has another width or level than the encoder"),
+            (!input.is_multiple_of(16), "the input must start on a multiple of 16 bytes"),
+            (plans.len() != batch.chunks as usize, "the result was made for another batch"),
+        ];
+        if let Some(&(_, problem)) = problems.iter().find(|problem| problem.0) {
+            return Err(CudaError::invalid(problem));
+        }
+        let (chunks, blocks, prefix) = (batch.chunks, batch.blocks, batch.form.prefix());
+        let mut slots = frame.slice::<u8>(blocks as usize * self.shape.slot_bytes() as usize)?;
+        let mut counts = frame.slice::<u64>(blocks as usize)?;
+        let mut starts = frame.slice::<u32>(blocks as usize * START_WORDS)?;
+        if blocks > 0 {
+            let grid = if self.shape.in_shared { blocks } else { blocks.min(self.resident) };
+            let scratch = if self.shape.in_shared { 0 } else { grid as usize * self.shape.work_bytes() as usize };
+            let mut scratch = frame.slice::<u8>(scratch)?;
+            let mut launch = stream.launch_builder(self.tokens.function());
+            launch.arg(&input).arg(&batch.sections).arg(&chunks).arg(&blocks);
+            launch.arg(&mut slots).arg(&mut counts).arg(&mut scratch);
+            // SAFETY: either kernel's parameters are (const u8 *, const Section *, u32, u32, u8 *, Counts *, u8 *). Sections lie in the input, checked; a block has its
+            // slot, of the size that the source asserts, and its counts (two words); each block of threads its work, in shared memory or in the scratch.
+            unsafe { launch.launch(Kernel::grid(grid, self.shape.threads, self.shape.shared_memory())) }
+                .doing("finding LZSS tokens")?;
+            launched(self.tokens.name())?;
+        }
+
+        let mut launch = stream.launch_builder(self.layout.function());
+        launch
+            .arg(&batch.sections)
+            .arg(&chunks)
+            .arg(&blocks)
+            .arg(&prefix)
+            .arg(&mut counts)
+            .arg(&mut starts)
+            .arg(&mut *plans);
+        // SAFETY: parameters (const Section *, u32, u32, u32, const Counts *, Start *, Plan *): counts and starts for each block, a plan for each chunk, checked.
+        unsafe { launch.launch(Kernel::grid(chunks, SECTION_THREADS, 0)) }.doing("laying out LZSS sections")?;
+        launched(self.layout.name())?;
+        Ok(Found { slots, counts, starts })
+    }
+
+    /// Moves tokens to sections 2 (behind its parameters) to 6 of each chunk that has a place; the first of them starts behind the form's prefix there.
+    pub(crate) fn write_sections(
+        &self,
+        stream: &Arc<CudaStream>,
+        batch: &Batch,
+        found: &mut Found<'_>,
+        plans: &CudaView<'_, Plan>,
+        places: &CudaView<'_, u64>,
+        output: &mut CudaViewMut<'_, u8>,
+    ) -> Result<()> {
+        if batch.blocks == 0 {
+            return Ok(());
+        }
+        let prefix = batch.form.prefix();
+        let mut launch = stream.launch_builder(self.write.function());
+        launch.arg(&batch.sections).arg(&batch.chunks).arg(&mut found.counts).arg(&mut found.starts);
+        launch.arg(plans).arg(places).arg(&prefix).arg(&mut found.slots).arg(output);
+        // SAFETY: parameters (const Section *, u32, const Counts *, const Start *, const Plan *, const u64 *, u32, const u8 *, u8 *): chunks whose sections
+        // do not fit the output have a status or no place, and are not written; the blocks' parts follow each other within their sections.
+        unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }.doing("moving LZSS tokens").map(drop)
+    }
+
+    /// Moves tokens to the planes of their chunks, each filled up with zeros to a whole group. `greatest` has [`WORD_PLANES`] words for each chunk, 0 before:
+    /// the greatest symbols of its planes of two bytes.
+    #[expect(clippy::too_many_arguments, reason = "what `find` left, and where it goes")]
+    pub(crate) fn write_planes(
+        &self,
+        stream: &Arc<CudaStream>,
+        batch: &Batch,
+        found: &mut Found<'_>,
+        plans: &CudaView<'_, Plan>,
+        planes: &CudaView<'_, PlaneStarts>,
+        bytes: &mut CudaViewMut<'_, u8>,
+        words: &mut CudaViewMut<'_, u16>,
+        greatest: &mut CudaViewMut<'_, u32>,
+    ) -> Result<()> {
+        if batch.blocks == 0 {
+            return Ok(());
+        }
+        if planes.len() != batch.chunks as usize || greatest.len() != batch.chunks as usize * WORD_PLANES {
+            return Err(CudaError::invalid("planes were laid out for another batch"));
+        }
+        let mut launch = stream.launch_builder(self.planes.function());
+        launch.arg(&batch.sections).arg(&batch.chunks).arg(&mut found.counts).arg(&mut found.starts);
+        launch.arg(plans).arg(planes).arg(&mut found.slots).arg(bytes).arg(words).arg(greatest);
+        // SAFETY: parameters (const Section *, u32, const Counts *, const Start *, const Plan *, const PlaneStarts *, const u8 *, u8 *, u16 *, u32 *): planes start where the
+        // caller has laid them out by the plans, one behind the other.
+        unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }
+            .doing("splitting LZSS tokens")
+            .map(drop)
+    }
 }
+
+/// The tokens of a batch, each block's in a slot of its own, and where they stand among those of their chunk.
+pub(crate) struct Found<'a> {
+    slots: CudaViewMut<'a, u8>,
+    /// What each block has: tokens, and matches in the upper half.
+    pub(crate) counts: CudaViewMut<'a, u64>,
+    starts: CudaViewMut<'a, u32>,
+}
+
+/// Planes of two bytes that the literals of a chunk may have.
+pub(crate) const WORD_PLANES: usize = 4;
+
+/// Where the planes of a chunk's tokens start, in symbols from the start of all with as many bytes: `PlaneStarts` in lzss_sections.cu.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(crate) struct PlaneStarts {
+    pub flags: u64,
+    pub lengths: u64,
+    pub distances: [u64; 2],
+    /// Of the literals, in bytes.
+    pub bytes: [u64; 8],
+    /// Of the literals, in symbols of two bytes.
+    pub words: [u64; WORD_PLANES],
+}
+
+// SAFETY: 16 numbers of 64 bits, laid out as the kernels' struct.
+unsafe impl DeviceRepr for PlaneStarts {}
 
 #[cfg(test)]
 mod tests {

@@ -60,6 +60,8 @@ pub struct Batch {
     pub(super) params: Params,
     pub(super) chunks: u32,
     pub(super) blocks: u32,
+    /// The first block of each chunk, and how many it has.
+    own_blocks: Vec<(u32, u32)>,
     pub(super) form: Form,
     /// Most bytes of a chunk's sections or record.
     pub(super) longest: u32,
@@ -82,6 +84,7 @@ impl Batch {
         let chunks = chunks.ok_or_else(|| CudaError::invalid("a batch has 1 to 2^20 chunks"))?;
         let (mut blocks, mut input_bytes, mut max_bytes, mut longest) = (0_u64, 0, 0, 0);
         let mut sections = Vec::with_capacity(spans.len());
+        let mut own_blocks = Vec::with_capacity(spans.len());
         for span in spans {
             check_chunk(span.bytes, span.min_match)?;
             let end = span.offset.checked_add(span.bytes).filter(|_| span.offset.is_multiple_of(16));
@@ -101,7 +104,9 @@ impl Batch {
                 first_block,
                 min_match: span.min_match.into(),
             });
-            blocks += span.bytes.div_ceil(params.block_bytes() as u64);
+            let in_chunk = span.bytes.div_ceil(params.block_bytes() as u64);
+            own_blocks.push((first_block, in_chunk as u32));
+            blocks += in_chunk;
             input_bytes = end.max(input_bytes);
             let most = u64::from(form.prefix()) + max_section_bytes(&params, span.bytes);
             (max_bytes, longest) = (max_bytes + most, most.max(longest));
@@ -111,6 +116,7 @@ impl Batch {
             sections: stream.clone_htod(&sections).doing("uploading the list of chunks")?,
             params,
             chunks,
+            own_blocks,
             form,
             // Checked: a chunk has at most 2^25 bytes.
             longest: longest as u32,
@@ -123,6 +129,11 @@ impl Batch {
     /// Chunks in the batch.
     pub fn chunks(&self) -> u32 {
         self.chunks
+    }
+
+    /// Number of a chunk's first block among those of the batch, and its blocks.
+    pub(crate) fn blocks_of(&self, chunk: usize) -> (u32, u32) {
+        self.own_blocks[chunk]
     }
 
     /// Bytes that the sections or records take together at most.

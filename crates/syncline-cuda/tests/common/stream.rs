@@ -27,7 +27,7 @@ use syncline_cuda::geometry::ChunkBatch;
 use syncline_cuda::huffman::decode::{Batch, BatchStream};
 
 /// An array in memory.
-struct Whole<'a>(&'a [u8]);
+pub struct Whole<'a>(pub &'a [u8]);
 
 impl ElementSource for Whole<'_> {
     fn window<'s>(

@@ -5,15 +5,16 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use syncline_core::array::ElementType;
-use syncline_core::bound::{Resolved, Scan};
+use syncline_core::bound::{Bound, Pipeline, Resolved, Scan};
 use syncline_core::container::{ALIGNMENT, Header, RECORD_HEADER_LEN};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
-use syncline_core::pipeline::ChunkSummary;
+use syncline_core::pipeline::{ChunkSummary, LosslessOptions};
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
 use syncline_cuda::device::Pinned;
 use syncline_cuda::error::{DriverContext, Result as CudaResult};
 use syncline_cuda::geometry::Slab;
+use syncline_cuda::lossless::LosslessCompressor;
 use syncline_cuda::pipeline::{ChunkRecords, Compressor};
 use syncline_cuda::{CudaError, Device};
 
@@ -34,6 +35,7 @@ const WORKSPACE_BYTES: u64 = 128 << 20;
 pub(crate) struct Compression<'g> {
     element_type: ElementType,
     geometry: Geometry,
+    lossless: LosslessOptions,
     batches: Vec<Range<u64>>,
     /// The lane of each batch.
     lane_of: Vec<usize>,
@@ -52,8 +54,11 @@ struct Part {
 
 /// A stream of a device with all it needs.
 struct Lane<'g> {
+    device: &'g Device,
     stream: Arc<CudaStream>,
     compressor: Compressor<'g>,
+    /// Made when first needed.
+    lossless: Option<LosslessCompressor<'g>>,
     /// Index of the device's part.
     part: usize,
     /// For the elements of a batch, where they are not kept.
@@ -109,7 +114,8 @@ impl<'g> Compression<'g> {
             false => (0..devices).map(share).map(|b| batches[b.start].start..batches[b.end - 1].end).collect(),
         };
         let lane_bytes = room + WORKSPACE_SHARE * room + WORKSPACE_BYTES;
-        let mut resident = !parts.is_empty();
+        // What is not looked at beforehand need not be kept.
+        let mut resident = !parts.is_empty() && options.bound != Bound::Lossless;
         for (device, chunks) in gpus.0.iter().zip(&parts) {
             device.context().bind_to_thread().map_err(driver)?;
             let (free, _) = device.context().mem_get_info().map_err(driver)?;
@@ -140,7 +146,8 @@ impl<'g> Compression<'g> {
                 None => batch % devices * lanes_each + batch / devices % lanes_each,
             })
             .collect();
-        Ok(Self { element_type, geometry: geometry.clone(), batches, lane_of, lanes, parts })
+        let geometry = geometry.clone();
+        Ok(Self { element_type, geometry, lossless: options.lossless, batches, lane_of, lanes, parts })
     }
 
     /// Resolves the bound by a look at all elements, which go to the devices at the same time if these can keep them.
@@ -197,7 +204,7 @@ impl<'g> Compression<'g> {
         write: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<(Vec<u32>, ChunkSummary)> {
         let (geometry, batches, lane_of, parts) = (&self.geometry, &self.batches, &self.lane_of, &self.parts);
-        let job = Job { array, header, geometry, pool };
+        let job = Job { array, header, geometry, lossless: &self.lossless, pool };
         std::thread::scope(|scope| {
             let mut ends = Vec::new();
             for (number, lane) in self.lanes.iter_mut().enumerate() {
@@ -250,6 +257,7 @@ struct Job<'a, S: ?Sized> {
     array: &'a ArraySource<'a, S>,
     header: &'a Header,
     geometry: &'a Geometry,
+    lossless: &'a LosslessOptions,
     pool: &'a Pool,
 }
 
@@ -258,7 +266,9 @@ impl<'g> Lane<'g> {
         let stream = device.context().new_stream().doing("making a stream")?;
         let buffers = || (0..BUFFERS).map(|_| Pinned::new(&stream, piece)).collect::<CudaResult<Vec<_>>>();
         Ok(Self {
+            device,
             compressor: Compressor::new(device, &stream)?,
+            lossless: None,
             part,
             slab: (slab > 0).then(|| allocate(&stream, slab)).transpose()?,
             records: allocate(&stream, records)?,
@@ -302,7 +312,15 @@ impl<'g> Lane<'g> {
                 (None, None) => return Err(Error::Gpu("a batch without elements".into())),
             };
             let output = &mut self.records.as_view_mut();
-            let compressed = self.compressor.compress_chunks(job.header, job.geometry, chunks.clone(), &slab, output);
+            let compressed = if job.header.pipeline == Pipeline::Lossless {
+                let compressor = match &mut self.lossless {
+                    Some(compressor) => compressor,
+                    none => none.insert(LosslessCompressor::new(self.device, &self.stream).map_err(failure)?),
+                };
+                compressor.compress_chunks(job.header, job.geometry, job.lossless, chunks.clone(), &slab, output)
+            } else {
+                self.compressor.compress_chunks(job.header, job.geometry, chunks.clone(), &slab, output)
+            };
             let records = compressed.map_err(failure)?;
             self.slab = own;
             let length = records.lengths.iter().map(|&length| length as usize).sum();

@@ -5,10 +5,12 @@ use std::sync::Arc;
 
 use bytemuck::Zeroable;
 use syncline_core::array::{Element, ElementType};
+use syncline_core::bound::Pipeline;
 use syncline_core::error::{Error, Result};
-use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
+use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr, ValidAsZeroBits};
 use syncline_cuda::device::Pinned;
 use syncline_cuda::error::{DriverContext, Result as CudaResult};
+use syncline_cuda::lossless::LosslessDecompressor;
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
 use syncline_cuda::{CudaError, Device};
 
@@ -22,6 +24,10 @@ use crate::pool::Pool;
 trait DeviceElement: Element + DeviceRepr + ValidAsZeroBits + Default + Zeroable {}
 impl DeviceElement for f32 {}
 impl DeviceElement for f64 {}
+impl DeviceElement for u8 {}
+impl DeviceElement for u16 {}
+impl DeviceElement for u32 {}
+impl DeviceElement for u64 {}
 
 /// Takes elements as they come: number of the part, first element in the array, bytes.
 type Put<'p> = dyn Fn(usize, u64, &[u8]) -> Result<()> + Sync + 'p;
@@ -33,17 +39,55 @@ pub(crate) struct Decompression<'g> {
     /// Elements that are wanted.
     wanted: Range<u64>,
     batches: Vec<LayerBatch>,
-    lanes: Lanes,
+    lanes: Lanes<'g>,
 }
 
-enum Lanes {
-    F32(Vec<Lane<f32>>),
-    F64(Vec<Lane<f64>>),
+/// By element; without loss, by words of its width.
+enum Lanes<'g> {
+    F32(Vec<Lane<'g, f32>>),
+    F64(Vec<Lane<'g, f64>>),
+    U8(Vec<Lane<'g, u8>>),
+    U16(Vec<Lane<'g, u16>>),
+    U32(Vec<Lane<'g, u32>>),
+    U64(Vec<Lane<'g, u64>>),
+}
+
+/// What decompresses a stream of either kind.
+enum Engine<'g> {
+    Lossy(Box<Decompressor>),
+    Lossless(Box<LosslessDecompressor<'g>>),
+}
+
+impl Engine<'_> {
+    /// Decompresses tiles to a slab that starts with element `first_element`, and waits for them.
+    fn tiles<E: DeviceElement>(
+        &mut self,
+        input: &CudaView<'_, u8>,
+        input_offset: u64,
+        tiles: Range<u64>,
+        slab: &mut CudaViewMut<'_, E>,
+        first_element: u64,
+    ) -> CudaResult<()> {
+        match self {
+            Self::Lossy(engine) => {
+                engine.decompress_tiles(input, input_offset, tiles, slab, first_element)?;
+                engine.check()
+            }
+            Self::Lossless(engine) => {
+                let bytes = slab.len() * size_of::<E>();
+                // SAFETY: as many bytes as the elements have, which are plain numbers.
+                let slab = unsafe { slab.transmute_mut::<u8>(bytes) };
+                let mut slab = slab.ok_or_else(|| CudaError::invalid("the slab is too large"))?;
+                engine.decompress_tiles(input, input_offset, tiles, &mut slab, first_element)?;
+                engine.check()
+            }
+        }
+    }
 }
 
 /// A stream of a device with all it needs.
-struct Lane<E> {
-    decompressor: Decompressor,
+struct Lane<'g, E> {
+    engine: Engine<'g>,
     stream: Arc<CudaStream>,
     records: CudaSlice<u8>,
     slab: CudaSlice<E>,
@@ -86,10 +130,22 @@ impl<'g> Decompression<'g> {
         let work = Work { info: &info, batches: &batches, piece };
         // Lane after lane goes to the next device, as batches go to the next lane.
         let devices = (0..lanes_each).flat_map(|_| gpus.0[..devices].iter());
-        let lanes = match element_type {
-            ElementType::F32 => Lanes::F32(devices.map(|device| Lane::new(device, &work)).collect::<Result<_>>()?),
-            ElementType::F64 => Lanes::F64(devices.map(|device| Lane::new(device, &work)).collect::<Result<_>>()?),
-            other => return Err(Error::Gpu(format!("{other} is not decompressed on the GPU"))),
+        fn made<'g, E: DeviceElement>(
+            devices: impl Iterator<Item = &'g Arc<Device>>,
+            work: &Work<'_>,
+        ) -> Result<Vec<Lane<'g, E>>> {
+            devices.map(|device| Lane::new(device, work)).collect()
+        }
+        let lanes = match (info.header().pipeline, element_type) {
+            (Pipeline::Lossless, element) => match element.size() {
+                1 => Lanes::U8(made(devices, &work)?),
+                2 => Lanes::U16(made(devices, &work)?),
+                4 => Lanes::U32(made(devices, &work)?),
+                _ => Lanes::U64(made(devices, &work)?),
+            },
+            (_, ElementType::F32) => Lanes::F32(made(devices, &work)?),
+            (_, ElementType::F64) => Lanes::F64(made(devices, &work)?),
+            (_, other) => return Err(Error::Gpu(format!("{other} is not decompressed on the GPU"))),
         };
         Ok(Self { _gpus: gpus, info, wanted, batches, lanes })
     }
@@ -111,6 +167,10 @@ impl<'g> Decompression<'g> {
         match &mut self.lanes {
             Lanes::F32(lanes) => run(lanes, &job),
             Lanes::F64(lanes) => run(lanes, &job),
+            Lanes::U8(lanes) => run(lanes, &job),
+            Lanes::U16(lanes) => run(lanes, &job),
+            Lanes::U32(lanes) => run(lanes, &job),
+            Lanes::U64(lanes) => run(lanes, &job),
         }
     }
 }
@@ -143,7 +203,7 @@ struct Job<'a, S: ?Sized> {
     put: &'a Put<'a>,
 }
 
-fn run<E: DeviceElement, S: ReadAt + ?Sized>(lanes: &mut [Lane<E>], job: &Job<'_, S>) -> Result<()> {
+fn run<E: DeviceElement, S: ReadAt + ?Sized>(lanes: &mut [Lane<'_, E>], job: &Job<'_, S>) -> Result<()> {
     let count = lanes.len();
     std::thread::scope(|scope| {
         let threads: Vec<_> = lanes
@@ -162,12 +222,12 @@ fn run<E: DeviceElement, S: ReadAt + ?Sized>(lanes: &mut [Lane<E>], job: &Job<'_
     })
 }
 
-impl<E: DeviceElement> Lane<E> {
-    fn new(device: &Device, work: &Work<'_>) -> Result<Self> {
+impl<'g, E: DeviceElement> Lane<'g, E> {
+    fn new(device: &'g Device, work: &Work<'_>) -> Result<Self> {
         Self::build(device, work).map_err(failure)
     }
 
-    fn build(device: &Device, work: &Work<'_>) -> CudaResult<Self> {
+    fn build(device: &'g Device, work: &Work<'_>) -> CudaResult<Self> {
         let stream = device.context().new_stream().doing("making a stream")?;
         let most = |length: &dyn Fn(&LayerBatch) -> Range<u64>| {
             let longest = work.batches.iter().map(|batch| length(batch).end - length(batch).start).max();
@@ -179,7 +239,12 @@ impl<E: DeviceElement> Lane<E> {
         let inbound = (0..BUFFERS).map(|_| Pinned::new(&stream, work.piece)).collect::<CudaResult<_>>()?;
         let outbound = (0..BUFFERS).map(|_| Pinned::new(&stream, work.piece / size_of::<E>()));
         Ok(Self {
-            decompressor: Decompressor::new(device, stream.clone(), work.info)?,
+            engine: match work.info.header().pipeline {
+                Pipeline::Lossless => {
+                    Engine::Lossless(Box::new(LosslessDecompressor::new(device, stream.clone(), work.info)?))
+                }
+                _ => Engine::Lossy(Box::new(Decompressor::new(device, stream.clone(), work.info)?)),
+            },
             records: stream.alloc_zeros(records).map_err(memory(records))?,
             slab: stream.alloc_zeros(elements).map_err(memory(elements * size_of::<E>()))?,
             inbound: Ring { buffers: inbound, next: 0 },
@@ -206,11 +271,8 @@ impl<E: DeviceElement> Lane<E> {
         let input = self.records.slice(..length);
         let elements = batch.elements.clone();
         let slab = &mut self.slab.slice_mut(..(elements.end - elements.start) as usize);
-        self.decompressor
-            .decompress_tiles(&input, bytes.start, batch.tiles.clone(), slab, elements.start)
-            // Nothing is handed on before it is known to be right.
-            .and_then(|()| self.decompressor.check())
-            .map_err(failure)?;
+        // Nothing is handed on before it is known to be right.
+        self.engine.tiles(&input, bytes.start, batch.tiles.clone(), slab, elements.start).map_err(failure)?;
         self.hand_out(job, number, &elements)
     }
 
@@ -240,7 +302,7 @@ impl<E: DeviceElement> Lane<E> {
     }
 }
 
-impl<E> Drop for Lane<E> {
+impl<E> Drop for Lane<'_, E> {
     fn drop(&mut self) {
         // Work may be queued after an error; what it uses must not go before it.
         let _ = self.stream.synchronize();

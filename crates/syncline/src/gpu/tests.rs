@@ -8,6 +8,7 @@ use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
+use syncline_core::pipeline::LosslessPipeline;
 
 use super::{Compression, Decompression, Gpus, Sizes};
 use crate::backend::{Backend, CudaDevices};
@@ -130,6 +131,38 @@ fn streams_and_arrays_are_those_of_the_cpu() {
     }
 }
 
+#[test]
+fn lossless_streams_and_arrays_are_those_of_the_cpu() {
+    let Some(gpus) = gpus() else { return };
+    for (element, pipeline, index) in [
+        (ElementType::U16, LosslessPipeline::LzssHuffman, IndexKind::Symbol),
+        (ElementType::F32, LosslessPipeline::LzssHuffman, IndexKind::Symbol),
+        (ElementType::F64, LosslessPipeline::Lzss, IndexKind::Gap),
+        (ElementType::I8, LosslessPipeline::Lzss, IndexKind::Symbol),
+    ] {
+        for extents in [&[0][..], &[1], &[1_250_001], &[530, 1050], &[65, 70, 150]] {
+            let shape = Shape::new(extents).unwrap();
+            let bytes = field(ElementType::F32, shape.len() * element.size() as u64 / 4 + 1);
+            let bytes = &bytes[..shape.len() as usize * element.size()];
+            let options = Options::new(Bound::Lossless).with_index(index).with_pipeline(pipeline);
+            let options = options.with_backend(Backend::Cpu);
+            let mut expected = Vec::new();
+            compress_from(bytes, 0, element, shape, &options, &mut expected).unwrap();
+            // Not layer by layer of tiles: each would take all of its chunk to be decoded.
+            for sizes in &all_sizes()[..2] {
+                let sizes = *sizes;
+                let what = format!("{element} {shape} {pipeline} {index} {sizes:?}");
+                let stream = compressed(gpus, bytes, element, shape, &options, sizes);
+                assert!(stream == expected, "{what}: {} bytes, not {}", stream.len(), expected.len());
+                let count = shape.len();
+                for wanted in [0..count, count / 3..count / 3 * 2, count..count] {
+                    check_decompression(gpus, &stream, bytes, wanted, sizes, &what);
+                }
+            }
+        }
+    }
+}
+
 fn check_decompression(
     gpus: &Gpus,
     stream: &[u8],
@@ -173,6 +206,9 @@ fn the_library_says_where_it_worked() {
         (Options::new(Bound::Rel(1e-3)).with_fill(Fill::None), true),
         (Options::new(Bound::Abs(1e-30)), false),
         (Options::new(Bound::Lossless), false),
+        (Options::new(Bound::Lossless).with_pipeline(LosslessPipeline::Lzss), true),
+        (Options::new(Bound::Lossless).with_pipeline(LosslessPipeline::LzssHuffman), true),
+        (Options::new(Bound::Abs(1e-30)).with_pipeline(LosslessPipeline::Lzss), true),
     ] {
         let (here, stream) = run(&options.clone().with_backend(cuda));
         let (there, expected) = run(&options.clone().with_backend(Backend::Cpu));

@@ -33,13 +33,23 @@ pub(in super::super) fn sample_tiles(
     element_bytes: usize,
     level: u8,
 ) -> Vec<std::ops::Range<usize>> {
+    sample_runs(lengths.len(), lengths.first().copied(), element_bytes, level)
+}
+
+/// The same of so many tiles, of which the first has so many elements.
+pub(super) fn sample_runs(
+    tiles: usize,
+    first: Option<usize>,
+    element_bytes: usize,
+    level: u8,
+) -> Vec<std::ops::Range<usize>> {
     let block = Params::new(SymbolWidth::One, level).block_bytes();
-    let typical = lengths.first().map_or(1, |length| length * element_bytes);
+    let typical = first.map_or(1, |length| length * element_bytes);
     let run = (block / 2).div_ceil(typical);
-    if run * PIECES * 2 > lengths.len() {
-        return std::iter::once(0..lengths.len()).collect();
+    if run * PIECES * 2 > tiles {
+        return std::iter::once(0..tiles).collect();
     }
-    (0..PIECES).map(|i| (lengths.len() - run) * i / (PIECES - 1)).map(|first| first..first + run).collect()
+    (0..PIECES).map(|i| (tiles - run) * i / (PIECES - 1)).map(|first| first..first + run).collect()
 }
 
 /// Chooses by the samples; `elements` is how many the chunk has.

@@ -3,9 +3,11 @@
 mod decode;
 mod estimate;
 mod parts;
+mod sample;
 
 pub(super) use decode::{BlockReader, DecodeBuffers, decode};
 pub(super) use estimate::{Choice, choose, coded_bits, sample_tiles};
+pub use sample::{LzssChoice, choose_lzss, lzss_sample};
 
 use super::lossless::Residuals;
 use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter};

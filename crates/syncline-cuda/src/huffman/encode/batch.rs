@@ -114,6 +114,24 @@ impl Batch {
         })
     }
 
+    /// Lists streams in a batch that was made by [`Self::on_device`]; those behind them have no groups.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if there are more, or larger ones, than there is room for.
+    pub(crate) fn list(&mut self, stream: &Arc<CudaStream>, streams: &[StreamSpan]) -> Result<()> {
+        let fits =
+            |span: &StreamSpan| span.groups <= self.most_groups && u32::from(span.free_symbol) < self.format.alphabet;
+        if streams.len() > self.streams as usize || !streams.iter().all(fits) {
+            return Err(CudaError::invalid("the batch has no room for these streams"));
+        }
+        let span =
+            |s: &StreamSpan| Span { first_group: s.first_group, groups: s.groups, free_symbol: s.free_symbol.into() };
+        let mut spans: Vec<Span> = streams.iter().map(span).collect();
+        spans.resize(self.streams as usize, Span { first_group: 0, groups: 0, free_symbol: 0 });
+        self.input_groups = spans.iter().map(|span| span.first_group + u64::from(span.groups)).max().unwrap_or(0);
+        stream.memcpy_htod(&spans, &mut self.spans).doing("listing streams")
+    }
+
     /// The list of streams, for a kernel to write.
     pub(crate) fn spans_mut(&mut self) -> &mut CudaSlice<Span> {
         &mut self.spans

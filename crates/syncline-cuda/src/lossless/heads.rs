@@ -1,0 +1,153 @@
+//! Records read as far as they are not tokens: launcher of `kernels/lossless_parse.cu`.
+
+use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr, PushKernelArg, ValidAsZeroBits};
+use syncline_core::container::SECTIONS;
+use syncline_core::huffman::IndexKind;
+
+use super::tiles::Tiles;
+use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::error::{DriverContext, Result};
+use crate::geometry::ChunkBatch;
+
+const SOURCE: Source = Source { name: "lossless_parse.cu", text: include_str!("../../kernels/lossless_parse.cu") };
+const THREADS: u32 = 512;
+/// Most planes of a chunk: flags, lengths, two of distances, eight of literals.
+const PLANES: usize = 12;
+/// The first plane of each section of tokens.
+pub(super) const FIRST_PLANES: [usize; 4] = [0, 1, 2, 4];
+
+pub(super) fn specialization(element_bytes: u64) -> Specialization {
+    Specialization { source: SOURCE, constants: vec![("ELEMENT_BYTES", element_bytes), ("THREADS", THREADS.into())] }
+}
+
+/// A plane in a record: `Plane` in the source.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct HeadPlane {
+    /// Offset in the record.
+    pub at: u32,
+    /// Bytes there.
+    pub bytes: u32,
+    /// Whether they are a Huffman stream.
+    pub coded: u32,
+}
+
+/// What a record says of itself: `Head` in the source. All of it has been checked against the record's length and the chunk's elements.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct Head {
+    status: u32,
+    kind: u32,
+    pub section_at: [u32; SECTIONS],
+    pub section_bytes: [u32; SECTIONS],
+    /// Elements that the tokens stand for.
+    pub elements: u32,
+    pub width: u32,
+    pub level: u32,
+    pub min_match: u32,
+    /// Bytes of a symbol of the literals' planes; 0: nothing is in planes.
+    pub literal_bytes: u32,
+    pub tokens: u32,
+    pub matches: u32,
+    /// Words of 64 flags.
+    pub flag_words: u32,
+    pub planes: [HeadPlane; PLANES],
+}
+
+// SAFETY: 66 u32, laid out as the kernel's struct.
+unsafe impl DeviceRepr for Head {}
+// SAFETY: numbers.
+unsafe impl ValidAsZeroBits for Head {}
+
+impl Head {
+    /// What is wrong with the record, if anything.
+    pub fn problem(&self) -> Option<&'static str> {
+        match self.status {
+            0 => None,
+            1 => Some("no chunk record where the chunk table says there is one"),
+            2 => Some("its checksum does not match; the other chunks can still be read"),
+            3 => Some("another chunk stands in its place"),
+            4 => Some("its kind does not fit the stream's pipeline"),
+            5 => Some("its sections do not fit its record"),
+            6 => Some("a raw chunk has another length than its elements"),
+            7 => Some("its tile section does not fit the shape"),
+            8 => Some("its tile bases do not fit its tiles"),
+            9 => Some("impossible LZSS parameters"),
+            10 => Some("its LZSS blocks do not fit its elements"),
+            _ => Some("an LZSS section does not fit the token counts"),
+        }
+    }
+
+    /// Whether it is of planes of residuals, which are not decompressed here.
+    pub fn is_of_planes(&self) -> bool {
+        self.status == 4 && self.kind == 1
+    }
+
+    pub fn is_raw(&self) -> bool {
+        self.kind == 0
+    }
+
+    /// Whether the tokens stand for residuals.
+    pub fn is_of_residuals(&self) -> bool {
+        self.section_bytes[0] > 0
+    }
+}
+
+/// The records of a batch in the input.
+pub(super) struct Records<'r> {
+    /// The input.
+    pub input: &'r CudaView<'r, u8>,
+    /// Where each starts in it, a multiple of 16.
+    pub places: &'r CudaView<'r, u64>,
+    /// Bytes of each, which lie in the input.
+    pub lengths: &'r CudaView<'r, u32>,
+    /// What their bytes hash to.
+    pub hashes: &'r CudaView<'r, u64>,
+}
+
+/// What was read of a batch.
+pub(super) struct Heads<'a> {
+    pub heads: CudaViewMut<'a, Head>,
+    pub metas: CudaViewMut<'a, u8>,
+    /// As bytes.
+    pub bases: CudaViewMut<'a, u8>,
+    pub starts: CudaViewMut<'a, u32>,
+}
+
+/// Reads records.
+#[derive(Debug)]
+pub(super) struct HeadParser(Kernel);
+
+impl HeadParser {
+    pub fn new(device: &Device, element_bytes: u64) -> Result<Self> {
+        device.kernel(&specialization(element_bytes), "lossless_parse").map(Self)
+    }
+
+    /// Reads the records of a batch.
+    pub fn launch<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        tiles: &Tiles,
+        batch: &ChunkBatch,
+        records: &Records<'_>,
+        index: IndexKind,
+    ) -> Result<Heads<'a>> {
+        let stream = frame.stream().clone();
+        let count = batch.tiles() as usize;
+        let mut heads = Heads {
+            heads: frame.slice(batch.chunks() as usize)?,
+            metas: frame.slice(count)?,
+            bases: frame.slice(count * tiles.element_bytes() as usize)?,
+            starts: frame.slice(count)?,
+        };
+        let index = index as u32;
+        let mut launch = stream.launch_builder(self.0.function());
+        launch.arg(tiles.geometry()).arg(batch).arg(records.input).arg(records.places).arg(records.lengths);
+        launch.arg(records.hashes).arg(&index);
+        launch.arg(&mut heads.metas).arg(&mut heads.bases).arg(&mut heads.starts).arg(&mut heads.heads);
+        // SAFETY: parameters (Geometry, ChunkBatch, const u8 *, const u64 *, const u32 *, const u64 *, u32, u8 *, word_t *, u32 *, Head *): a record in the input, its length and
+        // hash and a head for each chunk, which the caller sees to; a meta, a base and a start for each tile.
+        unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("reading records")?;
+        Ok(heads)
+    }
+}

@@ -1,0 +1,25 @@
+//! Lossless streams of LZSS chunks on the GPU, alone and before Huffman: the bytes of `syncline_core`'s pipelines `lzss` and `lzss+huffman`, and back.
+//!
+//! What is small (how a chunk is coded, where its sections stand) is decided on the host from what the device counts; what is large never leaves the device.
+
+mod compress;
+mod decompress;
+mod heads;
+mod pieces;
+mod planes;
+mod records;
+mod tiles;
+
+pub use compress::{LosslessCompressor, is_supported};
+pub use decompress::LosslessDecompressor;
+
+pub(crate) use tiles::HEADER;
+
+use crate::device::Specialization;
+
+/// Every specialization of these kernels, for the check that all of them compile.
+pub fn specializations() -> Vec<Specialization> {
+    let of_elements =
+        [1, 2, 4, 8].into_iter().flat_map(|bytes| [tiles::specialization(bytes), heads::specialization(bytes)]);
+    of_elements.chain([pieces::specialization()]).collect()
+}

@@ -1,0 +1,187 @@
+//! Launchers of `kernels/lossless_pieces.cu`.
+
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
+
+use crate::device::{Device, Kernel, Source, Specialization};
+use crate::error::{DriverContext, Result};
+
+const SOURCE: Source = Source { name: "lossless_pieces.cu", text: include_str!("../../kernels/lossless_pieces.cu") };
+const THREADS: u32 = 256;
+/// Most bytes that a block copies, a multiple of 16.
+const PIECE: u64 = 32 << 10;
+/// Values that a block joins, about.
+const JOINED: u32 = 8 << 10;
+
+pub(super) fn specialization() -> Specialization {
+    Specialization { source: SOURCE, constants: vec![("THREADS", THREADS.into())] }
+}
+
+/// Bytes to copy within device memory.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct Piece {
+    from: CUdeviceptr,
+    to: CUdeviceptr,
+    bytes: u64,
+}
+
+// SAFETY: three numbers of 64 bits, laid out as the kernel's struct.
+unsafe impl DeviceRepr for Piece {}
+
+/// Pieces of memory to copy, by one launch.
+#[derive(Debug, Default)]
+pub(super) struct Copies(Vec<Piece>);
+
+impl Copies {
+    /// Adds `bytes` bytes, of which both addresses must have as many.
+    pub fn add(&mut self, from: CUdeviceptr, to: CUdeviceptr, bytes: u64) {
+        let parts = (0..bytes).step_by(PIECE as usize);
+        self.0.extend(parts.map(|at| Piece { from: from + at, to: to + at, bytes: PIECE.min(bytes - at) }));
+    }
+}
+
+/// Bytes that the host knows, for a place in the output.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct Patch {
+    at: u64,
+    bytes: u32,
+    unused: u32,
+    data: [u8; 16],
+}
+
+// SAFETY: plain numbers without padding, laid out as the kernel's struct.
+unsafe impl DeviceRepr for Patch {}
+
+/// Small things to write, by one launch.
+#[derive(Debug, Default)]
+pub(super) struct Patches(Vec<Patch>);
+
+impl Patches {
+    /// Adds bytes for the output from `at` on.
+    pub fn add(&mut self, at: u64, bytes: &[u8]) {
+        for (number, part) in bytes.chunks(16).enumerate() {
+            let mut data = [0; 16];
+            data[..part.len()].copy_from_slice(part);
+            self.0.push(Patch { at: at + 16 * number as u64, bytes: part.len() as u32, unused: 0, data });
+        }
+    }
+
+    /// Adds zeros up to the next multiple of 16, which it returns.
+    pub fn align(&mut self, at: u64) -> u64 {
+        let end = at.next_multiple_of(16);
+        self.add(at, &[0; 16][..(end - at) as usize]);
+        end
+    }
+
+    /// Where the last of them ends.
+    fn end(&self) -> u64 {
+        self.0.iter().map(|patch| patch.at + u64::from(patch.bytes)).max().unwrap_or(0)
+    }
+}
+
+/// Planes to join: `Join` in the source.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct Join {
+    /// Where the joined values go.
+    pub to: CUdeviceptr,
+    /// The planes.
+    pub from: [CUdeviceptr; 8],
+    /// Symbols of each plane.
+    pub count: u32,
+    /// Planes, at least 2.
+    pub stride: u32,
+    /// Bytes of a symbol.
+    pub symbol_bytes: u32,
+    pub unused: u32,
+}
+
+// SAFETY: nine numbers of 64 bits and four of 32, laid out as the kernel's struct.
+unsafe impl DeviceRepr for Join {}
+
+/// Moves pieces of memory about.
+#[derive(Debug, Clone)]
+pub(super) struct Pieces {
+    copy: Kernel,
+    patch: Kernel,
+    join: Kernel,
+    note: Kernel,
+}
+
+impl Pieces {
+    pub fn new(device: &Device) -> Result<Self> {
+        let kernel = |name| device.kernel(&specialization(), name);
+        Ok(Self {
+            copy: kernel("copy_pieces")?,
+            patch: kernel("write_patches")?,
+            join: kernel("join_planes")?,
+            note: kernel("note_statuses")?,
+        })
+    }
+
+    /// Copies. Whoever has added them has seen to it that there are such bytes, and that nothing else happens to them meanwhile.
+    pub fn copy(&self, stream: &Arc<CudaStream>, copies: &Copies) -> Result<()> {
+        if copies.0.is_empty() {
+            return Ok(());
+        }
+        let list = stream.clone_htod(&copies.0).doing("listing copies")?;
+        let mut launch = stream.launch_builder(self.copy.function());
+        launch.arg(&list);
+        // SAFETY: the parameter is (const Piece *), a block each, with addresses as `Copies::add` asks for.
+        unsafe { launch.launch(Kernel::grid(copies.0.len() as u32, THREADS, 0)) }.doing("copying pieces").map(drop)
+    }
+
+    /// Writes patches that lie in the output.
+    pub fn patch(&self, stream: &Arc<CudaStream>, patches: &Patches, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
+        if patches.0.is_empty() {
+            return Ok(());
+        }
+        assert!(patches.end() <= output.len() as u64, "the records were laid out within the output");
+        let list = stream.clone_htod(&patches.0).doing("listing patches")?;
+        let count = patches.0.len() as u32;
+        let mut launch = stream.launch_builder(self.patch.function());
+        launch.arg(&list).arg(&count).arg(output);
+        // SAFETY: parameters (const Patch *, u32, u8 *): patches lie in the output, just checked.
+        unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS), THREADS, 0)) }.doing("writing patches").map(drop)
+    }
+
+    /// Joins planes. Addresses are as for [`Self::copy`].
+    pub fn join(&self, stream: &Arc<CudaStream>, joins: &[Join]) -> Result<()> {
+        let most = joins.iter().map(|join| join.count).max().unwrap_or(0);
+        if most == 0 {
+            return Ok(());
+        }
+        let list = stream.clone_htod(joins).doing("listing planes")?;
+        let mut launch = stream.launch_builder(self.join.function());
+        launch.arg(&list);
+        let mut grid = Kernel::grid(joins.len() as u32, THREADS, 0);
+        grid.grid_dim.1 = most.div_ceil(JOINED).min(1 << 15);
+        // SAFETY: the parameter is (const Join *), blocks for each; values are aligned to what they have of bytes, planes to their symbols.
+        unsafe { launch.launch(grid) }.doing("joining planes").map(drop)
+    }
+
+    /// Notes `code` for the chunk of each status that is not 0: `chunks` has the number of each one's chunk in `of_chunks`.
+    pub fn note(
+        &self,
+        stream: &Arc<CudaStream>,
+        statuses: &CudaView<'_, u32>,
+        chunks: &[u32],
+        code: u32,
+        of_chunks: &mut CudaViewMut<'_, u32>,
+    ) -> Result<()> {
+        let count = chunks.len() as u32;
+        if count == 0 {
+            return Ok(());
+        }
+        assert!(statuses.len() >= chunks.len() && chunks.iter().all(|&chunk| (chunk as usize) < of_chunks.len()));
+        let list = stream.clone_htod(chunks).doing("listing chunks")?;
+        let mut launch = stream.launch_builder(self.note.function());
+        launch.arg(statuses).arg(&list).arg(&count).arg(&code).arg(of_chunks);
+        // SAFETY: parameters (const u32 *, const u32 *, u32, u32, u32 *): as many statuses and chunks, which are in `of_chunks`, just checked.
+        unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS), THREADS, 0)) }.doing("noting statuses").map(drop)
+    }
+}

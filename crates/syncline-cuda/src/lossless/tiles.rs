@@ -1,0 +1,339 @@
+//! Launchers of `kernels/lossless_tiles.cu`.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg, ValidAsZeroBits};
+use syncline_core::array::ElementType;
+use syncline_core::geometry::Geometry;
+
+use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::error::{DriverContext, Result};
+use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
+
+const SOURCE: Source = Source { name: "lossless_tiles.cu", text: include_str!("../../kernels/lossless_tiles.cu") };
+pub(crate) const HEADER: Source =
+    Source { name: "lossless_tile.cuh", text: include_str!("../../kernels/lossless_tile.cuh") };
+/// Threads of a block whose warps have a tile each: few, as each tile may take 8 KiB of shared memory.
+const THREADS: u32 = 128;
+/// Threads of a block that has a chunk: `CHUNK_THREADS` of the source.
+const CHUNK_THREADS: u32 = 1024;
+/// A chunk whose tiles have no sections to be written.
+pub(super) const NO_PLACE: u64 = u64::MAX;
+
+pub(super) fn specialization(element_bytes: u64) -> Specialization {
+    Specialization { source: SOURCE, constants: vec![("ELEMENT_BYTES", element_bytes), ("THREADS", THREADS.into())] }
+}
+
+/// What the tiles of a chunk come to: `Summary` in the source.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct Summary {
+    /// Tiles that are not constant.
+    pub live_tiles: u32,
+    /// Their elements.
+    pub live_elements: u32,
+    /// Words of the packed bases.
+    pub base_words: u32,
+    unused: u32,
+}
+
+// SAFETY: four u32, laid out as the kernels' struct.
+unsafe impl DeviceRepr for Summary {}
+// SAFETY: numbers.
+unsafe impl ValidAsZeroBits for Summary {}
+
+impl Summary {
+    /// Bytes of sections 0 and 1 of a chunk of `tiles` tiles.
+    pub fn section_bytes(&self, tiles: u32) -> [u32; 2] {
+        let words = 4 + tiles.div_ceil(32) + (2 * self.live_tiles).div_ceil(32);
+        [4 * words, tiles.div_ceil(32).next_multiple_of(4) + 4 * self.base_words]
+    }
+}
+
+/// Where the tiles of a chunk come from: `ChunkSource` in the source.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C)]
+pub(super) struct ChunkSource {
+    bytes: CUdeviceptr,
+    kind: u64,
+}
+
+// SAFETY: an address, a u32 and another that is not used, as the kernel's struct has (little-endian).
+unsafe impl DeviceRepr for ChunkSource {}
+
+impl ChunkSource {
+    /// Nowhere: the chunk's elements are left as they are.
+    pub const NOWHERE: Self = Self { bytes: 0, kind: 0 };
+
+    /// Whether its elements are written.
+    pub fn is_somewhere(&self) -> bool {
+        self.kind != 0
+    }
+
+    /// Elements in tile order at this address.
+    pub fn elements(bytes: CUdeviceptr) -> Self {
+        Self { bytes, kind: 1 }
+    }
+
+    /// Residuals at this address.
+    pub fn residuals(bytes: CUdeviceptr) -> Self {
+        Self { bytes, kind: 2 }
+    }
+}
+
+/// A tile that is looked at: `SampleTile` in the source.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+struct SampleTile {
+    number: u64,
+    at: u64,
+}
+
+// SAFETY: two numbers of 64 bits, laid out as the kernel's struct.
+unsafe impl DeviceRepr for SampleTile {}
+
+/// Chunks' elements in tile order, each from a multiple of `stride` bytes on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Slots {
+    /// Address of the first chunk's.
+    pub pointer: CUdeviceptr,
+    /// Bytes from one chunk to the next, a multiple of 16.
+    pub stride: u64,
+}
+
+/// What prediction says of the tiles of a batch.
+pub(super) struct Predicted<'a> {
+    pub metas: CudaViewMut<'a, u8>,
+    /// As bytes.
+    pub bases: CudaViewMut<'a, u8>,
+    pub starts: CudaViewMut<'a, u32>,
+    pub summaries: CudaViewMut<'a, Summary>,
+}
+
+/// Works on the tiles of one array.
+#[derive(Debug)]
+pub(super) struct Tiles {
+    geometry: DeviceGeometry,
+    map: u32,
+    element_bytes: u32,
+    slot_bytes: u64,
+    gather: Kernel,
+    sample: Kernel,
+    predict: Kernel,
+    scan: Kernel,
+    residuals: Kernel,
+    sections: Kernel,
+    scatter: Kernel,
+}
+
+impl Tiles {
+    pub fn new(device: &Device, element: ElementType, geometry: &Geometry) -> Result<Self> {
+        let kernel = |name| device.kernel(&specialization(element.size() as u64), name);
+        let of_tile: u64 = (geometry.unclipped_extent().iter().zip(&geometry.dims()[1..]))
+            .map(|(&side, &dim)| dim.min(side as u64))
+            .product();
+        let of_chunk = of_tile * geometry.tiles().clamp(1, geometry.tiles_per_chunk().into());
+        Ok(Self {
+            geometry: DeviceGeometry::new(geometry, 7),
+            map: if element.is_float() { 2 } else { element.is_signed_integer().into() },
+            element_bytes: element.size() as u32,
+            slot_bytes: (of_chunk * element.size() as u64).next_multiple_of(16),
+            gather: kernel("tiles_gather")?,
+            sample: kernel("tiles_sample")?,
+            predict: kernel("tiles_predict")?,
+            scan: kernel("tiles_scan")?,
+            residuals: kernel("tiles_residuals")?,
+            sections: kernel("tiles_sections")?,
+            scatter: kernel("tiles_scatter")?,
+        })
+    }
+
+    pub fn geometry(&self) -> &DeviceGeometry {
+        &self.geometry
+    }
+
+    pub fn element_bytes(&self) -> u64 {
+        self.element_bytes.into()
+    }
+
+    /// Bytes of a slot for any chunk.
+    pub fn slot_bytes(&self) -> u64 {
+        self.slot_bytes
+    }
+
+    /// Elements of a chunk of a batch.
+    pub fn elements_of(&self, batch: &ChunkBatch, chunk: u32) -> u64 {
+        let tiles = batch.tiles_of(chunk);
+        let before = |tile: u32| self.geometry.elements_before(batch.first_tile() + u64::from(tile));
+        before(tiles.end) - before(tiles.start)
+    }
+
+    /// The elements of a batch's chunks in tile order: those of the slab itself, if they have that order, else gathered into a buffer, which must then live as long as they are used.
+    pub fn in_order<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        batch: &ChunkBatch,
+        slab: &Slab<'_>,
+    ) -> Result<(Slots, CudaViewMut<'a, u8>)> {
+        let stream = frame.stream().clone();
+        let pointer = slab.bytes.device_ptr(&stream).0;
+        if self.geometry.axes() == 1 {
+            let first = self.geometry.elements_before(batch.first_tile()) - slab.first_element;
+            let pointer = pointer + first * self.element_bytes();
+            let stride = u64::from(self.geometry.chunk_tiles()) * 1024 * self.element_bytes();
+            if pointer.is_multiple_of(16) {
+                return Ok((Slots { pointer, stride }, frame.slice(0)?));
+            }
+        }
+        let mut slots = frame.slice::<u8>(batch.chunks() as usize * self.slot_bytes as usize)?;
+        if batch.tiles() > 0 {
+            let mut launch = stream.launch_builder(self.gather.function());
+            launch.arg(&self.geometry).arg(batch).arg(&slab.bytes).arg(&slab.first_element);
+            launch.arg(&self.slot_bytes).arg(&mut slots);
+            // SAFETY: parameters (Geometry, ChunkBatch, const word_t *, u64, u64, u8 *): the slab has the batch's elements, which the caller has checked, and is aligned to
+            // them as all allocations and slabs are; a chunk's elements fit a slot.
+            unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
+                .doing("putting tiles in order")?;
+        }
+        let (pointer, _) = slots.device_ptr(&stream);
+        Ok((Slots { pointer, stride: self.slot_bytes }, slots))
+    }
+
+    /// Elements of the tiles with these numbers.
+    pub fn elements_in(&self, tiles: &Range<u64>) -> u64 {
+        self.geometry.elements_before(tiles.end) - self.geometry.elements_before(tiles.start)
+    }
+
+    /// The elements of runs of tiles, which the slab has, one after another in tile order.
+    pub fn sample<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        runs: &[Range<u64>],
+        slab: &Slab<'_>,
+    ) -> Result<CudaViewMut<'a, u8>> {
+        let stream = frame.stream().clone();
+        let (mut list, mut elements) = (Vec::new(), 0);
+        for run in runs {
+            let before = self.geometry.elements_before(run.start);
+            let at = |number| elements + self.geometry.elements_before(number) - before;
+            list.extend(run.clone().map(|number| SampleTile { number, at: at(number) }));
+            elements += self.elements_in(run);
+        }
+        let mut sample = frame.slice::<u8>((elements * self.element_bytes()) as usize)?;
+        if list.is_empty() {
+            return Ok(sample);
+        }
+        let count = list.len() as u32;
+        let list = stream.clone_htod(&list).doing("listing tiles")?;
+        let mut launch = stream.launch_builder(self.sample.function());
+        launch.arg(&self.geometry).arg(&list).arg(&count).arg(&slab.bytes).arg(&slab.first_element).arg(&mut sample);
+        // SAFETY: parameters (Geometry, const SampleTile *, u32, const word_t *, u64, word_t *): the slab has the tiles' elements, which the caller has checked; each
+        // has its place in the sample.
+        unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS / 32), THREADS, 0)) }.doing("taking samples")?;
+        Ok(sample)
+    }
+
+    /// Predicts the tiles of the chunks that `chosen` says.
+    pub fn predict<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        batch: &ChunkBatch,
+        slots: Slots,
+        chosen: &CudaView<'_, u32>,
+    ) -> Result<Predicted<'a>> {
+        let stream = frame.stream().clone();
+        let (tiles, chunks) = (batch.tiles() as usize, batch.chunks() as usize);
+        let mut predicted = Predicted {
+            metas: frame.slice(tiles)?,
+            bases: frame.slice(tiles * self.element_bytes as usize)?,
+            starts: frame.slice(tiles)?,
+            summaries: frame.slice(chunks)?,
+        };
+        if tiles == 0 {
+            return Ok(predicted);
+        }
+        let mut launch = stream.launch_builder(self.predict.function());
+        launch.arg(&self.geometry).arg(batch).arg(&self.map).arg(chosen).arg(&slots.pointer).arg(&slots.stride);
+        launch.arg(&mut predicted.metas).arg(&mut predicted.bases);
+        // SAFETY: parameters (Geometry, ChunkBatch, u32, const u32 *, const u8 *, u64, u8 *, word_t *): slots have all chunks' elements; a meta and a base for each tile,
+        // a word of `chosen` for each chunk.
+        unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
+            .doing("predicting tiles")?;
+        let mut launch = stream.launch_builder(self.scan.function());
+        launch.arg(&self.geometry).arg(batch).arg(chosen).arg(&mut predicted.metas).arg(&mut predicted.bases);
+        launch.arg(&mut predicted.starts).arg(&mut predicted.summaries);
+        // SAFETY: parameters (Geometry, ChunkBatch, const u32 *, const u8 *, const word_t *, u32 *, Summary *): as before, and a start for each tile, a summary for each chunk.
+        unsafe { launch.launch(Kernel::grid(batch.chunks(), CHUNK_THREADS, 0)) }.doing("adding up tiles")?;
+        Ok(predicted)
+    }
+
+    /// Writes the residuals of the tiles that are not constant to slots of the same stride.
+    pub fn residuals<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        batch: &ChunkBatch,
+        slots: Slots,
+        chosen: &CudaView<'_, u32>,
+        predicted: &mut Predicted<'_>,
+    ) -> Result<CudaViewMut<'a, u8>> {
+        let stream = frame.stream().clone();
+        let mut residuals = frame.slice::<u8>(batch.chunks() as usize * slots.stride as usize)?;
+        if batch.tiles() == 0 {
+            return Ok(residuals);
+        }
+        let mut launch = stream.launch_builder(self.residuals.function());
+        launch.arg(&self.geometry).arg(batch).arg(&self.map).arg(chosen).arg(&slots.pointer).arg(&slots.stride);
+        launch.arg(&mut predicted.metas).arg(&mut predicted.starts).arg(&mut residuals);
+        // SAFETY: parameters (Geometry, ChunkBatch, u32, const u32 *, const u8 *, u64, const u8 *, const u32 *, u8 *): as `predict` made them; a chunk has no more residuals than elements.
+        unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
+            .doing("writing residuals")?;
+        Ok(residuals)
+    }
+
+    /// Writes sections 0 and 1 of the chunks that have a place, which the caller has seen to lie in the output with [`Summary::section_bytes`].
+    pub fn sections(
+        &self,
+        stream: &Arc<CudaStream>,
+        batch: &ChunkBatch,
+        predicted: &mut Predicted<'_>,
+        places: &CudaView<'_, u64>,
+        output: &mut CudaViewMut<'_, u8>,
+    ) -> Result<()> {
+        let mut launch = stream.launch_builder(self.sections.function());
+        launch.arg(batch).arg(&mut predicted.metas).arg(&mut predicted.bases).arg(&mut predicted.summaries);
+        launch.arg(places).arg(output);
+        // SAFETY: parameters (ChunkBatch, const u8 *, const word_t *, const Summary *, const u64 *, u8 *): a place for each chunk; what is written there is as long as the summaries say.
+        unsafe { launch.launch(Kernel::grid(batch.chunks(), CHUNK_THREADS, 0)) }
+            .doing("writing tiles' sections")
+            .map(drop)
+    }
+
+    /// Writes tiles of a batch, numbered from its first, to the array's elements from `first_element` on.
+    #[expect(clippy::too_many_arguments, reason = "what tiles are made of, and where they go")]
+    pub fn scatter(
+        &self,
+        stream: &Arc<CudaStream>,
+        batch: &ChunkBatch,
+        tiles: Range<u32>,
+        sources: &CudaView<'_, ChunkSource>,
+        metas: &CudaView<'_, u8>,
+        bases: &CudaView<'_, u8>,
+        starts: &CudaView<'_, u32>,
+        output: &mut CudaViewMut<'_, u8>,
+        first_element: u64,
+    ) -> Result<()> {
+        if tiles.is_empty() {
+            return Ok(());
+        }
+        let mut launch = stream.launch_builder(self.scatter.function());
+        launch.arg(&self.geometry).arg(batch).arg(&self.map).arg(&tiles.start).arg(&tiles.end).arg(sources);
+        launch.arg(metas).arg(bases).arg(starts).arg(output).arg(&first_element);
+        // SAFETY: parameters (Geometry, ChunkBatch, u32, u32, u32, const ChunkSource *, const u8 *, const word_t *, const u32 *, word_t *, u64): a source for each chunk, with all
+        // elements or residuals that its tiles' starts, found by parsing, say; the output has the tiles' elements, which the caller has checked.
+        unsafe { launch.launch(Kernel::grid((tiles.end - tiles.start).div_ceil(THREADS / 32), THREADS, 0)) }
+            .doing("writing tiles")
+            .map(drop)
+    }
+}

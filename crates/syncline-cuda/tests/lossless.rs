@@ -1,0 +1,473 @@
+//! Lossless streams of LZSS chunks, alone and before Huffman, against the CPU's: the same bytes, the same arrays, parts of arrays, damage.
+
+mod common;
+#[path = "common/stream.rs"]
+mod stream;
+
+use std::sync::Arc;
+
+use common::Random;
+use cudarc::driver::CudaStream;
+use stream::{Whole, parallel};
+use syncline_core::arch::scatter::Scatter;
+use syncline_core::array::{ElementType, Shape};
+use syncline_core::bound::Resolved;
+use syncline_core::container::{ChunkKind, ChunkTable, HEADER_LEN, Header, read_outline, table_and_trailer};
+use syncline_core::error::Error;
+use syncline_core::geometry::Geometry;
+use syncline_core::huffman::{Decoder, IndexKind};
+use syncline_core::lzss::SymbolWidth;
+use syncline_core::pipeline::{
+    DecodeScratch, EncodeScratch, LosslessOptions, LosslessPipeline, decode_chunk, encode_chunk,
+};
+use syncline_cuda::cudarc;
+use syncline_cuda::device::Device;
+use syncline_cuda::error::CudaError;
+use syncline_cuda::geometry::Slab;
+use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
+use syncline_cuda::pipeline::StreamInfo;
+use xxhash_rust::xxh3::Xxh3Default;
+
+const POISON: u8 = 0x5c;
+
+/// What an array holds.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    /// Quantisation codes around the middle, with stretches of one value.
+    Codes,
+    /// Numbers that rise slowly: residuals are what is coded.
+    Ramps,
+    /// The same rows again and again, some of them changed.
+    Rows,
+    /// What nothing makes smaller.
+    Noise,
+    /// One value.
+    Constant,
+}
+
+fn array(kind: Kind, element: ElementType, count: u64, seed: u64) -> Vec<u8> {
+    let mut random = Random(seed);
+    let size = element.size();
+    let mut values = (0..count).map(|i| match kind {
+        Kind::Codes if i / 900 % 4 == 1 => 512,
+        Kind::Codes => 512 + random.below(5) * random.below(3) - random.below(4),
+        Kind::Ramps if element.is_float() => {
+            let value = (i as f64 * 0.003).sin() * 100.0 + i as f64 * 1e-3;
+            if size == 4 { u64::from((value as f32).to_bits()) } else { value.to_bits() }
+        }
+        Kind::Ramps => i / 3 + random.below(2),
+        Kind::Rows => (i % 37) * 0x0101_0101_0003 + u64::from(random.below(50) == 0),
+        Kind::Noise => random.next(),
+        Kind::Constant => 0x3f80_0000,
+    });
+    let mut bytes = Vec::with_capacity(count as usize * size);
+    for _ in 0..count {
+        bytes.extend_from_slice(&values.next().unwrap_or(0).to_le_bytes()[..size]);
+    }
+    bytes
+}
+
+/// An array, and how it becomes a stream.
+#[derive(Debug, Clone)]
+struct Case {
+    element: ElementType,
+    extents: Vec<u64>,
+    kind: Kind,
+    options: LosslessOptions,
+    index: IndexKind,
+    chunk_tiles: Option<u32>,
+}
+
+impl Case {
+    fn new(element: ElementType, extents: &[u64], kind: Kind, pipeline: LosslessPipeline) -> Self {
+        let options = LosslessOptions { pipeline, symbol: None, level: 3 };
+        Self { element, extents: extents.to_vec(), kind, options, index: IndexKind::Symbol, chunk_tiles: None }
+    }
+
+    fn header(&self) -> (Header, Geometry) {
+        let shape = Shape::new(&self.extents).unwrap();
+        let geometry = match self.chunk_tiles {
+            Some(tiles) => Geometry::with_chunk_tiles(shape, tiles).unwrap(),
+            None => Geometry::new(shape),
+        };
+        let header = Header::new(self.element, shape, self.index, &Resolved::lossless());
+        (Header { chunk_tiles: geometry.tiles_per_chunk(), ..header }, geometry)
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        array(self.kind, self.element, self.extents.iter().product(), 11)
+    }
+
+    /// The CPU's records.
+    fn records(&self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        let (header, geometry) = self.header();
+        parallel(geometry.chunks() as usize, |chunk| {
+            let mut record = Vec::new();
+            let mut scratch = EncodeScratch::default();
+            let (source, chunk) = (Whole(bytes), chunk as u64);
+            encode_chunk(&header, &geometry, chunk, &source, &self.options, &mut scratch, &mut record).unwrap();
+            record
+        })
+    }
+
+    fn stream(&self, records: &[Vec<u8>]) -> Vec<u8> {
+        let lengths: Vec<u32> = records.iter().map(|record| record.len() as u32).collect();
+        [vec![self.header().0.to_bytes().to_vec()], records.to_vec(), vec![table_and_trailer(&lengths)]]
+            .concat()
+            .concat()
+    }
+}
+
+fn device() -> Option<(&'static Device, Arc<CudaStream>)> {
+    let device = common::device()?;
+    Some((device, device.context().new_stream().unwrap()))
+}
+
+/// The GPU's records have the CPU's bytes; in batches of all sizes.
+fn same_bytes(device: &Device, stream: &Arc<CudaStream>, case: &Case) -> Vec<u8> {
+    let bytes = case.bytes();
+    let (header, geometry) = case.header();
+    let expected = case.records(&bytes);
+    let whole: Vec<u8> = expected.concat();
+    let input = stream.clone_htod(&[bytes.clone(), vec![POISON; 16]].concat()).unwrap();
+    let slab = Slab { bytes: input.slice(..bytes.len()), first_element: 0 };
+    for batch_bytes in [256 << 20, 1] {
+        let mut output = stream.clone_htod(&vec![POISON; whole.len() + 64]).unwrap();
+        let mut compressor = LosslessCompressor::new(device, stream).unwrap().with_batch_bytes(batch_bytes);
+        let chunks = 0..geometry.chunks();
+        let mut room = output.slice_mut(..whole.len());
+        let records = compressor.compress_chunks(&header, &geometry, &case.options, chunks, &slab, &mut room).unwrap();
+        let made = stream.clone_dtoh(&output).unwrap();
+        let mut at = 0;
+        for (chunk, (record, &length)) in expected.iter().zip(&records.lengths).enumerate() {
+            let made = &made[at..at + length as usize];
+            let wrong = made.iter().zip(record).position(|(a, b)| a != b);
+            assert!(
+                made == record,
+                "{case:?}: chunk {chunk} has {} bytes, not {}, and differs at {wrong:?}",
+                made.len(),
+                record.len()
+            );
+            at += length as usize;
+        }
+        assert_eq!(at, whole.len(), "{case:?}");
+        assert!(made[at..].iter().all(|&byte| byte == POISON), "{case:?}: written behind the records");
+    }
+    case.stream(&expected)
+}
+
+fn on_gpu(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8], batch_bytes: u64) -> Result<Vec<u8>, CudaError> {
+    let info = StreamInfo::from_bytes(bytes)?;
+    let input = stream.clone_htod(bytes).unwrap();
+    let length = info.decompressed_len() as usize;
+    let mut output = stream.clone_htod(&vec![POISON; length + 64]).unwrap();
+    let decompressor = LosslessDecompressor::new(device, stream.clone(), &info)?;
+    let mut decompressor = decompressor.with_batch_bytes(batch_bytes);
+    let done = decompressor.decompress(&input.as_view(), &mut output.slice_mut(..length));
+    let done = done.and_then(|()| decompressor.check());
+    let mut made = stream.clone_dtoh(&output).unwrap();
+    assert!(made[length..].iter().all(|&byte| byte == POISON), "nothing is written behind the output");
+    made.truncate(length);
+    done.map(|()| made)
+}
+
+/// The stream comes back, as a whole and in parts.
+fn comes_back(device: &Device, stream: &Arc<CudaStream>, case: &Case, made: &[u8]) {
+    let bytes = case.bytes();
+    for batch_bytes in [256 << 20, 1] {
+        let back = on_gpu(device, stream, made, batch_bytes).unwrap_or_else(|error| panic!("{case:?}: {error}"));
+        let wrong = back.iter().zip(&bytes).position(|(a, b)| a != b);
+        assert!(back == bytes, "{case:?}: differs at byte {wrong:?}");
+    }
+    let info = StreamInfo::from_bytes(made).unwrap();
+    let (geometry, size) = (info.geometry().clone(), case.element.size());
+    let tiles = geometry.tiles();
+    let mut decompressor = LosslessDecompressor::new(device, stream.clone(), &info).unwrap();
+    for part in [0..tiles / 2, tiles / 3..tiles, tiles / 2..tiles / 2 + 1] {
+        if part.is_empty() || part.end > tiles {
+            continue;
+        }
+        let span = info.bytes_of(info.chunks_of(part.clone()));
+        let input = stream.clone_htod(&made[span.start as usize..span.end as usize]).unwrap();
+        let mut output = stream.clone_htod(&vec![POISON; bytes.len() + 64]).unwrap();
+        let room = &mut output.slice_mut(..bytes.len());
+        decompressor.decompress_tiles(&input.as_view(), span.start, part.clone(), room, 0).unwrap();
+        decompressor.check().unwrap();
+        let back = stream.clone_dtoh(&output).unwrap();
+        let mut expected = vec![POISON; bytes.len() + 64];
+        for tile in geometry.range(part.clone()) {
+            let [b, z, y, x] = tile.origin;
+            let [nz, ny, nx] = tile.extent.map(|extent| extent as u64);
+            for (dz, dy) in (0..nz).flat_map(|dz| (0..ny).map(move |dy| (dz, dy))) {
+                let first = geometry.element([b, z + dz, y + dy, x]) as usize * size;
+                let row = first..first + nx as usize * size;
+                expected[row.clone()].copy_from_slice(&bytes[row]);
+            }
+        }
+        assert!(back == expected, "{case:?}: tiles {part:?}");
+    }
+}
+
+fn check(case: &Case) {
+    let Some((device, stream)) = device() else { return };
+    let made = same_bytes(device, &stream, case);
+    comes_back(device, &stream, case, &made);
+}
+
+const BOTH: [LosslessPipeline; 2] = [LosslessPipeline::Lzss, LosslessPipeline::LzssHuffman];
+
+/// Little of everything, for the sanitizer.
+#[test]
+fn small_of_every_path() {
+    for (element, kind, extents) in [
+        (ElementType::U16, Kind::Codes, &[9_000][..]),
+        (ElementType::F32, Kind::Ramps, &[9, 20, 11]),
+        (ElementType::I64, Kind::Rows, &[40, 33]),
+        (ElementType::U8, Kind::Ramps, &[5_000]),
+    ] {
+        for pipeline in BOTH {
+            check(&Case { chunk_tiles: Some(4), ..Case::new(element, extents, kind, pipeline) });
+        }
+    }
+}
+
+#[test]
+fn codes_of_every_shape() {
+    for pipeline in BOTH {
+        for extents in [
+            &[300_000][..],
+            &[1],
+            &[5],
+            &[1025],
+            &[70, 333],
+            &[32, 64],
+            &[20, 30, 70],
+            &[2, 3, 33, 50],
+            &[8, 8, 8],
+            &[],
+            &[0],
+            &[3, 1, 2, 2],
+        ] {
+            for chunk_tiles in [None, Some(17)] {
+                let case = Case::new(ElementType::U16, extents, Kind::Codes, pipeline);
+                check(&Case { chunk_tiles, ..case });
+            }
+        }
+    }
+}
+
+#[test]
+fn every_element_type() {
+    for pipeline in BOTH {
+        for element in ElementType::ALL {
+            for kind in [Kind::Ramps, Kind::Rows] {
+                for extents in [&[40_000][..], &[70, 333], &[20, 30, 70]] {
+                    let case = Case::new(element, extents, kind, pipeline);
+                    check(&Case { chunk_tiles: Some(20), ..case });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn noise_and_constants() {
+    for pipeline in BOTH {
+        for element in [ElementType::U8, ElementType::I16, ElementType::F32, ElementType::U64] {
+            for kind in [Kind::Noise, Kind::Constant] {
+                for extents in [&[50_003][..], &[50, 61, 17]] {
+                    let case = Case::new(element, extents, kind, pipeline);
+                    check(&Case { chunk_tiles: Some(30), ..case });
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn widths_and_levels() {
+    for pipeline in BOTH {
+        for (symbol, level) in [
+            (SymbolWidth::One, 3),
+            (SymbolWidth::Two, 4),
+            (SymbolWidth::Two, 6),
+            (SymbolWidth::Four, 1),
+            (SymbolWidth::Eight, 3),
+            (SymbolWidth::Four, 6),
+        ] {
+            for (kind, element) in [(Kind::Rows, ElementType::U16), (Kind::Ramps, ElementType::I32)] {
+                let mut case = Case::new(element, &[100_001], kind, pipeline);
+                case.options = LosslessOptions { symbol: Some(symbol), level, ..case.options };
+                check(&Case { chunk_tiles: Some(60), ..case });
+            }
+        }
+    }
+}
+
+#[test]
+fn every_index() {
+    for index in IndexKind::ALL {
+        for (element, kind) in [(ElementType::U16, Kind::Codes), (ElementType::F64, Kind::Ramps)] {
+            let case = Case::new(element, &[60, 50, 40], kind, LosslessPipeline::LzssHuffman);
+            check(&Case { index, chunk_tiles: Some(70), ..case });
+        }
+    }
+}
+
+#[test]
+fn large_chunks() {
+    for (element, kind) in [(ElementType::U16, Kind::Codes), (ElementType::F32, Kind::Ramps)] {
+        check(&Case::new(element, &[3 << 20], kind, LosslessPipeline::LzssHuffman));
+    }
+}
+
+/// The whole stream, and what the compressor says of it.
+#[test]
+fn whole_streams() {
+    let Some((device, stream)) = device() else { return };
+    for pipeline in BOTH {
+        for extents in [&[200, 300][..], &[0], &[700_000]] {
+            let case = Case::new(ElementType::U16, extents, Kind::Codes, pipeline);
+            let bytes = case.bytes();
+            let expected = case.stream(&case.records(&bytes));
+            let input = stream.clone_htod(&bytes).unwrap();
+            let shape = Shape::new(extents).unwrap();
+            let room = syncline_cuda::pipeline::max_compressed_len(case.element, shape);
+            let mut output = stream.alloc_zeros::<u8>(room as usize).unwrap();
+            let mut compressor = LosslessCompressor::new(device, &stream).unwrap();
+            let mut compress = |length: usize, output: &mut cudarc::driver::CudaSlice<u8>| {
+                let mut output = output.slice_mut(..length);
+                compressor.compress(
+                    &input.slice(..bytes.len()),
+                    case.element,
+                    shape,
+                    case.index,
+                    &case.options,
+                    &mut output,
+                )
+            };
+            let made = compress(room as usize, &mut output).unwrap();
+            assert_eq!(made.bytes as usize, expected.len());
+            assert!(stream.clone_dtoh(&output).unwrap()[..expected.len()] == expected, "{case:?}");
+            assert!(compress(expected.len(), &mut output).is_ok());
+            for short in [expected.len() - 1, expected.len() / 2, 100] {
+                assert!(matches!(compress(short, &mut output), Err(CudaError::NoRoom { .. })), "{short}");
+            }
+        }
+    }
+    let case = Case::new(ElementType::U16, &[100], Kind::Codes, LosslessPipeline::Planes);
+    let (header, geometry) = case.header();
+    let input = stream.clone_htod(&case.bytes()).unwrap();
+    let slab = Slab { bytes: input.as_view(), first_element: 0 };
+    let mut output = stream.alloc_zeros::<u8>(4096).unwrap();
+    let mut compressor = LosslessCompressor::new(device, &stream).unwrap();
+    let mut compress = |options: &LosslessOptions, slab: &Slab<'_>| {
+        compressor.compress_chunks(&header, &geometry, options, 0..1, slab, &mut output.as_view_mut())
+    };
+    assert!(matches!(compress(&case.options, &slab), Err(CudaError::Unsupported(_))));
+    let options = LosslessOptions { pipeline: LosslessPipeline::Lzss, ..case.options };
+    assert!(compress(&LosslessOptions { level: 10, ..options }, &slab).is_err());
+    assert!(compress(&options, &Slab { bytes: input.slice(..100), first_element: 0 }).is_err());
+    // Chunks of planes are for the CPU.
+    let planes = Case { extents: vec![90_000], ..case };
+    let made = planes.stream(&planes.records(&planes.bytes()));
+    assert!(matches!(on_gpu(device, &stream, &made, 1 << 28), Err(CudaError::Unsupported(_))));
+}
+
+fn outline(bytes: &[u8]) -> (Header, Geometry, ChunkTable) {
+    let read = |at: u64, length: usize| Ok(bytes[at as usize..at as usize + length].to_vec());
+    read_outline(bytes.len() as u64, read).unwrap()
+}
+
+/// What the CPU makes of a stream whose header and table are right.
+fn on_cpu(bytes: &[u8]) -> Result<Vec<u8>, Error> {
+    let (header, geometry, table) = outline(bytes);
+    let size = header.element_type.size();
+    let mut out = vec![0; geometry.elements() as usize * size];
+    let mut scratch = DecodeScratch::default();
+    for mut sink in Scatter::new(&mut out, &geometry, geometry.whole(), size) {
+        let chunk = sink.chunk();
+        let (at, length) = table.record(chunk);
+        let record = &bytes[at as usize..at as usize + length];
+        decode_chunk(&header, &geometry, chunk, record, Decoder::Auto, &mut scratch, &mut sink)?;
+    }
+    Ok(out)
+}
+
+fn sign(record: &mut [u8]) {
+    let mut hash = Xxh3Default::new();
+    hash.update(&record[..24]);
+    hash.update(&record[32..]);
+    record[24..32].copy_from_slice(&hash.digest().to_le_bytes());
+}
+
+/// Damage that no checksum notices: flips in every part, lengths and counts that lie, records cut off.
+#[test]
+fn damage_is_found_or_does_no_harm() {
+    let Some((device, stream)) = device() else { return };
+    let (mut found, mut harmless) = (0, 0);
+    for (pipeline, element, kind, index) in [
+        (LosslessPipeline::Lzss, ElementType::U16, Kind::Codes, IndexKind::Symbol),
+        (LosslessPipeline::LzssHuffman, ElementType::U16, Kind::Codes, IndexKind::Symbol),
+        (LosslessPipeline::LzssHuffman, ElementType::F32, Kind::Ramps, IndexKind::Gap),
+        (LosslessPipeline::LzssHuffman, ElementType::I64, Kind::Rows, IndexKind::None),
+        (LosslessPipeline::Lzss, ElementType::I32, Kind::Ramps, IndexKind::Symbol),
+    ] {
+        let case = Case { index, chunk_tiles: Some(40), ..Case::new(element, &[30, 28, 26], kind, pipeline) };
+        let bytes = case.bytes();
+        let records = case.records(&bytes);
+        assert!(records.iter().any(|record| record[16] == ChunkKind::Lzss as u8), "{case:?}");
+        let mut random = Random(77);
+        for round in 0..160 {
+            let mut damaged = records.clone();
+            let own = random.below(damaged.len() as u64) as usize;
+            let record = &mut damaged[own];
+            let length = record.len() as u64;
+            match round % 4 {
+                // Any byte; the table of sections and what follows it; a length or count that lies; the end cut off.
+                0 => record[random.below(length) as usize] ^= 1 << random.below(8),
+                1 => {
+                    let at = 32 + random.below((length - 32).min(200)) as usize;
+                    record[at] ^= 1 << random.below(8);
+                }
+                2 => {
+                    let at = 32 + random.below((length - 32).min(120) / 4) as usize * 4;
+                    let lie = [0, 1, u32::MAX, 1 << 31, random.next() as u32][random.below(5) as usize];
+                    record[at..at + 4].copy_from_slice(&lie.to_le_bytes());
+                }
+                _ => {
+                    let kept = (32 + random.below(length - 32) as usize) / 16 * 16;
+                    record.truncate(kept.max(32));
+                    let length = record.len() as u32;
+                    record[4..8].copy_from_slice(&length.to_le_bytes());
+                }
+            }
+            if round % 8 != 0 {
+                sign(record);
+            }
+            let made = case.stream(&damaged);
+            let what = format!("{case:?}, round {round}");
+            match (on_cpu(&made), on_gpu(device, &stream, &made, 1 << 28)) {
+                (Ok(cpu), Ok(gpu)) => {
+                    assert!(cpu == gpu, "{what}: other elements than the CPU's");
+                    harmless += 1;
+                }
+                (Err(error), Ok(gpu)) => assert!(gpu == bytes, "{what}: {error}"),
+                (_, Err(CudaError::Core(_))) => found += 1,
+                (_, Err(other)) => panic!("{what}: {other}"),
+            }
+        }
+    }
+    assert!(found > 300 && harmless > 5, "{found} found, {harmless} harmless");
+}
+
+/// Header, table and what is not a stream at all are checked before anything else.
+#[test]
+fn cut_off_streams_are_refused() {
+    let Some((device, stream)) = device() else { return };
+    let case = Case::new(ElementType::U16, &[50_000], Kind::Codes, LosslessPipeline::LzssHuffman);
+    let made = case.stream(&case.records(&case.bytes()));
+    for length in [0, 1, HEADER_LEN, HEADER_LEN + 40, made.len() / 2, made.len() - 1] {
+        assert!(on_gpu(device, &stream, &made[..length], 1 << 28).is_err(), "{length}");
+    }
+}
