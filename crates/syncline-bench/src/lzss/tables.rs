@@ -259,7 +259,7 @@ fn is_shown(row: &Row) -> bool {
 fn widths(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "Symbol width: chosen from a sample (auto) and fixed; ratio / compress MB/s",
-        "gain: the ratio of auto over that of the elements' own width; loss: over that of the best fixed width",
+        "gain: the ratio of auto over that of the elements' own width; over the best: over that of the best fixed width",
         &["set", "pipeline", "level", "auto", "S 1", "S 2", "S 4", "S 8", "gain", "over the best"],
     );
     for auto in rows.iter().filter(|row| row.symbol.is_none() && row.level.is_some()) {
