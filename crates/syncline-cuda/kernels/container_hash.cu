@@ -1,6 +1,7 @@
 // XXH3-64 of many pieces of a buffer at once: of chunk records, whose own hash stands in the gap (docs/FORMAT.md, "Chunk record").
 //
 // THREADS  threads in a block
+// BLOCKS   blocks that a multiprocessor should hold: what registers are dealt out for
 #include "xxh3.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
@@ -21,22 +22,6 @@ struct Pieces {
     }
     __device__ inline Hashed input(uint32_t piece) const { return {bytes + starts[piece], lengths[piece] - gap_bytes, gap_at, gap_bytes}; }
 };
-
-// What the blocks of all pieces add, each piece shared by `parts` blocks of threads.
-extern "C" __global__ void __launch_bounds__(THREADS) hash_blocks(Pieces pieces, uint32_t parts, uint64_t *sums) {
-    const uint32_t piece = blockIdx.x / parts, part = blockIdx.x % parts;
-    if (!pieces.is_there(piece)) {
-        return;
-    }
-    const Hashed input = pieces.input(piece);
-    uint64_t *own_sums = sums + piece * pieces.sums_stride * HASH_LANES;
-    for (uint64_t block = part * WARPS + warp_id(); block < input.blocks(); block += parts * WARPS) {
-        const uint64_t sum = stripes_sum(input, block, STRIPES_IN_BLOCK);
-        if (lane_id() < HASH_LANES) {
-            own_sums[block * HASH_LANES + lane_id()] = sum;
-        }
-    }
-}
 
 // Blocks whose sums are fetched to shared memory while those before are scrambled: a step is some 25 cycles, the sums are fifty times that away.
 constexpr uint32_t BATCH = 128;
@@ -83,22 +68,100 @@ __device__ inline uint64_t chained(const Hashed &input, const uint64_t *sums) {
     return hash_finished(input, accumulator + stripes_sum(input, blocks, stripes_left(input)));
 }
 
-// A block a piece: its hash goes to `hashes`, if that is given, and to the first eight bytes of the gap in `sign`, if that is given. A piece that is not wholly
-// there has hash 0 and is not written to.
-extern "C" __global__ void __launch_bounds__(THREADS) hash_chain(Pieces pieces, const uint64_t *sums, uint64_t *hashes, uint8_t *sign) {
-    const uint32_t piece = blockIdx.x;
+// What whole KiB add, several of a warp's at a time so that all loads are under way together.
+constexpr uint32_t AT_ONCE = 2;
+constexpr uint32_t LOADS = HASH_BLOCK / (8 * WARP);
+
+struct BlockKeys {
+    uint64_t keys[LOADS];
+
+    __device__ inline BlockKeys() {
+#pragma unroll
+        for (uint32_t i = 0; i < LOADS; ++i) {
+            keys[i] = SECRET[i * (WARP / HASH_LANES) + lane_id() / HASH_LANES + lane_id() % HASH_LANES];
+        }
+    }
+    // Sums of the lane's words of a KiB, for accumulator `lane % 8`; every lane gets them all.
+    __device__ inline uint64_t sum(const uint64_t *values) const {
+        uint64_t plain = 0, products = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < LOADS; ++i) {
+            const uint64_t keyed = values[i] ^ keys[i];
+            plain += values[i];
+            products += uint64_t(uint32_t(keyed)) * uint32_t(keyed >> 32);
+        }
+        // A word itself goes to the neighbouring accumulator.
+        uint64_t sum = products + __shfl_xor_sync(ALL_LANES, plain, 1);
+        sum += __shfl_xor_sync(ALL_LANES, sum, 8);
+        return sum + __shfl_xor_sync(ALL_LANES, sum, 16);
+    }
+};
+
+// Pieces of more than LONGEST_SHORT bytes are shared by `parts` blocks of threads each: what their KiB add goes to `sums`. The block that finishes a piece last, as
+// `blocks_done` tells, which is 0 and is again when all is done, adds its KiB up. The hash goes to `hashes`, if that is given, and to the first eight bytes of the
+// gap in `sign`, if that is given. A piece that is not wholly there has hash 0 and is not written to.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    hash_pieces(Pieces pieces, uint32_t parts, uint64_t *sums, uint32_t *blocks_done, uint64_t *hashes, uint8_t *sign) {
+    const uint32_t piece = blockIdx.x / parts, part = blockIdx.x % parts;
     const bool there = pieces.is_there(piece);
     uint64_t hash = 0;
     if (there) {
         const Hashed input = pieces.input(piece);
-        hash = input.length > LONGEST_SHORT ? chained(input, sums + piece * pieces.sums_stride * HASH_LANES) : hash_short(input);
+        if (input.length > LONGEST_SHORT) {
+            uint64_t *own_sums = sums + piece * pieces.sums_stride * HASH_LANES;
+            const uint32_t blocks = uint32_t(input.blocks()), step = parts * WARPS;
+            const BlockKeys keys;
+            uint32_t block = part * WARPS + warp_id();
+            // KiB with the gap in them, or not on words' boundaries.
+            const bool aligned = reinterpret_cast<uint64_t>(input.bytes + input.gap_bytes) % 8 == 0;
+            for (; block < blocks && (!aligned || uint64_t(block) * HASH_BLOCK < input.gap_at); block += step) {
+                const uint64_t sum = stripes_sum(input, block, STRIPES_IN_BLOCK);
+                if (lane_id() < HASH_LANES) {
+                    own_sums[uint64_t(block) * HASH_LANES + lane_id()] = sum;
+                }
+            }
+            const uint64_t *words = reinterpret_cast<const uint64_t *>(input.bytes + input.gap_bytes) + lane_id();
+            for (; block < blocks; block += AT_ONCE * step) {
+                uint64_t values[AT_ONCE][LOADS];
+#pragma unroll
+                for (uint32_t k = 0; k < AT_ONCE; ++k) {
+                    const uint64_t *from = words + uint64_t(min_of(block + k * step, blocks - 1)) * (HASH_BLOCK / 8);
+#pragma unroll
+                    for (uint32_t i = 0; i < LOADS; ++i) {
+                        values[k][i] = from[i * WARP];
+                    }
+                }
+#pragma unroll
+                for (uint32_t k = 0; k < AT_ONCE; ++k) {
+                    const uint64_t sum = keys.sum(values[k]);
+                    if (lane_id() / HASH_LANES == k && block + k * step < blocks) {
+                        own_sums[uint64_t(block + k * step) * HASH_LANES + lane_id() % HASH_LANES] = sum;
+                    }
+                }
+            }
+            __shared__ bool last_part;
+            __threadfence();
+            __syncthreads();
+            if (threadIdx.x == 0) {
+                last_part = atomicInc(&blocks_done[piece], parts - 1) == parts - 1;
+            }
+            __syncthreads();
+            if (!last_part) {
+                return;
+            }
+            __threadfence();
+            hash = chained(input, own_sums);
+        } else if (part == 0) {
+            hash = hash_short(input);
+        }
     }
-    if (threadIdx.x == 0) {
-        if (hashes != nullptr) {
-            hashes[piece] = hash;
-        }
-        if (sign != nullptr && there && pieces.lengths[piece] >= pieces.gap_at + 8 && pieces.gap_bytes >= 8) {
-            *reinterpret_cast<uint64_t *>(sign + pieces.starts[piece] + pieces.gap_at) = hash;
-        }
+    if (threadIdx.x > 0 || (part > 0 && (!there || pieces.lengths[piece] - pieces.gap_bytes <= LONGEST_SHORT))) {
+        return;
+    }
+    if (hashes != nullptr) {
+        hashes[piece] = hash;
+    }
+    if (sign != nullptr && there && pieces.lengths[piece] >= pieces.gap_at + 8 && pieces.gap_bytes >= 8) {
+        *reinterpret_cast<uint64_t *>(sign + pieces.starts[piece] + pieces.gap_at) = hash;
     }
 }

@@ -11,7 +11,7 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{QuantisedChunk, quantise_chunk};
 use syncline_cuda::Device;
 use syncline_cuda::container::assemble::{Assembler, BatchPlan, Bitmaps, Codes};
-use syncline_cuda::container::records::{Contents, Lists, Progress};
+use syncline_cuda::container::records::{Contents, Lists, Progress, Tiles};
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
 use syncline_cuda::device::{Arena, Pinned};
 use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry, Slab};
@@ -109,7 +109,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             }
             let (codes, classes) = (upload(&stream, &arrays.codes), upload(&stream, &arrays.classes));
             let summaries = upload(&stream, &arrays.summaries);
-            let (metas, bases) = (upload(&stream, &arrays.metas), upload(&stream, &arrays.bases));
+            let (mut metas, bases) = (upload(&stream, &arrays.metas), upload(&stream, &arrays.bases));
             let (outlier_positions, residuals) =
                 (upload(&stream, &arrays.outlier_positions), upload(&stream, &arrays.residuals));
             let (verbatim_positions, verbatim_bytes) =
@@ -132,7 +132,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
                     &batch,
                     batch_chunks as u32,
                     &codes,
-                    None,
+                    Tiles { metas: &mut metas.as_view_mut(), bases: &bases.as_view(), counts: None },
                     Some(&mut host),
                     observer,
                 )
@@ -171,7 +171,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
         }
         let bytes = header.to_bytes();
         let mut view = output.as_view_mut();
-        assembler.records().finish(&stream, &mut progress, &bytes, geometry.chunks(), &mut view).unwrap();
+        assembler.finish_stream(&stream, &mut progress, &bytes, geometry.chunks(), &mut view).unwrap();
         let outcome = progress.outcome().unwrap();
         let what = format!("{}, {options:?}, batches of {batch_chunks}", field.name);
         assert!(outcome.fits, "{what}");

@@ -12,11 +12,12 @@ const THREADS: u32 = 256;
 /// Bytes of a block of XXH3, and what its sums take.
 const BLOCK: u32 = 1024;
 const SUMS_WORDS: usize = 8;
-/// Blocks of threads that occupy a multiprocessor.
-const BLOCKS_AT_A_TIME: u32 = 8;
+/// Blocks of threads that a multiprocessor holds.
+const BLOCKS_AT_A_TIME: u32 = 5;
 
 pub(super) fn specialization() -> Specialization {
-    Specialization { source: SOURCE, constants: vec![("THREADS", THREADS.into())] }
+    let constants = vec![("THREADS", THREADS.into()), ("BLOCKS", BLOCKS_AT_A_TIME.into())];
+    Specialization { source: SOURCE, constants }
 }
 
 /// Bytes of a piece that its hash leaves out.
@@ -67,8 +68,7 @@ unsafe impl DeviceRepr for PiecesPointers {}
 /// Hashes pieces of buffers.
 #[derive(Debug, Clone)]
 pub struct Hasher {
-    blocks: Kernel,
-    chain: Kernel,
+    kernel: Kernel,
     blocks_at_a_time: u32,
 }
 
@@ -78,9 +78,8 @@ impl Hasher {
     /// # Errors
     /// Those of [`Device::kernel`].
     pub fn new(device: &Device) -> Result<Self> {
-        let kernel = |name| device.kernel(&specialization(), name);
-        let (blocks, chain) = (kernel("hash_blocks")?, kernel("hash_chain")?);
-        Ok(Self { blocks, chain, blocks_at_a_time: device.info().multiprocessors * BLOCKS_AT_A_TIME })
+        let kernel = device.kernel(&specialization(), "hash_pieces")?;
+        Ok(Self { kernel, blocks_at_a_time: device.info().multiprocessors * BLOCKS_AT_A_TIME })
     }
 
     /// Bytes of an arena that hashing so many pieces takes, none longer than `longest` bytes.
@@ -107,7 +106,8 @@ impl Hasher {
         let stream = frame.stream().clone();
         let (hashes, _order) = hashes.device_ptr_mut(&stream);
         let (pointer, _reads) = bytes.device_ptr(&stream);
-        self.launch(frame, pointer, bytes.len(), pieces, hashes, 0)
+        let mut counters = frame.zeros::<u32>(pieces.starts.len())?;
+        self.launch(frame, pointer, bytes.len(), pieces, &mut counters, hashes, 0)
     }
 
     /// Writes the hash of each piece into its gap, as records have it. A piece that does not lie within `bytes` is left as it is.
@@ -115,28 +115,42 @@ impl Hasher {
     /// # Errors
     /// As [`Self::hash`]; also unless pieces and gaps start on multiples of 8 bytes as far as the host can see.
     pub fn sign(&self, frame: &mut Frame<'_>, bytes: &mut CudaViewMut<'_, u8>, pieces: &Pieces<'_>) -> Result<()> {
+        let mut counters = frame.zeros::<u32>(pieces.starts.len())?;
+        self.sign_counted(frame, bytes, pieces, &mut counters)
+    }
+
+    /// [`Self::sign`] with counters that are 0, one a piece, which they are again afterwards.
+    pub(crate) fn sign_counted(
+        &self,
+        frame: &mut Frame<'_>,
+        bytes: &mut CudaViewMut<'_, u8>,
+        pieces: &Pieces<'_>,
+        counters: &mut CudaViewMut<'_, u32>,
+    ) -> Result<()> {
         let stream = frame.stream().clone();
         let length = bytes.len();
         let (pointer, _order) = bytes.device_ptr_mut(&stream);
         if !pointer.is_multiple_of(8) || !pieces.gap.at.is_multiple_of(8) || pieces.gap.bytes < 8 {
             return Err(CudaError::invalid("a hash is written to a multiple of 8 bytes, in a gap of at least as many"));
         }
-        self.launch(frame, pointer, length, pieces, 0, pointer)
+        self.launch(frame, pointer, length, pieces, counters, 0, pointer)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what is hashed, with what, and where hashes go")]
     fn launch(
         &self,
         frame: &mut Frame<'_>,
         bytes: CUdeviceptr,
         available: usize,
         pieces: &Pieces<'_>,
+        counters: &mut CudaViewMut<'_, u32>,
         hashes: CUdeviceptr,
         sign: CUdeviceptr,
     ) -> Result<()> {
         let count = u32::try_from(pieces.starts.len()).ok().filter(|&count| count < 1 << 20);
         let count = count.ok_or_else(|| CudaError::invalid("at most 2^20 pieces are hashed at a time"))?;
-        if pieces.lengths.len() != count as usize {
-            return Err(CudaError::invalid("there must be as many lengths as starts"));
+        if pieces.lengths.len() != count as usize || counters.len() < count as usize {
+            return Err(CudaError::invalid("there must be as many lengths and counters as starts"));
         }
         if count == 0 {
             return Ok(());
@@ -155,16 +169,11 @@ impl Hasher {
             gap_bytes: pieces.gap.bytes,
             sums_stride,
         };
-        let mut launch = stream.launch_builder(self.blocks.function());
-        launch.arg(&pointers).arg(&parts).arg(&mut sums);
-        // SAFETY: the kernel's parameters are (Pieces, u32, u64 *). It reads pieces only where they lie within `available` bytes, and has room for the sums of as many
-        // blocks as a piece of at most `longest` bytes has.
-        unsafe { launch.launch(Kernel::grid(count * parts, THREADS, 0)) }.doing("hashing blocks")?;
-        let sums = sums.as_view();
-        let mut launch = stream.launch_builder(self.chain.function());
-        launch.arg(&pointers).arg(&sums).arg(&hashes).arg(&sign);
-        // SAFETY: the kernel's parameters are (Pieces, const u64 *, u64 *, u8 *). It reads what the one before has written, writes one hash a piece if `hashes` is not 0; if
-        // `sign` is not 0 it is `bytes`, ours to write, and gaps are within their pieces.
-        unsafe { launch.launch(Kernel::grid(count, THREADS, 0)) }.doing("hashing").map(drop)
+        let mut launch = stream.launch_builder(self.kernel.function());
+        launch.arg(&pointers).arg(&parts).arg(&mut sums).arg(counters).arg(&hashes).arg(&sign);
+        // SAFETY: the kernel's parameters are (Pieces, u32, u64 *, u32 *, u64 *, u8 *). It reads pieces only where they lie within `available` bytes, has room for the sums of
+        // as many KiB as a piece of at most `longest` bytes has and a counter a piece, and writes one hash a piece if `hashes` is not 0; if `sign` is not 0 it is `bytes`, ours
+        // to write, and gaps are within their pieces.
+        unsafe { launch.launch(Kernel::grid(count * parts, THREADS, 0)) }.doing("hashing").map(drop)
     }
 }

@@ -5,6 +5,7 @@ mod cache;
 mod nvrtc;
 mod pinned;
 mod program;
+mod side;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,6 +21,7 @@ pub use cache::{Cache, Key};
 pub use nvrtc::{Nvrtc, Source, Version};
 pub use pinned::Pinned;
 pub use program::{Kernel, Specialization};
+pub use side::SideStream;
 
 use crate::error::{CudaError, DriverContext, Result};
 

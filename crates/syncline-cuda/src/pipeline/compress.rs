@@ -15,7 +15,7 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{ChunkSummary as Errors, max_stream_len};
 
 use crate::container::assemble::{Assembler, BatchPlan, Bitmaps, Codes, Observer};
-use crate::container::records::{Contents, Lists, Progress, TileCounts};
+use crate::container::records::{Contents, Lists, Progress, Tiles};
 use crate::device::{Arena, Device, Pinned};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::Slab;
@@ -205,7 +205,7 @@ impl<'d> Compressor<'d> {
             None => BoundScan::new(self.device, element_type)?,
         };
         let (_, scan) = self.scan.insert((element_type, scan));
-        let found = scan.scan(&mut self.arena, input, options.fill)?;
+        let found = scan.scan(&self.stream, input, options.fill)?;
         Ok(resolve(options.bound, element_type, &found)?)
     }
 
@@ -257,7 +257,7 @@ impl<'d> Compressor<'d> {
         let (Some(assembler), Some(progress)) = (&self.assembler, &mut self.progress) else {
             return Err(CudaError::invalid("no stream was begun"));
         };
-        assembler.records().finish(&self.stream, progress, &header.to_bytes(), chunks, output)?;
+        assembler.finish_stream(&self.stream, progress, &header.to_bytes(), chunks, output)?;
         observer("record_table")?;
         let outcome = progress.outcome()?;
         if !outcome.fits {
@@ -382,14 +382,14 @@ impl<'d> Compressor<'d> {
             classes: (job.header.index == IndexKind::Symbol).then_some(&classes),
             summaries: &quantised.summaries.as_view(),
         };
-        let tiles = TileCounts {
+        let tiles = Tiles {
             metas: &mut quantised.metas,
-            outliers: &mut quantised.outliers,
-            verbatim: &mut quantised.verbatim,
+            bases: &quantised.bases.as_view(),
+            counts: Some([&mut quantised.outliers, &mut quantised.verbatim]),
         };
         let (geometry, streams) = (quantizer.geometry(), job.batch_chunks as u32);
         let begun =
-            assembler.begin(&mut frame, geometry, &batch, streams, &codes, Some(tiles), Some(host), observer)?;
+            assembler.begin(&mut frame, geometry, &batch, streams, &codes, tiles, Some(host), observer)?;
 
         let summaries = &host.wait()?[..batch.chunks() as usize];
         let plan = BatchPlan::new(&batch, summaries);
