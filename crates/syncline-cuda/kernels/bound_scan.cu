@@ -177,12 +177,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const uint64_t head = min_of<uint64_t>(length, misaligned == 0 ? 0 : (16 - misaligned) / ELEMENT_BYTES);
     const uint64_t vector_count = (length - head) / IN_VECTOR;
     const uint4 *vectors = reinterpret_cast<const uint4 *>(elements + head);
-    const uint64_t share = (vector_count + gridDim.x - 1) / gridDim.x;
     // From the end: what is read last, the first elements, may still be in the second-level cache when they are quantised.
-    const uint32_t part = gridDim.x - 1 - blockIdx.x;
-    const uint64_t end = min_of<uint64_t>(vector_count, share * (part + 1));
-    uint64_t at = share * part + threadIdx.x;
-    for (; at + (UNROLL - 1) * THREADS < end; at += UNROLL * THREADS) {
+    constexpr uint64_t IN_TURN = UNROLL * THREADS;
+    const uint64_t turns = (vector_count + IN_TURN - 1) / IN_TURN;
+    for (uint64_t turn = blockIdx.x; turn < turns; turn += gridDim.x) {
+        uint64_t at = (turns - 1 - turn) * IN_TURN + threadIdx.x;
+        if (at + (UNROLL - 1) * THREADS >= vector_count) {
+            for (; at < vector_count; at += THREADS) {
+                Bits bits[IN_VECTOR];
+                unpack(vectors[at], bits);
+#pragma unroll
+                for (uint32_t i = 0; i < IN_VECTOR; ++i) {
+                    counter.add(bits[i], head + at * IN_VECTOR + i, excluded);
+                }
+            }
+            continue;
+        }
         Bits bits[IN_BATCH];
 #pragma unroll
         for (uint32_t i = 0; i < UNROLL; ++i) {
@@ -214,14 +224,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 uint64_t number = head + (at + uint64_t(i / IN_VECTOR) * THREADS) * IN_VECTOR + i % IN_VECTOR;
                 counter.add(bits[i], number, excluded);
             }
-        }
-    }
-    for (; at < end; at += THREADS) {
-        Bits bits[IN_VECTOR];
-        unpack(vectors[at], bits);
-#pragma unroll
-        for (uint32_t i = 0; i < IN_VECTOR; ++i) {
-            counter.add(bits[i], head + at * IN_VECTOR + i, excluded);
         }
     }
     if (blockIdx.x == 0) {

@@ -142,7 +142,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const uint32_t rounds = ceil_div(min_of(SEGMENT_GROUPS, span.groups - first_group) * GROUP, WARP_SYMBOLS);
     const uint32_t free_word = spread_symbol(span.free_symbol);
     const uint64_t slot_number = uint64_t(stream) * segments_in_stream + segment;
-    uint4 *slot = reinterpret_cast<uint4 *>(slots + slot_number * SLOT_WORDS) + lane_id();
+    // In place of the symbols: what leaves for the slot is behind what has been read, since no codeword is longer than a symbol.
+    const bool in_place = reinterpret_cast<const uint8_t *>(slots) == symbols;
+    uint32_t *own_slot = in_place ? slots + (span.first_group * GROUP * SYMBOL_BYTES / 4 + uint64_t(segment) * SLOT_WORDS) : slots + slot_number * SLOT_WORDS;
+    uint4 *slot = reinterpret_cast<uint4 *>(own_slot) + lane_id();
     uint4 *lines = reinterpret_cast<uint4 *>(buffers[warp_id()]) + lane_id();
     const uint32_t buffer = 8 * shared_address(buffers[warp_id()]);
     const uint32_t group_in_round = lane_id() / LANES_IN_GROUP;
@@ -272,7 +275,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     weighted = warp_sum(weighted);
     const bool bad = __any_sync(ALL_LANES, (any & ANY_MISSING) != 0 || (seen & BEYOND_ALPHABET) != 0);
     if (lane_id() == 0) {
-        const uint32_t flushed = uint32_t(slot - (reinterpret_cast<uint4 *>(slots + slot_number * SLOT_WORDS))) * 4;
+        const uint32_t flushed = uint32_t(slot - reinterpret_cast<uint4 *>(own_slot)) * 4;
         sums[slot_number] = {flushed * 32 + carried, live_before | (bad ? SEGMENT_BAD : 0), sum, weighted};
     }
 }

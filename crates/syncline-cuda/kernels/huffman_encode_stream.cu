@@ -443,10 +443,10 @@ __device__ inline void write_symbol_index(uint8_t *out, const uint64_t *descript
     }
 }
 
-// The streams' bytes. A block has the codewords of WRITE_WARPS segments and its share of the rest.
+// The streams' bytes. A block has the codewords of WRITE_WARPS segments and its share of the rest. A stream's slots have `slots_in_stream` words.
 extern "C" __global__ void __launch_bounds__(WRITE_THREADS, 5)
-    encode_write(Plan *plans, Books books, Scratch all, const uint32_t *all_slots, uint32_t segments_in_stream, const uint64_t *places,
-                 uint8_t *out, uint64_t out_bytes) {
+    encode_write(Plan *plans, Books books, Scratch all, const uint32_t *all_slots, uint64_t slots_in_stream, uint32_t segments_in_stream,
+                 const uint64_t *places, uint8_t *out, uint64_t out_bytes) {
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WRITE_WARPS);
     // From the last: what was encoded last may still be in the second-level cache.
     const uint32_t number = gridDim.x - 1 - blockIdx.x;
@@ -494,7 +494,7 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, 5)
     if (segment >= segments) {
         return;
     }
-    const Slots slots{all_slots + uint64_t(stream) * segments_in_stream * SLOT_WORDS, scratch.starts, segments, plan.bits};
+    const Slots slots{all_slots + stream * slots_in_stream, scratch.starts, segments, plan.bits};
     // A segment has the words that start in it.
     const uint32_t first = ceil_div(start, 32), last = ceil_div(end, 32);
     uint32_t *words = reinterpret_cast<uint32_t *>(out + plan.codewords_at);

@@ -107,7 +107,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
                 let (elements, size) = (geometry.chunk_elements(chunk), field.element.size() as u64);
                 arrays.add(&quantised, batch.slots() as usize, 1 << header.group_log2, elements, size);
             }
-            let (codes, classes) = (upload(&stream, &arrays.codes), upload(&stream, &arrays.classes));
+            let (mut codes, classes) = (upload(&stream, &arrays.codes), upload(&stream, &arrays.classes));
             let summaries = upload(&stream, &arrays.summaries);
             let (mut metas, bases) = (upload(&stream, &arrays.metas), upload(&stream, &arrays.bases));
             let (outlier_positions, residuals) =
@@ -118,8 +118,9 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             let mut frame = arena.frame().unwrap();
             let classes_view = classes.as_view();
             let with_classes = header.index == IndexKind::Symbol;
-            let codes = Codes {
-                codes: &codes.as_view(),
+            let mut codes = codes.as_view_mut();
+            let quantised = Codes {
+                codes: &mut codes,
                 classes: with_classes.then_some(&classes_view),
                 summaries: &summaries.as_view(),
             };
@@ -131,7 +132,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
                     &device_geometry,
                     &batch,
                     batch_chunks as u32,
-                    &codes,
+                    quantised,
                     Tiles { metas: &mut metas.as_view_mut(), bases: &bases.as_view(), counts: None },
                     Some(&mut host),
                     observer,
@@ -158,7 +159,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
                     &mut frame,
                     begun,
                     &plan,
-                    codes.codes,
+                    &mut codes,
                     &bitmaps,
                     &contents,
                     &mut progress,

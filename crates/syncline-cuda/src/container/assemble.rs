@@ -84,6 +84,23 @@ impl<S: Symbol> Coder<S> {
         self.encoder.lay_out(frame, symbols, classes, batch, books, encoded, observer).map(Some)
     }
 
+    /// [`Self::lay_out`] in place of the symbols, where that can be.
+    fn lay_out_in_place<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        symbols: &mut CudaViewMut<'_, S>,
+        classes: Option<&CudaView<'_, u8>>,
+        observer: &mut Observer<'_>,
+    ) -> Result<Option<Layout<'a>>> {
+        if !self.encoder.can_work_in_place() {
+            return self.lay_out(frame, &symbols.as_view(), classes, observer);
+        }
+        let Some(Room { batch, books, encoded }) = &mut self.room else { return Ok(None) };
+        self.builder.launch(frame, &symbols.as_view(), classes, batch, books)?;
+        observer("codebooks")?;
+        self.encoder.lay_out_in_place(frame, symbols, classes, batch, books, encoded, observer).map(Some)
+    }
+
     /// Builds codebooks for these streams and lays them out.
     fn lay_out_listed<'a>(
         &mut self,
@@ -162,14 +179,14 @@ fn add_bitmaps(streams: &mut Vec<StreamSpan>, before: &mut u64, bytes: u32) {
 }
 
 /// The codes of a batch.
-#[derive(Debug, Clone, Copy)]
-pub struct Codes<'a> {
-    /// From each chunk's slots on.
-    pub codes: &'a CudaView<'a, u16>,
+#[derive(Debug)]
+pub struct Codes<'v, 'a> {
+    /// From each chunk's slots on. Those with the usual radius are gone afterwards: what they are encoded to takes their place, until it is written.
+    pub codes: &'v mut CudaViewMut<'a, u16>,
     /// The class of each group, if the index is [`IndexKind::Symbol`].
-    pub classes: Option<&'a CudaView<'a, u8>>,
+    pub classes: Option<&'v CudaView<'v, u8>>,
     /// What quantising says of each chunk.
-    pub summaries: &'a CudaView<'a, ChunkSummary>,
+    pub summaries: &'v CudaView<'v, ChunkSummary>,
 }
 
 /// Bitmaps of masks and signs, each chunk's from where the plan says.
@@ -227,6 +244,11 @@ impl<'d> Assembler<'d> {
         (self.format.index, self.format.group_log2, self.records.element_bytes()) == (index, group_log2, element_bytes)
     }
 
+    /// Whether codes are encoded in place: no more memory is needed for that.
+    pub fn works_in_place(&self) -> bool {
+        self.narrow.encoder.can_work_in_place()
+    }
+
     /// Bytes of device memory held from batch to batch.
     pub fn device_bytes(&self) -> u64 {
         let coders =
@@ -248,7 +270,7 @@ impl<'d> Assembler<'d> {
         geometry: &DeviceGeometry,
         batch: &ChunkBatch,
         streams: u32,
-        codes: &Codes<'_>,
+        codes: Codes<'_, '_>,
         tiles: Tiles<'_, '_>,
         host: Option<&mut Pinned<ChunkSummary>>,
         observer: &mut Observer<'_>,
@@ -258,10 +280,10 @@ impl<'d> Assembler<'d> {
         let room = self.narrow.on_device(&stream, streams.max(batch.chunks()).max(1), batch.slots(), groups)?;
         let prepared = self.records.begin(frame, geometry, batch, codes.summaries, &mut room.batch, tiles, host)?;
         observer("record_begin")?;
-        Ok(Begun { prepared, narrow: self.narrow.lay_out(frame, codes.codes, codes.classes, observer)? })
+        Ok(Begun { prepared, narrow: self.narrow.lay_out_in_place(frame, codes.codes, codes.classes, observer)? })
     }
 
-    /// Writes the records of a batch that was begun. `first` is the number of its first chunk in `progress`.
+    /// Writes the records of a batch that was begun with `codes`, whose memory is used for what hashing takes at last. `first` is the number of its first chunk in `progress`.
     ///
     /// # Errors
     /// [`CudaError`](crate::CudaError)
@@ -271,7 +293,7 @@ impl<'d> Assembler<'d> {
         frame: &mut Frame<'a>,
         begun: Begun<'a>,
         plan: &BatchPlan,
-        codes: &CudaView<'_, u16>,
+        codes: &mut CudaViewMut<'_, u16>,
         bitmaps: &Bitmaps<'_>,
         contents: &Contents<'_>,
         progress: &mut Progress,
@@ -288,7 +310,8 @@ impl<'d> Assembler<'d> {
             classes: false,
             index: IndexKind::None,
         };
-        let wide = listed(self.device, &mut self.wide, wide_format, frame, Some(codes), &plan.wide, observer)?;
+        let wide =
+            listed(self.device, &mut self.wide, wide_format, frame, Some(&codes.as_view()), &plan.wide, observer)?;
         let masks_view = bitmaps.masks.as_ref();
         let masks = listed(self.device, &mut self.masks, bitmap_format, frame, masks_view, &plan.masks, observer)?;
         let signs_view = bitmaps.signs.as_ref();
@@ -327,7 +350,7 @@ impl<'d> Assembler<'d> {
         observer("record_write")?;
         let chunk_bytes = contents.most_chunk_elements() * u64::from(self.records.element_bytes());
         let longest = (RECORD_HEADER_LEN as u64 + chunk_bytes).next_multiple_of(16);
-        self.records.sign(frame, &mut prepared, &layout, progress, longest as u32, output)?;
+        self.records.sign(frame, &mut prepared, &layout, progress, longest as u32, output, codes)?;
         observer("container_hash")
     }
 

@@ -206,13 +206,7 @@ impl Progress {
         let host = Pinned::new(stream, STATE_WORDS)?;
         let allocate = || {
             let state = stream.alloc_zeros(STATE_WORDS)?;
-            Ok(Self {
-                state,
-                lengths: stream.alloc_zeros(length)?,
-                host,
-                start: 0,
-                begun: false,
-            })
+            Ok(Self { state, lengths: stream.alloc_zeros(length)?, host, start: 0, begun: false })
         };
         allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes: 4 * chunks })
     }
@@ -519,10 +513,11 @@ impl RecordWriter {
         unsafe { launch.launch(Kernel::grid(layout.chunks * blocks, THREADS, 0)) }.doing("writing records").map(drop)
     }
 
-    /// Writes the hashes of the records, when all else of them is written.
+    /// Writes the hashes of the records, when all else of them is written. `scratch` is memory that nobody needs any more.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    #[expect(clippy::too_many_arguments, reason = "the records in their parts, and where to work")]
     pub fn sign(
         &self,
         frame: &mut Frame<'_>,
@@ -531,12 +526,13 @@ impl RecordWriter {
         progress: &Progress,
         longest: u32,
         output: &mut CudaViewMut<'_, u8>,
+        scratch: &mut CudaViewMut<'_, u16>,
     ) -> Result<()> {
         let first = layout.first_chunk as usize;
         let lengths = progress.lengths.slice(first..first + layout.chunks as usize);
         let starts = layout.starts.as_view();
         let pieces = Pieces { starts: &starts, lengths: &lengths, longest, gap: Gap::RECORD };
-        self.hasher.sign_counted(frame, output, &pieces, &mut prepared.counters)
+        self.hasher.sign_in(frame, output, &pieces, &mut prepared.counters, scratch)
     }
 
     /// Writes the header in front of the records, the chunk table and the trailer behind them: needs lengths of the records, not their bytes. Whoever asks for the

@@ -21,8 +21,9 @@ use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::Slab;
 use crate::quantize::{BoundScan, ChunkSummary, Quantizer};
 
-/// Elements of a batch, as bytes with all padding of the codes: one wave of work after the other keeps the device busy, and the workspace is little more than this.
-const BATCH_BYTES: u64 = 512 << 20;
+/// Elements of a batch, as bytes with all padding of the codes. What batches take does not depend on how large they are but for the beginnings and ends of the steps, in
+/// which most of the device is idle: some 150 microseconds a batch.
+const BATCH_BYTES: u64 = 2 << 30;
 
 /// How to compress.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -315,11 +316,13 @@ impl<'d> Compressor<'d> {
     fn batch_workspace(header: &Header, geometry: &Geometry, chunks: u64) -> u64 {
         let elements = chunks * Self::padded_chunk(header, geometry);
         let tiles = chunks * u64::from(geometry.tiles_per_chunk()).min(geometry.tiles().max(1));
-        // Codes and encoded segments; for a group its bits, twice, its class and shares of index and bitmap; a subsequence's gap.
-        let codes = 4 * elements + 6 * (elements >> header.group_log2) + elements / 8;
+        // Codes, which encoded segments take the place of, and the sums of hashing those of these; with the gap index segments are elsewhere, and subsequences have gaps.
+        let gap = header.index == IndexKind::Gap;
+        let codes = if gap { 4 * elements + elements / 8 } else { 2 * elements };
+        // For a group its bits, twice, its class and shares of index and bitmap; a segment's sums and starts.
+        let groups = 6 * (elements >> header.group_log2) + elements / 64;
         let books = chunks * (5 * 1024) * (size_of::<u64>() + size_of::<u32>()) as u64;
-        let hashes = elements * header.element_type.size() as u64 / 16;
-        codes + 48 * tiles + books + hashes + (4 << 20)
+        codes + groups + 48 * tiles + books + (1 << 20)
     }
 
     /// Elements of a chunk, codes padded to groups.
@@ -378,7 +381,7 @@ impl<'d> Compressor<'d> {
         let batch = quantised.batch;
         let classes = quantised.group_classes.as_view();
         let codes = Codes {
-            codes: &quantised.codes.as_view(),
+            codes: &mut quantised.codes,
             classes: (job.header.index == IndexKind::Symbol).then_some(&classes),
             summaries: &quantised.summaries.as_view(),
         };
@@ -388,8 +391,7 @@ impl<'d> Compressor<'d> {
             counts: Some([&mut quantised.outliers, &mut quantised.verbatim]),
         };
         let (geometry, streams) = (quantizer.geometry(), job.batch_chunks as u32);
-        let begun =
-            assembler.begin(&mut frame, geometry, &batch, streams, &codes, tiles, Some(host), observer)?;
+        let begun = assembler.begin(&mut frame, geometry, &batch, streams, codes, tiles, Some(host), observer)?;
 
         let summaries = &host.wait()?[..batch.chunks() as usize];
         let plan = BatchPlan::new(&batch, summaries);
@@ -414,8 +416,8 @@ impl<'d> Compressor<'d> {
             lists: &lists,
             slab,
         };
-        let codes = quantised.codes.as_view();
-        assembler.finish(&mut frame, begun, &plan, &codes, &bitmaps, &contents, progress, first, output, observer)?;
+        let codes = &mut quantised.codes;
+        assembler.finish(&mut frame, begun, &plan, codes, &bitmaps, &contents, progress, first, output, observer)?;
         let squared_error = summaries.iter().map(|summary| u128::from(summary.squared_error)).sum();
         Ok(Errors { squared_error, counted: summaries.iter().map(|summary| summary.counted).sum() })
     }

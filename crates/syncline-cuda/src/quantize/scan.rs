@@ -18,7 +18,7 @@ const THREADS: u32 = 256;
 /// Bytes that a block looks at, at least.
 const LEAST_BYTES_PER_BLOCK: u64 = 16 << 10;
 /// Blocks that a multiprocessor should hold, and loads of 16 bytes that each thread has under way.
-const BLOCKS: u32 = 6;
+const BLOCKS: u32 = 4;
 const UNROLL: u32 = 4;
 /// Words of 64 bits that a block leaves: `Partial` in bound_scan.cu.
 const PARTIAL_WORDS: usize = 15;
@@ -89,8 +89,8 @@ fn specialization(element_bytes: u32, excluded: bool) -> Specialization {
         ("ELEMENT_BYTES", element_bytes),
         ("EXCLUDED", excluded.into()),
         ("THREADS", THREADS),
-        ("BLOCKS", std::env::var("TUNE_BLOCKS").ok().and_then(|v| v.parse().ok()).unwrap_or(BLOCKS)),
-        ("UNROLL", std::env::var("TUNE_UNROLL").ok().and_then(|v| v.parse().ok()).unwrap_or(UNROLL)),
+        ("BLOCKS", BLOCKS),
+        ("UNROLL", UNROLL),
     ];
     Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
 }

@@ -146,9 +146,25 @@ struct BooksPointers([CUdeviceptr; 3]);
 // SAFETY: three device addresses, as `Books` has.
 unsafe impl DeviceRepr for BooksPointers {}
 
+/// Where segments are encoded to.
+enum Slots<'a> {
+    Own(CudaViewMut<'a, u32>),
+    /// The symbols' own memory, where the segments of a stream stand from its first symbol on.
+    InPlace(CUdeviceptr),
+}
+
+impl Slots<'_> {
+    fn pointer(&mut self, stream: &Arc<CudaStream>) -> CUdeviceptr {
+        match self {
+            Self::Own(slots) => slots.device_ptr_mut(stream).0,
+            Self::InPlace(symbols) => *symbols,
+        }
+    }
+}
+
 /// Scratch memory of one call.
 struct Scratch<'a> {
-    slots: CudaViewMut<'a, u32>,
+    slots: Slots<'a>,
     sums: CudaViewMut<'a, u32>,
     group_bits: CudaViewMut<'a, u16>,
     starts: CudaViewMut<'a, u32>,
@@ -160,14 +176,24 @@ struct Scratch<'a> {
 
 impl<'a> Scratch<'a> {
     /// For `segments` segments of `segment` symbols in each stream.
-    fn new(frame: &mut Frame<'a>, format: &Format, batch: &Batch, segments: u32, segment: u32) -> Result<Self> {
+    fn new(
+        frame: &mut Frame<'a>,
+        format: &Format,
+        batch: &Batch,
+        segments: u32,
+        segment: u32,
+        in_place: Option<CUdeviceptr>,
+    ) -> Result<Self> {
         let streams = batch.streams as usize;
         let all = streams * segments as usize;
         let groups_in_stream = segments as usize * (segment / format.group()) as usize;
         let slot_words = segment as usize * format.longest() as usize / 32;
         let gaps = if format.index == IndexKind::Gap { all * slot_words * 32 / SUBSEQUENCE as usize } else { 0 };
         Ok(Self {
-            slots: frame.slice(all * slot_words)?,
+            slots: match in_place {
+                Some(symbols) => Slots::InPlace(symbols),
+                None => Slots::Own(frame.slice(all * slot_words)?),
+            },
             sums: frame.slice(all * SUMS_WORDS)?,
             group_bits: frame.slice(streams * groups_in_stream)?,
             starts: frame.slice(all * STARTS_WORDS)?,
@@ -337,6 +363,52 @@ impl<S: Symbol> Encoder<S> {
         encoded: &mut Encoded,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<Layout<'a>> {
+        self.lay_out_to(frame, input, None, classes, batch, books, encoded, launched)
+    }
+
+    /// Whether [`Self::lay_out_in_place`] can be: no codeword is longer than a symbol, and nobody asks for the symbols again.
+    pub(crate) fn can_work_in_place(&self) -> bool {
+        self.format.longest() == 8 * self.format.symbol_bytes
+            && self.format.index != IndexKind::Gap
+            && [&self.large, &self.small].iter().all(|kernels| kernels.shape.source == MERGED)
+    }
+
+    /// [`Self::lay_out`] that encodes the segments to the memory that the symbols are in, which must stay until the streams are written. The streams' symbols stand
+    /// one after another, from the input's start on, each with room for the largest.
+    ///
+    /// # Errors
+    /// As [`Self::lay_out`]; [`CudaError::InvalidArgument`] unless [`Self::can_work_in_place`].
+    #[expect(clippy::too_many_arguments, reason = "those of `launch`, and the observer")]
+    pub(crate) fn lay_out_in_place<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        input: &mut CudaViewMut<'_, S>,
+        classes: Option<&CudaView<'_, u8>>,
+        batch: &Batch,
+        books: &Books,
+        encoded: &mut Encoded,
+        launched: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<Layout<'a>> {
+        let room = u64::from(batch.streams) * u64::from(batch.most_groups);
+        if !self.can_work_in_place() || batch.input_groups > room {
+            return Err(CudaError::invalid("these streams cannot take the place of their symbols"));
+        }
+        let (pointer, _) = input.device_ptr_mut(frame.stream());
+        self.lay_out_to(frame, &input.as_view(), Some(pointer), classes, batch, books, encoded, launched)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "those of `launch`, and the observer")]
+    fn lay_out_to<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        input: &CudaView<'_, S>,
+        in_place: Option<CUdeviceptr>,
+        classes: Option<&CudaView<'_, u8>>,
+        batch: &Batch,
+        books: &Books,
+        encoded: &mut Encoded,
+        launched: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<Layout<'a>> {
         let stream = frame.stream().clone();
         check_input(&self.format, &stream, input, classes, batch, books)?;
         if encoded.plans.len() != batch.streams as usize || encoded.places.len() != batch.streams as usize + 1 {
@@ -345,7 +417,12 @@ impl<S: Symbol> Encoder<S> {
         let kernels = if batch.symbols < self.large_from { &self.small } else { &self.large };
         let shape = kernels.shape;
         let segments = (batch.most_groups * self.format.group()).div_ceil(shape.segment).max(1);
-        let mut scratch = Scratch::new(frame, &self.format, batch, segments, shape.segment)?;
+        let mut scratch = Scratch::new(frame, &self.format, batch, segments, shape.segment, in_place)?;
+        let slots = scratch.slots.pointer(&stream);
+        let slots_in_stream = match in_place {
+            Some(_) => u64::from(batch.most_groups * self.format.group() * self.format.symbol_bytes / 4),
+            None => u64::from(segments) * u64::from(shape.segment * self.format.longest() / 32),
+        };
         let pointers = scratch.pointers(&stream);
         let book_pointers = books_pointers(books, &stream);
 
@@ -357,11 +434,12 @@ impl<S: Symbol> Encoder<S> {
             Some(classes) => launch.arg(classes),
             None => launch.arg(&no_classes),
         };
-        launch.arg(&segments).arg(&mut scratch.slots).arg(&mut scratch.sums).arg(&mut scratch.group_bits);
+        launch.arg(&segments).arg(&slots).arg(&mut scratch.sums).arg(&mut scratch.group_bits);
         let blocks = batch.streams * segments.div_ceil(shape.segments_in_block);
         // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32, u32 *, SegmentSums *, u16 *).
         // Spans lie within the input and the classes, checked; the arrays have the places of all segments of all streams (`Scratch::new`), a segment's codewords
-        // have at most LONGEST bits each, and symbols are taken modulo ALPHABET, the size of each codebook.
+        // have at most LONGEST bits each, and symbols are taken modulo ALPHABET, the size of each codebook. Segments in place of their symbols are written behind what has
+        // been read of them.
         unsafe { launch.launch(Kernel::grid(blocks, shape.threads, shape.shared_memory)) }
             .doing("encoding segments")?;
         launched(kernels.segments.name())?;
@@ -383,7 +461,7 @@ impl<S: Symbol> Encoder<S> {
             unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }.doing("finding gaps")?;
             launched(gaps.name())?;
         }
-        Ok(Layout { scratch, segments, shape, streams: batch.streams })
+        Ok(Layout { scratch, slots_in_stream, segments, shape, streams: batch.streams })
     }
 
     /// The second part: writes each stream to its place in `output`. A stream whose place is [`NO_PLACE`] is left out, and so is one that does not fit, which
@@ -429,9 +507,11 @@ impl<S: Symbol> Encoder<S> {
         let room = output.len() as u64;
         // The plan's status was final before the streams were written; what does not fit is noted in it.
         let mut launch = stream.launch_builder(kernels.write.function());
-        launch.arg(plans).arg(&book_pointers).arg(&pointers).arg(&mut layout.scratch.slots).arg(&layout.segments);
+        let slots = layout.scratch.slots.pointer(stream);
+        launch.arg(plans).arg(&book_pointers).arg(&pointers).arg(&slots).arg(&layout.slots_in_stream);
+        launch.arg(&layout.segments);
         launch.arg(places).arg(output).arg(&room);
-        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u32, const u64 *, u8 *, u64); a stream is written only where
+        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u64, u32, const u64 *, u8 *, u64); a stream is written only where
         // `room` bytes hold all of it.
         unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }.doing("writing streams")?;
         launched(kernels.write.name())
@@ -444,6 +524,8 @@ pub const NO_PLACE: u64 = u64::MAX;
 /// Streams that are laid out but not yet written: see [`Encoder::lay_out`].
 pub struct Layout<'a> {
     scratch: Scratch<'a>,
+    /// Words of a stream's slots.
+    slots_in_stream: u64,
     segments: u32,
     shape: Shape,
     streams: u32,
