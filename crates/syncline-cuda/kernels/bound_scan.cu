@@ -63,6 +63,7 @@ struct Found {
     uint64_t greatest_below; // the largest `ordered` below the highest
     // The first NaN of any kind in the core's block that holds `first_nan`:
     uint64_t nan_number, nan_bits;
+    uint64_t number; // the scan's, by which the host sees that all is there
 };
 
 struct Counter {
@@ -170,7 +171,7 @@ __device__ inline void find_nan(const Bits *elements, uint64_t last, Found &foun
 
 // `stride` says every which element is a sample; 0: none. `partials` has room for one a block; `blocks_done` is 0, and is again when all is done.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t stride, Partial *partials, uint32_t *blocks_done, Found *host) {
+    bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t stride, Partial *partials, uint32_t *blocks_done, uint64_t number, Found *host) {
     Counter counter{GREATEST, LEAST, {}, ~uint64_t(0)};
 
     const uint64_t misaligned = reinterpret_cast<uint64_t>(elements) % 16;
@@ -311,5 +312,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         found.at_highest = high ? all.repeats[1] : 0;
         found.greatest_below = high ? all.seconds[1] : all.maxima[HIGH];
         *host = found;
+        __threadfence_system();
+        *reinterpret_cast<volatile unsigned long long *>(&host->number) = number;
     }
 }

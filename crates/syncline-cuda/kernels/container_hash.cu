@@ -23,8 +23,16 @@ struct Pieces {
     __device__ inline Hashed input(uint32_t piece) const { return {bytes + starts[piece], lengths[piece] - gap_bytes, gap_at, gap_bytes}; }
 };
 
-// Blocks whose sums are fetched to shared memory while those before are scrambled: a step is some 25 cycles, the sums are fifty times that away.
+// Blocks whose sums are fetched to shared memory while those before are scrambled: a step is some 15 cycles, the sums are fifty times that away.
 constexpr uint32_t BATCH = 128;
+
+// An accumulator scrambled, and what comes next added. Written so that a multiplication with addition does most of it: three instructions wait for each other.
+__device__ inline uint64_t scrambled_plus(uint64_t accumulator, uint64_t key, uint64_t next) {
+    const uint32_t low = uint32_t(accumulator), high = uint32_t(accumulator >> 32);
+    const uint32_t front = (high ^ uint32_t(key >> 32)) * uint32_t(PRIME32_1) + uint32_t(next >> 32);
+    const uint32_t back = low ^ high >> 15 ^ uint32_t(key);
+    return uint64_t(back) * uint32_t(PRIME32_1) + (uint64_t(front) << 32 | uint32_t(next));
+}
 
 // Adds up the sums of a piece's blocks one after another: eight lanes of the first warp do, the other warps fetch. Called by the whole block; the first warp gets the hash.
 __device__ inline uint64_t chained(const Hashed &input, const uint64_t *sums) {
@@ -32,19 +40,22 @@ __device__ inline uint64_t chained(const Hashed &input, const uint64_t *sums) {
     const uint32_t lane = lane_id() % HASH_LANES;
     const uint64_t key = SECRET[16 + lane];
     const uint32_t blocks = uint32_t(input.blocks());
-    uint64_t accumulator = FIRST_ACCUMULATORS[lane];
+    uint64_t accumulator = FIRST_ACCUMULATORS[lane], rest = 0;
     // The first batch is fetched by the first round, which scrambles nothing.
     for (uint32_t begin = 0, round = 0; begin < blocks + BATCH; begin += BATCH, ++round) {
         if (warp_id() > 0) {
             const uint32_t words = min_of(blocks - min_of(begin, blocks), BATCH) * HASH_LANES;
             for (uint32_t i = threadIdx.x - WARP; i < words; i += THREADS - WARP) {
-                fetched[round % 2][i] = __ldcs(&sums[uint64_t(begin) * HASH_LANES + i]);
+                fetched[round % 2][i] = __ldcg(&sums[uint64_t(begin) * HASH_LANES + i]);
             }
-        } else if (begin > 0) {
+        } else if (begin == 0) {
+            rest = stripes_sum(input, blocks, stripes_left(input));
+        } else {
             const uint64_t *own = fetched[(round + 1) % 2] + lane;
             const uint32_t count = min_of(blocks - (begin - BATCH), BATCH);
             constexpr uint32_t UNROLLED = 16;
-            uint32_t step = 0;
+            accumulator += own[0];
+            uint32_t step = 1;
             for (; step + UNROLLED <= count; step += UNROLLED) {
                 uint64_t next[UNROLLED];
 #pragma unroll
@@ -53,19 +64,17 @@ __device__ inline uint64_t chained(const Hashed &input, const uint64_t *sums) {
                 }
 #pragma unroll
                 for (uint32_t i = 0; i < UNROLLED; ++i) {
-                    accumulator = scrambled(accumulator + next[i], key);
+                    accumulator = scrambled_plus(accumulator, key, next[i]);
                 }
             }
             for (; step < count; ++step) {
-                accumulator = scrambled(accumulator + own[step * HASH_LANES], key);
+                accumulator = scrambled_plus(accumulator, key, own[step * HASH_LANES]);
             }
+            accumulator = scrambled_plus(accumulator, key, 0);
         }
         __syncthreads();
     }
-    if (warp_id() > 0) {
-        return 0;
-    }
-    return hash_finished(input, accumulator + stripes_sum(input, blocks, stripes_left(input)));
+    return warp_id() > 0 ? 0 : hash_finished(input, accumulator + rest);
 }
 
 // What whole KiB add, several of a warp's at a time so that all loads are under way together.
@@ -97,16 +106,20 @@ struct BlockKeys {
     }
 };
 
-// Pieces of more than LONGEST_SHORT bytes are shared by `parts` blocks of threads each: what their KiB add goes to `sums`. The block that finishes a piece last, as
+// Pieces of more than LONGEST_SHORT bytes are shared by up to `most_parts` blocks of threads each, as many as have something for each warp to do: what their KiB add goes to `sums`. The block that finishes a piece last, as
 // `blocks_done` tells, which is 0 and is again when all is done, adds its KiB up. The hash goes to `hashes`, if that is given, and to the first eight bytes of the
 // gap in `sign`, if that is given. A piece that is not wholly there has hash 0 and is not written to.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    hash_pieces(Pieces pieces, uint32_t parts, uint64_t *sums, uint32_t *blocks_done, uint64_t *hashes, uint8_t *sign) {
-    const uint32_t piece = blockIdx.x / parts, part = blockIdx.x % parts;
+    hash_pieces(Pieces pieces, uint32_t most_parts, uint64_t *sums, uint32_t *blocks_done, uint64_t *hashes, uint8_t *sign) {
+    const uint32_t piece = blockIdx.x / most_parts, part = blockIdx.x % most_parts;
     const bool there = pieces.is_there(piece);
     uint64_t hash = 0;
     if (there) {
         const Hashed input = pieces.input(piece);
+        const uint32_t parts = min_of(most_parts, max_of(ceil_div(uint32_t(input.blocks()), WARPS * AT_ONCE), 1u));
+        if (part >= parts) {
+            return;
+        }
         if (input.length > LONGEST_SHORT) {
             uint64_t *own_sums = sums + piece * pieces.sums_stride * HASH_LANES;
             const uint32_t blocks = uint32_t(input.blocks()), step = parts * WARPS;
@@ -151,11 +164,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             }
             __threadfence();
             hash = chained(input, own_sums);
-        } else if (part == 0) {
+        } else {
             hash = hash_short(input);
         }
     }
-    if (threadIdx.x > 0 || (part > 0 && (!there || pieces.lengths[piece] - pieces.gap_bytes <= LONGEST_SHORT))) {
+    if (threadIdx.x > 0 || (part > 0 && !there)) {
         return;
     }
     if (hashes != nullptr) {

@@ -79,7 +79,7 @@ impl<S: Symbol> Coder<S> {
         observer: &mut Observer<'_>,
     ) -> Result<Option<Layout<'a>>> {
         let Some(Room { batch, books, encoded }) = &mut self.room else { return Ok(None) };
-        self.builder.launch(frame, symbols, classes, batch, books)?;
+        self.builder.launch(&mut frame.nested(), symbols, classes, batch, books)?;
         observer("codebooks")?;
         self.encoder.lay_out(frame, symbols, classes, batch, books, encoded, observer).map(Some)
     }
@@ -96,7 +96,7 @@ impl<S: Symbol> Coder<S> {
             return self.lay_out(frame, &symbols.as_view(), classes, observer);
         }
         let Some(Room { batch, books, encoded }) = &mut self.room else { return Ok(None) };
-        self.builder.launch(frame, &symbols.as_view(), classes, batch, books)?;
+        self.builder.launch(&mut frame.nested(), &symbols.as_view(), classes, batch, books)?;
         observer("codebooks")?;
         self.encoder.lay_out_in_place(frame, symbols, classes, batch, books, encoded, observer).map(Some)
     }
@@ -235,7 +235,7 @@ impl<'d> Assembler<'d> {
             masks: None,
             signs: None,
             records: RecordWriter::new(device, element_bytes)?,
-            side: SideStream::new(device.context())?,
+            side: SideStream::urgent(device.context())?,
         })
     }
 
@@ -328,7 +328,7 @@ impl<'d> Assembler<'d> {
         let Begun { mut prepared, narrow } = begun;
         let layout = self.records.lay_out(frame, contents, &prepared, &mut streams, progress, first, room)?;
         observer("record_layout")?;
-        // Codes and the rest of the records side by side: neither occupies the device.
+        // Codes and the rest of the records side by side: these are a few blocks of many steps, and begin first.
         self.side.fork(&stream)?;
         self.records.write(self.side.stream(), contents, &prepared, &layout, output)?;
         let write_streams = || -> Result<()> {

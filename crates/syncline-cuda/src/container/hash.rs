@@ -14,6 +14,8 @@ const THREADS: u32 = 256;
 /// Bytes of a block of XXH3, and what its sums take.
 const BLOCK: u32 = 1024;
 const SUMS_WORDS: usize = 8;
+/// Blocks of threads for each that the device runs at a time.
+const BLOCKS_IN_PLACE: u32 = 4;
 /// Blocks of threads that a multiprocessor holds.
 const BLOCKS_AT_A_TIME: u32 = 5;
 
@@ -171,7 +173,10 @@ impl Hasher {
             return Ok(());
         }
         let blocks_in_piece = pieces.longest / BLOCK;
-        let parts = self.blocks_at_a_time.div_ceil(count).min(blocks_in_piece.div_ceil(THREADS / 32).max(1));
+        // Several for each place on the device, so that they are dealt out evenly; no more than the longest piece can have.
+        let parts = (BLOCKS_IN_PLACE * self.blocks_at_a_time)
+            .div_ceil(count)
+            .min(blocks_in_piece.div_ceil(THREADS / 32).max(1));
         let pointers = PiecesPointers {
             bytes,
             available: available as u64,

@@ -21,6 +21,8 @@ const LAYOUT: Source = Source { name: "container_layout.cu", text: include_str!(
 const WRITE: Source = Source { name: "container_write.cu", text: include_str!("../../kernels/container_write.cu") };
 const TABLE: Source = Source { name: "container_table.cu", text: include_str!("../../kernels/container_table.cu") };
 const THREADS: u32 = 1024;
+/// Threads of a block that writes records, beside the many blocks that write codes.
+const WRITE_THREADS: u32 = 512;
 /// Blocks that write a record: the more the sooner, while there are few records.
 const BLOCKS_OF_RECORD: u32 = 8;
 
@@ -47,7 +49,10 @@ fn layout_specialization(element_bytes: u64) -> Specialization {
 }
 
 fn write_specialization(element_bytes: u64) -> Specialization {
-    Specialization { source: WRITE, constants: vec![("THREADS", THREADS.into()), ("ELEMENT_BYTES", element_bytes)] }
+    Specialization {
+        source: WRITE,
+        constants: vec![("THREADS", WRITE_THREADS.into()), ("ELEMENT_BYTES", element_bytes)],
+    }
 }
 
 fn table_specialization() -> Specialization {
@@ -510,7 +515,9 @@ impl RecordWriter {
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkParts *, const RecordPlan *, const u16 *, const i32 *, Lists, const Element *, u64, u32, u8 *).
         // Plans place records within the output or say that there is no room; metas, bases and parts are as `lay_out` checked; lists have what the parts say, and the
         // elements are those of the batch's chunks, which `Assembler` sees to.
-        unsafe { launch.launch(Kernel::grid(layout.chunks * blocks, THREADS, 0)) }.doing("writing records").map(drop)
+        unsafe { launch.launch(Kernel::grid(layout.chunks * blocks, WRITE_THREADS, 0)) }
+            .doing("writing records")
+            .map(drop)
     }
 
     /// Writes the hashes of the records, when all else of them is written. `scratch` is memory that nobody needs any more.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::result::stream::{StreamKind, create, destroy};
+use cudarc::driver::result::stream::{StreamKind, create_with_priority, destroy, get_priority_range};
 use cudarc::driver::sys::CUstream;
 use cudarc::driver::{CudaContext, CudaEvent, CudaStream};
 
@@ -49,8 +49,22 @@ impl SideStream {
     /// # Errors
     /// [`CudaError::Driver`](crate::CudaError::Driver).
     pub fn new(context: &Arc<CudaContext>) -> Result<Self> {
+        Self::with_priority(context, |(least, _)| least)
+    }
+
+    /// A stream whose blocks of threads are run before those of others that wait.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`](crate::CudaError::Driver).
+    pub fn urgent(context: &Arc<CudaContext>) -> Result<Self> {
+        Self::with_priority(context, |(_, greatest)| greatest)
+    }
+
+    fn with_priority(context: &Arc<CudaContext>, choose: impl Fn((i32, i32)) -> i32) -> Result<Self> {
         context.bind_to_thread().doing("making the device's context current")?;
-        let stream = create(StreamKind::NonBlocking).doing("making a stream")?;
+        let stream = get_priority_range()
+            .and_then(|range| create_with_priority(StreamKind::NonBlocking, choose(range)))
+            .doing("making a stream")?;
         let owned = OwnedStream { context: context.clone(), stream };
         // SAFETY: made in this context just now; `owned` outlives the wrapper, being dropped after everything that holds it.
         let stream = unsafe { context.wrap_borrowed_stream(stream) };

@@ -319,10 +319,16 @@ impl<'d> Compressor<'d> {
         // Codes, which encoded segments take the place of, and the sums of hashing those of these; with the gap index segments are elsewhere, and subsequences have gaps.
         let gap = header.index == IndexKind::Gap;
         let codes = if gap { 4 * elements + elements / 8 } else { 2 * elements };
-        // For a group its bits, twice, its class and shares of index and bitmap; a segment's sums and starts.
-        let groups = 6 * (elements >> header.group_log2) + elements / 64;
+        // For a group its bits, twice, and shares of index and bitmap; a segment's sums and starts. Before, in the same place, counts and runs of five codebooks a chunk.
+        let encoding = 5 * (elements >> header.group_log2) + elements / 64;
         let books = chunks * (5 * 1024) * (size_of::<u64>() + size_of::<u32>()) as u64;
-        codes + groups + 48 * tiles + books + (1 << 20)
+        let measured = if matches!(header.bound, Bound::Psnr(_)) { 10 } else { 0 };
+        codes
+            + (elements >> header.group_log2)
+            + encoding.max(books)
+            + (34 + measured) * tiles
+            + (chunks << 11)
+            + (256 << 10)
     }
 
     /// Elements of a chunk, codes padded to groups.

@@ -1,5 +1,6 @@
 //! One look at every value before compression: launcher of `kernels/bound_scan.cu`.
 
+use std::mem::offset_of;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DeviceRepr, PushKernelArg, ValidAsZeroBits};
@@ -42,9 +43,11 @@ struct Found {
     greatest_below: u64,
     nan_number: u64,
     nan_bits: u64,
+    /// The number of the scan, written last.
+    number: u64,
 }
 
-// SAFETY: fifteen u64, laid out as `Found` in bound_scan.cu.
+// SAFETY: sixteen u64, laid out as `Found` in bound_scan.cu.
 unsafe impl DeviceRepr for Found {}
 // SAFETY: numbers.
 unsafe impl ValidAsZeroBits for Found {}
@@ -118,6 +121,8 @@ struct Results {
     /// A counter of blocks, 0 between launches.
     blocks_done: CudaSlice<u32>,
     found: Pinned<Found>,
+    /// Scans so far.
+    number: u64,
 }
 
 impl BoundScan {
@@ -172,6 +177,7 @@ impl BoundScan {
         let excluded = empty.excluded().unwrap_or(0);
         let narrow = excluded as u32;
         let stride = empty.sample_stride().unwrap_or(0);
+        results.number += 1;
         let host = results.found.device_pointer();
         let mut launch = stream.launch_builder(kernel.function());
         launch.arg(elements).arg(&length);
@@ -179,12 +185,13 @@ impl BoundScan {
             ElementType::F32 => launch.arg(&narrow),
             _ => launch.arg(&excluded),
         };
-        launch.arg(&stride).arg(&mut results.partials).arg(&mut results.blocks_done).arg(&host);
-        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, u64, Partial *, u32 *, Found *), Bits being as wide as the elements; it reads `length` elements,
-        // has room for what each of at most `self.blocks` blocks leaves, and writes one `Found` to the host, which waits for the event below.
+        launch.arg(&stride).arg(&mut results.partials).arg(&mut results.blocks_done);
+        launch.arg(&results.number).arg(&host);
+        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, u64, Partial *, u32 *, u64, Found *), Bits being as wide as the elements; it reads `length` elements,
+        // has room for what each of at most `self.blocks` blocks leaves, and writes one `Found` to the host, which waits for its number.
         unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("scanning the array")?;
         results.found.written()?;
-        let found = results.found.wait()?[0];
+        let found = results.found.wait_for(offset_of!(Found, number), results.number)?[0];
         self.results = Some(results);
         Ok(found)
     }
@@ -197,6 +204,7 @@ impl Results {
             partials: stream.alloc_zeros(blocks as usize * PARTIAL_WORDS).doing("allocating for a scan")?,
             blocks_done: stream.alloc_zeros(1).doing("allocating for a scan")?,
             found: Pinned::new(stream, 1)?,
+            number: 0,
         })
     }
 }
