@@ -47,8 +47,8 @@ __device__ inline void count_in_memory(Count *of_stream, uint32_t book, uint32_t
     }
 }
 
-// Adds what the block has counted to the counts of a stream, and clears the counters.
-__device__ inline void add_block_counts(uint32_t *table, Count *of_stream) {
+// Adds what the block has counted to the counts of a stream, and clears the counters if there is `more` to count.
+__device__ inline void add_block_counts(uint32_t *table, Count *of_stream, bool more) {
     __syncthreads();
     for (uint32_t i = threadIdx.x; i < CLASSES * ALPHABET; i += THREADS) {
         uint32_t sum = 0;
@@ -57,7 +57,9 @@ __device__ inline void add_block_counts(uint32_t *table, Count *of_stream) {
             // Rotated by thread: the same copy of neighbouring counters may be in the same bank.
             uint32_t &counter = table[i * COPIES + (copy + threadIdx.x) % max_of<uint32_t>(COPIES, 1)];
             sum += counter;
-            counter = 0;
+            if (more) {
+                counter = 0;
+            }
         }
         if (sum > 0) {
             count_in_memory(of_stream, i / ALPHABET, i % ALPHABET, sum);
@@ -123,7 +125,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             atomicOr(SMALL ? reinterpret_cast<uint32_t *>(&of_stream[CLASSES * ALPHABET]) : &status[stream], STATUS_MISSING_CODEWORD);
         }
         if (COPIES > 0) {
-            add_block_counts(table, of_stream);
+            add_block_counts(table, of_stream, part < last_part);
         }
     }
 }

@@ -306,8 +306,8 @@ impl<'d> Compressor<'d> {
     /// Bytes of device memory that compressing such an array takes beside input and output, but for what stands beside the codes: outliers, verbatim values and bitmaps.
     pub fn needed_workspace(&self, header: &Header, geometry: &Geometry) -> u64 {
         let chunks = self.batch_chunks(header, geometry, geometry.chunks());
-        // Codewords, symbols in their order and bytes of five codebooks a chunk.
-        let books = chunks * (5 * 1024) * (size_of::<u32>() + size_of::<u16>() + 1) as u64;
+        // Codewords, symbols in their order and bytes of five codebooks a chunk, and counts of four.
+        let books = chunks * 1024 * (5 * (size_of::<u32>() + size_of::<u16>() + 1) + 4 * size_of::<u32>()) as u64;
         Self::batch_workspace(header, geometry, chunks) + books + geometry.chunks() * size_of::<u32>() as u64
     }
 
@@ -315,11 +315,11 @@ impl<'d> Compressor<'d> {
     fn batch_workspace(header: &Header, geometry: &Geometry, chunks: u64) -> u64 {
         let elements = chunks * Self::padded_chunk(header, geometry);
         let tiles = chunks * u64::from(geometry.tiles_per_chunk()).min(geometry.tiles().max(1));
-        // Codes and encoded segments; for a group its bits, twice, its class and shares of index and bitmap; a subsequence's gap.
-        let codes = 4 * elements + 6 * (elements >> header.group_log2) + elements / 8;
-        let books = chunks * (5 * 1024) * (size_of::<u64>() + size_of::<u32>()) as u64;
+        // Codes and encoded segments; for a group its bits, twice, its class and shares of index and bitmap; a subsequence's gap, and the bits of four codewords.
+        let gaps = if header.index == IndexKind::Gap { elements / 8 + elements / 4 } else { 0 };
+        let codes = 4 * elements + 6 * (elements >> header.group_log2) + gaps;
         let hashes = elements * header.element_type.size() as u64 / 16;
-        codes + 48 * tiles + books + hashes + (4 << 20)
+        codes + 48 * tiles + hashes + (4 << 20)
     }
 
     /// Elements of a chunk, codes padded to groups.
