@@ -14,8 +14,8 @@ constexpr uint32_t ALL_LANES = 0xFFFFFFFFu;
 __device__ inline uint32_t lane_id() { return threadIdx.x % WARP; }
 __device__ inline uint32_t warp_id() { return threadIdx.x / WARP; }
 
-template <typename T> __device__ inline T min_of(T a, T b) { return b < a ? b : a; }
-template <typename T> __device__ inline T max_of(T a, T b) { return a < b ? b : a; }
+template <typename T> __device__ inline constexpr T min_of(T a, T b) { return b < a ? b : a; }
+template <typename T> __device__ inline constexpr T max_of(T a, T b) { return a < b ? b : a; }
 __device__ inline uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
 // The address that shared-memory instructions take.

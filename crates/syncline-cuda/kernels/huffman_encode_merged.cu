@@ -6,6 +6,7 @@
 //
 // THREADS       threads in a block
 // BLOCKS        blocks that a multiprocessor should hold: what registers are dealt out for
+// NOTE_PIECES   1: the bits of each piece are noted, for the gap index
 // SHARED_TABLE  1: the codewords are in shared memory; 0: in device memory, since there are too many
 #include "huffman_encode.cuh"
 
@@ -33,8 +34,6 @@ struct Piece {
 };
 
 // Joins the codewords of JOINED entries. `any` gets what tells a missing one.
-constexpr uint32_t JOINED = LONGEST <= 16 ? 4 : 2;
-constexpr uint32_t PIECES = LANE_SYMBOLS / JOINED;
 __device__ inline Piece join(const uint32_t *entries, uint32_t &any) {
     const uint32_t a = entries[0], b = entries[1];
     const uint32_t front = (a & CODE_MASK) | __funnelshift_r(b & CODE_MASK, 0, a);
@@ -106,7 +105,7 @@ __device__ inline void put(uint32_t position, const Piece &piece, const Piece &n
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     encode_merged(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, const uint32_t *codebooks, const uint8_t *classes,
-                  uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
+                  uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits, uint32_t *piece_bits) {
     extern __shared__ __align__(16) uint8_t shared[];
     uint32_t(*buffers)[BUFFER_WORDS] = reinterpret_cast<uint32_t(*)[BUFFER_WORDS]>(shared);
     uint16_t(*lengths)[SEGMENT_GROUPS] = reinterpret_cast<uint16_t(*)[SEGMENT_GROUPS]>(shared + 4 * WARPS * BUFFER_WORDS);
@@ -153,12 +152,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 
     uint32_t live_before = 0, carried = 0, sum = 0, weighted = 0, seen = 0, any = 0;
     uint32_t group_at = group_in_round;
+    uint32_t *noted = piece_bits + (slot_number * (SEGMENT / LANE_SYMBOLS) + lane_id()) * PIECE_WORDS;
+    auto note = [&](const Piece *pieces) {
+        if (NOTE_PIECES) {
+#pragma unroll
+            for (uint32_t w = 0; w < PIECE_WORDS; ++w) {
+                const Piece *of = pieces + 4 * w;
+                noted[w] = pieces == nullptr ? 0 : of[0].bits | of[1].bits << 8 | of[2].bits << 16 | of[3].bits << 24;
+            }
+            noted += WARP * PIECE_WORDS;
+        }
+    };
     auto encode_round = [&](const LaneSymbols &own) {
         const uint32_t live_lanes = __ballot_sync(ALL_LANES, at < stream_symbols && own.differs_from(free_word));
         if (live_lanes == 0) {
             if (lane_id() % LANES_IN_GROUP == 0) {
                 lengths[warp_id()][group_at] = 0;
             }
+            note(nullptr);
             return;
         }
         uint32_t rank = group_in_round, live_here = WARP / LANES_IN_GROUP;
@@ -203,6 +214,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 pieces[i] = join(singles, any);
             }
         }
+        note(pieces);
         uint32_t front_bits = 0, back_bits = 0;
 #pragma unroll
         for (uint32_t i = 0; i < PIECES / 2; ++i) {

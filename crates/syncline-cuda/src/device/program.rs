@@ -28,6 +28,7 @@ const HEADERS: &[Source] = &[
     Source { name: "reconstruct_decode.cuh", text: include_str!("../../kernels/reconstruct_decode.cuh") },
     Source { name: "reconstruct_elements.cuh", text: include_str!("../../kernels/reconstruct_elements.cuh") },
     Source { name: "huffman_encode.cuh", text: include_str!("../../kernels/huffman_encode.cuh") },
+    Source { name: "huffman_encode_scratch.cuh", text: include_str!("../../kernels/huffman_encode_scratch.cuh") },
     Source { name: "container_parse.cuh", text: include_str!("../../kernels/container_parse.cuh") },
     Source { name: "container_record.cuh", text: include_str!("../../kernels/container_record.cuh") },
     Source { name: "scan.cuh", text: include_str!("../../kernels/scan.cuh") },

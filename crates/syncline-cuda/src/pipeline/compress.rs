@@ -307,8 +307,8 @@ impl<'d> Compressor<'d> {
     /// Bytes of device memory that compressing such an array takes beside input and output, but for what stands beside the codes: outliers, verbatim values and bitmaps.
     pub fn needed_workspace(&self, header: &Header, geometry: &Geometry) -> u64 {
         let chunks = self.batch_chunks(header, geometry, geometry.chunks());
-        // Codewords, symbols in their order and bytes of five codebooks a chunk.
-        let books = chunks * (5 * 1024) * (size_of::<u32>() + size_of::<u16>() + 1) as u64;
+        // Codewords, symbols in their order and bytes of five codebooks a chunk, and counts of four.
+        let books = chunks * 1024 * (5 * (size_of::<u32>() + size_of::<u16>() + 1) + 4 * size_of::<u32>()) as u64;
         Self::batch_workspace(header, geometry, chunks) + books + geometry.chunks() * size_of::<u32>() as u64
     }
 
@@ -316,19 +316,16 @@ impl<'d> Compressor<'d> {
     fn batch_workspace(header: &Header, geometry: &Geometry, chunks: u64) -> u64 {
         let elements = chunks * Self::padded_chunk(header, geometry);
         let tiles = chunks * u64::from(geometry.tiles_per_chunk()).min(geometry.tiles().max(1));
-        // Codes, which encoded segments take the place of, and the sums of hashing those of these; with the gap index segments are elsewhere, and subsequences have gaps.
-        let gap = header.index == IndexKind::Gap;
-        let codes = if gap { 4 * elements + elements / 8 } else { 2 * elements };
-        // For a group its bits, twice, and shares of index and bitmap; a segment's sums and starts. Before, in the same place, counts and runs of five codebooks a chunk.
-        let encoding = 5 * (elements >> header.group_log2) + elements / 64;
-        let books = chunks * (5 * 1024) * (size_of::<u64>() + size_of::<u32>()) as u64;
+        // Codes, which encoded segments take the place of, and the sums of hashing those of these. With the gap index segments are elsewhere; there is a subsequence's gap and
+        // the bits of four codewords.
+        let codes = match header.index {
+            IndexKind::Gap => 4 * elements + elements / 8 + elements / 4,
+            _ => 2 * elements,
+        };
+        // For a group its class, its bits, twice, and shares of index and bitmap; a segment's sums and starts.
+        let encoding = 6 * (elements >> header.group_log2) + elements / 64;
         let measured = if matches!(header.bound, Bound::Psnr(_)) { 10 } else { 0 };
-        codes
-            + (elements >> header.group_log2)
-            + encoding.max(books)
-            + (34 + measured) * tiles
-            + (chunks << 11)
-            + (256 << 10)
+        codes + encoding + (34 + measured) * tiles + (chunks << 11) + (256 << 10)
     }
 
     /// Elements of a chunk, codes padded to groups.

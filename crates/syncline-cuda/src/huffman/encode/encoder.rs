@@ -22,6 +22,8 @@ const BASELINES: Source =
     Source { name: "huffman_encode_baselines.cu", text: include_str!("../../../kernels/huffman_encode_baselines.cu") };
 const STREAM: Source =
     Source { name: "huffman_encode_stream.cu", text: include_str!("../../../kernels/huffman_encode_stream.cu") };
+const GAPS: Source =
+    Source { name: "huffman_encode_gaps.cu", text: include_str!("../../../kernels/huffman_encode_gaps.cu") };
 
 /// Threads of a block that lays out a stream.
 const LAYOUT_THREADS: u32 = 1024;
@@ -30,6 +32,7 @@ const WRITE_THREADS: u32 = 256;
 /// Bytes that a segment's sums have, and what the layout notes of it.
 const SUMS_WORDS: usize = 4;
 const STARTS_WORDS: usize = 2;
+const MERGED_KERNEL: &str = "encode_merged";
 /// Threads of a block of [`Method::Merged`], and blocks to a multiprocessor.
 const MERGED_THREADS: u32 = 256;
 const MERGED_BLOCKS: u32 = 4;
@@ -53,7 +56,7 @@ pub(super) struct Shape {
     pub segments_in_block: u32,
     /// Bytes of shared memory that a block asks for.
     pub shared_memory: u32,
-    pub constants: [(&'static str, u64); 3],
+    pub constants: [(&'static str, u64); 4],
 }
 
 /// Most shared memory in bytes that a block of the encoder asks for: what every device has.
@@ -68,12 +71,17 @@ fn merged(format: &Format, threads: u32, blocks: u32, segment: u32) -> Shape {
     let shared_table = own + table <= MOST_SHARED_MEMORY;
     Shape {
         source: MERGED,
-        kernel: "encode_merged",
+        kernel: MERGED_KERNEL,
         segment,
         threads,
         segments_in_block: threads / 32,
         shared_memory: own + if shared_table { table } else { 0 },
-        constants: [("THREADS", threads.into()), ("BLOCKS", blocks.into()), ("SHARED_TABLE", shared_table.into())],
+        constants: [
+            ("THREADS", threads.into()),
+            ("BLOCKS", blocks.into()),
+            ("NOTE_PIECES", (format.index == IndexKind::Gap).into()),
+            ("SHARED_TABLE", shared_table.into()),
+        ],
     }
 }
 
@@ -85,7 +93,12 @@ fn shape(format: &Format, method: Method) -> Shape {
         threads,
         segments_in_block,
         shared_memory: 0,
-        constants: [("THREADS", threads.into()), ("METHOD", method), ("REDUCTION", reduction.into())],
+        constants: [
+            ("THREADS", threads.into()),
+            ("NOTE_PIECES", 0),
+            ("METHOD", method),
+            ("REDUCTION", reduction.into()),
+        ],
     };
     match method {
         Method::Merged => merged(format, MERGED_THREADS, MERGED_BLOCKS, LARGE_SEGMENT),
@@ -113,6 +126,17 @@ impl Shape {
         ]);
         Specialization { source: STREAM, constants }
     }
+
+    /// Whether the encoder notes what the gap index follows from.
+    fn notes_pieces(&self) -> bool {
+        self.constants.contains(&("NOTE_PIECES", 1))
+    }
+
+    fn gaps_specialization(&self, format: &Format) -> Specialization {
+        let mut constants = format.constants(self.segment);
+        constants.push(("WRITE_THREADS", WRITE_THREADS.into()));
+        Specialization { source: GAPS, constants }
+    }
 }
 
 /// The shapes of a method: for large inputs, and for small ones, which need shorter segments to occupy the device.
@@ -123,9 +147,12 @@ fn shapes(format: &Format, method: Method) -> [Shape; 2] {
 
 pub(super) fn specializations(format: &Format, method: Method) -> Vec<Specialization> {
     let [large, small] = shapes(format, method);
-    let mut all = vec![large.specialization(format), large.stream_specialization(format)];
-    if small != large {
-        all.extend([small.specialization(format), small.stream_specialization(format)]);
+    let mut all = Vec::new();
+    for shape in if small == large { vec![large] } else { vec![large, small] } {
+        all.extend([shape.specialization(format), shape.stream_specialization(format)]);
+        if format.index == IndexKind::Gap {
+            all.push(shape.gaps_specialization(format));
+        }
     }
     all
 }
@@ -162,6 +189,11 @@ impl Slots<'_> {
     }
 }
 
+/// Words of a segment's pieces: a byte for 4 codewords, or for 2 where they are longer (`PIECE_WORDS` in huffman_encode.cuh).
+fn piece_words(format: &Format, segment: u32) -> usize {
+    (segment / if format.longest() <= 16 { 16 } else { 8 }) as usize
+}
+
 /// Scratch memory of one call.
 struct Scratch<'a> {
     slots: Slots<'a>,
@@ -172,6 +204,8 @@ struct Scratch<'a> {
     free_bitmap: CudaViewMut<'a, u32>,
     descriptors: CudaViewMut<'a, u64>,
     gaps: CudaViewMut<'a, u8>,
+    /// Bits of each piece of the encoder's, where it notes them.
+    pieces: CudaViewMut<'a, u32>,
 }
 
 impl<'a> Scratch<'a> {
@@ -181,9 +215,10 @@ impl<'a> Scratch<'a> {
         format: &Format,
         batch: &Batch,
         segments: u32,
-        segment: u32,
+        shape: &Shape,
         in_place: Option<CUdeviceptr>,
     ) -> Result<Self> {
+        let segment = shape.segment;
         let streams = batch.streams as usize;
         let all = streams * segments as usize;
         let groups_in_stream = segments as usize * (segment / format.group()) as usize;
@@ -203,6 +238,7 @@ impl<'a> Scratch<'a> {
             descriptors: frame.slice(streams * groups_in_stream.div_ceil(32))?,
             // The end of a stream that fills its last subsequence exactly is noted too.
             gaps: frame.slice(gaps + 1)?,
+            pieces: frame.slice(if shape.notes_pieces() { all * piece_words(format, segment) } else { 1 })?,
         })
     }
 
@@ -233,7 +269,9 @@ struct Kernels {
 impl Kernels {
     fn new(device: &Device, format: &Format, shape: Shape) -> Result<Self> {
         let stream = shape.stream_specialization(format);
-        let gaps = (format.index == IndexKind::Gap).then(|| device.kernel(&stream, "encode_gaps")).transpose()?;
+        let name = if shape.notes_pieces() { "encode_gaps" } else { "encode_gaps_of_symbols" };
+        let gaps = || device.kernel(&shape.gaps_specialization(format), name);
+        let gaps = (format.index == IndexKind::Gap).then(gaps).transpose()?;
         let segments = device.kernel(&shape.specialization(format), shape.kernel)?;
         segments.allow_shared_memory(shape.shared_memory)?;
         Ok(Self {
@@ -417,7 +455,7 @@ impl<S: Symbol> Encoder<S> {
         let kernels = if batch.symbols < self.large_from { &self.small } else { &self.large };
         let shape = kernels.shape;
         let segments = (batch.most_groups * self.format.group()).div_ceil(shape.segment).max(1);
-        let mut scratch = Scratch::new(frame, &self.format, batch, segments, shape.segment, in_place)?;
+        let mut scratch = Scratch::new(frame, &self.format, batch, segments, &shape, in_place)?;
         let slots = scratch.slots.pointer(&stream);
         let slots_in_stream = match in_place {
             Some(_) => u64::from(batch.most_groups * self.format.group() * self.format.symbol_bytes / 4),
@@ -435,8 +473,11 @@ impl<S: Symbol> Encoder<S> {
             None => launch.arg(&no_classes),
         };
         launch.arg(&segments).arg(&slots).arg(&mut scratch.sums).arg(&mut scratch.group_bits);
+        if kernels.segments.name() == MERGED_KERNEL {
+            launch.arg(&mut scratch.pieces);
+        }
         let blocks = batch.streams * segments.div_ceil(shape.segments_in_block);
-        // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32, u32 *, SegmentSums *, u16 *).
+        // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32, u32 *, SegmentSums *, u16 *), and of ours a u32 *.
         // Spans lie within the input and the classes, checked; the arrays have the places of all segments of all streams (`Scratch::new`), a segment's codewords
         // have at most LONGEST bits each, and symbols are taken modulo ALPHABET, the size of each codebook. Segments in place of their symbols are written behind what has
         // been read of them.
@@ -455,9 +496,14 @@ impl<S: Symbol> Encoder<S> {
         let blocks = batch.streams * segments.div_ceil(WRITE_THREADS / 32);
         if let Some(gaps) = &kernels.gaps {
             let mut launch = stream.launch_builder(gaps.function());
-            launch.arg(input).arg(&batch.spans).arg(&codewords).arg(&segments).arg(&pointers);
-            // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u32 *, u32, Scratch); a gap lies within its stream's codewords, or at
-            // their end, for which `Scratch::new` has room.
+            if shape.notes_pieces() {
+                launch.arg(&slots).arg(&mut scratch.pieces);
+            } else {
+                launch.arg(input);
+            }
+            launch.arg(&batch.spans).arg(&codewords).arg(&segments).arg(&pointers);
+            // SAFETY: the kernels' parameters are (const u32 *, const u32 *, or const u8 *; const Span *, const u32 *, u32, Scratch); a gap lies within its stream's
+            // codewords, or at their end, for which `Scratch::new` has room; slots and pieces are those that the encoder has filled.
             unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }.doing("finding gaps")?;
             launched(gaps.name())?;
         }
