@@ -28,7 +28,7 @@ enum Command {
     Huffman(commands::huffman::Arguments),
     /// Compress whole fields with error bounds: ratio, error, speed
     Lossy(commands::lossy::Arguments),
-    /// Compare lossless pipelines with general compressors on typed files: ratio and speed of one thread
+    /// Measure LZSS over chunk size, window and symbol width, and lossless pipelines beside other codecs
     Lzss(commands::lzss::Arguments),
 }
 

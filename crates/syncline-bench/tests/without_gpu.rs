@@ -8,7 +8,7 @@ fn one_line_says_what_is_missing() {
         eprintln!("skipped: this machine has a GPU");
         return;
     }
-    for command in ["huffman", "lossy"] {
+    for command in ["huffman", "lossy", "lzss"] {
         // Before anything is generated, which would take minutes.
         let bench = Command::new(env!("CARGO_BIN_EXE_syncline-bench")).args([command, "--device", "cuda"]).output();
         let output = bench.unwrap();

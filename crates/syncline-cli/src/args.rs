@@ -99,13 +99,14 @@ pub struct CompressArgs {
     /// Index for parallel decoding: none (smallest), gap, or symbol (fastest).
     #[arg(long, value_name = "none|gap|symbol", default_value = "symbol", value_parser = parse_index)]
     pub index: IndexKind,
-    /// Lossless: stages, planes (fastest), auto (the smaller of planes and lzss+huffman, for each chunk), lzss or lzss+huffman.
+    /// Stages. Lossless: planes (fastest), auto (the smaller of planes and lzss+huffman, for each chunk), lzss or lzss+huffman.
+    /// With a bound: planes (codes are Huffman-coded, fastest), lzss+huffman (LZSS before it, for each chunk that gets smaller) or auto (that, but only tried where a sample says it pays).
     #[arg(long, value_name = "PIPELINE", default_value = "planes", value_parser = parse_pipeline)]
     pub pipeline: LosslessPipeline,
-    /// Lossless: bytes of an LZSS symbol, auto, 1, 2, 4 or 8.
+    /// Bytes of an LZSS symbol: auto, 1, 2, 4 or 8.
     #[arg(long, value_name = "auto|1|2|4|8", default_value = "auto", value_parser = parse_symbol)]
     pub symbol: SymbolChoice,
-    /// Lossless: LZSS level, 1 (fastest) to 9 (smallest).
+    /// LZSS level, 1 (fastest) to 9 (smallest).
     #[arg(long, value_name = "1-9", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     pub level: u8,
     /// Replace an existing output.

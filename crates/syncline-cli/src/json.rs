@@ -75,6 +75,7 @@ pub fn report(report: &Report, name: &str) -> Value {
         "element_type": report.element_type.name(),
         "shape": shape(report.shape),
         "pipeline": report.pipeline.to_string(),
+        "lzss_codes": report.lzss_codes,
         "bound": bound(report.bound),
         "resolved_bound": report.resolved,
         "step": report.step,

@@ -77,6 +77,7 @@ fn time<T: Real + Element>(
         pipeline: resolved.pipeline,
         index: IndexKind::Symbol,
         group_log2: 7,
+        lzss_codes: false,
         bound,
         resolved: resolved.resolved,
         step: resolved.step,

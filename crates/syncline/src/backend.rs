@@ -5,8 +5,10 @@ use std::str::FromStr;
 
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Pipeline};
+use syncline_core::container::Header;
 use syncline_core::error::{Error, Result};
 use syncline_core::huffman::Decoder;
+use syncline_core::pipeline::LosslessPipeline;
 
 use crate::gpu::Gpus;
 
@@ -44,7 +46,7 @@ fn estimates(work: Work, bytes: u64, threads: usize) -> (f64, f64) {
 
 /// Which processor does the work. Streams and arrays are the same whichever it is.
 ///
-/// The GPU does the lossy pipelines of `f32` and `f64`. Lossless streams, and regions whose elements do not lie one after another in
+/// The GPU does the lossy pipelines of `f32` and `f64`. Lossless streams, streams whose codes may be LZSS tokens, and regions whose elements do not lie one after another in
 /// the array, are the CPU's work also when a GPU is asked for; [`Execution`] says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Backend {
@@ -180,9 +182,11 @@ impl Choice {
 }
 
 /// Why only the CPU compresses such an array, if so.
-pub(crate) fn encode_obstacle(element_type: ElementType, bound: Bound) -> Option<String> {
-    let lossless = bound == Bound::Lossless || !element_type.is_lossy_capable();
-    lossless.then(|| "lossless compression is done on the CPU".into())
+pub(crate) fn encode_obstacle(element_type: ElementType, bound: Bound, pipeline: LosslessPipeline) -> Option<String> {
+    if bound == Bound::Lossless || !element_type.is_lossy_capable() {
+        return Some("lossless compression is done on the CPU".into());
+    }
+    pipeline.lzss_codes().then(|| format!("codes are compressed with pipeline {pipeline} on the CPU"))
 }
 
 /// Why only the CPU compresses an array whose bound was resolved to this pipeline, if so.
@@ -192,9 +196,12 @@ pub(crate) fn pipeline_obstacle(pipeline: Pipeline) -> Option<String> {
 }
 
 /// Why only the CPU decompresses from such a stream, if so.
-pub(crate) fn decode_obstacle(pipeline: Pipeline, decoder: Decoder, contiguous: bool) -> Option<String> {
-    if pipeline == Pipeline::Lossless {
+pub(crate) fn decode_obstacle(header: &Header, decoder: Decoder, contiguous: bool) -> Option<String> {
+    if header.pipeline == Pipeline::Lossless {
         return Some("lossless decompression is done on the CPU".into());
+    }
+    if header.lzss_codes {
+        return Some("codes that may be LZSS tokens are decompressed on the CPU".into());
     }
     if decoder != Decoder::Auto {
         return Some("a decoder that is named is the CPU's".into());
@@ -228,13 +235,17 @@ mod tests {
 
     #[test]
     fn what_only_the_cpu_does_goes_there() {
-        let obstacle = || encode_obstacle(ElementType::F32, Bound::Lossless);
+        let obstacle = || encode_obstacle(ElementType::F32, Bound::Lossless, LosslessPipeline::Planes);
         for (backend, bytes) in [(Backend::Auto, u64::MAX), (Backend::Auto, 0), (Backend::Cpu, u64::MAX)] {
             let choice = Choice::new(backend, Work::Compress, bytes, 1, obstacle()).unwrap();
             assert!(choice.gpus.is_none(), "{backend}");
         }
-        assert!(encode_obstacle(ElementType::F64, Bound::Abs(1.0)).is_none());
-        assert!(encode_obstacle(ElementType::I32, Bound::Abs(1.0)).is_some());
+        assert!(encode_obstacle(ElementType::F64, Bound::Abs(1.0), LosslessPipeline::Planes).is_none());
+        assert!(encode_obstacle(ElementType::I32, Bound::Abs(1.0), LosslessPipeline::Planes).is_some());
+        for pipeline in [LosslessPipeline::Auto, LosslessPipeline::LzssHuffman] {
+            let obstacle = encode_obstacle(ElementType::F64, Bound::Abs(1.0), pipeline).unwrap();
+            assert!(obstacle.contains(pipeline.name()), "{obstacle}");
+        }
     }
 
     #[test]

@@ -120,7 +120,7 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
             "shape {shape} of {element_type} takes {bytes} bytes, the data has {available}"
         )));
     }
-    options.lossless.validate()?;
+    options.lossless.validate(options.bound)?;
     let pool = Pool::new(options.threads)?;
     let array = ArraySource::new(source, offset, element_type);
     let geometry = Geometry::new(shape);
@@ -129,7 +129,7 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
         Work::Compress,
         bytes,
         pool.threads(),
-        encode_obstacle(element_type, options.bound),
+        encode_obstacle(element_type, options.bound, options.lossless.pipeline),
     )?;
     let gpus = choice.gpus.take();
     let mut gpu = None;
@@ -183,7 +183,9 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
 
 /// The header of a stream of an array whose bound is resolved.
 pub(crate) fn header_for(element_type: ElementType, shape: Shape, options: &Options, resolved: &Resolved) -> Header {
-    Header::new(element_type, shape, options.index, resolved)
+    let header = Header::new(element_type, shape, options.index, resolved);
+    let lzss_codes = header.pipeline != Pipeline::Lossless && options.lossless.pipeline.lzss_codes();
+    Header { lzss_codes, ..header }
 }
 
 /// One array on its way to a stream.

@@ -24,7 +24,7 @@ pub struct Options {
     pub fill: Fill,
     /// Which index the codes carry.
     pub index: IndexKind,
-    /// Pipeline, LZSS symbols and level of lossless streams.
+    /// Pipeline, LZSS symbols and level of lossless streams, and of quantisation codes where they become LZSS tokens.
     pub lossless: LosslessOptions,
     /// Which processor does the work; the result is the same.
     pub backend: Backend,
@@ -67,7 +67,7 @@ impl Options {
         Self { index, ..self }
     }
 
-    /// Sets how lossless chunks are coded.
+    /// Sets how lossless chunks are coded, and whether quantisation codes may be LZSS tokens.
     #[must_use]
     pub fn with_pipeline(mut self, pipeline: LosslessPipeline) -> Self {
         self.lossless.pipeline = pipeline;

@@ -40,6 +40,8 @@ pub struct Report {
     pub shape: Shape,
     /// Stages between the array and the Huffman coder.
     pub pipeline: Pipeline,
+    /// Whether the codes of a chunk may be LZSS tokens ([`ChunkReport::lzss_chunks`] says how many are).
+    pub lzss_codes: bool,
     /// The bound that was asked for.
     pub bound: Bound,
     /// The bound that holds: absolute, or for [`Bound::PwRel`] the relative error of each value; 0 if lossless.
@@ -70,6 +72,7 @@ impl Report {
             element_type: header.element_type,
             shape: header.shape,
             pipeline: header.pipeline,
+            lzss_codes: header.lzss_codes,
             bound: header.bound,
             resolved: header.resolved,
             step: header.step,

@@ -159,7 +159,7 @@ impl<S: ReadAt> StreamFile<S> {
             Work::Decompress,
             bytes,
             threads,
-            decode_obstacle(self.header.pipeline, options.decoder, contiguous),
+            decode_obstacle(&self.header, options.decoder, contiguous),
         )
     }
 

@@ -91,7 +91,7 @@ impl<W: Write> Writer<W> {
         options: &Options,
         range: Option<(f64, f64)>,
     ) -> Result<Self> {
-        options.lossless.validate()?;
+        options.lossless.validate(options.bound)?;
         let header = header_for(element_type, shape, options, &resolve_stated(element_type, options, range)?);
         sink.write_all(&header.to_bytes())?;
         let geometry = Geometry::new(shape);

@@ -22,7 +22,7 @@ struct Case {
     index: IndexKind,
 }
 
-const CASES: [Case; 14] = [
+const CASES: [Case; 15] = [
     case("f32_3d_rel", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Symbol),
     case("f32_3d_rel_gap", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::Gap),
     case("f32_3d_rel_none", ElementType::F32, &[9, 17, 21], Bound::Rel(1e-3), IndexKind::None),
@@ -36,6 +36,7 @@ const CASES: [Case; 14] = [
     case("u8_raw", ElementType::U8, &[100], Bound::Lossless, IndexKind::Symbol),
     case("i32_1d_lzss", ElementType::I32, &[2000], Bound::Lossless, IndexKind::Symbol),
     case("u16_2d_lzss_huffman", ElementType::U16, &[40, 50], Bound::Lossless, IndexKind::Symbol),
+    case("f32_2d_lzss_huffman", ElementType::F32, &[64, 160], Bound::Abs(0.02), IndexKind::Symbol),
     case("f32_empty", ElementType::F32, &[0, 5], Bound::Rel(1e-3), IndexKind::Symbol),
 ];
 
@@ -63,6 +64,12 @@ fn array_bytes(case: &Case) -> Vec<u8> {
             ElementType::F32 => {
                 let mut value = (wave as f32 - 300.0) / 16.0 + noise as f32 / 256.0;
                 match (case.name, i % 211) {
+                    // Zeros with patches of noise; residuals outside of the usual radius, and only of that of a byte.
+                    ("f32_2d_lzss_huffman", 7) => value = 40.0,
+                    ("f32_2d_lzss_huffman", 90) => value = 8.0,
+                    ("f32_2d_lzss_huffman", _) => {
+                        value = if (x / 16 + y / 16) % 5 == 0 { noise as f32 / 128.0 } else { 0.0 }
+                    }
                     ("f32_2d_abs_fill", 0..90) => value = -9999.0,
                     ("f32_2d_abs_fill", 100) => value = f32::INFINITY,
                     ("f32_2d_pw_rel", 0..20) => value = 0.0,

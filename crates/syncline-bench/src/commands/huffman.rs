@@ -7,9 +7,10 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 
 use syncline_bench::fields::Generator;
-use syncline_bench::huffman::cuda::{Extent, Gpu, Nvcomp, Results};
+use syncline_bench::huffman::cuda::{Extent, Gpu, Results};
 use syncline_bench::huffman::tables::{self, CURVE_SETS};
 use syncline_bench::huffman::{BYTE_SETS, Row, Set, cpu};
+use syncline_bench::nvcomp::Nvcomp;
 use syncline_bench::table::Table;
 
 /// Arguments of `huffman`.
@@ -123,14 +124,7 @@ struct Report<'r> {
 
 fn on_gpu(arguments: &Arguments) -> Result<()> {
     let mut gpu = Gpu::open(arguments.runs)?;
-    let nvcomp = match Nvcomp::load(arguments.nvcomp.as_deref()) {
-        Err(error) if arguments.nvcomp.is_some() => return Err(error),
-        Err(error) => {
-            eprintln!("left out: {error:#}");
-            None
-        }
-        Ok(nvcomp) => Some(nvcomp),
-    };
+    let nvcomp = Nvcomp::find(arguments.nvcomp.as_deref())?;
     let plain = !arguments.json && !arguments.csv;
     if plain {
         println!(

@@ -1,119 +1,312 @@
-//! `lzss`: lossless pipelines and general compressors side by side, on one thread.
+//! `lzss`: the LZSS stage over the paper's grid, lossless pipelines and general compressors beside, and quantisation codes with and without it.
 
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result, ensure};
-use clap::Args;
-use syncline::{ArrayView, Bound, DecodeOptions, ElementType, LosslessPipeline, Options, Shape, compress, decompress};
+use anyhow::{Context, Result, bail, ensure};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+use syncline::{LosslessPipeline, SymbolWidth};
+
+use syncline_bench::lzss::codecs::Codec;
+use syncline_bench::lzss::cuda::{self, Gpu};
+use syncline_bench::lzss::{CHUNKS, LEVELS, Results, Row, Set, WIDTHS, cpu, lossy, tables};
+use syncline_bench::nvcomp::Nvcomp;
+use syncline_bench::table::Table;
 
 /// Arguments of `lzss`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Raw arrays whose names end in their element type, as x.i32; anything else is bytes
-    #[arg(required = true)]
-    files: Vec<PathBuf>,
-    /// LZSS level
+    /// Sets: the paper's (hurr-quant, hacc-quant, nyx-quant, tpch-int32, tpch-string, rtm-float32), a column as tpch-discount, or raw arrays whose names end in their element
+    /// type, as x.i32 (anything else is bytes) [default: the paper's]
+    sets: Vec<String>,
+    /// Where to run
+    #[arg(long, value_enum, default_value = "cpu")]
+    device: Where,
+    /// What to measure [default: all; on a GPU, the grid and other codecs]
+    #[arg(long, value_enum, value_delimiter = ',')]
+    parts: Vec<Part>,
+    /// Bytes of the grid's chunks (C)
+    #[arg(long, value_delimiter = ',', default_values_t = CHUNKS)]
+    chunks: Vec<usize>,
+    /// Levels of the grid (1 to 4: windows of 32, 64, 128, 255 symbols)
+    #[arg(long, value_delimiter = ',', default_values_t = LEVELS, value_parser = clap::value_parser!(u8).range(1..=9))]
+    levels: Vec<u8>,
+    /// Bytes of the grid's symbols (S)
+    #[arg(long, value_delimiter = ',', default_values_t = WIDTHS.map(SymbolWidth::bytes))]
+    widths: Vec<usize>,
+    /// Level of the pipelines beside other codecs
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     level: u8,
-    /// Runs to time each way; the fastest counts
+    /// At most about so many MiB of each generated set; on a GPU sets are repeated until they have as many [default: 8, on a GPU 256]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 14))]
+    mebibytes: Option<u32>,
+    /// Runs to time
     #[arg(long, default_value_t = 5)]
     runs: usize,
+    /// nvCOMP's library or its folder, to measure its codecs beside ours [default: where the loader finds it]
+    #[arg(long, value_name = "PATH")]
+    nvcomp: Option<PathBuf>,
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print CSV: the rows, then each table behind an empty line
+    #[arg(long)]
+    csv: bool,
+    /// Write JSON and CSV to files of this name with .json and .csv behind, too
+    #[arg(long, value_name = "PATH")]
+    save: Option<PathBuf>,
 }
 
-/// Measures every pipeline and rival on every file and prints the table.
+/// Where to run.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Where {
+    /// One thread of the CPU
+    Cpu,
+    /// The first NVIDIA GPU
+    Cuda,
+}
+
+/// What to measure.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Part {
+    /// The stage over chunk size, window and symbol width
+    Grid,
+    /// Pipelines and general compressors
+    Codecs,
+    /// Symbol width, chosen and fixed, and every level
+    Choice,
+    /// Quantisation codes with and without LZSS before Huffman coding
+    Lossy,
+}
+
+/// What a run found.
+#[derive(Serialize)]
+struct Report<'r> {
+    device: &'r str,
+    /// 10^9 bytes of payload a second of a device-to-device copy, on a GPU.
+    copy: Option<f64>,
+    results: &'r Results,
+    tables: &'r [Table],
+}
+
+/// Measures and prints the tables.
 ///
 /// # Errors
-/// A file cannot be read, or a codec fails or gives other bytes.
+/// An unknown set or a file that cannot be read, no GPU if one is asked for, a codec that fails or gives other bytes.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    println!("{:<28}{:<16}{:>9}{:>15}{:>17}", "file", "codec", "ratio", "compress MB/s", "decompress MB/s");
-    for path in &arguments.files {
-        let bytes = std::fs::read(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let element = element_type(path);
-        let bytes = &bytes[..bytes.len() / element.size() * element.size()];
-        ensure!(!bytes.is_empty(), "{} is empty", path.display());
-        for codec in codecs(element, arguments.level) {
-            let row = measure(&codec, bytes, arguments.runs).with_context(|| codec.name.clone())?;
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            println!("{name:<28}{:<16}{:>9.3}{:>15.0}{:>17.0}", codec.name, row.ratio, row.compress, row.decompress);
+    let widths = arguments.symbol_widths()?;
+    ensure!(arguments.chunks.iter().all(|chunk| CHUNKS.contains(chunk)), "--chunks are of {CHUNKS:?}");
+    let start = Instant::now();
+    let mut results = Results::default();
+    let (device, copy, failed) = match arguments.device {
+        Where::Cpu => (cpu::DEVICE.to_owned(), None, on_cpu(arguments, &widths, &mut results)),
+        Where::Cuda => {
+            let mut gpu = Gpu::open(arguments.runs)?;
+            let nvcomp = Nvcomp::find(arguments.nvcomp.as_deref())?;
+            if arguments.is_plain() {
+                println!(
+                    "{}\ndevice copy: {:.0} GB/s of payload (C); medians of {} runs",
+                    gpu.name(),
+                    gpu.copy_rate() / 1e9,
+                    arguments.runs
+                );
+            }
+            let failed = on_gpu(&mut gpu, nvcomp.as_ref(), arguments, &widths, &mut results)?;
+            (gpu.name(), Some(gpu.copy_rate() / 1e9), failed)
         }
+    };
+    let tables = tables::all(&results);
+    let report = || serde_json::to_string_pretty(&Report { device: &device, copy, results: &results, tables: &tables });
+    let csv = || {
+        let rows = tables::rows(&results.rows);
+        let parts: Vec<String> = std::iter::once(&rows).chain(&tables).map(Table::to_csv).collect();
+        parts.join("\n")
+    };
+    if let Some(path) = &arguments.save {
+        let write = |extension: &str, text: String| {
+            let mut file = path.clone().into_os_string();
+            file.push(extension);
+            fs::write(&file, text).with_context(|| format!("cannot write {}", PathBuf::from(file).display()))
+        };
+        write(".csv", csv())?;
+        write(".json", report()? + "\n")?;
     }
+    if arguments.json {
+        println!("{}", report()?);
+    } else if arguments.csv {
+        print!("{}", csv());
+    } else {
+        tables.iter().for_each(|table| print!("\n{table}"));
+    }
+    eprintln!("{:.1} s", start.elapsed().as_secs_f64());
+    ensure!(failed == 0, "{failed} measurements failed, or were not right");
     Ok(())
 }
 
-fn element_type(path: &Path) -> ElementType {
-    let extension = path.extension().unwrap_or_default().to_string_lossy();
-    ElementType::ALL.into_iter().find(|element| element.to_string() == extension).unwrap_or(ElementType::U8)
+impl Arguments {
+    fn is_plain(&self) -> bool {
+        !self.json && !self.csv
+    }
+
+    fn symbol_widths(&self) -> Result<Vec<SymbolWidth>> {
+        let width = |&bytes: &usize| match SymbolWidth::from_bytes(bytes) {
+            Some(width) => Ok(width),
+            None => bail!("--widths {bytes}: symbols have 1, 2, 4 or 8 bytes"),
+        };
+        self.widths.iter().map(width).collect()
+    }
+
+    fn has(&self, part: Part) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
+    }
+
+    fn set_names(&self) -> Vec<String> {
+        if self.sets.is_empty() { Set::PAPER.map(str::to_owned).to_vec() } else { self.sets.clone() }
+    }
+
+    fn mebibytes(&self) -> usize {
+        self.mebibytes.map_or(if self.device == Where::Cpu { 8 } else { 256 }, |mebibytes| mebibytes as usize)
+    }
+
+    /// Every point of the grid.
+    fn grid(&self, widths: &[SymbolWidth]) -> Vec<(usize, u8, SymbolWidth)> {
+        let of_chunk = |&chunk: &usize| {
+            let levels = self.levels.iter().flat_map(|&level| widths.iter().map(move |&width| (level, width)));
+            levels.map(move |(level, width)| (chunk, level, width)).collect::<Vec<_>>()
+        };
+        self.chunks.iter().flat_map(of_chunk).collect()
+    }
 }
 
-type Code = Box<dyn Fn(&[u8]) -> Result<Vec<u8>>>;
-type Decode = Box<dyn Fn(&[u8], usize) -> Result<Vec<u8>>>;
-
-struct Codec {
-    name: String,
-    compress: Code,
-    decompress: Decode,
-}
-
-fn codecs(element: ElementType, level: u8) -> Vec<Codec> {
-    let ours = LosslessPipeline::ALL.map(|pipeline| {
-        let options = Options::new(Bound::Lossless).with_pipeline(pipeline).with_level(level).with_threads(1);
-        Codec {
-            name: pipeline.to_string(),
-            compress: Box::new(move |bytes| {
-                let shape = Shape::new(&[(bytes.len() / element.size()) as u64])?;
-                Ok(compress(&ArrayView::from_bytes(bytes, element, shape)?, &options)?)
-            }),
-            decompress: Box::new(|stream, _| {
-                Ok(decompress(stream, &DecodeOptions::default().with_threads(1))?.into_bytes())
-            }),
+/// Measures on the CPU; how many failed.
+fn on_cpu(arguments: &Arguments, widths: &[SymbolWidth], results: &mut Results) -> usize {
+    let mut failed = 0;
+    let only_lossy = arguments.parts == [Part::Lossy];
+    for name in if only_lossy { Vec::new() } else { arguments.set_names() } {
+        // The others are worth knowing even if one fails.
+        match Set::load(&name, arguments.mebibytes()) {
+            Ok(set) => failed += set_on_cpu(arguments, widths, &set, results),
+            Err(error) => failed += complain(&error),
         }
-    });
-    #[cfg(feature = "rivals")]
-    let rivals = [zstandard(), lz4_block()];
-    #[cfg(not(feature = "rivals"))]
-    let rivals = [];
-    ours.into_iter().chain(rivals).collect()
-}
-
-#[cfg(feature = "rivals")]
-fn zstandard() -> Codec {
-    Codec {
-        name: "zstd -3".into(),
-        compress: Box::new(|bytes| Ok(zstd::bulk::compress(bytes, 3)?)),
-        decompress: Box::new(|stream, length| Ok(zstd::bulk::decompress(stream, length)?)),
     }
-}
-
-#[cfg(feature = "rivals")]
-fn lz4_block() -> Codec {
-    Codec {
-        name: "lz4".into(),
-        compress: Box::new(|bytes| Ok(lz4::block::compress(bytes, None, false)?)),
-        decompress: Box::new(|stream, length| Ok(lz4::block::decompress(stream, Some(i32::try_from(length)?))?)),
+    if arguments.has(Part::Lossy) && (arguments.sets.is_empty() || !arguments.parts.is_empty()) {
+        for field in lossy::FIELDS {
+            match lossy::measure(field, arguments.mebibytes(), &[1, 2, 3, 4, 5, 6, 7, 8, 9], arguments.runs) {
+                Ok(rows) => results.lossy.extend(rows),
+                Err(error) => failed += complain(&error),
+            }
+        }
     }
+    failed
 }
 
-/// Ratio, and speeds in MB/s of uncompressed bytes.
-struct Row {
-    ratio: f64,
-    compress: f64,
-    decompress: f64,
+fn set_on_cpu(arguments: &Arguments, widths: &[SymbolWidth], set: &Set, results: &mut Results) -> usize {
+    let mut failed = 0;
+    let mut keep = |row: Result<Row>| match row {
+        Ok(row) => {
+            show(arguments, &row);
+            results.rows.push(row);
+        }
+        Err(error) => failed += complain(&error),
+    };
+    let runs = arguments.runs;
+    if arguments.has(Part::Grid) {
+        for (chunk, level, width) in arguments.grid(widths) {
+            keep(cpu::measure(set, chunk, level, width, runs));
+        }
+    }
+    if arguments.has(Part::Codecs) {
+        let ours = LosslessPipeline::ALL.map(|pipeline| Codec::ours(set.element, pipeline, arguments.level, None));
+        ours.into_iter().chain(Codec::rivals(set.element)).for_each(|codec| keep(codec.measure(set, runs)));
+    }
+    if arguments.has(Part::Choice) {
+        for pipeline in [LosslessPipeline::Lzss, LosslessPipeline::LzssHuffman] {
+            // Those that the codecs have are not measured twice.
+            let levels = (1..=9).filter(|&level| level != arguments.level || !arguments.has(Part::Codecs));
+            levels.for_each(|level| keep(Codec::ours(set.element, pipeline, level, None).measure(set, runs)));
+            for width in SymbolWidth::ALL {
+                keep(Codec::ours(set.element, pipeline, arguments.level, Some(width)).measure(set, runs));
+            }
+        }
+    }
+    failed
 }
 
-fn measure(codec: &Codec, bytes: &[u8], runs: usize) -> Result<Row> {
-    let (mut encoding, mut decoding) = (f64::MAX, f64::MAX);
-    let mut length = 0;
-    for _ in 0..runs.max(1) {
+/// Measures on a GPU; how many failed.
+fn on_gpu(
+    gpu: &mut Gpu,
+    nvcomp: Option<&Nvcomp>,
+    arguments: &Arguments,
+    widths: &[SymbolWidth],
+    results: &mut Results,
+) -> Result<usize> {
+    let start = Instant::now();
+    let grid = arguments.grid(widths);
+    if arguments.has(Part::Grid) {
+        let mut kinds: Vec<_> = grid.iter().map(|&(_, level, width)| (width, level)).collect();
+        kinds.sort_unstable();
+        kinds.dedup();
+        cuda::compile(&kinds, arguments.chunks.iter().any(|&chunk| is_published(chunk)))?;
+        eprintln!("kernels compiled in {:.1} s", start.elapsed().as_secs_f64());
+    }
+    let mut failed = 0;
+    for name in arguments.set_names() {
         let start = Instant::now();
-        let stream = (codec.compress)(bytes)?;
-        encoding = encoding.min(start.elapsed().as_secs_f64());
-        let start = Instant::now();
-        let back = (codec.decompress)(&stream, bytes.len())?;
-        decoding = decoding.min(start.elapsed().as_secs_f64());
-        ensure!(back == bytes, "other bytes came back");
-        length = stream.len();
+        let set = match Set::load(&name, arguments.mebibytes()) {
+            Ok(set) => set,
+            Err(error) => {
+                failed += complain(&error);
+                continue;
+            }
+        };
+        let generated = start.elapsed().as_secs_f64();
+        let loaded = gpu.load(&set, arguments.mebibytes())?;
+        let mut keep = |rows: Result<Vec<Row>>| match rows {
+            Ok(rows) => {
+                rows.iter().for_each(|row| show(arguments, row));
+                results.rows.extend(rows);
+            }
+            Err(error) => failed += complain(&error),
+        };
+        if arguments.has(Part::Grid) {
+            for &(chunk, level, width) in &grid {
+                // Comparing with all of a long window takes for ever.
+                let published = is_published(chunk) && LEVELS.contains(&level);
+                keep(gpu.measure(&loaded, chunk, level, width, published));
+            }
+        }
+        if let (Some(nvcomp), true) = (nvcomp, arguments.has(Part::Codecs)) {
+            keep(gpu.measure_nvcomp(nvcomp, &loaded));
+        }
+        eprintln!("{name}: generated in {generated:.1} s, all in {:.1} s", start.elapsed().as_secs_f64());
     }
-    let speed = |seconds: f64| bytes.len() as f64 / seconds / 1e6;
-    Ok(Row { ratio: bytes.len() as f64 / length as f64, compress: speed(encoding), decompress: speed(decoding) })
+    Ok(failed)
+}
+
+/// Whether the kernels as published are measured with this chunk: the format's own.
+fn is_published(chunk: usize) -> bool {
+    Some(&chunk) == CHUNKS.last()
+}
+
+fn complain(error: &anyhow::Error) -> usize {
+    eprintln!("error: {error:#}");
+    1
+}
+
+/// Prints a row at once, in short: a run may be ended before it has finished.
+fn show(arguments: &Arguments, row: &Row) {
+    if !arguments.is_plain() {
+        return;
+    }
+    let Row { set, codec, ratio, compress, decompress, .. } = row;
+    let place = match (row.chunk, row.window(), row.symbol) {
+        (Some(chunk), Some(window), Some(symbol)) => format!(" C {chunk} W {window} S {symbol}"),
+        (_, Some(window), Some(symbol)) => format!(" W {window} S {symbol}"),
+        (_, Some(window), None) => format!(" W {window}"),
+        _ => String::new(),
+    };
+    let back = decompress.map_or_else(String::new, |rate| format!(", decompress {:.3} GB/s", rate.median));
+    println!("{set}: {codec}{place}: ratio {ratio:.3}, compress {:.3} GB/s{back}", compress.median);
 }

@@ -1,8 +1,8 @@
 //! `syncline info`: what this build is and what it can run on.
 
 use serde_json::json;
-use syncline::FORMAT_VERSION;
 use syncline::cuda::Device;
+use syncline::{FORMAT_VERSION, LosslessPipeline};
 
 use super::{aligned, say};
 use crate::args::InfoArgs;
@@ -22,6 +22,7 @@ pub fn run(args: &InfoArgs) -> Outcome {
             "format_version": FORMAT_VERSION,
             "threads": threads,
             "vectors": vectors(),
+            "pipelines": pipelines(),
             "gpus": gpus,
             "gpu_error": devices.as_ref().err(),
         });
@@ -32,6 +33,7 @@ pub fn run(args: &InfoArgs) -> Outcome {
         ("format version", format!("{FORMAT_VERSION}: writes it, reads up to it")),
         ("threads", threads.to_string()),
         ("vectors", vectors().to_string()),
+        ("pipelines", pipelines().join(", ")),
     ];
     match devices {
         Ok(devices) if devices.is_empty() => rows.push(("GPU", "none".to_string())),
@@ -68,6 +70,11 @@ fn device_json(device: &Found) -> serde_json::Value {
         }),
         Err(error) => json!({ "error": error }),
     }
+}
+
+/// Names of the pipelines that streams can be made with.
+fn pipelines() -> Vec<&'static str> {
+    LosslessPipeline::ALL.map(LosslessPipeline::name).to_vec()
 }
 
 /// The widest vector instructions that the codec uses here.

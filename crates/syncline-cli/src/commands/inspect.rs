@@ -32,7 +32,7 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
     let elements = report.shape.len();
     let mut rows = vec![
         ("array", format!("{} {}, {} elements", report.element_type, report.shape, grouped(elements))),
-        ("pipeline", report.pipeline.to_string()),
+        ("pipeline", pipeline(report)),
         ("bound", bound(report.bound)),
     ];
     if report.bound != Bound::Lossless {
@@ -85,6 +85,12 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
         ("side data", format!("{}, {}", bytes(report.side_bytes), share(report.side_bytes))),
     ]);
     rows
+}
+
+/// The stages, those of the codes included if they are not the usual ones.
+fn pipeline(report: &Report) -> String {
+    let codes = if report.lzss_codes { ", codes by LZSS and Huffman where that is shorter" } else { "" };
+    format!("{}{codes}", report.pipeline)
 }
 
 fn resolved_or_exact(report: &Report) -> String {

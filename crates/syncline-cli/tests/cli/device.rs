@@ -55,11 +55,14 @@ fn a_gpu_that_is_not_there_is_an_error_only_if_asked_for() {
     let w = workshop();
     w.ok("compress x.f32 --shape 60000 --abs 1e-3 -o a.syn");
     w.ok("compress x.f32 --shape 60000 --lossless -o l.syn");
+    w.ok("compress x.f32 --shape 60000 --abs 1 --pipeline lzss+huffman -o t.syn");
     let lines = [
         "compress x.f32 --shape 60000 --abs 1e-3 -o b.syn",
         "compress x.f32 --shape 60000 --lossless -o b.syn",
         "decompress a.syn -o b",
         "decompress l.syn -o b",
+        "compress x.f32 --shape 60000 --abs 1 --pipeline lzss+huffman -o b.syn",
+        "decompress t.syn -o b",
         "decompress a.syn --region 5:10 -o b",
         "verify x.f32 a.syn",
         "demo -o b.syn",
@@ -99,6 +102,13 @@ fn a_gpu_writes_and_reads_what_the_cpu_does() {
         "{stderr}"
     );
     w.ok("verify x.f32 l.syn --device cuda");
+    let output = w.run("compress x.f32 --shape 60000 --abs 1 --pipeline lzss+huffman -o t.syn --device cuda");
+    let stderr = String::from_utf8_lossy(&output.stderr).to_string();
+    assert!(output.status.success() && stderr.contains("done on the CPU: codes"), "{stderr}");
+    let output = w.run("decompress t.syn -o t --device cuda");
+    let stderr = String::from_utf8_lossy(&output.stderr).to_string();
+    assert!(output.status.success() && stderr.contains("done on the CPU: codes"), "{stderr}");
+    w.ok("verify x.f32 t.syn");
 }
 
 #[test]

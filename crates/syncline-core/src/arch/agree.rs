@@ -3,10 +3,50 @@
 /// Bytes that are compared at once.
 pub const AGREE: usize = 32;
 
+/// Places that are compared at once.
+pub const PLACES: usize = 4;
+/// Bits of a position in a word of [`PLACES`].
+pub const POSITION_BITS: u32 = 16;
+
+/// What was found at [`PLACES`] places.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Nearest {
+    /// Symbols that agree where most do; of [`AGREE`] bytes that do, one symbol may be missing.
+    pub length: usize,
+    /// The highest position where so many do.
+    pub position: usize,
+    /// Whether the key's symbols agree at all places.
+    pub all: bool,
+}
+
 /// A way to compare [`AGREE`] bytes. Loops are generic over it, and inlined where its instructions are enabled.
 pub trait Agree: Copy {
     /// Bit i is set if byte i of `a` and `b` is the same.
     fn bytes(self, a: &[u8; AGREE], b: &[u8; AGREE]) -> u32;
+
+    /// Compares what stands at four positions, 16 bits each, with `here`, in symbols of `WIDTH` (1, 2, 4 or 8) bytes.
+    #[inline(always)]
+    fn nearest<const WIDTH: usize>(
+        self,
+        here: &[u8; AGREE],
+        there: [&[u8; AGREE]; PLACES],
+        positions: u64,
+        key_symbols: u32,
+    ) -> Nearest {
+        let (mut best, mut all) = (0, u32::MAX);
+        for (i, there) in there.into_iter().enumerate() {
+            let same = self.bytes(there, here);
+            all &= same;
+            let position = positions >> (POSITION_BITS * i as u32) & 0xffff;
+            let this = u64::from(same.trailing_ones() / WIDTH as u32) << POSITION_BITS | position;
+            best = std::hint::select_unpredictable(this > best, this, best);
+        }
+        Nearest {
+            length: (best >> POSITION_BITS) as usize,
+            position: (best & 0xffff) as usize,
+            all: all.trailing_ones() >= key_symbols * WIDTH as u32,
+        }
+    }
 }
 
 /// Byte by byte, on any machine.
@@ -38,6 +78,69 @@ impl Agree for Avx2 {
     }
 }
 
+/// Comparisons of two places each, and their results side by side.
+#[cfg(target_arch = "x86_64")]
+#[derive(Clone, Copy, Debug)]
+pub struct Avx512(Avx2);
+
+#[cfg(target_arch = "x86_64")]
+impl Agree for Avx512 {
+    #[inline(always)]
+    fn bytes(self, a: &[u8; AGREE], b: &[u8; AGREE]) -> u32 {
+        self.0.bytes(a, b)
+    }
+
+    #[inline(always)]
+    fn nearest<const WIDTH: usize>(
+        self,
+        here: &[u8; AGREE],
+        there: [&[u8; AGREE]; PLACES],
+        positions: u64,
+        key_symbols: u32,
+    ) -> Nearest {
+        use std::arch::x86_64::*;
+        // SAFETY: only `with_best` makes an `Avx512`, and only where it has found every feature of these instructions; the loads are of 32 bytes that the references
+        // hold, unaligned.
+        unsafe {
+            let load = |bytes: &[u8; AGREE]| _mm256_loadu_si256(bytes.as_ptr().cast());
+            let pair = |a, b| _mm512_inserti64x4::<1>(_mm512_castsi256_si512(load(a)), load(b));
+            let here = _mm512_broadcast_i64x4(load(here));
+            let (low, high) = (pair(there[0], there[1]), pair(there[2], there[3]));
+            // A bit for each symbol, the places in 32 bits each.
+            let same = match WIDTH {
+                1 => {
+                    let (low, high) = (_mm512_cmpeq_epi8_mask(low, here), _mm512_cmpeq_epi8_mask(high, here));
+                    _mm_set_epi64x(high as i64, low as i64)
+                }
+                2 => {
+                    let (low, high) = (_mm512_cmpeq_epi16_mask(low, here), _mm512_cmpeq_epi16_mask(high, here));
+                    _mm_cvtepu16_epi32(_mm_cvtsi64_si128((u64::from(high) << 32 | u64::from(low)) as i64))
+                }
+                4 => {
+                    let (low, high) = (_mm512_cmpeq_epi32_mask(low, here), _mm512_cmpeq_epi32_mask(high, here));
+                    _mm_cvtepu8_epi32(_mm_cvtsi32_si128((u32::from(high) << 16 | u32::from(low)) as i32))
+                }
+                _ => {
+                    let (low, high) = (_mm512_cmpeq_epi64_mask(low, here), _mm512_cmpeq_epi64_mask(high, here));
+                    let nibbles = _pdep_u32(u32::from(high) << 8 | u32::from(low), 0x0f0f_0f0f);
+                    _mm_cvtepu8_epi32(_mm_cvtsi32_si128(nibbles as i32))
+                }
+            };
+            let key = _mm_set1_epi32(((1_u32 << key_symbols) - 1) as i32);
+            let all = _mm_cmpeq_epi32_mask(_mm_and_si128(same, key), key) == 0xf;
+            // One more low bit than symbols agree, of 32 that do as of 31; then 31 less the symbols.
+            let ones = _mm_xor_si128(same, _mm_add_epi32(same, _mm_set1_epi32(1)));
+            let missing = _mm_lzcnt_epi32(ones);
+            let position = _mm_cvtepu16_epi32(_mm_cvtsi64_si128(positions as i64));
+            let score = _mm_sub_epi32(position, _mm_slli_epi32::<16>(missing));
+            let score = _mm_max_epi32(score, _mm_shuffle_epi32::<0b01_00_11_10>(score));
+            let score = _mm_max_epi32(score, _mm_shuffle_epi32::<0b10_11_00_01>(score));
+            let best = _mm_cvtsi128_si32(score);
+            Nearest { length: (31 + (best >> 16)) as usize, position: (best & 0xffff) as usize, all }
+        }
+    }
+}
+
 /// A loop that compares.
 pub trait Comparing {
     /// What the loop returns.
@@ -56,7 +159,15 @@ pub fn with_best<C: Comparing>(comparing: C) -> C::Output {
         fn wide<C: Comparing>(comparing: C) -> C::Output {
             comparing.run(Avx2(()))
         }
+        #[target_feature(enable = "avx512f,avx512bw,avx512cd,avx512vl,avx2,fma,bmi1,bmi2,lzcnt")]
+        fn wider<C: Comparing>(comparing: C) -> C::Output {
+            comparing.run(Avx512(Avx2(())))
+        }
         if super::has_avx2() {
+            if has_avx512() {
+                // SAFETY: `has_avx2` and `has_avx512` have just found every feature that `wider` enables.
+                return unsafe { wider(comparing) };
+            }
             // SAFETY: `has_avx2` has just found every feature that `wide` enables.
             return unsafe { wide(comparing) };
         }
@@ -64,9 +175,63 @@ pub fn with_best<C: Comparing>(comparing: C) -> C::Output {
     comparing.run(Portable)
 }
 
+/// Whether the machine has what [`Avx512`] uses beyond AVX2.
+#[cfg(target_arch = "x86_64")]
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512cd")
+        && is_x86_feature_detected!("avx512vl")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[derive(Clone, Copy)]
+    struct Places<'a, const WIDTH: usize>(&'a [u8; AGREE], [&'a [u8; AGREE]; PLACES], u64, u32);
+
+    impl<const WIDTH: usize> Comparing for Places<'_, WIDTH> {
+        type Output = Nearest;
+
+        #[inline(always)]
+        fn run<A: Agree>(self, agree: A) -> Nearest {
+            agree.nearest::<WIDTH>(self.0, self.1, self.2, self.3)
+        }
+    }
+
+    fn compare_places<const WIDTH: usize>() {
+        let here: [u8; AGREE] = std::array::from_fn(|i| i as u8 * 5);
+        // Every length at every place, the others a symbol shorter, as long, or of no length.
+        let agreeing = |bytes: usize| -> [u8; AGREE] { std::array::from_fn(|i| here[i] ^ u8::from(i >= bytes)) };
+        for length in 0..AGREE / WIDTH {
+            for place in 0..PLACES {
+                for other in [length.saturating_sub(1), length, 0] {
+                    let all: [[u8; AGREE]; PLACES] =
+                        std::array::from_fn(|i| agreeing(WIDTH * if i == place { length } else { other }));
+                    let places = Places::<WIDTH>(&here, all.each_ref(), 0x0003_0500_7fff_8000, 1);
+                    let found = with_best(places);
+                    let position = if other == length { 0x8000 } else { [0x8000, 0x7fff, 0x500, 3][place] };
+                    assert_eq!(
+                        found,
+                        Nearest { length, position, all: length > 0 && other > 0 },
+                        "{WIDTH} {place} {other}"
+                    );
+                    assert_eq!(found, places.run(Portable));
+                }
+            }
+        }
+        let whole = with_best(Places::<WIDTH>(&here, [&here; PLACES], 0x0001_0002_0003_0004, 1));
+        assert!(whole.all && whole.position == 4 && whole.length >= (AGREE / WIDTH).min(31));
+    }
+
+    #[test]
+    fn the_longest_and_nearest_of_four() {
+        compare_places::<1>();
+        compare_places::<2>();
+        compare_places::<4>();
+        compare_places::<8>();
+    }
 
     #[derive(Clone, Copy)]
     struct Compare<'a>(&'a [u8; AGREE], &'a [u8; AGREE]);

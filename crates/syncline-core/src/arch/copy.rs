@@ -1,27 +1,18 @@
 //! Copies within a slice, symbol by symbol.
 
-/// Copies `COUNT` symbols of `WIDTH` (1, 2, 4 or 8) bytes from `from` on to `to` on, one after another, so that symbols copied may be copied again.
-/// The first becomes its bits in `mask`, and `other` elsewhere.
+/// Copies symbols of `WIDTH` (1, 2, 4 or 8) bytes from those with the numbers `sources` to `first` and on, one after another, so that symbols copied may be copied again.
 ///
 /// # Panics
-/// `from` is behind `to`, the symbols reach out of `bytes`, or the width is another.
+/// A source is not before the end of what is written, that reaches out of `bytes`, or the width is another.
 #[inline(always)]
-pub fn copy_symbols<const WIDTH: usize, const COUNT: usize>(
-    bytes: &mut [u8],
-    from: usize,
-    to: usize,
-    mask: u64,
-    other: u64,
-) {
-    assert!(from <= to && to <= bytes.len() && WIDTH * COUNT <= bytes.len() - to && WIDTH <= 8);
+pub fn copy_from_sources<const WIDTH: usize>(bytes: &mut [u8], first: usize, sources: &[u16]) {
+    let end = first + sources.len();
+    let highest = sources.iter().fold(0, |highest, &source| source.max(highest));
+    assert!(WIDTH <= 8 && end <= bytes.len() / WIDTH && (usize::from(highest) < end || sources.is_empty()));
     let start = bytes.as_mut_ptr();
-    // SAFETY: `to + WIDTH * COUNT <= bytes.len()` and `from <= to`, as has just been asserted: every symbol lies in `bytes`. Loads and stores are unaligned.
-    unsafe {
-        let (from, to) = (start.add(from), start.add(to));
-        store::<WIDTH>(to, load::<WIDTH>(from) & mask | other & !mask);
-        for i in 1..COUNT {
-            store::<WIDTH>(to.add(i * WIDTH), load::<WIDTH>(from.add(i * WIDTH)));
-        }
+    for (to, &source) in (first..end).zip(sources) {
+        // SAFETY: `source` and `to` are below `end`, and the symbols up to there lie in `bytes`, as has just been asserted. Loads and stores are unaligned.
+        unsafe { store::<WIDTH>(start.add(to * WIDTH), load::<WIDTH>(start.add(usize::from(source) * WIDTH))) };
     }
 }
 
@@ -57,26 +48,29 @@ unsafe fn store<const WIDTH: usize>(at: *mut u8, symbol: u64) {
 
 #[cfg(test)]
 mod tests {
-    use super::copy_symbols;
+    use super::copy_from_sources;
 
     #[test]
     fn symbols_are_copied_in_turn() {
         let mut bytes: [u8; 24] = std::array::from_fn(|i| i as u8);
-        copy_symbols::<4, 3>(&mut bytes, 4, 8, u64::MAX, 0);
-        assert_eq!(bytes[4..20], [4, 5, 6, 7].repeat(4));
-        copy_symbols::<2, 2>(&mut bytes, 0, 20, 0, u64::from(u16::from_ne_bytes([8, 9])));
-        assert_eq!(bytes[20..], [8, 9, 2, 3]);
+        copy_from_sources::<4>(&mut bytes, 2, &[1, 2, 3, 0]);
+        assert_eq!(bytes, [&[0, 1, 2, 3][..], &[4, 5, 6, 7].repeat(4), &[0, 1, 2, 3]].concat()[..]);
+        copy_from_sources::<1>(&mut bytes, 21, &[4, 21, 22]);
+        assert_eq!(bytes[20..], [0, 4, 4, 4]);
+        copy_from_sources::<8>(&mut bytes, 3, &[]);
+        copy_from_sources::<2>(&mut bytes, 10, &[10, 0]);
+        assert_eq!(bytes[20..], [0, 4, 0, 1]);
     }
 
     #[test]
     #[should_panic]
     fn not_beyond_the_end() {
-        copy_symbols::<8, 2>(&mut [0; 23], 0, 8, 0, 0);
+        copy_from_sources::<8>(&mut [0; 23], 1, &[0, 0]);
     }
 
     #[test]
     #[should_panic]
     fn not_from_behind() {
-        copy_symbols::<1, 1>(&mut [0; 9], 5, 4, 0, 0);
+        copy_from_sources::<1>(&mut [0; 9], 4, &[3, 6]);
     }
 }

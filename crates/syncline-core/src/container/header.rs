@@ -32,6 +32,8 @@ pub struct Header {
     pub index: IndexKind,
     /// log2 of the symbols in a group of the codes: 6 or 7.
     pub group_log2: u8,
+    /// Whether the codes of a chunk may be LZSS tokens ([`ChunkKind::LzssCodes`](super::ChunkKind::LzssCodes)).
+    pub lzss_codes: bool,
     /// The bound that was asked for.
     pub bound: Bound,
     /// The bound that holds: absolute, or the relative error of each value for [`Bound::PwRel`]; 0 if lossless.
@@ -59,6 +61,7 @@ impl Header {
             pipeline: resolved.pipeline,
             index,
             group_log2: Self::GROUP_LOG2,
+            lzss_codes: false,
             bound: resolved.bound,
             resolved: resolved.resolved,
             step: resolved.step,
@@ -82,7 +85,7 @@ impl Header {
             self.group_log2,
             self.bound.code(),
             self.patterns.len() as u8,
-            0,
+            self.lzss_codes.into(),
         ]);
         out.extend_from_slice(&self.chunk_tiles.to_le_bytes());
         for axis in 0..MAX_RANK {
@@ -142,7 +145,7 @@ impl Header {
         let group_log2 = fields.u8()?;
         let bound_kind = fields.u8()?;
         let pattern_count = fields.u8()? as usize;
-        let reserved = fields.u8()?;
+        let lzss_codes = fields.u8()?;
         let chunk_tiles = fields.u32()?;
         let mut extents = [0; MAX_RANK];
         for extent in &mut extents {
@@ -155,11 +158,14 @@ impl Header {
             *pattern = fields.u64()?;
         }
 
-        if rank > MAX_RANK || pattern_count > MAX_PATTERNS || reserved != 0 || !matches!(group_log2, 6 | 7) {
+        if rank > MAX_RANK || pattern_count > MAX_PATTERNS || lzss_codes > 1 || !matches!(group_log2, 6 | 7) {
             return Err(bad("a field is out of range"));
         }
         if pipeline != Pipeline::Lossless && !(element_type.is_lossy_capable() && step > 0.0 && step.is_finite()) {
             return Err(bad("a lossy pipeline without a step, or for an element type that has none"));
+        }
+        if lzss_codes == 1 && pipeline == Pipeline::Lossless {
+            return Err(bad("it names a stage of codes, which a lossless stream has not"));
         }
         let bound = Bound::from_code(bound_kind, requested).ok_or_else(|| bad("unknown bound"))?;
         let shape = Shape::new(&extents[..rank]).map_err(|_| bad("impossible shape"))?;
@@ -169,6 +175,7 @@ impl Header {
             pipeline,
             index,
             group_log2,
+            lzss_codes: lzss_codes == 1,
             bound,
             resolved,
             step,

@@ -24,6 +24,8 @@ pub enum ChunkKind {
     Quantised = 2,
     /// LZSS tokens of elements or residuals.
     Lzss = 3,
+    /// Quantisation codes as LZSS tokens.
+    LzssCodes = 4,
 }
 
 fn checksum(record: &[u8]) -> u64 {
@@ -99,6 +101,7 @@ pub fn parse_record(record: &[u8], chunk: u64) -> Result<(ChunkKind, &[u8])> {
         1 => ChunkKind::Lossless,
         2 => ChunkKind::Quantised,
         3 => ChunkKind::Lzss,
+        4 => ChunkKind::LzssCodes,
         _ => return Err(corrupt("unknown kind of chunk")),
     };
     Ok((kind, &record[RECORD_HEADER_LEN..]))

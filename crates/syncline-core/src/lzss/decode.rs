@@ -1,7 +1,12 @@
 //! Tokens of a block back to symbols.
+//!
+//! In two passes over a few hundred symbols at a time. The first goes from match to match: it copies the literals before each to their places and notes, for every symbol, where
+//! it comes from; how long a match is decides about no jump up to [`LANES`] symbols. The second copies symbol by symbol: wider loads would span several
+//! of the last stores and wait until these have reached the cache.
 
 use super::{Params, SymbolWidth};
-use crate::arch::copy::copy_symbols;
+use crate::arch::copy::copy_from_sources;
+use crate::bits::dispatch::{self, Kernel};
 
 /// Bytes after a block that its decoder may overwrite, and after literals, lengths and distances that it may load.
 pub const SLACK: usize = 32;
@@ -38,51 +43,173 @@ pub fn decode_block(
     end: usize,
 ) -> Result<(), &'static str> {
     let out = &mut out[start..end + SLACK];
-    let literals = parts.tokens.saturating_sub(parts.matches) * params.width.bytes();
-    let matched = (end - start).saturating_sub(literals);
-    // Whether a match is longer than those symbols is as good as random where many are: then more are copied without asking.
-    let long = matched > 4 * params.width.bytes() * parts.matches;
-    match (params.width, long) {
-        (SymbolWidth::One, _) => at_distance::<1, 8, 24>(parts, params, out),
-        (SymbolWidth::Two, false) => at_distance::<2, 4, 12>(parts, params, out),
-        (SymbolWidth::Two, true) => at_distance::<2, 8, 8>(parts, params, out),
-        (SymbolWidth::Four, false) => at_distance::<4, 4, 4>(parts, params, out),
-        (SymbolWidth::Four, true) => at_distance::<4, 8, 0>(parts, params, out),
-        (SymbolWidth::Eight, _) => at_distance::<8, 4, 0>(parts, params, out),
+    dispatch::run(Decode { parts, params, out })
+}
+
+struct Decode<'a> {
+    parts: &'a TokenParts<'a>,
+    params: &'a Params,
+    out: &'a mut [u8],
+}
+
+impl Kernel for Decode<'_> {
+    type Output = Result<(), &'static str>;
+
+    #[inline(always)]
+    fn run(self) -> Self::Output {
+        match self.params.width {
+            _ if self.parts.matches > self.parts.tokens => Err("more matches than tokens"),
+            SymbolWidth::One => self.at_distance::<1, 16>(),
+            SymbolWidth::Two => self.at_distance::<2, 16>(),
+            SymbolWidth::Four => self.at_distance::<4, 8>(),
+            SymbolWidth::Eight => self.at_distance::<8, 4>(),
+        }
     }
 }
 
+/// Symbols of a match whose sources are noted at once.
+const LANES: usize = 16;
+/// Symbols after which the second pass follows.
+const BATCH: usize = 512;
+/// Sources noted between two passes, at most: [`BATCH`], a match, literals. A power of two, for a mask instead of a jump.
+const NOTES: usize = 1024;
+
+/// What to add to the start of a match for the source of its first symbols, by distance: if that is short, symbols come from what stands before the match, not from one another,
+/// which would make each wait for the one before.
+const PERIODS: [[u16; LANES]; LANES + 1] = {
+    let mut periods = [[0; LANES]; LANES + 1];
+    let mut distance = 1;
+    while distance <= LANES {
+        let mut i = 0;
+        while i < LANES {
+            periods[distance][i] = (i % distance) as u16;
+            i += 1;
+        }
+        distance += 1;
+    }
+    periods
+};
+
+/// Notes that symbols come from `from` and the places that follow by these offsets.
 #[inline(always)]
-fn at_distance<const WIDTH: usize, const FEW: usize, const MORE: usize>(
-    parts: &TokenParts,
-    params: &Params,
-    out: &mut [u8],
-) -> Result<(), &'static str> {
-    match params.distance_bytes() {
-        1 => decode::<WIDTH, FEW, MORE, 1>(parts, params, out),
-        _ => decode::<WIDTH, FEW, MORE, 2>(parts, params, out),
+fn note(notes: &mut [u16; NOTES + LANES], number: usize, from: usize, offsets: &[u16; LANES]) {
+    let start = number % NOTES;
+    let notes: &mut [u16; LANES] = (&mut notes[start..start + LANES]).try_into().expect("as many lanes");
+    for (note, offset) in notes.iter_mut().zip(offsets) {
+        *note = (from as u16).wrapping_add(*offset);
     }
 }
 
-/// Tokens that are looked at together: if all are literals, they are moved at once.
-const LITERAL_RUN: usize = 8;
+impl Decode<'_> {
+    #[inline(always)]
+    fn at_distance<const WIDTH: usize, const RUN: usize>(self) -> Result<(), &'static str> {
+        match (self.params.distance_bytes(), 8 * (self.parts.tokens - self.parts.matches) < self.parts.tokens) {
+            (1, false) => self.decode::<WIDTH, RUN, 1, false>(),
+            (1, true) => self.decode::<WIDTH, RUN, 1, true>(),
+            (_, false) => self.decode::<WIDTH, RUN, 2, false>(),
+            (_, true) => self.decode::<WIDTH, RUN, 2, true>(),
+        }
+    }
 
-type Move = [u8; SLACK];
+    /// `RUN` literals, at most 32 bytes, are copied at once; where there are `FEW`, only if there are any.
+    #[inline(always)]
+    fn decode<const WIDTH: usize, const RUN: usize, const DISTANCE: usize, const FEW: bool>(
+        self,
+    ) -> Result<(), &'static str> {
+        let Self { parts, params, out } = self;
+        check_counts::<WIDTH, DISTANCE>(parts)?;
+        let end = (out.len() - SLACK) / WIDTH;
+        let min_match = usize::from(params.min_match);
+        let mut notes = [0; NOTES + LANES];
+        // Symbols that are there, those of them that the second pass has done, literals' bytes and matches that are used up.
+        let (mut at, mut first, mut literal, mut number) = (0, 0, 0, 0);
+        let outside = "an LZSS match or literal reaches out of its block";
+        for (i, &flags) in parts.flags.iter().enumerate() {
+            let tokens = (parts.tokens - i * 64).min(64);
+            let matches = flags.count_ones() as usize;
+            let mut literals = &parts.literals[literal..];
+            literal += (tokens - matches) * WIDTH;
+            let lengths = &parts.lengths[number..number + matches];
+            let distances = &parts.distances[number * DISTANCE..(number + matches) * DISTANCE];
+            number += matches;
+            let mut word = flags;
+            // Tokens of the word that are done.
+            let mut done = 0;
+            for (&length, distance) in lengths.iter().zip(distances.chunks_exact(DISTANCE)) {
+                let position = word.trailing_zeros() as usize;
+                word &= word.wrapping_sub(1);
+                let mut run = position - done;
+                done = position + 1;
+                if run > RUN {
+                    copy_from_sources::<WIDTH>(out, first, &notes[..(at - first).min(NOTES)]);
+                    literals = whole_run::<WIDTH>(literals, out, at, run, end).ok_or(outside)?;
+                    (at, run) = (at + run, 0);
+                    first = at;
+                }
+                if !FEW || run > 0 {
+                    let (from, to) = (&literals[..RUN * WIDTH], at * WIDTH);
+                    out[to..to + RUN * WIDTH].copy_from_slice(from);
+                    // Of what is behind them the next token decides. They come from where they are now.
+                    note(&mut notes, at - first, at, &PERIODS[LANES]);
+                    at += run;
+                    literals = &literals[run * WIDTH..];
+                }
 
-#[inline(always)]
-fn load(bytes: &[u8], at: usize) -> Move {
-    bytes[at..at + SLACK].try_into().expect("as many bytes")
+                let distance = match DISTANCE {
+                    1 => usize::from(distance[0]),
+                    _ => usize::from(u16::from_le_bytes([distance[0], distance[1]])),
+                };
+                let length = usize::from(length) + min_match;
+                // A distance of 0 becomes too long a one.
+                if distance.wrapping_sub(1) >= at || at + length > end {
+                    return Err(outside);
+                }
+                let from = at - distance;
+                if length > LANES {
+                    copy_from_sources::<WIDTH>(out, first, &notes[..(at - first).min(NOTES)]);
+                    copy_long(out, from * WIDTH, at * WIDTH, length * WIDTH);
+                    at += length;
+                    first = at;
+                    continue;
+                }
+                note(&mut notes, at - first, from, &PERIODS[distance.min(LANES)]);
+                at += length;
+                if at - first > BATCH {
+                    copy_from_sources::<WIDTH>(out, first, &notes[..(at - first).min(NOTES)]);
+                    first = at;
+                }
+            }
+            let rest = tokens - done;
+            if rest > 0 {
+                copy_from_sources::<WIDTH>(out, first, &notes[..(at - first).min(NOTES)]);
+                whole_run::<WIDTH>(literals, out, at, rest, end).ok_or(outside)?;
+                at += rest;
+                first = at;
+            }
+        }
+        copy_from_sources::<WIDTH>(out, first, &notes[..(at - first).min(NOTES)]);
+        if at == end { Ok(()) } else { Err("its LZSS tokens end before their block") }
+    }
 }
 
-/// Of a match, `FEW` symbols are copied whatever its length, and `MORE` at once if it is longer: together [`SLACK`] bytes.
+/// Copies `run` literals to symbol `at` and on; what is behind them, or nothing if they reach behind the end.
 #[inline(always)]
-fn decode<const WIDTH: usize, const FEW: usize, const MORE: usize, const DISTANCE: usize>(
-    parts: &TokenParts,
-    params: &Params,
+fn whole_run<'l, const WIDTH: usize>(
+    literals: &'l [u8],
     out: &mut [u8],
-) -> Result<(), &'static str> {
-    let end = out.len() - SLACK;
-    let literal_bytes = (parts.tokens.checked_sub(parts.matches)).ok_or("more matches than tokens")? * WIDTH;
+    at: usize,
+    run: usize,
+    end: usize,
+) -> Option<&'l [u8]> {
+    let (run, rest) = literals.split_at(run * WIDTH);
+    (run.len() <= (end - at) * WIDTH).then(|| out[at * WIDTH..at * WIDTH + run.len()].copy_from_slice(run))?;
+    Some(rest)
+}
+
+/// Whether there is as much of every part as flags and counts say.
+#[inline(always)]
+fn check_counts<const WIDTH: usize, const DISTANCE: usize>(parts: &TokenParts) -> Result<(), &'static str> {
+    let literal_bytes = (parts.tokens - parts.matches) * WIDTH;
     let is_there = parts.flags.len() == parts.tokens.div_ceil(64)
         && parts.literals.len() >= literal_bytes + SLACK
         && parts.lengths.len() >= parts.matches + SLACK
@@ -96,96 +223,23 @@ fn decode<const WIDTH: usize, const FEW: usize, const MORE: usize, const DISTANC
     if !is_there || set != parts.matches || unused != 0 {
         return Err("its LZSS flags and token counts disagree");
     }
-    let min_match = usize::from(params.min_match);
-    let (mut at, mut literal, mut number) = (0, 0, 0);
-    for (i, &flags) in parts.flags.iter().enumerate() {
-        let mut word = flags;
-        let mut left = (parts.tokens - i * 64).min(64);
-        while left > 0 {
-            if word & ((1 << LITERAL_RUN) - 1) == 0 && left >= LITERAL_RUN {
-                let run = if word == 0 { left } else { LITERAL_RUN };
-                let bytes = run * WIDTH;
-                if bytes > end - at {
-                    return Err("its LZSS literals reach out of their block");
-                }
-                if run == LITERAL_RUN {
-                    // Its length is known here: no call.
-                    let new = &parts.literals[literal..literal + LITERAL_RUN * WIDTH];
-                    out[at..at + LITERAL_RUN * WIDTH].copy_from_slice(new);
-                } else {
-                    out[at..at + bytes].copy_from_slice(&parts.literals[literal..literal + bytes]);
-                }
-                (at, literal, left) = (at + bytes, literal + bytes, left - run);
-                word = word.unbounded_shr(run as u32);
-                continue;
-            }
-            left -= 1;
-            // Whether a token is a match is as good as random: a jump on it would be mispredicted every few tokens. Both are loaded, one is taken.
-            let is_match = (word & 1) as usize;
-            word >>= 1;
-            let mask = is_match.wrapping_neg();
-            let distance = (distance::<DISTANCE>(parts.distances, number) * WIDTH) & mask;
-            let length = (((usize::from(parts.lengths[number]) + min_match) * WIDTH) & mask) | (WIDTH & !mask);
-            if distance > at || length > end - at || (distance == 0 && is_match == 1) {
-                return Err("an LZSS match reaches out of its block");
-            }
-            let from = at - distance;
-            // Symbol by symbol: a wider load would span several of the last stores and wait until these have reached the cache. It also makes
-            // matches right that overlap themselves. Of what is behind the token's end the next token decides.
-            let new = symbol::<WIDTH>(parts.literals, literal);
-            copy_symbols::<WIDTH, FEW>(out, from, at, mask as u64, new);
-            if length > FEW * WIDTH {
-                copy_on::<WIDTH, FEW, MORE>(out, from, at, length);
-            }
-            at += length;
-            number += is_match;
-            literal += WIDTH & !mask;
-        }
-    }
-    if at == end { Ok(()) } else { Err("its LZSS tokens end before their block") }
+    Ok(())
 }
 
+/// Copies a match of bytes, and up to [`SLACK`] more.
 #[inline(always)]
-fn distance<const DISTANCE: usize>(distances: &[u8], number: usize) -> usize {
-    match DISTANCE {
-        1 => distances[number].into(),
-        _ => {
-            let bytes: [u8; 2] = distances[2 * number..2 * number + 2].try_into().expect("2 bytes");
-            u16::from_le_bytes(bytes).into()
-        }
+fn copy_long(out: &mut [u8], from: usize, to: usize, length: usize) {
+    let period = to - from;
+    // What is there repeats every `period` bytes, so it also does every multiple: one that a move does not overlap.
+    let distance = period * SLACK.div_ceil(period);
+    // So many come before that is far enough back in what repeats.
+    let before = (distance - period).min(length);
+    for i in 0..before {
+        out[to + i] = out[from + i];
     }
-}
-
-#[inline(always)]
-fn symbol<const WIDTH: usize>(bytes: &[u8], at: usize) -> u64 {
-    let bytes = &bytes[at..at + WIDTH];
-    match WIDTH {
-        1 => bytes[0].into(),
-        2 => u16::from_ne_bytes(bytes.try_into().expect("2 bytes")).into(),
-        4 => u32::from_ne_bytes(bytes.try_into().expect("4 bytes")).into(),
-        _ => u64::from_ne_bytes(bytes.try_into().expect("8 bytes")),
-    }
-}
-
-/// The rest of a match after its first `FEW` symbols.
-#[inline(always)]
-fn copy_on<const WIDTH: usize, const FEW: usize, const MORE: usize>(
-    out: &mut [u8],
-    from: usize,
-    to: usize,
-    length: usize,
-) {
-    if MORE > 0 {
-        copy_symbols::<WIDTH, MORE>(out, from + FEW * WIDTH, to + FEW * WIDTH, u64::MAX, 0);
-    }
-    let mut done = SLACK;
-    if length <= done {
-        return;
-    }
-    // What is there repeats every `distance` bytes, so it also does every multiple: one that a move does not overlap.
-    let distance = (to - from) * SLACK.div_ceil(to - from);
+    let mut done = before;
     while done < length {
-        let bytes = load(out, to + done - distance);
+        let bytes: [u8; SLACK] = out[to + done - distance..to + done - distance + SLACK].try_into().expect("as many");
         out[to + done..to + done + SLACK].copy_from_slice(&bytes);
         done += SLACK;
     }

@@ -8,7 +8,7 @@
 use std::hint::select_unpredictable;
 
 use super::{BlockCounts, ENOUGH, Params, SymbolWidth, Tokens};
-use crate::arch::agree::{AGREE, Agree, Comparing, with_best};
+use crate::arch::agree::{AGREE, Agree, Comparing, Nearest, with_best};
 
 /// log2 of the entries in the table of last positions: with the distances of 32-bit symbols it fills the first-level cache, hardly more.
 const HASH_BITS: u32 = 14;
@@ -26,6 +26,11 @@ const LANE: u32 = 16;
 const ONES: u64 = 0x0001_0001_0001_0001;
 /// Four distances beyond every window.
 const NONE: u64 = 0x4000 * ONES;
+
+/// Stands for lanes where four are compared and then four more.
+const ROUNDS: usize = 5;
+/// No position.
+const NOBODY: u16 = u16::MAX;
 
 /// Blocks whose tokens are taken in turn: the latencies from a token to the next add up to some 45 cycles, which leaves room for others'.
 const STREAMS: usize = 4;
@@ -50,7 +55,8 @@ struct Block {
     /// Its bytes and others behind them.
     bytes: Box<Bytes>,
     symbols: usize,
-    /// For each position the distances of the nearest four with its hash, the nearest in the lowest lane; beyond the window if there are fewer.
+    /// For each position the distances of the nearest four with its hash, the nearest in the lowest lane; beyond the window if there are fewer. Or their positions:
+    /// [`Search::positions`].
     distances: Box<[u64; MAX_SYMBOLS]>,
     /// Symbols that have their tokens.
     at: usize,
@@ -116,7 +122,8 @@ impl Encode<'_> {
         match self.params.depth() {
             1 => self.blocks::<WIDTH, 1, A>(agree),
             2 => self.blocks::<WIDTH, 2, A>(agree),
-            _ => self.blocks::<WIDTH, 4, A>(agree),
+            4 => self.blocks::<WIDTH, 4, A>(agree),
+            _ => self.blocks::<WIDTH, ROUNDS, A>(agree),
         }
     }
 
@@ -195,7 +202,7 @@ fn lane(distances: u64, lane: usize) -> usize {
     (distances >> (LANE * lane as u32) & 0xffff) as usize
 }
 
-/// The search with what the parameters say; `LANES` candidates are compared at once.
+/// The search with what the parameters say; `LANES` candidates are compared at once, or [`ROUNDS`]. With four, distances have become positions.
 struct Search<const WIDTH: usize, const LANES: usize, A> {
     agree: A,
     window: usize,
@@ -230,6 +237,26 @@ impl<const WIDTH: usize, const LANES: usize, A: Agree> Search<WIDTH, LANES, A> {
             distances[at % MAX_SYMBOLS] = select_unpredictable(distance <= window, found, NONE);
         }
         distances[keys..symbols].fill(NONE);
+        if LANES == 4 {
+            // Once: every token needs them so.
+            for (at, word) in distances[..symbols].iter_mut().enumerate() {
+                *word = self.positions(at, *word);
+            }
+        }
+    }
+
+    /// The positions of candidates at these distances from `at`. Where there are fewer, the nearest stands in for the rest; where there is none, [`NOBODY`].
+    #[inline(always)]
+    fn positions(&self, at: usize, distances: u64) -> u64 {
+        let nearest = distances as u16;
+        let mut positions = 0;
+        for lane in (0..4).rev() {
+            let distance = (distances >> (LANE * lane)) as u16;
+            let distance = if usize::from(distance) > self.window { nearest } else { distance };
+            let position = if usize::from(nearest) > self.window { NOBODY } else { (at as u16).wrapping_sub(distance) };
+            positions = positions << LANE | u64::from(position);
+        }
+        positions
     }
 
     /// Takes the block's next token.
@@ -259,21 +286,40 @@ impl<const WIDTH: usize, const LANES: usize, A: Agree> Search<WIDTH, LANES, A> {
     /// The match at `at` as length and distance in symbols; a length below the shortest match if there is none.
     #[inline(always)]
     fn longest(&self, block: &Block, at: usize) -> (usize, usize) {
+        match self.side_by_side(block, at) {
+            Some(found) => found,
+            None => self.one_by_one(block, at),
+        }
+    }
+
+    /// As [`longest`](Self::longest), unless that cannot be told from vectors.
+    #[inline(always)]
+    fn side_by_side(&self, block: &Block, at: usize) -> Option<(usize, usize)> {
         let bytes = &*block.bytes;
         let mut distances = block.distances[at % MAX_SYMBOLS];
         let nearest = lane(distances, 0);
-        if nearest > self.window {
-            return (0, 0);
+        if nearest > if LANES == 4 { MAX_SYMBOLS - 1 } else { self.window } {
+            return Some((0, 0));
         }
         if at + AGREE / WIDTH > block.symbols {
-            return self.one_by_one(block, at);
+            return None;
         }
         let here = vector::<WIDTH>(bytes, at);
+        if LANES == 4 {
+            let there = std::array::from_fn(|i| vector::<WIDTH>(bytes, lane(distances, i)));
+            let key_symbols = (self.key_bytes / WIDTH) as u32;
+            let Nearest { length, position, all } = self.agree.nearest::<WIDTH>(here, there, distances, key_symbols);
+            if !all || length >= (AGREE / WIDTH).min(31) {
+                return None;
+            }
+            return Some((length, at - position));
+        }
         // The most symbols that agree, less the distance; the bytes that agree in all.
         let (mut best, mut all) = (0, u32::MAX);
         let mut base = 0;
-        for _ in 0..self.depth.div_ceil(LANES) {
-            for i in 0..LANES {
+        let lanes = LANES.min(4);
+        for _ in 0..self.depth.div_ceil(lanes) {
+            for i in 0..lanes {
                 let distance = base + lane(distances, i);
                 // Where there are fewer candidates, the nearest stands in for the rest.
                 let distance = select_unpredictable(distance > self.window, nearest, distance);
@@ -282,20 +328,21 @@ impl<const WIDTH: usize, const LANES: usize, A: Agree> Search<WIDTH, LANES, A> {
                 let this = (((same.trailing_ones() as usize / WIDTH) + 1) << LANE) - distance;
                 best = select_unpredictable(this > best, this, best);
             }
-            base += lane(distances, LANES - 1);
-            if LANES < 4 || base >= self.window {
+            base += lane(distances, lanes - 1);
+            if LANES < ROUNDS || base >= self.window {
                 break;
             }
             distances = block.distances[(at - base) % MAX_SYMBOLS];
         }
         let (length, distance) = (best >> LANE, best.wrapping_neg() % (1 << LANE));
         if all.trailing_ones() < self.key_bytes as u32 || length == AGREE / WIDTH {
-            return self.one_by_one(block, at);
+            return None;
         }
-        (length, distance)
+        Some((length, distance))
     }
 
     /// As [`longest`](Self::longest), whatever stands at `at`.
+    #[inline(always)]
     fn one_by_one(&self, block: &Block, at: usize) -> (usize, usize) {
         let room = (block.symbols - at).min(self.max_match);
         let mask = self.key_mask();
@@ -304,7 +351,12 @@ impl<const WIDTH: usize, const LANES: usize, A: Agree> Search<WIDTH, LANES, A> {
         let mut left = self.depth;
         let mut distance = 0;
         while left > 0 && best < room {
-            distance += lane(block.distances[(at - distance) % MAX_SYMBOLS], 0);
+            let next = lane(block.distances[(at - distance) % MAX_SYMBOLS], 0);
+            distance = match LANES {
+                4 if next >= MAX_SYMBOLS => break,
+                4 => at - next,
+                _ => distance + next,
+            };
             if distance > self.window {
                 break;
             }
@@ -313,7 +365,7 @@ impl<const WIDTH: usize, const LANES: usize, A: Agree> Search<WIDTH, LANES, A> {
                 continue;
             }
             left -= 1;
-            let length = common::<WIDTH>(&block.bytes, candidate, at, room);
+            let length = self.common(&block.bytes, candidate, at, room);
             if length > best {
                 (best, best_distance) = (length, distance);
                 if length >= ENOUGH {
@@ -323,25 +375,25 @@ impl<const WIDTH: usize, const LANES: usize, A: Agree> Search<WIDTH, LANES, A> {
         }
         (best, best_distance)
     }
+
+    /// Symbols that agree from `a` and `b` on, at most `most`.
+    #[inline(always)]
+    fn common(&self, bytes: &Bytes, a: usize, b: usize, most: usize) -> usize {
+        let mut at = 0;
+        while at < most {
+            let same = self.agree.bytes(vector::<WIDTH>(bytes, a + at), vector::<WIDTH>(bytes, b + at));
+            let length = same.trailing_ones() as usize / WIDTH;
+            if length < AGREE / WIDTH {
+                return (at + length).min(most);
+            }
+            at += length;
+        }
+        most
+    }
 }
 
 #[inline(always)]
 fn vector<const WIDTH: usize>(bytes: &Bytes, at: usize) -> &[u8; AGREE] {
     let at = at * WIDTH % MAX_BYTES;
     bytes[at..at + AGREE].try_into().expect("as many bytes")
-}
-
-/// Symbols that agree from `a` and `b` on, at most `most`.
-#[inline(always)]
-fn common<const WIDTH: usize>(bytes: &Bytes, a: usize, b: usize, most: usize) -> usize {
-    let end = most * WIDTH;
-    let mut at = 0;
-    while at < end {
-        let differ = load(bytes, a * WIDTH + at) ^ load(bytes, b * WIDTH + at);
-        if differ != 0 {
-            return ((at + differ.trailing_zeros() as usize / 8) / WIDTH).min(most);
-        }
-        at += 8;
-    }
-    most
 }

@@ -87,7 +87,7 @@ pub struct ChunkSummary {
 }
 
 /// Appends the record of a chunk to `out`, whose length must be a multiple of 16. The record depends on the header, the geometry,
-/// the chunk's elements and, in a lossless stream, `lossless` alone.
+/// the chunk's elements and, in a lossless stream or one of [`Header::lzss_codes`], `lossless` alone.
 ///
 /// # Errors
 /// The source's.
@@ -113,8 +113,8 @@ pub fn encode_chunk<S: ElementSource + ?Sized>(
             }?;
             ChunkSummary::default()
         }
-        (_, ElementType::F32) => quantised::encode::<f32, S>(header, geometry, chunk, source, scratch, out)?,
-        (_, ElementType::F64) => quantised::encode::<f64, S>(header, geometry, chunk, source, scratch, out)?,
+        (_, ElementType::F32) => quantised::encode::<f32, S>(header, geometry, chunk, source, lossless, scratch, out)?,
+        (_, ElementType::F64) => quantised::encode::<f64, S>(header, geometry, chunk, source, lossless, scratch, out)?,
         (pipeline, element) => return Err(Error::invalid(format!("{element} arrays have no {pipeline} pipeline"))),
     };
     let elements: usize = scratch.tiles.iter().map(Tile::len).sum();
@@ -164,25 +164,29 @@ pub fn decode_chunk<K: TileSink>(
 ) -> Result<()> {
     let (kind, payload) = parse_record(record, chunk)?;
     let context = Context { header, geometry, chunk, place: format!("chunk {chunk}"), decoder };
+    use ChunkKind::{Lossless, Lzss, LzssCodes, Quantised, Raw};
     match (kind, header.element_type, header.pipeline) {
-        (ChunkKind::Raw, ..) => raw::decode(&context, payload, sink),
-        (ChunkKind::Lossless, element, Pipeline::Lossless) => match element.size() {
+        (Raw, ..) => raw::decode(&context, payload, sink),
+        (Lossless, element, Pipeline::Lossless) => match element.size() {
             1 => lossless::decode::<u8, K>(&context, payload, sink),
             2 => lossless::decode::<u16, K>(&context, payload, sink),
             4 => lossless::decode::<u32, K>(&context, payload, sink),
             _ => lossless::decode::<u64, K>(&context, payload, sink),
         },
-        (ChunkKind::Lzss, element, Pipeline::Lossless) => match element.size() {
+        (Lzss, element, Pipeline::Lossless) => match element.size() {
             1 => lzss::decode::<u8, K>(&context, payload, &mut scratch.lzss, sink),
             2 => lzss::decode::<u16, K>(&context, payload, &mut scratch.lzss, sink),
             4 => lzss::decode::<u32, K>(&context, payload, &mut scratch.lzss, sink),
             _ => lzss::decode::<u64, K>(&context, payload, &mut scratch.lzss, sink),
         },
-        (ChunkKind::Quantised, ElementType::F32, Pipeline::Quantised | Pipeline::LogQuantised) => {
-            quantised::decode::<f32, K>(&context, payload, scratch, sink)
+        (LzssCodes, ..) if !header.lzss_codes => {
+            Err(Error::corrupt(context.place, "its codes are LZSS tokens, which the header does not announce"))
         }
-        (ChunkKind::Quantised, ElementType::F64, Pipeline::Quantised | Pipeline::LogQuantised) => {
-            quantised::decode::<f64, K>(&context, payload, scratch, sink)
+        (Quantised | LzssCodes, ElementType::F32, Pipeline::Quantised | Pipeline::LogQuantised) => {
+            quantised::decode::<f32, K>(&context, kind, payload, scratch, sink)
+        }
+        (Quantised | LzssCodes, ElementType::F64, Pipeline::Quantised | Pipeline::LogQuantised) => {
+            quantised::decode::<f64, K>(&context, kind, payload, scratch, sink)
         }
         _ => Err(Error::corrupt(context.place, "its kind does not fit the stream's pipeline")),
     }

@@ -1,12 +1,16 @@
-//! What the caller may choose of lossless chunks.
+//! What the caller may choose of the stages after prediction.
 
 use std::fmt;
 use std::str::FromStr;
 
+use crate::bound::Bound;
 use crate::error::{Error, Result};
 use crate::lzss::{LEVELS, SymbolWidth};
 
-/// How lossless chunks are coded.
+/// How lossless chunks are coded, and whether quantisation codes may be LZSS tokens.
+///
+/// Codes are a Huffman stream with [`Planes`](Self::Planes). With [`LzssHuffman`](Self::LzssHuffman) each chunk also is made with its codes as LZSS tokens,
+/// Huffman-coded, and the shorter stays; with [`Auto`](Self::Auto) only where a sample says that this pays. [`Lzss`](Self::Lzss) is for lossless streams alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LosslessPipeline {
     /// Whichever of planes and LZSS before Huffman makes the chunk smaller. Looking for matches costs most of the compression speed.
@@ -23,6 +27,11 @@ pub enum LosslessPipeline {
 impl LosslessPipeline {
     /// Every one.
     pub const ALL: [Self; 4] = [Self::Auto, Self::Planes, Self::Lzss, Self::LzssHuffman];
+
+    /// Whether quantisation codes may become LZSS tokens.
+    pub const fn lzss_codes(self) -> bool {
+        matches!(self, Self::Auto | Self::LzssHuffman)
+    }
 
     /// Name as on the command line.
     pub const fn name(self) -> &'static str {
@@ -52,12 +61,12 @@ impl FromStr for LosslessPipeline {
     }
 }
 
-/// How to code lossless chunks.
+/// How to code lossless chunks, and quantisation codes if LZSS is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LosslessOptions {
     /// The stages.
     pub pipeline: LosslessPipeline,
-    /// Width of LZSS symbols; `None` takes the best for a sample of the chunk.
+    /// Width of LZSS symbols; `None` takes the best for a sample of the chunk, and for quantisation codes 2.
     pub symbol: Option<SymbolWidth>,
     /// LZSS level, 1 (fastest) to 9 (smallest).
     pub level: u8,
@@ -70,14 +79,19 @@ impl Default for LosslessOptions {
 }
 
 impl LosslessOptions {
-    /// Checks the level.
+    /// Checks the level, and that there is such a pipeline for streams of this bound.
     ///
     /// # Errors
-    /// It is not 1 to 9.
-    pub fn validate(&self) -> Result<()> {
-        if LEVELS.contains(&self.level) {
-            return Ok(());
+    /// The level is not 1 to 9, or LZSS alone is asked for and the bound is not lossless.
+    pub fn validate(&self, bound: Bound) -> Result<()> {
+        if !LEVELS.contains(&self.level) {
+            return Err(Error::invalid(format!("level {}: use 1 (fastest) to 9 (smallest)", self.level)));
         }
-        Err(Error::invalid(format!("level {}: use 1 (fastest) to 9 (smallest)", self.level)))
+        if self.pipeline == LosslessPipeline::Lzss && bound != Bound::Lossless {
+            return Err(Error::invalid(
+                "pipeline lzss is for lossless compression: with an error bound use planes (Huffman coding alone), lzss+huffman or auto",
+            ));
+        }
+        Ok(())
     }
 }

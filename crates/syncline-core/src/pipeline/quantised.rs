@@ -1,18 +1,23 @@
 //! Quantised chunks: mask, quantise, predict, entropy-code; and back.
 
-use super::codes::CodeReader;
-use super::{ChunkSummary, Context, DecodeScratch, ElementSource, EncodeScratch, TileSink};
+mod decode;
+mod tokens;
+
+pub(super) use decode::decode;
+
+use self::tokens::CodeTokens;
+use super::options::LosslessOptions;
+use super::{ChunkSummary, ElementSource, EncodeScratch};
 use crate::bound::{Bound, Pipeline};
 use crate::container::{
-    ChunkKind, Header, RecordBuilder, SectionWriter, Sections, SparseList, TileMeta, TileSection, read_bases,
-    write_bases, write_sparse,
+    ChunkKind, Header, RecordBuilder, SectionWriter, TileMeta, TileSection, write_bases, write_sparse,
 };
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
-use crate::huffman::{self, IndexKind, Stream};
-use crate::predict::codes::{Outlier, RADIUS, WIDE_RADIUS, decode_tile, encode_tile, widen};
-use crate::quantize::log::{restore_signs, signs};
-use crate::quantize::mask::{MaskKind, TileFill, TileMask, fill_excluded, restore_fill};
+use crate::huffman::{self, IndexKind};
+use crate::predict::codes::{NARROW_RADIUS, Outlier, RADIUS, WIDE_RADIUS, encode_tile, widen};
+use crate::quantize::log::signs;
+use crate::quantize::mask::{MaskKind, TileFill, TileMask, fill_excluded};
 use crate::quantize::{Linear, Log, Real};
 
 /// More outliers than this share of the elements make the writer take the wide radius.
@@ -33,6 +38,7 @@ pub(super) struct EncodeBuffers {
     signs: Vec<u8>,
     /// The Huffman stream of the codes.
     coded: Vec<u8>,
+    tokens: CodeTokens,
 }
 
 impl EncodeBuffers {
@@ -70,11 +76,12 @@ pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
     geometry: &Geometry,
     chunk: u64,
     source: &S,
+    options: &LosslessOptions,
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<ChunkSummary> {
     let (summary, radius) = quantise::<T, S>(header, geometry, source, scratch)?;
-    write_record(header, chunk, radius, scratch, out);
+    write_record(header, chunk, radius, options, scratch, out);
     Ok(summary)
 }
 
@@ -143,7 +150,8 @@ pub(super) fn quantise_chunk<T: Real, S: ElementSource + ?Sized>(
 ) -> Result<QuantisedChunk> {
     let (summary, radius) = quantise::<T, S>(header, geometry, source, scratch)?;
     let buffers = std::mem::take(&mut scratch.quantised);
-    let (outlier_positions, residuals) = element_positions(&buffers, &scratch.tiles, header.group_log2);
+    let (outlier_positions, residuals) =
+        element_positions(&buffers.outliers, &buffers.metas, &scratch.tiles, header.group_log2);
     Ok(QuantisedChunk {
         radius,
         outlier_positions,
@@ -289,29 +297,87 @@ fn classify(buffers: &mut EncodeBuffers, tiles: &[Tile], group_log2: u8) {
     }
 }
 
-fn write_record(header: &Header, chunk: u64, radius: u32, scratch: &mut EncodeScratch, out: &mut Vec<u8>) {
-    let EncodeScratch { tiles, huffman, quantised: buffers, .. } = scratch;
-    let record = RecordBuilder::begin(out, ChunkKind::Quantised, chunk);
-    let mut sections = SectionWriter::begin(out);
+/// Appends the record of what is in the scratch memory: its codes Huffman-coded, or as LZSS tokens where that is shorter and asked for.
+fn write_record(
+    header: &Header,
+    chunk: u64,
+    radius: u32,
+    options: &LosslessOptions,
+    scratch: &mut EncodeScratch,
+    out: &mut Vec<u8>,
+) {
+    let EncodeScratch { tiles, huffman, quantised: buffers, lzss, .. } = scratch;
+    let start = out.len();
 
     // The tile section says whether classes are used, which the coder decides, so the codes are coded first, into a buffer of their own.
-    let options =
+    let coding =
         huffman::EncodeOptions { group_log2: header.group_log2, index: header.index, free_symbol: Some(radius as u16) };
     buffers.coded.clear();
-    let summary = huffman::encode(&buffers.codes, &buffers.classes, &options, huffman, &mut buffers.coded);
+    let summary = huffman::encode(&buffers.codes, &buffers.classes, &coding, huffman, &mut buffers.coded);
+    let coded = std::mem::take(&mut buffers.coded);
+    let outliers = std::mem::take(&mut buffers.outliers);
+    let kind = Coding { kind: ChunkKind::Quantised, radius, classes: summary.uses_classes(), outliers: &outliers };
+    write_sections(header, chunk, &kind, tiles, (buffers, huffman), out, |out, _| out.extend_from_slice(&coded));
+
+    if header.lzss_codes && radius == RADIUS {
+        let mut tokens = std::mem::take(&mut buffers.tokens);
+        tokens.narrow(&buffers.codes, &outliers);
+        if tokens.may_pay(options, coded.len(), outliers.len(), lzss) {
+            let huffman_len = out.len() - start;
+            let kind = Coding {
+                kind: ChunkKind::LzssCodes,
+                radius: NARROW_RADIUS,
+                classes: false,
+                outliers: &tokens.outliers,
+            };
+            write_sections(header, chunk, &kind, tiles, (buffers, huffman), out, |out, huffman| {
+                tokens.write(options, header.index, lzss, huffman, out);
+            });
+            if out.len() - start < 2 * huffman_len {
+                out.drain(start..start + huffman_len);
+            } else {
+                out.truncate(start + huffman_len);
+            }
+        }
+        buffers.tokens = tokens;
+    }
+    (buffers.coded, buffers.outliers) = (coded, outliers);
+}
+
+/// What differs between the kinds of quantised chunks, but for the codes themselves.
+struct Coding<'a> {
+    kind: ChunkKind,
+    radius: u32,
+    classes: bool,
+    outliers: &'a [Outlier],
+}
+
+/// Appends a record whose section of codes is what `write_codes` writes.
+fn write_sections(
+    header: &Header,
+    chunk: u64,
+    coding: &Coding,
+    tiles: &[Tile],
+    scratch: (&mut EncodeBuffers, &mut huffman::EncodeScratch),
+    out: &mut Vec<u8>,
+    write_codes: impl FnOnce(&mut Vec<u8>, &mut huffman::EncodeScratch),
+) {
+    let (buffers, huffman) = scratch;
+    let record = RecordBuilder::begin(out, coding.kind, chunk);
+    let mut sections = SectionWriter::begin(out);
     let tile_section = TileSection {
-        radius,
+        radius: coding.radius,
         plane_bytes: 0,
         coded_planes: 0,
-        classes: summary.uses_classes(),
+        classes: coding.classes,
         tiles: std::mem::take(&mut buffers.metas),
     };
     sections.section(out, |out| tile_section.write(out));
     buffers.metas = tile_section.tiles;
     sections.section(out, |out| write_bases(out, &buffers.bases));
     write_bitmaps(&buffers.masks, &mut sections, huffman, out);
-    sections.section(out, |out| out.extend_from_slice(&buffers.coded));
-    let (positions, residuals) = element_positions(buffers, tiles, header.group_log2);
+    sections.section(out, |out| write_codes(out, huffman));
+    let (positions, residuals) = element_positions(coding.outliers, &buffers.metas, tiles, header.group_log2);
     sections.section(out, |out| write_sparse(out, &positions, &residuals));
     sections.section(out, |out| write_sparse(out, &buffers.verbatim, &buffers.verbatim_bytes));
     write_bitmaps(&buffers.signs, &mut sections, huffman, out);
@@ -336,12 +402,12 @@ fn write_bitmaps(
 }
 
 /// The outliers by position in the chunk's elements instead of its codes.
-fn element_positions(buffers: &EncodeBuffers, tiles: &[Tile], group_log2: u8) -> (Vec<u32>, Vec<u8>) {
-    let mut positions = Vec::with_capacity(buffers.outliers.len());
-    let mut residuals = Vec::with_capacity(buffers.outliers.len() * 4);
-    let mut rest = buffers.outliers.iter().peekable();
+fn element_positions(outliers: &[Outlier], metas: &[TileMeta], tiles: &[Tile], group_log2: u8) -> (Vec<u32>, Vec<u8>) {
+    let mut positions = Vec::with_capacity(outliers.len());
+    let mut residuals = Vec::with_capacity(outliers.len() * 4);
+    let mut rest = outliers.iter().peekable();
     let (mut element, mut code) = (0, 0);
-    for (tile, meta) in tiles.iter().zip(&buffers.metas) {
+    for (tile, meta) in tiles.iter().zip(metas) {
         if !meta.constant {
             let next = code + (tile.groups(1 << group_log2) << group_log2) as u32;
             while let Some((position, residual)) = rest.next_if(|outlier| outlier.0 < next) {
@@ -353,138 +419,4 @@ fn element_positions(buffers: &EncodeBuffers, tiles: &[Tile], group_log2: u8) ->
         element += tile.len() as u32;
     }
     (positions, residuals)
-}
-
-pub(super) fn decode<T: Real, K: TileSink>(
-    context: &Context,
-    payload: &[u8],
-    scratch: &mut DecodeScratch,
-    sink: &mut K,
-) -> Result<()> {
-    let header = context.header;
-    let place = context.place.as_str();
-    let sections = Sections::parse(payload, place)?;
-    let [tiles, bases, masks, codes, outliers, verbatim, negatives, ..] = sections.0;
-    let tile_section = TileSection::parse(tiles, context.tile_count(), header.patterns.len(), place)?;
-    if !matches!(tile_section.radius, RADIUS | WIDE_RADIUS) {
-        return Err(context.corrupt("unknown radius"));
-    }
-    let elements = context.geometry.chunk_elements(context.chunk);
-    let outliers = SparseList::parse(outliers, 4, elements, place)?;
-    let verbatim = SparseList::parse(verbatim, size_of::<T>(), elements, place)?;
-    let radius = tile_section.radius;
-    let metas = tile_section.tiles;
-    let bases: Vec<u32> = read_bases(bases, metas.len(), place)?;
-    let all_tiles = || context.geometry.chunk(context.chunk);
-    let masks = Bitmaps::read(masks, all_tiles().zip(&metas).map(|(t, m)| (t, m.mask)), context)?;
-    let negatives = Bitmaps::read(negatives, all_tiles().zip(&metas).map(|(t, m)| (t, m.sign)), context)?;
-    let group_log2 = usize::from(header.group_log2);
-    let live = all_tiles().zip(&metas).filter(|(_, meta)| !meta.constant);
-    let classes: Vec<u8> =
-        live.flat_map(|(tile, meta)| std::iter::repeat_n(meta.class, tile.groups(1 << group_log2))).collect();
-    let stream = Stream::<u16>::parse(codes, place)?;
-    if stream.groups() != classes.len() || stream.group_len() != 1 << group_log2 {
-        return Err(context.corrupt("its codes do not fit its tiles"));
-    }
-    let mut codes = CodeReader::new(&stream, stream.decoder(context.decoder, &classes)?, &mut scratch.codes)?;
-
-    let quantiser = Quantiser::<T>::new(header);
-    let mut x = [T::zeroed(); MAX_TILE_ELEMENTS];
-    let mut q = [0i32; MAX_TILE_ELEMENTS];
-    let mut tile_outliers: Vec<Outlier> = Vec::new();
-    let mut position = 0u32;
-    let mut group = 0;
-    let mut number = 0;
-    while let Some((tile, wanted)) = sink.peek() {
-        let meta = metas.get(number).ok_or_else(|| context.corrupt("it has too few tiles"))?;
-        let base = bases[number] as i32;
-        let count = tile.len();
-        let groups = if meta.constant { 0 } else { tile.groups(1 << group_log2) };
-        let end = position + count as u32;
-        if !wanted {
-            sink.skip();
-        } else {
-            let (x, q) = (&mut x[..count], &mut q[..count]);
-            if meta.constant {
-                q.fill(base);
-            } else {
-                tile_outliers.clear();
-                for number in outliers.within(position, end) {
-                    let (at, residual) = outliers.value(number);
-                    let residual = i32::from_le_bytes([residual[0], residual[1], residual[2], residual[3]]);
-                    tile_outliers.push((at - position, residual));
-                }
-                let symbols = codes.groups(group, groups)?;
-                decode_tile(symbols, tile.extent, meta.predictor, base, radius, &tile_outliers, q);
-            }
-            match &quantiser {
-                Quantiser::Linear(linear) => linear.dequantize(q, x),
-                Quantiser::Logarithm(logarithm) => {
-                    logarithm.dequantize(q, x);
-                    restore_signs(x, meta.sign, &negatives.of(number, meta.sign, &tile));
-                }
-            }
-            if meta.mask != MaskKind::Nothing {
-                let mask = masks.of(number, meta.mask, &tile);
-                restore_fill(x, &mask, header.patterns[usize::from(meta.pattern)]);
-            }
-            for number in verbatim.within(position, end) {
-                let (at, value) = verbatim.value(number);
-                let mut bits = [0; 8];
-                bits[..value.len()].copy_from_slice(value);
-                x[(at - position) as usize] = T::from_bits(u64::from_le_bytes(bits));
-            }
-            sink.put(x)?;
-        }
-        position = end;
-        group += groups;
-        number += 1;
-    }
-    codes.finish()
-}
-
-/// The bitmaps of a chunk's tiles (masks or signs).
-struct Bitmaps {
-    bytes: Vec<u8>,
-    /// Where the bitmap of each tile starts that has one.
-    starts: Vec<u32>,
-}
-
-impl Bitmaps {
-    fn read(section: &[u8], kinds: impl Iterator<Item = (Tile, MaskKind)>, context: &Context) -> Result<Self> {
-        let mut length = 0;
-        let starts: Vec<u32> = kinds
-            .map(|(tile, kind)| {
-                let start = length;
-                if kind == MaskKind::Bitmap {
-                    length += TileMask::stored_bytes(tile.len());
-                }
-                start as u32
-            })
-            .collect();
-        if length == 0 {
-            return match section.is_empty() {
-                true => Ok(Self { bytes: Vec::new(), starts: Vec::new() }),
-                false => Err(context.corrupt("bitmaps that no tile has")),
-            };
-        }
-        let stream = Stream::<u8>::parse(section, &context.place)?;
-        if stream.symbols() != length {
-            return Err(context.corrupt("its bitmaps do not fit its tiles"));
-        }
-        let mut bytes = vec![0; length];
-        stream.decoder(huffman::Decoder::Chunked, &[])?.decode(&mut bytes, 1)?;
-        Ok(Self { bytes, starts })
-    }
-
-    fn of(&self, number: usize, kind: MaskKind, tile: &Tile) -> TileMask {
-        match kind {
-            MaskKind::Nothing => TileMask::default(),
-            MaskKind::All => TileMask::full(tile.len()),
-            MaskKind::Bitmap => {
-                let start = self.starts[number] as usize;
-                TileMask::load(&self.bytes[start..start + TileMask::stored_bytes(tile.len())], tile.extent)
-            }
-        }
-    }
 }

@@ -14,7 +14,7 @@ pub struct ChunkReport {
     pub chunks: u64,
     /// Chunks stored as they are.
     pub raw_chunks: u64,
-    /// Chunks of LZSS tokens.
+    /// Chunks whose elements or codes are LZSS tokens.
     pub lzss_chunks: u64,
     /// Tiles.
     pub tiles: u64,
@@ -102,8 +102,13 @@ pub fn inspect_chunk(header: &Header, geometry: &Geometry, chunk: u64, record: &
     report.constant_tiles = tiles.tiles.iter().filter(|t| t.constant).count() as u64;
     report.masked_tiles = tiles.tiles.iter().filter(|t| t.mask != MaskKind::Nothing).count() as u64;
     let elements = geometry.chunk_elements(chunk);
-    if kind == ChunkKind::Quantised {
-        report.add_stream::<u16>(sections.0[3], place)?;
+    if matches!(kind, ChunkKind::Quantised | ChunkKind::LzssCodes) {
+        if kind == ChunkKind::Quantised {
+            report.add_stream::<u16>(sections.0[3], place)?;
+        } else {
+            report.lzss_chunks = 1;
+            report.codeword_bytes = sections.0[3].len() as u64;
+        }
         report.outliers = SparseList::parse(sections.0[4], 4, elements, place)?.len() as u64;
         report.verbatim = SparseList::parse(sections.0[5], header.element_type.size(), elements, place)?.len() as u64;
     } else {

@@ -10,6 +10,9 @@ pub const RADIUS: u32 = 512;
 /// Radius that every 16-bit code serves.
 pub const WIDE_RADIUS: u32 = 32768;
 
+/// Radius of codes of one byte.
+pub const NARROW_RADIUS: u32 = 128;
+
 /// A residual too large for a code: position in the tile, and value.
 pub type Outlier = (u32, i32);
 
@@ -146,6 +149,31 @@ pub fn widen(codes: &mut [u16], outliers: &mut Vec<Outlier>) {
     });
 }
 
+/// Codes and outliers of [`RADIUS`] as those of [`NARROW_RADIUS`], a byte each, as if encoded with it. The padding of `codes` included.
+pub fn narrow(codes: &[u16], outliers: &[Outlier], bytes: &mut Vec<u8>, narrow_outliers: &mut Vec<Outlier>) {
+    const BASE: u16 = (RADIUS - NARROW_RADIUS) as u16;
+    const LARGEST: u16 = 2 * NARROW_RADIUS as u16 - 1;
+    bytes.clear();
+    bytes.extend(codes.iter().map(|&code| {
+        let code = code.wrapping_sub(BASE);
+        if code <= LARGEST { code as u8 } else { 0 }
+    }));
+    narrow_outliers.clear();
+    let mut known = outliers.iter();
+    // Few codes are 0: where none of some is, they are not looked at one by one.
+    for (first, some) in (0..).step_by(64).zip(bytes.chunks(64)) {
+        if some.iter().fold(false, |any, &byte| any | (byte == 0)) {
+            for (at, _) in (first..).zip(some).filter(|(_, byte)| **byte == 0) {
+                let code = codes[at];
+                narrow_outliers.extend(match code {
+                    0 => known.next().copied(),
+                    _ => Some((at as u32, i32::from(code) - RADIUS as i32)),
+                });
+            }
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -206,8 +234,25 @@ mod tests {
         }
 
         #[test]
+        fn narrow_codes_are_those_of_the_radius((extent, q) in any_tile()) {
+            let axes = if extent[0] > 1 { 3 } else if extent[1] > 1 { 2 } else { 1 };
+            let mut codes = vec![7; q.len().next_multiple_of(128)];
+            let (mut outliers, mut bytes, mut narrow_outliers) = (Vec::new(), vec![9], vec![(1, 1)]);
+            let info = encode_tile(&q, extent, axes, RADIUS, &mut codes, &mut outliers);
+            narrow(&codes, &outliers, &mut bytes, &mut narrow_outliers);
+            let (mut direct, mut direct_outliers) = (vec![0; codes.len()], Vec::new());
+            encode_tile_scalar(&q, extent, axes, NARROW_RADIUS, &mut direct, &mut direct_outliers);
+            let codes: Vec<u16> = bytes.iter().map(|&byte| byte.into()).collect();
+            prop_assert_eq!(&codes, &direct);
+            prop_assert_eq!(&narrow_outliers, &direct_outliers);
+            let mut back = vec![0; q.len()];
+            decode_tile(&codes, extent, info.predictor, info.base, NARROW_RADIUS, &narrow_outliers, &mut back);
+            prop_assert_eq!(back, q);
+        }
+
+        #[test]
         fn any_codes_decode_as_the_oracle_does(
-            extent in any_extent(), predictor in 0u8..4, base in any::<i32>(), radius in prop::sample::select(vec![RADIUS, WIDE_RADIUS]),
+            extent in any_extent(), predictor in 0u8..4, base in any::<i32>(), radius in prop::sample::select(vec![NARROW_RADIUS, RADIUS, WIDE_RADIUS]),
             seed in any::<u64>(), outliers in prop::collection::vec((0u32..1100, any::<i32>()), 0..5),
         ) {
             let n: usize = extent.iter().product();

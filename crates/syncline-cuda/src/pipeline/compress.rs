@@ -282,6 +282,9 @@ impl<'d> Compressor<'d> {
         if !output.device_ptr_mut(&self.stream).0.is_multiple_of(ALIGNMENT as u64) {
             return Err(CudaError::invalid("the output must start on a multiple of 16 bytes"));
         }
+        if header.lzss_codes {
+            return Err(CudaError::Unsupported("codes become LZSS tokens on the CPU only".into()));
+        }
         if chunks.start > chunks.end || chunks.end > geometry.chunks() {
             return Err(CudaError::invalid(format!("chunks {chunks:?} of {}", geometry.chunks())));
         }

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
 use syncline_core::array::Element;
-use syncline_core::bound::Pipeline;
 use syncline_core::error::Error;
 use syncline_core::huffman::{Decoder, IndexKind};
 
@@ -98,7 +97,7 @@ impl Decompressor {
     /// For the stream that `info` describes, working on `stream`.
     ///
     /// # Errors
-    /// [`CudaError::Unsupported`] for lossless streams and those of other elements than `f32` and `f64`: decompress them on the CPU. Errors of
+    /// [`CudaError::Unsupported`] for the streams that [`StreamInfo::check_decompressible`] names: decompress them on the CPU. Errors of
     /// [`Device::kernel`], [`CudaError::OutOfMemory`].
     pub fn new(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo) -> Result<Self> {
         Self::build(device, stream, info, true)
@@ -113,13 +112,8 @@ impl Decompressor {
     }
 
     fn build(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo, fuse: bool) -> Result<Self> {
+        info.check_decompressible()?;
         let header = info.header();
-        if header.pipeline == Pipeline::Lossless || !header.element_type.is_lossy_capable() {
-            return Err(CudaError::Unsupported(format!(
-                "{} streams of {} are not decompressed on the GPU: use the CPU",
-                header.pipeline, header.element_type
-            )));
-        }
         let format = Format::new(header, info.geometry());
         let reconstructor = match fuse {
             true => Reconstructor::new(device, header, info.geometry())?,

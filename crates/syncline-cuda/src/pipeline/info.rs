@@ -4,11 +4,12 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaView};
+use syncline_core::bound::Pipeline;
 use syncline_core::container::{ChunkTable, Header, read_outline};
 use syncline_core::error::Error;
 use syncline_core::geometry::Geometry;
 
-use crate::error::{DriverContext, Result};
+use crate::error::{CudaError, DriverContext, Result};
 
 /// The header and the chunk table of a stream, checked.
 #[derive(Debug, Clone)]
@@ -68,6 +69,23 @@ impl StreamInfo {
         &self.header
     }
 
+    /// Whether the device decompresses such streams.
+    ///
+    /// # Errors
+    /// [`CudaError::Unsupported`] for lossless streams, those of other elements than `f32` and `f64`, and those whose codes may be LZSS tokens: decompress them on the CPU.
+    pub fn check_decompressible(&self) -> Result<()> {
+        let Header { pipeline, element_type, lzss_codes, .. } = &self.header;
+        if *pipeline == Pipeline::Lossless || !element_type.is_lossy_capable() {
+            let text = format!("{pipeline} streams of {element_type} are not decompressed on the GPU: use the CPU");
+            return Err(CudaError::Unsupported(text));
+        }
+        if *lzss_codes {
+            let text = "streams whose codes may be LZSS tokens are not decompressed on the GPU: use the CPU";
+            return Err(CudaError::Unsupported(text.into()));
+        }
+        Ok(())
+    }
+
     /// Its tiles and chunks.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
@@ -114,5 +132,36 @@ impl StreamInfo {
         let (start, _) = self.record(chunks.start);
         let (last, length) = self.record(chunks.end - 1);
         start..last + length as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use syncline_core::array::{ElementType, Shape};
+    use syncline_core::bound::{Bound, Resolved};
+    use syncline_core::container::table_and_trailer;
+    use syncline_core::huffman::IndexKind;
+
+    use super::*;
+
+    #[test]
+    fn streams_that_only_the_cpu_decompresses_are_named() {
+        let info = |element, pipeline, lzss_codes| {
+            let step = if pipeline == Pipeline::Lossless { 0.0 } else { 0.5 };
+            let resolved =
+                Resolved { bound: Bound::Abs(1.0), pipeline, resolved: 1.0, step, range: None, patterns: Vec::new() };
+            let header = Header::new(element, Shape::new(&[0]).unwrap(), IndexKind::Symbol, &resolved);
+            let header = Header { lzss_codes, ..header };
+            StreamInfo::from_bytes(&[&header.to_bytes()[..], &table_and_trailer(&[])].concat()).unwrap()
+        };
+        for pipeline in [Pipeline::Quantised, Pipeline::LogQuantised] {
+            info(ElementType::F64, pipeline, false).check_decompressible().unwrap();
+            let error = info(ElementType::F32, pipeline, true).check_decompressible().unwrap_err();
+            assert!(matches!(&error, CudaError::Unsupported(text) if text.contains("LZSS")), "{error}");
+        }
+        for element in [ElementType::F32, ElementType::I16] {
+            let error = info(element, Pipeline::Lossless, false).check_decompressible().unwrap_err();
+            assert!(matches!(&error, CudaError::Unsupported(text) if text.contains("lossless")), "{error}");
+        }
     }
 }

@@ -85,6 +85,7 @@ pub fn compress(bytes: &[u8], element: ElementType, extents: &[u64], bound: Boun
         pipeline: resolved.pipeline,
         index: making.index,
         group_log2: making.group_log2,
+        lzss_codes: false,
         bound,
         resolved: resolved.resolved,
         step: resolved.step,

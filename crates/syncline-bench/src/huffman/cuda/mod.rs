@@ -6,7 +6,6 @@ mod codebooks;
 mod decoders;
 mod encoders;
 pub mod names;
-mod nvcomp;
 mod staging;
 
 use std::sync::Arc;
@@ -23,9 +22,9 @@ use syncline_cuda::timing::{self, Runs, Times};
 
 use super::{Row, Set, Symbols, chunk_symbols};
 use crate::check::{Check, POISON, view_bytes, view_bytes_mut};
+use crate::nvcomp::{Bench, Codec, Nvcomp};
 pub use codebooks::CodebookTime;
 pub use decoders::Phases;
-pub use nvcomp::Nvcomp;
 pub use staging::{SPAN_ROOMS, Staging};
 
 /// Bytes of the copy that everything is compared with.
@@ -156,6 +155,44 @@ impl Gpu {
                 }
                 self.measure_decoders(&input, &streams, extent, results)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Times nvCOMP's codecs on a set.
+    ///
+    /// # Errors
+    /// A call fails, or other symbols come back.
+    pub fn measure_nvcomp(&mut self, nvcomp: &Nvcomp, set: &Set, results: &mut Results) -> Result<()> {
+        match &set.symbols {
+            Symbols::Bytes(symbols) => self.measure_codecs(nvcomp, set, symbols, results),
+            Symbols::Codes(symbols) => self.measure_codecs(nvcomp, set, symbols, results),
+        }
+        .with_context(|| format!("on {}", set.name))
+    }
+
+    fn measure_codecs<S: Code>(
+        &mut self,
+        nvcomp: &Nvcomp,
+        set: &Set,
+        symbols: &[S],
+        results: &mut Results,
+    ) -> Result<()> {
+        let input = self.upload(set, symbols)?;
+        for codec in Codec::beside_huffman(size_of::<S>()) {
+            let mut bench = Bench { stream: self.stream.clone(), runs: self.runs, check: &mut self.check };
+            let done = nvcomp.measure(&codec, &input.as_bytes(), &mut bench)?;
+            let what = |direction| What {
+                direction,
+                method: format!("nvCOMP {}", codec.name),
+                index: names::NVCOMP.to_owned(),
+                free_groups: false,
+                symbols: input.symbols.len(),
+                stream_bytes: done.bytes,
+            };
+            let bytes = input.bytes();
+            results.rows.push(self.row(&input.set, bytes, what("encode"), &done.compress));
+            results.rows.push(self.row(&input.set, bytes, what("decode"), &done.decompress));
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ pub(in super::super) struct DecodeBuffers {
     out: Vec<u64>,
 }
 
-/// The tokens of a chunk, all checked but the matches themselves.
+/// The blocks of a chunk, their counts checked.
 struct Chunk {
     params: Params,
     blocks: Vec<BlockCounts>,
@@ -50,20 +50,15 @@ pub(in super::super) fn decode<W: Word, K: TileSink>(
     let is_live = |number: usize| predicted.as_ref().is_none_or(|(tiles, _)| !tiles.tiles[number].constant);
     let lengths = context.geometry.chunk(context.chunk).enumerate();
     let elements: usize = lengths.filter(|(number, _)| is_live(*number)).map(|(_, tile)| tile.len()).sum();
-    let chunk = Chunk::parse(context, sections.0[BLOCKS], elements * size_of::<W>())?;
-    read_parts(context, &chunk, sections.0[BLOCKS], &sections, buffers)?;
-
-    buffers.out.resize((chunk.bytes + SLACK).div_ceil(8), 0);
-    let mut cursor = Cursor { chunk: &chunk, next: 0, flag: 0, literal: 0, matched: 0 };
+    let mut reader = BlockReader::new(context, &sections, elements * size_of::<W>(), buffers)?;
     let mut words = [W::ZERO; MAX_TILE_ELEMENTS];
     let (mut from, mut number) = (0, 0);
     while let Some((tile, wanted)) = sink.peek() {
         let live = number < context.tile_count() && is_live(number);
         let to = from + if live { tile.len() * size_of::<W>() } else { 0 };
         if wanted {
-            cursor.advance(from, to, buffers).map_err(|what| context.corrupt(what))?;
             let words = &mut words[..tile.len()];
-            let coded: &[W] = bytemuck::cast_slice(&bytemuck::cast_slice::<u64, u8>(&buffers.out)[from..to]);
+            let coded: &[W] = bytemuck::cast_slice(reader.bytes(from, to).map_err(|what| context.corrupt(what))?);
             match &predicted {
                 None if cfg!(target_endian = "little") => sink.put(coded)?,
                 None => {
@@ -172,24 +167,34 @@ fn read_parts(
     Ok(())
 }
 
-/// Where the next block's tokens stand.
-struct Cursor<'a> {
-    chunk: &'a Chunk,
+/// The bytes behind the tokens of a chunk, decoded block by block as they are asked for.
+pub(in super::super) struct BlockReader<'b> {
+    chunk: Chunk,
+    buffers: &'b mut DecodeBuffers,
+    /// The block after those decoded or left out, and where its tokens stand.
     next: usize,
     flag: usize,
     literal: usize,
     matched: usize,
 }
 
-impl Cursor<'_> {
-    /// Decodes the blocks that hold bytes `from..to` and are not decoded yet.
-    fn advance(
-        &mut self,
-        from: usize,
-        to: usize,
-        buffers: &mut DecodeBuffers,
-    ) -> std::result::Result<(), &'static str> {
-        let Chunk { params, blocks, bytes } = self.chunk;
+impl<'b> BlockReader<'b> {
+    /// Checks sections 2 to 6 of a chunk of `bytes` bytes and reads the tokens; matches are checked as they are decoded.
+    pub(in super::super) fn new(
+        context: &Context,
+        sections: &Sections,
+        bytes: usize,
+        buffers: &'b mut DecodeBuffers,
+    ) -> Result<Self> {
+        let chunk = Chunk::parse(context, sections.0[BLOCKS], bytes)?;
+        read_parts(context, &chunk, sections.0[BLOCKS], sections, buffers)?;
+        buffers.out.resize((chunk.bytes + SLACK).div_ceil(8), 0);
+        Ok(Self { chunk, buffers, next: 0, flag: 0, literal: 0, matched: 0 })
+    }
+
+    /// Bytes `from..to`, which are in the chunk and not before any asked for earlier. If `from` is a multiple of 2, 4 or 8, so is their address.
+    pub(in super::super) fn bytes(&mut self, from: usize, to: usize) -> std::result::Result<&[u8], &'static str> {
+        let Chunk { params, blocks, bytes } = &self.chunk;
         let block_bytes = params.block_bytes();
         while self.next * block_bytes < to {
             let counts = blocks[self.next];
@@ -201,18 +206,18 @@ impl Cursor<'_> {
                 let parts = TokenParts {
                     tokens,
                     matches,
-                    flags: &buffers.flags[self.flag..self.flag + flags],
-                    literals: &buffers.literals[self.literal..],
-                    lengths: &buffers.lengths[self.matched..],
-                    distances: &buffers.distances[self.matched * params.distance_bytes()..],
+                    flags: &self.buffers.flags[self.flag..self.flag + flags],
+                    literals: &self.buffers.literals[self.literal..],
+                    lengths: &self.buffers.lengths[self.matched..],
+                    distances: &self.buffers.distances[self.matched * params.distance_bytes()..],
                 };
-                decode_block(&parts, params, bytemuck::cast_slice_mut(&mut buffers.out), start, end)?;
+                decode_block(&parts, params, bytemuck::cast_slice_mut(&mut self.buffers.out), start, end)?;
             }
             self.next += 1;
             self.flag += flags;
             self.matched += matches;
             self.literal += (tokens - matches) * params.width.bytes();
         }
-        Ok(())
+        Ok(&bytemuck::cast_slice::<u64, u8>(&self.buffers.out)[from..to])
     }
 }

@@ -4,7 +4,7 @@ use super::super::lossless::Residuals;
 use super::super::options::LosslessOptions;
 use super::EncodeBuffers;
 use super::bytes_of;
-use crate::lzss::{self, MAX_MIN_MATCH, Params, SymbolWidth};
+use crate::lzss::{MAX_MIN_MATCH, Params, SymbolWidth, Tokens};
 use crate::predict::lorenzo::Word;
 
 /// Runs of tiles in a sample.
@@ -65,9 +65,9 @@ pub(in super::super) fn choose<W: Word>(
             if entropy_coded {
                 params.min_match = shortest_worth_while(&bytes, &params);
             }
-            scratch.tokens.clear();
-            lzss::encode(&bytes, &params, &mut scratch.stage, &mut scratch.tokens);
-            let bits = if entropy_coded { coded_bits(scratch, &params) } else { scratch.tokens.len() as u64 * 8 };
+            scratch.tokenise(&bytes, &params);
+            let bits =
+                if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 };
             let bytes = (bits / 8 + side as u64) * elements as u64 / (sample.len() as u64).max(1);
             // Prediction and narrow symbols take time that only a clearly smaller stream is worth, most of all where speed is what was asked for.
             let narrow = width.bytes() < size_of::<W>();
@@ -94,8 +94,7 @@ fn shortest_worth_while(bytes: &[u8], params: &Params) -> u8 {
 }
 
 /// Bits of the tokens after entropy coding of their bytes.
-fn coded_bits(scratch: &EncodeBuffers, params: &Params) -> u64 {
-    let tokens = &scratch.tokens;
+pub(in super::super) fn coded_bits(tokens: &Tokens, params: &Params) -> u64 {
     let mut flags = Vec::with_capacity(tokens.flags.len() * 8);
     flags.extend(tokens.flags.iter().flat_map(|word| word.to_le_bytes()));
     let parts = entropy(&flags, 1)

@@ -4,22 +4,23 @@ mod decode;
 mod estimate;
 mod parts;
 
-pub(super) use decode::{DecodeBuffers, decode};
-pub(super) use estimate::{Choice, choose, sample_tiles};
+pub(super) use decode::{BlockReader, DecodeBuffers, decode};
+pub(super) use estimate::{Choice, choose, coded_bits, sample_tiles};
 
 use super::lossless::Residuals;
 use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter};
-use crate::huffman;
+use crate::huffman::{self, IndexKind};
 use crate::lzss::{self, Params, Tokens};
 use crate::predict::lorenzo::Word;
 
 /// Section with the parameters and what each block has of the tokens.
-const BLOCKS: usize = 2;
+pub(super) const BLOCKS: usize = 2;
 /// Section of the flags; lengths, distances and literals follow.
 const FLAGS: usize = 3;
 const LENGTHS: usize = 4;
 const DISTANCES: usize = 5;
-const LITERALS: usize = 6;
+/// The last section of tokens.
+pub(super) const LITERALS: usize = 6;
 
 /// Bits of the mask of coded parts: of the first plane of each section.
 const FLAGS_BIT: u32 = 0;
@@ -70,19 +71,38 @@ pub(super) fn encode<W: Word>(
             elements
         }
     };
-    let EncodeBuffers { stage, tokens } = buffers;
-    tokens.clear();
-    lzss::encode(&bytes_of(input), &choice.params, stage, tokens);
-    let blocks_at = sections.section(out, |out| write_blocks(out, tokens, &choice.params));
-    let planes = if choice.entropy_coded {
-        parts::write_coded(&mut sections, out, tokens, &choice.params, header.index, huffman)
-    } else {
-        parts::write_plain(&mut sections, out, tokens);
-        parts::Planes::default()
+    buffers.tokenise(&bytes_of(input), &choice.params);
+    let coder = choice.entropy_coded.then_some((header.index, huffman));
+    write_tokens(&buffers.tokens, &choice.params, coder, &mut sections, out);
+    record.finish(out);
+}
+
+impl EncodeBuffers {
+    /// Makes `tokens` those of `bytes`.
+    pub(super) fn tokenise(&mut self, bytes: &[u8], params: &Params) {
+        self.tokens.clear();
+        lzss::encode(bytes, params, &mut self.stage, &mut self.tokens);
+    }
+}
+
+/// Appends sections 2 to 6: Huffman-coded if there is a `coder` for that.
+pub(super) fn write_tokens(
+    tokens: &Tokens,
+    params: &Params,
+    coder: Option<(IndexKind, &mut huffman::EncodeScratch)>,
+    sections: &mut SectionWriter,
+    out: &mut Vec<u8>,
+) {
+    let blocks_at = sections.section(out, |out| write_blocks(out, tokens, params));
+    let planes = match coder {
+        Some((index, huffman)) => parts::write_coded(sections, out, tokens, params, index, huffman),
+        None => {
+            parts::write_plain(sections, out, tokens);
+            parts::Planes::default()
+        }
     };
     out[blocks_at + 3] = planes.literal_bytes;
     out[blocks_at + 4..blocks_at + 6].copy_from_slice(&planes.coded.to_le_bytes());
-    record.finish(out);
 }
 
 /// Writes the parameters, without what is known of the planes only later, and the blocks. Returns where they start.

@@ -1,0 +1,364 @@
+//! nvCOMP's batched codecs beside ours, if its library is there: loaded at run time, version 6 (PyPI `nvidia-libnvcomp-cu13`).
+//!
+//! Its option structs all have 64 bytes; they are written here as the bytes that its headers' defaults have, with the type of the symbols.
+
+use std::ffi::{c_int, c_void};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail, ensure};
+use libloading::Library;
+use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut};
+use syncline_cuda::error::{CudaError, DriverContext};
+use syncline_cuda::timing::{self, Runs, Times};
+
+use crate::check::{Check, POISON};
+
+/// Names that the library goes by.
+const LIBRARIES: [&str; 2] = ["libnvcomp.so.6", "libnvcomp.so"];
+/// The major version whose interface is declared here.
+const MAJOR: u32 = 6;
+/// Bytes of a chunk, but for the codecs that say otherwise: what nvCOMP's documentation recommends.
+const CHUNK: usize = 64 << 10;
+/// Alignment that every codec of it is content with.
+const ALIGNMENT: usize = 256;
+
+/// Unsigned integers of 1, 2, 4 and 8 bytes.
+const TYPES: [u32; 4] = [1, 3, 5, 7];
+/// No type: found out from the stream.
+const TYPE_BITS: u32 = 0xFF;
+
+/// An option struct, passed by value.
+#[derive(Clone, Copy)]
+#[repr(C, align(8))]
+struct Options([u32; 16]);
+
+type Pointers = *const *const c_void;
+
+type TempSize = unsafe extern "C" fn(usize, usize, Options, *mut usize, usize, *mut c_void) -> c_int;
+type MaxOutput = unsafe extern "C" fn(usize, Options, *mut usize) -> c_int;
+#[rustfmt::skip]
+type Compress = unsafe extern "C" fn(
+    Pointers, *const usize, usize, usize, *mut c_void, usize, Pointers, *mut usize, Options, *mut c_int, *mut c_void,
+) -> c_int;
+#[rustfmt::skip]
+type Decompress = unsafe extern "C" fn(
+    Pointers, *const usize, *const usize, *mut usize, usize, *mut c_void, usize, Pointers, Options, *mut c_int, *mut c_void,
+) -> c_int;
+
+/// The library.
+pub struct Nvcomp {
+    library: Library,
+}
+
+/// A codec of it with options.
+pub struct Codec {
+    /// Its name in tables.
+    pub name: &'static str,
+    /// Part of its functions' names.
+    symbol: &'static str,
+    chunk: usize,
+    compress: Options,
+    decompress: Options,
+}
+
+/// Options whose first words are these and the others 0.
+fn options(words: &[u32]) -> Options {
+    let mut all = [0; 16];
+    all[..words.len()].copy_from_slice(words);
+    Options(all)
+}
+
+/// The type of symbols of 1, 2, 4 or 8 bytes; of others, bytes.
+fn type_of(symbol_bytes: usize) -> u32 {
+    match symbol_bytes {
+        2 | 4 | 8 => TYPES[symbol_bytes.ilog2() as usize],
+        _ => TYPES[0],
+    }
+}
+
+impl Codec {
+    /// With default options, in chunks of 64 KiB.
+    const fn plain(name: &'static str, symbol: &'static str) -> Self {
+        Self { name, symbol, chunk: CHUNK, compress: Options([0; 16]), decompress: Options([0; 16]) }
+    }
+
+    /// Cascaded encodings for symbols of a width.
+    fn cascaded(symbol_bytes: usize) -> Self {
+        // Asymmetric mode, bit packing, every fine-grained encoding, level 3; type, mode, then flags of 64 bits.
+        let words = [type_of(symbol_bytes), 1, 1, 0, 0, 0, 7, 0, 3];
+        // The common options start at a multiple of 8 bytes.
+        Self {
+            compress: options(&words),
+            decompress: options(&[0, 0, TYPE_BITS]),
+            ..Self::plain("Cascaded", "Cascaded")
+        }
+    }
+
+    /// Those to compare an entropy coder with, for symbols of a width.
+    pub fn beside_huffman(symbol_bytes: usize) -> [Self; 6] {
+        let bitcomp = |name, algorithm| Self {
+            compress: options(&[algorithm, type_of(symbol_bytes)]),
+            ..Self::plain(name, "Bitcomp")
+        };
+        let ans = |name, chunk| Self { chunk, decompress: options(&[0, TYPE_BITS]), ..Self::plain(name, "ANS") };
+        [
+            ans("ANS", CHUNK),
+            ans("ANS, 256 KiB", 4 * CHUNK),
+            bitcomp("Bitcomp", 0),
+            bitcomp("Bitcomp, sparse", 1),
+            Self::cascaded(symbol_bytes),
+            Self::plain("Zstd", "Zstd"),
+        ]
+    }
+
+    /// Those to compare LZSS with, for symbols of a width.
+    pub fn beside_lzss(symbol_bytes: usize) -> [Self; 4] {
+        let symbols = type_of(symbol_bytes);
+        let lz4 =
+            Self { compress: options(&[symbols]), decompress: options(&[0, 0, symbols]), ..Self::plain("LZ4", "LZ4") };
+        [lz4, Self::plain("Snappy", "Snappy"), Self::plain("Zstd", "Zstd"), Self::cascaded(symbol_bytes)]
+    }
+}
+
+/// Fails if a call did.
+fn ok(status: c_int, what: &str) -> syncline_cuda::Result<()> {
+    match status {
+        0 => Ok(()),
+        _ => Err(CudaError::invalid(format!("nvCOMP: {what}: status {status}"))),
+    }
+}
+
+impl Nvcomp {
+    /// Loads the library from a file, or a folder that has it, or wherever the loader finds it.
+    ///
+    /// # Errors
+    /// It is not there, or another version.
+    pub fn load(path: Option<&Path>) -> Result<Self> {
+        let candidates: Vec<PathBuf> = match path {
+            Some(folder) if folder.is_dir() => LIBRARIES.iter().map(|name| folder.join(name)).collect(),
+            Some(file) => vec![file.to_owned()],
+            None => LIBRARIES.iter().map(PathBuf::from).collect(),
+        };
+        // SAFETY: running the initialisers of the library that the user names, or installed.
+        let found = candidates.iter().find_map(|candidate| unsafe { Library::new(candidate) }.ok());
+        let Some(library) = found else {
+            bail!("no nvCOMP: `pip install nvidia-libnvcomp-cu13` and name the folder of libnvcomp.so.6 with --nvcomp");
+        };
+        let nvcomp = Self { library };
+        let version = nvcomp.version()?;
+        ensure!(version / 1000 == MAJOR, "nvCOMP {} is not version {MAJOR}", version / 1000);
+        Ok(nvcomp)
+    }
+
+    /// [`Self::load`], but that a library which nobody named and which is not there is said on standard error, not an error.
+    ///
+    /// # Errors
+    /// The library that was named is not there, or another version.
+    pub fn find(path: Option<&Path>) -> Result<Option<Self>> {
+        match Self::load(path) {
+            Err(error) if path.is_none() => {
+                eprintln!("left out: {error:#}");
+                Ok(None)
+            }
+            found => found.map(Some),
+        }
+    }
+
+    /// 1000 times the major version, and the rest.
+    fn version(&self) -> Result<u32> {
+        let mut properties = [0_u32; 2];
+        // SAFETY: the function's type as nvcomp.h declares it; it writes two 32-bit numbers.
+        let status = unsafe {
+            let get = self.library.get::<unsafe extern "C" fn(*mut u32) -> c_int>(b"nvcompGetProperties\0")?;
+            get(properties.as_mut_ptr())
+        };
+        ok(status, "asking for its version")?;
+        Ok(properties[0])
+    }
+
+    /// A function `nvcompBatched<codec><name>`.
+    ///
+    /// # Safety
+    /// `F` must be the function's type.
+    unsafe fn function<F: Copy>(&self, codec: &Codec, name: &str) -> Result<F> {
+        let symbol = format!("nvcompBatched{}{name}\0", codec.symbol);
+        // SAFETY: the caller's promise; the copy is used only while the library is loaded.
+        let found = unsafe { self.library.get::<F>(symbol.as_bytes()) };
+        found.map(|function| *function).with_context(|| format!("nvCOMP has no {}", symbol.trim_end_matches('\0')))
+    }
+}
+
+/// Places and sizes of chunks in a buffer, on the device.
+struct Chunks {
+    buffer: CudaSlice<u8>,
+    pointers: CudaSlice<u64>,
+    sizes: CudaSlice<usize>,
+}
+
+impl Chunks {
+    /// Chunks of `size` bytes of a buffer, one every `stride`.
+    fn new(stream: &Arc<CudaStream>, count: usize, stride: usize, sizes: &[usize]) -> Result<Self> {
+        let buffer = stream.alloc_zeros::<u8>(count * stride).doing("allocating")?;
+        let start = buffer.device_ptr(stream).0;
+        let pointers: Vec<u64> = (0..count).map(|i| start + (i * stride) as u64).collect();
+        Ok(Self {
+            buffer,
+            pointers: stream.clone_htod(&pointers).doing("uploading places")?,
+            sizes: stream.clone_htod(sizes).doing("uploading sizes")?,
+        })
+    }
+}
+
+/// What a codec did.
+pub struct Measured {
+    /// Bytes of all compressed chunks.
+    pub bytes: u64,
+    /// Times of compression.
+    pub compress: Times,
+    /// Times of decompression.
+    pub decompress: Times,
+}
+
+/// Where and how codecs are timed.
+pub struct Bench<'c> {
+    /// All work is queued here.
+    pub stream: Arc<CudaStream>,
+    /// How often.
+    pub runs: Runs,
+    /// Compares what comes back.
+    pub check: &'c mut Check,
+}
+
+impl Nvcomp {
+    /// Times a codec on bytes in device memory.
+    ///
+    /// # Errors
+    /// A call fails, or other bytes come back.
+    pub fn measure(&self, codec: &Codec, input: &CudaView<'_, u8>, bench: &mut Bench<'_>) -> Result<Measured> {
+        measure(self, codec, input, bench).with_context(|| format!("nvCOMP {}", codec.name))
+    }
+}
+
+fn measure(nvcomp: &Nvcomp, codec: &Codec, input: &CudaView<'_, u8>, bench: &mut Bench<'_>) -> Result<Measured> {
+    // SAFETY: the types are those of nvCOMP's headers, the same for each of these codecs but for the options, which have 64 bytes everywhere.
+    let (compress_temp, most, compress, decompress_temp, decompress) = unsafe {
+        (
+            nvcomp.function::<TempSize>(codec, "CompressGetTempSize")?,
+            nvcomp.function::<MaxOutput>(codec, "CompressGetMaxOutputChunkSize")?,
+            nvcomp.function::<Compress>(codec, "CompressAsync")?,
+            nvcomp.function::<TempSize>(codec, "DecompressGetTempSize")?,
+            nvcomp.function::<Decompress>(codec, "DecompressAsync")?,
+        )
+    };
+    let stream = bench.stream.clone();
+    let queue: *mut c_void = stream.cu_stream().cast();
+    let bytes = input.len();
+    let chunk = codec.chunk;
+    let count = bytes.div_ceil(chunk);
+    let sizes: Vec<usize> = (0..count).map(|i| chunk.min(bytes - i * chunk)).collect();
+    let (mut temp, mut decode_temp, mut stride) = (0, 0, 0);
+    // SAFETY: each writes one number.
+    unsafe {
+        ok(compress_temp(count, chunk, codec.compress, &mut temp, bytes, queue), "temporary size")?;
+        ok(decompress_temp(count, chunk, codec.decompress, &mut decode_temp, bytes, queue), "temporary size")?;
+        ok(most(chunk, codec.compress, &mut stride), "largest chunk")?;
+    }
+    let mut plain = Chunks::new(&stream, count, chunk, &sizes)?;
+    stream.memcpy_dtod(input, &mut plain.buffer.slice_mut(..bytes)).doing("filling")?;
+    let mut packed = Chunks::new(&stream, count, stride.next_multiple_of(ALIGNMENT), &sizes)?;
+    let mut back = Chunks::new(&stream, count, chunk, &sizes)?;
+    let mut statuses = stream.alloc_zeros::<c_int>(count).doing("allocating")?;
+    let mut scratch = stream.alloc_zeros::<u8>(temp.max(decode_temp).max(1)).doing("allocating")?;
+    let scratch_at = scratch.device_ptr_mut(&stream).0 as *mut c_void;
+    let at = |slice: &CudaSlice<u64>| slice.device_ptr(&stream).0 as Pointers;
+    let size_at = |slice: &CudaSlice<usize>| slice.device_ptr(&stream).0 as *const usize;
+
+    let (packed_sizes, status) =
+        (packed.sizes.device_ptr_mut(&stream).0 as *mut usize, statuses.device_ptr_mut(&stream).0 as *mut c_int);
+    let compression = timing::seconds(&stream, bench.runs, || {
+        // SAFETY: `count` places and sizes of chunks, with room for the largest; as much scratch memory as asked for; all live until the stream is done, which
+        // `timing::seconds` waits for.
+        let result = unsafe {
+            compress(
+                at(&plain.pointers),
+                size_at(&plain.sizes),
+                chunk,
+                count,
+                scratch_at,
+                temp,
+                at(&packed.pointers),
+                packed_sizes,
+                codec.compress,
+                status,
+                queue,
+            )
+        };
+        ok(result, "compressing")
+    })?;
+    check_statuses(&stream, &statuses)?;
+    let packed_bytes: usize = stream.clone_dtoh(&packed.sizes).doing("reading sizes")?.iter().sum();
+
+    bench.check.poison(&mut back.buffer.as_view_mut(), POISON)?;
+    let mut found = stream.alloc_zeros::<usize>(count).doing("allocating")?;
+    let (found_at, status) =
+        (found.device_ptr_mut(&stream).0 as *mut usize, statuses.device_ptr_mut(&stream).0 as *mut c_int);
+    let decompression = timing::seconds(&stream, bench.runs, || {
+        // SAFETY: as above; each output chunk has the room that its size says.
+        let result = unsafe {
+            decompress(
+                at(&packed.pointers),
+                packed_sizes,
+                size_at(&back.sizes),
+                found_at,
+                count,
+                scratch_at,
+                decode_temp,
+                at(&back.pointers),
+                codec.decompress,
+                status,
+                queue,
+            )
+        };
+        ok(result, "decompressing")
+    })?;
+    check_statuses(&stream, &statuses)?;
+    let differences = bench.check.differences(input, &back.buffer.slice(..bytes))?;
+    ensure!(differences == 0, "{differences} bytes differ from what was compressed");
+    Ok(Measured { bytes: packed_bytes as u64, compress: compression, decompress: decompression })
+}
+
+fn check_statuses(stream: &Arc<CudaStream>, statuses: &CudaSlice<c_int>) -> Result<()> {
+    let statuses = stream.clone_dtoh(statuses).doing("reading statuses")?;
+    match statuses.iter().find(|&&status| status != 0) {
+        Some(status) => bail!("a chunk has status {status}"),
+        None => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn options_are_laid_out_as_in_the_headers() {
+        assert_eq!((size_of::<Options>(), align_of::<Options>()), (64, 8));
+        let [ans, large, bitcomp, sparse, cascaded, _] = Codec::beside_huffman(2);
+        assert_eq!((ans.chunk, large.chunk), (64 << 10, 256 << 10));
+        assert_eq!(ans.decompress.0[1], 0xFF);
+        assert_eq!((bitcomp.compress.0[0], sparse.compress.0[0], sparse.compress.0[1]), (0, 1, 3));
+        // Type and mode, then flags at bytes 8, 16 and 24, the level at 32.
+        assert_eq!(cascaded.compress.0[..9], [3, 1, 1, 0, 0, 0, 7, 0, 3]);
+        assert_eq!(cascaded.decompress.0[..4], [0, 0, 0xFF, 0]);
+        let [lz4, snappy, _, wide] = Codec::beside_lzss(4);
+        assert_eq!((lz4.compress.0[0], lz4.compress.0[1], &lz4.decompress.0[..4]), (5, 0, &[0, 0, 5, 0][..]));
+        assert!(snappy.compress.0.iter().chain(&snappy.decompress.0).all(|&word| word == 0));
+        assert_eq!(([1, 2, 4, 8].map(type_of), wide.compress.0[0]), ([1, 3, 5, 7], 5));
+    }
+
+    #[test]
+    fn no_library_is_one_line() {
+        let error = Nvcomp::load(Some(Path::new("/no/such/folder/libnvcomp.so.6"))).err().unwrap().to_string();
+        assert!(error.contains("--nvcomp") && error.lines().count() == 1, "{error}");
+    }
+}

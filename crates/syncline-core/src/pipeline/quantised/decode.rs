@@ -1,0 +1,195 @@
+//! Quantised chunks back to elements.
+
+use super::Quantiser;
+use crate::container::{ChunkKind, Sections, SparseList, TileSection, read_bases};
+use crate::error::Result;
+use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
+use crate::huffman::{self, Stream};
+use crate::pipeline::codes::CodeReader;
+use crate::pipeline::lzss::{BLOCKS, BlockReader, LITERALS};
+use crate::pipeline::{Context, DecodeScratch, TileSink};
+use crate::predict::codes::{NARROW_RADIUS, Outlier, RADIUS, WIDE_RADIUS, decode_tile};
+use crate::quantize::Real;
+use crate::quantize::log::restore_signs;
+use crate::quantize::mask::{MaskKind, TileMask, restore_fill};
+
+pub(in super::super) fn decode<T: Real, K: TileSink>(
+    context: &Context,
+    kind: ChunkKind,
+    payload: &[u8],
+    scratch: &mut DecodeScratch,
+    sink: &mut K,
+) -> Result<()> {
+    let header = context.header;
+    let place = context.place.as_str();
+    let sections = Sections::parse(payload, place)?;
+    let [tiles, bases, masks, codes, outliers, verbatim, negatives, ..] = sections.0;
+    let tile_section = TileSection::parse(tiles, context.tile_count(), header.patterns.len(), place)?;
+    let known = match kind {
+        ChunkKind::LzssCodes => tile_section.radius == NARROW_RADIUS && !tile_section.classes,
+        _ => matches!(tile_section.radius, RADIUS | WIDE_RADIUS),
+    };
+    if !known {
+        return Err(context.corrupt("its codes have a radius or classes that they cannot have"));
+    }
+    let elements = context.geometry.chunk_elements(context.chunk);
+    let outliers = SparseList::parse(outliers, 4, elements, place)?;
+    let verbatim = SparseList::parse(verbatim, size_of::<T>(), elements, place)?;
+    let radius = tile_section.radius;
+    let metas = tile_section.tiles;
+    let bases: Vec<u32> = read_bases(bases, metas.len(), place)?;
+    let all_tiles = || context.geometry.chunk(context.chunk);
+    let masks = Bitmaps::read(masks, all_tiles().zip(&metas).map(|(t, m)| (t, m.mask)), context)?;
+    let negatives = Bitmaps::read(negatives, all_tiles().zip(&metas).map(|(t, m)| (t, m.sign)), context)?;
+    let group_log2 = usize::from(header.group_log2);
+    let live = all_tiles().zip(&metas).filter(|(_, meta)| !meta.constant);
+    let classes: Vec<u8> =
+        live.flat_map(|(tile, meta)| std::iter::repeat_n(meta.class, tile.groups(1 << group_log2))).collect();
+    let stream;
+    let mut codes = if kind == ChunkKind::LzssCodes {
+        let sections = Sections::parse(codes, place)?;
+        if sections.0[..BLOCKS].iter().chain(&sections.0[LITERALS + 1..]).any(|section| !section.is_empty()) {
+            return Err(context.corrupt("its tokens have sections that are none of tokens"));
+        }
+        let reader = BlockReader::new(context, &sections, classes.len() << group_log2, &mut scratch.lzss)?;
+        Codes::Tokens(reader, Box::new([0; MAX_TILE_ELEMENTS]))
+    } else {
+        stream = Stream::<u16>::parse(codes, place)?;
+        if stream.groups() != classes.len() || stream.group_len() != 1 << group_log2 {
+            return Err(context.corrupt("its codes do not fit its tiles"));
+        }
+        let decoder = stream.decoder(context.decoder, &classes)?;
+        Codes::Huffman(CodeReader::new(&stream, decoder, &mut scratch.codes)?)
+    };
+
+    let quantiser = Quantiser::<T>::new(header);
+    let mut x = [T::zeroed(); MAX_TILE_ELEMENTS];
+    let mut q = [0i32; MAX_TILE_ELEMENTS];
+    let mut tile_outliers: Vec<Outlier> = Vec::new();
+    let mut position = 0u32;
+    let mut group = 0;
+    let mut number = 0;
+    while let Some((tile, wanted)) = sink.peek() {
+        let meta = metas.get(number).ok_or_else(|| context.corrupt("it has too few tiles"))?;
+        let base = bases[number] as i32;
+        let count = tile.len();
+        let groups = if meta.constant { 0 } else { tile.groups(1 << group_log2) };
+        let end = position + count as u32;
+        if !wanted {
+            sink.skip();
+        } else {
+            let (x, q) = (&mut x[..count], &mut q[..count]);
+            if meta.constant {
+                q.fill(base);
+            } else {
+                tile_outliers.clear();
+                for number in outliers.within(position, end) {
+                    let (at, residual) = outliers.value(number);
+                    let residual = i32::from_le_bytes([residual[0], residual[1], residual[2], residual[3]]);
+                    tile_outliers.push((at - position, residual));
+                }
+                let symbols = codes.groups(group, groups, group_log2, context)?;
+                decode_tile(symbols, tile.extent, meta.predictor, base, radius, &tile_outliers, q);
+            }
+            match &quantiser {
+                Quantiser::Linear(linear) => linear.dequantize(q, x),
+                Quantiser::Logarithm(logarithm) => {
+                    logarithm.dequantize(q, x);
+                    restore_signs(x, meta.sign, &negatives.of(number, meta.sign, &tile));
+                }
+            }
+            if meta.mask != MaskKind::Nothing {
+                let mask = masks.of(number, meta.mask, &tile);
+                restore_fill(x, &mask, header.patterns[usize::from(meta.pattern)]);
+            }
+            for number in verbatim.within(position, end) {
+                let (at, value) = verbatim.value(number);
+                let mut bits = [0; 8];
+                bits[..value.len()].copy_from_slice(value);
+                x[(at - position) as usize] = T::from_bits(u64::from_le_bytes(bits));
+            }
+            sink.put(x)?;
+        }
+        position = end;
+        group += groups;
+        number += 1;
+    }
+    codes.finish()
+}
+
+/// The codes of a chunk, however coded.
+enum Codes<'b, 's, 'a> {
+    Huffman(CodeReader<'b, 's, 'a, u16>),
+    /// Bytes behind LZSS tokens, and those of a tile as codes.
+    Tokens(BlockReader<'b>, Box<[u16; MAX_TILE_ELEMENTS]>),
+}
+
+impl Codes<'_, '_, '_> {
+    /// The codes of groups `first..first + count`: those of a tile, later than any asked for before.
+    #[inline]
+    fn groups(&mut self, first: usize, count: usize, group_log2: usize, context: &Context) -> Result<&[u16]> {
+        match self {
+            Self::Huffman(reader) => reader.groups(first, count),
+            Self::Tokens(reader, tile) => {
+                let bytes = reader.bytes(first << group_log2, (first + count) << group_log2);
+                let bytes = bytes.map_err(|what| context.corrupt(what))?;
+                let tile = &mut tile[..bytes.len()];
+                tile.iter_mut().zip(bytes).for_each(|(code, &byte)| *code = byte.into());
+                Ok(tile)
+            }
+        }
+    }
+
+    fn finish(self) -> Result<()> {
+        match self {
+            Self::Huffman(reader) => reader.finish(),
+            Self::Tokens(..) => Ok(()),
+        }
+    }
+}
+
+/// The bitmaps of a chunk's tiles (masks or signs).
+struct Bitmaps {
+    bytes: Vec<u8>,
+    /// Where the bitmap of each tile starts that has one.
+    starts: Vec<u32>,
+}
+
+impl Bitmaps {
+    fn read(section: &[u8], kinds: impl Iterator<Item = (Tile, MaskKind)>, context: &Context) -> Result<Self> {
+        let mut length = 0;
+        let starts: Vec<u32> = kinds
+            .map(|(tile, kind)| {
+                let start = length;
+                if kind == MaskKind::Bitmap {
+                    length += TileMask::stored_bytes(tile.len());
+                }
+                start as u32
+            })
+            .collect();
+        if length == 0 {
+            return match section.is_empty() {
+                true => Ok(Self { bytes: Vec::new(), starts: Vec::new() }),
+                false => Err(context.corrupt("bitmaps that no tile has")),
+            };
+        }
+        let stream = Stream::<u8>::parse(section, &context.place)?;
+        if stream.symbols() != length {
+            return Err(context.corrupt("its bitmaps do not fit its tiles"));
+        }
+        let mut bytes = vec![0; length];
+        stream.decoder(huffman::Decoder::Chunked, &[])?.decode(&mut bytes, 1)?;
+        Ok(Self { bytes, starts })
+    }
+
+    fn of(&self, number: usize, kind: MaskKind, tile: &Tile) -> TileMask {
+        match kind {
+            MaskKind::Nothing => TileMask::default(),
+            MaskKind::All => TileMask::full(tile.len()),
+            MaskKind::Bitmap => {
+                let start = self.starts[number] as usize;
+                TileMask::load(&self.bytes[start..start + TileMask::stored_bytes(tile.len())], tile.extent)
+            }
+        }
+    }
+}

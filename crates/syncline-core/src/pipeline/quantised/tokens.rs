@@ -1,0 +1,194 @@
+//! Codes as LZSS tokens: narrowed to a byte each, taken as symbols of two, and Huffman-coded.
+
+use super::super::lzss::{EncodeBuffers, coded_bits, write_tokens};
+use super::super::options::{LosslessOptions, LosslessPipeline};
+use crate::container::SectionWriter;
+use crate::huffman::{self, IndexKind};
+use crate::lzss::{Params, SymbolWidth};
+use crate::predict::codes::{Outlier, narrow};
+
+/// Fewest codes in a match. Nearly all matches are runs of the commonest code; shorter ones take more than their literals' codewords. Measured at
+/// relative 1e-2 and 1e-3 on nyx, hurricane, CESM and RTM, level 3: 12 to 24 differ by at most 3 %, and 16 is the best of these or nearly so on each.
+const SHORTEST: usize = 16;
+/// Codes of a piece of the sample that says whether tokens pay, and one of how many pieces is in it. On the fields of `docs/SPEED.md`, "Codes as LZSS tokens", `auto`
+/// comes within 3 % of the shorter of both. Whole blocks instead, fewer of them, stand less well for chunks that are empty in places.
+const PIECE: usize = 512;
+const SAMPLED: usize = 8;
+/// What tables, codebooks and indices of the tokens take: about so many bytes a chunk.
+const SIDE_BYTES: u64 = 600;
+/// Bytes of an outlier: position and residual.
+const OUTLIER_BYTES: u64 = 8;
+
+/// The codes of a chunk on their way to tokens.
+#[derive(Default)]
+pub(super) struct CodeTokens {
+    codes: Vec<u8>,
+    /// Outliers of the narrow codes.
+    pub outliers: Vec<Outlier>,
+    sample: Vec<u8>,
+}
+
+/// How codes become tokens.
+fn params(options: &LosslessOptions) -> Params {
+    // Pairs of codes as symbols: their entropy is less than that of two codes, and Huffman loses less on it where most codes are 0.
+    let params = Params::new(options.symbol.unwrap_or(SymbolWidth::Two), options.level);
+    let shortest = (SHORTEST / params.width.bytes()) as u8;
+    Params { min_match: params.min_match.max(shortest), ..params }
+}
+
+impl CodeTokens {
+    /// Takes the codes of a chunk and their outliers.
+    pub fn narrow(&mut self, codes: &[u16], outliers: &[Outlier]) {
+        narrow(codes, outliers, &mut self.codes, &mut self.outliers);
+    }
+
+    /// Whether to see if tokens are shorter than a Huffman stream of `huffman_len` bytes with so many outliers beside it.
+    pub fn may_pay(
+        &mut self,
+        options: &LosslessOptions,
+        huffman_len: usize,
+        outliers: usize,
+        buffers: &mut EncodeBuffers,
+    ) -> bool {
+        match options.pipeline {
+            LosslessPipeline::LzssHuffman => true,
+            LosslessPipeline::Auto => {
+                let with = |outliers: usize| OUTLIER_BYTES * outliers as u64;
+                let tokens = SIDE_BYTES + self.estimate(options, buffers) + with(self.outliers.len());
+                // It takes time both ways: a few percent are not worth it.
+                16 * tokens < 15 * (huffman_len as u64 + with(outliers))
+            }
+            LosslessPipeline::Planes | LosslessPipeline::Lzss => false,
+        }
+    }
+
+    /// About how many bytes the tokens take, by those of a sample. Integer arithmetic, as every writer must come to the same decision.
+    fn estimate(&mut self, options: &LosslessOptions, buffers: &mut EncodeBuffers) -> u64 {
+        let params = params(options);
+        self.sample.clear();
+        for piece in self.codes.chunks(PIECE).step_by(SAMPLED) {
+            self.sample.extend_from_slice(piece);
+        }
+        buffers.tokenise(&self.sample, &params);
+        let bits = coded_bits(&buffers.tokens, &params);
+        bits * self.codes.len() as u64 / (8 * self.sample.len() as u64).max(1)
+    }
+
+    /// Appends the section of codes.
+    pub fn write(
+        &self,
+        options: &LosslessOptions,
+        index: IndexKind,
+        buffers: &mut EncodeBuffers,
+        huffman: &mut huffman::EncodeScratch,
+        out: &mut Vec<u8>,
+    ) {
+        let params = params(options);
+        buffers.tokenise(&self.codes, &params);
+        let mut sections = SectionWriter::begin(out);
+        // As in an LZSS chunk, where the first two are tiles and bases.
+        sections.skip();
+        sections.skip();
+        write_tokens(&buffers.tokens, &params, Some((index, huffman)), &mut sections, out);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::lzss::{LEVELS, oracle};
+
+    fn options(pipeline: LosslessPipeline) -> LosslessOptions {
+        LosslessOptions { pipeline, ..LosslessOptions::default() }
+    }
+
+    /// Codes of the usual radius: zeros, and every `every`-th something else.
+    fn codes(count: usize, every: usize, spread: u64, seed: u64) -> (Vec<u16>, Vec<Outlier>) {
+        let mut outliers = Vec::new();
+        let codes = (0..count).map(|i| {
+            let noise = (seed.wrapping_mul(2 * i as u64 + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) % spread;
+            match (i % every, noise as u16) {
+                (0, 0..1024) => noise as u16,
+                (0, _) => 0,
+                _ => 512,
+            }
+        });
+        let codes: Vec<u16> = codes.collect();
+        let zeros = codes.iter().enumerate().filter(|(_, code)| **code == 0);
+        outliers.extend(zeros.map(|(at, _)| (at as u32, 5000)));
+        (codes, outliers)
+    }
+
+    #[test]
+    fn matches_are_of_sixteen_codes_at_least_whatever_the_width() {
+        for level in LEVELS {
+            for (width, shortest) in SymbolWidth::ALL.into_iter().zip([16, 8, 4, 2]) {
+                let options = LosslessOptions { symbol: Some(width), level, ..options(LosslessPipeline::Auto) };
+                assert_eq!(params(&options), Params { width, level, min_match: shortest });
+            }
+        }
+        assert_eq!(params(&options(LosslessPipeline::Auto)).width, SymbolWidth::Two);
+    }
+
+    #[test]
+    fn the_estimate_is_what_it_is_said_to_be() {
+        // Every eighth piece of 512 codes is noise of all bytes, the rest nothing: as if all were noise, 8 bits a code.
+        let codes: Vec<u16> =
+            (0..65_536).map(|i| if i / 512 % 8 == 0 { 385 + (i * 37 % 255) as u16 } else { 512 }).collect();
+        let mut tokens = CodeTokens::default();
+        tokens.narrow(&codes, &[]);
+        assert!(tokens.outliers.is_empty());
+        let estimate = tokens.estimate(&options(LosslessPipeline::Auto), &mut EncodeBuffers::default());
+        let exact = 65_536.0 * 255f64.log2() / 8.0;
+        assert!((estimate as f64 / exact - 1.0).abs() < 0.02, "{estimate} {exact}");
+        // Of nothing it is nothing.
+        tokens.narrow(&[], &[]);
+        assert_eq!(tokens.estimate(&options(LosslessPipeline::Auto), &mut EncodeBuffers::default()), 0);
+    }
+
+    #[test]
+    fn auto_tries_where_tokens_and_outliers_are_a_sixteenth_shorter() {
+        let (codes, outliers) = codes(40_000, 40, 600, 3);
+        let mut tokens = CodeTokens::default();
+        tokens.narrow(&codes, &outliers);
+        let buffers = &mut EncodeBuffers::default();
+        let auto = options(LosslessPipeline::Auto);
+        let beside = tokens.outliers.len() - outliers.len();
+        assert!(beside > 300);
+        let total = SIDE_BYTES + tokens.estimate(&auto, buffers) + 8 * tokens.outliers.len() as u64;
+        let limit = (total * 16 / 15) as usize - 8 * outliers.len();
+        assert!(tokens.may_pay(&auto, limit + 2, outliers.len(), buffers));
+        assert!(!tokens.may_pay(&auto, limit - 1, outliers.len(), buffers));
+        assert!(tokens.may_pay(&options(LosslessPipeline::LzssHuffman), 0, 0, buffers));
+        for pipeline in [LosslessPipeline::Planes, LosslessPipeline::Lzss] {
+            assert!(!tokens.may_pay(&options(pipeline), usize::MAX >> 8, outliers.len(), buffers));
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(40))]
+        #[test]
+        fn tokens_are_the_oracles(
+            count in 0..9000usize, every in 1..90usize, spread in 1..3000u64, seed in any::<u64>(), level in LEVELS,
+            width in 0..5usize,
+        ) {
+            let (codes, outliers) = codes(count, every, spread, seed);
+            let mut tokens = CodeTokens::default();
+            tokens.narrow(&codes, &outliers);
+            let symbol = SymbolWidth::ALL.get(width).copied();
+            let options = LosslessOptions { symbol, level, ..options(LosslessPipeline::LzssHuffman) };
+            let (mut buffers, mut section) = (EncodeBuffers::default(), Vec::new());
+            tokens.write(&options, IndexKind::Symbol, &mut buffers, &mut huffman::EncodeScratch::default(), &mut section);
+            let params = params(&options);
+            let mut symbols = tokens.codes.clone();
+            symbols.resize(count.next_multiple_of(params.width.bytes()), 0);
+            prop_assert_eq!(&buffers.tokens, &oracle::encode(&symbols, &params));
+            // The table, the parameters behind it, the blocks.
+            prop_assert_eq!(&section[48..51], &[params.width.bytes() as u8, level, params.min_match]);
+            let blocks = count.div_ceil(params.block_bytes());
+            prop_assert_eq!(&section[8..12], &(8 + 8 * blocks as u32).to_le_bytes());
+        }
+    }
+}
