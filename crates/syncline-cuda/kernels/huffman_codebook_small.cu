@@ -126,11 +126,12 @@ __device__ inline uint32_t sort_used(const Count (&own)[OWN], Shared &shared, ui
     }
     __syncthreads();
     // Runs of 32: how many are before each, the place telling equal ones apart.
+#pragma unroll 1
     for (uint32_t first = warp_id() * WARP; first < used; first += THREADS) {
         const uint32_t i = first + lane_id();
         const Count key = i < used ? from[i] * WARP + lane_id() : ~Count(0);
         uint32_t rank = 0;
-#pragma unroll
+#pragma unroll 4
         for (uint32_t lane = 0; lane < WARP; ++lane) {
             rank += __shfl_sync(ALL_LANES, key, lane) < key;
         }
@@ -139,7 +140,9 @@ __device__ inline uint32_t sort_used(const Count (&own)[OWN], Shared &shared, ui
             to_order[first + rank] = from_order[i];
         }
     }
-    for (uint32_t run = WARP; run < used; run *= 2) {
+#pragma unroll 1
+    for (uint32_t merge = 0; merge < merges; ++merge) {
+        const uint32_t run = WARP << merge;
         __syncthreads();
         Count *const other_counts = from;
         from = to;
@@ -152,13 +155,14 @@ __device__ inline uint32_t sort_used(const Count (&own)[OWN], Shared &shared, ui
         uint32_t sibling[OWN], length[OWN], before[OWN];
 #pragma unroll
         for (uint32_t i = 0; i < OWN; ++i) {
-            const uint32_t item = i * THREADS + threadIdx.x, own_run = item / run;
+            const uint32_t item = i * THREADS + threadIdx.x, own_run = item / WARP >> merge;
             // Of equal counts those of the first run come first.
             sought[i] = item < used ? from[item] + (own_run & 1) : 0;
             sibling[i] = (own_run ^ 1) * run;
             length[i] = item < used && sibling[i] < used ? min_of(run, used - sibling[i]) : 0;
             before[i] = 0;
         }
+#pragma unroll 1
         for (uint32_t step = run; step > 0; step /= 2) {
 #pragma unroll
             for (uint32_t i = 0; i < OWN; ++i) {
@@ -170,7 +174,7 @@ __device__ inline uint32_t sort_used(const Count (&own)[OWN], Shared &shared, ui
         }
 #pragma unroll
         for (uint32_t i = 0; i < OWN; ++i) {
-            const uint32_t item = i * THREADS + threadIdx.x, own_run = item / run;
+            const uint32_t item = i * THREADS + threadIdx.x, own_run = item / WARP >> merge;
             if (item < used) {
                 const uint32_t place = item - (own_run & 1) * run + before[i];
                 to[place] = sought[i] - (own_run & 1);
@@ -219,6 +223,7 @@ __device__ inline uint32_t limit_in_warp(uint32_t at_length, uint32_t over) {
     at_length = lane_id() <= LIMIT ? at_length + (lane_id() == LIMIT ? over : 0) : 0;
     // In units of 2^-LIMIT.
     uint32_t excess = warp_sum(lane_id() <= LIMIT ? at_length << (LIMIT - lane_id()) : 0) - (1u << LIMIT);
+#pragma unroll 1
     for (uint32_t depth = LIMIT - 1; excess > 0;) {
         // The deepest level from here up that has a leaf.
         const uint32_t levels = __ballot_sync(ALL_LANES, at_length > 0 && lane_id() > 0 && lane_id() <= depth);
@@ -251,12 +256,14 @@ __device__ inline bool make_tree(const Shared &shared, uint32_t used, Count floo
     rounds = at.rounds;
     // Each count is in as many trees as it is deep.
     unlimited = 0;
+#pragma unroll 1
     for (uint32_t i = lane_id(); i + 1 < used; i += WARP) {
         unlimited += trees[i];
     }
     unlimited = warp_sum(unlimited);
     // Depths never rise in the order of trees' making, so the trees of a level stand together.
     uint32_t at_length = 0, over = 0, depth = 0;
+#pragma unroll 1
     for (uint32_t first = used - 2, level = 1; level > 0 && depth + 1 < DEPTHS;) {
         const uint32_t front = fronts[first], below = first - front, leaves = 2 * level - below;
         ++depth;
@@ -313,6 +320,7 @@ __device__ inline uint32_t run_bytes(uint32_t run) {
 __device__ inline uint32_t write_bytes(const Shared &shared, const uint16_t *starts, uint32_t runs, uint32_t alphabet, uint8_t *bytes) {
     __shared__ uint32_t warp_sums[WARPS];
     uint32_t written = 4, total;
+#pragma unroll 1
     for (uint32_t first = 0; first < runs; first += THREADS) {
         const uint32_t i = first + threadIdx.x;
         uint32_t start = 0, run = 0;
@@ -369,6 +377,7 @@ __device__ inline void finish_stream(const Streams &streams, uint32_t bytes, uin
         streams.status[stream] = of_stream[CLASSES * SYMBOLS];
         of_stream[CLASSES * SYMBOLS] = 0;
     }
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < CLASSES * SYMBOLS; i += THREADS) {
         of_stream[i] = 0;
     }
@@ -388,14 +397,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     symbols_by_codeword += uint64_t(blockIdx.x) * SYMBOLS;
     summary += blockIdx.x * SUMMARY_WORDS;
     const long long start = clock64();
-    Count own[OWN];
-    read_counts(counts, own);
     if (threadIdx.x == 0) {
         last_symbol = status = 0;
     }
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < ROOM / 4; i += THREADS) {
         reinterpret_cast<uint32_t *>(shared.lengths)[i] = 0;
     }
+    wait_for_previous();
+    Count own[OWN];
+    read_counts(counts, own);
     __syncthreads();
     uint32_t last = 0;
 #pragma unroll
@@ -436,6 +447,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             }
         };
         if (warp_id() < at_once) {
+#pragma unroll 1
             for (uint32_t number = warp_id(); number <= (ALL_TREES ? FLOORS : 0); number += at_once) {
                 make(number);
             }
@@ -470,6 +482,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     uint32_t units = lane_id() < WARP - 1 ? at_length << (WARP - 1 - lane_id()) : 0;
     // In units of 2^-31: codewords of a length start where shorter ones end.
     const uint32_t first_code = (warp_scan_inclusive(units) - units) >> (WARP - 1 - lane_id());
+#pragma unroll 1
     for (uint32_t first = warp_id() * WARP; first < used; first += THREADS) {
         // Longest codewords to the rarest symbols.
         const uint32_t i = first + lane_id(), more_common = used - 1 - min_of(i, used - 1);
@@ -499,7 +512,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     of_warp[warp_id()][lane_id()] = seen;
     __syncthreads();
     uint32_t before = 0, runs = 0;
-#pragma unroll
+#pragma unroll 2
     for (uint32_t warp = 0; warp < WARPS; ++warp) {
         const uint32_t count = of_warp[warp][lane_id()];
         before += warp < warp_id() ? count : 0;

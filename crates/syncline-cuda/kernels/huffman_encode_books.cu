@@ -50,9 +50,10 @@ __device__ inline void count_in_memory(Count *of_stream, uint32_t book, uint32_t
 // Adds what the block has counted to the counts of a stream, and clears the counters if there is `more` to count.
 __device__ inline void add_block_counts(uint32_t *table, Count *of_stream, bool more) {
     __syncthreads();
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < CLASSES * ALPHABET; i += THREADS) {
         uint32_t sum = 0;
-#pragma unroll
+#pragma unroll 8
         for (uint32_t copy = 0; copy < COPIES; ++copy) {
             // Rotated by thread: the same copy of neighbouring counters may be in the same bank.
             uint32_t &counter = table[i * COPIES + (copy + threadIdx.x) % max_of<uint32_t>(COPIES, 1)];
@@ -77,10 +78,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint64_t parts = uint64_t(streams) * parts_in_stream;
     uint64_t part = parts * blockIdx.x / gridDim.x;
     const uint64_t last_part = parts * (blockIdx.x + 1) / gridDim.x;
+#pragma unroll 4
     for (uint32_t i = threadIdx.x; i < CLASSES * ALPHABET * COPIES; i += THREADS) {
         table[i] = 0;
     }
     __syncthreads();
+    wait_for_previous();
     const uint32_t copy = shared_address(table) + lane_id() % max_of<uint32_t>(COPIES, 1) * 4;
     while (part < last_part) {
         const uint32_t stream = part / parts_in_stream;

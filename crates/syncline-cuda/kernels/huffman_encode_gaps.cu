@@ -51,6 +51,7 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
     encode_gaps(const uint32_t *slots, const uint32_t *pieces, const Span *spans, const uint32_t *codewords, uint32_t segments_in_stream, Scratch all) {
     __shared__ uint32_t ends[WARP];
     __shared__ uint32_t waiting[WRITE_WARPS][WAITING];
+    wait_for_previous();
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WRITE_WARPS);
     const uint32_t stream = blockIdx.x / blocks_in_stream;
     const uint32_t segment = blockIdx.x % blocks_in_stream * WRITE_WARPS + warp_id();
@@ -72,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
     if (segment == 0 && lane_id() == 0) {
         scratch.gaps[0] = 0;
     }
-    // The first subsequence that starts in the segment or behind it, and one that starts at the segment's start is the last one's before.
+    // Counted from the stream's start. One that starts where the segment does is the segment's before.
     uint32_t next = start / SUBSEQUENCE + 1;
     auto walk = [&](uint32_t count) {
         uint32_t at[WALKS], to[WALKS], high[WALKS], low[WALKS];
@@ -151,6 +152,7 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
 // end of all. The gap is where the next codeword starts.
 extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
     encode_gaps_of_symbols(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, uint32_t segments_in_stream, Scratch all) {
+    wait_for_previous();
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WRITE_WARPS);
     const uint32_t stream = blockIdx.x / blocks_in_stream;
     const uint32_t segment = blockIdx.x % blocks_in_stream * WRITE_WARPS + warp_id();

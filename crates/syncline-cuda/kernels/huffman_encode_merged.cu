@@ -113,6 +113,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WARPS);
     const uint32_t stream = blockIdx.x / blocks_in_stream;
     const uint32_t segment = blockIdx.x % blocks_in_stream * WARPS + warp_id();
+    for (uint32_t i = lane_id(); i < BUFFER_WORDS; i += WARP) {
+        buffers[warp_id()][i] = 0;
+    }
+    wait_for_previous();
     const Span span = spans[stream];
     if (uint64_t(segment - warp_id()) * SEGMENT_GROUPS >= span.groups) {
         return;
@@ -126,9 +130,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     even.load(stream_begin + min_of(at, last) * SYMBOL_BYTES);
     const uint32_t used_books = CLASSES == 1 || codebooks[stream] == 1 ? 1 : CLASSES;
     const uint32_t *books = codewords + uint64_t(book_of(stream, used_books, 0)) * ALPHABET;
-    for (uint32_t i = lane_id(); i < BUFFER_WORDS; i += WARP) {
-        buffers[warp_id()][i] = 0;
-    }
     if (SHARED_TABLE) {
         for (uint32_t i = threadIdx.x; i < used_books * ALPHABET; i += THREADS) {
             reinterpret_cast<uint32_t *>(table)[i] = entry_of(books[i]);

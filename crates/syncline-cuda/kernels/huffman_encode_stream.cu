@@ -24,6 +24,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     encode_layout(const Span *spans, Books books, Scratch all, uint32_t segments_in_stream, const uint32_t *status, Plan *plans, uint64_t *places,
                   uint32_t *blocks_done) {
     __shared__ uint64_t warp_sums[THREADS / WARP];
+    wait_for_previous();
     const uint32_t stream = blockIdx.x;
     const Span span = spans[stream];
     const Scratch scratch = of_stream(all, stream, segments_in_stream);
@@ -371,6 +372,7 @@ __device__ inline void write_symbol_index(uint8_t *out, const uint64_t *descript
 extern "C" __global__ void __launch_bounds__(WRITE_THREADS, 5)
     encode_write(Plan *plans, Books books, Scratch all, const uint32_t *all_slots, uint64_t slots_in_stream, uint32_t segments_in_stream,
                  const uint64_t *places, uint8_t *out, uint64_t out_bytes) {
+    wait_for_previous();
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WRITE_WARPS);
     // From the last: what was encoded last may still be in the second-level cache.
     const uint32_t number = gridDim.x - 1 - blockIdx.x;

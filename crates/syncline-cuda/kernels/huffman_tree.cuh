@@ -115,6 +115,29 @@ __device__ inline void meld(Melding &at, Weights &weights, uint16_t *fronts, uin
     }
 }
 
+// As meld_round, by a warp whose lanes have every 32nd pair, each found on its own: neighbours read neighbouring words, where stretches of pairs would have all lanes
+// meet in a bank.
+template <typename Weights> __device__ inline void meld_in_turn(Melding &at, Weights &weights, uint16_t *fronts, uint32_t leaf_end) {
+    using Weight = decltype(weights.tree(0));
+    constexpr Weight NONE = ~Weight(0);
+    const uint32_t leaves = leaf_end - at.leaf_front, trees = at.back - at.front, pairs = (leaves + trees) / 2;
+#pragma unroll 1
+    for (uint32_t pair = lane_id(); pair < pairs; pair += WARP) {
+        const uint32_t before = leaves_among(weights, at, leaves, trees, 2 * pair);
+        const uint32_t leaf = at.leaf_front + before, tree = at.front + 2 * pair - before;
+        const Weight weight = two_smallest(leaf < leaf_end ? weights.leaf(leaf) : NONE, leaf + 1 < leaf_end ? weights.leaf(leaf + 1) : NONE,
+                                           tree < at.back ? weights.tree(tree) : NONE, tree + 1 < at.back ? weights.tree(tree + 1) : NONE);
+        weights.set_tree(at.back + pair, weight);
+        fronts[at.back + pair] = tree;
+    }
+    const bool odd = (leaves + trees) % 2 == 1;
+    const bool leaf_is_last = leaves > 0 && (trees == 0 || weights.leaf(leaf_end - 1) > weights.tree(at.back - 1));
+    at.leaf_front = leaf_end - (odd && leaf_is_last);
+    at.front = at.back - (odd && !leaf_is_last);
+    at.back += pairs;
+    ++at.rounds;
+}
+
 // GenerateCL by one warp, from the first round to the last. Rounds of few trees, which are the many, are done in registers: a lane has a leaf and an internal tree, and
 // finds by shuffles which two it melds.
 template <typename Weights> __device__ inline void meld_in_warp(Melding &at, Weights &weights, uint16_t *fronts) {
@@ -122,6 +145,7 @@ template <typename Weights> __device__ inline void meld_in_warp(Melding &at, Wei
     constexpr Weight NONE = ~Weight(0);
     // One more and the one after it are asked for, of 32.
     constexpr uint32_t MOST = WARP - 2;
+#pragma unroll 1
     while (at.left() > 1) {
         const Weight leaf = at.leaf_front + lane_id() < at.used ? weights.leaf(at.leaf_front + lane_id()) : NONE;
         const Weight tree = at.front + lane_id() < at.back ? weights.tree(at.front + lane_id()) : NONE;
@@ -134,13 +158,14 @@ template <typename Weights> __device__ inline void meld_in_warp(Melding &at, Wei
             if (leaves == WARP) {
                 leaf_end = partition_point(leaf_end, at.used, [&](uint32_t i) { return weights.leaf(i) <= sum; });
             }
-            meld_round(at, weights, fronts, leaf_end, lane_id(), WARP);
+            meld_in_turn(at, weights, fronts, leaf_end);
             __syncwarp();
             continue;
         }
         const uint32_t pairs = (leaves + trees) / 2, before = min_of(2 * lane_id(), 2 * pairs);
         // As leaves_among.
         uint32_t low = before > trees ? before - trees : 0, high = min_of(before, leaves);
+#pragma unroll 1
         for (uint32_t width = min_of(leaves, trees); width > 0; width /= 2) {
             const uint32_t middle = (low + high) / 2;
             const bool more = leaf_of(middle) <= tree_of(before - 1 - middle), found = low == high;

@@ -6,6 +6,7 @@ mod nvrtc;
 mod pinned;
 mod program;
 mod side;
+mod successive;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -22,6 +23,7 @@ pub use nvrtc::{Nvrtc, Source, Version};
 pub use pinned::Pinned;
 pub use program::{Kernel, Specialization};
 pub use side::SideStream;
+pub use successive::Successive;
 
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -160,7 +162,8 @@ impl Device {
         self.context.bind_to_thread().doing("making the device's context current")?;
         let module = self.module(specialization)?;
         let function = module.load_function(name).doing(&format!("looking for kernel {name}"))?;
-        Ok(Kernel::new(self.context.clone(), function, name, self.info.shared_memory_per_block))
+        let info = &self.info;
+        Ok(Kernel::new(self.context.clone(), function, name, info.shared_memory_per_block, info.architecture))
     }
 
     fn module(&self, specialization: &Specialization) -> Result<Arc<CudaModule>> {

@@ -84,7 +84,12 @@ pub struct Kernel {
     function: CudaFunction,
     name: &'static str,
     shared_memory_limit: u32,
+    /// Of the architecture that it was compiled for.
+    architecture: u32,
 }
+
+/// The first architecture whose kernels can wait for the one before.
+const WAITING_ARCHITECTURE: u32 = 90;
 
 impl Kernel {
     pub(super) fn new(
@@ -92,8 +97,14 @@ impl Kernel {
         function: CudaFunction,
         name: &'static str,
         shared_memory_limit: u32,
+        architecture: u32,
     ) -> Self {
-        Self { context, function, name, shared_memory_limit }
+        Self { context, function, name, shared_memory_limit, architecture }
+    }
+
+    /// Whether `wait_for_previous` in it does something.
+    pub(super) fn waits_for_previous(&self) -> bool {
+        self.architecture >= WAITING_ARCHITECTURE
     }
 
     /// The kernel's name.

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaStream, DeviceRepr};
 use syncline_core::huffman::lengths;
 
 use super::codebook::{DeviceCodebook, constants};
-use crate::device::{Device, DeviceInfo, Kernel, Source, Specialization};
-use crate::error::{DriverContext, Result};
+use crate::device::{Device, DeviceInfo, Kernel, Source, Specialization, Successive};
+use crate::error::Result;
 
 const SOURCE: Source =
     Source { name: "huffman_codebook_small.cu", text: include_str!("../../kernels/huffman_codebook_small.cu") };
@@ -18,10 +18,10 @@ pub(super) const SMALL_ALPHABET: u32 = 1024;
 /// Warps of a block that makes all trees at once: one each.
 const WARPS_OF_FEW: u32 = lengths::FLOORS + 2;
 /// Warps of a block where there are many.
-const WARPS_OF_MANY: u32 = 4;
+const WARPS_OF_MANY: u32 = 16;
 /// Blocks that a multiprocessor holds at a time, if they are few and if they are many.
-const FEW: u32 = 2;
-const MANY: u32 = 10;
+const FEW: u32 = 1;
+const MANY: u32 = 3;
 /// Shared memory of a block beside what it asks for, and what the system takes of it.
 const STATIC_SHARED: u32 = 4 << 10;
 const RESERVED_SHARED: u32 = 1 << 10;
@@ -62,17 +62,6 @@ const SHAPES: [Shape; 2] = [
     Shape { warps: WARPS_OF_FEW, blocks: FEW, all_trees: true },
     Shape { warps: WARPS_OF_MANY, blocks: MANY, all_trees: false },
 ];
-fn shapes_x() -> [Shape; 2] {
-    let mut s = SHAPES;
-    if let Ok(v) = std::env::var("ENC_MANY") {
-        let v: Vec<u32> = v.split(',').map(|x| x.parse().unwrap()).collect();
-        s[1] = Shape { warps: v[0], blocks: v[1], all_trees: v[2] != 0 };
-    }
-    s
-}
-fn few_x() -> u32 {
-    std::env::var("ENC_FEW").map_or(FEW, |v| v.parse().unwrap())
-}
 
 /// Bytes of shared memory for a codebook of `symbols` symbols, but for trees, and of a tree.
 fn shared_and_tree(symbols: u32, count_bytes: u32) -> (u32, u32) {
@@ -142,7 +131,7 @@ impl SmallCodebooks {
             kernel.allow_shared_memory(shared + shape.tree_room(symbols, purpose, 1, shared_memory))?;
             Ok(kernel)
         };
-        let kernels = [kernel(shapes_x()[0])?, kernel(shapes_x()[1])?];
+        let kernels = [kernel(SHAPES[0])?, kernel(SHAPES[1])?];
         Ok(Self { kernels, symbols, purpose, multiprocessors, shared_memory })
     }
 
@@ -161,16 +150,16 @@ impl SmallCodebooks {
     ) -> Result<()> {
         let books = codebook.books();
         let blocks = books.div_ceil(self.multiprocessors);
-        let few = usize::from(blocks > few_x());
-        let room = shapes_x()[few].tree_room(self.symbols, self.purpose, blocks, self.shared_memory);
+        let many = usize::from(blocks > FEW);
+        let room = SHAPES[many].tree_room(self.symbols, self.purpose, blocks, self.shared_memory);
         let (shared, _) = shared_and_tree(self.symbols, self.purpose.count_bytes());
         let (codewords, symbols, summary) = codebook.parts();
-        let mut launch = stream.launch_builder(self.kernels[few].function());
-        launch.arg(&counts).arg(codewords).arg(symbols).arg(summary).arg(&room).arg(&streams);
-        let grid = Kernel::grid(books, 32 * shapes_x()[few].warps, shared + room);
+        let launch = Successive::new(&self.kernels[many], stream).value(counts);
+        let launch = launch.writes(codewords).writes(symbols).writes(summary).value(room).value(streams);
+        let grid = Kernel::grid(books, 32 * SHAPES[many].warps, shared + room);
         // SAFETY: the kernel's parameters are (Count *, u32 *, u16 *, u32 *, u32, Streams); each block has its codebook's share of each, whose lengths `DeviceCodebook` has
-        // checked and the caller vouches for; a tree takes at most what `tree_room` gives at the least.
-        unsafe { launch.launch(grid) }.doing("launching the codebook kernel").map(drop)
+        // checked and the caller vouches for; a tree takes at most what `tree_room` gives at the least. It waits before it reads counts.
+        unsafe { launch.launch(grid) }
     }
 }
 
@@ -196,6 +185,6 @@ mod tests {
         }
         let of_encoder = Purpose::Streams { classes: 4 };
         assert_eq!(SHAPES[0].tree_room(1024, of_encoder, 1, 227 << 10), 22 * 6144);
-        assert!(SHAPES[1].tree_room(1024, of_encoder, 10, 227 << 10) * 10 < 227 << 10);
+        assert!(SHAPES[1].tree_room(1024, of_encoder, 100, 227 << 10) * MANY < 227 << 10);
     }
 }

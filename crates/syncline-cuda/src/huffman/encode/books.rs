@@ -9,7 +9,7 @@ use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtrMut, DriverError,
 use super::batch::Batch;
 use super::encoder::check_input;
 use super::format::{CLASSES, Format};
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::codebook::{CodebookBuilder, DeviceCodebook};
 use crate::huffman::codebook_small::{Purpose, SMALL_ALPHABET, SmallCodebooks, StreamPointers};
@@ -249,43 +249,16 @@ impl<S: Symbol> BooksBuilder<S> {
     ) -> Result<()> {
         let parts = (batch.most_groups * self.format.group()).div_ceil(PART).max(1);
         let blocks = (u64::from(batch.streams) * u64::from(parts)).min(self.counts_blocks.into()) as u32;
-        let mut launch = stream.launch_builder(self.counts.function());
-        let no_classes = 0_u64;
-        launch.arg(input).arg(&batch.spans);
-        match classes {
-            Some(classes) => launch.arg(classes),
-            None => launch.arg(&no_classes),
+        let launch = Successive::new(&self.counts, stream).reads(input).reads(&batch.spans);
+        let launch = match classes {
+            Some(classes) => launch.reads(classes),
+            None => launch.value(0_u64),
         };
-        launch.arg(&batch.streams).arg(&parts).arg(&counts).arg(&status);
+        let launch = launch.value(batch.streams).value(parts).value(counts).value(status);
         let grid = Kernel::grid(blocks, THREADS, self.counts_shared);
         // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u8 *, u32, u32, Count *, u32 *). Spans lie within the input and classes, as checked;
-        // each stream's counts have BOOKS * ALPHABET entries, or CLASSES * ALPHABET and a status, and every symbol is taken modulo ALPHABET.
-        unsafe { launch.launch(grid) }.doing("counting symbols").map(drop)
-    }
-
-    /// Uses codewords that the caller has: `codewords` as [`DeviceCodebook::codewords`] has them, for each stream and class (and all classes together).
-    /// With classes, each stream uses as many codebooks as `used` says, 1 or 4.
-    ///
-    /// # Errors
-    /// As [`Self::launch`].
-    pub fn given(
-        &self,
-        frame: &mut Frame<'_>,
-        codewords: &CudaView<'_, u32>,
-        used: &CudaView<'_, u32>,
-        books: &mut Books,
-    ) -> Result<()> {
-        let stream = frame.stream().clone();
-        if books.format != self.format
-            || codewords.len() != books.codebooks.codewords().len()
-            || used.len() != books.used.len()
-        {
-            return Err(CudaError::invalid("there must be as many codewords as the books have room for"));
-        }
-        stream.memcpy_dtod(codewords, &mut books.codebooks.codewords_mut()).doing("copying codewords")?;
-        stream.memcpy_dtod(used, &mut books.used).doing("copying numbers of codebooks")?;
-        stream.memset_zeros(&mut books.status).doing("clearing the status")?;
-        self.write_bytes(frame, books)
+        // each stream's counts have BOOKS * ALPHABET entries, or CLASSES * ALPHABET and a status, and every symbol is taken modulo ALPHABET. It waits before it reads.
+        unsafe { launch.launch(grid) }
     }
 
     fn launch_choose(

@@ -4,16 +4,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{
-    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg,
-};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
 use syncline_core::huffman::IndexKind;
 
 use super::batch::{Batch, Encoded, Plan};
 use super::books::Books;
 use super::format::{CLASSES, Format, Method};
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::error::{CudaError, Result};
 use crate::huffman::histogram::Symbol;
 
 const MERGED: Source =
@@ -465,46 +463,43 @@ impl<S: Symbol> Encoder<S> {
         let book_pointers = books_pointers(books, &stream);
 
         let codewords = books.codebooks.codewords();
-        let no_classes = 0_u64;
-        let mut launch = stream.launch_builder(kernels.segments.function());
-        launch.arg(input).arg(&batch.spans).arg(&codewords).arg(&books.used);
-        match classes {
-            Some(classes) => launch.arg(classes),
-            None => launch.arg(&no_classes),
+        let launch = Successive::new(&kernels.segments, &stream).reads(input).reads(&batch.spans).reads(&codewords);
+        let launch = launch.reads(&books.used);
+        let launch = match classes {
+            Some(classes) => launch.reads(classes),
+            None => launch.value(0_u64),
         };
-        launch.arg(&segments).arg(&slots).arg(&mut scratch.sums).arg(&mut scratch.group_bits);
-        if kernels.segments.name() == MERGED_KERNEL {
-            launch.arg(&mut scratch.pieces);
-        }
+        let Scratch { sums, group_bits, pieces, .. } = &mut scratch;
+        let launch = launch.value(segments).value(slots).writes(sums).writes(group_bits);
+        let launch = if kernels.segments.name() == MERGED_KERNEL { launch.writes(pieces) } else { launch };
         let blocks = batch.streams * segments.div_ceil(shape.segments_in_block);
         // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32, u32 *, SegmentSums *, u16 *), and of ours a u32 *.
         // Spans lie within the input and the classes, checked; the arrays have the places of all segments of all streams (`Scratch::new`), a segment's codewords
-        // have at most LONGEST bits each, and symbols are taken modulo ALPHABET, the size of each codebook. Segments in place of their symbols are written behind what has
-        // been read of them.
-        unsafe { launch.launch(Kernel::grid(blocks, shape.threads, shape.shared_memory)) }
-            .doing("encoding segments")?;
+        // have at most LONGEST bits each, and symbols are taken modulo ALPHABET, the size of each codebook. They wait before they read. Segments in place of their symbols are written behind
+        // what has been read of them.
+        unsafe { launch.launch(Kernel::grid(blocks, shape.threads, shape.shared_memory)) }?;
         launched(kernels.segments.name())?;
 
-        let mut launch = stream.launch_builder(kernels.layout.function());
-        launch.arg(&batch.spans).arg(&book_pointers).arg(&pointers).arg(&segments).arg(&books.status);
-        launch.arg(&mut encoded.plans).arg(&mut encoded.places).arg(&mut encoded.blocks_done);
+        let Encoded { plans, places, blocks_done, .. } = encoded;
+        let launch = Successive::new(&kernels.layout, &stream).reads(&batch.spans).value(book_pointers);
+        let launch = launch.value(pointers).value(segments).reads(&books.status);
+        let launch = launch.writes(plans).writes(places).writes(blocks_done);
         // SAFETY: the kernel's parameters are (const Span *, Books, Scratch, u32, const u32 *, Plan *, u64 *, u32 *); a block has its stream's part of each
-        // array; there are one plan a stream and one place more, checked above; the counter is 0, as each launch leaves it.
-        unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }.doing("laying out streams")?;
+        // array; there are one plan a stream and one place more, checked above; the counter is 0, as each launch leaves it. It waits at its start.
+        unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }?;
         launched(kernels.layout.name())?;
 
         let blocks = batch.streams * segments.div_ceil(WRITE_THREADS / 32);
         if let Some(gaps) = &kernels.gaps {
-            let mut launch = stream.launch_builder(gaps.function());
-            if shape.notes_pieces() {
-                launch.arg(&slots).arg(&mut scratch.pieces);
-            } else {
-                launch.arg(input);
-            }
-            launch.arg(&batch.spans).arg(&codewords).arg(&segments).arg(&pointers);
+            let launch = Successive::new(gaps, &stream);
+            let launch = match shape.notes_pieces() {
+                true => launch.value(slots).reads(&scratch.pieces),
+                false => launch.reads(input),
+            };
+            let launch = launch.reads(&batch.spans).reads(&codewords).value(segments).value(pointers);
             // SAFETY: the kernels' parameters are (const u32 *, const u32 *, or const u8 *; const Span *, const u32 *, u32, Scratch); a gap lies within its stream's
-            // codewords, or at their end, for which `Scratch::new` has room; slots and pieces are those that the encoder has filled.
-            unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }.doing("finding gaps")?;
+            // codewords, or at their end, for which `Scratch::new` has room; slots and pieces are those that the encoder has filled. They wait at their start.
+            unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
             launched(gaps.name())?;
         }
         Ok(Layout { scratch, slots_in_stream, segments, shape, streams: batch.streams })
@@ -552,14 +547,12 @@ impl<S: Symbol> Encoder<S> {
         let blocks = layout.streams * layout.segments.div_ceil(WRITE_THREADS / 32);
         let room = output.len() as u64;
         // The plan's status was final before the streams were written; what does not fit is noted in it.
-        let mut launch = stream.launch_builder(kernels.write.function());
-        let slots = layout.scratch.slots.pointer(stream);
-        launch.arg(plans).arg(&book_pointers).arg(&pointers).arg(&slots).arg(&layout.slots_in_stream);
-        launch.arg(&layout.segments);
-        launch.arg(places).arg(output).arg(&room);
+        let launch = Successive::new(&kernels.write, stream).writes(plans).value(book_pointers).value(pointers);
+        let launch = launch.value(layout.scratch.slots.pointer(stream)).value(layout.slots_in_stream);
+        let launch = launch.value(layout.segments).reads(places).writes(output);
         // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u64, u32, const u64 *, u8 *, u64); a stream is written only where
-        // `room` bytes hold all of it.
-        unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }.doing("writing streams")?;
+        // `room` bytes hold all of it. It waits at its start.
+        unsafe { launch.value(room).launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
         launched(kernels.write.name())
     }
 }
