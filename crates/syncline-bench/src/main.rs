@@ -22,6 +22,8 @@ enum Command {
     Calibrate(commands::calibrate::Arguments),
     /// Compare codecs on the CPU: ratio, speed, error
     Cpu(commands::cpu::Arguments),
+    /// Compress and decompress from the host's memory and files on one device and several
+    Host(commands::host::Arguments),
     /// Time every encoder and decoder of the Huffman stage
     Huffman(commands::huffman::Arguments),
     /// Compress whole fields with error bounds: ratio, error, speed
@@ -45,6 +47,7 @@ fn run(command: Command) -> anyhow::Result<()> {
         Command::Generate(arguments) => commands::generate::run(&arguments),
         Command::Calibrate(arguments) => commands::calibrate::run(&arguments),
         Command::Cpu(arguments) => commands::cpu::run(&arguments),
+        Command::Host(arguments) => commands::host::run(&arguments),
         Command::Huffman(arguments) => commands::huffman::run(&arguments),
         Command::Lossy(arguments) => commands::lossy::run(&arguments),
         Command::Lzss(arguments) => commands::lzss::run(&arguments),

@@ -66,10 +66,9 @@ fn time<T: Real + Element>(
     let shape = Shape::new(extents).map_err(invalid)?;
     let (array, _) = fields::generate::<T>(stream, extents, data)?;
     let mut arena = Arena::new(stream.clone());
-    let scan = BoundScan::new(device, T::TYPE)?;
-    let found = scan.scan(&mut arena, &array.as_view(), Fill::Auto)?;
-    let (scan_time, _) =
-        timing::seconds(stream, RUNS, || scan.scan(&mut arena, &array.as_view(), Fill::None).map(|_| ()))?;
+    let mut scan = BoundScan::new(device, T::TYPE)?;
+    let found = scan.scan(stream, &array.as_view(), Fill::Auto)?;
+    let (scan_time, _) = timing::seconds(stream, RUNS, || scan.scan(stream, &array.as_view(), Fill::None).map(|_| ()))?;
     let resolved = resolve(bound, T::TYPE, &found).map_err(invalid)?;
     let geometry = Geometry::new(shape);
     let header = Header {

@@ -1,10 +1,13 @@
-// What is in an array, in one reading: `bound/scan.rs` of the core on the device.
+// What is in an array, in one reading and one launch: `bound/scan.rs` of the core on the device.
 //
 // Bits are compared as signed integers, the magnitude of negative ones flipped ("keys"): their order is that of the values.
+// Each block leaves what it found, the last one to do so adds all up and tells the host.
 //
 // ELEMENT_BYTES  4: f32, 8: f64
 // EXCLUDED       1: elements with given bits are left out
 // THREADS        threads in a block
+// BLOCKS         blocks that a multiprocessor should hold: what registers are dealt out for
+// UNROLL         loads of 16 bytes that a thread has under way
 #include "common.cuh"
 
 #if ELEMENT_BYTES == 4
@@ -18,9 +21,10 @@ typedef int64_t Key;
 constexpr Bits SIGN_BIT = Bits(1) << (8 * ELEMENT_BYTES - 1);
 constexpr Bits MAGNITUDE = SIGN_BIT - 1;
 constexpr Bits INFINITE = ELEMENT_BYTES == 4 ? Bits(0x7F800000) : Bits(0x7FF0000000000000);
+constexpr Key LEAST = Key(SIGN_BIT), GREATEST = Key(MAGNITUDE);
 constexpr uint32_t IN_VECTOR = 16 / ELEMENT_BYTES;
-constexpr uint32_t UNROLL = 4;
 constexpr uint32_t IN_BATCH = IN_VECTOR * UNROLL;
+constexpr uint32_t WARPS = THREADS / WARP;
 // The core looks for NaN in blocks of so many elements.
 constexpr uint64_t BLOCK = 1024;
 
@@ -28,44 +32,62 @@ __device__ inline Key key_of(Bits bits) { return Key(bits ^ (Bits(Key(bits) >> (
 // Keys as unsigned numbers of 64 bits in the same order; that of a finite value is not 0.
 __device__ inline uint64_t ordered(Key key) { return uint64_t(int64_t(key)) ^ uint64_t(1) << 63; }
 
-// Starts as zeros: extremes are kept so that larger is further, 0 being none. Mirrored in quantize/scan.rs.
+// What some elements are.
+enum { LOWEST, HIGHEST, FIRST_NAN, LOW, HIGH, MAXIMA };
+enum { LEFT_OUT, NANS, INFINITIES, MINUS_ZEROS, ZEROS, COUNTS, SAMPLES = COUNTS, SUMS };
+struct Partial {
+    // Kept so that larger is further, 0 being none: not of the lowest `ordered`, the highest; not of the number of the first NaN, of those not excluded;
+    // and of the finite samples the lowest and the highest, likewise.
+    uint64_t maxima[MAXIMA];
+    uint64_t sums[SUMS];
+    // The furthest of the other samples from either end, and how many are as far as the furthest.
+    uint64_t seconds[2], repeats[2];
+
+    __device__ inline void add_sample(uint32_t end, uint64_t key, uint64_t second, uint64_t repeats_of_it) {
+        uint64_t &first = maxima[LOW + end];
+        seconds[end] = max_of(max_of(seconds[end], second), first == key ? 0 : min_of(first, key));
+        repeats[end] = (first >= key ? repeats[end] : 0) + (key >= first ? repeats_of_it : 0);
+        first = max_of(first, key);
+    }
+};
+constexpr uint32_t PARTIAL_WORDS = sizeof(Partial) / 8;
+
+// What the host is told; mirrored in quantize/scan.rs.
 struct Found {
-    uint64_t lowest;  // not of `ordered`
-    uint64_t highest; // `ordered`
-    uint64_t excluded, nans, infinities, minus_zeros, zeros;
-    uint64_t first_nan; // not of its number, of those not excluded
+    uint64_t lowest, highest; // as in `Partial`
+    uint64_t counts[COUNTS];
+    uint64_t first_nan;
     // Of the finite samples:
     uint64_t samples, at_lowest, at_highest;
     uint64_t least_above;    // not of the smallest `ordered` above the lowest
     uint64_t greatest_below; // the largest `ordered` below the highest
     // The first NaN of any kind in the core's block that holds `first_nan`:
     uint64_t nan_number, nan_bits;
+    uint64_t number; // the scan's, by which the host sees that all is there
 };
-constexpr uint32_t EXTREMES = 2;
-constexpr uint32_t COUNTS = 5;
 
 struct Counter {
     Key lowest, highest;
-    uint32_t counts[COUNTS]; // excluded, nans, infinities, minus zeros, zeros
+    uint32_t counts[COUNTS];
     uint64_t first_nan;
 
     // Any element.
     __device__ inline void add(Bits bits, uint64_t number, Bits excluded) {
         if (EXCLUDED && bits == excluded) {
-            ++counts[0];
+            ++counts[LEFT_OUT];
             return;
         }
         Bits magnitude = bits & MAGNITUDE;
         if (magnitude > INFINITE) {
-            ++counts[1];
+            ++counts[NANS];
             first_nan = min_of(first_nan, number);
         } else if (magnitude == INFINITE) {
-            ++counts[2];
+            ++counts[INFINITIES];
         } else {
             lowest = min_of(lowest, key_of(bits));
             highest = max_of(highest, key_of(bits));
-            counts[3] += bits == SIGN_BIT;
-            counts[4] += bits == 0;
+            counts[MINUS_ZEROS] += bits == SIGN_BIT;
+            counts[ZEROS] += bits == 0;
         }
     }
 };
@@ -91,59 +113,118 @@ __device__ inline uint64_t warp_sum(uint64_t value) {
     return value;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) bound_scan(const Bits *elements, uint64_t length, Bits excluded, Found *found) {
-    __shared__ unsigned long long of_block[EXTREMES + COUNTS + 1];
-    if (threadIdx.x < EXTREMES + COUNTS + 1) {
-        of_block[threadIdx.x] = 0;
+__device__ inline void max_into(uint64_t &all, uint64_t own) {
+    own = warp_max(own);
+    if (lane_id() == 0 && own != 0) {
+        atomicMax(reinterpret_cast<unsigned long long *>(&all), own);
+    }
+}
+__device__ inline void sum_into(uint64_t &all, uint64_t own) {
+    own = warp_sum(own);
+    if (lane_id() == 0 && own != 0) {
+        atomicAdd(reinterpret_cast<unsigned long long *>(&all), own);
+    }
+}
+
+// Adds up what the threads of a block have, in shared memory.
+__device__ inline void merge_block(const Partial &own, Partial &all) {
+    __syncthreads();
+    if (threadIdx.x < PARTIAL_WORDS) {
+        reinterpret_cast<uint64_t *>(&all)[threadIdx.x] = 0;
     }
     __syncthreads();
-    Counter counter{Key(MAGNITUDE), Key(SIGN_BIT), {}, ~uint64_t(0)};
+#pragma unroll
+    for (uint32_t i = 0; i < MAXIMA; ++i) {
+        max_into(all.maxima[i], own.maxima[i]);
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < SUMS; ++i) {
+        sum_into(all.sums[i], own.sums[i]);
+    }
+    __syncthreads();
+#pragma unroll
+    for (uint32_t end = 0; end < 2; ++end) {
+        const uint64_t first = own.maxima[LOW + end];
+        const bool furthest = first == all.maxima[LOW + end];
+        max_into(all.seconds[end], furthest ? own.seconds[end] : first);
+        sum_into(all.repeats[end], furthest ? own.repeats[end] : 0);
+    }
+    __syncthreads();
+}
+
+// The first NaN of any kind in the core's block that holds the first one not left out. Called by a whole block.
+__device__ inline void find_nan(const Bits *elements, uint64_t last, Found &found) {
+    __shared__ unsigned long long first;
+    if (threadIdx.x == 0) {
+        first = last;
+    }
+    __syncthreads();
+    for (uint64_t i = last / BLOCK * BLOCK + threadIdx.x; i < last; i += THREADS) {
+        if ((elements[i] & MAGNITUDE) > INFINITE) {
+            atomicMin(&first, i);
+        }
+    }
+    __syncthreads();
+    found.nan_number = first;
+    found.nan_bits = elements[first];
+}
+
+// `stride` says every which element is a sample; 0: none. `partials` has room for one a block; `blocks_done` is 0, and is again when all is done.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t stride, Partial *partials, uint32_t *blocks_done, uint64_t number, Found *host) {
+    Counter counter{GREATEST, LEAST, {}, ~uint64_t(0)};
 
     const uint64_t misaligned = reinterpret_cast<uint64_t>(elements) % 16;
     const uint64_t head = min_of<uint64_t>(length, misaligned == 0 ? 0 : (16 - misaligned) / ELEMENT_BYTES);
     const uint64_t vector_count = (length - head) / IN_VECTOR;
     const uint4 *vectors = reinterpret_cast<const uint4 *>(elements + head);
-    const uint64_t share = (vector_count + gridDim.x - 1) / gridDim.x;
-    const uint64_t end = min_of<uint64_t>(vector_count, share * (blockIdx.x + 1));
-    uint64_t at = share * blockIdx.x + threadIdx.x;
-    for (; at + (UNROLL - 1) * THREADS < end; at += UNROLL * THREADS) {
+    // From the end: what is read last, the first elements, may still be in the second-level cache when they are quantised.
+    constexpr uint64_t IN_TURN = UNROLL * THREADS;
+    const uint64_t turns = (vector_count + IN_TURN - 1) / IN_TURN;
+    for (uint64_t turn = blockIdx.x; turn < turns; turn += gridDim.x) {
+        uint64_t at = (turns - 1 - turn) * IN_TURN + threadIdx.x;
+        if (at + (UNROLL - 1) * THREADS >= vector_count) {
+            for (; at < vector_count; at += THREADS) {
+                Bits bits[IN_VECTOR];
+                unpack(vectors[at], bits);
+#pragma unroll
+                for (uint32_t i = 0; i < IN_VECTOR; ++i) {
+                    counter.add(bits[i], head + at * IN_VECTOR + i, excluded);
+                }
+            }
+            continue;
+        }
         Bits bits[IN_BATCH];
 #pragma unroll
         for (uint32_t i = 0; i < UNROLL; ++i) {
             unpack(vectors[at + i * THREADS], bits + i * IN_VECTOR);
         }
-        Key lowest = Key(MAGNITUDE), highest = Key(SIGN_BIT);
-        uint32_t minus_zeros = 0, zeros = 0;
-        if (!EXCLUDED) {
+        Key lowest = GREATEST, highest = LEAST;
+        uint32_t left_out = 0, minus_zeros = 0, zeros = 0;
 #pragma unroll
-            for (uint32_t i = 0; i < IN_BATCH; ++i) {
-                Key key = key_of(bits[i]);
-                lowest = min_of(lowest, key);
-                highest = max_of(highest, key);
-                minus_zeros += bits[i] == SIGN_BIT;
-                zeros += bits[i] == 0;
-            }
+        for (uint32_t i = 0; i < IN_BATCH; ++i) {
+            const bool out = EXCLUDED && bits[i] == excluded;
+            const Key key = key_of(bits[i]);
+            lowest = min_of(lowest, out ? GREATEST : key);
+            highest = max_of(highest, out ? LEAST : key);
+            left_out += out;
+            minus_zeros += !out && bits[i] == SIGN_BIT;
+            zeros += !out && bits[i] == 0;
         }
-        // Keys ascend from -NaN over -infinity to NaN: finite extremes mean that all is finite.
-        if (!EXCLUDED && highest < Key(INFINITE) && lowest > key_of(INFINITE | SIGN_BIT)) {
+        // Keys ascend from -NaN over -infinity to NaN: finite extremes mean that all is finite, or that nothing is left.
+        const bool nothing = EXCLUDED && left_out == IN_BATCH;
+        if (nothing || (highest < Key(INFINITE) && lowest > key_of(INFINITE | SIGN_BIT))) {
             counter.lowest = min_of(counter.lowest, lowest);
             counter.highest = max_of(counter.highest, highest);
-            counter.counts[3] += minus_zeros;
-            counter.counts[4] += zeros;
+            counter.counts[LEFT_OUT] += left_out;
+            counter.counts[MINUS_ZEROS] += minus_zeros;
+            counter.counts[ZEROS] += zeros;
         } else {
 #pragma unroll
             for (uint32_t i = 0; i < IN_BATCH; ++i) {
                 uint64_t number = head + (at + uint64_t(i / IN_VECTOR) * THREADS) * IN_VECTOR + i % IN_VECTOR;
                 counter.add(bits[i], number, excluded);
             }
-        }
-    }
-    for (; at < end; at += THREADS) {
-        Bits bits[IN_VECTOR];
-        unpack(vectors[at], bits);
-#pragma unroll
-        for (uint32_t i = 0; i < IN_VECTOR; ++i) {
-            counter.add(bits[i], head + at * IN_VECTOR + i, excluded);
         }
     }
     if (blockIdx.x == 0) {
@@ -154,82 +235,84 @@ extern "C" __global__ void __launch_bounds__(THREADS) bound_scan(const Bits *ele
         }
     }
 
-    const bool any = counter.lowest <= counter.highest;
-    const uint64_t extremes[EXTREMES] = {warp_max(any ? ~ordered(counter.lowest) : 0), warp_max(any ? ordered(counter.highest) : 0)};
-    const uint64_t first_nan = warp_max(~counter.first_nan);
-    uint64_t counts[COUNTS];
-#pragma unroll
-    for (uint32_t i = 0; i < COUNTS; ++i) {
-        counts[i] = warp_sum(uint64_t(counter.counts[i]));
-    }
-    if (lane_id() == 0) {
-#pragma unroll
-        for (uint32_t i = 0; i < EXTREMES; ++i) {
-            atomicMax(&of_block[i], extremes[i]);
-        }
-#pragma unroll
-        for (uint32_t i = 0; i < COUNTS; ++i) {
-            atomicAdd(&of_block[EXTREMES + i], counts[i]);
-        }
-        atomicMax(&of_block[EXTREMES + COUNTS], first_nan);
-    }
-    __syncthreads();
-    if (threadIdx.x < EXTREMES + COUNTS + 1 && of_block[threadIdx.x] != 0) {
-        unsigned long long *to = reinterpret_cast<unsigned long long *>(found) + threadIdx.x;
-        if (threadIdx.x < EXTREMES || threadIdx.x == EXTREMES + COUNTS) {
-            atomicMax(to, of_block[threadIdx.x]);
-        } else {
-            atomicAdd(to, of_block[threadIdx.x]);
-        }
-    }
-}
-
-// After `bound_scan`: every `stride`-th element against the extremes, and the first NaN. `stride` 0: no samples.
-extern "C" __global__ void __launch_bounds__(THREADS) bound_samples(const Bits *elements, uint64_t length, uint64_t stride, Found *found) {
-    const uint64_t lowest = ~found->lowest, highest = found->highest;
-    uint64_t samples = 0, at_lowest = 0, at_highest = 0, least_above = 0, greatest_below = 0;
+    Partial own = {};
     if (stride > 0) {
         const uint64_t count = (length + stride - 1) / stride;
         for (uint64_t i = uint64_t(blockIdx.x) * THREADS + threadIdx.x; i < count; i += uint64_t(gridDim.x) * THREADS) {
             const Bits bits = elements[i * stride];
             if ((bits & MAGNITUDE) < INFINITE) {
                 const uint64_t key = ordered(key_of(bits));
-                ++samples;
-                at_lowest += key <= lowest;
-                at_highest += key >= highest;
-                least_above = key > lowest ? max_of(least_above, ~key) : least_above;
-                greatest_below = key < highest ? max_of(greatest_below, key) : greatest_below;
+                ++own.sums[SAMPLES];
+                own.add_sample(0, ~key, 0, 1);
+                own.add_sample(1, key, 0, 1);
             }
-        }
-        samples = warp_sum(samples);
-        at_lowest = warp_sum(at_lowest);
-        at_highest = warp_sum(at_highest);
-        least_above = warp_max(least_above);
-        greatest_below = warp_max(greatest_below);
-        if (lane_id() == 0 && samples > 0) {
-            atomicAdd(reinterpret_cast<unsigned long long *>(&found->samples), samples);
-            atomicAdd(reinterpret_cast<unsigned long long *>(&found->at_lowest), at_lowest);
-            atomicAdd(reinterpret_cast<unsigned long long *>(&found->at_highest), at_highest);
-            atomicMax(reinterpret_cast<unsigned long long *>(&found->least_above), least_above);
-            atomicMax(reinterpret_cast<unsigned long long *>(&found->greatest_below), greatest_below);
         }
     }
-    if (blockIdx.x == 0 && found->first_nan != 0) {
-        __shared__ unsigned long long first;
-        const uint64_t last = ~found->first_nan, start = last / BLOCK * BLOCK;
-        if (threadIdx.x == 0) {
-            first = last;
+    const bool any = counter.lowest <= counter.highest;
+    own.maxima[LOWEST] = any ? ~ordered(counter.lowest) : 0;
+    own.maxima[HIGHEST] = any ? ordered(counter.highest) : 0;
+    own.maxima[FIRST_NAN] = ~counter.first_nan;
+#pragma unroll
+    for (uint32_t i = 0; i < COUNTS; ++i) {
+        own.sums[i] = counter.counts[i];
+    }
+    __shared__ Partial all;
+    __shared__ bool last_block;
+    merge_block(own, all);
+    if (threadIdx.x < PARTIAL_WORDS) {
+        reinterpret_cast<uint64_t *>(partials + blockIdx.x)[threadIdx.x] = reinterpret_cast<const uint64_t *>(&all)[threadIdx.x];
+        __threadfence();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last_block = atomicInc(blocks_done, gridDim.x - 1) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (!last_block) {
+        return;
+    }
+    __threadfence();
+    own = Partial{};
+    for (uint32_t block = threadIdx.x; block < gridDim.x; block += THREADS) {
+        Partial other;
+#pragma unroll
+        for (uint32_t i = 0; i < PARTIAL_WORDS; ++i) {
+            reinterpret_cast<uint64_t *>(&other)[i] = __ldcg(reinterpret_cast<const unsigned long long *>(partials + block) + i);
         }
-        __syncthreads();
-        for (uint64_t i = start + threadIdx.x; i < last; i += THREADS) {
-            if ((elements[i] & MAGNITUDE) > INFINITE) {
-                atomicMin(&first, i);
-            }
+#pragma unroll
+        for (uint32_t i = 0; i < LOW; ++i) {
+            own.maxima[i] = max_of(own.maxima[i], other.maxima[i]);
         }
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            found->nan_number = first;
-            found->nan_bits = elements[first];
+#pragma unroll
+        for (uint32_t i = 0; i < SUMS; ++i) {
+            own.sums[i] += other.sums[i];
         }
+#pragma unroll
+        for (uint32_t end = 0; end < 2; ++end) {
+            own.add_sample(end, other.maxima[LOW + end], other.seconds[end], other.repeats[end]);
+        }
+    }
+    merge_block(own, all);
+    Found found = {};
+    if (all.maxima[FIRST_NAN] != 0) {
+        find_nan(elements, ~all.maxima[FIRST_NAN], found);
+    }
+    if (threadIdx.x == 0) {
+        found.lowest = all.maxima[LOWEST];
+        found.highest = all.maxima[HIGHEST];
+        for (uint32_t i = 0; i < COUNTS; ++i) {
+            found.counts[i] = all.sums[i];
+        }
+        found.first_nan = all.maxima[FIRST_NAN];
+        found.samples = all.sums[SAMPLES];
+        // Samples are elements: none is further than the extremes.
+        const bool low = all.maxima[LOW] == found.lowest, high = all.maxima[HIGH] == found.highest;
+        found.at_lowest = low ? all.repeats[0] : 0;
+        found.least_above = low ? all.seconds[0] : all.maxima[LOW];
+        found.at_highest = high ? all.repeats[1] : 0;
+        found.greatest_below = high ? all.seconds[1] : all.maxima[HIGH];
+        *host = found;
+        __threadfence_system();
+        *reinterpret_cast<volatile unsigned long long *>(&host->number) = number;
     }
 }

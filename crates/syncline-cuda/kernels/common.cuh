@@ -14,9 +14,18 @@ constexpr uint32_t ALL_LANES = 0xFFFFFFFFu;
 __device__ inline uint32_t lane_id() { return threadIdx.x % WARP; }
 __device__ inline uint32_t warp_id() { return threadIdx.x / WARP; }
 
-template <typename T> __device__ inline T min_of(T a, T b) { return b < a ? b : a; }
-template <typename T> __device__ inline T max_of(T a, T b) { return a < b ? b : a; }
+template <typename T> __device__ inline constexpr T min_of(T a, T b) { return b < a ? b : a; }
+template <typename T> __device__ inline constexpr T max_of(T a, T b) { return a < b ? b : a; }
 __device__ inline uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
 // The address that shared-memory instructions take.
 __device__ inline uint32_t shared_address(const void *pointer) { return uint32_t(__cvta_generic_to_shared(pointer)); }
+
+// For kernels that are launched as successors (device/successive.rs): until here nothing may be touched that a kernel before this one may be at work on; from
+// here on all that it has written is there. Calling it says, too, that the kernel after this one may have its blocks dealt out.
+__device__ inline void wait_for_previous() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}

@@ -25,6 +25,11 @@ struct ChunkParts {
     uint32_t unused;
 };
 
+// What the tiles of a chunk come to: those that are not constant, FLAG_MASKS and FLAG_SIGNS, words of their bases.
+struct TileSums {
+    uint32_t live, flags, words_of_bases, unused;
+};
+
 // How a record comes out.
 struct RecordPlan {
     uint64_t place; // in the output

@@ -1,4 +1,4 @@
-// The end of a stream (docs/FORMAT.md, "Chunk table and trailer"), and the list of streams that the codes of a batch are.
+// The end of a stream (docs/FORMAT.md, "Chunk table and trailer"), and what follows of a batch's chunks before their codes are coded.
 //
 // THREADS        threads in a block
 // STREAM_HEADER  bytes of a stream's header
@@ -60,18 +60,24 @@ struct Span {
     uint32_t free_symbol;
 };
 
-// What is counted of each tile; null if nobody asks again.
-struct TileCounts {
-    uint16_t *metas, *outliers, *verbatim;
+// What quantising has left of each tile. The counts are null if nobody asks again.
+struct TileArrays {
+    uint16_t *metas;
+    const int32_t *bases;
+    uint16_t *outliers, *verbatim;
 };
 
-// What follows from the summaries of a batch, by one block: the streams of its codes with the usual radius, one a chunk (chunks that take the wide one have none here, and
-// neither have streams past the batch); the parts of each chunk; and the summaries themselves in memory of the host, if that is given.
-//
-// A chunk whose lists alone are as long as its elements will be raw. It then has no lists and no bitmaps: nobody shall gather what will not be written.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    record_begin(Geometry geometry, ChunkBatch batch, uint32_t element_bytes, const uint32_t *summaries, uint32_t streams, TileCounts tiles, Span *spans,
-                 ChunkParts *all_parts, uint32_t *host_summaries) {
+// Whether a chunk's lists alone are as long as its elements. It will be raw, and has no lists and no bitmaps: nobody shall gather what will not be written.
+__device__ inline bool lists_are_raw(const Geometry &geometry, const ChunkBatch &batch, uint32_t element_bytes, const uint32_t *summary, uint32_t chunk) {
+    const uint64_t first = batch.first_tile + batch.chunk_first(chunk), end = batch.first_tile + batch.chunk_first(chunk + 1);
+    const uint64_t elements = geometry.elements_before(end) - geometry.elements_before(first);
+    return uint64_t(8) * summary[SUMMARY_OUTLIERS] + uint64_t(4 + element_bytes) * summary[SUMMARY_VERBATIM] >= elements * element_bytes;
+}
+
+// The streams of a batch's codes with the usual radius, one a chunk (chunks that take the wide one have none here, and neither have streams past the batch); the parts of
+// each chunk; and the summaries themselves in memory of the host, if that is given. One block.
+__device__ inline void list_streams(const Geometry &geometry, const ChunkBatch &batch, uint32_t element_bytes, const uint32_t *summaries, uint32_t streams, Span *spans,
+                                    ChunkParts *all_parts, uint32_t *host_summaries) {
     __shared__ uint64_t warp_sums[THREADS / WARP];
     // Outliers and verbatim values before a chunk; chunks before it with the wide radius, masks and signs, 20 bits each: a batch has fewer.
     uint64_t outliers = 0, verbatim = 0, numbers = 0, total;
@@ -85,10 +91,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             for (uint32_t i = 0; i < SUMMARY_WORDS; ++i) {
                 summary[i] = summaries[chunk * SUMMARY_WORDS + i];
             }
-            const uint64_t first = batch.first_tile + batch.chunk_first(chunk), end = batch.first_tile + batch.chunk_first(chunk + 1);
-            const uint64_t elements = geometry.elements_before(end) - geometry.elements_before(first);
-            const uint64_t of_lists = uint64_t(8) * summary[SUMMARY_OUTLIERS] + uint64_t(4 + element_bytes) * summary[SUMMARY_VERBATIM];
-            parts.is_raw = of_lists >= elements * element_bytes;
+            parts.is_raw = lists_are_raw(geometry, batch, element_bytes, summary, chunk);
             if (parts.is_raw) {
                 summary[SUMMARY_OUTLIERS] = summary[SUMMARY_VERBATIM] = summary[SUMMARY_MASKS] = summary[SUMMARY_SIGNS] = summary[SUMMARY_GROUPS] = 0;
                 summary[SUMMARY_RADIUS] = RADIUS;
@@ -105,6 +108,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             span.first_group = uint64_t(chunk) * batch.slots;
             span.groups = wide ? 0 : min_of(summary[SUMMARY_GROUPS], batch.slots);
         }
+        if (chunk < streams) {
+            spans[chunk] = span;
+        }
         parts.first_outlier = outliers + block_scan<THREADS, uint64_t>(parts.outliers, warp_sums, total);
         outliers += total;
         parts.first_verbatim = verbatim + block_scan<THREADS, uint64_t>(parts.verbatim, warp_sums, total);
@@ -116,20 +122,69 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         parts.codes = wide ? uint32_t(before) & NUMBER : chunk;
         parts.masks = masks ? uint32_t(before >> 20) & NUMBER : NO_STREAM;
         parts.signs = signs ? uint32_t(before >> 40) & NUMBER : NO_STREAM;
-        if (chunk < streams) {
-            spans[chunk] = span;
-        }
         if (chunk < batch.chunks) {
             all_parts[chunk] = parts;
         }
     }
+}
+
+// What the tiles of a chunk come to in its record. One block.
+__device__ inline void measure_tiles(const uint16_t *metas, const int32_t *bases, uint32_t tiles, TileSums &to) {
+    __shared__ uint32_t sums[4];
+    if (threadIdx.x < 4) {
+        sums[threadIdx.x] = 0;
+    }
     __syncthreads();
-    for (uint32_t chunk = 0; tiles.metas != nullptr && chunk < batch.chunks; ++chunk) {
-        if (!all_parts[chunk].is_raw) {
-            continue;
-        }
-        for (uint32_t tile = batch.chunk_first(chunk) + threadIdx.x; tile < batch.chunk_first(chunk + 1); tile += THREADS) {
-            tiles.metas[tile] = tiles.outliers[tile] = tiles.verbatim[tile] = 0;
-        }
+    // What is read stays in registers, so that all loads wait for memory together.
+    constexpr uint32_t ROUNDS = MOST_TILES / THREADS;
+    uint32_t own_metas[ROUNDS], differences[ROUNDS];
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS; ++round) {
+        const uint32_t tile = round * THREADS + threadIdx.x;
+        own_metas[round] = tile < tiles ? metas[tile] : 1;
+        differences[round] = base_difference(bases, tile, tiles);
+    }
+    uint32_t live = 0, masks = 0, signs = 0, words_of_bases = 0;
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS; ++round) {
+        live += !meta_constant(own_metas[round]);
+        masks |= meta_mask_kind(own_metas[round]);
+        signs |= meta_sign(own_metas[round]);
+        words_of_bases += width_of(differences[round]);
+    }
+    live = warp_sum(live);
+    masks = warp_or(masks);
+    signs = warp_or(signs);
+    if (lane_id() == 0) {
+        atomicAdd(&sums[0], live);
+        atomicOr(&sums[1], masks);
+        atomicOr(&sums[2], signs);
+        atomicAdd(&sums[3], words_of_bases);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        to = {sums[0], (sums[1] ? FLAG_MASKS : 0) | (sums[2] ? FLAG_SIGNS : 0), sums[3], 0};
+    }
+}
+
+// What follows from a batch's chunks as they were quantised: the first block lists streams, another one for each chunk measures its tiles, and clears what quantising has counted
+// of them if the chunk will be raw, and the counter that hashing it needs.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    record_begin(Geometry geometry, ChunkBatch batch, uint32_t element_bytes, const uint32_t *summaries, uint32_t streams, TileArrays tiles, Span *spans,
+                 ChunkParts *all_parts, TileSums *tile_sums, uint32_t *counters, uint32_t *host_summaries) {
+    if (blockIdx.x == 0) {
+        list_streams(geometry, batch, element_bytes, summaries, streams, spans, all_parts, host_summaries);
+        return;
+    }
+    const uint32_t chunk = blockIdx.x - 1, first = batch.chunk_first(chunk), end = batch.chunk_first(chunk + 1);
+    measure_tiles(tiles.metas + first, tiles.bases + first, end - first, tile_sums[chunk]);
+    if (threadIdx.x == 0) {
+        counters[chunk] = 0;
+    }
+    if (tiles.outliers == nullptr || !lists_are_raw(geometry, batch, element_bytes, summaries + chunk * SUMMARY_WORDS, chunk)) {
+        return;
+    }
+    for (uint32_t tile = first + threadIdx.x; tile < end; tile += THREADS) {
+        tiles.metas[tile] = tiles.outliers[tile] = tiles.verbatim[tile] = 0;
     }
 }

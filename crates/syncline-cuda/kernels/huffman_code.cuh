@@ -33,6 +33,7 @@ __device__ inline void write_code(Team &team, Code &code, SymbolAt symbol_at, ui
     }
     __syncthreads();
     // Longest codewords to the rarest symbols.
+#pragma unroll 4
     for (uint32_t i = team.rank; i < SYMBOLS; i += Team::SIZE) {
         uint32_t length = 0;
         if (i >= unused) {
@@ -44,9 +45,8 @@ __device__ inline void write_code(Team &team, Code &code, SymbolAt symbol_at, ui
     }
     team.sync();
     partition_by_digit(
-        team, code.partition, [&](uint32_t symbol) { return uint32_t(read(&lengths[symbol])); },
-        [&](uint32_t symbol, uint32_t position) {
-            uint32_t length = read(&lengths[symbol]);
+        team, code.partition, [&](uint32_t symbol) { return uint32_t(read(&lengths[symbol])); }, [&](uint32_t length) { return length; },
+        [&](uint32_t symbol, uint32_t length, uint32_t position) {
             if (length == 0) {
                 codewords[symbol] = 0;
             } else {

@@ -86,8 +86,8 @@ __device__ inline uint32_t sort_symbols(Team &team, Partition<DIGITS> &partition
             continue;
         }
         partition_by_digit(
-            team, partition, [&](uint32_t item) { return uint32_t(read(&from[item]) >> shift) & (DIGITS - 1); },
-            [&](uint32_t item, uint32_t position) { to[position] = read(&from[item]); });
+            team, partition, [&](uint32_t item) { return read(&from[item]); }, [&](uint64_t key) { return uint32_t(key >> shift) & (DIGITS - 1); },
+            [&](uint32_t, uint64_t key, uint32_t position) { to[position] = key; });
         uint64_t *other = from;
         from = to;
         to = other;

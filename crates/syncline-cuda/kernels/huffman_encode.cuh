@@ -59,6 +59,11 @@ constexpr uint32_t WARP_SYMBOLS = WARP * LANE_SYMBOLS;
 constexpr uint32_t LANES_IN_GROUP = GROUP / LANE_SYMBOLS;
 constexpr uint32_t WORD_SYMBOLS = 4 / SYMBOL_BYTES;
 
+// Codewords that our encoder joins first, so that they have at most 64 bits together, and how many such pieces a lane has of its symbols; their bits are bytes of so many words.
+constexpr uint32_t JOINED = LONGEST <= 16 ? 4 : 2;
+constexpr uint32_t PIECES = LANE_SYMBOLS / JOINED;
+constexpr uint32_t PIECE_WORDS = PIECES / 4;
+
 // A symbol in every place of a word.
 __device__ constexpr uint32_t spread_symbol(uint32_t symbol) { return symbol * (SYMBOL_BYTES == 1 ? 0x01010101u : 0x00010001u); }
 

@@ -3,6 +3,8 @@
 // COPIES   copies of the counters in a block, a power of two up to 32; 0: counters in device memory only
 // THREADS  threads in a block
 // PART     symbols that a block counts at the least, a multiple of 512 * THREADS / 32
+// SMALL    1: the codebooks are huffman_codebook_small.cu's, which has counts of 32 bits, and behind a stream's what is wrong with it; 0: counts of 64 bits, of all classes
+//          together too
 #include "huffman_encode.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
@@ -30,25 +32,35 @@ __device__ inline void count_in_shared(const LaneSymbols &own, uint32_t copy) {
     }
 }
 
+#if SMALL
+typedef uint32_t Count;
+#else
+typedef uint64_t Count;
+#endif
+constexpr uint32_t STREAM_COUNTS = SMALL ? CLASSES * ALPHABET + 4 : BOOKS * ALPHABET;
+
 // Counts `counted` symbols in device memory, in a class' book and in that of all classes.
-__device__ inline void count_in_memory(uint64_t *of_stream, uint32_t book, uint32_t symbol, uint64_t counted) {
+__device__ inline void count_in_memory(Count *of_stream, uint32_t book, uint32_t symbol, Count counted) {
     atomicAdd(&of_stream[book * ALPHABET + symbol], counted);
-    if (CLASSES > 1) {
+    if (CLASSES > 1 && !SMALL) {
         atomicAdd(&of_stream[CLASSES * ALPHABET + symbol], counted);
     }
 }
 
-// Adds what the block has counted to the counts of a stream, and clears the counters.
-__device__ inline void add_block_counts(uint32_t *table, uint64_t *of_stream) {
+// Adds what the block has counted to the counts of a stream, and clears the counters if there is `more` to count.
+__device__ inline void add_block_counts(uint32_t *table, Count *of_stream, bool more) {
     __syncthreads();
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < CLASSES * ALPHABET; i += THREADS) {
         uint32_t sum = 0;
-#pragma unroll
+#pragma unroll 8
         for (uint32_t copy = 0; copy < COPIES; ++copy) {
             // Rotated by thread: the same copy of neighbouring counters may be in the same bank.
             uint32_t &counter = table[i * COPIES + (copy + threadIdx.x) % max_of<uint32_t>(COPIES, 1)];
             sum += counter;
-            counter = 0;
+            if (more) {
+                counter = 0;
+            }
         }
         if (sum > 0) {
             count_in_memory(of_stream, i / ALPHABET, i % ALPHABET, sum);
@@ -60,16 +72,18 @@ __device__ inline void add_block_counts(uint32_t *table, uint64_t *of_stream) {
 // Adds to `counts`, of each book of each stream, how often each symbol occurs in live groups (of the class). A block has an equal share of all parts of all
 // streams. Symbols outside of the alphabet are reported, and counted as others.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    encode_counts(const uint8_t *symbols, const Span *spans, const uint8_t *classes, uint32_t streams, uint32_t parts_in_stream, uint64_t *counts,
+    encode_counts(const uint8_t *symbols, const Span *spans, const uint8_t *classes, uint32_t streams, uint32_t parts_in_stream, Count *counts,
                   uint32_t *status) {
     extern __shared__ uint32_t table[];
     const uint64_t parts = uint64_t(streams) * parts_in_stream;
     uint64_t part = parts * blockIdx.x / gridDim.x;
     const uint64_t last_part = parts * (blockIdx.x + 1) / gridDim.x;
+#pragma unroll 4
     for (uint32_t i = threadIdx.x; i < CLASSES * ALPHABET * COPIES; i += THREADS) {
         table[i] = 0;
     }
     __syncthreads();
+    wait_for_previous();
     const uint32_t copy = shared_address(table) + lane_id() % max_of<uint32_t>(COPIES, 1) * 4;
     while (part < last_part) {
         const uint32_t stream = part / parts_in_stream;
@@ -81,7 +95,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (begin >= end) {
             continue;
         }
-        uint64_t *of_stream = counts + uint64_t(stream) * BOOKS * ALPHABET;
+        Count *of_stream = counts + uint64_t(stream) * STREAM_COUNTS;
         const uint32_t last = end - LANE_SYMBOLS;
         const uint32_t free_word = spread_symbol(span.free_symbol);
         const uint8_t *from = symbols + span.first_group * GROUP * SYMBOL_BYTES;
@@ -111,10 +125,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             count(odd, at + BLOCK_SYMBOLS);
         }
         if (__any_sync(ALL_LANES, (seen & BEYOND_ALPHABET) != 0) && lane_id() == 0) {
-            atomicOr(&status[stream], STATUS_MISSING_CODEWORD);
+            atomicOr(SMALL ? reinterpret_cast<uint32_t *>(&of_stream[CLASSES * ALPHABET]) : &status[stream], STATUS_MISSING_CODEWORD);
         }
         if (COPIES > 0) {
-            add_block_counts(table, of_stream);
+            add_block_counts(table, of_stream, part < last_part);
         }
     }
 }

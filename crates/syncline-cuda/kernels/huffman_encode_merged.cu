@@ -6,6 +6,7 @@
 //
 // THREADS       threads in a block
 // BLOCKS        blocks that a multiprocessor should hold: what registers are dealt out for
+// NOTE_PIECES   1: the bits of each piece are noted, for the gap index
 // SHARED_TABLE  1: the codewords are in shared memory; 0: in device memory, since there are too many
 #include "huffman_encode.cuh"
 
@@ -33,8 +34,6 @@ struct Piece {
 };
 
 // Joins the codewords of JOINED entries. `any` gets what tells a missing one.
-constexpr uint32_t JOINED = LONGEST <= 16 ? 4 : 2;
-constexpr uint32_t PIECES = LANE_SYMBOLS / JOINED;
 __device__ inline Piece join(const uint32_t *entries, uint32_t &any) {
     const uint32_t a = entries[0], b = entries[1];
     const uint32_t front = (a & CODE_MASK) | __funnelshift_r(b & CODE_MASK, 0, a);
@@ -106,7 +105,7 @@ __device__ inline void put(uint32_t position, const Piece &piece, const Piece &n
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     encode_merged(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, const uint32_t *codebooks, const uint8_t *classes,
-                  uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
+                  uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits, uint32_t *piece_bits) {
     extern __shared__ __align__(16) uint8_t shared[];
     uint32_t(*buffers)[BUFFER_WORDS] = reinterpret_cast<uint32_t(*)[BUFFER_WORDS]>(shared);
     uint16_t(*lengths)[SEGMENT_GROUPS] = reinterpret_cast<uint16_t(*)[SEGMENT_GROUPS]>(shared + 4 * WARPS * BUFFER_WORDS);
@@ -114,6 +113,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WARPS);
     const uint32_t stream = blockIdx.x / blocks_in_stream;
     const uint32_t segment = blockIdx.x % blocks_in_stream * WARPS + warp_id();
+    for (uint32_t i = lane_id(); i < BUFFER_WORDS; i += WARP) {
+        buffers[warp_id()][i] = 0;
+    }
+    wait_for_previous();
     const Span span = spans[stream];
     if (uint64_t(segment - warp_id()) * SEGMENT_GROUPS >= span.groups) {
         return;
@@ -127,9 +130,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     even.load(stream_begin + min_of(at, last) * SYMBOL_BYTES);
     const uint32_t used_books = CLASSES == 1 || codebooks[stream] == 1 ? 1 : CLASSES;
     const uint32_t *books = codewords + uint64_t(book_of(stream, used_books, 0)) * ALPHABET;
-    for (uint32_t i = lane_id(); i < BUFFER_WORDS; i += WARP) {
-        buffers[warp_id()][i] = 0;
-    }
     if (SHARED_TABLE) {
         for (uint32_t i = threadIdx.x; i < used_books * ALPHABET; i += THREADS) {
             reinterpret_cast<uint32_t *>(table)[i] = entry_of(books[i]);
@@ -142,7 +142,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const uint32_t rounds = ceil_div(min_of(SEGMENT_GROUPS, span.groups - first_group) * GROUP, WARP_SYMBOLS);
     const uint32_t free_word = spread_symbol(span.free_symbol);
     const uint64_t slot_number = uint64_t(stream) * segments_in_stream + segment;
-    uint4 *slot = reinterpret_cast<uint4 *>(slots + slot_number * SLOT_WORDS) + lane_id();
+    // In place of the symbols: what leaves for the slot is behind what has been read, since no codeword is longer than a symbol.
+    const bool in_place = reinterpret_cast<const uint8_t *>(slots) == symbols;
+    uint32_t *own_slot = in_place ? slots + (span.first_group * GROUP * SYMBOL_BYTES / 4 + uint64_t(segment) * SLOT_WORDS) : slots + slot_number * SLOT_WORDS;
+    uint4 *slot = reinterpret_cast<uint4 *>(own_slot) + lane_id();
     uint4 *lines = reinterpret_cast<uint4 *>(buffers[warp_id()]) + lane_id();
     const uint32_t buffer = 8 * shared_address(buffers[warp_id()]);
     const uint32_t group_in_round = lane_id() / LANES_IN_GROUP;
@@ -150,12 +153,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 
     uint32_t live_before = 0, carried = 0, sum = 0, weighted = 0, seen = 0, any = 0;
     uint32_t group_at = group_in_round;
+    uint32_t *noted = piece_bits + (slot_number * (SEGMENT / LANE_SYMBOLS) + lane_id()) * PIECE_WORDS;
+    auto note = [&](const Piece *pieces) {
+        if (NOTE_PIECES) {
+#pragma unroll
+            for (uint32_t w = 0; w < PIECE_WORDS; ++w) {
+                const Piece *of = pieces + 4 * w;
+                noted[w] = pieces == nullptr ? 0 : of[0].bits | of[1].bits << 8 | of[2].bits << 16 | of[3].bits << 24;
+            }
+            noted += WARP * PIECE_WORDS;
+        }
+    };
     auto encode_round = [&](const LaneSymbols &own) {
         const uint32_t live_lanes = __ballot_sync(ALL_LANES, at < stream_symbols && own.differs_from(free_word));
         if (live_lanes == 0) {
             if (lane_id() % LANES_IN_GROUP == 0) {
                 lengths[warp_id()][group_at] = 0;
             }
+            note(nullptr);
             return;
         }
         uint32_t rank = group_in_round, live_here = WARP / LANES_IN_GROUP;
@@ -200,6 +215,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 pieces[i] = join(singles, any);
             }
         }
+        note(pieces);
         uint32_t front_bits = 0, back_bits = 0;
 #pragma unroll
         for (uint32_t i = 0; i < PIECES / 2; ++i) {
@@ -272,7 +288,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     weighted = warp_sum(weighted);
     const bool bad = __any_sync(ALL_LANES, (any & ANY_MISSING) != 0 || (seen & BEYOND_ALPHABET) != 0);
     if (lane_id() == 0) {
-        const uint32_t flushed = uint32_t(slot - (reinterpret_cast<uint4 *>(slots + slot_number * SLOT_WORDS))) * 4;
+        const uint32_t flushed = uint32_t(slot - reinterpret_cast<uint4 *>(own_slot)) * 4;
         sums[slot_number] = {flushed * 32 + carried, live_before | (bad ? SEGMENT_BAD : 0), sum, weighted};
     }
 }

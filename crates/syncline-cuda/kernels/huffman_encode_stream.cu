@@ -2,44 +2,15 @@
 //
 // INDEX          0 none, 1 gap, 2 symbol
 // THREADS        threads in a block of encode_layout and encode_places
-// WRITE_THREADS  threads in a block of encode_gaps and encode_write, a warp for each segment
-#include "huffman_encode.cuh"
+// WRITE_THREADS  threads in a block of encode_write, a warp for each segment
+#include "huffman_encode_scratch.cuh"
 
 constexpr uint32_t HEADER_BYTES = 40;
 constexpr uint32_t GROUP_LOG2 = GROUP == 64 ? 6 : 7;
-constexpr uint32_t INDEX_BLOCK = 32; // live groups
-constexpr uint32_t SUBSEQUENCE = 128; // bits
 constexpr uint32_t EMPTY_BOOK_BYTES = 4;
 constexpr uint32_t BOOK_BYTES = ALPHABET + 4; // at most, of one codebook
 
 __device__ inline uint32_t align_up(uint32_t number, uint32_t to) { return (number + to - 1) / to * to; }
-
-// Scratch memory of all streams; a stream's part of each array is as long as the largest stream needs.
-struct Scratch {
-    const SegmentSums *sums;
-    const uint16_t *group_bits;
-    uint2 *starts;         // of each segment: bits before it, live groups before it
-    uint16_t *live_bits;   // bits of the live groups, without the free ones between them
-    uint32_t *free_bitmap;
-    uint64_t *descriptors; // of the symbol index
-    uint8_t *gaps;         // a byte each
-
-    // Bits of the live groups side by side.
-    __device__ inline const uint16_t *bits_of_live(bool all_live) const { return all_live ? group_bits : live_bits; }
-};
-
-__device__ inline Scratch of_stream(Scratch all, uint32_t stream, uint32_t segments) {
-    const uint64_t before = uint64_t(stream) * segments;
-    all.sums += before;
-    all.group_bits += before * SEGMENT_GROUPS;
-    all.starts += before;
-    // Whole index blocks, which are read as vectors.
-    all.live_bits += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, INDEX_BLOCK) * INDEX_BLOCK;
-    all.free_bitmap += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, 32);
-    all.descriptors += uint64_t(stream) * ceil_div(segments * SEGMENT_GROUPS, INDEX_BLOCK);
-    all.gaps += before * (SLOT_WORDS * 32 / SUBSEQUENCE);
-    return all;
-}
 
 // What a stream's codebooks come to.
 struct Books {
@@ -53,6 +24,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     encode_layout(const Span *spans, Books books, Scratch all, uint32_t segments_in_stream, const uint32_t *status, Plan *plans, uint64_t *places,
                   uint32_t *blocks_done) {
     __shared__ uint64_t warp_sums[THREADS / WARP];
+    wait_for_previous();
     const uint32_t stream = blockIdx.x;
     const Span span = spans[stream];
     const Scratch scratch = of_stream(all, stream, segments_in_stream);
@@ -247,53 +219,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 constexpr uint32_t WRITE_WARPS = WRITE_THREADS / WARP;
 
-#if INDEX == 1
-// Reads the symbols again, now that it is known where in the stream a segment starts. A codeword that reaches a subsequence's start gives its gap; so does the
-// end of all. The gap is where the next codeword starts.
-extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
-    encode_gaps(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, uint32_t segments_in_stream, Scratch all) {
-    const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WRITE_WARPS);
-    const uint32_t stream = blockIdx.x / blocks_in_stream;
-    const uint32_t segment = blockIdx.x % blocks_in_stream * WRITE_WARPS + warp_id();
-    const Span span = spans[stream];
-    if (segment * SEGMENT_GROUPS >= span.groups) {
-        return;
-    }
-    const Scratch scratch = of_stream(all, stream, segments_in_stream);
-    const uint32_t *book = codewords + uint64_t(book_of(stream, 1, 0)) * ALPHABET;
-    const uint32_t free_word = spread_symbol(span.free_symbol);
-    const uint32_t end_of_stream = span.groups * GROUP;
-    uint32_t position = scratch.starts[segment].x;
-    if (segment == 0 && lane_id() == 0) {
-        scratch.gaps[0] = 0;
-    }
-    const uint32_t rounds = ceil_div(min_of(SEGMENT_GROUPS, span.groups - segment * SEGMENT_GROUPS) * GROUP, WARP_SYMBOLS);
-    uint32_t at = segment * SEGMENT + lane_id() * LANE_SYMBOLS;
-    for (uint32_t round = 0; round < rounds; ++round, at += WARP_SYMBOLS) {
-        LaneSymbols own;
-        own.load(symbols + (span.first_group * GROUP + min_of(at, end_of_stream - LANE_SYMBOLS)) * SYMBOL_BYTES);
-        const bool live = (__ballot_sync(ALL_LANES, at < end_of_stream && own.differs_from(free_word)) & group_lanes()) != 0;
-        uint8_t lengths[LANE_SYMBOLS];
-        uint32_t total = 0;
-#pragma unroll
-        for (uint32_t i = 0; i < LANE_SYMBOLS; ++i) {
-            lengths[i] = live ? __ldg(&book[own[i] & (ALPHABET - 1)]) >> CODE_BITS : 0;
-            total += lengths[i];
-        }
-        const uint32_t through = warp_scan_inclusive(total);
-        uint32_t end = position + through - total;
-#pragma unroll
-        for (uint32_t i = 0; i < LANE_SYMBOLS; ++i) {
-            end += lengths[i];
-            if (end % SUBSEQUENCE < lengths[i]) {
-                scratch.gaps[end / SUBSEQUENCE] = end % SUBSEQUENCE;
-            }
-        }
-        position += __shfl_sync(ALL_LANES, through, WARP - 1);
-    }
-}
-#endif
-
 // Slot words of one stream as the stream's words: the word that starts at bit `bit` of segment `segment`, completed from the segments after it.
 struct Slots {
     const uint32_t *slots;
@@ -443,10 +368,11 @@ __device__ inline void write_symbol_index(uint8_t *out, const uint64_t *descript
     }
 }
 
-// The streams' bytes. A block has the codewords of WRITE_WARPS segments and its share of the rest.
+// The streams' bytes. A block has the codewords of WRITE_WARPS segments and its share of the rest. A stream's slots have `slots_in_stream` words.
 extern "C" __global__ void __launch_bounds__(WRITE_THREADS, 5)
-    encode_write(Plan *plans, Books books, Scratch all, const uint32_t *all_slots, uint32_t segments_in_stream, const uint64_t *places,
-                 uint8_t *out, uint64_t out_bytes) {
+    encode_write(Plan *plans, Books books, Scratch all, const uint32_t *all_slots, uint64_t slots_in_stream, uint32_t segments_in_stream,
+                 const uint64_t *places, uint8_t *out, uint64_t out_bytes) {
+    wait_for_previous();
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WRITE_WARPS);
     // From the last: what was encoded last may still be in the second-level cache.
     const uint32_t number = gridDim.x - 1 - blockIdx.x;
@@ -494,7 +420,7 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, 5)
     if (segment >= segments) {
         return;
     }
-    const Slots slots{all_slots + uint64_t(stream) * segments_in_stream * SLOT_WORDS, scratch.starts, segments, plan.bits};
+    const Slots slots{all_slots + stream * slots_in_stream, scratch.starts, segments, plan.bits};
     // A segment has the words that start in it.
     const uint32_t first = ceil_div(start, 32), last = ceil_div(end, 32);
     uint32_t *words = reinterpret_cast<uint32_t *>(out + plan.codewords_at);

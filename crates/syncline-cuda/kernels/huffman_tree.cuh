@@ -50,73 +50,160 @@ __device__ inline uint32_t leaves_among(const Weights &weights, const Melding &a
 // A round of a warp takes about as long as this many melds of one thread.
 constexpr uint32_t FEW_PAIRS = 8;
 
+// The sum of the two smallest trees without a parent; of the two of each queue given, or all bits where there is none.
+template <typename Weight> __device__ inline Weight two_smallest(Weight leaf0, Weight leaf1, Weight tree0, Weight tree1) {
+    return leaf0 <= tree0 ? leaf0 + min_of(leaf1, tree0) : tree0 + min_of(leaf0, tree1);
+}
+
+// A round's melding, of the leaves up to `leaf_end` and all internal trees. Called by `size` threads; `rank` is the thread's number among them.
+template <typename Weights>
+__device__ inline void meld_round(Melding &at, Weights &weights, uint16_t *fronts, uint32_t leaf_end, uint32_t rank, uint32_t size) {
+    using Weight = decltype(weights.tree(0));
+    constexpr Weight NONE = ~Weight(0);
+    const uint32_t leaves = leaf_end - at.leaf_front, trees = at.back - at.front;
+    const uint32_t pairs = (leaves + trees) / 2;
+    const uint32_t per_thread = ceil_div(pairs, size);
+    const uint32_t first = min_of(pairs, rank * per_thread), end = min_of(pairs, first + per_thread);
+    if (first < end) {
+        uint32_t leaf = at.leaf_front + leaves_among(weights, at, leaves, trees, 2 * first);
+        uint32_t tree = at.front + 2 * first - (leaf - at.leaf_front);
+        Weight next_leaf = leaf < leaf_end ? weights.leaf(leaf) : NONE;
+        Weight next_tree = tree < at.back ? weights.tree(tree) : NONE;
+        for (uint32_t parent = at.back + first; parent < at.back + end; ++parent) {
+            Weight weight = 0;
+            fronts[parent] = tree;
+            for (uint32_t side = 0; side < 2; ++side) {
+                if (next_leaf <= next_tree) {
+                    weight += next_leaf;
+                    ++leaf;
+                    next_leaf = leaf < leaf_end ? weights.leaf(leaf) : NONE;
+                } else {
+                    weight += next_tree;
+                    ++tree;
+                    next_tree = tree < at.back ? weights.tree(tree) : NONE;
+                }
+            }
+            weights.set_tree(parent, weight);
+        }
+    }
+    // An odd one out is the last in order.
+    const bool odd = (leaves + trees) % 2 == 1;
+    const bool leaf_is_last = leaves > 0 && (trees == 0 || weights.leaf(leaf_end - 1) > weights.tree(at.back - 1));
+    at.leaf_front = leaf_end - (odd && leaf_is_last);
+    at.front = at.back - (odd && !leaf_is_last);
+    at.back += pairs;
+    ++at.rounds;
+}
+
 // GenerateCL: melds until no more than `leave` trees are left; a lone warp also stops before a round that is not worth it. Called by `size` threads in whole warps; `rank` is the thread's number among them.
 template <typename Weights, typename Sync>
 __device__ inline void meld(Melding &at, Weights &weights, uint16_t *fronts, uint32_t leave, uint32_t rank, uint32_t size, Sync sync) {
-    constexpr uint64_t NONE = ~0ull;
+    using Weight = decltype(weights.tree(0));
+    constexpr Weight NONE = ~Weight(0);
     while (at.left() > leave) {
-        uint64_t leaf0 = at.leaf_front < at.used ? weights.leaf(at.leaf_front) : NONE;
-        uint64_t leaf1 = at.leaf_front + 1 < at.used ? weights.leaf(at.leaf_front + 1) : NONE;
-        uint64_t tree0 = at.front < at.back ? weights.tree(at.front) : NONE;
-        uint64_t tree1 = at.front + 1 < at.back ? weights.tree(at.front + 1) : NONE;
-        // The two smallest of four, each pair ascending.
-        uint64_t sum = leaf0 <= tree0 ? leaf0 + min_of(leaf1, tree0) : tree0 + min_of(leaf0, tree1);
+        const Weight leaf0 = at.leaf_front < at.used ? weights.leaf(at.leaf_front) : NONE;
+        const Weight leaf1 = at.leaf_front + 1 < at.used ? weights.leaf(at.leaf_front + 1) : NONE;
+        const Weight tree0 = at.front < at.back ? weights.tree(at.front) : NONE;
+        const Weight tree1 = at.front + 1 < at.back ? weights.tree(at.front + 1) : NONE;
+        const Weight sum = two_smallest(leaf0, leaf1, tree0, tree1);
         const uint32_t leaf_end = partition_point(at.leaf_front, at.used, [&](uint32_t i) { return weights.leaf(i) <= sum; });
-        const uint32_t leaves = leaf_end - at.leaf_front, trees = at.back - at.front;
-        const uint32_t pairs = (leaves + trees) / 2;
-        if (size == WARP && pairs < FEW_PAIRS) {
+        if (size == WARP && leaf_end - at.leaf_front + at.back - at.front < 2 * FEW_PAIRS) {
             return;
         }
-        const uint32_t per_thread = ceil_div(pairs, size);
-        const uint32_t first = min_of(pairs, rank * per_thread), end = min_of(pairs, first + per_thread);
-        if (first < end) {
-            uint32_t leaf = at.leaf_front + leaves_among(weights, at, leaves, trees, 2 * first);
-            uint32_t tree = at.front + 2 * first - (leaf - at.leaf_front);
-            uint64_t next_leaf = leaf < leaf_end ? weights.leaf(leaf) : NONE;
-            uint64_t next_tree = tree < at.back ? weights.tree(tree) : NONE;
-            for (uint32_t parent = at.back + first; parent < at.back + end; ++parent) {
-                uint64_t weight = 0;
-                fronts[parent] = tree;
-                for (uint32_t side = 0; side < 2; ++side) {
-                    if (next_leaf <= next_tree) {
-                        weight += next_leaf;
-                        ++leaf;
-                        next_leaf = leaf < leaf_end ? weights.leaf(leaf) : NONE;
-                    } else {
-                        weight += next_tree;
-                        ++tree;
-                        next_tree = tree < at.back ? weights.tree(tree) : NONE;
-                    }
-                }
-                weights.set_tree(parent, weight);
+        meld_round(at, weights, fronts, leaf_end, rank, size);
+        sync();
+    }
+}
+
+// As meld_round, by a warp whose lanes have every 32nd pair, each found on its own: neighbours read neighbouring words, where stretches of pairs would have all lanes
+// meet in a bank.
+template <typename Weights> __device__ inline void meld_in_turn(Melding &at, Weights &weights, uint16_t *fronts, uint32_t leaf_end) {
+    using Weight = decltype(weights.tree(0));
+    constexpr Weight NONE = ~Weight(0);
+    const uint32_t leaves = leaf_end - at.leaf_front, trees = at.back - at.front, pairs = (leaves + trees) / 2;
+#pragma unroll 1
+    for (uint32_t pair = lane_id(); pair < pairs; pair += WARP) {
+        const uint32_t before = leaves_among(weights, at, leaves, trees, 2 * pair);
+        const uint32_t leaf = at.leaf_front + before, tree = at.front + 2 * pair - before;
+        const Weight weight = two_smallest(leaf < leaf_end ? weights.leaf(leaf) : NONE, leaf + 1 < leaf_end ? weights.leaf(leaf + 1) : NONE,
+                                           tree < at.back ? weights.tree(tree) : NONE, tree + 1 < at.back ? weights.tree(tree + 1) : NONE);
+        weights.set_tree(at.back + pair, weight);
+        fronts[at.back + pair] = tree;
+    }
+    const bool odd = (leaves + trees) % 2 == 1;
+    const bool leaf_is_last = leaves > 0 && (trees == 0 || weights.leaf(leaf_end - 1) > weights.tree(at.back - 1));
+    at.leaf_front = leaf_end - (odd && leaf_is_last);
+    at.front = at.back - (odd && !leaf_is_last);
+    at.back += pairs;
+    ++at.rounds;
+}
+
+// GenerateCL by one warp, from the first round to the last. Rounds of few trees, which are the many, are done in registers: a lane has a leaf and an internal tree, and
+// finds by shuffles which two it melds.
+template <typename Weights> __device__ inline void meld_in_warp(Melding &at, Weights &weights, uint16_t *fronts) {
+    using Weight = decltype(weights.tree(0));
+    constexpr Weight NONE = ~Weight(0);
+    // One more and the one after it are asked for, of 32.
+    constexpr uint32_t MOST = WARP - 2;
+#pragma unroll 1
+    while (at.left() > 1) {
+        const Weight leaf = at.leaf_front + lane_id() < at.used ? weights.leaf(at.leaf_front + lane_id()) : NONE;
+        const Weight tree = at.front + lane_id() < at.back ? weights.tree(at.front + lane_id()) : NONE;
+        auto leaf_of = [&](uint32_t lane) { return __shfl_sync(ALL_LANES, leaf, lane); };
+        auto tree_of = [&](uint32_t lane) { return __shfl_sync(ALL_LANES, tree, lane); };
+        const Weight sum = two_smallest(leaf_of(0), leaf_of(1), tree_of(0), tree_of(1));
+        const uint32_t leaves = __popc(__ballot_sync(ALL_LANES, leaf <= sum)), trees = at.back - at.front;
+        if (leaves > MOST || trees > MOST) {
+            uint32_t leaf_end = at.leaf_front + leaves;
+            if (leaves == WARP) {
+                leaf_end = partition_point(leaf_end, at.used, [&](uint32_t i) { return weights.leaf(i) <= sum; });
             }
+            meld_in_turn(at, weights, fronts, leaf_end);
+            __syncwarp();
+            continue;
         }
-        // An odd one out is the last in order.
+        const uint32_t pairs = (leaves + trees) / 2, before = min_of(2 * lane_id(), 2 * pairs);
+        // As leaves_among.
+        uint32_t low = before > trees ? before - trees : 0, high = min_of(before, leaves);
+#pragma unroll 1
+        for (uint32_t width = min_of(leaves, trees); width > 0; width /= 2) {
+            const uint32_t middle = (low + high) / 2;
+            const bool more = leaf_of(middle) <= tree_of(before - 1 - middle), found = low == high;
+            low = more && !found ? middle + 1 : low;
+            high = more || found ? high : middle;
+        }
+        const uint32_t behind = before - low;
+        const Weight weight = two_smallest(leaf_of(low), leaf_of(low + 1), tree_of(behind), tree_of(behind + 1));
+        const bool leaf_is_last = leaves > 0 && (trees == 0 || leaf_of(leaves - 1) > tree_of(trees - 1));
+        if (lane_id() < pairs) {
+            weights.set_tree(at.back + lane_id(), weight);
+            fronts[at.back + lane_id()] = at.front + behind;
+        }
         const bool odd = (leaves + trees) % 2 == 1;
-        const bool leaf_is_last = leaves > 0 && (trees == 0 || weights.leaf(leaf_end - 1) > weights.tree(at.back - 1));
-        at.leaf_front = leaf_end - (odd && leaf_is_last);
+        at.leaf_front += leaves - (odd && leaf_is_last);
         at.front = at.back - (odd && !leaf_is_last);
         at.back += pairs;
         ++at.rounds;
-        sync();
+        __syncwarp();
     }
 }
 
 // The two-queue method itself, for the many rounds of few pairs that a steep code ends with; by one thread. Rounds are counted as `meld` has them.
 template <typename Weights> __device__ inline void meld_serially(Melding &at, Weights &weights, uint16_t *fronts) {
-    constexpr uint64_t NONE = ~0ull;
+    using Weight = decltype(weights.tree(0));
+    constexpr Weight NONE = ~Weight(0);
     auto leaf_or_none = [&](uint32_t i) { return i < at.used ? weights.leaf(i) : NONE; };
     auto tree_or_none = [&](uint32_t i) { return i < at.back ? weights.tree(i) : NONE; };
     // Two of each queue, so that what is loaded next is not waited for at once.
-    uint64_t leaf0 = leaf_or_none(at.leaf_front), leaf1 = leaf_or_none(at.leaf_front + 1);
-    uint64_t tree0 = tree_or_none(at.front), tree1 = tree_or_none(at.front + 1);
-    uint64_t sum = 0;           // of the round's two smallest
+    Weight leaf0 = leaf_or_none(at.leaf_front), leaf1 = leaf_or_none(at.leaf_front + 1);
+    Weight tree0 = tree_or_none(at.front), tree1 = tree_or_none(at.front + 1);
+    Weight sum = 0;             // of the round's two smallest
     uint32_t round_end = 0;     // trees made before the round
     while (at.left() > 1) {
         bool in_round = true;
         auto take = [&] {
             const bool is_leaf = leaf0 <= tree0;
-            const uint64_t weight = is_leaf ? leaf0 : tree0;
+            const Weight weight = is_leaf ? leaf0 : tree0;
             in_round = is_leaf ? weight <= sum : at.front < round_end;
             if (is_leaf) {
                 ++at.leaf_front;
@@ -130,7 +217,7 @@ template <typename Weights> __device__ inline void meld_serially(Melding &at, We
             return weight;
         };
         fronts[at.back] = at.front;
-        const uint64_t first = take(), weight = first + take();
+        const Weight first = take(), weight = first + take();
         // The second tells: where a round has an odd number of trees, the last waits for the next.
         if (!in_round) {
             ++at.rounds;

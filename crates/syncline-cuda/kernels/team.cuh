@@ -69,10 +69,29 @@ template <uint32_t DIGITS> __device__ inline uint32_t digit_scan(uint32_t value,
     return before + sum - value;
 }
 
-// A stable partition of the items 0 to SYMBOLS - 1 by `digit(item)` (below DIGITS): calls `place(item, position)` for each.
+// Calls `take(item, load(item))` for COUNT items from `first` on, by a warp, with several loads under way at a time. Of items past the end nothing is loaded.
+template <uint32_t COUNT, typename Load, typename Take> __device__ inline void for_each_item(uint32_t first, Load load, Take take) {
+    constexpr uint32_t AHEAD = min_of<uint32_t>(8, COUNT / WARP);
+    for (uint32_t i = 0; i < COUNT; i += AHEAD * WARP) {
+        decltype(load(0)) loaded[AHEAD];
+#pragma unroll
+        for (uint32_t a = 0; a < AHEAD; ++a) {
+            const uint32_t item = first + i + a * WARP + lane_id();
+            loaded[a] = i + a * WARP < COUNT && item < SYMBOLS ? load(item) : 0;
+        }
+#pragma unroll
+        for (uint32_t a = 0; a < AHEAD; ++a) {
+            if (i + a * WARP < COUNT) {
+                take(first + i + a * WARP + lane_id(), loaded[a]);
+            }
+        }
+    }
+}
+
+// A stable partition of the items 0 to SYMBOLS - 1 by `digit(load(item))` (below DIGITS): calls `place(item, what was loaded, position)` for each.
 // Blocks, and warps within them, take consecutive items, so that ranks follow the items' order.
-template <uint32_t DIGITS, typename Digit, typename Place>
-__device__ inline void partition_by_digit(Team &team, Partition<DIGITS> &partition, Digit digit, Place place) {
+template <uint32_t DIGITS, typename Load, typename Digit, typename Place>
+__device__ inline void partition_by_digit(Team &team, Partition<DIGITS> &partition, Load load, Digit digit, Place place) {
     auto &warp_counts = partition.warp_counts;
     auto &digit_start = partition.digit_start;
     constexpr uint32_t PER_WARP = (SYMBOLS + TEAM * WARPS * WARP - 1) / (TEAM * WARPS * WARP) * WARP;
@@ -81,16 +100,17 @@ __device__ inline void partition_by_digit(Team &team, Partition<DIGITS> &partiti
         reinterpret_cast<uint32_t *>(warp_counts)[i] = 0; // two at a time
     }
     __syncthreads();
+    using Loaded = decltype(load(0));
     // Lanes past the end take a digit that none has.
-    auto digit_or_none = [&](uint32_t item) { return item < SYMBOLS ? digit(item) : DIGITS; };
-    for (uint32_t i = 0; i < PER_WARP; i += WARP) {
-        uint32_t own = digit_or_none(first + i + lane_id());
+    auto digit_or_none = [&](uint32_t item, Loaded loaded) { return item < SYMBOLS ? digit(loaded) : DIGITS; };
+    for_each_item<PER_WARP>(first, load, [&](uint32_t item, Loaded loaded) {
+        uint32_t own = digit_or_none(item, loaded);
         uint32_t same = __match_any_sync(ALL_LANES, own);
         if (own < DIGITS && lane_id() == __ffs(same) - 1) {
             warp_counts[warp_id()][own] += __popc(same);
         }
         __syncwarp();
-    }
+    });
     __syncthreads();
     uint32_t total = 0;
     if (threadIdx.x < DIGITS) {
@@ -127,20 +147,19 @@ __device__ inline void partition_by_digit(Team &team, Partition<DIGITS> &partiti
         digit_start[threadIdx.x] = start + before;
     }
     __syncthreads();
-    for (uint32_t i = 0; i < PER_WARP; i += WARP) {
-        uint32_t item = first + i + lane_id();
-        uint32_t own = digit_or_none(item);
+    for_each_item<PER_WARP>(first, load, [&](uint32_t item, Loaded loaded) {
+        uint32_t own = digit_or_none(item, loaded);
         uint32_t same = __match_any_sync(ALL_LANES, own);
         uint32_t rank = __popc(same & ((1u << lane_id()) - 1));
         if (own < DIGITS) {
-            place(item, digit_start[own] + warp_counts[warp_id()][own] + rank);
+            place(item, loaded, digit_start[own] + warp_counts[warp_id()][own] + rank);
         }
         __syncwarp();
         if (own < DIGITS && rank == 0) {
             warp_counts[warp_id()][own] += __popc(same);
         }
         __syncwarp();
-    }
+    });
     team.sync();
 }
 

@@ -215,15 +215,14 @@ fn check<T: Real>(device: &Device, values: &[T], extents: &[u64], setting: Setti
 
 fn check_scan<T: Real>(device: &Device, bytes: &[u8], fill: Fill, what: &str) {
     let stream = device.context().default_stream();
-    let mut arena = Arena::new(stream.clone());
-    let scan = BoundScan::new(device, T::TYPE).unwrap();
+    let mut scan = BoundScan::new(device, T::TYPE).unwrap();
     let expected = core_scan::<T>(bytes, fill);
     // At an address that vectors do not like, too.
     for skip in [0, size_of::<T>()] {
         let shifted = [&vec![0; skip], bytes, &[0]].concat();
         let buffer = stream.clone_htod(&shifted).unwrap();
         let view = buffer.slice(skip..skip + bytes.len());
-        let found = scan.scan(&mut arena, &view, fill).unwrap();
+        let found = scan.scan(&stream, &view, fill).unwrap();
         assert_eq!(found.range(), expected.range(), "{what}: range");
         assert_eq!(found.excluded(), expected.excluded(), "{what}: excluded");
         assert_eq!((found.count(), found.valid()), (expected.count(), expected.valid()), "{what}: counts");

@@ -11,7 +11,7 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{QuantisedChunk, quantise_chunk};
 use syncline_cuda::Device;
 use syncline_cuda::container::assemble::{Assembler, BatchPlan, Bitmaps, Codes};
-use syncline_cuda::container::records::{Contents, Lists, Progress};
+use syncline_cuda::container::records::{Contents, Lists, Progress, Tiles};
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
 use syncline_cuda::device::{Arena, Pinned};
 use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry, Slab};
@@ -107,9 +107,9 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
                 let (elements, size) = (geometry.chunk_elements(chunk), field.element.size() as u64);
                 arrays.add(&quantised, batch.slots() as usize, 1 << header.group_log2, elements, size);
             }
-            let (codes, classes) = (upload(&stream, &arrays.codes), upload(&stream, &arrays.classes));
+            let (mut codes, classes) = (upload(&stream, &arrays.codes), upload(&stream, &arrays.classes));
             let summaries = upload(&stream, &arrays.summaries);
-            let (metas, bases) = (upload(&stream, &arrays.metas), upload(&stream, &arrays.bases));
+            let (mut metas, bases) = (upload(&stream, &arrays.metas), upload(&stream, &arrays.bases));
             let (outlier_positions, residuals) =
                 (upload(&stream, &arrays.outlier_positions), upload(&stream, &arrays.residuals));
             let (verbatim_positions, verbatim_bytes) =
@@ -118,8 +118,9 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             let mut frame = arena.frame().unwrap();
             let classes_view = classes.as_view();
             let with_classes = header.index == IndexKind::Symbol;
-            let codes = Codes {
-                codes: &codes.as_view(),
+            let mut codes = codes.as_view_mut();
+            let quantised = Codes {
+                codes: &mut codes,
                 classes: with_classes.then_some(&classes_view),
                 summaries: &summaries.as_view(),
             };
@@ -131,8 +132,8 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
                     &device_geometry,
                     &batch,
                     batch_chunks as u32,
-                    &codes,
-                    None,
+                    quantised,
+                    Tiles { metas: &mut metas.as_view_mut(), bases: &bases.as_view(), counts: None },
                     Some(&mut host),
                     observer,
                 )
@@ -158,7 +159,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
                     &mut frame,
                     begun,
                     &plan,
-                    codes.codes,
+                    &mut codes,
                     &bitmaps,
                     &contents,
                     &mut progress,
@@ -171,7 +172,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
         }
         let bytes = header.to_bytes();
         let mut view = output.as_view_mut();
-        assembler.records().finish(&stream, &mut progress, &bytes, geometry.chunks(), &mut view).unwrap();
+        assembler.finish_stream(&stream, &mut progress, &bytes, geometry.chunks(), &mut view).unwrap();
         let outcome = progress.outcome().unwrap();
         let what = format!("{}, {options:?}, batches of {batch_chunks}", field.name);
         assert!(outcome.fits, "{what}");

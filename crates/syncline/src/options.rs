@@ -32,6 +32,9 @@ pub struct Options {
     pub threads: usize,
     /// Most bytes of the host's memory that may be allocated, the result included.
     pub memory_limit: Option<u64>,
+    /// Most bytes of each GPU's memory in which the array may be kept, so that it need be read but once; all there are if this is `None`. A larger array goes through in
+    /// pieces; the result is the same.
+    pub device_memory: Option<u64>,
     /// Progress and cancellation.
     pub progress: Option<Progress>,
 }
@@ -47,6 +50,7 @@ impl Options {
             backend: Backend::Auto,
             threads: 0,
             memory_limit: None,
+            device_memory: None,
             progress: None,
         }
     }
@@ -102,6 +106,12 @@ impl Options {
         Self { memory_limit: Some(bytes), ..self }
     }
 
+    /// Limits the bytes of each GPU's memory in which the array may be kept.
+    #[must_use]
+    pub fn with_device_memory(self, bytes: u64) -> Self {
+        Self { device_memory: Some(bytes), ..self }
+    }
+
     /// Sets the progress callback.
     #[must_use]
     pub fn with_progress(self, progress: Progress) -> Self {
@@ -125,6 +135,7 @@ impl fmt::Debug for Options {
             .field("backend", &self.backend)
             .field("threads", &self.threads)
             .field("memory_limit", &self.memory_limit)
+            .field("device_memory", &self.device_memory)
             .field("progress", &self.progress.is_some())
             .finish()
     }

@@ -3,12 +3,12 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
-use syncline_core::container::RECORD_HEADER_LEN;
+use syncline_core::container::{HEADER_LEN, RECORD_HEADER_LEN};
 use syncline_core::huffman::IndexKind;
 use syncline_core::predict::codes::{RADIUS, WIDE_RADIUS};
 
-use super::records::{ChunkParts, Contents, Progress, RecordWriter, Streams, TileCounts};
-use crate::device::{Device, Frame, Pinned};
+use super::records::{Contents, Prepared, Progress, RecordWriter, Streams, Tiles};
+use crate::device::{Device, Frame, Pinned, SideStream};
 use crate::error::Result;
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Layout, Method, StreamSpan};
@@ -79,9 +79,26 @@ impl<S: Symbol> Coder<S> {
         observer: &mut Observer<'_>,
     ) -> Result<Option<Layout<'a>>> {
         let Some(Room { batch, books, encoded }) = &mut self.room else { return Ok(None) };
-        self.builder.launch(frame, symbols, classes, batch, books)?;
+        self.builder.launch(&mut frame.nested(), symbols, classes, batch, books)?;
         observer("codebooks")?;
         self.encoder.lay_out(frame, symbols, classes, batch, books, encoded, observer).map(Some)
+    }
+
+    /// [`Self::lay_out`] in place of the symbols, where that can be.
+    fn lay_out_in_place<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        symbols: &mut CudaViewMut<'_, S>,
+        classes: Option<&CudaView<'_, u8>>,
+        observer: &mut Observer<'_>,
+    ) -> Result<Option<Layout<'a>>> {
+        if !self.encoder.can_work_in_place() {
+            return self.lay_out(frame, &symbols.as_view(), classes, observer);
+        }
+        let Some(Room { batch, books, encoded }) = &mut self.room else { return Ok(None) };
+        self.builder.launch(&mut frame.nested(), &symbols.as_view(), classes, batch, books)?;
+        observer("codebooks")?;
+        self.encoder.lay_out_in_place(frame, symbols, classes, batch, books, encoded, observer).map(Some)
     }
 
     /// Builds codebooks for these streams and lays them out.
@@ -162,14 +179,14 @@ fn add_bitmaps(streams: &mut Vec<StreamSpan>, before: &mut u64, bytes: u32) {
 }
 
 /// The codes of a batch.
-#[derive(Debug, Clone, Copy)]
-pub struct Codes<'a> {
-    /// From each chunk's slots on.
-    pub codes: &'a CudaView<'a, u16>,
+#[derive(Debug)]
+pub struct Codes<'v, 'a> {
+    /// From each chunk's slots on. Those with the usual radius are gone afterwards: what they are encoded to takes their place, until it is written.
+    pub codes: &'v mut CudaViewMut<'a, u16>,
     /// The class of each group, if the index is [`IndexKind::Symbol`].
-    pub classes: Option<&'a CudaView<'a, u8>>,
+    pub classes: Option<&'v CudaView<'v, u8>>,
     /// What quantising says of each chunk.
-    pub summaries: &'a CudaView<'a, ChunkSummary>,
+    pub summaries: &'v CudaView<'v, ChunkSummary>,
 }
 
 /// Bitmaps of masks and signs, each chunk's from where the plan says.
@@ -192,11 +209,13 @@ pub struct Assembler<'d> {
     masks: Option<Coder<u8>>,
     signs: Option<Coder<u8>>,
     records: RecordWriter,
+    /// For what is written beside the codes.
+    side: SideStream,
 }
 
 /// The codes of a batch, laid out but not yet written.
 pub struct Begun<'a> {
-    parts: CudaViewMut<'a, ChunkParts>,
+    prepared: Prepared<'a>,
     narrow: Option<Layout<'a>>,
 }
 
@@ -216,12 +235,18 @@ impl<'d> Assembler<'d> {
             masks: None,
             signs: None,
             records: RecordWriter::new(device, element_bytes)?,
+            side: SideStream::urgent(device.context())?,
         })
     }
 
     /// Whether it is for streams with this index, these groups and elements.
     pub fn is_for(&self, index: IndexKind, group_log2: u8, element_bytes: u32) -> bool {
         (self.format.index, self.format.group_log2, self.records.element_bytes()) == (index, group_log2, element_bytes)
+    }
+
+    /// Whether codes are encoded in place: no more memory is needed for that.
+    pub fn works_in_place(&self) -> bool {
+        self.narrow.encoder.can_work_in_place()
     }
 
     /// Bytes of device memory held from batch to batch.
@@ -232,14 +257,9 @@ impl<'d> Assembler<'d> {
         coders.chain(bitmaps).map(|room| room.books.device_bytes()).sum()
     }
 
-    /// What writes records.
-    pub fn records(&self) -> &RecordWriter {
-        &self.records
-    }
-
     /// Builds the codebooks of all chunks that will not take the wide radius, and lays out their codes: needs nothing that the host has yet to learn.
     /// `streams` is the number of chunks of the largest batch, so that what is allocated for one serves them all. The summaries go to `host`, too;
-    /// those of chunks that will be raw without looking at their codes, and `tiles`, are cleared.
+    /// those of chunks that will be raw without looking at their codes, and what `tiles` says of these, are cleared.
     ///
     /// # Errors
     /// [`CudaError`](crate::CudaError)
@@ -250,20 +270,20 @@ impl<'d> Assembler<'d> {
         geometry: &DeviceGeometry,
         batch: &ChunkBatch,
         streams: u32,
-        codes: &Codes<'_>,
-        tiles: Option<TileCounts<'_, '_>>,
+        codes: Codes<'_, '_>,
+        tiles: Tiles<'_, '_>,
         host: Option<&mut Pinned<ChunkSummary>>,
         observer: &mut Observer<'_>,
     ) -> Result<Begun<'a>> {
         let stream = frame.stream().clone();
         let groups = u64::from(batch.chunks()) * u64::from(batch.slots());
         let room = self.narrow.on_device(&stream, streams.max(batch.chunks()).max(1), batch.slots(), groups)?;
-        let parts = self.records.begin(frame, geometry, batch, codes.summaries, &mut room.batch, tiles, host)?;
+        let prepared = self.records.begin(frame, geometry, batch, codes.summaries, &mut room.batch, tiles, host)?;
         observer("record_begin")?;
-        Ok(Begun { parts, narrow: self.narrow.lay_out(frame, codes.codes, codes.classes, observer)? })
+        Ok(Begun { prepared, narrow: self.narrow.lay_out_in_place(frame, codes.codes, codes.classes, observer)? })
     }
 
-    /// Writes the records of a batch that was begun. `first` is the number of its first chunk in `progress`.
+    /// Writes the records of a batch that was begun with `codes`, whose memory is used for what hashing takes at last. `first` is the number of its first chunk in `progress`.
     ///
     /// # Errors
     /// [`CudaError`](crate::CudaError)
@@ -273,7 +293,7 @@ impl<'d> Assembler<'d> {
         frame: &mut Frame<'a>,
         begun: Begun<'a>,
         plan: &BatchPlan,
-        codes: &CudaView<'_, u16>,
+        codes: &mut CudaViewMut<'_, u16>,
         bitmaps: &Bitmaps<'_>,
         contents: &Contents<'_>,
         progress: &mut Progress,
@@ -290,7 +310,8 @@ impl<'d> Assembler<'d> {
             classes: false,
             index: IndexKind::None,
         };
-        let wide = listed(self.device, &mut self.wide, wide_format, frame, Some(codes), &plan.wide, observer)?;
+        let wide =
+            listed(self.device, &mut self.wide, wide_format, frame, Some(&codes.as_view()), &plan.wide, observer)?;
         let masks_view = bitmaps.masks.as_ref();
         let masks = listed(self.device, &mut self.masks, bitmap_format, frame, masks_view, &plan.masks, observer)?;
         let signs_view = bitmaps.signs.as_ref();
@@ -304,24 +325,54 @@ impl<'d> Assembler<'d> {
             masks: self.masks.as_mut().and_then(Coder::encoded),
             signs: self.signs.as_mut().and_then(Coder::encoded),
         };
-        let parts = begun.parts.as_view();
-        let layout = self.records.lay_out(frame, contents, &parts, &mut streams, progress, first, room)?;
+        let Begun { mut prepared, narrow } = begun;
+        let layout = self.records.lay_out(frame, contents, &prepared, &mut streams, progress, first, room)?;
         observer("record_layout")?;
-        self.narrow.write(&stream, begun.narrow, output, observer)?;
-        for (coder, layout) in [(&mut self.masks, masks), (&mut self.signs, signs)] {
-            if let Some(coder) = coder {
-                coder.write(&stream, layout, output, observer)?;
+        // Codes and the rest of the records side by side: these are a few blocks of many steps, and begin first.
+        self.side.fork(&stream)?;
+        self.records.write(self.side.stream(), contents, &prepared, &layout, output)?;
+        let write_streams = || -> Result<()> {
+            self.narrow.write(&stream, narrow, output, observer)?;
+            for (coder, layout) in [(&mut self.masks, masks), (&mut self.signs, signs)] {
+                if let Some(coder) = coder {
+                    coder.write(&stream, layout, output, observer)?;
+                }
             }
-        }
-        if let Some(coder) = &mut self.wide {
-            coder.write(&stream, wide, output, observer)?;
-        }
-        self.records.write(&stream, contents, &parts, &layout, output)?;
+            match &mut self.wide {
+                Some(coder) => coder.write(&stream, wide, output, observer),
+                None => Ok(()),
+            }
+        };
+        let written = write_streams();
+        // Whatever became of it: memory may be gone when this returns.
+        self.side.join(&stream)?;
+        written?;
         observer("record_write")?;
         let chunk_bytes = contents.most_chunk_elements() * u64::from(self.records.element_bytes());
         let longest = (RECORD_HEADER_LEN as u64 + chunk_bytes).next_multiple_of(16);
-        self.records.sign(frame, &layout, progress, longest as u32, output)?;
+        self.records.sign(frame, &mut prepared, &layout, progress, longest as u32, output, codes)?;
         observer("container_hash")
+    }
+
+    /// Writes the header in front of the records, the chunk table and the trailer behind them, beside the hashing of the last batch on `stream`.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) if there are other chunks; [`CudaError::Driver`](crate::CudaError::Driver).
+    pub fn finish_stream(
+        &self,
+        stream: &Arc<CudaStream>,
+        progress: &mut Progress,
+        header: &[u8; HEADER_LEN],
+        chunks: u64,
+        output: &mut CudaViewMut<'_, u8>,
+    ) -> Result<()> {
+        if chunks == 0 {
+            // Nothing went before on the stream beside.
+            self.side.fork(stream)?;
+        }
+        self.records.finish(self.side.stream(), progress, header, chunks, output)?;
+        self.side.join(stream)?;
+        progress.written()
     }
 }
 

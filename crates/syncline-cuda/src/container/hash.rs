@@ -1,7 +1,9 @@
 //! XXH3-64 of many pieces of a buffer at once: launcher of `kernels/container_hash.cu`.
 
+use std::sync::Arc;
+
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
 use syncline_core::container::RECORD_HEADER_LEN;
 
 use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization};
@@ -12,11 +14,14 @@ const THREADS: u32 = 256;
 /// Bytes of a block of XXH3, and what its sums take.
 const BLOCK: u32 = 1024;
 const SUMS_WORDS: usize = 8;
-/// Blocks of threads that occupy a multiprocessor.
-const BLOCKS_AT_A_TIME: u32 = 8;
+/// Blocks of threads for each that the device runs at a time.
+const BLOCKS_IN_PLACE: u32 = 4;
+/// Blocks of threads that a multiprocessor holds.
+const BLOCKS_AT_A_TIME: u32 = 5;
 
 pub(super) fn specialization() -> Specialization {
-    Specialization { source: SOURCE, constants: vec![("THREADS", THREADS.into())] }
+    let constants = vec![("THREADS", THREADS.into()), ("BLOCKS", BLOCKS_AT_A_TIME.into())];
+    Specialization { source: SOURCE, constants }
 }
 
 /// Bytes of a piece that its hash leaves out.
@@ -67,8 +72,7 @@ unsafe impl DeviceRepr for PiecesPointers {}
 /// Hashes pieces of buffers.
 #[derive(Debug, Clone)]
 pub struct Hasher {
-    blocks: Kernel,
-    chain: Kernel,
+    kernel: Kernel,
     blocks_at_a_time: u32,
 }
 
@@ -78,15 +82,18 @@ impl Hasher {
     /// # Errors
     /// Those of [`Device::kernel`].
     pub fn new(device: &Device) -> Result<Self> {
-        let kernel = |name| device.kernel(&specialization(), name);
-        let (blocks, chain) = (kernel("hash_blocks")?, kernel("hash_chain")?);
-        Ok(Self { blocks, chain, blocks_at_a_time: device.info().multiprocessors * BLOCKS_AT_A_TIME })
+        let kernel = device.kernel(&specialization(), "hash_pieces")?;
+        Ok(Self { kernel, blocks_at_a_time: device.info().multiprocessors * BLOCKS_AT_A_TIME })
     }
 
     /// Bytes of an arena that hashing so many pieces takes, none longer than `longest` bytes.
     pub fn workspace(count: usize, longest: usize) -> usize {
         let blocks_in_piece = (longest / BLOCK as usize).max(1);
         Arena::bytes_for::<u64>(count * blocks_in_piece * SUMS_WORDS) + Arena::bytes_for::<u32>(count)
+    }
+
+    fn sums_words(pieces: &Pieces<'_>) -> usize {
+        pieces.starts.len() * (pieces.longest / BLOCK) as usize * SUMS_WORDS
     }
 
     /// Writes the hash of each piece of `bytes` to `hashes`, all on the frame's stream. A piece that does not lie within `bytes` has hash 0:
@@ -107,7 +114,9 @@ impl Hasher {
         let stream = frame.stream().clone();
         let (hashes, _order) = hashes.device_ptr_mut(&stream);
         let (pointer, _reads) = bytes.device_ptr(&stream);
-        self.launch(frame, pointer, bytes.len(), pieces, hashes, 0)
+        let mut counters = frame.zeros::<u32>(pieces.starts.len())?;
+        let mut sums = frame.slice::<u64>(Self::sums_words(pieces))?;
+        self.launch(&stream, pointer, bytes.len(), pieces, &mut counters, sums.device_ptr_mut(&stream).0, hashes, 0)
     }
 
     /// Writes the hash of each piece into its gap, as records have it. A piece that does not lie within `bytes` is left as it is.
@@ -115,56 +124,73 @@ impl Hasher {
     /// # Errors
     /// As [`Self::hash`]; also unless pieces and gaps start on multiples of 8 bytes as far as the host can see.
     pub fn sign(&self, frame: &mut Frame<'_>, bytes: &mut CudaViewMut<'_, u8>, pieces: &Pieces<'_>) -> Result<()> {
+        let mut counters = frame.zeros::<u32>(pieces.starts.len())?;
+        let mut scratch = frame.slice::<u16>(0)?;
+        self.sign_in(frame, bytes, pieces, &mut counters, &mut scratch)
+    }
+
+    /// [`Self::sign`] with counters that are 0, one a piece, which they are again afterwards. Works in `scratch` if that is enough, else in memory of the frame.
+    pub(crate) fn sign_in(
+        &self,
+        frame: &mut Frame<'_>,
+        bytes: &mut CudaViewMut<'_, u8>,
+        pieces: &Pieces<'_>,
+        counters: &mut CudaViewMut<'_, u32>,
+        scratch: &mut CudaViewMut<'_, u16>,
+    ) -> Result<()> {
         let stream = frame.stream().clone();
         let length = bytes.len();
         let (pointer, _order) = bytes.device_ptr_mut(&stream);
         if !pointer.is_multiple_of(8) || !pieces.gap.at.is_multiple_of(8) || pieces.gap.bytes < 8 {
             return Err(CudaError::invalid("a hash is written to a multiple of 8 bytes, in a gap of at least as many"));
         }
-        self.launch(frame, pointer, length, pieces, 0, pointer)
+        let words = Self::sums_words(pieces);
+        let sums = match scratch.len() * size_of::<u16>() >= words * size_of::<u64>() {
+            true => scratch.device_ptr_mut(&stream).0,
+            false => frame.slice::<u64>(words)?.device_ptr_mut(&stream).0,
+        };
+        self.launch(&stream, pointer, length, pieces, counters, sums, 0, pointer)
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what is hashed, with what, and where hashes go")]
     fn launch(
         &self,
-        frame: &mut Frame<'_>,
+        stream: &Arc<CudaStream>,
         bytes: CUdeviceptr,
         available: usize,
         pieces: &Pieces<'_>,
+        counters: &mut CudaViewMut<'_, u32>,
+        sums: CUdeviceptr,
         hashes: CUdeviceptr,
         sign: CUdeviceptr,
     ) -> Result<()> {
         let count = u32::try_from(pieces.starts.len()).ok().filter(|&count| count < 1 << 20);
         let count = count.ok_or_else(|| CudaError::invalid("at most 2^20 pieces are hashed at a time"))?;
-        if pieces.lengths.len() != count as usize {
-            return Err(CudaError::invalid("there must be as many lengths as starts"));
+        if pieces.lengths.len() != count as usize || counters.len() < count as usize {
+            return Err(CudaError::invalid("there must be as many lengths and counters as starts"));
         }
         if count == 0 {
             return Ok(());
         }
-        let stream = frame.stream().clone();
         let blocks_in_piece = pieces.longest / BLOCK;
-        let parts = self.blocks_at_a_time.div_ceil(count).min(blocks_in_piece.div_ceil(THREADS / 32).max(1));
-        let sums_stride = u64::from(blocks_in_piece);
-        let mut sums = frame.slice::<u64>(count as usize * sums_stride as usize * SUMS_WORDS)?;
+        // Several for each place on the device, so that they are dealt out evenly; no more than the longest piece can have.
+        let parts = (BLOCKS_IN_PLACE * self.blocks_at_a_time)
+            .div_ceil(count)
+            .min(blocks_in_piece.div_ceil(THREADS / 32).max(1));
         let pointers = PiecesPointers {
             bytes,
             available: available as u64,
-            starts: pieces.starts.device_ptr(&stream).0,
-            lengths: pieces.lengths.device_ptr(&stream).0,
+            starts: pieces.starts.device_ptr(stream).0,
+            lengths: pieces.lengths.device_ptr(stream).0,
             gap_at: pieces.gap.at,
             gap_bytes: pieces.gap.bytes,
-            sums_stride,
+            sums_stride: u64::from(blocks_in_piece),
         };
-        let mut launch = stream.launch_builder(self.blocks.function());
-        launch.arg(&pointers).arg(&parts).arg(&mut sums);
-        // SAFETY: the kernel's parameters are (Pieces, u32, u64 *). It reads pieces only where they lie within `available` bytes, and has room for the sums of as many
-        // blocks as a piece of at most `longest` bytes has.
-        unsafe { launch.launch(Kernel::grid(count * parts, THREADS, 0)) }.doing("hashing blocks")?;
-        let sums = sums.as_view();
-        let mut launch = stream.launch_builder(self.chain.function());
-        launch.arg(&pointers).arg(&sums).arg(&hashes).arg(&sign);
-        // SAFETY: the kernel's parameters are (Pieces, const u64 *, u64 *, u8 *). It reads what the one before has written, writes one hash a piece if `hashes` is not 0; if
-        // `sign` is not 0 it is `bytes`, ours to write, and gaps are within their pieces.
-        unsafe { launch.launch(Kernel::grid(count, THREADS, 0)) }.doing("hashing").map(drop)
+        let mut launch = stream.launch_builder(self.kernel.function());
+        launch.arg(&pointers).arg(&parts).arg(&sums).arg(counters).arg(&hashes).arg(&sign);
+        // SAFETY: the kernel's parameters are (Pieces, u32, u64 *, u32 *, u64 *, u8 *). It reads pieces only where they lie within `available` bytes, has room for the sums of
+        // as many KiB as a piece of at most `longest` bytes has and a counter a piece, and writes one hash a piece if `hashes` is not 0; if `sign` is not 0 it is `bytes`, ours
+        // to write, and gaps are within their pieces.
+        unsafe { launch.launch(Kernel::grid(count * parts, THREADS, 0)) }.doing("hashing").map(drop)
     }
 }

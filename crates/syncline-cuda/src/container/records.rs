@@ -21,6 +21,8 @@ const LAYOUT: Source = Source { name: "container_layout.cu", text: include_str!(
 const WRITE: Source = Source { name: "container_write.cu", text: include_str!("../../kernels/container_write.cu") };
 const TABLE: Source = Source { name: "container_table.cu", text: include_str!("../../kernels/container_table.cu") };
 const THREADS: u32 = 1024;
+/// Threads of a block that writes records, beside the many blocks that write codes.
+const WRITE_THREADS: u32 = 512;
 /// Blocks that write a record: the more the sooner, while there are few records.
 const BLOCKS_OF_RECORD: u32 = 8;
 
@@ -47,7 +49,10 @@ fn layout_specialization(element_bytes: u64) -> Specialization {
 }
 
 fn write_specialization(element_bytes: u64) -> Specialization {
-    Specialization { source: WRITE, constants: vec![("THREADS", THREADS.into()), ("ELEMENT_BYTES", element_bytes)] }
+    Specialization {
+        source: WRITE,
+        constants: vec![("THREADS", WRITE_THREADS.into()), ("ELEMENT_BYTES", element_bytes)],
+    }
 }
 
 fn table_specialization() -> Specialization {
@@ -107,8 +112,7 @@ struct StreamsPointers {
 #[repr(C)]
 struct SourcesPointers {
     parts: CUdeviceptr,
-    metas: CUdeviceptr,
-    bases: CUdeviceptr,
+    tiles: CUdeviceptr,
     streams: [StreamsPointers; 4],
     narrow_streams: u64,
 }
@@ -131,23 +135,31 @@ struct OutputPointers {
 // SAFETY: numbers and addresses, the last of 32 bits and padded, as `Output` has.
 unsafe impl DeviceRepr for OutputPointers {}
 
-/// What quantising has counted of each tile. Of chunks that will be raw it is cleared, so that nobody gathers for them.
+/// `TileSums` in container_record.cuh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct TileSums([u32; 4]);
+
+// SAFETY: plain numbers without padding, laid out as `TileSums` in container_record.cuh.
+unsafe impl DeviceRepr for TileSums {}
+
+/// What quantising has left of each tile.
 #[derive(Debug)]
-pub struct TileCounts<'v, 'a> {
+pub struct Tiles<'v, 'a> {
     /// What each tile is.
     pub metas: &'v mut CudaViewMut<'a, u16>,
-    /// Outliers of each.
-    pub outliers: &'v mut CudaViewMut<'a, u16>,
-    /// Verbatim values of each.
-    pub verbatim: &'v mut CudaViewMut<'a, u16>,
+    /// The base of each.
+    pub bases: &'v CudaView<'v, i32>,
+    /// Outliers and verbatim values of each, if somebody will ask. Of chunks that will be raw these and the metas are cleared, so that nobody gathers for them.
+    pub counts: Option<[&'v mut CudaViewMut<'a, u16>; 2]>,
 }
 
-/// `TileCounts` in container_table.cu.
+/// `TileArrays` in container_table.cu.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct TilePointers([CUdeviceptr; 3]);
+struct TilePointers([CUdeviceptr; 4]);
 
-// SAFETY: three addresses, as `TileCounts` has.
+// SAFETY: four addresses, as `TileArrays` has.
 unsafe impl DeviceRepr for TilePointers {}
 
 /// `StreamHeader` in container_table.cu.
@@ -173,8 +185,6 @@ pub struct Progress {
     state: CudaSlice<u64>,
     /// Bytes of each record.
     lengths: CudaSlice<u32>,
-    /// A counter of blocks, 0 between launches.
-    blocks_done: CudaSlice<u32>,
     host: Pinned<u64>,
     /// Where the first record starts.
     start: u64,
@@ -201,14 +211,7 @@ impl Progress {
         let host = Pinned::new(stream, STATE_WORDS)?;
         let allocate = || {
             let state = stream.alloc_zeros(STATE_WORDS)?;
-            Ok(Self {
-                state,
-                lengths: stream.alloc_zeros(length)?,
-                blocks_done: stream.alloc_zeros(1)?,
-                host,
-                start: 0,
-                begun: false,
-            })
+            Ok(Self { state, lengths: stream.alloc_zeros(length)?, host, start: 0, begun: false })
         };
         allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes: 4 * chunks })
     }
@@ -245,6 +248,14 @@ impl Progress {
         }
         self.host.read(&self.state)?;
         self.outcome()
+    }
+
+    /// Says that what [`Self::outcome`] shall wait for is queued.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`].
+    pub fn written(&mut self) -> Result<()> {
+        self.host.written()
     }
 
     /// What [`RecordWriter::finish`] has said, which waits for the stream.
@@ -310,6 +321,15 @@ pub struct Streams<'a> {
     pub signs: Option<&'a mut Encoded>,
 }
 
+/// What follows from the summaries and tiles of a batch, in device memory.
+#[derive(Debug)]
+pub struct Prepared<'a> {
+    parts: CudaViewMut<'a, ChunkParts>,
+    tiles: CudaViewMut<'a, TileSums>,
+    /// What hashing counts with.
+    counters: CudaViewMut<'a, u32>,
+}
+
 /// Writes records.
 ///
 /// Kernels in the order of [`Self::lay_out`], the encoders' writing of streams, [`Self::write`] and [`Self::sign`].
@@ -352,10 +372,10 @@ impl RecordWriter {
         })
     }
 
-    /// Writes what follows from the summaries of a batch: the list of the streams of its codes, the parts of each chunk, and the summaries to the host.
+    /// Writes what follows from the summaries and tiles of a batch: the list of the streams of its codes, the parts of each chunk, and the summaries to the host.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if there are fewer summaries or streams than chunks; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if there are fewer summaries, streams or tiles than chunks have; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     #[expect(clippy::too_many_arguments, reason = "the batch in its parts, and where they go")]
     pub(crate) fn begin<'a>(
         &self,
@@ -364,37 +384,38 @@ impl RecordWriter {
         batch: &ChunkBatch,
         summaries: &CudaView<'_, ChunkSummary>,
         streams: &mut Batch,
-        tiles: Option<TileCounts<'_, '_>>,
+        tiles: Tiles<'_, '_>,
         host: Option<&mut Pinned<ChunkSummary>>,
-    ) -> Result<CudaViewMut<'a, ChunkParts>> {
+    ) -> Result<Prepared<'a>> {
         let stream = frame.stream().clone();
         let (count, chunks) = (streams.streams(), batch.chunks() as usize);
         let few = host.as_ref().is_some_and(|host| host.len() < chunks);
         if few || summaries.len() < chunks || count < batch.chunks() || batch.slots() > streams.most_groups() {
             return Err(CudaError::invalid("a stream and a summary for each chunk"));
         }
-        let tiles = match tiles {
-            Some(TileCounts { metas, outliers, verbatim }) => {
-                if [metas.len(), outliers.len(), verbatim.len()].iter().any(|&length| length < batch.tiles() as usize) {
-                    return Err(CudaError::invalid("counts for each tile"));
-                }
-                let pointer = |counts: &mut CudaViewMut<'_, u16>| counts.device_ptr_mut(&stream).0;
-                TilePointers([pointer(metas), pointer(outliers), pointer(verbatim)])
-            }
-            None => TilePointers([0; 3]),
-        };
-        let mut parts = frame.slice::<ChunkParts>(chunks)?;
+        let Tiles { metas, bases, counts } = tiles;
+        let few = |length: usize| length < batch.tiles() as usize;
+        if few(metas.len()) || few(bases.len()) || counts.as_ref().is_some_and(|all| all.iter().any(|c| few(c.len()))) {
+            return Err(CudaError::invalid("a meta, a base and counts for each tile"));
+        }
+        let pointer = |counts: &mut CudaViewMut<'_, u16>| counts.device_ptr_mut(&stream).0;
+        let [outliers, verbatim] = counts.map_or([0; 2], |counts| counts.map(pointer));
+        let tiles = TilePointers([pointer(metas), bases.device_ptr(&stream).0, outliers, verbatim]);
+        let (parts, tile_sums) = (frame.slice::<ChunkParts>(chunks)?, frame.slice::<TileSums>(chunks)?);
+        let mut prepared = Prepared { parts, tiles: tile_sums, counters: frame.slice(chunks)? };
         let host_pointer = host.as_ref().map_or(0, |host| host.device_pointer());
         let mut launch = stream.launch_builder(self.begin.function());
         launch.arg(geometry).arg(batch).arg(&self.element_bytes).arg(summaries).arg(&count).arg(&tiles);
-        launch.arg(streams.spans_mut()).arg(&mut parts).arg(&host_pointer);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, const u32 *, u32, TileCounts, Span *, ChunkParts *, u32 *); it clears counts of the batch's tiles, reads a summary a chunk and writes `count` spans, of at most
-        // `slots` groups each from the chunk's slots on, parts for each chunk, and as many summaries to the host, which has room and waits for the event below.
-        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }.doing("listing streams")?;
+        launch.arg(streams.spans_mut()).arg(&mut prepared.parts).arg(&mut prepared.tiles);
+        launch.arg(&mut prepared.counters).arg(&host_pointer);
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, const u32 *, u32, TileArrays, Span *, ChunkParts *, TileSums *, u32 *, u32 *); it reads and clears what
+        // there is of the batch's tiles, reads a summary a chunk and writes `count` spans, of at most `slots` groups each from the chunk's slots on, parts, sums and a
+        // counter for each chunk, and as many summaries to the host, which has room and waits for the event below.
+        unsafe { launch.launch(Kernel::grid(1 + batch.chunks(), THREADS, 0)) }.doing("listing streams")?;
         if let Some(host) = host {
             host.written()?;
         }
-        Ok(parts)
+        Ok(prepared)
     }
 
     /// Places the records of a batch behind those before, and its streams in them. `first` is the number of the batch's first chunk in `progress`.
@@ -406,7 +427,7 @@ impl RecordWriter {
         &self,
         frame: &mut Frame<'a>,
         contents: &Contents<'_>,
-        parts: &CudaView<'_, ChunkParts>,
+        prepared: &Prepared<'_>,
         streams: &mut Streams<'_>,
         progress: &mut Progress,
         first: u64,
@@ -415,7 +436,7 @@ impl RecordWriter {
         let stream = frame.stream().clone();
         let chunks = contents.batch.chunks();
         let tiles = contents.batch.tiles() as usize;
-        if parts.len() < chunks as usize || contents.metas.len() < tiles || contents.bases.len() < tiles {
+        if prepared.parts.len() < chunks as usize || contents.metas.len() < tiles || contents.bases.len() < tiles {
             return Err(CudaError::invalid("each chunk has parts, each tile a meta and a base"));
         }
         if streams.narrow.plans().len() < chunks as usize || progress.chunks() < first + u64::from(chunks) {
@@ -434,9 +455,8 @@ impl RecordWriter {
             None => StreamsPointers { plans: 0, places: 0 },
         };
         let sources = SourcesPointers {
-            parts: parts.device_ptr(&stream).0,
-            metas: contents.metas.device_ptr(&stream).0,
-            bases: contents.bases.device_ptr(&stream).0,
+            parts: prepared.parts.device_ptr(&stream).0,
+            tiles: prepared.tiles.device_ptr(&stream).0,
             narrow_streams: streams.narrow.plans().len() as u64,
             streams: [
                 pointers(Some(streams.narrow)),
@@ -457,10 +477,10 @@ impl RecordWriter {
         };
         let mut launch = stream.launch_builder(self.layout.function());
         launch.arg(&contents.geometry).arg(&contents.batch).arg(&sources).arg(&output);
-        launch.arg(&mut plans).arg(&mut progress.blocks_done);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, Sources, Output, RecordPlan *, u32 *). There are metas and bases for the batch's tiles, parts, a length
-        // and a plan for its chunks, a narrow stream for each; `Assembler` numbers the other streams by the batches that it makes of them.
-        unsafe { launch.launch(Kernel::grid(chunks, THREADS, 0)) }.doing("laying out records")?;
+        launch.arg(&mut plans);
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, Sources, Output, RecordPlan *). There are parts, sums of tiles, a length and a plan for the batch's
+        // chunks, a narrow stream for each; `Assembler` numbers the other streams by the batches that it makes of them.
+        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }.doing("laying out records")?;
         Ok(RecordLayout { plans, starts, first_chunk: first, chunks })
     }
 
@@ -472,7 +492,7 @@ impl RecordWriter {
         &self,
         stream: &Arc<CudaStream>,
         contents: &Contents<'_>,
-        parts: &CudaView<'_, ChunkParts>,
+        prepared: &Prepared<'_>,
         layout: &RecordLayout<'_>,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
@@ -487,37 +507,43 @@ impl RecordWriter {
             lists.verbatim_values.device_ptr(stream).0,
         ]);
         let blocks = BLOCKS_OF_RECORD.min(self.blocks_at_a_time.div_ceil(layout.chunks)).max(2);
-        let plans = layout.plans.as_view();
+        let (parts, plans) = (prepared.parts.as_view(), layout.plans.as_view());
         let mut launch = stream.launch_builder(self.write.function());
-        launch.arg(&contents.geometry).arg(&contents.batch).arg(parts).arg(&plans);
+        launch.arg(&contents.geometry).arg(&contents.batch).arg(&parts).arg(&plans);
         launch.arg(contents.metas).arg(contents.bases).arg(&pointers).arg(&contents.slab.bytes);
         launch.arg(&contents.slab.first_element).arg(&blocks).arg(output);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkParts *, const RecordPlan *, const u16 *, const i32 *, Lists, const Element *, u64, u32, u8 *).
         // Plans place records within the output or say that there is no room; metas, bases and parts are as `lay_out` checked; lists have what the parts say, and the
         // elements are those of the batch's chunks, which `Assembler` sees to.
-        unsafe { launch.launch(Kernel::grid(layout.chunks * blocks, THREADS, 0)) }.doing("writing records").map(drop)
+        unsafe { launch.launch(Kernel::grid(layout.chunks * blocks, WRITE_THREADS, 0)) }
+            .doing("writing records")
+            .map(drop)
     }
 
-    /// Writes the hashes of the records, when all else of them is written.
+    /// Writes the hashes of the records, when all else of them is written. `scratch` is memory that nobody needs any more.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    #[expect(clippy::too_many_arguments, reason = "the records in their parts, and where to work")]
     pub fn sign(
         &self,
         frame: &mut Frame<'_>,
+        prepared: &mut Prepared<'_>,
         layout: &RecordLayout<'_>,
         progress: &Progress,
         longest: u32,
         output: &mut CudaViewMut<'_, u8>,
+        scratch: &mut CudaViewMut<'_, u16>,
     ) -> Result<()> {
         let first = layout.first_chunk as usize;
         let lengths = progress.lengths.slice(first..first + layout.chunks as usize);
         let starts = layout.starts.as_view();
         let pieces = Pieces { starts: &starts, lengths: &lengths, longest, gap: Gap::RECORD };
-        self.hasher.sign(frame, output, &pieces)
+        self.hasher.sign_in(frame, output, &pieces, &mut prepared.counters, scratch)
     }
 
-    /// Writes the header in front of the records, the chunk table and the trailer behind them.
+    /// Writes the header in front of the records, the chunk table and the trailer behind them: needs lengths of the records, not their bytes. Whoever asks for the
+    /// outcome says [`Progress::written`] first.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there are other chunks; [`CudaError::Driver`].
@@ -539,8 +565,7 @@ impl RecordWriter {
         launch.arg(&header).arg(&progress.lengths).arg(&chunks).arg(&progress.state).arg(&room).arg(output).arg(&host);
         // SAFETY: the kernel's parameters are (StreamHeader, const u32 *, u64, const u64 *, u64, u8 *, u64 *); it reads `chunks` lengths and the state, and writes only where
         // `room` bytes hold all that it writes, and two words to the host, which waits for the event below.
-        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }.doing("writing the chunk table")?;
-        progress.host.written()
+        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }.doing("writing the chunk table").map(drop)
     }
 
     /// Bytes of an element.

@@ -123,6 +123,11 @@ impl<'a> Frame<'a> {
         take_front(&mut self.rest, length)
     }
 
+    /// A frame for some of the work: what it hands out is handed out again afterwards.
+    pub fn nested(&mut self) -> Frame<'_> {
+        Frame { arena: self.arena, rest: self.rest.as_mut().map(|rest| rest.slice_mut(..)) }
+    }
+
     fn enter_last_block(&mut self) {
         self.rest = self.arena.blocks.last_mut().map(|block| {
             // SAFETY: only the lifetime changes. For 'a the arena is mutably borrowed by this frame, which never frees, moves (they are

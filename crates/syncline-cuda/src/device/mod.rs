@@ -5,6 +5,8 @@ mod cache;
 mod nvrtc;
 mod pinned;
 mod program;
+mod side;
+mod successive;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -20,6 +22,8 @@ pub use cache::{Cache, Key};
 pub use nvrtc::{Nvrtc, Source, Version};
 pub use pinned::Pinned;
 pub use program::{Kernel, Specialization};
+pub use side::SideStream;
+pub use successive::Successive;
 
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -158,7 +162,8 @@ impl Device {
         self.context.bind_to_thread().doing("making the device's context current")?;
         let module = self.module(specialization)?;
         let function = module.load_function(name).doing(&format!("looking for kernel {name}"))?;
-        Ok(Kernel::new(self.context.clone(), function, name, self.info.shared_memory_per_block))
+        let info = &self.info;
+        Ok(Kernel::new(self.context.clone(), function, name, info.shared_memory_per_block, info.architecture))
     }
 
     fn module(&self, specialization: &Specialization) -> Result<Arc<CudaModule>> {

@@ -1,6 +1,7 @@
 //! Host memory that copies to and from the device do not have to go through a buffer of the driver's for.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use cudarc::driver::sys::{CUdeviceptr, CUevent_flags};
 use cudarc::driver::{
@@ -115,6 +116,31 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
     /// [`CudaError::Driver`].
     pub fn wait(&self) -> Result<&[T]> {
         self.copied.synchronize().and_then(|()| self.memory.as_slice()).doing("waiting for the device")
+    }
+
+    /// Waits until the kernel that [`Self::written`] spoke of has set the word of 64 bits at byte `offset` of the first element to `value`, its last write to the memory, or is
+    /// done; the elements. Sooner than [`Self::wait`] by what it takes to end a kernel and to tell the host.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if there is no such word.
+    pub(crate) fn wait_for(&self, offset: usize, value: u64) -> Result<&[T]> {
+        /// Looks at the word between questions to the driver.
+        const LOOKS: usize = 4096;
+        let start = self.memory.as_ptr().doing("waiting for the device")?.cast::<u8>();
+        if !offset.is_multiple_of(size_of::<u64>())
+            || offset + size_of::<u64>() > size_of::<T>()
+            || !start.cast::<u64>().is_aligned()
+        {
+            return Err(CudaError::invalid("no word to wait for"));
+        }
+        // SAFETY: an aligned word within the first element, of which there is at least one; only the device writes to it meanwhile.
+        let word = unsafe { AtomicU64::from_ptr(start.add(offset).cast::<u64>().cast_mut()) };
+        while (0..LOOKS).all(|_| word.load(Ordering::Acquire) != value) {
+            if self.copied.try_is_complete().doing("waiting for the device")? {
+                break;
+            }
+        }
+        self.memory.as_slice().doing("waiting for the device")
     }
 
     fn fits(&self, count: usize) -> Result<usize> {

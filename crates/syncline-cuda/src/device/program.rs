@@ -28,6 +28,7 @@ const HEADERS: &[Source] = &[
     Source { name: "reconstruct_decode.cuh", text: include_str!("../../kernels/reconstruct_decode.cuh") },
     Source { name: "reconstruct_elements.cuh", text: include_str!("../../kernels/reconstruct_elements.cuh") },
     Source { name: "huffman_encode.cuh", text: include_str!("../../kernels/huffman_encode.cuh") },
+    Source { name: "huffman_encode_scratch.cuh", text: include_str!("../../kernels/huffman_encode_scratch.cuh") },
     Source { name: "container_parse.cuh", text: include_str!("../../kernels/container_parse.cuh") },
     Source { name: "container_record.cuh", text: include_str!("../../kernels/container_record.cuh") },
     Source { name: "scan.cuh", text: include_str!("../../kernels/scan.cuh") },
@@ -84,7 +85,12 @@ pub struct Kernel {
     function: CudaFunction,
     name: &'static str,
     shared_memory_limit: u32,
+    /// Of the architecture that it was compiled for.
+    architecture: u32,
 }
+
+/// The first architecture whose kernels can wait for the one before.
+const WAITING_ARCHITECTURE: u32 = 90;
 
 impl Kernel {
     pub(super) fn new(
@@ -92,8 +98,14 @@ impl Kernel {
         function: CudaFunction,
         name: &'static str,
         shared_memory_limit: u32,
+        architecture: u32,
     ) -> Self {
-        Self { context, function, name, shared_memory_limit }
+        Self { context, function, name, shared_memory_limit, architecture }
+    }
+
+    /// Whether `wait_for_previous` in it does something.
+    pub(super) fn waits_for_previous(&self) -> bool {
+        self.architecture >= WAITING_ARCHITECTURE
     }
 
     /// The kernel's name.

@@ -1,10 +1,12 @@
-//! From counts to a canonical Huffman code on the device: launcher of `kernels/huffman_codebook.cu` and `kernels/huffman_codebook_tries.cu`.
+//! From counts to a canonical Huffman code on the device: launcher of `kernels/huffman_codebook.cu` and `kernels/huffman_codebook_tries.cu`,
+//! and for small alphabets of `kernels/huffman_codebook_small.cu`.
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, PushKernelArg};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg};
 use syncline_core::huffman::lengths;
 
+use super::codebook_small::{self, Purpose, SMALL_ALPHABET, SmallCodebooks, StreamPointers};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -118,7 +120,7 @@ fn pending_bytes(symbols: u32) -> u32 {
 }
 
 /// What both kernels are compiled with.
-fn constants(symbols: u32, threads: u32, team: u32) -> Vec<(&'static str, u64)> {
+pub(super) fn constants(symbols: u32, threads: u32, team: u32) -> Vec<(&'static str, u64)> {
     let constants = [
         ("SYMBOLS", symbols),
         ("THREADS", threads),
@@ -139,7 +141,9 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         let team = Team::for_alphabet(symbols, shared_memory, u32::MAX).specialization(symbols);
         [team, Tries::for_alphabet(symbols, shared_memory).specialization(symbols)]
     };
-    [256, 1024, 4096, 65_536].map(of).concat()
+    let mut all = [4096, 65_536].map(of).concat();
+    all.extend(codebook_small::specializations());
+    all
 }
 
 /// A codebook in device memory, or several of one alphabet one after another.
@@ -180,6 +184,11 @@ impl DeviceCodebook {
             })
         };
         allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes: 6 * length as u64 })
+    }
+
+    /// What a kernel fills.
+    pub(super) fn parts(&mut self) -> (&mut CudaSlice<u32>, &mut CudaSlice<u16>, &mut CudaSlice<u32>) {
+        (&mut self.codewords, &mut self.symbols, &mut self.summary)
     }
 
     /// Codebooks that there is room for.
@@ -253,6 +262,20 @@ pub fn unpack(codeword: u32) -> (u32, u32) {
 /// Builds codebooks for one size of alphabet.
 #[derive(Debug, Clone)]
 pub struct CodebookBuilder {
+    symbols: u32,
+    way: Way,
+}
+
+#[derive(Debug, Clone)]
+enum Way {
+    /// A block a codebook, to the end.
+    Small(SmallCodebooks),
+    Large(Box<LargeCodebooks>),
+}
+
+/// A block or a team of blocks a codebook, and another kernel for the limit's step (3).
+#[derive(Debug, Clone)]
+struct LargeCodebooks {
     kernel: Kernel,
     team: Team,
     tries_kernel: Kernel,
@@ -269,26 +292,12 @@ impl CodebookBuilder {
     /// [`CudaError::InvalidArgument`] unless there are 1 to 65,536; errors of [`Device::kernel`].
     pub fn new(device: &Device, symbols: u32) -> Result<Self> {
         check_alphabet(symbols)?;
-        let info = device.info();
-        let team = Team::for_alphabet(symbols, info.shared_memory_per_block, info.multiprocessors);
-        let kernel = device.kernel(&team.specialization(symbols), "codebook")?;
-        if team.blocks == 1 {
-            kernel.allow_shared_memory(team.memory(symbols))?;
+        let way = if symbols <= SMALL_ALPHABET {
+            Way::Small(SmallCodebooks::new(device, symbols, Purpose::Counts)?)
         } else {
-            let resident = kernel.blocks_per_multiprocessor(team.threads, 0)? * info.multiprocessors;
-            if resident < team.blocks {
-                return Err(CudaError::invalid(format!(
-                    "a codebook of {symbols} symbols needs {} blocks at a time, this device runs {resident}",
-                    team.blocks
-                )));
-            }
-        }
-        let tries = Tries::for_alphabet(symbols, info.shared_memory_per_block);
-        let tries_kernel = device.kernel(&tries.specialization(symbols), "codebook_tries")?;
-        let shared = if tries.in_shared { tries.bytes(symbols) } else { 0 };
-        tries_kernel.allow_shared_memory(shared)?;
-        let tries_resident = tries_kernel.blocks_per_multiprocessor(tries.threads, shared)? * info.multiprocessors;
-        Ok(Self { kernel, team, tries_kernel, tries, tries_resident, symbols })
+            Way::Large(Box::new(LargeCodebooks::new(device, symbols)?))
+        };
+        Ok(Self { symbols, way })
     }
 
     /// Symbols in the alphabet.
@@ -298,18 +307,10 @@ impl CodebookBuilder {
 
     /// Bytes of scratch memory that [`Self::launch`] takes from its frame for so many codebooks.
     pub fn scratch_bytes(&self, books: u32) -> usize {
-        let bytes = |length: u64| crate::Arena::bytes_for::<u8>(usize::try_from(length).unwrap_or(usize::MAX));
-        let memory = if self.team.blocks == 1 { 0 } else { bytes(self.team.memory(self.symbols).into()) };
-        let at_a_time = if self.team.blocks == 1 { books } else { 1 };
-        memory
-            + crate::Arena::bytes_for::<u32>(at_a_time as usize)
-            + bytes(u64::from(at_a_time) * u64::from(pending_bytes(self.symbols)))
-            + bytes(self.tries_memory().max(1) as u64)
-    }
-
-    /// Bytes of device memory for the tries of a codebook.
-    fn tries_memory(&self) -> usize {
-        if self.tries.in_shared { 0 } else { self.tries.bytes(self.symbols) as usize * lengths::FLOORS as usize }
+        match &self.way {
+            Way::Small(_) => 0,
+            Way::Large(large) => large.scratch_bytes(books),
+        }
     }
 
     /// Builds the codebook for `counts`, or each of several for its share of them, on the frame's stream: nothing goes through the host.
@@ -332,6 +333,60 @@ impl CodebookBuilder {
                 codebook.codewords.len()
             )));
         }
+        let stream = frame.stream().clone();
+        match &self.way {
+            Way::Small(small) => {
+                let (pointer, _read) = counts.device_ptr(&stream);
+                // SAFETY: there are as many counts of 64 bits as the codebooks take, checked above; nothing is made for streams.
+                unsafe { small.launch(&stream, pointer, codebook, StreamPointers::default()) }
+            }
+            Way::Large(large) => large.launch(frame, counts, codebook),
+        }
+    }
+}
+
+impl LargeCodebooks {
+    fn new(device: &Device, symbols: u32) -> Result<Self> {
+        let info = device.info();
+        let team = Team::for_alphabet(symbols, info.shared_memory_per_block, info.multiprocessors);
+        let kernel = device.kernel(&team.specialization(symbols), "codebook")?;
+        if team.blocks == 1 {
+            kernel.allow_shared_memory(team.memory(symbols))?;
+        } else {
+            let resident = kernel.blocks_per_multiprocessor(team.threads, 0)? * info.multiprocessors;
+            if resident < team.blocks {
+                return Err(CudaError::invalid(format!(
+                    "a codebook of {symbols} symbols needs {} blocks at a time, this device runs {resident}",
+                    team.blocks
+                )));
+            }
+        }
+        let tries = Tries::for_alphabet(symbols, info.shared_memory_per_block);
+        let tries_kernel = device.kernel(&tries.specialization(symbols), "codebook_tries")?;
+        let shared = if tries.in_shared { tries.bytes(symbols) } else { 0 };
+        tries_kernel.allow_shared_memory(shared)?;
+        let tries_resident = tries_kernel.blocks_per_multiprocessor(tries.threads, shared)? * info.multiprocessors;
+        Ok(Self { kernel, team, tries_kernel, tries, tries_resident, symbols })
+    }
+
+    fn scratch_bytes(&self, books: u32) -> usize {
+        let bytes = |length: u64| crate::Arena::bytes_for::<u8>(usize::try_from(length).unwrap_or(usize::MAX));
+        let memory = if self.team.blocks == 1 { 0 } else { bytes(self.team.memory(self.symbols).into()) };
+        let at_a_time = if self.team.blocks == 1 { books } else { 1 };
+        memory
+            + crate::Arena::bytes_for::<u32>(at_a_time as usize)
+            + bytes(u64::from(at_a_time) * u64::from(pending_bytes(self.symbols)))
+            + bytes(self.tries_memory().max(1) as u64)
+    }
+
+    /// Bytes of device memory for the tries of a codebook.
+    fn tries_memory(&self) -> usize {
+        if self.tries.in_shared { 0 } else { self.tries.bytes(self.symbols) as usize * lengths::FLOORS as usize }
+    }
+
+    /// [`CodebookBuilder::launch`], which has checked the lengths.
+    fn launch(&self, frame: &mut Frame<'_>, counts: &CudaView<'_, u64>, codebook: &mut DeviceCodebook) -> Result<()> {
+        let (length, books) = (self.symbols as usize, codebook.books as usize);
         let stream = frame.stream().clone();
         let memory_bytes = self.team.memory(self.symbols);
         let at_a_time = if self.team.blocks == 1 { books } else { 1 };
@@ -419,7 +474,6 @@ mod tests {
                     assert!(team.memory(symbols) + own_shared_memory(team.threads) <= shared_memory, "{team:?}");
                 }
             }
-            assert_eq!(Team::for_alphabet(1024, shared_memory, 132).blocks, 1);
             assert_eq!(Team::for_alphabet(65_536, shared_memory, 132).blocks, 64);
             assert_eq!(Team::for_alphabet(65_536, shared_memory, 20).blocks, 20);
         }

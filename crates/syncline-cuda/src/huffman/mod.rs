@@ -1,6 +1,7 @@
 //! Huffman coding on the GPU: the stages of `syncline_core::huffman`, under the same names.
 
 pub mod codebook;
+mod codebook_small;
 pub mod decode;
 pub mod encode;
 pub mod histogram;

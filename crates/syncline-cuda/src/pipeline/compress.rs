@@ -15,14 +15,15 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{ChunkSummary as Errors, max_stream_len};
 
 use crate::container::assemble::{Assembler, BatchPlan, Bitmaps, Codes, Observer};
-use crate::container::records::{Contents, Lists, Progress, TileCounts};
+use crate::container::records::{Contents, Lists, Progress, Tiles};
 use crate::device::{Arena, Device, Pinned};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::Slab;
 use crate::quantize::{BoundScan, ChunkSummary, Quantizer};
 
-/// Elements of a batch, as bytes with all padding of the codes: one wave of work after the other keeps the device busy, and the workspace is little more than this.
-const BATCH_BYTES: u64 = 512 << 20;
+/// Elements of a batch, as bytes with all padding of the codes. What batches take does not depend on how large they are but for the beginnings and ends of the steps, in
+/// which most of the device is idle: some 150 microseconds a batch.
+const BATCH_BYTES: u64 = 2 << 30;
 
 /// How to compress.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -205,7 +206,7 @@ impl<'d> Compressor<'d> {
             None => BoundScan::new(self.device, element_type)?,
         };
         let (_, scan) = self.scan.insert((element_type, scan));
-        let found = scan.scan(&mut self.arena, input, options.fill)?;
+        let found = scan.scan(&self.stream, input, options.fill)?;
         Ok(resolve(options.bound, element_type, &found)?)
     }
 
@@ -257,7 +258,7 @@ impl<'d> Compressor<'d> {
         let (Some(assembler), Some(progress)) = (&self.assembler, &mut self.progress) else {
             return Err(CudaError::invalid("no stream was begun"));
         };
-        assembler.records().finish(&self.stream, progress, &header.to_bytes(), chunks, output)?;
+        assembler.finish_stream(&self.stream, progress, &header.to_bytes(), chunks, output)?;
         observer("record_table")?;
         let outcome = progress.outcome()?;
         if !outcome.fits {
@@ -309,8 +310,8 @@ impl<'d> Compressor<'d> {
     /// Bytes of device memory that compressing such an array takes beside input and output, but for what stands beside the codes: outliers, verbatim values and bitmaps.
     pub fn needed_workspace(&self, header: &Header, geometry: &Geometry) -> u64 {
         let chunks = self.batch_chunks(header, geometry, geometry.chunks());
-        // Codewords, symbols in their order and bytes of five codebooks a chunk.
-        let books = chunks * (5 * 1024) * (size_of::<u32>() + size_of::<u16>() + 1) as u64;
+        // Codewords, symbols in their order and bytes of five codebooks a chunk, and counts of four.
+        let books = chunks * 1024 * (5 * (size_of::<u32>() + size_of::<u16>() + 1) + 4 * size_of::<u32>()) as u64;
         Self::batch_workspace(header, geometry, chunks) + books + geometry.chunks() * size_of::<u32>() as u64
     }
 
@@ -318,11 +319,16 @@ impl<'d> Compressor<'d> {
     fn batch_workspace(header: &Header, geometry: &Geometry, chunks: u64) -> u64 {
         let elements = chunks * Self::padded_chunk(header, geometry);
         let tiles = chunks * u64::from(geometry.tiles_per_chunk()).min(geometry.tiles().max(1));
-        // Codes and encoded segments; for a group its bits, twice, its class and shares of index and bitmap; a subsequence's gap.
-        let codes = 4 * elements + 6 * (elements >> header.group_log2) + elements / 8;
-        let books = chunks * (5 * 1024) * (size_of::<u64>() + size_of::<u32>()) as u64;
-        let hashes = elements * header.element_type.size() as u64 / 16;
-        codes + 48 * tiles + books + hashes + (4 << 20)
+        // Codes, which encoded segments take the place of, and the sums of hashing those of these. With the gap index segments are elsewhere; there is a subsequence's gap and
+        // the bits of four codewords.
+        let codes = match header.index {
+            IndexKind::Gap => 4 * elements + elements / 8 + elements / 4,
+            _ => 2 * elements,
+        };
+        // For a group its class, its bits, twice, and shares of index and bitmap; a segment's sums and starts.
+        let encoding = 6 * (elements >> header.group_log2) + elements / 64;
+        let measured = if matches!(header.bound, Bound::Psnr(_)) { 10 } else { 0 };
+        codes + encoding + (34 + measured) * tiles + (chunks << 11) + (256 << 10)
     }
 
     /// Elements of a chunk, codes padded to groups.
@@ -381,18 +387,17 @@ impl<'d> Compressor<'d> {
         let batch = quantised.batch;
         let classes = quantised.group_classes.as_view();
         let codes = Codes {
-            codes: &quantised.codes.as_view(),
+            codes: &mut quantised.codes,
             classes: (job.header.index == IndexKind::Symbol).then_some(&classes),
             summaries: &quantised.summaries.as_view(),
         };
-        let tiles = TileCounts {
+        let tiles = Tiles {
             metas: &mut quantised.metas,
-            outliers: &mut quantised.outliers,
-            verbatim: &mut quantised.verbatim,
+            bases: &quantised.bases.as_view(),
+            counts: Some([&mut quantised.outliers, &mut quantised.verbatim]),
         };
         let (geometry, streams) = (quantizer.geometry(), job.batch_chunks as u32);
-        let begun =
-            assembler.begin(&mut frame, geometry, &batch, streams, &codes, Some(tiles), Some(host), observer)?;
+        let begun = assembler.begin(&mut frame, geometry, &batch, streams, codes, tiles, Some(host), observer)?;
 
         let summaries = &host.wait()?[..batch.chunks() as usize];
         let plan = BatchPlan::new(&batch, summaries);
@@ -417,8 +422,8 @@ impl<'d> Compressor<'d> {
             lists: &lists,
             slab,
         };
-        let codes = quantised.codes.as_view();
-        assembler.finish(&mut frame, begun, &plan, &codes, &bitmaps, &contents, progress, first, output, observer)?;
+        let codes = &mut quantised.codes;
+        assembler.finish(&mut frame, begun, &plan, codes, &bitmaps, &contents, progress, first, output, observer)?;
         let squared_error = summaries.iter().map(|summary| u128::from(summary.squared_error)).sum();
         Ok(Errors { squared_error, counted: summaries.iter().map(|summary| summary.counted).sum() })
     }

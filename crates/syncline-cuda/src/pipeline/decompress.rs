@@ -3,8 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUstream;
-use cudarc::driver::{CudaContext, CudaEvent, CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
 use syncline_core::array::Element;
 use syncline_core::error::Error;
 use syncline_core::huffman::{Decoder, IndexKind};
@@ -15,7 +14,7 @@ use crate::container::hash::{Gap as HashGap, Hasher, Pieces};
 use crate::container::parse::{
     BITMAP_GROUP_LOG2, Format, MOST_CHUNKS, ParsedRecords, RecordParser, RecordPlaces, Records, chunk_status_text,
 };
-use crate::device::{Arena, Device, Frame};
+use crate::device::{Arena, Device, Frame, SideStream};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::{Decoding, Gap, Indexed, SelfSync, workspace};
@@ -69,55 +68,6 @@ impl CodeDecoder {
     }
 }
 
-/// A stream beside the caller's, for hashes, which are a long chain of steps on a small part of the device.
-///
-/// Made and destroyed here, not by the context, so that this does not switch on the context's tracking of slices across streams: the fork and the join around the
-/// hashes are all the order that there is to keep.
-#[derive(Debug)]
-struct SideStream {
-    arena: Arena,
-    fork: CudaEvent,
-    join: CudaEvent,
-    stream: Arc<CudaStream>,
-    #[expect(dead_code, reason = "destroys the stream when all else is gone")]
-    owned: OwnedStream,
-}
-
-/// A driver's stream, destroyed in the end.
-#[derive(Debug)]
-struct OwnedStream {
-    context: Arc<CudaContext>,
-    stream: CUstream,
-}
-
-// SAFETY: a stream's handle may be used and destroyed from any thread.
-unsafe impl Send for OwnedStream {}
-// SAFETY: nothing is done through a shared reference.
-unsafe impl Sync for OwnedStream {}
-
-impl Drop for OwnedStream {
-    fn drop(&mut self) {
-        if self.context.bind_to_thread().is_ok() {
-            // SAFETY: made by us and used by nobody any more: what wraps it is a field before this one, and dropped. Work that is still queued is finished first.
-            // There is nobody to report to.
-            let _ = unsafe { cudarc::driver::result::stream::destroy(self.stream) };
-        }
-    }
-}
-
-impl SideStream {
-    fn new(context: &Arc<CudaContext>) -> Result<Self> {
-        context.bind_to_thread().doing("making the device's context current")?;
-        let stream = cudarc::driver::result::stream::create(cudarc::driver::result::stream::StreamKind::NonBlocking)
-            .doing("making a stream")?;
-        let owned = OwnedStream { context: context.clone(), stream };
-        // SAFETY: made in this context just now; `owned` outlives the wrapper, being dropped after everything that holds it.
-        let stream = unsafe { context.wrap_borrowed_stream(stream) };
-        let event = || context.new_event(None).doing("making an event");
-        Ok(Self { arena: Arena::new(stream.clone()), fork: event()?, join: event()?, stream, owned })
-    }
-}
-
 /// Decompresses one stream, or others with the same header's sizes, from device memory to device memory.
 ///
 /// Nothing waits for the device but [`Self::check`]. Scratch memory is taken when the decompressor is made ([`Self::workspace_bytes`] says how much) and kept; after the first
@@ -134,6 +84,9 @@ pub struct Decompressor {
     reconstructor: Reconstructor,
     hasher: Hasher,
     arena: Arena,
+    /// Workspace of `side`, given back before that is destroyed.
+    side_arena: Arena,
+    /// A stream beside the caller's, for hashes, which are a long chain of steps on a small part of the device.
     side: SideStream,
     /// A word for each chunk of the array.
     statuses: CudaSlice<u32>,
@@ -175,6 +128,7 @@ impl Decompressor {
         let statuses = stream.alloc_zeros::<u32>(chunks.max(1));
         let elements = if decoder.is_fused() { FUSED_ELEMENTS } else { DECODED_ELEMENTS };
         let in_chunk = u64::from(info.geometry().tiles_per_chunk()) * info.geometry().unclipped_len();
+        let side = SideStream::new(stream.context())?;
         let mut decompressor = Self {
             format,
             geometry: DeviceGeometry::new(info.geometry(), header.group_log2),
@@ -184,14 +138,15 @@ impl Decompressor {
             reconstructor,
             hasher: Hasher::new(device)?,
             arena: Arena::new(stream.clone()),
-            side: SideStream::new(stream.context())?,
+            side_arena: Arena::new(side.stream().clone()),
+            side,
             statuses: statuses.map_err(|_| CudaError::OutOfMemory { bytes: chunks as u64 * 4 })?,
             chunks_in_batch: (elements / in_chunk).clamp(1, MOST_CHUNKS as u64),
             info: info.clone(),
         };
-        let (main, side) = decompressor.workspace()?;
+        let (main, beside) = decompressor.workspace()?;
         decompressor.arena = Arena::with_capacity(stream, main)?;
-        decompressor.side.arena = Arena::with_capacity(decompressor.side.stream.clone(), side)?;
+        decompressor.side_arena = Arena::with_capacity(decompressor.side.stream().clone(), beside)?;
         Ok(decompressor)
     }
 
@@ -202,7 +157,7 @@ impl Decompressor {
 
     /// Bytes of device memory that it holds.
     pub fn workspace_bytes(&self) -> usize {
-        self.arena.capacity() + self.side.arena.capacity() + self.statuses.len() * size_of::<u32>()
+        self.arena.capacity() + self.side_arena.capacity() + self.statuses.len() * size_of::<u32>()
     }
 
     /// Bytes of arena that the largest batch takes, of the stream's own and of the one beside it.
@@ -365,19 +320,16 @@ impl Decompressor {
         let mut frame = self.arena.frame()?;
 
         // Hashes, beside the rest: while records are parsed most of the device is idle.
-        let SideStream { arena: side_arena, fork, join, stream: side, .. } = &mut self.side;
-        fork.record(&stream).doing("forking")?;
+        self.side.fork(&stream)?;
         let classes = !self.decoder.is_fused();
         let mut parsed = self.parser.parse(&mut frame, records, &self.format, &self.geometry, &batch, classes)?;
         observer("record_parse")?;
-        side.wait(fork).doing("forking")?;
-        let mut side_frame = side_arena.frame()?;
+        let mut side_frame = self.side_arena.frame()?;
         let mut hashes = side_frame.slice::<u64>(lengths.len())?;
         let longest = lengths.iter().copied().max().unwrap_or(0);
         let places = self.parser.places(&mut side_frame, records)?;
         let pieces = Pieces { starts: &places.starts, lengths: &places.lengths, longest, gap: HashGap::RECORD };
         self.hasher.hash(&mut side_frame, input, &pieces, &mut hashes)?;
-        join.record(side).doing("joining")?;
 
         let rest = || -> Result<()> {
             let none = frame.slice::<u8>(0)?.into_view();
@@ -408,7 +360,7 @@ impl Decompressor {
         };
         let done = rest();
         // Whatever became of it: the input may be gone when this returns.
-        stream.wait(join).doing("joining")?;
+        self.side.join(&stream)?;
         done?;
         let mut result = self.statuses.slice_mut(chunks.start as usize..chunks.end as usize);
         self.parser.finish(&stream, input, &parsed, Some((&places, &hashes.as_view())), &mut result)?;
@@ -419,8 +371,7 @@ impl Decompressor {
 impl Drop for Decompressor {
     /// Memory of the stream beside is given back on that stream: not before what still reads it on the caller's.
     fn drop(&mut self) {
-        let ordered = self.side.fork.record(self.arena.stream()).and_then(|()| self.side.stream.wait(&self.side.fork));
-        if ordered.is_err() {
+        if self.side.fork(self.arena.stream()).is_err() {
             // There is nobody to report to; waiting is always right.
             let _ = self.arena.stream().synchronize();
         }

@@ -1,12 +1,15 @@
 //! One look at every value before compression: launcher of `kernels/bound_scan.cu`.
 
-use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg, ValidAsZeroBits};
+use std::mem::offset_of;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DeviceRepr, PushKernelArg, ValidAsZeroBits};
 use syncline_core::arch::scan::BlockStats;
 use syncline_core::array::ElementType;
 use syncline_core::bound::scan::Samples;
 use syncline_core::bound::{Fill, Scan};
 
-use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Kernel, Pinned, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source = Source { name: "bound_scan.cu", text: include_str!("../../kernels/bound_scan.cu") };
@@ -15,8 +18,11 @@ const SOURCE: Source = Source { name: "bound_scan.cu", text: include_str!("../..
 const THREADS: u32 = 256;
 /// Bytes that a block looks at, at least.
 const LEAST_BYTES_PER_BLOCK: u64 = 16 << 10;
-/// Blocks that look at samples: a load or two a thread.
-const SAMPLE_BLOCKS: u32 = 256;
+/// Blocks that a multiprocessor should hold, and loads of 16 bytes that each thread has under way.
+const BLOCKS: u32 = 4;
+const UNROLL: u32 = 4;
+/// Words of 64 bits that a block leaves: `Partial` in bound_scan.cu.
+const PARTIAL_WORDS: usize = 15;
 
 /// `Found` in bound_scan.cu. Extremes are kept so that larger is further and 0 is none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,9 +43,11 @@ struct Found {
     greatest_below: u64,
     nan_number: u64,
     nan_bits: u64,
+    /// The number of the scan, written last.
+    number: u64,
 }
 
-// SAFETY: fifteen u64, laid out as `Found` in bound_scan.cu.
+// SAFETY: sixteen u64, laid out as `Found` in bound_scan.cu.
 unsafe impl DeviceRepr for Found {}
 // SAFETY: numbers.
 unsafe impl ValidAsZeroBits for Found {}
@@ -80,7 +88,13 @@ impl Found {
 }
 
 fn specialization(element_bytes: u32, excluded: bool) -> Specialization {
-    let constants = [("ELEMENT_BYTES", element_bytes), ("EXCLUDED", excluded.into()), ("THREADS", THREADS)];
+    let constants = [
+        ("ELEMENT_BYTES", element_bytes),
+        ("EXCLUDED", excluded.into()),
+        ("THREADS", THREADS),
+        ("BLOCKS", BLOCKS),
+        ("UNROLL", UNROLL),
+    ];
     Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
 }
 
@@ -94,9 +108,21 @@ pub struct BoundScan {
     element: ElementType,
     /// Without and with elements to leave out.
     scan: [Kernel; 2],
-    samples: Kernel,
     /// Blocks that the device runs at a time.
     blocks: u32,
+    results: Option<Results>,
+}
+
+/// Where results go, kept from scan to scan.
+#[derive(Debug)]
+struct Results {
+    stream: Arc<CudaStream>,
+    partials: CudaSlice<u64>,
+    /// A counter of blocks, 0 between launches.
+    blocks_done: CudaSlice<u32>,
+    found: Pinned<Found>,
+    /// Scans so far.
+    number: u64,
 }
 
 impl BoundScan {
@@ -112,29 +138,26 @@ impl BoundScan {
         let plain = device.kernel(&specialization(bytes, false), "bound_scan")?;
         let excluding = device.kernel(&specialization(bytes, true), "bound_scan")?;
         let blocks = plain.blocks_per_multiprocessor(THREADS, 0)?.max(1) * device.info().multiprocessors;
-        let samples = device.kernel(&specialization(bytes, false), "bound_samples")?;
-        Ok(Self { element, scan: [plain, excluding], samples, blocks })
+        Ok(Self { element, scan: [plain, excluding], blocks, results: None })
     }
 
-    /// Scans all elements of an array, given as bytes: the same result as `syncline_core`'s scan and its second pass. Waits for the stream once, or
+    /// Scans all elements of an array, given as bytes, on `stream`: the same result as `syncline_core`'s scan and its second pass. Waits for the stream once, or
     /// twice if an extreme value looks like fill.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if these are not whole, aligned elements; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
-    pub fn scan(&self, arena: &mut Arena, elements: &CudaView<'_, u8>, fill: Fill) -> Result<Scan> {
+    /// [`CudaError::InvalidArgument`] if these are not whole, aligned elements; [`CudaError::Driver`].
+    pub fn scan(&mut self, stream: &Arc<CudaStream>, elements: &CudaView<'_, u8>, fill: Fill) -> Result<Scan> {
         let size = self.element.size();
-        let pointer = elements.device_ptr(arena.stream()).0;
+        let pointer = elements.device_ptr(stream).0;
         if !elements.len().is_multiple_of(size) || !pointer.is_multiple_of(size as u64) {
             return Err(CudaError::invalid(format!("no whole, aligned elements of {}", self.element)));
         }
-        let length = (elements.len() / size) as u64;
+        let (element, length) = (self.element, (elements.len() / size) as u64);
         let mut pass = |empty: Scan| -> Result<(Scan, Samples)> {
-            let mut frame = arena.frame()?;
-            let found = self.launch(&mut frame, elements, &empty)?;
-            let found = frame.stream().clone_dtoh(&found).doing("reading the scan")?[0];
+            let found = if length == 0 { Found::default() } else { self.launch(stream, elements, &empty)? };
             Ok((empty.with_counts(found.stats(length), found.first_nan()), found.samples()))
         };
-        let (first, samples) = pass(Scan::new(self.element, length, fill))?;
+        let (first, samples) = pass(Scan::new(element, length, fill))?;
         // As for the core, only a scan that samples suspects anything.
         Ok(match first.second_pass_for(&samples) {
             Some(second) => first.settle(pass(second)?.0),
@@ -142,39 +165,46 @@ impl BoundScan {
         })
     }
 
-    fn launch<'a>(
-        &self,
-        frame: &mut Frame<'a>,
-        elements: &CudaView<'_, u8>,
-        empty: &Scan,
-    ) -> Result<CudaViewMut<'a, Found>> {
-        let stream = frame.stream().clone();
-        let mut found = frame.zeros::<Found>(1)?;
+    fn launch(&mut self, stream: &Arc<CudaStream>, elements: &CudaView<'_, u8>, empty: &Scan) -> Result<Found> {
+        let mut results = match self.results.take().filter(|results| Arc::ptr_eq(&results.stream, stream)) {
+            Some(results) => results,
+            None => Results::new(stream, self.blocks)?,
+        };
         let bytes = elements.len() as u64;
         let length = bytes / self.element.size() as u64;
-        if length == 0 {
-            return Ok(found);
-        }
         let blocks = bytes.div_ceil(LEAST_BYTES_PER_BLOCK).min(self.blocks.into()) as u32;
         let kernel = &self.scan[usize::from(empty.excluded().is_some())];
         let excluded = empty.excluded().unwrap_or(0);
         let narrow = excluded as u32;
+        let stride = empty.sample_stride().unwrap_or(0);
+        results.number += 1;
+        let host = results.found.device_pointer();
         let mut launch = stream.launch_builder(kernel.function());
         launch.arg(elements).arg(&length);
         match self.element {
             ElementType::F32 => launch.arg(&narrow),
             _ => launch.arg(&excluded),
         };
-        launch.arg(&mut found);
-        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, Found *), Bits being as wide as the elements; it reads `length` elements.
+        launch.arg(&stride).arg(&mut results.partials).arg(&mut results.blocks_done);
+        launch.arg(&results.number).arg(&host);
+        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, u64, Partial *, u32 *, u64, Found *), Bits being as wide as the elements; it reads `length` elements,
+        // has room for what each of at most `self.blocks` blocks leaves, and writes one `Found` to the host, which waits for its number.
         unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("scanning the array")?;
-        let stride = empty.sample_stride().unwrap_or(0);
-        let mut launch = stream.launch_builder(self.samples.function());
-        launch.arg(elements).arg(&length).arg(&stride).arg(&mut found);
-        let blocks = if stride > 0 { SAMPLE_BLOCKS } else { 1 };
-        // SAFETY: the kernel's parameters are (const Bits *, u64, u64, Found *); it reads elements whose number is a multiple of `stride`, below `length`,
-        // and those up to the number of a NaN that the scan has found.
-        unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("looking at samples")?;
+        results.found.written()?;
+        let found = results.found.wait_for(offset_of!(Found, number), results.number)?[0];
+        self.results = Some(results);
         Ok(found)
+    }
+}
+
+impl Results {
+    fn new(stream: &Arc<CudaStream>, blocks: u32) -> Result<Self> {
+        Ok(Self {
+            stream: stream.clone(),
+            partials: stream.alloc_zeros(blocks as usize * PARTIAL_WORDS).doing("allocating for a scan")?,
+            blocks_done: stream.alloc_zeros(1).doing("allocating for a scan")?,
+            found: Pinned::new(stream, 1)?,
+            number: 0,
+        })
     }
 }

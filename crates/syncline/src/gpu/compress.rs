@@ -86,7 +86,9 @@ impl<'g> Compression<'g> {
         geometry: &Geometry,
         options: &Options,
     ) -> Result<Self> {
-        Self::with_sizes(gpus, element_type, geometry, options, Sizes::default())
+        let sizes = Sizes::default();
+        let device_memory = options.device_memory.unwrap_or(sizes.device_memory);
+        Self::with_sizes(gpus, element_type, geometry, options, Sizes { device_memory, ..sizes })
     }
 
     pub(super) fn with_sizes(

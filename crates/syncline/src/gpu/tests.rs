@@ -204,6 +204,7 @@ fn the_library_says_where_it_worked() {
         (Options::new(Bound::Psnr(60.0)), true),
         (Options::new(Bound::Rel(1e-3)).with_fill(Fill::Value(-9999.0)).with_memory_limit(64 << 20), true),
         (Options::new(Bound::Rel(1e-3)).with_fill(Fill::None), true),
+        (Options::new(Bound::Rel(1e-3)).with_device_memory(0), true),
         (Options::new(Bound::Abs(1e-30)), false),
         (Options::new(Bound::Lossless), false),
         (Options::new(Bound::Lossless).with_pipeline(LosslessPipeline::Lzss), true),

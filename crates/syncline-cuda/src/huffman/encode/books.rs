@@ -3,14 +3,16 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, PushKernelArg};
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtrMut, DriverError, PushKernelArg};
 
 use super::batch::Batch;
 use super::encoder::check_input;
 use super::format::{CLASSES, Format};
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::codebook::{CodebookBuilder, DeviceCodebook};
+use crate::huffman::codebook_small::{Purpose, SMALL_ALPHABET, SmallCodebooks, StreamPointers};
 use crate::huffman::histogram::Symbol;
 
 const SOURCE: Source =
@@ -18,6 +20,8 @@ const SOURCE: Source =
 const THREADS: u32 = 512;
 /// Symbols of a stream that a block counts at the least.
 const PART: u32 = 1 << 14;
+/// Words behind a stream's counts.
+const STATUS_WORDS: usize = 4;
 /// Most copies of the counters in a block.
 const MOST_COPIES: u32 = 16;
 
@@ -27,8 +31,18 @@ fn copies(format: &Format, shared_memory: u32) -> u32 {
     if copies == 0 { 0 } else { 1 << copies.min(MOST_COPIES).ilog2() }
 }
 
+/// Classes that are counted apart.
+fn classes(format: &Format) -> u32 {
+    if format.classes { CLASSES } else { 1 }
+}
+
 fn counter_bytes(format: &Format) -> u32 {
-    4 * format.alphabet * if format.classes { CLASSES } else { 1 }
+    4 * format.alphabet * classes(format)
+}
+
+/// Whether a codebook is a block's from its counts to its bytes.
+fn is_small(format: &Format) -> bool {
+    format.alphabet <= SMALL_ALPHABET
 }
 
 pub(super) fn specialization(format: &Format, shared_memory: u32) -> Specialization {
@@ -38,6 +52,7 @@ pub(super) fn specialization(format: &Format, shared_memory: u32) -> Specializat
         ("COPIES", copies(format, shared_memory).into()),
         ("THREADS", THREADS.into()),
         ("PART", PART.into()),
+        ("SMALL", is_small(format).into()),
     ]);
     Specialization { source: SOURCE, constants }
 }
@@ -55,6 +70,33 @@ pub struct Books {
     pub(super) format: Format,
     /// Bit 0 for each stream with symbols outside of the alphabet.
     pub(super) status: CudaSlice<u32>,
+    /// Where alphabets are small.
+    counting: Option<Counting>,
+}
+
+/// What the kernels of small alphabets work with.
+#[derive(Debug)]
+struct Counting {
+    /// Counts of each stream's classes, and a status; 0 between launches, since who reads them clears them.
+    counts: CudaSlice<u32>,
+    /// Whether a launch that was to clear them is missing.
+    unread: bool,
+    /// Bits of each codebook.
+    bits: CudaSlice<u64>,
+    /// Codebooks of each stream that are made, 0 between launches.
+    done: CudaSlice<u32>,
+}
+
+impl Counting {
+    fn new(stream: &Arc<CudaStream>, format: &Format, streams: u32) -> std::result::Result<Self, DriverError> {
+        let of_stream = classes(format) as usize * format.alphabet as usize + STATUS_WORDS;
+        Ok(Self {
+            counts: stream.alloc_zeros(streams as usize * of_stream)?,
+            unread: false,
+            bits: stream.alloc_zeros((streams * format.books()) as usize)?,
+            done: stream.alloc_zeros(streams as usize)?,
+        })
+    }
 }
 
 impl Books {
@@ -71,17 +113,19 @@ impl Books {
             let summaries = stream.alloc_zeros(2 * books as usize)?;
             let used = stream.clone_htod(&vec![1_u32; batch.streams as usize])?;
             let status = stream.alloc_zeros(batch.streams as usize)?;
-            Ok((summaries, stream.alloc_zeros(bytes)?, used, status))
+            let counting = is_small(&format).then(|| Counting::new(stream, &format, batch.streams)).transpose()?;
+            Ok((summaries, stream.alloc_zeros(bytes)?, used, status, counting))
         };
-        let (summaries, bytes, used, status) =
-            allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes: bytes as u64 })?;
-        Ok(Self { codebooks, summaries, bytes, used, streams: batch.streams, format, status })
+        let (summaries, bytes, used, status, counting) =
+            allocate().map_err(|_: DriverError| CudaError::OutOfMemory { bytes: bytes as u64 })?;
+        Ok(Self { codebooks, summaries, bytes, used, streams: batch.streams, format, status, counting })
     }
 
     /// Bytes of device memory that they take, but for some a stream.
     pub fn device_bytes(&self) -> u64 {
         let symbols = u64::from(self.codebooks.books()) * u64::from(self.format.alphabet);
-        self.bytes.len() as u64 + symbols * (size_of::<u32>() + size_of::<u16>()) as u64
+        let counts = self.counting.as_ref().map_or(0, |counting| counting.counts.len() * size_of::<u32>());
+        (self.bytes.len() + counts) as u64 + symbols * (size_of::<u32>() + size_of::<u16>()) as u64
     }
 
     /// The codebooks, in the order of streams and classes.
@@ -98,10 +142,15 @@ pub struct BooksBuilder<S> {
     counts_shared: u32,
     /// Blocks that the device runs at a time.
     counts_blocks: u32,
-    builder: CodebookBuilder,
+    way: Way,
     books: Kernel,
-    choose: Kernel,
     symbol: PhantomData<S>,
+}
+
+#[derive(Debug)]
+enum Way {
+    Small(SmallCodebooks),
+    Large { builder: CodebookBuilder, choose: Kernel },
 }
 
 impl<S: Symbol> BooksBuilder<S> {
@@ -120,14 +169,20 @@ impl<S: Symbol> BooksBuilder<S> {
         let counts_shared = counter_bytes(format) * copies(format, shared_memory);
         counts.allow_shared_memory(counts_shared)?;
         let resident = counts.blocks_per_multiprocessor(THREADS, counts_shared)?;
+        let way = if is_small(format) {
+            let purpose = Purpose::Streams { classes: classes(format) };
+            Way::Small(SmallCodebooks::new(device, format.alphabet, purpose)?)
+        } else {
+            let choose = device.kernel(&specialization, "encode_choose")?;
+            Way::Large { builder: CodebookBuilder::new(device, format.alphabet)?, choose }
+        };
         Ok(Self {
             format: *format,
             counts,
             counts_shared,
             counts_blocks: resident.max(1) * device.info().multiprocessors,
-            builder: CodebookBuilder::new(device, format.alphabet)?,
+            way,
             books: device.kernel(&specialization, "encode_books")?,
-            choose: device.kernel(&specialization, "encode_choose")?,
             symbol: PhantomData,
         })
     }
@@ -147,65 +202,81 @@ impl<S: Symbol> BooksBuilder<S> {
     ) -> Result<()> {
         let stream = frame.stream().clone();
         check_input(&self.format, &stream, input, classes, batch, books)?;
-        let count = batch.streams as usize * (self.format.books() * self.format.alphabet) as usize;
-        let mut counts = frame.zeros::<u64>(count)?;
-        stream.memset_zeros(&mut books.status).doing("clearing the status")?;
+        match (&self.way, &mut books.counting) {
+            (Way::Small(small), Some(Counting { counts, unread, bits, done })) => {
+                if std::mem::replace(unread, true) {
+                    stream.memset_zeros(counts).doing("clearing the counts")?;
+                    stream.memset_zeros(done).doing("clearing the numbers of codebooks")?;
+                }
+                let counts = counts.device_ptr_mut(&stream).0;
+                self.launch_counts(&stream, input, classes, batch, counts, books.status.device_ptr_mut(&stream).0)?;
+                let streams = StreamPointers([
+                    books.summaries.device_ptr_mut(&stream).0,
+                    books.bytes.device_ptr_mut(&stream).0,
+                    books.used.device_ptr_mut(&stream).0,
+                    books.status.device_ptr_mut(&stream).0,
+                    bits.device_ptr_mut(&stream).0,
+                    done.device_ptr_mut(&stream).0,
+                ]);
+                // SAFETY: `Books::new` and `Counting::new` have made each array for these streams and codebooks. A stream has at most 2^23 symbols; its counts were 0.
+                unsafe { small.launch(&stream, counts, &mut books.codebooks, streams) }?;
+                *unread = false;
+                Ok(())
+            }
+            (Way::Large { builder, choose }, _) => {
+                let count = batch.streams as usize * (self.format.books() * self.format.alphabet) as usize;
+                let mut counts = frame.zeros::<u64>(count)?;
+                stream.memset_zeros(&mut books.status).doing("clearing the status")?;
+                let (pointer, status) = (counts.device_ptr_mut(&stream).0, books.status.device_ptr_mut(&stream).0);
+                self.launch_counts(&stream, input, classes, batch, pointer, status)?;
+                builder.launch(frame, &counts.as_view(), &mut books.codebooks)?;
+                self.write_bytes(frame, books)?;
+                self.launch_choose(&stream, choose, &counts.as_view(), books)
+            }
+            (Way::Small(_), None) => Err(CudaError::invalid("the codebooks were made for another format")),
+        }
+    }
+
+    /// Counts at `counts`, which are 0: as many of each stream as the kernel that reads them wants.
+    fn launch_counts(
+        &self,
+        stream: &Arc<CudaStream>,
+        input: &CudaView<'_, S>,
+        classes: Option<&CudaView<'_, u8>>,
+        batch: &Batch,
+        counts: CUdeviceptr,
+        status: CUdeviceptr,
+    ) -> Result<()> {
         let parts = (batch.most_groups * self.format.group()).div_ceil(PART).max(1);
         let blocks = (u64::from(batch.streams) * u64::from(parts)).min(self.counts_blocks.into()) as u32;
-        let mut launch = stream.launch_builder(self.counts.function());
-        let no_classes = 0_u64;
-        launch.arg(input).arg(&batch.spans);
-        match classes {
-            Some(classes) => launch.arg(classes),
-            None => launch.arg(&no_classes),
+        let launch = Successive::new(&self.counts, stream).reads(input).reads(&batch.spans);
+        let launch = match classes {
+            Some(classes) => launch.reads(classes),
+            None => launch.value(0_u64),
         };
-        launch.arg(&batch.streams).arg(&parts).arg(&mut counts).arg(&mut books.status);
+        let launch = launch.value(batch.streams).value(parts).value(counts).value(status);
         let grid = Kernel::grid(blocks, THREADS, self.counts_shared);
-        // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u8 *, u32, u32, u64 *, u32 *). Spans lie within the input and classes, as checked;
-        // each stream's counts have BOOKS * ALPHABET entries and every symbol is taken modulo ALPHABET.
-        unsafe { launch.launch(grid) }.doing("counting symbols")?;
-        self.builder.launch(frame, &counts.as_view(), &mut books.codebooks)?;
-        self.finish(frame, &counts.as_view(), books)
+        // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u8 *, u32, u32, Count *, u32 *). Spans lie within the input and classes, as checked;
+        // each stream's counts have BOOKS * ALPHABET entries, or CLASSES * ALPHABET and a status, and every symbol is taken modulo ALPHABET. It waits before it reads.
+        unsafe { launch.launch(grid) }
     }
 
-    /// Uses codewords that the caller has: `codewords` as [`DeviceCodebook::codewords`] has them, for each stream and class (and all classes together).
-    /// With classes, each stream uses as many codebooks as `used` says, 1 or 4.
-    ///
-    /// # Errors
-    /// As [`Self::launch`].
-    pub fn given(
+    fn launch_choose(
         &self,
-        frame: &mut Frame<'_>,
-        codewords: &CudaView<'_, u32>,
-        used: &CudaView<'_, u32>,
+        stream: &Arc<CudaStream>,
+        choose: &Kernel,
+        counts: &CudaView<'_, u64>,
         books: &mut Books,
     ) -> Result<()> {
-        let stream = frame.stream().clone();
-        if books.format != self.format
-            || codewords.len() != books.codebooks.codewords().len()
-            || used.len() != books.used.len()
-        {
-            return Err(CudaError::invalid("there must be as many codewords as the books have room for"));
-        }
-        stream.memcpy_dtod(codewords, &mut books.codebooks.codewords_mut()).doing("copying codewords")?;
-        stream.memcpy_dtod(used, &mut books.used).doing("copying numbers of codebooks")?;
-        stream.memset_zeros(&mut books.status).doing("clearing the status")?;
-        self.write_bytes(frame, books)
-    }
-
-    fn finish(&self, frame: &mut Frame<'_>, counts: &CudaView<'_, u64>, books: &mut Books) -> Result<()> {
-        self.write_bytes(frame, books)?;
         if !self.format.classes {
             return Ok(());
         }
-        let stream = frame.stream().clone();
-        let mut launch = stream.launch_builder(self.choose.function());
+        let mut launch = stream.launch_builder(choose.function());
         let codewords = books.codebooks.codewords();
         launch.arg(counts).arg(&codewords).arg(&books.summaries).arg(&mut books.used);
         // SAFETY: the kernel's parameters are (const u64 *, const u32 *, const u32 *, u32 *); a block reads its stream's BOOKS * ALPHABET counts and
         // codewords and BOOKS summaries, and writes one number.
-        unsafe { launch.launch(Kernel::grid(books.streams, THREADS, 0)) }.doing("choosing codebooks")?;
-        Ok(())
+        unsafe { launch.launch(Kernel::grid(books.streams, THREADS, 0)) }.doing("choosing codebooks").map(drop)
     }
 
     fn write_bytes(&self, frame: &mut Frame<'_>, books: &mut Books) -> Result<()> {

@@ -4,16 +4,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{
-    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg,
-};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
 use syncline_core::huffman::IndexKind;
 
 use super::batch::{Batch, Encoded, Plan};
 use super::books::Books;
 use super::format::{CLASSES, Format, Method};
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::error::{CudaError, Result};
 use crate::huffman::histogram::Symbol;
 
 const MERGED: Source =
@@ -22,6 +20,8 @@ const BASELINES: Source =
     Source { name: "huffman_encode_baselines.cu", text: include_str!("../../../kernels/huffman_encode_baselines.cu") };
 const STREAM: Source =
     Source { name: "huffman_encode_stream.cu", text: include_str!("../../../kernels/huffman_encode_stream.cu") };
+const GAPS: Source =
+    Source { name: "huffman_encode_gaps.cu", text: include_str!("../../../kernels/huffman_encode_gaps.cu") };
 
 /// Threads of a block that lays out a stream.
 const LAYOUT_THREADS: u32 = 1024;
@@ -30,6 +30,7 @@ const WRITE_THREADS: u32 = 256;
 /// Bytes that a segment's sums have, and what the layout notes of it.
 const SUMS_WORDS: usize = 4;
 const STARTS_WORDS: usize = 2;
+const MERGED_KERNEL: &str = "encode_merged";
 /// Threads of a block of [`Method::Merged`], and blocks to a multiprocessor.
 const MERGED_THREADS: u32 = 256;
 const MERGED_BLOCKS: u32 = 4;
@@ -53,7 +54,7 @@ pub(super) struct Shape {
     pub segments_in_block: u32,
     /// Bytes of shared memory that a block asks for.
     pub shared_memory: u32,
-    pub constants: [(&'static str, u64); 3],
+    pub constants: [(&'static str, u64); 4],
 }
 
 /// Most shared memory in bytes that a block of the encoder asks for: what every device has.
@@ -68,12 +69,17 @@ fn merged(format: &Format, threads: u32, blocks: u32, segment: u32) -> Shape {
     let shared_table = own + table <= MOST_SHARED_MEMORY;
     Shape {
         source: MERGED,
-        kernel: "encode_merged",
+        kernel: MERGED_KERNEL,
         segment,
         threads,
         segments_in_block: threads / 32,
         shared_memory: own + if shared_table { table } else { 0 },
-        constants: [("THREADS", threads.into()), ("BLOCKS", blocks.into()), ("SHARED_TABLE", shared_table.into())],
+        constants: [
+            ("THREADS", threads.into()),
+            ("BLOCKS", blocks.into()),
+            ("NOTE_PIECES", (format.index == IndexKind::Gap).into()),
+            ("SHARED_TABLE", shared_table.into()),
+        ],
     }
 }
 
@@ -85,7 +91,12 @@ fn shape(format: &Format, method: Method) -> Shape {
         threads,
         segments_in_block,
         shared_memory: 0,
-        constants: [("THREADS", threads.into()), ("METHOD", method), ("REDUCTION", reduction.into())],
+        constants: [
+            ("THREADS", threads.into()),
+            ("NOTE_PIECES", 0),
+            ("METHOD", method),
+            ("REDUCTION", reduction.into()),
+        ],
     };
     match method {
         Method::Merged => merged(format, MERGED_THREADS, MERGED_BLOCKS, LARGE_SEGMENT),
@@ -113,6 +124,17 @@ impl Shape {
         ]);
         Specialization { source: STREAM, constants }
     }
+
+    /// Whether the encoder notes what the gap index follows from.
+    fn notes_pieces(&self) -> bool {
+        self.constants.contains(&("NOTE_PIECES", 1))
+    }
+
+    fn gaps_specialization(&self, format: &Format) -> Specialization {
+        let mut constants = format.constants(self.segment);
+        constants.push(("WRITE_THREADS", WRITE_THREADS.into()));
+        Specialization { source: GAPS, constants }
+    }
 }
 
 /// The shapes of a method: for large inputs, and for small ones, which need shorter segments to occupy the device.
@@ -123,9 +145,12 @@ fn shapes(format: &Format, method: Method) -> [Shape; 2] {
 
 pub(super) fn specializations(format: &Format, method: Method) -> Vec<Specialization> {
     let [large, small] = shapes(format, method);
-    let mut all = vec![large.specialization(format), large.stream_specialization(format)];
-    if small != large {
-        all.extend([small.specialization(format), small.stream_specialization(format)]);
+    let mut all = Vec::new();
+    for shape in if small == large { vec![large] } else { vec![large, small] } {
+        all.extend([shape.specialization(format), shape.stream_specialization(format)]);
+        if format.index == IndexKind::Gap {
+            all.push(shape.gaps_specialization(format));
+        }
     }
     all
 }
@@ -146,9 +171,30 @@ struct BooksPointers([CUdeviceptr; 3]);
 // SAFETY: three device addresses, as `Books` has.
 unsafe impl DeviceRepr for BooksPointers {}
 
+/// Where segments are encoded to.
+enum Slots<'a> {
+    Own(CudaViewMut<'a, u32>),
+    /// The symbols' own memory, where the segments of a stream stand from its first symbol on.
+    InPlace(CUdeviceptr),
+}
+
+impl Slots<'_> {
+    fn pointer(&mut self, stream: &Arc<CudaStream>) -> CUdeviceptr {
+        match self {
+            Self::Own(slots) => slots.device_ptr_mut(stream).0,
+            Self::InPlace(symbols) => *symbols,
+        }
+    }
+}
+
+/// Words of a segment's pieces: a byte for 4 codewords, or for 2 where they are longer (`PIECE_WORDS` in huffman_encode.cuh).
+fn piece_words(format: &Format, segment: u32) -> usize {
+    (segment / if format.longest() <= 16 { 16 } else { 8 }) as usize
+}
+
 /// Scratch memory of one call.
 struct Scratch<'a> {
-    slots: CudaViewMut<'a, u32>,
+    slots: Slots<'a>,
     sums: CudaViewMut<'a, u32>,
     group_bits: CudaViewMut<'a, u16>,
     starts: CudaViewMut<'a, u32>,
@@ -156,18 +202,31 @@ struct Scratch<'a> {
     free_bitmap: CudaViewMut<'a, u32>,
     descriptors: CudaViewMut<'a, u64>,
     gaps: CudaViewMut<'a, u8>,
+    /// Bits of each piece of the encoder's, where it notes them.
+    pieces: CudaViewMut<'a, u32>,
 }
 
 impl<'a> Scratch<'a> {
     /// For `segments` segments of `segment` symbols in each stream.
-    fn new(frame: &mut Frame<'a>, format: &Format, batch: &Batch, segments: u32, segment: u32) -> Result<Self> {
+    fn new(
+        frame: &mut Frame<'a>,
+        format: &Format,
+        batch: &Batch,
+        segments: u32,
+        shape: &Shape,
+        in_place: Option<CUdeviceptr>,
+    ) -> Result<Self> {
+        let segment = shape.segment;
         let streams = batch.streams as usize;
         let all = streams * segments as usize;
         let groups_in_stream = segments as usize * (segment / format.group()) as usize;
         let slot_words = segment as usize * format.longest() as usize / 32;
         let gaps = if format.index == IndexKind::Gap { all * slot_words * 32 / SUBSEQUENCE as usize } else { 0 };
         Ok(Self {
-            slots: frame.slice(all * slot_words)?,
+            slots: match in_place {
+                Some(symbols) => Slots::InPlace(symbols),
+                None => Slots::Own(frame.slice(all * slot_words)?),
+            },
             sums: frame.slice(all * SUMS_WORDS)?,
             group_bits: frame.slice(streams * groups_in_stream)?,
             starts: frame.slice(all * STARTS_WORDS)?,
@@ -177,6 +236,7 @@ impl<'a> Scratch<'a> {
             descriptors: frame.slice(streams * groups_in_stream.div_ceil(32))?,
             // The end of a stream that fills its last subsequence exactly is noted too.
             gaps: frame.slice(gaps + 1)?,
+            pieces: frame.slice(if shape.notes_pieces() { all * piece_words(format, segment) } else { 1 })?,
         })
     }
 
@@ -207,7 +267,9 @@ struct Kernels {
 impl Kernels {
     fn new(device: &Device, format: &Format, shape: Shape) -> Result<Self> {
         let stream = shape.stream_specialization(format);
-        let gaps = (format.index == IndexKind::Gap).then(|| device.kernel(&stream, "encode_gaps")).transpose()?;
+        let name = if shape.notes_pieces() { "encode_gaps" } else { "encode_gaps_of_symbols" };
+        let gaps = || device.kernel(&shape.gaps_specialization(format), name);
+        let gaps = (format.index == IndexKind::Gap).then(gaps).transpose()?;
         let segments = device.kernel(&shape.specialization(format), shape.kernel)?;
         segments.allow_shared_memory(shape.shared_memory)?;
         Ok(Self {
@@ -337,6 +399,52 @@ impl<S: Symbol> Encoder<S> {
         encoded: &mut Encoded,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<Layout<'a>> {
+        self.lay_out_to(frame, input, None, classes, batch, books, encoded, launched)
+    }
+
+    /// Whether [`Self::lay_out_in_place`] can be: no codeword is longer than a symbol, and nobody asks for the symbols again.
+    pub(crate) fn can_work_in_place(&self) -> bool {
+        self.format.longest() == 8 * self.format.symbol_bytes
+            && self.format.index != IndexKind::Gap
+            && [&self.large, &self.small].iter().all(|kernels| kernels.shape.source == MERGED)
+    }
+
+    /// [`Self::lay_out`] that encodes the segments to the memory that the symbols are in, which must stay until the streams are written. The streams' symbols stand
+    /// one after another, from the input's start on, each with room for the largest.
+    ///
+    /// # Errors
+    /// As [`Self::lay_out`]; [`CudaError::InvalidArgument`] unless [`Self::can_work_in_place`].
+    #[expect(clippy::too_many_arguments, reason = "those of `launch`, and the observer")]
+    pub(crate) fn lay_out_in_place<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        input: &mut CudaViewMut<'_, S>,
+        classes: Option<&CudaView<'_, u8>>,
+        batch: &Batch,
+        books: &Books,
+        encoded: &mut Encoded,
+        launched: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<Layout<'a>> {
+        let room = u64::from(batch.streams) * u64::from(batch.most_groups);
+        if !self.can_work_in_place() || batch.input_groups > room {
+            return Err(CudaError::invalid("these streams cannot take the place of their symbols"));
+        }
+        let (pointer, _) = input.device_ptr_mut(frame.stream());
+        self.lay_out_to(frame, &input.as_view(), Some(pointer), classes, batch, books, encoded, launched)
+    }
+
+    #[expect(clippy::too_many_arguments, reason = "those of `launch`, and the observer")]
+    fn lay_out_to<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        input: &CudaView<'_, S>,
+        in_place: Option<CUdeviceptr>,
+        classes: Option<&CudaView<'_, u8>>,
+        batch: &Batch,
+        books: &Books,
+        encoded: &mut Encoded,
+        launched: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<Layout<'a>> {
         let stream = frame.stream().clone();
         check_input(&self.format, &stream, input, classes, batch, books)?;
         if encoded.plans.len() != batch.streams as usize || encoded.places.len() != batch.streams as usize + 1 {
@@ -345,45 +453,56 @@ impl<S: Symbol> Encoder<S> {
         let kernels = if batch.symbols < self.large_from { &self.small } else { &self.large };
         let shape = kernels.shape;
         let segments = (batch.most_groups * self.format.group()).div_ceil(shape.segment).max(1);
-        let mut scratch = Scratch::new(frame, &self.format, batch, segments, shape.segment)?;
+        let mut scratch = Scratch::new(frame, &self.format, batch, segments, &shape, in_place)?;
+        let slots = scratch.slots.pointer(&stream);
+        let slots_in_stream = match in_place {
+            Some(_) => u64::from(batch.most_groups * self.format.group() * self.format.symbol_bytes / 4),
+            None => u64::from(segments) * u64::from(shape.segment * self.format.longest() / 32),
+        };
         let pointers = scratch.pointers(&stream);
         let book_pointers = books_pointers(books, &stream);
 
         let codewords = books.codebooks.codewords();
-        let no_classes = 0_u64;
-        let mut launch = stream.launch_builder(kernels.segments.function());
-        launch.arg(input).arg(&batch.spans).arg(&codewords).arg(&books.used);
-        match classes {
-            Some(classes) => launch.arg(classes),
-            None => launch.arg(&no_classes),
+        let launch = Successive::new(&kernels.segments, &stream).reads(input).reads(&batch.spans).reads(&codewords);
+        let launch = launch.reads(&books.used);
+        let launch = match classes {
+            Some(classes) => launch.reads(classes),
+            None => launch.value(0_u64),
         };
-        launch.arg(&segments).arg(&mut scratch.slots).arg(&mut scratch.sums).arg(&mut scratch.group_bits);
+        let Scratch { sums, group_bits, pieces, .. } = &mut scratch;
+        let launch = launch.value(segments).value(slots).writes(sums).writes(group_bits);
+        let launch = if kernels.segments.name() == MERGED_KERNEL { launch.writes(pieces) } else { launch };
         let blocks = batch.streams * segments.div_ceil(shape.segments_in_block);
-        // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32, u32 *, SegmentSums *, u16 *).
+        // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32, u32 *, SegmentSums *, u16 *), and of ours a u32 *.
         // Spans lie within the input and the classes, checked; the arrays have the places of all segments of all streams (`Scratch::new`), a segment's codewords
-        // have at most LONGEST bits each, and symbols are taken modulo ALPHABET, the size of each codebook.
-        unsafe { launch.launch(Kernel::grid(blocks, shape.threads, shape.shared_memory)) }
-            .doing("encoding segments")?;
+        // have at most LONGEST bits each, and symbols are taken modulo ALPHABET, the size of each codebook. They wait before they read. Segments in place of their symbols are written behind
+        // what has been read of them.
+        unsafe { launch.launch(Kernel::grid(blocks, shape.threads, shape.shared_memory)) }?;
         launched(kernels.segments.name())?;
 
-        let mut launch = stream.launch_builder(kernels.layout.function());
-        launch.arg(&batch.spans).arg(&book_pointers).arg(&pointers).arg(&segments).arg(&books.status);
-        launch.arg(&mut encoded.plans).arg(&mut encoded.places).arg(&mut encoded.blocks_done);
+        let Encoded { plans, places, blocks_done, .. } = encoded;
+        let launch = Successive::new(&kernels.layout, &stream).reads(&batch.spans).value(book_pointers);
+        let launch = launch.value(pointers).value(segments).reads(&books.status);
+        let launch = launch.writes(plans).writes(places).writes(blocks_done);
         // SAFETY: the kernel's parameters are (const Span *, Books, Scratch, u32, const u32 *, Plan *, u64 *, u32 *); a block has its stream's part of each
-        // array; there are one plan a stream and one place more, checked above; the counter is 0, as each launch leaves it.
-        unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }.doing("laying out streams")?;
+        // array; there are one plan a stream and one place more, checked above; the counter is 0, as each launch leaves it. It waits at its start.
+        unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }?;
         launched(kernels.layout.name())?;
 
         let blocks = batch.streams * segments.div_ceil(WRITE_THREADS / 32);
         if let Some(gaps) = &kernels.gaps {
-            let mut launch = stream.launch_builder(gaps.function());
-            launch.arg(input).arg(&batch.spans).arg(&codewords).arg(&segments).arg(&pointers);
-            // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u32 *, u32, Scratch); a gap lies within its stream's codewords, or at
-            // their end, for which `Scratch::new` has room.
-            unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }.doing("finding gaps")?;
+            let launch = Successive::new(gaps, &stream);
+            let launch = match shape.notes_pieces() {
+                true => launch.value(slots).reads(&scratch.pieces),
+                false => launch.reads(input),
+            };
+            let launch = launch.reads(&batch.spans).reads(&codewords).value(segments).value(pointers);
+            // SAFETY: the kernels' parameters are (const u32 *, const u32 *, or const u8 *; const Span *, const u32 *, u32, Scratch); a gap lies within its stream's
+            // codewords, or at their end, for which `Scratch::new` has room; slots and pieces are those that the encoder has filled. They wait at their start.
+            unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
             launched(gaps.name())?;
         }
-        Ok(Layout { scratch, segments, shape, streams: batch.streams })
+        Ok(Layout { scratch, slots_in_stream, segments, shape, streams: batch.streams })
     }
 
     /// The second part: writes each stream to its place in `output`. A stream whose place is [`NO_PLACE`] is left out, and so is one that does not fit, which
@@ -428,12 +547,12 @@ impl<S: Symbol> Encoder<S> {
         let blocks = layout.streams * layout.segments.div_ceil(WRITE_THREADS / 32);
         let room = output.len() as u64;
         // The plan's status was final before the streams were written; what does not fit is noted in it.
-        let mut launch = stream.launch_builder(kernels.write.function());
-        launch.arg(plans).arg(&book_pointers).arg(&pointers).arg(&mut layout.scratch.slots).arg(&layout.segments);
-        launch.arg(places).arg(output).arg(&room);
-        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u32, const u64 *, u8 *, u64); a stream is written only where
-        // `room` bytes hold all of it.
-        unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }.doing("writing streams")?;
+        let launch = Successive::new(&kernels.write, stream).writes(plans).value(book_pointers).value(pointers);
+        let launch = launch.value(layout.scratch.slots.pointer(stream)).value(layout.slots_in_stream);
+        let launch = launch.value(layout.segments).reads(places).writes(output);
+        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u64, u32, const u64 *, u8 *, u64); a stream is written only where
+        // `room` bytes hold all of it. It waits at its start.
+        unsafe { launch.value(room).launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
         launched(kernels.write.name())
     }
 }
@@ -444,6 +563,8 @@ pub const NO_PLACE: u64 = u64::MAX;
 /// Streams that are laid out but not yet written: see [`Encoder::lay_out`].
 pub struct Layout<'a> {
     scratch: Scratch<'a>,
+    /// Words of a stream's slots.
+    slots_in_stream: u64,
     segments: u32,
     shape: Shape,
     streams: u32,

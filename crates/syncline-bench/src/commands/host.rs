@@ -1,0 +1,201 @@
+//! `host`: whole arrays from the host's memory or files through devices and back: what copies, reading and writing leave of a device's speed, and what several devices add.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use clap::Args;
+use syncline::{Backend, Bound, DecodeOptions, ElementType, Options, Shape, StreamFile, compress_from};
+
+use syncline_bench::lossy::{Set, Values};
+
+/// Arguments of `host`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Set to compress, of f32: the name of a field
+    #[arg(long, default_value = "nyx")]
+    set: String,
+    /// The set is repeated along its slowest axis to about so many GB
+    #[arg(long, default_value_t = 6.0)]
+    gigabytes: f64,
+    /// Devices to compare: cpu, cuda:0, cuda:all and so on; all must make the first one's stream
+    #[arg(long, value_delimiter = ',', default_value = "cuda:0,cuda:all", value_parser = parse_device)]
+    devices: Vec<Backend>,
+    /// Bound relative to the range of values
+    #[arg(long, default_value_t = 1e-3)]
+    rel: f64,
+    /// Runs to time each way
+    #[arg(long, default_value_t = 3)]
+    runs: usize,
+    /// Once more with at most so many MiB of each GPU's memory to keep the array in, as if it were larger than that memory
+    #[arg(long, value_name = "MiB")]
+    device_memory: Option<u64>,
+    /// The command-line program, to go from file to file through it, too
+    #[arg(long, value_name = "PATH")]
+    cli: Option<PathBuf>,
+    /// Where its files are written; best where memory holds them, as /dev/shm
+    #[arg(long, value_name = "FOLDER", default_value = "/dev/shm")]
+    folder: PathBuf,
+}
+
+fn parse_device(text: &str) -> std::result::Result<Backend, String> {
+    text.parse().map_err(|error: syncline::Error| error.to_string())
+}
+
+/// An array in memory.
+struct Array {
+    bytes: Vec<u8>,
+    shape: Shape,
+}
+
+/// Measures and prints a line a device and way.
+///
+/// # Errors
+/// An unknown set, a device that is not there, or streams or arrays that differ.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let array = repeated(&arguments.set, arguments.gigabytes)?;
+    println!(
+        "{} {}, {:.2} GB, relative {:e}",
+        arguments.set,
+        array.shape,
+        array.bytes.len() as f64 / 1e9,
+        arguments.rel
+    );
+    let mut first = None;
+    for &device in &arguments.devices {
+        let options = Options::new(Bound::Rel(arguments.rel)).with_backend(device);
+        in_memory(arguments, &array, &options, &mut first)?;
+        if let Some(mebibytes) = arguments.device_memory {
+            in_memory(arguments, &array, &options.with_device_memory(mebibytes << 20), &mut first)?;
+        }
+    }
+    match (&arguments.cli, &first) {
+        (Some(program), Some(expected)) => through_files(arguments, program, &array, expected),
+        _ => Ok(()),
+    }
+}
+
+/// A set repeated along its slowest axis.
+fn repeated(name: &str, gigabytes: f64) -> Result<Array> {
+    let set = Set::generate(name, None)?;
+    let Values::F32(values) = &set.values else { bail!("{name} is not of f32") };
+    let one: &[u8] = bytemuck::cast_slice(values);
+    let copies = ((gigabytes * 1e9 / one.len() as f64).round() as usize).max(1);
+    let mut extents = set.extents.clone();
+    match extents.first_mut() {
+        Some(slowest) => *slowest *= copies as u64,
+        None => bail!("{name} has no axis"),
+    }
+    Ok(Array { bytes: one.repeat(copies), shape: Shape::new(&extents)? })
+}
+
+/// Compresses and decompresses from memory to memory. The stream must be `first`, which it becomes if there is none.
+fn in_memory(arguments: &Arguments, array: &Array, options: &Options, first: &mut Option<Vec<u8>>) -> Result<()> {
+    let device = options.backend;
+    let mut stream = Vec::with_capacity(array.bytes.len() / 4);
+    let mut compress = Vec::new();
+    let mut where_done = String::new();
+    for run in 0..=arguments.runs.max(1) {
+        stream.clear();
+        let start = Instant::now();
+        let summary = compress_from(&array.bytes[..], 0, ElementType::F32, array.shape, options, &mut stream)
+            .with_context(|| format!("compressing on {device}"))?;
+        // The first run opens the device and compiles kernels.
+        compress.extend((run > 0).then(|| start.elapsed().as_secs_f64()));
+        where_done = summary.execution.to_string();
+    }
+    let expected = first.get_or_insert_with(|| stream.clone());
+    ensure!(&stream == expected, "the stream of {device} differs from the first device's");
+
+    let decode = DecodeOptions::default().with_backend(device);
+    let file = StreamFile::open(&stream[..])?;
+    let mut back = vec![0xA5; array.bytes.len()];
+    let mut decompress = Vec::new();
+    for run in 0..=arguments.runs.max(1) {
+        let start = Instant::now();
+        file.decompress_into(&mut back, &decode).with_context(|| format!("decompressing on {device}"))?;
+        decompress.extend((run > 0).then(|| start.elapsed().as_secs_f64()));
+    }
+    // Each element within the bound, and the same array from every device: both follow from its being the stream's, which the CPU's says.
+    let cpu = file.decompress_region(&sample(array.shape), &DecodeOptions::default().with_backend(Backend::Cpu))?;
+    let part = cpu.bytes();
+    ensure!(back[back.len() - part.len()..] == *part, "what {device} makes of the stream is not what the CPU does");
+    let limited = options.device_memory.map_or(String::new(), |bytes| format!(", {} MiB of memory", bytes >> 20));
+    println!(
+        "{device}{limited}, memory to memory: compress {}, decompress {}; ratio {:.2}; {where_done}",
+        rate(array, &compress),
+        rate(array, &decompress),
+        array.bytes.len() as f64 / stream.len() as f64,
+    );
+    Ok(())
+}
+
+/// The last planes of an array.
+fn sample(shape: Shape) -> Vec<std::ops::Range<u64>> {
+    let extents = shape.extents();
+    extents
+        .iter()
+        .enumerate()
+        .map(|(axis, &extent)| if axis == 0 { extent - extent.min(64)..extent } else { 0..extent })
+        .collect()
+}
+
+/// From file to file through the command line, its start and end included.
+fn through_files(arguments: &Arguments, program: &Path, array: &Array, expected: &[u8]) -> Result<()> {
+    let file = |name: &str| arguments.folder.join(format!("syncline-bench-host-{}.{name}", std::process::id()));
+    let (input, stream, back) = (file("f32"), file("syn"), file("back.f32"));
+    let work = || -> Result<()> {
+        fs::write(&input, &array.bytes).with_context(|| format!("writing {}", input.display()))?;
+        let mut reference: Option<Vec<u8>> = None;
+        for &device in &arguments.devices {
+            let device_name = device.to_string();
+            let (shape, rel) = (array.shape.to_string(), arguments.rel.to_string());
+            let mut compress = Vec::new();
+            let mut decompress = Vec::new();
+            for _ in 0..arguments.runs.max(1) {
+                compress.push(timed(
+                    Command::new(program)
+                        .args(["compress", "--quiet", "--force", "--dtype", "f32", "--shape", &shape, "--rel", &rel])
+                        .args(["--device", &device_name, "-o"])
+                        .args([&stream, &input]),
+                )?);
+                decompress.push(timed(
+                    Command::new(program)
+                        .args(["decompress", "--quiet", "--force", "--device", &device_name, "-o"])
+                        .args([&back, &stream]),
+                )?);
+            }
+            ensure!(fs::read(&stream)? == expected, "the stream that {device} writes differs");
+            let made = fs::read(&back)?;
+            ensure!(reference.get_or_insert_with(|| made.clone()) == &made, "the array that {device} writes differs");
+            let (compress, decompress) = (rate(array, &compress), rate(array, &decompress));
+            println!("{device}, command line, file to file: compress {compress}, decompress {decompress}");
+        }
+        Ok(())
+    };
+    let done = work();
+    for path in [&input, &stream, &back] {
+        // Those that were written.
+        let _ = fs::remove_file(path);
+    }
+    done
+}
+
+fn timed(command: &mut Command) -> Result<f64> {
+    let start = Instant::now();
+    let status = command.status().context("starting the command-line program")?;
+    ensure!(status.success(), "{command:?}: {status}");
+    Ok(start.elapsed().as_secs_f64())
+}
+
+/// Median and extremes, as GB/s of elements.
+fn rate(array: &Array, seconds: &[f64]) -> String {
+    let mut rates: Vec<f64> = seconds.iter().map(|seconds| array.bytes.len() as f64 / seconds / 1e9).collect();
+    rates.sort_by(f64::total_cmp);
+    match (rates.first(), rates.get(rates.len() / 2), rates.last()) {
+        (Some(slowest), Some(median), Some(fastest)) => format!("{median:.1} GB/s ({slowest:.1}-{fastest:.1})"),
+        _ => "-".into(),
+    }
+}

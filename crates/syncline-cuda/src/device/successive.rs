@@ -1,0 +1,102 @@
+//! Launches that may begin while the kernel before them on the stream ends.
+
+use std::ffi::c_void;
+use std::mem::MaybeUninit;
+use std::sync::Arc;
+
+use cudarc::driver::sys::{
+    CUdeviceptr, CUlaunchAttribute, CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, cuLaunchKernelEx,
+};
+use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, LaunchConfig, SyncOnDrop};
+
+use super::Kernel;
+use crate::error::{DriverContext, Result};
+
+/// 64-bit words of the largest argument.
+const ARGUMENT_WORDS: usize = 8;
+
+/// A launch of a kernel that itself waits for the one before it (`wait_for_previous` in common.cuh), so that its blocks may be dealt out, and clear their
+/// shared memory, while the one before still runs. Where the device knows nothing of that (before sm_90), it starts as any other.
+#[must_use]
+pub struct Successive<'a> {
+    kernel: &'a Kernel,
+    stream: &'a Arc<CudaStream>,
+    arguments: Vec<[u64; ARGUMENT_WORDS]>,
+    used: Vec<SyncOnDrop<'a>>,
+}
+
+impl<'a> Successive<'a> {
+    /// A launch on `stream`, without arguments so far.
+    pub fn new(kernel: &'a Kernel, stream: &'a Arc<CudaStream>) -> Self {
+        Self { kernel, stream, arguments: Vec::with_capacity(10), used: Vec::with_capacity(10) }
+    }
+
+    /// Adds an argument that is passed by value, of at most 64 bytes.
+    pub fn value<T: DeviceRepr + Copy>(mut self, value: T) -> Self {
+        const { assert!(size_of::<T>() <= size_of::<[u64; ARGUMENT_WORDS]>() && align_of::<T>() <= align_of::<u64>()) };
+        let mut words = [0; ARGUMENT_WORDS];
+        // SAFETY: the words have room for it and are aligned for it, as asserted.
+        unsafe { words.as_mut_ptr().cast::<T>().write(value) };
+        self.arguments.push(words);
+        self
+    }
+
+    /// Adds the address of memory that the kernel reads.
+    pub fn reads<T>(self, memory: &'a impl DevicePtr<T>) -> Self {
+        let (pointer, used) = memory.device_ptr(self.stream);
+        self.memory(pointer, used)
+    }
+
+    /// Adds the address of memory that the kernel writes.
+    pub fn writes<T>(self, memory: &'a mut impl DevicePtrMut<T>) -> Self {
+        let (pointer, used) = memory.device_ptr_mut(self.stream);
+        self.memory(pointer, used)
+    }
+
+    fn memory(mut self, pointer: CUdeviceptr, used: SyncOnDrop<'a>) -> Self {
+        self.used.push(used);
+        self.value(pointer)
+    }
+
+    /// Launches it.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`](crate::CudaError::Driver).
+    ///
+    /// # Safety
+    /// As for any launch: the arguments are the kernel's parameters, and what it does with them is in order. And before it touches memory that another kernel may be
+    /// at work on, it waits for the one before.
+    pub unsafe fn launch(mut self, grid: LaunchConfig) -> Result<()> {
+        let doing = || format!("launching kernel {}", self.kernel.name());
+        self.stream.context().bind_to_thread().doing("making the device's context current")?;
+        let mut parameters: Vec<*mut c_void> =
+            self.arguments.iter_mut().map(|words| words.as_mut_ptr().cast()).collect();
+        let mut attribute = CUlaunchAttribute {
+            id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            pad: [0; 4],
+            value: {
+                // SAFETY: a union of plain numbers, of which all zeros is one.
+                let mut value: CUlaunchAttributeValue = unsafe { MaybeUninit::zeroed().assume_init() };
+                value.programmaticStreamSerializationAllowed = 1;
+                value
+            },
+        };
+        let config = CUlaunchConfig {
+            gridDimX: grid.grid_dim.0,
+            gridDimY: grid.grid_dim.1,
+            gridDimZ: grid.grid_dim.2,
+            blockDimX: grid.block_dim.0,
+            blockDimY: grid.block_dim.1,
+            blockDimZ: grid.block_dim.2,
+            sharedMemBytes: grid.shared_mem_bytes,
+            hStream: self.stream.cu_stream(),
+            attrs: &raw mut attribute,
+            numAttrs: self.kernel.waits_for_previous().into(),
+        };
+        let function = self.kernel.function().cu_function();
+        // SAFETY: configuration, attribute and parameters live until the call returns, which has copied them; the caller vouches for the kernel's side.
+        unsafe { cuLaunchKernelEx(&raw const config, function, parameters.as_mut_ptr(), std::ptr::null_mut()) }
+            .result()
+            .doing(&doing())
+    }
+}
