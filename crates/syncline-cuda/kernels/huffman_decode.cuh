@@ -49,9 +49,9 @@ struct Totals {
 // Bits of a stream's status.
 constexpr uint32_t STATUS_CHECKSUM = 1, STATUS_COUNT = 2, STATUS_INDEX = 4, STATUS_CLASS = 8;
 
-// What a codebook has in the array of tables: entries for the next TABLE_BITS bits; entries for long codewords; and entries for counting in the next TABLE_BITS bits.
+// What a codebook has in the array of tables: entries for the next TABLE_BITS bits, and for long codewords.
 constexpr uint32_t LONG_ENTRIES = 2048;
-constexpr uint32_t BOOK_WORDS = TABLE + LONG_ENTRIES + TABLE;
+constexpr uint32_t BOOK_WORDS = TABLE + LONG_ENTRIES;
 // The longest codewords that have an entry of their own.
 constexpr uint32_t LONG_BITS = 16;
 
@@ -67,11 +67,10 @@ __device__ inline uint32_t single(uint32_t entry, uint32_t base, uint32_t mask) 
     return length == 0 ? 0 : length | ((entry >> 8 & mask) + base) << 16;
 }
 
-// Entries for counting: how many bits the codewords take that end in the known bits; from bit 8 up how many they are; bit 19 + e is set if one ends after e bits. So the
-// lower two can be added up without taking entries apart.
-__device__ inline uint32_t count_bits(uint32_t entry) { return entry & 31; }
-__device__ inline uint32_t count_codewords(uint32_t entry) { return entry >> 8 & 0xFFF; }
-__device__ inline uint32_t count_ends(uint32_t entry) { return entry >> 20; }
+// What a codebook has in the array of tables for counting, entries of two bytes. COUNTS for the next COUNT_BITS bits: how many of them the codewords take that end in them, and
+// from bit COUNT_SHIFT up how many these are; or COUNT_LONGER. ENDS for the next TABLE_BITS bits: bit e - 1 is set if a codeword ends after e bits.
+constexpr uint32_t COUNT_BITS = 14, COUNT_SHIFT = 8, COUNT_LONGER = 1u << 14;
+constexpr uint32_t COUNTS = 1u << COUNT_BITS, ENDS = TABLE;
 
 struct Codeword {
     uint32_t symbol, length;
@@ -229,7 +228,7 @@ __device__ inline void load_tables(uint32_t *to, const uint32_t *from, uint32_t 
 }
 
 // The last stream whose `first` is not above `unit`: the one that it belongs to, as streams without units are skipped.
-template <typename First> __device__ inline uint32_t stream_of(uint32_t unit, uint32_t streams, First first) {
+template <typename Unit, typename First> __device__ inline uint32_t stream_of(Unit unit, uint32_t streams, First first) {
     uint32_t low = 0, high = streams;
     while (high - low > 1) {
         uint32_t middle = (low + high) / 2;
@@ -289,6 +288,25 @@ __device__ inline uint32_t any_of(uint32_t bits) {
         bits |= __shfl_xor_sync(ALL_LANES, bits, distance);
     }
     return bits;
+}
+
+// To be called by all blocks of a grid when they are done, the whole of each: the last one compares all checksums. `sums` has a word more than two for each stream, 0 before.
+__device__ inline void verify_at_last(const Stream *streams, uint32_t stream_count, uint32_t *sums, uint32_t *status) {
+    __shared__ bool is_last;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        is_last = atomicAdd(&sums[2 * stream_count], 1u) == gridDim.x - 1;
+        __threadfence();
+    }
+    __syncthreads();
+    if (is_last) {
+        for (uint32_t i = threadIdx.x; i < stream_count; i += blockDim.x) {
+            if (__ldcg(&sums[2 * i]) != streams[i].sum || __ldcg(&sums[2 * i + 1]) != streams[i].weighted) {
+                atomicOr(&status[i], STATUS_CHECKSUM);
+            }
+        }
+    }
 }
 
 // Group of live group `rank` of a stream.

@@ -11,103 +11,98 @@ static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
 constexpr uint32_t SPAN = 16;
 constexpr uint32_t SPANS = SEQUENCE / SPAN;
 
-// What a block finds out about its stream; the same in every kernel here.
-struct Place {
-    uint32_t stream, number; // number: of the sequence in the stream
-};
-
-__device__ inline Place place_of_block(const Stream *streams, uint32_t stream_count) {
-    uint32_t stream = stream_of(blockIdx.x, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
-    return {stream, blockIdx.x - streams[stream].first_sequence};
-}
-
-// Decodes the thread's subsequence of so many bits from `entry` bits after its start: where the next one's first codeword starts, and how many codewords there are.
-struct Outcome {
-    uint32_t exit, count;
-};
-
-__device__ inline Outcome decode_subsequence(const Counter &counter, const Sequence &sequence, uint32_t last, uint32_t bits, uint32_t entry) {
-    if (bits == 0) {
-        return {0, 0};
-    }
-    const uint32_t start = threadIdx.x * SUBSEQUENCE_BITS, stop = start + bits;
-    Reader<Padded> reader({sequence.words}, last, start + entry);
-    const uint32_t count = counter.count(reader, stop);
-    return {reader.position - stop, count};
-}
-
 // For streams that failed. With `resolve` 0: writes each sequence's function, LONGEST exits. With 1: finds entries and counts, given each sequence's entry.
 extern "C" __global__ void __launch_bounds__(SEQUENCE)
-    self_sync_compose(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
+    self_sync_compose(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
                       const Totals *totals, uint32_t resolve, const uint32_t *failed, const uint8_t *sequence_entries, uint8_t *functions,
                       uint8_t *entries, uint8_t *counts) {
-    __shared__ __align__(16) uint32_t table[TABLE];
-    __shared__ Sequence sequence;
+    extern __shared__ uint4 dynamic[]; // COUNTS + ENDS entries
     __shared__ Stream stream;
     __shared__ Book book;
     __shared__ uint8_t own_functions[SEQUENCE][LONGEST];
     __shared__ uint8_t span_functions[SPANS][LONGEST];
     __shared__ uint8_t span_entries[SPANS];
     __shared__ uint8_t own_entries[SEQUENCE];
-    if (blockIdx.x >= totals->sequences) {
+    if (!failed[stream_count]) {
         return;
     }
-    const Place place = place_of_block(streams, stream_count);
-    if (!failed[place.stream]) {
-        return;
-    }
-    load_stream(stream, book, streams, place.stream, books);
-    load_counts(table, tables, stream);
-    const uint32_t last = sequence.load(input, stream, place.number);
-    __syncthreads();
-    const Counter counter{table, &book};
-    const uint32_t bits = bits_in(stream, place.number * SEQUENCE + threadIdx.x);
-    const uint32_t offsets = max_of(1u, min_of<uint32_t>(stream.longest, LONGEST));
-    for (uint32_t entry = 0; entry < offsets; ++entry) {
-        // The exit of a whole subsequence is less than the longest codeword; of the stream's end it does not matter.
-        const Outcome outcome = decode_subsequence(counter, sequence, last, bits, entry);
-        own_functions[threadIdx.x][entry] = min_of(outcome.exit, offsets - 1);
-    }
-    __syncthreads();
-    for (uint32_t i = threadIdx.x; i < SPANS * offsets; i += SEQUENCE) {
-        const uint32_t span = i / offsets;
-        uint32_t at = i % offsets;
-        for (uint32_t j = 0; j < SPAN; ++j) {
-            at = own_functions[span * SPAN + j][at];
+    uint16_t *table = reinterpret_cast<uint16_t *>(dynamic);
+    uint32_t loaded = ALL_LANES;
+    for (uint32_t unit = blockIdx.x; unit < totals->sequences; unit += gridDim.x) {
+        const uint32_t number = stream_of(unit, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
+        if (!failed[number]) {
+            continue;
         }
-        span_functions[span][i % offsets] = at;
-    }
-    __syncthreads();
-    if (!resolve) {
-        if (threadIdx.x < LONGEST) {
-            uint32_t at = min_of<uint32_t>(threadIdx.x, offsets - 1);
+        __syncthreads();
+        if (number != loaded) {
+            load_stream(stream, book, streams, number, books);
+            load_counts(table, count_tables, stream, true);
+            loaded = number;
+            __syncthreads();
+        }
+        const Counter counter(table, &book);
+        const uint32_t subsequence = (unit - stream.first_sequence) * SEQUENCE + threadIdx.x, bits = bits_in(stream, subsequence);
+        LaneWords words{};
+        if (bits > 0) {
+            words.load(input, stream, subsequence);
+        }
+        // The thread's subsequence from `entry` on: how many codewords there are. Sets where the next one's first starts.
+        const auto decode = [&](uint32_t entry, uint32_t &exit) {
+            LaneReader reader(words, entry);
+            uint32_t end = bits;
+            const uint32_t count = bits == 0 ? 0 : counter.count(reader, bits, end);
+            exit = end - bits;
+            return count;
+        };
+        const uint32_t offsets = max_of(1u, min_of<uint32_t>(stream.longest, LONGEST));
+        for (uint32_t entry = 0; entry < offsets; ++entry) {
+            // The exit of a whole subsequence is less than the longest codeword; of the stream's end it does not matter.
+            uint32_t exit;
+            decode(entry, exit);
+            own_functions[threadIdx.x][entry] = min_of(exit, offsets - 1);
+        }
+        __syncthreads();
+        for (uint32_t i = threadIdx.x; i < SPANS * offsets; i += SEQUENCE) {
+            const uint32_t span = i / offsets;
+            uint32_t at = i % offsets;
+            for (uint32_t j = 0; j < SPAN; ++j) {
+                at = own_functions[span * SPAN + j][at];
+            }
+            span_functions[span][i % offsets] = at;
+        }
+        __syncthreads();
+        if (!resolve) {
+            if (threadIdx.x < LONGEST) {
+                uint32_t at = min_of<uint32_t>(threadIdx.x, offsets - 1);
+                for (uint32_t span = 0; span < SPANS; ++span) {
+                    at = span_functions[span][at];
+                }
+                functions[uint64_t(unit) * LONGEST + threadIdx.x] = at;
+            }
+            continue;
+        }
+        if (threadIdx.x == 0) {
+            uint32_t at = min_of<uint32_t>(sequence_entries[unit], offsets - 1);
             for (uint32_t span = 0; span < SPANS; ++span) {
+                span_entries[span] = at;
                 at = span_functions[span][at];
             }
-            functions[uint64_t(blockIdx.x) * LONGEST + threadIdx.x] = at;
         }
-        return;
-    }
-    if (threadIdx.x == 0) {
-        uint32_t at = min_of<uint32_t>(sequence_entries[blockIdx.x], offsets - 1);
-        for (uint32_t span = 0; span < SPANS; ++span) {
-            span_entries[span] = at;
-            at = span_functions[span][at];
+        __syncthreads();
+        if (threadIdx.x < SPANS) {
+            uint32_t at = span_entries[threadIdx.x];
+            for (uint32_t j = 0; j < SPAN; ++j) {
+                own_entries[threadIdx.x * SPAN + j] = at;
+                at = own_functions[threadIdx.x * SPAN + j][at];
+            }
         }
+        __syncthreads();
+        const uint32_t entry = own_entries[threadIdx.x];
+        const uint64_t own = uint64_t(stream.first_subsequence) + subsequence;
+        uint32_t exit;
+        entries[own] = entry;
+        counts[own] = decode(entry, exit);
     }
-    __syncthreads();
-    if (threadIdx.x < SPANS) {
-        uint32_t at = span_entries[threadIdx.x];
-        for (uint32_t j = 0; j < SPAN; ++j) {
-            own_entries[threadIdx.x * SPAN + j] = at;
-            at = own_functions[threadIdx.x * SPAN + j][at];
-        }
-    }
-    __syncthreads();
-    const uint32_t entry = own_entries[threadIdx.x];
-    const uint32_t own = stream.first_subsequence + place.number * SEQUENCE + threadIdx.x;
-    entries[own] = entry;
-    counts[own] = decode_subsequence(counter, sequence, last, bits, entry).count;
 }
 
 // For streams that failed: walks along the sequences' functions from the stream's start. A block a stream.

@@ -7,10 +7,15 @@
 // BOOKS        tables that a block has room for: 1 or 4
 // OWN_LONG     entries for long codewords in them
 // THREADS      threads in a block, at most
+// SEQUENCE     subsequences in a sequence
+// DEAR_BITS    what a symbol costs beside its bits, in bits
 // ROW          bytes of a row of the tile, 64 or 128, at most
+#include "huffman_decode_free.cuh"
 #include "huffman_decode_index.cuh"
+#include "huffman_decode_lookup.cuh"
 
-constexpr uint32_t OWN_WORDS = TABLE + OWN_LONG;
+constexpr uint32_t SEQUENCE_BITS = SEQUENCE * SUBSEQUENCE_BITS;
+constexpr uint32_t OWN_WORDS = LOOKUPS + OWN_LONG;
 static_assert(OWN_LONG <= LONG_ENTRIES, "there are no more");
 constexpr uint32_t GROUP_BYTES = GROUP * SYMBOL_BYTES;
 constexpr uint32_t ROW_BYTES = GROUP_BYTES < ROW ? GROUP_BYTES : ROW;
@@ -23,30 +28,47 @@ constexpr uint32_t TILE_BYTES = WARP * ROW_BYTES;
 // Where a unit of a row is in the tile: eight lanes' units, 128 bytes, take every bank once.
 __device__ inline uint32_t tile_slot(uint32_t row, uint32_t unit) { return row * UNITS + (unit ^ (row * UNITS / 8 & (UNITS - 1))); }
 
+// A warp's words in shared memory, from address `at` on. Predicated as a whole: a branch would cost as much as what it skips.
+struct Staged {
+    uint32_t at;
+    __device__ inline void move_on(uint32_t there, uint32_t &word0, uint32_t &word1) {
+        asm volatile("{ .reg .pred there; setp.ne.u32 there, %3, 0;\n"
+                     "  @there mov.u32 %0, %1;\n"
+                     "  @there ld.shared.u32 %1, [%2];\n"
+                     "  @there add.u32 %2, %2, 4; }"
+                     : "+r"(word0), "+r"(word1), "+r"(at)
+                     : "r"(there)
+                     : "memory");
+    }
+};
+// Words that a unit's codewords may take: so many are looked at without asking whether they are there.
+constexpr uint32_t WORDS_OF_UNIT = (SYMBOLS_IN_UNIT * LONGEST + 31) / 32;
+constexpr uint32_t SLACK_WORDS = (WORDS_OF_UNIT + 2 + 3) / 4 * 4;
+
 // Decodes this lane's group and writes the warp's tile, round by round.
 struct Work {
-    const Decoder &decoder;
+    const Lookup &lookup;
     uint4 *tile;
     uint8_t *out; // of the stream
     uint32_t group;
     uint32_t rank;
     bool live;
 
-    __device__ inline uint32_t decode(const uint32_t *words, uint32_t last, uint32_t start, Checksum &checksum) const {
-        Reader<Plain> reader({words}, last, start);
+    // From bit `start` of staged words on, of which there are `count`, and SLACK_WORDS that may be anything. Returns where it ended.
+    __device__ inline uint32_t decode(const uint32_t *words, uint32_t count, uint32_t start, Checksum &checksum) const {
+        const uint32_t *own = words + start / 32;
+        const uint32_t base = shared_address(words), end = base + 4 * count + 8;
+        Bits<Staged> bits{{shared_address(own + 2)}, own[0], own[1], start % 32};
         uint32_t sum = 0, weighted = 0;
         for (uint32_t round = 0; round < ROUNDS; ++round) {
 #pragma unroll 1
             for (uint32_t unit = 0; unit < UNITS; ++unit) {
-                uint4 symbols;
-                symbols.x = decoder.word(reader);
-                symbols.y = decoder.word(reader);
-                symbols.z = decoder.word(reader);
-                symbols.w = decoder.word(reader);
-                Checksum own{0, 0};
-                own.add(symbols, (round * UNITS + unit) * SYMBOLS_IN_UNIT);
-                sum += own.sum;
-                weighted += own.weighted;
+                bits.words.at = min_of(bits.words.at, end);
+                const uint4 symbols = lookup.unit(bits);
+                Checksum own_sum{0, 0};
+                own_sum.add(symbols, (round * UNITS + unit) * SYMBOLS_IN_UNIT);
+                sum += own_sum.sum;
+                weighted += own_sum.weighted;
                 tile[tile_slot(lane_id(), unit)] = symbols;
             }
             __syncwarp();
@@ -57,7 +79,7 @@ struct Work {
             checksum.sum += sum;
             checksum.weighted += weighted + rank * GROUP * sum;
         }
-        return reader.position;
+        return (bits.words.at - base) * 8 - 64 + bits.position % 32;
     }
 
     __device__ inline void flush(uint32_t round) const {
@@ -74,8 +96,50 @@ struct Work {
     }
 };
 
-// `sums` and `status` have two words and one for each stream. `staged_words`, a multiple of 4, is the room for a warp's input; an index block that is longer is
-// decoded in parts, and groups that are longer are read where they are. Blocks share the index blocks of all streams equally.
+// What decoding takes, in bits: an index block its own, and as many as symbols of DEAR_BITS have, since short codewords take no less time than these and longer ones more (they are more often
+// in the second table, and an index block of them is decoded in parts). Blocks have equal shares of that, unless each of their warps has but a few index blocks.
+struct Costs {
+    const uint8_t *input;
+    const Stream *streams;
+    uint32_t stream_count;
+    const Totals *totals;
+    static constexpr uint32_t BLOCK_COST = WARP * GROUP * DEAR_BITS, FEW = 2;
+
+    // Streams before this one. Their bits are counted in whole sequences.
+    __device__ inline uint64_t stream(uint32_t number) const {
+        return uint64_t(streams[number].first_task) * BLOCK_COST + uint64_t(streams[number].first_sequence) * SEQUENCE_BITS;
+    }
+
+    // The first of all index blocks that is block `i`'s of the grid. By a warp: each lane looks at one of 32 parts.
+    __device__ inline uint32_t first_task(uint32_t i) const {
+        const uint32_t tasks = totals->tasks;
+        if (i >= gridDim.x) {
+            return tasks;
+        }
+        if (tasks <= gridDim.x * (blockDim.x / WARP) * FEW) {
+            return min_of(tasks, i * ceil_div(tasks, gridDim.x));
+        }
+        const uint64_t cost = (uint64_t(tasks) * BLOCK_COST + uint64_t(totals->sequences) * SEQUENCE_BITS) * i / gridDim.x;
+        const uint32_t number = stream_of(cost, stream_count, [&](uint32_t s) { return stream(s); });
+        const uint64_t start = stream(number);
+        const uint64_t *index = reinterpret_cast<const uint64_t *>(input + streams[number].index);
+        uint32_t low = 0, high = ceil_div(streams[number].live, WARP);
+        while (low < high) {
+            const uint32_t step = ceil_div(high - low, WARP), block = low + lane_id() * step;
+            const bool less = block < high && start + uint64_t(block) * BLOCK_COST + uint32_t(index[block]) < cost;
+            const uint32_t parts = __popc(__ballot_sync(ALL_LANES, less));
+            if (parts == 0) {
+                break;
+            }
+            high = min_of(high, low + parts * step);
+            low += (parts - 1) * step + 1;
+        }
+        return streams[number].first_task + low;
+    }
+};
+
+// `sums` and `status` have two words and one for each stream, `sums` one more. `staged_words`, a multiple of 4, is the room for a warp's input; an index block that is longer is
+// decoded in parts, and groups that are longer are read where they are.
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode_indexed(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
                    const uint16_t *symbols, const uint8_t *classes, const uint32_t *map, const Totals *totals, uint32_t staged_words, uint32_t *sums, uint32_t *status,
@@ -86,10 +150,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     uint32_t *own_tables = reinterpret_cast<uint32_t *>(dynamic);
     uint4 *tile = dynamic + BOOKS * OWN_WORDS / 4 + warp_id() * (TILE_BYTES + staged_words * 4) / 16;
     uint32_t *staged = reinterpret_cast<uint32_t *>(tile + TILE_BYTES / 16);
+    const uint32_t room = staged_words - SLACK_WORDS;
 
-    const uint32_t tasks = totals->tasks, tasks_per_block = ceil_div(tasks, gridDim.x);
-    uint32_t task = blockIdx.x * tasks_per_block;
-    const uint32_t end = min_of(tasks, task + tasks_per_block);
+    // Half of the blocks fill first, half decode first: neither memory nor instructions are idle then.
+    const bool fills_first = blockIdx.x % 2 != 0;
+    if (fills_first) {
+        fill_free(input, streams, stream_count, totals, out);
+    }
+    const Costs costs{input, streams, stream_count, totals};
+    uint32_t task = costs.first_task(blockIdx.x);
+    const uint32_t end = costs.first_task(blockIdx.x + 1);
     while (task < end) {
         const uint32_t number = stream_of(task, stream_count, [&](uint32_t i) { return streams[i].first_task; });
         __syncthreads();
@@ -101,11 +171,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (uint32_t i = threadIdx.x; i < book_count * sizeof(Book) / 4; i += blockDim.x) {
             reinterpret_cast<uint32_t *>(own_books)[i] = reinterpret_cast<const uint32_t *>(&books[stream.first_book])[i];
         }
-        for (uint32_t book = 0; book < book_count; ++book) {
-            load_tables(own_tables + book * OWN_WORDS, tables + uint64_t(stream.first_book + book) * BOOK_WORDS, OWN_LONG,
-                        books[stream.first_book + book]);
-        }
         __syncthreads();
+        const bool paired = load_lookups<OWN_WORDS>(own_tables, tables + uint64_t(stream.first_book) * BOOK_WORDS, OWN_LONG, own_books, book_count);
 
         const uint32_t *words = reinterpret_cast<const uint32_t *>(input + stream.words);
         const uint32_t stop = min_of(end, stream.first_task + ceil_div(stream.live, WARP));
@@ -131,27 +198,26 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 book = min_of(book, book_count - 1);
             }
 #endif
-            const Decoder decoder(own_tables + book * OWN_WORDS, OWN_LONG, &own_books[book], symbols);
+            const Lookup lookup(own_tables + book * OWN_WORDS, &own_books[book], symbols, OWN_LONG, paired);
             // As many groups at a time as there is room for: all, but where a field is uneven. Less than half of the warp then has nothing to do for a while;
             // reading words where they are would take ten times as long.
             for (uint32_t lane = 0; lane < WARP;) {
                 const uint32_t first = __shfl_sync(ALL_LANES, at.start, lane) / 32 / 4 * 4;
-                // All of a group's words, and one more, as a reader looks one ahead.
-                const uint32_t fitting = __ballot_sync(ALL_LANES, lane_id() >= lane && at.end / 32 + 1 - first < staged_words);
-                const uint32_t lanes = fitting == 0 ? WARP : WARP - __clz(fitting);
-                const uint32_t last = __shfl_sync(ALL_LANES, at.end, lanes - 1) / 32 + 1;
+                const uint32_t fitting = __ballot_sync(ALL_LANES, lane_id() >= lane && ceil_div(at.end, 32) - first <= room);
+                if (fitting == 0) {
+                    // No group is so long.
+                    problems |= STATUS_INDEX;
+                    break;
+                }
+                const uint32_t lanes = WARP - __clz(fitting);
+                const uint32_t count = ceil_div(__shfl_sync(ALL_LANES, at.end, lanes - 1), 32) - first;
                 const bool is_turn = lane_id() >= lane && lane_id() < lanes;
                 // The others' lanes go along, somewhere.
-                const uint32_t start = is_turn ? at.start : first * 32;
-                const Work work{decoder, tile, out + stream.out * SYMBOL_BYTES, group, rank, live && is_turn};
-                uint32_t position;
-                if (fitting != 0) {
-                    stage(staged, words, first, last + 1);
-                    position = first * 32 + work.decode(staged, last - first, start - first * 32, checksum);
-                } else {
-                    position = work.decode(words, last, start, checksum);
-                }
-                if (work.live && position != at.end) {
+                const uint32_t start = is_turn ? at.start - first * 32 : 0;
+                const Work work{lookup, tile, out + stream.out * SYMBOL_BYTES, group, rank, live && is_turn};
+                stage(staged, words, first, first + count);
+                const uint32_t end = work.decode(staged, count, start, checksum);
+                if (work.live && first * 32 + end != at.end) {
                     problems |= STATUS_INDEX;
                 }
                 lane = lanes;
@@ -164,4 +230,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         task = stop;
     }
+    if (!fills_first) {
+        fill_free(input, streams, stream_count, totals, out);
+    }
+    verify_at_last(streams, stream_count, sums, status);
 }

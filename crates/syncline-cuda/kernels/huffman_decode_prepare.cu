@@ -1,40 +1,82 @@
 // What decoders need before they start, and the comparison of checksums after: tables, the places of live groups, free groups filled.
-#include "huffman_decode.cuh"
+#include "huffman_decode_free.cuh"
+
+// The lengths of codewords by their first bits: what searching for them each time would take most of the time for. 0 if longer.
+constexpr uint32_t LENGTH_BITS = 10;
+
+// A codebook in shared memory.
+struct OwnBook {
+    Book book;
+    uint8_t lengths[1u << LENGTH_BITS];
+
+    // By the whole block, with barriers around it.
+    __device__ inline void load(const Book &from) {
+        __syncthreads();
+        if (threadIdx.x < sizeof(Book) / 4) {
+            reinterpret_cast<uint32_t *>(&book)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&from)[threadIdx.x];
+        }
+        __syncthreads();
+        for (uint32_t i = threadIdx.x; i < 1u << LENGTH_BITS; i += blockDim.x) {
+            const uint32_t length = search(i << (32 - LENGTH_BITS), 1);
+            lengths[i] = length <= LENGTH_BITS ? length : 0;
+        }
+        __syncthreads();
+    }
+
+    __device__ inline uint32_t search(uint32_t window, uint32_t shortest) const {
+        uint32_t length = shortest;
+        while (length < book.longest && window >= book.limit[length]) {
+            ++length;
+        }
+        return length;
+    }
+
+    // As `canonical` has it.
+    __device__ inline uint32_t length(uint32_t window) const {
+        const uint32_t length = lengths[window >> (32 - LENGTH_BITS)];
+        return length != 0 ? length : search(window, LENGTH_BITS + 1);
+    }
+
+    __device__ inline Codeword codeword(const uint16_t *symbols, uint32_t window) const {
+        if (book.symbol_count == 0) {
+            return {0, 1};
+        }
+        const uint32_t own = length(window), place = (window >> (32 - own)) + book.offset[own];
+        return {symbols[book.symbols + min_of(place, book.symbol_count - 1)], own};
+    }
+};
 
 // Entries for the next TABLE_BITS bits.
-__device__ inline uint32_t table_entry(const Book &book, const uint16_t *symbols, uint32_t i) {
+__device__ inline uint32_t table_entry(const OwnBook &own, const uint16_t *symbols, uint32_t i) {
+    const Book &book = own.book;
     const uint32_t window = i << (32 - TABLE_BITS);
-    const Codeword one = canonical(book, symbols, window, 1);
+    const Codeword one = own.codeword(symbols, window);
     if (one.length > TABLE_BITS) {
         return 0;
     }
     uint32_t entry = one.length * 0x11u | (one.symbol - book.base & book.mask) << 8;
     // A codeword that ends within the known bits does not depend on the zeros after them.
-    const Codeword other = canonical(book, symbols, window << one.length, 1);
+    const Codeword other = own.codeword(symbols, window << one.length);
     if (one.length + other.length <= TABLE_BITS && book.mask == 0xFFF) {
         entry += other.length | (other.symbol - book.base) << 20;
     }
     return entry;
 }
 
-__device__ inline uint32_t long_table_entry(const Book &book, const uint16_t *symbols, uint32_t i) {
-    const uint32_t start = book.limit[TABLE_BITS];
+__device__ inline uint32_t long_table_entry(const OwnBook &own, const uint16_t *symbols, uint32_t i) {
+    const uint32_t start = own.book.limit[TABLE_BITS];
     const uint32_t window = start + (i << (32 - LONG_BITS));
-    const Codeword one = canonical(book, symbols, window, TABLE_BITS + 1);
-    return window < start || one.length > LONG_BITS ? 0 : one.length | one.symbol << 16;
+    const Codeword one = own.codeword(symbols, window);
+    return window < start || one.length <= TABLE_BITS || one.length > LONG_BITS ? 0 : one.length | one.symbol << 16;
 }
 
-// An entry for counting.
-__device__ inline uint32_t count_entry(const Book &book, uint32_t i) {
-    const uint32_t window = i << (32 - TABLE_BITS);
+// An entry for counting in so many bits; bits from 16 up are set where codewords end.
+__device__ inline uint32_t count_entry(const OwnBook &own, uint32_t window, uint32_t known) {
     uint32_t bits = 0, count = 0, ends = 0;
     while (true) {
-        uint32_t length = 1;
-        while (length < book.longest && window << bits >= book.limit[length]) {
-            ++length;
-        }
-        if (bits + length > TABLE_BITS) {
-            return bits | count << 8 | ends << 20;
+        const uint32_t length = own.length(window << bits);
+        if (bits + length > known) {
+            return (count == 0 ? COUNT_LONGER : bits | count << COUNT_SHIFT) | ends << 16;
         }
         bits += length;
         ++count;
@@ -42,13 +84,40 @@ __device__ inline uint32_t count_entry(const Book &book, uint32_t i) {
     }
 }
 
-// Builds tables: blockIdx.x is the codebook, blockIdx.y the part. Clears sums on the way, and status unless it is null.
+// What tables are built from, and where: those for counting unless that is null.
+struct Tables {
+    const Book *books;
+    const uint16_t *symbols;
+    uint32_t *tables;
+    uint16_t *count_tables;
+
+    // Part `part` of `parts` of a codebook's.
+    __device__ inline void build(uint32_t number, uint32_t part, uint32_t parts) const {
+        __shared__ OwnBook book;
+        if (books[number].absent) {
+            return;
+        }
+        book.load(books[number]);
+        uint32_t *to = tables + uint64_t(number) * BOOK_WORDS;
+        uint16_t *counts = count_tables + uint64_t(number) * (COUNTS + ENDS);
+        const uint32_t all = BOOK_WORDS + (count_tables == nullptr ? 0 : COUNTS + ENDS);
+        for (uint32_t i = part * blockDim.x + threadIdx.x; i < all; i += parts * blockDim.x) {
+            if (i < TABLE) {
+                to[i] = table_entry(book, symbols, i);
+            } else if (i < BOOK_WORDS) {
+                to[i] = long_table_entry(book, symbols, i - TABLE);
+            } else if (i < BOOK_WORDS + COUNTS) {
+                counts[i - BOOK_WORDS] = count_entry(book, (i - BOOK_WORDS) << (32 - COUNT_BITS), COUNT_BITS);
+            } else {
+                counts[i - BOOK_WORDS] = count_entry(book, (i - BOOK_WORDS - COUNTS) << (32 - TABLE_BITS), TABLE_BITS) >> 16;
+            }
+        }
+    }
+};
+
+// Builds tables for decoders elsewhere: blockIdx.x is the codebook, blockIdx.y the part. Clears sums on the way, and status unless it is null.
 extern "C" __global__ void decode_tables(const Book *books, const uint16_t *symbols, uint32_t stream_count, uint32_t *tables, uint32_t *sums,
                                          uint32_t *status) {
-    __shared__ Book book;
-    if (threadIdx.x < sizeof(Book) / 4) {
-        reinterpret_cast<uint32_t *>(&book)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&books[blockIdx.x])[threadIdx.x];
-    }
     const uint32_t block = blockIdx.y * gridDim.x + blockIdx.x;
     const uint32_t threads = gridDim.x * gridDim.y * blockDim.x;
     for (uint32_t i = block * blockDim.x + threadIdx.x; i < 2 * stream_count; i += threads) {
@@ -57,45 +126,16 @@ extern "C" __global__ void decode_tables(const Book *books, const uint16_t *symb
             status[i] = 0;
         }
     }
-    __syncthreads();
-    if (book.absent) {
-        return;
-    }
-    uint32_t *to = tables + uint64_t(blockIdx.x) * BOOK_WORDS;
-    uint32_t *counts = to + TABLE + LONG_ENTRIES;
-    for (uint32_t i = blockIdx.y * blockDim.x + threadIdx.x; i < 2 * TABLE + LONG_ENTRIES; i += gridDim.y * blockDim.x) {
-        if (i < TABLE) {
-            to[i] = table_entry(book, symbols, i);
-        } else if (i < 2 * TABLE) {
-            counts[i - TABLE] = count_entry(book, i - TABLE);
-        } else {
-            to[i - TABLE] = long_table_entry(book, symbols, i - 2 * TABLE);
-        }
-    }
+    Tables{books, symbols, tables, nullptr}.build(blockIdx.x, blockIdx.y, gridDim.y);
 }
 
 constexpr uint32_t WARPS = THREADS / WARP;
-// Groups that a block places.
-constexpr uint32_t PLACED_WORDS = 32;
-constexpr uint32_t PLACED = PLACED_WORDS * 32;
-
-// Word `i` of a stream's bitmap, ones for groups that are not there. The bitmap's last word is whole: other parts follow.
-__device__ inline uint32_t free_word(const uint32_t *bitmap, uint32_t groups, uint32_t i) {
-    uint32_t word = bitmap[i];
-    uint32_t groups_left = groups - i * 32;
-    return groups_left < 32 ? word | ALL_LANES << groups_left : word;
-}
-
-// A block looks after PLACED groups of a stream that has free ones: writes the place of each live one to the map, and fills the others. How many are live before
-// it is counted anew by each block: the bitmap is a thousandth of the output at most.
-extern "C" __global__ void __launch_bounds__(THREADS) decode_place(const uint8_t *input, const Stream *streams, uint32_t stream_count,
-                                                                   const Totals *totals, uint32_t *map, uint32_t *status, uint8_t *out) {
+// Looks after PLACED groups of a stream that has free ones: writes the place of each live one to the map, and fills the others unless the decoder does. How many are
+// live before it is counted anew by each block: the bitmap is a thousandth of the output at most.
+__device__ inline void place(uint32_t unit, const uint8_t *input, const Stream *streams, uint32_t stream_count, bool fills, bool keeps_status, uint32_t *map,
+                             uint32_t *status, uint8_t *out) {
     __shared__ uint32_t warp_live[WARPS];
     __shared__ uint32_t free_words[PLACED_WORDS], live_before[PLACED_WORDS];
-    const uint32_t unit = blockIdx.x;
-    if (unit >= totals->placings) {
-        return;
-    }
     const uint32_t number = stream_of(unit, stream_count, [&](uint32_t i) { return streams[i].first_placing; });
     const Stream &stream = streams[number];
     const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);
@@ -113,7 +153,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) decode_place(const uint8_t
     }
     __syncthreads();
     if (warp_id() == 0) {
-        uint32_t word = (first_word + lane_id()) * 32 < groups ? free_word(bitmap, groups, first_word + lane_id()) : ALL_LANES;
+        uint32_t word = (first_word + lane_id()) * 32 < groups ? free_word(bitmap, groups, first_word + lane_id(), true) : ALL_LANES;
         uint32_t own = __popc(~word), sum = own;
         for (uint32_t distance = 1; distance < WARP; distance *= 2) {
             uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
@@ -126,8 +166,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) decode_place(const uint8_t
         free_words[lane_id()] = word;
         live_before[lane_id()] = before + sum - own;
         bool is_last = first_word * 32 + PLACED >= groups;
-        if (is_last && lane_id() == WARP - 1 && before + sum != stream.live) {
-            atomicOr(&status[number], STATUS_INDEX);
+        if (is_last && lane_id() == WARP - 1) {
+            const uint32_t own_status = before + sum != stream.live ? STATUS_INDEX : 0;
+            status[number] = keeps_status ? status[number] | own_status : own_status;
         }
     }
     __syncthreads();
@@ -137,6 +178,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) decode_place(const uint8_t
         if (!(word >> bit & 1) && rank < stream.live) {
             map[stream.map + rank] = first_word * 32 + i;
         }
+    }
+    if (!fills) {
+        return;
     }
     constexpr uint32_t UNITS = GROUP * SYMBOL_BYTES / 16;
     const uint32_t filled = SYMBOL_BYTES == 1 ? stream.free_symbol * 0x01010101u : stream.free_symbol * 0x10001u;
@@ -149,6 +193,28 @@ extern "C" __global__ void __launch_bounds__(THREADS) decode_place(const uint8_t
             store_streaming(&to[i], value);
         }
     }
+}
+
+// Blocks from `first_placing` on place groups, those before build tables of a codebook, `parts` each, and clear sums and status unless parsing has written that.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    decode_prepare(const Book *books, const uint16_t *symbols, const uint8_t *input, const Stream *streams, uint32_t stream_count, const Totals *totals,
+                   uint32_t parts, uint32_t first_placing, uint32_t fills, uint32_t keeps_status, uint32_t *tables, uint16_t *count_tables, uint32_t *map,
+                   uint32_t *sums, uint32_t *status, uint8_t *out) {
+    if (blockIdx.x >= first_placing) {
+        const uint32_t unit = blockIdx.x - first_placing;
+        if (unit < totals->placings) {
+            place(unit, input, streams, stream_count, fills != 0, keeps_status != 0, map, status, out);
+        }
+        return;
+    }
+    for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i <= 2 * stream_count; i += first_placing * THREADS) {
+        sums[i] = 0;
+        // Of the others placing writes it.
+        if (i < stream_count && !keeps_status && !streams[i].has_free) {
+            status[i] = 0;
+        }
+    }
+    Tables{books, symbols, tables, count_tables}.build(blockIdx.x / parts, blockIdx.x % parts, parts);
 }
 
 // Compares checksums; a thread a stream.

@@ -46,8 +46,9 @@ struct Own {
             uint32_t count = 0;
             entry = 0;
             if (bits > 0) {
-                count = counter.count(reader, bits);
-                entry = reader.position - bits;
+                uint32_t end;
+                count = counter.count(reader, bits, end);
+                entry = end - bits;
             }
             changed = entry != (exits >> 8 * i & 0xFF);
             exits = with_byte(exits, i, entry);
@@ -60,23 +61,22 @@ struct Own {
     __device__ inline uint32_t entries(uint32_t entry) const { return exits << 8 | entry; }
 };
 
-// Phase 1: entries and counts of all subsequences, if each stretch starts with a codeword; `exits` of the stretches. `failed` is set for a stream that has not settled.
+// Phase 1: entries and counts of all subsequences, if each stretch starts with a codeword; `exits` of the stretches. `failed` is set for a stream that has not settled, and behind all of them.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    self_sync(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
+    self_sync(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
               const Totals *totals, uint8_t *entries, uint8_t *counts, uint8_t *exits, uint32_t *failed) {
-    __shared__ __align__(16) uint32_t table[TABLE];
+    __shared__ __align__(16) uint16_t table[COUNTS + ENDS];
     __shared__ Stream stream;
     __shared__ Book book;
-    const Counter counter{table, &book};
-    Run rest(totals->sequences);
+    Run<STRETCHES> rest(totals->sequences);
     while (rest.next < rest.end) {
-        uint32_t first_sequence, stop_sequence;
-        const uint32_t number = rest.stream(streams, stream_count, first_sequence, stop_sequence);
+        uint32_t first_stretch, stop;
+        const uint32_t number = rest.stream(streams, stream_count, first_stretch, stop);
         load_stream(stream, book, streams, number, books);
-        load_counts(table, tables, stream);
+        load_counts(table, count_tables, stream, true);
         __syncthreads();
-        const uint32_t stop = min_of(stop_sequence * STRETCHES, stretches_of(stream.bits));
-        for (uint32_t stretch = first_sequence * STRETCHES + warp_id(); stretch < stop; stretch += WARPS) {
+        const Counter counter(table, &book);
+        for (uint32_t stretch = first_stretch + warp_id(); stretch < stop; stretch += WARPS) {
             const uint32_t first = stretch * STRETCH + lane_id() * SUBSEQUENCES;
             const bool there = bits_in(stream, first) > 0;
             Own own{NO_EXITS, 0};
@@ -99,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 exits[stream.first_sequence * STRETCHES + stretch] = own.exit();
             }
             if (again) {
-                failed[number] = 1;
+                failed[number] = failed[stream_count] = 1;
             }
         }
     }
@@ -108,7 +108,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // Phase 2, a thread a stretch: decodes it again from where the one before ended, up to where that makes no difference. If it makes one to the stretch after it, the
 // stream has failed.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    self_sync_join(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
+    self_sync_join(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
                    const Totals *totals, uint8_t *entries, uint8_t *counts, const uint8_t *exits, uint32_t *failed) {
     const uint32_t i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= totals->sequences * STRETCHES) {
@@ -124,7 +124,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (entry == 0 || failed[number]) {
         return;
     }
-    const Counter counter{tables + uint64_t(stream.first_book) * BOOK_WORDS + TABLE + LONG_ENTRIES, &books[stream.first_book]};
+    const Counter counter(count_tables + uint64_t(stream.first_book) * (COUNTS + ENDS), &books[stream.first_book]);
     for (uint32_t done = 0; done < JOINED; ++done) {
         const uint32_t subsequence = stretch * STRETCH + done, bits = bits_in(stream, subsequence);
         const uint64_t at = uint64_t(stream.first_subsequence) + subsequence;
@@ -135,13 +135,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         words.load(input, stream, subsequence);
         LaneReader reader(words, entry);
         entries[at] = entry;
-        counts[at] = counter.count(reader, bits);
-        entry = reader.position - bits;
+        counts[at] = counter.count(reader, bits, entry);
+        entry -= bits;
         if (entry == entries[at + 1]) {
             return;
         }
     }
     if (bits_in(stream, stretch * STRETCH + JOINED) > 0) {
-        failed[number] = 1;
+        failed[number] = failed[stream_count] = 1;
     }
 }

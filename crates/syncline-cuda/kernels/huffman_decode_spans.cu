@@ -4,12 +4,12 @@
 // it: so codewords are counted (spans_count; the self-synchronising decoder has done so already), counts are added up (spans_scan), and then everything is decoded
 // and written (spans_write). As in the 2022 paper symbols go through shared memory, so that whole lines go to memory.
 //
-// Where codewords are too long for two to a lookup, and fit 16 bits, and symbols 11, a lookup takes 16 bits (FULL): then there are no long codewords, for which a lane would
-// hold up its warp. The table has 128 KiB; a multiprocessor has one block and one table.
-//
-// BLOCKS   blocks of spans_write that a multiprocessor should have room for
-// FULL     whether codewords are looked up whole
+// COUNT_THREADS   threads in a block of spans_count
+// BLOCKS      blocks of spans_write that a multiprocessor should have room for
+// SPAN_COST   what a span takes beside its symbols, in symbols
+#include "huffman_decode_free.cuh"
 #include "huffman_decode_spans.cuh"
+#include "scan.cuh"
 
 constexpr uint32_t SPANS = SEQUENCE / WARP; // of a sequence
 constexpr uint32_t SPAN_BITS = WARP * SUBSEQUENCE_BITS;
@@ -19,47 +19,43 @@ __device__ inline uint32_t gap_of(const uint8_t *input, const Stream &stream, ui
     return stream.longest <= 16 ? gaps[subsequence / 2] >> (subsequence % 2 * 4) & 15 : min_of<uint32_t>(gaps[subsequence], LAST_ENTRY);
 }
 
-// Spans of a stream that are a block's, given its sequences.
-__device__ inline void spans_of(const Stream &stream, uint32_t &first, uint32_t &stop) {
-    first *= SPANS;
-    stop = min_of(stop * SPANS, ceil_div(stream.bits, SPAN_BITS));
-}
-
 // Reads the gap index: entries and counts of all subsequences, in bytes. Those past the streams' ends are left as they are.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    spans_count(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
+extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
+    spans_count(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
                 const Totals *totals, uint8_t *entries, uint8_t *counts) {
-    __shared__ __align__(16) uint32_t table[TABLE];
+    __shared__ __align__(16) uint16_t table[COUNTS];
     __shared__ Stream stream;
     __shared__ Book book;
-    const Counter counter{table, &book};
-    Run rest(totals->sequences);
+    Run<SPANS> rest(totals->sequences);
     while (rest.next < rest.end) {
         uint32_t first, stop;
         const uint32_t number = rest.stream(streams, stream_count, first, stop);
         load_stream(stream, book, streams, number, books);
-        load_counts(table, tables, stream);
+        load_counts(table, count_tables, stream, false);
         __syncthreads();
-        spans_of(stream, first, stop);
+        const Counter counter(table, &book);
+        const uint32_t warps = blockDim.x / WARP;
         uint32_t subsequence = (first + warp_id()) * WARP + lane_id();
         LaneWords words;
-        uint32_t entry = 0;
+        uint32_t entry = 0, end = 0;
         const auto load = [&] {
-            if (bits_in(stream, subsequence) > 0) {
+            const uint32_t bits = bits_in(stream, subsequence);
+            if (bits > 0) {
                 words.load(input, stream, subsequence);
                 entry = gap_of(input, stream, subsequence);
+                end = bits_in(stream, subsequence + 1) > 0 ? SUBSEQUENCE_BITS + gap_of(input, stream, subsequence + 1) : bits;
             }
         };
         load();
-        for (uint32_t span = first + warp_id(); span < stop; span += WARPS) {
+        for (uint32_t span = first + warp_id(); span < stop; span += warps) {
             LaneReader reader(words, entry);
-            const uint32_t bits = bits_in(stream, subsequence), own_entry = entry;
+            const uint32_t own_entry = entry, own_end = end;
             const uint64_t at = uint64_t(stream.first_subsequence) + subsequence;
             // The next span's words are under way meanwhile.
-            subsequence += WARPS * WARP;
+            subsequence += blockDim.x;
             load();
             entries[at] = own_entry;
-            counts[at] = counter.count(reader, bits);
+            counts[at] = counter.count_up_to(reader, own_end);
         }
     }
 }
@@ -116,54 +112,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Entries of a table for whole codewords: the length in the low five bits, the symbol above.
-constexpr uint32_t FULL_BITS = 16, FULL_TABLE = 1u << FULL_BITS;
-
-// Builds the tables for whole codewords from the others; blockIdx.x is the codebook, blockIdx.y the part.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    spans_tables(const Book *books, const uint16_t *symbols, const uint32_t *tables, uint16_t *full_tables) {
-    const Book &book = books[blockIdx.x];
-    if (book.absent) {
-        return;
-    }
-    const uint32_t *from = tables + uint64_t(blockIdx.x) * BOOK_WORDS;
-    uint16_t *to = full_tables + uint64_t(blockIdx.x) * FULL_TABLE;
-    for (uint32_t i = blockIdx.y * THREADS + threadIdx.x; i < FULL_TABLE; i += gridDim.y * THREADS) {
-        const uint32_t entry = single(from[i >> (FULL_BITS - TABLE_BITS)], book.base, book.mask);
-        Codeword one{entry >> 16, entry & 31};
-        if (entry == 0) {
-            one = canonical(book, symbols, i << (32 - FULL_BITS), TABLE_BITS + 1);
-        }
-        to[i] = one.symbol << 5 | one.length;
-    }
-}
-
-// Decodes with such a table.
-struct FullDecoder {
-    const uint16_t *table;
-
-    __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> (32 - FULL_BITS)]; }
-
-    template <typename Source> __device__ inline uint32_t one(Source &from) const {
-        const uint32_t entry = lookup(from.window());
-        from.skip(entry & 31);
-        return entry >> 5;
-    }
-
-    template <typename Source> __device__ inline uint32_t two(Source &from) const {
-        const uint32_t window = from.window();
-        const uint32_t first = lookup(window);
-        const uint32_t second = lookup(__funnelshift_l(0, window, first));
-        from.skip((first & 31) + (second & 31));
-        return __byte_perm(first, second, 0x5410) >> 5 & 0x07FF07FF;
-    }
-
-    template <typename Source> __device__ inline uint32_t word(Source &from) const {
-        const uint32_t pair = two(from);
-        return SYMBOL_BYTES == 1 ? __byte_perm(pair, two(from), 0x6420) : pair;
-    }
-};
-
 __device__ inline void store_symbol(uint8_t *to, uint64_t at, uint32_t symbol) {
     if (SYMBOL_BYTES == 1) {
         to[at] = symbol;
@@ -172,54 +120,91 @@ __device__ inline void store_symbol(uint8_t *to, uint64_t at, uint32_t symbol) {
     }
 }
 
-// A lane's symbols, decoded and put into a buffer by and by.
-template <typename Decodes> struct Lane {
-    const Decodes &decoder;
-    LaneReader reader;
-    uint32_t position, count; // of the first in the stream, how many
-    uint32_t done = 0;
-    uint32_t pair = 0; // decoded last
-
-    // Puts those of the first `limit` that are still to be put where they belong in a buffer that starts with symbol `first`. `first` and, unless it is the count, the place
-    // after the `limit`-th are multiples of a word's symbols.
-    __device__ inline void put(uint8_t *buffer, uint32_t first, uint32_t limit) {
-#if SYMBOL_BYTES == 2
-        // Two are decoded at a time. If the first one's place is odd, a word of the buffer has the second of one pair and the first of the next.
-        const uint32_t shift = position % 2 != 0 ? 16 : 32;
-        if (done == 0 && limit > 0) {
-            pair = decoder.two(reader);
-            if (shift == 16 || count == 1) {
-                store_symbol(buffer, position - first, pair);
-                done = 1;
-            } else {
-                reinterpret_cast<uint32_t *>(buffer)[(position - first) / 2] = pair;
-                done = 2;
-            }
+// Puts symbols `from` to `to`, of four, at their places from `at` on.
+__device__ inline void put_some(uint8_t *at, const uint32_t words[SYMBOL_BYTES], uint32_t from, uint32_t to) {
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+        if (i >= from && i < to) {
+            store_symbol(at, i, words[i * SYMBOL_BYTES / 4] >> i * SYMBOL_BYTES * 8 % 32);
         }
-        uint32_t *to = reinterpret_cast<uint32_t *>(buffer) + (position + done - first) / 2;
-        for (; done + 2 <= limit; done += 2) {
-            const uint32_t next = decoder.two(reader);
-            *to++ = __funnelshift_rc(pair, next, shift);
-            pair = next;
-        }
-        if (done < limit) {
-            store_symbol(buffer, position + done - first, shift == 16 ? pair >> 16 : decoder.one(reader));
-            ++done;
-        }
-#else
-        constexpr uint32_t SYMBOLS_IN_WORD = 4 / SYMBOL_BYTES;
-        for (; done < limit && (position + done) % SYMBOLS_IN_WORD != 0; ++done) {
-            store_symbol(buffer, position + done - first, decoder.one(reader));
-        }
-        for (; done + SYMBOLS_IN_WORD <= limit; done += SYMBOLS_IN_WORD) {
-            reinterpret_cast<uint32_t *>(buffer)[(position + done - first) / SYMBOLS_IN_WORD] = decoder.word(reader);
-        }
-        for (; done < limit; ++done) {
-            store_symbol(buffer, position + done - first, decoder.one(reader));
-        }
-#endif
     }
-};
+}
+
+// Decodes `count` symbols of a lane into a buffer, from its symbol `place` on. Whole words, and what is before and after them. Up to three symbols more are decoded than there are.
+__device__ inline void put(const Lookup &lookup, LaneReader &reader, uint8_t *buffer, uint32_t place, uint32_t count) {
+    constexpr uint32_t SYMBOLS_IN_WORD = 4 / SYMBOL_BYTES;
+    const uint32_t before = place % SYMBOLS_IN_WORD, shift = before * SYMBOL_BYTES * 8;
+    uint8_t *at = buffer + (place - before) * SYMBOL_BYTES;
+    uint32_t words[SYMBOL_BYTES], last = 0;
+    // Words as they are in the buffer, from those decoded, the last before them being `last`.
+    const auto next = [&] {
+        const uint2 symbols = lookup.four(reader);
+#if SYMBOL_BYTES == 1
+        const uint32_t word = __byte_perm(symbols.x, symbols.y, 0x6420);
+        words[0] = __funnelshift_l(last, word, shift);
+        last = word;
+#else
+        words[0] = __funnelshift_l(last, symbols.x, shift);
+        words[1] = __funnelshift_l(symbols.x, symbols.y, shift);
+        last = symbols.y;
+#endif
+    };
+    // Symbols of words that are not there yet, those before the first included.
+    uint32_t left = before + count;
+    next();
+    put_some(at, words, before, left);
+    for (; left > 4; left -= 4) {
+        at += 4 * SYMBOL_BYTES;
+        next();
+        if (left < 8) {
+            put_some(at, words, 0, left - 4);
+            return;
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < SYMBOL_BYTES; ++i) {
+            reinterpret_cast<uint32_t *>(at)[i] = words[i];
+        }
+    }
+}
+
+#if PAIRS
+// The same with entries of one or two symbols: what each gives is put where the one before ended, so no lane holds up others that have more in an entry.
+__device__ inline void put_paired(const Lookup &lookup, LaneReader &reader, uint8_t *buffer, uint32_t place, uint32_t count) {
+    uint8_t *at = buffer + place * SYMBOL_BYTES, *const end = at + count * SYMBOL_BYTES;
+    const uint32_t base = lookup.base & 0xFFFF;
+    const auto first_of = [&](uint32_t entry) { return (entry >> 6 & PAIRED_MASK) + base; };
+    const auto second_of = [&](uint32_t entry) { return (entry >> 22) + base; };
+    const auto bytes_of = [](uint32_t entry) { return entry & ALONE ? SYMBOL_BYTES : 2 * SYMBOL_BYTES; };
+    while (at < end) {
+        const uint32_t window = reader.window(), one = lookup.lookup(window);
+        if (one & NEITHER) {
+            const uint32_t longer = lookup.alone(one, window);
+            store_symbol(at, 0, longer >> 16);
+            reader.skip(longer & LENGTH_MASK);
+            at += SYMBOL_BYTES;
+            continue;
+        }
+        const uint32_t other = lookup.lookup(__funnelshift_l(0, window, one));
+        if (at + 4 * SYMBOL_BYTES > end || other & NEITHER) {
+            store_symbol(at, 0, first_of(one));
+            if (!(one & ALONE) && at + SYMBOL_BYTES < end) {
+                store_symbol(at, 1, second_of(one));
+            }
+            at += bytes_of(one);
+            reader.skip(one);
+            continue;
+        }
+        // What is no symbol is overwritten by the next, as there is one.
+        store_symbol(at, 0, first_of(one));
+        store_symbol(at, 1, second_of(one));
+        at += bytes_of(one);
+        store_symbol(at, 0, first_of(other));
+        store_symbol(at, 1, second_of(other));
+        at += bytes_of(other);
+        reader.skip(one + other);
+    }
+}
+#endif
 
 // Writes symbols [begin, end) of a stream from a warp's buffer, whose first is symbol `first`, a multiple of a unit's.
 __device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin, uint32_t end, const Stream &stream, const uint32_t *map,
@@ -250,31 +235,69 @@ __device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin
     }
 }
 
-// Decodes from the entries of subsequences, and writes. `tables` are those of decode_tables, or of spans_tables. `before` has the symbols before each span of its stream. A warp gathers `room` symbols at a time, a multiple
-// of a unit's.
+// What decoding takes, of all streams in order: symbols, and SPAN_COST for each span. Blocks have equal shares of that: fields are uneven, spans have 200 to 4,096 symbols.
+struct Costs {
+    const Stream *streams;
+    const uint32_t *before; // symbols before each span of its stream
+
+    // Of the streams before this one. Index blocks count symbols too, whole ones: what is too much is nobody's.
+    __device__ inline uint64_t stream(uint32_t number) const {
+        const Stream &of = streams[number];
+        return uint64_t(of.first_task) * (WARP * GROUP) + uint64_t(of.first_sequence) * (SPANS * SPAN_COST);
+    }
+
+    __device__ inline uint64_t all(const Totals &totals) const {
+        return uint64_t(totals.tasks) * (WARP * GROUP) + uint64_t(totals.sequences) * (SPANS * SPAN_COST);
+    }
+
+    // The first of a stream's spans that has not less than `cost` before it. By a warp: each lane looks at one of 32 parts.
+    __device__ inline uint32_t first_span(uint32_t number, uint64_t cost) const {
+        const Stream &of = streams[number];
+        const uint64_t start = stream(number);
+        uint32_t low = 0, high = ceil_div(of.bits, SPAN_BITS);
+        while (low < high) {
+            const uint32_t step = ceil_div(high - low, WARP), span = low + lane_id() * step;
+            const bool less = span < high && start + before[uint64_t(of.first_sequence) * SPANS + span] + uint64_t(span) * SPAN_COST < cost;
+            const uint32_t parts = __popc(__ballot_sync(ALL_LANES, less));
+            if (parts == 0) {
+                break;
+            }
+            high = min_of(high, low + parts * step);
+            low += (parts - 1) * step + 1;
+        }
+        return low;
+    }
+};
+
+// Decodes from the entries of subsequences, and writes. `before` has the symbols before each span of its stream. A warp gathers `room` symbols at a time: those of as many lanes as that is
+// enough for.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     spans_write(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
                 const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint8_t *counts, const uint32_t *before,
-                const Totals *totals, uint32_t room, uint32_t *sums, uint8_t *out) {
+                const Totals *totals, uint32_t room, uint32_t *sums, uint32_t *status, uint8_t *out) {
     extern __shared__ uint4 dynamic[];
-    constexpr uint32_t TABLE_BYTES = FULL ? FULL_TABLE * 2 : (TABLE + LONG_ENTRIES) * 4;
+    constexpr uint32_t TABLE_WORDS = LOOKUPS + LONG_ENTRIES;
     __shared__ Stream stream;
     __shared__ Book book;
-    uint4 *buffer = dynamic + TABLE_BYTES / 16 + warp_id() * (room / SYMBOLS_IN_UNIT);
-    Run rest(totals->sequences);
-    while (rest.next < rest.end) {
-        uint32_t first_span, stop;
-        const uint32_t number = rest.stream(streams, stream_count, first_span, stop);
+    uint32_t *table = reinterpret_cast<uint32_t *>(dynamic);
+    uint4 *buffer = dynamic + TABLE_WORDS / 4 + warp_id() * (room / SYMBOLS_IN_UNIT);
+    // Half of the blocks fill first, half decode first: neither memory nor instructions are idle then.
+    const bool fills_first = blockIdx.x % 2 != 0;
+    if (fills_first) {
+        fill_free(input, streams, stream_count, totals, out);
+    }
+    const Costs costs{streams, before};
+    const uint64_t all_costs = costs.all(*totals);
+    const uint64_t own_start = all_costs * blockIdx.x / gridDim.x, own_end = all_costs * (blockIdx.x + 1) / gridDim.x;
+    uint32_t number = stream_of(own_start, stream_count, [&](uint32_t i) { return costs.stream(i); });
+    for (; number < stream_count && costs.stream(number) < own_end; ++number) {
+        const uint32_t first_span = costs.first_span(number, own_start), stop = costs.first_span(number, own_end);
+        if (first_span >= stop) {
+            continue;
+        }
         load_stream(stream, book, streams, number, books);
-#if FULL
-        load_words(reinterpret_cast<uint32_t *>(dynamic), tables + stream.first_book * (FULL_TABLE / 2), FULL_TABLE / 2);
-        const FullDecoder decoder{reinterpret_cast<const uint16_t *>(dynamic)};
-#else
-        load_lookup(reinterpret_cast<uint32_t *>(dynamic), tables, stream, book);
-        const Decoder decoder(reinterpret_cast<const uint32_t *>(dynamic), LONG_ENTRIES, &book, symbols);
-#endif
-        __syncthreads();
-        spans_of(stream, first_span, stop);
+        const bool paired = load_lookups<TABLE_WORDS>(table, tables + uint64_t(stream.first_book) * BOOK_WORDS, LONG_ENTRIES, &book, 1);
+        const Lookup lookup(table, &book, symbols, LONG_ENTRIES, paired);
         const uint32_t all = stream.live * GROUP;
         Checksum checksum{0, 0};
         uint32_t subsequence = (first_span + warp_id()) * WARP + lane_id();
@@ -290,27 +313,42 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         };
         load();
         for (uint32_t span = first_span + warp_id(); span < stop; span += WARPS) {
-            uint32_t sum = count;
-            for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-                const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-                sum += lane_id() >= distance ? below : 0;
-            }
-            const uint32_t base = before[stream.first_sequence * SPANS + span];
-            Lane<decltype(decoder)> lane{decoder, LaneReader(words, entry), base + sum - count, count};
+            const uint32_t base = before[uint64_t(stream.first_sequence) * SPANS + span];
+            // Damaged codewords may be more than there is room for.
+            const uint32_t sum = base + warp_scan_inclusive(count), begin = min_of(all, sum - count), end = min_of(all, sum);
+            LaneReader reader(words, entry);
             // The next span's words are under way meanwhile.
             subsequence += WARPS * WARP;
             load();
-            // Damaged codewords may be more than there is room for.
-            const uint32_t begin = min_of(all, base), end = min_of(all, base + __shfl_sync(ALL_LANES, sum, WARP - 1));
-            for (uint32_t first = begin / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT; first < end; first += room) {
-                const uint32_t round_end = min_of(end, first + room);
-                lane.put(reinterpret_cast<uint8_t *>(buffer), first,
-                         lane.position < round_end ? min_of(lane.count, round_end - lane.position) : 0);
+            for (uint32_t lane = 0; lane < WARP;) {
+                const uint32_t start = __shfl_sync(ALL_LANES, begin, lane), first = start / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT;
+                const bool fits = begin >= first && end >= begin && end - first <= room;
+                const uint32_t lanes = WARP - __clz(__ballot_sync(ALL_LANES, lane_id() <= lane || fits));
+                const uint32_t stop_at = __shfl_sync(ALL_LANES, fits ? end : 0, lanes - 1);
+                if (lane_id() >= lane && lane_id() < lanes && fits && begin < end) {
+                    uint8_t *own = reinterpret_cast<uint8_t *>(buffer);
+#if PAIRS
+                    if (paired) {
+                        put_paired(lookup, reader, own, begin - first, end - begin);
+                    } else {
+                        put(lookup, reader, own, begin - first, end - begin);
+                    }
+#else
+                    put(lookup, reader, own, begin - first, end - begin);
+#endif
+                }
                 __syncwarp();
-                flush(buffer, first, max_of(begin, first), round_end, stream, map, out, checksum);
+                if (stop_at > start) {
+                    flush(buffer, first, start, stop_at, stream, map, out, checksum);
+                }
                 __syncwarp();
+                lane = lanes;
             }
         }
         checksum.flush(&sums[2 * number]);
     }
+    if (!fills_first) {
+        fill_free(input, streams, stream_count, totals, out);
+    }
+    verify_at_last(streams, stream_count, sums, status);
 }

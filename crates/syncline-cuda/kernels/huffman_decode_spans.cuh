@@ -3,7 +3,7 @@
 // SEQUENCE   subsequences in a sequence
 // THREADS    threads in a block
 #pragma once
-#include "huffman_decode.cuh"
+#include "huffman_decode_lookup.cuh"
 
 constexpr uint32_t WORDS_IN_SUBSEQUENCE = SUBSEQUENCE_BITS / 32;
 constexpr uint32_t SEQUENCE_BITS = SEQUENCE * SUBSEQUENCE_BITS;
@@ -15,71 +15,12 @@ __device__ inline uint32_t bits_in(const Stream &stream, uint32_t subsequence) {
     return start < stream.bits ? min_of(stream.bits - start, SUBSEQUENCE_BITS) : 0;
 }
 
-// Counts codewords with a codebook's table for that.
-struct Counter {
-    const uint32_t *table;
-    const Book *book;
-
-    // The length of a codeword that is longer than a lookup.
-    __device__ inline uint32_t long_length(uint32_t window) const {
-        uint32_t length = TABLE_BITS + 1;
-        while (length < book->longest && window >= book->limit[length]) {
-            ++length;
-        }
-        return length;
-    }
-
-    __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> (32 - TABLE_BITS)]; }
-
-    // Skips the codewords of one lookup, or a long one; returns an entry that says so.
-    template <typename Source> __device__ inline uint32_t step(Source &from) const {
-        const uint32_t window = from.window();
-        uint32_t entry = lookup(window);
-        if (count_bits(entry) == 0) {
-            entry = long_length(window) | 1u << 8;
-        }
-        from.skip(count_bits(entry));
-        return entry;
-    }
-
-    // The codewords that start from the reader's position on and before `stop`. The reader is at the end of the last one then.
-    template <typename Source> __device__ inline uint32_t count(Source &from, uint32_t stop) const {
-        uint32_t sum = 0;
-        // Two lookups to a window, as long as all of their codewords start before `stop`.
-        while (from.position + 2 * TABLE_BITS <= stop) {
-            const uint32_t window = from.window();
-            const uint32_t one = lookup(window);
-            // Shifts by the low five bits of an entry: the bits it takes.
-            const uint32_t other = lookup(__funnelshift_l(0, window, one));
-            if (count_bits(one) == 0 || count_bits(other) == 0) {
-                // A long codeword may take what the second lookup would have looked at.
-                sum += step(from);
-                continue;
-            }
-            sum += one + other;
-            from.skip(one + other & 31);
-        }
-        while (from.position + TABLE_BITS <= stop) {
-            sum += step(from);
-        }
-        uint32_t count = count_codewords(sum);
-        if (from.position < stop) {
-            // Of the ends before `stop` each is a start.
-            const uint32_t starts = count_ends(lookup(from.window())) & ((1u << (stop - from.position - 1)) - 1);
-            count += 1 + __popc(starts);
-            from.skip(32 - __clz(starts));
-            const uint32_t window = from.window();
-            const uint32_t ends = count_ends(lookup(window));
-            from.skip(ends == 0 ? long_length(window) : __ffs(ends));
-        }
-        return count;
-    }
-};
-
 // Words that a subsequence's codewords and the look ahead may touch: the last codeword starts in the fourth, at most LONGEST bits of the next are in the fifth.
 constexpr uint32_t LANE_WORDS = WORDS_IN_SUBSEQUENCE + 2;
 // No first codeword starts later; what says so is damaged.
 constexpr uint32_t LAST_ENTRY = 31;
+// What a damaged index may say that a subsequence has at most.
+constexpr uint32_t MOST_COUNT = SUBSEQUENCE_BITS + LAST_ENTRY;
 
 // A subsequence's words, as they are in memory.
 struct LaneWords {
@@ -101,46 +42,134 @@ struct LaneWords {
     }
 };
 
-// A window over a subsequence's words, which move on instead of it.
-struct LaneReader {
-    uint32_t words[LANE_WORDS];
-    uint32_t position;
+// What of a subsequence's words is not in a window yet: words move on instead of the window.
+struct WordsAhead {
+    uint32_t word[LANE_WORDS - 2];
 
-    __device__ inline LaneReader(const LaneWords &from, uint32_t start)
-        : words{from.own.x, from.own.y, from.own.z, from.own.w, from.ahead.x, from.ahead.y}, position(start) {}
-
-    __device__ inline uint32_t window() const { return __funnelshift_l(words[1], words[0], position); }
-
-    // At most 32 bits.
-    __device__ inline void skip(uint32_t bits) {
-        const uint32_t after = position + bits;
-        if ((position ^ after) & 32) {
+    __device__ inline void move_on(uint32_t there, uint32_t &word0, uint32_t &word1) {
+        if (there) {
+            word0 = word1;
+            word1 = word[0];
 #pragma unroll
-            for (uint32_t i = 0; i + 1 < LANE_WORDS; ++i) {
-                words[i] = words[i + 1];
+            for (uint32_t i = 0; i + 1 < LANE_WORDS - 2; ++i) {
+                word[i] = word[i + 1];
             }
         }
-        position = after;
     }
 };
 
-// The sequences of a block, stream after stream: blocks have equal shares of all.
-struct Run {
+// A window over a subsequence, from a codeword's start on.
+struct LaneReader : Bits<WordsAhead> {
+    __device__ inline LaneReader(const LaneWords &from, uint32_t start)
+        : Bits<WordsAhead>{{{from.own.z, from.own.w, from.ahead.x, from.ahead.y}}, from.own.x, from.own.y, start} {}
+};
+
+// Counts codewords with a codebook's tables for that.
+struct Counter {
+    const uint16_t *table; // COUNTS entries, then ENDS
+    const Book *book;
+    uint32_t longest_shares; // 2^16 over the longest codeword's length, rounded up
+
+    __device__ inline Counter(const uint16_t *tables, const Book *code)
+        : table(tables), book(code), longest_shares((1u << 16) / max_of<uint32_t>(1, code->longest) + 1) {}
+
+    // The length of a codeword that is longer than a lookup.
+    __device__ inline uint32_t long_length(uint32_t window) const {
+        uint32_t length = TABLE_BITS + 1;
+        while (length < book->longest && window >= book->limit[length]) {
+            ++length;
+        }
+        return length;
+    }
+
+    __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> (32 - COUNT_BITS)]; }
+
+    // Skips the codewords of one lookup, or a longer one. Positions in readers count codewords along: see COUNT_SHIFT.
+    __device__ inline void step(LaneReader &from) const {
+        const uint32_t window = from.window();
+        uint32_t entry = lookup(window);
+        if (entry & COUNT_LONGER) {
+            entry = long_length(window) | 1u << COUNT_SHIFT;
+        }
+        from.skip(entry);
+    }
+
+    // Skips codewords as long as a lookup ends before `stop`.
+    __device__ inline void most(LaneReader &from, uint32_t stop) const {
+        while (position(from) + 2 * COUNT_BITS <= stop) {
+            const uint32_t window = from.window();
+            const uint32_t one = lookup(window);
+            // Shifts by the low five bits of an entry: those it takes.
+            const uint32_t other = lookup(__funnelshift_l(0, window, one));
+            if ((one | other) & COUNT_LONGER) {
+                // A longer codeword may take what the second lookup would have looked at.
+                step(from);
+            } else {
+                from.skip(one + other);
+            }
+        }
+        while (position(from) + COUNT_BITS <= stop) {
+            step(from);
+        }
+    }
+
+    static __device__ inline uint32_t position(const LaneReader &from) { return from.position & ((1u << COUNT_SHIFT) - 1); }
+
+    // The codewords that start from the reader's position on and before `stop`. Sets where the last of them ends.
+    __device__ inline uint32_t count(LaneReader &from, uint32_t stop, uint32_t &end) const {
+        most(from, stop);
+        const uint16_t *ends_table = table + COUNTS;
+        uint32_t count = from.position >> COUNT_SHIFT;
+        end = position(from);
+        // One after the other, until the last start is within a lookup of ends.
+        while (end + TABLE_BITS < stop) {
+            const uint32_t window = from.window(), ends = ends_table[window >> (32 - TABLE_BITS)];
+            const uint32_t length = ends == 0 ? long_length(window) : __ffs(ends);
+            from.skip(length);
+            end += length;
+            ++count;
+        }
+        if (end < stop) {
+            // Of the ends before `stop` each is a start.
+            const uint32_t starts = ends_table[from.window() >> (32 - TABLE_BITS)] & ((1u << (stop - end - 1)) - 1);
+            count += 1 + __popc(starts);
+            from.skip(32 - __clz(starts));
+            const uint32_t window = from.window(), ends = ends_table[window >> (32 - TABLE_BITS)];
+            end += 32 - __clz(starts) + (ends == 0 ? long_length(window) : __ffs(ends));
+        }
+        return count;
+    }
+
+    // The codewords from the reader's position on up to `stop`, where one ends. Ones are put in the place of the bits after it: they are the last codeword, which is
+    // one of the longest, over and over; those within the lookup are taken away again.
+    __device__ inline uint32_t count_up_to(LaneReader &from, uint32_t stop) const {
+        most(from, stop);
+        const uint32_t end = position(from);
+        // Damaged bits may have ended later.
+        const uint32_t rest = stop > end ? stop - end : 0;
+        const uint32_t entry = lookup(from.window() | ALL_LANES >> rest);
+        const int32_t more = (entry >> COUNT_SHIFT & 31) - ((COUNT_BITS - rest) * longest_shares >> 16);
+        return min_of<int32_t>(MOST_COUNT, max_of<int32_t>(0, int32_t(from.position >> COUNT_SHIFT) + more));
+    }
+};
+
+// The units of a block, stream after stream: blocks have equal shares of all. A sequence has UNITS of them.
+template <uint32_t UNITS> struct Run {
     uint32_t next, end;
 
     __device__ inline Run(uint32_t sequences) {
-        const uint32_t share = ceil_div(sequences, gridDim.x);
-        next = min_of(sequences, blockIdx.x * share);
-        end = min_of(sequences, next + share);
+        const uint32_t all = sequences * UNITS, share = ceil_div(all, gridDim.x);
+        next = min_of(all, blockIdx.x * share);
+        end = min_of(all, next + share);
     }
 
-    // The stream of the next sequence, and its sequences that are this block's: those from `first` to `stop`, counted from the stream's first.
+    // The stream of the next unit, and its units that are this block's: those from `first` to `stop`, counted from the stream's first.
     __device__ inline uint32_t stream(const Stream *streams, uint32_t stream_count, uint32_t &first, uint32_t &stop) {
-        const uint32_t number = stream_of(next, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
-        const uint32_t start = streams[number].first_sequence;
+        const uint32_t number = stream_of(next / UNITS, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
+        const uint32_t start = streams[number].first_sequence * UNITS, bits = streams[number].bits;
         first = next - start;
-        next = min_of(end, start + ceil_div(streams[number].bits, SEQUENCE_BITS));
-        stop = next - start;
+        next = min_of(end, start + ceil_div(bits, SEQUENCE_BITS) * UNITS);
+        stop = min_of(next - start, ceil_div(bits, SEQUENCE_BITS / UNITS));
         return number;
     }
 };
@@ -188,7 +217,8 @@ __device__ inline void load_lookup(uint32_t *to, const uint32_t *tables, const S
     load_tables(to, tables + uint64_t(stream.first_book) * BOOK_WORDS, LONG_ENTRIES, book);
 }
 
-// Its table for counting: TABLE words.
-__device__ inline void load_counts(uint32_t *to, const uint32_t *tables, const Stream &stream) {
-    load_words(to, tables + uint64_t(stream.first_book) * BOOK_WORDS + TABLE + LONG_ENTRIES, TABLE);
+// Its tables for counting, that of counts alone or both.
+__device__ inline void load_counts(uint16_t *to, const uint16_t *count_tables, const Stream &stream, bool both) {
+    load_words(reinterpret_cast<uint32_t *>(to), reinterpret_cast<const uint32_t *>(count_tables + uint64_t(stream.first_book) * (COUNTS + ENDS)),
+               (both ? COUNTS + ENDS : COUNTS) / 2);
 }

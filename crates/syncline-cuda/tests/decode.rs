@@ -28,7 +28,7 @@ impl<S: Symbol + DeviceRepr> Any<S> {
         let small =
             IndexedTuning { threads: Some(128), waves: 2, staged_percent: 10, row_bytes: Some(64), pairs: Some(true) };
         let one_by_one = IndexedTuning { row_bytes: Some(128), pairs: Some(false), ..IndexedTuning::default() };
-        let tight = SpansTuning { threads: 64, blocks: 1, room: Some(64), lookup: Some(Lookup::Pairs) };
+        let tight = SpansTuning { threads: 64, blocks: 1, room: Some(192), lookup: Some(Lookup::Pairs) };
         let single = SpansTuning { lookup: Some(Lookup::Single), ..SpansTuning::default() };
         let classes = Writing::Tuned(Room::Classes { blocks: 2 });
         let classes = SelfSyncTuning { writing: classes, ..SelfSyncTuning::default() };

@@ -8,7 +8,6 @@ use syncline_core::huffman::codebook::Codebook;
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{IndexKind, SUBSEQUENCE_BITS, Stream, Symbol};
 
-use super::spans::{FULL_BITS, FULL_SYMBOLS};
 use super::{INDEX_BLOCK, PAIRED_SHARE, PLACED_GROUPS, SEQUENCE, TABLE_BITS};
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -154,8 +153,6 @@ pub(crate) struct Totals {
     pub streams: u32,
     pub books: u32,
     pub most_books: u32,
-    /// Codebooks whose codewords and symbols fit a table for whole codewords.
-    pub full_books: u32,
     pub group_log2: u32,
     pub live_with_map: u32,
     pub tasks: u32,
@@ -270,10 +267,6 @@ fn paired_share(codebook: &Codebook) -> f64 {
     (1..counts.len()).map(|first| share(first) * (1..counts.len() - first).map(share).sum::<f64>()).sum()
 }
 
-fn fits_full_table(codebook: &Codebook) -> bool {
-    codebook.longest() <= FULL_BITS && codebook.sorted_symbols().iter().all(|&symbol| symbol < FULL_SYMBOLS)
-}
-
 fn narrow(number: u64) -> Result<u32> {
     // Half of what fits, so that kernels may round up.
     u32::try_from(number)
@@ -336,8 +329,6 @@ fn describe<S: Symbol>(one: &BatchStream<'_, '_, S>, books_before: usize, totals
     let share = stream.codebooks().iter().map(paired_share).sum::<f64>() / books;
     totals.paired_symbols += share * (stream.live_groups() * stream.group_len()) as f64;
     totals.longest = totals.longest.max(stream.longest_codeword());
-    let full = stream.codebooks().iter().filter(|codebook| fits_full_table(codebook)).count();
-    totals.full_books += full as u32;
     let end = |start: u64, length: usize| {
         start.checked_add(length as u64).ok_or_else(|| CudaError::invalid("an offset is beyond all memory"))
     };

@@ -114,6 +114,16 @@ impl Writer {
         })
     }
 
+    /// Whether codewords are counted by tables.
+    pub fn counts(&self) -> bool {
+        !matches!(self, Self::Published(_))
+    }
+
+    /// Whether free groups are filled and checksums compared too.
+    pub fn finishes(&self) -> bool {
+        matches!(self, Self::Spans(_))
+    }
+
     /// Decodes what starts as `found` says, or as the gap index does.
     pub fn write<S: Symbol + DeviceRepr>(
         &self,
@@ -194,10 +204,12 @@ impl<S: Symbol + DeviceRepr> Gap<S> {
         step: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         work.check(frame, Decoder::Gap, self.group_log2)?;
-        let mut scratch = self.preparation.before(frame, &mut work)?;
+        let mut scratch = self.preparation.before(frame, &mut work, self.writer.counts(), !self.writer.finishes())?;
         step("tables")?;
         self.writer.write(frame, &mut work, &mut scratch, None, step)?;
-        self.preparation.after(frame, &mut work, &scratch)?;
+        if !self.writer.finishes() {
+            self.preparation.after(frame, &mut work, &scratch)?;
+        }
         step("checksums")
     }
 }

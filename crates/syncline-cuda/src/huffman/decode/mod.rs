@@ -38,12 +38,16 @@ const SEQUENCE: u32 = 512;
 const PLACED_GROUPS: u32 = 1024;
 /// Bits that a table lookup takes.
 pub(crate) const TABLE_BITS: u32 = 12;
-/// Words of a codebook's tables: for lookups, for long codewords, for counting (`BOOK_WORDS` of `huffman_decode.cuh`).
-const BOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize + (1 << TABLE_BITS);
+/// Words of a codebook's tables: for lookups, for long codewords (`BOOK_WORDS` of `huffman_decode.cuh`).
+const BOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize;
+/// Entries of a codebook's tables for counting (`COUNTS` and `ENDS` there).
+const COUNT_ENTRIES: usize = (1 << 14) + (1 << TABLE_BITS);
+/// Bits that a lookup of one symbol takes where tables are in shared memory.
+const LOOKUP_BITS: u32 = 13;
 /// Entries for codewords longer than a lookup.
 pub(crate) const LONG_ENTRIES: u32 = 2048;
 /// Blocks that build a codebook's tables.
-const TABLE_BLOCKS: u32 = 40;
+const TABLE_BLOCKS: u32 = 16;
 /// Threads of the preparing kernels' blocks.
 const PREPARE_THREADS: u32 = 256;
 
@@ -79,11 +83,12 @@ pub(crate) const PAIRED_SHARE: f64 = 0.96;
 /// Bytes of an arena that decoding takes; with [`Decoder::Auto`] of tables and sums alone, for decoders elsewhere.
 pub(crate) fn workspace(decoder: Decoder, totals: &batch::Totals) -> usize {
     let tables = Arena::bytes_for::<u32>(totals.books as usize * BOOK_WORDS)
-        + Arena::bytes_for::<u32>(2 * totals.streams as usize);
+        + Arena::bytes_for::<u32>(2 * totals.streams as usize + 1);
+    let counts = Arena::bytes_for::<u16>(totals.books as usize * COUNT_ENTRIES);
     let shared = tables + Arena::bytes_for::<u32>(totals.live_with_map.max(1) as usize);
     match decoder {
-        Decoder::Gap => shared + spans::workspace(totals),
-        Decoder::SelfSync => shared + spans::workspace(totals) + self_sync::workspace(totals),
+        Decoder::Gap => shared + counts + spans::workspace(totals),
+        Decoder::SelfSync => shared + counts + spans::workspace(totals) + self_sync::workspace(totals),
         Decoder::Chunked | Decoder::Indexed => shared,
         Decoder::Auto => tables,
     }
@@ -97,6 +102,7 @@ fn constants(symbol_bytes: usize, group_log2: u32, pairs: bool) -> Vec<(&'static
         ("TABLE_BITS", TABLE_BITS),
         ("LONGEST", MAX_LENGTH),
         ("PAIRS", pairs.into()),
+        ("LOOKUP_BITS", LOOKUP_BITS),
     ];
     constants.map(|(name, value)| (name, value.into())).to_vec()
 }
@@ -113,7 +119,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         indexed::specializations(shared_memory),
         chunked::specializations(),
         gap::specializations(),
-        spans::specializations(shared_memory),
+        spans::specializations(),
         classes::specializations(shared_memory),
         self_sync::specializations(),
     ]
@@ -174,8 +180,7 @@ impl<S: Symbol + DeviceRepr> Decoding<'_, '_, S> {
 /// The kernels before and after each decoder.
 #[derive(Debug, Clone)]
 struct Preparation<S> {
-    tables: Kernel,
-    place: Kernel,
+    prepare: Kernel,
     verify: Kernel,
     symbol: PhantomData<S>,
 }
@@ -184,10 +189,19 @@ struct Preparation<S> {
 struct Scratch<'a> {
     /// Tables of all codebooks.
     tables: CudaViewMut<'a, u32>,
+    /// Their tables for counting, where codewords are counted.
+    counts: Option<CudaViewMut<'a, u16>>,
     /// For each live group of streams with free groups, its group.
     map: CudaViewMut<'a, u32>,
     /// Checksums of all streams.
     sums: CudaViewMut<'a, u32>,
+}
+
+impl Scratch<'_> {
+    /// The tables for counting.
+    fn counts(&self) -> Result<CudaView<'_, u16>> {
+        self.counts.as_ref().map(CudaViewMut::as_view).ok_or_else(|| CudaError::invalid("there are no tables for counting"))
+    }
 }
 
 /// Tables of all codebooks, and two sums for each stream.
@@ -255,31 +269,53 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
         let specialization = prepare_specialization(S::BYTES, group_log2);
         let kernel = |name| device.kernel(&specialization, name);
         Ok(Self {
-            tables: kernel("decode_tables")?,
-            place: kernel("decode_place")?,
+            prepare: kernel("decode_prepare")?,
             verify: kernel("decode_verify")?,
             symbol: PhantomData,
         })
     }
 
-    /// Builds tables, fills free groups, clears sums and status.
-    fn before<'a>(&self, frame: &mut Frame<'a>, work: &mut Decoding<'_, '_, S>) -> Result<Scratch<'a>> {
+    /// Builds tables, those for `counting` too, places groups, fills free ones unless the decoder does, clears sums and status.
+    fn before<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        work: &mut Decoding<'_, '_, S>,
+        counting: bool,
+        filling: bool,
+    ) -> Result<Scratch<'a>> {
         let totals = work.batch.totals;
         let stream = frame.stream().clone();
-        let (tables, sums) = build_tables(&self.tables, frame, work.batch, work.status)?;
-        let mut scratch = Scratch { tables, map: frame.slice(totals.live_with_map.max(1) as usize)?, sums };
-        if totals.placings > 0 {
-            let mut launch = stream.launch_builder(self.place.function());
-            launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams).arg(&work.batch.sums);
-            launch.arg(&mut scratch.map).arg(&mut *work.status).arg(&mut *work.output);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Totals *, u32 *, u32 *, u8 *); bitmaps lie in the input and groups in the output
-            // (`Decoding::check`); ranks are bounded by the stream's live groups, of which the map has as many as the batch counted.
-            unsafe { launch.launch(Kernel::grid(totals.placings, PREPARE_THREADS, 0)) }.doing("placing groups")?;
+        let mut counts = match counting {
+            true => Some(frame.slice(totals.books as usize * COUNT_ENTRIES)?),
+            false => None,
+        };
+        let mut tables = frame.slice(totals.books as usize * BOOK_WORDS)?;
+        let mut map = frame.slice(totals.live_with_map.max(1) as usize)?;
+        let mut sums = frame.slice(2 * totals.streams as usize + 1)?;
+        if totals.streams > 0 {
+            let first_placing = totals.books * TABLE_BLOCKS;
+            let (fills, keeps_status) = (u32::from(filling), u32::from(work.batch.keep_status));
+            let mut launch = stream.launch_builder(self.prepare.function());
+            launch.arg(&work.batch.books).arg(&work.batch.symbols).arg(work.input).arg(&work.batch.descriptors);
+            launch.arg(&totals.streams).arg(&work.batch.sums);
+            launch.arg(&TABLE_BLOCKS).arg(&first_placing).arg(&fills).arg(&keeps_status);
+            launch.arg(&mut tables);
+            match &mut counts {
+                Some(counts) => launch.arg(counts),
+                None => launch.arg(&0_u64),
+            };
+            launch.arg(&mut map).arg(&mut sums).arg(&mut *work.status).arg(&mut *work.output);
+            let grid = Kernel::grid(first_placing + totals.placings, PREPARE_THREADS, 0);
+            // SAFETY: parameters (const Book *, const u16 *, const u8 *, const Stream *, u32, const Totals *, u32, u32, u32, u32, u32 *, u16 *, u32 *, u32 *, u32 *,
+            // u8 *); blocks for each of the batch's books, which index its symbols, with BOOK_WORDS of tables and COUNT_ENTRIES (or null) each; two sums and a word of status
+            // for each stream, and one more. Bitmaps lie in the input and groups in the output (`Decoding::check`); ranks are bounded by the stream's live groups, of which
+            // the map has as many as the batch counted.
+            unsafe { launch.launch(grid) }.doing("building tables and placing groups")?;
         }
-        Ok(scratch)
+        Ok(Scratch { tables, counts, map, sums })
     }
 
-    /// Compares the checksums.
+    /// Compares the checksums, where the decoder has not.
     fn after(&self, frame: &Frame<'_>, work: &mut Decoding<'_, '_, S>, scratch: &Scratch<'_>) -> Result<()> {
         let streams = work.batch.totals.streams;
         if streams == 0 {

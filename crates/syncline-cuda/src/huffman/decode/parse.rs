@@ -147,8 +147,6 @@ impl Bounds {
             streams: self.streams,
             books: each(self.books())?,
             most_books: self.books(),
-            // Not known without reading the codebooks.
-            full_books: 0,
             group_log2: self.group_log2,
             live_with_map: each(self.groups)?,
             tasks: each(self.groups.div_ceil(INDEX_BLOCK))?,

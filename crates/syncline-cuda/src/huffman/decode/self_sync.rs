@@ -7,7 +7,7 @@ use syncline_core::huffman::{Decoder, Symbol};
 use super::batch::Totals;
 use super::gap::{Writer, Writing};
 use super::spans::{Entries, Step, one_wave};
-use super::{Decoding, Preparation, SEQUENCE, SHAPES, Scratch, constants};
+use super::{COUNT_ENTRIES, Decoding, Preparation, SEQUENCE, SHAPES, Scratch, constants};
 use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -23,6 +23,10 @@ const THREADS: u32 = 512;
 const STRETCH: u32 = 4 * 32;
 /// Subsequences of a stretch that are decoded again to join it to the one before, at most. Where codes synchronise at all, few take more than two.
 const JOINED: u32 = 32;
+
+/// Blocks that compose to a multiprocessor, and their shared memory for tables.
+const COMPOSING_BLOCKS: u32 = 2;
+const COUNT_TABLE_BYTES: u32 = 2 * COUNT_ENTRIES as u32;
 
 /// What decides speed only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -86,7 +90,7 @@ pub(super) fn workspace(totals: &Totals) -> usize {
     Arena::bytes_for::<u8>(sequences)
         + Arena::bytes_for::<u8>(sequences * (SEQUENCE / STRETCH) as usize)
         + Arena::bytes_for::<u8>(sequences * MAX_LENGTH as usize)
-        + Arena::bytes_for::<u32>(totals.streams as usize)
+        + Arena::bytes_for::<u32>(totals.streams as usize + 1)
 }
 
 /// What is found out about subsequences and sequences.
@@ -119,11 +123,13 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         }
         let synchronising = specialization(S::BYTES, group_log2, tuning.rounds);
         let composing = compose_specialization(S::BYTES, group_log2);
+        let compose = device.kernel(&composing, "self_sync_compose")?;
+        compose.allow_shared_memory(COUNT_TABLE_BYTES)?;
         Ok(Self {
             preparation: Preparation::new(device, group_log2)?,
             synchronise: device.kernel(&synchronising, "self_sync")?,
             join: device.kernel(&synchronising, "self_sync_join")?,
-            compose: device.kernel(&composing, "self_sync_compose")?,
+            compose,
             walk: device.kernel(&composing, "self_sync_walk")?,
             multiprocessors: device.info().multiprocessors,
             writer: Writer::new::<S>(device, group_log2, true, tuning.writing)?,
@@ -150,9 +156,11 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         step: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         work.check(frame, Decoder::SelfSync, self.group_log2)?;
-        let mut scratch = self.preparation.before(frame, &mut work)?;
-        step("tables")?;
         let totals = work.batch.totals;
+        // Without codewords there is nothing to write.
+        let finishes = self.writer.finishes() && totals.sequences > 0;
+        let mut scratch = self.preparation.before(frame, &mut work, true, !finishes)?;
+        step("tables")?;
         if totals.sequences > 0 {
             let sequences = totals.sequences as usize;
             let mut found = Found {
@@ -160,14 +168,16 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
                 sequence_entries: frame.slice(sequences)?,
                 exits: frame.slice(sequences * (SEQUENCE / STRETCH) as usize)?,
                 functions: frame.slice(sequences * MAX_LENGTH as usize)?,
-                failed: frame.zeros(totals.streams as usize)?,
+                failed: frame.zeros(totals.streams as usize + 1)?,
             };
             self.synchronise(frame, &work, &scratch, &mut found, step)?;
             self.compose(frame, &work, &scratch, &mut found)?;
             step("composing")?;
             self.writer.write(frame, &mut work, &mut scratch, Some(&found.subsequences), step)?;
         }
-        self.preparation.after(frame, &mut work, &scratch)?;
+        if !finishes {
+            self.preparation.after(frame, &mut work, &scratch)?;
+        }
         step("checksums")
     }
 
@@ -181,7 +191,7 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         step: Step<'_>,
     ) -> Result<()> {
         let totals = work.batch.totals;
-        let tables = scratch.tables.as_view();
+        let tables = scratch.counts()?;
         let blocks = one_wave(&self.synchronise, THREADS, 0, self.multiprocessors, &totals)?;
         let joining = (totals.sequences * (SEQUENCE / STRETCH)).div_ceil(THREADS);
         let phases = [(&self.synchronise, blocks, "in sequences"), (&self.join, joining, "between sequences")];
@@ -191,9 +201,9 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
             launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.sums);
             launch.arg(&mut found.subsequences.entries).arg(&mut found.subsequences.counts);
             launch.arg(&mut found.exits).arg(&mut found.failed);
-            // SAFETY: both have the parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const Totals *, u8 *, u8 *, u8 *, u32 *): an entry and
+            // SAFETY: both have the parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u8 *, u8 *, u8 *, u32 *): an entry and
             // a count for each subsequence, whole sequences from a multiple of their size; an exit for each stretch, of which joining has a thread each; a flag for
-            // each stream.
+            // each stream and one more.
             unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("synchronising")?;
             step(phase)?;
         }
@@ -209,8 +219,9 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         found: &mut Found<'_>,
     ) -> Result<()> {
         let totals = work.batch.totals;
-        let tables = scratch.tables.as_view();
+        let tables = scratch.counts()?;
         let failed = found.failed.as_view();
+        let blocks = (COMPOSING_BLOCKS * self.multiprocessors).min(totals.sequences);
         for resolve in [0_u32, 1] {
             if resolve == 1 {
                 let functions = found.functions.as_view();
@@ -226,9 +237,9 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
             launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.sums).arg(&resolve);
             launch.arg(&failed).arg(&sequence_entries).arg(&mut found.functions);
             launch.arg(&mut found.subsequences.entries).arg(&mut found.subsequences.counts);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const Totals *, u32, const u32 *, const u8 *, u8 *, u8 *, u8 *), sized as
-            // for the kernels before; a block for each sequence.
-            unsafe { launch.launch(Kernel::grid(totals.sequences, SEQUENCE, 0)) }.doing("composing sequences")?;
+            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32, const u32 *, const u8 *, u8 *, u8 *, u8 *), sized as
+            // for the kernels before; shared memory for the tables.
+            unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, COUNT_TABLE_BYTES)) }.doing("composing sequences")?;
         }
         Ok(())
     }

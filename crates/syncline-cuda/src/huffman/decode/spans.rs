@@ -4,7 +4,7 @@ use cudarc::driver::{CudaViewMut, DeviceRepr, PushKernelArg};
 use syncline_core::huffman::{SUBSEQUENCE_BITS, Symbol};
 
 use super::batch::Totals;
-use super::{Decoding, LONG_ENTRIES, SEQUENCE, SHAPES, Scratch, TABLE_BITS, constants};
+use super::{Decoding, LONG_ENTRIES, LOOKUP_BITS, SEQUENCE, SHAPES, Scratch, TABLE_BITS, constants};
 use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -15,15 +15,16 @@ const SOURCE: Source =
 const SPAN: u32 = 32;
 /// Shared memory that a block which writes declares: descriptions of the stream and its codebook.
 const OWN_SHARED_MEMORY: u32 = 1 << 10;
-/// Blocks that build a table for whole codewords.
-const FULL_TABLE_BLOCKS: u32 = 8;
 /// Symbols that a buffer is a multiple of.
 const BUFFER_STEP: u32 = 64;
+/// And has room for at least: a subsequence of them, however damaged.
+const LEAST_ROOM: u32 = 192;
 /// Most symbols of a span: no codeword is shorter than a bit.
 const MOST_ROOM: u32 = SPAN * SUBSEQUENCE_BITS;
-/// Longest codewords that a table for whole codewords takes, and what symbols are below.
-pub(super) const FULL_BITS: u32 = 16;
-pub(super) const FULL_SYMBOLS: u16 = 1 << 11;
+/// Threads of a block that counts.
+const COUNT_THREADS: u32 = 512;
+/// What a span takes beside its symbols, in symbols.
+const SPAN_COST: u32 = 512;
 
 /// What an observer of a launch's steps is given: a step's name, when all of it is queued.
 pub(super) type Step<'s> = &'s mut dyn FnMut(&'static str) -> Result<()>;
@@ -50,44 +51,36 @@ impl Default for SpansTuning {
 /// What a lookup gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lookup {
-    /// A codeword of up to 12 bits.
+    /// A codeword of up to 13 bits.
     Single,
     /// Two, where they have up to 12 bits together: where they mostly do.
     Pairs,
-    /// A codeword of up to 16 bits, for symbols below 2,048: a table of 128 KiB, where there is that much shared memory.
-    Full,
 }
 
 impl Lookup {
-    const ALL: [Self; 3] = [Self::Single, Self::Pairs, Self::Full];
+    const ALL: [Self; 2] = [Self::Single, Self::Pairs];
 
-    /// Bytes of a codebook's table.
+    /// Bytes of a codebook's tables.
     fn table_bytes(self) -> u32 {
         match self {
-            Self::Single | Self::Pairs => ((1 << TABLE_BITS) + LONG_ENTRIES) * 4,
-            Self::Full => 2 << FULL_BITS,
+            Self::Single => ((1 << LOOKUP_BITS) + LONG_ENTRIES) * 4,
+            Self::Pairs => ((1 << TABLE_BITS) + LONG_ENTRIES) * 4,
         }
-    }
-
-    /// The least that a warp's buffer needs beside the table.
-    fn fits(self, shared_memory: u32, threads: u32) -> bool {
-        let buffers = threads / 32 * BUFFER_STEP * 4;
-        shared_memory >= OWN_SHARED_MEMORY + self.table_bytes() + buffers
     }
 }
 
 fn specialization(symbol_bytes: usize, group_log2: u32, lookup: Lookup, tuning: SpansTuning) -> Specialization {
     let mut constants = constants(symbol_bytes, group_log2, lookup == Lookup::Pairs);
     constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", tuning.threads.into())]);
-    constants.extend([("BLOCKS", tuning.blocks.into()), ("FULL", (lookup == Lookup::Full).into())]);
+    constants.extend([("BLOCKS", tuning.blocks.into())]);
+    constants.extend([("COUNT_THREADS", COUNT_THREADS.into()), ("SPAN_COST", SPAN_COST.into())]);
     Specialization { source: SOURCE, constants }
 }
 
-/// What the compile check compiles, for a device with this much shared memory a block.
-pub(super) fn specializations(shared_memory: u32) -> Vec<Specialization> {
-    let tuning = SpansTuning::default();
-    let lookups = Lookup::ALL.into_iter().filter(|lookup| lookup.fits(shared_memory, tuning.threads));
-    lookups.flat_map(|lookup| SHAPES.map(|(bytes, log2)| specialization(bytes, log2, lookup, tuning))).collect()
+/// What the compile check compiles.
+pub(super) fn specializations() -> Vec<Specialization> {
+    let of = |lookup| SHAPES.map(|(bytes, log2)| specialization(bytes, log2, lookup, SpansTuning::default()));
+    Lookup::ALL.into_iter().flat_map(of).collect()
 }
 
 /// Where the codewords of subsequences start, and how many there are.
@@ -105,16 +98,13 @@ impl<'a> Entries<'a> {
     }
 }
 
-/// Bytes of scratch memory for entries, counts, sums of spans, and tables for whole codewords where they are used.
+/// Bytes of scratch memory for entries, counts and sums of spans.
 pub(super) fn workspace(totals: &Totals) -> usize {
     let subsequences = totals.subsequences as usize;
-    let full = if totals.full_books == totals.books { totals.books as usize } else { 0 };
-    2 * Arena::bytes_for::<u8>(subsequences)
-        + Arena::bytes_for::<u32>(subsequences / SPAN as usize)
-        + Arena::bytes_for::<u8>(full * Lookup::Full.table_bytes() as usize)
+    2 * Arena::bytes_for::<u8>(subsequences) + Arena::bytes_for::<u32>(subsequences / SPAN as usize)
 }
 
-/// Blocks of so many threads that run at a time, or fewer if there are fewer sequences.
+/// Blocks of so many threads that run at a time, or fewer if there are only a few sequences.
 pub(super) fn one_wave(
     kernel: &Kernel,
     threads: u32,
@@ -123,7 +113,7 @@ pub(super) fn one_wave(
     totals: &Totals,
 ) -> Result<u32> {
     let resident = kernel.blocks_per_multiprocessor(threads, shared_memory)?.max(1);
-    Ok((resident * multiprocessors).min(totals.sequences))
+    Ok((resident * multiprocessors).min((2 * totals.sequences).max(totals.placings).max(1)))
 }
 
 /// The kernels.
@@ -131,9 +121,8 @@ pub(super) fn one_wave(
 pub(super) struct Spans {
     count: Kernel,
     scan: Kernel,
-    full_tables: Kernel,
-    /// In the order of [`Lookup::ALL`]; those that the device has the memory for.
-    write: [Option<Kernel>; 3],
+    /// In the order of [`Lookup::ALL`].
+    write: [Kernel; 2],
     tuning: SpansTuning,
     symbol_bytes: u32,
     /// Bytes that a block's table and buffers may have.
@@ -143,29 +132,28 @@ pub(super) struct Spans {
 
 impl Spans {
     pub fn new<S: Symbol>(device: &Device, group_log2: u32, tuning: SpansTuning) -> Result<Self> {
-        if tuning.room.is_some_and(|room| room < BUFFER_STEP) || tuning.blocks == 0 {
-            return Err(CudaError::invalid("a buffer has room for 64 symbols, a multiprocessor for a block"));
+        if tuning.room.is_some_and(|room| room < LEAST_ROOM) || tuning.blocks == 0 {
+            return Err(CudaError::invalid("a buffer has room for 192 symbols, a multiprocessor for a block"));
         }
         if !(32..=1024).contains(&tuning.threads) || !tuning.threads.is_multiple_of(32) {
             return Err(CudaError::invalid("a block has whole warps, at most 32"));
         }
         let shared_memory = device.info().shared_memory_per_block.saturating_sub(OWN_SHARED_MEMORY);
         let kernel = |lookup, name| device.kernel(&specialization(S::BYTES, group_log2, lookup, tuning), name);
-        let write = |lookup: Lookup| -> Result<Option<Kernel>> {
-            let wanted = tuning.lookup.is_none_or(|only| only == lookup);
-            if !wanted || !lookup.fits(device.info().shared_memory_per_block, tuning.threads) {
-                return Ok(None);
+        let write = |lookup: Lookup| -> Result<Kernel> {
+            let least = lookup.table_bytes() + tuning.threads / 32 * LEAST_ROOM * S::BYTES as u32;
+            if least > shared_memory / tuning.blocks {
+                return Err(CudaError::invalid("blocks of so many threads do not fit the device's shared memory"));
             }
             let kernel = kernel(lookup, "spans_write")?;
             kernel.allow_shared_memory(shared_memory)?;
-            Ok(Some(kernel))
+            Ok(kernel)
         };
-        let [single, pairs, full] = Lookup::ALL;
+        let [single, pairs] = Lookup::ALL;
         Ok(Self {
             count: kernel(single, "spans_count")?,
             scan: kernel(single, "spans_scan")?,
-            full_tables: kernel(single, "spans_tables")?,
-            write: [write(single)?, write(pairs)?, write(full)?],
+            write: [write(single)?, write(pairs)?],
             tuning,
             symbol_bytes: S::BYTES as u32,
             shared_memory,
@@ -173,16 +161,9 @@ impl Spans {
         })
     }
 
-    /// How to look up a batch's codewords, and the kernel that does.
-    fn lookup(&self, totals: &Totals) -> Result<(Lookup, &Kernel)> {
-        let fits = |lookup: &Lookup| match lookup {
-            Lookup::Single => true,
-            Lookup::Pairs => self.tuning.lookup.is_some() || totals.pairs(),
-            Lookup::Full => totals.full_books == totals.books,
-        };
-        let mut possible = [Lookup::Pairs, Lookup::Full, Lookup::Single].into_iter().filter(fits);
-        let found = possible.find_map(|lookup| Some((lookup, self.write[lookup as usize].as_ref()?)));
-        found.ok_or_else(|| CudaError::invalid("the lookup asked for does not do for these codebooks, or this device"))
+    /// How to look up a batch's codewords.
+    fn lookup(&self, totals: &Totals) -> Lookup {
+        self.tuning.lookup.unwrap_or(if totals.pairs() { Lookup::Pairs } else { Lookup::Single })
     }
 
     /// Symbols that a warp gathers at a time: as many as fit. Fields are uneven, and with room for little more than the mean, spans of many symbols took several rounds and
@@ -191,7 +172,7 @@ impl Spans {
         let buffers = (self.shared_memory / self.tuning.blocks).saturating_sub(lookup.table_bytes());
         let most = buffers / self.symbol_bytes / (self.tuning.threads / 32);
         let room = most.min(self.tuning.room.unwrap_or(MOST_ROOM)).min(MOST_ROOM);
-        room.max(BUFFER_STEP) / BUFFER_STEP * BUFFER_STEP
+        room.max(LEAST_ROOM) / BUFFER_STEP * BUFFER_STEP
     }
 
     /// Entries and counts of streams with the gap index.
@@ -206,14 +187,14 @@ impl Spans {
         if totals.sequences == 0 {
             return Ok(());
         }
-        let tables = scratch.tables.as_view();
+        let tables = scratch.counts()?;
         let mut launch = frame.stream().launch_builder(self.count.function());
         launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
         launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.sums);
         launch.arg(&mut found.entries).arg(&mut found.counts);
-        let blocks = one_wave(&self.count, self.tuning.threads, 0, self.multiprocessors, &totals)?;
-        let grid = Kernel::grid(blocks, self.tuning.threads, 0);
-        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const Totals *, u8 *, u8 *): words and gaps are read within what the
+        let blocks = one_wave(&self.count, COUNT_THREADS, 0, self.multiprocessors, &totals)?;
+        let grid = Kernel::grid(blocks, COUNT_THREADS, 0);
+        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u8 *, u8 *): words and gaps are read within what the
         // descriptors say (`Decoding::check`); a byte of each for each subsequence.
         unsafe { launch.launch(grid) }.doing("counting codewords")?;
         Ok(())
@@ -241,16 +222,10 @@ impl Spans {
         // 32 of them, which whole sequences have.
         unsafe { launch.launch(Kernel::grid(totals.streams, self.tuning.threads, 0)) }.doing("adding up counts")?;
         step("output index")?;
-        if totals.sequences == 0 {
-            return Ok(());
-        }
 
-        let (lookup, kernel) = self.lookup(&totals)?;
-        let tables = match lookup {
-            Lookup::Full => Some(self.full_tables(frame, work, scratch)?),
-            Lookup::Single | Lookup::Pairs => None,
-        };
-        let tables = tables.as_ref().unwrap_or(&scratch.tables).as_view();
+        let lookup = self.lookup(&totals);
+        let kernel = &self.write[lookup as usize];
+        let tables = scratch.tables.as_view();
         let room = self.room(lookup);
         let shared_memory = lookup.table_bytes() + self.tuning.threads / 32 * room * self.symbol_bytes;
         let blocks = one_wave(kernel, self.tuning.threads, shared_memory, self.multiprocessors, &totals)?;
@@ -259,31 +234,12 @@ impl Spans {
         launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
         launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols).arg(&map);
         launch.arg(&entries).arg(&counts).arg(&before).arg(&work.batch.sums).arg(&room);
-        launch.arg(&mut scratch.sums).arg(&mut *work.output);
+        launch.arg(&mut scratch.sums).arg(&mut *work.status).arg(&mut *work.output);
         let grid = Kernel::grid(blocks, self.tuning.threads, shared_memory);
         // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *, const u8 *, const u8 *, const u32 *,
-        // const Totals *, u32, u32 *, u8 *). Words are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number to groups within the
+        // const Totals *, u32, u32 *, u32 *, u8 *). Words are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number, and free groups, to groups within the
         // stream. Shared memory is a table and a buffer of `room` symbols for each warp.
         unsafe { launch.launch(grid) }.doing("decoding")?;
         step("decoding and writing")
-    }
-
-    /// Tables for whole codewords.
-    fn full_tables<'a, S: Symbol + DeviceRepr>(
-        &self,
-        frame: &mut Frame<'a>,
-        work: &Decoding<'_, '_, S>,
-        scratch: &Scratch<'_>,
-    ) -> Result<CudaViewMut<'a, u32>> {
-        let books = work.batch.totals.books;
-        let mut full = frame.slice::<u32>(books as usize * (Lookup::Full.table_bytes() / 4) as usize)?;
-        let tables = scratch.tables.as_view();
-        let mut launch = frame.stream().launch_builder(self.full_tables.function());
-        launch.arg(&work.batch.books).arg(&work.batch.symbols).arg(&tables).arg(&mut full);
-        let mut grid = Kernel::grid(books, self.tuning.threads, 0);
-        grid.grid_dim.1 = FULL_TABLE_BLOCKS;
-        // SAFETY: parameters (const Book *, const u16 *, const u32 *, u16 *): blocks for each of the batch's books, which have tables, and 2^16 entries each.
-        unsafe { launch.launch(grid) }.doing("building tables")?;
-        Ok(full)
     }
 }
