@@ -200,7 +200,10 @@ struct Scratch<'a> {
 impl Scratch<'_> {
     /// The tables for counting.
     fn counts(&self) -> Result<CudaView<'_, u16>> {
-        self.counts.as_ref().map(CudaViewMut::as_view).ok_or_else(|| CudaError::invalid("there are no tables for counting"))
+        self.counts
+            .as_ref()
+            .map(CudaViewMut::as_view)
+            .ok_or_else(|| CudaError::invalid("there are no tables for counting"))
     }
 }
 
@@ -268,11 +271,7 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
         }
         let specialization = prepare_specialization(S::BYTES, group_log2);
         let kernel = |name| device.kernel(&specialization, name);
-        Ok(Self {
-            prepare: kernel("decode_prepare")?,
-            verify: kernel("decode_verify")?,
-            symbol: PhantomData,
-        })
+        Ok(Self { prepare: kernel("decode_prepare")?, verify: kernel("decode_verify")?, symbol: PhantomData })
     }
 
     /// Builds tables, those for `counting` too, places groups, fills free ones unless the decoder does, clears sums and status.
