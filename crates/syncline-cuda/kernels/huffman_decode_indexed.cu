@@ -7,14 +7,10 @@
 // BOOKS        tables that a block has room for: 1 or 4
 // OWN_LONG     entries for long codewords in them
 // THREADS      threads in a block, at most
-// SEQUENCE     subsequences in a sequence
-// DEAR_BITS    what a symbol costs beside its bits, in bits
 // ROW          bytes of a row of the tile, 64 or 128, at most
-#include "huffman_decode_free.cuh"
 #include "huffman_decode_index.cuh"
 #include "huffman_decode_lookup.cuh"
 
-constexpr uint32_t SEQUENCE_BITS = SEQUENCE * SUBSEQUENCE_BITS;
 constexpr uint32_t OWN_WORDS = LOOKUPS + OWN_LONG;
 static_assert(OWN_LONG <= LONG_ENTRIES, "there are no more");
 constexpr uint32_t GROUP_BYTES = GROUP * SYMBOL_BYTES;
@@ -96,50 +92,8 @@ struct Work {
     }
 };
 
-// What decoding takes, in bits: an index block its own, and as many as symbols of DEAR_BITS have, since short codewords take no less time than these and longer ones more (they are more often
-// in the second table, and an index block of them is decoded in parts). Blocks have equal shares of that, unless each of their warps has but a few index blocks.
-struct Costs {
-    const uint8_t *input;
-    const Stream *streams;
-    uint32_t stream_count;
-    const Totals *totals;
-    static constexpr uint32_t BLOCK_COST = WARP * GROUP * DEAR_BITS, FEW = 2;
-
-    // Streams before this one. Their bits are counted in whole sequences.
-    __device__ inline uint64_t stream(uint32_t number) const {
-        return uint64_t(streams[number].first_task) * BLOCK_COST + uint64_t(streams[number].first_sequence) * SEQUENCE_BITS;
-    }
-
-    // The first of all index blocks that is block `i`'s of the grid. By a warp: each lane looks at one of 32 parts.
-    __device__ inline uint32_t first_task(uint32_t i) const {
-        const uint32_t tasks = totals->tasks;
-        if (i >= gridDim.x) {
-            return tasks;
-        }
-        if (tasks <= gridDim.x * (blockDim.x / WARP) * FEW) {
-            return min_of(tasks, i * ceil_div(tasks, gridDim.x));
-        }
-        const uint64_t cost = (uint64_t(tasks) * BLOCK_COST + uint64_t(totals->sequences) * SEQUENCE_BITS) * i / gridDim.x;
-        const uint32_t number = stream_of(cost, stream_count, [&](uint32_t s) { return stream(s); });
-        const uint64_t start = stream(number);
-        const uint64_t *index = reinterpret_cast<const uint64_t *>(input + streams[number].index);
-        uint32_t low = 0, high = ceil_div(streams[number].live, WARP);
-        while (low < high) {
-            const uint32_t step = ceil_div(high - low, WARP), block = low + lane_id() * step;
-            const bool less = block < high && start + uint64_t(block) * BLOCK_COST + uint32_t(index[block]) < cost;
-            const uint32_t parts = __popc(__ballot_sync(ALL_LANES, less));
-            if (parts == 0) {
-                break;
-            }
-            high = min_of(high, low + parts * step);
-            low += (parts - 1) * step + 1;
-        }
-        return streams[number].first_task + low;
-    }
-};
-
 // `sums` and `status` have two words and one for each stream, `sums` one more. `staged_words`, a multiple of 4, is the room for a warp's input; an index block that is longer is
-// decoded in parts, and groups that are longer are read where they are.
+// decoded in parts. Blocks share the index blocks of all streams equally.
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode_indexed(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
                    const uint16_t *symbols, const uint8_t *classes, const uint32_t *map, const Totals *totals, uint32_t staged_words, uint32_t *sums, uint32_t *status,
@@ -152,14 +106,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     uint32_t *staged = reinterpret_cast<uint32_t *>(tile + TILE_BYTES / 16);
     const uint32_t room = staged_words - SLACK_WORDS;
 
-    // Half of the blocks fill first, half decode first: neither memory nor instructions are idle then.
-    const bool fills_first = blockIdx.x % 2 != 0;
-    if (fills_first) {
-        fill_free(input, streams, stream_count, totals, out);
-    }
-    const Costs costs{input, streams, stream_count, totals};
-    uint32_t task = costs.first_task(blockIdx.x);
-    const uint32_t end = costs.first_task(blockIdx.x + 1);
+    const uint32_t tasks = totals->tasks, tasks_per_block = ceil_div(tasks, gridDim.x);
+    uint32_t task = blockIdx.x * tasks_per_block;
+    const uint32_t end = min_of(tasks, task + tasks_per_block);
     while (task < end) {
         const uint32_t number = stream_of(task, stream_count, [&](uint32_t i) { return streams[i].first_task; });
         __syncthreads();
@@ -229,9 +178,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             atomicOr(&status[number], problems);
         }
         task = stop;
-    }
-    if (!fills_first) {
-        fill_free(input, streams, stream_count, totals, out);
     }
     verify_at_last(streams, stream_count, sums, status);
 }

@@ -9,13 +9,12 @@ constexpr uint32_t LOOKUP_SHIFT = 32 - (PAIRS ? TABLE_BITS : LOOKUP_BITS);
 static_assert(LOOKUP_BITS >= TABLE_BITS && LOOKUP_BITS <= LONG_BITS && LOOKUP_BITS < 32, "longer codewords have entries in the other table");
 
 // Entries of one symbol: bits 0-5 the length, from bit 16 up the symbol. Entries of two, made use of with PAIRS: bits 0-5 the length of both, 16-20 of the first, 6-15 and
-// 22-31 the symbols minus the base; those with one symbol have ALONE, those without NEITHER too. So the low six bits of a sum of entries are that of their lengths: enough for where in its word a position
+// 22-31 the symbols minus the base; those with one symbol have ALONE. So the low six bits of a sum of entries are that of their lengths: enough for where in its word a position
 // is, and whether it is in the next.
 constexpr uint32_t LENGTH_MASK = 63, PAIRED_BITS = 10, PAIRED_MASK = (1u << PAIRED_BITS) - 1;
 // No codeword ends within the lookup.
 constexpr uint32_t LONGER = 1u << 14;
 constexpr uint32_t ALONE = 1u << 21; // of an entry of symbols: there is no second
-constexpr uint32_t NEITHER = 1u << 20; // nor a first
 
 // A window over words in order. `Words::move_on(there, word0, word1)` takes the next word in if `there` is not 0.
 template <typename Words> struct Bits {
@@ -167,7 +166,7 @@ __device__ inline bool load_paired(uint32_t *to, const uint32_t *from, uint32_t 
         const uint32_t entry = from[i], first = entry >> 8 & 0xFFF, second = entry >> 20;
         apart = apart || max_of(first, second) > PAIRED_MASK;
         to[i] = has_two(entry) ? length_of_all(entry) | first << 6 | length_of_first(entry) << 16 | second << 22
-                               : length_of_first(entry) | first << 6 | ALONE | (entry == 0 ? NEITHER : 0);
+                               : length_of_first(entry) | first << 6 | ALONE;
     }
     load_words(to + LOOKUPS, from + TABLE, long_entries);
     return apart;

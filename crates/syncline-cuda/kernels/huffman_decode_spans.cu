@@ -167,45 +167,6 @@ __device__ inline void put(const Lookup &lookup, LaneReader &reader, uint8_t *bu
     }
 }
 
-#if PAIRS
-// The same with entries of one or two symbols: what each gives is put where the one before ended, so no lane holds up others that have more in an entry.
-__device__ inline void put_paired(const Lookup &lookup, LaneReader &reader, uint8_t *buffer, uint32_t place, uint32_t count) {
-    uint8_t *at = buffer + place * SYMBOL_BYTES, *const end = at + count * SYMBOL_BYTES;
-    const uint32_t base = lookup.base & 0xFFFF;
-    const auto first_of = [&](uint32_t entry) { return (entry >> 6 & PAIRED_MASK) + base; };
-    const auto second_of = [&](uint32_t entry) { return (entry >> 22) + base; };
-    const auto bytes_of = [](uint32_t entry) { return entry & ALONE ? SYMBOL_BYTES : 2 * SYMBOL_BYTES; };
-    while (at < end) {
-        const uint32_t window = reader.window(), one = lookup.lookup(window);
-        if (one & NEITHER) {
-            const uint32_t longer = lookup.alone(one, window);
-            store_symbol(at, 0, longer >> 16);
-            reader.skip(longer & LENGTH_MASK);
-            at += SYMBOL_BYTES;
-            continue;
-        }
-        const uint32_t other = lookup.lookup(__funnelshift_l(0, window, one));
-        if (at + 4 * SYMBOL_BYTES > end || other & NEITHER) {
-            store_symbol(at, 0, first_of(one));
-            if (!(one & ALONE) && at + SYMBOL_BYTES < end) {
-                store_symbol(at, 1, second_of(one));
-            }
-            at += bytes_of(one);
-            reader.skip(one);
-            continue;
-        }
-        // What is no symbol is overwritten by the next, as there is one.
-        store_symbol(at, 0, first_of(one));
-        store_symbol(at, 1, second_of(one));
-        at += bytes_of(one);
-        store_symbol(at, 0, first_of(other));
-        store_symbol(at, 1, second_of(other));
-        at += bytes_of(other);
-        reader.skip(one + other);
-    }
-}
-#endif
-
 // Writes symbols [begin, end) of a stream from a warp's buffer, whose first is symbol `first`, a multiple of a unit's.
 __device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin, uint32_t end, const Stream &stream, const uint32_t *map,
                              uint8_t *out, Checksum &checksum) {
@@ -326,16 +287,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 const uint32_t lanes = WARP - __clz(__ballot_sync(ALL_LANES, lane_id() <= lane || fits));
                 const uint32_t stop_at = __shfl_sync(ALL_LANES, fits ? end : 0, lanes - 1);
                 if (lane_id() >= lane && lane_id() < lanes && fits && begin < end) {
-                    uint8_t *own = reinterpret_cast<uint8_t *>(buffer);
-#if PAIRS
-                    if (paired) {
-                        put_paired(lookup, reader, own, begin - first, end - begin);
-                    } else {
-                        put(lookup, reader, own, begin - first, end - begin);
-                    }
-#else
-                    put(lookup, reader, own, begin - first, end - begin);
-#endif
+                    put(lookup, reader, reinterpret_cast<uint8_t *>(buffer), begin - first, end - begin);
                 }
                 __syncwarp();
                 if (stop_at > start) {

@@ -3,7 +3,7 @@
 use cudarc::driver::{DeviceRepr, PushKernelArg};
 use syncline_core::huffman::{Decoder, MAX_CLASSES, Symbol};
 
-use super::{Decoding, LONG_ENTRIES, LOOKUP_BITS, Preparation, SEQUENCE, SHAPES, TABLE_BITS, constants};
+use super::{Decoding, LONG_ENTRIES, Preparation, SHAPES, TABLE_BITS, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -14,8 +14,6 @@ const SOURCE: Source =
 const OWN_SHARED_MEMORY: u32 = 2048;
 /// Words that a warp stages at most: index blocks of more than about 12 bits a symbol are decoded in parts.
 const MOST_STAGED_WORDS: u32 = 1536;
-/// What a symbol costs beside its bits, in bits: blocks have equal shares of the sum.
-const DEAR_BITS: u32 = 8;
 /// And at least: a group of the longest codewords, and what decoding looks ahead.
 const LEAST_STAGED_WORDS: u32 = 96;
 /// Registers of a multiprocessor, and threads that it holds at most, on all architectures since sm_70 (fewer threads on some).
@@ -23,8 +21,6 @@ const REGISTERS: u32 = 65_536;
 const THREADS_ON_MULTIPROCESSOR: u32 = 2048;
 /// Shared memory that the driver takes for itself with each block.
 const DRIVERS_SHARED_MEMORY: u32 = 1024;
-/// Threads in a block, however few index blocks there are: they fill tables too.
-const LEAST_THREADS: u32 = 512;
 /// Most threads in a block.
 const MOST_THREADS: u32 = 1024;
 
@@ -61,23 +57,17 @@ fn long_entries(books: u32) -> u32 {
     if books == 1 { LONG_ENTRIES } else { LONG_ENTRIES / 2 }
 }
 
-/// Bits that a lookup of one symbol takes in a block with so many codebooks.
-fn lookup_bits(books: u32) -> u32 {
-    if books == 1 { LOOKUP_BITS } else { TABLE_BITS }
-}
-
 /// Words of a block's tables.
-fn table_words(books: u32, pairs: bool) -> u32 {
-    books * ((1 << if pairs { TABLE_BITS } else { lookup_bits(books) }) + long_entries(books))
+fn table_words(books: u32) -> u32 {
+    books * ((1 << TABLE_BITS) + long_entries(books))
 }
 
 fn specialization(symbol_bytes: usize, group_log2: u32, books: u32, pairs: bool, row_bytes: u32) -> Specialization {
     let mut constants = constants(symbol_bytes, group_log2, pairs);
     constants.retain(|constant| constant.0 != "LOOKUP_BITS");
     let own = [
-        ("LOOKUP_BITS", lookup_bits(books)),
-        ("SEQUENCE", SEQUENCE),
-        ("DEAR_BITS", DEAR_BITS),
+        // With 13 bits qmcpack was 3 % slower (15 at 10 MB): there is less room for words.
+        ("LOOKUP_BITS", TABLE_BITS),
         ("BOOKS", books),
         ("OWN_LONG", long_entries(books)),
         ("THREADS", MOST_THREADS),
@@ -166,7 +156,7 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
             let registers = kernel.function().num_regs().doing("asking for a kernel's registers")?.unsigned_abs();
             Ok(Variant {
                 kernel,
-                table_bytes: 4 * table_words(books, pairs),
+                table_bytes: 4 * table_words(books),
                 row_bytes,
                 threads_by_registers: REGISTERS / registers.next_multiple_of(8).max(8),
             })
@@ -183,7 +173,7 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
     }
 
     /// How to launch a kernel. Reckoned, not asked from the driver: that would take longer than decoding a small batch.
-    fn plan(&self, variant: &Variant, bits_in_task: u64, tasks: u32) -> Plan {
+    fn plan(&self, variant: &Variant, bits_in_task: u64) -> Plan {
         let tables = variant.table_bytes;
         let wanted = bits_in_task.div_ceil(32) * u64::from(self.tuning.staged_percent) / 100 + 8;
         let wanted = wanted.clamp(LEAST_STAGED_WORDS.into(), MOST_STAGED_WORDS.into()) as u32 / 4 * 4;
@@ -201,13 +191,9 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
             return plan(threads);
         }
         // Larger blocks share a table among more warps; but not for less room for words.
-        let tasks = tasks.div_ceil(self.multiprocessors);
-        let most = tasks.saturating_mul(32).next_multiple_of(64).clamp(LEAST_THREADS, MOST_THREADS);
-        let plans = (128..=most).step_by(64).map(plan);
+        let plans = (128..=MOST_THREADS).step_by(64).map(plan);
         let best = plans.max_by_key(|plan| (plan.staged_words, plan.resident * plan.threads, plan.threads));
         let best = best.unwrap_or_else(|| plan(MOST_THREADS));
-        // Few index blocks have more room each instead.
-        let best = Plan { resident: best.resident.min(tasks.div_ceil(best.threads / 32)).max(1), ..best };
         // What other blocks leave unused: fields are uneven, and index blocks without room are decoded in parts.
         let warps = best.threads / 32;
         let of_block = ((self.shared_memory + DRIVERS_SHARED_MEMORY) / best.resident.max(1)).min(self.shared_memory);
@@ -225,18 +211,18 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
     /// [`CudaError::Driver`]. Damaged streams are no error here: see [`Decoding::status`].
     pub fn launch(&self, frame: &mut Frame<'_>, mut work: Decoding<'_, '_, S>) -> Result<()> {
         work.check(frame, Decoder::Indexed, self.group_log2)?;
-        let mut scratch = self.preparation.before(frame, &mut work, false, false)?;
+        let mut scratch = self.preparation.before(frame, &mut work, false, true)?;
         let totals = work.batch.totals;
-        if totals.tasks > 0 || totals.placings > 0 {
+        if totals.tasks > 0 {
             let pairs = self.tuning.pairs.unwrap_or(totals.pairs());
             let variant = &self.variants[usize::from(totals.most_books > 1)][usize::from(pairs)];
             let Plan { threads, staged_words, shared_memory, resident } =
-                self.plan(variant, totals.bits / u64::from(totals.tasks.max(1)), totals.tasks);
+                self.plan(variant, totals.bits / u64::from(totals.tasks));
             if staged_words < LEAST_STAGED_WORDS {
                 return Err(CudaError::invalid("blocks of so many threads do not fit the device's shared memory"));
             }
             let blocks = resident.max(1) * self.multiprocessors * self.tuning.waves;
-            let blocks = blocks.min(totals.tasks.max(totals.placings));
+            let blocks = blocks.min(totals.tasks);
             let (tables, map) = (scratch.tables.as_view(), scratch.map.as_view());
             let mut launch = frame.stream().launch_builder(variant.kernel.function());
             launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);

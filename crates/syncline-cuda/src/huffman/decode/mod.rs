@@ -42,7 +42,7 @@ pub(crate) const TABLE_BITS: u32 = 12;
 const BOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize;
 /// Entries of a codebook's tables for counting (`COUNTS` and `ENDS` there).
 const COUNT_ENTRIES: usize = (1 << 14) + (1 << TABLE_BITS);
-/// Bits that a lookup of one symbol takes where tables are in shared memory.
+/// Bits that a lookup of one symbol takes where subsequences are decoded.
 const LOOKUP_BITS: u32 = 13;
 /// Entries for codewords longer than a lookup.
 pub(crate) const LONG_ENTRIES: u32 = 2048;

@@ -24,7 +24,7 @@ const MOST_ROOM: u32 = SPAN * SUBSEQUENCE_BITS;
 /// Threads of a block that counts.
 const COUNT_THREADS: u32 = 512;
 /// What a span takes beside its symbols, in symbols.
-const SPAN_COST: u32 = 512;
+const SPAN_COST: u32 = 256;
 
 /// What an observer of a launch's steps is given: a step's name, when all of it is queued.
 pub(super) type Step<'s> = &'s mut dyn FnMut(&'static str) -> Result<()>;
