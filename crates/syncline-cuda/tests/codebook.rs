@@ -84,7 +84,7 @@ fn batches_of_codebooks_equal_the_cpus() {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
     let mut arena = Arena::new(stream.clone());
-    for (symbols, books) in [(256, 300), (1024, 150), (65_536, 3)] {
+    for (symbols, books) in [(3, 20), (256, 300), (1000, 9), (1024, 40), (1024, 150), (65_536, 3)] {
         let cases: Vec<_> = limited_cases(symbols).into_iter().map(|(_, counts)| counts).collect();
         let counts: Vec<&[u32]> = cases.iter().rev().cycle().take(books).map(Vec::as_slice).collect();
         let all: Vec<u64> = counts.iter().flat_map(|counts| counts.iter().map(|&count| u64::from(count))).collect();
