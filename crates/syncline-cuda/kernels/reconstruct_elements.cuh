@@ -279,7 +279,7 @@ template <Ways WAYS, bool VECTORS> __device__ __noinline__ void write_plain(Rows
 #pragma unroll
                     for (uint32_t i = 0; i < OWN; ++i) {
                         if (WAYS == Ways::FULL || i < count) {
-                            *row = out[i];
+                            __stcs(row, out[i]);
                         }
                         row += row_stride;
                     }

@@ -23,8 +23,8 @@ use crate::huffman::decode::{BatchView, LONG_ENTRIES, PAIRED_SHARE, code_constan
 
 const SOURCE: Source = Source { name: "reconstruct.cu", text: include_str!("../../kernels/reconstruct.cu") };
 
-/// Threads in a block that decodes: as many as its shared memory has room for at 2 bits a code.
-const FUSED_THREADS: u32 = 640;
+/// Threads in a block that decodes: as many as leave each 128 registers.
+const FUSED_THREADS: u32 = 512;
 /// What a tile with codes costs, in constant ones: blocks share out work by it.
 const LIVE_COST: u32 = 3;
 /// Threads in a block that does not.
