@@ -195,6 +195,7 @@ impl Bench<'_> {
                     output: &mut bytes.slice_mut(..),
                     first_element: 0,
                     status: &mut parsed.code_status.slice_mut(..),
+                    sums: &mut parsed.code_sums.slice_mut(..),
                 };
                 reconstructor.launch(&mut own_arena.frame()?, work)
             })?;

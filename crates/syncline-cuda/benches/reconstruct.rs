@@ -13,7 +13,7 @@ use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
 use syncline_cuda::huffman::decode::status_text;
-use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor};
+use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor, sums_len};
 
 #[path = "../tests/common/stream.rs"]
 mod streams;
@@ -103,6 +103,7 @@ impl Bench<'_> {
         let parsed = host.upload(&self.stream);
         let mut output = self.stream.clone_htod(&vec![0xa5_u8; bytes]).doing("poisoning")?;
         let mut status = self.stream.alloc_zeros::<u32>(parsed.chunk_count as usize).doing("allocating")?;
+        let mut sums = self.stream.alloc_zeros::<u32>(sums_len(parsed.chunk_count as usize)).doing("allocating")?;
         let mut arena = Arena::new(self.stream.clone());
         let (view, input, batch, decoded) =
             (parsed.view(), parsed.input.as_view(), parsed.batch.as_view(), parsed.codes.as_view());
@@ -123,6 +124,7 @@ impl Bench<'_> {
                     output: &mut output.as_view_mut(),
                     first_element: 0,
                     status: &mut status.as_view_mut(),
+                    sums: &mut sums.as_view_mut(),
                 };
                 reconstructor.launch(&mut arena.frame()?, work)
             })?;

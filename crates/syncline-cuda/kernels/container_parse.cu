@@ -17,7 +17,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     const uint4 head = *reinterpret_cast<const uint4 *>(bytes);
     const uint32_t radius = head.y, flags = head.z & 0xFF;
     const bool has_masks = flags & FLAG_MASKS, has_classes = flags & FLAG_CLASSES, has_signs = flags & FLAG_SIGNS;
-    if (head.x != tiles || (radius != 512 && radius != 32768) || flags > 7 || head.w != 0 || (has_masks && to.mask_starts == nullptr) ||
+    if (head.x != tiles || (radius != SMALL_RADIUS && radius != 32768) || flags > 7 || head.w != 0 || (has_masks && to.mask_starts == nullptr) ||
         (has_signs && to.sign_starts == nullptr)) {
         return PARSE_TILES;
     }
@@ -91,6 +91,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         if (exists) {
             to.metas[chunk.first_tile + tile] = meta;
             to.first_groups[chunk.first_tile + tile] = own_group;
+            to.order[chunk.first_tile + (is_live ? own_rank : live + tile - own_rank)] = tile;
         }
         if (to.classes != nullptr) {
             for (uint32_t i = 0; i < tile_groups; ++i) {
@@ -149,8 +150,22 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         parsed.radius = radius;
         parsed.groups = header.groups;
         parsed.live = header.live;
+        parsed.live_tiles = live;
+        if (radius != SMALL_RADIUS) {
+            atomicOr(&parsed.wide, 1u);
+        }
     }
     return problems;
+}
+
+// Whether a thread's share of a codebook's symbols has one that does not go with the small radius.
+__device__ inline bool has_wide_symbol(const Book &book, const uint16_t *symbols) {
+    const uint32_t count = book.symbol_count;
+    bool wide = count > 2 * SMALL_RADIUS;
+    for (uint32_t i = threadIdx.x; i < count && !wide; i += THREADS) {
+        wide = symbols[book.symbols + i] >= 2 * SMALL_RADIUS;
+    }
+    return wide;
 }
 
 // By the whole block.
@@ -382,6 +397,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             status = quantised ? status : 0;
             if (threadIdx.x == 0 && status != 0) {
                 atomicOr(&to.code_status[number], status);
+            }
+            __syncthreads();
+            if (has_wide_symbol(to.code_books[slot + role], to.code_symbols)) {
+                atomicOr(&to.chunks[number].wide, 1u);
             }
             problems = status != 0 ? PARSE_CODES : 0;
             if (role == 0 && threadIdx.x == 0) {

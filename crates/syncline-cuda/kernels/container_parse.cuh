@@ -11,12 +11,12 @@ constexpr uint32_t TILES = 0, BASES = 1, MASKS = 2, CODES = 3, OUTLIERS = 4, VER
 constexpr uint32_t TILE_HEADER_BYTES = 16;
 constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
 constexpr uint32_t BITMAP_GROUP_LOG2 = 6;
+constexpr uint32_t SMALL_RADIUS = 512;
 // Tiles of a chunk at most: 2^22 elements in tiles of 512 before clipping.
 constexpr uint32_t MOST_TILES = 8192;
 constexpr uint32_t BLOCK_TILES = 32; // that have their bases packed together
 constexpr uint32_t MOST_BLOCKS = MOST_TILES / BLOCK_TILES;
 static_assert(MOST_BLOCKS % PARSE_WARPS == 0, "warps share them equally");
-constexpr uint32_t MOST_CHUNKS = 256;
 
 // Who does what of a chunk. Several blocks share a list.
 // The first MOST_BOOKS read the codes' codebooks.
@@ -41,6 +41,7 @@ struct Results {
     ParsedChunk *chunks; // 0 at the start
     uint16_t *metas;
     int32_t *bases;
+    uint16_t *order;
     uint32_t *first_groups, *outlier_starts, *verbatim_starts, *mask_starts, *sign_starts;
     uint8_t *classes; // of groups, if whole streams are decoded by themselves: then their sums are wanted too
     uint32_t *ranks;

@@ -7,6 +7,8 @@
 #include "common.cuh"
 
 constexpr uint32_t CHUNK_RAW = 0, CHUNK_QUANTISED = 2;
+// Chunks of a batch at most.
+constexpr uint32_t MOST_CHUNKS = 256;
 
 // Offsets are bytes from the start of the input.
 struct ParsedChunk {
@@ -20,6 +22,8 @@ struct ParsedChunk {
     uint32_t radius;          // 512 or 32768
     uint32_t outliers, verbatim;
     uint32_t groups, live; // of codes
+    uint32_t live_tiles;   // that are not constant
+    uint32_t wide;         // not 0: the radius is not 512, or a symbol is 1,024 or more
     uint32_t unused;
 };
 
@@ -38,6 +42,8 @@ struct Parsed {
     const uint16_t *metas;
     const int32_t *bases;
     const uint32_t *first_groups; // in the chunk; of a constant tile that of the next that is not
+    // The numbers of the chunk's tiles: first those that are not constant, then the others, both ascending. Not written for raw chunks.
+    const uint16_t *order;
     // The first list entry at or behind the tile's first element: `tiles + 1` a chunk, entry `c * (tiles + 1) + i`, so that a tile's range ends where the next one's
     // starts. Written only for chunks that have any.
     const uint32_t *outlier_starts, *verbatim_starts;

@@ -1,17 +1,53 @@
-// Decoding of a lane's group for reconstruction: as huffman_decode.cuh's, with tables in another form. Whether lookups go by pairs is decided for each stream.
+// Decoding of a lane's group for reconstruction: as huffman_decode.cuh's, with tables in another form, made by the block that uses them. Whether lookups go by pairs is
+// decided for each stream.
 //
 // Table entries with pairs (WIDE 0 only): bits 0-9 the first symbol, 10-13 its length, 15 set if there is no second, 16-25 the second symbol, 28-31 the length of all.
-// Without pairs, and for long codewords: the length, from bit 16 up the symbol. 0, or 0 and bit 15, where there is no codeword of TABLE_BITS bits.
+// Without pairs, and for long codewords: a Single, the length and from bit SYMBOL_AT up the symbol; half as wide where symbols are small. 0, or 0 and bit 15, where there
+// is no codeword of TABLE_BITS bits.
 #pragma once
 #include "huffman_decode_index.cuh"
 
+#if WIDE
+typedef uint32_t Single;
+constexpr uint32_t SYMBOL_AT = 16;
+#else
+typedef uint16_t Single;
+constexpr uint32_t SYMBOL_AT = 6;
+#endif
 constexpr uint32_t PAIR_MASK = 0x03FF03FF, ONLY_ONE = 0x8000;
+
+// The symbols of two single entries, the first in the low half.
+__device__ inline uint32_t pair_of(uint32_t first, uint32_t second) {
+    return WIDE ? __byte_perm(first, second, 0x7632) : __byte_perm(first, second, 0x5410) >> SYMBOL_AT & PAIR_MASK;
+}
 
 // Words in shared memory, one after the other. The block has enough of it behind the last one that a damaged stream may lead to.
 struct Near {
-    const uint32_t *following;
-    __device__ inline Near(const uint32_t *words, uint32_t first) : following(words + first) {}
-    __device__ inline uint32_t next() { return *following++; }
+    uint32_t following; // address
+    __device__ inline Near(const uint32_t *words, uint32_t first) : following(shared_address(words + first)) {}
+    __device__ inline uint32_t next() {
+        uint32_t word;
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(following));
+        following += 4;
+        return word;
+    }
+    // Of the word after next.
+    __device__ inline uint32_t number() const { return following / 4; }
+    // Goes on by a word where `position` and `after` differ in whether their words' numbers are odd. The compiler spends twice the instructions.
+    __device__ inline void advance(uint32_t position, uint32_t after, uint32_t &word0, uint32_t &word1) {
+        asm volatile("{\n"
+                     " .reg .pred further;\n"
+                     " .reg .u32 differing;\n"
+                     " xor.b32 differing, %3, %4;\n"
+                     " and.b32 differing, differing, 32;\n"
+                     " setp.ne.u32 further, differing, 0;\n"
+                     " @further mov.u32 %0, %1;\n"
+                     " @further ld.shared.u32 %1, [%2];\n"
+                     " @further add.u32 %2, %2, 4;\n"
+                     "}"
+                     : "+r"(word0), "+r"(word1), "+r"(following)
+                     : "r"(position), "r"(after));
+    }
 };
 // Words in device memory; those past the last are the last.
 struct Far {
@@ -19,11 +55,18 @@ struct Far {
     uint32_t following, last;
     __device__ inline Far(const uint32_t *all, uint32_t first, uint32_t last_word) : words(all), following(first), last(last_word) {}
     __device__ inline uint32_t next() { return __ldg(&words[min_of(following++, last)]); }
+    __device__ inline uint32_t number() const { return following; }
+    __device__ inline void advance(uint32_t position, uint32_t after, uint32_t &word0, uint32_t &word1) {
+        if ((position ^ after) & 32) {
+            word0 = word1;
+            word1 = next();
+        }
+    }
 };
 // What a group's codewords may take beyond where the index says that they start, in words: all of them of the longest kind, and the reader's look ahead.
 constexpr uint32_t MOST_GROUP_WORDS = GROUP * LONGEST / 32 + 2;
 
-// Reads from bit `start` of its words' first on.
+// Reads from bit `start` of its words' first on. Of the position the lowest six bits are right: what is skipped may have more than a number of bits in it.
 template <typename Words> struct BitReader {
     Words words;
     uint32_t position, word0, word1;
@@ -33,51 +76,78 @@ template <typename Words> struct BitReader {
         word1 = words.next();
     }
     __device__ inline uint32_t window() const { return __funnelshift_l(word1, word0, position); }
-    // At most 32 bits.
+    // At most 32 bits: the lowest six of a number.
     __device__ inline void skip(uint32_t bits) {
         const uint32_t after = position + bits;
-        if ((position ^ after) & 32) {
-            word0 = word1;
-            word1 = words.next();
-        }
+        words.advance(position, after, word0, word1);
         position = after;
     }
+    // Where it has come to, counted as its words are.
+    __device__ inline uint32_t end() const { return (words.number() - 2) * 32 + position % 32; }
 };
 
-// An entry in this file's form, of one in that of huffman_decode.cuh.
-template <bool PAIRED> __device__ inline uint32_t own_entry(uint32_t entry, const Book &book) {
-    if (!PAIRED) {
-        return single(entry, book.base, book.mask);
-    }
-    const uint32_t length = length_of_first(entry);
-    if (length == 0) {
-        return ONLY_ONE;
-    }
-    const uint32_t first = (entry >> 8 & 0xFFF) + book.base | length << 10;
-    return has_two(entry) ? first | ((entry >> 20) + book.base) << 16 | length_of_all(entry) << 28 : first | ONLY_ONE | length << 28;
+// Types of table entries.
+template <bool PAIRED> struct Entries {
+    typedef Single Entry;
+};
+template <> struct Entries<true> {
+    typedef uint32_t Entry;
+};
+
+// An entry in shared memory, of which functions that are not inlined would not know; an instruction less for each than the compiler's.
+__device__ inline uint32_t shared_entry(uint32_t table, uint32_t i, uint32_t) {
+    uint32_t entry;
+    asm volatile("{\n .reg .u32 address;\n mad.lo.u32 address, %2, 4, %1;\n ld.shared.u32 %0, [address];\n}" : "=r"(entry) : "r"(table), "r"(i));
+    return entry;
+}
+__device__ inline uint32_t shared_entry(uint32_t table, uint32_t i, uint16_t) {
+    uint32_t entry;
+    asm volatile("{\n"
+                 " .reg .u16 half;\n"
+                 " .reg .u32 address;\n"
+                 " mad.lo.u32 address, %2, 2, %1;\n"
+                 " ld.shared.u16 half, [address];\n"
+                 " cvt.u32.u16 %0, half;\n"
+                 "}"
+                 : "=r"(entry)
+                 : "r"(table), "r"(i));
+    return entry;
 }
 
 template <bool PAIRED> struct Lookup {
-    const uint32_t *table, *long_table;
+    typedef typename Entries<PAIRED>::Entry Entry;
+    uint32_t table, long_table; // addresses
+    uint32_t shift;             // of a window, to the bits that are looked up
+    uint32_t long_start, long_entries;
     const Book *book;
     const uint16_t *symbols;
-    uint32_t long_start, long_entries;
 
-    __device__ inline Lookup(const uint32_t *tables, uint32_t entries_for_long, const Book *code, const uint16_t *all_symbols)
-        : table(tables), long_table(tables + TABLE), book(code), symbols(all_symbols), long_start(code->limit[TABLE_BITS]),
-          long_entries(entries_for_long) {}
+    // Bytes of a codebook's tables.
+    static __device__ inline uint32_t bytes(uint32_t entries_for_long) { return TABLE * sizeof(Entry) + entries_for_long * sizeof(Single); }
 
-    __device__ inline uint32_t entry(uint32_t window) const { return table[window >> (32 - TABLE_BITS)]; }
+    __device__ inline Lookup(uint32_t tables, uint32_t entries_for_long, const Book *code, const uint16_t *all_symbols)
+        : table(tables), long_table(tables + TABLE * sizeof(Entry)), shift(32 - TABLE_BITS), long_start(code->limit[TABLE_BITS]), long_entries(entries_for_long), book(code),
+          symbols(all_symbols) {}
 
-    // The first codeword of an entry: symbol and length, as without pairs. 0 if it is too long for any table.
+    // Every window has the same entry, that at `idle`: for lanes that have nothing to decode, but go along.
+    __device__ inline void rest(uint32_t idle) {
+        table = idle;
+        shift = 32;
+    }
+    // The entry there: two symbols, or one, of no bits.
+    static __device__ inline uint32_t idle_entry(uint32_t symbol) { return PAIRED ? symbol * 0x10001u : symbol << SYMBOL_AT; }
+
+    __device__ inline uint32_t entry(uint32_t window) const { return shared_entry(table, __funnelshift_rc(window, 0, shift), Entry()); }
+
+    // The first codeword of an entry as a single one; 0 if it is too long for any table.
     __device__ inline uint32_t first(uint32_t entry, uint32_t window) const {
         if (PAIRED) {
             const uint32_t length = entry >> 10 & 15;
-            entry = length == 0 ? 0 : length | entry << 16 & 0x3FF0000;
+            entry = length == 0 ? 0 : length | (entry & 0x3FF) << SYMBOL_AT;
         }
         if (entry == 0) {
             const uint32_t i = (window - long_start) >> (32 - LONG_BITS);
-            entry = i < long_entries ? long_table[i] : 0;
+            entry = i < long_entries ? shared_entry(long_table, i, Single()) : 0;
         }
         return entry;
     }
@@ -85,19 +155,19 @@ template <bool PAIRED> struct Lookup {
     template <typename Source> __device__ inline uint32_t one(Source &from) const {
         const uint32_t window = from.window();
         const uint32_t found = first(entry(window), window);
-        const Codeword next = found == 0 ? canonical(*book, symbols, window, TABLE_BITS + 1) : Codeword{found >> 16, found & 31};
+        const Codeword next = found == 0 ? canonical(*book, symbols, window, TABLE_BITS + 1) : Codeword{found >> SYMBOL_AT, found & 31};
         from.skip(next.length);
         return next.symbol;
     }
 
-    // Two symbols with an entry each. Sets how many bits are still to skip.
+    // Two symbols with an entry each. Sets how many bits are still to skip, in the lowest six bits.
     template <typename Source> __device__ inline uint32_t apart(uint32_t window, uint32_t first_entry, Source &from, uint32_t &bits) const {
         // One window is enough for two codewords of LONG_BITS bits. Shifts by the low five bits of an entry: its length.
         const uint32_t next = first(first_entry, window);
         const uint32_t rest = __funnelshift_l(0, window, next);
         const uint32_t other = first(entry(rest), rest);
-        bits = next + other & 63;
-        uint32_t pair = __byte_perm(next, other, 0x7632);
+        bits = next + other;
+        uint32_t pair = pair_of(next, other);
         if (next == 0 || other == 0) {
             bits = 0;
             pair = one(from);
@@ -121,9 +191,9 @@ template <bool PAIRED> struct Lookup {
             // A codeword without an entry has length 0: what follows it is looked up in vain.
             const uint32_t rest = __funnelshift_l(0, window, here);
             const uint32_t other = entry(rest);
-            bits = here + other & 63;
-            pair = __byte_perm(here, other, 0x7632);
-            if (here == 0 || other == 0) {
+            bits = here + other;
+            pair = pair_of(here, other);
+            if (min_of(here, other) == 0) {
                 pair = apart(window, here, from, bits);
             }
         }
@@ -139,4 +209,86 @@ __device__ inline float paired_share(const Book &book) {
         share += float(book.limit[length] - book.limit[length - 1]) * float(book.limit[TABLE_BITS - length]);
     }
     return share * 0x1p-64f;
+}
+
+// Codewords as windows ascend.
+struct Walk {
+    const Book &book;
+    const uint16_t *symbols;
+    uint32_t length, place, symbol;
+
+    // From codewords of `shortest` bits on. `own_symbols` are the codebook's.
+    __device__ inline Walk(const Book &code, const uint16_t *own_symbols, uint32_t shortest)
+        : book(code), symbols(own_symbols), length(shortest), place(ALL_LANES), symbol(0) {}
+
+    // The entry of the codeword that a window starts with, which is not below the one before; 0 if it is longer than `longest`.
+    __device__ inline Single entry(uint32_t window, uint32_t longest) {
+        while (length < book.longest && length <= longest && window >= book.limit[length]) {
+            ++length;
+        }
+        if (length > longest) {
+            return 0;
+        }
+        const uint32_t next = min_of((window >> (32 - length)) + book.offset[length], book.symbol_count - 1);
+        if (next != place) {
+            place = next;
+            symbol = symbols[next];
+        }
+        return Single(length | symbol << SYMBOL_AT);
+    }
+};
+
+constexpr uint32_t AT_ONCE = 8; // entries that a thread makes one after the other
+
+// The symbols of a stream's codebooks in shared memory, MOST_SYMBOLS apart, if there are no more than that of each; else where they are.
+struct BookSymbols {
+    const uint16_t *all;
+    const uint16_t *near;
+
+    __device__ inline const uint16_t *of(const Book &book, uint32_t number) const { return WIDE ? all + book.symbols : near + number * MOST_SYMBOLS; }
+};
+
+// Makes the tables of single codewords of codebooks `first` to `end - 1`, each `stride` entries after the one before. By the whole block.
+__device__ inline void make_singles(Single *to, uint32_t stride, const Book *books, uint32_t first, uint32_t end, const BookSymbols &symbols) {
+    constexpr uint32_t UNITS = TABLE / AT_ONCE;
+    for (uint32_t i = threadIdx.x; i < (end - first) * UNITS; i += THREADS) {
+        const uint32_t number = first + i / UNITS, entry = i % UNITS * AT_ONCE;
+        const Book &book = books[number];
+        if (book.longest != 0) {
+            Walk walk(book, symbols.of(book, number), 1);
+#pragma unroll
+            for (uint32_t j = 0; j < AT_ONCE; ++j) {
+                to[i / UNITS * stride + entry + j] = walk.entry((entry + j) << (32 - TABLE_BITS), TABLE_BITS);
+            }
+        }
+    }
+}
+
+// Makes the entries for long codewords, each table `stride` bytes after the one before. By the whole block.
+__device__ inline void make_long(uint8_t *to, uint32_t stride, uint32_t entries, const Book *books, uint32_t count, const BookSymbols &symbols) {
+    const uint32_t units = entries / AT_ONCE;
+    for (uint32_t i = threadIdx.x; i < count * units; i += THREADS) {
+        const uint32_t number = i / units, first = (i - number * units) * AT_ONCE;
+        const Book &book = books[number];
+        Single *own = reinterpret_cast<Single *>(to + number * stride) + first;
+        Walk walk(book, symbols.of(book, number), TABLE_BITS + 1);
+        const uint32_t start = book.limit[TABLE_BITS];
+#pragma unroll
+        for (uint32_t j = 0; j < AT_ONCE; ++j) {
+            const uint32_t window = start + ((first + j) << (32 - LONG_BITS));
+            own[j] = book.longest <= TABLE_BITS || window < start ? Single(0) : walk.entry(window, LONG_BITS);
+        }
+    }
+}
+
+// An entry for pairs, of single ones.
+__device__ inline uint32_t paired_entry(const Single *singles, uint32_t i) {
+    const uint32_t one = singles[i], length = one & 63;
+    if (one == 0) {
+        return ONLY_ONE;
+    }
+    // A codeword that ends within the known bits does not depend on the zeros after them.
+    const uint32_t other = singles[i << length & (TABLE - 1)], both = length + (other & 63);
+    const uint32_t first = one >> SYMBOL_AT | length << 10;
+    return other != 0 && both <= TABLE_BITS ? first | other >> SYMBOL_AT << 16 | both << 28 : first | ONLY_ONE | length << 28;
 }

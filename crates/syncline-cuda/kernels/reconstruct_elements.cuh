@@ -1,4 +1,4 @@
-// From sums of residuals to elements: what is summed across groups, outliers, dequantisation, signs, fill patterns.
+// From sums of residuals to elements: what is summed across groups, and dequantisation.
 //
 // A lane has columns of a tile: VECTOR elements that follow each other along x, at each of the tile's steps (planes, rows or segments). It walks along the steps, so
 // that sums across them stay in registers, and writes 16 bytes at each; neighbouring lanes have what lies side by side in the array.
@@ -61,14 +61,25 @@ __device__ inline double exp2_exactly(double y) {
     return __dmul_rn(__dmul_rn(p, power_of_two(half)), power_of_two(k - half));
 }
 
-__device__ inline Element dequantised(int32_t q, const Values &values) {
+// The step, as it is multiplied with.
+struct Quantum {
+#if LOG || DOUBLE
+    double step;
+    __device__ inline explicit Quantum(const Values &values) : step(values.step) {}
+#else
+    float high, low;
+    __device__ inline explicit Quantum(const Values &values) : high(values.step_high), low(values.step_low) {}
+#endif
+};
+
+__device__ inline Element dequantised(int32_t q, const Quantum &quantum) {
 #if LOG
-    return Element(exp2_exactly(__dmul_rn(double(q), values.step)));
+    return Element(exp2_exactly(__dmul_rn(double(q), quantum.step)));
 #elif DOUBLE
-    return __dmul_rn(double(q), values.step);
+    return __dmul_rn(double(q), quantum.step);
 #else
     const float rounded = __int2float_rn(q);
-    return __fmaf_rn(rounded, values.step_high, __fmul_rn(rounded, values.step_low));
+    return __fmaf_rn(rounded, quantum.high, __fmul_rn(rounded, quantum.low));
 #endif
 }
 
@@ -89,7 +100,7 @@ struct Work {
     __device__ inline bool is_regular() const { return nx == SIDE && (AXES != 3 || ny == SIDE); }
     __device__ inline uint32_t steps() const { return AXES == 3 ? nz : AXES == 2 ? ny : STEPS; }
     // Whether nothing is to be done but adding up; there may be outliers nevertheless.
-    __device__ inline bool is_plain() const { return is_regular() && meta_mask(meta) == 0 && meta_sign(meta) == 0; }
+    __device__ inline bool is_plain() const { return (AXES != 1 || is_regular()) && meta_mask(meta) == 0 && meta_sign(meta) == 0; }
 
     // That of another lane. By the whole warp.
     __device__ inline Work of(uint32_t lane) const {
@@ -109,92 +120,6 @@ struct Work {
         work.first_group = 0; // not needed by others
         work.wanted = tile >> 31;
         return work;
-    }
-};
-
-// The outliers of a tile, one after the other: by how much the residual differs from that of code 0, and where.
-struct Outliers {
-    const uint32_t *positions;
-    const int32_t *residuals;
-    uint32_t next, end, position, radius;
-    uint32_t nx, ny;
-    uint32_t step, y, x; // of the next; step is ALL_LANES if there is none
-    uint32_t difference;
-
-    __device__ inline void load() {
-        step = ALL_LANES;
-        if (next < end) {
-            const uint32_t place = positions[next] - position;
-            difference = uint32_t(residuals[next]) + radius;
-            if (AXES == 1) {
-                step = place / STEP;
-                x = place % STEP;
-                y = 0;
-            } else {
-                const uint32_t row = place / nx;
-                x = place - row * nx;
-                step = AXES == 3 ? row / ny : row;
-                y = AXES == 3 ? row - step * ny : 0;
-            }
-            ++next;
-        }
-    }
-
-    // The outlier's share in the element at (y, x) of its step: whether it is one of those that its residual adds to.
-    __device__ inline bool reaches(uint32_t predictor, uint32_t at_y, uint32_t at_x) const {
-        if (predictor == 0) {
-            return at_y == y && at_x == x;
-        }
-        const bool rows = AXES != 3 || (predictor == 1 && x > 0 ? at_y == y : at_y >= y);
-        return rows && at_x >= x;
-    }
-};
-
-// The bits of a tile's bitmap at a lane's columns, step by step: undoes the exclusive or with the neighbour on the way.
-struct BitWalk {
-    const uint8_t *bytes; // null: the same bits at each step
-    uint32_t last;        // byte of the bitmap
-    uint32_t nx, ny, y, x;
-    uint32_t bits, carry;
-
-    __device__ inline BitWalk(uint32_t kind, const uint8_t *from, const Work &work, uint32_t at_y, uint32_t at_x)
-        : bytes(kind == 2 ? from : nullptr), last(ceil_div(work.nz * work.ny * work.nx, 512) * 64 - 1), nx(work.nx), ny(work.ny), y(at_y), x(at_x),
-          bits(kind == 1 ? ALL_LANES : 0), carry(0) {}
-
-    __device__ inline uint32_t at(uint32_t bit) const {
-        return (bytes[bit >> 3] | uint32_t(bytes[min_of((bit >> 3) + 1, last)]) << 8) >> (bit & 7);
-    }
-
-    // Each bit's exclusive or with all before it.
-    static __device__ inline uint64_t prefix(uint64_t word) {
-#pragma unroll
-        for (uint32_t distance = 1; distance < 64; distance *= 2) {
-            word ^= word << distance;
-        }
-        return word;
-    }
-
-    // Bits for step `step`, which must have the lane's first element; bit 0 for that one.
-    __device__ inline uint32_t of(uint32_t step) {
-        if (bytes == nullptr) {
-            return bits;
-        }
-        if (AXES == 1 || step == 0) {
-            // A row of a 3-D tile takes a byte, of a 2-D tile four, a segment eight.
-            constexpr uint32_t ROW_BYTES = AXES == 3 ? 1 : AXES == 2 ? 4 : 8;
-            uint64_t row = 0;
-            for (uint32_t i = 0; i < ROW_BYTES; ++i) {
-                row |= uint64_t(bytes[step * 8 + i]) << 8 * i;
-            }
-            bits = uint32_t((prefix(row) ^ (0 - uint64_t(carry))) >> x);
-            carry ^= __popcll(row) & 1;
-            for (uint32_t above = 1; AXES == 3 && above <= y; ++above) {
-                bits ^= at(above * nx + x);
-            }
-        } else {
-            bits ^= at(AXES == 3 ? (step * ny + y) * nx + x : step * nx + x);
-        }
-        return bits;
     }
 };
 
@@ -249,19 +174,22 @@ struct Target {
 // No tile.
 constexpr uint32_t NONE = ALL_LANES;
 
-// A lane's columns of one of TILES tiles side by side. Neighbouring lanes have the same row of neighbouring tiles.
-struct Columns {
+// A lane's elements at each step of one of TILES tiles side by side. VECTORS: they follow each other along x, where every row starts on a multiple of 16 bytes; neighbouring
+// lanes have the same row of neighbouring tiles. Else neighbouring lanes have neighbouring elements, so that what they store together fills sectors wherever rows
+// start, and a lane's elements are those of consecutive rows in 3-D.
+template <bool VECTORS> struct Columns {
+    static constexpr uint32_t OWN = VECTORS ? VECTOR : AXES == 3 ? 4 : 1;
+    static constexpr uint32_t COUNT = TILES * STEP / OWN;
+    static constexpr uint32_t ROUNDS = (COUNT + WARP - 1) / WARP;
     uint32_t tile, y, x;
 
     __device__ inline explicit Columns(uint32_t round) {
         const uint32_t number = round * WARP + lane_id();
-        constexpr uint32_t ACROSS = (AXES == 3 ? SIDE : STEP) / VECTOR;
-        x = number % ACROSS * VECTOR;
+        constexpr uint32_t ACROSS = (AXES == 3 ? SIDE : STEP) / (VECTORS ? VECTOR : 1);
+        x = number % ACROSS * (VECTORS ? VECTOR : 1);
         tile = number / ACROSS % TILES;
-        y = AXES == 3 ? number / ACROSS / TILES : 0;
+        y = AXES == 3 ? number / ACROSS / TILES * (VECTORS ? 1 : OWN) : 0;
     }
-    static constexpr uint32_t COUNT = TILES * STEP / VECTOR;
-    static constexpr uint32_t ROUNDS = (COUNT + WARP - 1) / WARP;
     // Whether this lane has columns in the last round.
     static __device__ inline bool exist() { return COUNT >= WARP || lane_id() < COUNT; }
 };
@@ -269,169 +197,91 @@ struct Columns {
 // How residuals add up to integers in the tiles that are written together: they are all 0, or the predictors are along all axes, or any.
 enum class Ways { FLAT, FULL, ANY };
 
+// Where plain tiles go, and how.
+struct Output {
+    Element *out;
+    uint64_t stride, row_stride; // from step to step, and in 3-D from row to row
+    Quantum quantum;
+
+    __device__ inline explicit Output(const Target &target)
+        : out(target.out), stride(target.stride()), row_stride(AXES == 3 ? target.geometry.strides[2] : 0), quantum(target.values) {}
+};
+
 // Writes up to TILES tiles that are plain (and not clipped, for FULL). Lane `i` holds in `slots` the lane that has tile number `i`, or NONE.
-template <Ways WAYS> __device__ inline void write_plain(const Rows &rows, const Work &own, uint32_t slots, const Target &target) {
-    const uint64_t stride = target.stride();
-    for (uint32_t round = 0; round < Columns::ROUNDS; ++round) {
-        const Columns columns(round);
+// Not inlined, and called with copies: there are not registers enough for this loop and all that the caller keeps.
+template <Ways WAYS, bool VECTORS> __device__ __noinline__ void write_plain(Rows rows, Work own, uint32_t slots, Output target) {
+    typedef Columns<VECTORS> Own;
+    constexpr uint32_t OWN = Own::OWN;
+    const uint64_t stride = target.stride, row_stride = target.row_stride;
+    for (uint32_t round = 0; round < Own::ROUNDS; ++round) {
+        const Own columns(round);
         const uint32_t source = __shfl_sync(ALL_LANES, slots, columns.tile);
         const uint64_t first_element = __shfl_sync(ALL_LANES, own.first_element, source);
         const uint32_t base = uint32_t(__shfl_sync(ALL_LANES, own.base, source));
         const uint32_t predictor = WAYS == Ways::ANY ? __shfl_sync(ALL_LANES, own.predictor, source) : AXES;
-        const uint32_t limit = WAYS == Ways::FULL ? STEPS : __shfl_sync(ALL_LANES, own.steps(), source);
-        if (source == NONE || !Columns::exist()) {
+        const uint32_t extents = WAYS == Ways::FULL ? 0 : __shfl_sync(ALL_LANES, own.nx | own.ny << 12 | own.nz << 20, source);
+        const uint32_t limit = AXES == 1 ? STEPS : AXES == 2 ? extents >> 12 & 0xFF : extents >> 20;
+        // Rows of the lane's that are there.
+        const uint32_t count = WAYS == Ways::FULL || AXES == 1 ? OWN : columns.x >= (extents & 0xFFF) ? 0 : AXES == 2 ? OWN : (extents >> 12 & 0xFF) - min_of(extents >> 12 & 0xFF, columns.y);
+        if (source == NONE || count == 0 || !Own::exist()) {
             continue;
         }
         // Sums go on from step to step, or one element's does.
         const uint32_t across = predictor >= AXES ? 1 : 0, onwards = predictor >= 1 && (AXES == 1 || across == 0) ? 1 : 0;
         constexpr uint32_t REFERENCE = AXES == 1 ? STEP - 1 : 0;
         const uint32_t reference_bias = bias_of(predictor, 0, REFERENCE);
-        uint32_t bias[VECTOR], sums[VECTOR];
+        uint32_t bias[OWN], sums[OWN];
 #pragma unroll
-        for (uint32_t i = 0; i < VECTOR; ++i) {
-            bias[i] = bias_of(predictor, columns.y, columns.x + i);
+        for (uint32_t i = 0; i < OWN; ++i) {
+            bias[i] = VECTORS ? bias_of(predictor, columns.y, columns.x + i) : bias_of(predictor, columns.y + i, columns.x);
             sums[i] = WAYS == Ways::FULL ? base : 0;
         }
         uint32_t before = base;
-        Element *to = target.out + first_element + columns.y * (AXES == 3 ? target.geometry.strides[2] : 0) + columns.x;
-        const Element flat = dequantised(int32_t(base), target.values);
+        Element *to = target.out + first_element + columns.y * row_stride + columns.x;
+        const Element flat = dequantised(int32_t(base), target.quantum);
         const Steps steps(rows, columns.tile, columns.y * SIDE % STEP + columns.x), references(rows, columns.tile, REFERENCE);
 #pragma unroll 8
         for (uint32_t step = 0; step < STEPS; ++step) {
-            uint32_t here[VECTOR];
-            Element out[VECTOR];
+            uint32_t here[OWN];
+            Element out[OWN];
             if (WAYS != Ways::FLAT) {
-                load_sums(steps.at(step), here);
+                if constexpr (VECTORS) {
+                    load_sums(steps.at(step), here);
+                } else {
+#pragma unroll
+                    for (uint32_t i = 0; i < OWN; ++i) {
+                        here[i] = *reinterpret_cast<const Sum *>(steps.at(step, i));
+                    }
+                }
             }
 #pragma unroll
-            for (uint32_t i = 0; i < VECTOR; ++i) {
+            for (uint32_t i = 0; i < OWN; ++i) {
                 if (WAYS == Ways::FLAT) {
                     out[i] = flat;
                 } else if (AXES == 1) {
-                    out[i] = dequantised(int32_t(here[i] - bias[i] + before), target.values);
+                    out[i] = dequantised(int32_t(here[i] - bias[i] + before), target.quantum);
                 } else if (WAYS == Ways::FULL) {
                     sums[i] += here[i] - bias[i];
-                    out[i] = dequantised(int32_t(sums[i]), target.values);
+                    out[i] = dequantised(int32_t(sums[i]), target.quantum);
                 } else {
                     sums[i] = sums[i] * across + (here[i] - bias[i]);
-                    out[i] = dequantised(int32_t(sums[i] + before), target.values);
+                    out[i] = dequantised(int32_t(sums[i] + before), target.quantum);
                 }
             }
             if (WAYS == Ways::ANY || (WAYS == Ways::FULL && AXES == 1)) {
                 before += (uint32_t(*reinterpret_cast<const Sum *>(references.at(step))) - reference_bias) * onwards;
             }
-            const bool there = WAYS == Ways::FULL || step < limit;
-            if (there && target.vectors) {
-                store_vector(to, out);
-            } else if (there) {
+            if (WAYS == Ways::FULL || step < limit) {
+                if constexpr (VECTORS) {
+                    store_vector(to, out);
+                } else {
+                    Element *row = to;
 #pragma unroll
-                for (uint32_t i = 0; i < VECTOR; ++i) {
-                    to[i] = out[i];
-                }
-            }
-            to += stride;
-        }
-    }
-}
-
-// Writes the tiles of `slots` whose bit is set in `set`, of any kind. Those that an edge clips have been spread; constant ones need no rows.
-// Not inlined, and called with copies, so that nothing of what the rest of the kernel keeps in registers has an address.
-__device__ __noinline__ void write_any(Rows rows, Work own, uint32_t slots, uint32_t set, Target target) {
-    const uint64_t stride = target.stride();
-    const Parsed &parsed = target.parsed;
-    // As many tiles at a time as there are lanes for.
-    constexpr uint32_t TILE_LANES = STEP / VECTOR, AT_ONCE = WARP / TILE_LANES;
-    while (set != 0) {
-        uint32_t tile = NONE;
-        for (uint32_t i = 0; i < AT_ONCE; ++i) {
-            tile = lane_id() / TILE_LANES == i ? __ffs(set) - 1 : tile;
-            set &= set - 1;
-        }
-        const uint32_t local = lane_id() % TILE_LANES;
-        constexpr uint32_t ACROSS = (AXES == 3 ? SIDE : STEP) / VECTOR;
-        struct {
-            uint32_t tile, y, x;
-        } columns{tile, AXES == 3 ? local / ACROSS : 0, local % ACROSS * VECTOR};
-        const Work work = own.of(__shfl_sync(ALL_LANES, slots, tile));
-        const bool constant = meta_constant(work.meta);
-        if (tile == NONE || columns.x >= work.nx || columns.y >= work.ny) {
-            continue;
-        }
-        const uint32_t predictor = work.predictor, row = columns.y;
-        const uint32_t across = predictor >= AXES && AXES != 1 ? 1 : 0;          // sums go on from step to step
-        const uint32_t onwards = predictor >= 1 && across == 0 ? 1 : 0;          // and if not, what goes on is one element's
-        const uint32_t reference = AXES == 1 ? STEP - 1 : 0;
-        const uint32_t reference_bias = bias_of(predictor, 0, reference);
-        uint32_t bias[VECTOR], sums[VECTOR];
-#pragma unroll
-        for (uint32_t i = 0; i < VECTOR; ++i) {
-            bias[i] = bias_of(predictor, row, columns.x + i);
-            sums[i] = 0;
-        }
-        uint32_t before = uint32_t(work.base);
-        const Steps places(rows, columns.tile, row * SIDE % STEP + columns.x), references(rows, columns.tile, reference);
-
-        const uint64_t entry = uint64_t(target.chunk) * parsed.tiles + work.number;
-        const uint64_t list_entry = uint64_t(target.chunk) * (parsed.tiles + 1) + work.number;
-        const bool listed = target.record.outliers != 0 && !constant;
-        Outliers outliers{reinterpret_cast<const uint32_t *>(target.input + target.record.outlier_positions),
-                          reinterpret_cast<const int32_t *>(target.input + target.record.outlier_values),
-                          listed ? parsed.outlier_starts[list_entry] : 0,
-                          listed ? parsed.outlier_starts[list_entry + 1] : 0,
-                          work.position,
-                          target.record.radius,
-                          work.nx,
-                          work.ny};
-        outliers.load();
-        const uint32_t mask_kind = meta_mask(work.meta), sign_kind = LOG ? meta_sign(work.meta) : 0;
-        BitWalk mask(mask_kind, mask_kind == 2 ? parsed.masks + target.chunk * parsed.bitmap_stride + parsed.mask_starts[entry] : nullptr, work, row, columns.x);
-        BitWalk sign(sign_kind, sign_kind == 2 ? parsed.signs + target.chunk * parsed.bitmap_stride + parsed.sign_starts[entry] : nullptr, work, row, columns.x);
-        const Element pattern = from_bits(Bits(target.values.patterns[meta_pattern(work.meta)]));
-
-        const uint32_t steps = work.steps();
-        Element *to = target.out + work.first_element + row * (AXES == 3 ? target.geometry.strides[2] : 0) + columns.x;
-        for (uint32_t step = 0; step < steps; ++step) {
-            const uint32_t in_row = AXES == 1 ? work.nx - min_of(work.nx, step * STEP + columns.x) : work.nx - columns.x;
-            if (in_row == 0) {
-                break;
-            }
-            uint32_t goes_on = 0;
-            if (!constant) {
-                uint32_t here[VECTOR];
-                load_sums(places.at(step), here);
-#pragma unroll
-                for (uint32_t i = 0; i < VECTOR; ++i) {
-                    sums[i] = sums[i] * across + (here[i] - bias[i]);
-                }
-                goes_on = uint32_t(*reinterpret_cast<const Sum *>(references.at(step))) - reference_bias;
-            }
-            while (outliers.step == step) {
-#pragma unroll
-                for (uint32_t i = 0; i < VECTOR; ++i) {
-                    sums[i] += outliers.reaches(predictor, row, columns.x + i) ? outliers.difference : 0;
-                }
-                goes_on += outliers.reaches(predictor, 0, reference) ? outliers.difference : 0;
-                outliers.load();
-            }
-            const uint32_t masked = mask.of(step), negative = sign.of(step);
-            Element out[VECTOR];
-#pragma unroll
-            for (uint32_t i = 0; i < VECTOR; ++i) {
-                out[i] = dequantised(int32_t(sums[i] + before), target.values);
-                if (LOG && sign_kind != 0) {
-                    const Bits top = Bits(1) << (sizeof(Element) * 8 - 1);
-                    out[i] = from_bits(Bits(bits_of(out[i]) & ~top | (negative >> i & 1 ? top : 0)));
-                }
-                out[i] = masked >> i & 1 ? pattern : out[i];
-            }
-            before += goes_on * onwards;
-            if (target.vectors && in_row >= VECTOR) {
-                store_vector(to, out);
-            } else {
-#pragma unroll
-                for (uint32_t i = 0; i < VECTOR; ++i) {
-                    if (i < in_row) {
-                        to[i] = out[i];
+                    for (uint32_t i = 0; i < OWN; ++i) {
+                        if (WAYS == Ways::FULL || i < count) {
+                            __stcs(row, out[i]);
+                        }
+                        row += row_stride;
                     }
                 }
             }
@@ -440,43 +290,10 @@ __device__ __noinline__ void write_any(Rows rows, Work own, uint32_t slots, uint
     }
 }
 
-// Writes one element of each lane's: number `element` of a tile.
-__device__ inline void put(const Work &work, uint32_t element, Bits bits, const Target &target) {
-    const uint32_t row = element / work.nx, z = row / work.ny;
-    const uint64_t place = z * target.geometry.strides[1] + (row - z * work.ny) * target.geometry.strides[2] + (element - row * work.nx);
-    reinterpret_cast<Bits *>(target.out)[work.first_element + place] = bits;
-}
-
-// Puts the verbatim values of a warp's tiles over what was written.
-__device__ inline void write_verbatim(const Work &own, const Target &target) {
-    const uint32_t *positions = reinterpret_cast<const uint32_t *>(target.input + target.record.verbatim_positions);
-    const Bits *values = reinterpret_cast<const Bits *>(target.input + target.record.verbatim_values);
-    uint32_t start = 0, end = 0;
-    if (own.wanted) {
-        const uint32_t *starts = target.parsed.verbatim_starts + uint64_t(target.chunk) * (target.parsed.tiles + 1) + own.number;
-        start = starts[0];
-        end = starts[1];
-    }
-    __syncwarp();
-    for (uint32_t lanes = __ballot_sync(ALL_LANES, start < end); lanes != 0; lanes &= lanes - 1) {
-        const uint32_t lane = __ffs(lanes) - 1;
-        const Work work = own.of(lane);
-        const uint32_t stop = __shfl_sync(ALL_LANES, end, lane);
-        for (uint32_t i = __shfl_sync(ALL_LANES, start, lane) + lane_id(); i < stop; i += WARP) {
-            put(work, positions[i] - work.position, values[i], target);
-        }
-    }
-}
-
-// Writes a warp's tiles of a raw chunk.
-__device__ __noinline__ void write_raw(Work own, Target target) {
-    for (uint32_t lanes = __ballot_sync(ALL_LANES, own.wanted); lanes != 0; lanes &= lanes - 1) {
-        const Work work = own.of(__ffs(lanes) - 1);
-        const Bits *from = reinterpret_cast<const Bits *>(target.input + target.record.raw) + work.position;
-        const uint32_t count = work.nz * work.ny * work.nx;
-#pragma unroll 4
-        for (uint32_t i = lane_id(); i < count; i += WARP) {
-            put(work, i, from[i], target);
-        }
+template <Ways WAYS> __device__ inline void write_plain(const Rows &rows, const Work &own, uint32_t slots, const Target &target) {
+    if (target.vectors) {
+        write_plain<WAYS, true>(rows, own, slots, Output(target));
+    } else {
+        write_plain<WAYS, false>(rows, own, slots, Output(target));
     }
 }

@@ -35,7 +35,7 @@ constexpr uint32_t ROW_UNITS = CODES / UNIT_SUMS;
 constexpr uint32_t ROWS_BYTES = WARP * ROW_UNITS * 16;
 // Codes come eight at a time.
 constexpr uint32_t EIGHTS = CODES / 8;
-// Eights after which the sums along x begin anew (along y too, in 3-D: a plane).
+// Eights after which the sums along x begin anew (along y too, in 3-D: a plane): with Summing::begin.
 constexpr uint32_t RUN = AXES == 2 ? 4 : 8;
 constexpr uint32_t FREE_PAIR = RADIUS * 0x10001u;
 
@@ -71,10 +71,11 @@ struct Steps {
         : first((rows.first + tile * TILE_GROUPS * ROW_UNITS) * 16 + place % UNIT_SUMS * uint32_t(sizeof(Sum))),
           permuted((place / UNIT_SUMS ^ mix_of(tile) ^ (tile * TILE_GROUPS & 7)) * 16) {}
 
-    // What depends on `step` alone is known when loops are unrolled.
-    __device__ inline const uint8_t *at(uint32_t step) const {
+    // What depends on `step` and `below` alone is known when loops are unrolled. `below`: so many rows further in a plane, of four the first of which is number 0 or 4.
+    __device__ inline const uint8_t *at(uint32_t step, uint32_t below = 0) const {
         const uint32_t row = step * STEP / CODES, unit = step * STEP % CODES / UNIT_SUMS;
-        return reinterpret_cast<const uint8_t *>(dynamic) + first + (row * ROW_UNITS + (unit & ~7u)) * 16 + (permuted ^ ((unit & 7) ^ (row & 7)) * 16);
+        const uint32_t change = (unit & 7) ^ (row & 7) ^ below * (SIDE / UNIT_SUMS);
+        return reinterpret_cast<const uint8_t *>(dynamic) + first + (row * ROW_UNITS + (unit & ~7u)) * 16 + (permuted ^ change * 16);
     }
 };
 
@@ -88,15 +89,16 @@ struct Summing {
     __device__ inline Summing(uint32_t code_radius, uint32_t predictor)
         : radius(code_radius), along_x(predictor >= 1), along_y(AXES == 3 && predictor >= 2), from_start(AXES == 3 && predictor == 1), running(0) {}
 
+    __device__ inline void begin() {
+        running = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < 8; ++i) {
+            above[i] = 0;
+        }
+    }
+
     // Puts the sums of eight codes to units 2 `eight` and the next of the lane's row.
     __device__ inline void add(uint4 codes, uint32_t eight, const Rows &rows) {
-        if (eight % RUN == 0) {
-            running = 0;
-#pragma unroll
-            for (uint32_t i = 0; i < 8; ++i) {
-                above[i] = 0;
-            }
-        }
         if (AXES == 3) {
             running = above[0] * from_start;
         }
@@ -120,14 +122,18 @@ struct Summing {
 
     __device__ inline Summing(uint32_t, uint32_t predictor)
         : along_x(predictor >= 1 ? 0x10001 : 1), along_y(AXES == 3 && predictor >= 2), carry(predictor >= 1 ? 0x3232 : 0x4444),
-          start(AXES == 3 && predictor == 1 ? 0x1010 : 0x4444), above(make_uint4(0, 0, 0, 0)), running(0) {}
+          start(AXES == 3 && predictor == 1 ? 0x1010 : 0x4444), above(make_uint4(0, 0, 0, 0)), running(0) {
+        // Only a number for the compiler, which would make a choice and an addition of a multiply-add.
+        asm("" : "+r"(along_y));
+    }
+
+    __device__ inline void begin() {
+        running = 0;
+        above = make_uint4(0, 0, 0, 0);
+    }
 
     // Puts the sums of eight codes to unit `eight` of the lane's row.
     __device__ inline void add(uint4 codes, uint32_t eight, const Rows &rows) {
-        if (eight % RUN == 0) {
-            running = 0;
-            above = make_uint4(0, 0, 0, 0);
-        }
         if (AXES == 3) {
             running = __byte_perm(above.x, 0, start);
         }
@@ -164,44 +170,59 @@ __device__ inline uint32_t bias_of(uint32_t predictor, uint32_t y, uint32_t x) {
     return RADIUS * (x + 1);
 }
 
-// Moves the codes of a tile that an edge clips, which lie one after the other, to the places of an unclipped tile, and sums them up. By the whole warp.
-__device__ inline void spread(const Rows &rows, uint32_t tile, uint32_t nz, uint32_t ny, uint32_t nx, uint32_t predictor) {
-    if (AXES == 1) {
-        return;
-    }
-    // From the last row on, since a row only moves up.
-    constexpr uint32_t AT_ONCE = WARP / (AXES == 1 ? WARP : SIDE);
-    const uint32_t x = lane_id() % SIDE, count = nz * ny;
-    const uint32_t magic = (1u << 16) / ny + 1; // divides rows, which are less than 64, by ny exactly
-    for (uint32_t end = (count + AT_ONCE - 1) / AT_ONCE * AT_ONCE; end > 0; end -= AT_ONCE) {
-        const uint32_t row = end - AT_ONCE + lane_id() / SIDE;
-        const bool inside = row < count && x < nx;
-        uint32_t sum = inside ? uint32_t(*rows.at(tile, row * nx + x)) : 0;
-        if (predictor >= 1) {
+// Moves the codes of a tile that an edge clips, which lie one after the other, to the places of an unclipped tile, and sums them up. By the whole warp, a lane a row, or
+// two in 3-D. Not inlined: rarely called.
+__device__ __noinline__ void spread(Rows rows, uint32_t tile, uint32_t nz, uint32_t ny, uint32_t nx, uint32_t predictor) {
+#if AXES > 1
+    constexpr uint32_t ROUNDS = AXES == 3 ? 2 : 1, ROW_WORDS = SIDE * sizeof(Sum) / 4, IN_WORD = 4 / sizeof(Sum);
+    const uint32_t y = AXES == 3 ? lane_id() % SIDE : lane_id();
+    const uint32_t along_x = predictor >= 1;
+    uint32_t words[ROUNDS][ROW_WORDS];
+    __syncwarp();
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS; ++round) {
+        const uint32_t z = AXES == 3 ? lane_id() / SIDE + round * (WARP / SIDE) : 0;
+        const uint32_t first = (z * ny + y) * nx, count = y < ny && z < nz ? nx : 0;
+        uint32_t sum = 0;
+#pragma unroll
+        for (uint32_t x = 0; x < SIDE; ++x) {
+            sum = sum * along_x + (x < count ? uint32_t(*rows.at(tile, first + x)) : 0);
+            words[round][x / IN_WORD] = x % IN_WORD == 0 ? sum : words[round][x / IN_WORD] | sum << 16;
+        }
+        if (AXES == 3 && predictor == 1) {
+            constexpr uint32_t ALL = IN_WORD == 1 ? 1 : 0x10001;
+            const uint32_t start = IN_WORD == 1 ? words[round][0] : words[round][0] & 0xFFFF;
+            uint32_t before = start;
 #pragma unroll
             for (uint32_t distance = 1; distance < SIDE; distance *= 2) {
-                const uint32_t before = __shfl_up_sync(ALL_LANES, sum, distance, SIDE);
-                sum += x >= distance ? before : 0;
+                const uint32_t above = __shfl_up_sync(ALL_LANES, before, distance, SIDE);
+                before += y >= distance ? above : 0;
             }
-        }
-        __syncwarp();
-        if (inside) {
-            const uint32_t z = row * magic >> 16;
-            *rows.at(tile, (z * SIDE + row - z * ny) * SIDE + x) = Sum(sum);
-        }
-        __syncwarp();
-    }
-    if (AXES == 3 && predictor >= 1) {
-        for (uint32_t z = lane_id() / SIDE; z < 8; z += AT_ONCE) {
-            uint32_t sum = 0;
-            for (uint32_t y = 0; y < ny; ++y) {
-                Sum *place = rows.at(tile, z * STEP + y * SIDE + x);
-                const uint32_t own = *place, first = *rows.at(tile, z * STEP + y * SIDE);
-                __syncwarp();
-                *place = Sum(own + sum);
-                sum += predictor == 1 ? first : own;
-                __syncwarp();
+#pragma unroll
+            for (uint32_t i = 0; i < ROW_WORDS; ++i) {
+                words[round][i] += (before - start) * ALL;
+            }
+        } else if (AXES == 3 && predictor >= 2) {
+#pragma unroll
+            for (uint32_t i = 0; i < ROW_WORDS; ++i) {
+#pragma unroll
+                for (uint32_t distance = 1; distance < SIDE; distance *= 2) {
+                    const uint32_t above = __shfl_up_sync(ALL_LANES, words[round][i], distance, SIDE);
+                    words[round][i] += y >= distance ? above : 0;
+                }
             }
         }
     }
+    __syncwarp();
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS; ++round) {
+        const uint32_t z = AXES == 3 ? lane_id() / SIDE + round * (WARP / SIDE) : 0;
+#pragma unroll
+        for (uint32_t i = 0; i < ROW_WORDS; i += 4) {
+            *reinterpret_cast<uint4 *>(rows.at(tile, (z * SIDE + y) * SIDE + i * IN_WORD)) =
+                make_uint4(words[round][i], words[round][i + 1], words[round][i + 2], words[round][i + 3]);
+        }
+    }
+    __syncwarp();
+#endif
 }

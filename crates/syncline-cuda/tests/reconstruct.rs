@@ -14,7 +14,7 @@ use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::decode::status_text;
-use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor};
+use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor, sums_len};
 
 const POISON: u8 = 0xa5;
 
@@ -105,6 +105,7 @@ impl<'d> Tester<'d> {
         let stream = self.arena.stream().clone();
         let mut output = stream.clone_htod(&vec![POISON; (slab.end - slab.start) as usize * element + 16]).unwrap();
         let mut status = stream.clone_htod(&vec![0_u32; parsed.chunk_count as usize]).unwrap();
+        let mut sums = stream.clone_htod(&vec![0_u32; sums_len(parsed.chunk_count as usize)]).unwrap();
         let (view, input, batch, decoded) =
             (parsed.view(), parsed.input.as_view(), parsed.batch.as_view(), parsed.codes.as_view());
         let codes = if reconstructor.is_fused() { Codes::Streams(&batch) } else { Codes::Decoded(&decoded) };
@@ -118,10 +119,12 @@ impl<'d> Tester<'d> {
             output: &mut output.as_view_mut(),
             first_element: slab.start,
             status: &mut status.as_view_mut(),
+            sums: &mut sums.as_view_mut(),
         };
         reconstructor.launch(&mut frame, work).unwrap();
         let mut bytes = stream.clone_dtoh(&output).unwrap();
         let status = stream.clone_dtoh(&status).unwrap();
+        assert!(stream.clone_dtoh(&sums).unwrap().iter().all(|&sum| sum == 0), "sums are as they were");
         assert!(bytes[bytes.len() - 16..].iter().all(|&b| b == POISON), "written behind the output");
         bytes.truncate(bytes.len() - 16);
         (bytes, status)
@@ -367,6 +370,7 @@ fn wrong_arguments_are_refused() {
         let stream = tester.arena.stream();
         let mut output = stream.clone_htod(&vec![POISON; bytes]).unwrap();
         let mut status = stream.clone_htod(&[0_u32]).unwrap();
+        let mut sums = stream.clone_htod(&vec![0_u32; sums_len(1)]).unwrap();
         let (view, input, batch, decoded) =
             (parsed.view(), parsed.input.as_view(), parsed.batch.as_view(), parsed.codes.as_view());
         let work = Reconstruction {
@@ -378,6 +382,7 @@ fn wrong_arguments_are_refused() {
             output: &mut output.as_view_mut(),
             first_element,
             status: &mut status.as_view_mut(),
+            sums: &mut sums.as_view_mut(),
         };
         reconstructor.launch(&mut arena.frame().unwrap(), work)
     };

@@ -1,15 +1,16 @@
 //! Chunk records to what reconstruction wants, all on the device: launcher of `kernels/container_parse.cu`.
 
+mod format;
+
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
-use syncline_core::bound::Pipeline;
-use syncline_core::container::Header;
-use syncline_core::geometry::Geometry;
-use syncline_core::huffman::{IndexKind, MAX_CLASSES};
-use syncline_core::quantize::mask::TileMask;
+use syncline_core::huffman::MAX_CLASSES;
+
+pub use format::Format;
+use format::{cleared_bytes, rank_stride};
 
 use super::{Parsed, ParsedChunk};
 use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization};
@@ -17,8 +18,9 @@ use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::BatchView;
 use crate::huffman::decode::batch::{Book, Descriptor, DeviceTotals};
-use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, Bounds, PARSE_THREADS, parse_constants};
+use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, PARSE_THREADS, parse_constants};
 use crate::huffman::decode::status_text;
+use crate::reconstruct::sums_len;
 
 const SOURCE: Source = Source { name: "container_parse.cu", text: include_str!("../../kernels/container_parse.cu") };
 
@@ -82,111 +84,6 @@ pub struct Records<'r> {
     pub lengths: &'r [u32],
 }
 
-/// What parsing needs to know of a stream, from its header.
-#[derive(Debug, Clone, Copy)]
-pub struct Format {
-    patterns: u32,
-    signs: bool,
-    index: IndexKind,
-    group_log2: u32,
-    bitmap_stride: u64,
-}
-
-impl Format {
-    /// Of the stream with this header.
-    pub fn new(header: &Header, geometry: &Geometry) -> Self {
-        let tiles = geometry.tiles().min(geometry.tiles_per_chunk().into());
-        let bitmap = TileMask::stored_bytes(geometry.unclipped_len() as usize) as u64;
-        Self {
-            patterns: header.patterns.len() as u32,
-            signs: header.pipeline == Pipeline::LogQuantised,
-            index: header.index,
-            group_log2: header.group_log2.into(),
-            bitmap_stride: tiles * bitmap,
-        }
-    }
-
-    fn masks(&self) -> bool {
-        self.patterns > 0
-    }
-
-    /// Kinds of bitmaps that chunks can have: masks, signs.
-    pub fn bitmap_kinds(&self) -> u32 {
-        u32::from(self.masks()) + u32::from(self.signs)
-    }
-
-    /// Index of the codes.
-    pub fn index(&self) -> IndexKind {
-        self.index
-    }
-
-    /// What the streams of codes have at most.
-    pub(crate) fn code_bounds(&self, batch: &ChunkBatch, record_bytes: u64, input_bytes: u64) -> Bounds {
-        let groups = u64::from(batch.chunks()) * u64::from(batch.slots());
-        Bounds {
-            streams: batch.chunks(),
-            index: Some(self.index),
-            group_log2: self.group_log2,
-            groups: batch.slots(),
-            bytes: record_bytes,
-            output_symbols: groups << self.group_log2,
-            classes: if self.index == IndexKind::Symbol { groups } else { 0 },
-            input_bytes,
-        }
-    }
-
-    /// What the streams of bitmaps have at most.
-    pub(crate) fn bitmap_bounds(&self, batch: &ChunkBatch, record_bytes: u64, input_bytes: u64) -> Bounds {
-        let streams = batch.chunks() * self.bitmap_kinds();
-        Bounds {
-            streams,
-            index: None,
-            group_log2: BITMAP_GROUP_LOG2,
-            groups: (self.bitmap_stride >> BITMAP_GROUP_LOG2) as u32,
-            bytes: record_bytes,
-            output_symbols: u64::from(streams) * self.bitmap_stride,
-            classes: 0,
-            input_bytes,
-        }
-    }
-
-    /// Bytes of an arena that [`RecordParser::parse`] takes for a batch.
-    pub fn workspace(&self, batch: &ChunkBatch, classes: bool) -> usize {
-        let chunks = batch.chunks() as usize;
-        let tiles = batch.tiles() as usize;
-        let bitmaps = chunks * self.bitmap_kinds() as usize;
-        let slices = [
-            Arena::bytes_for::<u8>(cleared_bytes(chunks, bitmaps)),
-            Arena::bytes_for::<u16>(tiles),
-            3 * Arena::bytes_for::<u32>(tiles),
-            2 * Arena::bytes_for::<u32>(tiles + chunks),
-            self.bitmap_kinds() as usize * Arena::bytes_for::<u32>(tiles),
-            Arena::bytes_for::<u32>(chunks * rank_stride(batch)),
-            Arena::bytes_for::<Descriptor>(chunks) + Arena::bytes_for::<Book>(chunks * BOOKS),
-            Arena::bytes_for::<u16>(chunks * ALPHABET) + Arena::bytes_for::<u8>(chunks * ALPHABET),
-            Arena::bytes_for::<Descriptor>(bitmaps) + Arena::bytes_for::<Book>(bitmaps),
-            Arena::bytes_for::<u16>(bitmaps * BYTE_ALPHABET),
-            Arena::bytes_for::<u8>(bitmaps * self.bitmap_stride as usize),
-            if classes { Arena::bytes_for::<u8>(chunks * batch.slots() as usize) } else { 0 },
-        ];
-        slices.iter().sum()
-    }
-}
-
-/// Entries of ranks for each chunk.
-fn rank_stride(batch: &ChunkBatch) -> usize {
-    batch.slots().div_ceil(32) as usize
-}
-
-/// Bytes that have to be 0 at the start: the chunks, two batches' sums, a counter, the streams' status.
-fn cleared_bytes(chunks: usize, bitmaps: usize) -> usize {
-    Arena::bytes_for::<ParsedChunk>(chunks)
-        + 2 * Arena::bytes_for::<DeviceTotals>(1)
-        + Arena::bytes_for::<u32>(1)
-        + Arena::bytes_for::<u32>(chunks)
-        + Arena::bytes_for::<u32>(bitmaps)
-}
-
 /// `Records` of the kernel.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -208,6 +105,7 @@ struct DeviceResults {
     chunks: CUdeviceptr,
     metas: CUdeviceptr,
     bases: CUdeviceptr,
+    order: CUdeviceptr,
     first_groups: CUdeviceptr,
     outlier_starts: CUdeviceptr,
     verbatim_starts: CUdeviceptr,
@@ -244,6 +142,7 @@ pub struct Tiles<'a> {
     metas: CudaViewMut<'a, u16>,
     bases: CudaViewMut<'a, i32>,
     first_groups: CudaViewMut<'a, u32>,
+    order: CudaViewMut<'a, u16>,
     outlier_starts: CudaViewMut<'a, u32>,
     verbatim_starts: CudaViewMut<'a, u32>,
     mask_starts: Option<CudaViewMut<'a, u32>>,
@@ -269,6 +168,7 @@ impl Tiles<'_> {
             metas: self.metas.as_view(),
             bases: self.bases.as_view(),
             first_groups: self.first_groups.as_view(),
+            order: self.order.as_view(),
             outlier_starts: self.outlier_starts.as_view(),
             verbatim_starts: self.verbatim_starts.as_view(),
             mask_starts: self.mask_starts.as_ref().map(CudaViewMut::as_view),
@@ -296,6 +196,8 @@ pub struct ParsedRecords<'a> {
     pub classes: CudaViewMut<'a, u8>,
     /// A word for each stream of codes.
     pub code_status: CudaViewMut<'a, u32>,
+    /// For [`Reconstruction::sums`](crate::reconstruct::Reconstruction::sums).
+    pub code_sums: CudaViewMut<'a, u32>,
     /// The streams of bitmaps, of all chunks masks, then of all chunks signs; `None` if no chunk can have any.
     pub bitmaps: Option<BatchView<'a, u8>>,
     /// Where they are decoded to; [`Tiles::parsed`] takes it.
@@ -400,6 +302,7 @@ impl RecordParser {
         let mut bitmap_totals = cleared.take::<DeviceTotals>(1)?;
         let mut done = cleared.take::<u32>(1)?;
         let mut code_status = cleared.take::<u32>(chunks)?;
+        let code_sums = cleared.take::<u32>(sums_len(chunks))?;
         let mut bitmap_status = cleared.take::<u32>(bitmap_count)?;
 
         let rank_stride = rank_stride(batch);
@@ -407,6 +310,7 @@ impl RecordParser {
         let (mut mask_starts, mut sign_starts) = (starts(format.masks())?, starts(format.signs)?);
         let mut metas = frame.slice::<u16>(tiles)?;
         let mut bases = frame.slice::<i32>(tiles)?;
+        let mut order = frame.slice::<u16>(tiles)?;
         let mut first_groups = frame.slice::<u32>(tiles)?;
         let mut outlier_starts = frame.slice::<u32>(tiles + chunks)?;
         let mut verbatim_starts = frame.slice::<u32>(tiles + chunks)?;
@@ -425,6 +329,7 @@ impl RecordParser {
             chunks: address(&mut parsed_chunks, &stream),
             metas: address(&mut metas, &stream),
             bases: address(&mut bases, &stream),
+            order: address(&mut order, &stream),
             first_groups: address(&mut first_groups, &stream),
             outlier_starts: address(&mut outlier_starts, &stream),
             verbatim_starts: address(&mut verbatim_starts, &stream),
@@ -455,7 +360,7 @@ impl RecordParser {
         let mut grid = Kernel::grid(batch.chunks(), PARSE_THREADS, 0);
         grid.grid_dim.1 = ROLES + if bitmap_count > 0 { BITMAP_ROLES } else { 0 };
         // SAFETY: parameters (Records, Geometry, ChunkBatch, Results) by value, laid out alike. The results have as many entries as the kernel's comments say for the
-        // batch's chunks and tiles: slices of the frame that live as long as what is returned, the first six cleared. Records are read within `input_bytes`.
+        // batch's chunks and tiles: slices of the frame that live as long as what is returned, those that `cleared_bytes` counts cleared. Records are read within `input_bytes`.
         unsafe { launch.launch(grid) }.doing("parsing records")?;
         Ok(ParsedRecords {
             tiles: Tiles {
@@ -463,6 +368,7 @@ impl RecordParser {
                 metas,
                 bases,
                 first_groups,
+                order,
                 outlier_starts,
                 verbatim_starts,
                 mask_starts,
@@ -485,6 +391,7 @@ impl RecordParser {
             },
             classes,
             code_status,
+            code_sums,
             bitmap_bytes: match bitmap_count {
                 0 => None,
                 _ => Some(frame.slice::<u8>(bitmap_count * format.bitmap_stride as usize)?),

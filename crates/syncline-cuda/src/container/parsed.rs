@@ -20,10 +20,12 @@ pub struct ParsedChunk {
     pub verbatim: u32,
     pub groups: u32,
     pub live: u32,
+    pub live_tiles: u32,
+    pub wide: u32,
     pub unused: u32,
 }
 
-// SAFETY: plain integers without padding (five of 8 bytes, then eight of 4), laid out as the kernels' struct.
+// SAFETY: plain integers without padding (five of 8 bytes, then ten of 4), laid out as the kernels' struct.
 unsafe impl DeviceRepr for ParsedChunk {}
 
 /// [`ParsedChunk::kind`] of a chunk that is stored as it is.
@@ -42,6 +44,8 @@ pub struct Parsed<'a> {
     pub bases: CudaView<'a, i32>,
     /// The first group of each tile in its chunk.
     pub first_groups: CudaView<'a, u32>,
+    /// The tiles of each chunk: those that are not constant, then the others.
+    pub order: CudaView<'a, u16>,
     /// The first outlier of each tile, and their end: `tiles + 1` entries a chunk.
     pub outlier_starts: CudaView<'a, u32>,
     /// The first verbatim value of each tile, and their end: `tiles + 1` entries a chunk.
@@ -76,6 +80,7 @@ pub struct ParsedArgument {
     metas: CUdeviceptr,
     bases: CUdeviceptr,
     first_groups: CUdeviceptr,
+    order: CUdeviceptr,
     outlier_starts: CUdeviceptr,
     verbatim_starts: CUdeviceptr,
     mask_starts: CUdeviceptr,
@@ -90,7 +95,7 @@ pub struct ParsedArgument {
     slots: u32,
 }
 
-// SAFETY: twelve fields of 8 bytes and four of 4, without padding, laid out as the kernels' struct. Addresses are only followed by kernels, whose launchers
+// SAFETY: thirteen fields of 8 bytes and four of 4, without padding, laid out as the kernels' struct. Addresses are only followed by kernels, whose launchers
 // keep the views that they came from.
 unsafe impl DeviceRepr for ParsedArgument {}
 
@@ -108,6 +113,7 @@ impl Parsed<'_> {
             metas: address(&self.metas, stream),
             bases: address(&self.bases, stream),
             first_groups: address(&self.first_groups, stream),
+            order: address(&self.order, stream),
             outlier_starts: address(&self.outlier_starts, stream),
             verbatim_starts: address(&self.verbatim_starts, stream),
             mask_starts: optional(self.mask_starts.as_ref(), stream),

@@ -79,8 +79,11 @@ pub struct Device {
     info: DeviceInfo,
     compiler: &'static Nvrtc,
     cache: Cache,
-    modules: Mutex<HashMap<Specialization, Arc<CudaModule>>>,
+    modules: Mutex<HashMap<Specialization, Slot>>,
 }
+
+/// Place of a module, locked while it is compiled.
+type Slot = Arc<Mutex<Option<Arc<CudaModule>>>>;
 
 impl fmt::Debug for Device {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -167,9 +170,13 @@ impl Device {
     }
 
     fn module(&self, specialization: &Specialization) -> Result<Arc<CudaModule>> {
-        // Held while compiling: two threads that want the same kernel compile it once.
-        let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(module) = modules.get(specialization) {
+        let slot = {
+            let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+            modules.entry(specialization.clone()).or_default().clone()
+        };
+        // Held while compiling: two threads that want the same kernel compile it once, and those that want others do so meanwhile.
+        let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(module) = slot.as_ref() {
             return Ok(module.clone());
         }
         let key = specialization.key(self.info.architecture, self.compiler.version());
@@ -184,7 +191,7 @@ impl Device {
                 load(image).doing(&format!("loading {}", specialization.source.name))?
             }
         };
-        modules.insert(specialization.clone(), module.clone());
+        *slot = Some(module.clone());
         Ok(module)
     }
 }

@@ -49,12 +49,12 @@ impl CodeDecoder {
         matches!(self, Self::Fused)
     }
 
-    fn kind(&self) -> Decoder {
+    fn kind(&self) -> Option<Decoder> {
         match self {
-            Self::Fused => Decoder::Auto,
-            Self::Indexed(_) => Decoder::Indexed,
-            Self::Gap(_) => Decoder::Gap,
-            Self::SelfSync(_) => Decoder::SelfSync,
+            Self::Fused => None,
+            Self::Indexed(_) => Some(Decoder::Indexed),
+            Self::Gap(_) => Some(Decoder::Gap),
+            Self::SelfSync(_) => Some(Decoder::SelfSync),
         }
     }
 
@@ -171,8 +171,9 @@ impl Decompressor {
             let count = batch.chunks() as usize;
             let codes = self.format.code_bounds(&batch, record_bytes, 0);
             let mut bytes = self.format.workspace(&batch, !self.decoder.is_fused());
-            bytes += workspace(self.decoder.kind(), &codes.totals()?) + Arena::bytes_for::<u8>(1);
-            if !self.decoder.is_fused() {
+            bytes += Arena::bytes_for::<u8>(1);
+            if let Some(kind) = self.decoder.kind() {
+                bytes += workspace(kind, &codes.totals()?);
                 bytes += Arena::bytes_for::<u16>(codes.output_symbols as usize);
             }
             if self.bitmaps.is_some() {
@@ -424,6 +425,7 @@ fn reconstruct<'a>(
         output: &mut output.slice_mut(..),
         first_element: part.first_element,
         status: &mut parsed.code_status.slice_mut(..),
+        sums: &mut parsed.code_sums.slice_mut(..),
     };
     reconstructor.launch(frame, work)?;
     observer("reconstruct")

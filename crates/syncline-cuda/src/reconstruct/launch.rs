@@ -7,17 +7,22 @@ use syncline_core::huffman::IndexKind;
 
 use super::{CODES_THREADS, Codes, FUSED_THREADS, Format, OWN_LONG, Reconstruction};
 use crate::container::ParsedArgument;
+use crate::container::parse::MOST_CHUNKS;
 use crate::device::{Device, Frame, Kernel};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::DeviceGeometry;
-use crate::huffman::decode::{BatchView, TABLE_BITS, TableBuilder};
+use crate::huffman::decode::{BatchView, TABLE_BITS};
 
 /// Shared memory that a block which decodes has beside the dynamic one, and the driver's.
-const OWN_SHARED_MEMORY: u32 = 2048;
-/// What such a block needs: tables of four codebooks, sums of a warp, and some words of input with what a damaged stream may read behind them.
+const OWN_SHARED_MEMORY: u32 = 2304;
+/// What such a block needs: tables of four codebooks of any symbols, sums of a warp, and some words of input with what a damaged stream may read behind them. While tables
+/// with pairs are made, which are smaller, these take the codebooks' symbols and a table of single codewords.
 const LEAST_SHARED_MEMORY: u32 = 16 * ((1 << TABLE_BITS) + OWN_LONG[1]) + (32 << 9) + 600 + OWN_SHARED_MEMORY;
-/// Threads of a block that compares checksums.
-const VERIFY_THREADS: u32 = 128;
+
+/// Words that [`Reconstruction::sums`] has for so many chunks.
+pub fn sums_len(chunks: usize) -> usize {
+    2 * chunks + 1
+}
 
 /// Whether a device with so much shared memory a block decodes and reconstructs in one kernel.
 pub(super) fn fuses(index: IndexKind, shared_memory: u32) -> bool {
@@ -56,7 +61,7 @@ struct Request {
     parts: u32,
     dynamic_bytes: u32,
     vectors: u32,
-    unit: u32,
+    unused: u32,
 }
 
 // SAFETY: plain numbers without padding, laid out as the kernels' struct.
@@ -65,10 +70,8 @@ unsafe impl DeviceRepr for Request {}
 /// The kernels that decode and reconstruct.
 #[derive(Debug, Clone)]
 struct Fused {
-    tables: TableBuilder,
     /// For radius 512, and for any codes.
     kernels: [Kernel; 2],
-    verify: Kernel,
 }
 
 /// Reconstructs the chunks of one stream.
@@ -112,11 +115,7 @@ impl Reconstructor {
         };
         let (mut together, mut from_codes) = (None, None);
         if fused {
-            together = Some(Fused {
-                tables: TableBuilder::new(device, format.group_log2)?,
-                kernels: [kernel(false)?, kernel(true)?],
-                verify: device.kernel(&format.fused(false), "reconstruct_verify")?,
-            });
+            together = Some(Fused { kernels: [kernel(false)?, kernel(true)?] });
         } else {
             let kernel = device.kernel(&format.unfused(), "reconstruct_codes")?;
             kernel.allow_shared_memory(format.rows_bytes(true) * CODES_THREADS / 32)?;
@@ -151,7 +150,9 @@ impl Reconstructor {
         }
         let stream = frame.stream().clone();
         let vector = 16 / self.format.element_bytes();
-        let aligned = self.geometry.dims()[3].is_multiple_of(vector) && work.first_element.is_multiple_of(vector);
+        // Tiles of a single row start on multiples of their length.
+        let rows_aligned = self.format.axes == 1 || self.geometry.dims()[3].is_multiple_of(vector);
+        let aligned = rows_aligned && work.first_element.is_multiple_of(vector);
         let address = work.output.as_view().device_ptr(&stream).0;
         let request = Request {
             first_chunk: work.first_chunk,
@@ -161,7 +162,7 @@ impl Reconstructor {
             parts: 1,
             dynamic_bytes: 0,
             vectors: (aligned && address.is_multiple_of(16)).into(),
-            unit: self.format.tiles_of_warp(),
+            unused: 0,
         };
         let parsed = work.parsed.argument(&stream);
         match (&self.fused, &self.from_codes, work.codes) {
@@ -170,7 +171,9 @@ impl Reconstructor {
             }
             (_, Some(kernel), Codes::Decoded(codes)) => {
                 let warps = CODES_THREADS / 32;
-                let parts = self.units_of_chunk(request.unit).div_ceil(warps);
+                // Constant tiles are fewer units than others.
+                let tiles = self.geometry.tiles().min(self.geometry.tiles_per_chunk().into()) as u32;
+                let parts = (tiles.div_ceil(self.format.tiles_of_warp()) + 1).div_ceil(warps);
                 let blocks = u64::from(parts) * u64::from(work.parsed.chunk_count);
                 let blocks =
                     u32::try_from(blocks).map_err(|_| CudaError::invalid("the batch is too large: make several"))?;
@@ -198,36 +201,23 @@ impl Reconstructor {
         request: Request,
         work: &mut Reconstruction<'_, '_>,
     ) -> Result<()> {
-        let chunks = work.parsed.chunk_count;
-        let (tables, mut sums) = fused.tables.launch(frame, batch, work.status)?;
-        let mut wide = frame.slice::<u32>(chunks as usize)?;
         let stream = frame.stream().clone();
         let dynamic_bytes = self.shared_memory - OWN_SHARED_MEMORY;
-        let unit = self.unit(chunks);
-        let parts = self.parts(chunks, unit);
-        let blocks = u64::from(parts) * u64::from(chunks);
-        let blocks = u32::try_from(blocks).map_err(|_| CudaError::invalid("the batch is too large: make several"))?;
-        let request = Request { parts, dynamic_bytes, unit, ..request };
-        let tables = tables.as_view();
+        // One has all of a multiprocessor's shared memory; the kernel gives all an equal share of the work.
+        let blocks = self.multiprocessors;
+        let request = Request { dynamic_bytes, ..request };
         for kernel in &fused.kernels {
             let mut launch = stream.launch_builder(kernel.function());
             launch.arg(work.input).arg(&self.device_geometry).arg(&parsed).arg(&self.values).arg(&request);
-            launch.arg(&batch.descriptors).arg(&batch.books).arg(&tables).arg(&batch.symbols);
-            launch.arg(&mut sums).arg(&mut *work.status).arg(&mut wide).arg(&mut *work.output);
+            launch.arg(&batch.descriptors).arg(&batch.books).arg(&batch.symbols);
+            launch.arg(&mut *work.sums).arg(&mut *work.status).arg(&mut *work.output);
             let grid = Kernel::grid(blocks, FUSED_THREADS, dynamic_bytes);
-            // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const Book *, const u32 *, const u16 *, u32 *, u32 *, u32 *, Element *). There are a
-            // stream and a word of status and width for each chunk (`check`), whose bytes lie in the input; positions that codewords and index give are bounded by the
-            // stream's bits, and in shared memory by the room behind the last warp's. What parsing left of a chunk whose status is 0 has been checked by it;
-            // the elements of the tiles lie in the output.
+            // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const Book *, const u16 *, u32 *, u32 *, Element *). There are a stream,
+            // a word of status and two of sums for each chunk, MOST_CHUNKS at most, and one word more (`check`); streams lie in the input, and positions that codewords and
+            // index give are bounded by their bits, and in shared memory by the room behind the last warp's. What parsing left of a chunk whose status is 0 has been
+            // checked by it; the elements of the tiles lie in the output.
             unsafe { launch.launch(grid) }.doing("decoding and reconstructing")?;
         }
-        let mut launch = stream.launch_builder(fused.verify.function());
-        let sums = sums.as_view();
-        launch.arg(&self.device_geometry).arg(&parsed).arg(&request);
-        launch.arg(&batch.descriptors).arg(&sums).arg(&mut *work.status);
-        let grid = Kernel::grid(chunks.div_ceil(VERIFY_THREADS), VERIFY_THREADS, 0);
-        // SAFETY: parameters (Geometry, Parsed, Request, const Stream *, const u32 *, u32 *): a stream, two sums and a word of status for each chunk.
-        unsafe { launch.launch(grid) }.doing("comparing checksums")?;
         Ok(())
     }
 
@@ -271,38 +261,17 @@ impl Reconstructor {
                 output_misaligned || input_misaligned || codes_misaligned,
                 "input and codes start on multiples of 16 bytes, the output on one of an element",
             ),
+            (parsed.chunk_count as usize > MOST_CHUNKS, "a batch has 256 chunks at most"),
             (codes_short, "there is a stream for each chunk, and decoded codes fill each chunk's slots"),
             (work.status.len() < parsed.chunk_count as usize, "there is one word of status for each chunk"),
+            (
+                matches!(work.codes, Codes::Streams(_)) && work.sums.len() < sums_len(parsed.chunk_count as usize),
+                "there are two sums for each chunk, and one word more",
+            ),
         ];
         match problems.iter().find(|problem| problem.0) {
             Some(&(_, problem)) => Err(CudaError::invalid(problem)),
             None => Ok(tiles),
         }
-    }
-
-    /// Tiles that a warp draws at a time: more of them are better packed where many are constant, but every warp should draw several times.
-    fn unit(&self, chunks: u32) -> u32 {
-        let warps = u64::from(self.multiprocessors * FUSED_THREADS / 32);
-        let least = self.format.tiles_of_warp();
-        let enough = |&unit: &u32| u64::from(self.units_of_chunk(unit)) * u64::from(chunks) >= 4 * warps;
-        [32, 16, 8].into_iter().filter(|&unit| unit > least).find(enough).unwrap_or(least)
-    }
-
-    /// Draws of so many tiles in a chunk.
-    fn units_of_chunk(&self, unit: u32) -> u32 {
-        let tiles = self.geometry.tiles().min(self.geometry.tiles_per_chunk().into()) as u32;
-        tiles.div_ceil(unit)
-    }
-
-    /// Blocks for each chunk. All take about as long, so that rounds of them should be full ones; a block has its tables to load first, about half as
-    /// long as a warp takes for a draw.
-    fn parts(&self, chunks: u32, unit: u32) -> u32 {
-        let units = self.units_of_chunk(unit);
-        let warps = f64::from(FUSED_THREADS / 32);
-        let time = |parts: u32| {
-            let rounds = (u64::from(chunks) * u64::from(parts)).div_ceil(self.multiprocessors.into());
-            rounds as f64 * ((f64::from(units.div_ceil(parts)) / warps).ceil() + 0.5)
-        };
-        (1..=units.div_ceil(8).max(1)).min_by(|&a, &b| time(a).total_cmp(&time(b))).unwrap_or(1)
     }
 }

@@ -14,17 +14,19 @@ use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 
-pub use launch::Reconstructor;
+pub use launch::{Reconstructor, sums_len};
 
 use crate::container::Parsed;
 use crate::device::{Source, Specialization};
 use crate::error::{CudaError, Result};
-use crate::huffman::decode::{BatchView, LONG_ENTRIES, PAIRED_SHARE, TableBuilder};
+use crate::huffman::decode::{BatchView, LONG_ENTRIES, PAIRED_SHARE, code_constants};
 
 const SOURCE: Source = Source { name: "reconstruct.cu", text: include_str!("../../kernels/reconstruct.cu") };
 
-/// Threads in a block that decodes: as many as its shared memory has room for at 2 bits a code.
-const FUSED_THREADS: u32 = 640;
+/// Threads in a block that decodes: as many as leave each 128 registers.
+const FUSED_THREADS: u32 = 512;
+/// What a tile with codes costs, in constant ones: blocks share out work by it.
+const LIVE_COST: u32 = 3;
 /// Threads in a block that does not.
 const CODES_THREADS: u32 = 128;
 /// Entries for long codewords in a block's tables, with one codebook and with four.
@@ -59,6 +61,8 @@ pub struct Reconstruction<'d, 'v> {
     /// A word for each chunk, which [`status_text`](crate::huffman::decode::status_text) explains; cleared at the start unless parsing has written it.
     /// Elements of chunks with another status than 0 are worthless. Written only where the codes are decoded.
     pub status: &'d mut CudaViewMut<'v, u32>,
+    /// Words that checksums are added up in, [`sums_len`] of them: 0 at the start, and again when all is done. Needed only where the codes are not decoded.
+    pub sums: &'d mut CudaViewMut<'v, u32>,
 }
 
 /// What kernels are compiled for.
@@ -110,7 +114,7 @@ impl Format {
 
     fn constants(self, wide: bool, fused: bool) -> Vec<(&'static str, u64)> {
         let mut constants =
-            if fused { TableBuilder::constants(self.group_log2) } else { vec![("GROUP_LOG2", self.group_log2.into())] };
+            if fused { code_constants(self.group_log2) } else { vec![("GROUP_LOG2", self.group_log2.into())] };
         let own = [
             ("AXES", self.axes),
             ("DOUBLE", self.double.into()),
@@ -121,6 +125,7 @@ impl Format {
             ("OWN_LONG_MANY", OWN_LONG[1]),
             ("PAIRED_PERCENT", (PAIRED_SHARE * 100.0) as u32),
             ("THREADS", if fused { FUSED_THREADS } else { CODES_THREADS }),
+            ("LIVE_COST", LIVE_COST),
         ];
         constants.extend(own.map(|(name, value)| (name, u64::from(value))));
         constants

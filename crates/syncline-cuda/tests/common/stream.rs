@@ -160,6 +160,7 @@ pub struct HostParsed {
     pub metas: Vec<u16>,
     pub bases: Vec<i32>,
     pub first_groups: Vec<u32>,
+    pub order: Vec<u16>,
     pub outlier_starts: Vec<u32>,
     pub verbatim_starts: Vec<u32>,
     pub mask_starts: Vec<u32>,
@@ -237,6 +238,11 @@ impl HostParsed {
                     | u16::from(m.pattern) << 7
                     | (m.sign as u16) << 9
             }));
+            chunk.live_tiles = metas.iter().filter(|m| !m.constant).count() as u32;
+            for constant in [false, true] {
+                let of_kind = metas.iter().enumerate().filter(|(_, m)| m.constant == constant);
+                self.order.extend(of_kind.map(|(tile, _)| tile as u16));
+            }
             let mut groups = 0;
             let mut classes = Vec::new();
             for (tile, meta) in tiles.iter().zip(metas) {
@@ -281,6 +287,7 @@ impl HostParsed {
             bitmaps(sections[6], metas.iter().map(|m| m.sign).collect(), &mut self.sign_starts, &mut self.signs);
             let codes = Stream::<u16>::parse(sections[3], place).unwrap();
             (chunk.groups, chunk.live) = (codes.groups() as u32, codes.live_groups() as u32);
+            chunk.wide = u32::from(chunk.radius != 512);
             let mut rank = 0;
             for group in 0..codes.groups() {
                 if group % 32 == 0 {
@@ -305,6 +312,7 @@ impl HostParsed {
         self.metas.resize(whole, 0xffff);
         self.bases.resize(whole, -1);
         self.first_groups.resize(whole, u32::MAX);
+        self.order.resize(whole, u16::MAX);
         self.mask_starts.resize(whole, u32::MAX);
         self.sign_starts.resize(whole, u32::MAX);
         self.outlier_starts.resize(starts, u32::MAX);
@@ -343,6 +351,7 @@ impl HostParsed {
             metas: up(stream, &self.metas),
             bases: up(stream, &self.bases),
             first_groups: up(stream, &self.first_groups),
+            order: up(stream, &self.order),
             outlier_starts: up(stream, &self.outlier_starts),
             verbatim_starts: up(stream, &self.verbatim_starts),
             mask_starts: up(stream, &self.mask_starts),
@@ -369,6 +378,7 @@ pub struct DeviceParsed {
     metas: CudaSlice<u16>,
     bases: CudaSlice<i32>,
     first_groups: CudaSlice<u32>,
+    order: CudaSlice<u16>,
     outlier_starts: CudaSlice<u32>,
     verbatim_starts: CudaSlice<u32>,
     mask_starts: CudaSlice<u32>,
@@ -390,6 +400,7 @@ impl DeviceParsed {
             metas: self.metas.as_view(),
             bases: self.bases.as_view(),
             first_groups: self.first_groups.as_view(),
+            order: self.order.as_view(),
             outlier_starts: self.outlier_starts.as_view(),
             verbatim_starts: self.verbatim_starts.as_view(),
             mask_starts: Some(self.mask_starts.as_view()),

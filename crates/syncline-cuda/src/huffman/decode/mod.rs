@@ -238,30 +238,9 @@ fn build_tables<'a, S>(
     Ok((tables, sums))
 }
 
-/// What a decoder of codes outside of this module starts with.
-#[derive(Debug, Clone)]
-pub(crate) struct TableBuilder(Kernel);
-
-impl TableBuilder {
-    /// For codes in groups of `2^group_log2`.
-    pub(crate) fn new(device: &Device, group_log2: u32) -> Result<Self> {
-        device.kernel(&prepare_specialization(2, group_log2), "decode_tables").map(Self)
-    }
-
-    /// Builds tables for `huffman_decode.cuh` ([`BOOK_WORDS`] a codebook), clears sums and status.
-    pub(crate) fn launch<'a>(
-        &self,
-        frame: &mut Frame<'a>,
-        batch: &BatchView<'_, u16>,
-        status: &mut CudaViewMut<'_, u32>,
-    ) -> Result<TablesAndSums<'a>> {
-        build_tables(&self.0, frame, batch, status)
-    }
-
-    /// Constants that kernels which include `huffman_decode.cuh` for codes need.
-    pub(crate) fn constants(group_log2: u32) -> Vec<(&'static str, u64)> {
-        constants(2, group_log2, true)
-    }
+/// Constants that kernels outside of this module which include `huffman_decode.cuh` for codes need.
+pub(crate) fn code_constants(group_log2: u32) -> Vec<(&'static str, u64)> {
+    constants(2, group_log2, true)
 }
 
 impl<S: Symbol + DeviceRepr> Preparation<S> {

@@ -1,7 +1,10 @@
 //! Whole streams, parsed, decoded and reconstructed on the device, against the CPU's: every kind of stream, parts of arrays, golden files, damage, a CUDA graph.
 
+#[path = "../common/mod.rs"]
 mod common;
-#[path = "common/stream.rs"]
+mod damage;
+mod parsing;
+#[path = "../common/stream.rs"]
 mod stream;
 
 use std::ops::Range;
@@ -241,91 +244,6 @@ fn many_small_chunks_come_back() {
     comes_back::<f32>(device, &stream, &made, "small chunks");
 }
 
-#[test]
-fn parsing_finds_what_the_host_finds() {
-    let Some((device, stream)) = device() else { return };
-    for (extents, bound) in
-        [(&[40_u64, 60, 50][..], Bound::Abs(0.01)), (&[200, 333], Bound::PwRel(1e-2)), (&[90_000], Bound::Abs(1e-3))]
-    {
-        let values = field(extents, 12, true);
-        for index in [IndexKind::Symbol, IndexKind::None] {
-            let making = Making { index, chunk_tiles: Some(37), ..Making::default() };
-            let bytes = compress(&bytes_of::<f32>(&values), ElementType::F32, extents, bound, &making);
-            let (header, geometry) = opened(&bytes);
-            let host = HostParsed::new(&bytes, 0..geometry.chunks(), false);
-            let info = StreamInfo::from_bytes(&bytes).unwrap();
-            let lengths: Vec<u32> = (0..geometry.chunks()).map(|chunk| info.record(chunk).1 as u32).collect();
-            let input = stream.clone_htod(&bytes).unwrap();
-            let parser = RecordParser::new(device, 4).unwrap();
-            let batch = ChunkBatch::new(&geometry, header.group_log2, 0..geometry.chunks()).unwrap();
-            let mut arena = Arena::new(stream.clone());
-            let mut frame = arena.frame().unwrap();
-            let records = Records { input: &input.as_view(), first: HEADER_LEN as u64, lengths: &lengths };
-            let format = Format::new(&header, &geometry);
-            let device_geometry = DeviceGeometry::new(&geometry, header.group_log2);
-            let parsed = parser.parse(&mut frame, records, &format, &device_geometry, &batch, true).unwrap();
-            let view = parsed.tiles.parsed(None);
-            let chunks = stream.clone_dtoh(&view.chunks).unwrap();
-            let metas = stream.clone_dtoh(&view.metas).unwrap();
-            let bases = stream.clone_dtoh(&view.bases).unwrap();
-            let first_groups = stream.clone_dtoh(&view.first_groups).unwrap();
-            let outlier_starts = stream.clone_dtoh(&view.outlier_starts).unwrap();
-            let verbatim_starts = stream.clone_dtoh(&view.verbatim_starts).unwrap();
-            let mask_starts = view.mask_starts.as_ref().map(|starts| stream.clone_dtoh(starts).unwrap());
-            let sign_starts = view.sign_starts.as_ref().map(|starts| stream.clone_dtoh(starts).unwrap());
-            let ranks = stream.clone_dtoh(&view.ranks).unwrap();
-            let mut kinds = [0; 3];
-            for (number, (mine, theirs)) in chunks.iter().zip(&host.chunks).enumerate() {
-                let what = format!("{extents:?} {index:?} chunk {number}");
-                let tiles = batch.tiles_of(number as u32);
-                let tiles = tiles.start as usize..tiles.end as usize;
-                assert_eq!((mine.status, mine.kind), (0, theirs.kind), "{what}");
-                kinds[mine.kind as usize] += 1;
-                if mine.kind == 0 {
-                    assert_eq!(mine.raw, theirs.raw, "{what}");
-                    continue;
-                }
-                assert_eq!(
-                    (mine.radius, mine.groups, mine.live),
-                    (theirs.radius, theirs.groups, theirs.live),
-                    "{what}"
-                );
-                assert_eq!((mine.outliers, mine.verbatim), (theirs.outliers, theirs.verbatim), "{what}");
-                assert_eq!(metas[tiles.clone()], host.metas[tiles.clone()], "{what}");
-                assert_eq!(bases[tiles.clone()], host.bases[tiles.clone()], "{what}");
-                assert_eq!(first_groups[tiles.clone()], host.first_groups[tiles.clone()], "{what}");
-                let starts = tiles.start + number..tiles.end + number + 1;
-                if mine.outliers > 0 {
-                    assert_eq!(outlier_starts[starts.clone()], host.outlier_starts[starts.clone()], "{what}");
-                    assert_eq!(
-                        (mine.outlier_positions, mine.outlier_values),
-                        (theirs.outlier_positions, theirs.outlier_values)
-                    );
-                }
-                if mine.verbatim > 0 {
-                    assert_eq!(verbatim_starts[starts.clone()], host.verbatim_starts[starts], "{what}");
-                    let places = (theirs.verbatim_positions, theirs.verbatim_values);
-                    assert_eq!((mine.verbatim_positions, mine.verbatim_values), places, "{what}");
-                }
-                for tile in tiles {
-                    if host.metas[tile] >> 5 & 3 == 2 {
-                        assert_eq!(mask_starts.as_ref().unwrap()[tile], host.mask_starts[tile], "{what} tile {tile}");
-                    }
-                    if host.metas[tile] >> 9 & 3 == 2 {
-                        assert_eq!(sign_starts.as_ref().unwrap()[tile], host.sign_starts[tile], "{what} tile {tile}");
-                    }
-                }
-                if mine.live < mine.groups {
-                    let own = number * view.rank_stride as usize
-                        ..number * view.rank_stride as usize + mine.groups.div_ceil(32) as usize;
-                    assert_eq!(ranks[own.clone()], host.ranks[own], "{what}");
-                }
-            }
-            assert!(kinds[2] > 0, "{extents:?}: no quantised chunk");
-        }
-    }
-}
-
 /// Tiles of a range, into slabs that just hold them, from the records that they need.
 #[test]
 fn parts_come_back_and_nothing_else_is_touched() {
@@ -385,15 +303,15 @@ fn elements_of(geometry: &syncline_core::geometry::Geometry, tiles: Range<u64>) 
 }
 
 const GOLDEN: [(&str, &[u8]); 9] = [
-    ("f32_1d_outliers", include_bytes!("../../../testdata/golden/v1_f32_1d_outliers.syn")),
-    ("f32_2d_abs_fill", include_bytes!("../../../testdata/golden/v1_f32_2d_abs_fill.syn")),
-    ("f32_2d_pw_rel", include_bytes!("../../../testdata/golden/v1_f32_2d_pw_rel.syn")),
-    ("f32_3d_rel", include_bytes!("../../../testdata/golden/v1_f32_3d_rel.syn")),
-    ("f32_3d_rel_gap", include_bytes!("../../../testdata/golden/v1_f32_3d_rel_gap.syn")),
-    ("f32_3d_rel_none", include_bytes!("../../../testdata/golden/v1_f32_3d_rel_none.syn")),
-    ("f32_empty", include_bytes!("../../../testdata/golden/v1_f32_empty.syn")),
-    ("f64_4d_psnr", include_bytes!("../../../testdata/golden/v1_f64_4d_psnr.syn")),
-    ("f64_2d_lossless", include_bytes!("../../../testdata/golden/v1_f64_2d_lossless.syn")),
+    ("f32_1d_outliers", include_bytes!("../../../../testdata/golden/v1_f32_1d_outliers.syn")),
+    ("f32_2d_abs_fill", include_bytes!("../../../../testdata/golden/v1_f32_2d_abs_fill.syn")),
+    ("f32_2d_pw_rel", include_bytes!("../../../../testdata/golden/v1_f32_2d_pw_rel.syn")),
+    ("f32_3d_rel", include_bytes!("../../../../testdata/golden/v1_f32_3d_rel.syn")),
+    ("f32_3d_rel_gap", include_bytes!("../../../../testdata/golden/v1_f32_3d_rel_gap.syn")),
+    ("f32_3d_rel_none", include_bytes!("../../../../testdata/golden/v1_f32_3d_rel_none.syn")),
+    ("f32_empty", include_bytes!("../../../../testdata/golden/v1_f32_empty.syn")),
+    ("f64_4d_psnr", include_bytes!("../../../../testdata/golden/v1_f64_4d_psnr.syn")),
+    ("f64_2d_lossless", include_bytes!("../../../../testdata/golden/v1_f64_2d_lossless.syn")),
 ];
 
 #[test]
@@ -425,127 +343,6 @@ fn an_empty_array_comes_back() {
         let header = Header { shape: Shape::new(extents).unwrap(), ..opened(&one).0 };
         let made = [header.to_bytes().to_vec(), table_and_trailer(&[])].concat();
         comes_back::<f32>(device, &stream, &made, "empty");
-    }
-}
-
-/// Puts the right hashes into the records again.
-fn sign(bytes: &mut [u8], table: &ChunkTable) {
-    for chunk in 0..table.chunks() {
-        let (at, length) = table.record(chunk);
-        let record = &mut bytes[at as usize..at as usize + length];
-        let mut hash = Xxh3Default::new();
-        hash.update(&record[..24]);
-        hash.update(&record[32..]);
-        let hash = hash.digest();
-        record[24..32].copy_from_slice(&hash.to_le_bytes());
-    }
-}
-
-/// Small streams of many kinds.
-fn small_streams() -> Vec<Vec<u8>> {
-    let mut all = Vec::new();
-    let extents = [17, 20, 40];
-    let values = field(&extents, 4, true);
-    for (index, bound) in [
-        (IndexKind::Symbol, Bound::Abs(0.05)),
-        (IndexKind::Symbol, Bound::PwRel(0.05)),
-        (IndexKind::Gap, Bound::Abs(0.05)),
-        (IndexKind::None, Bound::Abs(0.05)),
-    ] {
-        let making = Making { index, chunk_tiles: Some(11), ..Making::default() };
-        all.push(compress(&bytes_of::<f32>(&values), ElementType::F32, &extents, bound, &making));
-    }
-    all
-}
-
-#[test]
-fn damage_is_found_or_harmless() {
-    let Some((device, stream)) = device() else { return };
-    let mut random = Random(31);
-    for (number, good) in small_streams().into_iter().enumerate() {
-        let info = StreamInfo::from_bytes(&good).unwrap();
-        let table = table(&good);
-        let expected = on_cpu(&good).unwrap();
-        let records = info.bytes_of(0..info.geometry().chunks());
-        let (mut refused, mut stricter) = (0, 0);
-        for (way, mut decompressor) in ways(device, &stream, &info).into_iter().enumerate() {
-            for attempt in 0..260 {
-                let mut bytes = good.clone();
-                let repaired = attempt % 4 != 0;
-                for _ in 0..1 + random.below(2) {
-                    let (at, length) = table.record(random.below(table.chunks()));
-                    // Headers, sections' tables and what stands in front more often than the rest.
-                    let within = if attempt % 2 == 0 { length.min(400) } else { length };
-                    bytes[at as usize + random.below(within as u64) as usize] ^= 1 << random.below(8);
-                }
-                if repaired {
-                    sign(&mut bytes, &table);
-                }
-                let what = format!("stream {number}, way {way}, attempt {attempt}");
-                let on_cpu = on_cpu(&bytes);
-                match on_gpu::<f32>(&mut decompressor, &stream, &bytes) {
-                    Ok(out) => match on_cpu {
-                        Ok(theirs) => assert!(out == theirs, "{what}: wrong, and nothing said"),
-                        Err(error) => assert!(out == expected, "{what}: wrong, and nothing said, but the CPU: {error}"),
-                    },
-                    Err(CudaError::Core(_)) => {
-                        refused += 1;
-                        stricter += usize::from(on_cpu.is_ok());
-                    }
-                    Err(error) => panic!("{what}: {error}"),
-                }
-            }
-            assert_eq!(on_gpu::<f32>(&mut decompressor, &stream, &good).unwrap(), expected, "undamaged after all");
-        }
-        assert!(refused > 200, "stream {number}: {refused} refused");
-        assert!(stricter < 40, "stream {number}: {stricter} refused that the CPU reads");
-        assert!(records.end < good.len() as u64);
-    }
-}
-
-#[test]
-fn cut_streams_are_found() {
-    let Some((device, stream)) = device() else { return };
-    for good in small_streams() {
-        for length in 0..good.len() {
-            assert!(matches!(StreamInfo::from_bytes(&good[..length]), Err(CudaError::Core(_))), "cut to {length}");
-        }
-        // Records that are cut, with a table that does not know it.
-        let info = StreamInfo::from_bytes(&good).unwrap();
-        let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
-        let elements = info.elements() as usize;
-        let mut output = stream.alloc_zeros::<f32>(elements).unwrap();
-        let records = info.bytes_of(0..info.geometry().chunks());
-        let tiles = 0..info.geometry().tiles();
-        let step = (records.end as usize / 60).max(1);
-        for length in (0..records.end as usize).step_by(step) {
-            // Memory of its own, so that a read behind its end is one that the sanitizer sees.
-            let input = stream.clone_htod(&good[..length.max(1)]).unwrap();
-            decompressor.decompress_tiles(&input.as_view(), 0, tiles.clone(), &mut output.as_view_mut(), 0).unwrap();
-            assert!(matches!(decompressor.check(), Err(CudaError::Core(_))), "cut to {length}");
-        }
-        // And chunks that hold less than their record says: each record shortened, its table and hash made anew.
-        for chunk in 0..info.geometry().chunks() {
-            let (at, length) = info.record(chunk);
-            for cut in [16, 48, length / 2 / 16 * 16, length - 16] {
-                let keep = (length - cut.min(length - 32)) as u32;
-                let mut lengths: Vec<u32> = (0..info.geometry().chunks()).map(|c| info.record(c).1 as u32).collect();
-                lengths[chunk as usize] = keep;
-                let mut bytes = good[..at as usize + keep as usize].to_vec();
-                bytes[at as usize + 4..at as usize + 8].copy_from_slice(&keep.to_le_bytes());
-                bytes.extend_from_slice(&good[at as usize + length..records.end as usize]);
-                bytes.extend_from_slice(&table_and_trailer(&lengths));
-                let info = match StreamInfo::from_bytes(&bytes) {
-                    Ok(info) => info,
-                    Err(CudaError::Core(_)) => continue,
-                    Err(error) => panic!("{error}"),
-                };
-                let table = table(&bytes);
-                sign(&mut bytes, &table);
-                let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
-                assert!(matches!(on_gpu::<f32>(&mut decompressor, &stream, &bytes), Err(CudaError::Core(_))));
-            }
-        }
     }
 }
 

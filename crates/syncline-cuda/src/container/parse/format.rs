@@ -1,0 +1,120 @@
+//! What a stream's header says of its records, and the memory that parsing them takes.
+
+use syncline_core::bound::Pipeline;
+use syncline_core::container::Header;
+use syncline_core::geometry::Geometry;
+use syncline_core::huffman::IndexKind;
+use syncline_core::quantize::mask::TileMask;
+
+use super::{BITMAP_GROUP_LOG2, BOOKS, ParsedChunk};
+use crate::device::Arena;
+use crate::geometry::ChunkBatch;
+use crate::huffman::decode::batch::{Book, Descriptor, DeviceTotals};
+use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, Bounds};
+use crate::reconstruct::sums_len;
+
+/// What parsing needs to know of a stream, from its header.
+#[derive(Debug, Clone, Copy)]
+pub struct Format {
+    pub(super) patterns: u32,
+    pub(super) signs: bool,
+    pub(super) index: IndexKind,
+    group_log2: u32,
+    pub(super) bitmap_stride: u64,
+}
+
+impl Format {
+    /// Of the stream with this header.
+    pub fn new(header: &Header, geometry: &Geometry) -> Self {
+        let tiles = geometry.tiles().min(geometry.tiles_per_chunk().into());
+        let bitmap = TileMask::stored_bytes(geometry.unclipped_len() as usize) as u64;
+        Self {
+            patterns: header.patterns.len() as u32,
+            signs: header.pipeline == Pipeline::LogQuantised,
+            index: header.index,
+            group_log2: header.group_log2.into(),
+            bitmap_stride: tiles * bitmap,
+        }
+    }
+
+    pub(super) fn masks(&self) -> bool {
+        self.patterns > 0
+    }
+
+    /// Kinds of bitmaps that chunks can have: masks, signs.
+    pub fn bitmap_kinds(&self) -> u32 {
+        u32::from(self.masks()) + u32::from(self.signs)
+    }
+
+    /// Index of the codes.
+    pub fn index(&self) -> IndexKind {
+        self.index
+    }
+
+    /// What the streams of codes have at most.
+    pub(crate) fn code_bounds(&self, batch: &ChunkBatch, record_bytes: u64, input_bytes: u64) -> Bounds {
+        let groups = u64::from(batch.chunks()) * u64::from(batch.slots());
+        Bounds {
+            streams: batch.chunks(),
+            index: Some(self.index),
+            group_log2: self.group_log2,
+            groups: batch.slots(),
+            bytes: record_bytes,
+            output_symbols: groups << self.group_log2,
+            classes: if self.index == IndexKind::Symbol { groups } else { 0 },
+            input_bytes,
+        }
+    }
+
+    /// What the streams of bitmaps have at most.
+    pub(crate) fn bitmap_bounds(&self, batch: &ChunkBatch, record_bytes: u64, input_bytes: u64) -> Bounds {
+        let streams = batch.chunks() * self.bitmap_kinds();
+        Bounds {
+            streams,
+            index: None,
+            group_log2: BITMAP_GROUP_LOG2,
+            groups: (self.bitmap_stride >> BITMAP_GROUP_LOG2) as u32,
+            bytes: record_bytes,
+            output_symbols: u64::from(streams) * self.bitmap_stride,
+            classes: 0,
+            input_bytes,
+        }
+    }
+
+    /// Bytes of an arena that [`RecordParser::parse`] takes for a batch.
+    pub fn workspace(&self, batch: &ChunkBatch, classes: bool) -> usize {
+        let chunks = batch.chunks() as usize;
+        let tiles = batch.tiles() as usize;
+        let bitmaps = chunks * self.bitmap_kinds() as usize;
+        let slices = [
+            Arena::bytes_for::<u8>(cleared_bytes(chunks, bitmaps)),
+            2 * Arena::bytes_for::<u16>(tiles),
+            2 * Arena::bytes_for::<u32>(tiles),
+            2 * Arena::bytes_for::<u32>(tiles + chunks),
+            self.bitmap_kinds() as usize * Arena::bytes_for::<u32>(tiles),
+            Arena::bytes_for::<u32>(chunks * rank_stride(batch)),
+            Arena::bytes_for::<Descriptor>(chunks) + Arena::bytes_for::<Book>(chunks * BOOKS),
+            Arena::bytes_for::<u16>(chunks * ALPHABET) + Arena::bytes_for::<u8>(chunks * ALPHABET),
+            Arena::bytes_for::<Descriptor>(bitmaps) + Arena::bytes_for::<Book>(bitmaps),
+            Arena::bytes_for::<u16>(bitmaps * BYTE_ALPHABET),
+            Arena::bytes_for::<u8>(bitmaps * self.bitmap_stride as usize),
+            if classes { Arena::bytes_for::<u8>(chunks * batch.slots() as usize) } else { 0 },
+        ];
+        slices.iter().sum()
+    }
+}
+
+/// Entries of ranks for each chunk.
+pub(super) fn rank_stride(batch: &ChunkBatch) -> usize {
+    batch.slots().div_ceil(32) as usize
+}
+
+/// Bytes that have to be 0 at the start: the chunks, two batches' sums, a counter, the streams' status.
+pub(super) fn cleared_bytes(chunks: usize, bitmaps: usize) -> usize {
+    Arena::bytes_for::<ParsedChunk>(chunks)
+        + 2 * Arena::bytes_for::<DeviceTotals>(1)
+        + Arena::bytes_for::<u32>(1)
+        + Arena::bytes_for::<u32>(chunks)
+        + Arena::bytes_for::<u32>(sums_len(chunks))
+        + Arena::bytes_for::<u32>(bitmaps)
+}

@@ -1,0 +1,124 @@
+//! Damaged and cut streams: found, or harmless.
+
+use super::*;
+
+/// Puts the right hashes into the records again.
+fn sign(bytes: &mut [u8], table: &ChunkTable) {
+    for chunk in 0..table.chunks() {
+        let (at, length) = table.record(chunk);
+        let record = &mut bytes[at as usize..at as usize + length];
+        let mut hash = Xxh3Default::new();
+        hash.update(&record[..24]);
+        hash.update(&record[32..]);
+        let hash = hash.digest();
+        record[24..32].copy_from_slice(&hash.to_le_bytes());
+    }
+}
+
+/// Small streams of many kinds.
+fn small_streams() -> Vec<Vec<u8>> {
+    let mut all = Vec::new();
+    let extents = [17, 20, 40];
+    let values = field(&extents, 4, true);
+    for (index, bound) in [
+        (IndexKind::Symbol, Bound::Abs(0.05)),
+        (IndexKind::Symbol, Bound::PwRel(0.05)),
+        (IndexKind::Gap, Bound::Abs(0.05)),
+        (IndexKind::None, Bound::Abs(0.05)),
+    ] {
+        let making = Making { index, chunk_tiles: Some(11), ..Making::default() };
+        all.push(compress(&bytes_of::<f32>(&values), ElementType::F32, &extents, bound, &making));
+    }
+    all
+}
+
+#[test]
+fn damage_is_found_or_harmless() {
+    let Some((device, stream)) = device() else { return };
+    let mut random = Random(31);
+    for (number, good) in small_streams().into_iter().enumerate() {
+        let info = StreamInfo::from_bytes(&good).unwrap();
+        let table = table(&good);
+        let expected = on_cpu(&good).unwrap();
+        let records = info.bytes_of(0..info.geometry().chunks());
+        let (mut refused, mut stricter) = (0, 0);
+        for (way, mut decompressor) in ways(device, &stream, &info).into_iter().enumerate() {
+            for attempt in 0..260 {
+                let mut bytes = good.clone();
+                let repaired = attempt % 4 != 0;
+                for _ in 0..1 + random.below(2) {
+                    let (at, length) = table.record(random.below(table.chunks()));
+                    // Headers, sections' tables and what stands in front more often than the rest.
+                    let within = if attempt % 2 == 0 { length.min(400) } else { length };
+                    bytes[at as usize + random.below(within as u64) as usize] ^= 1 << random.below(8);
+                }
+                if repaired {
+                    sign(&mut bytes, &table);
+                }
+                let what = format!("stream {number}, way {way}, attempt {attempt}");
+                let on_cpu = on_cpu(&bytes);
+                match on_gpu::<f32>(&mut decompressor, &stream, &bytes) {
+                    Ok(out) => match on_cpu {
+                        Ok(theirs) => assert!(out == theirs, "{what}: wrong, and nothing said"),
+                        Err(error) => assert!(out == expected, "{what}: wrong, and nothing said, but the CPU: {error}"),
+                    },
+                    Err(CudaError::Core(_)) => {
+                        refused += 1;
+                        stricter += usize::from(on_cpu.is_ok());
+                    }
+                    Err(error) => panic!("{what}: {error}"),
+                }
+            }
+            assert_eq!(on_gpu::<f32>(&mut decompressor, &stream, &good).unwrap(), expected, "undamaged after all");
+        }
+        assert!(refused > 200, "stream {number}: {refused} refused");
+        assert!(stricter < 40, "stream {number}: {stricter} refused that the CPU reads");
+        assert!(records.end < good.len() as u64);
+    }
+}
+
+#[test]
+fn cut_streams_are_found() {
+    let Some((device, stream)) = device() else { return };
+    for good in small_streams() {
+        for length in 0..good.len() {
+            assert!(matches!(StreamInfo::from_bytes(&good[..length]), Err(CudaError::Core(_))), "cut to {length}");
+        }
+        // Records that are cut, with a table that does not know it.
+        let info = StreamInfo::from_bytes(&good).unwrap();
+        let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
+        let elements = info.elements() as usize;
+        let mut output = stream.alloc_zeros::<f32>(elements).unwrap();
+        let records = info.bytes_of(0..info.geometry().chunks());
+        let tiles = 0..info.geometry().tiles();
+        let step = (records.end as usize / 60).max(1);
+        for length in (0..records.end as usize).step_by(step) {
+            // Memory of its own, so that a read behind its end is one that the sanitizer sees.
+            let input = stream.clone_htod(&good[..length.max(1)]).unwrap();
+            decompressor.decompress_tiles(&input.as_view(), 0, tiles.clone(), &mut output.as_view_mut(), 0).unwrap();
+            assert!(matches!(decompressor.check(), Err(CudaError::Core(_))), "cut to {length}");
+        }
+        // And chunks that hold less than their record says: each record shortened, its table and hash made anew.
+        for chunk in 0..info.geometry().chunks() {
+            let (at, length) = info.record(chunk);
+            for cut in [16, 48, length / 2 / 16 * 16, length - 16] {
+                let keep = (length - cut.min(length - 32)) as u32;
+                let mut lengths: Vec<u32> = (0..info.geometry().chunks()).map(|c| info.record(c).1 as u32).collect();
+                lengths[chunk as usize] = keep;
+                let mut bytes = good[..at as usize + keep as usize].to_vec();
+                bytes[at as usize + 4..at as usize + 8].copy_from_slice(&keep.to_le_bytes());
+                bytes.extend_from_slice(&good[at as usize + length..records.end as usize]);
+                bytes.extend_from_slice(&table_and_trailer(&lengths));
+                let info = match StreamInfo::from_bytes(&bytes) {
+                    Ok(info) => info,
+                    Err(CudaError::Core(_)) => continue,
+                    Err(error) => panic!("{error}"),
+                };
+                let table = table(&bytes);
+                sign(&mut bytes, &table);
+                let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
+                assert!(matches!(on_gpu::<f32>(&mut decompressor, &stream, &bytes), Err(CudaError::Core(_))));
+            }
+        }
+    }
+}
