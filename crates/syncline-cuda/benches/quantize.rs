@@ -39,6 +39,9 @@ fn main() -> Result<()> {
     time::<f32>(&device, &stream, copy, cube, Bound::Rel(1e-3), Data { noise: 0.2, ..smooth })?;
     time::<f32>(&device, &stream, copy, cube, Bound::Rel(1e-3), Data { fill: true, ..smooth })?;
     time::<f32>(&device, &stream, copy, cube, Bound::PwRel(1e-3), smooth)?;
+    time::<f32>(&device, &stream, copy, &[288, 115, 69, 69], Bound::Rel(1e-3), smooth)?;
+    time::<f32>(&device, &stream, copy, &[449, 449, 235], Bound::Rel(1e-3), smooth)?;
+    time::<f32>(&device, &stream, copy, &[26, 1800, 3600], Bound::Rel(1e-3), smooth)?;
     time::<f32>(&device, &stream, copy, &[1000, 500, 500], Bound::Rel(1e-3), smooth)?;
     time::<f32>(&device, &stream, copy, &[1000, 511, 511], Bound::Rel(1e-3), smooth)?;
     time::<f32>(&device, &stream, copy, &[100, 500, 500], Bound::Rel(1e-3), smooth)?;

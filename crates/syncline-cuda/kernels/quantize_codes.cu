@@ -23,7 +23,7 @@ struct Launch {
     uint32_t chunk_blocks;  // blocks of a chunk
     uint32_t aligned;       // quads of elements start on multiples of 16 bytes
     uint32_t use_fast;
-    uint32_t unused;
+    uint32_t chunks_in_turn; // not here
 };
 
 // The groups of all blocks of the chunk before block `ticket`, of which `first` is the chunk's first and which has published its own. Called by one warp.

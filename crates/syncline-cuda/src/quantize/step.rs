@@ -18,7 +18,7 @@ pub(super) struct Kind {
     pub element_bytes: u32,
     pub logarithm: bool,
     pub axes: u32,
-    /// Whether the fast way has to look for fill patterns: NaN and -0.0 it finds anyway.
+    /// Whether there are fill patterns: then there is a fast way for tiles that have them.
     pub patterns: bool,
     /// Whether squared errors are summed up.
     pub measure: bool,
@@ -67,17 +67,9 @@ impl Kind {
             element_bytes,
             logarithm: header.pipeline == Pipeline::LogQuantised,
             axes,
-            patterns: header.patterns.iter().any(|&bits| !is_found_anyway(element_bytes, bits)),
+            patterns: !header.patterns.is_empty(),
             measure: matches!(header.bound, Bound::Psnr(_)) && header.pipeline == Pipeline::Quantised,
         })
-    }
-}
-
-/// Whether the fast way leaves elements with these bits to the plain one without being told.
-fn is_found_anyway(element_bytes: u32, bits: u64) -> bool {
-    match element_bytes {
-        4 => f32::from_bits(bits as u32).is_nan() || bits == u64::from((-0f32).to_bits()),
-        _ => f64::from_bits(bits).is_nan() || bits == (-0f64).to_bits(),
     }
 }
 
