@@ -115,20 +115,6 @@ struct Tables {
     }
 };
 
-// Builds tables for decoders elsewhere: blockIdx.x is the codebook, blockIdx.y the part. Clears sums on the way, and status unless it is null.
-extern "C" __global__ void decode_tables(const Book *books, const uint16_t *symbols, uint32_t stream_count, uint32_t *tables, uint32_t *sums,
-                                         uint32_t *status) {
-    const uint32_t block = blockIdx.y * gridDim.x + blockIdx.x;
-    const uint32_t threads = gridDim.x * gridDim.y * blockDim.x;
-    for (uint32_t i = block * blockDim.x + threadIdx.x; i < 2 * stream_count; i += threads) {
-        sums[i] = 0;
-        if (i < stream_count && status != nullptr) {
-            status[i] = 0;
-        }
-    }
-    Tables{books, symbols, tables, nullptr}.build(blockIdx.x, blockIdx.y, gridDim.y);
-}
-
 constexpr uint32_t WARPS = THREADS / WARP;
 // Looks after PLACED groups of a stream that has free ones: writes the place of each live one to the map, and fills the others unless the decoder does. How many are
 // live before it is counted anew by each block: the bitmap is a thousandth of the output at most.

@@ -207,37 +207,6 @@ impl Scratch<'_> {
     }
 }
 
-/// Tables of all codebooks, and two sums for each stream.
-type TablesAndSums<'a> = (CudaViewMut<'a, u32>, CudaViewMut<'a, u32>);
-
-/// Builds the tables of a batch's codebooks, and clears its sums and, unless parsing has written it, the status.
-fn build_tables<'a, S>(
-    kernel: &Kernel,
-    frame: &mut Frame<'a>,
-    batch: &BatchView<'_, S>,
-    status: &mut CudaViewMut<'_, u32>,
-) -> Result<TablesAndSums<'a>> {
-    let totals = batch.totals;
-    let stream = frame.stream().clone();
-    let mut tables = frame.slice(totals.books as usize * BOOK_WORDS)?;
-    let mut sums = frame.slice(2 * totals.streams as usize)?;
-    if totals.books > 0 {
-        let mut launch = stream.launch_builder(kernel.function());
-        launch.arg(&batch.books).arg(&batch.symbols).arg(&totals.streams);
-        launch.arg(&mut tables).arg(&mut sums);
-        match batch.keep_status {
-            true => launch.arg(&0_u64),
-            false => launch.arg(status),
-        };
-        let mut grid = Kernel::grid(totals.books, PREPARE_THREADS, 0);
-        grid.grid_dim.1 = TABLE_BLOCKS;
-        // SAFETY: parameters (const Book *, const u16 *, u32, u32 *, u32 *, u32 *); blocks for each of the batch's books, which index its symbols, with
-        // BOOK_WORDS of tables each; two sums and a word of status (or null) for each stream. Every stream has a book.
-        unsafe { launch.launch(grid) }.doing("building tables")?;
-    }
-    Ok((tables, sums))
-}
-
 /// Constants that kernels outside of this module which include `huffman_decode.cuh` for codes need.
 pub(crate) fn code_constants(group_log2: u32) -> Vec<(&'static str, u64)> {
     constants(2, group_log2, true)
