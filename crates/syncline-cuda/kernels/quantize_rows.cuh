@@ -6,17 +6,7 @@
 //
 // Integers are kept as floats, exact below 2^24: additions of floats have twice the rate of those of integers (sm_80 and later), and take magnitudes on the way.
 #pragma once
-#include "quantize.cuh"
-
-constexpr uint32_t ROWS = 8;
-constexpr uint32_t QUAD = 4;
-constexpr uint32_t UNIT_TILES = AXES == 3 ? 2 : 1;
-
-// Adding it to an integer below 2^22 in magnitude puts the integer into the low bits; so it rounds.
-constexpr float MAGIC = 12582912.0f;
-constexpr double WIDE_MAGIC = 6755399441055744.0;
-
-typedef float Integers[ROWS][QUAD];
+#include "quantize_lanes.cuh"
 
 struct FastTile {
     uint64_t first;      // element of the lane's first row, from the slab's start
@@ -38,11 +28,6 @@ struct FastResult {
     uint32_t outliers, wide_outliers;
 };
 
-// Lanes of this lane's tile.
-__device__ inline uint32_t tile_lanes() { return AXES != 3 ? ALL_LANES : (lane_id() & 2) ? 0xCCCCCCCCu : 0x33333333u; }
-// The first of them.
-__device__ inline uint32_t tile_leader() { return AXES == 3 ? lane_id() & 2 : 0; }
-
 // Sums and votes over the lanes of each tile.
 template <typename T> __device__ inline T tile_sum(T value) {
 #pragma unroll
@@ -55,13 +40,6 @@ template <typename T> __device__ inline T tile_sum(T value) {
 }
 __device__ inline bool any_of_tile(bool value) { return (__ballot_sync(ALL_LANES, value) & tile_lanes()) != 0; }
 __device__ inline bool all_of_tile(bool value) { return (~__ballot_sync(ALL_LANES, value) & tile_lanes()) == 0; }
-
-// Where the lane's rows are in a tile: element of the first, distance between them (in the tile's raster order).
-__device__ inline uint32_t lane_element() {
-    uint32_t lane = lane_id();
-    return AXES == 3 ? lane / 4 * 8 + (lane & 1) * QUAD : AXES == 2 ? lane / 8 * (ROWS * 32) + lane % 8 * QUAD : lane * QUAD;
-}
-constexpr uint32_t ROW_DISTANCE = AXES == 3 ? 64 : AXES == 2 ? 32 : 128;
 
 #if ELEMENT_BYTES == 4
 __device__ inline Element quick_inverse(const Step &step) { return step.inverse_high; }
@@ -118,27 +96,6 @@ __device__ inline void quantize_row(const Step &step, const Element (&x)[QUAD], 
     }
 }
 
-// Four elements; `aligned` to 16 bytes or not.
-__device__ inline void load_quad(const Element *from, bool aligned, Element (&x)[QUAD]) {
-#if ELEMENT_BYTES == 4
-    if (aligned) {
-        float4 quad = __ldcs(reinterpret_cast<const float4 *>(from));
-        x[0] = quad.x, x[1] = quad.y, x[2] = quad.z, x[3] = quad.w;
-        return;
-    }
-#else
-    if (aligned) {
-        double2 low = __ldcs(reinterpret_cast<const double2 *>(from)), high = __ldcs(reinterpret_cast<const double2 *>(from) + 1);
-        x[0] = low.x, x[1] = low.y, x[2] = high.x, x[3] = high.y;
-        return;
-    }
-#endif
-#pragma unroll
-    for (uint32_t j = 0; j < QUAD; ++j) {
-        x[j] = from[j];
-    }
-}
-
 // The first `cols` elements of a row; the rest stay as they are.
 __device__ inline void load_row(const Element *from, bool aligned, uint32_t cols, Element (&x)[QUAD]) {
     if (aligned && cols == QUAD) {
@@ -182,93 +139,6 @@ __device__ inline void load_unit(const Element *slab, const FastTile &tile, bool
     }
 }
 
-// Calls `visit(row, r)` for each row with r[p][j] the residuals under the predictors p of the bit set WANTED; others are not computed.
-template <uint32_t WANTED, typename Visit> __device__ inline void each_row(const Integers &q, float base, Visit visit) {
-    const uint32_t lane = lane_id();
-    float r[4][QUAD] = {};
-    if constexpr (AXES == 1) {
-        const bool first = lane == 0;
-#pragma unroll
-        for (uint32_t k = 0; k < ROWS; ++k) {
-            // The element before lane 0's is lane 31's of the row before.
-            float last = lane == WARP - 1 && k > 0 ? q[k - (k > 0)][QUAD - 1] : q[k][QUAD - 1];
-            float left = __shfl_sync(ALL_LANES, last, (lane + WARP - 1) % WARP);
-            left = first && k == 0 ? base : left;
-#pragma unroll
-            for (uint32_t j = 0; j < QUAD; ++j) {
-                r[0][j] = q[k][j] - base;
-                r[1][j] = q[k][j] - (j == 0 ? left : q[k][j - (j > 0)]);
-            }
-            visit(k, r);
-        }
-        return;
-    }
-    // Whether the quad's first element has x = 0, and whether the lane's first row has y = 0.
-    const bool at_left = AXES == 3 ? (lane & 1) == 0 : lane % 8 == 0;
-    const bool at_top = AXES == 3 ? lane < 4 : lane < 8;
-    const float has_above = at_top ? 0.0f : 1.0f;
-    float before[QUAD] = {}; // 2-D: along x, of the row above; 3-D: along x and y, of the plane before
-    float corner = base;     // 2-D: first element of the row above; 3-D: of the row in the plane before
-    if (AXES == 2) {
-        float left = __shfl_up_sync(ALL_LANES, q[ROWS - 1][QUAD - 1], 1);
-        left = at_left ? base : left;
-#pragma unroll
-        for (uint32_t j = 0; j < QUAD; ++j) {
-            float along_x = q[ROWS - 1][j] - (j == 0 ? left : q[ROWS - 1][j - (j > 0)]);
-            before[j] = __shfl_up_sync(ALL_LANES, along_x, 8) * has_above;
-        }
-        float above = __shfl_up_sync(ALL_LANES, q[ROWS - 1][0], 8);
-        corner = at_top ? base : above;
-    }
-#pragma unroll
-    for (uint32_t k = 0; k < ROWS; ++k) {
-        float left = __shfl_up_sync(ALL_LANES, q[k][QUAD - 1], 1);
-        float along_x[QUAD];
-        along_x[0] = q[k][0] - (at_left ? base : left);
-#pragma unroll
-        for (uint32_t j = 1; j < QUAD; ++j) {
-            along_x[j] = q[k][j] - q[k][j - 1];
-        }
-        if (WANTED & 1) {
-#pragma unroll
-            for (uint32_t j = 0; j < QUAD; ++j) {
-                r[0][j] = q[k][j] - base;
-            }
-        }
-        if (WANTED & 2) {
-            float above = corner;
-            if (AXES == 3) {
-                float other = __shfl_up_sync(ALL_LANES, q[k][0], 4);
-                above = at_top ? corner : other;
-            }
-            r[1][0] = q[k][0] - (at_left ? above : left);
-#pragma unroll
-            for (uint32_t j = 1; j < QUAD; ++j) {
-                r[1][j] = along_x[j];
-            }
-        }
-        if (WANTED & 12) {
-#pragma unroll
-            for (uint32_t j = 0; j < QUAD; ++j) {
-                if (AXES == 2) {
-                    r[2][j] = along_x[j] - before[j];
-                    before[j] = along_x[j];
-                } else {
-                    float along_xy = __fmaf_rn(__shfl_up_sync(ALL_LANES, along_x[j], 4), -has_above, along_x[j]);
-                    r[2][j] = along_xy;
-                    r[3][j] = along_xy - before[j];
-                    before[j] = along_xy;
-                }
-            }
-            if (AXES == 3 && (WANTED & 4)) {
-                r[2][0] = at_left && at_top ? q[k][0] - corner : r[2][0];
-            }
-        }
-        corner = q[k][0];
-        visit(k, r);
-    }
-}
-
 // The predictor with the smallest of the tile's sums, ties going to the larger number, from each lane's sums.
 __device__ inline void choose(uint32_t (&sums)[4], uint32_t &predictor, uint32_t &activity) {
     const uint32_t lane = lane_id();
@@ -291,16 +161,6 @@ __device__ inline void choose(uint32_t (&sums)[4], uint32_t &predictor, uint32_t
     key = min_of(key, __shfl_xor_sync(ALL_LANES, key, 4));
     predictor = 3 - (key & 3);
     activity = key >> 2;
-}
-
-// The codes of four residuals, not looking for outliers.
-__device__ inline uint2 pack(const float (&r)[QUAD]) {
-    uint32_t bits[QUAD];
-#pragma unroll
-    for (uint32_t j = 0; j < QUAD; ++j) {
-        bits[j] = __float_as_uint(r[j] + (MAGIC + float(RADIUS)));
-    }
-    return make_uint2(__byte_perm(bits[0], bits[1], 0x5410), __byte_perm(bits[2], bits[3], 0x5410));
 }
 
 // Sums of the residuals' magnitudes under each predictor, and codes of those under predictors GUESS and OTHER.
@@ -370,4 +230,3 @@ __device__ inline void codes_if_any(
         codes[k].y = mine ? high : codes[k].y;
     });
 }
-

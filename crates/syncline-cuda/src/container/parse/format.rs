@@ -81,7 +81,7 @@ impl Format {
         }
     }
 
-    /// Bytes of an arena that [`RecordParser::parse`] takes for a batch.
+    /// Bytes of an arena that [`RecordParser::parse`](super::RecordParser::parse) takes for a batch.
     pub fn workspace(&self, batch: &ChunkBatch, classes: bool) -> usize {
         let chunks = batch.chunks() as usize;
         let tiles = batch.tiles() as usize;

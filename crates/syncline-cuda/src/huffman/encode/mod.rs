@@ -8,6 +8,7 @@ mod batch;
 mod books;
 mod encoder;
 mod format;
+mod shape;
 
 pub use batch::{Batch, Encoded, Plan, Span, StreamSpan};
 pub use books::{Books, BooksBuilder};
@@ -21,7 +22,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     format::checked()
         .into_iter()
         .flat_map(|format| {
-            let methods = Method::ALL.into_iter().flat_map(move |method| encoder::specializations(&format, method));
+            let methods = Method::ALL.into_iter().flat_map(move |method| shape::specializations(&format, method));
             methods.chain([books::specialization(&format, shared_memory)])
         })
         .collect()
