@@ -13,6 +13,8 @@ use syncline_bench::huffman::{BYTE_SETS, Row, Set, cpu};
 use syncline_bench::nvcomp::Nvcomp;
 use syncline_bench::table::Table;
 
+use super::output::Where;
+
 /// Arguments of `huffman`.
 #[derive(Args)]
 pub struct Arguments {
@@ -49,15 +51,6 @@ pub struct Arguments {
     /// Print CSV: the rows, then each table behind an empty line
     #[arg(long)]
     csv: bool,
-}
-
-/// Where to run.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Where {
-    /// The CPU
-    Cpu,
-    /// The first NVIDIA GPU
-    Cuda,
 }
 
 const CPU_SETS: [&str; 8] = ["nyx", "hurricane", "cesm", "hacc", "qmcpack", "text", "geometric-1.4", "never-cycle"];

@@ -1,16 +1,16 @@
 //! `lossy`: error-bounded compression of whole fields.
 
-use std::fs;
-use std::path::PathBuf;
 use std::time::Instant;
 
 use anyhow::{Context, Result, ensure};
-use clap::{Args, ValueEnum};
+use clap::Args;
 use serde::Serialize;
 
 use syncline_bench::lossy::cuda::{Copies, Extent, Gpu};
 use syncline_bench::lossy::{Results, Row, Set, cpu, tables};
 use syncline_bench::table::Table;
+
+use super::output::{Output, Where};
 
 /// Arguments of `lossy`.
 #[derive(Args)]
@@ -36,24 +36,8 @@ pub struct Arguments {
     /// Compare the GPU's streams with the CPU's at every bound, not only at the first
     #[arg(long)]
     thorough: bool,
-    /// Print JSON
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
-    /// Print CSV: the rows, then each table behind an empty line
-    #[arg(long)]
-    csv: bool,
-    /// Write JSON and CSV to files of this name with .json and .csv behind, too
-    #[arg(long, value_name = "PATH")]
-    save: Option<PathBuf>,
-}
-
-/// Where to run.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Where {
-    /// The CPU
-    Cpu,
-    /// The first NVIDIA GPU
-    Cuda,
+    #[command(flatten)]
+    output: Output,
 }
 
 fn parse_bound(text: &str) -> std::result::Result<f64, String> {
@@ -90,7 +74,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Where::Cpu => ("cpu".to_owned(), None, on_cpu(arguments, &names, &mut results)?),
         Where::Cuda => {
             let mut gpu = Gpu::open(arguments.runs.unwrap_or(11))?;
-            if arguments.is_plain() {
+            if arguments.output.is_plain() {
                 let Copies { device, to_device, from_device } = gpu.copies();
                 println!(
                     "{}\ndevice copy: {device:.0} GB/s of payload (C); from the host {to_device:.1}, to the host {from_device:.1}; medians\n",
@@ -102,39 +86,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
     };
     let tables = tables::all(&results);
-    let report =
-        || serde_json::to_string_pretty(&Report { device: &device, copies, results: &results, tables: &tables });
-    let csv = || {
-        let parts: Vec<String> =
-            std::iter::once(&tables::rows(&results.rows)).chain(&tables).map(Table::to_csv).collect();
-        parts.join("\n")
-    };
-    if let Some(path) = &arguments.save {
-        let write = |extension: &str, text: String| {
-            let mut file = path.clone().into_os_string();
-            file.push(extension);
-            fs::write(&file, text).with_context(|| format!("cannot write {}", PathBuf::from(file).display()))
-        };
-        write(".csv", csv())?;
-        write(".json", report()? + "\n")?;
-    }
-    if arguments.json {
-        println!("{}", report()?);
-    } else if arguments.csv {
-        print!("{}", csv());
-    } else {
-        tables.iter().for_each(|table| print!("\n{table}"));
-    }
+    let report = Report { device: &device, copies, results: &results, tables: &tables };
+    arguments.output.write(&report, &tables::rows(&results.rows), &tables)?;
     eprintln!("{:.1} s", start.elapsed().as_secs_f64());
     ensure!(failed == 0, "{failed} measurements failed, or were not right");
     Ok(())
 }
 
 impl Arguments {
-    fn is_plain(&self) -> bool {
-        !self.json && !self.csv
-    }
-
     /// The bound that steps are timed at.
     fn bound_of_steps(&self) -> Option<f64> {
         self.bounds.iter().find(|&&bound| bound == 1e-3).or(self.bounds.first()).copied()
@@ -207,7 +166,7 @@ fn complain(error: &anyhow::Error) -> usize {
 
 /// Prints the last row at once, in short: a run may be ended before it has finished.
 fn show_last(arguments: &Arguments, results: &Results) {
-    let Some(row) = results.rows.last().filter(|_| arguments.is_plain()) else { return };
+    let Some(row) = results.rows.last().filter(|_| arguments.output.is_plain()) else { return };
     let Row { set, shape, device, relative, ratio, psnr, error_over_bound, compress, decompress, .. } = row;
     println!(
         "{set} {shape}, {device}, {relative:e}: ratio {ratio:.2}, PSNR {psnr:.1}, error / bound {error_over_bound:.5}, \

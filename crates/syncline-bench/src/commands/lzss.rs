@@ -1,10 +1,9 @@
 //! `lzss`: the LZSS stage over the paper's grid, lossless pipelines and general compressors beside, and quantisation codes with and without it.
 
-use std::fs;
 use std::path::PathBuf;
 use std::time::Instant;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use clap::{Args, ValueEnum};
 use serde::Serialize;
 use syncline::{LosslessPipeline, SymbolWidth};
@@ -15,13 +14,15 @@ use syncline_bench::lzss::{CHUNKS, LEVELS, Results, Row, Set, WIDTHS, cpu, lossy
 use syncline_bench::nvcomp::Nvcomp;
 use syncline_bench::table::Table;
 
+use super::output::{Output, Where};
+
 /// Arguments of `lzss`.
 #[derive(Args)]
 pub struct Arguments {
     /// Sets: the paper's (hurr-quant, hacc-quant, nyx-quant, tpch-int32, tpch-string, rtm-float32), a column as tpch-discount, or raw arrays whose names end in their element
     /// type, as x.i32 (anything else is bytes) [default: the paper's]
     sets: Vec<String>,
-    /// Where to run
+    /// Where to run; on the CPU, one thread
     #[arg(long, value_enum, default_value = "cpu")]
     device: Where,
     /// What to measure [default: all; on a GPU, the grid and other codecs]
@@ -48,24 +49,8 @@ pub struct Arguments {
     /// nvCOMP's library or its folder, to measure its codecs beside ours [default: where the loader finds it]
     #[arg(long, value_name = "PATH")]
     nvcomp: Option<PathBuf>,
-    /// Print JSON
-    #[arg(long, conflicts_with = "csv")]
-    json: bool,
-    /// Print CSV: the rows, then each table behind an empty line
-    #[arg(long)]
-    csv: bool,
-    /// Write JSON and CSV to files of this name with .json and .csv behind, too
-    #[arg(long, value_name = "PATH")]
-    save: Option<PathBuf>,
-}
-
-/// Where to run.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Where {
-    /// One thread of the CPU
-    Cpu,
-    /// The first NVIDIA GPU
-    Cuda,
+    #[command(flatten)]
+    output: Output,
 }
 
 /// What to measure.
@@ -105,7 +90,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         Where::Cuda => {
             let mut gpu = Gpu::open(arguments.runs)?;
             let nvcomp = Nvcomp::find(arguments.nvcomp.as_deref())?;
-            if arguments.is_plain() {
+            if arguments.output.is_plain() {
                 println!(
                     "{}\ndevice copy: {:.0} GB/s of payload (C); medians of {} runs",
                     gpu.name(),
@@ -118,38 +103,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         }
     };
     let tables = tables::all(&results);
-    let report = || serde_json::to_string_pretty(&Report { device: &device, copy, results: &results, tables: &tables });
-    let csv = || {
-        let rows = tables::rows(&results.rows);
-        let parts: Vec<String> = std::iter::once(&rows).chain(&tables).map(Table::to_csv).collect();
-        parts.join("\n")
-    };
-    if let Some(path) = &arguments.save {
-        let write = |extension: &str, text: String| {
-            let mut file = path.clone().into_os_string();
-            file.push(extension);
-            fs::write(&file, text).with_context(|| format!("cannot write {}", PathBuf::from(file).display()))
-        };
-        write(".csv", csv())?;
-        write(".json", report()? + "\n")?;
-    }
-    if arguments.json {
-        println!("{}", report()?);
-    } else if arguments.csv {
-        print!("{}", csv());
-    } else {
-        tables.iter().for_each(|table| print!("\n{table}"));
-    }
+    let report = Report { device: &device, copy, results: &results, tables: &tables };
+    arguments.output.write(&report, &tables::rows(&results.rows), &tables)?;
     eprintln!("{:.1} s", start.elapsed().as_secs_f64());
     ensure!(failed == 0, "{failed} measurements failed, or were not right");
     Ok(())
 }
 
 impl Arguments {
-    fn is_plain(&self) -> bool {
-        !self.json && !self.csv
-    }
-
     fn symbol_widths(&self) -> Result<Vec<SymbolWidth>> {
         let width = |&bytes: &usize| match SymbolWidth::from_bytes(bytes) {
             Some(width) => Ok(width),
@@ -297,7 +258,7 @@ fn complain(error: &anyhow::Error) -> usize {
 
 /// Prints a row at once, in short: a run may be ended before it has finished.
 fn show(arguments: &Arguments, row: &Row) {
-    if !arguments.is_plain() {
+    if !arguments.output.is_plain() {
         return;
     }
     let Row { set, codec, ratio, compress, decompress, .. } = row;

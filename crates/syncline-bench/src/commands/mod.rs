@@ -7,3 +7,4 @@ pub mod host;
 pub mod huffman;
 pub mod lossy;
 pub mod lzss;
+mod output;

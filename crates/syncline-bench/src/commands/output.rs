@@ -1,0 +1,69 @@
+//! Where benches run and how they say what they found: arguments that several have.
+
+use std::fs;
+use std::path::PathBuf;
+
+use anyhow::{Context, Result};
+use clap::{Args, ValueEnum};
+use serde::Serialize;
+
+use syncline_bench::table::Table;
+
+/// Where to run.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Where {
+    /// The CPU
+    Cpu,
+    /// The first NVIDIA GPU
+    Cuda,
+}
+
+/// How to say what was found.
+#[derive(Args)]
+pub struct Output {
+    /// Print JSON
+    #[arg(long, conflicts_with = "csv")]
+    json: bool,
+    /// Print CSV: the rows, then each table behind an empty line
+    #[arg(long)]
+    csv: bool,
+    /// Write JSON and CSV to files of this name with .json and .csv behind, too
+    #[arg(long, value_name = "PATH")]
+    save: Option<PathBuf>,
+}
+
+impl Output {
+    /// Whether lines for people are printed on the way.
+    pub fn is_plain(&self) -> bool {
+        !self.json && !self.csv
+    }
+
+    /// Prints the report as JSON, or rows and tables as CSV, or the tables; writes the files asked for.
+    ///
+    /// # Errors
+    /// A file cannot be written.
+    pub fn write(&self, report: &impl Serialize, rows: &Table, tables: &[Table]) -> Result<()> {
+        let json = || serde_json::to_string_pretty(report);
+        let csv = || {
+            let parts: Vec<String> = std::iter::once(rows).chain(tables).map(Table::to_csv).collect();
+            parts.join("\n")
+        };
+        if let Some(path) = &self.save {
+            let write = |extension: &str, text: String| {
+                let mut file = path.clone().into_os_string();
+                file.push(extension);
+                fs::write(&file, text).with_context(|| format!("cannot write {}", PathBuf::from(file).display()))
+            };
+            write(".csv", csv())?;
+            write(".json", json()? + "\n")?;
+        }
+        if self.json {
+            println!("{}", json()?);
+        } else if self.csv {
+            print!("{}", csv());
+        } else {
+            tables.iter().for_each(|table| print!("\n{table}"));
+        }
+        Ok(())
+    }
+}
