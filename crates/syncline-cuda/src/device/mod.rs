@@ -2,6 +2,7 @@
 
 mod arena;
 mod cache;
+mod headers;
 mod nvrtc;
 mod pinned;
 mod program;

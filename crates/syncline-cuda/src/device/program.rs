@@ -5,49 +5,9 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUfunction_attribute;
 use cudarc::driver::{CudaContext, CudaFunction, LaunchConfig};
 
+use super::headers::included;
 use super::{Key, Nvrtc, Source, Version};
 use crate::error::{CudaError, DriverContext, Result};
-
-/// What a kernel source may include.
-const HEADERS: &[Source] = &[
-    Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") },
-    Source { name: "huffman_code.cuh", text: include_str!("../../kernels/huffman_code.cuh") },
-    Source { name: "huffman_tree.cuh", text: include_str!("../../kernels/huffman_tree.cuh") },
-    Source { name: "huffman_decode.cuh", text: include_str!("../../kernels/huffman_decode.cuh") },
-    Source { name: "huffman_decode_parse.cuh", text: include_str!("../../kernels/huffman_decode_parse.cuh") },
-    Source { name: "huffman_decode_spans.cuh", text: include_str!("../../kernels/huffman_decode_spans.cuh") },
-    crate::geometry::HEADER,
-    crate::quantize::HEADERS[0],
-    crate::quantize::HEADERS[1],
-    crate::quantize::HEADERS[2],
-    crate::quantize::HEADERS[3],
-    crate::quantize::HEADERS[4],
-    crate::quantize::HEADERS[5],
-    crate::quantize::HEADERS[6],
-    crate::quantize::HEADERS[7],
-    Source { name: "length_limit.cuh", text: include_str!("../../kernels/length_limit.cuh") },
-    Source { name: "team.cuh", text: include_str!("../../kernels/team.cuh") },
-    Source { name: "parsed.cuh", text: include_str!("../../kernels/parsed.cuh") },
-    Source { name: "huffman_decode_index.cuh", text: include_str!("../../kernels/huffman_decode_index.cuh") },
-    Source { name: "huffman_decode_free.cuh", text: include_str!("../../kernels/huffman_decode_free.cuh") },
-    Source { name: "huffman_decode_lookup.cuh", text: include_str!("../../kernels/huffman_decode_lookup.cuh") },
-    Source { name: "reconstruct_rows.cuh", text: include_str!("../../kernels/reconstruct_rows.cuh") },
-    Source { name: "reconstruct_decode.cuh", text: include_str!("../../kernels/reconstruct_decode.cuh") },
-    Source { name: "reconstruct_any.cuh", text: include_str!("../../kernels/reconstruct_any.cuh") },
-    Source { name: "reconstruct_fused.cuh", text: include_str!("../../kernels/reconstruct_fused.cuh") },
-    Source { name: "reconstruct_work.cuh", text: include_str!("../../kernels/reconstruct_work.cuh") },
-    Source { name: "reconstruct_elements.cuh", text: include_str!("../../kernels/reconstruct_elements.cuh") },
-    Source { name: "huffman_encode.cuh", text: include_str!("../../kernels/huffman_encode.cuh") },
-    Source { name: "huffman_encode_scratch.cuh", text: include_str!("../../kernels/huffman_encode_scratch.cuh") },
-    Source { name: "container_parse.cuh", text: include_str!("../../kernels/container_parse.cuh") },
-    Source { name: "container_record.cuh", text: include_str!("../../kernels/container_record.cuh") },
-    Source { name: "scan.cuh", text: include_str!("../../kernels/scan.cuh") },
-    crate::lossless::HEADER,
-    Source { name: "lzss.cuh", text: include_str!("../../kernels/lzss.cuh") },
-    Source { name: "lzss_encode.cuh", text: include_str!("../../kernels/lzss_encode.cuh") },
-    Source { name: "lzss_slots.cuh", text: include_str!("../../kernels/lzss_slots.cuh") },
-    Source { name: "xxh3.cuh", text: include_str!("../../kernels/xxh3.cuh") },
-];
 
 /// `--fmad=false`: float arithmetic as written, the same as on the CPU. Line information costs nothing at run time and lets the
 /// profiler and the sanitizer point at source lines.
@@ -74,14 +34,16 @@ impl Specialization {
     /// # Errors
     /// [`CudaError::Compile`] with the compiler's log.
     pub fn compile(&self, compiler: &Nvrtc, architecture: u32) -> Result<Vec<u8>> {
-        compiler.compile(self.source, HEADERS, &self.options(), architecture)
+        compiler.compile(self.source, &included(self.source), &self.options(), architecture)
     }
 
-    /// The key of the compiled image in the disk cache.
+    /// The key of the compiled image in the disk cache: of everything that the compiler sees, and of nothing else, so that a changed
+    /// header costs the kernels that include it and no others.
     pub fn key(&self, architecture: u32, compiler: Version) -> Key {
         let options = self.options().join(" ");
         let target = format!("sm_{architecture} nvrtc {compiler}");
-        let headers = HEADERS.iter().flat_map(|header| [header.name, header.text]);
+        let headers = included(self.source);
+        let headers = headers.iter().flat_map(|header| [header.name, header.text]);
         let parts = [self.source.name, self.source.text, &options, &target];
         Key::new(parts.into_iter().chain(headers).map(str::as_bytes))
     }
@@ -175,6 +137,8 @@ mod tests {
         assert_ne!(key, one.key(90, Version { major: 13, minor: 0 }));
         assert_ne!(key, Specialization { constants: vec![("BINS", 512)], ..one.clone() }.key(90, version));
         let source = Source { name: "a.cu", text: "text " };
+        assert_ne!(key, Specialization { source, ..one.clone() }.key(90, version));
+        let source = Source { name: "a.cu", text: "#include \"common.cuh\"\ntext" };
         assert_ne!(key, Specialization { source, ..one }.key(90, version));
     }
 
