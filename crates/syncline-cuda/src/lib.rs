@@ -6,6 +6,7 @@
 //!
 //! Everything takes device buffers and the caller's stream; scratch memory comes from an [`Arena`] that the caller keeps.
 
+pub mod coded;
 pub mod container;
 pub mod device;
 pub mod error;

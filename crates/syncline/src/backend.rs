@@ -225,7 +225,6 @@ pub(crate) fn decode_obstacle(
     let text = match header.pipeline {
         _ if decoder != Decoder::Auto => "a decoder that is named is the CPU's",
         _ if !contiguous => "a region whose elements do not lie one after another is decompressed on the CPU",
-        _ if header.lzss_codes => "codes that may be LZSS tokens are decompressed on the CPU",
         Pipeline::Lossless if !matches!(backend, Backend::Cuda(_)) => {
             "lossless decompression is done on the CPU unless a GPU is asked for"
         }

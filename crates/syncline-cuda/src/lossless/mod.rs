@@ -7,12 +7,15 @@ mod decompress;
 mod heads;
 mod pieces;
 mod planes;
+mod read_tokens;
 mod records;
 mod tiles;
 
 pub use compress::{LosslessCompressor, is_supported};
 pub use decompress::LosslessDecompressor;
 
+pub(crate) use heads::Head;
+pub(crate) use read_tokens::{TokenDecoder, Tokens};
 pub(crate) use tiles::HEADER;
 
 use crate::device::Specialization;
