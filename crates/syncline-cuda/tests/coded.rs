@@ -9,16 +9,17 @@ use std::sync::Arc;
 use common::Random;
 use cudarc::driver::{CudaStream, DeviceRepr};
 use stream::{Making, compress_by, opened, sign, try_decompress};
-use syncline_core::array::{Element, ElementType};
+use syncline_core::array::{Element, ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
-use syncline_core::container::{ChunkKind, table_and_trailer};
+use syncline_core::container::{ChunkKind, HEADER_LEN, table_and_trailer};
 use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::SymbolWidth;
 use syncline_core::pipeline::{LosslessOptions, LosslessPipeline};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::CudaError;
-use syncline_cuda::pipeline::{Decompressor, StreamInfo};
+use syncline_cuda::geometry::Slab;
+use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, max_compressed_len};
 
 const POISON: u8 = 0x5c;
 const AUTO: LosslessOptions = LosslessOptions { pipeline: LosslessPipeline::Auto, symbol: None, level: 3 };
@@ -116,6 +117,38 @@ fn comes_back<T: Real>(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8], 
     }
 }
 
+/// The GPU's records of an array have the bytes of a stream of the CPU's; in batches of all sizes.
+fn same_bytes(device: &Device, stream: &Arc<CudaStream>, array: &[u8], made: &[u8], lossless: &LosslessOptions) {
+    let (header, geometry) = opened(made);
+    let info = StreamInfo::from_bytes(made).unwrap();
+    let expected = &made[HEADER_LEN..info.bytes_of(0..geometry.chunks()).end as usize];
+    let input = stream.clone_htod(&[array, &[POISON; 16]].concat()).unwrap();
+    let slab = Slab { bytes: input.slice(..array.len()), first_element: 0 };
+    for batch_bytes in [256 << 20, 1] {
+        let mut output = stream.clone_htod(&vec![POISON; expected.len() + 64]).unwrap();
+        let compressor = Compressor::new(device, stream).unwrap().with_batch_bytes(batch_bytes);
+        let mut compressor = compressor.with_lossless(*lossless);
+        let mut room = output.slice_mut(..expected.len());
+        let records = compressor.compress_chunks(&header, &geometry, 0..geometry.chunks(), &slab, &mut room).unwrap();
+        let found = stream.clone_dtoh(&output).unwrap();
+        let mut at = 0;
+        for (chunk, &length) in records.lengths.iter().enumerate() {
+            let (place, expected_length) = info.record(chunk as u64);
+            let record = &made[place as usize..place as usize + expected_length];
+            let own = &found[at..at + length as usize];
+            let wrong = own.iter().zip(record).position(|(a, b)| a != b);
+            let (kind, expected_kind) = (own[16], record[16]);
+            assert!(
+                own == record,
+                "{lossless:?}, {header:?}: chunk {chunk} has {length} bytes, not {expected_length}, kind {kind}, not {expected_kind}, and differs at {wrong:?}"
+            );
+            at += length as usize;
+        }
+        assert_eq!(at, expected.len());
+        assert!(found[at..].iter().all(|&byte| byte == POISON), "written behind the records");
+    }
+}
+
 const SHAPES: [&[u64]; 8] = [&[50_000], &[1], &[33, 32, 17], &[230, 300], &[2, 3, 50, 60], &[4097], &[], &[5, 1, 333]];
 
 /// Every rank, bound, index and group; returns how many chunks had tokens.
@@ -139,6 +172,7 @@ fn every_shape<T: Real>() -> usize {
                     coded += coded_chunks(&made);
                     let what = format!("{} {extents:?}, wild {wild}, {bound:?}, {lossless:?}, {making:?}", T::TYPE);
                     comes_back::<T>(device, &stream, &made, &what);
+                    same_bytes(device, &stream, &bytes, &made, &lossless);
                 }
             }
         }
@@ -169,6 +203,38 @@ fn every_width_and_level_comes_back() {
             let made = compress_by(&bytes, ElementType::F32, &[200, 200], Bound::Abs(0.05), &making, &lossless);
             assert!(coded_chunks(&made) > 1, "{lossless:?}");
             comes_back::<f32>(device, &stream, &made, &format!("{lossless:?}"));
+            same_bytes(device, &stream, &bytes, &made, &lossless);
+        }
+    }
+}
+
+/// Chunks of the usual sizes, whole streams, bounds that take several attempts.
+#[test]
+fn whole_streams() {
+    let Some((device, stream)) = device() else { return };
+    for (extents, bound) in
+        [(&[150_u64, 150, 150][..], Bound::Rel(1e-4)), (&[3_000_000], Bound::Psnr(80.0)), (&[0], Bound::Abs(1.0))]
+    {
+        for lossless in [ALWAYS, AUTO] {
+            let bytes = bytes_of::<f32>(&patches(extents, 5, false));
+            let making = Making { fill: Fill::None, ..Making::default() };
+            let shape = Shape::new(extents).unwrap();
+            let options = CompressOptions { fill: Fill::None, ..CompressOptions::new(bound) };
+            let input = stream.clone_htod(&[&bytes[..], &[POISON; 16]].concat()).unwrap();
+            let mut output = stream.alloc_zeros::<u8>(max_compressed_len(ElementType::F32, shape) as usize).unwrap();
+            let mut compressor = Compressor::new(device, &stream).unwrap().with_lossless(lossless);
+            let (input, output_view) = (input.slice(..bytes.len()), &mut output.as_view_mut());
+            let made = match compressor.compress(&input, ElementType::F32, shape, &options, output_view) {
+                Err(CudaError::Lossless(_)) if bytes.is_empty() => continue,
+                made => made.unwrap(),
+            };
+            let found = stream.clone_dtoh(&output.slice(..made.bytes as usize)).unwrap();
+            assert!(made.header.lzss_codes && coded_chunks(&found) > 0, "{extents:?} {lossless:?}");
+            comes_back::<f32>(device, &stream, &found, "whole");
+            if !matches!(bound, Bound::Psnr(_)) {
+                let expected = compress_by(&bytes, ElementType::F32, extents, bound, &making, &lossless);
+                assert!(found == expected, "{extents:?} {lossless:?}");
+            }
         }
     }
 }
@@ -252,20 +318,22 @@ fn damage_is_found_or_does_no_harm() {
             let own = coded[random.below(coded.len() as u64) as usize];
             let record = &mut damaged[own];
             let length = record.len() as u64;
-            // Where the section of codes starts: its table, parameters and counts are looked at more often.
+            // Where the section of codes starts, and ends: its table, parameters and counts are looked at more often.
             let lengths: Vec<u32> =
                 record[32..72].chunks_exact(4).map(|word| u32::from_le_bytes(word.try_into().unwrap())).collect();
             let codes = lengths[..3].iter().fold(80, |at, &bytes| at + u64::from(bytes.next_multiple_of(16)));
+            let end = codes + u64::from(lengths[3]);
             match round % 6 {
-                0 => record[random.below(length) as usize] ^= 1 << random.below(8),
-                1 => record[(codes + random.below((length - codes).min(90))) as usize] ^= 1 << random.below(8),
+                // What stands behind is damaged in the tests of other streams: backends differ on outliers where no code says that there is one.
+                0 => record[random.below(end) as usize] ^= 1 << random.below(8),
+                1 => record[(codes + random.below((end - codes).min(90))) as usize] ^= 1 << random.below(8),
                 2 => {
-                    let at = (codes + random.below((length - codes).min(120) / 4) * 4) as usize;
+                    let at = (codes + random.below((end - codes).min(120) / 4) * 4) as usize;
                     let lie = [0, 1, u32::MAX, 1 << 31, random.next() as u32][random.below(5) as usize];
                     record[at..at + 4].copy_from_slice(&lie.to_le_bytes());
                 }
                 3 => record[32 + random.below(60) as usize] ^= 1 << random.below(8),
-                4 => record[(codes + random.below(length - codes)) as usize] ^= 1 << random.below(8),
+                4 => record[(codes + random.below(end - codes)) as usize] ^= 1 << random.below(8),
                 _ => {
                     let kept = (32 + random.below(length - 32) as usize) / 16 * 16;
                     record.truncate(kept.max(32));

@@ -22,7 +22,7 @@ use crate::huffman::Decoder;
 pub use lzss::{LzssChoice, choose_lzss, lzss_sample};
 pub use options::{LosslessOptions, LosslessPipeline};
 #[doc(hidden)]
-pub use quantised::QuantisedChunk;
+pub use quantised::{CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, QuantisedChunk, TokenCosts, code_token_params};
 pub use report::{ChunkReport, inspect_chunk};
 
 /// Where the encoder's elements come from.

@@ -12,8 +12,9 @@ use crate::predict::codes::{Outlier, narrow};
 const SHORTEST: usize = 16;
 /// Codes of a piece of the sample that says whether tokens pay, and one of how many pieces is in it. On the fields of `docs/SPEED.md`, "Codes as LZSS tokens", `auto`
 /// comes within 3 % of the shorter of both. Whole blocks instead, fewer of them, stand less well for chunks that are empty in places.
-const PIECE: usize = 512;
-const SAMPLED: usize = 8;
+pub const PIECE: usize = 512;
+/// See [`PIECE`].
+pub const SAMPLED: usize = 8;
 /// What tables, codebooks and indices of the tokens take: about so many bytes a chunk.
 const SIDE_BYTES: u64 = 600;
 /// Bytes of an outlier: position and residual.
@@ -29,11 +30,52 @@ pub(super) struct CodeTokens {
 }
 
 /// How codes become tokens.
-fn params(options: &LosslessOptions) -> Params {
+pub fn params(options: &LosslessOptions) -> Params {
     // Pairs of codes as symbols: their entropy is less than that of two codes, and Huffman loses less on it where most codes are 0.
     let params = Params::new(options.symbol.unwrap_or(SymbolWidth::Two), options.level);
     let shortest = (SHORTEST / params.width.bytes()) as u8;
     Params { min_match: params.min_match.max(shortest), ..params }
+}
+
+/// What the decision for or against tokens depends on, but for the sample, as other implementations of the pipeline make it: numbers of a chunk.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenCosts {
+    /// Its codes.
+    pub codes: usize,
+    /// Outliers of the narrow codes.
+    pub narrow_outliers: usize,
+    /// Bytes of the Huffman stream of its codes, and outliers beside it.
+    pub huffman_len: usize,
+    /// See `huffman_len`.
+    pub outliers: usize,
+}
+
+impl TokenCosts {
+    /// Whether to see if tokens are shorter; `sample` is every [`SAMPLED`]-th piece of [`PIECE`] narrow codes.
+    pub fn may_pay(&self, options: &LosslessOptions, sample: &[u8]) -> bool {
+        self.may_pay_in(options, sample, &mut EncodeBuffers::default())
+    }
+
+    fn may_pay_in(&self, options: &LosslessOptions, sample: &[u8], buffers: &mut EncodeBuffers) -> bool {
+        match options.pipeline {
+            LosslessPipeline::LzssHuffman => true,
+            LosslessPipeline::Auto => {
+                let with = |outliers: usize| OUTLIER_BYTES * outliers as u64;
+                let tokens = SIDE_BYTES + estimate(self.codes, sample, options, buffers) + with(self.narrow_outliers);
+                // It takes time both ways: a few percent are not worth it.
+                16 * tokens < 15 * (self.huffman_len as u64 + with(self.outliers))
+            }
+            LosslessPipeline::Planes | LosslessPipeline::Lzss => false,
+        }
+    }
+}
+
+/// About how many bytes the tokens of so many codes take, by those of a sample. Integer arithmetic, as every writer must come to the same decision.
+fn estimate(codes: usize, sample: &[u8], options: &LosslessOptions, buffers: &mut EncodeBuffers) -> u64 {
+    let params = params(options);
+    buffers.tokenise(sample, &params);
+    let bits = coded_bits(&buffers.tokens, &params);
+    bits * codes as u64 / (8 * sample.len() as u64).max(1)
 }
 
 impl CodeTokens {
@@ -50,28 +92,19 @@ impl CodeTokens {
         outliers: usize,
         buffers: &mut EncodeBuffers,
     ) -> bool {
-        match options.pipeline {
-            LosslessPipeline::LzssHuffman => true,
-            LosslessPipeline::Auto => {
-                let with = |outliers: usize| OUTLIER_BYTES * outliers as u64;
-                let tokens = SIDE_BYTES + self.estimate(options, buffers) + with(self.outliers.len());
-                // It takes time both ways: a few percent are not worth it.
-                16 * tokens < 15 * (huffman_len as u64 + with(outliers))
-            }
-            LosslessPipeline::Planes | LosslessPipeline::Lzss => false,
+        let narrow_outliers = self.outliers.len();
+        let costs = TokenCosts { codes: self.codes.len(), narrow_outliers, huffman_len, outliers };
+        if options.pipeline == LosslessPipeline::Auto {
+            self.take_sample();
         }
+        costs.may_pay_in(options, &self.sample, buffers)
     }
 
-    /// About how many bytes the tokens take, by those of a sample. Integer arithmetic, as every writer must come to the same decision.
-    fn estimate(&mut self, options: &LosslessOptions, buffers: &mut EncodeBuffers) -> u64 {
-        let params = params(options);
+    fn take_sample(&mut self) {
         self.sample.clear();
         for piece in self.codes.chunks(PIECE).step_by(SAMPLED) {
             self.sample.extend_from_slice(piece);
         }
-        buffers.tokenise(&self.sample, &params);
-        let bits = coded_bits(&buffers.tokens, &params);
-        bits * self.codes.len() as u64 / (8 * self.sample.len() as u64).max(1)
     }
 
     /// Appends the section of codes.
@@ -121,6 +154,11 @@ mod tests {
         (codes, outliers)
     }
 
+    fn estimate_of(tokens: &mut CodeTokens, options: &LosslessOptions) -> u64 {
+        tokens.take_sample();
+        estimate(tokens.codes.len(), &tokens.sample, options, &mut EncodeBuffers::default())
+    }
+
     #[test]
     fn matches_are_of_sixteen_codes_at_least_whatever_the_width() {
         for level in LEVELS {
@@ -140,12 +178,12 @@ mod tests {
         let mut tokens = CodeTokens::default();
         tokens.narrow(&codes, &[]);
         assert!(tokens.outliers.is_empty());
-        let estimate = tokens.estimate(&options(LosslessPipeline::Auto), &mut EncodeBuffers::default());
+        let estimate = estimate_of(&mut tokens, &options(LosslessPipeline::Auto));
         let exact = 65_536.0 * 255f64.log2() / 8.0;
         assert!((estimate as f64 / exact - 1.0).abs() < 0.02, "{estimate} {exact}");
         // Of nothing it is nothing.
         tokens.narrow(&[], &[]);
-        assert_eq!(tokens.estimate(&options(LosslessPipeline::Auto), &mut EncodeBuffers::default()), 0);
+        assert_eq!(estimate_of(&mut tokens, &options(LosslessPipeline::Auto)), 0);
     }
 
     #[test]
@@ -157,7 +195,7 @@ mod tests {
         let auto = options(LosslessPipeline::Auto);
         let beside = tokens.outliers.len() - outliers.len();
         assert!(beside > 300);
-        let total = SIDE_BYTES + tokens.estimate(&auto, buffers) + 8 * tokens.outliers.len() as u64;
+        let total = SIDE_BYTES + estimate_of(&mut tokens, &auto) + 8 * tokens.outliers.len() as u64;
         let limit = (total * 16 / 15) as usize - 8 * outliers.len();
         assert!(tokens.may_pay(&auto, limit + 2, outliers.len(), buffers));
         assert!(!tokens.may_pay(&auto, limit - 1, outliers.len(), buffers));
