@@ -18,6 +18,7 @@ pub mod pipeline;
 pub mod quantize;
 pub mod reconstruct;
 pub mod timing;
+mod workers;
 
 pub use cudarc;
 pub use device::{Arena, Device, DeviceInfo};

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, PushKernelArg};
 use syncline_core::huffman::IndexKind;
 
 use crate::container::assemble::Observer;
@@ -76,15 +76,11 @@ impl CodeTokens {
             start
         };
         let places: Vec<u64> = records.lengths.iter().map(place).collect();
-        let device_places: CudaView<'_, u64> = {
-            let mut view = frame.slice::<u64>(chunks)?;
-            stream.memcpy_htod(&places, &mut view).doing("listing records")?;
-            view.into_view()
-        };
+        let mut device_places = frame.upload(&places)?;
         let mut heads = frame.slice::<Head>(chunks)?;
         let index = self.index as u32;
         let mut launch = stream.launch_builder(self.parse.function());
-        launch.arg(records.input).arg(&device_places).arg(parsed.tiles.chunks_mut()).arg(&index).arg(&mut heads);
+        launch.arg(records.input).arg(&mut device_places).arg(parsed.tiles.chunks_mut()).arg(&index).arg(&mut heads);
         // SAFETY: parameters (const u8 *, const u64 *, ParsedChunk *, u32, Head *): a place, a chunk and a head each. Of a chunk whose status is 0 parsing has seen the
         // record and its section of codes in the input.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("reading tokens of codes")?;

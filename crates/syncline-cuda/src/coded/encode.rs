@@ -1,7 +1,6 @@
 //! Codes of a batch of chunks to LZSS tokens: launchers of `kernels/coded_encode.cu`, and the decision for or against tokens.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg, ValidAsZeroBits};
 use syncline_core::huffman::IndexKind;
@@ -13,10 +12,11 @@ use syncline_core::predict::codes::NARROW_RADIUS;
 use crate::container::assemble::Observer;
 use crate::container::records::{TokenLists, TokenParts};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
-use crate::error::{DriverContext, Result};
+use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{DeviceGeometry, Slab};
 use crate::lossless::{FoundTokens, LaidOutPlanes, TokenEncoder, TokenPlaces, TokenSections, TokenSource, sections};
 use crate::quantize::{ChunkSummary, Quantised, Quantizer, SideLists, SideOffsets};
+use crate::workers;
 
 const SOURCE: Source = Source { name: "coded_encode.cu", text: include_str!("../../kernels/coded_encode.cu") };
 const THREADS: u32 = 256;
@@ -215,7 +215,7 @@ impl CodeEncoder {
                 8 * costs.narrow_outliers < 8 * costs.outliers + costs.huffman_len + tiles / 4 + 64
             })
             .collect();
-        let chunks = worth_trying(&costs, options, &sample, narrow.sample_slot as usize);
+        let chunks = worth_trying(&costs, options, sample, narrow.sample_slot as usize)?;
         observer("host: choice")?;
         if chunks.is_empty() {
             return Ok(None);
@@ -256,8 +256,7 @@ impl CodeEncoder {
             // Tokens of at most 2^22 bytes and what stands around them.
             parts[chunk].bytes = sections.payload_bytes() as u32;
         }
-        let mut device_parts = frame.slice::<TokenParts>(parts.len())?;
-        stream.memcpy_htod(&parts, &mut device_parts).doing("saying what tokens come to")?;
+        let device_parts = frame.upload(&parts)?;
         observer("host: layout")?;
         Ok(Some(CodedBatch {
             lists: CodedLists { parts: device_parts, positions, residuals },
@@ -288,30 +287,28 @@ impl CodeEncoder {
 }
 
 /// The chunks whose codes are worth trying as tokens, by core's estimate on all threads. `sample` has `slot` bytes of each chunk of the batch.
-fn worth_trying(costs: &[(usize, TokenCosts)], options: &LosslessOptions, sample: &[u8], slot: usize) -> Vec<usize> {
+fn worth_trying(
+    costs: &[(usize, TokenCosts)],
+    options: &LosslessOptions,
+    sample: Vec<u8>,
+    slot: usize,
+) -> Result<Vec<usize>> {
     if options.pipeline != LosslessPipeline::Auto {
-        return costs.iter().map(|(chunk, _)| *chunk).collect();
+        return Ok(costs.iter().map(|(chunk, _)| *chunk).collect());
     }
-    let next = AtomicUsize::new(0);
-    let work = || {
-        let mut chosen = Vec::new();
-        while let Some((chunk, costs)) = costs.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let whole = costs.codes / (CODE_SAMPLE_PIECE * CODE_SAMPLE_STEP) * CODE_SAMPLE_PIECE;
-            let rest = costs.codes % (CODE_SAMPLE_PIECE * CODE_SAMPLE_STEP);
-            let own = &sample[chunk * slot..][..whole + rest.min(CODE_SAMPLE_PIECE)];
-            if costs.may_pay(options, own) {
-                chosen.push(*chunk);
-            }
-        }
-        chosen
-    };
-    // Threads of our own: whoever waits for this may be one of a pool's, perhaps its only one.
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(costs.len());
-    let mut all: Vec<usize> = std::thread::scope(|scope| {
-        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
-        let joined = threads.into_iter().map(|thread| thread.join());
-        joined.flat_map(|chosen| chosen.unwrap_or_else(|panic| std::panic::resume_unwind(panic))).collect()
+    let (tried, options) = (costs.to_vec(), *options);
+    let may_pay = workers::spread(costs.len(), move |number| {
+        let (chunk, costs): &(usize, TokenCosts) = &tried[number];
+        let whole = costs.codes / (CODE_SAMPLE_PIECE * CODE_SAMPLE_STEP) * CODE_SAMPLE_PIECE;
+        let rest = costs.codes % (CODE_SAMPLE_PIECE * CODE_SAMPLE_STEP);
+        costs.may_pay(&options, &sample[chunk * slot..][..whole + rest.min(CODE_SAMPLE_PIECE)])
     });
-    all.sort_unstable();
-    all
+    let results: Vec<(usize, bool)> = may_pay.into_iter().collect();
+    if results.len() != costs.len() {
+        return Err(CudaError::invalid("nobody estimated what tokens come to"));
+    }
+    let mut chunks: Vec<usize> =
+        results.into_iter().filter(|(_, may_pay)| *may_pay).map(|(number, _)| costs[number].0).collect();
+    chunks.sort_unstable();
+    Ok(chunks)
 }

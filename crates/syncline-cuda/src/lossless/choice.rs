@@ -1,21 +1,21 @@
 //! How chunks are coded: chosen on the host, by core's code, from samples that the device takes.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::Receiver;
 
-use syncline_core::pipeline::{LzssChoice, choose_lzss, lzss_sample};
+use syncline_core::pipeline::{LzssChoice, WeighedLzss, lzss_sample, lzss_ways, weigh_lzss};
 
 use super::compress::Job;
 use super::tiles::Tiles;
 use crate::device::Frame;
-use crate::error::{DriverContext, Result};
+use crate::error::{CudaError, DriverContext, Result};
+use crate::workers;
 
 /// The samples of chunks, on the host.
 pub(super) struct Samples {
     bytes: Vec<u8>,
     /// Of each chunk its number of elements, its runs of tiles, and where their bytes are.
-    pub chunks: Vec<(u64, Vec<Range<u64>>, Range<usize>)>,
+    chunks: Vec<(u64, Vec<Range<u64>>, Range<usize>)>,
 }
 
 impl Samples {
@@ -38,17 +38,40 @@ impl Samples {
         Ok(Self { bytes, chunks })
     }
 
-    /// Chooses how chunks are coded, each time the `next` that nobody has chosen for; `made` takes what was chosen for which. Ends early if nobody listens any more.
-    pub fn choose(&self, job: Job<'_>, next: &AtomicUsize, made: &Sender<(usize, LzssChoice)>) {
-        let element = job.header.element_type;
-        loop {
-            let chunk = next.fetch_add(1, Ordering::Relaxed);
-            let Some((elements, runs, bytes)) = self.chunks.get(chunk) else { return };
-            let sample = &self.bytes[bytes.clone()];
-            let choice = choose_lzss(element, job.geometry, runs, *elements, job.options, sample);
-            if made.send((chunk, choice)).is_err() {
-                return;
-            }
+    /// Begins to choose for all chunks, beside the caller.
+    pub fn choose(self, job: Job<'_>) -> Choices {
+        let (element, geometry, options) = (job.header.element_type, job.geometry.clone(), *job.options);
+        let (ways, chunks) = (lzss_ways(element, &options), self.chunks.len());
+        let count = ways.len();
+        // One way of one chunk is a task: the first chunks are waited for.
+        let weighed = workers::spread(chunks * count, move |task| {
+            let (elements, runs, bytes) = &self.chunks[task / count];
+            let (sample, way) = (&self.bytes[bytes.clone()], ways[task % count]);
+            weigh_lzss(element, &geometry, runs, *elements, &options, sample, way)
+        });
+        Choices { ways: count, weighed, of_chunks: (0..chunks).map(|_| vec![None; count]).collect() }
+    }
+}
+
+/// What is chosen for chunks, as it becomes known.
+pub(super) struct Choices {
+    ways: usize,
+    weighed: Receiver<(usize, WeighedLzss)>,
+    of_chunks: Vec<Vec<Option<WeighedLzss>>>,
+}
+
+impl Choices {
+    /// The choices for chunks with these numbers among all, waited for.
+    pub fn wait(&mut self, chunks: Range<usize>) -> Result<Vec<LzssChoice>> {
+        while self.of_chunks[chunks.clone()].iter().any(|ways| ways.contains(&None)) {
+            let (task, weighed) =
+                self.weighed.recv().map_err(|_| CudaError::invalid("nobody chose how chunks are coded"))?;
+            self.of_chunks[task / self.ways][task % self.ways] = Some(weighed);
         }
+        // The first of those that are smallest.
+        let least =
+            |ways: &Vec<Option<WeighedLzss>>| ways.iter().flatten().min_by_key(|weighed| weighed.bytes).copied();
+        let chosen = self.of_chunks[chunks].iter().filter_map(least).map(|weighed| weighed.choice);
+        Ok(chosen.collect())
     }
 }

@@ -2,10 +2,8 @@
 
 use std::ops::Range;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
-use std::sync::mpsc::channel;
 
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Resolved};
 use syncline_core::container::{ALIGNMENT, HEADER_LEN, Header, RECORD_HEADER_LEN, table_and_trailer};
@@ -190,35 +188,19 @@ impl<'d> LosslessCompressor<'d> {
         let step = (self.batch_bytes / slot).clamp(1, 1 << 16);
         let samples = self.samples(job, &chunks)?;
         observer("samples")?;
-        let next = AtomicUsize::new(0);
         // What the next batches' chunks are like is looked at while the device works on one.
-        std::thread::scope(|scope| {
-            let (made, choices) = channel();
-            // Threads of our own: whoever waits for this may be one of a pool's, perhaps its only one.
-            let threads = std::thread::available_parallelism().map_or(1, usize::from).min(samples.chunks.len());
-            for _ in 0..threads {
-                let (samples, next, made) = (&samples, &next, made.clone());
-                scope.spawn(move || samples.choose(job, next, &made));
-            }
-            drop(made);
-            let mut chosen = vec![None; samples.chunks.len()];
-            let mut lengths = Vec::new();
-            let mut at = start;
-            for batch in batches_of(&chunks, step) {
-                let own = (batch.start - chunks.start) as usize..(batch.end - chunks.start) as usize;
-                while chosen[own.clone()].contains(&None) {
-                    let (chunk, choice) =
-                        choices.recv().map_err(|_| CudaError::invalid("nobody chose how chunks are coded"))?;
-                    chosen[chunk] = Some(choice);
-                }
-                let choices: Vec<LzssChoice> = chosen[own].iter().copied().flatten().collect();
-                observer("host: choice")?;
-                let own = self.batch(job, batch, &choices, at, output, observer)?;
-                at += own.iter().map(|&length| u64::from(length)).sum::<u64>();
-                lengths.extend(own);
-            }
-            Ok(lengths)
-        })
+        let mut choices = samples.choose(job);
+        let mut lengths = Vec::new();
+        let mut at = start;
+        for batch in batches_of(&chunks, step) {
+            let own = (batch.start - chunks.start) as usize..(batch.end - chunks.start) as usize;
+            let choices = choices.wait(own)?;
+            observer("host: choice")?;
+            let own = self.batch(job, batch, &choices, at, output, observer)?;
+            at += own.iter().map(|&length| u64::from(length)).sum::<u64>();
+            lengths.extend(own);
+        }
+        Ok(lengths)
     }
 
     /// The samples of some chunks, if the slab has them.
@@ -263,7 +245,7 @@ impl<'d> LosslessCompressor<'d> {
         let mut summaries = vec![Summary::default(); choices.len()];
         let mut residuals = None;
         if chosen.contains(&1) {
-            let chosen = stream.clone_htod(&chosen).doing("listing chunks")?;
+            let chosen = frame.upload(&chosen)?;
             let mut tiles_predicted = tiles.predict(&mut frame, &batch, slots, &chosen.as_view())?;
             let written = tiles.residuals(&mut frame, &batch, slots, &chosen.as_view(), &mut tiles_predicted)?;
             summaries = stream.clone_dtoh(&tiles_predicted.summaries).doing("reading sums over tiles")?;
@@ -332,7 +314,7 @@ impl<'d> LosslessCompressor<'d> {
 
         // Writing.
         if let Some(predicted) = &mut predicted {
-            let places = stream.clone_htod(&tile_places).doing("placing sections")?;
+            let places = frame.upload(&tile_places)?;
             tiles.sections(&stream, &batch, predicted, &places.as_view(), output)?;
             observer("tile sections")?;
         }
@@ -369,10 +351,8 @@ impl Layout {
 
     /// Writes the records' hashes.
     fn sign(&self, frame: &mut Frame<'_>, hasher: &Hasher, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
-        let stream = frame.stream().clone();
         let longest = self.lengths.iter().copied().max().unwrap_or(0);
-        let starts: CudaSlice<u64> = stream.clone_htod(&self.places).doing("listing records")?;
-        let lengths: CudaSlice<u32> = stream.clone_htod(&self.lengths).doing("listing records")?;
+        let (starts, lengths) = (frame.upload(&self.places)?, frame.upload(&self.lengths)?);
         let (starts, lengths) = (starts.as_view(), lengths.as_view());
         hasher.sign(frame, output, &hash::Pieces { starts: &starts, lengths: &lengths, longest, gap: Gap::RECORD })
     }

@@ -197,10 +197,9 @@ impl LosslessDecompressor {
         let lengths: Vec<u32> = chunks.clone().map(|chunk| self.info.record(chunk).1 as u32).collect();
         let longest = lengths.iter().copied().max().unwrap_or(0);
         let stream = self.arena.stream().clone();
-        let device_places = stream.clone_htod(&places).doing("listing records")?;
-        let device_lengths = stream.clone_htod(&lengths).doing("listing records")?;
-        let (place_view, length_view) = (device_places.as_view(), device_lengths.as_view());
         let mut frame = self.arena.frame()?;
+        let (device_places, device_lengths) = (frame.upload(&places)?, frame.upload(&lengths)?);
+        let (place_view, length_view) = (device_places.as_view(), device_lengths.as_view());
         let mut hashes = frame.slice::<u64>(lengths.len())?;
         let pieces = hash::Pieces { starts: &place_view, lengths: &length_view, longest, gap: Gap::RECORD };
         self.hasher.hash(&mut frame, part.input, &pieces, &mut hashes)?;
@@ -262,7 +261,7 @@ impl LosslessDecompressor {
         self.tokens.decode(&mut frame, part.input, &tokens, &mut noted, observer)?;
 
         if sources.iter().any(ChunkSource::is_somewhere) {
-            let sources = stream.clone_htod(&sources).doing("listing chunks")?;
+            let sources = frame.upload(&sources)?;
             let first = batch.first_tile();
             let tiles = (wanted.start - first) as u32..(wanted.end - first) as u32;
             let (metas, bases, starts) = (parsed.metas.as_view(), parsed.bases.as_view(), parsed.starts.as_view());

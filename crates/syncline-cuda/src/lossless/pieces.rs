@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
 
-use crate::device::{Device, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{DriverContext, Result};
 
 const SOURCE: Source = Source { name: "lossless_pieces.cu", text: include_str!("../../kernels/lossless_pieces.cu") };
@@ -150,14 +150,15 @@ impl Pieces {
     }
 
     /// Joins planes. Addresses are as for [`Self::copy`].
-    pub fn join(&self, stream: &Arc<CudaStream>, joins: &[Join]) -> Result<()> {
+    pub fn join(&self, frame: &mut Frame<'_>, joins: &[Join]) -> Result<()> {
         let most = joins.iter().map(|join| join.count).max().unwrap_or(0);
         if most == 0 {
             return Ok(());
         }
-        let list = stream.clone_htod(joins).doing("listing planes")?;
+        let stream = frame.stream().clone();
+        let mut list = frame.upload(joins)?;
         let mut launch = stream.launch_builder(self.join.function());
-        launch.arg(&list);
+        launch.arg(&mut list);
         let mut grid = Kernel::grid(joins.len() as u32, THREADS, 0);
         grid.grid_dim.1 = most.div_ceil(JOINED).min(1 << 15);
         // SAFETY: the parameter is (const Join *), blocks for each; values are aligned to what they have of bytes, planes to their symbols.
@@ -167,7 +168,7 @@ impl Pieces {
     /// Notes `code` for the chunk of each status that is not 0: `chunks` has the number of each one's chunk in `of_chunks`.
     pub fn note(
         &self,
-        stream: &Arc<CudaStream>,
+        frame: &mut Frame<'_>,
         statuses: &CudaView<'_, u32>,
         chunks: &[u32],
         code: u32,
@@ -178,9 +179,10 @@ impl Pieces {
             return Ok(());
         }
         assert!(statuses.len() >= chunks.len() && chunks.iter().all(|&chunk| (chunk as usize) < of_chunks.len()));
-        let list = stream.clone_htod(chunks).doing("listing chunks")?;
+        let stream = frame.stream().clone();
+        let mut list = frame.upload(chunks)?;
         let mut launch = stream.launch_builder(self.note.function());
-        launch.arg(statuses).arg(&list).arg(&count).arg(&code).arg(of_chunks);
+        launch.arg(statuses).arg(&mut list).arg(&count).arg(&code).arg(of_chunks);
         // SAFETY: parameters (const u32 *, const u32 *, u32, u32, u32 *): as many statuses and chunks, which are in `of_chunks`, just checked.
         unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS), THREADS, 0)) }.doing("noting statuses").map(drop)
     }

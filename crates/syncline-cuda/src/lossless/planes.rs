@@ -283,7 +283,6 @@ impl<S: huffman::Symbol + DeviceRepr> PlaneDecoder<S> {
         output: &mut CudaViewMut<'a, S>,
         status: &mut CudaViewMut<'a, u32>,
     ) -> Result<()> {
-        let stream = frame.stream().clone();
         let most = |of: fn(&StreamPlace) -> u32| places.iter().map(of).max().unwrap_or(0);
         let groups = most(|place| place.groups);
         // Streams have one codebook, which parsing has seen to; what could be classes is never looked at, but has to be there.
@@ -297,7 +296,7 @@ impl<S: huffman::Symbol + DeviceRepr> PlaneDecoder<S> {
             length: most(|place| place.length),
             groups,
         };
-        let places = stream.clone_htod(places).doing("listing streams")?;
+        let places = frame.upload(places)?;
         let batch: BatchView<'_, S> = self.parser.launch(frame, input, &places.as_view(), limits, status)?;
         let work = Decoding {
             input: &input.slice(..),

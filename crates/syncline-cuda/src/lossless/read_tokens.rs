@@ -99,7 +99,7 @@ impl TokenDecoder {
             joined: joined.device_ptr(&stream).0,
         };
         let joins: Vec<Join> = sections.iter().flatten().filter_map(|section| pointers.join(section)).collect();
-        self.pieces.join(&stream, &joins)?;
+        self.pieces.join(frame, &joins)?;
         observer("join")?;
 
         let mut by_kind: BTreeMap<(SymbolWidth, u8), (Vec<u32>, Vec<DecodeSpan>)> = BTreeMap::new();
@@ -130,11 +130,11 @@ impl TokenDecoder {
             let lzss_batch = DecodeBatch::new(&stream, width, level, &spans)?;
             let mut status = frame.slice::<u32>(spans.len())?;
             decoder.launch_at_addresses(frame, &lzss_batch, &mut status)?;
-            self.pieces.note(&stream, &status.as_view(), &of_chunks, STATUS_TOKENS, noted)?;
+            self.pieces.note(frame, &status.as_view(), &of_chunks, STATUS_TOKENS, noted)?;
         }
         observer("lzss")?;
-        self.pieces.note(&stream, &byte_status.as_view(), &byte_streams.chunks, STATUS_PLANES, noted)?;
-        self.pieces.note(&stream, &word_status.as_view(), &word_streams.chunks, STATUS_PLANES, noted)
+        self.pieces.note(frame, &byte_status.as_view(), &byte_streams.chunks, STATUS_PLANES, noted)?;
+        self.pieces.note(frame, &word_status.as_view(), &word_streams.chunks, STATUS_PLANES, noted)
     }
 }
 

@@ -226,9 +226,15 @@ impl Tiles {
             return Ok(sample);
         }
         let count = list.len() as u32;
-        let list = stream.clone_htod(&list).doing("listing tiles")?;
+        let mut list = frame.upload(&list)?;
         let mut launch = stream.launch_builder(self.sample.function());
-        launch.arg(&self.geometry).arg(&list).arg(&count).arg(&slab.bytes).arg(&slab.first_element).arg(&mut sample);
+        launch
+            .arg(&self.geometry)
+            .arg(&mut list)
+            .arg(&count)
+            .arg(&slab.bytes)
+            .arg(&slab.first_element)
+            .arg(&mut sample);
         // SAFETY: parameters (Geometry, const SampleTile *, u32, const word_t *, u64, word_t *): the slab has the tiles' elements, which the caller has checked; each
         // has its place in the sample.
         unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS / 32), THREADS, 0)) }.doing("taking samples")?;

@@ -224,7 +224,7 @@ impl TokenEncoder {
         let mut greatest = frame.zeros::<u32>(found.plans.len() * WORD_PLANES)?;
         for group in &mut found.groups {
             let starts: Vec<_> = group.sources.iter().map(|&source| planes[source].starts()).collect();
-            let starts = stream.clone_htod(&starts).doing("placing planes")?;
+            let starts = frame.upload(&starts)?;
             let end = group.first_plan + group.sources.len();
             let own = found.device_plans.slice(group.first_plan..end);
             let encoder = &self.encoders[&group.encoder];
