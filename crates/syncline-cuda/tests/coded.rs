@@ -192,6 +192,24 @@ fn streams_of_f64_come_back() {
     assert!(coded > 60, "{coded}");
 }
 
+/// Little of everything both ways, for the sanitizers: they slow the device down by a hundred.
+#[test]
+fn small_of_every_path() {
+    let Some((device, stream)) = device() else { return };
+    for (extents, index, bound, lossless) in [
+        (&[9_u64, 20, 33][..], IndexKind::Symbol, Bound::Abs(0.01), ALWAYS),
+        (&[9, 20, 33], IndexKind::Gap, Bound::PwRel(0.05), AUTO),
+        (&[70, 90], IndexKind::None, Bound::Abs(0.01), ALWAYS),
+        (&[9_000], IndexKind::Symbol, Bound::Abs(0.01), ALWAYS),
+    ] {
+        let bytes = bytes_of::<f32>(&patches(extents, 3, true));
+        let making = Making { index, chunk_tiles: Some(4), ..Making::default() };
+        let made = compress_by(&bytes, ElementType::F32, extents, bound, &making, &lossless);
+        comes_back::<f32>(device, &stream, &made, &format!("{extents:?}, {bound:?}"));
+        same_bytes(device, &stream, &bytes, &made, &lossless);
+    }
+}
+
 #[test]
 fn every_width_and_level_comes_back() {
     let Some((device, stream)) = device() else { return };
