@@ -192,11 +192,7 @@ impl CodeEncoder {
         let stream = frame.stream().clone();
         let batch = quantised.batch;
         let narrowed = stream.clone_dtoh(&narrow.narrowed).doing("reading what narrow codes come to")?;
-        let sample = match narrow.sample_slot {
-            0 => Vec::new(),
-            _ => stream.clone_dtoh(&narrow.sample).doing("reading samples of codes")?,
-        };
-        stream.synchronize().doing("reading samples of codes")?;
+        stream.synchronize().doing("reading what narrow codes come to")?;
         let candidates = narrowed.iter().zip(summaries).zip(code_lengths).enumerate();
         let costs: Vec<(usize, TokenCosts)> = candidates
             .filter(|(_, ((narrowed, _), _))| narrowed.codes != NOT_NARROW)
@@ -215,7 +211,10 @@ impl CodeEncoder {
                 8 * costs.narrow_outliers < 8 * costs.outliers + costs.huffman_len + tiles / 4 + 64
             })
             .collect();
-        let chunks = worth_trying(&costs, options, sample, narrow.sample_slot as usize)?;
+        let chunks = match options.pipeline {
+            LosslessPipeline::Auto => self.worth_trying(&mut frame.nested(), &costs, options, &narrow, observer)?,
+            _ => costs.iter().map(|(chunk, _)| *chunk).collect(),
+        };
         observer("host: choice")?;
         if chunks.is_empty() {
             return Ok(None);
@@ -264,6 +263,49 @@ impl CodeEncoder {
         }))
     }
 
+    /// The chunks whose codes are worth trying as tokens, by core's estimate of those of their samples.
+    fn worth_trying(
+        &mut self,
+        frame: &mut Frame<'_>,
+        costs: &[(usize, TokenCosts)],
+        options: &LosslessOptions,
+        narrow: &NarrowCodes<'_>,
+        observer: &mut Observer<'_>,
+    ) -> Result<Vec<usize>> {
+        if costs.is_empty() {
+            return Ok(Vec::new());
+        }
+        let base = narrow.sample.device_ptr(frame.stream()).0;
+        let sampled = |costs: &TokenCosts| {
+            const STRIDE: usize = CODE_SAMPLE_PIECE * CODE_SAMPLE_STEP;
+            costs.codes / STRIDE * CODE_SAMPLE_PIECE + (costs.codes % STRIDE).min(CODE_SAMPLE_PIECE)
+        };
+        let source = |(chunk, costs): &(usize, TokenCosts)| TokenSource {
+            base,
+            offset: *chunk as u64 * narrow.sample_slot,
+            bytes: sampled(costs) as u64,
+            params: code_token_params(options),
+            chunk: *chunk as u64,
+        };
+        let sources: Vec<TokenSource> = costs.iter().map(source).collect();
+        let mut found = self.tokens.find(frame, &sources, observer)?;
+        let counts = self.tokens.count(frame, &mut found)?;
+        let (tried, options) = (costs.to_vec(), *options);
+        // Logarithms of all counts: more than one thread should wait for.
+        let may_pay = workers::spread(costs.len(), move |number| {
+            let ((_, costs), (planes, blocks)): (&(usize, TokenCosts), _) = (&tried[number], &counts[number]);
+            costs.may_pay(&options, planes, *blocks, sampled(costs))
+        });
+        let results: Vec<(usize, bool)> = may_pay.into_iter().collect();
+        if results.len() != costs.len() {
+            return Err(CudaError::invalid("nobody estimated what tokens come to"));
+        }
+        let paying = results.into_iter().filter(|(_, may_pay)| *may_pay);
+        let mut chunks: Vec<usize> = paying.map(|(number, _)| costs[number].0).collect();
+        chunks.sort_unstable();
+        Ok(chunks)
+    }
+
     /// Writes the tokens of the chunks that have a place.
     pub fn write(
         &mut self,
@@ -284,31 +326,4 @@ impl CodeEncoder {
         }
         self.tokens.write(stream, &mut coded.found, laid_out, &places, output, observer)
     }
-}
-
-/// The chunks whose codes are worth trying as tokens, by core's estimate on all threads. `sample` has `slot` bytes of each chunk of the batch.
-fn worth_trying(
-    costs: &[(usize, TokenCosts)],
-    options: &LosslessOptions,
-    sample: Vec<u8>,
-    slot: usize,
-) -> Result<Vec<usize>> {
-    if options.pipeline != LosslessPipeline::Auto {
-        return Ok(costs.iter().map(|(chunk, _)| *chunk).collect());
-    }
-    let (tried, options) = (costs.to_vec(), *options);
-    let may_pay = workers::spread(costs.len(), move |number| {
-        let (chunk, costs): &(usize, TokenCosts) = &tried[number];
-        let whole = costs.codes / (CODE_SAMPLE_PIECE * CODE_SAMPLE_STEP) * CODE_SAMPLE_PIECE;
-        let rest = costs.codes % (CODE_SAMPLE_PIECE * CODE_SAMPLE_STEP);
-        costs.may_pay(&options, &sample[chunk * slot..][..whole + rest.min(CODE_SAMPLE_PIECE)])
-    });
-    let results: Vec<(usize, bool)> = may_pay.into_iter().collect();
-    if results.len() != costs.len() {
-        return Err(CudaError::invalid("nobody estimated what tokens come to"));
-    }
-    let mut chunks: Vec<usize> =
-        results.into_iter().filter(|(_, may_pay)| *may_pay).map(|(number, _)| costs[number].0).collect();
-    chunks.sort_unstable();
-    Ok(chunks)
 }

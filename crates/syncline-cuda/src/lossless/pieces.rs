@@ -12,6 +12,8 @@ const SOURCE: Source = Source { name: "lossless_pieces.cu", text: include_str!("
 const THREADS: u32 = 256;
 /// Most bytes that a block copies, a multiple of 16.
 const PIECE: u64 = 32 << 10;
+/// Bytes that a block counts, about.
+const COUNTED: u64 = 16 << 10;
 /// Values that a block joins, about.
 const JOINED: u32 = 8 << 10;
 
@@ -83,6 +85,19 @@ impl Patches {
     }
 }
 
+/// Bytes of a plane that are counted: `Plane` in the source.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct CountedPlane {
+    /// The first of them.
+    pub start: u64,
+    /// How many.
+    pub count: u64,
+}
+
+// SAFETY: two numbers of 64 bits, laid out as the kernel's struct.
+unsafe impl DeviceRepr for CountedPlane {}
+
 /// Planes to join: `Join` in the source.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
@@ -110,6 +125,7 @@ pub(super) struct Pieces {
     patch: Kernel,
     join: Kernel,
     note: Kernel,
+    count: Kernel,
 }
 
 impl Pieces {
@@ -120,6 +136,7 @@ impl Pieces {
             patch: kernel("write_patches")?,
             join: kernel("join_planes")?,
             note: kernel("note_statuses")?,
+            count: kernel("count_planes")?,
         })
     }
 
@@ -147,6 +164,32 @@ impl Pieces {
         launch.arg(&list).arg(&count).arg(output);
         // SAFETY: parameters (const Patch *, u32, u8 *): patches lie in the output, just checked.
         unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS), THREADS, 0)) }.doing("writing patches").map(drop)
+    }
+
+    /// How often each byte comes in each of some planes, which are in `bytes`. Waits for the device.
+    pub fn count(
+        &self,
+        frame: &mut Frame<'_>,
+        bytes: &CudaView<'_, u8>,
+        planes: &[CountedPlane],
+    ) -> Result<Vec<[u32; 256]>> {
+        let most = planes.iter().map(|plane| plane.count).max().unwrap_or(0);
+        if most == 0 {
+            return Ok(vec![[0; 256]; planes.len()]);
+        }
+        assert!(planes.iter().all(|plane| plane.start + plane.count <= bytes.len() as u64), "planes are in the bytes");
+        let stream = frame.stream().clone();
+        let mut list = frame.upload(planes)?;
+        let mut counts = frame.zeros::<u32>(planes.len() * 256)?;
+        let mut launch = stream.launch_builder(self.count.function());
+        launch.arg(bytes).arg(&mut list).arg(&mut counts);
+        let mut grid = Kernel::grid(planes.len() as u32, THREADS, 0);
+        grid.grid_dim.1 = most.div_ceil(COUNTED).min(1 << 15) as u32;
+        // SAFETY: parameters (const u8 *, const Plane *, u32 *): planes lie in the bytes, just checked; 256 counts for each.
+        unsafe { launch.launch(grid) }.doing("counting bytes")?;
+        let counts = stream.clone_dtoh(&counts).doing("reading counts")?;
+        stream.synchronize().doing("reading counts")?;
+        Ok(counts.as_chunks::<256>().0.to_vec())
     }
 
     /// Joins planes. Addresses are as for [`Self::copy`].

@@ -8,9 +8,9 @@ use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr};
 use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::{Params, SymbolWidth};
 
-use super::pieces::{Copies, Patches, Pieces};
+use super::pieces::{Copies, CountedPlane, Patches, Pieces};
 use super::planes::{LaidOut, PlaneEncoder, WordEncoder, WordsLaidOut};
-use super::records::{ChunkPlanes, PARAMETER_BYTES, PlaneList, TokenSections};
+use super::records::{ChunkPlanes, PARAMETER_BYTES, Plane, PlaneList, TokenSections};
 use super::tiles::NO_PLACE;
 use crate::container::assemble::Observer;
 use crate::device::{Device, Frame};
@@ -52,6 +52,16 @@ pub(crate) struct FoundTokens<'a> {
     /// In the order of the sources, as all that follows.
     plans: Vec<Plan>,
     params: Vec<Params>,
+}
+
+/// Tokens in planes.
+struct Split<'a> {
+    planes: Vec<ChunkPlanes>,
+    bytes: CudaViewMut<'a, u8>,
+    words: CudaViewMut<'a, u16>,
+    greatest: CudaViewMut<'a, u32>,
+    byte_list: PlaneList,
+    word_list: PlaneList,
 }
 
 /// The planes of tokens, laid out as Huffman streams but not yet written.
@@ -207,14 +217,8 @@ impl TokenEncoder {
         Ok(FoundTokens { groups, device_plans, plans, params: sources.iter().map(|source| source.params).collect() })
     }
 
-    /// Splits tokens into planes, and lays these out as Huffman streams with this index. Waits for the device.
-    pub fn lay_out<'a>(
-        &mut self,
-        frame: &mut Frame<'a>,
-        index: IndexKind,
-        found: &mut FoundTokens<'a>,
-        observer: &mut Observer<'_>,
-    ) -> Result<LaidOutPlanes<'a>> {
+    /// Splits tokens into planes.
+    fn split<'a>(&mut self, frame: &mut Frame<'a>, found: &mut FoundTokens<'a>) -> Result<Split<'a>> {
         let stream = frame.stream().clone();
         let (mut byte_list, mut word_list) = (PlaneList::default(), PlaneList::default());
         let of_chunk = |(plan, params)| ChunkPlanes::new(plan, params, &mut byte_list, &mut word_list);
@@ -233,6 +237,36 @@ impl TokenEncoder {
             let Group { batch, found, .. } = group;
             encoder.write_planes(&stream, batch, found, &own, starts, &mut bytes, &mut words, &mut greatest)?;
         }
+        Ok(Split { planes, bytes, words, greatest, byte_list, word_list })
+    }
+
+    /// How often each byte comes in each plane of bytes of each source's tokens, and their blocks. Waits for the device.
+    pub fn count<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        found: &mut FoundTokens<'a>,
+    ) -> Result<Vec<(Vec<[u32; 256]>, usize)>> {
+        let split = self.split(frame, found)?;
+        let planes = split.planes.iter().flat_map(|planes| planes.bytes.iter().flatten());
+        let list: Vec<_> = planes.map(|&Plane { start, count, .. }| CountedPlane { start, count }).collect();
+        let mut counts = self.pieces.count(frame, &split.bytes.as_view(), &list)?.into_iter();
+        let own = |(planes, plan): (&ChunkPlanes, &Plan)| {
+            let number = planes.bytes.iter().map(Vec::len).sum();
+            (counts.by_ref().take(number).collect(), plan.blocks as usize)
+        };
+        Ok(split.planes.iter().zip(&found.plans).map(own).collect())
+    }
+
+    /// Splits tokens into planes, and lays these out as Huffman streams with this index. Waits for the device.
+    pub fn lay_out<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        index: IndexKind,
+        found: &mut FoundTokens<'a>,
+        observer: &mut Observer<'_>,
+    ) -> Result<LaidOutPlanes<'a>> {
+        let stream = frame.stream().clone();
+        let Split { planes, bytes, words, greatest, byte_list, word_list } = self.split(frame, found)?;
         observer("planes")?;
         let greatest = stream.clone_dtoh(&greatest).doing("reading the greatest symbols")?;
         stream.synchronize().doing("reading the greatest symbols")?;

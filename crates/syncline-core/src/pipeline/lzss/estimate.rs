@@ -4,13 +4,15 @@ use super::super::lossless::Residuals;
 use super::super::options::LosslessOptions;
 use super::EncodeBuffers;
 use super::bytes_of;
-use crate::lzss::{MAX_MIN_MATCH, Params, SymbolWidth, Tokens};
+use crate::lzss::{BlockCounts, MAX_MIN_MATCH, Params, SymbolWidth, Tokens};
 use crate::predict::lorenzo::Word;
 
 /// Runs of tiles in a sample.
 const PIECES: usize = 4;
 /// Bits that a match takes besides its distance where tokens are Huffman-coded: about what its flag and length came to on columns of integers.
 const MATCH_BITS: u64 = 6;
+/// Bits of what is said of each block.
+const BLOCK_BITS: u64 = size_of::<BlockCounts>() as u64 * 8;
 /// Fraction bits of logarithms.
 const LOG_BITS: u32 = 16;
 
@@ -139,7 +141,12 @@ pub(in super::super) fn coded_bits(tokens: &Tokens, params: &Params) -> u64 {
         + entropy(&tokens.lengths, 1)
         + entropy(&tokens.distances, params.distance_bytes())
         + entropy(&tokens.literals, params.width.bytes());
-    (parts >> LOG_BITS) + size_of_val(tokens.blocks.as_slice()) as u64 * 8
+    (parts >> LOG_BITS) + tokens.blocks.len() as u64 * BLOCK_BITS
+}
+
+/// The same from how often each byte comes in each plane of the tokens, of so many blocks.
+pub(in super::super) fn counted_bits(planes: &[[u32; 256]], blocks: usize) -> u64 {
+    (planes.iter().map(information).sum::<u64>() >> LOG_BITS) + blocks as u64 * BLOCK_BITS
 }
 
 /// Entropy of the `stride` planes (1, 2, 4 or 8) of `bytes`, in 2^-16 bits.

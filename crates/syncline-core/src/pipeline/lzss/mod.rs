@@ -6,7 +6,7 @@ mod parts;
 mod sample;
 
 pub(super) use decode::{BlockReader, DecodeBuffers, decode};
-pub(super) use estimate::{Choice, choose, coded_bits, sample_tiles};
+pub(super) use estimate::{Choice, choose, coded_bits, counted_bits, sample_tiles};
 pub use sample::{LzssChoice, LzssWay, WeighedLzss, lzss_sample, lzss_ways, weigh_lzss};
 
 use super::lossless::Residuals;

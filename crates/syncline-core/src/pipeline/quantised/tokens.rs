@@ -1,6 +1,6 @@
 //! Codes as LZSS tokens: narrowed to a byte each, taken as symbols of two, and Huffman-coded.
 
-use super::super::lzss::{EncodeBuffers, coded_bits, write_tokens};
+use super::super::lzss::{EncodeBuffers, coded_bits, counted_bits, write_tokens};
 use super::super::options::{LosslessOptions, LosslessPipeline};
 use crate::container::SectionWriter;
 use crate::huffman::{self, IndexKind};
@@ -51,31 +51,27 @@ pub struct TokenCosts {
 }
 
 impl TokenCosts {
-    /// Whether to see if tokens are shorter; `sample` is every [`SAMPLED`]-th piece of [`PIECE`] narrow codes.
-    pub fn may_pay(&self, options: &LosslessOptions, sample: &[u8]) -> bool {
-        self.may_pay_in(options, sample, &mut EncodeBuffers::default())
+    /// Whether to see if tokens are shorter, by those of a sample of `sampled` codes, every [`SAMPLED`]-th piece of [`PIECE`] narrow codes: how often each byte comes in each of
+    /// their planes, and their blocks.
+    pub fn may_pay(&self, options: &LosslessOptions, planes: &[[u32; 256]], blocks: usize, sampled: usize) -> bool {
+        match options.pipeline {
+            LosslessPipeline::Auto => self.are_less(counted_bits(planes, blocks), sampled),
+            pipeline => pipeline.lzss_codes(),
+        }
     }
 
-    fn may_pay_in(&self, options: &LosslessOptions, sample: &[u8], buffers: &mut EncodeBuffers) -> bool {
-        match options.pipeline {
-            LosslessPipeline::LzssHuffman => true,
-            LosslessPipeline::Auto => {
-                let with = |outliers: usize| OUTLIER_BYTES * outliers as u64;
-                let tokens = SIDE_BYTES + estimate(self.codes, sample, options, buffers) + with(self.narrow_outliers);
-                // It takes time both ways: a few percent are not worth it.
-                16 * tokens < 15 * (self.huffman_len as u64 + with(self.outliers))
-            }
-            LosslessPipeline::Planes | LosslessPipeline::Lzss => false,
-        }
+    /// Whether tokens are estimated to be shorter, of which those of a sample have so many bits. Integer arithmetic, as every writer must come to the same decision.
+    fn are_less(&self, bits: u64, sampled: usize) -> bool {
+        let with = |outliers: usize| OUTLIER_BYTES * outliers as u64;
+        let tokens = SIDE_BYTES + estimate(self.codes, bits, sampled) + with(self.narrow_outliers);
+        // It takes time both ways: a few percent are not worth it.
+        16 * tokens < 15 * (self.huffman_len as u64 + with(self.outliers))
     }
 }
 
-/// About how many bytes the tokens of so many codes take, by those of a sample. Integer arithmetic, as every writer must come to the same decision.
-fn estimate(codes: usize, sample: &[u8], options: &LosslessOptions, buffers: &mut EncodeBuffers) -> u64 {
-    let params = params(options);
-    buffers.tokenise(sample, &params);
-    let bits = coded_bits(&buffers.tokens, &params);
-    bits * codes as u64 / (8 * sample.len() as u64).max(1)
+/// About how many bytes the tokens of so many codes take, if those of a sample of them have so many bits.
+fn estimate(codes: usize, bits: u64, sampled: usize) -> u64 {
+    bits * codes as u64 / (8 * sampled as u64).max(1)
 }
 
 impl CodeTokens {
@@ -92,19 +88,25 @@ impl CodeTokens {
         outliers: usize,
         buffers: &mut EncodeBuffers,
     ) -> bool {
-        let narrow_outliers = self.outliers.len();
-        let costs = TokenCosts { codes: self.codes.len(), narrow_outliers, huffman_len, outliers };
-        if options.pipeline == LosslessPipeline::Auto {
-            self.take_sample();
+        match options.pipeline {
+            LosslessPipeline::Auto => {
+                let narrow_outliers = self.outliers.len();
+                let costs = TokenCosts { codes: self.codes.len(), narrow_outliers, huffman_len, outliers };
+                costs.are_less(self.sample_bits(options, buffers), self.sample.len())
+            }
+            pipeline => pipeline.lzss_codes(),
         }
-        costs.may_pay_in(options, &self.sample, buffers)
     }
 
-    fn take_sample(&mut self) {
+    /// Takes the sample; bits of its tokens.
+    fn sample_bits(&mut self, options: &LosslessOptions, buffers: &mut EncodeBuffers) -> u64 {
         self.sample.clear();
         for piece in self.codes.chunks(PIECE).step_by(SAMPLED) {
             self.sample.extend_from_slice(piece);
         }
+        let params = params(options);
+        buffers.tokenise(&self.sample, &params);
+        coded_bits(&buffers.tokens, &params)
     }
 
     /// Appends the section of codes.
@@ -155,8 +157,8 @@ mod tests {
     }
 
     fn estimate_of(tokens: &mut CodeTokens, options: &LosslessOptions) -> u64 {
-        tokens.take_sample();
-        estimate(tokens.codes.len(), &tokens.sample, options, &mut EncodeBuffers::default())
+        let bits = tokens.sample_bits(options, &mut EncodeBuffers::default());
+        estimate(tokens.codes.len(), bits, tokens.sample.len())
     }
 
     #[test]
