@@ -271,6 +271,7 @@ impl LosslessDecompressor {
                 &batch,
                 tiles,
                 &sources,
+                &noted.as_view(),
                 &metas,
                 &bases,
                 &starts,
