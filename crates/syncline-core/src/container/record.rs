@@ -1,8 +1,6 @@
 //! One chunk record: its header, checksum and payload.
 
-use xxhash_rust::xxh3::Xxh3Default;
-
-use super::{ALIGNMENT, Fields, align};
+use super::{ALIGNMENT, Fields, align, xxh3};
 use crate::error::{Error, Result};
 
 /// Bytes of a record before its payload.
@@ -29,10 +27,7 @@ pub enum ChunkKind {
 }
 
 fn checksum(record: &[u8]) -> u64 {
-    let mut hash = Xxh3Default::new();
-    hash.update(&record[..CHECKSUM_AT]);
-    hash.update(&record[RECORD_HEADER_LEN..]);
-    hash.digest()
+    xxh3::xxh3_64(&record[..CHECKSUM_AT], &record[RECORD_HEADER_LEN..])
 }
 
 /// A record under construction, at the end of a buffer.

@@ -66,6 +66,9 @@ pub(super) fn decode<K: TileSink>(context: &Context, payload: &[u8], sink: &mut 
 }
 
 fn put<T: Little, K: TileSink>(bytes: &[u8], sink: &mut K) -> Result<()> {
+    if let (true, Ok(values)) = (cfg!(target_endian = "little"), bytemuck::try_cast_slice::<u8, T>(bytes)) {
+        return sink.put(values);
+    }
     let mut values = [T::zeroed(); MAX_TILE_ELEMENTS];
     let count = bytes.len() / size_of::<T>();
     bytemuck::cast_slice_mut(&mut values[..count]).copy_from_slice(bytes);

@@ -134,15 +134,18 @@ pub(super) struct PlaneReader<'a> {
 }
 
 impl PlaneReader<'_> {
-    /// A section that is stored as it is: `length` bytes; `out` becomes them and [`SLACK`] zeros.
-    pub fn plain(&self, section: &[u8], length: usize, out: &mut Vec<u8>) -> Result<()> {
+    /// A section that is stored as it is: `length` bytes and [`SLACK`] more, which are those of its `tail` where that has as many, or zeros, with the section, in `buffer`.
+    pub fn plain<'p>(&self, section: &[u8], tail: &'p [u8], length: usize, buffer: &'p mut Vec<u8>) -> Result<&'p [u8]> {
         if section.len() != length {
             return Err(Error::corrupt(self.place, "an LZSS section does not fit the token counts"));
         }
-        out.clear();
-        out.extend_from_slice(section);
-        out.resize(length + SLACK, 0);
-        Ok(())
+        if let Some(section) = tail.get(..length + SLACK) {
+            return Ok(section);
+        }
+        buffer.clear();
+        buffer.extend_from_slice(section);
+        buffer.resize(length + SLACK, 0);
+        Ok(buffer)
     }
 
     /// A section of `stride` planes of `count` symbols each; `out` becomes their symbols in turn and [`SLACK`] zeros.
