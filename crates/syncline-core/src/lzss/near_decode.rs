@@ -53,26 +53,29 @@ impl Decode<'_> {
             return Err(OUTSIDE);
         }
         let mut distances = [0; ROOM];
-        self.note(&mut distances, spread)?;
+        let end = self.note(&mut distances, spread).ok_or(OUTSIDE)?;
         // A match may start before there is anything so far back.
         if !are_inside(&distances[..self.symbols]) {
             return Err(OUTSIDE);
+        }
+        if end < self.symbols {
+            return Err(TOO_EARLY);
         }
         spread.follow::<WIDTH>(self.out, self.symbols, &distances, farthest, self.parts.literals);
         Ok(())
     }
 
-    /// Writes the distance of every symbol to `distances`.
+    /// Writes the distance of every symbol to `distances`, which are 0. Returns the end of the last token, or `None` if that is behind the block's.
     #[inline(always)]
-    fn note<const ROOM: usize, S: Spread>(&self, distances: &mut [u8; ROOM], spread: S) -> Result<(), &'static str> {
+    fn note<const ROOM: usize, S: Spread>(&self, distances: &mut [u8; ROOM], spread: S) -> Option<usize> {
         let TokenParts { tokens, flags, lengths, distances: of_matches, .. } = *self.parts;
         let (mut at, mut number) = (0, 0);
         for (i, &flags) in flags.iter().enumerate() {
             let tokens = (tokens - i * 64).min(64);
             let word = TokenWord { flags, tokens, lengths: &lengths[number..], distances: &of_matches[number..] };
-            at = spread.note(distances, at, self.symbols, word, self.min_match).ok_or(OUTSIDE)?;
+            at = spread.note(distances, at, self.symbols, word, self.min_match)?;
             number += flags.count_ones() as usize;
         }
-        if at == self.symbols { Ok(()) } else { Err(TOO_EARLY) }
+        Some(at)
     }
 }

@@ -11,6 +11,8 @@ use crate::predict::lorenzo::Word;
 const PIECES: usize = 4;
 /// Bits that a match takes besides its distance where tokens are Huffman-coded: about what its flag and length came to on columns of integers.
 const MATCH_BITS: u64 = 6;
+/// Levels up to this one are for speed.
+const FAST_LEVELS: u8 = 4;
 /// Fraction bits of logarithms.
 const LOG_BITS: u32 = 16;
 
@@ -61,37 +63,60 @@ pub(in super::super) fn choose<W: Word>(
     elements: usize,
     scratch: &mut EncodeBuffers,
 ) -> Choice {
-    let widths = SymbolWidth::ALL.into_iter().filter(|&width| match options.symbol {
+    let own = size_of::<W>();
+    let fast = options.level <= FAST_LEVELS;
+    let widths = SymbolWidth::ALL.into_iter().rev().filter(|&width| match options.symbol {
         Some(asked) => width == asked,
-        None => width.bytes() <= size_of::<W>(),
+        // Before Huffman coding bytes of wider elements were never shorter: their planes say more.
+        None if fast && entropy_coded => width.bytes() <= own && width.bytes() >= own.min(4),
+        None => width.bytes() <= own,
     });
     let widths: Vec<SymbolWidth> = widths.collect();
     let mut best: Option<Choice> = None;
     for of_residuals in [false, true] {
         let bytes = bytes_of(if of_residuals { &residuals.words } else { sample });
-        let side = if of_residuals { residuals.bases.len() * size_of::<W>() } else { 0 };
-        for &width in widths.iter().rev() {
+        let side = if of_residuals { residuals.bases.len() * own } else { 0 };
+        for &width in &widths {
+            let narrow = width.bytes() < own;
+            // Where speed is what was asked for, narrow symbols are tried only where whole ones save less than a third (as GPULZ does), and not of residuals.
+            let saved = |best: &Choice| best.bytes * 3 < (elements * own * 2) as u64;
+            if fast && narrow && !entropy_coded && (of_residuals || best.as_ref().is_some_and(saved)) {
+                continue;
+            }
             let mut params = Params::new(width, options.level);
             if entropy_coded {
                 params.min_match = shortest_worth_while(&bytes, &params);
             }
-            scratch.tokenise(&bytes, &params);
-            let bits =
-                if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 };
-            let bytes = (bits / 8 + side as u64) * elements as u64 / (sample.len() as u64).max(1);
-            // Prediction and narrow symbols take time that only a clearly smaller stream is worth, most of all where speed is what was asked for.
-            let narrow = width.bytes() < size_of::<W>();
-            let handicap = match (of_residuals, narrow) {
-                (true, _) if !entropy_coded => bytes / 4,
-                (false, false) => 0,
-                _ => bytes / 16,
-            };
-            if best.as_ref().is_none_or(|best| bytes + handicap < best.bytes) {
-                best = Some(Choice { of_residuals, entropy_coded, params, bytes: bytes + handicap });
+            let all = [params, Params { min_match: MAX_MIN_MATCH, ..params }];
+            // Nearly no matches take nearly no time to find.
+            let tried = if fast && entropy_coded && params.min_match < MAX_MIN_MATCH { &all[..] } else { &all[..1] };
+            for &params in tried {
+                scratch.tokenise(&bytes, &params);
+                let bits =
+                    if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 };
+                let bytes = (bits / 8 + side as u64) * elements as u64 / (sample.len() as u64).max(1);
+                // Prediction, narrow symbols and short matches take time that only a clearly smaller stream is worth, most of all where speed is what was asked for.
+                let slow = u64::from(of_residuals || narrow)
+                    + u64::from(tried.len() > 1 && params.min_match < MAX_MIN_MATCH);
+                let handicap = match (of_residuals, narrow) {
+                    (true, _) if !entropy_coded => bytes / 4,
+                    (_, true) if !entropy_coded && fast => bytes / 4,
+                    _ => bytes / 16 * slow,
+                };
+                if best.as_ref().is_none_or(|best| bytes + handicap < best.bytes) {
+                    best = Some(Choice { of_residuals, entropy_coded, params, bytes: bytes + handicap });
+                }
             }
         }
     }
-    best.expect("there is a width of one byte")
+    let best = best.expect("there is a width of one byte");
+    let raw = (elements * own) as u64;
+    if fast && !entropy_coded && best.bytes > raw - raw / 64 {
+        // As good as raw, which is what it will be without matches: these take little time not to find.
+        let params = Params { min_match: MAX_MIN_MATCH, ..Params::new(widths[0], options.level) };
+        return Choice { of_residuals: false, params, ..best };
+    }
+    best
 }
 
 /// The fewest symbols whose literals take as many bits as a match.

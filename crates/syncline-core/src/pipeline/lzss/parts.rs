@@ -54,18 +54,41 @@ pub(super) fn write_coded(
     sections.section(out, |out| one(out, &tokens.distances, params.distance_bytes(), DISTANCES_BIT));
     let width = params.width.bytes();
     // Bytes of a value depend on each other: 16-bit symbols are worth their longer codebook where values are few.
-    let mut literals = Vec::new();
-    let mut literal_mask = coder.planes::<u8>(&mut literals, &tokens.literals, width);
-    let mut literal_bytes = 1;
-    if width > 1 {
-        let mut wide = Vec::new();
-        let mask = coder.planes::<u16>(&mut wide, &tokens.literals, width / 2);
-        if wide.len() < literals.len() {
-            (literals, literal_mask, literal_bytes) = (wide, mask, 2);
-        }
-    }
-    sections.section(out, |out| out.extend_from_slice(&literals));
+    let (mut literal_mask, mut literal_bytes) = (0, 0);
+    sections.section(out, |out| {
+        let wide = (width > 1).then(|| coder.plan::<u16>(&tokens.literals, width / 2));
+        // What is below 256 has the same codewords as bytes and as 16-bit symbols, but fewer planes of zeros then.
+        let wide_is_shorter = |wide: &Planned<u16>| {
+            wide.bytes < tokens.literals.len() / width && are_bytes(&tokens.literals, width)
+        };
+        let (wide, narrow) = match wide {
+            Some(wide) if wide_is_shorter(&wide) => (Some(wide), None),
+            wide => {
+                let narrow = coder.plan::<u8>(&tokens.literals, width);
+                (wide.filter(|wide| wide.bytes < narrow.bytes), Some(narrow))
+            }
+        };
+        (literal_mask, literal_bytes) = match (wide, narrow) {
+            (Some(wide), _) => (coder.write(out, wide), 2),
+            (None, Some(narrow)) => (coder.write(out, narrow), 1),
+            (None, None) => (0, 1),
+        };
+    });
     Planes { literal_bytes, coded: coded | literal_mask << LITERALS_BIT }
+}
+
+/// Whether symbols of `width` bytes are all below 256.
+fn are_bytes(symbols: &[u8], width: usize) -> bool {
+    let any = |mask: u64| {
+        let (words, rest) = symbols.as_chunks::<8>();
+        let rest = rest.iter().enumerate().fold(0, |all, (i, &byte)| all | u64::from(byte) << (8 * i));
+        (words.iter().fold(rest, |all, &word| all | u64::from_le_bytes(word)) & mask) != 0
+    };
+    !any(match width {
+        2 => 0xff00_ff00_ff00_ff00,
+        4 => 0xffff_ff00_ffff_ff00,
+        _ => 0xffff_ffff_ffff_ff00,
+    })
 }
 
 struct Coder<'a> {
@@ -73,32 +96,58 @@ struct Coder<'a> {
     scratch: &'a mut huffman::EncodeScratch,
 }
 
+/// Planes of a section, each as it will be stored.
+struct Planned<S> {
+    /// The symbols, filled up if they are coded as planned, and how many there are.
+    planes: Vec<(Vec<S>, usize, Option<huffman::Plan>)>,
+    /// Bytes of all planes.
+    bytes: usize,
+}
+
 impl Coder<'_> {
     /// Appends every `stride`-th symbol of `bytes` as a plane, then every one after these, and so on, each after align(16). Returns which are coded.
     fn planes<S: Symbol>(&mut self, out: &mut Vec<u8>, bytes: &[u8], stride: usize) -> u16 {
+        let planned = self.plan::<S>(bytes, stride);
+        self.write(out, planned)
+    }
+
+    /// Plans these planes.
+    fn plan<S: Symbol>(&mut self, bytes: &[u8], stride: usize) -> Planned<S> {
         let options = huffman::EncodeOptions { group_log2: GROUP_LOG2, index: self.index, free_symbol: Some(0) };
-        let mut mask = 0;
-        let mut plane: Vec<S> = Vec::new();
+        let mut planned = Planned { planes: Vec::with_capacity(stride), bytes: 0 };
         for first in 0..stride {
-            plane.clear();
+            // Room for whole groups.
+            let mut plane: Vec<S> = Vec::with_capacity(bytes.len() / (stride * S::BYTES) + GROUP);
             match stride * S::BYTES {
                 1 => extract::<S, 1>(bytes, first, &mut plane),
                 2 => extract::<S, 2>(bytes, first, &mut plane),
                 4 => extract::<S, 4>(bytes, first, &mut plane),
                 _ => extract::<S, 8>(bytes, first, &mut plane),
             }
-            let count = plane.len();
-            align(out, ALIGNMENT);
-            let start = out.len();
+            let (count, mut plan) = (plane.len(), None);
             if count > 0 && count <= MAX_SYMBOLS - GROUP {
                 plane.resize(count.next_multiple_of(GROUP), S::truncate(0));
-                huffman::encode(&plane, &[], &options, self.scratch, out);
+                let coded = huffman::plan(&plane, &options, self.scratch);
+                plan = Some(coded).filter(|coded| coded.stream_bytes() < count * S::BYTES);
             }
-            if out.len() > start && out.len() - start < count * S::BYTES {
-                mask |= 1 << first;
-            } else {
-                out.truncate(start);
-                append_raw(out, &plane[..count]);
+            let length = plan.as_ref().map_or(count * S::BYTES, huffman::Plan::stream_bytes);
+            planned.bytes = planned.bytes.next_multiple_of(ALIGNMENT) + length;
+            planned.planes.push((plane, count, plan));
+        }
+        planned
+    }
+
+    /// Appends planes. Returns which are coded.
+    fn write<S: Symbol>(&mut self, out: &mut Vec<u8>, planned: Planned<S>) -> u16 {
+        let mut mask = 0;
+        for (i, (plane, count, plan)) in planned.planes.into_iter().enumerate() {
+            align(out, ALIGNMENT);
+            match plan {
+                Some(plan) => {
+                    mask |= 1 << i;
+                    huffman::write_plan(&plane, plan, self.scratch, out);
+                }
+                None => append_raw(out, &plane[..count]),
             }
         }
         mask
