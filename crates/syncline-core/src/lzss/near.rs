@@ -207,17 +207,26 @@ impl Block {
                 sums[at] = mixed.wrapping_add(sums[at + step]);
             }
         }
-        (GROUP..=last).step_by(GROUP).any(|at| {
-            let before = &sums[at.saturating_sub(window)..at];
+        // Loops, not iterators' closures, which are not compiled for this machine's vectors.
+        let mut at = GROUP;
+        while at <= last {
+            let wanted = sums[at];
+            let mut found = false;
             // To the end of the window: a vector has as many as a search that ends early would look at.
-            before.iter().fold(false, |found, &sum| found | (sum == sums[at]))
-        })
+            for &sum in &sums[at.saturating_sub(window)..at] {
+                found |= sum == wanted;
+            }
+            if found {
+                return true;
+            }
+            at += GROUP;
+        }
+        false
     }
 
     /// Takes all symbols as literals.
     fn take_literals<const WIDTH: usize>(&mut self) {
         (self.at, self.count, self.literal_bytes) = (self.symbols, self.symbols, self.symbols * WIDTH);
-        self.literals[..self.literal_bytes].copy_from_slice(&self.bytes[..self.literal_bytes]);
         self.flags[..self.symbols / 64].fill(0);
     }
 
@@ -227,7 +236,9 @@ impl Block {
         if !self.count.is_multiple_of(64) {
             tokens.flags.push(self.word);
         }
-        tokens.literals.extend_from_slice(&self.literals[..self.literal_bytes]);
+        // A block of literals alone is they.
+        let literals = if self.matches == 0 { &self.bytes } else { &self.literals };
+        tokens.literals.extend_from_slice(&literals[..self.literal_bytes]);
         tokens.lengths.extend_from_slice(&self.lengths[..self.matches]);
         tokens.distances.extend_from_slice(&self.match_distances[..self.matches]);
         tokens.blocks.push(BlockCounts { tokens: self.count as u32, matches: self.matches as u32 });

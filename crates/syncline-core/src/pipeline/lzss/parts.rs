@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use super::{DISTANCES_BIT, FLAGS_BIT, LENGTHS_BIT, LITERALS_BIT};
+use crate::bits::dispatch::{self, Kernel};
 use crate::container::{ALIGNMENT, Fields, SectionWriter, align};
 use crate::error::{Error, Result};
 use crate::huffman::{self, Decoder, IndexKind, MAX_SYMBOLS, Stream, Symbol};
@@ -116,17 +117,15 @@ impl Coder<'_> {
         let options = huffman::EncodeOptions { group_log2: GROUP_LOG2, index: self.index, free_symbol: Some(0) };
         let mut planned = Planned { planes: Vec::with_capacity(stride), bytes: 0 };
         for first in 0..stride {
-            // Room for whole groups.
-            let mut plane: Vec<S> = Vec::with_capacity(bytes.len() / (stride * S::BYTES) + GROUP);
+            let (count, mut plan) = (bytes.len() / (stride * S::BYTES), None);
+            let mut plane = vec![S::truncate(0); count.next_multiple_of(GROUP)];
             match stride * S::BYTES {
-                1 => extract::<S, 1>(bytes, first, &mut plane),
-                2 => extract::<S, 2>(bytes, first, &mut plane),
-                4 => extract::<S, 4>(bytes, first, &mut plane),
-                _ => extract::<S, 8>(bytes, first, &mut plane),
+                1 => dispatch::run(Extract::<S, 1> { bytes, first, plane: &mut plane }),
+                2 => dispatch::run(Extract::<S, 2> { bytes, first, plane: &mut plane }),
+                4 => dispatch::run(Extract::<S, 4> { bytes, first, plane: &mut plane }),
+                _ => dispatch::run(Extract::<S, 8> { bytes, first, plane: &mut plane }),
             }
-            let (count, mut plan) = (plane.len(), None);
             if count > 0 && count <= MAX_SYMBOLS - GROUP {
-                plane.resize(count.next_multiple_of(GROUP), S::truncate(0));
                 let coded = huffman::plan(&plane, &options, self.scratch);
                 plan = Some(coded).filter(|coded| coded.stream_bytes() < count * S::BYTES);
             }
@@ -154,10 +153,31 @@ impl Coder<'_> {
     }
 }
 
-/// Appends symbol `first` of every `SIZE` bytes to `plane`.
-fn extract<S: Symbol, const SIZE: usize>(bytes: &[u8], first: usize, plane: &mut Vec<S>) {
-    let offset = first * S::BYTES;
-    plane.extend(bytes.as_chunks::<SIZE>().0.iter().map(|symbols| symbol::<S>(&symbols[offset..])));
+/// Takes symbol `first` of every `SIZE` bytes.
+struct Extract<'a, S, const SIZE: usize> {
+    bytes: &'a [u8],
+    first: usize,
+    plane: &'a mut [S],
+}
+
+impl<S: Symbol, const SIZE: usize> Kernel for Extract<'_, S, SIZE> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let shift = 8 * (self.first * S::BYTES) as u32;
+        for (symbol, bytes) in self.plane.iter_mut().zip(self.bytes.as_chunks::<SIZE>().0) {
+            // Whole values, shifted: loads that vectors have.
+            let mut value = [0; 8];
+            value[..SIZE].copy_from_slice(bytes);
+            *symbol = match SIZE {
+                1 => S::truncate(bytes[0].into()),
+                2 => S::truncate(u16::from_le_bytes([value[0], value[1]]) >> shift),
+                4 => S::truncate((u32::from_le_bytes([value[0], value[1], value[2], value[3]]) >> shift) as u16),
+                _ => S::truncate((u64::from_le_bytes(value) >> shift) as u16),
+            };
+        }
+    }
 }
 
 /// Appends symbols as they are.
@@ -168,12 +188,6 @@ fn append_raw<S: Symbol>(out: &mut Vec<u8>, plane: &[S]) {
     }
     let raw = plane.iter().map(|&symbol| Into::<u16>::into(symbol).to_le_bytes());
     out.extend(raw.flat_map(|bytes| bytes.into_iter().take(S::BYTES)));
-}
-
-/// The symbol that `bytes` starts with.
-#[inline(always)]
-fn symbol<S: Symbol>(bytes: &[u8]) -> S {
-    S::truncate(if S::BYTES == 1 { bytes[0].into() } else { u16::from_le_bytes([bytes[0], bytes[1]]) })
 }
 
 /// Reads planes back.
