@@ -31,11 +31,6 @@ const BLOCK: usize = STRIPE * STRIPES;
 
 type Accumulators = [u64; 8];
 
-/// The hash of `head`, less than a block, followed by `body`.
-pub fn xxh3_64(head: &[u8], body: &[u8]) -> u64 {
-    Xxh3::new(head, body).finish()
-}
-
 /// A hash of `head` and `body` that is made piece by piece, so that what else reads them finds them in the caches.
 pub struct Xxh3<'a> {
     head: &'a [u8],
@@ -158,7 +153,7 @@ mod tests {
                 let mut whole = Xxh3Default::new();
                 whole.update(head);
                 whole.update(body);
-                assert_eq!(xxh3_64(head, body), whole.digest(), "{} {}", head.len(), body.len());
+                assert_eq!(Xxh3::new(head, body).finish(), whole.digest(), "{} {}", head.len(), body.len());
                 let mut pieces = Xxh3::new(head, body);
                 (0..body.len() + 700).step_by(700).for_each(|to| pieces.advance(to));
                 assert_eq!(pieces.finish(), whole.digest());

@@ -37,6 +37,8 @@ pub struct EncodeScratch {
     tables: Vec<u32>,
     codewords: Vec<u8>,
     starts: Vec<u32>,
+    /// Memory for callers' symbols.
+    pub(crate) spare: Vec<Vec<u16>>,
 }
 
 /// What a stream came out as.
@@ -154,11 +156,16 @@ impl Plan {
     }
 }
 
-/// Plans the stream that [`encode`](fn@encode) makes of `symbols` without classes: to know its length takes less than half of the time of writing it.
+/// Plans the stream that [`encode`](fn@encode) makes of `symbols` without classes, if it has less than `limit` bytes: to know that takes less than half of the time of writing it.
 ///
 /// # Panics
 /// As [`encode`](fn@encode).
-pub fn plan<S: Symbol>(symbols: &[S], options: &EncodeOptions, scratch: &mut EncodeScratch) -> Plan {
+pub fn plan<S: Symbol>(
+    symbols: &[S],
+    options: &EncodeOptions,
+    limit: usize,
+    scratch: &mut EncodeScratch,
+) -> Option<Plan> {
     let (group_len, free) = begin(symbols, options, scratch);
     let codebook = choose_codebooks(symbols, group_len, &[], scratch).remove(0);
     let bits = count_bits(std::slice::from_ref(&codebook), scratch);
@@ -168,6 +175,11 @@ pub fn plan<S: Symbol>(symbols: &[S], options: &EncodeOptions, scratch: &mut Enc
     let mut length = Header::BYTES + bytes.len().next_multiple_of(4);
     if survey.live.contains(&false) {
         length += survey.live.len().div_ceil(8);
+    }
+    let codewords = BitWords::byte_len(bits) as usize;
+    // The index needs a pass over the symbols, which may not matter any more.
+    if length + codewords >= limit {
+        return None;
     }
     length = length.next_multiple_of(8);
     length += match options.index {
@@ -181,8 +193,9 @@ pub fn plan<S: Symbol>(symbols: &[S], options: &EncodeOptions, scratch: &mut Enc
             bytes.len()
         }
     };
-    let stream_bytes = length.next_multiple_of(16) + BitWords::byte_len(bits) as usize;
-    Plan { options: *options, free, survey: std::mem::take(survey), codebook, bits, stream_bytes }
+    let stream_bytes = length.next_multiple_of(16) + codewords;
+    let survey = std::mem::take(survey);
+    Some(Plan { options: *options, free, survey, codebook, bits, stream_bytes }).filter(|_| stream_bytes < limit)
 }
 
 /// Appends the stream that was planned for these symbols: what [`encode`](fn@encode) would append.

@@ -70,6 +70,8 @@ pub struct EncodeScratch {
     huffman: crate::huffman::EncodeScratch,
     quantised: quantised::EncodeBuffers,
     lzss: lzss::EncodeBuffers,
+    /// Of a lossless chunk, as words for their alignment.
+    elements: Vec<u64>,
 }
 
 /// Memory that the decoder keeps from chunk to chunk.

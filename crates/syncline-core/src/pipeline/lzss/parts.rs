@@ -1,6 +1,7 @@
 //! The sections of an LZSS chunk: tokens as they are, or as Huffman-coded planes.
 
 use std::borrow::Cow;
+use std::marker::PhantomData;
 
 use super::{DISTANCES_BIT, FLAGS_BIT, LENGTHS_BIT, LITERALS_BIT};
 use crate::bits::dispatch::{self, Kernel};
@@ -55,24 +56,25 @@ pub(super) fn write_coded(
     sections.section(out, |out| one(out, &tokens.distances, params.distance_bytes(), DISTANCES_BIT));
     let width = params.width.bytes();
     // Bytes of a value depend on each other: 16-bit symbols are worth their longer codebook where values are few.
-    let (mut literal_mask, mut literal_bytes) = (0, 0);
+    let (mut literal_mask, mut literal_bytes) = (0, 1);
     sections.section(out, |out| {
-        let wide = (width > 1).then(|| coder.plan::<u16>(&tokens.literals, width / 2));
+        let literals = &tokens.literals;
         // What is below 256 has the same codewords as bytes and as 16-bit symbols, but fewer planes of zeros then.
-        let wide_is_shorter = |wide: &Planned<u16>| {
-            wide.bytes < tokens.literals.len() / width && are_bytes(&tokens.literals, width)
-        };
-        let (wide, narrow) = match wide {
-            Some(wide) if wide_is_shorter(&wide) => (Some(wide), None),
-            wide => {
-                let narrow = coder.plan::<u8>(&tokens.literals, width);
-                (wide.filter(|wide| wide.bytes < narrow.bytes), Some(narrow))
+        if width > 1 && are_bytes(literals, width) {
+            let wide = coder.plan::<u16>(literals, width / 2, literals.len() / width);
+            if let Some(wide) = wide {
+                (literal_mask, literal_bytes) = (coder.write(out, wide), 2);
+                return;
             }
-        };
-        (literal_mask, literal_bytes) = match (wide, narrow) {
-            (Some(wide), _) => (coder.write(out, wide), 2),
-            (None, Some(narrow)) => (coder.write(out, narrow), 1),
-            (None, None) => (0, 1),
+        }
+        let narrow = coder.plan::<u8>(literals, width, usize::MAX).expect("a plan of any length");
+        let wide = if width > 1 { coder.plan::<u16>(literals, width / 2, narrow.bytes) } else { None };
+        (literal_mask, literal_bytes) = match wide {
+            Some(wide) => {
+                coder.forget(narrow);
+                (coder.write(out, wide), 2)
+            }
+            None => (coder.write(out, narrow), 1),
         };
     });
     Planes { literal_bytes, coded: coded | literal_mask << LITERALS_BIT }
@@ -99,55 +101,72 @@ struct Coder<'a> {
 
 /// Planes of a section, each as it will be stored.
 struct Planned<S> {
-    /// The symbols, filled up if they are coded as planned, and how many there are.
-    planes: Vec<(Vec<S>, usize, Option<huffman::Plan>)>,
+    /// The symbols, in memory of the scratch's, filled up to whole groups, how many there are, and how they are coded if they are.
+    planes: Vec<(Vec<u16>, usize, Option<huffman::Plan>)>,
     /// Bytes of all planes.
     bytes: usize,
+    symbol: PhantomData<S>,
 }
 
 impl Coder<'_> {
     /// Appends every `stride`-th symbol of `bytes` as a plane, then every one after these, and so on, each after align(16). Returns which are coded.
     fn planes<S: Symbol>(&mut self, out: &mut Vec<u8>, bytes: &[u8], stride: usize) -> u16 {
-        let planned = self.plan::<S>(bytes, stride);
+        let planned = self.plan::<S>(bytes, stride, usize::MAX).expect("a plan of any length");
         self.write(out, planned)
     }
 
-    /// Plans these planes.
-    fn plan<S: Symbol>(&mut self, bytes: &[u8], stride: usize) -> Planned<S> {
+    /// Plans these planes, if they take less than `limit` bytes.
+    fn plan<S: Symbol>(&mut self, bytes: &[u8], stride: usize, limit: usize) -> Option<Planned<S>> {
         let options = huffman::EncodeOptions { group_log2: GROUP_LOG2, index: self.index, free_symbol: Some(0) };
-        let mut planned = Planned { planes: Vec::with_capacity(stride), bytes: 0 };
+        let mut planned = Planned { planes: Vec::with_capacity(stride), bytes: 0, symbol: PhantomData };
+        let count = bytes.len() / (stride * S::BYTES);
         for first in 0..stride {
-            let (count, mut plan) = (bytes.len() / (stride * S::BYTES), None);
-            let mut plane = vec![S::truncate(0); count.next_multiple_of(GROUP)];
+            let mut memory = self.scratch.spare.pop().unwrap_or_default();
+            memory.resize(count.next_multiple_of(GROUP) * S::BYTES / 2, 0);
+            let plane: &mut [S] = bytemuck::cast_slice_mut(&mut memory);
+            plane[count..].fill(S::truncate(0));
+            let some = &mut plane[..count];
             match stride * S::BYTES {
-                1 => dispatch::run(Extract::<S, 1> { bytes, first, plane: &mut plane }),
-                2 => dispatch::run(Extract::<S, 2> { bytes, first, plane: &mut plane }),
-                4 => dispatch::run(Extract::<S, 4> { bytes, first, plane: &mut plane }),
-                _ => dispatch::run(Extract::<S, 8> { bytes, first, plane: &mut plane }),
+                1 => dispatch::run(Extract::<S, 1> { bytes, first, plane: some }),
+                2 => dispatch::run(Extract::<S, 2> { bytes, first, plane: some }),
+                4 => dispatch::run(Extract::<S, 4> { bytes, first, plane: some }),
+                _ => dispatch::run(Extract::<S, 8> { bytes, first, plane: some }),
             }
+            let raw = count * S::BYTES;
+            let before = planned.bytes.next_multiple_of(ALIGNMENT).min(limit);
+            let mut plan = None;
             if count > 0 && count <= MAX_SYMBOLS - GROUP {
-                let coded = huffman::plan(&plane, &options, self.scratch);
-                plan = Some(coded).filter(|coded| coded.stream_bytes() < count * S::BYTES);
+                plan = huffman::plan(plane, &options, raw.min(limit - before), self.scratch);
             }
-            let length = plan.as_ref().map_or(count * S::BYTES, huffman::Plan::stream_bytes);
-            planned.bytes = planned.bytes.next_multiple_of(ALIGNMENT) + length;
-            planned.planes.push((plane, count, plan));
+            planned.bytes = before + plan.as_ref().map_or(raw, huffman::Plan::stream_bytes);
+            planned.planes.push((memory, count, plan));
+            if planned.bytes >= limit {
+                self.forget(planned);
+                return None;
+            }
         }
-        planned
+        Some(planned)
+    }
+
+    /// Takes back the memory of planes.
+    fn forget<S>(&mut self, planned: Planned<S>) {
+        self.scratch.spare.extend(planned.planes.into_iter().map(|plane| plane.0));
     }
 
     /// Appends planes. Returns which are coded.
     fn write<S: Symbol>(&mut self, out: &mut Vec<u8>, planned: Planned<S>) -> u16 {
         let mut mask = 0;
-        for (i, (plane, count, plan)) in planned.planes.into_iter().enumerate() {
+        for (i, (memory, count, plan)) in planned.planes.into_iter().enumerate() {
             align(out, ALIGNMENT);
+            let plane: &[S] = bytemuck::cast_slice(&memory);
             match plan {
                 Some(plan) => {
                     mask |= 1 << i;
-                    huffman::write_plan(&plane, plan, self.scratch, out);
+                    huffman::write_plan(plane, plan, self.scratch, out);
                 }
                 None => append_raw(out, &plane[..count]),
             }
+            self.scratch.spare.push(memory);
         }
         mask
     }
