@@ -66,7 +66,14 @@ pub trait Spread: Copy {
     ///
     /// # Panics
     /// They have not, or a distance reaches out of the block.
-    fn follow<const WIDTH: usize>(self, out: &mut [u8], symbols: usize, distances: &[u8], farthest: u8, literals: &[u8]);
+    fn follow<const WIDTH: usize>(
+        self,
+        out: &mut [u8],
+        symbols: usize,
+        distances: &[u8],
+        farthest: u8,
+        literals: &[u8],
+    );
 }
 
 /// Whether every distance leads to a symbol of the block.
@@ -168,7 +175,8 @@ mod wide {
             let mut token = 0;
             while token < tokens {
                 let next_long = (long >> token) as u8;
-                let count = if next_long == 0 { SHORT.min(tokens - token) } else { next_long.trailing_zeros() as usize };
+                let count =
+                    if next_long == 0 { SHORT.min(tokens - token) } else { next_long.trailing_zeros() as usize };
                 let group = |bytes: &[u8; VECTOR + SHORT]| -> i64 {
                     i64::from_le_bytes(bytes[token..token + SHORT].try_into().expect("as many"))
                 };
@@ -519,9 +527,7 @@ pub trait Spreading {
 pub fn with_best<L: Spreading>(spreading: L) -> L::Output {
     #[cfg(target_arch = "x86_64")]
     {
-        #[target_feature(
-            enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,avx2,fma,bmi1,bmi2,lzcnt,popcnt"
-        )]
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
         fn wide<L: Spreading>(spreading: L) -> L::Output {
             spreading.run(Avx512(()))
         }

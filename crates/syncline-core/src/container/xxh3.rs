@@ -7,21 +7,34 @@ use crate::bits::dispatch::{self, Kernel};
 
 /// The secret of the specification, as little-endian words.
 const SECRET: [u64; 24] = [
-    0xbe4b_a423_396c_feb8, 0x1cad_21f7_2c81_017c, 0xdb97_9083_e96d_d4de, 0x1f67_b3b7_a4a4_4072,
-    0x78e5_c0cc_4ee6_79cb, 0x2172_ffcc_7dd0_5a82, 0x8e24_43f7_7446_08b8, 0x4c26_3a81_e690_35e0,
-    0xcb00_c391_bb52_283c, 0xa32e_531b_8b65_d088, 0x4ef9_0da2_9748_6471, 0xd8ac_dea9_46ef_1938,
-    0x3f34_9ce3_3f76_faa8, 0x1d4f_0bc7_c7bb_dcf9, 0x3159_b4cd_4be0_518a, 0x6473_78d9_c97e_9fc8,
-    0xc3eb_d334_83ac_c5ea, 0xeb63_13fa_ffa0_81c5, 0x49da_f0b7_51dd_0d17, 0x9e68_d429_2655_16d3,
-    0xfca1_477d_58be_162b, 0xce31_d07a_d1b8_f88f, 0x2804_1695_8f3a_cb45, 0x7e40_4bbb_cafb_d7af,
+    0xbe4b_a423_396c_feb8,
+    0x1cad_21f7_2c81_017c,
+    0xdb97_9083_e96d_d4de,
+    0x1f67_b3b7_a4a4_4072,
+    0x78e5_c0cc_4ee6_79cb,
+    0x2172_ffcc_7dd0_5a82,
+    0x8e24_43f7_7446_08b8,
+    0x4c26_3a81_e690_35e0,
+    0xcb00_c391_bb52_283c,
+    0xa32e_531b_8b65_d088,
+    0x4ef9_0da2_9748_6471,
+    0xd8ac_dea9_46ef_1938,
+    0x3f34_9ce3_3f76_faa8,
+    0x1d4f_0bc7_c7bb_dcf9,
+    0x3159_b4cd_4be0_518a,
+    0x6473_78d9_c97e_9fc8,
+    0xc3eb_d334_83ac_c5ea,
+    0xeb63_13fa_ffa0_81c5,
+    0x49da_f0b7_51dd_0d17,
+    0x9e68_d429_2655_16d3,
+    0xfca1_477d_58be_162b,
+    0xce31_d07a_d1b8_f88f,
+    0x2804_1695_8f3a_cb45,
+    0x7e40_4bbb_cafb_d7af,
 ];
 const PRIME32: [u64; 3] = [0x9E37_79B1, 0x85EB_CA77, 0xC2B2_AE3D];
-const PRIME64: [u64; 5] = [
-    0x9E37_79B1_85EB_CA87,
-    0xC2B2_AE3D_27D4_EB4F,
-    0x1656_67B1_9E37_79F9,
-    0x85EB_CA77_C2B2_AE63,
-    0x27D4_EB2F_1656_67C5,
-];
+const PRIME64: [u64; 5] =
+    [0x9E37_79B1_85EB_CA87, 0xC2B2_AE3D_27D4_EB4F, 0x1656_67B1_9E37_79F9, 0x85EB_CA77_C2B2_AE63, 0x27D4_EB2F_1656_67C5];
 
 /// Bytes that are accumulated at once.
 const STRIPE: usize = 64;
@@ -148,7 +161,8 @@ mod tests {
     fn as_the_other_implementation() {
         let bytes: Vec<u8> = (0..5000u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 56) as u8).collect();
         for head in [0, 1, 24, 64, 1000] {
-            for length in (head..1400).step_by(37).chain(head + 1000..head + 1100).chain(2000..2200).chain([4999, 5000]) {
+            for length in (head..1400).step_by(37).chain(head + 1000..head + 1100).chain(2000..2200).chain([4999, 5000])
+            {
                 let (head, body) = bytes[..length.max(head)].split_at(head);
                 let mut whole = Xxh3Default::new();
                 whole.update(head);

@@ -256,6 +256,18 @@ mod tests {
     }
 
     #[test]
+    fn sorting_by_counting_sorts() {
+        let mut r = Random(5);
+        for most in [3, 1023, 1025, 1 << 20] {
+            let mut order: Vec<u64> = (0..9000).map(|symbol| (1 + r.below(most)) << 16 | symbol).collect();
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            sort(&mut order);
+            assert!(order == sorted, "{most}");
+        }
+    }
+
+    #[test]
     fn without_a_limit_in_reach_it_is_huffmans_optimum() {
         let (mut scratch, mut lengths) = (LengthScratch::default(), Vec::new());
         for (what, frequencies) in families().into_iter().filter(|f| f.1.len() <= 60) {

@@ -120,9 +120,7 @@ impl Decode<'_> {
 
     /// `RUN` literals, at most 32 bytes, are copied at once; where there are `FEW`, only if there are any.
     #[inline(always)]
-    fn decode<const WIDTH: usize, const RUN: usize, const FEW: bool>(
-        self,
-    ) -> Result<(), &'static str> {
+    fn decode<const WIDTH: usize, const RUN: usize, const FEW: bool>(self) -> Result<(), &'static str> {
         let Self { parts, params, out } = self;
         let end = (out.len() - SLACK) / WIDTH;
         let min_match = usize::from(params.min_match);

@@ -53,7 +53,11 @@ pub(super) struct Near {
 
 impl Default for Near {
     fn default() -> Self {
-        Self { heads: Box::new([NOWHERE; 1 << HASH_BITS]), sums: Box::new([0; MAX_SYMBOLS]), blocks: Default::default() }
+        Self {
+            heads: Box::new([NOWHERE; 1 << HASH_BITS]),
+            sums: Box::new([0; MAX_SYMBOLS]),
+            blocks: Default::default(),
+        }
     }
 }
 

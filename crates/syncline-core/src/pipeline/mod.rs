@@ -13,7 +13,9 @@ use bytemuck::Pod;
 use crate::arch::scatter::ChunkSink;
 use crate::array::ElementType;
 use crate::bound::Pipeline;
-use crate::container::{ALIGNMENT, ChunkKind, HEADER_LEN, Header, RECORD_HEADER_LEN, TRAILER_LEN, Unchecked, parse_unchecked};
+use crate::container::{
+    ALIGNMENT, ChunkKind, HEADER_LEN, Header, RECORD_HEADER_LEN, TRAILER_LEN, Unchecked, parse_unchecked,
+};
 use crate::error::{Error, Result};
 use crate::geometry::{Geometry, Tile, Window};
 use crate::huffman::Decoder;

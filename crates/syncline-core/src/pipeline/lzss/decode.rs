@@ -154,9 +154,8 @@ fn read_parts<'b>(
     let TokenBuffers { flags, flag_bytes, lengths, distances, literals: literal_out } = buffers;
     let (bytes, parts) = match (literal_bytes, width) {
         (0, _) => {
-            let plain = |number: usize, length, buffer| {
-                reader.plain(sections.0[number], sections.1[number], length, buffer)
-            };
+            let plain =
+                |number: usize, length, buffer| reader.plain(sections.0[number], sections.1[number], length, buffer);
             let bytes = plain(FLAGS, words * 8, flag_bytes)?;
             let lengths = plain(LENGTHS, matches, lengths)?;
             let distances = plain(DISTANCES, matches * params.distance_bytes(), distances)?;

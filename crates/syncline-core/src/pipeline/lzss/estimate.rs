@@ -96,8 +96,8 @@ pub(in super::super) fn choose<W: Word>(
                     if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 };
                 let bytes = (bits / 8 + side as u64) * elements as u64 / (sample.len() as u64).max(1);
                 // Prediction, narrow symbols and short matches take time that only a clearly smaller stream is worth, most of all where speed is what was asked for.
-                let slow = u64::from(of_residuals || narrow)
-                    + u64::from(tried.len() > 1 && params.min_match < MAX_MIN_MATCH);
+                let slow =
+                    u64::from(of_residuals || narrow) + u64::from(tried.len() > 1 && params.min_match < MAX_MIN_MATCH);
                 let handicap = match (of_residuals, narrow) {
                     (true, _) if !entropy_coded => bytes / 4,
                     (_, true) if !entropy_coded && fast => bytes / 4,

@@ -217,7 +217,13 @@ pub(super) struct PlaneReader<'a> {
 
 impl PlaneReader<'_> {
     /// A section that is stored as it is: `length` bytes and [`SLACK`] more, which are those of its `tail` where that has as many, or zeros, with the section, in `buffer`.
-    pub fn plain<'p>(&self, section: &[u8], tail: &'p [u8], length: usize, buffer: &'p mut Vec<u8>) -> Result<&'p [u8]> {
+    pub fn plain<'p>(
+        &self,
+        section: &[u8],
+        tail: &'p [u8],
+        length: usize,
+        buffer: &'p mut Vec<u8>,
+    ) -> Result<&'p [u8]> {
         if section.len() != length {
             return Err(Error::corrupt(self.place, "an LZSS section does not fit the token counts"));
         }
