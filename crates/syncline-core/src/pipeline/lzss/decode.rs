@@ -240,10 +240,9 @@ impl<'b> BlockReader<'b> {
             self.matched += matches;
             self.literal += (tokens - matches) * self.chunk.params.width.bytes();
         }
-        if from == to {
-            return Ok(&[]);
-        }
-        Ok(&bytemuck::cast_slice::<u64, u8>(self.out)[from - self.base..to - self.base])
+        let bytes = bytemuck::cast_slice::<u64, u8>(self.out);
+        // No bytes, but where any would be aligned.
+        Ok(if from == to { &bytes[..0] } else { &bytes[from - self.base..to - self.base] })
     }
 
     /// Makes room for bytes `start..end`; what is before `from` goes if need be.

@@ -64,7 +64,8 @@ pub(in super::super) fn choose<W: Word>(
     scratch: &mut EncodeBuffers,
 ) -> Choice {
     let own = size_of::<W>();
-    let fast = options.level <= FAST_LEVELS;
+    // Where the sample is the whole chunk there is no time to save.
+    let fast = options.level <= FAST_LEVELS && sample.len() < elements;
     let widths = SymbolWidth::ALL.into_iter().rev().filter(|&width| match options.symbol {
         Some(asked) => width == asked,
         // Before Huffman coding bytes of wider elements were never shorter: their planes say more.
