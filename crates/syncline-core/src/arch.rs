@@ -9,6 +9,7 @@ pub mod float;
 pub mod lorenzo;
 pub mod scan;
 pub mod scatter;
+pub mod spread;
 pub mod tile;
 
 /// Defines a function that runs `$body` compiled for AVX2 and FMA where the machine has them, and for the baseline elsewhere.

@@ -8,6 +8,7 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use syncline::{LosslessPipeline, SymbolWidth};
 
+use syncline_bench::lossy::Rate;
 use syncline_bench::lzss::codecs::Codec;
 use syncline_bench::lzss::cuda::{self, Gpu};
 use syncline_bench::lzss::{CHUNKS, LEVELS, Results, Row, Set, WIDTHS, cpu, lossy, tables};
@@ -180,12 +181,17 @@ fn set_on_cpu(arguments: &Arguments, widths: &[SymbolWidth], set: &Set, results:
     }
     if arguments.has(Part::Codecs) {
         let ours = LosslessPipeline::ALL.map(|pipeline| Codec::ours(set.element, pipeline, arguments.level, None));
-        ours.into_iter().chain(Codec::rivals(set.element)).for_each(|codec| keep(codec.measure(set, runs)));
+        // At its fastest, too.
+        let fastest = Some(1).filter(|&level| level != arguments.level);
+        let fastest = fastest.map(|level| Codec::ours(set.element, LosslessPipeline::LzssHuffman, level, None));
+        let all: Vec<Codec> = ours.into_iter().chain(fastest).chain(Codec::rivals(set.element)).collect();
+        Codec::measure_in_turn(&all, set, runs).into_iter().for_each(&mut keep);
     }
     if arguments.has(Part::Choice) {
         for pipeline in [LosslessPipeline::Lzss, LosslessPipeline::LzssHuffman] {
             // Those that the codecs have are not measured twice.
-            let levels = (1..=9).filter(|&level| level != arguments.level || !arguments.has(Part::Codecs));
+            let has = |level: u8| level == arguments.level || level == 1 && pipeline == LosslessPipeline::LzssHuffman;
+            let levels = (1..=9).filter(|&level| !has(level) || !arguments.has(Part::Codecs));
             levels.for_each(|level| keep(Codec::ours(set.element, pipeline, level, None).measure(set, runs)));
             for width in SymbolWidth::ALL {
                 keep(Codec::ours(set.element, pipeline, arguments.level, Some(width)).measure(set, runs));
@@ -280,6 +286,7 @@ fn show(arguments: &Arguments, row: &Row) {
         (_, Some(window), None) => format!(" W {window}"),
         _ => String::new(),
     };
-    let back = decompress.map_or_else(String::new, |rate| format!(", decompress {:.3} GB/s", rate.median));
-    println!("{set}: {codec}{place}: ratio {ratio:.3}, compress {:.3} GB/s{back}", compress.median);
+    let speed = |rate: &Rate| format!("{:.3} GB/s (best {:.3})", rate.median, rate.best);
+    let back = decompress.as_ref().map_or_else(String::new, |rate| format!(", decompress {}", speed(rate)));
+    println!("{set}: {codec}{place}: ratio {ratio:.3}, compress {}{back}", speed(compress));
 }

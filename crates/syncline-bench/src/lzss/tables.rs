@@ -252,7 +252,7 @@ fn is_shown(row: &Row) -> bool {
             row.chunk == CHUNKS.last().copied()
                 && matches!((row.symbol, row.level), (Some(2), Some(3)) | (Some(4), Some(1 | 3)))
         }
-        _ => row.symbol.is_none() && row.level.is_none_or(|level| level == 3),
+        _ => row.symbol.is_none() && row.level.is_none_or(|level| matches!(level, 1 | 3)),
     }
 }
 

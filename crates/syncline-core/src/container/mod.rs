@@ -7,10 +7,13 @@ mod sections;
 mod sparse;
 mod table;
 mod tiles;
+mod xxh3;
 
 pub use bases::{read_bases, write_bases};
 pub use header::{FORMAT_VERSION, HEADER_LEN, Header};
-pub use record::{ChunkKind, RECORD_HEADER_LEN, RecordBuilder, parse_record};
+pub use record::{
+    ChunkKind, RECORD_HEADER_LEN, RecordBuilder, RecordChecksum, Unchecked, parse_record, parse_unchecked,
+};
 pub use sections::{SECTIONS, SectionWriter, Sections};
 pub use sparse::{SparseList, write_sparse};
 pub use table::{ChunkTable, TRAILER_LEN, read_outline, table_and_trailer};

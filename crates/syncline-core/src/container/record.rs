@@ -1,7 +1,6 @@
 //! One chunk record: its header, checksum and payload.
 
-use xxhash_rust::xxh3::Xxh3Default;
-
+use super::xxh3::Xxh3;
 use super::{ALIGNMENT, Fields, align};
 use crate::error::{Error, Result};
 
@@ -29,10 +28,11 @@ pub enum ChunkKind {
 }
 
 fn checksum(record: &[u8]) -> u64 {
-    let mut hash = Xxh3Default::new();
-    hash.update(&record[..CHECKSUM_AT]);
-    hash.update(&record[RECORD_HEADER_LEN..]);
-    hash.digest()
+    hash(record).finish()
+}
+
+fn hash(record: &[u8]) -> Xxh3<'_> {
+    Xxh3::new(&record[..CHECKSUM_AT], &record[RECORD_HEADER_LEN..])
 }
 
 /// A record under construction, at the end of a buffer.
@@ -79,6 +79,54 @@ impl RecordBuilder {
 /// # Errors
 /// Truncated, damaged, or another chunk's record.
 pub fn parse_record(record: &[u8], chunk: u64) -> Result<(ChunkKind, &[u8])> {
+    let parsed = parse_unchecked(record, chunk)?;
+    parsed.checksum.verify()?;
+    parsed.kind.map(|kind| (kind, &record[RECORD_HEADER_LEN..]))
+}
+
+/// A record whose checksum is still to be verified: before what the others say is believed, errors included.
+pub struct Unchecked<'a> {
+    /// The kind, or why there is none.
+    pub kind: Result<ChunkKind>,
+    /// The payload, padding included.
+    pub payload: &'a [u8],
+    /// The checksum.
+    pub checksum: RecordChecksum<'a>,
+}
+
+/// The checksum of a record while it is read.
+pub struct RecordChecksum<'a> {
+    hash: Xxh3<'a>,
+    stored: u64,
+    chunk: u64,
+}
+
+impl RecordChecksum<'_> {
+    /// Takes the payload up to about byte `to`, which is about to be read.
+    pub fn advance(&mut self, to: usize) {
+        self.hash.advance(to);
+    }
+
+    /// Takes the rest.
+    ///
+    /// # Errors
+    /// The record is damaged.
+    pub fn verify(self) -> Result<()> {
+        if self.hash.finish() == self.stored {
+            return Ok(());
+        }
+        Err(Error::corrupt(
+            format!("chunk {}", self.chunk),
+            "its checksum does not match; the other chunks can still be read",
+        ))
+    }
+}
+
+/// As [`parse_record`], but for the checksum.
+///
+/// # Errors
+/// Truncated, or no record.
+pub fn parse_unchecked(record: &[u8], chunk: u64) -> Result<Unchecked<'_>> {
     let place = format!("chunk {chunk}");
     let corrupt = |what: &str| Error::corrupt(place.as_str(), what);
     let mut fields = Fields::new(record, &place);
@@ -90,19 +138,15 @@ pub fn parse_record(record: &[u8], chunk: u64) -> Result<(ChunkKind, &[u8])> {
     if marker != MARKER || length as usize != record.len() {
         return Err(corrupt("no chunk record where the chunk table says there is one"));
     }
-    if stored != checksum(record) {
-        return Err(corrupt("its checksum does not match; the other chunks can still be read"));
-    }
-    if number != chunk {
-        return Err(corrupt(&format!("chunk {number} stands in its place")));
-    }
     let kind = match kind {
-        0 => ChunkKind::Raw,
-        1 => ChunkKind::Lossless,
-        2 => ChunkKind::Quantised,
-        3 => ChunkKind::Lzss,
-        4 => ChunkKind::LzssCodes,
-        _ => return Err(corrupt("unknown kind of chunk")),
+        _ if number != chunk => Err(corrupt(&format!("chunk {number} stands in its place"))),
+        0 => Ok(ChunkKind::Raw),
+        1 => Ok(ChunkKind::Lossless),
+        2 => Ok(ChunkKind::Quantised),
+        3 => Ok(ChunkKind::Lzss),
+        4 => Ok(ChunkKind::LzssCodes),
+        _ => Err(corrupt("unknown kind of chunk")),
     };
-    Ok((kind, &record[RECORD_HEADER_LEN..]))
+    let checksum = RecordChecksum { hash: hash(record), stored, chunk };
+    Ok(Unchecked { kind, payload: &record[RECORD_HEADER_LEN..], checksum })
 }

@@ -38,8 +38,8 @@ impl SectionWriter {
     }
 }
 
-/// The sections of a payload that was read.
-pub struct Sections<'a>(pub [&'a [u8]; SECTIONS]);
+/// The sections of a payload that was read; then each with all of the payload that follows.
+pub struct Sections<'a>(pub [&'a [u8]; SECTIONS], pub [&'a [u8]; SECTIONS]);
 
 impl<'a> Sections<'a> {
     /// Splits the payload of a record.
@@ -53,12 +53,14 @@ impl<'a> Sections<'a> {
             *length = fields.u32()? as usize;
         }
         let mut sections = [&payload[..0]; SECTIONS];
-        for (section, length) in sections.iter_mut().zip(lengths) {
+        let mut tails = sections;
+        for ((section, tail), length) in sections.iter_mut().zip(&mut tails).zip(lengths) {
             if length > 0 {
                 fields.align(ALIGNMENT)?;
+                *tail = &payload[fields.position()..];
                 *section = fields.take(length)?;
             }
         }
-        Ok(Self(sections))
+        Ok(Self(sections, tails))
     }
 }

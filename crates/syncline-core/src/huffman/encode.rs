@@ -37,6 +37,8 @@ pub struct EncodeScratch {
     tables: Vec<u32>,
     codewords: Vec<u8>,
     starts: Vec<u32>,
+    /// Memory for callers' symbols.
+    pub(crate) spare: Vec<Vec<u16>>,
 }
 
 /// What a stream came out as.
@@ -82,22 +84,43 @@ pub fn encode<S: Symbol>(
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> EncodeSummary {
+    let (group_len, free) = begin(symbols, options, scratch);
+    assert!(classes.is_empty() || classes.len() == symbols.len() / group_len, "one class for each group");
+    assert!(out.len().is_multiple_of(16), "streams start on multiples of 16");
+
+    let classes = if options.index == IndexKind::Symbol { classes } else { &[] };
+    let codebooks = choose_codebooks(symbols, group_len, classes, scratch);
+    let classes = if codebooks.len() > 1 { classes } else { &[] };
+    let bits = count_bits(&codebooks, scratch);
+    write_codewords(symbols, group_len, classes, &codebooks, bits, scratch);
+    finish(symbols, free, options, &codebooks, bits, scratch, out)
+}
+
+/// Checks the symbols and surveys them; the symbols of a group and the free symbol.
+fn begin<S: Symbol>(symbols: &[S], options: &EncodeOptions, scratch: &mut EncodeScratch) -> (usize, u16) {
     assert!(matches!(options.group_log2, 6 | 7), "groups have 64 or 128 symbols");
     let group_len = 1usize << options.group_log2;
     assert!(
         symbols.len().is_multiple_of(group_len) && symbols.len() <= MAX_SYMBOLS,
         "whole groups, at most MAX_SYMBOLS"
     );
-    assert!(classes.is_empty() || classes.len() == symbols.len() / group_len, "one class for each group");
-    assert!(out.len().is_multiple_of(16), "streams start on multiples of 16");
     let free = options.free_symbol.unwrap_or_else(|| histogram::commonest(symbols, &mut scratch.histogram));
     assert!(Into::<u16>::into(S::truncate(free)) == free, "the free symbol is a symbol");
     scratch.survey.fill(symbols, group_len, S::truncate(free));
+    (group_len, free)
+}
 
-    let classes = if options.index == IndexKind::Symbol { classes } else { &[] };
-    let codebooks = choose_codebooks(symbols, group_len, classes, scratch);
-    let classes = if codebooks.len() > 1 { classes } else { &[] };
-    let bits = write_codewords(symbols, group_len, classes, &codebooks, scratch);
+/// Writes the stream whose codewords are in `scratch`.
+fn finish<S: Symbol>(
+    symbols: &[S],
+    free: u16,
+    options: &EncodeOptions,
+    codebooks: &[Codebook],
+    bits: u32,
+    scratch: &EncodeScratch,
+    out: &mut Vec<u8>,
+) -> EncodeSummary {
+    let group_len = 1 << options.group_log2;
     let mut header = Header {
         groups: scratch.survey.live.len() as u32,
         live_groups: scratch.starts.len() as u32 - 1,
@@ -112,7 +135,110 @@ pub fn encode<S: Symbol>(
         bits,
         ..Header::default()
     };
-    write_stream(symbols, group_len, &codebooks, &mut header, scratch, out)
+    write_stream(symbols, group_len, codebooks, &mut header, scratch, out)
+}
+
+/// A stream of which all is known but its codewords.
+#[derive(Debug)]
+pub struct Plan {
+    options: EncodeOptions,
+    free: u16,
+    survey: Survey,
+    codebook: Codebook,
+    bits: u32,
+    stream_bytes: usize,
+}
+
+impl Plan {
+    /// Bytes of the stream.
+    pub fn stream_bytes(&self) -> usize {
+        self.stream_bytes
+    }
+}
+
+/// Plans the stream that [`encode`](fn@encode) makes of `symbols` without classes, if it has less than `limit` bytes: to know that takes less than half of the time of writing it.
+///
+/// # Panics
+/// As [`encode`](fn@encode).
+pub fn plan<S: Symbol>(
+    symbols: &[S],
+    options: &EncodeOptions,
+    limit: usize,
+    scratch: &mut EncodeScratch,
+) -> Option<Plan> {
+    let (group_len, free) = begin(symbols, options, scratch);
+    let codebook = choose_codebooks(symbols, group_len, &[], scratch).remove(0);
+    let bits = count_bits(std::slice::from_ref(&codebook), scratch);
+    let EncodeScratch { survey, starts, codewords: bytes, .. } = scratch;
+    bytes.clear();
+    codebook.write(bytes);
+    let mut length = Header::BYTES + bytes.len().next_multiple_of(4);
+    if survey.live.contains(&false) {
+        length += survey.live.len().div_ceil(8);
+    }
+    let codewords = BitWords::byte_len(bits) as usize;
+    // The index needs a pass over the symbols, which may not matter any more.
+    if length + codewords >= limit {
+        return None;
+    }
+    length = length.next_multiple_of(8);
+    length += match options.index {
+        IndexKind::None => 0,
+        IndexKind::Gap => index::gap_bytes(bits, codebook.longest()) as usize,
+        IndexKind::Symbol => {
+            starts.clear();
+            dispatch::run(Measuring { symbols, group_len, live: &survey.live, codebook: &codebook, starts });
+            bytes.clear();
+            index::write_starts(starts, bytes);
+            bytes.len()
+        }
+    };
+    let stream_bytes = length.next_multiple_of(16) + codewords;
+    let survey = std::mem::take(survey);
+    Some(Plan { options: *options, free, survey, codebook, bits, stream_bytes }).filter(|_| stream_bytes < limit)
+}
+
+/// Appends the stream that was planned for these symbols: what [`encode`](fn@encode) would append.
+///
+/// # Panics
+/// As [`encode`](fn@encode), or the symbols are others.
+pub fn write_plan<S: Symbol>(
+    symbols: &[S],
+    plan: Plan,
+    scratch: &mut EncodeScratch,
+    out: &mut Vec<u8>,
+) -> EncodeSummary {
+    assert!(out.len().is_multiple_of(16), "streams start on multiples of 16");
+    let codebooks = std::slice::from_ref(&plan.codebook);
+    scratch.survey = plan.survey;
+    write_codewords(symbols, 1 << plan.options.group_log2, &[], codebooks, plan.bits, scratch);
+    let summary = finish(symbols, plan.free, &plan.options, codebooks, plan.bits, scratch, out);
+    assert_eq!(summary.stream_bytes, plan.stream_bytes as u64, "the stream is as planned");
+    summary
+}
+
+/// Finds where the codewords of each live group start, and where they end.
+struct Measuring<'a, S> {
+    symbols: &'a [S],
+    group_len: usize,
+    live: &'a [bool],
+    codebook: &'a Codebook,
+    starts: &'a mut Vec<u32>,
+}
+
+impl<S: Symbol> Kernel for Measuring<'_, S> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let lengths = self.codebook.lengths();
+        let mut start = 0;
+        for (group, _) in self.symbols.chunks_exact(self.group_len).zip(self.live).filter(|&(_, &live)| live) {
+            self.starts.push(start);
+            start += group.iter().map(|symbol| u32::from(lengths[symbol.index()])).sum::<u32>();
+        }
+        self.starts.push(start);
+    }
 }
 
 /// Puts the parts together; fills in the header's sizes.
@@ -212,8 +338,9 @@ fn write_codewords<S: Symbol>(
     group_len: usize,
     classes: &[u8],
     codebooks: &[Codebook],
+    bits: u32,
     scratch: &mut EncodeScratch,
-) -> u32 {
+) {
     let largest = scratch.survey.largest as usize;
     let longest = codebooks.iter().map(Codebook::longest).max().unwrap_or(0);
     let entries = if largest < NARROW { NARROW } else { 1 << 16 };
@@ -222,6 +349,23 @@ fn write_codewords<S: Symbol>(
     for (table, codebook) in scratch.tables.chunks_exact_mut(entries).zip(codebooks) {
         codebook.fill_codewords(table);
     }
+    scratch.codewords.clear();
+    scratch.codewords.resize(BitWords::byte_len(bits) as usize, 0);
+    scratch.starts.clear();
+    let groups = Groups { symbols, group_len, classes, live: &scratch.survey.live, starts: &mut scratch.starts };
+    let writer = BitWriter::new(&mut scratch.codewords);
+    let tables = scratch.tables.as_slice();
+    let written = match (entries == NARROW, longest <= 16) {
+        (true, true) => dispatch::run(Writing::<_, NARROW, 4> { groups, tables: tables.as_chunks().0, writer }),
+        (true, false) => dispatch::run(Writing::<_, NARROW, 2> { groups, tables: tables.as_chunks().0, writer }),
+        (false, true) => dispatch::run(Writing::<_, { 1 << 16 }, 4> { groups, tables: tables.as_chunks().0, writer }),
+        (false, false) => dispatch::run(Writing::<_, { 1 << 16 }, 2> { groups, tables: tables.as_chunks().0, writer }),
+    };
+    assert_eq!(written, bits, "codewords take what the histogram says");
+}
+
+/// Bits of all codewords.
+fn count_bits(codebooks: &[Codebook], scratch: &EncodeScratch) -> u32 {
     let mut bits = 0u64;
     for (codebook, count) in codebooks.iter().zip(&scratch.counts) {
         // With one codebook for several classes `total` holds the frequencies.
@@ -229,24 +373,10 @@ fn write_codewords<S: Symbol>(
         bits += codebook.lengths().iter().zip(count).map(|(&l, &f)| u64::from(l) * u64::from(f)).sum::<u64>();
     }
     // At most 2^23 symbols of 20 bits.
-    let bits = bits as u32;
-    scratch.codewords.clear();
-    scratch.codewords.resize(BitWords::byte_len(bits) as usize, 0);
-    scratch.starts.clear();
-    let plan = Plan { symbols, group_len, classes, live: &scratch.survey.live, starts: &mut scratch.starts };
-    let writer = BitWriter::new(&mut scratch.codewords);
-    let tables = scratch.tables.as_slice();
-    let written = match (entries == NARROW, longest <= 16) {
-        (true, true) => dispatch::run(Writing::<_, NARROW, 4> { plan, tables: tables.as_chunks().0, writer }),
-        (true, false) => dispatch::run(Writing::<_, NARROW, 2> { plan, tables: tables.as_chunks().0, writer }),
-        (false, true) => dispatch::run(Writing::<_, { 1 << 16 }, 4> { plan, tables: tables.as_chunks().0, writer }),
-        (false, false) => dispatch::run(Writing::<_, { 1 << 16 }, 2> { plan, tables: tables.as_chunks().0, writer }),
-    };
-    assert_eq!(written, bits, "codewords take what the histogram says");
-    bits
+    bits as u32
 }
 
-struct Plan<'a, S> {
+struct Groups<'a, S> {
     symbols: &'a [S],
     group_len: usize,
     classes: &'a [u8],
@@ -256,7 +386,7 @@ struct Plan<'a, S> {
 
 /// `MERGED` codewords together have at most 64 bits and go to the writer at once.
 struct Writing<'a, S, const ENTRIES: usize, const MERGED: usize> {
-    plan: Plan<'a, S>,
+    groups: Groups<'a, S>,
     tables: &'a [[u32; ENTRIES]],
     writer: BitWriter<'a>,
 }
@@ -266,13 +396,13 @@ impl<S: Symbol, const ENTRIES: usize, const MERGED: usize> Kernel for Writing<'_
 
     #[inline(always)]
     fn run(self) -> u32 {
-        let Self { plan, tables, mut writer } = self;
-        for (g, group) in plan.symbols.chunks_exact(plan.group_len).enumerate() {
-            if !plan.live[g] {
+        let Self { groups, tables, mut writer } = self;
+        for (g, group) in groups.symbols.chunks_exact(groups.group_len).enumerate() {
+            if !groups.live[g] {
                 continue;
             }
-            plan.starts.push(writer.position());
-            let table = &tables[plan.classes.get(g).copied().unwrap_or(0) as usize];
+            groups.starts.push(writer.position());
+            let table = &tables[groups.classes.get(g).copied().unwrap_or(0) as usize];
             let mut runs = group
                 .as_chunks::<MERGED>()
                 .0
@@ -288,7 +418,7 @@ impl<S: Symbol, const ENTRIES: usize, const MERGED: usize> Kernel for Writing<'_
                 }
             }
         }
-        plan.starts.push(writer.position());
+        groups.starts.push(writer.position());
         writer.finish()
     }
 }

@@ -63,7 +63,7 @@ pub fn code_lengths_limited(frequencies: &[u32], limit: u32, scratch: &mut Lengt
         return;
     }
     debug_assert!(order.len() <= 1 << limit);
-    order.sort_unstable();
+    sort(order);
     let leaves = limited_leaves(order, limit, &mut scratch.weights, &mut scratch.parents);
     let mut rarest_first = order.iter();
     for length in (1..=limit as usize).rev() {
@@ -71,6 +71,30 @@ pub fn code_lengths_limited(frequencies: &[u32], limit: u32, scratch: &mut Lengt
             lengths[(entry & 0xffff) as usize] = length as u8;
         }
     }
+}
+
+/// Frequencies up to this one are sorted by counting.
+const COUNTED: usize = 1024;
+
+/// Sorts what ascends by symbol already. In wide alphabets nearly all frequencies are small and many are equal.
+fn sort(order: &mut Vec<u64>) {
+    if order.len() < 4 * COUNTED {
+        return order.sort_unstable();
+    }
+    let bucket = |entry: u64| ((entry >> 16) as usize).min(COUNTED);
+    let mut places = [0u32; COUNTED + 1];
+    order.iter().for_each(|&entry| places[bucket(entry)] += 1);
+    let mut sum = 0;
+    places.iter_mut().for_each(|place| sum += std::mem::replace(place, sum));
+    let rare = places[COUNTED] as usize;
+    let mut sorted = vec![0; order.len()];
+    for &entry in order.iter() {
+        let place = &mut places[bucket(entry)];
+        sorted[*place as usize] = entry;
+        *place += 1;
+    }
+    sorted[rare..].sort_unstable();
+    *order = sorted;
 }
 
 /// How many leaves the code has at each depth, after the limit.
@@ -228,6 +252,18 @@ mod tests {
             assert!(ours >= best && (ours - best) * 1000 <= best, "{what}: {ours} bits, {best} are enough");
             let kraft: u64 = lengths.iter().filter(|&&l| l > 0).map(|&l| 1u64 << (16 - l)).sum();
             assert_eq!(kraft, 1 << 16, "{what}");
+        }
+    }
+
+    #[test]
+    fn sorting_by_counting_sorts() {
+        let mut r = Random(5);
+        for most in [3, 1023, 1025, 1 << 20] {
+            let mut order: Vec<u64> = (0..9000).map(|symbol| (1 + r.below(most)) << 16 | symbol).collect();
+            let mut sorted = order.clone();
+            sorted.sort_unstable();
+            sort(&mut order);
+            assert!(order == sorted, "{most}");
         }
     }
 

@@ -91,6 +91,14 @@ fn round_trip<S: Symbol>(
     let bytes = out.split_off(32);
     assert_eq!(out, [0xaa; 32]);
     assert_eq!(bytes.len() as u64, summary.stream_bytes);
+    if classes.is_empty() {
+        let scratch = &mut EncodeScratch::default();
+        assert!(plan(symbols, options, bytes.len(), scratch).is_none(), "{what}: no shorter than it is");
+        let plan = plan(symbols, options, bytes.len() + 1, scratch).expect("a plan of its length");
+        let mut planned = Vec::new();
+        write_plan(symbols, plan, scratch, &mut planned);
+        assert!(planned == bytes, "{what}, {options:?}");
+    }
     let stream = Stream::<S>::parse(&bytes, "test").unwrap();
     assert_eq!(stream.byte_len(), bytes.len());
     assert_eq!((stream.symbols(), stream.needs_classes()), (symbols.len(), summary.uses_classes()));

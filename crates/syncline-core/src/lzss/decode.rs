@@ -1,15 +1,19 @@
-//! Tokens of a block back to symbols.
+//! Tokens of a block back to symbols, here those with distances of two bytes (levels 5 to 9); the others in `near_decode.rs`.
 //!
 //! In two passes over a few hundred symbols at a time. The first goes from match to match: it copies the literals before each to their places and notes, for every symbol, where
 //! it comes from; how long a match is decides about no jump up to [`LANES`] symbols. The second copies symbol by symbol: wider loads would span several
 //! of the last stores and wait until these have reached the cache.
 
-use super::{Params, SymbolWidth};
+use super::{Params, SymbolWidth, near_decode};
 use crate::arch::copy::copy_from_sources;
+use crate::arch::spread::SPREAD_SLACK;
 use crate::bits::dispatch::{self, Kernel};
 
 /// Bytes after a block that its decoder may overwrite, and after literals, lengths and distances that it may load.
-pub const SLACK: usize = 32;
+pub const SLACK: usize = SPREAD_SLACK;
+
+pub(super) const OUTSIDE: &str = "an LZSS match or literal reaches out of its block";
+pub(super) const TOO_EARLY: &str = "its LZSS tokens end before their block";
 
 /// The fields of one block's tokens. All but `flags` go on behind the block's own: the next blocks', then [`SLACK`] bytes.
 #[derive(Clone, Copy, Debug)]
@@ -34,7 +38,7 @@ pub struct TokenParts<'a> {
 /// What is wrong with the tokens; what is in `out` is then worthless.
 ///
 /// # Panics
-/// `out` has not [`SLACK`] bytes behind `end`, or `end - start` is not whole symbols: mistakes of the caller, whatever the tokens.
+/// `out` has not [`SLACK`] bytes behind `end`, or `end - start` is more than a block or not whole symbols: mistakes of the caller, whatever the tokens.
 pub fn decode_block(
     parts: &TokenParts,
     params: &Params,
@@ -42,7 +46,13 @@ pub fn decode_block(
     start: usize,
     end: usize,
 ) -> Result<(), &'static str> {
+    assert!(end - start <= params.block_bytes() && (end - start).is_multiple_of(params.width.bytes()));
     let out = &mut out[start..end + SLACK];
+    check_counts(parts, params)?;
+    if params.distance_bytes() == 1 {
+        let symbols = (end - start) / params.width.bytes();
+        return near_decode::decode(parts, params.width, params.min_match.into(), out, symbols);
+    }
     dispatch::run(Decode { parts, params, out })
 }
 
@@ -58,11 +68,10 @@ impl Kernel for Decode<'_> {
     #[inline(always)]
     fn run(self) -> Self::Output {
         match self.params.width {
-            _ if self.parts.matches > self.parts.tokens => Err("more matches than tokens"),
-            SymbolWidth::One => self.at_distance::<1, 16>(),
-            SymbolWidth::Two => self.at_distance::<2, 16>(),
-            SymbolWidth::Four => self.at_distance::<4, 8>(),
-            SymbolWidth::Eight => self.at_distance::<8, 4>(),
+            SymbolWidth::One => self.where_literals::<1, 16>(),
+            SymbolWidth::Two => self.where_literals::<2, 16>(),
+            SymbolWidth::Four => self.where_literals::<4, 8>(),
+            SymbolWidth::Eight => self.where_literals::<8, 4>(),
         }
     }
 }
@@ -102,47 +111,41 @@ fn note(notes: &mut [u16; NOTES + LANES], number: usize, from: usize, offsets: &
 
 impl Decode<'_> {
     #[inline(always)]
-    fn at_distance<const WIDTH: usize, const RUN: usize>(self) -> Result<(), &'static str> {
-        match (self.params.distance_bytes(), 8 * (self.parts.tokens - self.parts.matches) < self.parts.tokens) {
-            (1, false) => self.decode::<WIDTH, RUN, 1, false>(),
-            (1, true) => self.decode::<WIDTH, RUN, 1, true>(),
-            (_, false) => self.decode::<WIDTH, RUN, 2, false>(),
-            (_, true) => self.decode::<WIDTH, RUN, 2, true>(),
+    fn where_literals<const WIDTH: usize, const RUN: usize>(self) -> Result<(), &'static str> {
+        match 8 * (self.parts.tokens - self.parts.matches) < self.parts.tokens {
+            false => self.decode::<WIDTH, RUN, false>(),
+            true => self.decode::<WIDTH, RUN, true>(),
         }
     }
 
     /// `RUN` literals, at most 32 bytes, are copied at once; where there are `FEW`, only if there are any.
     #[inline(always)]
-    fn decode<const WIDTH: usize, const RUN: usize, const DISTANCE: usize, const FEW: bool>(
-        self,
-    ) -> Result<(), &'static str> {
+    fn decode<const WIDTH: usize, const RUN: usize, const FEW: bool>(self) -> Result<(), &'static str> {
         let Self { parts, params, out } = self;
-        check_counts::<WIDTH, DISTANCE>(parts)?;
         let end = (out.len() - SLACK) / WIDTH;
         let min_match = usize::from(params.min_match);
         let mut notes = [0; NOTES + LANES];
         // Symbols that are there, those of them that the second pass has done, literals' bytes and matches that are used up.
         let (mut at, mut first, mut literal, mut number) = (0, 0, 0, 0);
-        let outside = "an LZSS match or literal reaches out of its block";
         for (i, &flags) in parts.flags.iter().enumerate() {
             let tokens = (parts.tokens - i * 64).min(64);
             let matches = flags.count_ones() as usize;
             let mut literals = &parts.literals[literal..];
             literal += (tokens - matches) * WIDTH;
             let lengths = &parts.lengths[number..number + matches];
-            let distances = &parts.distances[number * DISTANCE..(number + matches) * DISTANCE];
+            let distances = &parts.distances[number * 2..(number + matches) * 2];
             number += matches;
             let mut word = flags;
             // Tokens of the word that are done.
             let mut done = 0;
-            for (&length, distance) in lengths.iter().zip(distances.chunks_exact(DISTANCE)) {
+            for (&length, distance) in lengths.iter().zip(distances.as_chunks().0) {
                 let position = word.trailing_zeros() as usize;
                 word &= word.wrapping_sub(1);
                 let mut run = position - done;
                 done = position + 1;
                 if run > RUN {
                     copy_from_sources::<WIDTH>(out, first, &notes[..(at - first).min(NOTES)]);
-                    literals = whole_run::<WIDTH>(literals, out, at, run, end).ok_or(outside)?;
+                    literals = whole_run::<WIDTH>(literals, out, at, run, end).ok_or(OUTSIDE)?;
                     (at, run) = (at + run, 0);
                     first = at;
                 }
@@ -155,14 +158,11 @@ impl Decode<'_> {
                     literals = &literals[run * WIDTH..];
                 }
 
-                let distance = match DISTANCE {
-                    1 => usize::from(distance[0]),
-                    _ => usize::from(u16::from_le_bytes([distance[0], distance[1]])),
-                };
+                let distance = usize::from(u16::from_le_bytes(*distance));
                 let length = usize::from(length) + min_match;
                 // A distance of 0 becomes too long a one.
                 if distance.wrapping_sub(1) >= at || at + length > end {
-                    return Err(outside);
+                    return Err(OUTSIDE);
                 }
                 let from = at - distance;
                 if length > LANES {
@@ -182,13 +182,13 @@ impl Decode<'_> {
             let rest = tokens - done;
             if rest > 0 {
                 copy_from_sources::<WIDTH>(out, first, &notes[..(at - first).min(NOTES)]);
-                whole_run::<WIDTH>(literals, out, at, rest, end).ok_or(outside)?;
+                whole_run::<WIDTH>(literals, out, at, rest, end).ok_or(OUTSIDE)?;
                 at += rest;
                 first = at;
             }
         }
         copy_from_sources::<WIDTH>(out, first, &notes[..(at - first).min(NOTES)]);
-        if at == end { Ok(()) } else { Err("its LZSS tokens end before their block") }
+        if at == end { Ok(()) } else { Err(TOO_EARLY) }
     }
 }
 
@@ -207,13 +207,15 @@ fn whole_run<'l, const WIDTH: usize>(
 }
 
 /// Whether there is as much of every part as flags and counts say.
-#[inline(always)]
-fn check_counts<const WIDTH: usize, const DISTANCE: usize>(parts: &TokenParts) -> Result<(), &'static str> {
-    let literal_bytes = (parts.tokens - parts.matches) * WIDTH;
+fn check_counts(parts: &TokenParts, params: &Params) -> Result<(), &'static str> {
+    if parts.matches > parts.tokens {
+        return Err("more matches than tokens");
+    }
+    let literal_bytes = (parts.tokens - parts.matches) * params.width.bytes();
     let is_there = parts.flags.len() == parts.tokens.div_ceil(64)
         && parts.literals.len() >= literal_bytes + SLACK
         && parts.lengths.len() >= parts.matches + SLACK
-        && parts.distances.len() >= parts.matches * DISTANCE + SLACK;
+        && parts.distances.len() >= parts.matches * params.distance_bytes() + SLACK;
     let set: usize = parts.flags.iter().map(|word| word.count_ones() as usize).sum();
     // A bit behind the last token would be counted as a match and make the block take more literals than are there.
     let unused = parts.flags.last().map_or(0, |&word| match parts.tokens % 64 {

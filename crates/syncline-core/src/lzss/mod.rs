@@ -8,6 +8,7 @@ mod decode;
 mod encode;
 mod matcher;
 mod near;
+mod near_decode;
 pub mod oracle;
 #[cfg(test)]
 mod tests;

@@ -32,20 +32,32 @@ const ROUNDS: usize = 5;
 /// No position.
 const NOBODY: u16 = u16::MAX;
 
+/// Symbols that are compared by one hash where only matches of twice as many count: such a match covers all of an aligned group.
+const GROUP: usize = 8;
+
 /// Blocks whose tokens are taken in turn: the latencies from a token to the next add up to some 45 cycles, which leaves room for others'.
 const STREAMS: usize = 4;
+
+/// A prime near 2^32 over the golden ratio.
+const FACTOR: u32 = 0x9E37_79B1;
 
 /// Memory for the tokens of some blocks.
 #[derive(Debug)]
 pub(super) struct Near {
     /// Last position with each hash.
     heads: Box<[u16; 1 << HASH_BITS]>,
+    /// Hashes of [`GROUP`] symbols.
+    sums: Box<[u32; MAX_SYMBOLS]>,
     blocks: [Block; STREAMS],
 }
 
 impl Default for Near {
     fn default() -> Self {
-        Self { heads: Box::new([NOWHERE; 1 << HASH_BITS]), blocks: Default::default() }
+        Self {
+            heads: Box::new([NOWHERE; 1 << HASH_BITS]),
+            sums: Box::new([0; MAX_SYMBOLS]),
+            blocks: Default::default(),
+        }
     }
 }
 
@@ -130,7 +142,7 @@ impl Encode<'_> {
     #[inline(always)]
     fn blocks<const WIDTH: usize, const LANES: usize, A: Agree>(self, agree: A) {
         let Self { bytes, params, near, tokens } = self;
-        let Near { heads, blocks } = near;
+        let Near { heads, sums, blocks } = near;
         let search = Search::<WIDTH, LANES, A> {
             agree,
             window: params.window(),
@@ -143,7 +155,11 @@ impl Encode<'_> {
             let mut used = 0;
             for (block, bytes) in blocks.iter_mut().zip(group.chunks(params.block_bytes())) {
                 block.begin::<WIDTH>(bytes);
-                search.find_distances(heads, block);
+                if search.min_match < 2 * GROUP || block.may_repeat::<WIDTH>(search.window, sums) {
+                    search.find_distances(heads, block);
+                } else {
+                    block.take_literals::<WIDTH>();
+                }
                 used += 1;
             }
             let blocks = &mut blocks[..used];
@@ -172,13 +188,61 @@ impl Block {
         (self.at, self.count, self.matches, self.literal_bytes, self.word) = (0, 0, 0, 0, 0);
     }
 
+    /// Whether the hash of an aligned group is that of symbols at most `window` before it. If not, no match has `2 * GROUP` symbols.
+    #[inline(always)]
+    fn may_repeat<const WIDTH: usize>(&self, window: usize, sums: &mut [u32; MAX_SYMBOLS]) -> bool {
+        let Some(last) = self.symbols.checked_sub(GROUP) else { return false };
+        let sums = &mut sums[..self.symbols];
+        for (sum, symbol) in sums.iter_mut().zip(self.bytes.as_chunks::<WIDTH>().0) {
+            *sum = match WIDTH {
+                1 => symbol[0].into(),
+                2 => u16::from_le_bytes([symbol[0], symbol[1]]).into(),
+                4 => u32::from_le_bytes([symbol[0], symbol[1], symbol[2], symbol[3]]),
+                _ => {
+                    let halves = symbol.as_chunks::<4>().0;
+                    u32::from_le_bytes(halves[0]).wrapping_mul(FACTOR).wrapping_add(u32::from_le_bytes(halves[1]))
+                }
+            };
+        }
+        // Of two symbols, four, eight: those from each position on.
+        for step in [1, 2, 4] {
+            for at in 0..sums.len() - step {
+                let mixed = (sums[at] ^ sums[at] >> 15).wrapping_mul(FACTOR).rotate_left(13);
+                sums[at] = mixed.wrapping_add(sums[at + step]);
+            }
+        }
+        // Loops, not iterators' closures, which are not compiled for this machine's vectors.
+        let mut at = GROUP;
+        while at <= last {
+            let wanted = sums[at];
+            let mut found = false;
+            // To the end of the window: a vector has as many as a search that ends early would look at.
+            for &sum in &sums[at.saturating_sub(window)..at] {
+                found |= sum == wanted;
+            }
+            if found {
+                return true;
+            }
+            at += GROUP;
+        }
+        false
+    }
+
+    /// Takes all symbols as literals.
+    fn take_literals<const WIDTH: usize>(&mut self) {
+        (self.at, self.count, self.literal_bytes) = (self.symbols, self.symbols, self.symbols * WIDTH);
+        self.flags[..self.symbols / 64].fill(0);
+    }
+
     fn append_to(&mut self, tokens: &mut Tokens) {
         let whole = self.count / 64;
         tokens.flags.extend_from_slice(&self.flags[..whole]);
         if !self.count.is_multiple_of(64) {
             tokens.flags.push(self.word);
         }
-        tokens.literals.extend_from_slice(&self.literals[..self.literal_bytes]);
+        // A block of literals alone is they.
+        let literals = if self.matches == 0 { &self.bytes } else { &self.literals };
+        tokens.literals.extend_from_slice(&literals[..self.literal_bytes]);
         tokens.lengths.extend_from_slice(&self.lengths[..self.matches]);
         tokens.distances.extend_from_slice(&self.match_distances[..self.matches]);
         tokens.blocks.push(BlockCounts { tokens: self.count as u32, matches: self.matches as u32 });

@@ -45,9 +45,9 @@ fn any_bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn any_params() -> impl Strategy<Value = Params> {
-    (0..4usize, LEVELS, 0..4u8).prop_map(|(width, level, more)| {
+    (0..4usize, LEVELS, prop_oneof![4 => 0..4u8, 1 => Just(MAX_MIN_MATCH)]).prop_map(|(width, level, more)| {
         let params = Params::new(SymbolWidth::ALL[width], level);
-        Params { min_match: params.min_match + more, ..params }
+        Params { min_match: (params.min_match + more).min(MAX_MIN_MATCH), ..params }
     })
 }
 

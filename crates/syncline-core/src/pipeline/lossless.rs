@@ -88,8 +88,9 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let elements = gather::<W, S>(geometry, source, scratch)?;
-    let EncodeScratch { tiles, huffman, lzss: buffers, .. } = scratch;
+    let mut memory = std::mem::take(&mut scratch.elements);
+    let elements = gather::<W, S>(geometry, source, scratch, &mut memory)?;
+    let EncodeScratch { tiles, huffman, lzss: buffers, .. } = &mut *scratch;
     let predict =
         |tiles: &[Tile], elements: &[W]| Residuals::new(header.element_type, geometry.axes(), tiles, elements);
     let mut choose = |entropy_coded: bool| {
@@ -105,21 +106,21 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
         lzss::choose(options, entropy_coded, &sample, &residuals, elements.len(), buffers)
     };
     match options.pipeline {
-        LosslessPipeline::Planes => write_planes(header, chunk, &predict(tiles, &elements), huffman, out),
+        LosslessPipeline::Planes => write_planes(header, chunk, &predict(tiles, elements), huffman, out),
         LosslessPipeline::Lzss | LosslessPipeline::LzssHuffman => {
             let choice = choose(options.pipeline == LosslessPipeline::LzssHuffman);
-            let residuals = choice.of_residuals.then(|| predict(tiles, &elements));
-            lzss::encode(header, chunk, &choice, &elements, residuals.as_ref(), (buffers, huffman), out);
+            let residuals = choice.of_residuals.then(|| predict(tiles, elements));
+            lzss::encode(header, chunk, &choice, elements, residuals.as_ref(), (buffers, huffman), out);
         }
         LosslessPipeline::Auto => {
-            let residuals = predict(tiles, &elements);
+            let residuals = predict(tiles, elements);
             let start = out.len();
             write_planes(header, chunk, &residuals, huffman, out);
             let choice = choose(true);
             let planes_len = out.len() - start;
             // LZSS takes longer than planes: a few percent are not worth it.
             if choice.bytes < planes_len as u64 * 15 / 16 {
-                lzss::encode(header, chunk, &choice, &elements, Some(&residuals), (buffers, huffman), out);
+                lzss::encode(header, chunk, &choice, elements, Some(&residuals), (buffers, huffman), out);
                 if out.len() - start < 2 * planes_len {
                     out.drain(start..start + planes_len);
                 } else {
@@ -128,22 +129,30 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
             }
         }
     }
+    scratch.elements = memory;
     Ok(())
 }
 
-/// The elements of the chunk's tiles, in tile order.
-fn gather<W: Word, S: ElementSource + ?Sized>(
+/// The elements of the chunk's tiles, in tile order, in `memory`.
+fn gather<'m, W: Word, S: ElementSource + ?Sized>(
     geometry: &Geometry,
     source: &S,
     scratch: &mut EncodeScratch,
-) -> Result<Vec<W>> {
-    let mut elements = Vec::with_capacity(scratch.tiles.iter().map(Tile::len).sum());
-    let mut words = [W::ZERO; MAX_TILE_ELEMENTS];
+    memory: &'m mut Vec<u64>,
+) -> Result<&'m [W]> {
+    let count: usize = scratch.tiles.iter().map(Tile::len).sum();
+    let words = (count * size_of::<W>()).div_ceil(8);
+    if memory.len() < words {
+        memory.resize(words, 0);
+    }
+    let elements = &mut bytemuck::cast_slice_mut(memory)[..count];
+    let mut rest = &mut *elements;
     for run in scratch.tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
         let window = source.window(geometry, run, &mut scratch.window)?;
         for tile in run {
-            window.gather(tile, &mut words);
-            elements.extend_from_slice(&words[..tile.len()]);
+            let (these, others) = rest.split_at_mut(tile.len());
+            window.gather(tile, these);
+            rest = others;
         }
     }
     Ok(elements)

@@ -13,13 +13,15 @@ use bytemuck::Pod;
 use crate::arch::scatter::ChunkSink;
 use crate::array::ElementType;
 use crate::bound::Pipeline;
-use crate::container::{ALIGNMENT, ChunkKind, HEADER_LEN, Header, RECORD_HEADER_LEN, TRAILER_LEN, parse_record};
+use crate::container::{
+    ALIGNMENT, ChunkKind, HEADER_LEN, Header, RECORD_HEADER_LEN, TRAILER_LEN, Unchecked, parse_unchecked,
+};
 use crate::error::{Error, Result};
 use crate::geometry::{Geometry, Tile, Window};
 use crate::huffman::Decoder;
 
 #[doc(hidden)]
-pub use lzss::{LzssChoice, LzssWay, WeighedLzss, lzss_sample, lzss_ways, weigh_lzss};
+pub use lzss::{LzssChoice, LzssWay, WeighedLzss, best_lzss, lzss_sample, lzss_ways, weigh_lzss};
 pub use options::{LosslessOptions, LosslessPipeline};
 #[doc(hidden)]
 pub use quantised::{CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, QuantisedChunk, TokenCosts, code_token_params};
@@ -70,6 +72,8 @@ pub struct EncodeScratch {
     huffman: crate::huffman::EncodeScratch,
     quantised: quantised::EncodeBuffers,
     lzss: lzss::EncodeBuffers,
+    /// Of a lossless chunk, as words for their alignment.
+    elements: Vec<u64>,
 }
 
 /// Memory that the decoder keeps from chunk to chunk.
@@ -164,11 +168,17 @@ pub fn decode_chunk<K: TileSink>(
     scratch: &mut DecodeScratch,
     sink: &mut K,
 ) -> Result<()> {
-    let (kind, payload) = parse_record(record, chunk)?;
+    let Unchecked { kind, payload, mut checksum } = parse_unchecked(record, chunk)?;
     let context = Context { header, geometry, chunk, place: format!("chunk {chunk}"), decoder };
-    use ChunkKind::{Lossless, Lzss, LzssCodes, Quantised, Raw};
+    if matches!(kind, Ok(ChunkKind::Raw)) {
+        let decoded = raw::decode(&context, payload, &mut checksum, sink);
+        // Whatever else is wrong with a damaged record is not worth saying.
+        return checksum.verify().and(decoded);
+    }
+    checksum.verify()?;
+    let kind = kind?;
+    use ChunkKind::{Lossless, Lzss, LzssCodes, Quantised};
     match (kind, header.element_type, header.pipeline) {
-        (Raw, ..) => raw::decode(&context, payload, sink),
         (Lossless, element, Pipeline::Lossless) => match element.size() {
             1 => lossless::decode::<u8, K>(&context, payload, sink),
             2 => lossless::decode::<u16, K>(&context, payload, sink),

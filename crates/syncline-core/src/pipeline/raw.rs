@@ -2,7 +2,7 @@
 
 use super::{Context, ElementSource, EncodeScratch, TileSink};
 use crate::array::ElementType;
-use crate::container::{ALIGNMENT, ChunkKind, Header, RecordBuilder};
+use crate::container::{ALIGNMENT, ChunkKind, Header, RecordBuilder, RecordChecksum};
 use crate::error::Result;
 use crate::geometry::{Geometry, MAX_TILE_ELEMENTS};
 
@@ -39,7 +39,13 @@ fn append<T: Little>(out: &mut Vec<u8>, window: &crate::geometry::Window, tile: 
     out.extend_from_slice(bytemuck::cast_slice(&values[..tile.len()]));
 }
 
-pub(super) fn decode<K: TileSink>(context: &Context, payload: &[u8], sink: &mut K) -> Result<()> {
+/// Copies tiles while the checksum takes them, so that they come from far away once; it is still to be verified.
+pub(super) fn decode<K: TileSink>(
+    context: &Context,
+    payload: &[u8],
+    checksum: &mut RecordChecksum,
+    sink: &mut K,
+) -> Result<()> {
     let element = context.header.element_type.size();
     let mut rest = payload;
     while let Some((tile, wanted)) = sink.peek() {
@@ -47,6 +53,7 @@ pub(super) fn decode<K: TileSink>(context: &Context, payload: &[u8], sink: &mut 
             .split_at_checked(tile.len() * element)
             .ok_or_else(|| context.corrupt("a raw chunk is shorter than its elements"))?;
         rest = later;
+        checksum.advance(payload.len() - rest.len());
         if !wanted {
             sink.skip();
             continue;
@@ -66,6 +73,9 @@ pub(super) fn decode<K: TileSink>(context: &Context, payload: &[u8], sink: &mut 
 }
 
 fn put<T: Little, K: TileSink>(bytes: &[u8], sink: &mut K) -> Result<()> {
+    if let (true, Ok(values)) = (cfg!(target_endian = "little"), bytemuck::try_cast_slice::<u8, T>(bytes)) {
+        return sink.put(values);
+    }
     let mut values = [T::zeroed(); MAX_TILE_ELEMENTS];
     let count = bytes.len() / size_of::<T>();
     bytemuck::cast_slice_mut(&mut values[..count]).copy_from_slice(bytes);

@@ -1,6 +1,7 @@
 //! What a chunk consists of, without decoding it.
 
-use super::{ChunkKind, Context, Geometry, Header, parse_record};
+use super::{ChunkKind, Context, Geometry, Header};
+use crate::container::parse_record;
 use crate::container::{Sections, SparseList, TileSection};
 use crate::error::Result;
 use crate::huffman::lengths::MAX_LENGTH;

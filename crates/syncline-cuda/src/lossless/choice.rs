@@ -3,7 +3,10 @@
 use std::ops::Range;
 use std::sync::mpsc::Receiver;
 
-use syncline_core::pipeline::{LzssChoice, WeighedLzss, lzss_sample, lzss_ways, weigh_lzss};
+use syncline_core::array::ElementType;
+use syncline_core::pipeline::{
+    LosslessOptions, LzssChoice, WeighedLzss, best_lzss, lzss_sample, lzss_ways, weigh_lzss,
+};
 
 use super::compress::Job;
 use super::tiles::Tiles;
@@ -41,37 +44,56 @@ impl Samples {
     /// Begins to choose for all chunks, beside the caller.
     pub fn choose(self, job: Job<'_>) -> Choices {
         let (element, geometry, options) = (job.header.element_type, job.geometry.clone(), *job.options);
-        let (ways, chunks) = (lzss_ways(element, &options), self.chunks.len());
-        let count = ways.len();
+        let (mut tasks, mut chunks) = (Vec::new(), Vec::new());
+        for (chunk, (elements, _, bytes)) in self.chunks.iter().enumerate() {
+            let sampled = (bytes.len() / element.size()) as u64;
+            let ways = lzss_ways(element, &options, sampled, *elements);
+            chunks.push(Weighing { sampled, elements: *elements, first: tasks.len(), ways: vec![None; ways.len()] });
+            tasks.extend(ways.into_iter().map(|way| (chunk, way)));
+        }
         // One way of one chunk is a task: the first chunks are waited for.
-        let weighed = workers::spread(chunks * count, move |task| {
-            let (elements, runs, bytes) = &self.chunks[task / count];
-            let (sample, way) = (&self.bytes[bytes.clone()], ways[task % count]);
-            weigh_lzss(element, &geometry, runs, *elements, &options, sample, way)
+        let of_tasks = tasks.iter().map(|(chunk, _)| *chunk).collect();
+        let weighed = workers::spread(tasks.len(), move |task| {
+            let (chunk, way) = tasks[task];
+            let (elements, runs, bytes) = &self.chunks[chunk];
+            weigh_lzss(element, &geometry, runs, *elements, &options, &self.bytes[bytes.clone()], way)
         });
-        Choices { ways: count, weighed, of_chunks: (0..chunks).map(|_| vec![None; count]).collect() }
+        Choices { element, options, weighed, of_tasks, chunks }
     }
+}
+
+/// What is known of a chunk's ways so far.
+struct Weighing {
+    sampled: u64,
+    elements: u64,
+    /// The task of the first.
+    first: usize,
+    ways: Vec<Option<WeighedLzss>>,
 }
 
 /// What is chosen for chunks, as it becomes known.
 pub(super) struct Choices {
-    ways: usize,
+    element: ElementType,
+    options: LosslessOptions,
     weighed: Receiver<(usize, WeighedLzss)>,
-    of_chunks: Vec<Vec<Option<WeighedLzss>>>,
+    /// The chunk of each task.
+    of_tasks: Vec<usize>,
+    chunks: Vec<Weighing>,
 }
 
 impl Choices {
     /// The choices for chunks with these numbers among all, waited for.
     pub fn wait(&mut self, chunks: Range<usize>) -> Result<Vec<LzssChoice>> {
-        while self.of_chunks[chunks.clone()].iter().any(|ways| ways.contains(&None)) {
-            let (task, weighed) =
-                self.weighed.recv().map_err(|_| CudaError::invalid("nobody chose how chunks are coded"))?;
-            self.of_chunks[task / self.ways][task % self.ways] = Some(weighed);
+        let nobody = || CudaError::invalid("nobody chose how chunks are coded");
+        while self.chunks[chunks.clone()].iter().any(|chunk| chunk.ways.contains(&None)) {
+            let (task, weighed) = self.weighed.recv().map_err(|_| nobody())?;
+            let chunk = &mut self.chunks[self.of_tasks[task]];
+            chunk.ways[task - chunk.first] = Some(weighed);
         }
-        // The first of those that are smallest.
-        let least =
-            |ways: &Vec<Option<WeighedLzss>>| ways.iter().flatten().min_by_key(|weighed| weighed.bytes).copied();
-        let chosen = self.of_chunks[chunks].iter().filter_map(least).map(|weighed| weighed.choice);
-        Ok(chosen.collect())
+        let best = |Weighing { sampled, elements, ways, .. }: &Weighing| {
+            let ways: Vec<WeighedLzss> = ways.iter().copied().flatten().collect();
+            best_lzss(self.element, &self.options, *sampled, *elements, &ways).ok_or_else(nobody)
+        };
+        self.chunks[chunks].iter().map(best).collect()
     }
 }

@@ -15,13 +15,19 @@ use crate::predict::words;
 /// Memory that the decoder keeps from chunk to chunk.
 #[derive(Default)]
 pub(in super::super) struct DecodeBuffers {
+    tokens: TokenBuffers,
+    /// The elements or residuals that may be asked for next, as words for their alignment.
+    out: Vec<u64>,
+}
+
+/// Memory for tokens that are coded, or have too little behind them.
+#[derive(Default)]
+struct TokenBuffers {
     flags: Vec<u64>,
     flag_bytes: Vec<u8>,
     lengths: Vec<u8>,
     distances: Vec<u8>,
     literals: Vec<u8>,
-    /// The elements or residuals, as words for their alignment.
-    out: Vec<u64>,
 }
 
 /// The blocks of a chunk, their counts checked.
@@ -120,14 +126,22 @@ impl Chunk {
     }
 }
 
-/// Reads flags, lengths, distances and literals into the buffers.
-fn read_parts(
+/// The tokens of a chunk, each part followed by [`SLACK`] bytes.
+struct Parts<'b> {
+    flags: &'b [u64],
+    lengths: &'b [u8],
+    distances: &'b [u8],
+    literals: &'b [u8],
+}
+
+/// Finds flags, lengths, distances and literals; decodes to the buffers what is coded.
+fn read_parts<'b>(
     context: &Context,
     chunk: &Chunk,
-    parameters: &[u8],
-    sections: &Sections,
-    buffers: &mut DecodeBuffers,
-) -> Result<()> {
+    sections: &Sections<'b>,
+    buffers: &'b mut TokenBuffers,
+) -> Result<Parts<'b>> {
+    let parameters = sections.0[BLOCKS];
     let literal_bytes = parameters[3];
     let coded = u16::from_le_bytes([parameters[4], parameters[5]]);
     let Chunk { params, blocks, .. } = chunk;
@@ -137,19 +151,21 @@ fn read_parts(
     let literals = sum(|b| (b.tokens - b.matches) as usize);
     let width = params.width.bytes();
     let reader = PlaneReader { decoder: context.decoder, place: &context.place };
-    let DecodeBuffers { flag_bytes, lengths: length_bytes, distances, literals: literal_out, .. } = buffers;
-    let section = |number: usize| sections.0[number];
-    match (literal_bytes, width) {
+    let TokenBuffers { flags, flag_bytes, lengths, distances, literals: literal_out } = buffers;
+    let (bytes, parts) = match (literal_bytes, width) {
         (0, _) => {
-            reader.plain(section(FLAGS), words * 8, flag_bytes)?;
-            reader.plain(section(LENGTHS), matches, length_bytes)?;
-            reader.plain(section(DISTANCES), matches * params.distance_bytes(), distances)?;
-            reader.plain(section(LITERALS), literals * width, literal_out)?;
+            let plain =
+                |number: usize, length, buffer| reader.plain(sections.0[number], sections.1[number], length, buffer);
+            let bytes = plain(FLAGS, words * 8, flag_bytes)?;
+            let lengths = plain(LENGTHS, matches, lengths)?;
+            let distances = plain(DISTANCES, matches * params.distance_bytes(), distances)?;
+            (bytes, Parts { flags: &[], lengths, distances, literals: plain(LITERALS, literals * width, literal_out)? })
         }
         (1, _) | (2, 2..) => {
             let mask = |bit: u32| coded >> bit;
+            let section = |number: usize| sections.0[number];
             reader.planes::<u8>(section(FLAGS), 1, words * 8, mask(FLAGS_BIT), flag_bytes)?;
-            reader.planes::<u8>(section(LENGTHS), 1, matches, mask(LENGTHS_BIT), length_bytes)?;
+            reader.planes::<u8>(section(LENGTHS), 1, matches, mask(LENGTHS_BIT), lengths)?;
             let stride = params.distance_bytes();
             reader.planes::<u8>(section(DISTANCES), stride, matches, mask(DISTANCES_BIT), distances)?;
             let mask = mask(LITERALS_BIT);
@@ -158,19 +174,25 @@ fn read_parts(
             } else {
                 reader.planes::<u16>(section(LITERALS), width / 2, literals, mask, literal_out)?;
             }
+            (flag_bytes.as_slice(), Parts { flags: &[], lengths, distances, literals: literal_out })
         }
         _ => return Err(context.corrupt("unknown width of LZSS literal planes")),
-    }
-    buffers.flags.clear();
-    let flag_words = buffers.flag_bytes[..words * 8].chunks_exact(8);
-    buffers.flags.extend(flag_words.map(|word| u64::from_le_bytes(word.try_into().expect("8 bytes"))));
-    Ok(())
+    };
+    flags.clear();
+    flags.extend(bytes[..words * 8].as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)));
+    Ok(Parts { flags, ..parts })
 }
+
+/// Blocks that are held: few, so that they are still in the first caches when they are asked for.
+const HELD_BLOCKS: usize = 2;
 
 /// The bytes behind the tokens of a chunk, decoded block by block as they are asked for.
 pub(in super::super) struct BlockReader<'b> {
     chunk: Chunk,
-    buffers: &'b mut DecodeBuffers,
+    parts: Parts<'b>,
+    /// Decoded bytes from byte `base` of the chunk on, a multiple of 8, and [`SLACK`].
+    out: &'b mut Vec<u64>,
+    base: usize,
     /// The block after those decoded or left out, and where its tokens stand.
     next: usize,
     flag: usize,
@@ -182,42 +204,64 @@ impl<'b> BlockReader<'b> {
     /// Checks sections 2 to 6 of a chunk of `bytes` bytes and reads the tokens; matches are checked as they are decoded.
     pub(in super::super) fn new(
         context: &Context,
-        sections: &Sections,
+        sections: &Sections<'b>,
         bytes: usize,
         buffers: &'b mut DecodeBuffers,
     ) -> Result<Self> {
         let chunk = Chunk::parse(context, sections.0[BLOCKS], bytes)?;
-        read_parts(context, &chunk, sections.0[BLOCKS], sections, buffers)?;
-        buffers.out.resize((chunk.bytes + SLACK).div_ceil(8), 0);
-        Ok(Self { chunk, buffers, next: 0, flag: 0, literal: 0, matched: 0 })
+        let parts = read_parts(context, &chunk, sections, &mut buffers.tokens)?;
+        Ok(Self { chunk, parts, out: &mut buffers.out, base: 0, next: 0, flag: 0, literal: 0, matched: 0 })
     }
 
     /// Bytes `from..to`, which are in the chunk and not before any asked for earlier. If `from` is a multiple of 2, 4 or 8, so is their address.
     pub(in super::super) fn bytes(&mut self, from: usize, to: usize) -> std::result::Result<&[u8], &'static str> {
-        let Chunk { params, blocks, bytes } = &self.chunk;
-        let block_bytes = params.block_bytes();
+        let block_bytes = self.chunk.params.block_bytes();
         while self.next * block_bytes < to {
-            let counts = blocks[self.next];
-            let (tokens, matches) = (counts.tokens as usize, counts.matches as usize);
+            let BlockCounts { tokens, matches } = self.chunk.blocks[self.next];
+            let (tokens, matches) = (tokens as usize, matches as usize);
             let flags = tokens.div_ceil(64);
             let start = self.next * block_bytes;
-            let end = (start + block_bytes).min(*bytes);
+            let end = (start + block_bytes).min(self.chunk.bytes);
             if end > from {
+                self.make_room(from.min(start), start, end);
                 let parts = TokenParts {
                     tokens,
                     matches,
-                    flags: &self.buffers.flags[self.flag..self.flag + flags],
-                    literals: &self.buffers.literals[self.literal..],
-                    lengths: &self.buffers.lengths[self.matched..],
-                    distances: &self.buffers.distances[self.matched * params.distance_bytes()..],
+                    flags: &self.parts.flags[self.flag..self.flag + flags],
+                    literals: &self.parts.literals[self.literal..],
+                    lengths: &self.parts.lengths[self.matched..],
+                    distances: &self.parts.distances[self.matched * self.chunk.params.distance_bytes()..],
                 };
-                decode_block(&parts, params, bytemuck::cast_slice_mut(&mut self.buffers.out), start, end)?;
+                let out = bytemuck::cast_slice_mut(self.out);
+                decode_block(&parts, &self.chunk.params, out, start - self.base, end - self.base)?;
             }
             self.next += 1;
             self.flag += flags;
             self.matched += matches;
-            self.literal += (tokens - matches) * params.width.bytes();
+            self.literal += (tokens - matches) * self.chunk.params.width.bytes();
         }
-        Ok(&bytemuck::cast_slice::<u64, u8>(&self.buffers.out)[from..to])
+        let bytes = bytemuck::cast_slice::<u64, u8>(self.out);
+        // No bytes, but where any would be aligned.
+        Ok(if from == to { &bytes[..0] } else { &bytes[from - self.base..to - self.base] })
+    }
+
+    /// Makes room for bytes `start..end`; what is before `from` goes if need be.
+    fn make_room(&mut self, from: usize, start: usize, end: usize) {
+        let needed = |base: usize| (end - base + SLACK).div_ceil(8);
+        if needed(self.base) > self.out.len() {
+            let base = from / 8 * 8;
+            // Blocks that were left out, and so are not there, are before `from`.
+            let there = base.max(self.base)..start.max(self.base);
+            if !there.is_empty() {
+                let bytes: &mut [u8] = bytemuck::cast_slice_mut(self.out);
+                bytes.copy_within(there.start - self.base..there.end - self.base, 0);
+            }
+            self.base = base;
+            let held = HELD_BLOCKS * self.chunk.params.block_bytes() + SLACK;
+            let length = needed(base).max(held.div_ceil(8));
+            if length > self.out.len() {
+                self.out.resize(length, 0);
+            }
+        }
     }
 }

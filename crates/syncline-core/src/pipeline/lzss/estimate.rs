@@ -11,6 +11,8 @@ use crate::predict::lorenzo::Word;
 const PIECES: usize = 4;
 /// Bits that a match takes besides its distance where tokens are Huffman-coded: about what its flag and length came to on columns of integers.
 const MATCH_BITS: u64 = 6;
+/// Levels up to this one are for speed.
+const FAST_LEVELS: u8 = 4;
 /// Bits of what is said of each block.
 const BLOCK_BITS: u64 = size_of::<BlockCounts>() as u64 * 8;
 /// Fraction bits of logarithms.
@@ -63,45 +65,96 @@ pub struct Way {
     pub width: SymbolWidth,
 }
 
-/// The ways that there are for elements of so many bytes; of those that are estimated alike the first is taken.
-pub(super) fn ways(options: &LosslessOptions, element_bytes: usize) -> Vec<Way> {
-    let widths = || {
-        SymbolWidth::ALL.into_iter().rev().filter(|&width| match options.symbol {
-            Some(asked) => width == asked,
-            None => width.bytes() <= element_bytes,
-        })
-    };
-    [false, true].into_iter().flat_map(|of_residuals| widths().map(move |width| Way { of_residuals, width })).collect()
+/// What the choice of a chunk's way depends on beside its sample.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Case<'o> {
+    pub options: &'o LosslessOptions,
+    pub entropy_coded: bool,
+    /// Bytes of an element.
+    pub element_bytes: usize,
+    /// Elements of the sample, and of the chunk.
+    pub sampled: usize,
+    pub elements: usize,
 }
 
-/// What a chunk comes to in one way, by its sample. `bases` are those of the residuals, if these are what is coded.
-pub(super) fn weigh<W: Word>(
-    options: &LosslessOptions,
-    entropy_coded: bool,
-    way: Way,
-    (words, bases): (&[W], usize),
-    sampled: usize,
-    elements: usize,
-    scratch: &mut EncodeBuffers,
-) -> Choice {
-    let Way { of_residuals, width } = way;
-    let bytes = bytes_of(words);
-    let side = bases * size_of::<W>();
-    let mut params = Params::new(width, options.level);
-    if entropy_coded {
-        params.min_match = shortest_worth_while(&bytes, &params);
+impl Case<'_> {
+    /// Whether speed is what was asked for. Where the sample is the whole chunk there is no time to save.
+    fn is_fast(&self) -> bool {
+        self.options.level <= FAST_LEVELS && self.sampled < self.elements
     }
-    scratch.tokenise(&bytes, &params);
-    let bits = if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 };
-    let bytes = (bits / 8 + side as u64) * elements as u64 / (sampled as u64).max(1);
-    // Prediction and narrow symbols take time that only a clearly smaller stream is worth, most of all where speed is what was asked for.
-    let narrow = width.bytes() < size_of::<W>();
-    let handicap = match (of_residuals, narrow) {
-        (true, _) if !entropy_coded => bytes / 4,
-        (false, false) => 0,
-        _ => bytes / 16,
-    };
-    Choice { of_residuals, entropy_coded, params, bytes: bytes + handicap }
+
+    fn is_narrow(&self, way: Way) -> bool {
+        way.width.bytes() < self.element_bytes
+    }
+
+    /// The ways that may be tried, in order.
+    pub fn ways(&self) -> Vec<Way> {
+        let (own, fast) = (self.element_bytes, self.is_fast());
+        let widths = || {
+            SymbolWidth::ALL.into_iter().rev().filter(move |&width| match self.options.symbol {
+                Some(asked) => width == asked,
+                // Before Huffman coding bytes of wider elements were never shorter: their planes say more.
+                None if fast && self.entropy_coded => width.bytes() <= own && width.bytes() >= own.min(4),
+                None => width.bytes() <= own,
+            })
+        };
+        let ways =
+            [false, true].into_iter().flat_map(|of_residuals| widths().map(move |width| Way { of_residuals, width }));
+        // Where speed is what was asked for, narrow symbols are not tried of residuals.
+        ways.filter(|&way| !(fast && !self.entropy_coded && self.is_narrow(way) && way.of_residuals)).collect()
+    }
+
+    /// Whether a way is tried if those before came to so many bytes at least: where speed is what was asked for, narrow symbols only where whole ones save less than a
+    /// third (as GPULZ does).
+    fn is_tried(&self, way: Way, best: u64) -> bool {
+        let saved = best * 3 < (self.elements * self.element_bytes * 2) as u64;
+        !(self.is_fast() && !self.entropy_coded && self.is_narrow(way) && saved)
+    }
+
+    /// The best of all ways, which `weigh` weighs; the first of those that come to as much.
+    pub fn best(&self, mut weigh: impl FnMut(usize, Way) -> Choice) -> Option<Choice> {
+        let mut best: Option<Choice> = None;
+        for (number, way) in self.ways().into_iter().enumerate() {
+            if best.as_ref().is_none_or(|best| self.is_tried(way, best.bytes)) {
+                let choice = weigh(number, way);
+                if best.as_ref().is_none_or(|best| choice.bytes < best.bytes) {
+                    best = Some(choice);
+                }
+            }
+        }
+        best
+    }
+
+    /// What the chunk comes to in one way, by its sample: as bytes, with so many bases beside them.
+    pub fn weigh(&self, way: Way, bytes: &[u8], bases: usize, scratch: &mut EncodeBuffers) -> Choice {
+        let Way { of_residuals, width } = way;
+        let (fast, narrow, entropy_coded) = (self.is_fast(), self.is_narrow(way), self.entropy_coded);
+        let side = bases * self.element_bytes;
+        let mut params = Params::new(width, self.options.level);
+        if entropy_coded {
+            params.min_match = shortest_worth_while(bytes, &params);
+        }
+        let all = [params, Params { min_match: MAX_MIN_MATCH, ..params }];
+        // Nearly no matches take nearly no time to find.
+        let tried = if fast && entropy_coded && params.min_match < MAX_MIN_MATCH { &all[..] } else { &all[..1] };
+        let mut weigh = |params: &Params| {
+            scratch.tokenise(bytes, params);
+            let bits =
+                if entropy_coded { coded_bits(&scratch.tokens, params) } else { scratch.tokens.len() as u64 * 8 };
+            let bytes = (bits / 8 + side as u64) * self.elements as u64 / (self.sampled as u64).max(1);
+            // Prediction, narrow symbols and short matches take time that only a clearly smaller stream is worth, most of all where speed is what was asked for.
+            let slow =
+                u64::from(of_residuals || narrow) + u64::from(tried.len() > 1 && params.min_match < MAX_MIN_MATCH);
+            let handicap = match (of_residuals, narrow) {
+                (true, _) if !entropy_coded => bytes / 4,
+                (_, true) if !entropy_coded && fast => bytes / 4,
+                _ => bytes / 16 * slow,
+            };
+            Choice { of_residuals, entropy_coded, params: *params, bytes: bytes + handicap }
+        };
+        let first = weigh(&tried[0]);
+        tried[1..].iter().map(weigh).fold(first, |best, next| if next.bytes < best.bytes { next } else { best })
+    }
 }
 
 /// Chooses by the samples; `elements` is how many the chunk has.
@@ -113,14 +166,12 @@ pub(in super::super) fn choose<W: Word>(
     elements: usize,
     scratch: &mut EncodeBuffers,
 ) -> Choice {
-    let mut best: Option<Choice> = None;
-    for way in ways(options, size_of::<W>()) {
-        let input = if way.of_residuals { (&residuals.words[..], residuals.bases.len()) } else { (sample, 0) };
-        let choice = weigh(options, entropy_coded, way, input, sample.len(), elements, scratch);
-        if best.as_ref().is_none_or(|best| choice.bytes < best.bytes) {
-            best = Some(choice);
-        }
-    }
+    let case = Case { options, entropy_coded, element_bytes: size_of::<W>(), sampled: sample.len(), elements };
+    let (of_elements, of_residuals) = (bytes_of(sample), bytes_of(&residuals.words));
+    let best = case.best(|_, way| match way.of_residuals {
+        true => case.weigh(way, &of_residuals, residuals.bases.len(), scratch),
+        false => case.weigh(way, &of_elements, 0, scratch),
+    });
     best.expect("there is a width of one byte")
 }
 

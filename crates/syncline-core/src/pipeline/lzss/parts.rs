@@ -1,8 +1,10 @@
 //! The sections of an LZSS chunk: tokens as they are, or as Huffman-coded planes.
 
 use std::borrow::Cow;
+use std::marker::PhantomData;
 
 use super::{DISTANCES_BIT, FLAGS_BIT, LENGTHS_BIT, LITERALS_BIT};
+use crate::bits::dispatch::{self, Kernel};
 use crate::container::{ALIGNMENT, Fields, SectionWriter, align};
 use crate::error::{Error, Result};
 use crate::huffman::{self, Decoder, IndexKind, MAX_SYMBOLS, Stream, Symbol};
@@ -54,18 +56,42 @@ pub(super) fn write_coded(
     sections.section(out, |out| one(out, &tokens.distances, params.distance_bytes(), DISTANCES_BIT));
     let width = params.width.bytes();
     // Bytes of a value depend on each other: 16-bit symbols are worth their longer codebook where values are few.
-    let mut literals = Vec::new();
-    let mut literal_mask = coder.planes::<u8>(&mut literals, &tokens.literals, width);
-    let mut literal_bytes = 1;
-    if width > 1 {
-        let mut wide = Vec::new();
-        let mask = coder.planes::<u16>(&mut wide, &tokens.literals, width / 2);
-        if wide.len() < literals.len() {
-            (literals, literal_mask, literal_bytes) = (wide, mask, 2);
+    let (mut literal_mask, mut literal_bytes) = (0, 1);
+    sections.section(out, |out| {
+        let literals = &tokens.literals;
+        // What is below 256 has the same codewords as bytes and as 16-bit symbols, but fewer planes of zeros then.
+        if width > 1 && are_bytes(literals, width) {
+            let wide = coder.plan::<u16>(literals, width / 2, literals.len() / width);
+            if let Some(wide) = wide {
+                (literal_mask, literal_bytes) = (coder.write(out, wide), 2);
+                return;
+            }
         }
-    }
-    sections.section(out, |out| out.extend_from_slice(&literals));
+        let narrow = coder.plan::<u8>(literals, width, usize::MAX).expect("a plan of any length");
+        let wide = if width > 1 { coder.plan::<u16>(literals, width / 2, narrow.bytes) } else { None };
+        (literal_mask, literal_bytes) = match wide {
+            Some(wide) => {
+                coder.forget(narrow);
+                (coder.write(out, wide), 2)
+            }
+            None => (coder.write(out, narrow), 1),
+        };
+    });
     Planes { literal_bytes, coded: coded | literal_mask << LITERALS_BIT }
+}
+
+/// Whether symbols of `width` bytes are all below 256.
+fn are_bytes(symbols: &[u8], width: usize) -> bool {
+    let any = |mask: u64| {
+        let (words, rest) = symbols.as_chunks::<8>();
+        let rest = rest.iter().enumerate().fold(0, |all, (i, &byte)| all | u64::from(byte) << (8 * i));
+        (words.iter().fold(rest, |all, &word| all | u64::from_le_bytes(word)) & mask) != 0
+    };
+    !any(match width {
+        2 => 0xff00_ff00_ff00_ff00,
+        4 => 0xffff_ff00_ffff_ff00,
+        _ => 0xffff_ffff_ffff_ff00,
+    })
 }
 
 struct Coder<'a> {
@@ -73,42 +99,104 @@ struct Coder<'a> {
     scratch: &'a mut huffman::EncodeScratch,
 }
 
+/// Planes of a section, each as it will be stored.
+struct Planned<S> {
+    /// The symbols, in memory of the scratch's, filled up to whole groups, how many there are, and how they are coded if they are.
+    planes: Vec<(Vec<u16>, usize, Option<huffman::Plan>)>,
+    /// Bytes of all planes.
+    bytes: usize,
+    symbol: PhantomData<S>,
+}
+
 impl Coder<'_> {
     /// Appends every `stride`-th symbol of `bytes` as a plane, then every one after these, and so on, each after align(16). Returns which are coded.
     fn planes<S: Symbol>(&mut self, out: &mut Vec<u8>, bytes: &[u8], stride: usize) -> u16 {
+        let planned = self.plan::<S>(bytes, stride, usize::MAX).expect("a plan of any length");
+        self.write(out, planned)
+    }
+
+    /// Plans these planes, if they take less than `limit` bytes.
+    fn plan<S: Symbol>(&mut self, bytes: &[u8], stride: usize, limit: usize) -> Option<Planned<S>> {
         let options = huffman::EncodeOptions { group_log2: GROUP_LOG2, index: self.index, free_symbol: Some(0) };
-        let mut mask = 0;
-        let mut plane: Vec<S> = Vec::new();
+        let mut planned = Planned { planes: Vec::with_capacity(stride), bytes: 0, symbol: PhantomData };
+        let count = bytes.len() / (stride * S::BYTES);
         for first in 0..stride {
-            plane.clear();
+            let mut memory = self.scratch.spare.pop().unwrap_or_default();
+            memory.resize(count.next_multiple_of(GROUP) * S::BYTES / 2, 0);
+            let plane: &mut [S] = bytemuck::cast_slice_mut(&mut memory);
+            plane[count..].fill(S::truncate(0));
+            let some = &mut plane[..count];
             match stride * S::BYTES {
-                1 => extract::<S, 1>(bytes, first, &mut plane),
-                2 => extract::<S, 2>(bytes, first, &mut plane),
-                4 => extract::<S, 4>(bytes, first, &mut plane),
-                _ => extract::<S, 8>(bytes, first, &mut plane),
+                1 => dispatch::run(Extract::<S, 1> { bytes, first, plane: some }),
+                2 => dispatch::run(Extract::<S, 2> { bytes, first, plane: some }),
+                4 => dispatch::run(Extract::<S, 4> { bytes, first, plane: some }),
+                _ => dispatch::run(Extract::<S, 8> { bytes, first, plane: some }),
             }
-            let count = plane.len();
-            align(out, ALIGNMENT);
-            let start = out.len();
+            let raw = count * S::BYTES;
+            let before = planned.bytes.next_multiple_of(ALIGNMENT).min(limit);
+            let mut plan = None;
             if count > 0 && count <= MAX_SYMBOLS - GROUP {
-                plane.resize(count.next_multiple_of(GROUP), S::truncate(0));
-                huffman::encode(&plane, &[], &options, self.scratch, out);
+                plan = huffman::plan(plane, &options, raw.min(limit - before), self.scratch);
             }
-            if out.len() > start && out.len() - start < count * S::BYTES {
-                mask |= 1 << first;
-            } else {
-                out.truncate(start);
-                append_raw(out, &plane[..count]);
+            planned.bytes = before + plan.as_ref().map_or(raw, huffman::Plan::stream_bytes);
+            planned.planes.push((memory, count, plan));
+            if planned.bytes >= limit {
+                self.forget(planned);
+                return None;
             }
+        }
+        Some(planned)
+    }
+
+    /// Takes back the memory of planes.
+    fn forget<S>(&mut self, planned: Planned<S>) {
+        self.scratch.spare.extend(planned.planes.into_iter().map(|plane| plane.0));
+    }
+
+    /// Appends planes. Returns which are coded.
+    fn write<S: Symbol>(&mut self, out: &mut Vec<u8>, planned: Planned<S>) -> u16 {
+        let mut mask = 0;
+        for (i, (memory, count, plan)) in planned.planes.into_iter().enumerate() {
+            align(out, ALIGNMENT);
+            let plane: &[S] = bytemuck::cast_slice(&memory);
+            match plan {
+                Some(plan) => {
+                    mask |= 1 << i;
+                    huffman::write_plan(plane, plan, self.scratch, out);
+                }
+                None => append_raw(out, &plane[..count]),
+            }
+            self.scratch.spare.push(memory);
         }
         mask
     }
 }
 
-/// Appends symbol `first` of every `SIZE` bytes to `plane`.
-fn extract<S: Symbol, const SIZE: usize>(bytes: &[u8], first: usize, plane: &mut Vec<S>) {
-    let offset = first * S::BYTES;
-    plane.extend(bytes.as_chunks::<SIZE>().0.iter().map(|symbols| symbol::<S>(&symbols[offset..])));
+/// Takes symbol `first` of every `SIZE` bytes.
+struct Extract<'a, S, const SIZE: usize> {
+    bytes: &'a [u8],
+    first: usize,
+    plane: &'a mut [S],
+}
+
+impl<S: Symbol, const SIZE: usize> Kernel for Extract<'_, S, SIZE> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let shift = 8 * (self.first * S::BYTES) as u32;
+        for (symbol, bytes) in self.plane.iter_mut().zip(self.bytes.as_chunks::<SIZE>().0) {
+            // Whole values, shifted: loads that vectors have.
+            let mut value = [0; 8];
+            value[..SIZE].copy_from_slice(bytes);
+            *symbol = match SIZE {
+                1 => S::truncate(bytes[0].into()),
+                2 => S::truncate(u16::from_le_bytes([value[0], value[1]]) >> shift),
+                4 => S::truncate((u32::from_le_bytes([value[0], value[1], value[2], value[3]]) >> shift) as u16),
+                _ => S::truncate((u64::from_le_bytes(value) >> shift) as u16),
+            };
+        }
+    }
 }
 
 /// Appends symbols as they are.
@@ -121,12 +209,6 @@ fn append_raw<S: Symbol>(out: &mut Vec<u8>, plane: &[S]) {
     out.extend(raw.flat_map(|bytes| bytes.into_iter().take(S::BYTES)));
 }
 
-/// The symbol that `bytes` starts with.
-#[inline(always)]
-fn symbol<S: Symbol>(bytes: &[u8]) -> S {
-    S::truncate(if S::BYTES == 1 { bytes[0].into() } else { u16::from_le_bytes([bytes[0], bytes[1]]) })
-}
-
 /// Reads planes back.
 pub(super) struct PlaneReader<'a> {
     pub decoder: Decoder,
@@ -134,15 +216,24 @@ pub(super) struct PlaneReader<'a> {
 }
 
 impl PlaneReader<'_> {
-    /// A section that is stored as it is: `length` bytes; `out` becomes them and [`SLACK`] zeros.
-    pub fn plain(&self, section: &[u8], length: usize, out: &mut Vec<u8>) -> Result<()> {
+    /// A section that is stored as it is: `length` bytes and [`SLACK`] more, which are those of its `tail` where that has as many, or zeros, with the section, in `buffer`.
+    pub fn plain<'p>(
+        &self,
+        section: &[u8],
+        tail: &'p [u8],
+        length: usize,
+        buffer: &'p mut Vec<u8>,
+    ) -> Result<&'p [u8]> {
         if section.len() != length {
             return Err(Error::corrupt(self.place, "an LZSS section does not fit the token counts"));
         }
-        out.clear();
-        out.extend_from_slice(section);
-        out.resize(length + SLACK, 0);
-        Ok(())
+        if let Some(section) = tail.get(..length + SLACK) {
+            return Ok(section);
+        }
+        buffer.clear();
+        buffer.extend_from_slice(section);
+        buffer.resize(length + SLACK, 0);
+        Ok(buffer)
     }
 
     /// A section of `stride` planes of `count` symbols each; `out` becomes their symbols in turn and [`SLACK`] zeros.

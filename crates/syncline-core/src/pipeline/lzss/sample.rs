@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::super::lossless::Residuals;
 use super::super::options::{LosslessOptions, LosslessPipeline};
 pub use super::estimate::Way as LzssWay;
-use super::estimate::{sample_runs, ways, weigh};
-use super::{Choice, EncodeBuffers};
+use super::estimate::{Case, sample_runs};
+use super::{Choice, EncodeBuffers, bytes_of};
 use crate::array::ElementType;
 use crate::geometry::{Geometry, Tile};
 use crate::lzss::Params;
@@ -29,12 +29,38 @@ pub fn lzss_sample(geometry: &Geometry, chunk: u64, element_bytes: usize, level:
     runs.into_iter().map(|run| tiles.start + run.start as u64..tiles.start + run.end as u64).collect()
 }
 
-/// The ways in which a chunk may be coded. The one with the smallest [`WeighedLzss::bytes`] is taken, the first of several.
-pub fn lzss_ways(element: ElementType, options: &LosslessOptions) -> Vec<LzssWay> {
-    ways(options, element.size())
+/// The ways in which a chunk of `elements` elements may be coded of which `sampled` are in its sample.
+pub fn lzss_ways(element: ElementType, options: &LosslessOptions, sampled: u64, elements: u64) -> Vec<LzssWay> {
+    case(element.size(), options, sampled as usize, elements).ways()
 }
 
-/// What the sample of a chunk says of one way to code it.
+/// The best of them, from what each was found to come to, in this order. `None` if there are others.
+pub fn best_lzss(
+    element: ElementType,
+    options: &LosslessOptions,
+    sampled: u64,
+    elements: u64,
+    weighed: &[WeighedLzss],
+) -> Option<LzssChoice> {
+    let case = case(element.size(), options, sampled as usize, elements);
+    if weighed.len() != case.ways().len() {
+        return None;
+    }
+    let entropy_coded = case.entropy_coded;
+    let best = case.best(|number, _| {
+        let WeighedLzss { choice: LzssChoice { of_residuals, params }, bytes } = weighed[number];
+        Choice { of_residuals, entropy_coded, params, bytes }
+    });
+    best.map(|Choice { of_residuals, params, .. }| LzssChoice { of_residuals, params })
+}
+
+fn case(element_bytes: usize, options: &LosslessOptions, sampled: usize, elements: u64) -> Case<'_> {
+    // A chunk has at most 2^22 elements.
+    let elements = elements as usize;
+    Case { options, entropy_coded: options.pipeline != LosslessPipeline::Lzss, element_bytes, sampled, elements }
+}
+
+/// What the sample of a chunk says of one way to code it; see [`best_lzss`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeighedLzss {
     /// How the chunk is coded.
@@ -76,18 +102,53 @@ fn by_sample<W: Word>(
 ) -> WeighedLzss {
     let little = |bytes: &[u8]| W::narrow(bytes.iter().rev().fold(0, |wide, &b| wide << 8 | u64::from(b)));
     let sample: Vec<W> = sample.chunks_exact(size_of::<W>()).map(little).collect();
-    let entropy_coded = options.pipeline != LosslessPipeline::Lzss;
     let mut buffers = EncodeBuffers::default();
-    let residuals = way.of_residuals.then(|| {
+    let case = case(size_of::<W>(), options, sample.len(), elements);
+    let choice = if way.of_residuals {
         let tiles: Vec<Tile> = tiles.iter().flat_map(|run| geometry.range(run.clone())).collect();
-        Residuals::new(element, geometry.axes(), &tiles, &sample)
-    });
-    let input = match &residuals {
-        Some(residuals) => (&residuals.words[..], residuals.bases.len()),
-        None => (&sample[..], 0),
+        let residuals = Residuals::new(element, geometry.axes(), &tiles, &sample);
+        case.weigh(way, &bytes_of(&residuals.words), residuals.bases.len(), &mut buffers)
+    } else {
+        case.weigh(way, &bytes_of(&sample), 0, &mut buffers)
     };
-    // A chunk has at most 2^22 elements.
-    let choice = weigh(options, entropy_coded, way, input, sample.len(), elements as usize, &mut buffers);
     let Choice { of_residuals, params, bytes, .. } = choice;
     WeighedLzss { choice: LzssChoice { of_residuals, params }, bytes }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::array::Shape;
+    use crate::pipeline::lzss::choose;
+
+    /// Weighed way by way, a chunk is coded as when it is chosen for at once.
+    #[test]
+    fn the_best_of_all_ways_is_what_is_chosen() {
+        let shape = Shape::new(&[40_000]).unwrap();
+        let geometry = Geometry::new(shape);
+        let element = ElementType::I32;
+        let arrays: [fn(u32) -> u32; 4] =
+            [|i| i / 3, |i| i % 37 * 0x0101_0003, |i| i.wrapping_mul(0x9E37_79B9) >> 7, |i| i / 900 % 4 * 77];
+        for array in arrays {
+            for (pipeline, level) in
+                [LosslessPipeline::Lzss, LosslessPipeline::LzssHuffman].into_iter().flat_map(|p| [(p, 3), (p, 6)])
+            {
+                let options = LosslessOptions { pipeline, level, symbol: None };
+                let runs = lzss_sample(&geometry, 0, 4, level);
+                let tiles: Vec<Tile> = runs.iter().flat_map(|run| geometry.range(run.clone())).collect();
+                let sampled: usize = tiles.iter().map(Tile::len).sum();
+                let words: Vec<u32> = (0..sampled as u32).map(array).collect();
+                let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+                let residuals = Residuals::new(element, geometry.axes(), &tiles, &words);
+                let coded = pipeline != LosslessPipeline::Lzss;
+                let at_once = choose(&options, coded, &words, &residuals, 40_000, &mut EncodeBuffers::default());
+                let ways = lzss_ways(element, &options, sampled as u64, 40_000);
+                let weigh = |way| weigh_lzss(element, &geometry, &runs, 40_000, &options, &bytes, way);
+                let weighed: Vec<WeighedLzss> = ways.into_iter().map(weigh).collect();
+                let best = best_lzss(element, &options, sampled as u64, 40_000, &weighed).unwrap();
+                assert_eq!((best.of_residuals, best.params), (at_once.of_residuals, at_once.params), "{options:?}");
+                assert_eq!(best_lzss(element, &options, sampled as u64, 40_000, &weighed[1..]), None);
+            }
+        }
+    }
 }

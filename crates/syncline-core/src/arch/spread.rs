@@ -1,0 +1,162 @@
+//! Symbols of a block from their distances: each is a literal (distance 0) or repeats the symbol so many places before it, at most 255.
+//!
+//! With AVX-512 the literals of 64 bytes are put in their places by one instruction, and a window of 128 bytes is two registers: then bytes
+//! are found by permutations, whatever the lengths of matches.
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "x86_64")]
+pub use avx512::Avx512;
+
+/// Bytes after literals, lengths, distances and symbols that may be read or written.
+pub const SPREAD_SLACK: usize = 64;
+/// Entries after those of a block's symbols that may be written.
+pub const SPREAD_ROOM: usize = 64 * SHORT + SPREAD_SLACK;
+
+/// Matches up to so many symbols are taken several at a time.
+const SHORT: usize = 8;
+/// Entries of a long match that are looked up.
+const ROW: usize = 32;
+
+/// The distances of the first symbols of a match, by its distance: multiples of it, so that none comes from the match itself and waits for the one before.
+static ROWS: [[u8; ROW]; 256] = {
+    let mut rows = [[0; ROW]; 256];
+    let mut distance = 1;
+    while distance < 256 {
+        let mut i = 0;
+        while i < ROW {
+            rows[distance][i] = (distance * (i / distance + 1)) as u8;
+            i += 1;
+        }
+        distance += 1;
+    }
+    rows
+};
+
+/// Writes the distances of the symbols of one match.
+#[inline(always)]
+fn write_match(entries: &mut [u8], distance: u8) {
+    let row = &ROWS[usize::from(distance)];
+    let first = entries.len().min(ROW);
+    entries[..first].copy_from_slice(&row[..first]);
+    // From the row's end on any multiple that is no less than a row will do.
+    let later = if usize::from(distance) < ROW { row[ROW - 1] } else { distance };
+    entries[first..].fill(later);
+}
+
+/// Up to 64 tokens.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenWord<'a> {
+    /// Which are matches.
+    pub flags: u64,
+    /// How many tokens there are.
+    pub tokens: usize,
+    /// Of the matches their lengths, less the shortest; these and others behind them, at least [`SPREAD_SLACK`].
+    pub lengths: &'a [u8],
+    /// Likewise their distances, none 0.
+    pub distances: &'a [u8],
+}
+
+/// A way to write distances and to follow them. Loops are generic over it, and inlined where its instructions are enabled.
+pub trait Spread: Copy {
+    /// Writes the distances of the symbols of these tokens to `entries[at..]`, which are 0 and stay so for literals and behind. Matches have `min_match` symbols, at least 1, or more.
+    /// Returns where the next tokens' begin, or `None` if that is behind `symbols`. `entries` have [`SPREAD_ROOM`] more.
+    ///
+    /// # Panics
+    /// They have not, or there are fewer lengths or distances than flags.
+    fn note(self, entries: &mut [u8], at: usize, symbols: usize, word: TokenWord, min_match: usize) -> Option<usize>;
+
+    /// Makes the first `symbols` symbols, of `WIDTH` (1, 2, 4 or 8) bytes, from their distances, of which the greatest is `farthest`, and from the literals. All three have
+    /// [`SPREAD_SLACK`] bytes more.
+    ///
+    /// # Panics
+    /// They have not, or a distance reaches out of the block.
+    fn follow<const WIDTH: usize>(
+        self,
+        out: &mut [u8],
+        symbols: usize,
+        distances: &[u8],
+        farthest: u8,
+        literals: &[u8],
+    );
+}
+
+/// Whether every distance leads to a symbol of the block.
+#[inline(always)]
+pub fn are_inside(distances: &[u8]) -> bool {
+    // From 255 on there is no other.
+    distances.iter().take(255).zip(0u8..).fold(true, |inside, (&distance, at)| inside & (distance <= at))
+}
+
+/// Symbol by symbol, on any machine.
+#[derive(Clone, Copy, Debug)]
+pub struct Portable;
+
+impl Spread for Portable {
+    #[inline(always)]
+    fn note(self, entries: &mut [u8], at: usize, symbols: usize, word: TokenWord, min_match: usize) -> Option<usize> {
+        let (mut flags, mut at, mut done) = (word.flags, at, 0);
+        for (&length, &distance) in word.lengths.iter().zip(word.distances).take(flags.count_ones() as usize) {
+            let literals = flags.trailing_zeros() as usize - done;
+            flags &= flags - 1;
+            done += literals + 1;
+            let first = at + literals;
+            at = first + usize::from(length) + min_match;
+            if at > symbols {
+                return None;
+            }
+            write_match(&mut entries[first..at], distance);
+        }
+        Some(at + word.tokens - done).filter(|&at| at <= symbols)
+    }
+
+    #[inline(always)]
+    fn follow<const WIDTH: usize>(self, out: &mut [u8], symbols: usize, distances: &[u8], _: u8, literals: &[u8]) {
+        let (symbols_out, distances) = (&mut out.as_chunks_mut::<WIDTH>().0[..symbols], &distances[..symbols]);
+        assert!(are_inside(distances));
+        let literals = literals.as_chunks::<WIDTH>().0;
+        let mut literal = 0;
+        for (at, &distance) in distances.iter().enumerate() {
+            symbols_out[at] = if distance == 0 { literals[literal] } else { symbols_out[at - usize::from(distance)] };
+            literal += usize::from(distance == 0);
+        }
+    }
+}
+
+/// A loop that spreads.
+pub trait Spreading {
+    /// What the loop returns.
+    type Output;
+
+    /// The loop. Must be `#[inline(always)]`, as must be everything hot that it calls.
+    fn run<S: Spread>(self, spread: S) -> Self::Output;
+}
+
+/// Runs `spreading`, compiled for the best way of this machine. The result is the same everywhere.
+#[inline]
+pub fn with_best<L: Spreading>(spreading: L) -> L::Output {
+    #[cfg(target_arch = "x86_64")]
+    {
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+        fn wide<L: Spreading>(spreading: L) -> L::Output {
+            spreading.run(Avx512(()))
+        }
+        if has_avx512() {
+            // SAFETY: `has_avx512` has just found every feature that `wide` enables.
+            return unsafe { wide(spreading) };
+        }
+    }
+    spreading.run(Portable)
+}
+
+/// Whether the machine has what [`Avx512`] uses.
+#[cfg(target_arch = "x86_64")]
+fn has_avx512() -> bool {
+    super::has_avx2()
+        && is_x86_feature_detected!("popcnt")
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vbmi")
+        && is_x86_feature_detected!("avx512vbmi2")
+}
