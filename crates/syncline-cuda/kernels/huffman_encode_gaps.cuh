@@ -8,13 +8,13 @@
 // Subsequences that a warp walks to at a time: a lane has a pair, so that gaps of four bits come to whole bytes.
 constexpr uint32_t WALKS = 2;
 // Leading bits that tell the length of a codeword that has no more. Few have.
-constexpr uint32_t LEADING = 11;
+constexpr uint32_t LEADING = 12;
 constexpr uint32_t STEPS = LONGEST - LEADING <= 8 ? 4 : 8;
 
 // How long codewords are.
 struct CodewordLengths {
     uint32_t ends[WARP]; // where the codewords of each length end, those of shorter ones included, in units of 2^-31; of lengths that there are not, beyond all
-    uint8_t by_leading[1 << LEADING];
+    alignas(4) uint8_t by_leading[1 << LEADING];
 
     // Bits of the codeword that a window of 31 bits starts with.
     __device__ inline uint32_t of(uint32_t window) const {
@@ -58,11 +58,17 @@ template <uint32_t THREADS_HERE> __device__ inline void find_lengths(const uint3
     for (uint32_t step = LEADING <= 8 ? 4 : 8; step > 0; step /= 2) {
         length += lengths.ends[length + step - 1] <= threadIdx.x * OWN << (31 - LEADING) ? step : 0;
     }
-    for (uint32_t i = threadIdx.x * OWN; i < (threadIdx.x + 1) * OWN; ++i) {
-        while (length <= LEADING && lengths.ends[length] <= i << (31 - LEADING)) {
-            ++length;
+    static_assert(OWN % 4 == 0, "whole words");
+    for (uint32_t first = threadIdx.x * OWN; first < (threadIdx.x + 1) * OWN; first += 4) {
+        uint32_t four = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < 4; ++i) {
+            while (length <= LEADING && lengths.ends[length] <= first + i << (31 - LEADING)) {
+                ++length;
+            }
+            four |= min_of<uint32_t>(length, LEADING + 1) << 8 * i;
         }
-        lengths.by_leading[i] = min_of<uint32_t>(length, LEADING + 1);
+        reinterpret_cast<uint32_t *>(lengths.by_leading)[first / 4] = four;
     }
     __syncthreads();
 }

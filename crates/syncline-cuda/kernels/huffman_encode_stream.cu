@@ -397,6 +397,7 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, INDEX == 1 && NOTE_P
     const uint32_t segment = block * WRITE_WARPS + warp_id();
     const uint32_t start = segment < segments ? scratch.starts[segment].x : plan.bits;
     const uint32_t end = segment + 1 < segments ? scratch.starts[segment + 1].x : plan.bits;
+    const uint32_t next_end = segment + 2 < segments ? scratch.starts[segment + 2].x : plan.bits;
     out += place;
     if (block == 0) {
         write_frame(out, plan, books, stream);
@@ -431,6 +432,9 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, INDEX == 1 && NOTE_P
     const uint32_t first = ceil_div(start, 32), last = ceil_div(end, 32);
     uint32_t *words = reinterpret_cast<uint32_t *>(out + plan.codewords_at);
     const uint32_t *slot = slots.slots + uint64_t(segment) * SLOT_WORDS;
+    // Most often the rest of its last word is all in the next segment.
+    const bool next_suffices = segment + 1 >= segments || next_end >= align_up(end, 32);
+    uint32_t rest = lane_id() == 0 && next_suffices && end % 32 != 0 && next_end > end ? slot[SLOT_WORDS] >> end % 32 : 0;
     const uint32_t shift = (first * 32 - start) % 32;
     // The last word may need the segments after this one; the others are two words of the slot each.
     const uint32_t skipped = (first * 32 - start) / 32, whole = last > first ? last - 1 : first;
@@ -456,7 +460,9 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, INDEX == 1 && NOTE_P
     default: move_vectors<3>(from, to, vectors, shift);
     }
     if (last > first) {
-        const uint32_t rest = slots.rest_of_word(segment, end);
+        if (!next_suffices) {
+            rest = slots.rest_of_word(segment, end);
+        }
         if (lane_id() == 0) {
             const uint32_t bit = (last - 1) * 32 - start, own_bits = end - start;
             uint32_t word = slot[bit / 32] << bit % 32;

@@ -19,7 +19,7 @@ use crate::huffman::histogram::Symbol;
 const SUMS_WORDS: usize = 4;
 const STARTS_WORDS: usize = 2;
 /// Large inputs have so many large segments a multiprocessor, a few times what it encodes at once.
-const SEGMENTS_IN_LARGE: u64 = 32;
+const SEGMENTS_IN_LARGE: u64 = 64;
 /// Bits of a subsequence of the gap index.
 const SUBSEQUENCE: u64 = 128;
 

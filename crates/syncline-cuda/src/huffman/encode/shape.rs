@@ -23,7 +23,7 @@ pub(super) const MERGED_KERNEL: &str = "encode_merged";
 const MERGED_THREADS: u32 = 256;
 const MERGED_BLOCKS: u32 = 4;
 /// Symbols of a segment of [`Method::Merged`], in large inputs and in small ones.
-const LARGE_SEGMENT: u32 = 16_384;
+const LARGE_SEGMENT: u32 = 8192;
 const SMALL_SEGMENT: u32 = 2048;
 
 /// Constants of an encoder that do not change what it writes, only how fast.
