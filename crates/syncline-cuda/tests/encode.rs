@@ -110,6 +110,15 @@ fn clustered(share: f64, alphabet: u32, length: usize, seed: u64) -> Vec<u16> {
     input
 }
 
+/// The free symbol, but for some others about every `step` symbols: there are many segments with nothing between two that have something.
+fn sparse(length: usize, step: usize) -> Vec<u16> {
+    let mut input = vec![512; length];
+    for (i, at) in (step / 2..length).step_by(step).enumerate() {
+        input[at] = 500 + i as u16 % 20;
+    }
+    input
+}
+
 #[test]
 fn sixteen_bit_symbols() {
     let Some(device) = common::device() else { return };
@@ -121,6 +130,8 @@ fn sixteen_bit_symbols() {
             let inputs = [
                 ("skewed", clustered(0.8, 1024, length, 1)),
                 ("middling", symbols(Spread::Geometric(0.3), 1024, length, 2)),
+                ("rather flat", symbols(Spread::Geometric(0.07), 1024, length, 5)),
+                ("few live groups", sparse(length, 90_000)),
                 ("flat", symbols(Spread::Flat, 1024, length, 3)),
                 ("one symbol", vec![512; length]),
                 ("another symbol", vec![7; length]),
@@ -247,11 +258,13 @@ fn many_streams_and_large_ones() {
         .collect();
     check(device, &format(2, 7, 1024, IndexKind::Symbol), Method::Merged, &input, &[], &alternating, "alternating");
     // Large enough for the segments of large inputs.
-    let input = clustered(0.3, 1024, huffman::MAX_SYMBOLS, 2);
-    for group_log2 in [6, 7] {
+    for (group_log2, share, index) in
+        [(6, 0.3, IndexKind::Symbol), (7, 0.3, IndexKind::Symbol), (7, 0.07, IndexKind::Gap)]
+    {
+        let input = clustered(share, 1024, huffman::MAX_SYMBOLS, 2);
         let groups = (huffman::MAX_SYMBOLS >> group_log2) as u32 - 12 * 7;
         let spans: Vec<_> = (0..12).map(|i| StreamSpan { first_group: i * 7, groups, free_symbol: 512 }).collect();
-        check(device, &format(2, group_log2, 1024, IndexKind::Symbol), Method::Merged, &input, &[], &spans, "large");
+        check(device, &format(2, group_log2, 1024, index), Method::Merged, &input, &[], &spans, "large");
     }
     // The largest stream there is.
     let input = symbols(Spread::Geometric(0.3), 1024, huffman::MAX_SYMBOLS, 9);
