@@ -27,6 +27,41 @@ pub fn device() -> Option<&'static Device> {
     DEVICE.get_or_init(open).as_ref()
 }
 
+/// Whether `SYNCLINE_TEST_SIZE` is `small`: sanitizers slow the device down by a hundred and more, so under them inputs are short and
+/// there are fewer of them, but every kernel and every kind of input is still there.
+pub fn small() -> bool {
+    static SMALL: OnceLock<bool> = OnceLock::new();
+    *SMALL.get_or_init(|| match std::env::var("SYNCLINE_TEST_SIZE").as_deref() {
+        Ok("small") => true,
+        Ok("whole") | Err(_) => false,
+        Ok(other) => panic!("SYNCLINE_TEST_SIZE is 'small' or 'whole', not '{other}'"),
+    })
+}
+
+/// The first, or the second where tests are to be small.
+pub fn pick<T>(whole: T, small: T) -> T {
+    if self::small() { small } else { whole }
+}
+
+/// Takes every case of nested loops, or one in so many where tests are to be small. With a number that has no factor in common with the
+/// inner loops' lengths each of their values keeps a case.
+pub struct Share {
+    one_in: usize,
+    seen: usize,
+}
+
+impl Share {
+    pub fn one_in(number: usize) -> Self {
+        Self { one_in: pick(1, number), seen: 0 }
+    }
+
+    /// Whether the next case is taken.
+    pub fn takes(&mut self) -> bool {
+        self.seen += 1;
+        (self.seen - 1).is_multiple_of(self.one_in)
+    }
+}
+
 /// A small generator of pseudo-random numbers (SplitMix64), so that a failure can be repeated.
 pub struct Random(pub u64);
 
