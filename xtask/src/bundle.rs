@@ -58,7 +58,7 @@ case $what in
         # Some tests provoke errors of the driver's functions on purpose; those are not findings.
         quiet=; [ "$2" = memcheck ] && quiet="--report-api-errors no"
         start=$(date +%s)
-        timeout -k 5 "${SANITIZE_LIMIT:-600}" compute-sanitizer --tool "$2" $quiet --print-limit 5 --error-exitcode 86 \
+        timeout -k 5 "${SANITIZE_LIMIT:-600}" compute-sanitizer --tool "$2" $quiet --show-backtrace no --print-limit 20 --error-exitcode 86 \
             "$3" --test-threads=1 --exact "$4" >"$log" 2>&1
         status=$?
         # A test that needs no device is none for the tool, which says so and fails.
