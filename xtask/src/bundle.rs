@@ -44,7 +44,6 @@ case $what in
     sanitize)
         # Tests take what they need of the device and no more, so that many run side by side; what takes the time are launches and the tools'
         # work on the host.
-        export SYNCLINE_TEST_SIZE="${SYNCLINE_TEST_SIZE:-small}"
         logs=$(mktemp -d)
         for tool in ${*:-racecheck memcheck initcheck synccheck}; do
             for program in "$here"/tests/*; do
@@ -57,8 +56,9 @@ case $what in
         log=$1/$2-$(basename "$3")-$(echo "$4" | tr : _)
         # Some tests provoke errors of the driver's functions on purpose; those are not findings.
         quiet=; [ "$2" = memcheck ] && quiet="--report-api-errors no"
+        size=small; [ "$2" = racecheck ] && size=tiny
         start=$(date +%s)
-        timeout -k 5 "${SANITIZE_LIMIT:-600}" compute-sanitizer --tool "$2" $quiet --show-backtrace no --print-limit 20 --error-exitcode 86 \
+        SYNCLINE_TEST_SIZE="${SYNCLINE_TEST_SIZE:-$size}" timeout -k 5 "${SANITIZE_LIMIT:-600}" compute-sanitizer --tool "$2" $quiet --show-backtrace no --print-limit 20 --error-exitcode 86 \
             "$3" --test-threads=1 --exact "$4" >"$log" 2>&1
         status=$?
         # A test that needs no device is none for the tool, which says so and fails.

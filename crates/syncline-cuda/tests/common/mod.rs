@@ -27,15 +27,30 @@ pub fn device() -> Option<&'static Device> {
     DEVICE.get_or_init(open).as_ref()
 }
 
-/// Whether `SYNCLINE_TEST_SIZE` is `small`: sanitizers slow the device down by a hundred and more, so under them inputs are short and
-/// there are fewer of them, but every kernel and every kind of input is still there.
-pub fn small() -> bool {
-    static SMALL: OnceLock<bool> = OnceLock::new();
-    *SMALL.get_or_init(|| match std::env::var("SYNCLINE_TEST_SIZE").as_deref() {
-        Ok("small") => true,
-        Ok("whole") | Err(_) => false,
-        Ok(other) => panic!("SYNCLINE_TEST_SIZE is 'small' or 'whole', not '{other}'"),
+/// How much tests do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Size {
+    Whole,
+    /// Sanitizers slow the device down by a hundred and more: under them inputs are short and there are fewer of them, but every kernel and every kind of input is still there.
+    Small,
+    /// For the slowest of them: as short, fewer still.
+    Tiny,
+}
+
+/// `SYNCLINE_TEST_SIZE`.
+fn size() -> Size {
+    static SIZE: OnceLock<Size> = OnceLock::new();
+    *SIZE.get_or_init(|| match std::env::var("SYNCLINE_TEST_SIZE").as_deref() {
+        Ok("tiny") => Size::Tiny,
+        Ok("small") => Size::Small,
+        Ok("whole") | Err(_) => Size::Whole,
+        Ok(other) => panic!("SYNCLINE_TEST_SIZE is 'whole', 'small' or 'tiny', not '{other}'"),
     })
+}
+
+/// Whether inputs are to be short.
+pub fn small() -> bool {
+    size() != Size::Whole
 }
 
 /// The first, or the second where tests are to be small.
@@ -43,8 +58,8 @@ pub fn pick<T>(whole: T, small: T) -> T {
     if self::small() { small } else { whole }
 }
 
-/// Takes every case of nested loops, or one in so many where tests are to be small. With a number that has no factor in common with the
-/// inner loops' lengths each of their values keeps a case.
+/// Takes every case of nested loops, or one in so many where tests are to be small, a third of those where they are to be tiny. With numbers that have no factor in common
+/// with the inner loops' lengths each of their values keeps a case.
 pub struct Share {
     one_in: usize,
     seen: usize,
@@ -52,7 +67,13 @@ pub struct Share {
 
 impl Share {
     pub fn one_in(number: usize) -> Self {
-        Self { one_in: pick(1, number), seen: 0 }
+        let one_in = match size() {
+            Size::Whole => 1,
+            Size::Small => number,
+            // Odd, and no multiple of 3: loops often have 2, 3, 4 or 6 cases.
+            Size::Tiny => (3 * number - 2) | 1,
+        };
+        Self { one_in, seen: 0 }
     }
 
     /// Whether the next case is taken.

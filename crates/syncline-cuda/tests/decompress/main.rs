@@ -126,10 +126,14 @@ fn on_gpu<T: Real>(
 
 /// How the device reads a stream.
 fn ways(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> [Decompressor; 2] {
-    [
+    let both = [
         Decompressor::new(device, stream.clone(), info).unwrap(),
         Decompressor::unfused(device, stream.clone(), info).unwrap(),
-    ]
+    ];
+    // Memory is allocated in the order of streams. Where records start, which the stream beside writes first of all to memory of its own, initcheck takes for unwritten, once in a
+    // process, though the hashes found there are right: so the allocation is waited for.
+    device.context().synchronize().unwrap();
+    both
 }
 
 fn comes_back<T: Real>(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8], what: &str) {

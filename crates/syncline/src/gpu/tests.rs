@@ -37,9 +37,9 @@ fn gpus() -> Option<&'static Gpus> {
     GPUS.get_or_init(open).as_ref()
 }
 
-/// The first, or the second if `SYNCLINE_TEST_SIZE` is `small`, for tests under a sanitizer.
+/// The first, or the second if `SYNCLINE_TEST_SIZE` says that tests are to be small, under a sanitizer.
 fn pick<T>(whole: T, small: T) -> T {
-    if std::env::var_os("SYNCLINE_TEST_SIZE").is_some_and(|value| value == "small") { small } else { whole }
+    if std::env::var_os("SYNCLINE_TEST_SIZE").is_some_and(|value| value != "whole") { small } else { whole }
 }
 
 /// Waves, noise, and now and then a fill value, a NaN or an infinity.
