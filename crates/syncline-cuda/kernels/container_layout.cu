@@ -21,6 +21,7 @@ struct Sources {
     const TileSums *tiles;
     Streams narrow, wide, masks, signs;
     uint32_t narrow_streams; // one for each chunk of the batch, in order, and maybe more
+    const TokenParts *tokens; // of each chunk; null if no codes are tokens
 };
 
 // Where records go, and what became of them.
@@ -52,10 +53,21 @@ __device__ inline RecordPlan plan_of(const Geometry &geometry, const ChunkBatch 
         plan.lengths[SIGNS] = sources.signs.word(parts.signs, PLAN_BYTES);
         bad |= sources.signs.word(parts.signs, PLAN_STATUS);
     }
-    plan.lengths[OUTLIERS] = parts.outliers == 0 ? 0 : aligned(4 + 4 * parts.outliers, 8) + 4 * parts.outliers;
+    plan.lengths[OUTLIERS] = outlier_bytes(parts.outliers);
     plan.lengths[VERBATIM] = parts.verbatim == 0 ? 0 : aligned(4 + 4 * parts.verbatim, 8) + ELEMENT_BYTES * parts.verbatim;
     plan.kind = KIND_QUANTISED;
     plan.bytes = section_start(plan.lengths, SECTIONS);
+    const TokenParts tokens = sources.tokens != nullptr ? sources.tokens[chunk] : TokenParts{};
+    if (tokens.bytes > 0) {
+        RecordPlan shorter = plan;
+        shorter.kind = KIND_TOKENS;
+        shorter.flags = sums.flags;
+        shorter.lengths[TILES] = TileWords(tiles, shorter.live, shorter.flags).bytes();
+        shorter.lengths[CODES] = tokens.bytes;
+        shorter.lengths[OUTLIERS] = outlier_bytes(tokens.outliers);
+        shorter.bytes = section_start(shorter.lengths, SECTIONS);
+        plan = shorter.bytes < plan.bytes ? shorter : plan;
+    }
     const uint64_t tile = batch.first_tile + first;
     const uint32_t elements = uint32_t(geometry.elements_before(tile + tiles) - geometry.elements_before(tile));
     const uint32_t raw_bytes = aligned(RECORD_HEADER + elements * ELEMENT_BYTES, ALIGNMENT);
@@ -94,7 +106,10 @@ extern "C" __global__ void __launch_bounds__(THREADS) record_layout(Geometry geo
         }
         plans[chunk] = plan;
         output.starts[chunk] = plan.place;
-        auto place_of = [&](uint32_t section) { return plan.kind == KIND_QUANTISED ? plan.place + section_start(plan.lengths, section) : NO_PLACE; };
+        auto place_of = [&](uint32_t section) {
+            const bool there = plan.kind == KIND_QUANTISED || (plan.kind == KIND_TOKENS && section != CODES);
+            return there ? plan.place + section_start(plan.lengths, section) : NO_PLACE;
+        };
         if (parts.radius == RADIUS) {
             sources.narrow.places[parts.codes] = place_of(CODES);
         } else {

@@ -17,7 +17,9 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     const uint4 head = *reinterpret_cast<const uint4 *>(bytes);
     const uint32_t radius = head.y, flags = head.z & 0xFF;
     const bool has_masks = flags & FLAG_MASKS, has_classes = flags & FLAG_CLASSES, has_signs = flags & FLAG_SIGNS;
-    if (head.x != tiles || (radius != SMALL_RADIUS && radius != 32768) || flags > 7 || head.w != 0 || (has_masks && to.mask_starts == nullptr) ||
+    const bool tokens = record.kind == CHUNK_TOKENS;
+    const bool known = tokens ? radius == NARROW_RADIUS && !has_classes : radius == SMALL_RADIUS || radius == 32768;
+    if (head.x != tiles || !known || flags > 7 || head.w != 0 || (has_masks && to.mask_starts == nullptr) ||
         (has_signs && to.sign_starts == nullptr)) {
         return PARSE_TILES;
     }
@@ -127,10 +129,10 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
             bitmap_start += __shfl_sync(ALL_LANES, sum, WARP - 1);
         }
     }
-    // The streams must have as many symbols as the tiles say.
+    // The streams must have as many symbols as the tiles say; tokens are looked at later.
     const Section codes = record.sections[CODES];
     const StreamHeader header = read_header(records.input, {codes.offset, codes.length, batch.slots, 2, geometry.group_log2, to.index_kind});
-    if (header.status != 0 || header.groups != groups || header.free_symbol != radius) {
+    if (!tokens && (header.status != 0 || header.groups != groups || header.free_symbol != radius)) {
         problems |= PARSE_CODES;
     }
     const uint32_t bitmap_total[2] = {uint32_t(bitmaps >> 32), uint32_t(bitmaps)};
@@ -146,10 +148,12 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     }
     if (threadIdx.x == 0) {
         ParsedChunk &parsed = to.chunks[chunk.number];
-        parsed.kind = CHUNK_QUANTISED;
+        parsed.kind = record.kind;
         parsed.radius = radius;
-        parsed.groups = header.groups;
-        parsed.live = header.live;
+        parsed.groups = tokens ? groups : header.groups;
+        parsed.live = tokens ? 0 : header.live;
+        parsed.raw = tokens ? codes.offset : 0;
+        parsed.token_bytes = tokens ? codes.length : 0;
         parsed.live_tiles = live;
         if (radius != SMALL_RADIUS) {
             atomicOr(&parsed.wide, 1u);
@@ -267,7 +271,7 @@ __device__ inline uint32_t read_ranks(const Records &records, const Record &reco
                                       const ChunkBatch &batch, const Results &to, RoleScratch &scratch) {
     const Section section = record.sections[CODES];
     const StreamHeader header = read_header(records.input, {section.offset, section.length, batch.slots, 2, geometry.group_log2, to.index_kind});
-    if (header.status != 0 || !header.has_free) {
+    if (record.kind == CHUNK_TOKENS || header.status != 0 || !header.has_free) {
         return 0; // The codes' blocks say what is wrong.
     }
     const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(records.input + section.offset + header.bitmap);
@@ -363,8 +367,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
     const uint32_t number = blockIdx.x, role = blockIdx.y;
     const bool has_masks = to.mask_starts != nullptr, has_signs = to.sign_starts != nullptr;
     const Chunk chunk = chunk_of_batch(geometry, batch, number);
-    const Record record = read_record(records, batch.first_chunk + number, number);
-    const bool quantised = record.status == 0 && record.kind == CHUNK_QUANTISED;
+    const Record record = read_record(records, batch.first_chunk + number, number, to.lzss_codes != 0);
+    const bool quantised = record.status == 0 && record.kind != CHUNK_RAW;
+    const bool has_stream = quantised && record.kind == CHUNK_QUANTISED;
     uint32_t problems = 0;
     // Whatever the record is, its streams are described: a chunk that has none has empty ones.
     const bool is_bitmap = role == ROLE_MASKS || role == ROLE_SIGNS;
@@ -373,7 +378,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             return;
         }
         const Section section = record.sections[role == ROLE_MASKS ? MASKS : role == ROLE_SIGNS ? SIGNS : CODES];
-        const uint64_t length = quantised ? section.length : 0;
+        const uint64_t length = (is_bitmap ? quantised : has_stream) ? section.length : 0;
         uint32_t status;
         const uint32_t books = to.index_kind == INDEX_SYMBOL ? MOST_BOOKS : 1;
         if (is_bitmap) {
@@ -394,7 +399,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             // One codebook of 65,536 symbols, or several of MARKS.
             const BookPlace own{to.code_books + slot, slot, to.code_symbols, number * 65536, MARKS, to.marks + uint64_t(number) * 65536};
             parse_stream(records.input, place, role, own, first_group << geometry.group_log2, first_group, to.codes[number], status, scratch.parse);
-            status = quantised ? status : 0;
+            status = has_stream ? status : 0;
             if (threadIdx.x == 0 && status != 0) {
                 atomicOr(&to.code_status[number], status);
             }

@@ -11,7 +11,7 @@ constexpr uint32_t TILES = 0, BASES = 1, MASKS = 2, CODES = 3, OUTLIERS = 4, VER
 constexpr uint32_t TILE_HEADER_BYTES = 16;
 constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
 constexpr uint32_t BITMAP_GROUP_LOG2 = 6;
-constexpr uint32_t SMALL_RADIUS = 512;
+constexpr uint32_t NARROW_RADIUS = 128, SMALL_RADIUS = 512;
 // Tiles of a chunk at most: 2^22 elements in tiles of 512 before clipping.
 constexpr uint32_t MOST_TILES = 8192;
 constexpr uint32_t BLOCK_TILES = 32; // that have their bases packed together
@@ -57,6 +57,7 @@ struct Results {
     uint32_t rank_stride;
     uint32_t patterns;       // fill patterns of the header
     uint32_t index_kind;     // of the codes
+    uint32_t lzss_codes;     // whether chunks may have codes as LZSS tokens
 };
 
 struct Section {
@@ -72,7 +73,7 @@ struct Record {
     Section sections[SECTIONS];
 };
 
-__device__ inline Record read_record(const Records &records, uint64_t chunk_number, uint32_t chunk) {
+__device__ inline Record read_record(const Records &records, uint64_t chunk_number, uint32_t chunk, bool lzss_codes) {
     Record record{};
     record.start = records.first + uint64_t(records.starts[chunk]) * 16;
     record.length = (records.starts[chunk + 1] - records.starts[chunk]) * 16;
@@ -92,7 +93,7 @@ __device__ inline Record read_record(const Records &records, uint64_t chunk_numb
         record.status = PARSE_RECORD;
     } else if ((first.z | uint64_t(first.w) << 32) != chunk_number) {
         record.status = PARSE_NUMBER;
-    } else if ((second.x != CHUNK_RAW && second.x != CHUNK_QUANTISED) || second.y != 0) {
+    } else if ((second.x != CHUNK_RAW && second.x != CHUNK_QUANTISED && (second.x != CHUNK_TOKENS || !lzss_codes)) || second.y != 0) {
         record.status = PARSE_KIND;
     }
     if (record.status != 0 || record.kind == CHUNK_RAW) {

@@ -2,9 +2,9 @@
 #pragma once
 #include "geometry.cuh"
 
-constexpr uint32_t RADIUS = 512;
+constexpr uint32_t RADIUS = 512, NARROW_RADIUS = 128;
 constexpr uint32_t RECORD_HEADER = 32, SECTIONS = 10, ALIGNMENT = 16;
-constexpr uint32_t KIND_RAW = 0, KIND_QUANTISED = 2, KIND_NO_ROOM = 255;
+constexpr uint32_t KIND_RAW = 0, KIND_QUANTISED = 2, KIND_TOKENS = 4, KIND_NO_ROOM = 255;
 constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
 enum Section { TILES, BASES, MASKS, CODES, OUTLIERS, VERBATIM, SIGNS };
 constexpr uint32_t STATUS_BAD_STREAM = 1, STATUS_NO_ROOM = 2;
@@ -23,6 +23,13 @@ struct ChunkParts {
     uint32_t masks, signs; // its streams of bitmaps
     uint32_t is_raw;       // whatever its streams come to
     uint32_t unused;
+};
+
+// What a chunk comes to with its codes as LZSS tokens: filled in by the host.
+struct TokenParts {
+    uint64_t first_outlier; // in the batch's list of those of the narrow codes
+    uint32_t outliers;
+    uint32_t bytes; // of the section of codes; 0: there are no tokens
 };
 
 // What the tiles of a chunk come to: those that are not constant, FLAG_MASKS and FLAG_SIGNS, words of their bases.
@@ -50,6 +57,9 @@ __device__ inline uint32_t meta_mask_kind(uint32_t meta) { return meta >> 5 & 3;
 __device__ inline uint32_t meta_sign(uint32_t meta) { return meta >> 9 & 3; }
 
 __device__ inline uint32_t aligned(uint32_t number, uint32_t to) { return (number + to - 1) / to * to; }
+
+// Bytes of the section of outliers.
+__device__ inline uint32_t outlier_bytes(uint32_t outliers) { return outliers == 0 ? 0 : aligned(4 + 4 * outliers, 8) + 4 * outliers; }
 
 // Where a section starts in its record; `SECTIONS` gives the record's bytes.
 __device__ inline uint32_t section_start(const uint32_t *lengths, uint32_t section) {

@@ -22,6 +22,10 @@ struct Lists {
     const uint32_t *outlier_values;
     const uint32_t *verbatim_positions;
     const Element *verbatim_values;
+    // Where codes are tokens: their parts of each chunk, and the outliers of the narrow codes.
+    const TokenParts *tokens;
+    const uint32_t *narrow_positions;
+    const uint32_t *narrow_values;
 };
 
 struct Record {
@@ -263,12 +267,17 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         return;
     }
     if (part == 0) {
-        write_tiles(record, metas + first, tiles, parts.radius);
+        write_tiles(record, metas + first, tiles, plan.kind == KIND_TOKENS ? NARROW_RADIUS : parts.radius);
     } else if (part == 1) {
         write_bases(record, bases + first, tiles);
     }
     const uint32_t rank = part * THREADS + threadIdx.x, step = parts_of_record * THREADS;
-    write_list(record.section(OUTLIERS), lists.outlier_positions + parts.first_outlier, lists.outlier_values + parts.first_outlier, parts.outliers, rank, step);
+    if (plan.kind == KIND_TOKENS) {
+        const TokenParts tokens = lists.tokens[chunk];
+        write_list(record.section(OUTLIERS), lists.narrow_positions + tokens.first_outlier, lists.narrow_values + tokens.first_outlier, tokens.outliers, rank, step);
+    } else {
+        write_list(record.section(OUTLIERS), lists.outlier_positions + parts.first_outlier, lists.outlier_values + parts.first_outlier, parts.outliers, rank, step);
+    }
     write_list(record.section(VERBATIM), lists.verbatim_positions + parts.first_verbatim, lists.verbatim_values + parts.first_verbatim, parts.verbatim, rank,
                step);
 }

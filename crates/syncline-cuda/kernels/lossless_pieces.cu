@@ -92,3 +92,29 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         atomicOr(&of_chunks[chunks[number]], code);
     }
 }
+
+// Bytes of a plane.
+struct Plane {
+    uint64_t start, count;
+};
+
+// How often each byte comes in each plane; as many blocks as the grid has in y share a plane. `counts` are 0 at the start.
+extern "C" __global__ void __launch_bounds__(THREADS) count_planes(const uint8_t *bytes, const Plane *planes, uint32_t *counts) {
+    static_assert(THREADS == 256, "a thread a byte");
+    __shared__ uint32_t own[256];
+    own[threadIdx.x] = 0;
+    __syncthreads();
+    const Plane plane = planes[blockIdx.x];
+    for (uint64_t i = blockIdx.y * THREADS + threadIdx.x; i < plane.count; i += gridDim.y * THREADS) {
+        const uint32_t byte = bytes[plane.start + i];
+        // The commonest byte comes most of the time: one lane counts for all that have the same.
+        const uint32_t active = __activemask(), same = __match_any_sync(active, byte);
+        if (lane_id() == __ffs(same) - 1) {
+            atomicAdd(&own[byte], __popc(same));
+        }
+    }
+    __syncthreads();
+    if (own[threadIdx.x] != 0) {
+        atomicAdd(&counts[blockIdx.x * 256 + threadIdx.x], own[threadIdx.x]);
+    }
+}

@@ -295,10 +295,10 @@ struct ChunkSource {
 // Else from residuals.
 constexpr uint32_t FROM_NOWHERE = 0, FROM_ELEMENTS = 1;
 
-// Tiles `first_tile` to `end_tile`, counted in the batch, to the array's elements from `first_element` on; a warp a tile.
+// Tiles `first_tile` to `end_tile`, counted in the batch, to the array's elements from `first_element` on; a warp a tile. A chunk with a status has nothing to write.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    tiles_scatter(Geometry geometry, ChunkBatch batch, uint32_t map, uint32_t first_tile, uint32_t end_tile, const ChunkSource *sources, const uint8_t *metas,
-                  const word_t *bases, const uint32_t *starts, word_t *slab, uint64_t first_element) {
+    tiles_scatter(Geometry geometry, ChunkBatch batch, uint32_t map, uint32_t first_tile, uint32_t end_tile, const ChunkSource *sources, const uint32_t *statuses,
+                  const uint8_t *metas, const word_t *bases, const uint32_t *starts, word_t *slab, uint64_t first_element) {
     __shared__ word_t shared[WARPS][MOST_TILE_ELEMENTS];
     const uint32_t number = first_tile + blockIdx.x * WARPS + warp_id();
     if (number >= end_tile) {
@@ -306,7 +306,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     const uint32_t chunk = number / batch.chunk_tiles;
     const ChunkSource source = sources[chunk];
-    if (source.kind == FROM_NOWHERE) {
+    if (source.kind == FROM_NOWHERE || statuses[chunk] != 0) {
         return;
     }
     const Tile tile = geometry.tile(batch.first_tile + number);

@@ -7,6 +7,7 @@
 // Nothing in the input is trusted. Counts are compared with the sections' lengths (`lzss_starts`), matches with their block; a chunk with something wrong
 // gets a status, and blocks found wrong are not written.
 //
+// MATCH_BYTES  of what is noted of a match: 8, or 4 where that would take too much room
 // IN_SHARED  whether a block's work fits shared memory; else it lies in device memory, and blocks of threads take blocks of data by turns
 // BLOCKS     blocks of threads to a multiprocessor
 #include "lzss.cuh"
@@ -90,13 +91,35 @@ static_assert(GROUPS % THREADS == 0, "threads have as many groups each");
 constexpr uint32_t ROW = (GROUPS + 8) * 8 <= 1 << 16 ? GROUPS + 8 : GROUPS;
 __device__ inline uint32_t transposed(uint32_t position) { return position % 8 * ROW + position / 8; }
 
-// A match: where it starts, and literals before it.
-struct Match {
+// A match: where it starts, and literals before it; where there is room, its end and distance, too.
+template <uint32_t BYTES> struct MatchOf;
+template <> struct MatchOf<4> {
     uint16_t start;
     uint16_t literals;
+
+    __device__ inline void place(uint32_t at, uint32_t, uint32_t) { start = uint16_t(at); }
 };
+template <> struct alignas(8) MatchOf<8> {
+    uint16_t start;
+    uint16_t end;
+    uint16_t literals;
+    uint16_t distance;
+
+    __device__ inline void place(uint32_t at, uint32_t length, uint32_t own_distance) {
+        start = uint16_t(at);
+        end = uint16_t(at + length);
+        distance = uint16_t(own_distance);
+    }
+};
+using Match = MatchOf<MATCH_BYTES>;
+constexpr bool WHOLE_MATCHES = MATCH_BYTES == 8;
+static_assert(!WHOLE_MATCHES || SYMBOLS < 1 << 16, "ends fit");
 
 constexpr uint32_t SOURCES_AT = ROW * 8 * WIDTH;
+// Where all of shared memory that is used lies below 2^16, a source is the address of its own source's entry, which is even, and odd where that is a literal: it needs no
+// scaling, and a position whose source is odd is done.
+constexpr uint32_t DECLARED = 8 << 10; // bytes of shared memory besides, at most
+constexpr bool ADDRESSED = IN_SHARED && DECLARED + SOURCES_AT + ROW * 16 <= 1 << 16;
 constexpr uint32_t OWN_CHUNKS = (CHUNKS + THREADS - 1) / THREADS;
 
 struct Input {
@@ -158,7 +181,7 @@ __device__ inline uint32_t find_matches(const Input &in, Match *matches, uint32_
             is_wrong = true;
             break;
         }
-        matches[i].start = uint16_t(start);
+        matches[i].place(start, length, distance);
         atomicOr(&bitmap[start / 32], 1u << start % 32);
         covered += length;
     }
@@ -174,11 +197,19 @@ struct Current {
     uint32_t in_distance; // position in the repeated part
 
     __device__ inline void load(const Input &in, const Match *matches, uint32_t match) {
-        start = matches[match].start;
-        literals = matches[match].literals;
-        end = start + in.lengths[match] + in.min_match;
-        distance = in.distances[match];
         in_distance = 0;
+        if (WHOLE_MATCHES) {
+            const uint2 own = reinterpret_cast<const uint2 *>(matches)[match];
+            start = own.x & 0xffff;
+            end = own.x >> 16;
+            literals = own.y & 0xffff;
+            distance = own.y >> 16;
+        } else {
+            start = matches[match].start;
+            literals = matches[match].literals;
+            end = start + in.lengths[match] + in.min_match;
+            distance = in.distances[match];
+        }
     }
 };
 
@@ -188,8 +219,11 @@ struct Sources {
     __device__ inline uint32_t get(uint32_t group, uint32_t i) const { return pairs[group][i / 2] >> i % 2 * 16 & 0xffff; }
 };
 
+// The source that is entry `entry` of all; `base` is the address of the first.
+__device__ inline uint32_t source_of(uint32_t entry, uint32_t base) { return ADDRESSED ? base + 2 * entry : entry; }
+
 // Sources of a thread's positions; literals go to `symbols`.
-__device__ inline void find_sources(const Input &in, const Match *matches, const uint32_t *bitmap, const uint16_t *ranks, symbol_t *symbols,
+__device__ inline void find_sources(const Input &in, const Match *matches, const uint32_t *bitmap, const uint16_t *ranks, symbol_t *symbols, uint32_t base,
                                     Sources &sources) {
 #pragma unroll
     for (uint32_t j = 0; j < OWN_GROUPS; ++j) {
@@ -212,10 +246,10 @@ __device__ inline void find_sources(const Input &in, const Match *matches, const
                 ++match;
             }
             const uint32_t own = i * ROW + group;
-            uint32_t source = own;
+            uint32_t source = source_of(own, base) | ADDRESSED;
             symbol_t symbol = 0;
             if (position < current.end) {
-                source = transposed(current.start - current.distance + current.in_distance);
+                source = source_of(transposed(current.start - current.distance + current.in_distance), base);
                 current.in_distance = current.in_distance + 1 == current.distance ? 0 : current.in_distance + 1;
             } else if (position < in.symbols) {
                 symbol = in.literals[current.literals + position - current.end];
@@ -226,14 +260,26 @@ __device__ inline void find_sources(const Input &in, const Match *matches, const
     }
 }
 
+// The sources of two sources.
+__device__ inline uint32_t followed(uint32_t pair, const uint16_t *shared_sources) {
+    if (!ADDRESSED) {
+        return shared_sources[pair & 0xffff] | uint32_t(shared_sources[pair >> 16]) << 16;
+    }
+    uint32_t low, high;
+    asm volatile("ld.shared.u16 %0, [%1];" : "=r"(low) : "r"(pair & 0xfffe));
+    asm volatile("ld.shared.u16 %0, [%1];" : "=r"(high) : "r"(pair >> 16 & 0xfffe));
+    return __byte_perm(low, high, 0x5410);
+}
+
 // Follows sources to literals.
 __device__ inline void resolve(Sources &sources, uint16_t *shared_sources) {
     uint32_t open = (1u << OWN_GROUPS) - 1; // groups that may still change
+    uint32_t stale = open;                  // groups that others see as they were before
     __syncthreads();
     do {
 #pragma unroll
         for (uint32_t j = 0; j < OWN_GROUPS; ++j) {
-            if (open >> j & 1) {
+            if (stale >> j & 1) {
 #pragma unroll
                 for (uint32_t i = 0; i < 8; ++i) {
                     shared_sources[i * ROW + j * THREADS + threadIdx.x] = uint16_t(sources.get(j, i));
@@ -241,25 +287,27 @@ __device__ inline void resolve(Sources &sources, uint16_t *shared_sources) {
             }
         }
         __syncthreads();
+        stale = open;
 #pragma unroll
         for (uint32_t j = 0; j < OWN_GROUPS; ++j) {
             if (open >> j & 1) {
-                uint32_t changes = 0;
+                uint32_t changes = 0, done = 0x10001;
 #pragma unroll
                 for (uint32_t i = 0; i < 4; ++i) {
-                    const uint32_t old = sources.pairs[j][i];
-                    const uint32_t next = shared_sources[old & 0xffff] | uint32_t(shared_sources[old >> 16]) << 16;
+                    const uint32_t old = sources.pairs[j][i], next = followed(old, shared_sources);
                     changes |= next ^ old;
+                    done &= next;
                     sources.pairs[j][i] = next;
                 }
-                open ^= uint32_t(changes == 0) << j;
+                open ^= uint32_t(ADDRESSED ? done == 0x10001 : changes == 0) << j;
             }
         }
+        stale = ADDRESSED ? stale : open;
     } while (__syncthreads_or(open != 0));
 }
 
 // Writes a thread's symbols.
-__device__ inline void gather(const Sources &sources, const symbol_t *symbols, uint8_t *out, uint32_t bytes) {
+__device__ inline void gather(const Sources &sources, const symbol_t *symbols, uint32_t base, uint8_t *out, uint32_t bytes) {
 #pragma unroll
     for (uint32_t j = 0; j < OWN_GROUPS; ++j) {
         const uint32_t first = (j * THREADS + threadIdx.x) * 8 * WIDTH;
@@ -273,7 +321,8 @@ __device__ inline void gather(const Sources &sources, const symbol_t *symbols, u
         } own;
 #pragma unroll
         for (uint32_t i = 0; i < 8; ++i) {
-            own.symbols[i] = symbols[sources.get(j, i)];
+            const uint32_t source = sources.get(j, i);
+            own.symbols[i] = symbols[ADDRESSED ? (source - base) / 2 : source];
         }
         if (first + 8 * WIDTH <= bytes) {
             if (WIDTH == 1) {
@@ -347,13 +396,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
         __syncthreads();
         Sources sources;
-        find_sources(in, matches, bitmap, ranks, symbols, sources);
+        uint16_t *shared_sources = reinterpret_cast<uint16_t *>(memory + SOURCES_AT);
+        const uint32_t base = ADDRESSED ? shared_address(shared_sources) : 0;
+        find_sources(in, matches, bitmap, ranks, symbols, base, sources);
         if (in.matches > 0) {
-            resolve(sources, reinterpret_cast<uint16_t *>(memory + SOURCES_AT));
+            resolve(sources, shared_sources);
         }
         __syncthreads();
         const uint64_t offset = uint64_t(in_chunk) * BLOCK_BYTES;
-        gather(sources, symbols, out + section.out + offset, uint32_t(min_of<uint64_t>(BLOCK_BYTES, section.bytes - offset)));
+        gather(sources, symbols, base, out + section.out + offset, uint32_t(min_of<uint64_t>(BLOCK_BYTES, section.bytes - offset)));
         __syncthreads();
     }
 }

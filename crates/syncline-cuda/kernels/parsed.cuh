@@ -6,25 +6,25 @@
 #pragma once
 #include "common.cuh"
 
-constexpr uint32_t CHUNK_RAW = 0, CHUNK_QUANTISED = 2;
+constexpr uint32_t CHUNK_RAW = 0, CHUNK_QUANTISED = 2, CHUNK_TOKENS = 4;
 // Chunks of a batch at most.
 constexpr uint32_t MOST_CHUNKS = 256;
 
 // Offsets are bytes from the start of the input.
 struct ParsedChunk {
-    uint64_t raw;               // the elements of a raw chunk, in tile order, on a multiple of 16
+    uint64_t raw;               // the elements of a raw chunk, in tile order, on a multiple of 16; of one of tokens, its section of codes, likewise
     uint64_t outlier_positions; // u32, ascending, in the chunk; on a multiple of 4
     uint64_t outlier_values;    // i32; on a multiple of 8
     uint64_t verbatim_positions;
     uint64_t verbatim_values; // elements; on a multiple of 8
     uint32_t status;          // 0, or what is wrong: PARSE_*
-    uint32_t kind;            // CHUNK_RAW or CHUNK_QUANTISED
-    uint32_t radius;          // 512 or 32768
+    uint32_t kind;            // CHUNK_RAW, CHUNK_QUANTISED or CHUNK_TOKENS: quantised, with codes as LZSS tokens
+    uint32_t radius;          // 512 or 32768; of tokens 128
     uint32_t outliers, verbatim;
     uint32_t groups, live; // of codes
     uint32_t live_tiles;   // that are not constant
     uint32_t wide;         // not 0: the radius is not 512, or a symbol is 1,024 or more
-    uint32_t unused;
+    uint32_t token_bytes;  // of the section of codes as tokens
 };
 
 // A tile's 16 bits of meta.

@@ -6,6 +6,7 @@
 //!
 //! Everything takes device buffers and the caller's stream; scratch memory comes from an [`Arena`] that the caller keeps.
 
+pub mod coded;
 pub mod container;
 pub mod device;
 pub mod error;
@@ -17,6 +18,7 @@ pub mod pipeline;
 pub mod quantize;
 pub mod reconstruct;
 pub mod timing;
+mod workers;
 
 pub use cudarc;
 pub use device::{Arena, Device, DeviceInfo};

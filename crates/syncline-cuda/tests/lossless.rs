@@ -8,25 +8,20 @@ use std::sync::Arc;
 
 use common::{Random, Share, pick};
 use cudarc::driver::CudaStream;
-use stream::{Whole, parallel};
-use syncline_core::arch::scatter::Scatter;
+use stream::{Whole, parallel, sign, try_decompress};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::Resolved;
-use syncline_core::container::{ChunkKind, ChunkTable, HEADER_LEN, Header, read_outline, table_and_trailer};
-use syncline_core::error::Error;
+use syncline_core::container::{ChunkKind, HEADER_LEN, Header, table_and_trailer};
 use syncline_core::geometry::Geometry;
-use syncline_core::huffman::{Decoder, IndexKind};
+use syncline_core::huffman::IndexKind;
 use syncline_core::lzss::SymbolWidth;
-use syncline_core::pipeline::{
-    DecodeScratch, EncodeScratch, LosslessOptions, LosslessPipeline, decode_chunk, encode_chunk,
-};
+use syncline_core::pipeline::{EncodeScratch, LosslessOptions, LosslessPipeline, encode_chunk};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Device;
 use syncline_cuda::error::CudaError;
 use syncline_cuda::geometry::Slab;
 use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
 use syncline_cuda::pipeline::StreamInfo;
-use xxhash_rust::xxh3::Xxh3Default;
 
 const POISON: u8 = 0x5c;
 
@@ -389,33 +384,6 @@ fn whole_streams() {
     assert!(matches!(on_gpu(device, &stream, &made, 1 << 28), Err(CudaError::Unsupported(_))));
 }
 
-fn outline(bytes: &[u8]) -> (Header, Geometry, ChunkTable) {
-    let read = |at: u64, length: usize| Ok(bytes[at as usize..at as usize + length].to_vec());
-    read_outline(bytes.len() as u64, read).unwrap()
-}
-
-/// What the CPU makes of a stream whose header and table are right.
-fn on_cpu(bytes: &[u8]) -> Result<Vec<u8>, Error> {
-    let (header, geometry, table) = outline(bytes);
-    let size = header.element_type.size();
-    let mut out = vec![0; geometry.elements() as usize * size];
-    let mut scratch = DecodeScratch::default();
-    for mut sink in Scatter::new(&mut out, &geometry, geometry.whole(), size) {
-        let chunk = sink.chunk();
-        let (at, length) = table.record(chunk);
-        let record = &bytes[at as usize..at as usize + length];
-        decode_chunk(&header, &geometry, chunk, record, Decoder::Auto, &mut scratch, &mut sink)?;
-    }
-    Ok(out)
-}
-
-fn sign(record: &mut [u8]) {
-    let mut hash = Xxh3Default::new();
-    hash.update(&record[..24]);
-    hash.update(&record[32..]);
-    record[24..32].copy_from_slice(&hash.digest().to_le_bytes());
-}
-
 /// Damage that no checksum notices: flips in every part, lengths and counts that lie, records cut off.
 #[test]
 fn damage_is_found_or_does_no_harm() {
@@ -467,7 +435,7 @@ fn damage_is_found_or_does_no_harm() {
             }
             let made = case.stream(&damaged);
             let what = format!("{case:?}, round {round}");
-            match (on_cpu(&made), on_gpu(device, &stream, &made, 1 << 28)) {
+            match (try_decompress(&made), on_gpu(device, &stream, &made, 1 << 28)) {
                 (Ok(cpu), Ok(gpu)) => {
                     assert!(cpu == gpu, "{what}: other elements than the CPU's");
                     harmless += 1;

@@ -46,8 +46,8 @@ fn estimates(work: Work, bytes: u64, threads: usize) -> (f64, f64) {
 
 /// Which processor does the work. Streams and arrays are the same whichever it is.
 ///
-/// The GPU does the lossy pipelines of `f32` and `f64` and, if it is asked for, lossless streams of the pipelines `lzss` and `lzss+huffman`. Other lossless streams, lossy streams
-/// whose codes may be LZSS tokens, and regions whose elements do not lie one after another in the array, are the CPU's work also when a GPU is asked for; [`Execution`] says so.
+/// The GPU does the lossy pipelines of `f32` and `f64` and, if it is asked for, lossless streams of the pipelines `lzss` and `lzss+huffman`. Other lossless streams, and regions
+/// whose elements do not lie one after another in the array, are the CPU's work also when a GPU is asked for; [`Execution`] says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Backend {
     /// The first GPU where that is likely to be sooner done, its start included, and if there is one that can be used; else the CPU. Compressing, that is from about 1.2 GB of
@@ -201,10 +201,7 @@ pub(crate) fn encode_obstacle(
         )),
         (Bound::Lossless, _) => Some("lossless compression is done on the CPU unless a GPU is asked for".into()),
         _ if !element_type.is_lossy_capable() => Some("lossless compression is done on the CPU".into()),
-        _ => {
-            let pipeline = lossless.pipeline;
-            pipeline.lzss_codes().then(|| format!("codes are compressed with pipeline {pipeline} on the CPU"))
-        }
+        _ => None,
     }
 }
 
@@ -225,7 +222,6 @@ pub(crate) fn decode_obstacle(
     let text = match header.pipeline {
         _ if decoder != Decoder::Auto => "a decoder that is named is the CPU's",
         _ if !contiguous => "a region whose elements do not lie one after another is decompressed on the CPU",
-        _ if header.lzss_codes => "codes that may be LZSS tokens are decompressed on the CPU",
         Pipeline::Lossless if !matches!(backend, Backend::Cuda(_)) => {
             "lossless decompression is done on the CPU unless a GPU is asked for"
         }
@@ -275,12 +271,9 @@ mod tests {
         assert!(obstacle(cuda, LosslessPipeline::Planes).is_some() && obstacle(cuda, LosslessPipeline::Auto).is_some());
         assert!(obstacle(cuda, LosslessPipeline::LzssHuffman).is_none());
         let lossy = |element, pipeline| encode_obstacle(cuda, element, Bound::Abs(1.0), &of(pipeline));
-        for pipeline in [LosslessPipeline::Auto, LosslessPipeline::LzssHuffman] {
-            let obstacle = lossy(ElementType::F64, pipeline).unwrap();
-            assert!(obstacle.contains(pipeline.name()), "{obstacle}");
+        for pipeline in [LosslessPipeline::Auto, LosslessPipeline::LzssHuffman, LosslessPipeline::Planes] {
+            assert!(lossy(ElementType::F64, pipeline).is_none() && lossy(ElementType::I32, pipeline).is_some());
         }
-        let planes = LosslessPipeline::Planes;
-        assert!(lossy(ElementType::F64, planes).is_none() && lossy(ElementType::I32, planes).is_some());
         let shape = Shape::new(&[1]).unwrap();
         let header = Header::new(ElementType::F32, shape, IndexKind::Symbol, &Resolved::lossless());
         let decode = |backend, planes| decode_obstacle(backend, &header, Decoder::Auto, true, || Ok(planes)).unwrap();

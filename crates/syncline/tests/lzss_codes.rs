@@ -172,21 +172,22 @@ fn lzss_alone_is_for_lossless_streams() {
 }
 
 #[test]
-fn the_cpu_does_it_and_says_so() {
+fn any_backend_does_it_and_says_which() {
     let values: Vec<f32> = as_type(&patches(&[200, 200], 3));
     let view = ArrayView::new(&values, &[200, 200]).unwrap();
     let auto = options(Bound::Abs(0.01), LosslessPipeline::LzssHuffman);
     let shape = Shape::new(&[200, 200]).unwrap();
     let mut stream = Vec::new();
     let made = syncline::compress_from(view.bytes(), 0, ElementType::F32, shape, &auto, &mut stream).unwrap();
-    assert!(!made.execution.on_gpu() && made.execution.reason.contains("lzss+huffman"), "{}", made.execution);
+    // Too small to be sent to a GPU that nobody asks for.
+    assert!(!made.execution.on_gpu(), "{}", made.execution);
     let file = StreamFile::open(&stream[..]).unwrap();
     let execution = file.execution(&[0..200, 0..200], &DecodeOptions::default()).unwrap();
-    assert!(!execution.on_gpu() && execution.reason.contains("LZSS"), "{execution}");
-    // A GPU that is asked for must be there; the work is the CPU's all the same, and the array right.
+    assert!(!execution.on_gpu(), "{execution}");
+    // A GPU that is asked for must be there, does the work, and makes the same bytes.
     let asked = Backend::Cuda(CudaDevices::One(0));
     match file.execution(&[0..200, 0..200], &DecodeOptions::default().with_backend(asked)) {
-        Ok(execution) => assert!(!execution.on_gpu() && execution.reason.contains("LZSS"), "{execution}"),
+        Ok(execution) => assert!(execution.on_gpu(), "{execution}"),
         Err(error) => assert!(matches!(error, syncline::Error::Gpu(_)), "{error}"),
     }
     match compress(&view, &auto.with_backend(asked)) {

@@ -19,13 +19,13 @@ use super::output::{Output, Where};
 /// Arguments of `lzss`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Sets: the paper's (hurr-quant, hacc-quant, nyx-quant, tpch-int32, tpch-string, rtm-float32), a column as tpch-discount, or raw arrays whose names end in their element
+    /// Sets: the paper's (hurr-quant, hacc-quant, nyx-quant, tpch-int32, tpch-string, rtm-float32), rtm-quant, cesm-quant, a column as tpch-discount, or raw arrays whose names end in their element
     /// type, as x.i32 (anything else is bytes) [default: the paper's]
     sets: Vec<String>,
     /// Where to run; on the CPU, one thread
     #[arg(long, value_enum, default_value = "cpu")]
     device: Where,
-    /// What to measure [default: all; on a GPU, the grid and other codecs]
+    /// What to measure [default: all; on a GPU all but the choice]
     #[arg(long, value_enum, value_delimiter = ',')]
     parts: Vec<Part>,
     /// Bytes of the grid's chunks (C)
@@ -213,7 +213,8 @@ fn on_gpu(
         eprintln!("kernels compiled in {:.1} s", start.elapsed().as_secs_f64());
     }
     let mut failed = 0;
-    for name in arguments.set_names() {
+    let only_lossy = arguments.parts == [Part::Lossy];
+    for name in if only_lossy { Vec::new() } else { arguments.set_names() } {
         let start = Instant::now();
         let set = match Set::load(&name, arguments.mebibytes()) {
             Ok(set) => set,
@@ -238,10 +239,21 @@ fn on_gpu(
                 keep(gpu.measure(&loaded, chunk, level, width, published));
             }
         }
+        if arguments.has(Part::Codecs) {
+            keep(gpu.measure_pipelines(&loaded, arguments.level));
+        }
         if let (Some(nvcomp), true) = (nvcomp, arguments.has(Part::Codecs)) {
             keep(gpu.measure_nvcomp(nvcomp, &loaded));
         }
         eprintln!("{name}: generated in {generated:.1} s, all in {:.1} s", start.elapsed().as_secs_f64());
+    }
+    if arguments.has(Part::Lossy) && (arguments.sets.is_empty() || !arguments.parts.is_empty()) {
+        for field in lossy::FIELDS {
+            match gpu.measure_lossy(field, arguments.mebibytes()) {
+                Ok(rows) => results.lossy.extend(rows),
+                Err(error) => failed += complain(&error),
+            }
+        }
     }
     Ok(failed)
 }

@@ -2,6 +2,8 @@
 //!
 //! Outputs are poisoned before they are checked: tokens of the first chunks against the CPU's, what is decoded against what was encoded.
 
+mod streams;
+
 use std::sync::Arc;
 
 use anyhow::{Context, Result, ensure};

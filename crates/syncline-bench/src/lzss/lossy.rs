@@ -35,6 +35,8 @@ pub const LZSS: &str = "lzss+huffman";
 pub const SYNCLINE: &str = "syncline";
 /// The same with LZSS before, in the chunks where that is shorter.
 pub const SYNCLINE_LZSS: &str = "syncline, lzss+huffman";
+/// The same where an estimate says that it pays.
+pub const SYNCLINE_AUTO: &str = "syncline, auto";
 
 /// A field coded in one way.
 #[derive(Clone, Debug, Serialize)]
@@ -47,7 +49,7 @@ pub struct Row {
     pub bytes: u64,
     /// Where it ran.
     pub device: String,
-    /// [`HUFFMAN`], [`FREE`], [`LZSS`], [`SYNCLINE`] or [`SYNCLINE_LZSS`].
+    /// [`HUFFMAN`], [`FREE`], [`LZSS`], [`SYNCLINE`], [`SYNCLINE_LZSS`] or [`SYNCLINE_AUTO`].
     pub codec: String,
     /// Level of LZSS.
     pub level: Option<u8>,

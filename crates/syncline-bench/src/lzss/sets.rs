@@ -30,6 +30,9 @@ impl Set {
     /// The paper's six.
     pub const PAPER: [&str; 6] = ["hurr-quant", "hacc-quant", "nyx-quant", "tpch-int32", "tpch-string", "rtm-float32"];
 
+    /// Codes of further fields.
+    pub const CODES: [&str; 2] = ["rtm-quant", "cesm-quant"];
+
     /// Generates a set of at most about so many MiB, or reads a file.
     ///
     /// # Errors
@@ -40,6 +43,8 @@ impl Set {
             "hurr-quant" => Self::codes(name, Generator::Hurricane, most),
             "hacc-quant" => Self::codes(name, Generator::Hacc, most),
             "nyx-quant" => Self::codes(name, Generator::Nyx, most),
+            "rtm-quant" => Self::codes(name, Generator::Rtm, most),
+            "cesm-quant" => Self::codes(name, Generator::Cesm, most),
             "rtm-float32" => {
                 let field = Generator::Rtm.generate(scale(Generator::Rtm, 4, most));
                 Self::new(name, ElementType::F32, bytemuck::cast_slice(&field.values).to_vec())
@@ -87,8 +92,9 @@ impl Set {
             let columns: Vec<_> =
                 Integers::ALL.map(Integers::name).into_iter().chain(Strings::ALL.map(Strings::name)).collect();
             bail!(
-                "there is no set or file '{name}': use {}, {COLUMN} with one of {}, or the path of a raw array",
+                "there is no set or file '{name}': use {}, {}, {COLUMN} with one of {}, or the path of a raw array",
                 Self::PAPER.join(", "),
+                Self::CODES.join(", "),
                 columns.join(", ")
             );
         }
@@ -111,7 +117,7 @@ mod tests {
 
     #[test]
     fn sets_are_as_large_as_asked_for() {
-        for name in Set::PAPER.into_iter().chain(["tpch-discount", "tpch-shipmode"]) {
+        for name in Set::PAPER.into_iter().chain(Set::CODES).chain(["tpch-discount", "tpch-shipmode"]) {
             let set = Set::load(name, 2).unwrap();
             assert!((1 << 20..=4 << 20).contains(&set.bytes.len()), "{name}: {}", set.bytes.len());
             assert!(set.bytes.len().is_multiple_of(GRANULE));

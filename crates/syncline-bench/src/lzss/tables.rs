@@ -21,6 +21,7 @@ pub fn all(results: &Results) -> Vec<Table> {
         widths(rows),
         levels(rows),
         table_3(&results.lossy),
+        streams(&results.lossy),
     ];
     tables.into_iter().filter(|table| !table.lines.is_empty()).collect()
 }
@@ -320,6 +321,29 @@ fn levels(rows: &[Row]) -> Table {
             let cells = (1..=9).map(|level| at(level).map_or(Cell::Nothing, cell));
             table.line([Cell::from(set), pipeline.into()].into_iter().chain(cells));
         }
+    }
+    table
+}
+
+/// Lossy streams with and without codes as LZSS tokens, of fields that have no other rows.
+fn streams(rows: &[lossy::Row]) -> Table {
+    let mut table = Table::new(
+        "Lossy streams with codes as LZSS tokens, relative bound 1e-2, GB/s (share of the device copy C)",
+        "auto: in chunks where an estimate says that it pays; lzss+huffman: wherever that is shorter; x: over the ratio without",
+        &["field", "shape", "codec", "ratio", "x", "compress", "decompress"],
+    );
+    let others = |field: &str| rows.iter().any(|row| row.field == field && row.codec == lossy::HUFFMAN);
+    for row in rows.iter().filter(|row| !others(&row.field)) {
+        let plain = rows.iter().find(|plain| plain.field == row.field && plain.codec == lossy::SYNCLINE);
+        table.line([
+            row.field.as_str().into(),
+            row.shape.as_str().into(),
+            row.codec.as_str().into(),
+            Cell::Number(row.ratio, 2),
+            Cell::number(plain.map(|plain| row.ratio / plain.ratio), 2),
+            rate(Some(&row.compress)),
+            rate(Some(&row.decompress)),
+        ]);
     }
     table
 }

@@ -19,10 +19,10 @@ use crate::geometry::{Geometry, Tile, Window};
 use crate::huffman::Decoder;
 
 #[doc(hidden)]
-pub use lzss::{LzssChoice, choose_lzss, lzss_sample};
+pub use lzss::{LzssChoice, LzssWay, WeighedLzss, lzss_sample, lzss_ways, weigh_lzss};
 pub use options::{LosslessOptions, LosslessPipeline};
 #[doc(hidden)]
-pub use quantised::QuantisedChunk;
+pub use quantised::{CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, QuantisedChunk, TokenCosts, code_token_params};
 pub use report::{ChunkReport, inspect_chunk};
 
 /// Where the encoder's elements come from.

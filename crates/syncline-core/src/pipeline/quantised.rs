@@ -4,6 +4,8 @@ mod decode;
 mod tokens;
 
 pub(super) use decode::decode;
+#[doc(hidden)]
+pub use tokens::{PIECE as CODE_SAMPLE_PIECE, SAMPLED as CODE_SAMPLE_STEP, TokenCosts, params as code_token_params};
 
 use self::tokens::CodeTokens;
 use super::options::LosslessOptions;

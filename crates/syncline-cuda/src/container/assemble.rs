@@ -7,7 +7,7 @@ use syncline_core::container::{HEADER_LEN, RECORD_HEADER_LEN};
 use syncline_core::huffman::IndexKind;
 use syncline_core::predict::codes::{RADIUS, WIDE_RADIUS};
 
-use super::records::{Contents, Prepared, Progress, RecordWriter, Streams, Tiles};
+use super::records::{Contents, Prepared, Progress, RecordWriter, Streams, Tiles, TokenLists};
 use crate::device::{Device, Frame, Pinned, SideStream};
 use crate::error::Result;
 use crate::geometry::{ChunkBatch, DeviceGeometry};
@@ -198,6 +198,18 @@ pub struct Bitmaps<'a> {
     pub signs: Option<CudaView<'a, u8>>,
 }
 
+/// Codes of a batch as LZSS tokens.
+pub(crate) struct TokenCodes<'t> {
+    /// What records are made of where there are tokens.
+    pub lists: &'t TokenLists<'t>,
+    /// Writes the tokens of those chunks that have a place in the output.
+    pub write: &'t mut TokenWriter<'t>,
+}
+
+/// Takes the place of each chunk's section of codes, if these are tokens.
+pub(crate) type TokenWriter<'t> =
+    dyn FnMut(&[Option<u64>], &mut CudaViewMut<'_, u8>, &mut Observer<'_>) -> Result<()> + 't;
+
 /// Makes records of quantised chunks.
 #[derive(Debug)]
 pub struct Assembler<'d> {
@@ -301,6 +313,31 @@ impl<'d> Assembler<'d> {
         output: &mut CudaViewMut<'_, u8>,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
+        self.finish_with(frame, begun, plan, codes, bitmaps, contents, None, progress, first, output, observer)
+    }
+
+    /// Bytes of the Huffman stream of each chunk's codes with the usual radius, of a batch that was begun. Waits for the stream.
+    pub(crate) fn code_lengths(&mut self, stream: &Arc<CudaStream>) -> Result<Vec<u32>> {
+        let Some(narrow) = self.narrow.encoded() else { return Ok(Vec::new()) };
+        Ok(narrow.read_plans(stream)?.iter().map(|plan| plan.stream_bytes).collect())
+    }
+
+    /// [`Self::finish`], with codes as LZSS tokens where that makes the record shorter.
+    #[expect(clippy::too_many_arguments, reason = "the batch in its parts, and where they go")]
+    pub(crate) fn finish_with<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        begun: Begun<'a>,
+        plan: &BatchPlan,
+        codes: &mut CudaViewMut<'_, u16>,
+        bitmaps: &Bitmaps<'_>,
+        contents: &Contents<'_>,
+        tokens: Option<TokenCodes<'_>>,
+        progress: &mut Progress,
+        first: u64,
+        output: &mut CudaViewMut<'_, u8>,
+        observer: &mut Observer<'_>,
+    ) -> Result<()> {
         let stream = frame.stream().clone();
         let wide_format = Format { alphabet: WIDE_ALPHABET, classes: false, ..self.format };
         let bitmap_format = Format {
@@ -326,11 +363,13 @@ impl<'d> Assembler<'d> {
             signs: self.signs.as_mut().and_then(Coder::encoded),
         };
         let Begun { mut prepared, narrow } = begun;
-        let layout = self.records.lay_out(frame, contents, &prepared, &mut streams, progress, first, room)?;
+        let (lists, write_tokens) = tokens.map_or((None, None), |tokens| (Some(tokens.lists), Some(tokens.write)));
+        let layout = self.records.lay_out(frame, contents, &prepared, &mut streams, lists, progress, first, room)?;
         observer("record_layout")?;
+        let token_places = write_tokens.is_some().then(|| layout.read_token_places(&stream)).transpose()?;
         // Codes and the rest of the records side by side: these are a few blocks of many steps, and begin first.
         self.side.fork(&stream)?;
-        self.records.write(self.side.stream(), contents, &prepared, &layout, output)?;
+        self.records.write(self.side.stream(), contents, &prepared, &layout, lists, output)?;
         let write_streams = || -> Result<()> {
             self.narrow.write(&stream, narrow, output, observer)?;
             for (coder, layout) in [(&mut self.masks, masks), (&mut self.signs, signs)] {
@@ -338,9 +377,12 @@ impl<'d> Assembler<'d> {
                     coder.write(&stream, layout, output, observer)?;
                 }
             }
-            match &mut self.wide {
-                Some(coder) => coder.write(&stream, wide, output, observer),
-                None => Ok(()),
+            if let Some(coder) = &mut self.wide {
+                coder.write(&stream, wide, output, observer)?;
+            }
+            match (write_tokens, &token_places) {
+                (Some(write), Some(places)) => write(places, output, observer),
+                _ => Ok(()),
             }
         };
         let written = write_streams();

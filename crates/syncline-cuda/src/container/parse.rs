@@ -52,7 +52,7 @@ pub(super) fn specializations() -> Vec<Specialization> {
 }
 
 /// Bits of a chunk's status that parsing sets, as in `container_parse.cuh`, and what they say.
-const PROBLEMS: [(u32, &str); 11] = [
+const PROBLEMS: [(u32, &str); 12] = [
     (1, "no chunk record where the chunk table says there is one"),
     (1024, "its checksum does not match; the other chunks can still be read"),
     (2, "another chunk's record stands in its place"),
@@ -64,7 +64,10 @@ const PROBLEMS: [(u32, &str); 11] = [
     (128, "a list of positions is not ascending, too long or outside the chunk"),
     (256, "its bitmaps do not fit its tiles"),
     (512, "its codes do not fit its tiles"),
+    (STATUS_TOKENS, "the LZSS tokens of its codes are damaged"),
 ];
+/// The one that is found when tokens are read.
+pub(crate) const STATUS_TOKENS: u32 = 2048;
 
 /// What the word that [`RecordParser::finish`] leaves for a chunk says, or `None` if the chunk is right.
 pub fn chunk_status_text(status: u32) -> Option<String> {
@@ -129,10 +132,10 @@ struct DeviceResults {
     rank_stride: u32,
     patterns: u32,
     index_kind: u32,
-    unused: u32,
+    lzss_codes: u32,
 }
 
-// SAFETY: plain numbers, laid out as the kernel's struct, which ends with as much padding as `unused` has.
+// SAFETY: plain numbers without padding, laid out as the kernel's struct.
 unsafe impl DeviceRepr for DeviceResults {}
 
 /// The arrays that a batch's records are parsed into.
@@ -155,7 +158,12 @@ pub struct Tiles<'a> {
     slots: u32,
 }
 
-impl Tiles<'_> {
+impl<'a> Tiles<'a> {
+    /// The chunks, for what is found out about them later.
+    pub(crate) fn chunks_mut(&mut self) -> &mut CudaViewMut<'a, ParsedChunk> {
+        &mut self.chunks
+    }
+
     /// What reconstruction takes; `bitmaps` are the decoded bytes of [`ParsedRecords::bitmap_bytes`].
     pub fn parsed<'t>(&'t self, bitmaps: Option<&'t CudaViewMut<'_, u8>>) -> Parsed<'t> {
         let kind_bytes = self.bitmap_stride as usize * self.chunk_count as usize;
@@ -353,7 +361,7 @@ impl RecordParser {
             rank_stride: rank_stride as u32,
             patterns: format.patterns,
             index_kind: format.index as u32,
-            unused: 0,
+            lzss_codes: format.lzss_codes.into(),
         };
         let mut launch = stream.launch_builder(self.parse.function());
         launch.arg(&device_records).arg(geometry).arg(batch).arg(&results);

@@ -22,7 +22,7 @@ pub struct ParsedChunk {
     pub live: u32,
     pub live_tiles: u32,
     pub wide: u32,
-    pub unused: u32,
+    pub token_bytes: u32,
 }
 
 // SAFETY: plain integers without padding (five of 8 bytes, then ten of 4), laid out as the kernels' struct.
@@ -32,6 +32,8 @@ unsafe impl DeviceRepr for ParsedChunk {}
 pub const CHUNK_RAW: u32 = 0;
 /// [`ParsedChunk::kind`] of a chunk of codes.
 pub const CHUNK_QUANTISED: u32 = 2;
+/// [`ParsedChunk::kind`] of a chunk whose codes are LZSS tokens.
+pub const CHUNK_TOKENS: u32 = 4;
 
 /// The parsed records of a batch of chunks. Numbers count from the batch's first chunk and tile.
 #[derive(Debug)]

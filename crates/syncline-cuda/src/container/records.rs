@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{
-    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg,
+    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg, ValidAsZeroBits,
 };
 
 use super::hash::{Gap, Hasher, Pieces};
-use syncline_core::container::{ALIGNMENT, HEADER_LEN};
+use syncline_core::container::{ALIGNMENT, ChunkKind, HEADER_LEN, RECORD_HEADER_LEN, SECTIONS};
 
 use crate::device::{Device, Frame, Kernel, Pinned, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
@@ -26,6 +26,8 @@ const WRITE_THREADS: u32 = 512;
 /// Blocks that write a record: the more the sooner, while there are few records.
 const BLOCKS_OF_RECORD: u32 = 8;
 
+/// Section of the codes.
+const CODES_SECTION: usize = 3;
 const STATUS_BAD_STREAM: u32 = 1;
 /// Words of 64 bits that say how far a stream is written.
 const STATE_WORDS: usize = 2;
@@ -82,6 +84,31 @@ pub struct ChunkParts {
 // SAFETY: plain numbers without padding, laid out as `ChunkParts` in container_record.cuh.
 unsafe impl DeviceRepr for ChunkParts {}
 
+/// What a chunk comes to with its codes as LZSS tokens: `TokenParts` in container_record.cuh.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct TokenParts {
+    /// In the batch's list of outliers of the narrow codes.
+    pub first_outlier: u64,
+    /// How many the chunk has.
+    pub outliers: u32,
+    /// Bytes of its section of codes; 0: there are no tokens.
+    pub bytes: u32,
+}
+
+// SAFETY: plain numbers without padding, laid out as `TokenParts` in container_record.cuh.
+unsafe impl DeviceRepr for TokenParts {}
+
+/// What records of LZSS tokens have in place of the outliers that others have.
+pub(crate) struct TokenLists<'t> {
+    /// Of each chunk of the batch.
+    pub parts: CudaView<'t, TokenParts>,
+    /// Positions of outliers in their chunks.
+    pub positions: CudaView<'t, u32>,
+    /// Their residuals.
+    pub residuals: CudaView<'t, i32>,
+}
+
 /// `RecordPlan` in container_record.cuh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
@@ -98,6 +125,18 @@ pub(crate) struct RecordPlan {
 
 // SAFETY: plain numbers without padding, laid out as `RecordPlan` in container_record.cuh.
 unsafe impl DeviceRepr for RecordPlan {}
+// SAFETY: numbers.
+unsafe impl ValidAsZeroBits for RecordPlan {}
+
+impl RecordPlan {
+    /// Where the codes go, if they are LZSS tokens.
+    fn token_place(&self) -> Option<u64> {
+        let head = RECORD_HEADER_LEN + SECTIONS * size_of::<u32>();
+        let lengths = self.lengths[..CODES_SECTION].iter().map(|&bytes| u64::from(bytes));
+        let parts = std::iter::once(head as u64).chain(lengths).map(|bytes| bytes.next_multiple_of(ALIGNMENT as u64));
+        (self.kind == ChunkKind::LzssCodes as u32).then(|| self.place + parts.sum::<u64>())
+    }
+}
 
 /// `Streams` in container_layout.cu.
 #[derive(Clone, Copy)]
@@ -115,6 +154,7 @@ struct SourcesPointers {
     tiles: CUdeviceptr,
     streams: [StreamsPointers; 4],
     narrow_streams: u64,
+    tokens: CUdeviceptr,
 }
 
 // SAFETY: addresses and a number of 32 bits, padded to 64, as `Sources` has.
@@ -173,9 +213,9 @@ unsafe impl DeviceRepr for StreamHeader {}
 /// `Lists` in container_write.cu.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct ListsPointers([CUdeviceptr; 4]);
+struct ListsPointers([CUdeviceptr; 7]);
 
-// SAFETY: four addresses, as `Lists` has.
+// SAFETY: seven addresses, as `Lists` has.
 unsafe impl DeviceRepr for ListsPointers {}
 
 /// How far a stream is written: lives in device memory from the first batch of chunks to the last.
@@ -352,6 +392,15 @@ pub struct RecordLayout<'a> {
     chunks: u32,
 }
 
+impl RecordLayout<'_> {
+    /// Where the codes go of the chunks that have tokens, which waits for the stream.
+    pub(crate) fn read_token_places(&self, stream: &Arc<CudaStream>) -> Result<Vec<Option<u64>>> {
+        let plans = stream.clone_dtoh(&self.plans).doing("reading where records are")?;
+        stream.synchronize().doing("reading where records are")?;
+        Ok(plans.iter().map(RecordPlan::token_place).collect())
+    }
+}
+
 impl RecordWriter {
     /// For arrays of elements of 4 or 8 bytes.
     ///
@@ -423,12 +472,13 @@ impl RecordWriter {
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the parts do not fit together; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     #[expect(clippy::too_many_arguments, reason = "the batch in its parts, and where it goes")]
-    pub fn lay_out<'a>(
+    pub(crate) fn lay_out<'a>(
         &self,
         frame: &mut Frame<'a>,
         contents: &Contents<'_>,
         prepared: &Prepared<'_>,
         streams: &mut Streams<'_>,
+        tokens: Option<&TokenLists<'_>>,
         progress: &mut Progress,
         first: u64,
         room: u64,
@@ -441,6 +491,9 @@ impl RecordWriter {
         }
         if streams.narrow.plans().len() < chunks as usize || progress.chunks() < first + u64::from(chunks) {
             return Err(CudaError::invalid("there is room for fewer chunks"));
+        }
+        if tokens.is_some_and(|tokens| tokens.parts.len() < chunks as usize) {
+            return Err(CudaError::invalid("tokens of fewer chunks"));
         }
         let mut plans = frame.slice::<RecordPlan>(chunks as usize)?;
         let mut starts = frame.slice::<u64>(chunks as usize)?;
@@ -464,6 +517,7 @@ impl RecordWriter {
                 pointers(streams.masks.as_deref_mut()),
                 pointers(streams.signs.as_deref_mut()),
             ],
+            tokens: tokens.map_or(0, |tokens| tokens.parts.device_ptr(&stream).0),
         };
         let begins = u64::from(!std::mem::replace(&mut progress.begun, true));
         let mut lengths = progress.lengths.slice_mut(first as usize..);
@@ -488,23 +542,31 @@ impl RecordWriter {
     ///
     /// # Errors
     /// As [`Self::lay_out`].
-    pub fn write(
+    pub(crate) fn write(
         &self,
         stream: &Arc<CudaStream>,
         contents: &Contents<'_>,
         prepared: &Prepared<'_>,
         layout: &RecordLayout<'_>,
+        tokens: Option<&TokenLists<'_>>,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
         if layout.chunks == 0 {
             return Ok(());
         }
         let lists = contents.lists;
+        let narrow = tokens.map_or([0; 3], |tokens| {
+            let TokenLists { parts, positions, residuals } = tokens;
+            [parts.device_ptr(stream).0, positions.device_ptr(stream).0, residuals.device_ptr(stream).0]
+        });
         let pointers = ListsPointers([
             lists.outlier_positions.device_ptr(stream).0,
             lists.outlier_residuals.device_ptr(stream).0,
             lists.verbatim_positions.device_ptr(stream).0,
             lists.verbatim_values.device_ptr(stream).0,
+            narrow[0],
+            narrow[1],
+            narrow[2],
         ]);
         let blocks = BLOCKS_OF_RECORD.min(self.blocks_at_a_time.div_ceil(layout.chunks)).max(2);
         let (parts, plans) = (prepared.parts.as_view(), layout.plans.as_view());

@@ -153,6 +153,18 @@ impl<'a> Frame<'a> {
         Ok(view)
     }
 
+    /// A copy of `values`, queued on the arena's stream: without the calls that a buffer of its own takes, which are what small batches wait for.
+    ///
+    /// # Errors
+    /// As [`Self::slice`], or [`CudaError::Driver`].
+    pub fn upload<T: DeviceRepr>(&mut self, values: &[T]) -> Result<CudaViewMut<'a, T>> {
+        let mut view = self.slice::<T>(values.len())?;
+        if !values.is_empty() {
+            self.arena.stream.memcpy_htod(values, &mut view).doing("uploading a list")?;
+        }
+        Ok(view)
+    }
+
     /// Room for several slices that are cleared together: of [`Arena::bytes_for`] each, `bytes` in all.
     ///
     /// # Errors

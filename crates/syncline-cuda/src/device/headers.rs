@@ -37,6 +37,7 @@ const HEADERS: &[Source] = &[
     Source { name: "container_record.cuh", text: include_str!("../../kernels/container_record.cuh") },
     Source { name: "scan.cuh", text: include_str!("../../kernels/scan.cuh") },
     crate::lossless::HEADER,
+    Source { name: "lossless_tokens.cuh", text: include_str!("../../kernels/lossless_tokens.cuh") },
     Source { name: "lzss.cuh", text: include_str!("../../kernels/lzss.cuh") },
     Source { name: "lzss_encode.cuh", text: include_str!("../../kernels/lzss_encode.cuh") },
     Source { name: "lzss_slots.cuh", text: include_str!("../../kernels/lzss_slots.cuh") },

@@ -74,13 +74,14 @@ impl fmt::Display for DeviceInfo {
     }
 }
 
-/// An open GPU: its context, and the kernels compiled for it so far.
+/// An open GPU: its context, and the kernels compiled for it so far. Clones share these.
+#[derive(Clone)]
 pub struct Device {
     context: Arc<CudaContext>,
     info: DeviceInfo,
     compiler: &'static Nvrtc,
     cache: Cache,
-    modules: Mutex<HashMap<Specialization, Slot>>,
+    modules: Arc<Mutex<HashMap<Specialization, Slot>>>,
 }
 
 /// Place of a module, locked while it is compiled.
@@ -145,7 +146,7 @@ impl Device {
             architecture: compiler.architecture_for(capability).unwrap_or(capability),
             cache: cache.folder().map(PathBuf::from),
         };
-        Ok(Self { context, info, compiler, cache, modules: Mutex::default() })
+        Ok(Self { context, info, compiler, cache, modules: Arc::default() })
     }
 
     /// What there is to know about the device.

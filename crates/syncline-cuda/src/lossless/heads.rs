@@ -5,6 +5,7 @@ use syncline_core::container::SECTIONS;
 use syncline_core::huffman::IndexKind;
 
 use super::tiles::Tiles;
+use crate::container::parsed::CHUNK_TOKENS;
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{DriverContext, Result};
 use crate::geometry::ChunkBatch;
@@ -23,7 +24,7 @@ pub(super) fn specialization(element_bytes: u64) -> Specialization {
 /// A plane in a record: `Plane` in the source.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-pub(super) struct HeadPlane {
+pub(crate) struct HeadPlane {
     /// Offset in the record.
     pub at: u32,
     /// Bytes there.
@@ -35,7 +36,7 @@ pub(super) struct HeadPlane {
 /// What a record says of itself: `Head` in the source. All of it has been checked against the record's length and the chunk's elements.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-pub(super) struct Head {
+pub(crate) struct Head {
     status: u32,
     kind: u32,
     pub section_at: [u32; SECTIONS],
@@ -76,6 +77,11 @@ impl Head {
             10 => Some("its LZSS blocks do not fit its elements"),
             _ => Some("an LZSS section does not fit the token counts"),
         }
+    }
+
+    /// Whether codes stand as tokens, and all that was read of them is right.
+    pub fn has_codes(&self) -> bool {
+        self.status == 0 && self.kind == CHUNK_TOKENS
     }
 
     /// Whether it is of planes of residuals, which are not decompressed here.

@@ -2,18 +2,25 @@
 //!
 //! What is small (how a chunk is coded, where its sections stand) is decided on the host from what the device counts; what is large never leaves the device.
 
+mod choice;
 mod compress;
 mod decompress;
 mod heads;
 mod pieces;
 mod planes;
+mod read_tokens;
 mod records;
 mod tiles;
+mod write_tokens;
 
 pub use compress::{LosslessCompressor, is_supported};
 pub use decompress::LosslessDecompressor;
 
+pub(crate) use heads::Head;
+pub(crate) use read_tokens::{TokenDecoder, Tokens};
+pub(crate) use records::TokenSections;
 pub(crate) use tiles::HEADER;
+pub(crate) use write_tokens::{FoundTokens, LaidOutPlanes, Source as TokenSource, TokenEncoder, TokenPlaces, sections};
 
 use crate::device::Specialization;
 

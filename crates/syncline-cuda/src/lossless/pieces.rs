@@ -5,13 +5,15 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
 
-use crate::device::{Device, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{DriverContext, Result};
 
 const SOURCE: Source = Source { name: "lossless_pieces.cu", text: include_str!("../../kernels/lossless_pieces.cu") };
 const THREADS: u32 = 256;
 /// Most bytes that a block copies, a multiple of 16.
 const PIECE: u64 = 32 << 10;
+/// Bytes that a block counts, about.
+const COUNTED: u64 = 16 << 10;
 /// Values that a block joins, about.
 const JOINED: u32 = 8 << 10;
 
@@ -83,6 +85,19 @@ impl Patches {
     }
 }
 
+/// Bytes of a plane that are counted: `Plane` in the source.
+#[derive(Debug, Clone, Copy)]
+#[repr(C)]
+pub(super) struct CountedPlane {
+    /// The first of them.
+    pub start: u64,
+    /// How many.
+    pub count: u64,
+}
+
+// SAFETY: two numbers of 64 bits, laid out as the kernel's struct.
+unsafe impl DeviceRepr for CountedPlane {}
+
 /// Planes to join: `Join` in the source.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
@@ -110,6 +125,7 @@ pub(super) struct Pieces {
     patch: Kernel,
     join: Kernel,
     note: Kernel,
+    count: Kernel,
 }
 
 impl Pieces {
@@ -120,6 +136,7 @@ impl Pieces {
             patch: kernel("write_patches")?,
             join: kernel("join_planes")?,
             note: kernel("note_statuses")?,
+            count: kernel("count_planes")?,
         })
     }
 
@@ -149,15 +166,42 @@ impl Pieces {
         unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS), THREADS, 0)) }.doing("writing patches").map(drop)
     }
 
+    /// How often each byte comes in each of some planes, which are in `bytes`. Waits for the device.
+    pub fn count(
+        &self,
+        frame: &mut Frame<'_>,
+        bytes: &CudaView<'_, u8>,
+        planes: &[CountedPlane],
+    ) -> Result<Vec<[u32; 256]>> {
+        let most = planes.iter().map(|plane| plane.count).max().unwrap_or(0);
+        if most == 0 {
+            return Ok(vec![[0; 256]; planes.len()]);
+        }
+        assert!(planes.iter().all(|plane| plane.start + plane.count <= bytes.len() as u64), "planes are in the bytes");
+        let stream = frame.stream().clone();
+        let mut list = frame.upload(planes)?;
+        let mut counts = frame.zeros::<u32>(planes.len() * 256)?;
+        let mut launch = stream.launch_builder(self.count.function());
+        launch.arg(bytes).arg(&mut list).arg(&mut counts);
+        let mut grid = Kernel::grid(planes.len() as u32, THREADS, 0);
+        grid.grid_dim.1 = most.div_ceil(COUNTED).min(1 << 15) as u32;
+        // SAFETY: parameters (const u8 *, const Plane *, u32 *): planes lie in the bytes, just checked; 256 counts for each.
+        unsafe { launch.launch(grid) }.doing("counting bytes")?;
+        let counts = stream.clone_dtoh(&counts).doing("reading counts")?;
+        stream.synchronize().doing("reading counts")?;
+        Ok(counts.as_chunks::<256>().0.to_vec())
+    }
+
     /// Joins planes. Addresses are as for [`Self::copy`].
-    pub fn join(&self, stream: &Arc<CudaStream>, joins: &[Join]) -> Result<()> {
+    pub fn join(&self, frame: &mut Frame<'_>, joins: &[Join]) -> Result<()> {
         let most = joins.iter().map(|join| join.count).max().unwrap_or(0);
         if most == 0 {
             return Ok(());
         }
-        let list = stream.clone_htod(joins).doing("listing planes")?;
+        let stream = frame.stream().clone();
+        let mut list = frame.upload(joins)?;
         let mut launch = stream.launch_builder(self.join.function());
-        launch.arg(&list);
+        launch.arg(&mut list);
         let mut grid = Kernel::grid(joins.len() as u32, THREADS, 0);
         grid.grid_dim.1 = most.div_ceil(JOINED).min(1 << 15);
         // SAFETY: the parameter is (const Join *), blocks for each; values are aligned to what they have of bytes, planes to their symbols.
@@ -167,7 +211,7 @@ impl Pieces {
     /// Notes `code` for the chunk of each status that is not 0: `chunks` has the number of each one's chunk in `of_chunks`.
     pub fn note(
         &self,
-        stream: &Arc<CudaStream>,
+        frame: &mut Frame<'_>,
         statuses: &CudaView<'_, u32>,
         chunks: &[u32],
         code: u32,
@@ -178,9 +222,10 @@ impl Pieces {
             return Ok(());
         }
         assert!(statuses.len() >= chunks.len() && chunks.iter().all(|&chunk| (chunk as usize) < of_chunks.len()));
-        let list = stream.clone_htod(chunks).doing("listing chunks")?;
+        let stream = frame.stream().clone();
+        let mut list = frame.upload(chunks)?;
         let mut launch = stream.launch_builder(self.note.function());
-        launch.arg(statuses).arg(&list).arg(&count).arg(&code).arg(of_chunks);
+        launch.arg(statuses).arg(&mut list).arg(&count).arg(&code).arg(of_chunks);
         // SAFETY: parameters (const u32 *, const u32 *, u32, u32, u32 *): as many statuses and chunks, which are in `of_chunks`, just checked.
         unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS), THREADS, 0)) }.doing("noting statuses").map(drop)
     }

@@ -1,8 +1,9 @@
 //! Huffman coding of many planes at once.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr};
 use syncline_core::huffman::{self, IndexKind, MAX_SYMBOLS};
 
 use crate::device::{Device, Frame};
@@ -147,19 +148,18 @@ impl<S: histogram::Symbol> PlaneEncoder<S> {
     /// Writes each plane's stream to its place in the output; [`NO_PLACE`]: not at all.
     pub fn write(
         &mut self,
-        frame: &Frame<'_>,
+        stream: &Arc<CudaStream>,
         laid_out: LaidOut<'_>,
         places: &[u64],
         output: &mut CudaViewMut<'_, u8>,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
-        let stream = frame.stream().clone();
         for mut part in laid_out.parts {
             let Room { books, encoded, .. } = &mut self.rooms[part.room];
             let mut own: Vec<u64> = part.planes.iter().map(|&number| places[number]).collect();
             own.resize(encoded.places().len(), NO_PLACE);
             stream.memcpy_htod(&own, encoded.places_mut()).doing("placing streams")?;
-            self.encoder.write(&stream, &mut part.layout, books, encoded, output, launched)?;
+            self.encoder.write(stream, &mut part.layout, books, encoded, output, launched)?;
         }
         Ok(())
     }
@@ -170,8 +170,8 @@ const ALPHABETS: [u32; 3] = [1 << 10, 1 << 12, 1 << 16];
 
 /// Codes planes of symbols of two bytes, each by the smallest alphabet that has its symbols.
 #[derive(Debug)]
-pub(super) struct WordEncoder<'d> {
-    device: &'d Device,
+pub(super) struct WordEncoder {
+    device: Device,
     index: IndexKind,
     /// By alphabet, made when first needed.
     encoders: [Option<PlaneEncoder<u16>>; ALPHABETS.len()],
@@ -184,9 +184,9 @@ pub(super) struct WordsLaidOut<'a> {
     by_alphabet: [(Vec<usize>, Option<LaidOut<'a>>); ALPHABETS.len()],
 }
 
-impl<'d> WordEncoder<'d> {
-    pub fn new(device: &'d Device, index: IndexKind) -> Self {
-        Self { device, index, encoders: [None, None, None] }
+impl WordEncoder {
+    pub fn new(device: &Device, index: IndexKind) -> Self {
+        Self { device: device.clone(), index, encoders: [None, None, None] }
     }
 
     pub fn index(&self) -> IndexKind {
@@ -216,7 +216,7 @@ impl<'d> WordEncoder<'d> {
             }
             let encoder = match &mut self.encoders[i] {
                 Some(encoder) => encoder,
-                none => none.insert(PlaneEncoder::new(self.device, self.index, ALPHABETS[i])?),
+                none => none.insert(PlaneEncoder::new(&self.device, self.index, ALPHABETS[i])?),
             };
             let spans: Vec<StreamSpan> = numbers.iter().map(|&number| planes[number]).collect();
             let of_alphabet = encoder.lay_out(frame, input, &spans, launched)?;
@@ -229,7 +229,7 @@ impl<'d> WordEncoder<'d> {
     /// As [`PlaneEncoder::write`].
     pub fn write(
         &mut self,
-        frame: &Frame<'_>,
+        stream: &Arc<CudaStream>,
         laid_out: WordsLaidOut<'_>,
         places: &[u64],
         output: &mut CudaViewMut<'_, u8>,
@@ -238,7 +238,7 @@ impl<'d> WordEncoder<'d> {
         for ((numbers, own), encoder) in laid_out.by_alphabet.into_iter().zip(&mut self.encoders) {
             if let (Some(own), Some(encoder)) = (own, encoder) {
                 let places: Vec<u64> = numbers.iter().map(|&number| places[number]).collect();
-                encoder.write(frame, own, &places, output, launched)?;
+                encoder.write(stream, own, &places, output, launched)?;
             }
         }
         Ok(())
@@ -283,7 +283,6 @@ impl<S: huffman::Symbol + DeviceRepr> PlaneDecoder<S> {
         output: &mut CudaViewMut<'a, S>,
         status: &mut CudaViewMut<'a, u32>,
     ) -> Result<()> {
-        let stream = frame.stream().clone();
         let most = |of: fn(&StreamPlace) -> u32| places.iter().map(of).max().unwrap_or(0);
         let groups = most(|place| place.groups);
         // Streams have one codebook, which parsing has seen to; what could be classes is never looked at, but has to be there.
@@ -297,7 +296,7 @@ impl<S: huffman::Symbol + DeviceRepr> PlaneDecoder<S> {
             length: most(|place| place.length),
             groups,
         };
-        let places = stream.clone_htod(places).doing("listing streams")?;
+        let places = frame.upload(places)?;
         let batch: BatchView<'_, S> = self.parser.launch(frame, input, &places.as_view(), limits, status)?;
         let work = Decoding {
             input: &input.slice(..),

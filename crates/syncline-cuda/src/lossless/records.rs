@@ -10,7 +10,9 @@ use crate::huffman::encode;
 use crate::lzss::{Plan, PlaneStarts};
 
 /// Bytes of a record before its first section.
-const HEAD_BYTES: u64 = (RECORD_HEADER_LEN + SECTIONS * size_of::<u32>()).next_multiple_of(ALIGNMENT) as u64;
+pub(super) const HEAD_BYTES: u64 = (RECORD_HEADER_LEN + SECTIONS * size_of::<u32>()).next_multiple_of(ALIGNMENT) as u64;
+/// Bytes of a payload before its first section.
+const PAYLOAD_HEAD_BYTES: u64 = ((SECTIONS * size_of::<u32>()) as u64).next_multiple_of(ALIGNMENT as u64);
 /// Section with the parameters and the blocks; flags, lengths, distances and literals follow.
 pub(super) const BLOCKS: usize = 2;
 /// Bytes of the parameters in front of the blocks.
@@ -119,6 +121,97 @@ fn place(planes: &[Plane], symbol_bytes: u64, plans: &[encode::Plan]) -> (Vec<Pl
     (placed.collect(), mask, end)
 }
 
+/// Sections 2 to 6 of a chunk: blocks, flags, lengths, distances, literals.
+#[derive(Debug)]
+pub(crate) struct TokenSections {
+    lengths: [u64; 5],
+    literal_bytes: u8,
+    coded: u16,
+    /// The planes of all but the first, if they are in planes.
+    planes: [Vec<PlacedPlane>; 4],
+}
+
+impl TokenSections {
+    /// Of tokens as `plan` counts them, in planes if there are any, which come to `plans` (those of bytes, those of words).
+    pub(super) fn new(plan: &Plan, planes: Option<&ChunkPlanes>, plans: (&[encode::Plan], &[encode::Plan])) -> Self {
+        let mut sections = Self {
+            lengths: plan.section_bytes.map(u64::from),
+            literal_bytes: 0,
+            coded: 0,
+            planes: std::array::from_fn(|_| Vec::new()),
+        };
+        let Some(planes) = planes else { return sections };
+        sections.literal_bytes = 1;
+        for (i, own) in planes.bytes.iter().enumerate() {
+            let (mut placed, mut mask, mut end) = place(own, 1, plans.0);
+            if i == 3 && !planes.words.is_empty() {
+                let wide = place(&planes.words, 2, plans.1);
+                if wide.2 < end {
+                    (placed, mask, end) = wide;
+                    sections.literal_bytes = 2;
+                }
+            }
+            sections.coded |= mask << FIRST_BITS[i];
+            sections.lengths[1 + i] = end;
+            sections.planes[i] = placed;
+        }
+        sections
+    }
+
+    /// Where a section starts, counted from the first; for the number after the last where another one would.
+    fn section_at(&self, section: usize) -> u64 {
+        self.lengths[..section].iter().map(|bytes| bytes.next_multiple_of(ALIGNMENT as u64)).sum()
+    }
+
+    /// The planes, and where each stands, counted from the first section.
+    pub(super) fn planes(&self) -> impl Iterator<Item = (&PlacedPlane, u64)> {
+        let sections = self.planes.iter().enumerate();
+        sections.flat_map(|(i, planes)| {
+            let section = self.section_at(1 + i);
+            planes.iter().map(move |plane| (plane, section + plane.at))
+        })
+    }
+
+    /// Everything that the host knows of the sections, the first of which starts at byte `at` of the output: parameters, zeros between parts.
+    pub(super) fn patch(&self, at: u64, params: &Params, patches: &mut Patches) {
+        let [low, high] = self.coded.to_le_bytes();
+        let width = params.width.bytes() as u8;
+        patches.add(at, &[width, params.level, params.min_match, self.literal_bytes, low, high, 0, 0]);
+        for (section, &bytes) in self.lengths.iter().enumerate() {
+            patches.align(at + self.section_at(section) + bytes);
+        }
+        for (i, planes) in self.planes.iter().enumerate() {
+            let section = at + self.section_at(1 + i);
+            for plane in &planes[..planes.len().saturating_sub(1)] {
+                patches.align(section + plane.at + plane.bytes);
+            }
+        }
+    }
+
+    /// Bytes of a payload that has these sections and no others.
+    pub fn payload_bytes(&self) -> u64 {
+        PAYLOAD_HEAD_BYTES + self.section_at(4) + self.lengths[4]
+    }
+
+    /// The table of such a payload at byte `at` of the output; returns where the sections start.
+    pub(super) fn patch_table(&self, at: u64, patches: &mut Patches) -> u64 {
+        let mut lengths = [0; SECTIONS];
+        lengths[BLOCKS..BLOCKS + 5].copy_from_slice(&self.lengths);
+        let mut head = [0; PAYLOAD_HEAD_BYTES as usize];
+        write_table(&mut head, &lengths);
+        patches.add(at, &head);
+        at + PAYLOAD_HEAD_BYTES
+    }
+}
+
+/// Writes a table of sections.
+fn write_table(to: &mut [u8], lengths: &[u64; SECTIONS]) {
+    for (bytes, length) in to.chunks_exact_mut(4).zip(lengths) {
+        // Checked when the chunk's bytes were: below 2^32.
+        bytes.copy_from_slice(&(*length as u32).to_le_bytes());
+    }
+}
+
 /// The record of a chunk.
 #[derive(Debug)]
 pub(super) struct Record {
@@ -126,52 +219,15 @@ pub(super) struct Record {
     pub bytes: u64,
     /// Whether it has the elements as they are.
     pub is_raw: bool,
-    lengths: [u64; SECTIONS],
-    literal_bytes: u8,
-    coded: u16,
-    /// The planes of sections 3 to 6, if these are in planes.
-    planes: [Vec<PlacedPlane>; 4],
+    tile_sections: [u64; 2],
+    pub tokens: TokenSections,
 }
 
 impl Record {
-    /// A record of tokens as `plan` counts them, in planes if there are any; `tile_sections` are the bytes of sections 0 and 1, `element_bytes` those of a raw chunk.
-    pub fn new(
-        plan: &Plan,
-        planes: Option<&ChunkPlanes>,
-        plans: (&[encode::Plan], &[encode::Plan]),
-        tile_sections: [u32; 2],
-        element_bytes: u64,
-    ) -> Self {
-        let mut record = Self {
-            bytes: 0,
-            is_raw: false,
-            lengths: [0; SECTIONS],
-            literal_bytes: 0,
-            coded: 0,
-            planes: std::array::from_fn(|_| Vec::new()),
-        };
-        record.lengths[..BLOCKS].copy_from_slice(&tile_sections.map(u64::from));
-        record.lengths[BLOCKS] = plan.section_bytes[0].into();
-        match planes {
-            None => (1..5).for_each(|i| record.lengths[BLOCKS + i] = plan.section_bytes[i].into()),
-            Some(planes) => {
-                record.literal_bytes = 1;
-                for (i, own) in planes.bytes.iter().enumerate() {
-                    let (mut placed, mut mask, mut end) = place(own, 1, plans.0);
-                    if i == 3 && !planes.words.is_empty() {
-                        let wide = place(&planes.words, 2, plans.1);
-                        if wide.2 < end {
-                            (placed, mask, end) = wide;
-                            record.literal_bytes = 2;
-                        }
-                    }
-                    record.coded |= mask << FIRST_BITS[i];
-                    record.lengths[BLOCKS + 1 + i] = end;
-                    record.planes[i] = placed;
-                }
-            }
-        }
-        record.bytes = record.section_at(SECTIONS);
+    /// A record of tokens; `tile_sections` are the bytes of sections 0 and 1, `element_bytes` those of a raw chunk.
+    pub fn new(tokens: TokenSections, tile_sections: [u32; 2], element_bytes: u64) -> Self {
+        let mut record = Self { bytes: 0, is_raw: false, tile_sections: tile_sections.map(u64::from), tokens };
+        record.bytes = record.tokens_at() + record.tokens.section_at(5);
         let raw_bytes = (RECORD_HEADER_LEN as u64 + element_bytes).next_multiple_of(ALIGNMENT as u64);
         if record.bytes >= raw_bytes {
             (record.bytes, record.is_raw) = (raw_bytes, true);
@@ -179,23 +235,13 @@ impl Record {
         record
     }
 
-    /// Where a section starts in the record, and for the number after the last the end of it.
-    pub fn section_at(&self, section: usize) -> u64 {
-        let before = self.lengths[..section].iter().map(|bytes| bytes.next_multiple_of(ALIGNMENT as u64));
-        HEAD_BYTES + before.sum::<u64>()
+    /// Where section 2 starts in the record.
+    pub fn tokens_at(&self) -> u64 {
+        HEAD_BYTES + self.tile_sections.iter().map(|bytes| bytes.next_multiple_of(ALIGNMENT as u64)).sum::<u64>()
     }
 
-    /// The planes, and where each stands in the record.
-    pub fn planes(&self) -> impl Iterator<Item = (&PlacedPlane, u64)> {
-        let sections = self.planes.iter().enumerate();
-        sections.flat_map(|(i, planes)| {
-            let section = self.section_at(BLOCKS + 1 + i);
-            planes.iter().map(move |plane| (plane, section + plane.at))
-        })
-    }
-
-    /// Everything that the host knows of the record, which starts at byte `at` of the output: header without hash, table, parameters, zeros between parts.
-    pub fn patch(&self, at: u64, chunk: u64, element_bytes: u64, params: &Params, patches: &mut Patches) {
+    /// Everything that the host knows of the record, which starts at byte `at` of the output, but for the tokens: header without hash, table, zeros between parts.
+    pub fn patch(&self, at: u64, chunk: u64, element_bytes: u64, patches: &mut Patches) {
         let kind = if self.is_raw { ChunkKind::Raw } else { ChunkKind::Lzss };
         let mut head = [0; HEAD_BYTES as usize];
         head[..4].copy_from_slice(b"SYCK");
@@ -208,22 +254,12 @@ impl Record {
             patches.align(at + RECORD_HEADER_LEN as u64 + element_bytes);
             return;
         }
-        for (bytes, length) in head[RECORD_HEADER_LEN..].chunks_exact_mut(4).zip(self.lengths) {
-            bytes.copy_from_slice(&(length as u32).to_le_bytes());
-        }
+        let mut lengths = [0; SECTIONS];
+        lengths[..BLOCKS].copy_from_slice(&self.tile_sections);
+        lengths[BLOCKS..BLOCKS + 5].copy_from_slice(&self.tokens.lengths);
+        write_table(&mut head[RECORD_HEADER_LEN..], &lengths);
         patches.add(at, &head);
-        let [low, high] = self.coded.to_le_bytes();
-        let parameters =
-            [params.width.bytes() as u8, params.level, params.min_match, self.literal_bytes, low, high, 0, 0];
-        patches.add(at + self.section_at(BLOCKS), &parameters);
-        for (section, &bytes) in self.lengths.iter().enumerate() {
-            patches.align(at + self.section_at(section) + bytes);
-        }
-        for (i, planes) in self.planes.iter().enumerate() {
-            let section = at + self.section_at(BLOCKS + 1 + i);
-            for plane in &planes[..planes.len().saturating_sub(1)] {
-                patches.align(section + plane.at + plane.bytes);
-            }
-        }
+        let bases_at = patches.align(at + HEAD_BYTES + self.tile_sections[0]);
+        patches.align(bases_at + self.tile_sections[1]);
     }
 }

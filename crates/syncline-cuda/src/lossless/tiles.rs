@@ -226,9 +226,15 @@ impl Tiles {
             return Ok(sample);
         }
         let count = list.len() as u32;
-        let list = stream.clone_htod(&list).doing("listing tiles")?;
+        let mut list = frame.upload(&list)?;
         let mut launch = stream.launch_builder(self.sample.function());
-        launch.arg(&self.geometry).arg(&list).arg(&count).arg(&slab.bytes).arg(&slab.first_element).arg(&mut sample);
+        launch
+            .arg(&self.geometry)
+            .arg(&mut list)
+            .arg(&count)
+            .arg(&slab.bytes)
+            .arg(&slab.first_element)
+            .arg(&mut sample);
         // SAFETY: parameters (Geometry, const SampleTile *, u32, const word_t *, u64, word_t *): the slab has the tiles' elements, which the caller has checked; each
         // has its place in the sample.
         unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS / 32), THREADS, 0)) }.doing("taking samples")?;
@@ -310,7 +316,7 @@ impl Tiles {
             .map(drop)
     }
 
-    /// Writes tiles of a batch, numbered from its first, to the array's elements from `first_element` on.
+    /// Writes tiles of a batch, numbered from its first, to the array's elements from `first_element` on, but for those of chunks with a status.
     #[expect(clippy::too_many_arguments, reason = "what tiles are made of, and where they go")]
     pub fn scatter(
         &self,
@@ -318,6 +324,7 @@ impl Tiles {
         batch: &ChunkBatch,
         tiles: Range<u32>,
         sources: &CudaView<'_, ChunkSource>,
+        statuses: &CudaView<'_, u32>,
         metas: &CudaView<'_, u8>,
         bases: &CudaView<'_, u8>,
         starts: &CudaView<'_, u32>,
@@ -329,8 +336,8 @@ impl Tiles {
         }
         let mut launch = stream.launch_builder(self.scatter.function());
         launch.arg(&self.geometry).arg(batch).arg(&self.map).arg(&tiles.start).arg(&tiles.end).arg(sources);
-        launch.arg(metas).arg(bases).arg(starts).arg(output).arg(&first_element);
-        // SAFETY: parameters (Geometry, ChunkBatch, u32, u32, u32, const ChunkSource *, const u8 *, const word_t *, const u32 *, word_t *, u64): a source for each chunk, with all
+        launch.arg(statuses).arg(metas).arg(bases).arg(starts).arg(output).arg(&first_element);
+        // SAFETY: parameters (Geometry, ChunkBatch, u32, u32, u32, const ChunkSource *, const u32 *, const u8 *, const word_t *, const u32 *, word_t *, u64): a source and a status for each chunk, with all
         // elements or residuals that its tiles' starts, found by parsing, say; the output has the tiles' elements, which the caller has checked.
         unsafe { launch.launch(Kernel::grid((tiles.end - tiles.start).div_ceil(THREADS / 32), THREADS, 0)) }
             .doing("writing tiles")

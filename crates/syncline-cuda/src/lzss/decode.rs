@@ -14,8 +14,8 @@ const DECODE: Source = Source { name: "lzss_decode.cu", text: include_str!("../.
 
 /// Words of `Start` in lzss_decode.cu.
 const START_WORDS: usize = 5;
-/// Bytes of `Match` in lzss_decode.cu.
-const MATCH_BYTES: u32 = 4;
+/// Bytes of `Match` in lzss_decode.cu: without and with a match's end and distance.
+const MATCH_BYTES: [u32; 2] = [4, 8];
 /// Symbols at the end of a row that are not used.
 const ROW_PADDING: u32 = 8;
 /// Shared memory that the kernel declares beside what is asked for, at most: bitmap, ranks, sums of warps.
@@ -144,6 +144,7 @@ struct Shape {
     threads: u32,
     blocks: u32,
     in_shared: bool,
+    match_bytes: u32,
 }
 
 impl Shape {
@@ -155,21 +156,32 @@ impl Shape {
             (SymbolWidth::One, false) => (512, 3),
             (_, false) => (256, 5),
         };
-        let shape = Self { params: *params, threads, blocks, in_shared: true };
-        Self { in_shared: shape.work_bytes(params.min_match.into()) + DECLARED <= shared_memory, ..shape }
+        let [short, whole] = MATCH_BYTES;
+        let shape = Self { params: *params, threads, blocks, in_shared: true, match_bytes: whole };
+        let fits = |shape: &Self| shape.work_bytes(params.min_match.into()) + DECLARED <= shared_memory;
+        // Matches of narrow symbols are long: as many blocks have room where all of a match is noted.
+        if params.width == SymbolWidth::One && params.level <= 4 && fits(&shape) {
+            return shape;
+        }
+        let shape = Self { match_bytes: short, ..shape };
+        Self { in_shared: fits(&shape), ..shape }
     }
 
     /// Symbols, and behind them sources or matches; in rows that are a little longer than they have symbols (`ROW` of lzss_decode.cu).
     fn work_bytes(&self, min_match: u32) -> u32 {
         let symbols = self.params.block_symbols() as u32;
         let places = symbols + ROW_PADDING * 8;
-        let sources = (places * 2).max(symbols / min_match * MATCH_BYTES);
+        let sources = (places * 2).max(symbols / min_match * self.match_bytes);
         places * self.params.width.bytes() as u32 + sources.next_multiple_of(16)
     }
 
     fn specialization(&self) -> Specialization {
         let mut constants = constants(&self.params, self.threads);
-        constants.extend([("IN_SHARED", self.in_shared.into()), ("BLOCKS", self.blocks.into())]);
+        constants.extend([
+            ("MATCH_BYTES", self.match_bytes.into()),
+            ("IN_SHARED", self.in_shared.into()),
+            ("BLOCKS", self.blocks.into()),
+        ]);
         Specialization { source: DECODE, constants }
     }
 }

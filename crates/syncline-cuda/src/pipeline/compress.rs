@@ -12,9 +12,10 @@ use syncline_core::bound::{Bound, Fill, Pipeline, PsnrGoal, Resolved, resolve};
 use syncline_core::container::{ALIGNMENT, HEADER_LEN, Header};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::{ChunkSummary as Errors, max_stream_len};
+use syncline_core::pipeline::{ChunkSummary as Errors, LosslessOptions, max_stream_len};
 
-use crate::container::assemble::{Assembler, BatchPlan, Bitmaps, Codes, Observer};
+use crate::coded::CodeEncoder;
+use crate::container::assemble::{Assembler, BatchPlan, Bitmaps, Codes, Observer, TokenCodes};
 use crate::container::records::{Contents, Lists, Progress, Tiles};
 use crate::device::{Arena, Device, Pinned};
 use crate::error::{CudaError, DriverContext, Result};
@@ -24,6 +25,9 @@ use crate::quantize::{BoundScan, ChunkSummary, Quantizer};
 /// Elements of a batch, as bytes with all padding of the codes. What batches take does not depend on how large they are but for the beginnings and ends of the steps, in
 /// which most of the device is idle: some 150 microseconds a batch.
 const BATCH_BYTES: u64 = 2 << 30;
+
+/// The same where codes become tokens, which take several bytes a code on the way.
+const TOKEN_BATCH_BYTES: u64 = 512 << 20;
 
 /// How to compress.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -78,6 +82,9 @@ pub struct Compressor<'d> {
     stream: Arc<CudaStream>,
     arena: Arena,
     batch_bytes: u64,
+    /// Whether and how codes become LZSS tokens.
+    lossless: LosslessOptions,
+    tokens: Option<CodeEncoder>,
     scan: Option<(ElementType, BoundScan)>,
     assembler: Option<Assembler<'d>>,
     quantizer: Option<(Header, Quantizer)>,
@@ -104,6 +111,8 @@ impl<'d> Compressor<'d> {
             stream: stream.clone(),
             arena: Arena::new(stream.clone()),
             batch_bytes: BATCH_BYTES,
+            lossless: LosslessOptions::default(),
+            tokens: None,
             scan: None,
             assembler: None,
             quantizer: None,
@@ -116,6 +125,18 @@ impl<'d> Compressor<'d> {
     #[must_use]
     pub fn with_batch_bytes(self, bytes: u64) -> Self {
         Self { batch_bytes: bytes.max(1), ..self }
+    }
+
+    /// Makes codes LZSS tokens where the pipeline says so: with `lzss+huffman` wherever that is shorter, with `auto` where an estimate says that it pays. Takes several times as long.
+    #[must_use]
+    pub fn with_lossless(mut self, options: LosslessOptions) -> Self {
+        self.set_lossless(options);
+        self
+    }
+
+    /// As [`Self::with_lossless`].
+    pub fn set_lossless(&mut self, options: LosslessOptions) {
+        self.lossless = options;
     }
 
     /// Bytes of device memory held between calls: what the largest so far took.
@@ -174,8 +195,11 @@ impl<'d> Compressor<'d> {
             if resolved.pipeline == Pipeline::Lossless {
                 return Err(CudaError::Lossless("no quantisation step serves this bound".into()));
             }
-            let header =
-                Header { group_log2: options.group_log2, ..Header::new(element_type, shape, options.index, &resolved) };
+            let header = Header {
+                group_log2: options.group_log2,
+                lzss_codes: self.lossless.pipeline.lzss_codes(),
+                ..Header::new(element_type, shape, options.index, &resolved)
+            };
             let (bytes, errors) = self.stream(&header, &geometry, &slab, output, observer)?;
             match goal.and_then(|goal| goal.next(element_type, &resolved, &errors)) {
                 None => return Ok(Compressed { bytes, header, resolved }),
@@ -197,6 +221,7 @@ impl<'d> Compressor<'d> {
         options: &CompressOptions,
     ) -> Result<Resolved> {
         options.bound.validate(element_type)?;
+        self.lossless.validate(options.bound)?;
         if options.bound == Bound::Lossless {
             return Err(CudaError::Lossless("the bound asked for is lossless".into()));
         }
@@ -282,8 +307,8 @@ impl<'d> Compressor<'d> {
         if !output.device_ptr_mut(&self.stream).0.is_multiple_of(ALIGNMENT as u64) {
             return Err(CudaError::invalid("the output must start on a multiple of 16 bytes"));
         }
-        if header.lzss_codes {
-            return Err(CudaError::Unsupported("codes become LZSS tokens on the CPU only".into()));
+        if header.lzss_codes != self.lossless.pipeline.lzss_codes() {
+            return Err(CudaError::invalid("the header says otherwise of codes as LZSS tokens than the pipeline"));
         }
         if chunks.start > chunks.end || chunks.end > geometry.chunks() {
             return Err(CudaError::invalid(format!("chunks {chunks:?} of {}", geometry.chunks())));
@@ -340,7 +365,8 @@ impl<'d> Compressor<'d> {
     /// Chunks of a batch, of `count` chunks in all: as many in each batch, as far as it goes.
     fn batch_chunks(&self, header: &Header, geometry: &Geometry, count: u64) -> u64 {
         let chunk = Self::padded_chunk(header, geometry);
-        let most = (self.batch_bytes / (chunk * header.element_type.size() as u64)).max(1);
+        let batch_bytes = if header.lzss_codes { self.batch_bytes.min(TOKEN_BATCH_BYTES) } else { self.batch_bytes };
+        let most = (batch_bytes / (chunk * header.element_type.size() as u64)).max(1);
         count.div_ceil(count.div_ceil(most).max(1)).max(1)
     }
 
@@ -358,6 +384,10 @@ impl<'d> Compressor<'d> {
         if self.progress.as_ref().is_none_or(|progress| progress.chunks() < chunks) {
             self.progress = None;
             self.progress = Some(Progress::new(&self.stream, chunks)?);
+        }
+        let element_bytes = u64::from(element_bytes);
+        if header.lzss_codes && self.tokens.as_ref().is_none_or(|tokens| tokens.element_bytes() != element_bytes) {
+            self.tokens = Some(CodeEncoder::new(self.device, element_bytes)?);
         }
         if self.summaries.as_ref().is_none_or(|summaries| (summaries.len() as u64) < *batch_chunks) {
             self.summaries = None;
@@ -384,6 +414,11 @@ impl<'d> Compressor<'d> {
         let mut frame = self.arena.frame()?;
         let mut quantised = quantizer.quantize(&mut frame, slab, chunks)?;
         observer("quantize")?;
+        let mut tokens = self.tokens.as_mut().filter(|_| job.header.lzss_codes);
+        let narrow = match &tokens {
+            Some(tokens) => Some(tokens.narrow(&mut frame, quantizer.geometry(), &mut quantised, &self.lossless)?),
+            None => None,
+        };
         let batch = quantised.batch;
         let classes = quantised.group_classes.as_view();
         let codes = Codes {
@@ -405,8 +440,16 @@ impl<'d> Compressor<'d> {
             quantizer.widen(&mut frame, slab, &mut quantised, summaries)?;
             observer("quantize_wide")?;
         }
-        let side = quantizer.gather(&mut frame, slab, &mut quantised, summaries)?;
+        let mut side = quantizer.gather(&mut frame, slab, &mut quantised, summaries)?;
         observer("quantize_gather")?;
+        let mut coded = None;
+        if let (Some(tokens), Some(narrow)) = (&mut tokens, narrow) {
+            let lengths = assembler.code_lengths(&self.stream)?;
+            let how = (job.header.index, &self.lossless);
+            let (quantised, side) = (&mut quantised, &mut side);
+            coded = tokens
+                .encode(&mut frame, quantizer, slab, quantised, narrow, side, summaries, &lengths, how, observer)?;
+        }
         let lists = Lists {
             outlier_positions: side.outlier_positions.as_view(),
             outlier_residuals: side.residuals.as_view(),
@@ -423,7 +466,25 @@ impl<'d> Compressor<'d> {
             slab,
         };
         let codes = &mut quantised.codes;
-        assembler.finish(&mut frame, begun, &plan, codes, &bitmaps, &contents, progress, first, output, observer)?;
+        let stream = &self.stream;
+        match (tokens, coded) {
+            (Some(encoder), Some(mut coded)) => {
+                let (lists, tokens) = (coded.lists.view(), &mut coded.tokens);
+                let mut write =
+                    |places: &[Option<u64>], output: &mut CudaViewMut<'_, u8>, observer: &mut Observer<'_>| {
+                        encoder.write(stream, tokens, places, output, observer)
+                    };
+                let tokens = Some(TokenCodes { lists: &lists, write: &mut write });
+                let (frame, output) = (&mut frame, output);
+                assembler.finish_with(
+                    frame, begun, &plan, codes, &bitmaps, &contents, tokens, progress, first, output, observer,
+                )?;
+            }
+            _ => {
+                assembler
+                    .finish(&mut frame, begun, &plan, codes, &bitmaps, &contents, progress, first, output, observer)?;
+            }
+        }
         let squared_error = summaries.iter().map(|summary| u128::from(summary.squared_error)).sum();
         Ok(Errors { squared_error, counted: summaries.iter().map(|summary| summary.counted).sum() })
     }

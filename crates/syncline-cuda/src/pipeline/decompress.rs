@@ -9,6 +9,7 @@ use syncline_core::error::Error;
 use syncline_core::huffman::{Decoder, IndexKind};
 
 use super::StreamInfo;
+use crate::coded::CodeTokens;
 use crate::container::assemble::Observer;
 use crate::container::hash::{Gap as HashGap, Hasher, Pieces};
 use crate::container::parse::{
@@ -70,7 +71,7 @@ impl CodeDecoder {
 
 /// Decompresses one stream, or others with the same header's sizes, from device memory to device memory.
 ///
-/// Nothing waits for the device but [`Self::check`]. Scratch memory is taken when the decompressor is made ([`Self::workspace_bytes`] says how much) and kept; after the first
+/// Nothing waits for the device but [`Self::check`], and calls for streams whose codes may be LZSS tokens, which also take more scratch memory then. Scratch memory is taken when the decompressor is made ([`Self::workspace_bytes`] says how much) and kept; after the first
 /// call nothing allocates, so that calls can be captured in a CUDA graph, if the context does not track slices across streams
 /// (`CudaContext::disable_event_tracking`).
 #[derive(Debug)]
@@ -81,6 +82,8 @@ pub struct Decompressor {
     parser: RecordParser,
     decoder: CodeDecoder,
     bitmaps: Option<SelfSync<u8>>,
+    /// If chunks may have their codes as LZSS tokens.
+    tokens: Option<CodeTokens>,
     reconstructor: Reconstructor,
     hasher: Hasher,
     arena: Arena,
@@ -115,7 +118,8 @@ impl Decompressor {
         info.check_decompressible()?;
         let header = info.header();
         let format = Format::new(header, info.geometry());
-        let reconstructor = match fuse {
+        // Where some chunks have no streams of codes, the codes of all go through memory.
+        let reconstructor = match fuse && !header.lzss_codes {
             true => Reconstructor::new(device, header, info.geometry())?,
             false => Reconstructor::from_codes(device, header, info.geometry())?,
         };
@@ -124,6 +128,9 @@ impl Decompressor {
             0 => None,
             _ => Some(SelfSync::new(device, BITMAP_GROUP_LOG2)?),
         };
+        let group_log2 = header.group_log2.into();
+        let tokens =
+            header.lzss_codes.then(|| CodeTokens::new(device, &stream, header.index, group_log2)).transpose()?;
         let chunks = info.geometry().chunks() as usize;
         let statuses = stream.alloc_zeros::<u32>(chunks.max(1));
         let elements = if decoder.is_fused() { FUSED_ELEMENTS } else { DECODED_ELEMENTS };
@@ -135,6 +142,7 @@ impl Decompressor {
             parser: RecordParser::new(device, header.element_type.size())?,
             decoder,
             bitmaps,
+            tokens,
             reconstructor,
             hasher: Hasher::new(device)?,
             arena: Arena::new(stream.clone()),
@@ -157,7 +165,8 @@ impl Decompressor {
 
     /// Bytes of device memory that it holds.
     pub fn workspace_bytes(&self) -> usize {
-        self.arena.capacity() + self.side_arena.capacity() + self.statuses.len() * size_of::<u32>()
+        let tokens = self.tokens.as_ref().map_or(0, CodeTokens::workspace_bytes);
+        self.arena.capacity() + self.side_arena.capacity() + tokens + self.statuses.len() * size_of::<u32>()
     }
 
     /// Bytes of arena that the largest batch takes, of the stream's own and of the one beside it.
@@ -348,9 +357,11 @@ impl Decompressor {
                 observer("bitmaps")?;
             }
             let reconstruction = Part { tiles, first_chunk: chunks.start, first_element };
+            let tokens = self.tokens.as_mut().map(|tokens| (tokens, records, &batch));
             reconstruct(
                 &mut frame,
                 &self.decoder,
+                tokens,
                 &self.reconstructor,
                 input,
                 &mut parsed,
@@ -391,6 +402,7 @@ struct Part {
 fn reconstruct<'a>(
     frame: &mut Frame<'a>,
     decoder: &CodeDecoder,
+    tokens: Option<(&mut CodeTokens, Records<'_>, &ChunkBatch)>,
     reconstructor: &Reconstructor,
     input: &CudaView<'_, u8>,
     parsed: &mut ParsedRecords<'a>,
@@ -410,6 +422,9 @@ fn reconstruct<'a>(
         };
         decoder.launch(frame, work)?;
         observer("decode")?;
+        if let Some((tokens, records, batch)) = tokens {
+            tokens.decode(records, batch, parsed, &mut codes, observer)?;
+        }
         decoded = Some(codes.into_view());
     }
     let tiles = parsed.tiles.parsed(parsed.bitmap_bytes.as_ref());

@@ -72,16 +72,12 @@ impl StreamInfo {
     /// Whether the device decompresses such streams.
     ///
     /// # Errors
-    /// [`CudaError::Unsupported`] for lossless streams, those of other elements than `f32` and `f64`, and those whose codes may be LZSS tokens: decompress them on the CPU.
+    /// [`CudaError::Unsupported`] for lossless streams, which [`LosslessDecompressor`](crate::lossless::LosslessDecompressor) is for, and other elements than `f32` and `f64`.
     pub fn check_decompressible(&self) -> Result<()> {
-        let Header { pipeline, element_type, lzss_codes, .. } = &self.header;
+        let Header { pipeline, element_type, .. } = &self.header;
         if *pipeline == Pipeline::Lossless || !element_type.is_lossy_capable() {
             let text = format!("{pipeline} streams of {element_type} are not decompressed on the GPU: use the CPU");
             return Err(CudaError::Unsupported(text));
-        }
-        if *lzss_codes {
-            let text = "streams whose codes may be LZSS tokens are not decompressed on the GPU: use the CPU";
-            return Err(CudaError::Unsupported(text.into()));
         }
         Ok(())
     }
@@ -156,8 +152,7 @@ mod tests {
         };
         for pipeline in [Pipeline::Quantised, Pipeline::LogQuantised] {
             info(ElementType::F64, pipeline, false).check_decompressible().unwrap();
-            let error = info(ElementType::F32, pipeline, true).check_decompressible().unwrap_err();
-            assert!(matches!(&error, CudaError::Unsupported(text) if text.contains("LZSS")), "{error}");
+            info(ElementType::F32, pipeline, true).check_decompressible().unwrap();
         }
         for element in [ElementType::F32, ElementType::I16] {
             let error = info(element, Pipeline::Lossless, false).check_decompressible().unwrap_err();

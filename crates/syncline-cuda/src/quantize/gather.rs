@@ -1,7 +1,7 @@
 //! Outliers, verbatim values and bitmaps: launcher of `kernels/quantize_gather.cu`.
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaViewMut, DevicePtrMut, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, DevicePtrMut, DeviceRepr, PushKernelArg};
 
 use super::quantizer::{ChunkSummary, Quantised, Quantizer, WARPS};
 use crate::device::{Frame, Kernel};
@@ -31,7 +31,7 @@ unsafe impl DeviceRepr for SideStarts {}
 /// Where a tile's entries start in its chunk's lists: `SideOffsets` of the kernels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
-pub(super) struct SideOffsets([u32; 4]);
+pub(crate) struct SideOffsets([u32; 4]);
 
 // SAFETY: plain numbers without padding, laid out as `SideOffsets` in quantize_finish.cu.
 unsafe impl DeviceRepr for SideOffsets {}
@@ -130,5 +130,56 @@ impl Quantizer {
         // A tile's entries are as many as `quantize` counted, from its offset in its chunk on; the lists have room for the sums.
         unsafe { launch.launch(grid) }.doing("gathering outliers and bitmaps")?;
         Ok(lists)
+    }
+
+    /// Collects the outliers of another radius than the chunks' own, positions and residuals: `counts` and `offsets` say how many each tile has and where they start among those
+    /// of its chunk, `of_chunks` how many these have. Whatever else `lists` holds is written there once more.
+    #[expect(clippy::too_many_arguments, reason = "what `gather` takes, and whose outliers are meant")]
+    pub(crate) fn gather_outliers<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        slab: &Slab<'_>,
+        quantised: &mut Quantised<'_>,
+        lists: &mut SideLists<'_>,
+        radius: u32,
+        of_chunks: &[u32],
+        counts: &mut CudaViewMut<'_, u16>,
+        offsets: &CudaView<'_, SideOffsets>,
+    ) -> Result<(CudaViewMut<'a, u32>, CudaViewMut<'a, i32>)> {
+        let stream = frame.stream().clone();
+        let batch = quantised.batch;
+        self.check(&stream, slab, &batch)?;
+        let few = |length: usize| length < batch.tiles() as usize;
+        if of_chunks.len() != lists.starts.len() || few(counts.len()) || few(offsets.len()) {
+            return Err(CudaError::invalid("counts for each chunk and tile"));
+        }
+        let mut next = 0_u32;
+        let mut starts = Vec::with_capacity(of_chunks.len());
+        for (start, &count) in lists.starts.iter().zip(of_chunks) {
+            starts.push(SideStarts { outliers: next, radius, ..*start });
+            next = next.checked_add(count).ok_or_else(|| CudaError::invalid("side lists of 2^32 entries"))?;
+        }
+        let (mut positions, mut residuals) = (frame.slice::<u32>(next as usize)?, frame.slice::<i32>(next as usize)?);
+        if next == 0 {
+            return Ok((positions, residuals));
+        }
+        let mut device_starts = frame.slice::<SideStarts>(starts.len())?;
+        stream.memcpy_htod(&starts, &mut device_starts).doing("uploading where lists start")?;
+        let pointers = Pointers([
+            positions.device_ptr_mut(&stream).0,
+            residuals.device_ptr_mut(&stream).0,
+            lists.verbatim_positions.device_ptr_mut(&stream).0,
+            lists.verbatim_values.device_ptr_mut(&stream).0,
+            lists.masks.device_ptr_mut(&stream).0,
+            lists.signs.device_ptr_mut(&stream).0,
+        ]);
+        let outputs = quantised.pointers(&stream).with_outliers(counts.device_ptr_mut(&stream).0);
+        let mut launch = stream.launch_builder(self.gather.function());
+        launch.arg(&slab.bytes).arg(&slab.first_element).arg(&self.device_geometry).arg(&batch).arg(&self.step);
+        launch.arg(&mut device_starts).arg(offsets).arg(&outputs).arg(&pointers);
+        let grid = Kernel::grid(batch.tiles().div_ceil(WARPS), WARPS * 32, 0);
+        // SAFETY: as in `gather`, with counts of outliers that the caller has made of the codes, and that add up to the chunks'.
+        unsafe { launch.launch(grid) }.doing("gathering outliers")?;
+        Ok((positions, residuals))
     }
 }

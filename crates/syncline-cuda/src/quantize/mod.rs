@@ -7,6 +7,7 @@ mod quantizer;
 mod scan;
 mod step;
 
+pub(crate) use gather::SideOffsets;
 pub use gather::{SideLists, SideStarts};
 pub use quantizer::{ChunkSummary, Quantised, Quantizer};
 pub use scan::BoundScan;

@@ -128,6 +128,14 @@ pub(super) struct Outputs([CUdeviceptr; 10]);
 // SAFETY: ten device addresses, as `Outputs` has.
 unsafe impl DeviceRepr for Outputs {}
 
+impl Outputs {
+    /// With other counts of outliers.
+    pub(super) fn with_outliers(mut self, counts: CUdeviceptr) -> Self {
+        self.0[3] = counts;
+        self
+    }
+}
+
 /// `Launch` in quantize_codes.cu and quantize_codes_clipped.cu.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -166,7 +174,7 @@ pub struct Quantised<'a> {
     /// What came out of each chunk.
     pub summaries: CudaViewMut<'a, ChunkSummary>,
     /// Where each tile's entries of the side lists start, in its chunk.
-    pub(super) offsets: CudaViewMut<'a, SideOffsets>,
+    pub(crate) offsets: CudaViewMut<'a, SideOffsets>,
     wide_outliers: CudaViewMut<'a, u16>,
     errors: Option<CudaViewMut<'a, u64>>,
     counted: Option<CudaViewMut<'a, u16>>,

@@ -25,6 +25,7 @@ use syncline_cuda::container::{Parsed, ParsedChunk};
 use syncline_cuda::cudarc;
 use syncline_cuda::geometry::ChunkBatch;
 use syncline_cuda::huffman::decode::{Batch, BatchStream};
+use xxhash_rust::xxh3::Xxh3Default;
 
 /// An array in memory.
 pub struct Whole<'a>(pub &'a [u8]);
@@ -58,6 +59,18 @@ impl Default for Making {
 
 /// The stream of an array, by as many threads as the machine has.
 pub fn compress(bytes: &[u8], element: ElementType, extents: &[u64], bound: Bound, making: &Making) -> Vec<u8> {
+    compress_by(bytes, element, extents, bound, making, &LosslessOptions::default())
+}
+
+/// The same, with codes as LZSS tokens if `lossless` asks for them.
+pub fn compress_by(
+    bytes: &[u8],
+    element: ElementType,
+    extents: &[u64],
+    bound: Bound,
+    making: &Making,
+    lossless: &LosslessOptions,
+) -> Vec<u8> {
     let shape = Shape::new(extents).unwrap();
     let geometry = match making.chunk_tiles {
         Some(tiles) => Geometry::with_chunk_tiles(shape, tiles).unwrap(),
@@ -85,7 +98,7 @@ pub fn compress(bytes: &[u8], element: ElementType, extents: &[u64], bound: Boun
         pipeline: resolved.pipeline,
         index: making.index,
         group_log2: making.group_log2,
-        lzss_codes: false,
+        lzss_codes: lossless.pipeline.lzss_codes() && resolved.pipeline != Pipeline::Lossless,
         bound,
         resolved: resolved.resolved,
         step: resolved.step,
@@ -96,8 +109,7 @@ pub fn compress(bytes: &[u8], element: ElementType, extents: &[u64], bound: Boun
     let records = parallel(geometry.chunks() as usize, |chunk| {
         let mut record = Vec::new();
         let mut scratch = EncodeScratch::default();
-        let lossless = LosslessOptions::default();
-        encode_chunk(&header, &geometry, chunk as u64, &Whole(bytes), &lossless, &mut scratch, &mut record).unwrap();
+        encode_chunk(&header, &geometry, chunk as u64, &Whole(bytes), lossless, &mut scratch, &mut record).unwrap();
         record
     });
     let lengths: Vec<u32> = records.iter().map(|r| r.len() as u32).collect();
@@ -138,8 +150,21 @@ fn record_places(stream: &[u8], geometry: &Geometry) -> ChunkTable {
     ChunkTable::read(stream.len() as u64, geometry.chunks(), read).unwrap()
 }
 
+/// Puts the right hash into a record again.
+pub fn sign(record: &mut [u8]) {
+    let mut hash = Xxh3Default::new();
+    hash.update(&record[..24]);
+    hash.update(&record[32..]);
+    record[24..32].copy_from_slice(&hash.digest().to_le_bytes());
+}
+
 /// What the CPU makes of a stream.
 pub fn decompress(stream: &[u8]) -> Vec<u8> {
+    try_decompress(stream).unwrap()
+}
+
+/// What the CPU makes of a stream whose header and table are right.
+pub fn try_decompress(stream: &[u8]) -> syncline_core::error::Result<Vec<u8>> {
     let (header, geometry) = opened(stream);
     let table = record_places(stream, &geometry);
     let mut bytes = vec![0; geometry.elements() as usize * header.element_type.size()];
@@ -148,9 +173,9 @@ pub fn decompress(stream: &[u8]) -> Vec<u8> {
         let chunk = sink.chunk();
         let (at, len) = table.record(chunk);
         let record = &stream[at as usize..at as usize + len];
-        decode_chunk(&header, &geometry, chunk, record, Decoder::Auto, &mut scratch, &mut sink).unwrap();
+        decode_chunk(&header, &geometry, chunk, record, Decoder::Auto, &mut scratch, &mut sink)?;
     }
-    bytes
+    Ok(bytes)
 }
 
 /// What parsing leaves for reconstruction, made on the host: see `kernels/parsed.cuh`.

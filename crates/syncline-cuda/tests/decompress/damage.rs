@@ -6,12 +6,7 @@ use super::*;
 fn sign(bytes: &mut [u8], table: &ChunkTable) {
     for chunk in 0..table.chunks() {
         let (at, length) = table.record(chunk);
-        let record = &mut bytes[at as usize..at as usize + length];
-        let mut hash = Xxh3Default::new();
-        hash.update(&record[..24]);
-        hash.update(&record[32..]);
-        let hash = hash.digest();
-        record[24..32].copy_from_slice(&hash.to_le_bytes());
+        stream::sign(&mut bytes[at as usize..at as usize + length]);
     }
 }
 

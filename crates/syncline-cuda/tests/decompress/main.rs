@@ -26,7 +26,6 @@ use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::CudaError;
 use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry};
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
-use xxhash_rust::xxh3::Xxh3Default;
 
 /// The GPU, and a stream of its own that may be captured.
 fn device() -> Option<(&'static Device, Arc<CudaStream>)> {

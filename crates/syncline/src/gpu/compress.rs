@@ -321,6 +321,7 @@ impl<'g> Lane<'g> {
                 };
                 compressor.compress_chunks(job.header, job.geometry, job.lossless, chunks.clone(), &slab, output)
             } else {
+                self.compressor.set_lossless(*job.lossless);
                 self.compressor.compress_chunks(job.header, job.geometry, chunks.clone(), &slab, output)
             };
             let records = compressed.map_err(failure)?;

@@ -39,26 +39,26 @@ pub(crate) struct Decompression<'g> {
     /// Elements that are wanted.
     wanted: Range<u64>,
     batches: Vec<LayerBatch>,
-    lanes: Lanes<'g>,
+    lanes: Lanes,
 }
 
 /// By element; without loss, by words of its width.
-enum Lanes<'g> {
-    F32(Vec<Lane<'g, f32>>),
-    F64(Vec<Lane<'g, f64>>),
-    U8(Vec<Lane<'g, u8>>),
-    U16(Vec<Lane<'g, u16>>),
-    U32(Vec<Lane<'g, u32>>),
-    U64(Vec<Lane<'g, u64>>),
+enum Lanes {
+    F32(Vec<Lane<f32>>),
+    F64(Vec<Lane<f64>>),
+    U8(Vec<Lane<u8>>),
+    U16(Vec<Lane<u16>>),
+    U32(Vec<Lane<u32>>),
+    U64(Vec<Lane<u64>>),
 }
 
 /// What decompresses a stream of either kind.
-enum Engine<'g> {
+enum Engine {
     Lossy(Box<Decompressor>),
-    Lossless(Box<LosslessDecompressor<'g>>),
+    Lossless(Box<LosslessDecompressor>),
 }
 
-impl Engine<'_> {
+impl Engine {
     /// Decompresses tiles to a slab that starts with element `first_element`, and waits for them.
     fn tiles<E: DeviceElement>(
         &mut self,
@@ -86,8 +86,8 @@ impl Engine<'_> {
 }
 
 /// A stream of a device with all it needs.
-struct Lane<'g, E> {
-    engine: Engine<'g>,
+struct Lane<E> {
+    engine: Engine,
     stream: Arc<CudaStream>,
     records: CudaSlice<u8>,
     slab: CudaSlice<E>,
@@ -133,7 +133,7 @@ impl<'g> Decompression<'g> {
         fn made<'g, E: DeviceElement>(
             devices: impl Iterator<Item = &'g Arc<Device>>,
             work: &Work<'_>,
-        ) -> Result<Vec<Lane<'g, E>>> {
+        ) -> Result<Vec<Lane<E>>> {
             devices.map(|device| Lane::new(device, work)).collect()
         }
         let lanes = match (info.header().pipeline, element_type) {
@@ -203,7 +203,7 @@ struct Job<'a, S: ?Sized> {
     put: &'a Put<'a>,
 }
 
-fn run<E: DeviceElement, S: ReadAt + ?Sized>(lanes: &mut [Lane<'_, E>], job: &Job<'_, S>) -> Result<()> {
+fn run<E: DeviceElement, S: ReadAt + ?Sized>(lanes: &mut [Lane<E>], job: &Job<'_, S>) -> Result<()> {
     let count = lanes.len();
     std::thread::scope(|scope| {
         let threads: Vec<_> = lanes
@@ -222,12 +222,12 @@ fn run<E: DeviceElement, S: ReadAt + ?Sized>(lanes: &mut [Lane<'_, E>], job: &Jo
     })
 }
 
-impl<'g, E: DeviceElement> Lane<'g, E> {
-    fn new(device: &'g Device, work: &Work<'_>) -> Result<Self> {
+impl<E: DeviceElement> Lane<E> {
+    fn new(device: &Device, work: &Work<'_>) -> Result<Self> {
         Self::build(device, work).map_err(failure)
     }
 
-    fn build(device: &'g Device, work: &Work<'_>) -> CudaResult<Self> {
+    fn build(device: &Device, work: &Work<'_>) -> CudaResult<Self> {
         let stream = device.context().new_stream().doing("making a stream")?;
         let most = |length: &dyn Fn(&LayerBatch) -> Range<u64>| {
             let longest = work.batches.iter().map(|batch| length(batch).end - length(batch).start).max();
@@ -302,7 +302,7 @@ impl<'g, E: DeviceElement> Lane<'g, E> {
     }
 }
 
-impl<E> Drop for Lane<'_, E> {
+impl<E> Drop for Lane<E> {
     fn drop(&mut self) {
         // Work may be queued after an error; what it uses must not go before it.
         let _ = self.stream.synchronize();

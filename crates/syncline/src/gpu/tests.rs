@@ -5,13 +5,14 @@ use std::sync::{Mutex, OnceLock};
 
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
-use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
+use syncline_core::container::{HEADER_LEN, table_and_trailer};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::LosslessPipeline;
 
 use super::{Compression, Decompression, Gpus, Sizes};
 use crate::backend::{Backend, CudaDevices};
+use crate::compress::header_for;
 use crate::options::{DecodeOptions, Meter, Options};
 use crate::pool::Pool;
 use crate::source::ArraySource;
@@ -90,7 +91,7 @@ fn compressed(
     let array = ArraySource::new(bytes, 0, element);
     let mut work = Compression::with_sizes(gpus, element, &geometry, options, sizes).unwrap();
     let resolved = work.resolve(&array, options, &pool).unwrap();
-    let header = Header::new(element, shape, options.index, &resolved);
+    let header = header_for(element, shape, options, &resolved);
     let mut last = Vec::new();
     // Twice: the second time with everything used before, as for a PSNR.
     for _ in 0..2 {
@@ -115,13 +116,19 @@ fn streams_and_arrays_are_those_of_the_cpu() {
     // Every combination has kernels of its own, and compiling them takes longer than the test.
     let usual = (ElementType::F32, Bound::Rel(1e-3), IndexKind::Symbol);
     let ragged: &[u64] = pick(&[130, 70, 150], &[20, 30, 35]);
-    let mut cases: Vec<_> = shapes().into_iter().map(|extents| (usual, extents)).collect();
-    cases.push(((ElementType::F64, Bound::Abs(1e-4), IndexKind::Gap), ragged));
-    cases.push(((ElementType::F64, Bound::PwRel(1e-2), IndexKind::None), ragged));
-    for ((element, bound, index), extents) in cases {
+    let planes = LosslessPipeline::Planes;
+    let mut cases: Vec<_> = shapes().into_iter().map(|extents| (usual, planes, extents)).collect();
+    cases.push(((ElementType::F64, Bound::Abs(1e-4), IndexKind::Gap), planes, ragged));
+    cases.push(((ElementType::F64, Bound::PwRel(1e-2), IndexKind::None), planes, ragged));
+    // With codes as LZSS tokens.
+    for extents in [shapes()[1], ragged] {
+        cases.push((usual, LosslessPipeline::LzssHuffman, extents));
+        cases.push((usual, LosslessPipeline::Auto, extents));
+    }
+    for ((element, bound, index), pipeline, extents) in cases {
         let shape = Shape::new(extents).unwrap();
         let bytes = field(element, shape.len());
-        let options = Options::new(bound).with_index(index).with_backend(Backend::Cpu);
+        let options = Options::new(bound).with_index(index).with_pipeline(pipeline).with_backend(Backend::Cpu);
         let mut expected = Vec::new();
         let summary = compress_from(bytes.as_slice(), 0, element, shape, &options, &mut expected).unwrap();
         if summary.step == 0.0 {
@@ -129,7 +136,7 @@ fn streams_and_arrays_are_those_of_the_cpu() {
         }
         let array = decompress(&expected, &DecodeOptions::default().with_backend(Backend::Cpu)).unwrap();
         for sizes in all_sizes() {
-            let what = format!("{element} {shape} {bound:?} {index} {sizes:?}");
+            let what = format!("{element} {shape} {bound:?} {pipeline} {index} {sizes:?}");
             let stream = compressed(gpus, &bytes, element, shape, &options, sizes);
             assert!(stream == expected, "{what}: {} bytes, not {}", stream.len(), expected.len());
             let count = shape.len();
@@ -219,6 +226,8 @@ fn the_library_says_where_it_worked() {
         (Options::new(Bound::Rel(1e-3)).with_fill(Fill::Value(-9999.0)).with_memory_limit(64 << 20), true),
         (Options::new(Bound::Rel(1e-3)).with_fill(Fill::None), true),
         (Options::new(Bound::Rel(1e-3)).with_device_memory(0), true),
+        (Options::new(Bound::Rel(1e-2)).with_pipeline(LosslessPipeline::LzssHuffman), true),
+        (Options::new(Bound::Rel(1e-2)).with_pipeline(LosslessPipeline::Auto), true),
         (Options::new(Bound::Abs(1e-30)), false),
         (Options::new(Bound::Lossless), false),
         (Options::new(Bound::Lossless).with_pipeline(LosslessPipeline::Lzss), true),

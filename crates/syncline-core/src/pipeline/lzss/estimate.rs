@@ -4,13 +4,15 @@ use super::super::lossless::Residuals;
 use super::super::options::LosslessOptions;
 use super::EncodeBuffers;
 use super::bytes_of;
-use crate::lzss::{MAX_MIN_MATCH, Params, SymbolWidth, Tokens};
+use crate::lzss::{BlockCounts, MAX_MIN_MATCH, Params, SymbolWidth, Tokens};
 use crate::predict::lorenzo::Word;
 
 /// Runs of tiles in a sample.
 const PIECES: usize = 4;
 /// Bits that a match takes besides its distance where tokens are Huffman-coded: about what its flag and length came to on columns of integers.
 const MATCH_BITS: u64 = 6;
+/// Bits of what is said of each block.
+const BLOCK_BITS: u64 = size_of::<BlockCounts>() as u64 * 8;
 /// Fraction bits of logarithms.
 const LOG_BITS: u32 = 16;
 
@@ -52,6 +54,56 @@ pub(super) fn sample_runs(
     (0..PIECES).map(|i| (tiles - run) * i / (PIECES - 1)).map(|first| first..first + run).collect()
 }
 
+/// A way to code a chunk, but for the shortest match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    /// Whether the residuals are coded, not the elements.
+    pub of_residuals: bool,
+    /// Width of the symbols.
+    pub width: SymbolWidth,
+}
+
+/// The ways that there are for elements of so many bytes; of those that are estimated alike the first is taken.
+pub(super) fn ways(options: &LosslessOptions, element_bytes: usize) -> Vec<Way> {
+    let widths = || {
+        SymbolWidth::ALL.into_iter().rev().filter(|&width| match options.symbol {
+            Some(asked) => width == asked,
+            None => width.bytes() <= element_bytes,
+        })
+    };
+    [false, true].into_iter().flat_map(|of_residuals| widths().map(move |width| Way { of_residuals, width })).collect()
+}
+
+/// What a chunk comes to in one way, by its sample. `bases` are those of the residuals, if these are what is coded.
+pub(super) fn weigh<W: Word>(
+    options: &LosslessOptions,
+    entropy_coded: bool,
+    way: Way,
+    (words, bases): (&[W], usize),
+    sampled: usize,
+    elements: usize,
+    scratch: &mut EncodeBuffers,
+) -> Choice {
+    let Way { of_residuals, width } = way;
+    let bytes = bytes_of(words);
+    let side = bases * size_of::<W>();
+    let mut params = Params::new(width, options.level);
+    if entropy_coded {
+        params.min_match = shortest_worth_while(&bytes, &params);
+    }
+    scratch.tokenise(&bytes, &params);
+    let bits = if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 };
+    let bytes = (bits / 8 + side as u64) * elements as u64 / (sampled as u64).max(1);
+    // Prediction and narrow symbols take time that only a clearly smaller stream is worth, most of all where speed is what was asked for.
+    let narrow = width.bytes() < size_of::<W>();
+    let handicap = match (of_residuals, narrow) {
+        (true, _) if !entropy_coded => bytes / 4,
+        (false, false) => 0,
+        _ => bytes / 16,
+    };
+    Choice { of_residuals, entropy_coded, params, bytes: bytes + handicap }
+}
+
 /// Chooses by the samples; `elements` is how many the chunk has.
 pub(in super::super) fn choose<W: Word>(
     options: &LosslessOptions,
@@ -61,34 +113,12 @@ pub(in super::super) fn choose<W: Word>(
     elements: usize,
     scratch: &mut EncodeBuffers,
 ) -> Choice {
-    let widths = SymbolWidth::ALL.into_iter().filter(|&width| match options.symbol {
-        Some(asked) => width == asked,
-        None => width.bytes() <= size_of::<W>(),
-    });
-    let widths: Vec<SymbolWidth> = widths.collect();
     let mut best: Option<Choice> = None;
-    for of_residuals in [false, true] {
-        let bytes = bytes_of(if of_residuals { &residuals.words } else { sample });
-        let side = if of_residuals { residuals.bases.len() * size_of::<W>() } else { 0 };
-        for &width in widths.iter().rev() {
-            let mut params = Params::new(width, options.level);
-            if entropy_coded {
-                params.min_match = shortest_worth_while(&bytes, &params);
-            }
-            scratch.tokenise(&bytes, &params);
-            let bits =
-                if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 };
-            let bytes = (bits / 8 + side as u64) * elements as u64 / (sample.len() as u64).max(1);
-            // Prediction and narrow symbols take time that only a clearly smaller stream is worth, most of all where speed is what was asked for.
-            let narrow = width.bytes() < size_of::<W>();
-            let handicap = match (of_residuals, narrow) {
-                (true, _) if !entropy_coded => bytes / 4,
-                (false, false) => 0,
-                _ => bytes / 16,
-            };
-            if best.as_ref().is_none_or(|best| bytes + handicap < best.bytes) {
-                best = Some(Choice { of_residuals, entropy_coded, params, bytes: bytes + handicap });
-            }
+    for way in ways(options, size_of::<W>()) {
+        let input = if way.of_residuals { (&residuals.words[..], residuals.bases.len()) } else { (sample, 0) };
+        let choice = weigh(options, entropy_coded, way, input, sample.len(), elements, scratch);
+        if best.as_ref().is_none_or(|best| choice.bytes < best.bytes) {
+            best = Some(choice);
         }
     }
     best.expect("there is a width of one byte")
@@ -111,7 +141,12 @@ pub(in super::super) fn coded_bits(tokens: &Tokens, params: &Params) -> u64 {
         + entropy(&tokens.lengths, 1)
         + entropy(&tokens.distances, params.distance_bytes())
         + entropy(&tokens.literals, params.width.bytes());
-    (parts >> LOG_BITS) + size_of_val(tokens.blocks.as_slice()) as u64 * 8
+    (parts >> LOG_BITS) + tokens.blocks.len() as u64 * BLOCK_BITS
+}
+
+/// The same from how often each byte comes in each plane of the tokens, of so many blocks.
+pub(in super::super) fn counted_bits(planes: &[[u32; 256]], blocks: usize) -> u64 {
+    (planes.iter().map(information).sum::<u64>() >> LOG_BITS) + blocks as u64 * BLOCK_BITS
 }
 
 /// Entropy of the `stride` planes (1, 2, 4 or 8) of `bytes`, in 2^-16 bits.

@@ -6,8 +6,8 @@ mod parts;
 mod sample;
 
 pub(super) use decode::{BlockReader, DecodeBuffers, decode};
-pub(super) use estimate::{Choice, choose, coded_bits, sample_tiles};
-pub use sample::{LzssChoice, choose_lzss, lzss_sample};
+pub(super) use estimate::{Choice, choose, coded_bits, counted_bits, sample_tiles};
+pub use sample::{LzssChoice, LzssWay, WeighedLzss, lzss_sample, lzss_ways, weigh_lzss};
 
 use super::lossless::Residuals;
 use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter};

@@ -4,8 +4,9 @@ use std::ops::Range;
 
 use super::super::lossless::Residuals;
 use super::super::options::{LosslessOptions, LosslessPipeline};
-use super::estimate::sample_runs;
-use super::{EncodeBuffers, choose};
+pub use super::estimate::Way as LzssWay;
+use super::estimate::{sample_runs, ways, weigh};
+use super::{Choice, EncodeBuffers};
 use crate::array::ElementType;
 use crate::geometry::{Geometry, Tile};
 use crate::lzss::Params;
@@ -28,25 +29,40 @@ pub fn lzss_sample(geometry: &Geometry, chunk: u64, element_bytes: usize, level:
     runs.into_iter().map(|run| tiles.start + run.start as u64..tiles.start + run.end as u64).collect()
 }
 
-/// Chooses how a chunk of `elements` elements is coded whose sample, `tiles`, has the little-endian elements `sample`.
+/// The ways in which a chunk may be coded. The one with the smallest [`WeighedLzss::bytes`] is taken, the first of several.
+pub fn lzss_ways(element: ElementType, options: &LosslessOptions) -> Vec<LzssWay> {
+    ways(options, element.size())
+}
+
+/// What the sample of a chunk says of one way to code it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WeighedLzss {
+    /// How the chunk is coded.
+    pub choice: LzssChoice,
+    /// About how many bytes it will take, and what is added for being slow.
+    pub bytes: u64,
+}
+
+/// Weighs one way to code a chunk of `elements` elements whose sample, `tiles`, has the little-endian elements `sample`.
 ///
 /// # Panics
 /// `sample` has not the tiles' elements.
-pub fn choose_lzss(
+pub fn weigh_lzss(
     element: ElementType,
     geometry: &Geometry,
     tiles: &[Range<u64>],
     elements: u64,
     options: &LosslessOptions,
     sample: &[u8],
-) -> LzssChoice {
-    let choose = match element.size() {
+    way: LzssWay,
+) -> WeighedLzss {
+    let weigh = match element.size() {
         1 => by_sample::<u8>,
         2 => by_sample::<u16>,
         4 => by_sample::<u32>,
         _ => by_sample::<u64>,
     };
-    choose(element, geometry, tiles, elements, options, sample)
+    weigh(element, geometry, tiles, elements, options, sample, way)
 }
 
 fn by_sample<W: Word>(
@@ -56,14 +72,22 @@ fn by_sample<W: Word>(
     elements: u64,
     options: &LosslessOptions,
     sample: &[u8],
-) -> LzssChoice {
+    way: LzssWay,
+) -> WeighedLzss {
     let little = |bytes: &[u8]| W::narrow(bytes.iter().rev().fold(0, |wide, &b| wide << 8 | u64::from(b)));
     let sample: Vec<W> = sample.chunks_exact(size_of::<W>()).map(little).collect();
-    let tiles: Vec<Tile> = tiles.iter().flat_map(|run| geometry.range(run.clone())).collect();
     let entropy_coded = options.pipeline != LosslessPipeline::Lzss;
-    let residuals = Residuals::new(element, geometry.axes(), &tiles, &sample);
     let mut buffers = EncodeBuffers::default();
+    let residuals = way.of_residuals.then(|| {
+        let tiles: Vec<Tile> = tiles.iter().flat_map(|run| geometry.range(run.clone())).collect();
+        Residuals::new(element, geometry.axes(), &tiles, &sample)
+    });
+    let input = match &residuals {
+        Some(residuals) => (&residuals.words[..], residuals.bases.len()),
+        None => (&sample[..], 0),
+    };
     // A chunk has at most 2^22 elements.
-    let choice = choose(options, entropy_coded, &sample, &residuals, elements as usize, &mut buffers);
-    LzssChoice { of_residuals: choice.of_residuals, params: choice.params }
+    let choice = weigh(options, entropy_coded, way, input, sample.len(), elements as usize, &mut buffers);
+    let Choice { of_residuals, params, bytes, .. } = choice;
+    WeighedLzss { choice: LzssChoice { of_residuals, params }, bytes }
 }

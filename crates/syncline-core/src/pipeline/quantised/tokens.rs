@@ -1,6 +1,6 @@
 //! Codes as LZSS tokens: narrowed to a byte each, taken as symbols of two, and Huffman-coded.
 
-use super::super::lzss::{EncodeBuffers, coded_bits, write_tokens};
+use super::super::lzss::{EncodeBuffers, coded_bits, counted_bits, write_tokens};
 use super::super::options::{LosslessOptions, LosslessPipeline};
 use crate::container::SectionWriter;
 use crate::huffman::{self, IndexKind};
@@ -12,8 +12,9 @@ use crate::predict::codes::{Outlier, narrow};
 const SHORTEST: usize = 16;
 /// Codes of a piece of the sample that says whether tokens pay, and one of how many pieces is in it. On the fields of `docs/SPEED.md`, "Codes as LZSS tokens", `auto`
 /// comes within 3 % of the shorter of both. Whole blocks instead, fewer of them, stand less well for chunks that are empty in places.
-const PIECE: usize = 512;
-const SAMPLED: usize = 8;
+pub const PIECE: usize = 512;
+/// See [`PIECE`].
+pub const SAMPLED: usize = 8;
 /// What tables, codebooks and indices of the tokens take: about so many bytes a chunk.
 const SIDE_BYTES: u64 = 600;
 /// Bytes of an outlier: position and residual.
@@ -29,11 +30,48 @@ pub(super) struct CodeTokens {
 }
 
 /// How codes become tokens.
-fn params(options: &LosslessOptions) -> Params {
+pub fn params(options: &LosslessOptions) -> Params {
     // Pairs of codes as symbols: their entropy is less than that of two codes, and Huffman loses less on it where most codes are 0.
     let params = Params::new(options.symbol.unwrap_or(SymbolWidth::Two), options.level);
     let shortest = (SHORTEST / params.width.bytes()) as u8;
     Params { min_match: params.min_match.max(shortest), ..params }
+}
+
+/// What the decision for or against tokens depends on, but for the sample, as other implementations of the pipeline make it: numbers of a chunk.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenCosts {
+    /// Its codes.
+    pub codes: usize,
+    /// Outliers of the narrow codes.
+    pub narrow_outliers: usize,
+    /// Bytes of the Huffman stream of its codes, and outliers beside it.
+    pub huffman_len: usize,
+    /// See `huffman_len`.
+    pub outliers: usize,
+}
+
+impl TokenCosts {
+    /// Whether to see if tokens are shorter, by those of a sample of `sampled` codes, every [`SAMPLED`]-th piece of [`PIECE`] narrow codes: how often each byte comes in each of
+    /// their planes, and their blocks.
+    pub fn may_pay(&self, options: &LosslessOptions, planes: &[[u32; 256]], blocks: usize, sampled: usize) -> bool {
+        match options.pipeline {
+            LosslessPipeline::Auto => self.are_less(counted_bits(planes, blocks), sampled),
+            pipeline => pipeline.lzss_codes(),
+        }
+    }
+
+    /// Whether tokens are estimated to be shorter, of which those of a sample have so many bits. Integer arithmetic, as every writer must come to the same decision.
+    fn are_less(&self, bits: u64, sampled: usize) -> bool {
+        let with = |outliers: usize| OUTLIER_BYTES * outliers as u64;
+        let tokens = SIDE_BYTES + estimate(self.codes, bits, sampled) + with(self.narrow_outliers);
+        // It takes time both ways: a few percent are not worth it.
+        16 * tokens < 15 * (self.huffman_len as u64 + with(self.outliers))
+    }
+}
+
+/// About how many bytes the tokens of so many codes take, if those of a sample of them have so many bits.
+fn estimate(codes: usize, bits: u64, sampled: usize) -> u64 {
+    bits * codes as u64 / (8 * sampled as u64).max(1)
 }
 
 impl CodeTokens {
@@ -51,27 +89,24 @@ impl CodeTokens {
         buffers: &mut EncodeBuffers,
     ) -> bool {
         match options.pipeline {
-            LosslessPipeline::LzssHuffman => true,
             LosslessPipeline::Auto => {
-                let with = |outliers: usize| OUTLIER_BYTES * outliers as u64;
-                let tokens = SIDE_BYTES + self.estimate(options, buffers) + with(self.outliers.len());
-                // It takes time both ways: a few percent are not worth it.
-                16 * tokens < 15 * (huffman_len as u64 + with(outliers))
+                let narrow_outliers = self.outliers.len();
+                let costs = TokenCosts { codes: self.codes.len(), narrow_outliers, huffman_len, outliers };
+                costs.are_less(self.sample_bits(options, buffers), self.sample.len())
             }
-            LosslessPipeline::Planes | LosslessPipeline::Lzss => false,
+            pipeline => pipeline.lzss_codes(),
         }
     }
 
-    /// About how many bytes the tokens take, by those of a sample. Integer arithmetic, as every writer must come to the same decision.
-    fn estimate(&mut self, options: &LosslessOptions, buffers: &mut EncodeBuffers) -> u64 {
-        let params = params(options);
+    /// Takes the sample; bits of its tokens.
+    fn sample_bits(&mut self, options: &LosslessOptions, buffers: &mut EncodeBuffers) -> u64 {
         self.sample.clear();
         for piece in self.codes.chunks(PIECE).step_by(SAMPLED) {
             self.sample.extend_from_slice(piece);
         }
+        let params = params(options);
         buffers.tokenise(&self.sample, &params);
-        let bits = coded_bits(&buffers.tokens, &params);
-        bits * self.codes.len() as u64 / (8 * self.sample.len() as u64).max(1)
+        coded_bits(&buffers.tokens, &params)
     }
 
     /// Appends the section of codes.
@@ -121,6 +156,11 @@ mod tests {
         (codes, outliers)
     }
 
+    fn estimate_of(tokens: &mut CodeTokens, options: &LosslessOptions) -> u64 {
+        let bits = tokens.sample_bits(options, &mut EncodeBuffers::default());
+        estimate(tokens.codes.len(), bits, tokens.sample.len())
+    }
+
     #[test]
     fn matches_are_of_sixteen_codes_at_least_whatever_the_width() {
         for level in LEVELS {
@@ -140,12 +180,12 @@ mod tests {
         let mut tokens = CodeTokens::default();
         tokens.narrow(&codes, &[]);
         assert!(tokens.outliers.is_empty());
-        let estimate = tokens.estimate(&options(LosslessPipeline::Auto), &mut EncodeBuffers::default());
+        let estimate = estimate_of(&mut tokens, &options(LosslessPipeline::Auto));
         let exact = 65_536.0 * 255f64.log2() / 8.0;
         assert!((estimate as f64 / exact - 1.0).abs() < 0.02, "{estimate} {exact}");
         // Of nothing it is nothing.
         tokens.narrow(&[], &[]);
-        assert_eq!(tokens.estimate(&options(LosslessPipeline::Auto), &mut EncodeBuffers::default()), 0);
+        assert_eq!(estimate_of(&mut tokens, &options(LosslessPipeline::Auto)), 0);
     }
 
     #[test]
@@ -157,7 +197,7 @@ mod tests {
         let auto = options(LosslessPipeline::Auto);
         let beside = tokens.outliers.len() - outliers.len();
         assert!(beside > 300);
-        let total = SIDE_BYTES + tokens.estimate(&auto, buffers) + 8 * tokens.outliers.len() as u64;
+        let total = SIDE_BYTES + estimate_of(&mut tokens, &auto) + 8 * tokens.outliers.len() as u64;
         let limit = (total * 16 / 15) as usize - 8 * outliers.len();
         assert!(tokens.may_pay(&auto, limit + 2, outliers.len(), buffers));
         assert!(!tokens.may_pay(&auto, limit - 1, outliers.len(), buffers));

@@ -19,6 +19,7 @@ pub struct Format {
     pub(super) patterns: u32,
     pub(super) signs: bool,
     pub(super) index: IndexKind,
+    pub(super) lzss_codes: bool,
     group_log2: u32,
     pub(super) bitmap_stride: u64,
 }
@@ -32,6 +33,7 @@ impl Format {
             patterns: header.patterns.len() as u32,
             signs: header.pipeline == Pipeline::LogQuantised,
             index: header.index,
+            lzss_codes: header.lzss_codes,
             group_log2: header.group_log2.into(),
             bitmap_stride: tiles * bitmap,
         }

@@ -1,9 +1,13 @@
 //! The LZSS stage against `syncline_core::lzss`: the same bytes out, the same bytes back, the same opinion of damaged tokens.
 
+#[path = "../common/mod.rs"]
 mod common;
+mod damage;
+mod inputs;
 
-use common::{Random, Spread, pick};
+use common::{Random, pick};
 use cudarc::driver::CudaSlice;
+use inputs::{KINDS, Kind, bytes};
 use syncline_core::container::{ChunkKind, RecordBuilder, SectionWriter};
 use syncline_core::lzss::{
     BlockCounts, EncodeScratch, Params, SLACK, SymbolWidth, TokenParts, Tokens, decode_block, encode,
@@ -13,83 +17,6 @@ use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::lzss::{
     Batch, DecodeBatch, DecodeSpan, Decoder, Encoded, Encoder, Form, Method, Plan, Span, status_text,
 };
-
-/// Bytes that take different paths.
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    Noise,
-    /// Few different symbols of this many bytes, so that matches are many and short.
-    Few(usize),
-    /// Pieces of a dictionary, as in text.
-    Pieces,
-    Runs,
-    /// Repetition at every distance up to a few hundred, the period changing.
-    Periods,
-    /// Quantisation codes.
-    Codes,
-    /// Columns of integers of four bytes.
-    Integers,
-    /// A smooth field of f32.
-    Floats,
-}
-
-const KINDS: [Kind; 11] = [
-    Kind::Noise,
-    Kind::Few(1),
-    Kind::Few(2),
-    Kind::Few(4),
-    Kind::Few(8),
-    Kind::Pieces,
-    Kind::Runs,
-    Kind::Periods,
-    Kind::Codes,
-    Kind::Integers,
-    Kind::Floats,
-];
-
-fn bytes(kind: Kind, length: usize, seed: u64) -> Vec<u8> {
-    let mut random = Random(seed);
-    let mut out: Vec<u8> = Vec::with_capacity(length + 1024);
-    while out.len() < length {
-        match kind {
-            Kind::Noise => out.extend(random.next().to_le_bytes()),
-            Kind::Few(width) => {
-                let value = [0, 0, 1, 0x0101_0101_0101_0102_u64][random.below(4) as usize];
-                out.extend(&value.to_le_bytes()[..width]);
-            }
-            Kind::Pieces => {
-                let dictionary: Vec<u8> = (0..700_u64).map(|i| (i * i / 7 % 61) as u8).collect();
-                let at = random.below(500) as usize;
-                out.extend(&dictionary[at..at + 1 + random.below(90) as usize]);
-            }
-            Kind::Runs => {
-                let most = 1 << random.below(12);
-                let length = 1 + random.below(most) as usize;
-                out.extend(std::iter::repeat_n(random.below(3) as u8, length));
-            }
-            Kind::Periods => {
-                let part: Vec<u8> = (0..1 + random.below(400)).map(|_| random.next() as u8).collect();
-                let length = random.below(1500) as usize;
-                out.extend(part.iter().cycle().take(length));
-            }
-            Kind::Codes => {
-                let share = [0.98, 0.7, 0.2][random.below(3) as usize];
-                let codes = common::symbols(Spread::Geometric(share), 1024, 2000, random.next());
-                out.extend(codes.iter().flat_map(|code| code.to_le_bytes()));
-            }
-            Kind::Integers => {
-                let value = (out.len() / 16) as u32 * 3 + random.below(5) as u32;
-                out.extend(value.to_le_bytes());
-            }
-            Kind::Floats => {
-                let x = out.len() as f32 / 4.0;
-                out.extend(((x * 0.001).sin() * 100.0).round().to_le_bytes());
-            }
-        }
-    }
-    out.truncate(length);
-    out
-}
 
 /// Chunks of one width and level on the device, and what core makes of them.
 struct Case {
@@ -368,131 +295,6 @@ fn small_of_every_path() {
         Method::Published,
         "small",
     );
-}
-
-/// Core's decoder on what the device has been given: the bytes, or that it is wrong.
-fn decode_with_core(bytes: &[u8], span: &DecodeSpan, params: &Params) -> Option<Vec<u8>> {
-    let width = params.width.bytes();
-    let padded = (span.bytes as usize).next_multiple_of(width);
-    let mut out = vec![0; padded + SLACK];
-    let part = |(at, length): (u64, u32)| [&bytes[at as usize..at as usize + length as usize], &[0; SLACK]].concat();
-    let (flags, lengths, distances, literals) =
-        (part(span.flags), part(span.lengths), part(span.distances), part(span.literals));
-    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
-    let (mut flag, mut matched, mut literal) = (0, 0, 0);
-    let mut blocks = Vec::new();
-    for i in 0..padded.div_ceil(params.block_bytes()) {
-        let at = span.blocks as usize + i * 8;
-        let counts = BlockCounts { tokens: word(at), matches: word(at + 4) };
-        let symbols = (padded - i * params.block_bytes()).min(params.block_bytes()) / width;
-        if counts.matches > counts.tokens || counts.tokens as usize > symbols {
-            return None;
-        }
-        blocks.push(counts);
-        flag += (counts.tokens as usize).div_ceil(64) * 8;
-        matched += counts.matches as usize;
-        literal += (counts.tokens - counts.matches) as usize * width;
-    }
-    let totals = [flag, matched, matched * params.distance_bytes(), literal];
-    if totals != [span.flags.1, span.lengths.1, span.distances.1, span.literals.1].map(|length| length as usize) {
-        return None;
-    }
-    let flags: Vec<u64> =
-        flags[..flag].chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().unwrap())).collect();
-    (flag, matched, literal) = (0, 0, 0);
-    for (i, counts) in blocks.iter().enumerate() {
-        let (tokens, matches) = (counts.tokens as usize, counts.matches as usize);
-        let words = tokens.div_ceil(64);
-        let parts = TokenParts {
-            tokens,
-            matches,
-            flags: &flags[flag..flag + words],
-            literals: &literals[literal..],
-            lengths: &lengths[matched..],
-            distances: &distances[matched * params.distance_bytes()..],
-        };
-        let start = i * params.block_bytes();
-        decode_block(&parts, params, &mut out, start, padded.min(start + params.block_bytes())).ok()?;
-        flag += words;
-        matched += matches;
-        literal += (tokens - matches) * width;
-    }
-    out.truncate(span.bytes as usize);
-    Some(out)
-}
-
-#[test]
-fn damage_is_found_where_core_finds_it() {
-    let Some(device) = common::device() else { return };
-    let stream = device.context().default_stream();
-    let mut random = Random(2);
-    let count = pick(60, 16);
-    for (width, level) in [
-        (SymbolWidth::One, 3),
-        (SymbolWidth::Two, 3),
-        (SymbolWidth::Four, 1),
-        (SymbolWidth::Eight, 4),
-        (SymbolWidth::Two, 7),
-    ] {
-        let kinds = KINDS.iter().cycle().take(count).enumerate();
-        let case = Case::new(width, level, kinds.map(|(i, &kind)| bytes(kind, 1 + i * (48_000 / count), 31)).collect());
-        let (encoded, plans, places) = check_encoder(device, &case, Method::Linked, "to be damaged");
-        let bytes = stream.clone_dtoh(encoded.bytes()).unwrap();
-        let (mut wrong, mut changed) = (0, 0);
-        for round in 0..6 {
-            let mut damaged = bytes.clone();
-            let mut spans = decode_spans(&case, &plans, &places);
-            for (i, span) in spans.iter_mut().enumerate() {
-                // One chunk in eight stays whole. Flips anywhere behind the parameters, in any section alike; or a section's length that lies.
-                match random.below(8) {
-                    0 => {}
-                    1 => {
-                        let part =
-                            [&mut span.flags.1, &mut span.lengths.1, &mut span.distances.1, &mut span.literals.1];
-                        let length = &mut *part.into_iter().nth(random.below(4) as usize).unwrap();
-                        *length = length.saturating_sub(1 + random.below(9) as u32);
-                    }
-                    _ => {
-                        let blocks = (span.blocks, plans[i].section_bytes[0] - 8);
-                        let parts = [blocks, span.flags, span.lengths, span.distances, span.literals];
-                        for _ in 0..1 + round % 3 {
-                            let (at, length) = parts[random.below(5) as usize];
-                            if length > 0 {
-                                let low_bits = if random.below(2) == 0 { 8 } else { 2 };
-                                damaged[(at + random.below(length.into())) as usize] ^= 1 << random.below(low_bits);
-                            }
-                        }
-                    }
-                }
-                if round == 5 {
-                    span.min_match = 1 + random.below(16) as u8;
-                }
-            }
-            let input = stream.clone_htod(&damaged).unwrap();
-            let (output, status) = decode_on(device, &case, &input, &spans);
-            for (i, span) in spans.iter().enumerate() {
-                let params = Params { min_match: span.min_match, ..case.params };
-                let expected = decode_with_core(&damaged, span, &params);
-                let what = format!("{width:?} {level}, round {round}, chunk {i}");
-                assert_eq!(status[i] == 0, expected.is_some(), "{what}: {:?}", status_text(status[i]));
-                wrong += usize::from(expected.is_none());
-                let at = span.output as usize;
-                if let Some(expected) = expected {
-                    assert!(output[at..at + expected.len()] == expected, "{what}: other bytes than core's");
-                    changed += usize::from(expected != case.chunks[i]);
-                }
-                let end = at + span.bytes as usize;
-                assert!(
-                    output[end..end.next_multiple_of(16)].iter().all(|&byte| byte == 0xEE),
-                    "{what}: written past it"
-                );
-            }
-        }
-        assert!(
-            wrong > count * 5 / 6 && changed > count / 12,
-            "{wrong} chunks found wrong, {changed} decoded to other bytes"
-        );
-    }
 }
 
 #[test]

@@ -1,0 +1,129 @@
+//! Whole streams on the device, from array to stream and back: lossless ones of LZSS chunks, and lossy ones with and without codes as LZSS tokens.
+
+use anyhow::{Context, Result, ensure};
+use syncline::{Bound, ElementType, IndexKind, LosslessPipeline, Shape};
+use syncline_core::pipeline::LosslessOptions;
+use syncline_cuda::error::DriverContext;
+use syncline_cuda::lossless::{LosslessCompressor, LosslessDecompressor};
+use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, max_compressed_len};
+use syncline_cuda::timing;
+
+use super::{Gpu, Loaded};
+use crate::check::POISON;
+use crate::fields::{Field, Generator};
+use crate::lossy::Rate;
+use crate::lzss::{Row, lossy};
+
+/// The lossless pipelines that GPUs have.
+const PIPELINES: [LosslessPipeline; 2] = [LosslessPipeline::Lzss, LosslessPipeline::LzssHuffman];
+/// How the codes of lossy streams are coded, and as what that is shown.
+const CODES: [(LosslessPipeline, &str); 3] = [
+    (LosslessPipeline::Planes, lossy::SYNCLINE),
+    (LosslessPipeline::Auto, lossy::SYNCLINE_AUTO),
+    (LosslessPipeline::LzssHuffman, lossy::SYNCLINE_LZSS),
+];
+
+impl Gpu {
+    /// Times our lossless pipelines on a set as an array of one axis, what is chosen on the host included.
+    ///
+    /// # Errors
+    /// Something fails, or other bytes come back.
+    pub fn measure_pipelines(&mut self, loaded: &Loaded<'_>, level: u8) -> Result<Vec<Row>> {
+        let context = |pipeline| format!("{}, pipeline {pipeline}, level {level}", loaded.name);
+        let rows = PIPELINES.map(|pipeline| self.pipeline(loaded, pipeline, level).with_context(|| context(pipeline)));
+        rows.into_iter().collect()
+    }
+
+    fn pipeline(&mut self, loaded: &Loaded<'_>, pipeline: LosslessPipeline, level: u8) -> Result<Row> {
+        let (stream, input, element) = (self.stream.clone(), &loaded.input.as_view(), loaded.set.element);
+        let shape = Shape::new(&[(input.len() / element.size()) as u64])?;
+        let options = LosslessOptions { pipeline, level, symbol: None };
+        let room = max_compressed_len(element, shape) as usize;
+        let mut output = stream.alloc_zeros::<u8>(room).doing("allocating")?;
+        self.check.poison(&mut output.as_view_mut(), POISON)?;
+        let mut compressor = LosslessCompressor::new(&self.device, &stream)?;
+        let mut length = 0;
+        let compression = timing::seconds(&stream, self.runs, || {
+            let output = &mut output.as_view_mut();
+            length = compressor.compress(input, element, shape, IndexKind::Symbol, &options, output)?.bytes;
+            Ok(())
+        })?;
+        let made = output.slice(..length as usize);
+        let info = StreamInfo::from_device(&stream, &made)?;
+        let mut back = stream.alloc_zeros::<u8>(input.len()).doing("allocating")?;
+        self.check.poison(&mut back.as_view_mut(), POISON)?;
+        let mut decompressor = LosslessDecompressor::new(&self.device, stream.clone(), &info)?;
+        let decompression =
+            timing::seconds(&stream, self.runs, || decompressor.decompress(&made, &mut back.as_view_mut()))?;
+        decompressor.check()?;
+        let differences = self.check.differences(input, &back.as_view())?;
+        ensure!(differences == 0, "{differences} bytes differ from what was compressed");
+        let row = self.row(loaded, pipeline.name(), length, &compression, Some(&decompression));
+        Ok(Row { level: Some(level), ..row })
+    }
+
+    /// Times lossy streams of a field of about so many MiB, with codes as LZSS tokens nowhere, where an estimate says that it pays, and wherever that is shorter.
+    ///
+    /// # Errors
+    /// Something fails, other values come back than without tokens, or the bound is broken.
+    pub fn measure_lossy(&mut self, generator: Generator, mebibytes: usize) -> Result<Vec<lossy::Row>> {
+        let share = ((mebibytes << 20) as f64 / (4 * generator.elements()) as f64).min(1.0);
+        let field = generator.generate(share.cbrt());
+        self.lossy(&field).with_context(|| format!("on {}", field.name))
+    }
+
+    fn lossy(&mut self, field: &Field) -> Result<Vec<lossy::Row>> {
+        let stream = self.stream.clone();
+        let extents: Vec<u64> = field.extents.iter().map(|&extent| extent as u64).collect();
+        let (element, shape) = (ElementType::F32, Shape::new(&extents)?);
+        let bytes = size_of_val(&field.values[..]);
+        let input = stream.clone_htod(bytemuck::cast_slice::<f32, u8>(&field.values)).doing("uploading a field")?;
+        let room = max_compressed_len(element, shape) as usize;
+        let mut output = stream.alloc_zeros::<u8>(room).doing("allocating")?;
+        let mut back = stream.alloc_zeros::<f32>(field.values.len()).doing("allocating")?;
+        let mut first: Option<Vec<f32>> = None;
+        let mut rows = Vec::new();
+        for (pipeline, codec) in CODES {
+            let options = CompressOptions::new(Bound::Rel(lossy::BOUND));
+            let lossless = LosslessOptions { pipeline, ..LosslessOptions::default() };
+            let mut compressor = Compressor::new(&self.device, &stream)?.with_lossless(lossless);
+            self.check.poison(&mut output.as_view_mut(), POISON)?;
+            let mut length = 0;
+            let compression = timing::seconds(&stream, self.runs, || {
+                let output = &mut output.as_view_mut();
+                length = compressor.compress(&input.as_view(), element, shape, &options, output)?.bytes;
+                Ok(())
+            })?;
+            let made = output.slice(..length as usize);
+            let info = StreamInfo::from_device(&stream, &made)?;
+            let mut decompressor = Decompressor::new(&self.device, stream.clone(), &info)?;
+            stream.memset_zeros(&mut back).doing("clearing")?;
+            let decompression =
+                timing::seconds(&stream, self.runs, || decompressor.decompress(&made, &mut back.as_view_mut()))?;
+            decompressor.check()?;
+            let values = stream.clone_dtoh(&back).doing("reading a field")?;
+            match &first {
+                None => {
+                    let bound = lossy::BOUND * field.range();
+                    let worst = crate::statistics::max_error(&field.values, &values);
+                    ensure!(worst <= bound, "the bound {bound} is broken by an error of {worst}");
+                    first = Some(values);
+                }
+                Some(first) => ensure!(*first == values, "{pipeline}: other values than without tokens"),
+            }
+            let rate = |times| Rate::new(bytes as u64, times, Some(self.copy));
+            rows.push(lossy::Row {
+                field: field.name.clone(),
+                shape: field.shape_text(),
+                bytes: bytes as u64,
+                device: self.device.info().name.clone(),
+                codec: codec.to_owned(),
+                level: None,
+                ratio: bytes as f64 / length as f64,
+                compress: rate(&compression),
+                decompress: rate(&decompression),
+            });
+        }
+        Ok(rows)
+    }
+}

@@ -1,0 +1,120 @@
+//! Codes from the LZSS tokens of a batch of records: launchers of `kernels/coded_decode.cu`.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, PushKernelArg};
+use syncline_core::huffman::IndexKind;
+
+use crate::container::assemble::Observer;
+use crate::container::parse::{ParsedRecords, Records, STATUS_TOKENS};
+use crate::device::{Arena, Device, Kernel, Source, Specialization};
+use crate::error::{CudaError, DriverContext, Result};
+use crate::geometry::ChunkBatch;
+use crate::lossless::{Head, TokenDecoder, Tokens};
+
+const SOURCE: Source = Source { name: "coded_decode.cu", text: include_str!("../../kernels/coded_decode.cu") };
+const THREADS: u32 = 512;
+/// Codes that a block widens, about.
+const WIDENED: u64 = 64 << 10;
+
+pub(super) fn specialization(group_log2: u32) -> Specialization {
+    let constants = [("THREADS", THREADS), ("PARSE_BAD", STATUS_TOKENS), ("GROUP_LOG2", group_log2)];
+    Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
+}
+
+/// Decodes the codes of chunks where they are LZSS tokens. Waits for the device once a batch: what tokens there are decides what is launched.
+#[derive(Debug)]
+pub(crate) struct CodeTokens {
+    group_log2: u32,
+    index: IndexKind,
+    parse: Kernel,
+    widen: Kernel,
+    tokens: TokenDecoder,
+    arena: Arena,
+}
+
+impl CodeTokens {
+    /// For streams with this index and such groups, working on `stream`.
+    pub fn new(device: &Device, stream: &Arc<CudaStream>, index: IndexKind, group_log2: u32) -> Result<Self> {
+        let specialization = specialization(group_log2);
+        Ok(Self {
+            group_log2,
+            index,
+            parse: device.kernel(&specialization, "coded_parse")?,
+            widen: device.kernel(&specialization, "coded_widen")?,
+            tokens: TokenDecoder::new(device, index)?,
+            arena: Arena::new(stream.clone()),
+        })
+    }
+
+    /// Bytes of device memory held between calls.
+    pub fn workspace_bytes(&self) -> usize {
+        self.arena.capacity()
+    }
+
+    /// Writes the codes of those chunks of a batch, just parsed, that have tokens to their places in `codes`. What is wrong with tokens becomes the chunk's status, as what
+    /// parsing finds does.
+    pub fn decode(
+        &mut self,
+        records: Records<'_>,
+        batch: &ChunkBatch,
+        parsed: &mut ParsedRecords<'_>,
+        codes: &mut CudaViewMut<'_, u16>,
+        observer: &mut Observer<'_>,
+    ) -> Result<()> {
+        let mut frame = self.arena.frame()?;
+        let stream = frame.stream().clone();
+        let chunks = batch.chunks() as usize;
+        let slot = u64::from(batch.slots()) << self.group_log2;
+        if records.lengths.len() != chunks || (codes.len() as u64) < slot * chunks as u64 {
+            return Err(CudaError::invalid("a record and room for codes for each chunk"));
+        }
+        let mut end = records.first;
+        let place = |&length: &u32| {
+            let start = end;
+            end += u64::from(length);
+            start
+        };
+        let places: Vec<u64> = records.lengths.iter().map(place).collect();
+        let mut device_places = frame.upload(&places)?;
+        let mut heads = frame.slice::<Head>(chunks)?;
+        let index = self.index as u32;
+        let mut launch = stream.launch_builder(self.parse.function());
+        launch.arg(records.input).arg(&mut device_places).arg(parsed.tiles.chunks_mut()).arg(&index).arg(&mut heads);
+        // SAFETY: parameters (const u8 *, const u64 *, ParsedChunk *, u32, Head *): a place, a chunk and a head each. Of a chunk whose status is 0 parsing has seen the
+        // record and its section of codes in the input.
+        unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("reading tokens of codes")?;
+        let heads = stream.clone_dtoh(&heads).doing("reading what records have")?;
+        stream.synchronize().doing("reading what records have")?;
+        observer("coded_parse")?;
+        if !heads.iter().any(Head::has_codes) {
+            return Ok(());
+        }
+
+        // Groups are multiples of 16 codes, and so are slots.
+        let mut bytes = frame.slice::<u8>(slot as usize * chunks)?;
+        let first = bytes.device_ptr(&stream).0;
+        let mut failed = frame.zeros::<u32>(chunks)?;
+        let tokens: Vec<Tokens<'_>> = heads
+            .iter()
+            .zip(&places)
+            .enumerate()
+            .filter(|(_, (head, _))| head.has_codes())
+            .map(|(chunk, (head, &record))| {
+                let target = first + chunk as u64 * slot;
+                Tokens { head, chunk: chunk as u32, record, target, bytes: head.elements.into() }
+            })
+            .collect();
+        self.tokens.decode(&mut frame, records.input, &tokens, &mut failed, observer)?;
+
+        let failed = failed.as_view();
+        let slots = batch.slots();
+        let mut launch = stream.launch_builder(self.widen.function());
+        launch.arg(&mut bytes).arg(&slot).arg(&failed).arg(&slots).arg(parsed.tiles.chunks_mut()).arg(codes);
+        let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
+        grid.grid_dim.1 = slot.div_ceil(WIDENED).clamp(1, 1 << 15) as u32;
+        // SAFETY: parameters (const u8 *, u64, const u32 *, u32, ParsedChunk *, u16 *): bytes and codes have a slot for each chunk, which its groups fit.
+        unsafe { launch.launch(grid) }.doing("widening codes")?;
+        observer("coded_widen")
+    }
+}

@@ -1,0 +1,243 @@
+//! Tokens in records back to the bytes that they stand for.
+
+use std::collections::{BTreeMap, HashMap};
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaView, CudaViewMut, DevicePtr};
+use syncline_core::huffman::IndexKind;
+use syncline_core::lzss::SymbolWidth;
+
+use super::heads::{FIRST_PLANES, Head, HeadPlane};
+use super::pieces::{Join, Pieces};
+use super::planes::{GROUP, PlaneDecoder};
+use super::records::{BLOCKS, PARAMETER_BYTES};
+use crate::container::assemble::Observer;
+use crate::device::{Device, Frame};
+use crate::error::Result;
+use crate::huffman::decode::StreamPlace;
+use crate::lzss::{DecodeBatch, DecodeSpan, Decoder};
+
+/// Bits of a chunk's status: its Huffman streams, or its tokens, are not right.
+pub(crate) const STATUS_PLANES: u32 = 1;
+pub(crate) const STATUS_TOKENS: u32 = 2;
+
+/// The tokens of a chunk whose record has been read.
+pub(crate) struct Tokens<'h> {
+    /// What the record says, checked.
+    pub head: &'h Head,
+    /// Its number among the chunks that statuses are noted for.
+    pub chunk: u32,
+    /// Where the record starts in the input.
+    pub record: u64,
+    /// Where the bytes go, a multiple of 16, and how many there are.
+    pub target: CUdeviceptr,
+    pub bytes: u64,
+}
+
+/// Decodes the tokens of many chunks at once.
+#[derive(Debug)]
+pub(crate) struct TokenDecoder {
+    device: Device,
+    index: IndexKind,
+    pieces: Pieces,
+    /// Made when first needed: kernels for them take a while to compile.
+    bytes: Option<PlaneDecoder<u8>>,
+    words: Option<PlaneDecoder<u16>>,
+    decoders: HashMap<(SymbolWidth, u8), Decoder>,
+}
+
+impl TokenDecoder {
+    /// For streams with this index.
+    pub fn new(device: &Device, index: IndexKind) -> Result<Self> {
+        let pieces = Pieces::new(device)?;
+        Ok(Self { device: device.clone(), index, pieces, bytes: None, words: None, decoders: HashMap::new() })
+    }
+
+    /// Queues the decoding of chunks' tokens to their targets, which have room. Of a chunk whose tokens turn out to be wrong [`STATUS_PLANES`] or [`STATUS_TOKENS`] is set
+    /// in its word of `noted`.
+    pub fn decode(
+        &mut self,
+        frame: &mut Frame<'_>,
+        input: &CudaView<'_, u8>,
+        chunks: &[Tokens<'_>],
+        noted: &mut CudaViewMut<'_, u32>,
+        observer: &mut Observer<'_>,
+    ) -> Result<()> {
+        let stream = frame.stream().clone();
+        // Sections of tokens, from planes where they are in planes.
+        let (mut byte_streams, mut word_streams, mut joined) = (Streams::default(), Streams::default(), 0);
+        let sections: Vec<[Section; 4]> = chunks
+            .iter()
+            .map(|tokens| {
+                std::array::from_fn(|i| section_of(tokens, i, (&mut byte_streams, &mut word_streams), &mut joined))
+            })
+            .collect();
+        let mut decoded_bytes = frame.slice::<u8>(byte_streams.symbols as usize)?;
+        let mut decoded_words = frame.slice::<u16>(word_streams.symbols as usize)?;
+        let joined = frame.slice::<u8>(joined as usize)?;
+        let mut byte_status = frame.slice::<u32>(byte_streams.places.len())?;
+        let mut word_status = frame.slice::<u32>(word_streams.places.len())?;
+        if !byte_streams.places.is_empty() {
+            let decoder = match &mut self.bytes {
+                Some(decoder) => decoder,
+                none => none.insert(PlaneDecoder::new(&self.device, self.index)?),
+            };
+            decoder.decode(frame, input, &byte_streams.places, &mut decoded_bytes, &mut byte_status)?;
+        }
+        if !word_streams.places.is_empty() {
+            let decoder = match &mut self.words {
+                Some(decoder) => decoder,
+                none => none.insert(PlaneDecoder::new(&self.device, self.index)?),
+            };
+            decoder.decode(frame, input, &word_streams.places, &mut decoded_words, &mut word_status)?;
+        }
+        observer("huffman")?;
+        let pointers = Pointers {
+            input: input.device_ptr(&stream).0,
+            bytes: decoded_bytes.device_ptr(&stream).0,
+            words: decoded_words.device_ptr(&stream).0,
+            joined: joined.device_ptr(&stream).0,
+        };
+        let joins: Vec<Join> = sections.iter().flatten().filter_map(|section| pointers.join(section)).collect();
+        self.pieces.join(frame, &joins)?;
+        observer("join")?;
+
+        let mut by_kind: BTreeMap<(SymbolWidth, u8), (Vec<u32>, Vec<DecodeSpan>)> = BTreeMap::new();
+        for (tokens, own) in chunks.iter().zip(&sections) {
+            let head = tokens.head;
+            let Some(width) = SymbolWidth::from_bytes(head.width as usize) else { continue };
+            let [flags, lengths, distances, literals] = [0, 1, 2, 3].map(|i| (pointers.section(&own[i]), own[i].bytes));
+            let (of_chunks, spans) = by_kind.entry((width, head.level as u8)).or_default();
+            of_chunks.push(tokens.chunk);
+            spans.push(DecodeSpan {
+                blocks: pointers.input + tokens.record + u64::from(head.section_at[BLOCKS]) + PARAMETER_BYTES,
+                flags,
+                lengths,
+                distances,
+                literals,
+                output: tokens.target,
+                bytes: tokens.bytes,
+                min_match: head.min_match as u8,
+            });
+        }
+        for ((width, level), (of_chunks, spans)) in by_kind {
+            let decoder = match self.decoders.entry((width, level)) {
+                std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+                std::collections::hash_map::Entry::Vacant(entry) => {
+                    entry.insert(Decoder::new(&self.device, width, level)?)
+                }
+            };
+            let lzss_batch = DecodeBatch::new(&stream, width, level, &spans)?;
+            let mut status = frame.slice::<u32>(spans.len())?;
+            decoder.launch_at_addresses(frame, &lzss_batch, &mut status)?;
+            self.pieces.note(frame, &status.as_view(), &of_chunks, STATUS_TOKENS, noted)?;
+        }
+        observer("lzss")?;
+        self.pieces.note(frame, &byte_status.as_view(), &byte_streams.chunks, STATUS_PLANES, noted)?;
+        self.pieces.note(frame, &word_status.as_view(), &word_streams.chunks, STATUS_PLANES, noted)
+    }
+}
+
+/// Huffman streams of planes with symbols of one width.
+#[derive(Default)]
+struct Streams {
+    places: Vec<StreamPlace>,
+    /// The chunk of each.
+    chunks: Vec<u32>,
+    /// Symbols of all, with what fills their groups.
+    symbols: u64,
+}
+
+impl Streams {
+    /// Adds a stream of `count` symbols; where they start among all.
+    fn add(&mut self, chunk: u32, record: u64, plane: &HeadPlane, count: u32) -> u64 {
+        let (out, groups) = (self.symbols, u64::from(count).div_ceil(GROUP));
+        self.symbols += groups * GROUP;
+        let offset = record + u64::from(plane.at);
+        // A plane has at most 2^25 symbols.
+        self.places.push(StreamPlace { offset, out, classes: 0, length: plane.bytes, groups: groups as u32 });
+        self.chunks.push(chunk);
+        out
+    }
+}
+
+/// Where a plane's symbols are.
+#[derive(Clone, Copy)]
+enum Symbols {
+    /// At this offset in the input.
+    Raw(u64),
+    /// From this symbol on among those decoded.
+    Decoded(u64),
+}
+
+/// A section of tokens, put together from its planes.
+struct Section {
+    planes: Vec<Symbols>,
+    count: u32,
+    symbol_bytes: u32,
+    /// Its bytes.
+    bytes: u32,
+    /// Where it starts among the sections that are joined, if it has several planes.
+    joined_at: u64,
+}
+
+/// Section `i` of a chunk's tokens; its Huffman streams are added to `streams` (of bytes, of words).
+fn section_of(tokens: &Tokens<'_>, i: usize, streams: (&mut Streams, &mut Streams), joined: &mut u64) -> Section {
+    let Tokens { head, chunk, record, .. } = *tokens;
+    let literals = head.tokens - head.matches;
+    let distance_bytes = if head.level <= 4 { 1 } else { 2 };
+    let (values, value_bytes) =
+        [(head.flag_words * 8, 1), (head.matches, 1), (head.matches, distance_bytes), (literals, head.width)][i];
+    let bytes = values * value_bytes;
+    if head.literal_bytes == 0 {
+        let raw = Symbols::Raw(record + u64::from(head.section_at[BLOCKS + 1 + i]));
+        return Section { planes: vec![raw], count: bytes, symbol_bytes: 1, bytes, joined_at: 0 };
+    }
+    let symbol_bytes = if i == 3 { head.literal_bytes } else { 1 };
+    let stride = (value_bytes / symbol_bytes) as usize;
+    let streams = if symbol_bytes == 1 { streams.0 } else { streams.1 };
+    let planes = head.planes[FIRST_PLANES[i]..][..stride].iter().map(|plane| match plane.coded {
+        0 => Symbols::Raw(record + u64::from(plane.at)),
+        _ => Symbols::Decoded(streams.add(chunk, record, plane, values)),
+    });
+    let planes = planes.collect();
+    let joined_at = *joined;
+    if stride > 1 {
+        *joined += u64::from(bytes).next_multiple_of(16);
+    }
+    Section { planes, count: values, symbol_bytes, bytes, joined_at }
+}
+
+/// Where the parts of sections are.
+struct Pointers {
+    input: CUdeviceptr,
+    bytes: CUdeviceptr,
+    words: CUdeviceptr,
+    joined: CUdeviceptr,
+}
+
+impl Pointers {
+    fn plane(&self, section: &Section, plane: usize) -> CUdeviceptr {
+        match (section.planes[plane], section.symbol_bytes) {
+            (Symbols::Raw(at), _) => self.input + at,
+            (Symbols::Decoded(at), 1) => self.bytes + at,
+            (Symbols::Decoded(at), _) => self.words + 2 * at,
+        }
+    }
+
+    fn join(&self, section: &Section) -> Option<Join> {
+        let stride = section.planes.len();
+        (stride > 1).then(|| Join {
+            to: self.joined + section.joined_at,
+            from: std::array::from_fn(|plane| if plane < stride { self.plane(section, plane) } else { 0 }),
+            count: section.count,
+            stride: stride as u32,
+            symbol_bytes: section.symbol_bytes,
+            unused: 0,
+        })
+    }
+
+    fn section(&self, section: &Section) -> CUdeviceptr {
+        if section.planes.len() > 1 { self.joined + section.joined_at } else { self.plane(section, 0) }
+    }
+}

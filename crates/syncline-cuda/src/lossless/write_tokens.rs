@@ -1,0 +1,327 @@
+//! Bytes in device memory to tokens, and these to their places in records.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr};
+use syncline_core::huffman::IndexKind;
+use syncline_core::lzss::{Params, SymbolWidth};
+
+use super::pieces::{Copies, CountedPlane, Patches, Pieces};
+use super::planes::{LaidOut, PlaneEncoder, WordEncoder, WordsLaidOut};
+use super::records::{ChunkPlanes, PARAMETER_BYTES, Plane, PlaneList, TokenSections};
+use super::tiles::NO_PLACE;
+use crate::container::assemble::Observer;
+use crate::device::{Device, Frame};
+use crate::error::{DriverContext, Result};
+use crate::huffman::encode::{self, StreamSpan};
+use crate::lzss::{Batch, Encoder, Form, Found, Method, Plan, Span, WORD_PLANES};
+
+/// The bytes of a chunk that become tokens.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Source {
+    /// An address, a multiple of 16.
+    pub base: CUdeviceptr,
+    /// From there to the bytes, a multiple of 16.
+    pub offset: u64,
+    /// How many there are; whoever makes a source has seen to it that there are.
+    pub bytes: u64,
+    /// How they become tokens. The level is the same for all.
+    pub params: Params,
+    /// The chunk's number.
+    pub chunk: u64,
+}
+
+/// Chunks that are coded alike.
+struct Group<'a> {
+    /// Their numbers among the sources.
+    sources: Vec<usize>,
+    batch: Batch,
+    found: Found<'a>,
+    /// The first of them in the list of all plans.
+    first_plan: usize,
+    encoder: (SymbolWidth, u8),
+}
+
+/// The tokens of some chunks, in device memory.
+pub(crate) struct FoundTokens<'a> {
+    groups: Vec<Group<'a>>,
+    /// Group by group.
+    device_plans: CudaViewMut<'a, Plan>,
+    /// In the order of the sources, as all that follows.
+    plans: Vec<Plan>,
+    params: Vec<Params>,
+}
+
+/// Tokens in planes.
+struct Split<'a> {
+    planes: Vec<ChunkPlanes>,
+    bytes: CudaViewMut<'a, u8>,
+    words: CudaViewMut<'a, u16>,
+    greatest: CudaViewMut<'a, u32>,
+    byte_list: PlaneList,
+    word_list: PlaneList,
+}
+
+/// The planes of tokens, laid out as Huffman streams but not yet written.
+pub(crate) struct LaidOutPlanes<'a> {
+    planes: Vec<ChunkPlanes>,
+    bytes: CudaViewMut<'a, u8>,
+    words: CudaViewMut<'a, u16>,
+    of_bytes: LaidOut<'a>,
+    of_words: WordsLaidOut<'a>,
+}
+
+/// What each chunk's tokens come to: in planes if there are any.
+pub(crate) fn sections(found: &FoundTokens<'_>, laid_out: Option<&LaidOutPlanes<'_>>) -> Vec<TokenSections> {
+    let none: &[encode::Plan] = &[];
+    let plans = laid_out.map_or((none, none), |planes| (&planes.of_bytes.plans[..], &planes.of_words.plans[..]));
+    let section = |(source, plan)| TokenSections::new(plan, laid_out.map(|planes| &planes.planes[source]), plans);
+    found.plans.iter().enumerate().map(section).collect()
+}
+
+/// Where tokens go, and all that the host knows of what stands around them.
+#[derive(Debug)]
+pub(crate) struct TokenPlaces {
+    pub(super) patches: Patches,
+    pub(super) copies: Copies,
+    /// Of the first section of each source's tokens.
+    section_places: Vec<u64>,
+    byte_places: Vec<u64>,
+    word_places: Vec<u64>,
+}
+
+impl TokenPlaces {
+    /// No place for any.
+    pub fn new(found: &FoundTokens<'_>, laid_out: Option<&LaidOutPlanes<'_>>) -> Self {
+        let streams = |plans: Option<usize>| vec![encode::NO_PLACE; plans.unwrap_or(0)];
+        Self {
+            patches: Patches::default(),
+            copies: Copies::default(),
+            section_places: vec![NO_PLACE; found.plans.len()],
+            byte_places: streams(laid_out.map(|planes| planes.of_bytes.plans.len())),
+            word_places: streams(laid_out.map(|planes| planes.of_words.plans.len())),
+        }
+    }
+
+    /// As [`Self::place`], with a table in front of the sections: a payload of its own.
+    pub fn place_payload(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        (source, sections): (usize, &TokenSections),
+        found: &mut FoundTokens<'_>,
+        laid_out: Option<&LaidOutPlanes<'_>>,
+        output: CUdeviceptr,
+        at: u64,
+    ) {
+        let at = sections.patch_table(at, &mut self.patches);
+        self.place(stream, (source, sections), found, laid_out, output, at);
+    }
+
+    /// Places the sections of a source's tokens from byte `at` of the output on, which starts at `output`.
+    pub fn place(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        (source, sections): (usize, &TokenSections),
+        found: &mut FoundTokens<'_>,
+        laid_out: Option<&LaidOutPlanes<'_>>,
+        output: CUdeviceptr,
+        at: u64,
+    ) {
+        sections.patch(at, &found.params[source], &mut self.patches);
+        self.section_places[source] = at;
+        let group = found.groups.iter_mut().find_map(|group| {
+            let own = group.sources.iter().position(|&of_group| of_group == source)?;
+            Some((group, own))
+        });
+        if let Some((group, own)) = group {
+            let (first, blocks) = group.batch.blocks_of(own);
+            let counts = group.found.counts.device_ptr(stream).0 + 8 * u64::from(first);
+            self.copies.add(counts, output + at + PARAMETER_BYTES, 8 * u64::from(blocks));
+        }
+        let Some(laid_out) = laid_out else { return };
+        for (plane, offset) in sections.planes() {
+            let (streams, pointer) = match plane.symbol_bytes {
+                1 => (&mut self.byte_places, laid_out.bytes.device_ptr(stream).0),
+                _ => (&mut self.word_places, laid_out.words.device_ptr(stream).0),
+            };
+            match plane.plane.stream.filter(|_| plane.coded) {
+                Some(stream) => streams[stream] = at + offset,
+                None => {
+                    let from = pointer + plane.plane.start * plane.symbol_bytes;
+                    self.copies.add(from, output + at + offset, plane.bytes);
+                }
+            }
+        }
+    }
+}
+
+/// Makes tokens of many chunks at once, and writes them.
+#[derive(Debug)]
+pub(crate) struct TokenEncoder {
+    device: Device,
+    pieces: Pieces,
+    /// Made when first needed: kernels for them take a while to compile.
+    encoders: HashMap<(SymbolWidth, u8), Encoder>,
+    bytes: Option<PlaneEncoder<u8>>,
+    words: Option<WordEncoder>,
+}
+
+impl TokenEncoder {
+    pub fn new(device: &Device) -> Result<Self> {
+        let pieces = Pieces::new(device)?;
+        Ok(Self { device: device.clone(), pieces, encoders: HashMap::new(), bytes: None, words: None })
+    }
+
+    /// Finds the tokens of chunks, at least one. Waits for the device.
+    pub fn find<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        sources: &[Source],
+        observer: &mut Observer<'_>,
+    ) -> Result<FoundTokens<'a>> {
+        let stream = frame.stream().clone();
+        let mut by_kind: BTreeMap<(CUdeviceptr, SymbolWidth, u8), Vec<usize>> = BTreeMap::new();
+        for (number, source) in sources.iter().enumerate() {
+            let kind = (source.base, source.params.width, source.params.level);
+            by_kind.entry(kind).or_default().push(number);
+        }
+        let mut device_plans = frame.slice::<Plan>(sources.len())?;
+        let mut groups: Vec<Group<'a>> = Vec::new();
+        let mut first_plan = 0;
+        for ((base, width, level), numbers) in by_kind {
+            let encoder = match self.encoders.entry((width, level)) {
+                std::collections::hash_map::Entry::Occupied(entry) => entry.into_mut(),
+                std::collections::hash_map::Entry::Vacant(entry) => {
+                    entry.insert(Encoder::new(&self.device, width, level, Method::Linked)?)
+                }
+            };
+            let span = |&number: &usize| {
+                let Source { offset, bytes, params, chunk, .. } = sources[number];
+                Span { offset, bytes, min_match: params.min_match, chunk }
+            };
+            let spans: Vec<Span> = numbers.iter().map(span).collect();
+            let batch = Batch::new(&stream, width, level, Form::Sections, &spans)?;
+            let mut plans = device_plans.slice_mut(first_plan..first_plan + numbers.len());
+            let found = encoder.find_at(frame, base, &batch, &mut plans, observer)?;
+            let end = first_plan + numbers.len();
+            groups.push(Group { batch, found, first_plan, encoder: (width, level), sources: numbers });
+            first_plan = end;
+        }
+        let by_group = stream.clone_dtoh(&device_plans).doing("reading the plans")?;
+        stream.synchronize().doing("reading the plans")?;
+        let mut plans = vec![Plan::default(); sources.len()];
+        let order = groups.iter().flat_map(|group| &group.sources);
+        order.zip(by_group).for_each(|(&source, plan)| plans[source] = plan);
+        Ok(FoundTokens { groups, device_plans, plans, params: sources.iter().map(|source| source.params).collect() })
+    }
+
+    /// Splits tokens into planes.
+    fn split<'a>(&mut self, frame: &mut Frame<'a>, found: &mut FoundTokens<'a>) -> Result<Split<'a>> {
+        let stream = frame.stream().clone();
+        let (mut byte_list, mut word_list) = (PlaneList::default(), PlaneList::default());
+        let of_chunk = |(plan, params)| ChunkPlanes::new(plan, params, &mut byte_list, &mut word_list);
+        let planes: Vec<ChunkPlanes> = found.plans.iter().zip(&found.params).map(of_chunk).collect();
+        let mut bytes = frame.slice::<u8>(byte_list.symbols as usize)?;
+        let mut words = frame.slice::<u16>(word_list.symbols as usize)?;
+        let mut greatest = frame.zeros::<u32>(found.plans.len() * WORD_PLANES)?;
+        for group in &mut found.groups {
+            let starts: Vec<_> = group.sources.iter().map(|&source| planes[source].starts()).collect();
+            let starts = frame.upload(&starts)?;
+            let end = group.first_plan + group.sources.len();
+            let own = found.device_plans.slice(group.first_plan..end);
+            let encoder = &self.encoders[&group.encoder];
+            let mut greatest = greatest.slice_mut(WORD_PLANES * group.first_plan..WORD_PLANES * end);
+            let starts = &starts.as_view();
+            let Group { batch, found, .. } = group;
+            encoder.write_planes(&stream, batch, found, &own, starts, &mut bytes, &mut words, &mut greatest)?;
+        }
+        Ok(Split { planes, bytes, words, greatest, byte_list, word_list })
+    }
+
+    /// How often each byte comes in each plane of bytes of each source's tokens, and their blocks. Waits for the device.
+    pub fn count<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        found: &mut FoundTokens<'a>,
+    ) -> Result<Vec<(Vec<[u32; 256]>, usize)>> {
+        let split = self.split(frame, found)?;
+        let planes = split.planes.iter().flat_map(|planes| planes.bytes.iter().flatten());
+        let list: Vec<_> = planes.map(|&Plane { start, count, .. }| CountedPlane { start, count }).collect();
+        let mut counts = self.pieces.count(frame, &split.bytes.as_view(), &list)?.into_iter();
+        let own = |(planes, plan): (&ChunkPlanes, &Plan)| {
+            let number = planes.bytes.iter().map(Vec::len).sum();
+            (counts.by_ref().take(number).collect(), plan.blocks as usize)
+        };
+        Ok(split.planes.iter().zip(&found.plans).map(own).collect())
+    }
+
+    /// Splits tokens into planes, and lays these out as Huffman streams with this index. Waits for the device.
+    pub fn lay_out<'a>(
+        &mut self,
+        frame: &mut Frame<'a>,
+        index: IndexKind,
+        found: &mut FoundTokens<'a>,
+        observer: &mut Observer<'_>,
+    ) -> Result<LaidOutPlanes<'a>> {
+        let stream = frame.stream().clone();
+        let Split { planes, bytes, words, greatest, byte_list, word_list } = self.split(frame, found)?;
+        observer("planes")?;
+        let greatest = stream.clone_dtoh(&greatest).doing("reading the greatest symbols")?;
+        stream.synchronize().doing("reading the greatest symbols")?;
+        let mut of_streams = vec![0; word_list.streams.len()];
+        let order = found.groups.iter().flat_map(|group| &group.sources);
+        for (&source, greatest) in order.zip(greatest.chunks(WORD_PLANES)) {
+            for (plane, &greatest) in planes[source].words.iter().zip(greatest) {
+                plane.stream.into_iter().for_each(|stream| of_streams[stream] = greatest);
+            }
+        }
+        let spans = |list: &PlaneList| -> Vec<StreamSpan> {
+            let span = |&(first_group, groups)| StreamSpan { first_group, groups, free_symbol: 0 };
+            list.streams.iter().map(span).collect()
+        };
+        let byte_encoder = match self.bytes.take().filter(|encoder| encoder.index() == index) {
+            Some(encoder) => self.bytes.insert(encoder),
+            None => self.bytes.insert(PlaneEncoder::new(&self.device, index, 1 << 8)?),
+        };
+        let of_bytes = byte_encoder.lay_out(frame, &bytes.as_view(), &spans(&byte_list), observer)?;
+        let word_encoder = match self.words.take().filter(|encoder| encoder.index() == index) {
+            Some(encoder) => self.words.insert(encoder),
+            None => self.words.insert(WordEncoder::new(&self.device, index)),
+        };
+        let of_words = word_encoder.lay_out(frame, &words.as_view(), &spans(&word_list), &of_streams, observer)?;
+        Ok(LaidOutPlanes { planes, bytes, words, of_bytes, of_words })
+    }
+
+    /// Writes what has a place: patches and copies, then the tokens, as they are or in planes.
+    pub fn write(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        found: &mut FoundTokens<'_>,
+        laid_out: Option<LaidOutPlanes<'_>>,
+        places: &TokenPlaces,
+        output: &mut CudaViewMut<'_, u8>,
+        observer: &mut Observer<'_>,
+    ) -> Result<()> {
+        self.pieces.patch(stream, &places.patches, output)?;
+        self.pieces.copy(stream, &places.copies)?;
+        observer("patches and copies")?;
+        if let Some(LaidOutPlanes { of_bytes, of_words, .. }) = laid_out {
+            if let (Some(bytes), Some(words)) = (&mut self.bytes, &mut self.words) {
+                bytes.write(stream, of_bytes, &places.byte_places, output, observer)?;
+                words.write(stream, of_words, &places.word_places, output, observer)?;
+            }
+            return Ok(());
+        }
+        for group in &mut found.groups {
+            let own: Vec<u64> = group.sources.iter().map(|&source| places.section_places[source]).collect();
+            let own = stream.clone_htod(&own).doing("placing sections")?;
+            let plans = found.device_plans.slice(group.first_plan..group.first_plan + group.sources.len());
+            let encoder = &self.encoders[&group.encoder];
+            let Group { batch, found, .. } = group;
+            encoder.write_sections(stream, batch, found, &plans, &own.as_view(), output)?;
+        }
+        observer("sections")
+    }
+}

@@ -1,0 +1,125 @@
+//! Threads for what the host decides while the device works: kept from call to call, since starting them takes as long as small arrays do.
+
+use std::collections::VecDeque;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+
+/// Tasks that are numbered from 0.
+struct Job<W, R> {
+    count: usize,
+    next: AtomicUsize,
+    work: W,
+    results: Mutex<Sender<(usize, R)>>,
+}
+
+trait Tasks: Send + Sync {
+    /// Whether there is a task that nobody has begun.
+    fn has_more(&self) -> bool;
+    /// Does tasks until nobody needs to begin one.
+    fn run(&self);
+}
+
+impl<R: Send, W: Fn(usize) -> R + Send + Sync> Tasks for Job<W, R> {
+    fn has_more(&self) -> bool {
+        self.next.load(Ordering::Relaxed) < self.count
+    }
+
+    fn run(&self) {
+        let results = self.results.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        loop {
+            let task = self.next.fetch_add(1, Ordering::Relaxed);
+            if task >= self.count {
+                return;
+            }
+            // A task that panics leaves its result out, which whoever waits for it finds out; the thread goes on with other jobs.
+            let sent = catch_unwind(AssertUnwindSafe(|| (self.work)(task))).map(|result| results.send((task, result)));
+            if !matches!(sent, Ok(Ok(()))) {
+                self.next.store(self.count, Ordering::Relaxed);
+                return;
+            }
+        }
+    }
+}
+
+/// Jobs, the oldest first, and a sign that there is one more.
+#[derive(Default)]
+struct Queue {
+    jobs: Mutex<VecDeque<Arc<dyn Tasks>>>,
+    added: Condvar,
+}
+
+impl Queue {
+    fn next_job(&self) -> Arc<dyn Tasks> {
+        let mut jobs = self.jobs.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            jobs.retain(|job| job.has_more());
+            if let Some(job) = jobs.front() {
+                return job.clone();
+            }
+            jobs = self.added.wait(jobs).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+/// Does `work(0)` to `work(count - 1)` on all processors, in about this order, beside the caller. The results come with their numbers; fewer than `count` come if a task panics.
+/// Work that is no longer wanted ends when the receiver is gone.
+pub(crate) fn spread<R: Send + 'static>(
+    count: usize,
+    work: impl Fn(usize) -> R + Send + Sync + 'static,
+) -> Receiver<(usize, R)> {
+    static QUEUE: OnceLock<Arc<Queue>> = OnceLock::new();
+    // Threads of our own: whoever waits for this may be one of a pool's, perhaps its only one.
+    let queue = QUEUE.get_or_init(|| {
+        let queue = Arc::new(Queue::default());
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            let queue = queue.clone();
+            std::thread::spawn(move || {
+                loop {
+                    queue.next_job().run();
+                }
+            });
+        }
+        queue
+    });
+    let (results, receiver) = channel();
+    let job = Arc::new(Job { count, next: AtomicUsize::new(0), work, results: Mutex::new(results) });
+    queue.jobs.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
+    queue.added.notify_all();
+    receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_task_is_done_once() {
+        for count in [0, 1, 7, 1000] {
+            let mut results: Vec<_> = spread(count, |task| task * task).into_iter().collect();
+            results.sort_unstable();
+            assert_eq!(results, (0..count).map(|task| (task, task * task)).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn jobs_do_not_wait_for_each_other() {
+        let waiting = spread(2, |_| std::thread::sleep(std::time::Duration::from_millis(5)));
+        assert_eq!(spread(50, |task| task).into_iter().count(), 50);
+        assert_eq!(waiting.into_iter().count(), 2);
+    }
+
+    #[test]
+    fn a_panic_is_noticed_and_harms_nobody_else() {
+        let results = spread(10, |task| if task == 3 { panic!("on purpose") } else { task });
+        assert!(results.into_iter().count() < 10);
+        assert_eq!(spread(10, |task| task).into_iter().count(), 10);
+    }
+
+    #[test]
+    fn what_nobody_waits_for_ends() {
+        drop(spread(1 << 40, |task| task));
+        assert_eq!(spread(10, |task| task).into_iter().count(), 10);
+    }
+}
