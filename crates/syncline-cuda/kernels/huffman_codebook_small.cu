@@ -2,7 +2,8 @@
 //
 //  - Symbols that occur are sorted by (count, symbol): ranks within runs of 32, then runs merged in pairs, each symbol by searching its place in the other run.
 //  - A tree is a warp's: rounds of melding as huffman_codebook.cu explains them. So the trees of the length limit's step (3) are made side by side by the block's warps, with
-//    nothing but the counts shared. Where blocks are few (ALL_TREES) all are made at once, before it is known whether they are needed.
+//    nothing but the counts shared. Where blocks are few (ALL_TREES) all are made at once, before it is known whether they are needed; where they are so few that
+//    multiprocessors would have nothing to do (SPREAD), several blocks sort the same counts and share the trees, which would be in each other's way.
 //  - The limit, the bits of a code and its first codewords are found by a warp that has a length a lane.
 //  - Codewords ascend by symbol within a length: ranks by ballots, added up over warps.
 //
@@ -11,47 +12,10 @@
 // ALL_TREES   whether every tree is made at once
 // CLASSES     codebooks of a stream: 1, or 4 and a fifth for all classes together
 // BYTES       whether codebooks are written as bytes too and chosen, and counts cleared
+// SPREAD      blocks that make the trees of a codebook, of which the last to be done goes on; 1 unless ALL_TREES and BYTES
 // BLOCKS      blocks that a multiprocessor should hold: what registers are dealt out for
 // TEAM is 1; and the constants of huffman_tree.cuh. SYMBOLS is 1,024 at most.
-#include "huffman_code.cuh"
-#include "huffman_tree.cuh"
-#include "scan.cuh"
-
-#if COUNT_BITS == 32
-typedef uint32_t Count;
-#else
-typedef uint64_t Count;
-#endif
-// With the symbol's place in its run they fit, and no sum overflows.
-constexpr Count LARGEST_COUNT = COUNT_BITS == 32 ? Count(1) << 26 : (Count(1) << 43) - 1;
-constexpr uint32_t STATUS_COUNT_CLAMPED = 1;
-constexpr uint32_t BOOKS = CLASSES == 1 ? 1 : CLASSES + 1;
-// Counts of a stream; an encoder's are followed by what is wrong with the stream.
-constexpr uint32_t STREAM_COUNTS = CLASSES * SYMBOLS + (BYTES ? 4 : 0);
-// Symbols that a thread has, one after another.
-constexpr uint32_t OWN = (SYMBOLS + THREADS - 1) / THREADS;
-constexpr uint32_t ROOM = (SYMBOLS + WARP - 1) / WARP * WARP;
-// Stretches of 32 symbols that a warp has.
-constexpr uint32_t STRETCHES = (ROOM / WARP + WARPS - 1) / WARPS;
-constexpr uint32_t LIMIT = SYMBOLS > LARGE ? MAX_LENGTH_LARGE : MAX_LENGTH;
-[[maybe_unused]] constexpr uint32_t BOOK_BYTES = SYMBOLS + 4;
-// Runs of at least this many equal lengths have their length coded as a number of its own.
-constexpr uint32_t LONG_RUN = 8;
-static_assert(TEAM == 1 && SYMBOLS <= 1024 && THREADS % WARP == 0, "a block is on its own");
-
-// Dynamic shared memory, but for the trees.
-struct Shared {
-    Count counts[ROOM];   // of the symbols that occur, ascending
-    Count sums[ROOM + 4]; // of the 0, 1, 2, ... rarest
-    uint16_t order[ROOM]; // the symbols
-    alignas(4) uint8_t lengths[ROOM]; // of codewords, by symbol
-};
-// Memory of a tree: weights of internal trees, and their fronts.
-__device__ inline uint32_t tree_bytes(uint32_t used) { return used * (sizeof(Count) + 2) + 15 & ~15u; }
-// Symbols on their way, before there are any trees.
-constexpr uint32_t SORT_BYTES = ROOM * (sizeof(Count) + 2);
-static_assert(sizeof(Shared) % 16 == 0, "trees are aligned");
-static_assert(sizeof(Shared) == SHARED_BYTES && SORT_BYTES <= LEAST_TREE_BYTES && ROOM * 2 <= LEAST_TREE_BYTES, "the host gives enough memory");
+#include "huffman_codebook_small.cuh"
 
 // A code: how many codewords each length has, a lane a length, and the bits of all.
 struct Lengths {
@@ -76,139 +40,42 @@ struct Streams {
     uint32_t *status;    // of each stream
     uint64_t *book_bits; // of all codewords of each book
     uint32_t *done;      // books of each stream that are made, 0 between launches
+    Lengths *trees;      // of each book, what its blocks have made
+    uint32_t *arrived;   // blocks of each book that are done with that, 0 between launches
 };
 
-// The counts of the block's codebook that its thread has, symbols OWN * threadIdx.x and on.
-__device__ inline void read_counts(const Count *counts, Count (&own)[OWN]) {
-#pragma unroll
-    for (uint32_t i = 0; i < OWN; ++i) {
-        const uint32_t symbol = OWN * threadIdx.x + i;
-        own[i] = 0;
-        if (symbol < SYMBOLS) {
-            const Count *of_stream = counts + blockIdx.x / BOOKS * uint64_t(STREAM_COUNTS) + symbol;
-            const uint32_t book = blockIdx.x % BOOKS;
-            if (book < CLASSES) {
-                own[i] = of_stream[book * SYMBOLS];
-            } else {
-#pragma unroll
-                for (uint32_t other = 0; other < CLASSES; ++other) {
-                    own[i] += of_stream[other * SYMBOLS];
-                }
-            }
-        }
-    }
-}
+// Where blocks exchange what tree 0 says beside its lengths: there are no codewords of 0 bits, nor of as many as a warp has lanes.
+constexpr uint32_t DUE_AT = 0, ROUNDS_AT = WARP - 1;
+static_assert(LIMIT < ROUNDS_AT, "a lane a length");
 
-// Sorts the symbols that occur by count, then symbol; returns how many there are. By the whole block.
-__device__ inline uint32_t sort_used(const Count (&own)[OWN], Shared &shared, uint8_t *memory) {
-    __shared__ uint32_t warp_sums[WARPS];
-    Count *other_counts = reinterpret_cast<Count *>(memory);
-    uint16_t *other_order = reinterpret_cast<uint16_t *>(other_counts + ROOM);
-    uint32_t here = 0, used;
-#pragma unroll
-    for (uint32_t i = 0; i < OWN; ++i) {
-        here += own[i] != 0;
-    }
-    uint32_t at = block_scan<THREADS, uint32_t>(here, warp_sums, used);
-    uint32_t merges = 0;
-    while (WARP << merges < used) {
-        ++merges;
-    }
-    // So that the last pass ends where the sorted symbols are to be.
-    Count *from = merges % 2 == 0 ? other_counts : shared.counts, *to = merges % 2 == 0 ? shared.counts : other_counts;
-    uint16_t *from_order = merges % 2 == 0 ? other_order : shared.order, *to_order = merges % 2 == 0 ? shared.order : other_order;
-#pragma unroll
-    for (uint32_t i = 0; i < OWN; ++i) {
-        if (own[i] != 0) {
-            from[at] = own[i];
-            from_order[at++] = OWN * threadIdx.x + i;
+// Whether this block is the last that makes trees of the codebook `which`; `codes` then has those of all. By the whole block.
+__device__ inline bool gather_trees(const Streams &streams, uint32_t which, Lengths *codes) {
+    constexpr uint32_t WORDS = sizeof(Lengths) / 4;
+    uint32_t *all = reinterpret_cast<uint32_t *>(streams.trees + uint64_t(which) * (FLOORS + 1));
+    uint32_t *own = reinterpret_cast<uint32_t *>(codes);
+    for (uint32_t i = threadIdx.x; i < (FLOORS + 1) * WORDS; i += THREADS) {
+        if (i / WORDS % SPREAD == blockIdx.x % SPREAD) {
+            all[i] = own[i];
         }
     }
+    __shared__ bool is_last;
     __syncthreads();
-    // Runs of 32: how many are before each, the place telling equal ones apart.
-#pragma unroll 1
-    for (uint32_t first = warp_id() * WARP; first < used; first += THREADS) {
-        const uint32_t i = first + lane_id();
-        const Count key = i < used ? from[i] * WARP + lane_id() : ~Count(0);
-        uint32_t rank = 0;
-#pragma unroll 4
-        for (uint32_t lane = 0; lane < WARP; ++lane) {
-            rank += __shfl_sync(ALL_LANES, key, lane) < key;
-        }
-        if (i < used) {
-            to[first + rank] = key / WARP;
-            to_order[first + rank] = from_order[i];
-        }
-    }
-#pragma unroll 1
-    for (uint32_t merge = 0; merge < merges; ++merge) {
-        const uint32_t run = WARP << merge;
-        __syncthreads();
-        Count *const other_counts = from;
-        from = to;
-        to = other_counts;
-        uint16_t *const other_order = from_order;
-        from_order = to_order;
-        to_order = other_order;
-        // All of a thread's searches in step, so that they wait together.
-        Count sought[OWN];
-        uint32_t sibling[OWN], length[OWN], before[OWN];
-#pragma unroll
-        for (uint32_t i = 0; i < OWN; ++i) {
-            const uint32_t item = i * THREADS + threadIdx.x, own_run = item / WARP >> merge;
-            // Of equal counts those of the first run come first.
-            sought[i] = item < used ? from[item] + (own_run & 1) : 0;
-            sibling[i] = (own_run ^ 1) * run;
-            length[i] = item < used && sibling[i] < used ? min_of(run, used - sibling[i]) : 0;
-            before[i] = 0;
-        }
-#pragma unroll 1
-        for (uint32_t step = run; step > 0; step /= 2) {
-#pragma unroll
-            for (uint32_t i = 0; i < OWN; ++i) {
-                const uint32_t probe = before[i] + step;
-                if (probe <= length[i] && from[sibling[i] + probe - 1] < sought[i]) {
-                    before[i] = probe;
-                }
-            }
-        }
-#pragma unroll
-        for (uint32_t i = 0; i < OWN; ++i) {
-            const uint32_t item = i * THREADS + threadIdx.x, own_run = item / WARP >> merge;
-            if (item < used) {
-                const uint32_t place = item - (own_run & 1) * run + before[i];
-                to[place] = sought[i] - (own_run & 1);
-                to_order[place] = from_order[item];
-            }
-        }
-    }
-    __syncthreads();
-    return used;
-}
-
-// Sums of the counts of the rarest symbols; by the whole block.
-__device__ inline void sum_counts(Shared &shared, uint32_t used) {
-    __shared__ Count warp_sums[WARPS];
-    Count own[OWN], here = 0, total;
-#pragma unroll
-    for (uint32_t i = 0; i < OWN; ++i) {
-        const uint32_t item = OWN * threadIdx.x + i;
-        own[i] = item < used ? shared.counts[item] : 0;
-        here += own[i];
-    }
-    Count sum = block_scan<THREADS, Count>(here, warp_sums, total);
-#pragma unroll
-    for (uint32_t i = 0; i < OWN; ++i) {
-        const uint32_t item = OWN * threadIdx.x + i;
-        if (item < used) {
-            shared.sums[item] = sum;
-        }
-        sum += own[i];
-    }
     if (threadIdx.x == 0) {
-        shared.sums[used] = total;
+        __threadfence();
+        is_last = atomicAdd(&streams.arrived[which], 1u) == SPREAD - 1;
+        if (is_last) {
+            streams.arrived[which] = 0;
+        }
+        __threadfence();
     }
     __syncthreads();
+    if (is_last) {
+        for (uint32_t i = threadIdx.x; i < (FLOORS + 1) * WORDS; i += THREADS) {
+            own[i] = __ldcg(&all[i]);
+        }
+        __syncthreads();
+    }
+    return is_last;
 }
 
 // Bits of all codewords, from the number of each length, of LIMIT bits at most; by a warp, a lane a length.
@@ -349,12 +216,12 @@ __device__ inline uint32_t write_bytes(const Shared &shared, const uint16_t *sta
 
 // By the block that ends the last codebook of a stream: CLASSES codebooks if that makes codewords and codebooks shorter than the one for all classes, else that one.
 // Takes over the stream's status and clears its counts, which all of its blocks have read.
-__device__ inline void finish_stream(const Streams &streams, uint32_t bytes, uint64_t bits, Count *counts) {
-    const uint32_t stream = blockIdx.x / BOOKS;
+__device__ inline void finish_stream(const Streams &streams, uint32_t which, uint32_t bytes, uint64_t bits, Count *counts) {
+    const uint32_t stream = which / BOOKS;
     if (BOOKS > 1) {
         __shared__ bool is_last;
         if (threadIdx.x == 0) {
-            streams.book_bits[blockIdx.x] = bits + 8 * bytes;
+            streams.book_bits[which] = bits + 8 * bytes;
             __threadfence();
             is_last = atomicAdd(&streams.done[stream], 1u) == BOOKS - 1;
         }
@@ -393,10 +260,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     __shared__ uint16_t of_warp[WARPS][WARP];
     __shared__ uint32_t last_symbol, status;
     __shared__ bool is_due;
-    codewords += uint64_t(blockIdx.x) * SYMBOLS;
-    symbols_by_codeword += uint64_t(blockIdx.x) * SYMBOLS;
-    summary += blockIdx.x * SUMMARY_WORDS;
-    const long long start = clock64();
+    const uint32_t which = blockIdx.x / SPREAD, part = blockIdx.x % SPREAD;
+    codewords += uint64_t(which) * SYMBOLS;
+    symbols_by_codeword += uint64_t(which) * SYMBOLS;
+    summary += which * SUMMARY_WORDS;
     if (threadIdx.x == 0) {
         last_symbol = status = 0;
     }
@@ -405,8 +272,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         reinterpret_cast<uint32_t *>(shared.lengths)[i] = 0;
     }
     wait_for_previous();
+    const long long start = clock64();
     Count own[OWN];
-    read_counts(counts, own);
+    read_counts(counts, which, own);
     __syncthreads();
     uint32_t last = 0;
 #pragma unroll
@@ -448,7 +316,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         };
         if (warp_id() < at_once) {
 #pragma unroll 1
-            for (uint32_t number = warp_id(); number <= (ALL_TREES ? FLOORS : 0); number += at_once) {
+            for (uint32_t number = part + warp_id() * SPREAD; number <= (ALL_TREES ? FLOORS : 0); number += at_once * SPREAD) {
                 make(number);
             }
         }
@@ -462,7 +330,25 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             }
             __syncthreads();
         }
-    } else if (warp_id() == 0) {
+    }
+    if (SPREAD > 1) {
+        if (used > 1 && part == 0 && threadIdx.x == 0) {
+            codes[0].at_length[DUE_AT] = is_due;
+            codes[0].at_length[ROUNDS_AT] = rounds;
+        }
+        __syncthreads();
+        if (!gather_trees(streams, which, codes)) {
+            return;
+        }
+        due = used > 1 && codes[0].at_length[DUE_AT] != 0;
+        rounds = used > 1 ? codes[0].at_length[ROUNDS_AT] : 0;
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            codes[0].at_length[DUE_AT] = codes[0].at_length[ROUNDS_AT] = 0;
+        }
+        __syncthreads();
+    }
+    if (used <= 1 && warp_id() == 0) {
         // One symbol has one bit.
         codes[0].at_length[lane_id()] = used == 1 && lane_id() == 1;
         if (lane_id() == 0) {
@@ -555,11 +441,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
 #if BYTES
     __syncthreads();
-    const uint32_t bytes = write_bytes(shared, starts, runs, alphabet, streams.bytes + uint64_t(blockIdx.x) * BOOK_BYTES);
+    const uint32_t bytes = write_bytes(shared, starts, runs, alphabet, streams.bytes + uint64_t(which) * BOOK_BYTES);
     if (threadIdx.x == 0) {
-        streams.summaries[2 * blockIdx.x] = bytes;
-        streams.summaries[2 * blockIdx.x + 1] = longest;
+        streams.summaries[2 * which] = bytes;
+        streams.summaries[2 * which + 1] = longest;
     }
-    finish_stream(streams, bytes, bits, counts);
+    finish_stream(streams, which, bytes, bits, counts);
 #endif
 }

@@ -3,7 +3,11 @@
 // INDEX          0 none, 1 gap, 2 symbol
 // THREADS        threads in a block of encode_layout and encode_places
 // WRITE_THREADS  threads in a block of encode_write, a warp for each segment
+// NOTE_PIECES    whether the gap index follows from the bits of pieces; else it has been found
 #include "huffman_encode_scratch.cuh"
+#if INDEX == 1 && NOTE_PIECES
+#include "huffman_encode_gaps.cuh"
+#endif
 
 constexpr uint32_t HEADER_BYTES = 40;
 constexpr uint32_t GROUP_LOG2 = GROUP == 64 ? 6 : 7;
@@ -219,36 +223,33 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 constexpr uint32_t WRITE_WARPS = WRITE_THREADS / WARP;
 
-// Slot words of one stream as the stream's words: the word that starts at bit `bit` of segment `segment`, completed from the segments after it.
+// Slots of one stream.
 struct Slots {
     const uint32_t *slots;
     const uint2 *starts;
     uint32_t segments, bits;
 
-    __device__ inline uint32_t bits_of(uint32_t segment) const {
-        return (segment + 1 < segments ? starts[segment + 1].x : bits) - starts[segment].x;
-    }
-    __device__ inline uint32_t word(uint32_t segment, uint32_t bit) const {
-        uint32_t word = 0, have = 0;
-        uint32_t of_segment = bits_of(segment);
-        while (true) {
-            const uint32_t *slot = slots + uint64_t(segment) * SLOT_WORDS;
-            const uint32_t left = of_segment - bit;
-            uint32_t piece = left == 0 ? 0 : slot[bit / 32];
-            if (bit % 32 != 0 && left > 32 - bit % 32) {
-                piece = __funnelshift_l(slot[bit / 32 + 1], piece, bit % 32);
-            } else {
-                piece <<= bit % 32;
+    // The bits that the segments behind this one, whose bits end within a word of the stream at `end`, add to that word. By a whole warp: many segments may have nothing.
+    __device__ inline uint32_t rest_of_word(uint32_t segment, uint32_t end) const {
+        const uint32_t word_end = align_up(end, 32);
+        uint32_t word = 0;
+        bool more = end < word_end;
+        for (uint32_t first = segment + 1; more && first < segments; first += WARP) {
+            const uint32_t own = first + lane_id();
+            uint32_t start = word_end, next = word_end;
+            if (own < segments) {
+                start = starts[own].x;
+                next = own + 1 < segments ? starts[own + 1].x : bits;
             }
-            // Beyond the segment's bits its last word is zero.
-            word |= piece >> have;
-            have += min_of(32u, left);
-            if (have >= 32 || ++segment >= segments) {
-                return word;
-            }
-            bit = 0;
-            of_segment = bits_of(segment);
+            // Beyond a segment's bits its last word is zero.
+            word |= start < word_end && start < next ? slots[uint64_t(own) * SLOT_WORDS] >> start % 32 : 0;
+            more = __all_sync(ALL_LANES, next < word_end);
         }
+#pragma unroll
+        for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+            word |= __shfl_xor_sync(ALL_LANES, word, distance);
+        }
+        return word;
     }
 };
 
@@ -369,9 +370,9 @@ __device__ inline void write_symbol_index(uint8_t *out, const uint64_t *descript
 }
 
 // The streams' bytes. A block has the codewords of WRITE_WARPS segments and its share of the rest. A stream's slots have `slots_in_stream` words.
-extern "C" __global__ void __launch_bounds__(WRITE_THREADS, 5)
+extern "C" __global__ void __launch_bounds__(WRITE_THREADS, INDEX == 1 && NOTE_PIECES ? 4 : 5)
     encode_write(Plan *plans, Books books, Scratch all, const uint32_t *all_slots, uint64_t slots_in_stream, uint32_t segments_in_stream,
-                 const uint64_t *places, uint8_t *out, uint64_t out_bytes) {
+                 const uint64_t *places, const uint32_t *pieces, const uint32_t *codewords, uint8_t *out, uint64_t out_bytes) {
     wait_for_previous();
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WRITE_WARPS);
     // From the last: what was encoded last may still be in the second-level cache.
@@ -396,6 +397,7 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, 5)
     const uint32_t segment = block * WRITE_WARPS + warp_id();
     const uint32_t start = segment < segments ? scratch.starts[segment].x : plan.bits;
     const uint32_t end = segment + 1 < segments ? scratch.starts[segment + 1].x : plan.bits;
+    const uint32_t next_end = segment + 2 < segments ? scratch.starts[segment + 2].x : plan.bits;
     out += place;
     if (block == 0) {
         write_frame(out, plan, books, stream);
@@ -407,7 +409,12 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, 5)
             out[plan.bitmap_at + i] = uint8_t(scratch.free_bitmap[i / 4] >> i % 4 * 8);
         }
     }
-    if (INDEX == 1) {
+#if INDEX == 1 && NOTE_PIECES
+    __shared__ CodewordLengths codeword_lengths;
+    __shared__ uint32_t group_ends[WRITE_WARPS][SEGMENT_GROUPS];
+    find_lengths<WRITE_THREADS>(codewords + uint64_t(book_of(stream, 1, 0)) * ALPHABET, codeword_lengths);
+#endif
+    if (INDEX == 1 && !NOTE_PIECES) {
         const uint32_t gaps = ceil_div(plan.bits, SUBSEQUENCE);
         for (uint32_t i = rank; i < plan.index_bytes; i += step) {
             uint32_t byte = plan.longest <= 16 ? scratch.gaps[2 * i] | (2 * i + 1 < gaps ? scratch.gaps[2 * i + 1] : 0) << 4 : scratch.gaps[i];
@@ -425,6 +432,9 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, 5)
     const uint32_t first = ceil_div(start, 32), last = ceil_div(end, 32);
     uint32_t *words = reinterpret_cast<uint32_t *>(out + plan.codewords_at);
     const uint32_t *slot = slots.slots + uint64_t(segment) * SLOT_WORDS;
+    // Most often the rest of its last word is all in the next segment.
+    const bool next_suffices = segment + 1 >= segments || next_end >= align_up(end, 32);
+    uint32_t rest = lane_id() == 0 && next_suffices && end % 32 != 0 && next_end > end ? slot[SLOT_WORDS] >> end % 32 : 0;
     const uint32_t shift = (first * 32 - start) % 32;
     // The last word may need the segments after this one; the others are two words of the slot each.
     const uint32_t skipped = (first * 32 - start) / 32, whole = last > first ? last - 1 : first;
@@ -449,7 +459,23 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, 5)
     case 2: move_vectors<2>(from, to, vectors, shift); break;
     default: move_vectors<3>(from, to, vectors, shift);
     }
-    if (last > first && lane_id() == 0) {
-        words[last - 1] = slots.word(segment, (last - 1) * 32 - start);
+    if (last > first) {
+        if (!next_suffices) {
+            rest = slots.rest_of_word(segment, end);
+        }
+        if (lane_id() == 0) {
+            const uint32_t bit = (last - 1) * 32 - start, own_bits = end - start;
+            uint32_t word = slot[bit / 32] << bit % 32;
+            if (bit % 32 != 0 && own_bits - bit > 32 - bit % 32) {
+                word = __funnelshift_l(slot[bit / 32 + 1], slot[bit / 32], bit % 32);
+            }
+            words[last - 1] = word | rest;
+        }
     }
+#if INDEX == 1 && NOTE_PIECES
+    const uint32_t groups = min_of(SEGMENT_GROUPS, plan.groups - segment * SEGMENT_GROUPS);
+    const uint32_t *noted = pieces + (uint64_t(stream) * segments_in_stream + segment) * (SEGMENT / LANE_SYMBOLS * PIECE_WORDS);
+    const Gaps gaps{out + plan.index_at, ceil_div(plan.bits, SUBSEQUENCE), plan.longest > 16};
+    write_gaps({slot, scratch.group_bits + segment * SEGMENT_GROUPS, noted, start, end - start, groups, segment == 0}, gaps, codeword_lengths, group_ends[warp_id()]);
+#endif
 }

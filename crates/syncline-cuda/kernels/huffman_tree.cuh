@@ -138,22 +138,22 @@ template <typename Weights> __device__ inline void meld_in_turn(Melding &at, Wei
     ++at.rounds;
 }
 
-// GenerateCL by one warp, from the first round to the last. Rounds of few trees, which are the many, are done in registers: a lane has a leaf and an internal tree, and
-// finds by shuffles which two it melds.
+// GenerateCL by one warp, from the first round to the last. Rounds of few trees, which are the many, are done in registers: a lane has a leaf, ascending, and an internal tree, descending, and
+// a bitonic merge (Batcher 1968) brings those that are melded side by side. What it leaves out is the order of the two.
 template <typename Weights> __device__ inline void meld_in_warp(Melding &at, Weights &weights, uint16_t *fronts) {
     using Weight = decltype(weights.tree(0));
     constexpr Weight NONE = ~Weight(0);
-    // One more and the one after it are asked for, of 32.
-    constexpr uint32_t MOST = WARP - 2;
+    const bool is_odd = lane_id() % 2 != 0;
+    const uint32_t pair = lane_id() / 2 + (is_odd ? WARP / 2 : 0), before_pair = (1u << lane_id() / 2 * 2) - 1;
 #pragma unroll 1
     while (at.left() > 1) {
+        const uint32_t tree_at = at.front + (WARP - 1 - lane_id());
         const Weight leaf = at.leaf_front + lane_id() < at.used ? weights.leaf(at.leaf_front + lane_id()) : NONE;
-        const Weight tree = at.front + lane_id() < at.back ? weights.tree(at.front + lane_id()) : NONE;
-        auto leaf_of = [&](uint32_t lane) { return __shfl_sync(ALL_LANES, leaf, lane); };
-        auto tree_of = [&](uint32_t lane) { return __shfl_sync(ALL_LANES, tree, lane); };
-        const Weight sum = two_smallest(leaf_of(0), leaf_of(1), tree_of(0), tree_of(1));
+        const Weight tree = tree_at < at.back ? weights.tree(tree_at) : NONE;
+        const Weight sum = two_smallest(__shfl_sync(ALL_LANES, leaf, 0), __shfl_sync(ALL_LANES, leaf, 1), __shfl_sync(ALL_LANES, tree, WARP - 1),
+                                        __shfl_sync(ALL_LANES, tree, WARP - 2));
         const uint32_t leaves = __popc(__ballot_sync(ALL_LANES, leaf <= sum)), trees = at.back - at.front;
-        if (leaves > MOST || trees > MOST) {
+        if (leaves == WARP || trees > WARP) {
             uint32_t leaf_end = at.leaf_front + leaves;
             if (leaves == WARP) {
                 leaf_end = partition_point(leaf_end, at.used, [&](uint32_t i) { return weights.leaf(i) <= sum; });
@@ -162,26 +162,30 @@ template <typename Weights> __device__ inline void meld_in_warp(Melding &at, Wei
             __syncwarp();
             continue;
         }
-        const uint32_t pairs = (leaves + trees) / 2, before = min_of(2 * lane_id(), 2 * pairs);
-        // As leaves_among.
-        uint32_t low = before > trees ? before - trees : 0, high = min_of(before, leaves);
-#pragma unroll 1
-        for (uint32_t width = min_of(leaves, trees); width > 0; width /= 2) {
-            const uint32_t middle = (low + high) / 2;
-            const bool more = leaf_of(middle) <= tree_of(before - 1 - middle), found = low == high;
-            low = more && !found ? middle + 1 : low;
-            high = more || found ? high : middle;
+        // Twice the weight, and one more for internal trees: leaves come first where weights are equal.
+        const Weight own_leaf = leaf <= sum ? 2 * leaf : NONE, own_tree = tree == NONE ? NONE : 2 * tree + 1;
+        Weight own[2] = {min_of(own_leaf, own_tree), max_of(own_leaf, own_tree)};
+#pragma unroll
+        for (uint32_t distance = WARP / 2; distance > 1; distance /= 2) {
+#pragma unroll
+            for (uint32_t i = 0; i < 2; ++i) {
+                const Weight other = __shfl_xor_sync(ALL_LANES, own[i], distance);
+                own[i] = (lane_id() & distance) == 0 ? min_of(own[i], other) : max_of(own[i], other);
+            }
         }
-        const uint32_t behind = before - low;
-        const Weight weight = two_smallest(leaf_of(low), leaf_of(low + 1), tree_of(behind), tree_of(behind + 1));
-        const bool leaf_is_last = leaves > 0 && (trees == 0 || leaf_of(leaves - 1) > tree_of(trees - 1));
-        if (lane_id() < pairs) {
-            weights.set_tree(at.back + lane_id(), weight);
-            fronts[at.back + lane_id()] = at.front + behind;
+        // A lane has the pair of its neighbour and itself, or that so many pairs on.
+        const uint32_t are_trees[2] = {__ballot_sync(ALL_LANES, own[0] % 2 != 0), __ballot_sync(ALL_LANES, own[1] % 2 != 0)};
+        const Weight weights_here[2] = {own[0] / 2 + __shfl_xor_sync(ALL_LANES, own[0], 1) / 2, own[1] / 2 + __shfl_xor_sync(ALL_LANES, own[1], 1) / 2};
+        const uint32_t pairs = (leaves + trees) / 2;
+        if (pair < pairs) {
+            weights.set_tree(at.back + pair, is_odd ? weights_here[1] : weights_here[0]);
+            fronts[at.back + pair] = at.front + (is_odd ? __popc(are_trees[0]) : 0) + __popc((is_odd ? are_trees[1] : are_trees[0]) & before_pair);
         }
-        const bool odd = (leaves + trees) % 2 == 1;
-        at.leaf_front += leaves - (odd && leaf_is_last);
-        at.front = at.back - (odd && !leaf_is_last);
+        // An odd one out is the last in order, beside none, which looks like a tree.
+        const bool odd = (leaves + trees) % 2 != 0;
+        const bool tree_is_last = odd && ((pairs < WARP / 2 ? are_trees[0] : are_trees[1]) >> 2 * pairs % WARP & 3) == 3;
+        at.leaf_front += leaves - (odd && !tree_is_last);
+        at.front = at.back - tree_is_last;
         at.back += pairs;
         ++at.rounds;
         __syncwarp();

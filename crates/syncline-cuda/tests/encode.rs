@@ -122,6 +122,15 @@ fn clustered(share: f64, alphabet: u32, length: usize, seed: u64) -> Vec<u16> {
     input
 }
 
+/// The free symbol, but for some others about every `step` symbols: there are many segments with nothing between two that have something.
+fn sparse(length: usize, step: usize) -> Vec<u16> {
+    let mut input = vec![512; length];
+    for (i, at) in (step / 2..length).step_by(step).enumerate() {
+        input[at] = 500 + i as u16 % 20;
+    }
+    input
+}
+
 #[test]
 fn sixteen_bit_symbols() {
     let Some(device) = common::device() else { return };
@@ -134,6 +143,8 @@ fn sixteen_bit_symbols() {
             let inputs = [
                 ("skewed", clustered(0.8, 1024, length, 1)),
                 ("middling", symbols(Spread::Geometric(0.3), 1024, length, 2)),
+                ("rather flat", symbols(Spread::Geometric(0.07), 1024, length, 5)),
+                ("few live groups", sparse(length, pick(90_000, 9000))),
                 ("flat", symbols(Spread::Flat, 1024, length, 3)),
                 ("one symbol", vec![512; length]),
                 ("another symbol", vec![7; length]),
@@ -275,14 +286,16 @@ fn many_streams_and_large_ones() {
         .collect();
     check(device, &format(2, 7, 1024, IndexKind::Symbol), Method::Merged, &input, &[], &alternating, "alternating");
     // Large enough for the segments of large inputs, which small ones have to be given.
-    let input = clustered(0.3, 1024, largest, 2);
-    for group_log2 in [6, 7] {
+    for (group_log2, share, index) in
+        [(6, 0.3, IndexKind::Symbol), (7, 0.3, IndexKind::Symbol), (7, 0.07, IndexKind::Gap)]
+    {
+        let input = clustered(share, 1024, largest, 2);
         let groups = (largest >> group_log2) as u32 - 12 * 7;
         let spans: Vec<_> =
             (0..pick(12, 2)).map(|i| StreamSpan { first_group: i * 7, groups, free_symbol: 512 }).collect();
-        let format = format(2, group_log2, 1024, IndexKind::Symbol);
+        let format = format(2, group_log2, 1024, index);
         let encoder = if common::small() {
-            Encoder::with_merged_shape(device, &format, 256, 4, 1 << 14)
+            Encoder::with_merged_shape(device, &format, 256, 4, 1 << 13)
         } else {
             Encoder::new(device, &format, Method::Merged)
         };

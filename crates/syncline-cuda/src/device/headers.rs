@@ -6,6 +6,7 @@ use super::Source;
 const HEADERS: &[Source] = &[
     Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") },
     Source { name: "huffman_code.cuh", text: include_str!("../../kernels/huffman_code.cuh") },
+    Source { name: "huffman_codebook_small.cuh", text: include_str!("../../kernels/huffman_codebook_small.cuh") },
     Source { name: "huffman_tree.cuh", text: include_str!("../../kernels/huffman_tree.cuh") },
     Source { name: "huffman_decode.cuh", text: include_str!("../../kernels/huffman_decode.cuh") },
     Source { name: "huffman_decode_parse.cuh", text: include_str!("../../kernels/huffman_decode_parse.cuh") },
@@ -32,6 +33,7 @@ const HEADERS: &[Source] = &[
     Source { name: "reconstruct_work.cuh", text: include_str!("../../kernels/reconstruct_work.cuh") },
     Source { name: "reconstruct_elements.cuh", text: include_str!("../../kernels/reconstruct_elements.cuh") },
     Source { name: "huffman_encode.cuh", text: include_str!("../../kernels/huffman_encode.cuh") },
+    Source { name: "huffman_encode_gaps.cuh", text: include_str!("../../kernels/huffman_encode_gaps.cuh") },
     Source { name: "huffman_encode_scratch.cuh", text: include_str!("../../kernels/huffman_encode_scratch.cuh") },
     Source { name: "container_parse.cuh", text: include_str!("../../kernels/container_parse.cuh") },
     Source { name: "container_record.cuh", text: include_str!("../../kernels/container_record.cuh") },

@@ -17,8 +17,10 @@ const SOURCE: Source =
 pub(super) const SMALL_ALPHABET: u32 = 1024;
 /// Warps of a block that makes all trees at once: one each.
 const WARPS_OF_FEW: u32 = lengths::FLOORS + 2;
-/// Warps of a block where there are many.
+/// Warps of a block where there are many, or several to a codebook.
 const WARPS_OF_MANY: u32 = 16;
+/// Blocks that share the trees of a codebook, where there are multiprocessors enough: three trees each.
+const SPREAD: u32 = 7;
 /// Blocks that a multiprocessor holds at a time, if they are few and if they are many.
 const FEW: u32 = 1;
 const MANY: u32 = 3;
@@ -36,6 +38,11 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
+    /// The shapes that blocks may have; several to a codebook need memory that only streams come with.
+    fn shapes(self) -> &'static [Shape] {
+        if self == Self::Counts { &SHAPES[1..] } else { &SHAPES }
+    }
+
     fn count_bytes(self) -> u32 {
         if self == Self::Counts { 8 } else { 4 }
     }
@@ -44,9 +51,9 @@ impl Purpose {
 /// Where an encoder wants what it needs: `Streams` in huffman_codebook_small.cu.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-pub(super) struct StreamPointers(pub [CUdeviceptr; 6]);
+pub(super) struct StreamPointers(pub [CUdeviceptr; 8]);
 
-// SAFETY: six device addresses, as `Streams` has.
+// SAFETY: eight device addresses, as `Streams` has.
 unsafe impl DeviceRepr for StreamPointers {}
 
 /// How blocks are laid out.
@@ -56,12 +63,19 @@ struct Shape {
     /// Blocks of a multiprocessor at most.
     blocks: u32,
     all_trees: bool,
+    /// Blocks of a codebook.
+    spread: u32,
 }
 
-const SHAPES: [Shape; 2] = [
-    Shape { warps: WARPS_OF_FEW, blocks: FEW, all_trees: true },
-    Shape { warps: WARPS_OF_MANY, blocks: MANY, all_trees: false },
+/// For very few codebooks (of streams), few and many.
+const SHAPES: [Shape; 3] = [
+    Shape { warps: WARPS_OF_MANY, blocks: FEW, all_trees: true, spread: SPREAD },
+    Shape { warps: WARPS_OF_FEW, blocks: FEW, all_trees: true, spread: 1 },
+    Shape { warps: WARPS_OF_MANY, blocks: MANY, all_trees: false, spread: 1 },
 ];
+
+/// Words of what a codebook's blocks exchange: of each tree its bits and numbers of codewords.
+pub(super) const TREES_WORDS: usize = (lengths::FLOORS as usize + 1) * 17;
 
 /// Bytes of shared memory for a codebook of `symbols` symbols, but for trees, and of a tree.
 fn shared_and_tree(symbols: u32, count_bytes: u32) -> (u32, u32) {
@@ -82,6 +96,7 @@ impl Shape {
             ("ALL_TREES", self.all_trees.into()),
             ("CLASSES", classes.into()),
             ("BYTES", bytes.into()),
+            ("SPREAD", self.spread.into()),
             ("BLOCKS", self.blocks.into()),
             ("SHARED_BYTES", shared.into()),
             ("LEAST_TREE_BYTES", tree.into()),
@@ -99,7 +114,9 @@ impl Shape {
 
 /// What the compile check compiles.
 pub(super) fn specializations() -> Vec<Specialization> {
-    let of = |(symbols, purpose)| SHAPES.map(|shape| shape.specialization(symbols, purpose));
+    let of = |(symbols, purpose): (u32, Purpose)| {
+        purpose.shapes().iter().map(|shape| shape.specialization(symbols, purpose)).collect::<Vec<_>>()
+    };
     [
         (256, Purpose::Counts),
         (1024, Purpose::Counts),
@@ -113,8 +130,8 @@ pub(super) fn specializations() -> Vec<Specialization> {
 /// Builds codebooks of one size of alphabet, many at a time.
 #[derive(Debug, Clone)]
 pub(super) struct SmallCodebooks {
-    /// For few codebooks and for many.
-    kernels: [Kernel; 2],
+    /// Of each shape.
+    kernels: Vec<(Shape, Kernel)>,
     symbols: u32,
     purpose: Purpose,
     multiprocessors: u32,
@@ -126,12 +143,12 @@ impl SmallCodebooks {
     pub fn new(device: &Device, symbols: u32, purpose: Purpose) -> Result<Self> {
         let &DeviceInfo { multiprocessors, shared_memory_per_block: shared_memory, .. } = device.info();
         let (shared, _) = shared_and_tree(symbols, purpose.count_bytes());
-        let kernel = |shape: Shape| -> Result<Kernel> {
+        let kernel = |&shape: &Shape| -> Result<(Shape, Kernel)> {
             let kernel = device.kernel(&shape.specialization(symbols, purpose), "codebook_small")?;
             kernel.allow_shared_memory(shared + shape.tree_room(symbols, purpose, 1, shared_memory))?;
-            Ok(kernel)
+            Ok((shape, kernel))
         };
-        let kernels = [kernel(SHAPES[0])?, kernel(SHAPES[1])?];
+        let kernels = purpose.shapes().iter().map(kernel).collect::<Result<_>>()?;
         Ok(Self { kernels, symbols, purpose, multiprocessors, shared_memory })
     }
 
@@ -139,8 +156,8 @@ impl SmallCodebooks {
     ///
     /// # Safety
     /// `counts` is the address of as many counts as the codebooks take, of 64 bits, or of 32 for streams; these are followed by four words for each stream, are cleared, and
-    /// come to less than 2^26 for each stream. `streams` has the addresses of two words and SYMBOLS + 4 bytes a book, one word a stream, twice, 64 bits a book, and one word a
-    /// stream that is 0.
+    /// come to less than 2^26 for each stream. `streams` has the addresses of two words and SYMBOLS + 4 bytes a book, one word a stream, twice, 64 bits a book, one word a
+    /// stream that is 0, [`TREES_WORDS`] a book, and one word a book that is 0.
     pub unsafe fn launch(
         &self,
         stream: &Arc<CudaStream>,
@@ -149,14 +166,16 @@ impl SmallCodebooks {
         streams: StreamPointers,
     ) -> Result<()> {
         let books = codebook.books();
-        let blocks = books.div_ceil(self.multiprocessors);
-        let many = usize::from(blocks > FEW);
-        let room = SHAPES[many].tree_room(self.symbols, self.purpose, blocks, self.shared_memory);
+        // The first that leaves a multiprocessor to each block, or the last.
+        let fits = |(shape, _): &&(Shape, Kernel)| books <= FEW * self.multiprocessors / shape.spread;
+        let Some((shape, kernel)) = self.kernels.iter().find(fits).or(self.kernels.last()) else { return Ok(()) };
+        let blocks = (books * shape.spread).div_ceil(self.multiprocessors);
+        let room = shape.tree_room(self.symbols, self.purpose, blocks, self.shared_memory);
         let (shared, _) = shared_and_tree(self.symbols, self.purpose.count_bytes());
         let (codewords, symbols, summary) = codebook.parts();
-        let launch = Successive::new(&self.kernels[many], stream).value(counts);
+        let launch = Successive::new(kernel, stream).value(counts);
         let launch = launch.writes(codewords).writes(symbols).writes(summary).value(room).value(streams);
-        let grid = Kernel::grid(books, 32 * SHAPES[many].warps, shared + room);
+        let grid = Kernel::grid(books * shape.spread, 32 * shape.warps, shared + room);
         // SAFETY: the kernel's parameters are (Count *, u32 *, u16 *, u32 *, u32, Streams); each block has its codebook's share of each, whose lengths `DeviceCodebook` has
         // checked and the caller vouches for; a tree takes at most what `tree_room` gives at the least. It waits before it reads counts.
         unsafe { launch.launch(grid) }
@@ -184,7 +203,7 @@ mod tests {
             }
         }
         let of_encoder = Purpose::Streams { classes: 4 };
-        assert_eq!(SHAPES[0].tree_room(1024, of_encoder, 1, 227 << 10), 22 * 6144);
-        assert!(SHAPES[1].tree_room(1024, of_encoder, 100, 227 << 10) * MANY < 227 << 10);
+        assert_eq!(SHAPES[1].tree_room(1024, of_encoder, 1, 227 << 10), 22 * 6144);
+        assert!(SHAPES[2].tree_room(1024, of_encoder, 100, 227 << 10) * MANY < 227 << 10);
     }
 }

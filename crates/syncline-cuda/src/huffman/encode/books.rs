@@ -12,7 +12,7 @@ use super::format::{CLASSES, Format};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::codebook::{CodebookBuilder, DeviceCodebook};
-use crate::huffman::codebook_small::{Purpose, SMALL_ALPHABET, SmallCodebooks, StreamPointers};
+use crate::huffman::codebook_small::{Purpose, SMALL_ALPHABET, SmallCodebooks, StreamPointers, TREES_WORDS};
 use crate::huffman::histogram::Symbol;
 
 const SOURCE: Source =
@@ -22,13 +22,16 @@ const THREADS: u32 = 512;
 const PART: u32 = 1 << 14;
 /// Words behind a stream's counts.
 const STATUS_WORDS: usize = 4;
-/// Most copies of the counters in a block.
+/// Most copies of the counters in a block, and where it counts few parts: clearing and adding them up then takes longer than counting.
 const MOST_COPIES: u32 = 16;
+const COPIES_FOR_FEW: u32 = 4;
+/// So many parts to a block are few.
+const FEW_PARTS: u64 = 4;
 
 /// Copies of the counters that fit, two blocks to a multiprocessor; 0 if not even one does.
-fn copies(format: &Format, shared_memory: u32) -> u32 {
+fn copies(format: &Format, shared_memory: u32, most: u32) -> u32 {
     let copies = (shared_memory - 2048) / 2 / counter_bytes(format);
-    if copies == 0 { 0 } else { 1 << copies.min(MOST_COPIES).ilog2() }
+    if copies == 0 { 0 } else { 1 << copies.min(most).ilog2() }
 }
 
 /// Classes that are counted apart.
@@ -45,16 +48,42 @@ fn is_small(format: &Format) -> bool {
     format.alphabet <= SMALL_ALPHABET
 }
 
-pub(super) fn specialization(format: &Format, shared_memory: u32) -> Specialization {
+fn specialization(format: &Format, copies: u32) -> Specialization {
     // The segment's size plays no part here.
     let mut constants = format.constants(4096);
     constants.extend([
-        ("COPIES", copies(format, shared_memory).into()),
+        ("COPIES", copies.into()),
         ("THREADS", THREADS.into()),
         ("PART", PART.into()),
         ("SMALL", is_small(format).into()),
     ]);
     Specialization { source: SOURCE, constants }
+}
+
+pub(super) fn specializations(format: &Format, shared_memory: u32) -> Vec<Specialization> {
+    let mut all =
+        [MOST_COPIES, COPIES_FOR_FEW].map(|most| specialization(format, copies(format, shared_memory, most))).to_vec();
+    all.dedup();
+    all
+}
+
+/// The kernel that counts, with so many copies of its counters.
+#[derive(Debug)]
+struct Counts {
+    kernel: Kernel,
+    shared_memory: u32,
+    /// Blocks that the device runs at a time.
+    blocks: u32,
+}
+
+impl Counts {
+    fn new(device: &Device, format: &Format, copies: u32) -> Result<Self> {
+        let kernel = device.kernel(&specialization(format, copies), "encode_counts")?;
+        let shared_memory = counter_bytes(format) * copies;
+        kernel.allow_shared_memory(shared_memory)?;
+        let resident = kernel.blocks_per_multiprocessor(THREADS, shared_memory)?;
+        Ok(Self { kernel, shared_memory, blocks: resident.max(1) * device.info().multiprocessors })
+    }
 }
 
 /// The codebooks of a batch: one, or four and one for all classes, for each stream.
@@ -83,8 +112,10 @@ struct Counting {
     unread: bool,
     /// Bits of each codebook.
     bits: CudaSlice<u64>,
-    /// Codebooks of each stream that are made, 0 between launches.
+    /// Codebooks of each stream that are made, and behind them blocks of each codebook whose trees are: 0 between launches.
     done: CudaSlice<u32>,
+    /// Trees of each codebook.
+    trees: CudaSlice<u32>,
 }
 
 impl Counting {
@@ -94,7 +125,8 @@ impl Counting {
             counts: stream.alloc_zeros(streams as usize * of_stream)?,
             unread: false,
             bits: stream.alloc_zeros((streams * format.books()) as usize)?,
-            done: stream.alloc_zeros(streams as usize)?,
+            done: stream.alloc_zeros((streams + streams * format.books()) as usize)?,
+            trees: stream.alloc_zeros((streams * format.books()) as usize * TREES_WORDS)?,
         })
     }
 }
@@ -138,10 +170,8 @@ impl Books {
 #[derive(Debug)]
 pub struct BooksBuilder<S> {
     format: Format,
-    counts: Kernel,
-    counts_shared: u32,
-    /// Blocks that the device runs at a time.
-    counts_blocks: u32,
+    /// For many parts to a block and for few.
+    counts: [Counts; 2],
     way: Way,
     books: Kernel,
     symbol: PhantomData<S>,
@@ -164,11 +194,8 @@ impl<S: Symbol> BooksBuilder<S> {
             return Err(CudaError::invalid(format!("the format has symbols of {} bytes", format.symbol_bytes)));
         }
         let shared_memory = device.info().shared_memory_per_block;
-        let specialization = specialization(format, shared_memory);
-        let counts = device.kernel(&specialization, "encode_counts")?;
-        let counts_shared = counter_bytes(format) * copies(format, shared_memory);
-        counts.allow_shared_memory(counts_shared)?;
-        let resident = counts.blocks_per_multiprocessor(THREADS, counts_shared)?;
+        let copies = [MOST_COPIES, COPIES_FOR_FEW].map(|most| copies(format, shared_memory, most));
+        let specialization = specialization(format, copies[0]);
         let way = if is_small(format) {
             let purpose = Purpose::Streams { classes: classes(format) };
             Way::Small(SmallCodebooks::new(device, format.alphabet, purpose)?)
@@ -178,9 +205,7 @@ impl<S: Symbol> BooksBuilder<S> {
         };
         Ok(Self {
             format: *format,
-            counts,
-            counts_shared,
-            counts_blocks: resident.max(1) * device.info().multiprocessors,
+            counts: [Counts::new(device, format, copies[0])?, Counts::new(device, format, copies[1])?],
             way,
             books: device.kernel(&specialization, "encode_books")?,
             symbol: PhantomData,
@@ -203,20 +228,24 @@ impl<S: Symbol> BooksBuilder<S> {
         let stream = frame.stream().clone();
         check_input(&self.format, &stream, input, classes, batch, books)?;
         match (&self.way, &mut books.counting) {
-            (Way::Small(small), Some(Counting { counts, unread, bits, done })) => {
+            (Way::Small(small), Some(Counting { counts, unread, bits, done, trees })) => {
                 if std::mem::replace(unread, true) {
                     stream.memset_zeros(counts).doing("clearing the counts")?;
                     stream.memset_zeros(done).doing("clearing the numbers of codebooks")?;
                 }
                 let counts = counts.device_ptr_mut(&stream).0;
                 self.launch_counts(&stream, input, classes, batch, counts, books.status.device_ptr_mut(&stream).0)?;
+                let done = done.device_ptr_mut(&stream).0;
+                let arrived = done + u64::from(batch.streams) * size_of::<u32>() as u64;
                 let streams = StreamPointers([
                     books.summaries.device_ptr_mut(&stream).0,
                     books.bytes.device_ptr_mut(&stream).0,
                     books.used.device_ptr_mut(&stream).0,
                     books.status.device_ptr_mut(&stream).0,
                     bits.device_ptr_mut(&stream).0,
-                    done.device_ptr_mut(&stream).0,
+                    done,
+                    trees.device_ptr_mut(&stream).0,
+                    arrived,
                 ]);
                 // SAFETY: `Books::new` and `Counting::new` have made each array for these streams and codebooks. A stream has at most 2^23 symbols; its counts were 0.
                 unsafe { small.launch(&stream, counts, &mut books.codebooks, streams) }?;
@@ -248,14 +277,17 @@ impl<S: Symbol> BooksBuilder<S> {
         status: CUdeviceptr,
     ) -> Result<()> {
         let parts = (batch.most_groups * self.format.group()).div_ceil(PART).max(1);
-        let blocks = (u64::from(batch.streams) * u64::from(parts)).min(self.counts_blocks.into()) as u32;
-        let launch = Successive::new(&self.counts, stream).reads(input).reads(&batch.spans);
+        let [many, few] = &self.counts;
+        let all = u64::from(batch.streams) * u64::from(parts);
+        let counter = if all <= FEW_PARTS * u64::from(few.blocks) { few } else { many };
+        let blocks = all.min(counter.blocks.into()) as u32;
+        let launch = Successive::new(&counter.kernel, stream).reads(input).reads(&batch.spans);
         let launch = match classes {
             Some(classes) => launch.reads(classes),
             None => launch.value(0_u64),
         };
         let launch = launch.value(batch.streams).value(parts).value(counts).value(status);
-        let grid = Kernel::grid(blocks, THREADS, self.counts_shared);
+        let grid = Kernel::grid(blocks, THREADS, counter.shared_memory);
         // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u8 *, u32, u32, Count *, u32 *). Spans lie within the input and classes, as checked;
         // each stream's counts have BOOKS * ALPHABET entries, or CLASSES * ALPHABET and a status, and every symbol is taken modulo ALPHABET. It waits before it reads.
         unsafe { launch.launch(grid) }

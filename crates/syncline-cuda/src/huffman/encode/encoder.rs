@@ -19,7 +19,7 @@ use crate::huffman::histogram::Symbol;
 const SUMS_WORDS: usize = 4;
 const STARTS_WORDS: usize = 2;
 /// Large inputs have so many large segments a multiprocessor, a few times what it encodes at once.
-const SEGMENTS_IN_LARGE: u64 = 32;
+const SEGMENTS_IN_LARGE: u64 = 64;
 /// Bits of a subsequence of the gap index.
 const SUBSEQUENCE: u64 = 128;
 
@@ -89,7 +89,7 @@ impl<'a> Scratch<'a> {
         let all = streams * segments as usize;
         let groups_in_stream = segments as usize * (segment / format.group()) as usize;
         let slot_words = segment as usize * format.longest() as usize / 32;
-        let gaps = if format.index == IndexKind::Gap { all * slot_words * 32 / SUBSEQUENCE as usize } else { 0 };
+        let gaps = if shape.reads_symbols_again(format) { all * slot_words * 32 / SUBSEQUENCE as usize } else { 0 };
         Ok(Self {
             slots: match in_place {
                 Some(symbols) => Slots::InPlace(symbols),
@@ -135,9 +135,8 @@ struct Kernels {
 impl Kernels {
     fn new(device: &Device, format: &Format, shape: Shape) -> Result<Self> {
         let stream = shape.stream_specialization(format);
-        let name = if shape.notes_pieces() { "encode_gaps" } else { "encode_gaps_of_symbols" };
-        let gaps = || device.kernel(&shape.gaps_specialization(format), name);
-        let gaps = (format.index == IndexKind::Gap).then(gaps).transpose()?;
+        let gaps = || device.kernel(&shape.gaps_specialization(format), "encode_gaps_of_symbols");
+        let gaps = shape.reads_symbols_again(format).then(gaps).transpose()?;
         let segments = device.kernel(&shape.specialization(format), shape.kernel)?;
         segments.allow_shared_memory(shape.shared_memory)?;
         Ok(Self {
@@ -357,16 +356,12 @@ impl<S: Symbol> Encoder<S> {
         unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }?;
         launched(kernels.layout.name())?;
 
-        let blocks = batch.streams * segments.div_ceil(WRITE_THREADS / 32);
         if let Some(gaps) = &kernels.gaps {
-            let launch = Successive::new(gaps, &stream);
-            let launch = match shape.notes_pieces() {
-                true => launch.value(slots).reads(&scratch.pieces),
-                false => launch.reads(input),
-            };
-            let launch = launch.reads(&batch.spans).reads(&codewords).value(segments).value(pointers);
-            // SAFETY: the kernels' parameters are (const u32 *, const u32 *, or const u8 *; const Span *, const u32 *, u32, Scratch); a gap lies within its stream's
-            // codewords, or at their end, for which `Scratch::new` has room; slots and pieces are those that the encoder has filled. They wait at their start.
+            let launch = Successive::new(gaps, &stream).reads(input).reads(&batch.spans).reads(&codewords);
+            let launch = launch.value(segments).value(pointers);
+            let blocks = batch.streams * segments.div_ceil(WRITE_THREADS / 32);
+            // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u32 *, u32, Scratch); a gap lies within its stream's codewords, or at their end,
+            // for which `Scratch::new` has room. It waits at its start.
             unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
             launched(gaps.name())?;
         }
@@ -417,9 +412,11 @@ impl<S: Symbol> Encoder<S> {
         // The plan's status was final before the streams were written; what does not fit is noted in it.
         let launch = Successive::new(&kernels.write, stream).writes(plans).value(book_pointers).value(pointers);
         let launch = launch.value(layout.scratch.slots.pointer(stream)).value(layout.slots_in_stream);
-        let launch = launch.value(layout.segments).reads(places).writes(output);
-        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u64, u32, const u64 *, u8 *, u64); a stream is written only where
-        // `room` bytes hold all of it. It waits at its start.
+        let codewords = books.codebooks.codewords();
+        let launch = launch.value(layout.segments).reads(places).reads(&layout.scratch.pieces).reads(&codewords);
+        let launch = launch.writes(output);
+        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u64, u32, const u64 *, const u32 *, const u32 *, u8 *, u64); a stream is written only
+        // where `room` bytes hold all of it; pieces are those that the encoder has noted, if the kernel reads them. It waits at its start.
         unsafe { launch.value(room).launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
         launched(kernels.write.name())
     }

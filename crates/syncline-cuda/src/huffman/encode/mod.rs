@@ -23,7 +23,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         .into_iter()
         .flat_map(|format| {
             let methods = Method::ALL.into_iter().flat_map(move |method| shape::specializations(&format, method));
-            methods.chain([books::specialization(&format, shared_memory)])
+            methods.chain(books::specializations(&format, shared_memory))
         })
         .collect()
 }

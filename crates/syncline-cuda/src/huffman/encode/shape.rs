@@ -23,7 +23,7 @@ pub(super) const MERGED_KERNEL: &str = "encode_merged";
 const MERGED_THREADS: u32 = 256;
 const MERGED_BLOCKS: u32 = 4;
 /// Symbols of a segment of [`Method::Merged`], in large inputs and in small ones.
-const LARGE_SEGMENT: u32 = 16_384;
+const LARGE_SEGMENT: u32 = 8192;
 const SMALL_SEGMENT: u32 = 2048;
 
 /// Constants of an encoder that do not change what it writes, only how fast.
@@ -105,6 +105,7 @@ impl Shape {
             ("INDEX", format.index as u64),
             ("THREADS", LAYOUT_THREADS.into()),
             ("WRITE_THREADS", WRITE_THREADS.into()),
+            ("NOTE_PIECES", self.notes_pieces().into()),
         ]);
         Specialization { source: STREAM, constants }
     }
@@ -112,6 +113,11 @@ impl Shape {
     /// Whether the encoder notes what the gap index follows from.
     pub fn notes_pieces(&self) -> bool {
         self.constants.contains(&("NOTE_PIECES", 1))
+    }
+
+    /// Whether the gap index is found by reading the symbols again.
+    pub fn reads_symbols_again(&self, format: &Format) -> bool {
+        format.index == IndexKind::Gap && !self.notes_pieces()
     }
 
     pub fn gaps_specialization(&self, format: &Format) -> Specialization {
@@ -132,7 +138,7 @@ pub(super) fn specializations(format: &Format, method: Method) -> Vec<Specializa
     let mut all = Vec::new();
     for shape in if small == large { vec![large] } else { vec![large, small] } {
         all.extend([shape.specialization(format), shape.stream_specialization(format)]);
-        if format.index == IndexKind::Gap {
+        if shape.reads_symbols_again(format) {
             all.push(shape.gaps_specialization(format));
         }
     }
