@@ -16,7 +16,8 @@ const RUN: &str = r#"#!/bin/sh
 #   run.sh                tests, then benches
 #   run.sh test [ARGS]    every test binary (ARGS go to each: names of tests, --nocapture)
 #   run.sh bench [ARGS]   every bench binary
-#   run.sh sanitize TOOL [ARGS]   tests under compute-sanitizer: memcheck, racecheck, initcheck or synccheck
+#   run.sh sanitize [TOOL...]   every test under compute-sanitizer's memcheck, initcheck, synccheck and racecheck, or under those named;
+#                         inputs are small, SANITIZE_JOBS (a processor each) run at a time for SANITIZE_LIMIT seconds (600) at most; a line each
 set -u
 here=$(cd "$(dirname "$0")" && pwd)
 PATH=$PATH:/usr/local/cuda/bin
@@ -41,16 +42,34 @@ case $what in
     test) each tests "$@" ;;
     bench) each benches "$@" ;;
     sanitize)
-        tool=${1:-memcheck}
-        [ $# -gt 0 ] && shift
-        # One test at a time: the tools slow the device down, and their reports are easier to read. Some tests provoke errors of the driver's
-        # functions on purpose; those are not findings.
-        quiet=; [ "$tool" = memcheck ] && quiet="--report-api-errors no"
-        RUNNER() { compute-sanitizer --tool "$tool" $quiet --error-exitcode 86 "$@"; }
-        each tests --test-threads=1 "$@"
+        # Tests take what they need of the device and no more, so that many run side by side; what takes the time are launches and the tools'
+        # work on the host.
+        logs=$(mktemp -d)
+        for tool in ${*:-racecheck memcheck initcheck synccheck}; do
+            for program in "$here"/tests/*; do
+                "$program" --list 2>/dev/null | sed -n 's/: test$//p' | sed "s|^|$logs $tool $program |"
+            done
+        done | xargs -P "${SANITIZE_JOBS:-$(nproc)}" -L 1 "$here/run.sh" one_test || failed=1
+        rm -r "$logs"
+        ;;
+    one_test) # folder for its log, tool, program, test
+        log=$1/$2-$(basename "$3")-$(echo "$4" | tr : _)
+        # Some tests provoke errors of the driver's functions on purpose; those are not findings.
+        quiet=; [ "$2" = memcheck ] && quiet="--report-api-errors no"
+        size=small; [ "$2" = racecheck ] && size=tiny
+        start=$(date +%s)
+        SYNCLINE_TEST_SIZE="${SYNCLINE_TEST_SIZE:-$size}" timeout -k 5 "${SANITIZE_LIMIT:-600}" compute-sanitizer --tool "$2" $quiet --show-backtrace no --print-limit 20 --error-exitcode 86 \
+            "$3" --test-threads=1 --exact "$4" >"$log" 2>&1
+        status=$?
+        # A test that needs no device is none for the tool, which says so and fails.
+        if grep -q 'terminated before first instrumented API call' "$log" && grep -q 'test result: ok' "$log"; then status=0; fi
+        case $status in 0) outcome=ok ;; 124 | 137) outcome="TOO SLOW" ;; *) outcome=FAILED ;; esac
+        errors=$(sed -n 's/.*SUMMARY: //p' "$log" | tail -1)
+        echo "$2 $(basename "$3") $4: $outcome, ${errors:-no device}, $(($(date +%s) - start)) s"
+        [ $status -eq 0 ] || { sed 's/^/    /' "$log" | head -100; failed=1; }
         ;;
     all) each tests; each benches ;;
-    *) sed -n '2,6p' "$0"; exit 2 ;;
+    *) sed -n '2,7p' "$0"; exit 2 ;;
 esac
 exit $failed
 "#;
@@ -62,10 +81,15 @@ pub fn run() -> Result<()> {
         fs::remove_dir_all(&bundle).with_context(|| format!("cannot clear {}", bundle.display()))?;
     }
     let mut bytes = 0;
-    for (flag, folder) in [("--tests", "tests"), ("--benches", "benches")] {
+    // Of the library only the tests inside of it use devices.
+    for (package, flag, folder) in [
+        ("syncline-cuda", "--tests", "tests"),
+        ("syncline", "--lib", "tests"),
+        ("syncline-cuda", "--benches", "benches"),
+    ] {
         let folder = bundle.join(folder);
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        for (name, program) in build(flag)? {
+        for (name, program) in build(package, flag)? {
             bytes +=
                 fs::copy(&program, folder.join(name)).with_context(|| format!("cannot copy {}", program.display()))?;
         }
@@ -79,9 +103,9 @@ pub fn run() -> Result<()> {
 }
 
 /// Builds what `cargo test <flag>` would run for the device; names and paths of the programs.
-fn build(flag: &str) -> Result<Vec<(String, PathBuf)>> {
+fn build(package: &str, flag: &str) -> Result<Vec<(String, PathBuf)>> {
     let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["test", "--no-run", "--release", "--package", "syncline-cuda", flag, "--message-format=json"])
+        .args(["test", "--no-run", "--release", "--package", package, flag, "--message-format=json"])
         .args(["--config", "profile.release.strip=true", "--config", "profile.release.debug=false"])
         .current_dir(crate::root())
         .stderr(Stdio::inherit())

@@ -6,7 +6,7 @@ mod stream;
 
 use std::sync::Arc;
 
-use common::Random;
+use common::{Random, Share, pick};
 use cudarc::driver::CudaStream;
 use stream::{Whole, parallel, sign, try_decompress};
 use syncline_core::array::{ElementType, Shape};
@@ -228,9 +228,10 @@ fn small_of_every_path() {
 
 #[test]
 fn codes_of_every_shape() {
+    let mut share = Share::one_in(5);
     for pipeline in BOTH {
         for extents in [
-            &[300_000][..],
+            pick(&[300_000][..], &[30_000]),
             &[1],
             &[5],
             &[1025],
@@ -245,7 +246,9 @@ fn codes_of_every_shape() {
         ] {
             for chunk_tiles in [None, Some(17)] {
                 let case = Case::new(ElementType::U16, extents, Kind::Codes, pipeline);
-                check(&Case { chunk_tiles, ..case });
+                if share.takes() {
+                    check(&Case { chunk_tiles, ..case });
+                }
             }
         }
     }
@@ -253,12 +256,15 @@ fn codes_of_every_shape() {
 
 #[test]
 fn every_element_type() {
+    let mut share = Share::one_in(7);
     for pipeline in BOTH {
         for element in ElementType::ALL {
             for kind in [Kind::Ramps, Kind::Rows] {
-                for extents in [&[40_000][..], &[70, 333], &[20, 30, 70]] {
+                for extents in pick([&[40_000][..], &[70, 333], &[20, 30, 70]], [&[8000], &[35, 100], &[10, 17, 20]]) {
                     let case = Case::new(element, extents, kind, pipeline);
-                    check(&Case { chunk_tiles: Some(20), ..case });
+                    if share.takes() {
+                        check(&Case { chunk_tiles: Some(pick(20, 5)), ..case });
+                    }
                 }
             }
         }
@@ -267,12 +273,15 @@ fn every_element_type() {
 
 #[test]
 fn noise_and_constants() {
+    let mut share = Share::one_in(5);
     for pipeline in BOTH {
         for element in [ElementType::U8, ElementType::I16, ElementType::F32, ElementType::U64] {
             for kind in [Kind::Noise, Kind::Constant] {
-                for extents in [&[50_003][..], &[50, 61, 17]] {
+                for extents in pick([&[50_003][..], &[50, 61, 17]], [&[5003], &[10, 21, 17]]) {
                     let case = Case::new(element, extents, kind, pipeline);
-                    check(&Case { chunk_tiles: Some(30), ..case });
+                    if share.takes() {
+                        check(&Case { chunk_tiles: Some(pick(30, 5)), ..case });
+                    }
                 }
             }
         }
@@ -281,6 +290,7 @@ fn noise_and_constants() {
 
 #[test]
 fn widths_and_levels() {
+    let mut share = Share::one_in(3);
     for pipeline in BOTH {
         for (symbol, level) in [
             (SymbolWidth::One, 3),
@@ -291,11 +301,15 @@ fn widths_and_levels() {
             (SymbolWidth::Four, 6),
         ] {
             for (kind, element) in [(Kind::Rows, ElementType::U16), (Kind::Ramps, ElementType::I32)] {
-                let mut case = Case::new(element, &[100_001], kind, pipeline);
+                let mut case = Case::new(element, &[pick(100_001, 9001)], kind, pipeline);
                 case.options = LosslessOptions { symbol: Some(symbol), level, ..case.options };
-                check(&Case { chunk_tiles: Some(60), ..case });
+                if share.takes() {
+                    check(&Case { chunk_tiles: Some(pick(60, 6)), ..case });
+                }
             }
         }
+        // So that what the first pipeline leaves out the second takes.
+        share.takes();
     }
 }
 
@@ -303,8 +317,9 @@ fn widths_and_levels() {
 fn every_index() {
     for index in IndexKind::ALL {
         for (element, kind) in [(ElementType::U16, Kind::Codes), (ElementType::F64, Kind::Ramps)] {
-            let case = Case::new(element, &[60, 50, 40], kind, LosslessPipeline::LzssHuffman);
-            check(&Case { index, chunk_tiles: Some(70), ..case });
+            let extents = pick([60, 50, 40], [17, 20, 18]);
+            let case = Case::new(element, &extents, kind, LosslessPipeline::LzssHuffman);
+            check(&Case { index, chunk_tiles: Some(pick(70, 14)), ..case });
         }
     }
 }
@@ -312,7 +327,7 @@ fn every_index() {
 #[test]
 fn large_chunks() {
     for (element, kind) in [(ElementType::U16, Kind::Codes), (ElementType::F32, Kind::Ramps)] {
-        check(&Case::new(element, &[3 << 20], kind, LosslessPipeline::LzssHuffman));
+        check(&Case::new(element, &[pick(3 << 20, 3 << 16)], kind, LosslessPipeline::LzssHuffman));
     }
 }
 
@@ -321,7 +336,7 @@ fn large_chunks() {
 fn whole_streams() {
     let Some((device, stream)) = device() else { return };
     for pipeline in BOTH {
-        for extents in [&[200, 300][..], &[0], &[700_000]] {
+        for extents in pick([&[200, 300][..], &[0], &[700_000]], [&[40, 60], &[0], &[50_000]]) {
             let case = Case::new(ElementType::U16, extents, Kind::Codes, pipeline);
             let bytes = case.bytes();
             let expected = case.stream(&case.records(&bytes));
@@ -374,6 +389,7 @@ fn whole_streams() {
 fn damage_is_found_or_does_no_harm() {
     let Some((device, stream)) = device() else { return };
     let (mut found, mut harmless) = (0, 0);
+    let rounds = pick(160, 16);
     for (pipeline, element, kind, index) in [
         (LosslessPipeline::Lzss, ElementType::U16, Kind::Codes, IndexKind::Symbol),
         (LosslessPipeline::LzssHuffman, ElementType::U16, Kind::Codes, IndexKind::Symbol),
@@ -381,12 +397,16 @@ fn damage_is_found_or_does_no_harm() {
         (LosslessPipeline::LzssHuffman, ElementType::I64, Kind::Rows, IndexKind::None),
         (LosslessPipeline::Lzss, ElementType::I32, Kind::Ramps, IndexKind::Symbol),
     ] {
-        let case = Case { index, chunk_tiles: Some(40), ..Case::new(element, &[30, 28, 26], kind, pipeline) };
+        let case = Case {
+            index,
+            chunk_tiles: Some(pick(40, 14)),
+            ..Case::new(element, &pick([30, 28, 26], [17, 15, 18]), kind, pipeline)
+        };
         let bytes = case.bytes();
         let records = case.records(&bytes);
         assert!(records.iter().any(|record| record[16] == ChunkKind::Lzss as u8), "{case:?}");
         let mut random = Random(77);
-        for round in 0..160 {
+        for round in 0..rounds {
             let mut damaged = records.clone();
             let own = random.below(damaged.len() as u64) as usize;
             let record = &mut damaged[own];
@@ -426,7 +446,7 @@ fn damage_is_found_or_does_no_harm() {
             }
         }
     }
-    assert!(found > 300 && harmless > 5, "{found} found, {harmless} harmless");
+    assert!(found > rounds * 15 / 8 && harmless > rounds / 32, "{found} found, {harmless} harmless");
 }
 
 /// Header, table and what is not a stream at all are checked before anything else.

@@ -5,7 +5,7 @@ mod common;
 use std::fmt::Debug;
 use std::ops::Range;
 
-use common::Random;
+use common::{Random, Share, pick};
 use syncline_core::array::Shape;
 use syncline_core::bound::{Bound, Fill, Pipeline, Scan, resolve};
 use syncline_core::container::Header;
@@ -279,6 +279,7 @@ fn bounds() -> [Bound; 6] {
 }
 
 fn every_shape<T: Real>(device: &Device) {
+    let mut share = Share::one_in(5);
     for (number, extents) in SHAPES.into_iter().enumerate() {
         for (i, bound) in bounds().into_iter().enumerate() {
             let mut setting = Setting::new(bound);
@@ -286,7 +287,9 @@ fn every_shape<T: Real>(device: &Device) {
             setting.index = [IndexKind::Symbol, IndexKind::Gap, IndexKind::Symbol, IndexKind::None][(number + i) % 4];
             setting.chunk_tiles = [None, Some(1), Some(3), Some(40)][(number + i / 2) % 4];
             let noise = [0.0, 0.3, 4.0][(number + i) % 3];
-            check::<T>(device, &waves(extents, noise, i as u64), extents, setting, "waves");
+            if share.takes() {
+                check::<T>(device, &waves(extents, noise, i as u64), extents, setting, "waves");
+            }
         }
     }
 }
@@ -326,6 +329,7 @@ fn spoil<T: Real>(values: &mut [T], seed: u64) {
 }
 
 fn special_values<T: Real>(device: &Device) {
+    let mut share = Share::one_in(17);
     for (number, extents) in SHAPES.into_iter().enumerate() {
         if extents.contains(&0) {
             continue;
@@ -339,7 +343,9 @@ fn special_values<T: Real>(device: &Device) {
                 setting.group_log2 = if seed == 0 { 6 } else { 7 };
                 let mut values = waves::<T>(extents, 0.1, 5);
                 spoil(&mut values, (seed + 10 * i) as u64);
-                check::<T>(device, &values, extents, setting, "special values");
+                if share.takes() {
+                    check::<T>(device, &values, extents, setting, "special values");
+                }
             }
         }
     }
@@ -362,7 +368,7 @@ fn special_values_of_f64() {
 fn any_bits() {
     let Some(device) = common::device() else { return };
     let mut random = Random(77);
-    for extents in [&[5000][..], &[70, 90], &[20, 17, 33]] {
+    for extents in pick([&[5000][..], &[70, 90], &[20, 17, 33]], [&[2100], &[33, 40], &[9, 17, 12]]) {
         let len: u64 = extents.iter().product();
         for bound in [Bound::Abs(1e30), Bound::Abs(1e-3), Bound::Rel(1e-5), Bound::PwRel(0.1), Bound::Psnr(90.0)] {
             let narrow: Vec<f32> = (0..len).map(|_| f32::from_bits(random.next() as u32)).collect();
@@ -378,7 +384,11 @@ fn any_bits() {
 fn constant_tiles() {
     let Some(device) = common::device() else { return };
     let mut random = Random(3);
-    for extents in [&[200_000][..], &[300, 333], &[40, 80, 96], &[40, 83, 90]] {
+    let mut share = Share::one_in(2);
+    for extents in pick(
+        [&[200_000][..], &[300, 333], &[40, 80, 96], &[40, 83, 90]],
+        [&[70_000], &[70, 333], &[16, 24, 64], &[16, 27, 50]],
+    ) {
         let len: u64 = extents.iter().product();
         let mut values = vec![1.0_f32; len as usize];
         for _ in 0..20 {
@@ -389,7 +399,9 @@ fn constant_tiles() {
         values[len as usize / 2..].fill(f32::NAN);
         for chunk_tiles in [None, Some(5), Some(64)] {
             let setting = Setting { chunk_tiles, ..Setting::new(Bound::Rel(1e-3)) };
-            check(device, &values, extents, setting, "constant tiles");
+            if share.takes() {
+                check(device, &values, extents, setting, "constant tiles");
+            }
         }
     }
 }
@@ -399,6 +411,7 @@ fn constant_tiles() {
 fn large_integers() {
     let Some(device) = common::device() else { return };
     let mut random = Random(8);
+    let mut share = Share::one_in(5);
     for extents in [&[8192][..], &[64, 96], &[16, 16, 32]] {
         let len: u64 = extents.iter().product();
         for bits in 17..=24 {
@@ -408,8 +421,10 @@ fn large_integers() {
             let wide: Vec<f64> = (0..len).map(|_| noise() * 64.0).collect();
             for bound in [0.5, 0.75] {
                 let setting = Setting { fill: Fill::None, ..Setting::new(Bound::Abs(bound)) };
-                check(device, &narrow, extents, setting, "large integers");
-                check(device, &wide, extents, setting, "large integers");
+                if share.takes() {
+                    check(device, &narrow, extents, setting, "large integers");
+                    check(device, &wide, extents, setting, "large integers");
+                }
             }
         }
     }
@@ -438,7 +453,8 @@ fn ties() {
 fn scans() {
     let Some(device) = common::device() else { return };
     let mut random = Random(31);
-    for len in [1, 2, 3, 4, 5, 63, 1023, 1024, 1025, 5000, 300_000] {
+    let mut share = Share::one_in(5);
+    for len in [1, 2, 3, 4, 5, 63, 1023, 1024, 1025, 5000, pick(300_000, 60_000)] {
         for round in 0..6 {
             let mut values = waves::<f32>(&[len], 0.5, round);
             for _ in 0..round * 3 {
@@ -450,6 +466,9 @@ fn scans() {
                 (0..len / 9).for_each(|_| values[random.below(len) as usize] = fill);
             }
             for fill in [Fill::Auto, Fill::None, Fill::Value(f64::NAN), Fill::Value(1e20)] {
+                if !share.takes() {
+                    continue;
+                }
                 check_scan::<f32>(device, &bytes_of(&values), fill, &format!("scan {len} {round} {fill:?}"));
                 let wide: Vec<f64> = values.iter().map(|&v| f64::from(v)).collect();
                 check_scan::<f64>(device, &bytes_of(&wide), fill, &format!("scan of f64 {len} {round} {fill:?}"));

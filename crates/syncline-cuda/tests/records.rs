@@ -2,10 +2,11 @@
 
 mod common;
 
+use common::pick;
 use common::streams::{Bytes, Field, Options};
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Fill};
-use syncline_core::container::{HEADER_LEN, TileMeta};
+use syncline_core::container::{HEADER_LEN, Header, TileMeta};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{QuantisedChunk, quantise_chunk};
@@ -85,6 +86,9 @@ impl Arrays {
 /// Makes the stream of `field` in batches of `batch_chunks` chunks from the CPU's quantised chunks, and compares it with the CPU's.
 fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
     let header = field.header(options, &field.resolve(options));
+    // Several chunks also of small arrays.
+    let chunk_tiles = pick(header.chunk_tiles, header.chunk_tiles.min(35));
+    let header = Header { chunk_tiles, ..header };
     let geometry = Geometry::with_chunk_tiles(field.shape, header.chunk_tiles).unwrap();
     let expected = field.stream_with(&header).0;
     let stream = device.context().default_stream();
@@ -188,12 +192,12 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
 fn records_are_the_cpus() {
     let Some(device) = common::device() else { return };
     for element in [ElementType::F32, ElementType::F64] {
-        for extents in [&[][..], &[1], &[5000], &[33, 70], &[9, 17, 30], &[3, 9, 8, 17], &[100, 100, 100], &[1_500_000]]
-        {
+        let (cube, line) = pick((&[100, 100, 100], &[1_500_000]), (&[30, 30, 30], &[100_000]));
+        for extents in [&[][..], &[1], &[5000], &[33, 70], &[9, 17, 30], &[3, 9, 8, 17], cube, line] {
             let field = Field::smooth(element, extents, 0.01);
             check(device, &field, &Options::new(Bound::Abs(1e-3)), 2);
         }
-        let field = Field::smooth(element, &[120, 130, 100], 0.001);
+        let field = Field::smooth(element, pick(&[120, 130, 100], &[30, 33, 40]), 0.001);
         for index in IndexKind::ALL {
             for group_log2 in [6, 7] {
                 check(device, &field, &Options { index, group_log2, ..Options::new(Bound::Rel(1e-3)) }, 3);
@@ -207,12 +211,13 @@ fn raw_wide_and_sparse() {
     let Some(device) = common::device() else { return };
     for element in [ElementType::F32, ElementType::F64] {
         // Noise: raw where the bound is tight, a wide radius in between. The last chunk is smooth.
-        let noisy = Field::smooth(element, &[100, 100, 170], 1.0)
-            .with("smooth end", |i| (i > 1_200_000).then_some((i as f64 * 1e-4).sin()));
+        let (extents, smooth_from) = pick((&[100, 100, 170], 1_200_000), (&[30, 30, 50], 35_000));
+        let noisy = Field::smooth(element, extents, 1.0)
+            .with("smooth end", |i| (i > smooth_from).then_some((i as f64 * 1e-4).sin()));
         for bound in [5e-7, 1e-6, 1e-5, 1e-4, 1e-3] {
             check(device, &noisy, &Options::new(Bound::Abs(bound)), 2);
         }
-        let spikes = Field::smooth(element, &[1_400_000], 0.001)
+        let spikes = Field::smooth(element, &[pick(1_400_000, 90_000)], 0.001)
             .with("spikes", |i| (i % 1009 == 5).then_some(1e2 * (i % 7) as f64))
             .with("infinite", |i| (i % 5003 == 1).then_some(f64::INFINITY));
         check(device, &spikes, &Options::new(Bound::Abs(1e-3)), 1);
@@ -223,10 +228,11 @@ fn raw_wide_and_sparse() {
 #[test]
 fn masks_and_signs() {
     let Some(device) = common::device() else { return };
+    let scale = pick(20, 1);
     for element in [ElementType::F32, ElementType::F64] {
-        let field = Field::smooth(element, &[90, 110, 70], 0.01)
+        let field = Field::smooth(element, pick(&[90, 110, 70], &[20, 40, 45]), 0.01)
             .with("NaN", |i| (i / 70 % 11 < 2 && i % 3 == 0).then_some(f64::NAN))
-            .with("fill", |i| (i > 300_000 && i < 420_000).then_some(-9999.0));
+            .with("fill", |i| (i > 15_000 * scale && i < 21_000 * scale).then_some(-9999.0));
         check(device, &field, &Options::new(Bound::Rel(1e-3)), 2);
         check(device, &field, &Options::new(Bound::PwRel(1e-2)), 1);
         let given = Options { fill: Fill::Value(-9999.0), index: IndexKind::None, ..Options::new(Bound::PwRel(1e-3)) };

@@ -27,6 +27,62 @@ pub fn device() -> Option<&'static Device> {
     DEVICE.get_or_init(open).as_ref()
 }
 
+/// How much tests do.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Size {
+    Whole,
+    /// Sanitizers slow the device down by a hundred and more: under them inputs are short and there are fewer of them, but every kernel and every kind of input is still there.
+    Small,
+    /// For the slowest of them: as short, fewer still.
+    Tiny,
+}
+
+/// `SYNCLINE_TEST_SIZE`.
+fn size() -> Size {
+    static SIZE: OnceLock<Size> = OnceLock::new();
+    *SIZE.get_or_init(|| match std::env::var("SYNCLINE_TEST_SIZE").as_deref() {
+        Ok("tiny") => Size::Tiny,
+        Ok("small") => Size::Small,
+        Ok("whole") | Err(_) => Size::Whole,
+        Ok(other) => panic!("SYNCLINE_TEST_SIZE is 'whole', 'small' or 'tiny', not '{other}'"),
+    })
+}
+
+/// Whether inputs are to be short.
+pub fn small() -> bool {
+    size() != Size::Whole
+}
+
+/// The first, or the second where tests are to be small.
+pub fn pick<T>(whole: T, small: T) -> T {
+    if self::small() { small } else { whole }
+}
+
+/// Takes every case of nested loops, or one in so many where tests are to be small, a third of those where they are to be tiny. With numbers that have no factor in common
+/// with the inner loops' lengths each of their values keeps a case.
+pub struct Share {
+    one_in: usize,
+    seen: usize,
+}
+
+impl Share {
+    pub fn one_in(number: usize) -> Self {
+        let one_in = match size() {
+            Size::Whole => 1,
+            Size::Small => number,
+            // Odd, and no multiple of 3: loops often have 2, 3, 4 or 6 cases.
+            Size::Tiny => (3 * number - 2) | 1,
+        };
+        Self { one_in, seen: 0 }
+    }
+
+    /// Whether the next case is taken.
+    pub fn takes(&mut self) -> bool {
+        self.seen += 1;
+        (self.seen - 1).is_multiple_of(self.one_in)
+    }
+}
+
 /// A small generator of pseudo-random numbers (SplitMix64), so that a failure can be repeated.
 pub struct Random(pub u64);
 

@@ -31,6 +31,7 @@ fn small_streams() -> Vec<Vec<u8>> {
 fn damage_is_found_or_harmless() {
     let Some((device, stream)) = device() else { return };
     let mut random = Random(31);
+    let attempts = pick(260, 16);
     for (number, good) in small_streams().into_iter().enumerate() {
         let info = StreamInfo::from_bytes(&good).unwrap();
         let table = table(&good);
@@ -38,7 +39,7 @@ fn damage_is_found_or_harmless() {
         let records = info.bytes_of(0..info.geometry().chunks());
         let (mut refused, mut stricter) = (0, 0);
         for (way, mut decompressor) in ways(device, &stream, &info).into_iter().enumerate() {
-            for attempt in 0..260 {
+            for attempt in 0..attempts {
                 let mut bytes = good.clone();
                 let repaired = attempt % 4 != 0;
                 for _ in 0..1 + random.below(2) {
@@ -66,7 +67,7 @@ fn damage_is_found_or_harmless() {
             }
             assert_eq!(on_gpu::<f32>(&mut decompressor, &stream, &good).unwrap(), expected, "undamaged after all");
         }
-        assert!(refused > 200, "stream {number}: {refused} refused");
+        assert!(refused > attempts * 3 / 4, "stream {number}: {refused} refused");
         assert!(stricter < 40, "stream {number}: {stricter} refused that the CPU reads");
         assert!(records.end < good.len() as u64);
     }
@@ -86,7 +87,7 @@ fn cut_streams_are_found() {
         let mut output = stream.alloc_zeros::<f32>(elements).unwrap();
         let records = info.bytes_of(0..info.geometry().chunks());
         let tiles = 0..info.geometry().tiles();
-        let step = (records.end as usize / 60).max(1);
+        let step = (records.end as usize / pick(60, 5)).max(1);
         for length in (0..records.end as usize).step_by(step) {
             // Memory of its own, so that a read behind its end is one that the sanitizer sees.
             let input = stream.clone_htod(&good[..length.max(1)]).unwrap();
@@ -94,7 +95,7 @@ fn cut_streams_are_found() {
             assert!(matches!(decompressor.check(), Err(CudaError::Core(_))), "cut to {length}");
         }
         // And chunks that hold less than their record says: each record shortened, its table and hash made anew.
-        for chunk in 0..info.geometry().chunks() {
+        for chunk in (0..info.geometry().chunks()).step_by(pick(1, 3)) {
             let (at, length) = info.record(chunk);
             for cut in [16, 48, length / 2 / 16 * 16, length - 16] {
                 let keep = (length - cut.min(length - 32)) as u32;

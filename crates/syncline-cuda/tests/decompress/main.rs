@@ -10,7 +10,7 @@ mod stream;
 use std::ops::Range;
 use std::sync::Arc;
 
-use common::Random;
+use common::{Random, Share, pick};
 use cudarc::driver::sys::{CUgraphInstantiate_flags_enum, CUstreamCaptureMode};
 use cudarc::driver::{CudaStream, DeviceRepr};
 use stream::{HostParsed, Making, compress, opened};
@@ -125,10 +125,14 @@ fn on_gpu<T: Real>(
 
 /// How the device reads a stream.
 fn ways(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> [Decompressor; 2] {
-    [
+    let both = [
         Decompressor::new(device, stream.clone(), info).unwrap(),
         Decompressor::unfused(device, stream.clone(), info).unwrap(),
-    ]
+    ];
+    // Memory is allocated in the order of streams. Where records start, which the stream beside writes first of all to memory of its own, initcheck takes for unwritten, once in a
+    // process, though the hashes found there are right: so the allocation is waited for.
+    device.context().synchronize().unwrap();
+    both
 }
 
 fn comes_back<T: Real>(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8], what: &str) {
@@ -136,7 +140,7 @@ fn comes_back<T: Real>(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8], 
     let expected = on_cpu(bytes).unwrap();
     for (way, mut decompressor) in ways(device, stream, &info).into_iter().enumerate() {
         let reserved = decompressor.workspace_bytes();
-        for _ in 0..2 {
+        for _ in 0..pick(2, 1) {
             match on_gpu::<T>(&mut decompressor, stream, bytes) {
                 Ok(out) => {
                     let wrong = out.iter().zip(&expected).position(|(a, b)| a != b);
@@ -169,6 +173,7 @@ const SHAPES: [&[u64]; 10] = [
 fn every_kind<T: Real>(log: bool) {
     let Some((device, stream)) = device() else { return };
     let bound = if log { Bound::PwRel(1e-2) } else { Bound::Abs(0.01) };
+    let mut share = Share::one_in(7);
     for extents in SHAPES {
         for wild in [false, true] {
             let values = field(extents, 3, wild);
@@ -179,6 +184,9 @@ fn every_kind<T: Real>(log: bool) {
                 (IndexKind::Gap, 7, Some(20), Fill::Auto),
                 (IndexKind::None, 6, None, Fill::Auto),
             ] {
+                if !share.takes() {
+                    continue;
+                }
                 // Each combination of axes and group size is kernels of its own, which take seconds to compile.
                 let group_log2 = if extents.len() == 3 { group_log2 } else { 7 };
                 let making = Making { fill, index, group_log2, chunk_tiles };
@@ -215,18 +223,19 @@ fn logarithms_of_f64_come_back() {
 #[test]
 fn other_bounds_and_contents_come_back() {
     let Some((device, stream)) = device() else { return };
-    let extents = [48, 64, 80];
+    let extents = pick([48, 64, 80], [16, 24, 40]);
+    let elements = extents.iter().product::<u64>() as usize;
     let values = field(&extents, 9, false);
     for bound in [Bound::Rel(1e-2), Bound::Rel(1e-4), Bound::Psnr(70.0), Bound::Abs(1e-5), Bound::Abs(3.0)] {
         let made = compress(&bytes_of::<f32>(&values), ElementType::F32, &extents, bound, &Making::default());
         comes_back::<f32>(device, &stream, &made, &format!("{bound:?}"));
     }
     // Constant tiles only; all NaN but one.
-    let mut flat = vec![2.5; 48 * 64 * 80];
+    let mut flat = vec![2.5; elements];
     flat[100] = 2.6;
     let made = compress(&bytes_of::<f32>(&flat), ElementType::F32, &extents, Bound::Abs(0.2), &Making::default());
     comes_back::<f32>(device, &stream, &made, "constant");
-    let mut nan = vec![f64::NAN; 48 * 64 * 80];
+    let mut nan = vec![f64::NAN; elements];
     (nan[5000], nan[5001]) = (1.0, 2.0);
     let made = compress(&bytes_of::<f64>(&nan), ElementType::F64, &extents, Bound::Abs(0.2), &Making::default());
     comes_back::<f64>(device, &stream, &made, "NaN");
@@ -236,7 +245,7 @@ fn other_bounds_and_contents_come_back() {
 fn many_small_chunks_come_back() {
     let Some((device, stream)) = device() else { return };
     // More than one batch of records.
-    let extents = [700 * 1024];
+    let extents = [pick(700, 300) * 1024];
     let values = field(&extents, 5, true);
     let making = Making { chunk_tiles: Some(1), ..Making::default() };
     let made = compress(&bytes_of::<f32>(&values), ElementType::F32, &extents, Bound::Abs(0.01), &making);
@@ -257,7 +266,7 @@ fn parts_come_back_and_nothing_else_is_touched() {
             let expected = on_cpu(&bytes).unwrap();
             let geometry = info.geometry().clone();
             let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
-            for _ in 0..12 {
+            for _ in 0..pick(12, 2) {
                 let first = random.below(geometry.tiles());
                 let tiles = first..first + 1 + random.below((geometry.tiles() - first).min(40));
                 let elements = elements_of(&geometry, tiles.clone());

@@ -5,7 +5,7 @@ mod common;
 mod damage;
 mod inputs;
 
-use common::Random;
+use common::{Random, pick};
 use cudarc::driver::CudaSlice;
 use inputs::{KINDS, Kind, bytes};
 use syncline_core::container::{ChunkKind, RecordBuilder, SectionWriter};
@@ -172,14 +172,15 @@ fn edge_chunks(block: usize, seed: u64) -> Vec<Vec<u8>> {
     let lengths =
         [0, 1, 2, 3, 7, 8, 15, 16, 17, 31, 33, 64, 100, 255, 1000, 4097, block - 1, block, block + 1, 2 * block + 777];
     let each = |(i, &length): (usize, &usize)| bytes(KINDS[(i + seed as usize) % KINDS.len()], length, seed + i as u64);
-    lengths.iter().enumerate().map(each).collect()
+    lengths.iter().enumerate().step_by(pick(1, 3)).map(each).collect()
 }
 
 fn levels(width: SymbolWidth, levels: std::ops::RangeInclusive<u8>) {
     let Some(device) = common::device() else { return };
     for level in levels {
         let block = Params::new(width, level).block_bytes();
-        let kinds = KINDS.iter().map(|&kind| bytes(kind, block + block / 2 + 5, u64::from(level)));
+        let kinds = KINDS.iter().skip(pick(0, usize::from(level) % 4)).step_by(pick(1, 4));
+        let kinds = kinds.map(|&kind| bytes(kind, block + block / 2 + 5, u64::from(level)));
         check_both(device, &Case::new(width, level, kinds.collect()), Method::Linked, "kinds");
         check_both(device, &Case::new(width, level, edge_chunks(block, level.into())), Method::Linked, "edges");
     }
@@ -216,7 +217,8 @@ fn published_form_writes_the_same() {
     for (width, level) in
         [(SymbolWidth::One, 4), (SymbolWidth::Two, 3), (SymbolWidth::Four, 1), (SymbolWidth::Eight, 2)]
     {
-        let kinds = KINDS.iter().map(|&kind| bytes(kind, 20_000, 77));
+        let kinds = KINDS.iter().skip(pick(0, usize::from(level) % 3)).step_by(pick(1, 3));
+        let kinds = kinds.map(|&kind| bytes(kind, 20_000, 77));
         check_encoder(device, &Case::new(width, level, kinds.collect()), Method::Published, "published");
         check_encoder(device, &Case::new(width, level, edge_chunks(1 << 14, 5)), Method::Published, "published");
     }
@@ -225,12 +227,13 @@ fn published_form_writes_the_same() {
 #[test]
 fn many_blocks() {
     let Some(device) = common::device() else { return };
-    let chunks = [(Kind::Codes, 6_000_001), (Kind::Runs, 3_000_000), (Kind::Noise, 1 << 20), (Kind::Pieces, 5 << 20)];
+    let lengths = pick([6_000_001, 3_000_000, 1 << 20, 5 << 20], [90_001, 70_000, 1 << 15, 60_000]);
+    let kinds = [Kind::Codes, Kind::Runs, Kind::Noise, Kind::Pieces];
     for (width, level) in
         [(SymbolWidth::Two, 3), (SymbolWidth::Four, 1), (SymbolWidth::One, 2), (SymbolWidth::Eight, 5)]
     {
-        let chunks = chunks.map(|(kind, length)| bytes(kind, length, 9));
-        check_both(device, &Case::new(width, level, chunks.to_vec()), Method::Linked, "many blocks");
+        let chunks = kinds.iter().zip(lengths).map(|(&kind, length)| bytes(kind, length, 9));
+        check_both(device, &Case::new(width, level, chunks.collect()), Method::Linked, "many blocks");
     }
 }
 
@@ -242,7 +245,7 @@ fn records_are_core_s() {
         [(SymbolWidth::One, 4), (SymbolWidth::Two, 3), (SymbolWidth::Four, 1), (SymbolWidth::Eight, 6)]
     {
         let mut chunks = edge_chunks(1 << 14, 6);
-        chunks.push(bytes(Kind::Codes, 1_000_000, 8));
+        chunks.push(bytes(Kind::Codes, pick(1_000_000, 50_000), 8));
         let case = Case::new(width, level, chunks);
         let mut expected = Vec::new();
         for (i, span) in case.spans.iter().enumerate() {
@@ -282,7 +285,8 @@ fn small_of_every_path() {
     for (width, level) in
         [(SymbolWidth::One, 4), (SymbolWidth::Two, 3), (SymbolWidth::Four, 1), (SymbolWidth::Eight, 6)]
     {
-        let chunks = KINDS.iter().map(|&kind| bytes(kind, 17_003, 4)).chain([vec![], vec![1]]);
+        let kinds = KINDS.iter().skip(pick(0, usize::from(level) % 4)).step_by(pick(1, 4));
+        let chunks = kinds.map(|&kind| bytes(kind, 17_003, 4)).chain([vec![], vec![1]]);
         check_both(device, &Case::new(width, level, chunks.collect()), Method::Linked, "small");
     }
     check_encoder(

@@ -38,6 +38,11 @@ fn gpus() -> Option<&'static Gpus> {
     GPUS.get_or_init(open).as_ref()
 }
 
+/// The first, or the second if `SYNCLINE_TEST_SIZE` says that tests are to be small, under a sanitizer.
+fn pick<T>(whole: T, small: T) -> T {
+    if std::env::var_os("SYNCLINE_TEST_SIZE").is_some_and(|value| value != "whole") { small } else { whole }
+}
+
 /// Waves, noise, and now and then a fill value, a NaN or an infinity.
 fn field(element: ElementType, count: u64) -> Vec<u8> {
     let mut state = 7u64;
@@ -56,8 +61,12 @@ fn field(element: ElementType, count: u64) -> Vec<u8> {
     }
 }
 
-const SHAPES: [&[u64]; 7] =
-    [&[0], &[1], &[2_500_001], &[1100, 1050], &[130, 70, 150], &[3, 30, 140, 121], &[1, 9, 1, 300_000]];
+fn shapes() -> [&'static [u64]; 7] {
+    pick(
+        [&[0], &[1], &[2_500_001], &[1100, 1050], &[130, 70, 150], &[3, 30, 140, 121], &[1, 9, 1, 300_000]],
+        [&[0], &[1], &[600_001], &[110, 105], &[20, 30, 35], &[3, 12, 20, 21], &[1, 9, 1, 3000]],
+    )
+}
 
 /// Kept on the devices as a whole, and batch by batch; many small pieces, few large ones.
 fn all_sizes() -> [Sizes; 3] {
@@ -106,13 +115,13 @@ fn streams_and_arrays_are_those_of_the_cpu() {
     let Some(gpus) = gpus() else { return };
     // Every combination has kernels of its own, and compiling them takes longer than the test.
     let usual = (ElementType::F32, Bound::Rel(1e-3), IndexKind::Symbol);
-    let ragged: &[u64] = &[130, 70, 150];
+    let ragged: &[u64] = pick(&[130, 70, 150], &[20, 30, 35]);
     let planes = LosslessPipeline::Planes;
-    let mut cases: Vec<_> = SHAPES.into_iter().map(|extents| (usual, planes, extents)).collect();
+    let mut cases: Vec<_> = shapes().into_iter().map(|extents| (usual, planes, extents)).collect();
     cases.push(((ElementType::F64, Bound::Abs(1e-4), IndexKind::Gap), planes, ragged));
     cases.push(((ElementType::F64, Bound::PwRel(1e-2), IndexKind::None), planes, ragged));
     // With codes as LZSS tokens.
-    for extents in [SHAPES[1], ragged] {
+    for extents in [shapes()[1], ragged] {
         cases.push((usual, LosslessPipeline::LzssHuffman, extents));
         cases.push((usual, LosslessPipeline::Auto, extents));
     }
@@ -147,7 +156,11 @@ fn lossless_streams_and_arrays_are_those_of_the_cpu() {
         (ElementType::F64, LosslessPipeline::Lzss, IndexKind::Gap),
         (ElementType::I8, LosslessPipeline::Lzss, IndexKind::Symbol),
     ] {
-        for extents in [&[0][..], &[1], &[1_250_001], &[530, 1050], &[65, 70, 150]] {
+        let shapes = pick(
+            [&[0][..], &[1], &[1_250_001], &[530, 1050], &[65, 70, 150]],
+            [&[0], &[1], &[50_001], &[53, 105], &[25, 20, 30]],
+        );
+        for extents in shapes {
             let shape = Shape::new(extents).unwrap();
             let bytes = field(ElementType::F32, shape.len() * element.size() as u64 / 4 + 1);
             let bytes = &bytes[..shape.len() as usize * element.size()];
@@ -199,7 +212,8 @@ fn the_library_says_where_it_worked() {
     if gpus().is_none() {
         return;
     }
-    let shape = Shape::new(&[70, 130, 150]).unwrap();
+    let extents = pick([70, 130, 150], [70, 20, 50]);
+    let shape = Shape::new(&extents).unwrap();
     let bytes = field(ElementType::F32, shape.len());
     let run = |options: &Options| {
         let mut stream = Vec::new();
@@ -234,10 +248,10 @@ fn the_library_says_where_it_worked() {
         assert_eq!(file.decompress_into(&mut into, &gpu).unwrap().on_gpu(), on_gpu);
         assert!(into == expected.bytes());
         for region in [
-            [3..17, 0..130, 0..150],
-            [9..10, 5..90, 0..150],
+            [3..17, 0..extents[1], 0..extents[2]],
+            [9..10, 5..extents[1] - 3, 0..extents[2]],
             [1..2, 7..8, 20..30],
-            [3..60, 5..90, 7..8],
+            [3..60, 5..extents[1] - 3, 7..8],
             [4..4, 0..1, 0..1],
         ] {
             assert!(
