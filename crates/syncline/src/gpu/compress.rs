@@ -10,16 +10,17 @@ use syncline_core::container::{ALIGNMENT, Header, RECORD_HEADER_LEN};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{ChunkSummary, LosslessOptions};
+use syncline_cuda::CudaError;
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
 use syncline_cuda::device::Pinned;
 use syncline_cuda::error::{DriverContext, Result as CudaResult};
 use syncline_cuda::geometry::Slab;
 use syncline_cuda::lossless::LosslessCompressor;
 use syncline_cuda::pipeline::{ChunkRecords, Compressor};
-use syncline_cuda::{CudaError, Device};
 
+use super::buffers::Ring;
 use super::plan::{chunk_batches, slab_of};
-use super::{BUFFERS, Gpus, Ring, Sizes, driver, failure, in_steps};
+use super::{BUFFERS, Gpu, Gpus, Sizes, driver, failure, in_steps};
 use crate::io::ReadAt;
 use crate::options::{Meter, Options};
 use crate::pool::Pool;
@@ -54,7 +55,7 @@ struct Part {
 
 /// A stream of a device with all it needs.
 struct Lane<'g> {
-    device: &'g Device,
+    gpu: &'g Gpu,
     stream: Arc<CudaStream>,
     compressor: Compressor<'g>,
     /// Made when first needed.
@@ -64,8 +65,16 @@ struct Lane<'g> {
     /// For the elements of a batch, where they are not kept.
     slab: Option<CudaSlice<u8>>,
     records: CudaSlice<u8>,
-    inbound: Ring<u8>,
-    outbound: Vec<Pinned<u8>>,
+    inbound: Ring<'g>,
+    outbound: Outbound,
+}
+
+/// A lane's buffers for records: they go to whoever writes them and come back.
+struct Outbound {
+    waiting: Vec<Pinned<u8>>,
+    /// Buffers that there are.
+    made: usize,
+    bytes: usize,
 }
 
 /// What a lane hands over, batch by batch.
@@ -118,17 +127,21 @@ impl<'g> Compression<'g> {
         let lane_bytes = room + WORKSPACE_SHARE * room + WORKSPACE_BYTES;
         // What is not looked at beforehand need not be kept.
         let mut resident = !parts.is_empty() && options.bound != Bound::Lossless;
-        for (device, chunks) in gpus.0.iter().zip(&parts) {
+        for (gpu, chunks) in gpus.0.iter().zip(&parts) {
+            let device = &gpu.device;
             device.context().bind_to_thread().map_err(driver)?;
             let (free, _) = device.context().mem_get_info().map_err(driver)?;
             resident &=
                 slab_bytes(chunks) + lanes_each as u64 * lane_bytes <= (free as u64 / 10 * 9).min(sizes.device_memory);
         }
         let mut lanes = Vec::new();
-        for (part, device) in gpus.0[..devices].iter().enumerate() {
+        for (part, gpu) in gpus.0[..devices].iter().enumerate() {
+            if options.memory_limit.is_some() {
+                gpu.buffers.clear();
+            }
             for _ in 0..lanes_each {
                 let slab = if resident { 0 } else { largest_slab };
-                lanes.push(Lane::new(device, part, slab, room, piece).map_err(failure)?);
+                lanes.push(Lane::new(gpu, part, slab, room, piece).map_err(failure)?);
             }
         }
         let kept = |(part, chunks): (usize, &Range<u64>)| {
@@ -223,7 +236,7 @@ impl<'g> Compression<'g> {
                     }
                     // Buffers that were handed over and not used up come back for the next run.
                     drop(made);
-                    lane.outbound.extend(returned);
+                    lane.outbound.waiting.extend(returned);
                 });
             }
             let mut lengths = Vec::new();
@@ -264,18 +277,17 @@ struct Job<'a, S: ?Sized> {
 }
 
 impl<'g> Lane<'g> {
-    fn new(device: &'g Device, part: usize, slab: u64, records: u64, piece: usize) -> CudaResult<Self> {
-        let stream = device.context().new_stream().doing("making a stream")?;
-        let buffers = || (0..BUFFERS).map(|_| Pinned::new(&stream, piece)).collect::<CudaResult<Vec<_>>>();
+    fn new(gpu: &'g Gpu, part: usize, slab: u64, records: u64, piece: usize) -> CudaResult<Self> {
+        let stream = gpu.device.context().new_stream().doing("making a stream")?;
         Ok(Self {
-            device,
-            compressor: Compressor::new(device, &stream)?,
+            gpu,
+            compressor: Compressor::new(&gpu.device, &stream)?,
             lossless: None,
             part,
             slab: (slab > 0).then(|| allocate(&stream, slab)).transpose()?,
             records: allocate(&stream, records)?,
-            inbound: Ring { buffers: buffers()?, next: 0 },
-            outbound: buffers()?,
+            inbound: Ring::new(gpu, &stream, piece),
+            outbound: Outbound { waiting: Vec::with_capacity(BUFFERS), made: 0, bytes: piece },
             stream,
         })
     }
@@ -317,7 +329,7 @@ impl<'g> Lane<'g> {
             let compressed = if job.header.pipeline == Pipeline::Lossless {
                 let compressor = match &mut self.lossless {
                     Some(compressor) => compressor,
-                    none => none.insert(LosslessCompressor::new(self.device, &self.stream).map_err(failure)?),
+                    none => none.insert(LosslessCompressor::new(&self.gpu.device, &self.stream).map_err(failure)?),
                 };
                 compressor.compress_chunks(job.header, job.geometry, job.lossless, chunks.clone(), &slab, output)
             } else {
@@ -331,7 +343,7 @@ impl<'g> Lane<'g> {
             }
             let mut at = 0;
             while at < length {
-                let Some(mut buffer) = self.outbound.pop().or_else(|| returned.recv().ok()) else { return Ok(()) };
+                let Some(mut buffer) = self.buffer(returned)? else { return Ok(()) };
                 let count = buffer.len().min(length - at);
                 let piece: CudaView<u8> = self.records.slice(at..at + count);
                 buffer.read(&piece).map_err(failure)?;
@@ -345,9 +357,30 @@ impl<'g> Lane<'g> {
     }
 }
 
+impl Lane<'_> {
+    /// A buffer for records: one that waits, a new one, or one that comes back. `None` if nobody writes any more.
+    fn buffer(&mut self, returned: &Receiver<Pinned<u8>>) -> Result<Option<Pinned<u8>>> {
+        let outbound = &mut self.outbound;
+        if let Some(buffer) = outbound.waiting.pop().or_else(|| returned.try_recv().ok()) {
+            return Ok(Some(buffer));
+        }
+        if outbound.made < BUFFERS {
+            outbound.made += 1;
+            return self.gpu.buffers.take(&self.stream, outbound.bytes).map(Some).map_err(failure);
+        }
+        Ok(returned.recv().ok())
+    }
+}
+
+impl Drop for Lane<'_> {
+    fn drop(&mut self) {
+        self.outbound.waiting.drain(..).for_each(|buffer| self.gpu.buffers.give_back(buffer));
+    }
+}
+
 /// See [`Lane::load`].
 fn load<S: ReadAt + ?Sized>(
-    inbound: &mut Ring<u8>,
+    inbound: &mut Ring,
     array: &ArraySource<S>,
     pool: &Pool,
     elements: &Range<u64>,
@@ -359,7 +392,7 @@ fn load<S: ReadAt + ?Sized>(
     let mut found: Option<Scan> = None;
     let mut at = 0;
     while at < bytes {
-        let buffer = inbound.take_turn();
+        let buffer = inbound.take_turn().map_err(failure)?;
         let count = buffer.len().min(bytes - at);
         let first = elements.start + at as u64 / size;
         let room = &mut buffer.fill().map_err(failure)?[..count];
