@@ -18,9 +18,9 @@ use syncline_cuda::geometry::Slab;
 use syncline_cuda::lossless::LosslessCompressor;
 use syncline_cuda::pipeline::{ChunkRecords, Compressor};
 
-use super::buffers::Ring;
+use super::load::Loader;
 use super::plan::{chunk_batches, slab_of};
-use super::{BUFFERS, Gpu, Gpus, Sizes, driver, failure, in_steps};
+use super::{BUFFERS, Gpu, Gpus, Sizes, driver, failure};
 use crate::io::ReadAt;
 use crate::options::{Meter, Options};
 use crate::pool::Pool;
@@ -65,7 +65,7 @@ struct Lane<'g> {
     /// For the elements of a batch, where they are not kept.
     slab: Option<CudaSlice<u8>>,
     records: CudaSlice<u8>,
-    inbound: Ring<'g>,
+    loader: Loader<'g>,
     outbound: Outbound,
 }
 
@@ -180,31 +180,35 @@ impl<'g> Compression<'g> {
         // Each looks at its elements up to where the next one's start, so that none is counted twice.
         let starts: Vec<u64> = parts.iter().skip(1).map(|part| part.elements.start).chain([len]).collect();
         let mut loaders: Vec<Option<&mut Lane>> = self.lanes.iter_mut().map(Some).collect();
+        let threads = pool.threads().div_ceil(starts.len());
         let scans = std::thread::scope(|scope| {
-            let threads: Vec<_> = parts
+            let scans: Vec<_> = parts
                 .iter_mut()
                 .zip(&starts)
                 .filter_map(|(part, &end)| {
                     let lane = loaders[part.loader].take()?;
                     let empty = &empty;
                     Some(scope.spawn(move || {
-                        let scan =
-                            lane.load(array, pool, &part.elements, &mut part.slab.as_view_mut(), Some((empty, end)))?;
+                        let (elements, slab) = (&part.elements, &mut part.slab.as_view_mut());
+                        let look = |scan: &mut Scan, first: u64, bytes: &[u8]| {
+                            let before_end = end.saturating_sub(first).saturating_mul(array.element_size());
+                            scan.add(first, &bytes[..before_end.min(bytes.len() as u64) as usize]);
+                        };
+                        let start = || empty.clone();
+                        let scans = load(&mut lane.loader, array, threads, elements, slab, start, look)?;
                         lane.stream.synchronize().map_err(driver)?;
-                        Ok::<_, Error>(scan)
+                        Ok::<_, Error>(scans)
                     }))
                 })
                 .collect();
-            threads
+            scans
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect::<Vec<_>>()
         });
         let mut scan = empty;
         for found in scans {
-            if let Some(found) = found? {
-                scan = scan.merge(found);
-            }
+            scan = found?.into_iter().fold(scan, Scan::merge);
         }
         resolve_scanned(array, self.element_type, len, options, pool, scan)
     }
@@ -218,8 +222,9 @@ impl<'g> Compression<'g> {
         meter: &Meter,
         write: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<(Vec<u32>, ChunkSummary)> {
+        let threads = pool.threads().div_ceil(self.lanes.len().max(1));
         let (geometry, batches, lane_of, parts) = (&self.geometry, &self.batches, &self.lane_of, &self.parts);
-        let job = Job { array, header, geometry, lossless: &self.lossless, pool };
+        let job = Job { array, header, geometry, lossless: &self.lossless, threads };
         std::thread::scope(|scope| {
             let mut ends = Vec::new();
             for (number, lane) in self.lanes.iter_mut().enumerate() {
@@ -273,7 +278,8 @@ struct Job<'a, S: ?Sized> {
     header: &'a Header,
     geometry: &'a Geometry,
     lossless: &'a LosslessOptions,
-    pool: &'a Pool,
+    /// Threads that read for a lane.
+    threads: usize,
 }
 
 impl<'g> Lane<'g> {
@@ -286,22 +292,10 @@ impl<'g> Lane<'g> {
             part,
             slab: (slab > 0).then(|| allocate(&stream, slab)).transpose()?,
             records: allocate(&stream, records)?,
-            inbound: Ring::new(gpu, &stream, piece),
+            loader: Loader::new(gpu, &stream, piece),
             outbound: Outbound { waiting: Vec::with_capacity(BUFFERS), made: 0, bytes: piece },
             stream,
         })
-    }
-
-    /// Copies elements to the start of a slab, and looks at them in passing: `look` is the empty scan, and the element before which it ends.
-    fn load<S: ReadAt + ?Sized>(
-        &mut self,
-        array: &ArraySource<S>,
-        pool: &Pool,
-        elements: &Range<u64>,
-        slab: &mut CudaViewMut<'_, u8>,
-        look: Option<(&Scan, u64)>,
-    ) -> Result<Option<Scan>> {
-        load(&mut self.inbound, array, pool, elements, slab, look)
     }
 
     /// Compresses the lane's batches one after another and hands over what they become.
@@ -319,7 +313,8 @@ impl<'g> Lane<'g> {
                 (Some(part), _) => Slab { bytes: part.slab.as_view(), first_element: part.elements.start },
                 (None, Some(own)) => {
                     let elements = slab_of(job.geometry, chunks);
-                    load(&mut self.inbound, job.array, job.pool, &elements, &mut own.as_view_mut(), None)?;
+                    let slab = &mut own.as_view_mut();
+                    load(&mut self.loader, job.array, job.threads, &elements, slab, || (), |(), _, _| ())?;
                     let bytes = (elements.end - elements.start) as usize * job.header.element_type.size();
                     Slab { bytes: own.slice(..bytes), first_element: elements.start }
                 }
@@ -378,43 +373,24 @@ impl Drop for Lane<'_> {
     }
 }
 
-/// See [`Lane::load`].
-fn load<S: ReadAt + ?Sized>(
-    inbound: &mut Ring,
+/// Copies elements to the start of a slab; `look` sees them in passing, by their first's number, with what `start` made for its thread.
+fn load<S: ReadAt + ?Sized, T: Send>(
+    loader: &mut Loader<'_>,
     array: &ArraySource<S>,
-    pool: &Pool,
+    threads: usize,
     elements: &Range<u64>,
     slab: &mut CudaViewMut<'_, u8>,
-    look: Option<(&Scan, u64)>,
-) -> Result<Option<Scan>> {
+    start: impl Fn() -> T + Sync,
+    look: impl Fn(&mut T, u64, &[u8]) + Sync,
+) -> Result<Vec<T>> {
     let size = array.element_size();
     let bytes = ((elements.end - elements.start) * size) as usize;
-    let mut found: Option<Scan> = None;
-    let mut at = 0;
-    while at < bytes {
-        let buffer = inbound.take_turn().map_err(failure)?;
-        let count = buffer.len().min(bytes - at);
-        let first = elements.start + at as u64 / size;
-        let room = &mut buffer.fill().map_err(failure)?[..count];
-        let read = |scan: Option<Scan>, offset: u64, part: &mut [u8]| {
-            let first = first + offset / size;
-            array.read(first, part)?;
-            Ok(scan.map(|mut scan| {
-                let end = look.map_or(0, |(_, end)| end).saturating_sub(first).saturating_mul(size);
-                scan.add(first, &part[..end.min(part.len() as u64) as usize]);
-                scan
-            }))
-        };
-        let empty = || look.map(|(empty, _)| empty.clone());
-        let scan = in_steps(pool, room, empty, read, |a, b| a.zip(b).map(|(a, b)| a.merge(b)))?;
-        found = match (found, scan) {
-            (Some(a), Some(b)) => Some(a.merge(b)),
-            (a, b) => a.or(b),
-        };
-        buffer.send(count, &mut slab.slice_mut(at..at + count)).map_err(failure)?;
-        at += count;
-    }
-    Ok(found)
+    loader.load(threads, bytes, slab, start, |state, offset, part| {
+        let first = elements.start + offset / size;
+        array.read(first, part)?;
+        look(state, first, part);
+        Ok(())
+    })
 }
 
 /// Most bytes of the records of some chunks: all raw.

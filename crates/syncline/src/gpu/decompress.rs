@@ -14,8 +14,9 @@ use syncline_cuda::lossless::LosslessDecompressor;
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
 
 use super::buffers::Ring;
+use super::load::Loader;
 use super::plan::{LayerBatch, layer_batches};
-use super::{BUFFERS, Gpu, Gpus, Sizes, failure, in_steps};
+use super::{BUFFERS, Gpu, Gpus, Sizes, failure};
 use crate::io::ReadAt;
 use crate::options::Meter;
 use crate::pool::Pool;
@@ -50,6 +51,19 @@ enum Lanes<'g> {
     U16(Vec<Lane<'g, u16>>),
     U32(Vec<Lane<'g, u32>>),
     U64(Vec<Lane<'g, u64>>),
+}
+
+impl Lanes<'_> {
+    fn count(&self) -> usize {
+        match self {
+            Self::F32(lanes) => lanes.len(),
+            Self::F64(lanes) => lanes.len(),
+            Self::U8(lanes) => lanes.len(),
+            Self::U16(lanes) => lanes.len(),
+            Self::U32(lanes) => lanes.len(),
+            Self::U64(lanes) => lanes.len(),
+        }
+    }
 }
 
 /// What decompresses a stream of either kind.
@@ -91,7 +105,7 @@ struct Lane<'g, E> {
     stream: Arc<CudaStream>,
     records: CudaSlice<u8>,
     slab: CudaSlice<E>,
-    inbound: Ring<'g>,
+    loader: Loader<'g>,
     outbound: Ring<'g>,
 }
 
@@ -166,7 +180,8 @@ impl<'g> Decompression<'g> {
         meter: &Meter,
         put: &Put<'_>,
     ) -> Result<()> {
-        let job = Job { source, info: &self.info, batches: &self.batches, wanted: &self.wanted, pool, meter, put };
+        let threads = pool.threads().div_ceil(self.lanes.count());
+        let job = Job { source, info: &self.info, batches: &self.batches, wanted: &self.wanted, threads, meter, put };
         match &mut self.lanes {
             Lanes::F32(lanes) => run(lanes, &job),
             Lanes::F64(lanes) => run(lanes, &job),
@@ -201,7 +216,8 @@ struct Job<'a, S: ?Sized> {
     info: &'a StreamInfo,
     batches: &'a [LayerBatch],
     wanted: &'a Range<u64>,
-    pool: &'a Pool,
+    /// Threads that read for a lane.
+    threads: usize,
     meter: &'a Meter<'a>,
     put: &'a Put<'a>,
 }
@@ -249,7 +265,7 @@ impl<'g, E: DeviceElement> Lane<'g, E> {
             },
             records: stream.alloc_zeros(records).map_err(memory(records))?,
             slab: stream.alloc_zeros(elements).map_err(memory(elements * size_of::<E>()))?,
-            inbound: Ring::new(gpu, &stream, work.piece),
+            loader: Loader::new(gpu, &stream, work.piece),
             outbound: Ring::new(gpu, &stream, work.piece),
             stream,
         })
@@ -259,17 +275,9 @@ impl<'g, E: DeviceElement> Lane<'g, E> {
         let batch = &job.batches[number];
         let bytes = record_range(job.info, batch);
         let length = (bytes.end - bytes.start) as usize;
-        let mut at = 0;
-        while at < length {
-            let buffer = self.inbound.take_turn().map_err(failure)?;
-            let count = buffer.len().min(length - at);
-            let read = |(), offset: u64, part: &mut [u8]| {
-                Ok(job.source.read_exact_at(part, bytes.start + at as u64 + offset)?)
-            };
-            in_steps(job.pool, &mut buffer.fill().map_err(failure)?[..count], || (), read, |(), ()| ())?;
-            buffer.send(count, &mut self.records.slice_mut(at..at + count)).map_err(failure)?;
-            at += count;
-        }
+        let read =
+            |(): &mut (), offset: u64, part: &mut [u8]| Ok(job.source.read_exact_at(part, bytes.start + offset)?);
+        self.loader.load(job.threads, length, &mut self.records.as_view_mut(), || (), read)?;
         let input = self.records.slice(..length);
         let elements = batch.elements.clone();
         let slab = &mut self.slab.slice_mut(..(elements.end - elements.start) as usize);

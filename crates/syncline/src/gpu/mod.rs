@@ -6,6 +6,7 @@
 mod buffers;
 mod compress;
 mod decompress;
+mod load;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -13,12 +14,10 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rayon::prelude::*;
 use syncline_core::error::{Error, Result};
 use syncline_cuda::{CudaError, Device};
 
 use crate::backend::CudaDevices;
-use crate::pool::Pool;
 
 use buffers::Buffers;
 
@@ -26,9 +25,7 @@ pub(crate) use compress::Compression;
 pub(crate) use decompress::Decompression;
 pub(crate) use plan::stretch;
 
-/// Bytes that one thread reads at a time.
-const STEP_BYTES: usize = 1 << 20;
-/// Page-locked buffers of a lane in each direction: one is filled while the other is copied.
+/// Page-locked buffers that take turns: one is filled while the other is copied.
 const BUFFERS: usize = 2;
 
 /// How large the pieces of the work are. Bytes written and read do not depend on it.
@@ -36,7 +33,7 @@ const BUFFERS: usize = 2;
 struct Sizes {
     /// Bytes of elements that a lane works on at a time.
     batch: u64,
-    /// Bytes of a page-locked buffer.
+    /// Bytes of page-locked memory that a lane uses in each direction at a time, and that are copied meanwhile.
     piece: usize,
     /// Lanes of a device.
     lanes: usize,
@@ -123,20 +120,4 @@ fn failure(error: CudaError) -> Error {
 /// The same for what `cudarc` itself returns.
 fn driver(error: impl std::fmt::Debug) -> Error {
     Error::Gpu(format!("CUDA driver: {error:?}"))
-}
-
-/// Calls `work` for parts of `bytes` on all threads, with the offset of each.
-fn in_steps<R: Send>(
-    pool: &Pool,
-    bytes: &mut [u8],
-    empty: impl Fn() -> R + Sync + Send,
-    work: impl Fn(R, u64, &mut [u8]) -> Result<R> + Sync + Send,
-    merge: impl Fn(R, R) -> R + Sync + Send,
-) -> Result<R> {
-    pool.install(|| {
-        let parts = bytes.par_chunks_mut(STEP_BYTES).enumerate();
-        parts
-            .try_fold(&empty, |sum, (i, part)| work(sum, (i * STEP_BYTES) as u64, part))
-            .try_reduce(&empty, |a, b| Ok(merge(a, b)))
-    })
 }
