@@ -17,6 +17,7 @@ use syncline_cuda::error::{DriverContext, Result as CudaResult};
 use syncline_cuda::geometry::Slab;
 use syncline_cuda::lossless::LosslessCompressor;
 use syncline_cuda::pipeline::{ChunkRecords, Compressor};
+use syncline_cuda::quantize::BoundScan;
 
 use super::load::Loader;
 use super::plan::{chunk_batches, slab_of};
@@ -177,7 +178,16 @@ impl<'g> Compression<'g> {
             return resolve_by_scan(array, self.element_type, len, options, pool);
         };
         let empty = empty_scan(self.element_type, len, options)?;
-        // Each looks at its elements up to where the next one's start, so that none is counted twice.
+        if let [part] = parts.as_mut_slice() {
+            let (lane, slab) = (&mut self.lanes[part.loader], &mut part.slab);
+            let elements = &part.elements;
+            load(&mut lane.loader, array, pool.threads(), elements, &mut slab.as_view_mut(), || (), |(), _, _| ())?;
+            let bytes = ((elements.end - elements.start) * array.element_size()) as usize;
+            let scan = BoundScan::new(&lane.gpu.device, self.element_type)
+                .and_then(|mut scan| scan.scan(&lane.stream, &slab.slice(..bytes), options.fill));
+            return resolve_scanned(array, self.element_type, len, options, pool, scan.map_err(failure)?);
+        }
+        // Several devices look at parts, each of which samples every so manieth element of all: processors do that in passing. Each looks at its elements up to where the next one's start, so that none is counted twice.
         let starts: Vec<u64> = parts.iter().skip(1).map(|part| part.elements.start).chain([len]).collect();
         let mut loaders: Vec<Option<&mut Lane>> = self.lanes.iter_mut().map(Some).collect();
         let threads = pool.threads().div_ceil(starts.len());
