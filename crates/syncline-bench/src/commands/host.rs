@@ -10,6 +10,8 @@ use clap::Args;
 use syncline::{Backend, Bound, DecodeOptions, ElementType, Options, Shape, StreamFile, compress_from};
 
 use syncline_bench::lossy::{Set, Values};
+use syncline_cuda::Device;
+use syncline_cuda::device::Pinned;
 
 /// Arguments of `host`.
 #[derive(Args)]
@@ -63,6 +65,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         array.bytes.len() as f64 / 1e9,
         arguments.rel
     );
+    if arguments.devices.iter().any(|&device| device != Backend::Cpu) {
+        copies()?;
+    }
     let mut first = None;
     for &device in &arguments.devices {
         let options = Options::new(Bound::Rel(arguments.rel)).with_backend(device);
@@ -75,6 +80,31 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         (Some(program), Some(expected)) => through_files(arguments, program, &array, expected),
         _ => Ok(()),
     }
+}
+
+/// Prints how fast page-locked memory is copied to the first device and back: nothing that passes through it is faster.
+fn copies() -> Result<()> {
+    const BYTES: usize = 64 << 20;
+    const COPIES: usize = 32;
+    let device = Device::open(0)?;
+    let stream = device.context().new_stream()?;
+    let mut memory = stream.alloc_zeros::<u8>(BYTES)?;
+    let mut buffer = Pinned::<u8>::new(&stream, BYTES)?;
+    let mut rate = |to_device: bool| -> Result<f64> {
+        let start = Instant::now();
+        for _ in 0..COPIES {
+            match to_device {
+                true => buffer.send(BYTES, &mut memory)?,
+                false => buffer.read(&memory)?,
+            }
+        }
+        buffer.wait()?;
+        Ok((BYTES * COPIES) as f64 / start.elapsed().as_secs_f64() / 1e9)
+    };
+    // The first of each warms up.
+    let rates = [rate(true)?, rate(true)?, rate(false)?, rate(false)?];
+    println!("page-locked memory, {BYTES} bytes a copy: to the device {:.1} GB/s, back {:.1} GB/s", rates[1], rates[3]);
+    Ok(())
 }
 
 /// A set repeated along its slowest axis.
@@ -147,7 +177,18 @@ fn through_files(arguments: &Arguments, program: &Path, array: &Array, expected:
     let file = |name: &str| arguments.folder.join(format!("syncline-bench-host-{}.{name}", std::process::id()));
     let (input, stream, back) = (file("f32"), file("syn"), file("back.f32"));
     let work = || -> Result<()> {
+        let start = Instant::now();
         fs::write(&input, &array.bytes).with_context(|| format!("writing {}", input.display()))?;
+        let written = start.elapsed().as_secs_f64();
+        let start = Instant::now();
+        let read = fs::read(&input)?;
+        println!(
+            "files in {}: one thread writes {}, reads {}",
+            arguments.folder.display(),
+            rate(array, &[written]),
+            rate(array, &[start.elapsed().as_secs_f64()])
+        );
+        drop(read);
         let mut reference: Option<Vec<u8>> = None;
         for &device in &arguments.devices {
             let device_name = device.to_string();

@@ -32,9 +32,26 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
         let mut memory =
             unsafe { context.alloc_pinned_with_flags::<T>(length.max(1), 0) }.doing("locking host memory")?;
         memory.as_mut_slice().doing("locking host memory")?.fill(T::default());
+        Self::around(stream, memory)
+    }
+
+    fn around(stream: &Arc<CudaStream>, mut memory: PinnedHostSlice<T>) -> Result<Self> {
         let pointer = memory.as_mut_ptr().doing("locking host memory")? as CUdeviceptr;
         let copied = stream.record_event(Some(CUevent_flags::CU_EVENT_DISABLE_TIMING)).doing("making an event")?;
         Ok(Self { memory, pointer, copied, stream: stream.clone() })
+    }
+
+    /// The buffer, for copies on `stream`, once the last copy is done.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if the stream is another context's.
+    pub fn on(mut self, stream: &Arc<CudaStream>) -> Result<Self> {
+        if stream.context() != self.stream.context() {
+            return Err(CudaError::invalid("a buffer of another device"));
+        }
+        self.copied.synchronize().doing("waiting for the device")?;
+        self.stream = stream.clone();
+        Ok(self)
     }
 
     /// Elements.
@@ -145,6 +162,18 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
 
     fn fits(&self, count: usize) -> Result<usize> {
         (count <= self.len()).then_some(count).ok_or_else(|| CudaError::invalid("a copy longer than its buffer"))
+    }
+}
+
+impl Pinned<u8> {
+    /// A buffer of `length` bytes that hold anything, for copies on `stream`. A large one is sooner there than by [`Self::new`].
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`].
+    pub fn bytes(stream: &Arc<CudaStream>, length: usize) -> Result<Self> {
+        // SAFETY: pages of the operating system's, mapped and locked by the driver, hold some number or other in each byte.
+        let memory = unsafe { stream.context().alloc_pinned_with_flags::<u8>(length.max(1), 0) };
+        Self::around(stream, memory.doing("locking host memory")?)
     }
 }
 

@@ -10,16 +10,18 @@ use syncline_core::container::{ALIGNMENT, Header, RECORD_HEADER_LEN};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{ChunkSummary, LosslessOptions};
+use syncline_cuda::CudaError;
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
 use syncline_cuda::device::Pinned;
 use syncline_cuda::error::{DriverContext, Result as CudaResult};
 use syncline_cuda::geometry::Slab;
 use syncline_cuda::lossless::LosslessCompressor;
 use syncline_cuda::pipeline::{ChunkRecords, Compressor};
-use syncline_cuda::{CudaError, Device};
+use syncline_cuda::quantize::BoundScan;
 
+use super::load::Loader;
 use super::plan::{chunk_batches, slab_of};
-use super::{BUFFERS, Gpus, Ring, Sizes, driver, failure, in_steps};
+use super::{BUFFERS, Gpu, Gpus, Sizes, driver, failure};
 use crate::io::ReadAt;
 use crate::options::{Meter, Options};
 use crate::pool::Pool;
@@ -54,7 +56,7 @@ struct Part {
 
 /// A stream of a device with all it needs.
 struct Lane<'g> {
-    device: &'g Device,
+    gpu: &'g Gpu,
     stream: Arc<CudaStream>,
     compressor: Compressor<'g>,
     /// Made when first needed.
@@ -64,8 +66,16 @@ struct Lane<'g> {
     /// For the elements of a batch, where they are not kept.
     slab: Option<CudaSlice<u8>>,
     records: CudaSlice<u8>,
-    inbound: Ring<u8>,
-    outbound: Vec<Pinned<u8>>,
+    loader: Loader<'g>,
+    outbound: Outbound,
+}
+
+/// A lane's buffers for records: they go to whoever writes them and come back.
+struct Outbound {
+    waiting: Vec<Pinned<u8>>,
+    /// Buffers that there are.
+    made: usize,
+    bytes: usize,
 }
 
 /// What a lane hands over, batch by batch.
@@ -118,17 +128,21 @@ impl<'g> Compression<'g> {
         let lane_bytes = room + WORKSPACE_SHARE * room + WORKSPACE_BYTES;
         // What is not looked at beforehand need not be kept.
         let mut resident = !parts.is_empty() && options.bound != Bound::Lossless;
-        for (device, chunks) in gpus.0.iter().zip(&parts) {
+        for (gpu, chunks) in gpus.0.iter().zip(&parts) {
+            let device = &gpu.device;
             device.context().bind_to_thread().map_err(driver)?;
             let (free, _) = device.context().mem_get_info().map_err(driver)?;
             resident &=
                 slab_bytes(chunks) + lanes_each as u64 * lane_bytes <= (free as u64 / 10 * 9).min(sizes.device_memory);
         }
         let mut lanes = Vec::new();
-        for (part, device) in gpus.0[..devices].iter().enumerate() {
+        for (part, gpu) in gpus.0[..devices].iter().enumerate() {
+            if options.memory_limit.is_some() {
+                gpu.buffers.clear();
+            }
             for _ in 0..lanes_each {
                 let slab = if resident { 0 } else { largest_slab };
-                lanes.push(Lane::new(device, part, slab, room, piece).map_err(failure)?);
+                lanes.push(Lane::new(gpu, part, slab, room, piece).map_err(failure)?);
             }
         }
         let kept = |(part, chunks): (usize, &Range<u64>)| {
@@ -164,34 +178,47 @@ impl<'g> Compression<'g> {
             return resolve_by_scan(array, self.element_type, len, options, pool);
         };
         let empty = empty_scan(self.element_type, len, options)?;
-        // Each looks at its elements up to where the next one's start, so that none is counted twice.
+        if let [part] = parts.as_mut_slice() {
+            let (lane, slab) = (&mut self.lanes[part.loader], &mut part.slab);
+            let elements = &part.elements;
+            load(&mut lane.loader, array, pool.threads(), elements, &mut slab.as_view_mut(), || (), |(), _, _| ())?;
+            let bytes = ((elements.end - elements.start) * array.element_size()) as usize;
+            let scan = BoundScan::new(&lane.gpu.device, self.element_type)
+                .and_then(|mut scan| scan.scan(&lane.stream, &slab.slice(..bytes), options.fill));
+            return resolve_scanned(array, self.element_type, len, options, pool, scan.map_err(failure)?);
+        }
+        // Several devices look at parts, each of which samples every so manieth element of all: processors do that in passing. Each looks at its elements up to where the next one's start, so that none is counted twice.
         let starts: Vec<u64> = parts.iter().skip(1).map(|part| part.elements.start).chain([len]).collect();
         let mut loaders: Vec<Option<&mut Lane>> = self.lanes.iter_mut().map(Some).collect();
+        let threads = pool.threads().div_ceil(starts.len());
         let scans = std::thread::scope(|scope| {
-            let threads: Vec<_> = parts
+            let scans: Vec<_> = parts
                 .iter_mut()
                 .zip(&starts)
                 .filter_map(|(part, &end)| {
                     let lane = loaders[part.loader].take()?;
                     let empty = &empty;
                     Some(scope.spawn(move || {
-                        let scan =
-                            lane.load(array, pool, &part.elements, &mut part.slab.as_view_mut(), Some((empty, end)))?;
+                        let (elements, slab) = (&part.elements, &mut part.slab.as_view_mut());
+                        let look = |scan: &mut Scan, first: u64, bytes: &[u8]| {
+                            let before_end = end.saturating_sub(first).saturating_mul(array.element_size());
+                            scan.add(first, &bytes[..before_end.min(bytes.len() as u64) as usize]);
+                        };
+                        let start = || empty.clone();
+                        let scans = load(&mut lane.loader, array, threads, elements, slab, start, look)?;
                         lane.stream.synchronize().map_err(driver)?;
-                        Ok::<_, Error>(scan)
+                        Ok::<_, Error>(scans)
                     }))
                 })
                 .collect();
-            threads
+            scans
                 .into_iter()
                 .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
                 .collect::<Vec<_>>()
         });
         let mut scan = empty;
         for found in scans {
-            if let Some(found) = found? {
-                scan = scan.merge(found);
-            }
+            scan = found?.into_iter().fold(scan, Scan::merge);
         }
         resolve_scanned(array, self.element_type, len, options, pool, scan)
     }
@@ -205,8 +232,9 @@ impl<'g> Compression<'g> {
         meter: &Meter,
         write: &mut dyn FnMut(&[u8]) -> Result<()>,
     ) -> Result<(Vec<u32>, ChunkSummary)> {
+        let threads = pool.threads().div_ceil(self.lanes.len().max(1));
         let (geometry, batches, lane_of, parts) = (&self.geometry, &self.batches, &self.lane_of, &self.parts);
-        let job = Job { array, header, geometry, lossless: &self.lossless, pool };
+        let job = Job { array, header, geometry, lossless: &self.lossless, threads };
         std::thread::scope(|scope| {
             let mut ends = Vec::new();
             for (number, lane) in self.lanes.iter_mut().enumerate() {
@@ -223,7 +251,7 @@ impl<'g> Compression<'g> {
                     }
                     // Buffers that were handed over and not used up come back for the next run.
                     drop(made);
-                    lane.outbound.extend(returned);
+                    lane.outbound.waiting.extend(returned);
                 });
             }
             let mut lengths = Vec::new();
@@ -260,36 +288,24 @@ struct Job<'a, S: ?Sized> {
     header: &'a Header,
     geometry: &'a Geometry,
     lossless: &'a LosslessOptions,
-    pool: &'a Pool,
+    /// Threads that read for a lane.
+    threads: usize,
 }
 
 impl<'g> Lane<'g> {
-    fn new(device: &'g Device, part: usize, slab: u64, records: u64, piece: usize) -> CudaResult<Self> {
-        let stream = device.context().new_stream().doing("making a stream")?;
-        let buffers = || (0..BUFFERS).map(|_| Pinned::new(&stream, piece)).collect::<CudaResult<Vec<_>>>();
+    fn new(gpu: &'g Gpu, part: usize, slab: u64, records: u64, piece: usize) -> CudaResult<Self> {
+        let stream = gpu.device.context().new_stream().doing("making a stream")?;
         Ok(Self {
-            device,
-            compressor: Compressor::new(device, &stream)?,
+            gpu,
+            compressor: Compressor::new(&gpu.device, &stream)?,
             lossless: None,
             part,
             slab: (slab > 0).then(|| allocate(&stream, slab)).transpose()?,
             records: allocate(&stream, records)?,
-            inbound: Ring { buffers: buffers()?, next: 0 },
-            outbound: buffers()?,
+            loader: Loader::new(gpu, &stream, piece),
+            outbound: Outbound { waiting: Vec::with_capacity(BUFFERS), made: 0, bytes: piece },
             stream,
         })
-    }
-
-    /// Copies elements to the start of a slab, and looks at them in passing: `look` is the empty scan, and the element before which it ends.
-    fn load<S: ReadAt + ?Sized>(
-        &mut self,
-        array: &ArraySource<S>,
-        pool: &Pool,
-        elements: &Range<u64>,
-        slab: &mut CudaViewMut<'_, u8>,
-        look: Option<(&Scan, u64)>,
-    ) -> Result<Option<Scan>> {
-        load(&mut self.inbound, array, pool, elements, slab, look)
     }
 
     /// Compresses the lane's batches one after another and hands over what they become.
@@ -307,7 +323,8 @@ impl<'g> Lane<'g> {
                 (Some(part), _) => Slab { bytes: part.slab.as_view(), first_element: part.elements.start },
                 (None, Some(own)) => {
                     let elements = slab_of(job.geometry, chunks);
-                    load(&mut self.inbound, job.array, job.pool, &elements, &mut own.as_view_mut(), None)?;
+                    let slab = &mut own.as_view_mut();
+                    load(&mut self.loader, job.array, job.threads, &elements, slab, || (), |(), _, _| ())?;
                     let bytes = (elements.end - elements.start) as usize * job.header.element_type.size();
                     Slab { bytes: own.slice(..bytes), first_element: elements.start }
                 }
@@ -317,7 +334,7 @@ impl<'g> Lane<'g> {
             let compressed = if job.header.pipeline == Pipeline::Lossless {
                 let compressor = match &mut self.lossless {
                     Some(compressor) => compressor,
-                    none => none.insert(LosslessCompressor::new(self.device, &self.stream).map_err(failure)?),
+                    none => none.insert(LosslessCompressor::new(&self.gpu.device, &self.stream).map_err(failure)?),
                 };
                 compressor.compress_chunks(job.header, job.geometry, job.lossless, chunks.clone(), &slab, output)
             } else {
@@ -332,7 +349,7 @@ impl<'g> Lane<'g> {
             }
             let mut at = 0;
             while at < length {
-                let Some(mut buffer) = self.outbound.pop().or_else(|| returned.recv().ok()) else { return Ok(()) };
+                let Some(mut buffer) = self.buffer(returned)? else { return Ok(()) };
                 let count = buffer.len().min(length - at);
                 let piece: CudaView<u8> = self.records.slice(at..at + count);
                 buffer.read(&piece).map_err(failure)?;
@@ -346,43 +363,45 @@ impl<'g> Lane<'g> {
     }
 }
 
-/// See [`Lane::load`].
-fn load<S: ReadAt + ?Sized>(
-    inbound: &mut Ring<u8>,
+impl Lane<'_> {
+    /// A buffer for records: one that waits, a new one, or one that comes back. `None` if nobody writes any more.
+    fn buffer(&mut self, returned: &Receiver<Pinned<u8>>) -> Result<Option<Pinned<u8>>> {
+        let outbound = &mut self.outbound;
+        if let Some(buffer) = outbound.waiting.pop().or_else(|| returned.try_recv().ok()) {
+            return Ok(Some(buffer));
+        }
+        if outbound.made < BUFFERS {
+            outbound.made += 1;
+            return self.gpu.buffers.take(&self.stream, outbound.bytes).map(Some).map_err(failure);
+        }
+        Ok(returned.recv().ok())
+    }
+}
+
+impl Drop for Lane<'_> {
+    fn drop(&mut self) {
+        self.outbound.waiting.drain(..).for_each(|buffer| self.gpu.buffers.give_back(buffer));
+    }
+}
+
+/// Copies elements to the start of a slab; `look` sees them in passing, by their first's number, with what `start` made for its thread.
+fn load<S: ReadAt + ?Sized, T: Send>(
+    loader: &mut Loader<'_>,
     array: &ArraySource<S>,
-    pool: &Pool,
+    threads: usize,
     elements: &Range<u64>,
     slab: &mut CudaViewMut<'_, u8>,
-    look: Option<(&Scan, u64)>,
-) -> Result<Option<Scan>> {
+    start: impl Fn() -> T + Sync,
+    look: impl Fn(&mut T, u64, &[u8]) + Sync,
+) -> Result<Vec<T>> {
     let size = array.element_size();
     let bytes = ((elements.end - elements.start) * size) as usize;
-    let mut found: Option<Scan> = None;
-    let mut at = 0;
-    while at < bytes {
-        let buffer = inbound.take_turn();
-        let count = buffer.len().min(bytes - at);
-        let first = elements.start + at as u64 / size;
-        let room = &mut buffer.fill().map_err(failure)?[..count];
-        let read = |scan: Option<Scan>, offset: u64, part: &mut [u8]| {
-            let first = first + offset / size;
-            array.read(first, part)?;
-            Ok(scan.map(|mut scan| {
-                let end = look.map_or(0, |(_, end)| end).saturating_sub(first).saturating_mul(size);
-                scan.add(first, &part[..end.min(part.len() as u64) as usize]);
-                scan
-            }))
-        };
-        let empty = || look.map(|(empty, _)| empty.clone());
-        let scan = in_steps(pool, room, empty, read, |a, b| a.zip(b).map(|(a, b)| a.merge(b)))?;
-        found = match (found, scan) {
-            (Some(a), Some(b)) => Some(a.merge(b)),
-            (a, b) => a.or(b),
-        };
-        buffer.send(count, &mut slab.slice_mut(at..at + count)).map_err(failure)?;
-        at += count;
-    }
-    Ok(found)
+    loader.load(threads, bytes, slab, start, |state, offset, part| {
+        let first = elements.start + offset / size;
+        array.read(first, part)?;
+        look(state, first, part);
+        Ok(())
+    })
 }
 
 /// Most bytes of the records of some chunks: all raw.

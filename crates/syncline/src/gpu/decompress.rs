@@ -7,15 +7,16 @@ use bytemuck::Zeroable;
 use syncline_core::array::{Element, ElementType};
 use syncline_core::bound::Pipeline;
 use syncline_core::error::{Error, Result};
+use syncline_cuda::CudaError;
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr, ValidAsZeroBits};
-use syncline_cuda::device::Pinned;
 use syncline_cuda::error::{DriverContext, Result as CudaResult};
 use syncline_cuda::lossless::LosslessDecompressor;
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
-use syncline_cuda::{CudaError, Device};
 
+use super::buffers::Ring;
+use super::load::Loader;
 use super::plan::{LayerBatch, layer_batches};
-use super::{BUFFERS, Gpus, Ring, Sizes, failure, in_steps};
+use super::{BUFFERS, Gpu, Gpus, Sizes, failure};
 use crate::io::ReadAt;
 use crate::options::Meter;
 use crate::pool::Pool;
@@ -39,17 +40,30 @@ pub(crate) struct Decompression<'g> {
     /// Elements that are wanted.
     wanted: Range<u64>,
     batches: Vec<LayerBatch>,
-    lanes: Lanes,
+    lanes: Lanes<'g>,
 }
 
 /// By element; without loss, by words of its width.
-enum Lanes {
-    F32(Vec<Lane<f32>>),
-    F64(Vec<Lane<f64>>),
-    U8(Vec<Lane<u8>>),
-    U16(Vec<Lane<u16>>),
-    U32(Vec<Lane<u32>>),
-    U64(Vec<Lane<u64>>),
+enum Lanes<'g> {
+    F32(Vec<Lane<'g, f32>>),
+    F64(Vec<Lane<'g, f64>>),
+    U8(Vec<Lane<'g, u8>>),
+    U16(Vec<Lane<'g, u16>>),
+    U32(Vec<Lane<'g, u32>>),
+    U64(Vec<Lane<'g, u64>>),
+}
+
+impl Lanes<'_> {
+    fn count(&self) -> usize {
+        match self {
+            Self::F32(lanes) => lanes.len(),
+            Self::F64(lanes) => lanes.len(),
+            Self::U8(lanes) => lanes.len(),
+            Self::U16(lanes) => lanes.len(),
+            Self::U32(lanes) => lanes.len(),
+            Self::U64(lanes) => lanes.len(),
+        }
+    }
 }
 
 /// What decompresses a stream of either kind.
@@ -86,13 +100,13 @@ impl Engine {
 }
 
 /// A stream of a device with all it needs.
-struct Lane<E> {
+struct Lane<'g, E> {
     engine: Engine,
     stream: Arc<CudaStream>,
     records: CudaSlice<u8>,
     slab: CudaSlice<E>,
-    inbound: Ring<u8>,
-    outbound: Ring<E>,
+    loader: Loader<'g>,
+    outbound: Ring<'g>,
 }
 
 impl<'g> Decompression<'g> {
@@ -127,14 +141,17 @@ impl<'g> Decompression<'g> {
         let devices = gpus.0.len().min(batches.len()).max(1);
         let lanes_each = sizes.lanes.min(batches.len().div_ceil(devices)).max(1);
         let piece = sizes.piece_bytes(devices * lanes_each, memory_limit)?;
+        if memory_limit.is_some() {
+            gpus.0.iter().for_each(|gpu| gpu.buffers.clear());
+        }
         let work = Work { info: &info, batches: &batches, piece };
         // Lane after lane goes to the next device, as batches go to the next lane.
         let devices = (0..lanes_each).flat_map(|_| gpus.0[..devices].iter());
         fn made<'g, E: DeviceElement>(
-            devices: impl Iterator<Item = &'g Arc<Device>>,
+            devices: impl Iterator<Item = &'g Arc<Gpu>>,
             work: &Work<'_>,
-        ) -> Result<Vec<Lane<E>>> {
-            devices.map(|device| Lane::new(device, work)).collect()
+        ) -> Result<Vec<Lane<'g, E>>> {
+            devices.map(|gpu| Lane::new(gpu, work)).collect()
         }
         let lanes = match (info.header().pipeline, element_type) {
             (Pipeline::Lossless, element) => match element.size() {
@@ -163,7 +180,8 @@ impl<'g> Decompression<'g> {
         meter: &Meter,
         put: &Put<'_>,
     ) -> Result<()> {
-        let job = Job { source, info: &self.info, batches: &self.batches, wanted: &self.wanted, pool, meter, put };
+        let threads = pool.threads().div_ceil(self.lanes.count());
+        let job = Job { source, info: &self.info, batches: &self.batches, wanted: &self.wanted, threads, meter, put };
         match &mut self.lanes {
             Lanes::F32(lanes) => run(lanes, &job),
             Lanes::F64(lanes) => run(lanes, &job),
@@ -198,7 +216,8 @@ struct Job<'a, S: ?Sized> {
     info: &'a StreamInfo,
     batches: &'a [LayerBatch],
     wanted: &'a Range<u64>,
-    pool: &'a Pool,
+    /// Threads that read for a lane.
+    threads: usize,
     meter: &'a Meter<'a>,
     put: &'a Put<'a>,
 }
@@ -222,12 +241,13 @@ fn run<E: DeviceElement, S: ReadAt + ?Sized>(lanes: &mut [Lane<E>], job: &Job<'_
     })
 }
 
-impl<E: DeviceElement> Lane<E> {
-    fn new(device: &Device, work: &Work<'_>) -> Result<Self> {
-        Self::build(device, work).map_err(failure)
+impl<'g, E: DeviceElement> Lane<'g, E> {
+    fn new(gpu: &'g Gpu, work: &Work<'_>) -> Result<Self> {
+        Self::build(gpu, work).map_err(failure)
     }
 
-    fn build(device: &Device, work: &Work<'_>) -> CudaResult<Self> {
+    fn build(gpu: &'g Gpu, work: &Work<'_>) -> CudaResult<Self> {
+        let device = &gpu.device;
         let stream = device.context().new_stream().doing("making a stream")?;
         let most = |length: &dyn Fn(&LayerBatch) -> Range<u64>| {
             let longest = work.batches.iter().map(|batch| length(batch).end - length(batch).start).max();
@@ -236,8 +256,6 @@ impl<E: DeviceElement> Lane<E> {
         let records = most(&|batch| record_range(work.info, batch));
         let elements = most(&|batch| batch.elements.clone());
         let memory = |bytes: usize| move |_| CudaError::OutOfMemory { bytes: bytes as u64 };
-        let inbound = (0..BUFFERS).map(|_| Pinned::new(&stream, work.piece)).collect::<CudaResult<_>>()?;
-        let outbound = (0..BUFFERS).map(|_| Pinned::new(&stream, work.piece / size_of::<E>()));
         Ok(Self {
             engine: match work.info.header().pipeline {
                 Pipeline::Lossless => {
@@ -247,8 +265,8 @@ impl<E: DeviceElement> Lane<E> {
             },
             records: stream.alloc_zeros(records).map_err(memory(records))?,
             slab: stream.alloc_zeros(elements).map_err(memory(elements * size_of::<E>()))?,
-            inbound: Ring { buffers: inbound, next: 0 },
-            outbound: Ring { buffers: outbound.collect::<CudaResult<_>>()?, next: 0 },
+            loader: Loader::new(gpu, &stream, work.piece),
+            outbound: Ring::new(gpu, &stream, work.piece),
             stream,
         })
     }
@@ -257,17 +275,9 @@ impl<E: DeviceElement> Lane<E> {
         let batch = &job.batches[number];
         let bytes = record_range(job.info, batch);
         let length = (bytes.end - bytes.start) as usize;
-        let mut at = 0;
-        while at < length {
-            let buffer = self.inbound.take_turn();
-            let count = buffer.len().min(length - at);
-            let read = |(), offset: u64, part: &mut [u8]| {
-                Ok(job.source.read_exact_at(part, bytes.start + at as u64 + offset)?)
-            };
-            in_steps(job.pool, &mut buffer.fill().map_err(failure)?[..count], || (), read, |(), ()| ())?;
-            buffer.send(count, &mut self.records.slice_mut(at..at + count)).map_err(failure)?;
-            at += count;
-        }
+        let read =
+            |(): &mut (), offset: u64, part: &mut [u8]| Ok(job.source.read_exact_at(part, bytes.start + offset)?);
+        self.loader.load(job.threads, length, &mut self.records.as_view_mut(), || (), read)?;
         let input = self.records.slice(..length);
         let elements = batch.elements.clone();
         let slab = &mut self.slab.slice_mut(..(elements.end - elements.start) as usize);
@@ -279,20 +289,23 @@ impl<E: DeviceElement> Lane<E> {
     /// Copies a batch's elements back and hands them on, a piece while the next is being copied.
     fn hand_out<S: ?Sized>(&mut self, job: &Job<'_, S>, number: usize, elements: &Range<u64>) -> Result<()> {
         let wanted = part(&job.batches[number], job.wanted);
-        let length = self.outbound.buffers[0].len() as u64;
+        let length = (self.outbound.bytes() / size_of::<E>()) as u64;
         let pieces = || (wanted.start..wanted.end).step_by(length as usize).map(|at| at..(at + length).min(wanted.end));
         let mut ahead = pieces().take(BUFFERS);
-        let first = self.outbound.next;
-        let queue = |outbound: &mut Ring<E>, piece: Range<u64>| {
+        let first = self.outbound.turn();
+        let queue = |outbound: &mut Ring, piece: Range<u64>| {
             let view = self.slab.slice((piece.start - elements.start) as usize..(piece.end - elements.start) as usize);
-            outbound.take_turn().read(&view).map_err(failure)
+            // SAFETY: as many bytes as the elements have, which are plain numbers.
+            let view = unsafe { view.transmute::<u8>(view.len() * size_of::<E>()) };
+            let view = view.ok_or_else(|| failure(CudaError::invalid("the slab is too large")))?;
+            outbound.take_turn().and_then(|buffer| buffer.read(&view)).map_err(failure)
         };
         ahead.try_for_each(|piece| queue(&mut self.outbound, piece))?;
         let mut later = pieces().skip(BUFFERS);
         for (i, piece) in pieces().enumerate() {
-            let buffer = &self.outbound.buffers[(first + i) % BUFFERS];
-            let values = &buffer.wait().map_err(failure)?[..(piece.end - piece.start) as usize];
-            (job.put)(number, piece.start, bytemuck::cast_slice(values))?;
+            let bytes = (piece.end - piece.start) as usize * size_of::<E>();
+            let buffer = self.outbound.taken(first + i);
+            (job.put)(number, piece.start, &buffer.wait().map_err(failure)?[..bytes])?;
             job.meter.advance(piece.end - piece.start)?;
             if let Some(next) = later.next() {
                 queue(&mut self.outbound, next)?;
@@ -302,7 +315,7 @@ impl<E: DeviceElement> Lane<E> {
     }
 }
 
-impl<E> Drop for Lane<E> {
+impl<E> Drop for Lane<'_, E> {
     fn drop(&mut self) {
         // Work may be queued after an error; what it uses must not go before it.
         let _ = self.stream.synchronize();

@@ -3,8 +3,10 @@
 //!
 //! A *lane* is a thread with a stream of its own on some device. Batches are dealt to the lanes in turn, and what they make is written in order.
 
+mod buffers;
 mod compress;
 mod decompress;
+mod load;
 mod plan;
 #[cfg(test)]
 mod tests;
@@ -12,21 +14,18 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use rayon::prelude::*;
 use syncline_core::error::{Error, Result};
-use syncline_cuda::device::Pinned;
 use syncline_cuda::{CudaError, Device};
 
 use crate::backend::CudaDevices;
-use crate::pool::Pool;
+
+use buffers::Buffers;
 
 pub(crate) use compress::Compression;
 pub(crate) use decompress::Decompression;
 pub(crate) use plan::stretch;
 
-/// Bytes that one thread reads at a time.
-const STEP_BYTES: usize = 1 << 20;
-/// Page-locked buffers of a lane in each direction: one is filled while the other is copied.
+/// Page-locked buffers that take turns: one is filled while the other is copied.
 const BUFFERS: usize = 2;
 
 /// How large the pieces of the work are. Bytes written and read do not depend on it.
@@ -34,7 +33,7 @@ const BUFFERS: usize = 2;
 struct Sizes {
     /// Bytes of elements that a lane works on at a time.
     batch: u64,
-    /// Bytes of a page-locked buffer.
+    /// Bytes of page-locked memory that a lane uses in each direction at a time, and that are copied meanwhile.
     piece: usize,
     /// Lanes of a device.
     lanes: usize,
@@ -62,8 +61,14 @@ impl Sizes {
     }
 }
 
+/// An open GPU, and the page-locked memory for copies to and from it.
+struct Gpu {
+    device: Device,
+    buffers: Buffers,
+}
+
 /// Open GPUs.
-pub(crate) struct Gpus(Vec<Arc<Device>>);
+pub(crate) struct Gpus(Vec<Arc<Gpu>>);
 
 impl Gpus {
     /// Makes sure that there are such GPUs, without opening them.
@@ -71,24 +76,26 @@ impl Gpus {
         ordinals(devices).map(|_| ())
     }
 
-    /// Opens GPUs. One that was opened before in this process stays open, with the kernels loaded so far.
+    /// Opens GPUs. One that was opened before in this process stays open, with the kernels loaded and the host memory locked so far.
     pub(crate) fn open(devices: CudaDevices) -> Result<Self> {
-        static OPEN: Mutex<BTreeMap<usize, Arc<Device>>> = Mutex::new(BTreeMap::new());
+        static OPEN: Mutex<BTreeMap<usize, Arc<Gpu>>> = Mutex::new(BTreeMap::new());
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut device = |ordinal| {
-            if let Some(device) = open.get(&ordinal) {
-                return Ok(device.clone());
+        let mut gpu = |ordinal| {
+            if let Some(gpu) = open.get(&ordinal) {
+                return Ok(gpu.clone());
             }
-            let device = Arc::new(Device::open(ordinal).map_err(failure)?);
-            open.insert(ordinal, device.clone());
-            Ok(device)
+            let device = Device::open(ordinal).map_err(failure)?;
+            let gpu = Arc::new(Gpu { device, buffers: Buffers::default() });
+            open.insert(ordinal, gpu.clone());
+            Ok(gpu)
         };
-        ordinals(devices)?.into_iter().map(&mut device).collect::<Result<_>>().map(Self)
+        ordinals(devices)?.into_iter().map(&mut gpu).collect::<Result<_>>().map(Self)
     }
 
     /// As they are reported.
     pub(crate) fn names(&self) -> Vec<String> {
-        self.0.iter().map(|device| format!("cuda:{} ({})", device.info().ordinal, device.info().name)).collect()
+        let name = |gpu: &Arc<Gpu>| format!("cuda:{} ({})", gpu.device.info().ordinal, gpu.device.info().name);
+        self.0.iter().map(name).collect()
     }
 }
 
@@ -113,35 +120,4 @@ fn failure(error: CudaError) -> Error {
 /// The same for what `cudarc` itself returns.
 fn driver(error: impl std::fmt::Debug) -> Error {
     Error::Gpu(format!("CUDA driver: {error:?}"))
-}
-
-/// A lane's buffers in one direction, used in turn.
-struct Ring<T> {
-    buffers: Vec<Pinned<T>>,
-    next: usize,
-}
-
-impl<T> Ring<T> {
-    /// The buffer whose turn it is.
-    fn take_turn(&mut self) -> &mut Pinned<T> {
-        let turn = self.next % self.buffers.len();
-        self.next += 1;
-        &mut self.buffers[turn]
-    }
-}
-
-/// Calls `work` for parts of `bytes` on all threads, with the offset of each.
-fn in_steps<R: Send>(
-    pool: &Pool,
-    bytes: &mut [u8],
-    empty: impl Fn() -> R + Sync + Send,
-    work: impl Fn(R, u64, &mut [u8]) -> Result<R> + Sync + Send,
-    merge: impl Fn(R, R) -> R + Sync + Send,
-) -> Result<R> {
-    pool.install(|| {
-        let parts = bytes.par_chunks_mut(STEP_BYTES).enumerate();
-        parts
-            .try_fold(&empty, |sum, (i, part)| work(sum, (i * STEP_BYTES) as u64, part))
-            .try_reduce(&empty, |a, b| Ok(merge(a, b)))
-    })
 }
