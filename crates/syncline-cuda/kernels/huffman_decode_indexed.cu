@@ -98,6 +98,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     decode_indexed(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
                    const uint16_t *symbols, const uint8_t *classes, const uint32_t *map, const Totals *totals, uint32_t staged_words, uint32_t *sums, uint32_t *status,
                    uint8_t *out) {
+    wait_for_previous();
     extern __shared__ uint4 dynamic[];
     __shared__ Book own_books[BOOKS];
     __shared__ Stream stream;

@@ -65,6 +65,7 @@ struct Own {
 extern "C" __global__ void __launch_bounds__(THREADS)
     self_sync(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
               const Totals *totals, uint8_t *entries, uint8_t *counts, uint8_t *exits, uint32_t *failed) {
+    wait_for_previous();
     __shared__ __align__(16) uint16_t table[COUNTS + ENDS];
     __shared__ Stream stream;
     __shared__ Book book;
@@ -110,6 +111,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 extern "C" __global__ void __launch_bounds__(THREADS)
     self_sync_join(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
                    const Totals *totals, uint8_t *entries, uint8_t *counts, const uint8_t *exits, uint32_t *failed) {
+    wait_for_previous();
     const uint32_t i = blockIdx.x * THREADS + threadIdx.x;
     if (i >= totals->sequences * STRETCHES) {
         return;

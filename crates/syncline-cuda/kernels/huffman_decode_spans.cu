@@ -23,6 +23,7 @@ __device__ inline uint32_t gap_of(const uint8_t *input, const Stream &stream, ui
 extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
     spans_count(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
                 const Totals *totals, uint8_t *entries, uint8_t *counts) {
+    wait_for_previous();
     __shared__ __align__(16) uint16_t table[COUNTS];
     __shared__ Stream stream;
     __shared__ Book book;
@@ -63,6 +64,7 @@ extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
 // Symbols before each span of its stream, from the counts of its subsequences; a block a stream. Whole sequences have spans: those past the end are not written.
 extern "C" __global__ void __launch_bounds__(THREADS)
     spans_scan(const Stream *streams, const uint8_t *counts, uint32_t *before, uint32_t *status) {
+    wait_for_previous();
     __shared__ uint32_t warp_sums[WARPS];
     const Stream &stream = streams[blockIdx.x];
     const uint32_t spans = ceil_div(stream.bits, SPAN_BITS), subsequences = ceil_div(stream.bits, SUBSEQUENCE_BITS);
@@ -236,6 +238,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     spans_write(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
                 const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint8_t *counts, const uint32_t *before,
                 const Totals *totals, uint32_t room, uint32_t *sums, uint32_t *status, uint8_t *out) {
+    wait_for_previous();
     extern __shared__ uint4 dynamic[];
     constexpr uint32_t TABLE_WORDS = LOOKUPS + LONG_ENTRIES;
     __shared__ Stream stream;

@@ -8,6 +8,7 @@ const HEADERS: &[Source] = &[
     Source { name: "huffman_code.cuh", text: include_str!("../../kernels/huffman_code.cuh") },
     Source { name: "huffman_tree.cuh", text: include_str!("../../kernels/huffman_tree.cuh") },
     Source { name: "huffman_decode.cuh", text: include_str!("../../kernels/huffman_decode.cuh") },
+    Source { name: "huffman_decode_header.cuh", text: include_str!("../../kernels/huffman_decode_header.cuh") },
     Source { name: "huffman_decode_parse.cuh", text: include_str!("../../kernels/huffman_decode_parse.cuh") },
     Source { name: "huffman_decode_spans.cuh", text: include_str!("../../kernels/huffman_decode_spans.cuh") },
     crate::geometry::HEADER,

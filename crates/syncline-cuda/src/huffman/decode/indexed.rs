@@ -1,10 +1,10 @@
 //! Decoding with the symbol index: launcher of `kernels/huffman_decode_indexed.cu`.
 
-use cudarc::driver::{DeviceRepr, PushKernelArg};
+use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{Decoder, MAX_CLASSES, Symbol};
 
 use super::{Decoding, LONG_ENTRIES, Preparation, SHAPES, TABLE_BITS, constants};
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source =
@@ -211,7 +211,7 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
     /// [`CudaError::Driver`]. Damaged streams are no error here: see [`Decoding::status`].
     pub fn launch(&self, frame: &mut Frame<'_>, mut work: Decoding<'_, '_, S>) -> Result<()> {
         work.check(frame, Decoder::Indexed, self.group_log2)?;
-        let mut scratch = self.preparation.before(frame, &mut work, false, true)?;
+        let mut scratch = self.preparation.before(frame, &mut work, false, true, 0)?;
         let totals = work.batch.totals;
         if totals.tasks > 0 {
             let pairs = self.tuning.pairs.unwrap_or(totals.pairs());
@@ -223,18 +223,17 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
             }
             let blocks = resident.max(1) * self.multiprocessors * self.tuning.waves;
             let blocks = blocks.min(totals.tasks);
-            let (tables, map) = (scratch.tables.as_view(), scratch.map.as_view());
-            let mut launch = frame.stream().launch_builder(variant.kernel.function());
-            launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
-            launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols).arg(work.classes).arg(&map);
-            launch.arg(&work.batch.sums).arg(&staged_words);
-            launch.arg(&mut scratch.sums).arg(&mut *work.status).arg(&mut *work.output);
+            let stream = frame.stream();
+            let launch = Successive::new(&variant.kernel, stream).reads(work.input).reads(&work.batch.descriptors);
+            let launch = launch.value(totals.streams).reads(&work.batch.books).reads(&scratch.tables);
+            let launch = launch.reads(&work.batch.symbols).reads(work.classes).reads(&scratch.map);
+            let launch = launch.reads(&work.batch.sums).value(staged_words).writes(&mut scratch.sums);
+            let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
             // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u8 *, const u32 *, const Totals *, u32, u32 *,
             // u32 *, u8 *). Descriptors were made from parsed streams whose bytes lie in the input, whose symbols in the output and whose classes in the array (`Decoding::check`);
             // positions that the device's bytes give are bounded by the stream's bits, groups by its groups. Shared memory is what the kernel lays out:
             // tables of BOOKS codebooks, then a tile and `staged_words` words for each warp.
-            unsafe { launch.launch(Kernel::grid(blocks, threads, shared_memory)) }.doing("decoding")?;
-            return Ok(());
+            return unsafe { launch.launch(Kernel::grid(blocks, threads, shared_memory)) };
         }
         self.preparation.after(frame, &mut work, &scratch)
     }
