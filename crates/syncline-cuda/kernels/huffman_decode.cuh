@@ -8,6 +8,14 @@
 #pragma once
 #include "common.cuh"
 
+// As wait_for_previous, but the next kernel's blocks are dealt out only when what came before this one is there: so the next may read that before it waits itself.
+__device__ inline void wait_then_let_start() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 constexpr uint32_t GROUP = 1u << GROUP_LOG2;
 constexpr uint32_t TABLE = 1u << TABLE_BITS;
 constexpr uint32_t LENGTHS = LONGEST + 1;
@@ -237,6 +245,18 @@ template <typename Unit, typename First> __device__ inline uint32_t stream_of(Un
         } else {
             high = middle;
         }
+    }
+    return low;
+}
+
+// The same by a warp, for one unit: its lanes look at 32 streams at a time. For a small batch each read that waits for the one before counts.
+template <typename Unit, typename First> __device__ inline uint32_t stream_of_warp(Unit unit, uint32_t streams, First first) {
+    uint32_t low = 0, high = streams;
+    while (high - low > 1) {
+        const uint32_t step = ceil_div(high - low, WARP), i = low + lane_id() * step;
+        const uint32_t parts = __popc(__ballot_sync(ALL_LANES, i < high && first(i) <= unit));
+        low += (max_of(parts, 1u) - 1) * step;
+        high = min_of(high, low + step);
     }
     return low;
 }

@@ -10,6 +10,7 @@
 // ROW          bytes of a row of the tile, 64 or 128, at most
 #include "huffman_decode_index.cuh"
 #include "huffman_decode_lookup.cuh"
+#include "scan.cuh"
 
 constexpr uint32_t OWN_WORDS = LOOKUPS + OWN_LONG;
 static_assert(OWN_LONG <= LONG_ENTRIES, "there are no more");
@@ -92,13 +93,34 @@ struct Work {
     }
 };
 
+// The share of a block that is to have `most` index blocks of one stream at most: a block of a small batch has about one for each warp, and those of a second stream would
+// have to wait until the first's are done and tables have been loaded again.
+__device__ inline void share_of_one(const Stream *streams, uint32_t count, uint32_t most, uint32_t &task, uint32_t &end) {
+    task = end = 0;
+    uint32_t block = blockIdx.x;
+    for (uint32_t first = 0; first < count; first += WARP) {
+        const uint32_t i = first + lane_id();
+        const uint32_t tasks = i < count ? ceil_div(streams[i].live, WARP) : 0, blocks = ceil_div(tasks, most);
+        const uint32_t start = i < count ? streams[i].first_task : 0;
+        const uint32_t through = warp_scan_inclusive(blocks), found = __ballot_sync(ALL_LANES, block < through);
+        if (found != 0) {
+            const uint32_t lane = __ffs(found) - 1;
+            const uint32_t own = block - __shfl_sync(ALL_LANES, through - blocks, lane), of = __shfl_sync(ALL_LANES, blocks, lane);
+            const uint32_t from = __shfl_sync(ALL_LANES, start, lane), all = __shfl_sync(ALL_LANES, tasks, lane);
+            task = from + uint64_t(all) * own / of;
+            end = from + uint64_t(all) * (own + 1) / of;
+            return;
+        }
+        block -= __shfl_sync(ALL_LANES, through, WARP - 1);
+    }
+}
+
 // `sums` and `status` have two words and one for each stream, `sums` one more. `staged_words`, a multiple of 4, is the room for a warp's input; an index block that is longer is
-// decoded in parts. Blocks share the index blocks of all streams equally.
+// decoded in parts. Blocks share the index blocks of all streams equally; or if `most_tasks` is not 0, a block has so many at most and of one stream only.
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode_indexed(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-                   const uint16_t *symbols, const uint8_t *classes, const uint32_t *map, const Totals *totals, uint32_t staged_words, uint32_t *sums, uint32_t *status,
+                   const uint16_t *symbols, const uint8_t *classes, const uint32_t *map, const Totals *totals, uint32_t most_tasks, uint32_t staged_words, uint32_t *sums, uint32_t *status,
                    uint8_t *out) {
-    wait_for_previous();
     extern __shared__ uint4 dynamic[];
     __shared__ Book own_books[BOOKS];
     __shared__ Stream stream;
@@ -107,11 +129,17 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     uint32_t *staged = reinterpret_cast<uint32_t *>(tile + TILE_BYTES / 16);
     const uint32_t room = staged_words - SLACK_WORDS;
 
-    const uint32_t tasks = totals->tasks, tasks_per_block = ceil_div(tasks, gridDim.x);
-    uint32_t task = blockIdx.x * tasks_per_block;
-    const uint32_t end = min_of(tasks, task + tasks_per_block);
+    // What decode_prepare writes is not touched before it is waited for: tables, map, sums and status.
+    uint32_t task, end;
+    if (most_tasks != 0) {
+        share_of_one(streams, stream_count, most_tasks, task, end);
+    } else {
+        const uint32_t tasks = totals->tasks, share = ceil_div(tasks, gridDim.x);
+        task = blockIdx.x * share;
+        end = min_of(tasks, task + share);
+    }
     while (task < end) {
-        const uint32_t number = stream_of(task, stream_count, [&](uint32_t i) { return streams[i].first_task; });
+        const uint32_t number = stream_of_warp(task, stream_count, [&](uint32_t i) { return streams[i].first_task; });
         __syncthreads();
         if (threadIdx.x < sizeof(Stream) / 4) {
             reinterpret_cast<uint32_t *>(&stream)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&streams[number])[threadIdx.x];
@@ -122,6 +150,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             reinterpret_cast<uint32_t *>(own_books)[i] = reinterpret_cast<const uint32_t *>(&books[stream.first_book])[i];
         }
         __syncthreads();
+        wait_for_previous();
         const bool paired = load_lookups<OWN_WORDS>(own_tables, tables + uint64_t(stream.first_book) * BOOK_WORDS, OWN_LONG, own_books, book_count);
 
         const uint32_t *words = reinterpret_cast<const uint32_t *>(input + stream.words);
@@ -180,5 +209,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         task = stop;
     }
+    wait_for_previous();
     verify_at_last(streams, stream_count, sums, status);
 }

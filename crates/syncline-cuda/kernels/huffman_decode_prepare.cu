@@ -187,7 +187,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     decode_prepare(const Book *books, const uint16_t *symbols, const uint8_t *input, const Stream *streams, uint32_t stream_count, const Totals *totals,
                    uint32_t parts, uint32_t first_placing, uint32_t fills, uint32_t keeps_status, uint32_t *tables, uint16_t *count_tables, uint32_t *map,
                    uint32_t *sums, uint32_t *cleared, uint32_t cleared_words, uint32_t *status, uint8_t *out) {
-    wait_for_previous();
+    wait_then_let_start();
     if (blockIdx.x >= first_placing) {
         const uint32_t unit = blockIdx.x - first_placing;
         if (unit < totals->placings) {

@@ -253,7 +253,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const Costs costs{streams, before};
     const uint64_t all_costs = costs.all(*totals);
     const uint64_t own_start = all_costs * blockIdx.x / gridDim.x, own_end = all_costs * (blockIdx.x + 1) / gridDim.x;
-    uint32_t number = stream_of(own_start, stream_count, [&](uint32_t i) { return costs.stream(i); });
+    uint32_t number = stream_of_warp(own_start, stream_count, [&](uint32_t i) { return costs.stream(i); });
     for (; number < stream_count && costs.stream(number) < own_end; ++number) {
         const uint32_t first_span = costs.first_span(number, own_start), stop = costs.first_span(number, own_end);
         if (first_span >= stop) {

@@ -13,6 +13,7 @@ mod self_sync;
 mod spans;
 
 use std::marker::PhantomData;
+use std::ops::RangeInclusive;
 
 use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DeviceRepr};
 use syncline_core::huffman::lengths::MAX_LENGTH;
@@ -46,8 +47,10 @@ const COUNT_ENTRIES: usize = (1 << 14) + (1 << TABLE_BITS);
 const LOOKUP_BITS: u32 = 13;
 /// Entries for codewords longer than a lookup.
 pub(crate) const LONG_ENTRIES: u32 = 2048;
-/// Blocks that build a codebook's tables.
-const TABLE_BLOCKS: u32 = 16;
+/// Blocks that build a codebook's tables: more where there are few codebooks, so that the device is full.
+const TABLE_BLOCKS: RangeInclusive<u32> = 16..=64;
+/// Blocks that build tables, about.
+const ALL_TABLE_BLOCKS: u32 = 1024;
 /// Threads of the preparing kernels' blocks.
 const PREPARE_THREADS: u32 = 256;
 
@@ -253,10 +256,11 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
         let cleared_words = cleared as u32;
         let mut cleared = frame.slice(cleared)?;
         if totals.streams > 0 {
-            let first_placing = totals.books * TABLE_BLOCKS;
+            let parts = (ALL_TABLE_BLOCKS / totals.books.max(1)).clamp(*TABLE_BLOCKS.start(), *TABLE_BLOCKS.end());
+            let first_placing = totals.books * parts;
             let launch = Successive::new(&self.prepare, &stream).reads(&work.batch.books).reads(&work.batch.symbols);
             let launch = launch.reads(work.input).reads(&work.batch.descriptors).value(totals.streams);
-            let launch = launch.reads(&work.batch.sums).value(TABLE_BLOCKS).value(first_placing);
+            let launch = launch.reads(&work.batch.sums).value(parts).value(first_placing);
             let launch = launch.value(u32::from(filling)).value(u32::from(work.batch.keep_status)).writes(&mut tables);
             let launch = match &mut counts {
                 Some(counts) => launch.writes(counts),

@@ -196,9 +196,7 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
     ) -> Result<()> {
         let totals = work.batch.totals;
         let blocks = one_wave(self.resident, &totals);
-        let joining = (totals.sequences * (SEQUENCE / STRETCH)).div_ceil(THREADS);
-        let phases = [(&self.synchronise, blocks, "in sequences"), (&self.join, joining, "between sequences")];
-        for (kernel, blocks, phase) in phases {
+        for (kernel, phase) in [(&self.synchronise, "in sequences"), (&self.join, "between sequences")] {
             let (tables, failed) = scratch.counts_and_cleared()?;
             let launch = Successive::new(kernel, frame.stream()).reads(work.input).reads(&work.batch.descriptors);
             let launch = launch.value(totals.streams).reads(&work.batch.books).reads(&tables).reads(&work.batch.sums);
