@@ -9,7 +9,7 @@
 // THREADS      threads in a block, at most
 // ROW          bytes of a row of the tile, 64 or 128, at most
 #include "huffman_decode_index.cuh"
-#include "huffman_decode_lookup.cuh"
+#include "huffman_decode_ring.cuh"
 #include "scan.cuh"
 
 constexpr uint32_t OWN_WORDS = LOOKUPS + OWN_LONG;
@@ -38,9 +38,8 @@ struct Staged {
                      : "memory");
     }
 };
-// Words that a unit's codewords may take: so many are looked at without asking whether they are there.
-constexpr uint32_t WORDS_OF_UNIT = (SYMBOLS_IN_UNIT * LONGEST + 31) / 32;
-constexpr uint32_t SLACK_WORDS = (WORDS_OF_UNIT + 2 + 3) / 4 * 4;
+// So many words are looked at without asking whether they are there.
+constexpr uint32_t SLACK_WORDS = (WORDS_AT_ONCE + 2 + 3) / 4 * 4;
 
 // Decodes this lane's group and writes the warp's tile, round by round.
 struct Work {
@@ -56,12 +55,35 @@ struct Work {
         const uint32_t *own = words + start / 32;
         const uint32_t base = shared_address(words), end = base + 4 * count + 8;
         Bits<Staged> bits{{shared_address(own + 2)}, own[0], own[1], start % 32};
+        rounds(checksum, [&] {
+            bits.words.at = min_of(bits.words.at, end);
+            return lookup.unit(bits);
+        });
+        return (bits.words.at - base) * 8 - 64 + bits.position % 32;
+    }
+
+    // The same from bit `start` of what the feed brings, which is in its first unit.
+    __device__ inline uint32_t decode(Feed feed, uint32_t start, Checksum &checksum) const {
+        feed.start();
+        const uint32_t first = start / 32 * 4;
+        Bits<Ring> bits{{first + 8, feed.ring}, feed.word(first), feed.word(first + 4), start % 32};
+        rounds(checksum, [&] {
+            feed.wait();
+            const uint4 symbols = lookup.unit(bits);
+            feed.go_on(bits.words.at);
+            return symbols;
+        });
+        copies_done();
+        return bits.words.at * 8 - 64 + bits.position % 32;
+    }
+
+    // All of the group, 16 bytes of symbols at a time.
+    template <typename Unit> __device__ inline void rounds(Checksum &checksum, Unit next) const {
         uint32_t sum = 0, weighted = 0;
         for (uint32_t round = 0; round < ROUNDS; ++round) {
 #pragma unroll 1
             for (uint32_t unit = 0; unit < UNITS; ++unit) {
-                bits.words.at = min_of(bits.words.at, end);
-                const uint4 symbols = lookup.unit(bits);
+                const uint4 symbols = next();
                 Checksum own_sum{0, 0};
                 own_sum.add(symbols, (round * UNITS + unit) * SYMBOLS_IN_UNIT);
                 sum += own_sum.sum;
@@ -76,7 +98,6 @@ struct Work {
             checksum.sum += sum;
             checksum.weighted += weighted + rank * GROUP * sum;
         }
-        return (bits.words.at - base) * 8 - 64 + bits.position % 32;
     }
 
     __device__ inline void flush(uint32_t round) const {
@@ -178,6 +199,21 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
 #endif
             const Lookup lookup(own_tables + book * OWN_WORDS, &own_books[book], symbols, OWN_LONG, paired);
+#if !PAIRS
+            // Only where codewords are long: with pairs it cost 1 to 3 %, in registers, where hardly an index block has no room.
+            const uint32_t first_word = __shfl_sync(ALL_LANES, at.start, 0) / 32 / 4 * 4, end_word = ceil_div(__shfl_sync(ALL_LANES, at.end, WARP - 1), 32);
+            if (end_word - first_word > room && staged_words >= RING_WORDS) {
+                const uint32_t first = at.start / 128 * 4, rings = (shared_address(staged) + RING_BYTES - 1) / RING_BYTES * RING_BYTES;
+                const Feed feed{reinterpret_cast<const uint8_t *>(words + first), rings + lane_id() * RING_BYTES, 0, live ? (ceil_div(at.end, 32) - first) * 4 : 0,
+                                (ceil_div(stream.bits, 32) + 2 - first) * 4};
+                const Work work{lookup, tile, out + stream.out * SYMBOL_BYTES, group, rank, live};
+                const uint32_t ended = work.decode(feed, at.start % 128, checksum);
+                if (live && first * 32 + ended != at.end) {
+                    problems |= STATUS_INDEX;
+                }
+                continue;
+            }
+#endif
             // As many groups at a time as there is room for: all, but where a field is uneven. Less than half of the warp then has nothing to do for a while;
             // reading words where they are would take ten times as long.
             for (uint32_t lane = 0; lane < WARP;) {

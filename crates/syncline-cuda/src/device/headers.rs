@@ -25,6 +25,7 @@ const HEADERS: &[Source] = &[
     Source { name: "parsed.cuh", text: include_str!("../../kernels/parsed.cuh") },
     Source { name: "huffman_decode_index.cuh", text: include_str!("../../kernels/huffman_decode_index.cuh") },
     Source { name: "huffman_decode_free.cuh", text: include_str!("../../kernels/huffman_decode_free.cuh") },
+    Source { name: "huffman_decode_ring.cuh", text: include_str!("../../kernels/huffman_decode_ring.cuh") },
     Source { name: "huffman_decode_lookup.cuh", text: include_str!("../../kernels/huffman_decode_lookup.cuh") },
     Source { name: "reconstruct_rows.cuh", text: include_str!("../../kernels/reconstruct_rows.cuh") },
     Source { name: "reconstruct_decode.cuh", text: include_str!("../../kernels/reconstruct_decode.cuh") },
