@@ -8,6 +8,14 @@
 #pragma once
 #include "common.cuh"
 
+// As wait_for_previous, but the next kernel's blocks are dealt out only when what came before this one is there: so the next may read that before it waits itself.
+__device__ inline void wait_then_let_start() {
+#if __CUDA_ARCH__ >= 900
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+}
+
 constexpr uint32_t GROUP = 1u << GROUP_LOG2;
 constexpr uint32_t TABLE = 1u << TABLE_BITS;
 constexpr uint32_t LENGTHS = LONGEST + 1;
@@ -241,6 +249,18 @@ template <typename Unit, typename First> __device__ inline uint32_t stream_of(Un
     return low;
 }
 
+// The same by a warp, for one unit: its lanes look at 32 streams at a time. For a small batch each read that waits for the one before counts.
+template <typename Unit, typename First> __device__ inline uint32_t stream_of_warp(Unit unit, uint32_t streams, First first) {
+    uint32_t low = 0, high = streams;
+    while (high - low > 1) {
+        const uint32_t step = ceil_div(high - low, WARP), i = low + lane_id() * step;
+        const uint32_t parts = __popc(__ballot_sync(ALL_LANES, i < high && first(i) <= unit));
+        low += (max_of(parts, 1u) - 1) * step;
+        high = min_of(high, low + step);
+    }
+    return low;
+}
+
 // Sum, and sum weighted with the position from 1, of symbols (huffman/checksum.rs of the core).
 struct Checksum {
     uint32_t sum, weighted;
@@ -324,6 +344,27 @@ __device__ inline void copy_unit(void *to, const void *from) {
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(uint32_t(__cvta_generic_to_shared(to))), "l"(from) : "memory");
 #else
     *static_cast<uint4 *>(to) = *static_cast<const uint4 *>(from);
+#endif
+}
+// The same of fewer bytes, a multiple of 4; the rest of the 16 becomes 0, or stays as it is.
+__device__ inline void copy_part(uint32_t to, const uint8_t *from, uint32_t bytes) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
+#else
+    for (uint32_t i = 0; i < bytes; i += 4) {
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(to + i), "r"(*reinterpret_cast<const uint32_t *>(from + i)) : "memory");
+    }
+#endif
+}
+// Ends a turn of copies; `copies_done_but_last` waits for those of the turns before the last.
+__device__ inline void end_copies() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.commit_group;" ::: "memory");
+#endif
+}
+__device__ inline void copies_done_but_last() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_group 1;" ::: "memory");
 #endif
 }
 __device__ inline void copies_done() {

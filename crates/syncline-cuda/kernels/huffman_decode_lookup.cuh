@@ -139,36 +139,51 @@ struct Lookup {
 };
 static_assert(2 * LOOKUP_BITS <= 32, "two lookups to a window");
 
+// Fills a table of TABLE entries from as many, each by itself; by the whole block. Four at a time: a block that has little to decode waits for these reads.
+template <typename Each> __device__ inline void load_each(uint32_t *to, const uint32_t *from, Each each) {
+    for (uint32_t i = threadIdx.x; i < TABLE / 4; i += blockDim.x) {
+        const uint4 four = reinterpret_cast<const uint4 *>(from)[i];
+        reinterpret_cast<uint4 *>(to)[i] = make_uint4(each(four.x), each(four.y), each(four.z), each(four.w));
+    }
+}
+
 // Fills a table of one-symbol entries from a codebook's; by the whole block, followed by a barrier. `long_entries` is how many of the others to take.
 __device__ inline void load_alone(uint32_t *to, const uint32_t *from, uint32_t long_entries, const Book &book) {
     constexpr uint32_t EACH = LOOKUPS / TABLE;
-    for (uint32_t i = threadIdx.x; i < TABLE; i += blockDim.x) {
-        const uint32_t entry = single(from[i], book.base, book.mask);
+    load_words(to + LOOKUPS, from + TABLE, long_entries);
+    if constexpr (EACH == 1) {
+        load_each(to, from, [&](uint32_t entry) {
+            const uint32_t alone = single(entry, book.base, book.mask);
+            return alone == 0 ? LONGER : alone;
+        });
+    } else {
+        for (uint32_t i = threadIdx.x; i < TABLE; i += blockDim.x) {
+            const uint32_t entry = single(from[i], book.base, book.mask);
 #pragma unroll
-        for (uint32_t j = 0; j < EACH; ++j) {
-            uint32_t own = entry;
-            if (entry == 0) {
-                const uint32_t window = i << (32 - TABLE_BITS) | j << LOOKUP_SHIFT;
-                const uint32_t place = (window - book.limit[TABLE_BITS]) >> (32 - LONG_BITS);
-                own = EACH > 1 && place < LONG_ENTRIES ? from[TABLE + place] : 0;
-                own = own == 0 || (own & LENGTH_MASK) > 32 - LOOKUP_SHIFT ? LONGER : own;
+            for (uint32_t j = 0; j < EACH; ++j) {
+                uint32_t own = entry;
+                if (entry == 0) {
+                    const uint32_t window = i << (32 - TABLE_BITS) | j << LOOKUP_SHIFT;
+                    const uint32_t place = (window - book.limit[TABLE_BITS]) >> (32 - LONG_BITS);
+                    own = place < LONG_ENTRIES ? from[TABLE + place] : 0;
+                    own = own == 0 || (own & LENGTH_MASK) > 32 - LOOKUP_SHIFT ? LONGER : own;
+                }
+                to[i * EACH + j] = own;
             }
-            to[i * EACH + j] = own;
         }
     }
-    load_words(to + LOOKUPS, from + TABLE, long_entries);
 }
 
 // The same of entries of two symbols. Whether this thread has found symbols too far apart for that: then the table is worthless.
 __device__ inline bool load_paired(uint32_t *to, const uint32_t *from, uint32_t long_entries, const Book &book) {
     bool apart = book.mask != 0xFFF;
-    for (uint32_t i = threadIdx.x; i < TABLE; i += blockDim.x) {
-        const uint32_t entry = from[i], first = entry >> 8 & 0xFFF, second = entry >> 20;
-        apart = apart || max_of(first, second) > PAIRED_MASK;
-        to[i] = has_two(entry) ? length_of_all(entry) | first << 6 | length_of_first(entry) << 16 | second << 22
-                               : length_of_first(entry) | first << 6 | ALONE;
-    }
     load_words(to + LOOKUPS, from + TABLE, long_entries);
+    load_each(to, from, [&](uint32_t entry) {
+        const uint32_t first = entry >> 8 & 0xFFF, second = entry >> 20;
+        apart = apart || max_of(first, second) > PAIRED_MASK;
+        return has_two(entry) ? length_of_all(entry) | first << 6 | length_of_first(entry) << 16 | second << 22
+                              : length_of_first(entry) | first << 6 | ALONE;
+    });
     return apart;
 }
 

@@ -181,11 +181,13 @@ __device__ inline void place(uint32_t unit, const uint8_t *input, const Stream *
     }
 }
 
-// Blocks from `first_placing` on place groups, those before build tables of a codebook, `parts` each, and clear sums and status unless parsing has written that.
+// Blocks from `first_placing` on place groups, those before build tables of a codebook, `parts` each, and clear sums, what else a decoder
+// wants cleared, and status unless parsing has written that.
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode_prepare(const Book *books, const uint16_t *symbols, const uint8_t *input, const Stream *streams, uint32_t stream_count, const Totals *totals,
                    uint32_t parts, uint32_t first_placing, uint32_t fills, uint32_t keeps_status, uint32_t *tables, uint16_t *count_tables, uint32_t *map,
-                   uint32_t *sums, uint32_t *status, uint8_t *out) {
+                   uint32_t *sums, uint32_t *cleared, uint32_t cleared_words, uint32_t *status, uint8_t *out) {
+    wait_then_let_start();
     if (blockIdx.x >= first_placing) {
         const uint32_t unit = blockIdx.x - first_placing;
         if (unit < totals->placings) {
@@ -200,11 +202,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             status[i] = 0;
         }
     }
+    for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i < cleared_words; i += first_placing * THREADS) {
+        cleared[i] = 0;
+    }
     Tables{books, symbols, tables, count_tables}.build(blockIdx.x / parts, blockIdx.x % parts, parts);
 }
 
 // Compares checksums; a thread a stream.
 extern "C" __global__ void decode_verify(const Stream *streams, uint32_t stream_count, const uint32_t *sums, uint32_t *status) {
+    wait_for_previous();
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < stream_count && (sums[2 * i] != streams[i].sum || sums[2 * i + 1] != streams[i].weighted)) {
         status[i] |= STATUS_CHECKSUM;

@@ -65,6 +65,7 @@ struct Own {
 extern "C" __global__ void __launch_bounds__(THREADS)
     self_sync(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
               const Totals *totals, uint8_t *entries, uint8_t *counts, uint8_t *exits, uint32_t *failed) {
+    wait_for_previous();
     __shared__ __align__(16) uint16_t table[COUNTS + ENDS];
     __shared__ Stream stream;
     __shared__ Book book;
@@ -105,31 +106,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Phase 2, a thread a stretch: decodes it again from where the one before ended, up to where that makes no difference. If it makes one to the stretch after it, the
-// stream has failed.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    self_sync_join(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
-                   const Totals *totals, uint8_t *entries, uint8_t *counts, const uint8_t *exits, uint32_t *failed) {
-    const uint32_t i = blockIdx.x * THREADS + threadIdx.x;
-    if (i >= totals->sequences * STRETCHES) {
-        return;
-    }
-    const uint32_t number = stream_of(i / STRETCHES, stream_count, [&](uint32_t s) { return streams[s].first_sequence; });
-    const Stream &stream = streams[number];
-    const uint32_t stretch = i - stream.first_sequence * STRETCHES;
-    if (stretch == 0 || stretch >= stretches_of(stream.bits)) {
-        return;
-    }
-    uint32_t entry = exits[i - 1];
-    if (entry == 0 || failed[number]) {
-        return;
-    }
-    const Counter counter(count_tables + uint64_t(stream.first_book) * (COUNTS + ENDS), &books[stream.first_book]);
+// Decodes a stretch again from `entry` on, where the one before ended, up to where that makes no difference. Whether it makes one to the stretch after it.
+__device__ inline bool join(const Counter &counter, const uint8_t *input, const Stream &stream, uint32_t stretch, uint32_t entry, uint8_t *entries, uint8_t *counts) {
     for (uint32_t done = 0; done < JOINED; ++done) {
         const uint32_t subsequence = stretch * STRETCH + done, bits = bits_in(stream, subsequence);
         const uint64_t at = uint64_t(stream.first_subsequence) + subsequence;
         if (bits == 0) {
-            return;
+            return false;
         }
         LaneWords words;
         words.load(input, stream, subsequence);
@@ -138,10 +121,43 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         counts[at] = counter.count(reader, bits, entry);
         entry -= bits;
         if (entry == entries[at + 1]) {
-            return;
+            return false;
         }
     }
-    if (bits_in(stream, stretch * STRETCH + JOINED) > 0) {
-        failed[number] = failed[stream_count] = 1;
+    return bits_in(stream, stretch * STRETCH + JOINED) > 0;
+}
+
+// Phase 2, a thread a stretch. If one makes a difference to the stretch after it, the stream has failed. Tables are in shared memory: each of a thread's lookups waits for the one before.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    self_sync_join(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
+                   const Totals *totals, uint8_t *entries, uint8_t *counts, const uint8_t *exits, uint32_t *failed) {
+    wait_for_previous();
+    __shared__ __align__(16) uint16_t table[COUNTS + ENDS];
+    __shared__ Stream stream;
+    __shared__ Book book;
+    Run<STRETCHES> rest(totals->sequences);
+    while (rest.next < rest.end) {
+        uint32_t first_stretch, stop;
+        const uint32_t number = rest.stream(streams, stream_count, first_stretch, stop);
+        load_stream(stream, book, streams, number, books);
+        // The first of a stream starts with a codeword.
+        const uint32_t first = max_of(first_stretch, 1u) + threadIdx.x;
+        const uint8_t *exits_before = exits + stream.first_sequence * STRETCHES - 1;
+        bool any = false;
+        for (uint32_t stretch = first; stretch < stop; stretch += THREADS) {
+            any = any || exits_before[stretch] != 0;
+        }
+        if (!__syncthreads_or(any && !failed[number])) {
+            continue;
+        }
+        load_counts(table, count_tables, stream, true);
+        __syncthreads();
+        const Counter counter(table, &book);
+        for (uint32_t stretch = first; stretch < stop; stretch += THREADS) {
+            const uint32_t entry = exits_before[stretch];
+            if (entry != 0 && join(counter, input, stream, stretch, entry, entries, counts)) {
+                failed[number] = failed[stream_count] = 1;
+            }
+        }
     }
 }

@@ -23,6 +23,7 @@ __device__ inline uint32_t gap_of(const uint8_t *input, const Stream &stream, ui
 extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
     spans_count(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
                 const Totals *totals, uint8_t *entries, uint8_t *counts) {
+    wait_for_previous();
     __shared__ __align__(16) uint16_t table[COUNTS];
     __shared__ Stream stream;
     __shared__ Book book;
@@ -63,6 +64,7 @@ extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
 // Symbols before each span of its stream, from the counts of its subsequences; a block a stream. Whole sequences have spans: those past the end are not written.
 extern "C" __global__ void __launch_bounds__(THREADS)
     spans_scan(const Stream *streams, const uint8_t *counts, uint32_t *before, uint32_t *status) {
+    wait_for_previous();
     __shared__ uint32_t warp_sums[WARPS];
     const Stream &stream = streams[blockIdx.x];
     const uint32_t spans = ceil_div(stream.bits, SPAN_BITS), subsequences = ceil_div(stream.bits, SUBSEQUENCE_BITS);
@@ -236,6 +238,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     spans_write(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
                 const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint8_t *counts, const uint32_t *before,
                 const Totals *totals, uint32_t room, uint32_t *sums, uint32_t *status, uint8_t *out) {
+    wait_for_previous();
     extern __shared__ uint4 dynamic[];
     constexpr uint32_t TABLE_WORDS = LOOKUPS + LONG_ENTRIES;
     __shared__ Stream stream;
@@ -250,7 +253,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const Costs costs{streams, before};
     const uint64_t all_costs = costs.all(*totals);
     const uint64_t own_start = all_costs * blockIdx.x / gridDim.x, own_end = all_costs * (blockIdx.x + 1) / gridDim.x;
-    uint32_t number = stream_of(own_start, stream_count, [&](uint32_t i) { return costs.stream(i); });
+    uint32_t number = stream_of_warp(own_start, stream_count, [&](uint32_t i) { return costs.stream(i); });
     for (; number < stream_count && costs.stream(number) < own_end; ++number) {
         const uint32_t first_span = costs.first_span(number, own_start), stop = costs.first_span(number, own_end);
         if (first_span >= stop) {

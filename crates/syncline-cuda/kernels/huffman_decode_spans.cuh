@@ -165,7 +165,7 @@ template <uint32_t UNITS> struct Run {
 
     // The stream of the next unit, and its units that are this block's: those from `first` to `stop`, counted from the stream's first.
     __device__ inline uint32_t stream(const Stream *streams, uint32_t stream_count, uint32_t &first, uint32_t &stop) {
-        const uint32_t number = stream_of(next / UNITS, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
+        const uint32_t number = stream_of_warp(next / UNITS, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
         const uint32_t start = streams[number].first_sequence * UNITS, bits = streams[number].bits;
         first = next - start;
         next = min_of(end, start + ceil_div(bits, SEQUENCE_BITS) * UNITS);

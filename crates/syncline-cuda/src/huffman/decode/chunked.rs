@@ -49,7 +49,7 @@ impl<S: Symbol + DeviceRepr> Chunked<S> {
     /// As [`Indexed::launch`](super::Indexed::launch).
     pub fn launch(&self, frame: &mut Frame<'_>, mut work: Decoding<'_, '_, S>) -> Result<()> {
         work.check(frame, Decoder::Chunked, self.group_log2)?;
-        let mut scratch = self.preparation.before(frame, &mut work, false, true)?;
+        let mut scratch = self.preparation.before(frame, &mut work, false, true, 0)?;
         let totals = work.batch.totals;
         let by_index = u32::from(totals.index == Some(IndexKind::Symbol));
         let pieces = if by_index == 1 { totals.tasks } else { totals.streams };

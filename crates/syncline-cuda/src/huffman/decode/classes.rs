@@ -6,7 +6,7 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
 use syncline_core::huffman::Symbol;
 
-use super::spans::{Entries, Step, one_wave};
+use super::spans::{Entries, Step, one_wave, resident};
 use super::{Decoding, SEQUENCE, SHAPES, Scratch, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
@@ -141,7 +141,7 @@ impl Classes {
             let mut launch = stream.launch_builder(self.counts.function());
             launch.arg(&work.batch.descriptors).arg(&totals.streams).arg(&counts).arg(&work.batch.sums);
             launch.arg(&mut sequence_counts);
-            let blocks = one_wave(&self.counts, SEQUENCE, 0, self.multiprocessors, &totals)?;
+            let blocks = one_wave(resident(&self.counts, SEQUENCE, 0, self.multiprocessors)?, &totals);
             // SAFETY: parameters (const Stream *, u32, const u8 *, const Totals *, u32 *): a count for each subsequence, a sum for each sequence.
             unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, 0)) }.doing("adding up sequences")?;
         }
@@ -206,7 +206,7 @@ impl Classes {
                 launch.arg(pointer);
             });
             launch.arg(&own_class).arg(&room).arg(&written[0]).arg(&written[1]);
-            let blocks = one_wave(kernel, SEQUENCE, bytes, self.multiprocessors, &totals)?;
+            let blocks = one_wave(resident(kernel, SEQUENCE, bytes, self.multiprocessors)?, &totals);
             // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *, const u8 *, const u8 *, const u32 *,
             // const u32 *, const u32 *, u32, u32, u32 *, u8 *). All are views that this call holds, valid until the work queued on the frame's stream is done,
             // and that stream waits for this launch below. Words are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number to

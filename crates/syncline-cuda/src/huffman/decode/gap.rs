@@ -204,7 +204,8 @@ impl<S: Symbol + DeviceRepr> Gap<S> {
         step: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         work.check(frame, Decoder::Gap, self.group_log2)?;
-        let mut scratch = self.preparation.before(frame, &mut work, self.writer.counts(), !self.writer.finishes())?;
+        let mut scratch =
+            self.preparation.before(frame, &mut work, self.writer.counts(), !self.writer.finishes(), 0)?;
         step("tables")?;
         self.writer.write(frame, &mut work, &mut scratch, None, step)?;
         if !self.writer.finishes() {

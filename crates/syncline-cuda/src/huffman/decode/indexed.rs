@@ -1,10 +1,12 @@
 //! Decoding with the symbol index: launcher of `kernels/huffman_decode_indexed.cu`.
 
-use cudarc::driver::{DeviceRepr, PushKernelArg};
+use std::cmp::Reverse;
+
+use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{Decoder, MAX_CLASSES, Symbol};
 
 use super::{Decoding, LONG_ENTRIES, Preparation, SHAPES, TABLE_BITS, constants};
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source =
@@ -12,8 +14,8 @@ const SOURCE: Source =
 
 /// Shared memory that a block has beside tables and tiles.
 const OWN_SHARED_MEMORY: u32 = 2048;
-/// Words that a warp stages at most: index blocks of more than about 12 bits a symbol are decoded in parts.
-const MOST_STAGED_WORDS: u32 = 1536;
+/// Words that a warp stages at most: an index block of nothing but the longest codewords, and what decoding looks ahead.
+const MOST_STAGED_WORDS: u32 = 2592;
 /// And at least: a group of the longest codewords, and what decoding looks ahead.
 const LEAST_STAGED_WORDS: u32 = 96;
 /// Registers of a multiprocessor, and threads that it holds at most, on all architectures since sm_70 (fewer threads on some).
@@ -173,10 +175,12 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
     }
 
     /// How to launch a kernel. Reckoned, not asked from the driver: that would take longer than decoding a small batch.
-    fn plan(&self, variant: &Variant, bits_in_task: u64) -> Plan {
+    fn plan(&self, variant: &Variant, bits_in_task: u64, tasks: u32, streams: u32) -> Plan {
         let tables = variant.table_bytes;
         let wanted = bits_in_task.div_ceil(32) * u64::from(self.tuning.staged_percent) / 100 + 8;
         let wanted = wanted.clamp(LEAST_STAGED_WORDS.into(), MOST_STAGED_WORDS.into()) as u32 / 4 * 4;
+        // A small batch has less than a multiprocessor full of warps: those get more room.
+        let warps_with_work = self.tasks_of_multiprocessor(tasks, streams);
         let plan = |threads: u32| {
             let warps = threads / 32;
             let fixed = tables + warps * 32 * variant.row_bytes;
@@ -185,14 +189,18 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
             let shared_memory = fixed + warps * staged_words * 4;
             let by_memory = (self.shared_memory + DRIVERS_SHARED_MEMORY) / (shared_memory + OWN_SHARED_MEMORY);
             let by_threads = variant.threads_by_registers.min(THREADS_ON_MULTIPROCESSOR) / threads;
-            Plan { threads, staged_words, shared_memory, resident: by_memory.min(by_threads) }
+            let resident = by_memory.min(by_threads).min(warps_with_work.div_ceil(warps));
+            Plan { threads, staged_words, shared_memory, resident }
         };
         if let Some(threads) = self.tuning.threads {
             return plan(threads);
         }
         // Larger blocks share a table among more warps; but not for less room for words.
         let plans = (128..=MOST_THREADS).step_by(64).map(plan);
-        let best = plans.max_by_key(|plan| (plan.staged_words, plan.resident * plan.threads, plan.threads));
+        let best = plans.max_by_key(|plan| {
+            let all = plan.resident * plan.threads;
+            (plan.staged_words, all.min(warps_with_work.saturating_mul(32)), Reverse(all), plan.threads)
+        });
         let best = best.unwrap_or_else(|| plan(MOST_THREADS));
         // What other blocks leave unused: fields are uneven, and index blocks without room are decoded in parts.
         let warps = best.threads / 32;
@@ -204,6 +212,12 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
         Plan { staged_words, shared_memory, ..best }
     }
 
+    /// Index blocks that each multiprocessor has, if blocks have those of one stream only and so many streams have one block each that is not full.
+    fn tasks_of_multiprocessor(&self, tasks: u32, streams: u32) -> u32 {
+        let full = self.multiprocessors.saturating_sub(streams).max(self.multiprocessors / 2).max(1);
+        tasks.div_ceil(full)
+    }
+
     /// Decodes the batch on the frame's stream, without waiting for it.
     ///
     /// # Errors
@@ -211,30 +225,33 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
     /// [`CudaError::Driver`]. Damaged streams are no error here: see [`Decoding::status`].
     pub fn launch(&self, frame: &mut Frame<'_>, mut work: Decoding<'_, '_, S>) -> Result<()> {
         work.check(frame, Decoder::Indexed, self.group_log2)?;
-        let mut scratch = self.preparation.before(frame, &mut work, false, true)?;
+        let mut scratch = self.preparation.before(frame, &mut work, false, true, 0)?;
         let totals = work.batch.totals;
         if totals.tasks > 0 {
             let pairs = self.tuning.pairs.unwrap_or(totals.pairs());
             let variant = &self.variants[usize::from(totals.most_books > 1)][usize::from(pairs)];
             let Plan { threads, staged_words, shared_memory, resident } =
-                self.plan(variant, totals.bits / u64::from(totals.tasks));
+                self.plan(variant, totals.bits / u64::from(totals.tasks), totals.tasks, totals.streams);
             if staged_words < LEAST_STAGED_WORDS {
                 return Err(CudaError::invalid("blocks of so many threads do not fit the device's shared memory"));
             }
             let blocks = resident.max(1) * self.multiprocessors * self.tuning.waves;
-            let blocks = blocks.min(totals.tasks);
-            let (tables, map) = (scratch.tables.as_view(), scratch.map.as_view());
-            let mut launch = frame.stream().launch_builder(variant.kernel.function());
-            launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
-            launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols).arg(work.classes).arg(&map);
-            launch.arg(&work.batch.sums).arg(&staged_words);
-            launch.arg(&mut scratch.sums).arg(&mut *work.status).arg(&mut *work.output);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u8 *, const u32 *, const Totals *, u32, u32 *,
+            // A block for each few index blocks of a stream, if there is room for all of those at once; and a stream has one at its end that is not full.
+            let most_tasks = self.tasks_of_multiprocessor(totals.tasks, totals.streams).min(threads / 32);
+            let of_one_stream = totals.tasks.div_ceil(most_tasks) + totals.streams;
+            let (blocks, most_tasks) =
+                if of_one_stream <= blocks { (of_one_stream, most_tasks) } else { (blocks.min(totals.tasks), 0) };
+            let stream = frame.stream();
+            let launch = Successive::new(&variant.kernel, stream).reads(work.input).reads(&work.batch.descriptors);
+            let launch = launch.value(totals.streams).reads(&work.batch.books).reads(&scratch.tables);
+            let launch = launch.reads(&work.batch.symbols).reads(work.classes).reads(&scratch.map);
+            let launch = launch.reads(&work.batch.sums).value(most_tasks).value(staged_words).writes(&mut scratch.sums);
+            let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
+            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u8 *, const u32 *, const Totals *, u32, u32, u32 *,
             // u32 *, u8 *). Descriptors were made from parsed streams whose bytes lie in the input, whose symbols in the output and whose classes in the array (`Decoding::check`);
             // positions that the device's bytes give are bounded by the stream's bits, groups by its groups. Shared memory is what the kernel lays out:
             // tables of BOOKS codebooks, then a tile and `staged_words` words for each warp.
-            unsafe { launch.launch(Kernel::grid(blocks, threads, shared_memory)) }.doing("decoding")?;
-            return Ok(());
+            return unsafe { launch.launch(Kernel::grid(blocks, threads, shared_memory)) };
         }
         self.preparation.after(frame, &mut work, &scratch)
     }

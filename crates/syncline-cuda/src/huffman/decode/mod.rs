@@ -13,8 +13,9 @@ mod self_sync;
 mod spans;
 
 use std::marker::PhantomData;
+use std::ops::RangeInclusive;
 
-use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DeviceRepr};
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{Decoder, Symbol};
 
@@ -27,8 +28,8 @@ pub use parse::{Limits, Parser, StreamPlace};
 pub use self_sync::{SelfSync, SelfSyncTuning};
 pub use spans::{Lookup, SpansTuning};
 
-use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::error::{CudaError, Result};
 
 /// Live groups in a block of the symbol index.
 const INDEX_BLOCK: u32 = 32;
@@ -46,8 +47,10 @@ const COUNT_ENTRIES: usize = (1 << 14) + (1 << TABLE_BITS);
 const LOOKUP_BITS: u32 = 13;
 /// Entries for codewords longer than a lookup.
 pub(crate) const LONG_ENTRIES: u32 = 2048;
-/// Blocks that build a codebook's tables.
-const TABLE_BLOCKS: u32 = 16;
+/// Blocks that build a codebook's tables: more where there are few codebooks, so that the device is full.
+const TABLE_BLOCKS: RangeInclusive<u32> = 16..=64;
+/// Blocks that build tables, about.
+const ALL_TABLE_BLOCKS: u32 = 1024;
 /// Threads of the preparing kernels' blocks.
 const PREPARE_THREADS: u32 = 256;
 
@@ -195,15 +198,24 @@ struct Scratch<'a> {
     map: CudaViewMut<'a, u32>,
     /// Checksums of all streams.
     sums: CudaViewMut<'a, u32>,
+    /// Words that are 0, as many as the decoder asked for.
+    cleared: CudaViewMut<'a, u32>,
 }
 
-impl Scratch<'_> {
+impl<'a> Scratch<'a> {
     /// The tables for counting.
     fn counts(&self) -> Result<CudaView<'_, u16>> {
-        self.counts
-            .as_ref()
-            .map(CudaViewMut::as_view)
-            .ok_or_else(|| CudaError::invalid("there are no tables for counting"))
+        self.counts.as_ref().map(CudaViewMut::as_view).ok_or_else(Self::no_counts)
+    }
+
+    /// The same, and the words that are 0.
+    fn counts_and_cleared(&mut self) -> Result<(CudaView<'_, u16>, &mut CudaViewMut<'a, u32>)> {
+        let counts = self.counts.as_ref().map(CudaViewMut::as_view).ok_or_else(Self::no_counts)?;
+        Ok((counts, &mut self.cleared))
+    }
+
+    fn no_counts() -> CudaError {
+        CudaError::invalid("there are no tables for counting")
     }
 }
 
@@ -222,13 +234,15 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
         Ok(Self { prepare: kernel("decode_prepare")?, verify: kernel("decode_verify")?, symbol: PhantomData })
     }
 
-    /// Builds tables, those for `counting` too, places groups, fills free ones unless the decoder does, clears sums and status.
+    /// Builds tables, those for `counting` too, places groups, fills free ones unless the decoder does, clears sums, status and
+    /// `cleared` words for the decoder.
     fn before<'a>(
         &self,
         frame: &mut Frame<'a>,
         work: &mut Decoding<'_, '_, S>,
         counting: bool,
         filling: bool,
+        cleared: usize,
     ) -> Result<Scratch<'a>> {
         let totals = work.batch.totals;
         let stream = frame.stream().clone();
@@ -239,27 +253,29 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
         let mut tables = frame.slice(totals.books as usize * BOOK_WORDS)?;
         let mut map = frame.slice(totals.live_with_map.max(1) as usize)?;
         let mut sums = frame.slice(2 * totals.streams as usize + 1)?;
+        let cleared_words = cleared as u32;
+        let mut cleared = frame.slice(cleared)?;
         if totals.streams > 0 {
-            let first_placing = totals.books * TABLE_BLOCKS;
-            let (fills, keeps_status) = (u32::from(filling), u32::from(work.batch.keep_status));
-            let mut launch = stream.launch_builder(self.prepare.function());
-            launch.arg(&work.batch.books).arg(&work.batch.symbols).arg(work.input).arg(&work.batch.descriptors);
-            launch.arg(&totals.streams).arg(&work.batch.sums);
-            launch.arg(&TABLE_BLOCKS).arg(&first_placing).arg(&fills).arg(&keeps_status);
-            launch.arg(&mut tables);
-            match &mut counts {
-                Some(counts) => launch.arg(counts),
-                None => launch.arg(&0_u64),
+            let parts = (ALL_TABLE_BLOCKS / totals.books.max(1)).clamp(*TABLE_BLOCKS.start(), *TABLE_BLOCKS.end());
+            let first_placing = totals.books * parts;
+            let launch = Successive::new(&self.prepare, &stream).reads(&work.batch.books).reads(&work.batch.symbols);
+            let launch = launch.reads(work.input).reads(&work.batch.descriptors).value(totals.streams);
+            let launch = launch.reads(&work.batch.sums).value(parts).value(first_placing);
+            let launch = launch.value(u32::from(filling)).value(u32::from(work.batch.keep_status)).writes(&mut tables);
+            let launch = match &mut counts {
+                Some(counts) => launch.writes(counts),
+                None => launch.value(0_u64),
             };
-            launch.arg(&mut map).arg(&mut sums).arg(&mut *work.status).arg(&mut *work.output);
+            let launch = launch.writes(&mut map).writes(&mut sums).writes(&mut cleared).value(cleared_words);
+            let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
             let grid = Kernel::grid(first_placing + totals.placings, PREPARE_THREADS, 0);
-            // SAFETY: parameters (const Book *, const u16 *, const u8 *, const Stream *, u32, const Totals *, u32, u32, u32, u32, u32 *, u16 *, u32 *, u32 *, u32 *,
-            // u8 *); blocks for each of the batch's books, which index its symbols, with BOOK_WORDS of tables and COUNT_ENTRIES (or null) each; two sums and a word of status
+            // SAFETY: parameters (const Book *, const u16 *, const u8 *, const Stream *, u32, const Totals *, u32, u32, u32, u32, u32 *, u16 *, u32 *, u32 *, u32 *, u32,
+            // u32 *, u8 *); blocks for each of the batch's books, which index its symbols, with BOOK_WORDS of tables and COUNT_ENTRIES (or null) each; two sums and a word of status
             // for each stream, and one more. Bitmaps lie in the input and groups in the output (`Decoding::check`); ranks are bounded by the stream's live groups, of which
             // the map has as many as the batch counted.
-            unsafe { launch.launch(grid) }.doing("building tables and placing groups")?;
+            unsafe { launch.launch(grid) }?;
         }
-        Ok(Scratch { tables, counts, map, sums })
+        Ok(Scratch { tables, counts, map, sums, cleared })
     }
 
     /// Compares the checksums, where the decoder has not.
@@ -268,12 +284,11 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
         if streams == 0 {
             return Ok(());
         }
-        let mut launch = frame.stream().launch_builder(self.verify.function());
-        let sums = scratch.sums.as_view();
-        launch.arg(&work.batch.descriptors).arg(&streams).arg(&sums).arg(&mut *work.status);
+        let stream = frame.stream();
+        let launch = Successive::new(&self.verify, stream).reads(&work.batch.descriptors).value(streams);
+        let launch = launch.reads(&scratch.sums).writes(&mut *work.status);
         let grid = Kernel::grid(streams.div_ceil(PREPARE_THREADS), PREPARE_THREADS, 0);
         // SAFETY: parameters (const Stream *, u32, const u32 *, u32 *): two sums and a word of status for each stream.
-        unsafe { launch.launch(grid) }.doing("comparing checksums")?;
-        Ok(())
+        unsafe { launch.launch(grid) }
     }
 }

@@ -1,15 +1,15 @@
 //! Decoding without an index: launcher of `kernels/huffman_decode_self_sync.cu` and `huffman_decode_compose.cu`.
 
-use cudarc::driver::{CudaViewMut, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaViewMut, DeviceRepr};
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{Decoder, Symbol};
 
 use super::batch::Totals;
 use super::gap::{Writer, Writing};
-use super::spans::{Entries, Step, one_wave};
+use super::spans::{Entries, Step, one_wave, resident};
 use super::{COUNT_ENTRIES, Decoding, Preparation, SEQUENCE, SHAPES, Scratch, constants};
-use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::error::{CudaError, Result};
 
 const SOURCE: Source =
     Source { name: "huffman_decode_self_sync.cu", text: include_str!("../../../kernels/huffman_decode_self_sync.cu") };
@@ -82,6 +82,8 @@ pub struct SelfSync<S> {
     writer: Writer,
     group_log2: u32,
     multiprocessors: u32,
+    /// Blocks that synchronise at a time.
+    resident: u32,
 }
 
 /// Bytes of scratch memory for what is found out about stretches, sequences and streams.
@@ -90,7 +92,7 @@ pub(super) fn workspace(totals: &Totals) -> usize {
     Arena::bytes_for::<u8>(sequences)
         + Arena::bytes_for::<u8>(sequences * (SEQUENCE / STRETCH) as usize)
         + Arena::bytes_for::<u8>(sequences * MAX_LENGTH as usize)
-        + Arena::bytes_for::<u32>(totals.streams as usize + 1)
+        + Arena::bytes_for::<u32>(totals.streams as usize + 1) // flags
 }
 
 /// What is found out about subsequences and sequences.
@@ -101,7 +103,6 @@ struct Found<'a> {
     /// Where sequences of streams that failed start.
     sequence_entries: CudaViewMut<'a, u8>,
     functions: CudaViewMut<'a, u8>,
-    failed: CudaViewMut<'a, u32>,
 }
 
 impl<S: Symbol + DeviceRepr> SelfSync<S> {
@@ -125,9 +126,11 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         let composing = compose_specialization(S::BYTES, group_log2);
         let compose = device.kernel(&composing, "self_sync_compose")?;
         compose.allow_shared_memory(COUNT_TABLE_BYTES)?;
+        let synchronise = device.kernel(&synchronising, "self_sync")?;
         Ok(Self {
             preparation: Preparation::new(device, group_log2)?,
-            synchronise: device.kernel(&synchronising, "self_sync")?,
+            resident: resident(&synchronise, THREADS, 0, device.info().multiprocessors)?,
+            synchronise,
             join: device.kernel(&synchronising, "self_sync_join")?,
             compose,
             walk: device.kernel(&composing, "self_sync_walk")?,
@@ -159,7 +162,9 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         let totals = work.batch.totals;
         // Without codewords there is nothing to write.
         let finishes = self.writer.finishes() && totals.sequences > 0;
-        let mut scratch = self.preparation.before(frame, &mut work, true, !finishes)?;
+        // A flag for each stream, and one for all: whether it failed to synchronise.
+        let flags = totals.streams as usize + 1;
+        let mut scratch = self.preparation.before(frame, &mut work, true, !finishes, flags)?;
         step("tables")?;
         if totals.sequences > 0 {
             let sequences = totals.sequences as usize;
@@ -168,9 +173,8 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
                 sequence_entries: frame.slice(sequences)?,
                 exits: frame.slice(sequences * (SEQUENCE / STRETCH) as usize)?,
                 functions: frame.slice(sequences * MAX_LENGTH as usize)?,
-                failed: frame.zeros(totals.streams as usize + 1)?,
             };
-            self.synchronise(frame, &work, &scratch, &mut found, step)?;
+            self.synchronise(frame, &work, &mut scratch, &mut found, step)?;
             self.compose(frame, &work, &scratch, &mut found)?;
             step("composing")?;
             self.writer.write(frame, &mut work, &mut scratch, Some(&found.subsequences), step)?;
@@ -186,25 +190,22 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         &self,
         frame: &Frame<'_>,
         work: &Decoding<'_, '_, S>,
-        scratch: &Scratch<'_>,
+        scratch: &mut Scratch<'_>,
         found: &mut Found<'_>,
         step: Step<'_>,
     ) -> Result<()> {
         let totals = work.batch.totals;
-        let tables = scratch.counts()?;
-        let blocks = one_wave(&self.synchronise, THREADS, 0, self.multiprocessors, &totals)?;
-        let joining = (totals.sequences * (SEQUENCE / STRETCH)).div_ceil(THREADS);
-        let phases = [(&self.synchronise, blocks, "in sequences"), (&self.join, joining, "between sequences")];
-        for (kernel, blocks, phase) in phases {
-            let mut launch = frame.stream().launch_builder(kernel.function());
-            launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
-            launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.sums);
-            launch.arg(&mut found.subsequences.entries).arg(&mut found.subsequences.counts);
-            launch.arg(&mut found.exits).arg(&mut found.failed);
+        let blocks = one_wave(self.resident, &totals);
+        for (kernel, phase) in [(&self.synchronise, "in sequences"), (&self.join, "between sequences")] {
+            let (tables, failed) = scratch.counts_and_cleared()?;
+            let launch = Successive::new(kernel, frame.stream()).reads(work.input).reads(&work.batch.descriptors);
+            let launch = launch.value(totals.streams).reads(&work.batch.books).reads(&tables).reads(&work.batch.sums);
+            let launch = launch.writes(&mut found.subsequences.entries).writes(&mut found.subsequences.counts);
+            let launch = launch.writes(&mut found.exits).writes(failed);
             // SAFETY: both have the parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u8 *, u8 *, u8 *, u32 *): an entry and
             // a count for each subsequence, whole sequences from a multiple of their size; an exit for each stretch, of which joining has a thread each; a flag for
             // each stream and one more.
-            unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("synchronising")?;
+            unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }?;
             step(phase)?;
         }
         Ok(())
@@ -220,26 +221,24 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
     ) -> Result<()> {
         let totals = work.batch.totals;
         let tables = scratch.counts()?;
-        let failed = found.failed.as_view();
+        let failed = scratch.cleared.as_view();
         let blocks = (COMPOSING_BLOCKS * self.multiprocessors).min(totals.sequences);
         for resolve in [0_u32, 1] {
             if resolve == 1 {
-                let functions = found.functions.as_view();
-                let mut launch = frame.stream().launch_builder(self.walk.function());
-                launch.arg(&work.batch.descriptors).arg(&failed).arg(&functions).arg(&mut found.sequence_entries);
+                let launch = Successive::new(&self.walk, frame.stream()).reads(&work.batch.descriptors).reads(&failed);
+                let launch = launch.reads(&found.functions).writes(&mut found.sequence_entries);
                 // SAFETY: parameters (const Stream *, const u32 *, const u8 *, u8 *): a block and a flag for each stream, MAX_LENGTH bytes of function and
                 // an entry for each sequence; functions hold values below MAX_LENGTH.
-                unsafe { launch.launch(Kernel::grid(totals.streams, SEQUENCE, 0)) }.doing("walking along sequences")?;
+                unsafe { launch.launch(Kernel::grid(totals.streams, SEQUENCE, 0)) }?;
             }
-            let sequence_entries = found.sequence_entries.as_view();
-            let mut launch = frame.stream().launch_builder(self.compose.function());
-            launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
-            launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.sums).arg(&resolve);
-            launch.arg(&failed).arg(&sequence_entries).arg(&mut found.functions);
-            launch.arg(&mut found.subsequences.entries).arg(&mut found.subsequences.counts);
+            let launch = Successive::new(&self.compose, frame.stream()).reads(work.input);
+            let launch = launch.reads(&work.batch.descriptors).value(totals.streams).reads(&work.batch.books);
+            let launch = launch.reads(&tables).reads(&work.batch.sums).value(resolve).reads(&failed);
+            let launch = launch.reads(&found.sequence_entries).writes(&mut found.functions);
+            let launch = launch.writes(&mut found.subsequences.entries).writes(&mut found.subsequences.counts);
             // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32, const u32 *, const u8 *, u8 *, u8 *, u8 *), sized as
             // for the kernels before; shared memory for the tables.
-            unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, COUNT_TABLE_BYTES)) }.doing("composing sequences")?;
+            unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, COUNT_TABLE_BYTES)) }?;
         }
         Ok(())
     }

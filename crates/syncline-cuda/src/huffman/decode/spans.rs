@@ -1,12 +1,12 @@
 //! Decoding from where subsequences start: launchers of `kernels/huffman_decode_spans.cu`.
 
-use cudarc::driver::{CudaViewMut, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaViewMut, DeviceRepr};
 use syncline_core::huffman::{SUBSEQUENCE_BITS, Symbol};
 
 use super::batch::Totals;
 use super::{Decoding, LONG_ENTRIES, LOOKUP_BITS, SEQUENCE, SHAPES, Scratch, TABLE_BITS, constants};
-use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::error::{CudaError, Result};
 
 const SOURCE: Source =
     Source { name: "huffman_decode_spans.cu", text: include_str!("../../../kernels/huffman_decode_spans.cu") };
@@ -104,16 +104,14 @@ pub(super) fn workspace(totals: &Totals) -> usize {
     2 * Arena::bytes_for::<u8>(subsequences) + Arena::bytes_for::<u32>(subsequences / SPAN as usize)
 }
 
-/// Blocks of so many threads that run at a time, or fewer if there are only a few sequences.
-pub(super) fn one_wave(
-    kernel: &Kernel,
-    threads: u32,
-    shared_memory: u32,
-    multiprocessors: u32,
-    totals: &Totals,
-) -> Result<u32> {
-    let resident = kernel.blocks_per_multiprocessor(threads, shared_memory)?.max(1);
-    Ok((resident * multiprocessors).min((2 * totals.sequences).max(totals.placings).max(1)))
+/// Blocks of so many threads that run at a time. Asked once: the driver takes as long to answer as a small batch to decode.
+pub(super) fn resident(kernel: &Kernel, threads: u32, shared_memory: u32, multiprocessors: u32) -> Result<u32> {
+    Ok(kernel.blocks_per_multiprocessor(threads, shared_memory)?.max(1) * multiprocessors)
+}
+
+/// As many blocks as run at a time, or fewer if there are only a few sequences.
+pub(super) fn one_wave(resident: u32, totals: &Totals) -> u32 {
+    resident.min((2 * totals.sequences).max(totals.placings).max(1))
 }
 
 /// The kernels.
@@ -123,11 +121,13 @@ pub(super) struct Spans {
     scan: Kernel,
     /// In the order of [`Lookup::ALL`].
     write: [Kernel; 2],
+    /// Blocks that run at a time: those that count, and those that write.
+    resident_count: u32,
+    resident_write: [u32; 2],
     tuning: SpansTuning,
     symbol_bytes: u32,
     /// Bytes that a block's table and buffers may have.
     shared_memory: u32,
-    multiprocessors: u32,
 }
 
 impl Spans {
@@ -150,15 +150,23 @@ impl Spans {
             Ok(kernel)
         };
         let [single, pairs] = Lookup::ALL;
-        Ok(Self {
-            count: kernel(single, "spans_count")?,
+        let multiprocessors = device.info().multiprocessors;
+        let count = kernel(single, "spans_count")?;
+        let mut spans = Self {
+            resident_count: resident(&count, COUNT_THREADS, 0, multiprocessors)?,
+            count,
             scan: kernel(single, "spans_scan")?,
             write: [write(single)?, write(pairs)?],
+            resident_write: [0; 2],
             tuning,
             symbol_bytes: S::BYTES as u32,
             shared_memory,
-            multiprocessors: device.info().multiprocessors,
-        })
+        };
+        for lookup in Lookup::ALL {
+            let (kernel, shared_memory) = (&spans.write[lookup as usize], spans.shared_memory_to_write(lookup));
+            spans.resident_write[lookup as usize] = resident(kernel, tuning.threads, shared_memory, multiprocessors)?;
+        }
+        Ok(spans)
     }
 
     /// How to look up a batch's codewords.
@@ -175,6 +183,11 @@ impl Spans {
         room.max(LEAST_ROOM) / BUFFER_STEP * BUFFER_STEP
     }
 
+    /// Tables and buffers of a block that writes, in bytes.
+    fn shared_memory_to_write(&self, lookup: Lookup) -> u32 {
+        lookup.table_bytes() + self.tuning.threads / 32 * self.room(lookup) * self.symbol_bytes
+    }
+
     /// Entries and counts of streams with the gap index.
     pub fn count<S: Symbol + DeviceRepr>(
         &self,
@@ -188,16 +201,13 @@ impl Spans {
             return Ok(());
         }
         let tables = scratch.counts()?;
-        let mut launch = frame.stream().launch_builder(self.count.function());
-        launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
-        launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.sums);
-        launch.arg(&mut found.entries).arg(&mut found.counts);
-        let blocks = one_wave(&self.count, COUNT_THREADS, 0, self.multiprocessors, &totals)?;
-        let grid = Kernel::grid(blocks, COUNT_THREADS, 0);
+        let launch = Successive::new(&self.count, frame.stream()).reads(work.input).reads(&work.batch.descriptors);
+        let launch = launch.value(totals.streams).reads(&work.batch.books).reads(&tables).reads(&work.batch.sums);
+        let launch = launch.writes(&mut found.entries).writes(&mut found.counts);
+        let grid = Kernel::grid(one_wave(self.resident_count, &totals), COUNT_THREADS, 0);
         // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u8 *, u8 *): words and gaps are read within what the
         // descriptors say (`Decoding::check`); a byte of each for each subsequence.
-        unsafe { launch.launch(grid) }.doing("counting codewords")?;
-        Ok(())
+        unsafe { launch.launch(grid) }
     }
 
     /// Decodes what starts as `found` says.
@@ -216,30 +226,27 @@ impl Spans {
         let mut before = frame.slice::<u32>((totals.subsequences / SPAN) as usize)?;
         let (entries, counts) = (found.entries.as_view(), found.counts.as_view());
         let stream = frame.stream().clone();
-        let mut launch = stream.launch_builder(self.scan.function());
-        launch.arg(&work.batch.descriptors).arg(&counts).arg(&mut before).arg(&mut *work.status);
+        let launch = Successive::new(&self.scan, &stream).reads(&work.batch.descriptors).reads(&counts);
+        let launch = launch.writes(&mut before).writes(&mut *work.status);
         // SAFETY: parameters (const Stream *, const u8 *, u32 *, u32 *): a block and a word of status for each stream, a count for each subsequence, a sum for each
         // 32 of them, which whole sequences have.
-        unsafe { launch.launch(Kernel::grid(totals.streams, self.tuning.threads, 0)) }.doing("adding up counts")?;
+        unsafe { launch.launch(Kernel::grid(totals.streams, self.tuning.threads, 0)) }?;
         step("output index")?;
 
         let lookup = self.lookup(&totals);
         let kernel = &self.write[lookup as usize];
-        let tables = scratch.tables.as_view();
         let room = self.room(lookup);
-        let shared_memory = lookup.table_bytes() + self.tuning.threads / 32 * room * self.symbol_bytes;
-        let blocks = one_wave(kernel, self.tuning.threads, shared_memory, self.multiprocessors, &totals)?;
-        let (map, before) = (scratch.map.as_view(), before.as_view());
-        let mut launch = stream.launch_builder(kernel.function());
-        launch.arg(work.input).arg(&work.batch.descriptors).arg(&totals.streams);
-        launch.arg(&work.batch.books).arg(&tables).arg(&work.batch.symbols).arg(&map);
-        launch.arg(&entries).arg(&counts).arg(&before).arg(&work.batch.sums).arg(&room);
-        launch.arg(&mut scratch.sums).arg(&mut *work.status).arg(&mut *work.output);
-        let grid = Kernel::grid(blocks, self.tuning.threads, shared_memory);
+        let launch = Successive::new(kernel, &stream).reads(work.input).reads(&work.batch.descriptors);
+        let launch = launch.value(totals.streams).reads(&work.batch.books).reads(&scratch.tables);
+        let launch = launch.reads(&work.batch.symbols).reads(&scratch.map).reads(&entries).reads(&counts);
+        let launch = launch.reads(&before).reads(&work.batch.sums).value(room).writes(&mut scratch.sums);
+        let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
+        let blocks = one_wave(self.resident_write[lookup as usize], &totals);
+        let grid = Kernel::grid(blocks, self.tuning.threads, self.shared_memory_to_write(lookup));
         // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *, const u8 *, const u8 *, const u32 *,
         // const Totals *, u32, u32 *, u32 *, u8 *). Words are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number, and free groups, to groups within the
         // stream. Shared memory is a table and a buffer of `room` symbols for each warp.
-        unsafe { launch.launch(grid) }.doing("decoding")?;
+        unsafe { launch.launch(grid) }?;
         step("decoding and writing")
     }
 }
