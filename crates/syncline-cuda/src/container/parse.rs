@@ -26,8 +26,8 @@ const SOURCE: Source = Source { name: "container_parse.cu", text: include_str!("
 
 /// Chunks of a batch at most: where their records start travels as an argument.
 pub const MOST_CHUNKS: usize = 256;
-/// Blocks that share a chunk's work: four for codebooks, then tiles, ranks, and two for each list (`ROLE_MASKS` of the kernel).
-const ROLES: u32 = 10;
+/// Blocks that share a chunk's work: four for codebooks, then tiles, bases, ranks, and two for each list (`ROLE_MASKS` of the kernel).
+const ROLES: u32 = 11;
 /// Two more for masks and signs, if there can be any.
 const BITMAP_ROLES: u32 = 2;
 /// log2 of the bytes in a group of bitmaps.
