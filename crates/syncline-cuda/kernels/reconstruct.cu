@@ -7,31 +7,34 @@
 // FUSED     codes are decoded here
 // OWN_LONG  entries for long codewords in a block's tables, with one codebook and with several (OWN_LONG_MANY)
 // THREADS   threads in a block, at least MOST_CHUNKS if fused
+// LIVE_COST what a tile with codes costs, in constant ones
 #include "reconstruct_work.cuh"
 #if FUSED
 #include "reconstruct_fused.cuh"
 static_assert(THREADS >= MOST_CHUNKS, "a thread for each chunk");
 
-// Of a value of each chunk's thread the sum of those before, and of all. By the whole block.
-__device__ inline uint64_t sum_before(uint64_t value, uint64_t &total) {
-    constexpr uint32_t WARPS = MOST_CHUNKS / WARP;
-    __shared__ uint64_t warp_sums[WARPS];
-    uint64_t sum = value;
+// What the chunks before each cost. By the whole block.
+__device__ inline void add_up_costs(uint32_t cost, uint32_t chunks, uint32_t *before) {
+    __shared__ uint32_t warp_sums[MOST_CHUNKS / WARP];
+    uint32_t sum = cost;
     for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        const uint64_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+        const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
         sum += lane_id() >= distance ? below : 0;
     }
-    if (lane_id() == WARP - 1 && warp_id() < WARPS) {
+    if (lane_id() == WARP - 1 && threadIdx.x < MOST_CHUNKS) {
         warp_sums[warp_id()] = sum;
     }
     __syncthreads();
-    total = 0;
-    sum -= value;
-    for (uint32_t warp = 0; warp < WARPS; ++warp) {
-        sum += warp < warp_id() ? warp_sums[warp] : 0;
-        total += warp_sums[warp];
+    if (threadIdx.x < chunks) {
+        for (uint32_t warp = 0; warp < warp_id(); ++warp) {
+            sum += warp_sums[warp];
+        }
+        before[threadIdx.x + 1] = sum;
     }
-    return sum;
+    if (threadIdx.x == 0) {
+        before[0] = 0;
+    }
+    __syncthreads();
 }
 
 // Those of a chunk that this kernel is for.
@@ -47,18 +50,15 @@ __device__ inline Items own_items(const Geometry &geometry, const Parsed &parsed
     return items;
 }
 
+// The part of `units` units of `of` tiles that a block takes whose share of a chunk's cost is [from, to) of `all`.
+__device__ inline void cut(uint32_t &first, uint32_t &tiles, uint32_t of, uint32_t from, uint32_t to, uint32_t all) {
+    const uint32_t units = ceil_div(tiles, of), start = from * units / all * of, end = to * units / all * of;
+    first += start;
+    tiles = min_of(tiles, end) - min_of(tiles, start);
+}
+
 // What the blocks before one take of so much, in equal shares.
 __device__ inline uint32_t share_before(uint32_t all, uint32_t block) { return all / gridDim.x * block + all % gridDim.x * block / gridDim.x; }
-
-// Leaves of a chunk's tiles, `before` of which are in the chunks before, those that a block takes: its share of `all`, in units of `of` tiles.
-__device__ inline void cut(uint32_t &first, uint32_t &tiles, uint32_t of, uint32_t before, uint32_t all) {
-    const uint32_t share_start = share_before(all, blockIdx.x), share_end = share_before(all, blockIdx.x + 1);
-    const uint32_t from = max_of(share_start, before) - before, to = min_of(share_end, before + tiles) - min_of(before, share_end);
-    // A unit is of the block in whose share it starts.
-    const uint32_t start = min_of(ceil_div(from, of) * of, tiles), end = min_of(ceil_div(to, of) * of, tiles);
-    first += start;
-    tiles = max_of(start, end) - start;
-}
 
 // Compares the checksums of the chunks all of whose tiles were decoded, those that are wide or the others, and sets the sums back. By the whole block.
 __device__ inline void compare_checksums(const Geometry &geometry, const Parsed &parsed, const Request &request, const Stream *streams, bool wide,
@@ -83,7 +83,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 const __grid_constant__ Request request, const Stream *streams, const Book *books, const uint16_t *symbols, uint32_t *sums,
                 uint32_t *status, Element *out) {
     __shared__ Shared shared;
-    __shared__ uint32_t taken[MOST_CHUNKS / WARP]; // chunks that this block has a part of, a bit each
+    __shared__ uint32_t before[MOST_CHUNKS + 1];
     const uint32_t chunks = parsed.chunk_count;
     wait_for_previous();
 #if WIDE
@@ -95,30 +95,30 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         return;
     }
 #endif
-    // This thread's chunk, and what this block takes of it: of what has codes and of what is constant the same part, so that however long each takes all blocks take as long.
-    Items own{};
-    if (threadIdx.x < chunks) {
-        own = own_items(geometry, parsed, request, threadIdx.x);
-    }
-    uint64_t all;
-    const uint64_t before = sum_before(uint64_t(own.live) << 32 | own.constant, all);
-    cut(own.first_live, own.live, TILES, uint32_t(before >> 32), uint32_t(all >> 32));
-    cut(own.first_constant, own.constant, WARP, uint32_t(before), uint32_t(all));
-    const uint32_t takes = __ballot_sync(ALL_LANES, own.live + own.constant != 0);
-    if (lane_id() == 0 && warp_id() < MOST_CHUNKS / WARP) {
-        taken[warp_id()] = takes;
-    }
+    const uint32_t cost = threadIdx.x < chunks ? own_items(geometry, parsed, request, threadIdx.x).cost() : 0;
+    add_up_costs(cost, chunks, before);
+    // What this block takes of it.
+    const uint32_t all = before[chunks];
+    const uint32_t start = share_before(all, blockIdx.x), end = share_before(all, blockIdx.x + 1);
 #if WIDE
     if (blockIdx.x == 0) {
         compare_checksums(geometry, parsed, request, streams, false, sums, status);
     }
+    if (all == 0) {
+        return;
+    }
 #endif
+    if (start < end && threadIdx.x < chunks && before[threadIdx.x] <= start && start < before[threadIdx.x + 1]) {
+        shared.next = threadIdx.x;
+    }
     __syncthreads();
     const Task task{geometry, parsed, request, symbols, sums, status};
-    for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
-        if (!(taken[chunk / WARP] >> chunk % WARP & 1)) {
+    for (uint32_t chunk = start < end ? shared.next : chunks; chunk < chunks && before[chunk] < end; ++chunk) {
+        if (before[chunk + 1] == before[chunk]) {
             continue;
         }
+        // The first chunk's number has been read.
+        __syncthreads();
         const Target target{input, parsed, shared.record, values, geometry, chunk, request.vectors != 0, out};
         const Stream &stream = streams[chunk];
         if (threadIdx.x < sizeof(Stream) / 4) {
@@ -131,12 +131,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         for (uint32_t i = threadIdx.x; i < book_count * sizeof(Book) / 4; i += THREADS) {
             reinterpret_cast<uint32_t *>(shared.books)[i] = reinterpret_cast<const uint32_t *>(&books[stream.first_book])[i];
         }
-        if (threadIdx.x == chunk) {
-            shared.items = own;
+        // Two warps' first threads for what only one does.
+        if (threadIdx.x == 0) {
+            Items items = own_items(geometry, parsed, request, chunk);
+            const uint32_t chunk_cost = before[chunk + 1] - before[chunk];
+            const uint32_t from = max_of(start, before[chunk]) - before[chunk], to = min_of(end, before[chunk + 1]) - before[chunk];
+            cut(items.first_live, items.live, TILES, from, to, chunk_cost);
+            cut(items.first_constant, items.constant, WARP, from, to, chunk_cost);
+            shared.items = items;
             shared.next = 0;
             shared.sum = 0;
             shared.weighted = 0;
-        } else if (threadIdx.x == (chunk + WARP) % THREADS) {
+        } else if (threadIdx.x == WARP) {
             shared.start = ChunkStart(geometry, request.first_chunk + chunk);
         }
         __syncthreads();
@@ -168,7 +174,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             atomicAdd(&sums[2 * chunk], shared.sum);
             atomicAdd(&sums[2 * chunk + 1], shared.weighted);
         }
-        __syncthreads();
     }
 #if WIDE
     // The last block that ends, when all of its warps have.

@@ -23,6 +23,8 @@ struct Items {
 
     __device__ inline uint32_t live_units() const { return ceil_div(live, TILES); }
     __device__ inline uint32_t constant_units() const { return ceil_div(constant, WARP); }
+    // What they take, in constant tiles.
+    __device__ inline uint32_t cost() const { return live * LIVE_COST + constant; }
 };
 
 // Entries below `limit` of `count` ascending ones.

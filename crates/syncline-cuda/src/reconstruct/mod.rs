@@ -25,6 +25,8 @@ const SOURCE: Source = Source { name: "reconstruct.cu", text: include_str!("../.
 
 /// Threads in a block that decodes: as many as leave each 128 registers.
 const FUSED_THREADS: u32 = 512;
+/// What a tile with codes costs, in constant ones: blocks share out work by it.
+const LIVE_COST: u32 = 3;
 /// Threads in a block that does not.
 const CODES_THREADS: u32 = 128;
 /// Entries for long codewords in a block's tables, with one codebook and with four.
@@ -123,6 +125,7 @@ impl Format {
             ("OWN_LONG_MANY", OWN_LONG[1]),
             ("PAIRED_PERCENT", (PAIRED_SHARE * 100.0) as u32),
             ("THREADS", if fused { FUSED_THREADS } else { CODES_THREADS }),
+            ("LIVE_COST", LIVE_COST),
         ];
         constants.extend(own.map(|(name, value)| (name, u64::from(value))));
         constants
