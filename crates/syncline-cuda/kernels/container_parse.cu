@@ -162,16 +162,6 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     return problems;
 }
 
-// Whether a thread's share of a codebook's symbols has one that does not go with the small radius.
-__device__ inline bool has_wide_symbol(const Book &book, const uint16_t *symbols) {
-    const uint32_t count = book.symbol_count;
-    bool wide = count > 2 * SMALL_RADIUS;
-    for (uint32_t i = threadIdx.x; i < count && !wide; i += THREADS) {
-        wide = symbols[book.symbols + i] >= 2 * SMALL_RADIUS;
-    }
-    return wide;
-}
-
 // By the whole block.
 __device__ inline uint32_t read_bases(const Records &records, const Record &record, const Chunk &chunk, const Results &to, RoleScratch &scratch) {
     const Section section = record.sections[BASES];
@@ -360,10 +350,12 @@ __device__ inline uint32_t read_raw(const Records &records, const Record &record
     return problems;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS, 2)
+extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     container_parse(const __grid_constant__ Records records, const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
                     const __grid_constant__ Results to) {
     __shared__ __align__(16) RoleScratch scratch;
+    // What comes after may have its blocks dealt out as soon as all of these have begun.
+    wait_for_previous();
     const uint32_t number = blockIdx.x, role = blockIdx.y;
     const bool has_masks = to.mask_starts != nullptr, has_signs = to.sign_starts != nullptr;
     const Chunk chunk = chunk_of_batch(geometry, batch, number);
@@ -403,8 +395,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
             if (threadIdx.x == 0 && status != 0) {
                 atomicOr(&to.code_status[number], status);
             }
-            __syncthreads();
-            if (has_wide_symbol(to.code_books[slot + role], to.code_symbols)) {
+            // The last symbol of an alphabet is used.
+            if (threadIdx.x == 0 && scratch.parse.alphabet > 2 * SMALL_RADIUS) {
                 atomicOr(&to.chunks[number].wide, 1u);
             }
             problems = status != 0 ? PARSE_CODES : 0;
@@ -434,8 +426,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 2)
         return;
     } else if (role == ROLE_TILES) {
         problems = read_tiles(records, record, chunk, geometry, batch, to, scratch);
-        __syncthreads();
-        problems |= read_bases(records, record, chunk, to, scratch);
+    } else if (role == ROLE_BASES) {
+        problems = read_bases(records, record, chunk, to, scratch);
     } else if (role == ROLE_RANKS) {
         problems = read_ranks(records, record, chunk, geometry, batch, to, scratch) | check_padding(records, record);
     } else {

@@ -20,7 +20,7 @@ static_assert(MOST_BLOCKS % PARSE_WARPS == 0, "warps share them equally");
 
 // Who does what of a chunk. Several blocks share a list.
 // The first MOST_BOOKS read the codes' codebooks.
-constexpr uint32_t ROLE_TILES = MOST_BOOKS, ROLE_RANKS = ROLE_TILES + 1, ROLE_LISTS = ROLE_TILES + 2, LIST_BLOCKS = 2,
+constexpr uint32_t ROLE_TILES = MOST_BOOKS, ROLE_BASES = ROLE_TILES + 1, ROLE_RANKS = ROLE_TILES + 2, ROLE_LISTS = ROLE_TILES + 3, LIST_BLOCKS = 2,
                    ROLE_MASKS = ROLE_LISTS + 2 * LIST_BLOCKS, ROLE_SIGNS = ROLE_MASKS + 1;
 static_assert(ROLES == ROLE_MASKS, "the launcher knows how many roles there are without bitmaps; the last two are left out where there are none");
 

@@ -46,6 +46,7 @@ struct ParseScratch {
     uint32_t longest;       // of this codebook
     uint32_t used;          // symbols
     uint32_t least, most;   // symbol with a codeword that a table lookup finds
+    uint32_t alphabet;      // of the codebook that the block prepares; known to the first thread
     Book book;
     alignas(16) uint8_t bytes[STAGED]; // the codebooks, if they fit
     alignas(16) uint8_t marks[MARKS];
@@ -320,6 +321,9 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
     }
     uint32_t position = 0;
     bool prepared = false;
+    if (threadIdx.x == 0) {
+        scratch.alphabet = 0;
+    }
     for (uint32_t number = 0; number <= own && own < header.books && status == 0; ++number) {
         // A mark for each symbol, in shared memory if they fit.
         const bool is_own = number == own;
@@ -340,6 +344,9 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
         }
         position = scratch.end;
         if (is_own) {
+            if (threadIdx.x == 0) {
+                scratch.alphabet = alphabet;
+            }
             const uint32_t first_symbol = to.first_symbol + own * to.stride;
             sort_symbols(marks, alphabet, to.symbols + first_symbol, scratch);
             if (threadIdx.x == 0) {

@@ -57,6 +57,9 @@ __device__ inline void cut(uint32_t &first, uint32_t &tiles, uint32_t of, uint32
     tiles = min_of(tiles, end) - min_of(tiles, start);
 }
 
+// What the blocks before one take of so much, in equal shares.
+__device__ inline uint32_t share_before(uint32_t all, uint32_t block) { return all / gridDim.x * block + all % gridDim.x * block / gridDim.x; }
+
 // Compares the checksums of the chunks all of whose tiles were decoded, those that are wide or the others, and sets the sums back. By the whole block.
 __device__ inline void compare_checksums(const Geometry &geometry, const Parsed &parsed, const Request &request, const Stream *streams, bool wide,
                                          uint32_t *sums, uint32_t *status) {
@@ -82,11 +85,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __shared__ Shared shared;
     __shared__ uint32_t before[MOST_CHUNKS + 1];
     const uint32_t chunks = parsed.chunk_count;
+    wait_for_previous();
+#if WIDE
+    // As good as never has a chunk codes of this kind: then only checksums are compared.
+    if (!__syncthreads_or(threadIdx.x < chunks && parsed.chunks[threadIdx.x].wide != 0)) {
+        if (blockIdx.x == 0) {
+            compare_checksums(geometry, parsed, request, streams, false, sums, status);
+        }
+        return;
+    }
+#endif
     const uint32_t cost = threadIdx.x < chunks ? own_items(geometry, parsed, request, threadIdx.x).cost() : 0;
     add_up_costs(cost, chunks, before);
     // What this block takes of it.
     const uint32_t all = before[chunks];
-    const uint32_t start = uint32_t(uint64_t(all) * blockIdx.x / gridDim.x), end = uint32_t(uint64_t(all) * (blockIdx.x + 1) / gridDim.x);
+    const uint32_t start = share_before(all, blockIdx.x), end = share_before(all, blockIdx.x + 1);
 #if WIDE
     if (blockIdx.x == 0) {
         compare_checksums(geometry, parsed, request, streams, false, sums, status);
@@ -114,10 +127,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         if (threadIdx.x < sizeof(ParsedChunk) / 4) {
             reinterpret_cast<uint32_t *>(&shared.record)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&parsed.chunks[chunk])[threadIdx.x];
         }
-        const uint32_t book_count = min_of<uint32_t>(stream.books, BOOKS);
+        const uint32_t book_count = max_of<uint32_t>(1, min_of<uint32_t>(stream.books, BOOKS));
         for (uint32_t i = threadIdx.x; i < book_count * sizeof(Book) / 4; i += THREADS) {
             reinterpret_cast<uint32_t *>(shared.books)[i] = reinterpret_cast<const uint32_t *>(&books[stream.first_book])[i];
         }
+        // Two warps' first threads for what only one does.
         if (threadIdx.x == 0) {
             Items items = own_items(geometry, parsed, request, chunk);
             const uint32_t chunk_cost = before[chunk + 1] - before[chunk];
@@ -125,24 +139,41 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             cut(items.first_live, items.live, TILES, from, to, chunk_cost);
             cut(items.first_constant, items.constant, WARP, from, to, chunk_cost);
             shared.items = items;
-            shared.start = ChunkStart(geometry, request.first_chunk + chunk);
             shared.next = 0;
+            shared.sum = 0;
+            shared.weighted = 0;
+        } else if (threadIdx.x == WARP) {
+            shared.start = ChunkStart(geometry, request.first_chunk + chunk);
         }
         __syncthreads();
-        if (threadIdx.x == 0) {
-            shared.paired = pairs_pay(shared, book_count);
+        uint16_t *near = reinterpret_cast<uint16_t *>(reinterpret_cast<uint8_t *>(dynamic) + request.dynamic_bytes / 16 * 16 - NEAR_BYTES);
+        if (warp_id() == 0) {
+            const bool paired = !WIDE && paired_share(shared.books, book_count) >= PAIRED_PERCENT * 0.01f;
+            if (threadIdx.x == 0) {
+                shared.paired = paired;
+                shared.idle = paired ? Lookup<!WIDE>::idle_entry(shared.record.radius) : Lookup<false>::idle_entry(shared.record.radius);
+                shared.layout = paired ? layout_of<!WIDE>(shared.stream, shared.items, book_count, request.dynamic_bytes)
+                                       : layout_of<false>(shared.stream, shared.items, book_count, request.dynamic_bytes);
+            }
+        } else if (!WIDE && shared.items.live != 0) {
+            bring_symbols(near, shared, book_count, symbols, WARP, THREADS - WARP);
         }
         __syncthreads();
 #if !WIDE
         if (shared.paired) {
-            write_share<true>(shared, task, target);
+            write_share<true>(shared, task, target, near);
         } else {
-            write_share<false>(shared, task, target);
+            write_share<false>(shared, task, target, near);
         }
 #else
-        write_share<false>(shared, task, target);
+        write_share<false>(shared, task, target, near);
 #endif
-        // The next chunk's tables take the place of this one's: at the start of the loop.
+        // The next chunk's tables take the place of this one's.
+        __syncthreads();
+        if (threadIdx.x == 0 && shared.items.live != 0) {
+            atomicAdd(&sums[2 * chunk], shared.sum);
+            atomicAdd(&sums[2 * chunk + 1], shared.weighted);
+        }
     }
 #if WIDE
     // The last block that ends, when all of its warps have.
@@ -190,7 +221,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const uint32_t entry = (unit - live_units) * WARP + lane_id();
         const bool wanted = entry < items.constant;
         const uint32_t place = items.first_constant + entry, number = !wanted ? 0 : raw ? place : order[place];
-        const Work work = work_of(geometry, parsed, request, start, chunk, number, wanted, raw);
+        const Work work = work_of(geometry, request, start, number, wanted, find_tile(parsed, chunk, number, wanted && !raw));
         if (raw) {
             write_raw(work, target);
         } else {
@@ -200,7 +231,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     const uint32_t entry = unit * TILES + lane_id();
     const bool wanted = lane_id() < TILES && entry < items.live;
-    const Work work = work_of(geometry, parsed, request, start, chunk, wanted ? order[items.first_live + entry] : 0, wanted, false);
+    const uint32_t number = wanted ? order[items.first_live + entry] : 0;
+    const Work work = work_of(geometry, request, start, number, wanted, find_tile(parsed, chunk, number, wanted));
     write_live(rows, work, target, [&](uint32_t slots, bool needed) {
         const Lane lane(work, slots);
         const bool exists = lane.exists && lane.number < parsed.slots;

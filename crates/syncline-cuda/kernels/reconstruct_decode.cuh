@@ -49,29 +49,15 @@ struct Near {
                      : "r"(position), "r"(after));
     }
 };
-// Words in device memory; those past the last are the last.
-struct Far {
-    const uint32_t *words;
-    uint32_t following, last;
-    __device__ inline Far(const uint32_t *all, uint32_t first, uint32_t last_word) : words(all), following(first), last(last_word) {}
-    __device__ inline uint32_t next() { return __ldg(&words[min_of(following++, last)]); }
-    __device__ inline uint32_t number() const { return following; }
-    __device__ inline void advance(uint32_t position, uint32_t after, uint32_t &word0, uint32_t &word1) {
-        if ((position ^ after) & 32) {
-            word0 = word1;
-            word1 = next();
-        }
-    }
-};
 // What a group's codewords may take beyond where the index says that they start, in words: all of them of the longest kind, and the reader's look ahead.
 constexpr uint32_t MOST_GROUP_WORDS = GROUP * LONGEST / 32 + 2;
 
 // Reads from bit `start` of its words' first on. Of the position the lowest six bits are right: what is skipped may have more than a number of bits in it.
-template <typename Words> struct BitReader {
-    Words words;
+struct BitReader {
+    Near words;
     uint32_t position, word0, word1;
 
-    __device__ inline BitReader(Words from, uint32_t start) : words(from), position(start) {
+    __device__ inline BitReader(Near from, uint32_t start) : words(from), position(start) {
         word0 = words.next();
         word1 = words.next();
     }
@@ -152,7 +138,7 @@ template <bool PAIRED> struct Lookup {
         return entry;
     }
 
-    template <typename Source> __device__ inline uint32_t one(Source &from) const {
+    __device__ inline uint32_t one(BitReader &from) const {
         const uint32_t window = from.window();
         const uint32_t found = first(entry(window), window);
         const Codeword next = found == 0 ? canonical(*book, symbols, window, TABLE_BITS + 1) : Codeword{found >> SYMBOL_AT, found & 31};
@@ -161,7 +147,7 @@ template <bool PAIRED> struct Lookup {
     }
 
     // Two symbols with an entry each. Sets how many bits are still to skip, in the lowest six bits.
-    template <typename Source> __device__ inline uint32_t apart(uint32_t window, uint32_t first_entry, Source &from, uint32_t &bits) const {
+    __device__ inline uint32_t apart(uint32_t window, uint32_t first_entry, BitReader &from, uint32_t &bits) const {
         // One window is enough for two codewords of LONG_BITS bits. Shifts by the low five bits of an entry: its length.
         const uint32_t next = first(first_entry, window);
         const uint32_t rest = __funnelshift_l(0, window, next);
@@ -177,7 +163,7 @@ template <bool PAIRED> struct Lookup {
     }
 
     // The next two symbols, the first in the low half.
-    template <typename Source> __device__ inline uint32_t two(Source &from) const {
+    __device__ inline uint32_t two(BitReader &from) const {
         const uint32_t window = from.window();
         const uint32_t here = entry(window);
         uint32_t bits, pair;
@@ -202,13 +188,23 @@ template <bool PAIRED> struct Lookup {
     }
 };
 
-// The share of lookups that give two symbols, as the code has it: a codeword of n bits has the share 2^-n.
-__device__ inline float paired_share(const Book &book) {
+// The share of lookups that give two symbols, as the codebook has it that gives the fewest: a codeword of n bits has the share 2^-n. By a warp, eight lanes a codebook.
+__device__ inline float paired_share(const Book *books, uint32_t count) {
+    constexpr uint32_t LANES = WARP / 4;
+    const uint32_t number = lane_id() / LANES;
+    const Book &book = books[min_of(number, count - 1)];
     float share = 0;
-    for (uint32_t length = 1; length < TABLE_BITS; ++length) {
-        share += float(book.limit[length] - book.limit[length - 1]) * float(book.limit[TABLE_BITS - length]);
+    for (uint32_t length = 1 + lane_id() % LANES; length < TABLE_BITS; length += LANES) {
+        share += float(book.limit[length] - book.limit[length - 1]) * float(book.limit[TABLE_BITS - length]) * 0x1p-64f;
     }
-    return share * 0x1p-64f;
+    for (uint32_t distance = 1; distance < LANES; distance *= 2) {
+        share += __shfl_xor_sync(ALL_LANES, share, distance);
+    }
+    share = book.longest == 0 ? 1 : share;
+    for (uint32_t distance = LANES; distance < WARP; distance *= 2) {
+        share = min_of(share, __shfl_xor_sync(ALL_LANES, share, distance));
+    }
+    return share;
 }
 
 // Codewords as windows ascend.
@@ -217,9 +213,16 @@ struct Walk {
     const uint16_t *symbols;
     uint32_t length, place, symbol;
 
-    // From codewords of `shortest` bits on. `own_symbols` are the codebook's.
-    __device__ inline Walk(const Book &code, const uint16_t *own_symbols, uint32_t shortest)
-        : book(code), symbols(own_symbols), length(shortest), place(ALL_LANES), symbol(0) {}
+    // From codewords of `shortest` bits on, for windows from `window` on. `own_symbols` are the codebook's. `longest`: the longest codeword that is asked for.
+    __device__ inline Walk(const Book &code, const uint16_t *own_symbols, uint32_t shortest, uint32_t longest, uint32_t window)
+        : book(code), symbols(own_symbols), length(shortest), place(ALL_LANES), symbol(0) {
+        // All limits at once: one after the other each would wait for shared memory.
+#pragma unroll
+        for (uint32_t i = 0; i <= longest - shortest; ++i) {
+            length += window >= code.limit[shortest + i] ? 1 : 0;
+        }
+        length = min_of(length, max_of(code.longest, shortest));
+    }
 
     // The entry of the codeword that a window starts with, which is not below the one before; 0 if it is longer than `longest`.
     __device__ inline Single entry(uint32_t window, uint32_t longest) {
@@ -255,7 +258,7 @@ __device__ inline void make_singles(Single *to, uint32_t stride, const Book *boo
         const uint32_t number = first + i / UNITS, entry = i % UNITS * AT_ONCE;
         const Book &book = books[number];
         if (book.longest != 0) {
-            Walk walk(book, symbols.of(book, number), 1);
+            Walk walk(book, symbols.of(book, number), 1, TABLE_BITS, entry << (32 - TABLE_BITS));
 #pragma unroll
             for (uint32_t j = 0; j < AT_ONCE; ++j) {
                 to[i / UNITS * stride + entry + j] = walk.entry((entry + j) << (32 - TABLE_BITS), TABLE_BITS);
@@ -271,8 +274,8 @@ __device__ inline void make_long(uint8_t *to, uint32_t stride, uint32_t entries,
         const uint32_t number = i / units, first = (i - number * units) * AT_ONCE;
         const Book &book = books[number];
         Single *own = reinterpret_cast<Single *>(to + number * stride) + first;
-        Walk walk(book, symbols.of(book, number), TABLE_BITS + 1);
         const uint32_t start = book.limit[TABLE_BITS];
+        Walk walk(book, symbols.of(book, number), TABLE_BITS + 1, LONG_BITS, start + (first << (32 - LONG_BITS)));
 #pragma unroll
         for (uint32_t j = 0; j < AT_ONCE; ++j) {
             const uint32_t window = start + ((first + j) << (32 - LONG_BITS));

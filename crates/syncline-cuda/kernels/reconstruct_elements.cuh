@@ -207,85 +207,111 @@ struct Output {
         : out(target.out), stride(target.stride()), row_stride(AXES == 3 ? target.geometry.strides[2] : 0), quantum(target.values) {}
 };
 
-// Writes up to TILES tiles that are plain (and not clipped, for FULL). Lane `i` holds in `slots` the lane that has tile number `i`, or NONE.
+// Writes up to TILES tiles that are plain. Lane `i` holds in `slots` the lane that has tile number `i`, or NONE.
 // Not inlined, and called with copies: there are not registers enough for this loop and all that the caller keeps.
 template <Ways WAYS, bool VECTORS> __device__ __noinline__ void write_plain(Rows rows, Work own, uint32_t slots, Output target) {
     typedef Columns<VECTORS> Own;
     constexpr uint32_t OWN = Own::OWN;
     const uint64_t stride = target.stride, row_stride = target.row_stride;
+#pragma unroll 1
     for (uint32_t round = 0; round < Own::ROUNDS; ++round) {
         const Own columns(round);
         const uint32_t source = __shfl_sync(ALL_LANES, slots, columns.tile);
         const uint64_t first_element = __shfl_sync(ALL_LANES, own.first_element, source);
         const uint32_t base = uint32_t(__shfl_sync(ALL_LANES, own.base, source));
         const uint32_t predictor = WAYS == Ways::ANY ? __shfl_sync(ALL_LANES, own.predictor, source) : AXES;
-        const uint32_t extents = WAYS == Ways::FULL ? 0 : __shfl_sync(ALL_LANES, own.nx | own.ny << 12 | own.nz << 20, source);
+        const uint32_t extents = AXES == 1 ? 0 : __shfl_sync(ALL_LANES, own.nx | own.ny << 12 | own.nz << 20, source);
         const uint32_t limit = AXES == 1 ? STEPS : AXES == 2 ? extents >> 12 & 0xFF : extents >> 20;
         // Rows of the lane's that are there.
-        const uint32_t count = WAYS == Ways::FULL || AXES == 1 ? OWN : columns.x >= (extents & 0xFFF) ? 0 : AXES == 2 ? OWN : (extents >> 12 & 0xFF) - min_of(extents >> 12 & 0xFF, columns.y);
-        if (source == NONE || count == 0 || !Own::exist()) {
+        const uint32_t rows_left = (extents >> 12 & 0xFF) - min_of(extents >> 12 & 0xFF, columns.y);
+        const uint32_t there = AXES == 3 && !VECTORS ? min_of(OWN, rows_left) : AXES == 3 && rows_left == 0 ? 0 : OWN;
+        const uint32_t count = source == NONE || !Own::exist() || (AXES != 1 && columns.x >= (extents & 0xFFF)) ? 0 : there;
+        // All lanes that have something have all of it: as good as always, and then nothing is asked step by step.
+        const bool whole = AXES == 1 || __all_sync(ALL_LANES, count == 0 || (count == OWN && limit == STEPS));
+        if (count == 0) {
             continue;
         }
-        // Sums go on from step to step, or one element's does.
-        const uint32_t across = predictor >= AXES ? 1 : 0, onwards = predictor >= 1 && (AXES == 1 || across == 0) ? 1 : 0;
+        // What is added up goes on from step to step, or what one element adds does, or nothing.
+        const uint32_t across = WAYS == Ways::FULL && AXES != 1 ? 1 : AXES != 1 && predictor >= AXES;
+        const uint32_t onwards = WAYS == Ways::FULL && AXES != 1 ? 0 : predictor >= 1 && across == 0;
         constexpr uint32_t REFERENCE = AXES == 1 ? STEP - 1 : 0;
-        const uint32_t reference_bias = bias_of(predictor, 0, REFERENCE);
-        uint32_t bias[OWN], sums[OWN];
+        const uint32_t reference_bias = bias_of(predictor, 0, REFERENCE) * onwards;
+        // An element is the sum at its place plus what all steps before it left; that grows by the sum there, or by the reference, less what the radius adds to it.
+        uint32_t before[OWN], bias[OWN];
 #pragma unroll
         for (uint32_t i = 0; i < OWN; ++i) {
-            bias[i] = VECTORS ? bias_of(predictor, columns.y, columns.x + i) : bias_of(predictor, columns.y + i, columns.x);
-            sums[i] = WAYS == Ways::FULL ? base : 0;
+            const uint32_t own_bias = VECTORS ? bias_of(predictor, columns.y, columns.x + i) : bias_of(predictor, columns.y + i, columns.x);
+            before[i] = base - own_bias;
+            bias[i] = own_bias * across + reference_bias;
         }
-        uint32_t before = base;
         Element *to = target.out + first_element + columns.y * row_stride + columns.x;
         const Element flat = dequantised(int32_t(base), target.quantum);
         const Steps steps(rows, columns.tile, columns.y * SIDE % STEP + columns.x), references(rows, columns.tile, REFERENCE);
-#pragma unroll 8
-        for (uint32_t step = 0; step < STEPS; ++step) {
+        auto compute = [&](uint32_t step, Element(&out)[OWN]) {
             uint32_t here[OWN];
-            Element out[OWN];
-            if (WAYS != Ways::FLAT) {
+            if (WAYS == Ways::FLAT) {
+#pragma unroll
+                for (uint32_t i = 0; i < OWN; ++i) {
+                    out[i] = flat;
+                }
+                return;
+            }
+            if constexpr (VECTORS) {
+                load_sums(steps.at(step), here);
+            } else {
+#pragma unroll
+                for (uint32_t i = 0; i < OWN; ++i) {
+                    here[i] = *reinterpret_cast<const Sum *>(steps.at(step, i));
+                }
+            }
+            const bool refers = WAYS == Ways::ANY || AXES == 1;
+            const uint32_t reference = refers ? *reinterpret_cast<const Sum *>(references.at(step)) * onwards : 0;
+#pragma unroll
+            for (uint32_t i = 0; i < OWN; ++i) {
+                out[i] = dequantised(int32_t(before[i] + here[i]), target.quantum);
+                before[i] = here[i] * across + before[i] + (reference - bias[i]);
+            }
+        };
+        if (whole) {
+            Element *row[OWN];
+#pragma unroll
+            for (uint32_t i = 0; i < OWN; ++i) {
+                row[i] = to + (VECTORS ? 0 : i * row_stride);
+            }
+#pragma unroll 8
+            for (uint32_t step = 0; step < STEPS; ++step) {
+                Element out[OWN];
+                compute(step, out);
                 if constexpr (VECTORS) {
-                    load_sums(steps.at(step), here);
+                    store_vector(to, out);
+                    to += stride;
                 } else {
 #pragma unroll
                     for (uint32_t i = 0; i < OWN; ++i) {
-                        here[i] = *reinterpret_cast<const Sum *>(steps.at(step, i));
+                        __stcs(row[i], out[i]);
+                        row[i] += stride;
                     }
                 }
             }
-#pragma unroll
-            for (uint32_t i = 0; i < OWN; ++i) {
-                if (WAYS == Ways::FLAT) {
-                    out[i] = flat;
-                } else if (AXES == 1) {
-                    out[i] = dequantised(int32_t(here[i] - bias[i] + before), target.quantum);
-                } else if (WAYS == Ways::FULL) {
-                    sums[i] += here[i] - bias[i];
-                    out[i] = dequantised(int32_t(sums[i]), target.quantum);
-                } else {
-                    sums[i] = sums[i] * across + (here[i] - bias[i]);
-                    out[i] = dequantised(int32_t(sums[i] + before), target.quantum);
-                }
-            }
-            if (WAYS == Ways::ANY || (WAYS == Ways::FULL && AXES == 1)) {
-                before += (uint32_t(*reinterpret_cast<const Sum *>(references.at(step))) - reference_bias) * onwards;
-            }
-            if (WAYS == Ways::FULL || step < limit) {
+        } else {
+#pragma unroll 1
+            for (uint32_t step = 0; step < limit; ++step) {
+                Element out[OWN];
+                compute(step, out);
                 if constexpr (VECTORS) {
                     store_vector(to, out);
                 } else {
                     Element *row = to;
 #pragma unroll
                     for (uint32_t i = 0; i < OWN; ++i) {
-                        if (WAYS == Ways::FULL || i < count) {
+                        if (i < count) {
                             __stcs(row, out[i]);
                         }
                         row += row_stride;
                     }
                 }
+                to += stride;
             }
-            to += stride;
         }
     }
 }

@@ -60,9 +60,9 @@ struct Decoded {
 };
 
 // Decodes a lane's group to its row. Not inlined: registers are short, and here they matter most.
-template <bool PAIRED, typename Words>
-__device__ __noinline__ Decoded decode(Lookup<PAIRED> lookup, Words words, uint32_t start, uint32_t radius, uint32_t predictor, Rows rows) {
-    BitReader<Words> reader(words, start);
+template <bool PAIRED>
+__device__ __noinline__ Decoded decode(Lookup<PAIRED> lookup, Near words, uint32_t start, uint32_t radius, uint32_t predictor, Rows rows) {
+    BitReader reader(words, start);
     Summing summing(radius, predictor);
     GroupSums sums;
 #pragma unroll 1
@@ -82,24 +82,124 @@ __device__ __noinline__ Decoded decode(Lookup<PAIRED> lookup, Words words, uint3
     return {reader.end(), sums.sum(), sums.weighted()};
 }
 
-// What a block shares of a chunk.
+// How a block's shared memory is used for a chunk: tables, then for each warp rows and words.
+struct Layout {
+    uint32_t own_long, table_bytes;        // entries for long codewords, and bytes of a codebook's tables
+    uint32_t first, stride, warps;         // where the first warp's rows are and from one warp's to the next, in units of 16 bytes; warps that have a place
+    uint32_t staged_words;                 // behind a warp's rows
+    uint32_t live_units, units;            // of work, and all
+};
+
+// What a block shares of a chunk. What the loop over units needs of it is read anew each time: in registers it would be in the way.
 struct Shared {
     Stream stream;
     ParsedChunk record;
     Book books[BOOKS];
     ChunkStart start;
     Items items; // of this block
+    Layout layout;
     uint32_t next, paired;
     uint32_t idle; // the table entry of lanes that have nothing to decode
+    uint32_t sum, weighted;
 };
 
-// Makes the rows of TILES tiles. Returns what is wrong.
+// A block's work on a chunk: what it needs besides shared memory.
+struct Task {
+    const Geometry &geometry;
+    const Parsed &parsed;
+    const Request &request;
+    const uint16_t *symbols;
+    uint32_t *sums, *status;
+};
+
+// The sum over a warp's lanes, in the first one at least.
+__device__ inline uint32_t sum_of_warp(uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(ALL_LANES, value);
+#else
+    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+        value += __shfl_xor_sync(ALL_LANES, value, distance);
+    }
+    return value;
+#endif
+}
+
+// Where the groups of a warp's lanes start and end, in bits of the stream.
+struct Span {
+    uint32_t start, end;
+};
+
+// An index block's descriptor and where the lengths of its groups are; as IndexBlock, in steps, so that two blocks' loads are under way together.
+struct IndexStep {
+    uint64_t descriptor;
+    uint32_t low, high;
+
+    __device__ inline IndexStep(const uint8_t *input, const Stream &stream, uint32_t block)
+        : descriptor(reinterpret_cast<const uint64_t *>(input + stream.index)[block]), low(0), high(0) {}
+
+    __device__ inline uint32_t width() const { return uint32_t(descriptor >> 44) & 15; }
+
+    __device__ inline void load(const uint8_t *input, const Stream &stream) {
+        const uint32_t blocks = ceil_div(stream.live, WARP), delta_words = (stream.index_bytes - blocks * 8) / 4;
+        const uint32_t *deltas = reinterpret_cast<const uint32_t *>(input + stream.index + uint64_t(blocks) * 8);
+        const uint32_t word = uint32_t(descriptor >> 48) + lane_id() * width() / 32;
+        if (width() != 0) {
+            low = word < delta_words ? deltas[word] : 0;
+            high = word + 1 < delta_words ? deltas[word + 1] : 0;
+        }
+    }
+
+    // Those of the block's groups, one a lane; `damaged` if they are not in the stream.
+    __device__ inline Span span(const Stream &stream, uint32_t block, bool &damaged) const {
+        const uint32_t shortest = uint32_t(descriptor >> 32) & 0xFFF;
+        uint32_t length = __funnelshift_r(low, high, lane_id() * width()) & ((1u << width()) - 1);
+        length = block * WARP + lane_id() < stream.live ? length + shortest : 0;
+        uint32_t sum = length;
+        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+            const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+            sum += lane_id() >= distance ? below : 0;
+        }
+        const uint32_t start = uint32_t(descriptor) + sum - length, end = start + length;
+        // Sums stay below 2^21: this finds wrapping too.
+        damaged |= uint32_t(descriptor) > stream.bits || end > stream.bits || end < start;
+        return {start, end};
+    }
+};
+
+// Finds them from the index. What is wrong is added to `problems`; then no group is live.
+__device__ inline Span find_groups(const uint8_t *input, const Stream &stream, Group &group, uint32_t &problems) {
+    Span span{0, 0};
+    const uint32_t lanes = __ballot_sync(ALL_LANES, group.live);
+    if (lanes == 0) {
+        return span;
+    }
+    // Ranks ascend, so that they lie in two index blocks at most.
+    const uint32_t block = __shfl_sync(ALL_LANES, group.rank, __ffs(lanes) - 1) / WARP;
+    const bool later = group.rank / WARP != block;
+    const bool both = __any_sync(ALL_LANES, group.live && later);
+    const uint32_t after = both && (block + 1) * WARP < stream.live ? block + 1 : block;
+    IndexStep at(input, stream, block), beyond(input, stream, after);
+    at.load(input, stream);
+    beyond.load(input, stream);
+    bool damaged = group.live && later && group.rank / WARP != block + 1;
+    const Span own = at.span(stream, block, damaged);
+    span = {__shfl_sync(ALL_LANES, own.start, group.rank), __shfl_sync(ALL_LANES, own.end, group.rank)};
+    if (both) {
+        const Span next = beyond.span(stream, after, damaged);
+        const Span other{__shfl_sync(ALL_LANES, next.start, group.rank), __shfl_sync(ALL_LANES, next.end, group.rank)};
+        span = later ? other : span;
+    }
+    if (__any_sync(ALL_LANES, damaged)) {
+        problems |= STATUS_INDEX;
+        group.live = false;
+    }
+    return span;
+}
+
+// Makes the rows of TILES tiles. Returns whether any group has codewords; if none has and they are not needed, there are none.
 template <bool PAIRED>
-__device__ inline uint32_t decode_tiles(const Shared &shared, uint32_t table_bytes, uint32_t own_long, const uint16_t *symbols,
-                                        const Lane &lane, bool needed, const Target &target, const Rows &rows, uint32_t *staged, uint32_t staged_words,
-                                        Checksum &checksum, bool &any_live) {
+__device__ inline bool decode_tiles(Shared &shared, const Task &task, const Lane &lane, bool needed, const Target &target, const Rows &rows) {
     const Stream &stream = shared.stream;
-    const uint32_t *words = reinterpret_cast<const uint32_t *>(target.input + stream.words);
     uint32_t problems = 0;
     Group group = group_of_lane(target.input, target.parsed, stream, lane, target.chunk);
     const uint32_t book = min_of(stream.books == 1 ? 0 : meta_class(lane.meta), stream.books - 1);
@@ -107,88 +207,91 @@ __device__ inline uint32_t decode_tiles(const Shared &shared, uint32_t table_byt
         problems = group.rank >= stream.live ? STATUS_INDEX : STATUS_CLASS;
         group.live = false;
     }
-    uint32_t lanes = __ballot_sync(ALL_LANES, group.live);
-    uint32_t start = 0, end = 0;
-    if (lanes != 0) {
-        // Ranks ascend, so that they lie in two index blocks at most.
-        const uint32_t block = __shfl_sync(ALL_LANES, group.rank, __ffs(lanes) - 1) / WARP;
-        const IndexBlock at(target.input, stream, block);
-        start = __shfl_sync(ALL_LANES, at.start, group.rank);
-        end = __shfl_sync(ALL_LANES, at.end, group.rank);
-        bool damaged = at.damaged;
-        if (__any_sync(ALL_LANES, group.live && group.rank / WARP != block)) {
-            const bool there = (block + 1) * WARP < stream.live;
-            const IndexBlock after(target.input, stream, there ? block + 1 : block);
-            const uint32_t later_start = __shfl_sync(ALL_LANES, after.start, group.rank), later_end = __shfl_sync(ALL_LANES, after.end, group.rank);
-            if (group.rank / WARP != block) {
-                start = later_start;
-                end = later_end;
-                damaged |= group.live && group.rank / WARP != block + 1;
-            }
-            damaged |= after.damaged;
+    const Span span = find_groups(target.input, stream, group, problems);
+    const uint32_t lanes = __ballot_sync(ALL_LANES, group.live);
+    if (lanes != 0 || needed) {
+        const uint32_t *words = reinterpret_cast<const uint32_t *>(target.input + stream.words);
+        uint32_t *staged = reinterpret_cast<uint32_t *>(dynamic) + rows.first * 4 + ROWS_BYTES / 4;
+        const uint32_t staged_words = shared.layout.staged_words;
+        Lookup<PAIRED> lookup(shared_address(dynamic) + book * shared.layout.table_bytes, shared.layout.own_long, &shared.books[book], task.symbols);
+        if (!group.live) {
+            lookup.rest(shared_address(&shared.idle));
         }
-        if (__any_sync(ALL_LANES, damaged)) {
+        const uint32_t radius = target.record.radius, predictor = lane.predictor;
+        Decoded decoded{};
+        // As many groups at a time as have room, mostly all. Reading words from where they are instead is ten times as slow, and all others would wait for that.
+        uint32_t left = lanes;
+        bool pending = true;
+        do {
+            const uint32_t first = left == 0 ? 0 : __shfl_sync(ALL_LANES, span.start, __ffs(left) - 1) / 32 / 4 * 4;
+            const uint32_t end = span.end / 32 + 1;
+            const bool fits = pending && (!group.live || (end - first < staged_words && end >= first));
+            const uint32_t chosen = __ballot_sync(ALL_LANES, fits && group.live);
+            if (left != 0 && chosen == 0) {
+                break;
+            }
+            if (chosen != 0) {
+                stage(staged, words, first, __shfl_sync(ALL_LANES, end, 31 - __clz(chosen)) + 1);
+            }
+            if (fits) {
+                // A start that is not behind the first one is none of a stream that is right.
+                const uint32_t from = span.start - first * 32;
+                const uint32_t begin = group.live && from < staged_words * 32 ? from : 0;
+                decoded = decode(lookup, Near(staged, begin / 32), begin, radius, predictor, rows);
+                decoded.end += (first - shared_address(staged) / 4) * 32;
+                pending = false;
+            }
+            left &= ~chosen;
+            __syncwarp();
+        } while (left != 0);
+        if (pending) {
+            // Longer than a group can be.
             problems |= STATUS_INDEX;
             group.live = false;
-            lanes = 0;
+        }
+        problems |= group.live && decoded.end != span.end ? STATUS_INDEX : 0;
+        const uint32_t sum = sum_of_warp(group.live ? decoded.sum : 0);
+        const uint32_t weighted = sum_of_warp(group.live ? decoded.weighted + group.rank * CODES * decoded.sum : 0);
+        if (lane_id() == 0) {
+            atomicAdd(&shared.sum, sum);
+            atomicAdd(&shared.weighted, weighted);
+        }
+        __syncwarp();
+    }
+    if (__any_sync(ALL_LANES, problems != 0)) {
+        problems = any_of(problems);
+        if (lane_id() == 0) {
+            atomicOr(&task.status[target.chunk], problems);
         }
     }
-    any_live = lanes != 0;
-    if (lanes == 0 && !needed) {
-        return problems;
-    }
-    uint32_t first = 0, last = 0;
-    if (lanes != 0) {
-        first = __shfl_sync(ALL_LANES, start, __ffs(lanes) - 1) / 32 / 4 * 4;
-        last = __shfl_sync(ALL_LANES, end, 31 - __clz(lanes)) / 32 + 1;
-    }
-    start = group.live ? start : first * 32;
-    Lookup<PAIRED> lookup(shared_address(dynamic) + book * table_bytes, own_long, &shared.books[book], symbols);
-    if (!group.live) {
-        lookup.rest(shared_address(&shared.idle));
-    }
-    const uint32_t radius = target.record.radius, predictor = lane.predictor;
-    Decoded decoded;
-    if (last - first < staged_words && last >= first) {
-        if (lanes != 0) {
-            stage(staged, words, first, last + 1);
-        }
-        // A start that is not behind the first one is none of a stream that is right.
-        const uint32_t near = start - first * 32;
-        const uint32_t begin = near < staged_words * 32 ? near : 0;
-        decoded = decode(lookup, Near(staged, begin / 32), begin, radius, predictor, rows);
-        decoded.end += (first - shared_address(staged) / 4) * 32;
-    } else {
-        decoded = decode(lookup, Far(words, start / 32, ceil_div(stream.bits, 32) + 1), start, radius, predictor, rows);
-    }
-    if (group.live) {
-        problems |= decoded.end != end ? STATUS_INDEX : 0;
-        checksum.sum += decoded.sum;
-        checksum.weighted += decoded.weighted + group.rank * CODES * decoded.sum;
-    }
-    __syncwarp();
-    return problems;
+    return lanes != 0;
 }
 
-// Makes the tables of all codebooks in shared memory. Behind them there is room for their symbols and one table of single codewords. By the whole block.
-template <bool PAIRED> __device__ inline void make_tables(uint8_t *to, uint32_t own_long, const Shared &shared, uint32_t books, const uint16_t *symbols) {
-    typedef typename Entries<PAIRED>::Entry Entry;
-    const uint32_t bytes = Lookup<PAIRED>::bytes(own_long);
-    uint16_t *near = reinterpret_cast<uint16_t *>(to + books * bytes);
-    for (uint32_t number = 0; number < books && !WIDE; ++number) {
-        const Book &book = shared.books[number];
-        for (uint32_t i = threadIdx.x; i < min_of(book.symbol_count, MOST_SYMBOLS); i += THREADS) {
-            near[number * MOST_SYMBOLS + i] = symbols[book.symbols + i];
+// Where symbols are while tables are made, and singles: at the end of the block's shared memory, where warps have rows later.
+constexpr uint32_t NEAR_BYTES = BOOKS * MOST_SYMBOLS * 2, SINGLES_BYTES = TABLE * sizeof(Single);
+
+// Copies the codebooks' symbols to shared memory. By the threads from `first` on, `count` of them.
+__device__ inline void bring_symbols(uint16_t *near, const Shared &shared, uint32_t books, const uint16_t *symbols, uint32_t first, uint32_t count) {
+#pragma unroll 4
+    for (uint32_t i = threadIdx.x - first; i < books * MOST_SYMBOLS; i += count) {
+        const Book &book = shared.books[i / MOST_SYMBOLS];
+        if (i % MOST_SYMBOLS < book.symbol_count) {
+            near[i] = symbols[book.symbols + i % MOST_SYMBOLS];
         }
     }
-    __syncthreads();
+}
+
+// Makes the tables of all codebooks in shared memory. By the whole block.
+template <bool PAIRED> __device__ inline void make_tables(uint8_t *to, const uint16_t *near, const Shared &shared, uint32_t books, const uint16_t *symbols) {
+    typedef typename Entries<PAIRED>::Entry Entry;
+    const uint32_t bytes = shared.layout.table_bytes, own_long = shared.layout.own_long;
     const BookSymbols all{symbols, near};
     make_long(to + TABLE * sizeof(Entry), bytes, own_long, shared.books, books, all);
     if (!PAIRED) {
         make_singles(reinterpret_cast<Single *>(to), bytes / sizeof(Single), shared.books, 0, books, all);
         return;
     }
-    Single *singles = reinterpret_cast<Single *>(near + BOOKS * MOST_SYMBOLS);
+    Single *singles = reinterpret_cast<Single *>(const_cast<uint16_t *>(near)) - TABLE;
     for (uint32_t number = 0; number < books; ++number) {
         if (shared.books[number].longest != 0) {
             make_singles(singles, 0, shared.books, number, number + 1, all);
@@ -201,107 +304,85 @@ template <bool PAIRED> __device__ inline void make_tables(uint8_t *to, uint32_t 
     }
 }
 
-// Whether lookups by pairs pay in every codebook of the stream: a lane whose lookup gives one symbol holds up the warp.
-__device__ inline bool pairs_pay(const Shared &shared, uint32_t books) {
-    float share = 1;
-    for (uint32_t book = 0; book < books; ++book) {
-        share = shared.books[book].longest == 0 ? share : min_of(share, paired_share(shared.books[book]));
-    }
-    return !WIDE && share >= PAIRED_PERCENT * 0.01f;
-}
-
-// A block's work on a chunk: what it needs besides shared memory.
-struct Task {
-    const Geometry &geometry;
-    const Parsed &parsed;
-    const Request &request;
-    const uint16_t *symbols;
-    uint32_t *sums, *status;
-};
-
-// A unit that the warp has drawn, and the number of the lane's tile.
+// A unit that the warp has drawn, the number of the lane's tile, or NONE, and what parsing found out about it. Fetched in two steps while the unit before is worked on, as the
+// second needs what the first brings.
 struct Ahead {
     uint32_t draw, number;
-    bool wanted;
+    Found found;
 
-    __device__ inline void fetch(Shared &shared, const Task &task, uint32_t chunk, uint32_t live_units, uint32_t constant_units, bool raw) {
-        number = 0;
-        wanted = false;
+    __device__ inline void find(const Shared &shared, const Task &task, uint32_t chunk) {
+        found = find_tile(task.parsed, chunk, number, number != NONE && shared.record.kind != CHUNK_RAW);
+    }
+
+    __device__ inline void fetch(Shared &shared, const Task &task, uint32_t chunk) {
+        number = NONE;
         draw = 0;
         if (lane_id() == 0) {
             draw = atomicAdd(&shared.next, 1u);
         }
         draw = __shfl_sync(ALL_LANES, draw, 0);
-        if (draw < live_units + constant_units) {
-            const Draw own(draw, live_units, constant_units);
+        if (draw < shared.layout.units) {
+            const Draw own(draw, shared.layout.live_units, shared.layout.units - shared.layout.live_units);
             const Items &items = shared.items;
             const uint32_t entry = own.number * (own.is_constant ? WARP : TILES) + lane_id();
-            wanted = own.is_constant ? entry < items.constant : lane_id() < TILES && entry < items.live;
-            if (wanted) {
+            if (own.is_constant ? entry < items.constant : lane_id() < TILES && entry < items.live) {
                 const uint32_t place = entry + (own.is_constant ? items.first_constant : items.first_live);
-                number = raw ? place : task.parsed.order[uint64_t(chunk) * task.parsed.tiles + place];
+                number = shared.record.kind == CHUNK_RAW ? place : task.parsed.order[uint64_t(chunk) * task.parsed.tiles + place];
             }
         }
     }
 };
 
-// Writes the block's share of a chunk. By the whole block.
-template <bool PAIRED> __device__ inline void write_share(Shared &shared, const Task &task, const Target &target) {
-    const Stream &stream = shared.stream;
-    const Items items = shared.items;
-    const uint32_t books = min_of<uint32_t>(stream.books, BOOKS);
-    const uint32_t own_long = books == 1 ? OWN_LONG : OWN_LONG_MANY, table_bytes = Lookup<PAIRED>::bytes(own_long);
-    uint8_t *tables = reinterpret_cast<uint8_t *>(dynamic);
-    if (items.live != 0) {
-        make_tables<PAIRED>(tables, own_long, shared, books, task.symbols);
-    }
+// The layout for a chunk's stream, `items` of which are this block's.
+template <bool PAIRED> __device__ inline Layout layout_of(const Stream &stream, const Items &items, uint32_t books, uint32_t dynamic_bytes) {
+    Layout layout;
+    layout.own_long = books == 1 ? OWN_LONG : OWN_LONG_MANY;
+    layout.table_bytes = Lookup<PAIRED>::bytes(layout.own_long);
     // As many warps as have room for their input; behind the last one's there is room for what a damaged stream may read.
-    const uint32_t tables_words = books * table_bytes / 4;
-    const uint32_t room = task.request.dynamic_bytes / 4 - tables_words - MOST_GROUP_WORDS;
-    const uint32_t wanted = words_wanted(stream);
-    const uint32_t warps = max_of<uint32_t>(1, min_of<uint32_t>(THREADS / WARP, room / (ROWS_BYTES / 4 + wanted)));
-    const uint32_t staged_words = (room / warps - ROWS_BYTES / 4) / 4 * 4;
-    const uint32_t own_words = tables_words + warp_id() * (ROWS_BYTES / 4 + staged_words);
-    const Rows rows{own_words / 4};
-    uint32_t *staged = reinterpret_cast<uint32_t *>(dynamic) + own_words + ROWS_BYTES / 4;
-    const bool raw = target.record.kind == CHUNK_RAW;
-    if (threadIdx.x == 0) {
-        shared.idle = Lookup<PAIRED>::idle_entry(target.record.radius);
+    const uint32_t tables_words = books * layout.table_bytes / 4;
+    const uint32_t room = dynamic_bytes / 4 - tables_words - MOST_GROUP_WORDS;
+    layout.warps = max_of<uint32_t>(1, min_of<uint32_t>(THREADS / WARP, room / (ROWS_BYTES / 4 + words_wanted(stream))));
+    layout.staged_words = (room / layout.warps - ROWS_BYTES / 4) / 4 * 4;
+    layout.first = tables_words / 4;
+    layout.stride = (ROWS_BYTES / 4 + layout.staged_words) / 4;
+    layout.live_units = items.live_units();
+    layout.units = layout.live_units + items.constant_units();
+    return layout;
+}
+
+// Writes the block's share of a chunk. By the whole block.
+template <bool PAIRED> __device__ inline void write_share(Shared &shared, const Task &task, const Target &target, const uint16_t *near) {
+    if (shared.items.live != 0) {
+        make_tables<PAIRED>(reinterpret_cast<uint8_t *>(dynamic), near, shared, min_of<uint32_t>(shared.stream.books, BOOKS), task.symbols);
     }
     __syncthreads();
-    const uint32_t live_units = items.live_units(), constant_units = items.constant_units();
-    Checksum checksum{0, 0};
-    uint32_t problems = 0;
-    const uint32_t units = live_units + constant_units;
     // A draw and its tiles' numbers are fetched while those before are worked on.
     Ahead ahead;
-    ahead.draw = units;
-    if (warp_id() < warps) {
-        ahead.fetch(shared, task, target.chunk, live_units, constant_units, raw);
+    ahead.draw = ALL_LANES;
+    ahead.number = NONE;
+    if (warp_id() < shared.layout.warps) {
+        ahead.fetch(shared, task, target.chunk);
     }
-    while (ahead.draw < units) {
-        const Draw draw(ahead.draw, live_units, constant_units);
-        const Work work = work_of(task.geometry, task.parsed, task.request, shared.start, target.chunk, ahead.number, ahead.wanted, raw);
-        ahead.fetch(shared, task, target.chunk, live_units, constant_units, raw);
-        if (raw) {
-            write_raw(work, target);
-        } else if (draw.is_constant) {
-            write_constant(rows, work, target);
+    ahead.find(shared, task, target.chunk);
+    while (ahead.draw < shared.layout.units) {
+        const Draw draw(ahead.draw, shared.layout.live_units, shared.layout.units - shared.layout.live_units);
+        const bool wanted = ahead.number != NONE;
+        const Work work = work_of(task.geometry, task.request, shared.start, wanted ? ahead.number : 0, wanted, ahead.found);
+        ahead.fetch(shared, task, target.chunk);
+        const Rows rows{shared.layout.first + warp_id() * shared.layout.stride};
+        if (draw.is_constant) {
+            if (shared.record.kind == CHUNK_RAW) {
+                write_raw(work, target);
+            } else {
+                write_constant(rows, work, target);
+            }
+            ahead.find(shared, task, target.chunk);
         } else {
             write_live(rows, work, target, [&](uint32_t slots, bool needed) {
-                const Lane lane(work, slots);
-                bool any_live;
-                problems |= decode_tiles<PAIRED>(shared, table_bytes, own_long, task.symbols, lane, needed, target, rows, staged, staged_words, checksum,
-                                                 any_live);
+                const bool any_live = decode_tiles<PAIRED>(shared, task, Lane(work, slots), needed, target, rows);
+                ahead.find(shared, task, target.chunk);
                 return any_live;
             });
-        }
-    }
-    if (items.live != 0) {
-        checksum.flush(&task.sums[2 * target.chunk]);
-        problems = any_of(problems);
-        if (problems != 0 && lane_id() == 0) {
-            atomicOr(&task.status[target.chunk], problems);
         }
     }
 }

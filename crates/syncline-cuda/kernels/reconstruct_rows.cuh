@@ -170,6 +170,83 @@ __device__ inline uint32_t bias_of(uint32_t predictor, uint32_t y, uint32_t x) {
     return RADIUS * (x + 1);
 }
 
+#if AXES == 3 && !WIDE
+// Eight 16-bit codes of a row of units, the first of which is number `first` of the tile; those from `count` on are 0.
+__device__ inline uint4 codes_from(const Rows &rows, uint32_t tile, uint32_t first, uint32_t count) {
+    constexpr uint32_t TILE_UNITS = TILE_ELEMENTS / UNIT_SUMS;
+    const uint32_t number = min_of(first / UNIT_SUMS, TILE_UNITS - 1), following = min_of(number + 1, TILE_UNITS - 1), shift = first % UNIT_SUMS;
+    const uint4 low = rows.unit(tile * TILE_GROUPS + number / ROW_UNITS, number % ROW_UNITS);
+    const uint4 high = rows.unit(tile * TILE_GROUPS + following / ROW_UNITS, following % ROW_UNITS);
+    const uint32_t words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
+    // By four codes, by two, by one.
+    uint32_t by_four[6], by_two[5], codes[4];
+#pragma unroll
+    for (uint32_t i = 0; i < 6; ++i) {
+        by_four[i] = shift & 4 ? words[i + 2] : words[i];
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < 5; ++i) {
+        by_two[i] = shift & 2 ? by_four[i + 1] : by_four[i];
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+        codes[i] = __funnelshift_r(by_two[i], by_two[i + 1], shift % 2 * 16);
+        codes[i] = count > 2 * i + 1 ? codes[i] : count > 2 * i ? codes[i] & 0xFFFF : 0;
+    }
+    return make_uint4(codes[0], codes[1], codes[2], codes[3]);
+}
+
+// Moves the codes of a tile that an edge clips, which lie one after the other, to the places of an unclipped tile, and sums them up. By the whole warp, a lane two
+// rows. Not inlined: it would be in the way of what is done more often.
+__device__ __noinline__ void spread(Rows rows, uint32_t tile, uint32_t nz, uint32_t ny, uint32_t nx, uint32_t predictor) {
+    constexpr uint32_t ROUNDS = 2, PLANES = WARP / SIDE;
+    const uint32_t y = lane_id() % SIDE;
+    // As Summing has them.
+    const uint32_t along_x = predictor >= 1 ? 0x10001 : 1, carry = predictor >= 1 ? 0x3232 : 0x4444;
+    uint4 sums[ROUNDS];
+    __syncwarp();
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS; ++round) {
+        const uint32_t z = lane_id() / SIDE + round * PLANES;
+        uint4 row = codes_from(rows, tile, (z * ny + y) * nx, y < ny && z < nz ? nx : 0);
+        row.x *= along_x;
+        row.y = row.y * along_x + __byte_perm(row.x, 0, carry);
+        row.z = row.z * along_x + __byte_perm(row.y, 0, carry);
+        row.w = row.w * along_x + __byte_perm(row.z, 0, carry);
+        if (predictor == 1) {
+            const uint32_t start = row.x & 0xFFFF;
+            uint32_t before = start;
+#pragma unroll
+            for (uint32_t distance = 1; distance < SIDE; distance *= 2) {
+                const uint32_t above = __shfl_up_sync(ALL_LANES, before, distance, SIDE);
+                before += y >= distance ? above : 0;
+            }
+            const uint32_t both = (before - start) * 0x10001u;
+            row.x += both;
+            row.y += both;
+            row.z += both;
+            row.w += both;
+        } else if (predictor >= 2) {
+#pragma unroll
+            for (uint32_t distance = 1; distance < SIDE; distance *= 2) {
+                const uint32_t has = y >= distance;
+                row.x += __shfl_up_sync(ALL_LANES, row.x, distance, SIDE) * has;
+                row.y += __shfl_up_sync(ALL_LANES, row.y, distance, SIDE) * has;
+                row.z += __shfl_up_sync(ALL_LANES, row.z, distance, SIDE) * has;
+                row.w += __shfl_up_sync(ALL_LANES, row.w, distance, SIDE) * has;
+            }
+        }
+        sums[round] = row;
+    }
+    __syncwarp();
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS; ++round) {
+        const uint32_t unit = (lane_id() / SIDE + round * PLANES) * SIDE + y;
+        rows.unit(tile * TILE_GROUPS + unit / ROW_UNITS, unit % ROW_UNITS) = sums[round];
+    }
+    __syncwarp();
+}
+#else
 // Moves the codes of a tile that an edge clips, which lie one after the other, to the places of an unclipped tile, and sums them up. By the whole warp, a lane a row, or
 // two in 3-D. Not inlined: rarely called.
 __device__ __noinline__ void spread(Rows rows, uint32_t tile, uint32_t nz, uint32_t ny, uint32_t nx, uint32_t predictor) {
@@ -226,3 +303,4 @@ __device__ __noinline__ void spread(Rows rows, uint32_t tile, uint32_t nz, uint3
     __syncwarp();
 #endif
 }
+#endif

@@ -95,21 +95,31 @@ __device__ inline Place place_in_chunk(const Geometry &geometry, const ChunkStar
     return {start.place.b + fields, z - fields * uint32_t(geometry.grid[0]), y - planes * uint32_t(geometry.grid[1]), x - rows * uint32_t(geometry.grid[2])};
 }
 
+// What parsing found out about a tile.
+struct Found {
+    uint32_t meta;
+    int32_t base;
+    uint32_t first_group;
+};
+
+// That of tile `number` of the chunk if it is wanted and has been parsed.
+__device__ inline Found find_tile(const Parsed &parsed, uint32_t chunk, uint32_t number, bool wanted) {
+    Found found{1, 0, 0};
+    if (wanted) {
+        const uint64_t place = uint64_t(chunk) * parsed.tiles + number;
+        found = {parsed.metas[place], parsed.bases[place], parsed.first_groups[place]};
+    }
+    return found;
+}
+
 // A lane's tile, number `number` of the chunk.
-__device__ inline Work work_of(const Geometry &geometry, const Parsed &parsed, const Request &request, const ChunkStart &start, uint32_t chunk, uint32_t number,
-                               bool wanted, bool raw) {
+__device__ inline Work work_of(const Geometry &geometry, const Request &request, const ChunkStart &start, uint32_t number, bool wanted, const Found &found) {
     Work work;
     work.wanted = wanted;
     work.number = number;
-    work.meta = 1;
-    work.base = 0;
-    work.first_group = 0;
-    if (wanted && !raw) {
-        const uint64_t place = uint64_t(chunk) * parsed.tiles + number;
-        work.meta = parsed.metas[place];
-        work.base = parsed.bases[place];
-        work.first_group = parsed.first_groups[place];
-    }
+    work.meta = found.meta;
+    work.base = found.base;
+    work.first_group = found.first_group;
     const Tile tile = geometry.tile(place_in_chunk(geometry, start, work.number));
     work.first_element = tile.first_element - request.first_element;
     work.position = uint32_t(tile.elements_before - start.elements_before);
@@ -124,6 +134,7 @@ __device__ inline Work work_of(const Geometry &geometry, const Parsed &parsed, c
 __device__ inline void write_constant(const Rows &rows, const Work &own, const Target &target) {
     const uint32_t plains = __ballot_sync(ALL_LANES, own.wanted && own.is_plain());
     uint32_t odd = __ballot_sync(ALL_LANES, own.wanted) & ~plains;
+#pragma unroll 1
     for (uint32_t first = 0; first < WARP; first += TILES) {
         if (plains >> first & ((1u << TILES) - 1)) {
             write_plain<Ways::FLAT>(rows, own, lane_id() < TILES && plains >> (first + lane_id()) & 1 ? first + lane_id() : NONE, target);
@@ -164,7 +175,7 @@ template <typename Produce> __device__ inline void write_live(const Rows &rows, 
         const uint32_t chosen = easy >> lane_id() & 1 ? lane_id() : NONE;
         if (!any_live) {
             write_plain<Ways::FLAT>(rows, own, chosen, target);
-        } else if (__all_sync(ALL_LANES, chosen == NONE || (own.predictor >= AXES && own.is_unclipped()))) {
+        } else if (__all_sync(ALL_LANES, chosen == NONE || own.predictor >= AXES)) {
             write_plain<Ways::FULL>(rows, own, chosen, target);
         } else {
             write_plain<Ways::ANY>(rows, own, chosen, target);

@@ -18,7 +18,7 @@ use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::BatchView;
 use crate::huffman::decode::batch::{Book, Descriptor, DeviceTotals};
-use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, PARSE_THREADS, parse_constants};
+use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, parse_constants};
 use crate::huffman::decode::status_text;
 use crate::reconstruct::sums_len;
 
@@ -26,14 +26,16 @@ const SOURCE: Source = Source { name: "container_parse.cu", text: include_str!("
 
 /// Chunks of a batch at most: where their records start travels as an argument.
 pub const MOST_CHUNKS: usize = 256;
-/// Blocks that share a chunk's work: four for codebooks, then tiles, ranks, and two for each list (`ROLE_MASKS` of the kernel).
-const ROLES: u32 = 10;
+/// Blocks that share a chunk's work: four for codebooks, then tiles, bases, ranks, and two for each list (`ROLE_MASKS` of the kernel).
+const ROLES: u32 = 11;
 /// Two more for masks and signs, if there can be any.
 const BITMAP_ROLES: u32 = 2;
 /// log2 of the bytes in a group of bitmaps.
 pub(crate) const BITMAP_GROUP_LOG2: u32 = 6;
 /// Codebooks of a stream of codes at most.
 const BOOKS: usize = MAX_CLASSES;
+/// Threads of a block of `container_parse`: blocks are many, and mostly wait.
+const THREADS: u32 = 256;
 /// Threads of a block of `container_finish`.
 const FINISH_THREADS: u32 = 128;
 /// Records start on multiples of this.
@@ -41,7 +43,7 @@ const ALIGNMENT: u64 = 16;
 
 fn specialization(element_bytes: usize) -> Specialization {
     // Widths of symbols and groups are arguments here; the constants are those of codes.
-    let mut constants = parse_constants(2, 7);
+    let mut constants = parse_constants(2, 7, THREADS);
     constants.extend([("ELEMENT_BYTES", element_bytes as u64), ("ROLES", ROLES.into())]);
     Specialization { source: SOURCE, constants }
 }
@@ -365,7 +367,7 @@ impl RecordParser {
         };
         let mut launch = stream.launch_builder(self.parse.function());
         launch.arg(&device_records).arg(geometry).arg(batch).arg(&results);
-        let mut grid = Kernel::grid(batch.chunks(), PARSE_THREADS, 0);
+        let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
         grid.grid_dim.1 = ROLES + if bitmap_count > 0 { BITMAP_ROLES } else { 0 };
         // SAFETY: parameters (Records, Geometry, ChunkBatch, Results) by value, laid out alike. The results have as many entries as the kernel's comments say for the
         // batch's chunks and tiles: slices of the frame that live as long as what is returned, those that `cleared_bytes` counts cleared. Records are read within `input_bytes`.

@@ -12,8 +12,8 @@ use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, LaunchConf
 use super::Kernel;
 use crate::error::{DriverContext, Result};
 
-/// 64-bit words of the largest argument.
-const ARGUMENT_WORDS: usize = 8;
+/// 64-bit words of the largest argument: a geometry's.
+const ARGUMENT_WORDS: usize = 24;
 
 /// A launch of a kernel that itself waits for the one before it (`wait_for_previous` in common.cuh), so that its blocks may be dealt out, and clear their
 /// shared memory, while the one before still runs. Where the device knows nothing of that (before sm_90), it starts as any other.
@@ -31,7 +31,7 @@ impl<'a> Successive<'a> {
         Self { kernel, stream, arguments: Vec::with_capacity(10), used: Vec::with_capacity(10) }
     }
 
-    /// Adds an argument that is passed by value, of at most 64 bytes.
+    /// Adds an argument that is passed by value, of at most 192 bytes.
     pub fn value<T: DeviceRepr + Copy>(mut self, value: T) -> Self {
         const { assert!(size_of::<T>() <= size_of::<[u64; ARGUMENT_WORDS]>() && align_of::<T>() <= align_of::<u64>()) };
         let mut words = [0; ARGUMENT_WORDS];

@@ -271,9 +271,13 @@ impl Decompressor {
         // SAFETY: as many bytes as the elements have.
         let output = unsafe { output.transmute_mut::<u8>(bytes) };
         let mut output = output.ok_or_else(|| CudaError::invalid("the output is too large"))?;
-        let stream = self.arena.stream().clone();
-        stream.memset_zeros(&mut self.statuses).doing("clearing statuses")?;
-        for chunks in self.batches(self.info.chunks_of(tiles.clone())) {
+        let wanted = self.info.chunks_of(tiles.clone());
+        // Each batch writes its chunks' statuses.
+        if wanted != (0..self.info.geometry().chunks()) {
+            let stream = self.arena.stream().clone();
+            stream.memset_zeros(&mut self.statuses).doing("clearing statuses")?;
+        }
+        for chunks in self.batches(wanted) {
             self.decompress_batch(input, input_offset, chunks, tiles.clone(), &mut output, first_element, observer)?;
         }
         Ok(())

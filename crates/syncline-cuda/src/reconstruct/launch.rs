@@ -8,7 +8,7 @@ use syncline_core::huffman::IndexKind;
 use super::{CODES_THREADS, Codes, FUSED_THREADS, Format, OWN_LONG, Reconstruction};
 use crate::container::ParsedArgument;
 use crate::container::parse::MOST_CHUNKS;
-use crate::device::{Device, Frame, Kernel};
+use crate::device::{Device, Frame, Kernel, Successive};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::DeviceGeometry;
 use crate::huffman::decode::{BatchView, TABLE_BITS};
@@ -207,16 +207,16 @@ impl Reconstructor {
         let blocks = self.multiprocessors;
         let request = Request { dynamic_bytes, ..request };
         for kernel in &fused.kernels {
-            let mut launch = stream.launch_builder(kernel.function());
-            launch.arg(work.input).arg(&self.device_geometry).arg(&parsed).arg(&self.values).arg(&request);
-            launch.arg(&batch.descriptors).arg(&batch.books).arg(&batch.symbols);
-            launch.arg(&mut *work.sums).arg(&mut *work.status).arg(&mut *work.output);
+            let launch = Successive::new(kernel, &stream).reads(work.input).value(self.device_geometry).value(parsed);
+            let launch = launch.value(self.values).value(request);
+            let launch = launch.reads(&batch.descriptors).reads(&batch.books).reads(&batch.symbols);
+            let launch = launch.writes(&mut *work.sums).writes(&mut *work.status).writes(&mut *work.output);
             let grid = Kernel::grid(blocks, FUSED_THREADS, dynamic_bytes);
             // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const Book *, const u16 *, u32 *, u32 *, Element *). There are a stream,
             // a word of status and two of sums for each chunk, MOST_CHUNKS at most, and one word more (`check`); streams lie in the input, and positions that codewords and
             // index give are bounded by their bits, and in shared memory by the room behind the last warp's. What parsing left of a chunk whose status is 0 has been
-            // checked by it; the elements of the tiles lie in the output.
-            unsafe { launch.launch(grid) }.doing("decoding and reconstructing")?;
+            // checked by it; the elements of the tiles lie in the output. It waits for the kernel before it before it reads or writes anything.
+            unsafe { launch.launch(grid) }?;
         }
         Ok(())
     }

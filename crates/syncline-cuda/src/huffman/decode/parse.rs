@@ -27,23 +27,17 @@ pub(crate) const BYTE_ALPHABET: usize = 1 << 8;
 const ANY_INDEX: u64 = 3;
 
 /// Constants of everything that includes `huffman_decode_parse.cuh`.
-pub(crate) fn parse_constants(symbol_bytes: usize, group_log2: u32) -> Vec<(&'static str, u64)> {
+pub(crate) fn parse_constants(symbol_bytes: usize, group_log2: u32, threads: u32) -> Vec<(&'static str, u64)> {
     let mut all = constants(symbol_bytes, group_log2, false);
     all.extend(
-        [
-            ("THREADS", PARSE_THREADS),
-            ("MARKS", MARKS),
-            ("STAGED", STAGED),
-            ("SEQUENCE", SEQUENCE),
-            ("PLACED", PLACED_GROUPS),
-        ]
-        .map(|(name, value)| (name, u64::from(value))),
+        [("THREADS", threads), ("MARKS", MARKS), ("STAGED", STAGED), ("SEQUENCE", SEQUENCE), ("PLACED", PLACED_GROUPS)]
+            .map(|(name, value)| (name, u64::from(value))),
     );
     all
 }
 
 fn specialization(symbol_bytes: usize, group_log2: u32, index: Option<IndexKind>) -> Specialization {
-    let mut constants = parse_constants(symbol_bytes, group_log2);
+    let mut constants = parse_constants(symbol_bytes, group_log2, PARSE_THREADS);
     constants.push(("INDEX", index.map_or(ANY_INDEX, |index| index as u64)));
     Specialization { source: SOURCE, constants }
 }
