@@ -12,8 +12,8 @@ use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, LaunchConf
 use super::Kernel;
 use crate::error::{DriverContext, Result};
 
-/// 64-bit words of the largest argument.
-const ARGUMENT_WORDS: usize = 8;
+/// 64-bit words of the largest argument: a geometry's.
+const ARGUMENT_WORDS: usize = 24;
 
 /// A launch of a kernel that itself waits for the one before it (`wait_for_previous` in common.cuh), so that its blocks may be dealt out, and clear their
 /// shared memory, while the one before still runs. Where the device knows nothing of that (before sm_90), it starts as any other.
@@ -23,15 +23,21 @@ pub struct Successive<'a> {
     stream: &'a Arc<CudaStream>,
     arguments: Vec<[u64; ARGUMENT_WORDS]>,
     used: Vec<SyncOnDrop<'a>>,
+    early: bool,
 }
 
 impl<'a> Successive<'a> {
     /// A launch on `stream`, without arguments so far.
     pub fn new(kernel: &'a Kernel, stream: &'a Arc<CudaStream>) -> Self {
-        Self { kernel, stream, arguments: Vec::with_capacity(10), used: Vec::with_capacity(10) }
+        Self { kernel, stream, arguments: Vec::with_capacity(10), used: Vec::with_capacity(10), early: true }
     }
 
-    /// Adds an argument that is passed by value, of at most 64 bytes.
+    /// Whether it may begin early at all.
+    pub fn early(self, early: bool) -> Self {
+        Self { early, ..self }
+    }
+
+    /// Adds an argument that is passed by value, of at most 192 bytes.
     pub fn value<T: DeviceRepr + Copy>(mut self, value: T) -> Self {
         const { assert!(size_of::<T>() <= size_of::<[u64; ARGUMENT_WORDS]>() && align_of::<T>() <= align_of::<u64>()) };
         let mut words = [0; ARGUMENT_WORDS];
@@ -91,7 +97,7 @@ impl<'a> Successive<'a> {
             sharedMemBytes: grid.shared_mem_bytes,
             hStream: self.stream.cu_stream(),
             attrs: &raw mut attribute,
-            numAttrs: self.kernel.waits_for_previous().into(),
+            numAttrs: (self.early && self.kernel.waits_for_previous()).into(),
         };
         let function = self.kernel.function().cu_function();
         // SAFETY: configuration, attribute and parameters live until the call returns, which has copied them; the caller vouches for the kernel's side.
