@@ -100,54 +100,67 @@ __device__ inline void unpack(const uint4 &vector, Bits *to) {
 #endif
 }
 
-template <typename T> __device__ inline T warp_max(T value) {
+__device__ inline uint32_t warp_max(uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(ALL_LANES, value);
+#else
     for (uint32_t distance = 1; distance < WARP; distance *= 2) {
         value = max_of(value, __shfl_xor_sync(ALL_LANES, value, distance));
     }
     return value;
+#endif
 }
+__device__ inline uint64_t warp_max(uint64_t value) {
+    const uint32_t high = warp_max(uint32_t(value >> 32));
+    const uint32_t low = warp_max(value >> 32 == high ? uint32_t(value) : 0);
+    return uint64_t(high) << 32 | low;
+}
+// Most of what is counted is nowhere.
 __device__ inline uint64_t warp_sum(uint64_t value) {
+    if (!__any_sync(ALL_LANES, value != 0)) {
+        return 0;
+    }
     for (uint32_t distance = 1; distance < WARP; distance *= 2) {
         value += __shfl_xor_sync(ALL_LANES, value, distance);
     }
     return value;
 }
 
-__device__ inline void max_into(uint64_t &all, uint64_t own) {
-    own = warp_max(own);
-    if (lane_id() == 0 && own != 0) {
-        atomicMax(reinterpret_cast<unsigned long long *>(&all), own);
-    }
-}
-__device__ inline void sum_into(uint64_t &all, uint64_t own) {
-    own = warp_sum(own);
-    if (lane_id() == 0 && own != 0) {
-        atomicAdd(reinterpret_cast<unsigned long long *>(&all), own);
-    }
-}
-
-// Adds up what the threads of a block have, in shared memory.
-__device__ inline void merge_block(const Partial &own, Partial &all) {
-    __syncthreads();
-    if (threadIdx.x < PARTIAL_WORDS) {
-        reinterpret_cast<uint64_t *>(&all)[threadIdx.x] = 0;
-    }
-    __syncthreads();
+// What a warp has found, on each lane.
+__device__ inline Partial merge_warp(const Partial &own) {
+    Partial all;
 #pragma unroll
     for (uint32_t i = 0; i < MAXIMA; ++i) {
-        max_into(all.maxima[i], own.maxima[i]);
+        all.maxima[i] = warp_max(own.maxima[i]);
     }
 #pragma unroll
     for (uint32_t i = 0; i < SUMS; ++i) {
-        sum_into(all.sums[i], own.sums[i]);
+        all.sums[i] = warp_sum(own.sums[i]);
     }
-    __syncthreads();
 #pragma unroll
     for (uint32_t end = 0; end < 2; ++end) {
         const uint64_t first = own.maxima[LOW + end];
         const bool furthest = first == all.maxima[LOW + end];
-        max_into(all.seconds[end], furthest ? own.seconds[end] : first);
-        sum_into(all.repeats[end], furthest ? own.repeats[end] : 0);
+        all.seconds[end] = warp_max(furthest ? own.seconds[end] : first);
+        all.repeats[end] = warp_sum(furthest ? own.repeats[end] : 0);
+    }
+    return all;
+}
+
+// Adds up what the threads of a block have, in shared memory: each warp by itself, then the first warp, a lane what another warp has found.
+__device__ inline void merge_block(const Partial &own, Partial &all) {
+    static_assert(WARPS <= WARP, "a lane a warp");
+    __shared__ Partial of_warps[WARPS];
+    const Partial of_warp = merge_warp(own);
+    if (lane_id() == 0) {
+        of_warps[warp_id()] = of_warp;
+    }
+    __syncthreads();
+    if (warp_id() == 0) {
+        const Partial merged = merge_warp(lane_id() < WARPS ? of_warps[lane_id()] : Partial{});
+        if (lane_id() == 0) {
+            all = merged;
+        }
     }
     __syncthreads();
 }
@@ -173,6 +186,10 @@ __device__ inline void find_nan(const Bits *elements, uint64_t last, Found &foun
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t stride, Partial *partials, uint32_t *blocks_done, uint64_t number, Found *host) {
     Counter counter{GREATEST, LEAST, {}, ~uint64_t(0)};
+    // A thread's first sample arrives while it does everything else.
+    const uint64_t samples = stride > 0 ? (length + stride - 1) / stride : 0;
+    const uint64_t first_sample = uint64_t(blockIdx.x) * THREADS + threadIdx.x;
+    Bits sample = first_sample < samples ? elements[first_sample * stride] : INFINITE;
 
     const uint64_t misaligned = reinterpret_cast<uint64_t>(elements) % 16;
     const uint64_t head = min_of<uint64_t>(length, misaligned == 0 ? 0 : (16 - misaligned) / ELEMENT_BYTES);
@@ -236,16 +253,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
 
     Partial own = {};
-    if (stride > 0) {
-        const uint64_t count = (length + stride - 1) / stride;
-        for (uint64_t i = uint64_t(blockIdx.x) * THREADS + threadIdx.x; i < count; i += uint64_t(gridDim.x) * THREADS) {
-            const Bits bits = elements[i * stride];
-            if ((bits & MAGNITUDE) < INFINITE) {
-                const uint64_t key = ordered(key_of(bits));
-                ++own.sums[SAMPLES];
-                own.add_sample(0, ~key, 0, 1);
-                own.add_sample(1, key, 0, 1);
-            }
+    for (uint64_t i = first_sample; i < samples;) {
+        if ((sample & MAGNITUDE) < INFINITE) {
+            const uint64_t key = ordered(key_of(sample));
+            ++own.sums[SAMPLES];
+            own.add_sample(0, ~key, 0, 1);
+            own.add_sample(1, key, 0, 1);
+        }
+        i += uint64_t(gridDim.x) * THREADS;
+        if (i < samples) {
+            sample = elements[i * stride];
         }
     }
     const bool any = counter.lowest <= counter.highest;

@@ -34,37 +34,54 @@ __device__ inline uint64_t scrambled_plus(uint64_t accumulator, uint64_t key, ui
     return uint64_t(back) * uint32_t(PRIME32_1) + (uint64_t(front) << 32 | uint32_t(next));
 }
 
-// Adds up the sums of a piece's blocks one after another: eight lanes of the first warp do, the other warps fetch. Called by the whole block; the first warp gets the hash.
-__device__ inline uint64_t chained(const Hashed &input, const uint64_t *sums) {
-    __shared__ uint64_t fetched[2][BATCH * HASH_LANES];
+// Goes on with a piece's accumulators from KiB `from` to `to`, one after another: eight lanes of the first warp do, the other warps fetch sums. Called by the whole block; the
+// first warp gets them.
+__device__ inline uint64_t chained(const uint64_t *sums, uint32_t from, uint32_t to, uint64_t accumulator) {
+    constexpr uint32_t IN_KIB = 8 * HASH_LANES / sizeof(uint4), FETCHERS = THREADS - WARP, FETCHES = (BATCH * IN_KIB + FETCHERS - 1) / FETCHERS;
+    __shared__ __align__(16) uint64_t fetched[2][BATCH * HASH_LANES];
     const uint32_t lane = lane_id() % HASH_LANES;
     const uint64_t key = SECRET[16 + lane];
-    const uint32_t blocks = uint32_t(input.blocks());
-    uint64_t accumulator = FIRST_ACCUMULATORS[lane], rest = 0;
     // The first batch is fetched by the first round, which scrambles nothing.
-    for (uint32_t begin = 0, round = 0; begin < blocks + BATCH; begin += BATCH, ++round) {
+    for (uint32_t begin = from, round = 0; begin < to + BATCH; begin += BATCH, ++round) {
         if (warp_id() > 0) {
-            const uint32_t words = min_of(blocks - min_of(begin, blocks), BATCH) * HASH_LANES;
-            for (uint32_t i = threadIdx.x - WARP; i < words; i += THREADS - WARP) {
-                fetched[round % 2][i] = __ldcg(&sums[uint64_t(begin) * HASH_LANES + i]);
+            // All loads before the first store: they wait for memory once.
+            const uint32_t vectors = min_of(to - min_of(begin, to), BATCH) * IN_KIB, first = threadIdx.x - WARP;
+            const uint4 *source = reinterpret_cast<const uint4 *>(sums) + uint64_t(begin) * IN_KIB;
+            uint4 loaded[FETCHES];
+#pragma unroll
+            for (uint32_t i = 0; i < FETCHES; ++i) {
+                const uint32_t vector = first + i * FETCHERS;
+                loaded[i] = vector < vectors ? __ldcg(source + vector) : uint4{};
             }
-        } else if (begin == 0) {
-            rest = stripes_sum(input, blocks, stripes_left(input));
-        } else {
+#pragma unroll
+            for (uint32_t i = 0; i < FETCHES; ++i) {
+                const uint32_t vector = first + i * FETCHERS;
+                if (vector < vectors) {
+                    reinterpret_cast<uint4 *>(fetched[round % 2])[vector] = loaded[i];
+                }
+            }
+        } else if (round > 0) {
             const uint64_t *own = fetched[(round + 1) % 2] + lane;
-            const uint32_t count = min_of(blocks - (begin - BATCH), BATCH);
-            constexpr uint32_t UNROLLED = 16;
+            const uint32_t count = min_of(to - (begin - BATCH), BATCH);
+            // A few are on their way from shared memory while those before are added; what is past the end is not used.
+            constexpr uint32_t UNROLLED = 8;
             accumulator += own[0];
             uint32_t step = 1;
+            uint64_t next[UNROLLED];
+#pragma unroll
+            for (uint32_t i = 0; i < UNROLLED; ++i) {
+                next[i] = own[(step + i) * HASH_LANES];
+            }
             for (; step + UNROLLED <= count; step += UNROLLED) {
-                uint64_t next[UNROLLED];
+                uint64_t after[UNROLLED];
 #pragma unroll
                 for (uint32_t i = 0; i < UNROLLED; ++i) {
-                    next[i] = own[(step + i) * HASH_LANES];
+                    after[i] = own[min_of(step + UNROLLED + i, BATCH - 1) * HASH_LANES];
                 }
 #pragma unroll
                 for (uint32_t i = 0; i < UNROLLED; ++i) {
                     accumulator = scrambled_plus(accumulator, key, next[i]);
+                    next[i] = after[i];
                 }
             }
             for (; step < count; ++step) {
@@ -74,7 +91,7 @@ __device__ inline uint64_t chained(const Hashed &input, const uint64_t *sums) {
         }
         __syncthreads();
     }
-    return warp_id() > 0 ? 0 : hash_finished(input, accumulator + rest);
+    return accumulator;
 }
 
 // What whole KiB add, several of a warp's at a time so that all loads are under way together.
@@ -106,64 +123,139 @@ struct BlockKeys {
     }
 };
 
-// Pieces of more than LONGEST_SHORT bytes are shared by up to `most_parts` blocks of threads each, as many as have something for each warp to do: what their KiB add goes to `sums`. The block that finishes a piece last, as
-// `blocks_done` tells, which is 0 and is again when all is done, adds its KiB up. The hash goes to `hashes`, if that is given, and to the first eight bytes of the
+// How far a piece is, in a word that is 0 before and after: a bit for each part that is read, how many of them are chained, and whether some block is at that.
+constexpr uint32_t MOST_PARTS = 56, CHAINED_AT = MOST_PARTS;
+constexpr uint64_t CHAINING = uint64_t(1) << 63;
+// Pieces of so many KiB are chained while they are read; of shorter ones the chain takes less than passing it on.
+constexpr uint32_t CHAINED_MEANWHILE = 512;
+
+// The parts that a piece is read in: whole turns of a block.
+struct Parts {
+    uint32_t blocks, each, count;
+
+    __device__ inline Parts(uint32_t blocks, uint32_t most) : blocks(blocks) {
+        constexpr uint32_t TURN = WARPS * AT_ONCE;
+        each = max_of(ceil_div(ceil_div(blocks, most), TURN), 1u) * TURN;
+        count = max_of(ceil_div(blocks, each), 1u);
+    }
+    __device__ inline uint32_t end(uint32_t part) const { return min_of((part + 1) * each, blocks); }
+    __device__ inline uint64_t all() const { return (uint64_t(1) << count) - 1; }
+};
+
+// What the KiB of a part add goes to `sums`. By a whole block.
+__device__ inline void read_part(const Hashed &input, uint32_t begin, uint32_t end, uint64_t *sums) {
+    const BlockKeys keys;
+    uint32_t block = begin + warp_id();
+    // KiB with the gap in them, or not on words' boundaries.
+    const bool aligned = reinterpret_cast<uint64_t>(input.bytes + input.gap_bytes) % 8 == 0;
+    for (; block < end && (!aligned || uint64_t(block) * HASH_BLOCK < input.gap_at); block += WARPS) {
+        const uint64_t sum = stripes_sum(input, block, STRIPES_IN_BLOCK);
+        if (lane_id() < HASH_LANES) {
+            sums[uint64_t(block) * HASH_LANES + lane_id()] = sum;
+        }
+    }
+    const uint64_t *words = reinterpret_cast<const uint64_t *>(input.bytes + input.gap_bytes) + lane_id();
+    for (; block < end; block += AT_ONCE * WARPS) {
+        uint64_t values[AT_ONCE][LOADS];
+#pragma unroll
+        for (uint32_t k = 0; k < AT_ONCE; ++k) {
+            const uint64_t *from = words + uint64_t(min_of(block + k * WARPS, end - 1)) * (HASH_BLOCK / 8);
+#pragma unroll
+            for (uint32_t i = 0; i < LOADS; ++i) {
+                values[k][i] = from[i * WARP];
+            }
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < AT_ONCE; ++k) {
+            const uint64_t sum = keys.sum(values[k]);
+            if (lane_id() / HASH_LANES == k && block + k * WARPS < end) {
+                sums[uint64_t(block + k * WARPS) * HASH_LANES + lane_id() % HASH_LANES] = sum;
+            }
+        }
+    }
+}
+
+__device__ inline uint64_t atomic_or(uint64_t *word, uint64_t bits) { return atomicOr(reinterpret_cast<unsigned long long *>(word), bits); }
+
+// Says that a part is read. Whoever finds that the next part of the chain is read and that nobody is at it goes on with it, and lets go where the next one is missing: nobody
+// waits. Accumulators are passed on in place of the last sums that went into them. Called by the whole block; true for the one that comes to the end, whose first warp gets the hash.
+__device__ inline bool chain_parts(const Hashed &input, const Parts &parts, uint32_t part, uint64_t *sums, uint64_t *progress, uint64_t &hash) {
+    __shared__ uint64_t found;
+    const uint32_t lane = lane_id() % HASH_LANES;
+    const bool meanwhile = parts.blocks >= CHAINED_MEANWHILE;
+    const uint64_t own = uint64_t(1) << part;
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        found = atomic_or(progress, meanwhile ? own | CHAINING : own) | own;
+    }
+    __syncthreads();
+    uint64_t state = found;
+    if (meanwhile ? (state & CHAINING) != 0 : (state & parts.all()) != parts.all()) {
+        return false;
+    }
+    while (true) {
+        __threadfence();
+        const uint32_t next = uint32_t(state >> CHAINED_AT) % 64, until = next + __ffsll(~((state & parts.all()) >> next)) - 1;
+        const uint32_t from = next * parts.each, to = min_of(until * parts.each, parts.blocks);
+        uint64_t accumulator = next == 0 ? FIRST_ACCUMULATORS[lane] : __ldcg(&sums[uint64_t(from - 1) * HASH_LANES + lane]);
+        const bool ends = until == parts.count;
+        uint64_t rest = 0;
+        if (ends && warp_id() == 0) {
+            rest = stripes_sum(input, parts.blocks, stripes_left(input));
+        }
+        accumulator = chained(sums, from, to, accumulator);
+        if (ends) {
+            if (threadIdx.x == 0) {
+                *progress = 0;
+            }
+            hash = warp_id() > 0 ? 0 : hash_finished(input, accumulator + rest);
+            return true;
+        }
+        if (threadIdx.x < HASH_LANES && to > from) {
+            sums[uint64_t(to - 1) * HASH_LANES + lane] = accumulator;
+            __threadfence();
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            // Adding its topmost bit clears it.
+            state = atomicAdd(reinterpret_cast<unsigned long long *>(progress), (uint64_t(until - next) << CHAINED_AT) + CHAINING);
+            // A part that was read before it was let go, but not seen: whoever has read it has left.
+            found = (state >> until & 1) != 0 ? atomic_or(progress, CHAINING) : CHAINING;
+        }
+        __syncthreads();
+        state = found;
+        if ((state & CHAINING) != 0) {
+            return false;
+        }
+    }
+}
+
+// Pieces of more than LONGEST_SHORT bytes are shared by up to `most_parts` blocks of threads each, as many as have something for each warp to do: what their KiB add goes to `sums`.
+// First parts of all pieces come first, so that all get on alike. `progress` has a word a piece. The hash goes to `hashes`, if that is given, and to the first eight bytes of the
 // gap in `sign`, if that is given. A piece that is not wholly there has hash 0 and is not written to.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    hash_pieces(Pieces pieces, uint32_t most_parts, uint64_t *sums, uint32_t *blocks_done, uint64_t *hashes, uint8_t *sign) {
-    const uint32_t piece = blockIdx.x / most_parts, part = blockIdx.x % most_parts;
+    hash_pieces(Pieces pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress, uint64_t *hashes, uint8_t *sign) {
+#if __CUDA_ARCH__ >= 900
+    // What comes next, if it knows how to wait, may begin when this one has waited: it then finds all that was there before.
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+    const uint32_t count = gridDim.x / most_parts, piece = blockIdx.x % count, part = blockIdx.x / count;
     const bool there = pieces.is_there(piece);
     uint64_t hash = 0;
     if (there) {
         const Hashed input = pieces.input(piece);
-        const uint32_t parts = min_of(most_parts, max_of(ceil_div(uint32_t(input.blocks()), WARPS * AT_ONCE), 1u));
-        if (part >= parts) {
+        const Parts parts(uint32_t(input.blocks()), most_parts);
+        if (part >= parts.count) {
             return;
         }
         if (input.length > LONGEST_SHORT) {
             uint64_t *own_sums = sums + piece * pieces.sums_stride * HASH_LANES;
-            const uint32_t blocks = uint32_t(input.blocks()), step = parts * WARPS;
-            const BlockKeys keys;
-            uint32_t block = part * WARPS + warp_id();
-            // KiB with the gap in them, or not on words' boundaries.
-            const bool aligned = reinterpret_cast<uint64_t>(input.bytes + input.gap_bytes) % 8 == 0;
-            for (; block < blocks && (!aligned || uint64_t(block) * HASH_BLOCK < input.gap_at); block += step) {
-                const uint64_t sum = stripes_sum(input, block, STRIPES_IN_BLOCK);
-                if (lane_id() < HASH_LANES) {
-                    own_sums[uint64_t(block) * HASH_LANES + lane_id()] = sum;
-                }
-            }
-            const uint64_t *words = reinterpret_cast<const uint64_t *>(input.bytes + input.gap_bytes) + lane_id();
-            for (; block < blocks; block += AT_ONCE * step) {
-                uint64_t values[AT_ONCE][LOADS];
-#pragma unroll
-                for (uint32_t k = 0; k < AT_ONCE; ++k) {
-                    const uint64_t *from = words + uint64_t(min_of(block + k * step, blocks - 1)) * (HASH_BLOCK / 8);
-#pragma unroll
-                    for (uint32_t i = 0; i < LOADS; ++i) {
-                        values[k][i] = from[i * WARP];
-                    }
-                }
-#pragma unroll
-                for (uint32_t k = 0; k < AT_ONCE; ++k) {
-                    const uint64_t sum = keys.sum(values[k]);
-                    if (lane_id() / HASH_LANES == k && block + k * step < blocks) {
-                        own_sums[uint64_t(block + k * step) * HASH_LANES + lane_id() % HASH_LANES] = sum;
-                    }
-                }
-            }
-            __shared__ bool last_part;
-            __threadfence();
-            __syncthreads();
-            if (threadIdx.x == 0) {
-                last_part = atomicInc(&blocks_done[piece], parts - 1) == parts - 1;
-            }
-            __syncthreads();
-            if (!last_part) {
+            read_part(input, part * parts.each, parts.end(part), own_sums);
+            if (!chain_parts(input, parts, part, own_sums, progress + piece, hash)) {
                 return;
             }
-            __threadfence();
-            hash = chained(input, own_sums);
         } else {
             hash = hash_short(input);
         }

@@ -81,6 +81,7 @@ __device__ inline RecordPlan plan_of(const Geometry &geometry, const ChunkBatch 
 
 // Places the records of a batch one after another, and their streams in them. One block, a thread a chunk.
 extern "C" __global__ void __launch_bounds__(THREADS) record_layout(Geometry geometry, ChunkBatch batch, Sources sources, Output output, RecordPlan *plans) {
+    wait_for_previous();
     __shared__ uint64_t warp_sums[WARPS];
     uint64_t running = output.begins ? output.start : output.state[0], total;
     uint32_t status = 0;

@@ -94,11 +94,15 @@ __device__ inline uint32_t base_difference(const int32_t *bases, uint32_t tile, 
 }
 
 __device__ inline uint32_t warp_or(uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_or_sync(ALL_LANES, value);
+#else
 #pragma unroll
     for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
         value |= __shfl_xor_sync(ALL_LANES, value, distance);
     }
     return value;
+#endif
 }
 
 // Bits that hold each of a warp's values.

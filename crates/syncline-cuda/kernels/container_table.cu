@@ -15,22 +15,9 @@ struct StreamHeader {
     uint32_t words[STREAM_HEADER / 4];
 };
 
-// Writes the header, and the table of `chunks` record lengths and the trailer to `end`, where the records end. Tells the host where the stream ends, and the
-// status. One block.
-extern "C" __global__ void __launch_bounds__(THREADS)
-    record_table(StreamHeader header, const uint32_t *lengths, uint64_t chunks, const uint64_t *state, uint64_t room, uint8_t *output, uint64_t *host_state) {
-    const uint64_t table_at = chunks > 0 ? state[0] : STREAM_HEADER;
-    const uint64_t status = chunks > 0 ? state[1] : 0;
-    const uint64_t table_bytes = 4 * chunks, padded = (table_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-    const uint64_t bytes = padded + TRAILER;
-    const bool fits = table_at <= room && bytes <= room - table_at;
-    if (threadIdx.x == 0) {
-        host_state[0] = table_at + bytes;
-        host_state[1] = status | (fits ? 0 : STATUS_NO_ROOM);
-    }
-    if (!fits) {
-        return;
-    }
+// The header, and at byte `table_at` the table of `chunks` record lengths and the trailer. Called by the whole block.
+__device__ inline void write_end(const StreamHeader &header, const uint32_t *lengths, uint64_t chunks, uint64_t table_at, uint64_t table_bytes, uint64_t padded,
+                                 uint8_t *output) {
     if (threadIdx.x < STREAM_HEADER / 4) {
         reinterpret_cast<uint32_t *>(output)[threadIdx.x] = header.words[threadIdx.x];
     }
@@ -50,6 +37,37 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (lane_id() == 0) {
             trailer[2] = hash;
         }
+    }
+}
+
+// What the host is told; mirrored in container/records.rs.
+struct Told {
+    uint64_t bytes, status;
+    uint64_t number; // the stream's, by which the host sees that all is written
+};
+
+// Writes the header, and the table of `chunks` record lengths and the trailer to where the records end, beside the kernel before, which hashes. When that is done, too, tells the
+// host where the stream ends, and the status. One block.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    record_table(StreamHeader header, const uint32_t *lengths, uint64_t chunks, const uint64_t *state, uint64_t room, uint8_t *output, uint64_t number, Told *host) {
+    if (chunks == 0) {
+        wait_for_previous(); // whatever it is
+    }
+    const uint64_t table_at = chunks > 0 ? state[0] : STREAM_HEADER;
+    const uint64_t status = chunks > 0 ? state[1] : 0;
+    const uint64_t table_bytes = 4 * chunks, padded = (table_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const uint64_t bytes = padded + TRAILER;
+    const bool fits = table_at <= room && bytes <= room - table_at;
+    if (fits) {
+        write_end(header, lengths, chunks, table_at, table_bytes, padded, output);
+    }
+    wait_for_previous();
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        host->bytes = table_at + bytes;
+        host->status = status | (fits ? 0 : STATUS_NO_ROOM);
+        __threadfence_system();
+        *reinterpret_cast<volatile unsigned long long *>(&host->number) = number;
     }
 }
 
@@ -111,10 +129,12 @@ __device__ inline void list_streams(const Geometry &geometry, const ChunkBatch &
         if (chunk < streams) {
             spans[chunk] = span;
         }
-        parts.first_outlier = outliers + block_scan<THREADS, uint64_t>(parts.outliers, warp_sums, total);
-        outliers += total;
-        parts.first_verbatim = verbatim + block_scan<THREADS, uint64_t>(parts.verbatim, warp_sums, total);
-        verbatim += total;
+        // A chunk has fewer of either than 2^22, so that those of a round fit 32 bits.
+        const uint64_t lists = block_scan<THREADS, uint64_t>(parts.outliers | uint64_t(parts.verbatim) << 32, warp_sums, total);
+        parts.first_outlier = outliers + uint32_t(lists);
+        parts.first_verbatim = verbatim + (lists >> 32);
+        outliers += uint32_t(total);
+        verbatim += total >> 32;
         const uint64_t own = uint64_t(wide) | uint64_t(masks) << 20 | uint64_t(signs) << 40;
         const uint64_t before = numbers + block_scan<THREADS, uint64_t>(own, warp_sums, total);
         numbers += total;
@@ -168,10 +188,16 @@ __device__ inline void measure_tiles(const uint16_t *metas, const int32_t *bases
 }
 
 // What follows from a batch's chunks as they were quantised: the first block lists streams, another one for each chunk measures its tiles, and clears what quantising has counted
-// of them if the chunk will be raw, and the counter that hashing it needs.
+// of them if the chunk will be raw, and the word that hashing it needs.
+// Words with which quantising has counted are cleared by all.
 extern "C" __global__ void __launch_bounds__(THREADS)
     record_begin(Geometry geometry, ChunkBatch batch, uint32_t element_bytes, const uint32_t *summaries, uint32_t streams, TileArrays tiles, Span *spans,
-                 ChunkParts *all_parts, TileSums *tile_sums, uint32_t *counters, uint32_t *host_summaries) {
+                 ChunkParts *all_parts, TileSums *tile_sums, uint64_t *progress, uint32_t *control, uint64_t words,
+                 uint32_t *host_summaries) {
+    wait_for_previous();
+    for (uint64_t i = blockIdx.x * THREADS + threadIdx.x; i < words; i += gridDim.x * THREADS) {
+        control[i] = 0;
+    }
     if (blockIdx.x == 0) {
         list_streams(geometry, batch, element_bytes, summaries, streams, spans, all_parts, host_summaries);
         return;
@@ -179,7 +205,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint32_t chunk = blockIdx.x - 1, first = batch.chunk_first(chunk), end = batch.chunk_first(chunk + 1);
     measure_tiles(tiles.metas + first, tiles.bases + first, end - first, tile_sums[chunk]);
     if (threadIdx.x == 0) {
-        counters[chunk] = 0;
+        progress[chunk] = 0;
     }
     if (tiles.outliers == nullptr || !lists_are_raw(geometry, batch, element_bytes, summaries + chunk * SUMMARY_WORDS, chunk)) {
         return;

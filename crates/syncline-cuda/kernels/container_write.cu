@@ -241,6 +241,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                  Lists lists, const Element *input, uint64_t first_element, uint32_t parts_of_record, uint8_t *output) {
     const uint32_t chunk = blockIdx.x / parts_of_record, part = blockIdx.x % parts_of_record;
     __shared__ RecordPlan plan;
+    wait_for_previous();
     if (threadIdx.x == 0) {
         plan = plans[chunk];
     }

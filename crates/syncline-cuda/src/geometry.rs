@@ -114,10 +114,57 @@ impl DeviceGeometry {
 
     /// Groups that the largest tile takes.
     pub fn most_groups_of_tile(&self) -> u32 {
-        let elements: u64 = (0..3).map(|axis| self.dims[axis + 1].min(self.side[axis].into())).product();
-        elements.div_ceil(1 << self.group_log2) as u32
+        self.groups_of([0, 1, 2].map(|axis| self.dims[axis + 1].min(self.side[axis].into()))) as u32
+    }
+
+    /// Groups that tiles `0..number` take if none is constant.
+    fn groups_before(&self, number: u64) -> u64 {
+        let [depth, height, width] = self.side.map(u64::from);
+        let row = |depth: u64, height: u64| self.along(2, |width| self.groups_of([depth, height, width]));
+        let plane = |depth: u64| self.along(1, |height| row(depth, height));
+        if number >= self.tiles {
+            return self.dims[0] * self.along(0, plane);
+        }
+        let rows = self.by_grid[2].quotient(number);
+        let planes = self.by_grid[1].quotient(rows);
+        let b = self.by_grid[0].quotient(planes);
+        let [x, y, z] = [number - rows * self.grid[2], rows - planes * self.grid[1], planes - b * self.grid[0]];
+        let own_depth = (self.dims[1] - z * depth).min(depth);
+        let own_height = (self.dims[2] - y * height).min(height);
+        let in_row = x * self.groups_of([own_depth, own_height, width]);
+        b * self.along(0, plane) + z * plane(depth) + y * row(own_depth, height) + in_row
+    }
+
+    /// Groups of a tile of these extents.
+    fn groups_of(&self, extents: [u64; 3]) -> u64 {
+        extents.iter().product::<u64>().div_ceil(1 << self.group_log2)
+    }
+
+    /// Sum over the tiles along an axis, by their extents along it, of which only the last may be less than the others.
+    fn along(&self, axis: usize, of: impl Fn(u64) -> u64) -> u64 {
+        let (length, side) = (self.dims[axis + 1], u64::from(self.side[axis]));
+        let rest = length % side;
+        length / side * of(side) + if rest > 0 { of(rest) } else { 0 }
+    }
+
+    /// Groups that there is room for in each chunk: as many as the one with the most may have, and a few more, since what works on codes takes them in larger pieces.
+    pub(crate) fn chunk_slots(&self) -> u64 {
+        let in_chunk = u64::from(self.chunk_tiles);
+        let bound = self.tiles.min(in_chunk) * u64::from(self.most_groups_of_tile());
+        let chunks = self.tiles.div_ceil(in_chunk);
+        if chunks > MOST_CHUNKS_COUNTED {
+            return bound;
+        }
+        let before = |chunk: u64| self.groups_before(chunk * in_chunk);
+        let most = (0..chunks).map(|chunk| before(chunk + 1) - before(chunk)).max().unwrap_or(0);
+        most.next_multiple_of(SLOTS_TOGETHER).min(bound)
     }
 }
+
+/// Chunks of an array whose groups are counted, each, to see how much room they need.
+const MOST_CHUNKS_COUNTED: u64 = 1 << 12;
+/// A chunk's groups of 64 or 128 codes are whole segments of the encoder's.
+const SLOTS_TOGETHER: u64 = 256;
 
 /// Consecutive chunks that are worked on together, for kernels. Their tiles are numbered from the batch's first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,8 +197,7 @@ impl ChunkBatch {
         let last = chunks.end.max(chunks.start + 1) - 1;
         let tiles = if chunks.is_empty() { 0 } else { geometry.chunk_range(last).end - first_tile };
         let chunk_tiles = geometry.tiles_per_chunk();
-        let of_tile = DeviceGeometry::new(geometry, group_log2).most_groups_of_tile();
-        let slots = geometry.tiles().min(chunk_tiles.into()) * u64::from(of_tile);
+        let slots = DeviceGeometry::new(geometry, group_log2).chunk_slots();
         let count = chunks.end - chunks.start;
         if count.saturating_mul(slots) > Self::MOST_GROUPS {
             return Err(CudaError::invalid(format!("{count} chunks of {slots} groups: work in smaller batches")));
@@ -282,13 +328,16 @@ mod tests {
                 let geometry = Geometry::with_chunk_tiles(Shape::new(extents).unwrap(), chunk_tiles).unwrap();
                 for group_log2 in [6, 7] {
                     let device = DeviceGeometry::new(&geometry, group_log2);
-                    let mut elements = 0;
+                    let (mut elements, mut groups) = (0, 0);
                     for tile in geometry.range(0..u64::MAX) {
                         assert_eq!(device.elements_before(tile.number), elements);
+                        assert_eq!(device.groups_before(tile.number), groups);
                         assert!(tile.groups(1 << group_log2) <= device.most_groups_of_tile() as usize);
                         elements += tile.len() as u64;
+                        groups += tile.groups(1 << group_log2) as u64;
                     }
                     assert_eq!(device.elements_before(geometry.tiles()), elements);
+                    assert_eq!(device.groups_before(geometry.tiles()), groups);
                     let batch = ChunkBatch::new(&geometry, group_log2, 0..geometry.chunks()).unwrap();
                     assert_eq!(u64::from(batch.tiles()), geometry.tiles());
                     for first in 0..geometry.chunks() {
@@ -302,6 +351,9 @@ mod tests {
                     for chunk in 0..geometry.chunks() {
                         let tiles = batch.tiles_of(chunk as u32);
                         assert_eq!(u64::from(tiles.start)..u64::from(tiles.end), geometry.chunk_range(chunk));
+                        let groups =
+                            geometry.range(geometry.chunk_range(chunk)).map(|tile| tile.groups(1 << group_log2));
+                        assert!(groups.sum::<usize>() <= batch.slots() as usize);
                     }
                 }
             }

@@ -69,6 +69,20 @@ fn every_class_of_lengths() {
 }
 
 #[test]
+fn long_pieces_are_chained_while_they_are_read() {
+    let Some(device) = common::device() else { return };
+    let bytes = random_bytes(8 << 20, 4);
+    // Around where chaining begins to be passed on, and what no number of parts divides; so many that blocks meet in every order.
+    for (count, step) in [(1_u32, 0), (3, 1_900_000), (70, 61_003)] {
+        let lengths: Vec<u32> = (0..count).map(|i| (511 << 10) + 9 + i * step).collect();
+        let starts: Vec<u64> = (0..u64::from(count)).map(|i| i * 48).collect();
+        for _ in 0..8 {
+            check(device, &bytes, &starts, &lengths, Gap::RECORD);
+        }
+    }
+}
+
+#[test]
 fn hashes_as_the_plain_function() {
     let Some(_) = common::device() else { return };
     let bytes = random_bytes(1000, 2);

@@ -127,6 +127,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
                 codes: &mut codes,
                 classes: with_classes.then_some(&classes_view),
                 summaries: &summaries.as_view(),
+                control: None,
             };
             let observer = &mut |_| Ok(());
             let device_geometry = DeviceGeometry::new(&geometry, header.group_log2);

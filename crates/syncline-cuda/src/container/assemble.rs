@@ -187,6 +187,8 @@ pub struct Codes<'v, 'a> {
     pub classes: Option<&'v CudaView<'v, u8>>,
     /// What quantising says of each chunk.
     pub summaries: &'v CudaView<'v, ChunkSummary>,
+    /// Words that quantising has counted with, to be cleared for the next time.
+    pub control: Option<&'v mut CudaViewMut<'a, u32>>,
 }
 
 /// Bitmaps of masks and signs, each chunk's from where the plan says.
@@ -290,9 +292,10 @@ impl<'d> Assembler<'d> {
         let stream = frame.stream().clone();
         let groups = u64::from(batch.chunks()) * u64::from(batch.slots());
         let room = self.narrow.on_device(&stream, streams.max(batch.chunks()).max(1), batch.slots(), groups)?;
-        let prepared = self.records.begin(frame, geometry, batch, codes.summaries, &mut room.batch, tiles, host)?;
+        let Codes { codes, classes, summaries, control } = codes;
+        let prepared = self.records.begin(frame, geometry, batch, summaries, &mut room.batch, tiles, control, host)?;
         observer("record_begin")?;
-        Ok(Begun { prepared, narrow: self.narrow.lay_out_in_place(frame, codes.codes, codes.classes, observer)? })
+        Ok(Begun { prepared, narrow: self.narrow.lay_out_in_place(frame, codes, classes, observer)? })
     }
 
     /// Writes the records of a batch that was begun with `codes`, whose memory is used for what hashing takes at last. `first` is the number of its first chunk in `progress`.
@@ -408,13 +411,7 @@ impl<'d> Assembler<'d> {
         chunks: u64,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
-        if chunks == 0 {
-            // Nothing went before on the stream beside.
-            self.side.fork(stream)?;
-        }
-        self.records.finish(self.side.stream(), progress, header, chunks, output)?;
-        self.side.join(stream)?;
-        progress.written()
+        self.records.finish(stream, progress, header, chunks, output)
     }
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
 use syncline_core::container::RECORD_HEADER_LEN;
 
-use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::error::{CudaError, Result};
 
 const SOURCE: Source = Source { name: "container_hash.cu", text: include_str!("../../kernels/container_hash.cu") };
 const THREADS: u32 = 256;
@@ -16,6 +16,8 @@ const BLOCK: u32 = 1024;
 const SUMS_WORDS: usize = 8;
 /// Blocks of threads for each that the device runs at a time.
 const BLOCKS_IN_PLACE: u32 = 4;
+/// Parts that a piece is read in, at most: `MOST_PARTS` in container_hash.cu.
+const MOST_PARTS: u32 = 56;
 /// Blocks of threads that a multiprocessor holds.
 const BLOCKS_AT_A_TIME: u32 = 5;
 
@@ -89,7 +91,7 @@ impl Hasher {
     /// Bytes of an arena that hashing so many pieces takes, none longer than `longest` bytes.
     pub fn workspace(count: usize, longest: usize) -> usize {
         let blocks_in_piece = (longest / BLOCK as usize).max(1);
-        Arena::bytes_for::<u64>(count * blocks_in_piece * SUMS_WORDS) + Arena::bytes_for::<u32>(count)
+        Arena::bytes_for::<u64>(count * blocks_in_piece * SUMS_WORDS) + Arena::bytes_for::<u64>(count)
     }
 
     fn sums_words(pieces: &Pieces<'_>) -> usize {
@@ -114,9 +116,9 @@ impl Hasher {
         let stream = frame.stream().clone();
         let (hashes, _order) = hashes.device_ptr_mut(&stream);
         let (pointer, _reads) = bytes.device_ptr(&stream);
-        let mut counters = frame.zeros::<u32>(pieces.starts.len())?;
+        let mut progress = frame.zeros::<u64>(pieces.starts.len())?;
         let mut sums = frame.slice::<u64>(Self::sums_words(pieces))?;
-        self.launch(&stream, pointer, bytes.len(), pieces, &mut counters, sums.device_ptr_mut(&stream).0, hashes, 0)
+        self.launch(&stream, pointer, bytes.len(), pieces, &mut progress, sums.device_ptr_mut(&stream).0, hashes, 0)
     }
 
     /// Writes the hash of each piece into its gap, as records have it. A piece that does not lie within `bytes` is left as it is.
@@ -124,18 +126,18 @@ impl Hasher {
     /// # Errors
     /// As [`Self::hash`]; also unless pieces and gaps start on multiples of 8 bytes as far as the host can see.
     pub fn sign(&self, frame: &mut Frame<'_>, bytes: &mut CudaViewMut<'_, u8>, pieces: &Pieces<'_>) -> Result<()> {
-        let mut counters = frame.zeros::<u32>(pieces.starts.len())?;
+        let mut progress = frame.zeros::<u64>(pieces.starts.len())?;
         let mut scratch = frame.slice::<u16>(0)?;
-        self.sign_in(frame, bytes, pieces, &mut counters, &mut scratch)
+        self.sign_in(frame, bytes, pieces, &mut progress, &mut scratch)
     }
 
-    /// [`Self::sign`] with counters that are 0, one a piece, which they are again afterwards. Works in `scratch` if that is enough, else in memory of the frame.
+    /// [`Self::sign`] with words of progress that are 0, one a piece, which they are again afterwards. Works in `scratch` if that is enough, else in memory of the frame.
     pub(crate) fn sign_in(
         &self,
         frame: &mut Frame<'_>,
         bytes: &mut CudaViewMut<'_, u8>,
         pieces: &Pieces<'_>,
-        counters: &mut CudaViewMut<'_, u32>,
+        progress: &mut CudaViewMut<'_, u64>,
         scratch: &mut CudaViewMut<'_, u16>,
     ) -> Result<()> {
         let stream = frame.stream().clone();
@@ -149,7 +151,7 @@ impl Hasher {
             true => scratch.device_ptr_mut(&stream).0,
             false => frame.slice::<u64>(words)?.device_ptr_mut(&stream).0,
         };
-        self.launch(&stream, pointer, length, pieces, counters, sums, 0, pointer)
+        self.launch(&stream, pointer, length, pieces, progress, sums, 0, pointer)
     }
 
     #[expect(clippy::too_many_arguments, reason = "what is hashed, with what, and where hashes go")]
@@ -159,15 +161,15 @@ impl Hasher {
         bytes: CUdeviceptr,
         available: usize,
         pieces: &Pieces<'_>,
-        counters: &mut CudaViewMut<'_, u32>,
+        progress: &mut CudaViewMut<'_, u64>,
         sums: CUdeviceptr,
         hashes: CUdeviceptr,
         sign: CUdeviceptr,
     ) -> Result<()> {
         let count = u32::try_from(pieces.starts.len()).ok().filter(|&count| count < 1 << 20);
         let count = count.ok_or_else(|| CudaError::invalid("at most 2^20 pieces are hashed at a time"))?;
-        if pieces.lengths.len() != count as usize || counters.len() < count as usize {
-            return Err(CudaError::invalid("there must be as many lengths and counters as starts"));
+        if pieces.lengths.len() != count as usize || progress.len() < count as usize {
+            return Err(CudaError::invalid("there must be as many lengths and words of progress as starts"));
         }
         if count == 0 {
             return Ok(());
@@ -176,7 +178,8 @@ impl Hasher {
         // Several for each place on the device, so that they are dealt out evenly; no more than the longest piece can have.
         let parts = (BLOCKS_IN_PLACE * self.blocks_at_a_time)
             .div_ceil(count)
-            .min(blocks_in_piece.div_ceil(THREADS / 32).max(1));
+            .min(blocks_in_piece.div_ceil(THREADS / 32))
+            .clamp(1, MOST_PARTS);
         let pointers = PiecesPointers {
             bytes,
             available: available as u64,
@@ -186,11 +189,17 @@ impl Hasher {
             gap_bytes: pieces.gap.bytes,
             sums_stride: u64::from(blocks_in_piece),
         };
-        let mut launch = stream.launch_builder(self.kernel.function());
-        launch.arg(&pointers).arg(&parts).arg(&sums).arg(counters).arg(&hashes).arg(&sign);
-        // SAFETY: the kernel's parameters are (Pieces, u32, u64 *, u32 *, u64 *, u8 *). It reads pieces only where they lie within `available` bytes, has room for the sums of
-        // as many KiB as a piece of at most `longest` bytes has and a counter a piece, and writes one hash a piece if `hashes` is not 0; if `sign` is not 0 it is `bytes`, ours
-        // to write, and gaps are within their pieces.
-        unsafe { launch.launch(Kernel::grid(count * parts, THREADS, 0)) }.doing("hashing").map(drop)
+        // Only writers of records are followed by kernels and not by copies.
+        let launch = Successive::new(&self.kernel, stream)
+            .early(sign != 0)
+            .value(pointers)
+            .value(parts)
+            .value(sums)
+            .writes(progress);
+        let launch = launch.value(hashes).value(sign);
+        // SAFETY: the kernel's parameters are (Pieces, u32, u64 *, u64 *, u64 *, u8 *). It reads pieces only where they lie within `available` bytes, has room for the sums of
+        // as many KiB as a piece of at most `longest` bytes has and a word of progress a piece, and writes one hash a piece if `hashes` is not 0; if `sign` is not 0 it is `bytes`, ours
+        // to write, and gaps are within their pieces. It waits at its start.
+        unsafe { launch.launch(Kernel::grid(count * parts, THREADS, 0)) }
     }
 }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{
-    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg, ValidAsZeroBits,
+    CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, ValidAsZeroBits,
 };
 
 use super::hash::{Gap, Hasher, Pieces};
 use syncline_core::container::{ALIGNMENT, ChunkKind, HEADER_LEN, RECORD_HEADER_LEN, SECTIONS};
 
-use crate::device::{Device, Frame, Kernel, Pinned, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Pinned, Source, Specialization, Successive};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 use crate::huffman::encode::{Batch, Encoded, Plan};
@@ -218,6 +218,21 @@ struct ListsPointers([CUdeviceptr; 7]);
 // SAFETY: seven addresses, as `Lists` has.
 unsafe impl DeviceRepr for ListsPointers {}
 
+/// `Told` in container_table.cu.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+struct Told {
+    bytes: u64,
+    status: u64,
+    /// The number of the stream, written last.
+    number: u64,
+}
+
+// SAFETY: three u64, laid out as `Told` in container_table.cu.
+unsafe impl DeviceRepr for Told {}
+// SAFETY: numbers.
+unsafe impl ValidAsZeroBits for Told {}
+
 /// How far a stream is written: lives in device memory from the first batch of chunks to the last.
 #[derive(Debug)]
 pub struct Progress {
@@ -225,7 +240,12 @@ pub struct Progress {
     state: CudaSlice<u64>,
     /// Bytes of each record.
     lengths: CudaSlice<u32>,
-    host: Pinned<u64>,
+    /// Where the host reads both, made when it first does.
+    host: Option<(Pinned<u64>, Pinned<u32>)>,
+    told: Pinned<Told>,
+    stream: Arc<CudaStream>,
+    /// Streams so far.
+    number: u64,
     /// Where the first record starts.
     start: u64,
     /// Whether a batch has been laid out.
@@ -248,10 +268,11 @@ impl Progress {
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, chunks: u64) -> Result<Self> {
         let length = usize::try_from(chunks).unwrap_or(usize::MAX).max(1);
-        let host = Pinned::new(stream, STATE_WORDS)?;
+        let told = Pinned::new(stream, 1)?;
         let allocate = || {
             let state = stream.alloc_zeros(STATE_WORDS)?;
-            Ok(Self { state, lengths: stream.alloc_zeros(length)?, host, start: 0, begun: false })
+            let lengths = stream.alloc_zeros(length)?;
+            Ok(Self { state, lengths, host: None, told, stream: stream.clone(), number: 0, start: 0, begun: false })
         };
         allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes: 4 * chunks })
     }
@@ -273,29 +294,29 @@ impl Progress {
         self.lengths.len() as u64
     }
 
-    /// Bytes of each record, in device memory.
-    pub fn lengths(&self) -> &CudaSlice<u32> {
-        &self.lengths
-    }
-
-    /// Where the records end, which waits for the stream.
+    /// Where the records end, and the bytes of the first `count` of them, which waits for the stream.
     ///
     /// # Errors
-    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if a Huffman stream is not valid, which those of quantised codes never are.
-    pub fn records(&mut self) -> Result<Outcome> {
+    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if there are fewer, or a Huffman stream is not valid, which those of quantised codes never are.
+    pub fn records(&mut self, count: u64) -> Result<(Outcome, Vec<u32>)> {
         if !self.begun {
-            return Ok(Outcome { bytes: self.start, fits: true });
+            return Ok((Outcome { bytes: self.start, fits: true }, Vec::new()));
         }
-        self.host.read(&self.state)?;
-        self.outcome()
-    }
-
-    /// Says that what [`Self::outcome`] shall wait for is queued.
-    ///
-    /// # Errors
-    /// [`CudaError::Driver`].
-    pub fn written(&mut self) -> Result<()> {
-        self.host.written()
+        let count = usize::try_from(count).ok().filter(|&count| count <= self.lengths.len());
+        let count = count.ok_or_else(|| CudaError::invalid("there is room for fewer chunks"))?;
+        let (states, lengths) = match &mut self.host {
+            Some(host) => host,
+            None => {
+                let lengths = Pinned::new(&self.stream, self.lengths.len())?;
+                self.host.insert((Pinned::new(&self.stream, STATE_WORDS)?, lengths))
+            }
+        };
+        // Both are there when the second is.
+        lengths.read(&self.lengths.slice(..count))?;
+        states.read(&self.state)?;
+        let state = states.wait()?;
+        let outcome = Self::outcome_of(state[0], state[1])?;
+        Ok((outcome, lengths.wait()?[..count].to_vec()))
     }
 
     /// What [`RecordWriter::finish`] has said, which waits for the stream.
@@ -303,12 +324,16 @@ impl Progress {
     /// # Errors
     /// As [`Self::records`].
     pub fn outcome(&self) -> Result<Outcome> {
-        let state = self.host.wait()?;
-        let status = state[1] as u32;
+        let told = self.told.wait_for(offset_of!(Told, number), self.number)?[0];
+        Self::outcome_of(told.bytes, told.status)
+    }
+
+    fn outcome_of(bytes: u64, status: u64) -> Result<Outcome> {
+        let status = status as u32;
         if status & STATUS_BAD_STREAM != 0 {
             return Err(CudaError::invalid("symbols without a codeword in a chunk"));
         }
-        Ok(Outcome { bytes: state[0], fits: status == 0 })
+        Ok(Outcome { bytes, fits: status == 0 })
     }
 }
 
@@ -366,8 +391,8 @@ pub struct Streams<'a> {
 pub struct Prepared<'a> {
     parts: CudaViewMut<'a, ChunkParts>,
     tiles: CudaViewMut<'a, TileSums>,
-    /// What hashing counts with.
-    counters: CudaViewMut<'a, u32>,
+    /// How far hashing is.
+    progress: CudaViewMut<'a, u64>,
 }
 
 /// Writes records.
@@ -421,7 +446,8 @@ impl RecordWriter {
         })
     }
 
-    /// Writes what follows from the summaries and tiles of a batch: the list of the streams of its codes, the parts of each chunk, and the summaries to the host.
+    /// Writes what follows from the summaries and tiles of a batch: the list of the streams of its codes, the parts of each chunk, and the summaries to the host. Clears `control`,
+    /// if it is given.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there are fewer summaries, streams or tiles than chunks have; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
@@ -434,6 +460,7 @@ impl RecordWriter {
         summaries: &CudaView<'_, ChunkSummary>,
         streams: &mut Batch,
         tiles: Tiles<'_, '_>,
+        control: Option<&mut CudaViewMut<'_, u32>>,
         host: Option<&mut Pinned<ChunkSummary>>,
     ) -> Result<Prepared<'a>> {
         let stream = frame.stream().clone();
@@ -450,17 +477,24 @@ impl RecordWriter {
         let pointer = |counts: &mut CudaViewMut<'_, u16>| counts.device_ptr_mut(&stream).0;
         let [outliers, verbatim] = counts.map_or([0; 2], |counts| counts.map(pointer));
         let tiles = TilePointers([pointer(metas), bases.device_ptr(&stream).0, outliers, verbatim]);
-        let (parts, tile_sums) = (frame.slice::<ChunkParts>(chunks)?, frame.slice::<TileSums>(chunks)?);
-        let mut prepared = Prepared { parts, tiles: tile_sums, counters: frame.slice(chunks)? };
+        let mut prepared =
+            Prepared { parts: frame.slice(chunks)?, tiles: frame.slice(chunks)?, progress: frame.slice(chunks)? };
+        let (control, words) = match control {
+            Some(control) => {
+                let words = control.len() as u64;
+                (control.device_ptr_mut(&stream).0, words)
+            }
+            None => (0, 0),
+        };
         let host_pointer = host.as_ref().map_or(0, |host| host.device_pointer());
-        let mut launch = stream.launch_builder(self.begin.function());
-        launch.arg(geometry).arg(batch).arg(&self.element_bytes).arg(summaries).arg(&count).arg(&tiles);
-        launch.arg(streams.spans_mut()).arg(&mut prepared.parts).arg(&mut prepared.tiles);
-        launch.arg(&mut prepared.counters).arg(&host_pointer);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, const u32 *, u32, TileArrays, Span *, ChunkParts *, TileSums *, u32 *, u32 *); it reads and clears what
-        // there is of the batch's tiles, reads a summary a chunk and writes `count` spans, of at most `slots` groups each from the chunk's slots on, parts, sums and a
-        // counter for each chunk, and as many summaries to the host, which has room and waits for the event below.
-        unsafe { launch.launch(Kernel::grid(1 + batch.chunks(), THREADS, 0)) }.doing("listing streams")?;
+        let launch = Successive::new(&self.begin, &stream).value(*geometry).value(*batch).value(self.element_bytes);
+        let launch = launch.reads(summaries).value(count).value(tiles).writes(streams.spans_mut());
+        let launch = launch.writes(&mut prepared.parts).writes(&mut prepared.tiles).writes(&mut prepared.progress);
+        let launch = launch.value(control).value(words).value(host_pointer);
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, const u32 *, u32, TileArrays, Span *, ChunkParts *, TileSums *, u64 *, u32 *, u64, u32 *); it reads and
+        // clears what there is of the batch's tiles, reads a summary a chunk and writes `count` spans, of at most `slots` groups each from the chunk's slots on, parts, sums and a
+        // word for each chunk, `words` words of `control`, and as many summaries to the host, which has room and waits for the event below. It waits at its start.
+        unsafe { launch.launch(Kernel::grid(1 + batch.chunks(), THREADS, 0)) }?;
         if let Some(host) = host {
             host.written()?;
         }
@@ -529,12 +563,11 @@ impl RecordWriter {
             lengths: lengths.device_ptr_mut(&stream).0,
             begins,
         };
-        let mut launch = stream.launch_builder(self.layout.function());
-        launch.arg(&contents.geometry).arg(&contents.batch).arg(&sources).arg(&output);
-        launch.arg(&mut plans);
+        let launch = Successive::new(&self.layout, &stream).value(contents.geometry).value(contents.batch);
+        let launch = launch.value(sources).value(output).writes(&mut plans);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, Sources, Output, RecordPlan *). There are parts, sums of tiles, a length and a plan for the batch's
-        // chunks, a narrow stream for each; `Assembler` numbers the other streams by the batches that it makes of them.
-        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }.doing("laying out records")?;
+        // chunks, a narrow stream for each; `Assembler` numbers the other streams by the batches that it makes of them. It waits at its start.
+        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }?;
         Ok(RecordLayout { plans, starts, first_chunk: first, chunks })
     }
 
@@ -570,16 +603,13 @@ impl RecordWriter {
         ]);
         let blocks = BLOCKS_OF_RECORD.min(self.blocks_at_a_time.div_ceil(layout.chunks)).max(2);
         let (parts, plans) = (prepared.parts.as_view(), layout.plans.as_view());
-        let mut launch = stream.launch_builder(self.write.function());
-        launch.arg(&contents.geometry).arg(&contents.batch).arg(&parts).arg(&plans);
-        launch.arg(contents.metas).arg(contents.bases).arg(&pointers).arg(&contents.slab.bytes);
-        launch.arg(&contents.slab.first_element).arg(&blocks).arg(output);
+        let launch = Successive::new(&self.write, stream).value(contents.geometry).value(contents.batch).reads(&parts);
+        let launch = launch.reads(&plans).reads(contents.metas).reads(contents.bases).value(pointers);
+        let launch = launch.reads(&contents.slab.bytes).value(contents.slab.first_element).value(blocks).writes(output);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkParts *, const RecordPlan *, const u16 *, const i32 *, Lists, const Element *, u64, u32, u8 *).
         // Plans place records within the output or say that there is no room; metas, bases and parts are as `lay_out` checked; lists have what the parts say, and the
-        // elements are those of the batch's chunks, which `Assembler` sees to.
+        // elements are those of the batch's chunks, which `Assembler` sees to. It waits at its start.
         unsafe { launch.launch(Kernel::grid(layout.chunks * blocks, WRITE_THREADS, 0)) }
-            .doing("writing records")
-            .map(drop)
     }
 
     /// Writes the hashes of the records, when all else of them is written. `scratch` is memory that nobody needs any more.
@@ -601,11 +631,10 @@ impl RecordWriter {
         let lengths = progress.lengths.slice(first..first + layout.chunks as usize);
         let starts = layout.starts.as_view();
         let pieces = Pieces { starts: &starts, lengths: &lengths, longest, gap: Gap::RECORD };
-        self.hasher.sign_in(frame, output, &pieces, &mut prepared.counters, scratch)
+        self.hasher.sign_in(frame, output, &pieces, &mut prepared.progress, scratch)
     }
 
-    /// Writes the header in front of the records, the chunk table and the trailer behind them: needs lengths of the records, not their bytes. Whoever asks for the
-    /// outcome says [`Progress::written`] first.
+    /// Writes the header in front of the records, the chunk table and the trailer behind them, behind [`Self::sign`] of the last batch on the same stream.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there are other chunks; [`CudaError::Driver`].
@@ -622,12 +651,15 @@ impl RecordWriter {
         }
         let room = output.len() as u64;
         let header = StreamHeader(*header);
-        let host = progress.host.device_pointer();
-        let mut launch = stream.launch_builder(self.table.function());
-        launch.arg(&header).arg(&progress.lengths).arg(&chunks).arg(&progress.state).arg(&room).arg(output).arg(&host);
-        // SAFETY: the kernel's parameters are (StreamHeader, const u32 *, u64, const u64 *, u64, u8 *, u64 *); it reads `chunks` lengths and the state, and writes only where
-        // `room` bytes hold all that it writes, and two words to the host, which waits for the event below.
-        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }.doing("writing the chunk table").map(drop)
+        progress.number += 1;
+        let (number, told) = (progress.number, progress.told.device_pointer());
+        let launch = Successive::new(&self.table, stream).value(header).reads(&progress.lengths).value(chunks);
+        let launch = launch.reads(&progress.state).value(room).writes(output).value(number).value(told);
+        // SAFETY: the kernel's parameters are (StreamHeader, const u32 *, u64, const u64 *, u64, u8 *, u64, Told *); it reads `chunks` lengths and the state, and writes only where
+        // `room` bytes hold all that it writes, and what the host is told, which waits for the event below. It waits before it tells; the kernel before it, which hashes, has waited for all
+        // that it reads and touches nothing that it writes, and if there is none it waits at its start.
+        unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }?;
+        progress.told.written()
     }
 
     /// Bytes of an element.

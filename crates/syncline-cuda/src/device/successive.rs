@@ -23,12 +23,18 @@ pub struct Successive<'a> {
     stream: &'a Arc<CudaStream>,
     arguments: Vec<[u64; ARGUMENT_WORDS]>,
     used: Vec<SyncOnDrop<'a>>,
+    early: bool,
 }
 
 impl<'a> Successive<'a> {
     /// A launch on `stream`, without arguments so far.
     pub fn new(kernel: &'a Kernel, stream: &'a Arc<CudaStream>) -> Self {
-        Self { kernel, stream, arguments: Vec::with_capacity(10), used: Vec::with_capacity(10) }
+        Self { kernel, stream, arguments: Vec::with_capacity(10), used: Vec::with_capacity(10), early: true }
+    }
+
+    /// Whether it may begin early at all.
+    pub fn early(self, early: bool) -> Self {
+        Self { early, ..self }
     }
 
     /// Adds an argument that is passed by value, of at most 192 bytes.
@@ -91,7 +97,7 @@ impl<'a> Successive<'a> {
             sharedMemBytes: grid.shared_mem_bytes,
             hStream: self.stream.cu_stream(),
             attrs: &raw mut attribute,
-            numAttrs: self.kernel.waits_for_previous().into(),
+            numAttrs: (self.early && self.kernel.waits_for_previous()).into(),
         };
         let function = self.kernel.function().cu_function();
         // SAFETY: configuration, attribute and parameters live until the call returns, which has copied them; the caller vouches for the kernel's side.

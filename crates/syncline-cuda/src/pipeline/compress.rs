@@ -6,7 +6,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtrMut};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill, Pipeline, PsnrGoal, Resolved, resolve};
 use syncline_core::container::{ALIGNMENT, HEADER_LEN, Header};
@@ -19,7 +19,7 @@ use crate::container::assemble::{Assembler, BatchPlan, Bitmaps, Codes, Observer,
 use crate::container::records::{Contents, Lists, Progress, Tiles};
 use crate::device::{Arena, Device, Pinned};
 use crate::error::{CudaError, DriverContext, Result};
-use crate::geometry::Slab;
+use crate::geometry::{DeviceGeometry, Slab};
 use crate::quantize::{BoundScan, ChunkSummary, Quantizer};
 
 /// Elements of a batch, as bytes with all padding of the codes. What batches take does not depend on how large they are but for the beginnings and ends of the steps, in
@@ -90,6 +90,15 @@ pub struct Compressor<'d> {
     quantizer: Option<(Header, Quantizer)>,
     progress: Option<Progress>,
     summaries: Option<Pinned<ChunkSummary>>,
+    control: Option<Control>,
+}
+
+/// What quantising counts with: words that are 0 but while it does.
+#[derive(Debug)]
+struct Control {
+    words: CudaSlice<u32>,
+    /// Whether a launch that was to clear them is missing.
+    used: bool,
 }
 
 /// A stream in the making.
@@ -118,6 +127,7 @@ impl<'d> Compressor<'d> {
             quantizer: None,
             progress: None,
             summaries: None,
+            control: None,
         })
     }
 
@@ -142,7 +152,8 @@ impl<'d> Compressor<'d> {
     /// Bytes of device memory held between calls: what the largest so far took.
     pub fn workspace_bytes(&self) -> u64 {
         let lengths = self.progress.as_ref().map_or(0, |progress| 4 * progress.chunks());
-        let coders = self.assembler.as_ref().map_or(0, Assembler::device_bytes);
+        let coders = self.assembler.as_ref().map_or(0, Assembler::device_bytes)
+            + self.control.as_ref().map_or(0, |control| 4 * control.words.len() as u64);
         self.arena.capacity() as u64 + lengths + coders
     }
 
@@ -252,16 +263,10 @@ impl<'d> Compressor<'d> {
         let count = chunks.end.saturating_sub(chunks.start);
         let errors = self.records(header, geometry, chunks, slab, 0, output, observer)?;
         let Some(progress) = &mut self.progress else { return Err(CudaError::invalid("no stream was begun")) };
-        let outcome = progress.records()?;
+        let (outcome, lengths) = progress.records(count)?;
         if !outcome.fits {
             return Err(CudaError::NoRoom { needed: outcome.bytes, available: output.len() as u64 });
         }
-        let lengths = progress.lengths().slice(..count as usize);
-        let lengths = if count == 0 {
-            Vec::new()
-        } else {
-            self.stream.clone_dtoh(&lengths).doing("reading the records' lengths")?
-        };
         Ok(ChunkRecords { lengths, errors })
     }
 
@@ -337,7 +342,10 @@ impl<'d> Compressor<'d> {
         let chunks = self.batch_chunks(header, geometry, geometry.chunks());
         // Codewords, symbols in their order and bytes of five codebooks a chunk, and counts of four.
         let books = chunks * 1024 * (5 * (size_of::<u32>() + size_of::<u16>() + 1) + 4 * size_of::<u32>()) as u64;
-        Self::batch_workspace(header, geometry, chunks) + books + geometry.chunks() * size_of::<u32>() as u64
+        // What quantising counts with, a word for at least eight tiles.
+        let control = chunks * (u64::from(geometry.tiles_per_chunk()).min(geometry.tiles()) / 2 + 4);
+        let lengths = geometry.chunks() * size_of::<u32>() as u64;
+        Self::batch_workspace(header, geometry, chunks) + books + control + lengths
     }
 
     /// Bytes of the arena that a batch of so many chunks takes.
@@ -358,8 +366,7 @@ impl<'d> Compressor<'d> {
 
     /// Elements of a chunk, codes padded to groups.
     fn padded_chunk(header: &Header, geometry: &Geometry) -> u64 {
-        let tile = geometry.unclipped_len().min(geometry.elements().max(1)).next_multiple_of(1 << header.group_log2);
-        tile * u64::from(geometry.tiles_per_chunk()).min(geometry.tiles().max(1))
+        DeviceGeometry::new(geometry, header.group_log2).chunk_slots().max(1) << header.group_log2
     }
 
     /// Chunks of a batch, of `count` chunks in all: as many in each batch, as far as it goes.
@@ -380,6 +387,13 @@ impl<'d> Compressor<'d> {
         }
         if self.quantizer.as_ref().is_none_or(|(of, _)| of != *header) {
             self.quantizer = Some(((*header).clone(), Quantizer::new(self.device, header, geometry)?));
+        }
+        let words = self.quantizer.as_ref().map_or(0, |(_, quantizer)| quantizer.control_words(*batch_chunks));
+        if self.control.as_ref().is_none_or(|control| control.words.len() < words) {
+            self.control = None;
+            let words = self.stream.alloc_zeros(words);
+            let words = words.map_err(|_| CudaError::OutOfMemory { bytes: 4 * *batch_chunks })?;
+            self.control = Some(Control { words, used: false });
         }
         if self.progress.as_ref().is_none_or(|progress| progress.chunks() < chunks) {
             self.progress = None;
@@ -406,13 +420,17 @@ impl<'d> Compressor<'d> {
         output: &mut CudaViewMut<'_, u8>,
         observer: &mut Observer<'_>,
     ) -> Result<Errors> {
-        let (Some(assembler), Some((_, quantizer)), Some(progress), Some(host)) =
-            (&mut self.assembler, &self.quantizer, &mut self.progress, &mut self.summaries)
+        let (Some(assembler), Some((_, quantizer)), Some(progress), Some(host), Some(control)) =
+            (&mut self.assembler, &self.quantizer, &mut self.progress, &mut self.summaries, &mut self.control)
         else {
             return Err(CudaError::invalid("no stream was begun"));
         };
         let mut frame = self.arena.frame()?;
-        let mut quantised = quantizer.quantize(&mut frame, slab, chunks)?;
+        if std::mem::replace(&mut control.used, true) {
+            self.stream.memset_zeros(&mut control.words).doing("clearing counters")?;
+        }
+        let mut counters = control.words.slice_mut(..quantizer.control_words(chunks.end - chunks.start));
+        let mut quantised = quantizer.quantize_with(&mut frame, slab, chunks, &mut counters)?;
         observer("quantize")?;
         let mut tokens = self.tokens.as_mut().filter(|_| job.header.lzss_codes);
         let narrow = match &tokens {
@@ -425,6 +443,7 @@ impl<'d> Compressor<'d> {
             codes: &mut quantised.codes,
             classes: (job.header.index == IndexKind::Symbol).then_some(&classes),
             summaries: &quantised.summaries.as_view(),
+            control: Some(&mut counters),
         };
         let tiles = Tiles {
             metas: &mut quantised.metas,
@@ -433,6 +452,7 @@ impl<'d> Compressor<'d> {
         };
         let (geometry, streams) = (quantizer.geometry(), job.batch_chunks as u32);
         let begun = assembler.begin(&mut frame, geometry, &batch, streams, codes, tiles, Some(host), observer)?;
+        control.used = false;
 
         let summaries = &host.wait()?[..batch.chunks() as usize];
         let plan = BatchPlan::new(&batch, summaries);

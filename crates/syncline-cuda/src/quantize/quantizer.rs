@@ -289,6 +289,33 @@ impl Quantizer {
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there are no such chunks, or the slab has not all of their elements; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn quantize<'a>(&self, frame: &mut Frame<'a>, slab: &Slab<'_>, chunks: Range<u64>) -> Result<Quantised<'a>> {
+        let count = chunks.end.saturating_sub(chunks.start);
+        let mut control = frame.zeros(self.control_words(count))?;
+        self.quantize_with(frame, slab, chunks, &mut control)
+    }
+
+    /// Words that so many chunks are counted with.
+    pub(crate) fn control_words(&self, chunks: u64) -> usize {
+        let tiles = u64::from(self.geometry.tiles_per_chunk()).min(self.geometry.tiles());
+        usize::try_from(chunks.saturating_mul(tiles.div_ceil(self.unit_tiles()))).unwrap_or(usize::MAX - 1) + 1
+    }
+
+    /// Tiles that a block takes at a time.
+    fn unit_tiles(&self) -> u64 {
+        u64::from(UNITS) * if self.kind.axes == 3 { 2 } else { 1 }
+    }
+
+    /// [`Self::quantize`] with [`Self::control_words`] words that are 0, and are not afterwards: clearing them is not on the way then.
+    ///
+    /// # Errors
+    /// As [`Self::quantize`]; also if there are too few words.
+    pub(crate) fn quantize_with<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        slab: &Slab<'_>,
+        chunks: Range<u64>,
+        control: &mut CudaViewMut<'_, u32>,
+    ) -> Result<Quantised<'a>> {
         let stream = frame.stream().clone();
         let group_log2 = self.device_geometry.group_log2();
         let batch = ChunkBatch::new(&self.geometry, group_log2 as u8, chunks)?;
@@ -297,10 +324,11 @@ impl Quantizer {
         if batch.tiles() == 0 {
             return Ok(out);
         }
-        let unit_tiles = if self.kind.axes == 3 { 2 } else { 1 };
-        let chunk_blocks = batch.tiles_of(0).len().div_ceil((UNITS * unit_tiles) as usize) as u32;
+        let chunk_blocks = (batch.tiles_of(0).len() as u64).div_ceil(self.unit_tiles()) as u32;
         let blocks = batch.chunks() * chunk_blocks;
-        let mut control = frame.zeros::<u32>(blocks as usize + 1)?;
+        if control.len() <= blocks as usize {
+            return Err(CudaError::invalid("too few words to count blocks with"));
+        }
         let launch_constants = Launch {
             first_element: slab.first_element,
             chunk_blocks,
@@ -311,7 +339,7 @@ impl Quantizer {
         let pointers = out.pointers(&stream);
         let mut launch = stream.launch_builder(self.codes.function());
         launch.arg(&slab.bytes).arg(&self.device_geometry).arg(&batch).arg(&self.step).arg(&launch_constants);
-        launch.arg(&pointers).arg(&mut control);
+        launch.arg(&pointers).arg(control);
         let grid = Kernel::grid(blocks.min(self.blocks), UNITS * 32, SHARED_MEMORY);
         // SAFETY: the kernel's parameters are (const Element *, Geometry, ChunkBatch, Step, Launch, Outputs, u32 *). It reads the elements of the batch's tiles,
         // which `check` found in the slab, writes an entry for each tile and each chunk's codes within its slots, as many as its tiles can have, and

@@ -15,12 +15,12 @@ use crate::error::{CudaError, DriverContext, Result};
 const SOURCE: Source = Source { name: "bound_scan.cu", text: include_str!("../../kernels/bound_scan.cu") };
 
 /// Threads of a block.
-const THREADS: u32 = 256;
-/// Bytes that a block looks at, at least.
-const LEAST_BYTES_PER_BLOCK: u64 = 16 << 10;
+const THREADS: u32 = 1024;
 /// Blocks that a multiprocessor should hold, and loads of 16 bytes that each thread has under way.
-const BLOCKS: u32 = 4;
+const BLOCKS: u32 = 1;
 const UNROLL: u32 = 4;
+/// Bytes that a block looks at, at least: one turn.
+const LEAST_BYTES_PER_BLOCK: u64 = (THREADS * UNROLL * 16) as u64;
 /// Words of 64 bits that a block leaves: `Partial` in bound_scan.cu.
 const PARTIAL_WORDS: usize = 15;
 
