@@ -390,13 +390,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
             const uint32_t slot = number * books;
             // One codebook of 65,536 symbols, or several of MARKS.
             const BookPlace own{to.code_books + slot, slot, to.code_symbols, number * 65536, MARKS, to.marks + uint64_t(number) * 65536};
-            parse_stream(records.input, place, role, own, first_group << geometry.group_log2, first_group, to.codes[number], status, scratch.parse);
+            uint32_t alphabet = 0;
+            parse_stream(records.input, place, role, own, first_group << geometry.group_log2, first_group, to.codes[number], status, scratch.parse, &alphabet);
             status = has_stream ? status : 0;
             if (threadIdx.x == 0 && status != 0) {
                 atomicOr(&to.code_status[number], status);
             }
             // The last symbol of an alphabet is used.
-            if (threadIdx.x == 0 && scratch.parse.alphabet > 2 * SMALL_RADIUS) {
+            if (threadIdx.x == 0 && alphabet > 2 * SMALL_RADIUS) {
                 atomicOr(&to.chunks[number].wide, 1u);
             }
             problems = status != 0 ? PARSE_CODES : 0;

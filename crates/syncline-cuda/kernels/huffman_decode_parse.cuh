@@ -46,7 +46,6 @@ struct ParseScratch {
     uint32_t longest;       // of this codebook
     uint32_t used;          // symbols
     uint32_t least, most;   // symbol with a codeword that a table lookup finds
-    uint32_t alphabet;      // of the codebook that the block prepares; known to the first thread
     Book book;
     alignas(16) uint8_t bytes[STAGED]; // the codebooks, if they fit
     alignas(16) uint8_t marks[MARKS];
@@ -303,9 +302,10 @@ struct BookPlace {
 };
 
 // Reads a stream as far as codebook `own`, prepares that, and if it is the last describes the stream. Returns whether this block has. What it found to be wrong is in
-// `status`: the others may have found something else. Whatever is wrong, all places have something harmless in the end. By the whole block.
+// `status`: the others may have found something else. Whatever is wrong, all places have something harmless in the end. `own_alphabet` gets the symbols of the codebook's
+// alphabet, if it is prepared. By the whole block.
 __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &place, uint32_t own, const BookPlace &to, uint64_t out,
-                                    uint64_t classes, Stream &stream, uint32_t &status, ParseScratch &scratch) {
+                                    uint64_t classes, Stream &stream, uint32_t &status, ParseScratch &scratch, uint32_t *own_alphabet = nullptr) {
     const StreamHeader header = read_header(input, place);
     status = header.status;
     // Encoders use several codebooks for small alphabets only.
@@ -321,9 +321,6 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
     }
     uint32_t position = 0;
     bool prepared = false;
-    if (threadIdx.x == 0) {
-        scratch.alphabet = 0;
-    }
     for (uint32_t number = 0; number <= own && own < header.books && status == 0; ++number) {
         // A mark for each symbol, in shared memory if they fit.
         const bool is_own = number == own;
@@ -344,8 +341,8 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
         }
         position = scratch.end;
         if (is_own) {
-            if (threadIdx.x == 0) {
-                scratch.alphabet = alphabet;
+            if (own_alphabet != nullptr) {
+                *own_alphabet = alphabet;
             }
             const uint32_t first_symbol = to.first_symbol + own * to.stride;
             sort_symbols(marks, alphabet, to.symbols + first_symbol, scratch);

@@ -77,7 +77,7 @@ pub fn compress_by(
         None => Geometry::new(shape),
     };
     let pass = |empty: Scan| {
-        let part = bytes.len().div_ceil(64).next_multiple_of(4096);
+        let part = bytes.len().div_ceil(64).next_multiple_of(4096).max(4096);
         let parts = parallel(bytes.len().div_ceil(part), |i| {
             let mut scan = empty.clone();
             let part_bytes = &bytes[i * part..bytes.len().min((i + 1) * part)];
