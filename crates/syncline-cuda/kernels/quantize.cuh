@@ -28,7 +28,7 @@ struct Step {
     // f32: within this error an integer of at most `short_reach` is the one that the format wants, however it was found; no error is if `short_reach` is 0.
     float short_bound, short_reach;
     uint32_t short_bits; // log2 of 2 * short_reach
-    uint32_t unused;
+    uint32_t reach_known; // 1: no element's integer is 2^21 or larger but those of patterns, infinite ones and those that are no numbers
     uint32_t pattern_count;
     uint64_t patterns[MOST_PATTERNS];
 };

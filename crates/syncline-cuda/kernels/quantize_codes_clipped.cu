@@ -1,11 +1,11 @@
-// What quantize_codes.cu does, for arrays with clipped tiles, rows that are not multiples of 16 bytes, or fill patterns. Not for logarithms.
-//
 // Elements to codes: quantisation, prediction, the choice of the predictor, and codes dense in each chunk, in one reading.
 //
 // A block takes UNITS units of 1,024 elements (quantize_unit.cuh) after another, a warp each. What the fast ways cannot do a warp does the plain way
-// (quantize_tile.cuh), in shared memory. Where a tile's codes go depends on how many tiles before it in the chunk are constant: blocks find their place by looking back
-// at those before them (Merrill and Garland 2016). To wait for those would cost more than all the rest: each is found only after the codes of the block's
-// next units are made, until when the codes stay in shared memory.
+// (quantize_tile.cuh), in shared memory. The elements of a warp's next unit are on their way to shared memory while it works on this one.
+//
+// Where a tile's codes go depends on how many tiles before it in the chunk are constant: blocks find their place by looking back at those before them (Merrill and Garland 2016).
+// To wait for those would cost more than all the rest: each is found only after the codes of the block's next units are made, until when the codes stay in
+// shared memory. So a block has one barrier for its units: behind it are the places of its last units and what these take.
 // Several chunks are worked on in turn, so that few of a chunk's blocks are under way at a time and there is not far to look. Work is handed out in order, so
 // nobody waits for what has not been started.
 //
@@ -22,7 +22,9 @@ constexpr uint32_t BLOCK_TILES = UNITS * UNIT_TILES;
 constexpr uint32_t AGGREGATE = 1u << 30;
 constexpr uint32_t INCLUSIVE = 2u << 30;
 constexpr uint32_t VALUE = AGGREGATE - 1;
-static_assert(BLOCK_TILES <= WARP, "a lane a tile");
+// Beside the warp that takes work.
+constexpr uint32_t LOOKING_BACK = UNITS > 1 ? 1 : 0;
+static_assert(BLOCK_TILES < WARP, "a lane a tile, and one for all");
 
 struct Launch {
     uint64_t first_element; // of the slab
@@ -87,16 +89,21 @@ struct Found {
 #endif
 };
 
-// Two of what is needed until after the next units.
+// Turns for which a block has its work: so far ahead that elements of the next are on their way while those of this are worked on.
+constexpr uint32_t AHEAD = 3;
+constexpr uint32_t WORKS = 8; // a power of two, more than those ahead, this one and the last
+
 struct Shared {
-    alignas(16) uint16_t codes[UNITS][UNIT_ELEMENTS];
-    alignas(16) int32_t integers[UNITS][UNIT_ELEMENTS]; // also as floats, of the fast way
-    Work work[2];
-    uint32_t tile_groups[2][BLOCK_TILES]; // each tile's; then those of the tiles before it in the block
-    Found found[BLOCK_TILES];
-    uint32_t block_groups[2];
-    uint32_t before; // groups of the chunk before the block's last units
+    alignas(16) uint16_t codes[2][UNITS][UNIT_ELEMENTS];
+    // Elements of the next unit on their way; or integers, also as floats.
+    alignas(16) Element elements[UNITS][UNIT_ELEMENTS];
+    Work work[WORKS];
+    uint32_t tile_groups[2][BLOCK_TILES];
+    Found found[2][BLOCK_TILES];
+    uint32_t before[2]; // groups of the chunk before the block's last units
 };
+
+static_assert(sizeof(Shared) <= UNITS * UNIT_ELEMENTS * (4 + ELEMENT_BYTES) + 4608, "what the host gives a block");
 
 // Sets out the work of a ticket. Called by one warp.
 __device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, const Launch &launch, uint32_t ticket, Work &work) {
@@ -131,28 +138,24 @@ __device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, c
     }
 }
 
-// What is left to do of a block's last units once their place is known.
-struct Pending {
-    uint32_t chunk, block, first_tile, end_tile;
-    uint32_t first_group, end_group; // of the warp's unit, in the block
-    uint32_t tile_group;             // of the tile with the lane's number
-};
-
-// The codes of this warp's last unit.
-__device__ inline void store_codes(const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs, const Shared &shared, const Pending &pending) {
-    uint16_t *codes = outputs.codes + ((uint64_t(pending.chunk) * batch.slots + shared.before + pending.first_group) << geometry.group_log2);
-    const uint4 *from = reinterpret_cast<const uint4 *>(shared.codes[warp_id()]);
-    const uint32_t vectors = (pending.end_group - pending.first_group) << geometry.group_log2 >> 3;
+// The codes of this warp's last unit. `tile_group` is what the block's tiles before that with the lane's number take.
+__device__ inline void store_codes(
+    const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs, const Work &work, uint32_t before, uint32_t tile_group, const uint16_t *unit_codes
+) {
+    const uint32_t first = __shfl_sync(ALL_LANES, tile_group, warp_id() * UNIT_TILES), end = __shfl_sync(ALL_LANES, tile_group, (warp_id() + 1) * UNIT_TILES);
+    uint16_t *codes = outputs.codes + ((uint64_t(work.chunk) * batch.slots + before + first) << geometry.group_log2);
+    const uint4 *from = reinterpret_cast<const uint4 *>(unit_codes);
+    const uint32_t vectors = (end - first) << geometry.group_log2 >> 3;
     for (uint32_t i = lane_id(); i < vectors; i += WARP) {
         reinterpret_cast<uint4 *>(codes)[i] = from[i];
     }
 }
 
-// All but the places of the last units' tiles. Called by one warp.
-__device__ inline void store_found(const Outputs &outputs, const Shared &shared, const Pending &pending) {
-    const uint32_t number = pending.first_tile + lane_id();
-    if (lane_id() < BLOCK_TILES && number < pending.end_tile) {
-        const Found &found = shared.found[lane_id()];
+// All but the places of the units' tiles. Called by one warp.
+__device__ inline void store_found(const Outputs &outputs, const Found (&all)[BLOCK_TILES], const Work &work) {
+    const uint32_t number = work.first_tile + lane_id();
+    if (lane_id() < BLOCK_TILES && number < work.end_tile) {
+        const Found &found = all[lane_id()];
         outputs.metas[number] = found.meta;
         outputs.bases[number] = found.base;
         outputs.bins[number] = uint8_t(found.bin);
@@ -166,18 +169,15 @@ __device__ inline void store_found(const Outputs &outputs, const Shared &shared,
     }
 }
 
-// Sums over the block's tiles before each, in place of what each has, and over all. Called by one warp.
-__device__ inline uint32_t scan_tiles(uint32_t (&tile_groups)[BLOCK_TILES]) {
+// What the block's tiles before that with the lane's number take.
+__device__ inline uint32_t scan_tiles(const uint32_t (&tile_groups)[BLOCK_TILES]) {
     const uint32_t lane = lane_id(), own = lane < BLOCK_TILES ? tile_groups[lane] : 0;
     uint32_t sum = own;
-    for (uint32_t distance = 1; distance < BLOCK_TILES; distance *= 2) {
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
         uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
         sum += lane >= distance ? below : 0;
     }
-    if (lane < BLOCK_TILES) {
-        tile_groups[lane] = sum - own;
-    }
-    return __shfl_sync(ALL_LANES, sum, BLOCK_TILES - 1);
+    return sum - own;
 }
 
 // Puts the codes of the lane's rows where they belong in the tile's, and fills the last group up.
@@ -222,9 +222,11 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
         if (lane == 0) {
             ticket = atomicAdd(control, 1u);
         }
-        take(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[0]);
-        if (lane == 0) {
-            ticket = atomicAdd(control, 1u);
+        for (uint32_t ahead = 0; ahead < AHEAD; ++ahead) {
+            take(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[ahead]);
+            if (lane == 0) {
+                ticket = atomicAdd(control, 1u);
+            }
         }
     }
     __syncthreads();
@@ -233,35 +235,49 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
     const uint32_t y = AXES == 3 ? lane / 4 : AXES == 2 ? lane / 8 * ROWS : 0;
     const uint32_t x = AXES == 3 ? (lane & 1) * QUAD : AXES == 2 ? lane % 8 * QUAD : lane * QUAD;
     const uint64_t lane_offset = y * row + x;
+    auto describe = [&](const WorkTile &extents, FastTile &tile) {
+        const uint32_t nx = extents.nz_ny_nx & 0xFFFF, ny = extents.nz_ny_nx >> 16 & 0xFF, nz = extents.nz_ny_nx >> 24;
+        // In 1-D a clipped tile goes the plain way: it is the array's last.
+        tile.eligible = extents.elements > 0 && launch.use_fast != 0 && (AXES > 1 || nx == MOST_ELEMENTS);
+        tile.first = extents.first_element + lane_offset;
+        tile.rows = AXES == 3 ? (y < ny ? nz : 0) : AXES == 2 ? min_of(ny - min_of(y, ny), ROWS) : ROWS;
+        tile.cols = AXES == 1 ? QUAD : min_of(nx - min_of(x, nx), QUAD);
+        tile.rows = tile.eligible ? tile.rows : 0;
+        tile.whole = __all_sync(ALL_LANES, tile.rows == ROWS && tile.cols == QUAD);
+    };
     FastTile tile;
     tile.row_stride = AXES == 3 ? plane : AXES == 2 ? row : WARP * QUAD;
-    Pending pending = {};
-    bool any_pending = false; // the same for the block
+    Landing landing = {shared.elements[warp_id()], false};
+    int32_t *integers = reinterpret_cast<int32_t *>(shared.elements[warp_id()]);
+    uint32_t tile_group = 0; // of the last units: what the block's tiles before that with the lane's number take
     Expected expected = {AXES, NARROW, 0};
-    for (uint32_t turn = 0;; turn ^= 1) {
-        const Work &work = shared.work[turn];
+    for (uint32_t turn = 0;; ++turn) {
+        const Work &work = shared.work[turn % WORKS], &last = shared.work[(turn + WORKS - 1) % WORKS];
         // A vote, so that the compiler knows all lanes to agree: else it guards every shuffle below against their being apart.
         const bool more = __any_sync(ALL_LANES, work.chunk < batch.chunks);
-        uint2 codes[ROWS];
-        uint32_t outliers = 0, wide_outliers = 0;
-        TileResult result = {};
-        uint32_t own_groups = 0, plain = 0;
-        WorkTile extents = {};
-        bool fast_lane = false;
         if (more) {
-            extents = work.tiles[own_tile];
+            const WorkTile &extents = work.tiles[own_tile];
             const bool exists = extents.elements > 0;
-            const uint32_t nx = extents.nz_ny_nx & 0xFFFF, ny = extents.nz_ny_nx >> 16 & 0xFF, nz = extents.nz_ny_nx >> 24;
-            // In 1-D a clipped tile goes the plain way: it is the array's last.
-            tile.eligible = exists && launch.use_fast != 0 && (AXES > 1 || nx == MOST_ELEMENTS);
-            tile.first = extents.first_element + lane_offset;
-            tile.rows = AXES == 3 ? (y < ny ? nz : 0) : AXES == 2 ? min_of(ny - min_of(y, ny), ROWS) : ROWS;
-            tile.cols = AXES == 1 ? QUAD : min_of(nx - min_of(x, nx), QUAD);
-            tile.rows = tile.eligible ? tile.rows : 0;
-            tile.whole = __all_sync(ALL_LANES, tile.rows == ROWS && tile.cols == QUAD);
-            const FastResult fast = quantize_unit(
-                step, slab, tile, launch.aligned != 0, extents.elements, reinterpret_cast<float4 *>(shared.integers[warp_id()]), expected, codes
-            );
+            describe(extents, tile);
+            auto locate = [&]() {
+                FastTile again;
+                again.row_stride = tile.row_stride;
+                describe(work.tiles[own_tile], again);
+                return again;
+            };
+            auto refill = [&]() {
+                const Work &next = shared.work[(turn + 1) % WORKS];
+                if (ASYNCHRONOUS && __any_sync(ALL_LANES, next.chunk < batch.chunks)) {
+                    FastTile following;
+                    following.row_stride = tile.row_stride;
+                    describe(next.tiles[own_tile], following);
+                    landing.fetch(slab, following, launch.aligned != 0);
+                }
+            };
+            uint2 codes[ROWS];
+            const FastResult fast =
+                quantize_unit(step, slab, tile, launch.aligned != 0, extents.elements, landing, refill, locate, expected, codes);
+            TileResult result = {};
             result.base = fast.base;
             result.predictor = fast.predictor;
             result.activity = fast.activity;
@@ -269,106 +285,106 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
             result.verbatim = fast.verbatim;
             result.error = fast.error;
             result.counted = fast.counted;
-            outliers = fast.outliers;
-            wide_outliers = fast.wide_outliers;
-            fast_lane = exists && fast.fast;
+            uint32_t outliers = fast.outliers, wide_outliers = fast.wide_outliers;
             // The others the plain way. Everything about a tile is in the registers of its lanes.
-            plain = __ballot_sync(ALL_LANES, exists && !fast.fast);
-            for (uint32_t t = 0; t < UNIT_TILES; ++t) {
-                if ((plain >> (2 * t) & 1) != 0) {
-                    const TileBox other(geometry.tile(batch.first_tile + work.first_tile + warp_id() * UNIT_TILES + t));
-                    TileSource source{slab + (other.first_element - launch.first_element), plane, row};
-                    TileWords words;
-                    TileResult found = quantize_tile(step, other, source, shared.integers[warp_id()] + t * MOST_ELEMENTS, words);
-                    if (tile_leader() == 2 * t) {
-                        result = found;
+            const uint32_t plain = __ballot_sync(ALL_LANES, exists && !fast.fast);
+            if (plain != 0) {
+                landing.discard();
+                for (uint32_t t = 0; t < UNIT_TILES; ++t) {
+                    if ((plain >> (2 * t) & 1) != 0) {
+                        const TileBox other(geometry.tile(batch.first_tile + work.first_tile + warp_id() * UNIT_TILES + t));
+                        TileSource source{slab + (other.first_element - launch.first_element), plane, row};
+                        TileWords words;
+                        TileResult found = quantize_tile(step, other, source, integers + t * MOST_ELEMENTS, words);
+                        if (tile_leader() == 2 * t) {
+                            result = found;
+                        }
                     }
                 }
             }
-            own_groups = exists && result.activity > 0 ? geometry.groups(extents.elements) : 0;
+            // The codes, dense as they will stand.
+            const uint32_t own_groups = exists && result.activity > 0 ? geometry.groups(extents.elements) : 0;
+            const uint32_t first_groups = __shfl_sync(ALL_LANES, own_groups, 0);
+            const uint32_t own_start = (tile_leader() != 0 ? first_groups : 0) << geometry.group_log2;
+            uint16_t *unit_codes = shared.codes[turn % 2][warp_id()];
+            if (exists && fast.fast && own_groups > 0) {
+                place_codes(tile, extents, own_groups << geometry.group_log2, codes, unit_codes + own_start);
+            }
+            if (plain != 0) {
+                for (uint32_t t = 0; t < UNIT_TILES; ++t) {
+                    const bool live = __shfl_sync(ALL_LANES, own_groups, 2 * t) > 0;
+                    if ((plain >> (2 * t) & 1) != 0 && live) {
+                        const TileBox other(geometry.tile(batch.first_tile + work.first_tile + warp_id() * UNIT_TILES + t));
+                        TileResult found = result;
+                        found.base = __shfl_sync(ALL_LANES, result.base, 2 * t);
+                        found.predictor = __shfl_sync(ALL_LANES, result.predictor, 2 * t);
+                        uint16_t *to = unit_codes + __shfl_sync(ALL_LANES, own_start, 2 * t);
+                        uint32_t codes_end = geometry.groups(other.elements()) << geometry.group_log2, near, far;
+                        write_codes(other, integers + t * MOST_ELEMENTS, found, codes_end, RADIUS, to, near, far);
+                        if (tile_leader() == 2 * t) {
+                            outliers = near;
+                            wide_outliers = far;
+                        }
+                    }
+                }
+            }
+            if (!__any_sync(ALL_LANES, landing.full)) {
+                __syncwarp();
+                refill();
+            }
             if (lane == tile_leader()) {
-                shared.tile_groups[turn][own_tile] = own_groups;
+                const bool constant = result.activity == 0;
+                Found &found = shared.found[turn % 2][own_tile];
+                const uint32_t meta = result.meta | (constant ? META_CONSTANT : result.predictor << META_PREDICTOR);
+                found.base = result.base;
+                found.meta = uint16_t(meta | (geometry.groups(extents.elements) - 1) << META_GROUPS);
+                found.verbatim = uint16_t(result.verbatim);
+                found.outliers = uint16_t(constant ? 0 : outliers);
+                found.wide_outliers = uint16_t(constant ? 0 : wide_outliers);
+                found.bin = activity_bin(result.activity);
+#if MEASURE
+                found.error = result.error;
+                found.counted = result.counted;
+#endif
+                shared.tile_groups[turn % 2][own_tile] = own_groups;
+            }
+        }
+        // Where the last units' codes go: those before them have said by now what they take.
+        if (warp_id() == LOOKING_BACK && turn > 0) {
+            const uint32_t all = __shfl_sync(ALL_LANES, tile_group, WARP - 1);
+            const uint32_t before = look_back(control + 1 + last.chunk * launch.chunk_blocks, last.block, all);
+            if (lane == 0) {
+                shared.before[(turn + 1) % 2] = before;
             }
         }
         __syncthreads();
-        if (warp_id() == 0) {
-            if (more) {
-                const uint32_t sum = scan_tiles(shared.tile_groups[turn]);
-                if (lane == 0) {
-                    shared.block_groups[turn] = sum;
-                    volatile uint32_t *state = control + 1;
-                    state[work.chunk * launch.chunk_blocks + work.block] = (work.block == 0 ? INCLUSIVE : AGGREGATE) | sum;
-                }
-                take(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[turn ^ 1]);
-                if (lane == 0) {
-                    ticket = atomicAdd(control, 1u);
-                }
+        const uint32_t last_tile_group = tile_group;
+        if (more) {
+            tile_group = scan_tiles(shared.tile_groups[turn % 2]);
+            if (warp_id() == 0 && lane == WARP - 1) {
+                volatile uint32_t *state = control + 1;
+                state[work.chunk * launch.chunk_blocks + work.block] = (work.block == 0 ? INCLUSIVE : AGGREGATE) | tile_group;
             }
-            if (any_pending) {
-                uint32_t before = look_back(control + 1 + pending.chunk * launch.chunk_blocks, pending.block, shared.block_groups[turn ^ 1]);
-                if (lane == 0) {
-                    shared.before = before;
-                }
-            }
-        } else if (warp_id() == UNITS - 1 && any_pending) {
-            store_found(outputs, shared, pending);
         }
-        __syncthreads();
-        if (any_pending) {
-            store_codes(geometry, batch, outputs, shared, pending);
-            const uint32_t number = pending.first_tile + lane;
-            if (warp_id() == 0 && lane < BLOCK_TILES && number < pending.end_tile) {
-                outputs.first_groups[number] = shared.before + pending.tile_group;
+        if (turn > 0) {
+            const uint32_t before = shared.before[(turn + 1) % 2];
+            store_codes(geometry, batch, outputs, last, before, last_tile_group, shared.codes[(turn + 1) % 2][warp_id()]);
+            const uint32_t number = last.first_tile + lane;
+            if (warp_id() == UNITS - 1 && lane < BLOCK_TILES && number < last.end_tile) {
+                outputs.first_groups[number] = before + last_tile_group;
             }
             __syncwarp();
         }
         if (!more) {
             return;
         }
-
-        // The codes of this turn, dense as they will stand.
-        const uint32_t *starts = shared.tile_groups[turn];
-        const uint32_t own_start = (starts[own_tile] - starts[warp_id() * UNIT_TILES]) << geometry.group_log2;
-        uint16_t *unit_codes = shared.codes[warp_id()];
-        if (fast_lane && own_groups > 0) {
-            place_codes(tile, extents, own_groups << geometry.group_log2, codes, unit_codes + own_start);
-        }
-        for (uint32_t t = 0; t < UNIT_TILES; ++t) {
-            const bool live = __shfl_sync(ALL_LANES, own_groups, 2 * t) > 0;
-            if ((plain >> (2 * t) & 1) != 0 && live) {
-                const TileBox other(geometry.tile(batch.first_tile + work.first_tile + warp_id() * UNIT_TILES + t));
-                TileResult found = result;
-                found.base = __shfl_sync(ALL_LANES, result.base, 2 * t);
-                found.predictor = __shfl_sync(ALL_LANES, result.predictor, 2 * t);
-                uint16_t *to = unit_codes + __shfl_sync(ALL_LANES, own_start, 2 * t);
-                uint32_t codes_end = geometry.groups(other.elements()) << geometry.group_log2, near, far;
-                write_codes(other, shared.integers[warp_id()] + t * MOST_ELEMENTS, found, codes_end, RADIUS, to, near, far);
-                if (tile_leader() == 2 * t) {
-                    outliers = near;
-                    wide_outliers = far;
-                }
+        if (warp_id() == 0) {
+            take(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[(turn + AHEAD) % WORKS]);
+            if (lane == 0) {
+                ticket = atomicAdd(control, 1u);
             }
+        } else if (warp_id() == UNITS - 1) {
+            store_found(outputs, shared.found[turn % 2], work);
         }
-        if (lane == tile_leader()) {
-            const bool constant = result.activity == 0;
-            Found &found = shared.found[own_tile];
-            const uint32_t meta = result.meta | (constant ? META_CONSTANT : result.predictor << META_PREDICTOR);
-            found.base = result.base;
-            found.meta = uint16_t(meta | (geometry.groups(extents.elements) - 1) << META_GROUPS);
-            found.verbatim = uint16_t(result.verbatim);
-            found.outliers = uint16_t(constant ? 0 : outliers);
-            found.wide_outliers = uint16_t(constant ? 0 : wide_outliers);
-            found.bin = activity_bin(result.activity);
-#if MEASURE
-            found.error = result.error;
-            found.counted = result.counted;
-#endif
-        }
-        const uint32_t next_tile = (warp_id() + 1) * UNIT_TILES;
-        pending = {work.chunk, work.block, work.first_tile, work.end_tile};
-        pending.first_group = starts[warp_id() * UNIT_TILES];
-        pending.end_group = next_tile < BLOCK_TILES ? starts[next_tile] : shared.block_groups[turn];
-        pending.tile_group = starts[min_of(lane, BLOCK_TILES - 1)];
-        any_pending = true;
     }
 }

@@ -25,27 +25,53 @@ struct SideLists {
 
 __device__ inline uint32_t before_lane() { return (1u << lane_id()) - 1; }
 
-// Writes a bitmap as it is stored: each bit's exclusive or with its neighbour's, then zeros up to a multiple of 64 bytes.
-__device__ inline void write_bitmap(const TileBox &tile, uint32_t own_word, uint32_t *words, uint32_t *to) {
+// Of bits in words, a word a lane, those `distance` before.
+__device__ inline uint32_t bits_before(uint32_t own_word, uint32_t distance) {
+    const uint32_t words = distance / WARP, high = __shfl_up_sync(ALL_LANES, own_word, words), low = __shfl_up_sync(ALL_LANES, own_word, words + 1);
+    return __funnelshift_l(lane_id() > words ? low : 0, lane_id() >= words ? high : 0, distance);
+}
+
+// Writes a bitmap as it is stored: each bit's exclusive or with its neighbour's, which is the one in the plane before, in the first plane in the row before, and in
+// that plane's first row the one before; then zeros up to a multiple of 64 bytes.
+__device__ inline void write_bitmap(const TileBox &tile, uint32_t own_word, uint32_t *to) {
+    const uint32_t elements = tile.elements(), lane = lane_id(), row = tile.nx, plane = tile.nx * tile.ny;
+    const uint32_t in_row = word_of_first(row, lane), in_plane = word_of_first(plane, lane);
+    uint32_t neighbours = bits_before(own_word, 1) & in_row;
+    if (row < plane) {
+        neighbours |= bits_before(own_word, row) & in_plane & ~in_row;
+    }
+    if (plane < elements) {
+        neighbours |= bits_before(own_word, plane) & ~in_plane;
+    }
+    if (lane < (elements + 511) / 512 * 16) {
+        to[lane] = (own_word ^ neighbours) & word_of_first(elements, lane);
+    }
+}
+
+// The bitmaps of a tile of which nothing is stored verbatim: what has the pattern is filled, and all else has an integer.
+__device__ inline void find_bitmaps(const Step &step, const TileBox &tile, const TileSource &source, uint32_t meta, TileWords &words) {
     const uint32_t elements = tile.elements(), lane = lane_id();
-    words[lane] = own_word;
-    __syncwarp();
-    const uint32_t stored = (elements + 511) / 512 * 16;
-    for (uint32_t word = 0; word < stored; ++word) {
-        uint32_t i = word * WARP + lane;
-        uint32_t bit = 0;
-        if (i < elements) {
-            Position at(tile, i);
-            uint32_t distance = at.z > 0 ? tile.nx * tile.ny : at.y > 0 ? tile.nx : at.x > 0 ? 1 : 0;
-            uint32_t neighbour = i - distance;
-            bit = (words[word] >> lane ^ (distance > 0 ? words[neighbour / WARP] >> neighbour % WARP : 0)) & 1;
+    const Bits pattern = Bits(step.patterns[meta >> META_PATTERN & 3]);
+    const bool has_mask = (meta >> META_MASK & 3) != KIND_NONE;
+    constexpr uint32_t TOGETHER = 8;
+    words = {};
+#pragma unroll 1
+    for (uint32_t first_word = 0; first_word * WARP < elements; first_word += TOGETHER) {
+        Element values[TOGETHER];
+#pragma unroll
+        for (uint32_t k = 0; k < TOGETHER; ++k) {
+            const uint32_t i = (first_word + k) * WARP + lane;
+            values[k] = i < elements ? source.load(Position(tile, i)) : Element(0);
         }
-        bit = __ballot_sync(ALL_LANES, bit != 0);
-        if (lane == 0) {
-            to[word] = bit;
+#pragma unroll
+        for (uint32_t k = 0; k < TOGETHER; ++k) {
+            const uint32_t word = first_word + k;
+            const bool inside = word * WARP + lane < elements, fill = has_mask && inside && bits_of(values[k]) == pattern;
+            const uint32_t filled = __ballot_sync(ALL_LANES, fill), negative = __ballot_sync(ALL_LANES, inside && !fill && (bits_of(values[k]) & SIGN_BIT) != 0);
+            words.fill = lane == word ? filled : words.fill;
+            words.negative = lane == word ? negative : words.negative;
         }
     }
-    __syncwarp();
 }
 
 extern "C" __global__ void __launch_bounds__(WARPS *WARP) quantize_gather(
@@ -53,7 +79,6 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP) quantize_gather(
     Outputs outputs, SideLists lists
 ) {
     __shared__ int32_t integers[WARPS][MOST_ELEMENTS];
-    __shared__ uint32_t bitmaps[WARPS][WARP];
     const uint32_t number = blockIdx.x * WARPS + warp_id(), lane = lane_id();
     if (number >= batch.tiles) {
         return;
@@ -71,7 +96,12 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP) quantize_gather(
     const uint32_t position = uint32_t(tile.elements_before - geometry.elements_before(batch.first_tile + batch.chunk_first(chunk)));
     const TileSource source{slab + (tile.first_element - first_element), geometry.dims[2] * geometry.dims[3], geometry.dims[3]};
     TileWords words;
-    const TileResult result = quantize_tile(step, tile, source, integers[warp_id()], words);
+    TileResult result = {};
+    if (outliers > 0 || verbatim > 0) {
+        result = quantize_tile(step, tile, source, integers[warp_id()], words);
+    } else {
+        find_bitmaps(step, tile, source, meta, words);
+    }
     const uint32_t elements = tile.elements();
 
     if (outliers > 0) {
@@ -103,10 +133,10 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP) quantize_gather(
     }
     if (has_mask) {
         uint32_t *to = reinterpret_cast<uint32_t *>(lists.masks + uint64_t(start.masks) + offset.masks);
-        write_bitmap(tile, words.fill, bitmaps[warp_id()], to);
+        write_bitmap(tile, words.fill, to);
     }
     if (has_signs) {
         uint32_t *to = reinterpret_cast<uint32_t *>(lists.signs + uint64_t(start.signs) + offset.signs);
-        write_bitmap(tile, words.negative, bitmaps[warp_id()], to);
+        write_bitmap(tile, words.negative, to);
     }
 }

@@ -1,4 +1,4 @@
-// The rows of quantize_fast.cuh for arrays with clipped tiles or rows that are not multiples of 16 bytes, and with fill patterns: 1,024 elements a warp, 32 a lane. That is two tiles of 8 x 8 x 8, or one tile.
+// Units of 1,024 elements in registers, integers as floats: two tiles of 8 x 8 x 8, or one tile; 32 elements a lane.
 //
 // A lane has 8 rows of 4 elements along x. 3-D: of one tile (lane / 2 % 2), one half (lane % 2) of row lane / 4 of each plane; 2-D: a quad (lane % 8) of rows
 // lane / 8 * 8 to + 7; 1-D: elements 128 * row + 4 * lane. So loads and stores are of whole lines, and differences along the longest axis need no other lane.

@@ -1,14 +1,12 @@
-// A unit of 1,024 elements, from memory to codes, the fast ways: with narrow tiles in words of bytes, else with integers as floats.
+// A unit of 1,024 elements, from memory to codes, the fast ways: with narrow tiles in pairs of halves, else with integers as floats.
 //
 // PATTERNS  1 if there may be fill patterns that must be looked for
 // MEASURE   1 to sum up squared errors
 #pragma once
-#include "quantize_rows.cuh"
+#include "quantize_halves.cuh"
 #if PATTERNS
 #include "quantize_fill.cuh"
 #endif
-#include "quantize_narrow.cuh"
-
 
 // Predicts a unit from its integers. `kept` is shared memory for them; `guess` the predictor that the tiles will probably have, and then that of these.
 // `good` says whether all of the lane's integers are. `codes` are those of a fast tile that is not constant.
@@ -165,15 +163,49 @@ struct Expected {
     uint32_t wide; // units since the narrow way was tried
 };
 
-// Quantises and predicts the unit, tiles of `elements` elements; `slab` is where the element numbers of `tile` count from. `kept` is shared memory for the warp's integers.
-// `codes` are those of a fast tile that is not constant.
+// The lane's rows from shared memory. Elements that are not there hold the tile's first.
+__device__ inline void landed_unit(const Landing &landing, const FastTile &tile, Element (&x)[ROWS][QUAD]) {
+    const Element first = landing.first();
+#pragma unroll
+    for (uint32_t k = 0; k < ROWS; ++k) {
+        landing.row(k, x[k]);
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+            x[k][j] = k < tile.rows && j < tile.cols ? x[k][j] : first;
+        }
+    }
+}
+
+// The narrow way. `refill` is called when the elements are no longer needed. False for the warp if it does not serve.
+template <bool WHOLE, typename Refill>
+__device__ inline bool
+quantize_pairs(const Step &step, const Landing &landing, const FastTile &tile, Refill refill, FastResult &result, uint2 (&codes)[ROWS]) {
+    PairRows words;
+    float base;
+    if (!pair_words<WHOLE>(step, landing, tile, base, words)) {
+        return false;
+    }
+    refill();
+    result.fast = tile.eligible;
+    result.base = int32_t(base);
+    return pair_unit<WHOLE>(step, tile, words, result, codes);
+}
+
+// Quantises and predicts the unit, tiles of `elements` elements; `slab` is where the element numbers of `tile` count from. `landing` is shared memory for the warp: the unit's
+// elements, if they have been asked for, then its integers; `refill` asks for those of the next unit. `locate` gives `tile` again: where it is takes no registers until then. `codes` are those of a fast tile that is not constant.
+template <typename Refill, typename Locate>
 __device__ inline FastResult quantize_unit(
-    const Step &step, const Element *slab, const FastTile &tile, bool aligned, uint32_t elements, float4 *kept, Expected &expected, uint2 (&codes)[ROWS]
+    const Step &step, const Element *slab, const FastTile &tile, bool aligned, uint32_t elements, Landing &landing, Refill refill, Locate locate, Expected &expected, uint2 (&codes)[ROWS]
 ) {
     FastResult result = {};
     result.counted = elements;
     Integers q;
     bool good = false;
+    float4 *kept = reinterpret_cast<float4 *>(landing.memory);
+    if (!__any_sync(ALL_LANES, landing.full)) {
+        landing.fetch(slab, tile, aligned);
+    }
+    landing.wait();
 #if PATTERNS
     const bool try_others = __any_sync(ALL_LANES, expected.way != SPOILED);
 #else
@@ -181,25 +213,30 @@ __device__ inline FastResult quantize_unit(
 #endif
     if (try_others) {
         Element x[ROWS][QUAD];
-        load_unit(slab, tile, aligned, x);
-#if !MEASURE
-        expected.wide = __any_sync(ALL_LANES, expected.way == WIDE) ? expected.wide + 1 : 0;
-        if (__any_sync(ALL_LANES, expected.way == NARROW || expected.wide == PATIENCE)) {
-            Narrow narrow;
-            float base;
+        bool landed = true;
+        if constexpr (!MEASURE) {
+            expected.wide = __any_sync(ALL_LANES, expected.way == WIDE) ? expected.wide + 1 : 0;
+            landed = !__any_sync(ALL_LANES, expected.way == NARROW || expected.wide == PATIENCE);
+        }
+        if (!landed) {
             expected.wide = 0;
-            if (narrow_words(step, x, tile.eligible, base, narrow.words)) {
-                narrow_unit(tile, narrow, result, codes);
-                result.fast = tile.eligible;
-                result.base = int32_t(base);
+            const bool done = tile.whole ? quantize_pairs<true>(step, landing, tile, refill, result, codes) : quantize_pairs<false>(step, landing, tile, refill, result, codes);
+            if (__all_sync(ALL_LANES, done)) {
                 expected.way = NARROW;
                 return result;
             }
+            // Again, so that elements take no registers once their integers are there.
+            result = {};
+            result.counted = elements;
+            landing.discard();
+            load_unit(slab, locate(), aligned, x);
+        } else {
+            landed_unit(landing, tile, x);
         }
-#endif
         good = integers_of_unit(step, x, tile, result, q);
         expected.way = __all_sync(ALL_LANES, good || !tile.eligible) ? WIDE : PATTERNS ? SPOILED : NARROW;
         // For predictors that are seldom the best: their residuals are made again, from here, since registers are short.
+        __syncwarp();
 #pragma unroll
         for (uint32_t k = 0; k < ROWS; ++k) {
             kept[k * WARP + lane_id()] = make_float4(q[k][0], q[k][1], q[k][2], q[k][3]);
@@ -207,7 +244,8 @@ __device__ inline FastResult quantize_unit(
     }
 #if PATTERNS
     if (__any_sync(ALL_LANES, expected.way == SPOILED)) {
-        const Spoiled spoiled = integers_of_spoiled_unit(step, slab, tile, aligned, elements, kept);
+        landing.discard();
+        const Spoiled spoiled = integers_of_spoiled_unit(step, slab, locate(), aligned, elements, kept);
         result.meta = spoiled.meta;
         result.verbatim = spoiled.verbatim;
         result.error = spoiled.error;

@@ -16,13 +16,14 @@ use self::step::Kind;
 use crate::device::{Source, Specialization};
 
 /// Headers that these kernels include.
-pub(crate) const HEADERS: [Source; 8] = [
+pub(crate) const HEADERS: [Source; 9] = [
     Source { name: "quantize.cuh", text: include_str!("../../kernels/quantize.cuh") },
     Source { name: "quantize_lanes.cuh", text: include_str!("../../kernels/quantize_lanes.cuh") },
     Source { name: "quantize_fast.cuh", text: include_str!("../../kernels/quantize_fast.cuh") },
     Source { name: "quantize_rows.cuh", text: include_str!("../../kernels/quantize_rows.cuh") },
     Source { name: "quantize_fill.cuh", text: include_str!("../../kernels/quantize_fill.cuh") },
-    Source { name: "quantize_narrow.cuh", text: include_str!("../../kernels/quantize_narrow.cuh") },
+    Source { name: "quantize_halves.cuh", text: include_str!("../../kernels/quantize_halves.cuh") },
+    Source { name: "quantize_landing.cuh", text: include_str!("../../kernels/quantize_landing.cuh") },
     Source { name: "quantize_unit.cuh", text: include_str!("../../kernels/quantize_unit.cuh") },
     Source { name: "quantize_tile.cuh", text: include_str!("../../kernels/quantize_tile.cuh") },
 ];

@@ -23,34 +23,50 @@ const FINISH: Source = Source { name: "quantize_finish.cu", text: include_str!("
 const WIDE: Source = Source { name: "quantize_wide.cu", text: include_str!("../../kernels/quantize_wide.cu") };
 const GATHER: Source = Source { name: "quantize_gather.cu", text: include_str!("../../kernels/quantize_gather.cu") };
 
-/// Warps of a block of `quantize_codes`.
-const UNITS: u32 = 8;
-/// Shared memory of a block of `quantize_codes`: codes and integers of a unit for each warp, and what the block shares.
-const SHARED_MEMORY: u32 = UNITS * 1024 * (2 + 4) + 2048;
-/// Chunks whose blocks of work take turns in `quantize_codes_clipped.cu`: 32 measured faster than 4.
-const CHUNKS_IN_TURN: u32 = 32;
+/// Warps of a block of `quantize_codes` on devices with little shared memory.
+const FEW_UNITS: u32 = 4;
 /// An array of which more than one in so many elements is in a clipped tile gets the kernel for that.
 const CLIPPED_SHARE: u64 = 256;
+/// Chunks whose blocks of work take turns: 32 measured faster than 4.
+const CHUNKS_IN_TURN: u32 = 32;
 /// Threads of a block of `quantize_finish`.
-const FINISH_THREADS: u32 = 1024;
+const FINISH_THREADS: u32 = 512;
+/// Blocks of a chunk there, where the device has clusters.
+const FINISH_CLUSTER: u32 = 4;
+/// First architecture whose blocks form clusters.
+const CLUSTER_ARCHITECTURE: u32 = 90;
 /// Warps of a block of the kernels that have a warp a tile.
 pub(super) const WARPS: u32 = 4;
 /// Chunks that the second dimension of a grid can have.
 const MOST_LISTED: usize = 65_535;
 
+/// Shared memory of a block: what the block shares and, for each warp, codes and integers of a unit, or codes of two units and elements or integers of one.
+fn shared_memory(kind: Kind, ahead: bool, units: u32) -> u32 {
+    if ahead { units * 1024 * (2 * 2 + kind.element_bytes) + 4608 } else { units * 1024 * (2 + 4) + 2048 }
+}
+
+/// Warps of a block and blocks on a multiprocessor, which limit registers: 80 with 24 warps there, 96 with 20, 128 with 16.
+fn block_shape(kind: Kind, ahead: bool) -> (u32, u32) {
+    match kind {
+        _ if !ahead => (8, 3),
+        Kind { element_bytes: 8, .. } | Kind { patterns: true, .. } => (8, 2),
+        Kind { axes: 3, .. } => (10, 2),
+        _ => (8, 3),
+    }
+}
+
 /// The specializations of one kind of stream, by kernel.
-fn codes_specialization(kind: Kind, clipped: bool) -> Specialization {
+fn codes_specialization(kind: Kind, ahead: bool, units: u32, blocks: u32) -> Specialization {
     let constants = [
         ("ELEMENT_BYTES", kind.element_bytes),
         ("LOGARITHM", kind.logarithm.into()),
         ("AXES", kind.axes),
         ("PATTERNS", kind.patterns.into()),
         ("MEASURE", kind.measure.into()),
-        ("UNITS", UNITS),
-        // Of a multiprocessor, which limits registers: elements of f64 take twice as many there.
-        ("BLOCKS", if clipped && kind.element_bytes == 8 { 2 } else { 3 }),
+        ("UNITS", units),
+        ("BLOCKS", blocks),
     ];
-    let source = if clipped { CLIPPED } else { CODES };
+    let source = if ahead { CLIPPED } else { CODES };
     Specialization { source, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
 }
 
@@ -65,13 +81,19 @@ fn tile_specialization(kind: Kind, source: Source) -> Specialization {
 }
 
 fn finish_specialization() -> Specialization {
-    Specialization { source: FINISH, constants: vec![("THREADS", FINISH_THREADS.into())] }
+    Specialization {
+        source: FINISH,
+        constants: vec![("THREADS", FINISH_THREADS.into()), ("CLUSTER", FINISH_CLUSTER.into())],
+    }
 }
 
-/// Whether an array of this kind and tiling gets the kernel for clipped tiles, rows that are not multiples of 16 bytes, and fill patterns.
-fn is_clipped(kind: Kind, geometry: &Geometry) -> bool {
+/// Whether an array of this kind and tiling gets the kernel that fetches ahead: `f32`, and arrays with clipped tiles, rows that are not multiples of 16 bytes, or fill patterns.
+fn is_ahead(kind: Kind, geometry: &Geometry) -> bool {
     if kind.logarithm {
         return false;
+    }
+    if kind.element_bytes == 4 {
+        return true;
     }
     let [b, z, y, x] = geometry.dims();
     let side = geometry.unclipped_extent().map(|side| side as u64);
@@ -82,15 +104,14 @@ fn is_clipped(kind: Kind, geometry: &Geometry) -> bool {
 }
 
 pub(super) fn specializations(kind: Kind) -> Vec<Specialization> {
-    let clipped = (!kind.logarithm).then(|| codes_specialization(kind, true));
-    let mut all = vec![
-        codes_specialization(kind, false),
-        tile_specialization(kind, WIDE),
-        tile_specialization(kind, GATHER),
-        finish_specialization(),
-    ];
-    all.extend(clipped);
-    all
+    let codes = |ahead| {
+        let (units, blocks) = block_shape(kind, ahead);
+        codes_specialization(kind, ahead, units, blocks)
+    };
+    let ahead = (!kind.logarithm).then(|| codes(true));
+    let in_registers = (kind.logarithm || kind.element_bytes == 8).then(|| codes(false));
+    let tiles = [tile_specialization(kind, WIDE), tile_specialization(kind, GATHER), finish_specialization()];
+    ahead.into_iter().chain(in_registers).chain(tiles).collect()
 }
 
 /// What came out of a chunk. Counts are those of the chunk's radius.
@@ -241,9 +262,14 @@ pub struct Quantizer {
     /// Whether the fast way may be taken at all: tests compare it with the plain one.
     use_fast: bool,
     codes: Kernel,
+    /// Warps of a block of it.
+    units: u32,
+    shared_memory: u32,
     /// Blocks of it that the device runs at a time.
     blocks: u32,
     finish: Kernel,
+    /// Blocks of it for a chunk.
+    finish_blocks: u32,
     wide: Kernel,
     pub(super) gather: Kernel,
 }
@@ -255,9 +281,14 @@ impl Quantizer {
     /// [`CudaError::InvalidArgument`] if the stream is not quantised; errors of [`Device::kernel`].
     pub fn new(device: &Device, header: &Header, geometry: &Geometry) -> Result<Self> {
         let kind = Kind::of(header, geometry.axes() as u32)?;
-        let codes = device.kernel(&codes_specialization(kind, is_clipped(kind, geometry)), "quantize_codes")?;
-        codes.allow_shared_memory(SHARED_MEMORY)?;
-        let resident = codes.blocks_per_multiprocessor(UNITS * 32, SHARED_MEMORY)?.max(1);
+        let ahead = is_ahead(kind, geometry);
+        let room = device.info().shared_memory_per_block;
+        let (units, blocks) = block_shape(kind, ahead);
+        let units = if shared_memory(kind, ahead, units) <= room { units } else { FEW_UNITS };
+        let shared_memory = shared_memory(kind, ahead, units);
+        let codes = device.kernel(&codes_specialization(kind, ahead, units, blocks), "quantize_codes")?;
+        codes.allow_shared_memory(shared_memory)?;
+        let resident = codes.blocks_per_multiprocessor(units * 32, shared_memory)?.max(1);
         Ok(Self {
             kind,
             step: Step::new(header),
@@ -266,8 +297,11 @@ impl Quantizer {
             with_classes: header.index == IndexKind::Symbol,
             use_fast: true,
             codes,
+            units,
+            shared_memory,
             blocks: resident * device.info().multiprocessors,
             finish: device.kernel(&finish_specialization(), "quantize_finish")?,
+            finish_blocks: if device.info().architecture >= CLUSTER_ARCHITECTURE { FINISH_CLUSTER } else { 1 },
             wide: device.kernel(&tile_specialization(kind, WIDE), "quantize_wide")?,
             gather: device.kernel(&tile_specialization(kind, GATHER), "quantize_gather")?,
         })
@@ -302,7 +336,7 @@ impl Quantizer {
 
     /// Tiles that a block takes at a time.
     fn unit_tiles(&self) -> u64 {
-        u64::from(UNITS) * if self.kind.axes == 3 { 2 } else { 1 }
+        u64::from(self.units) * if self.kind.axes == 3 { 2 } else { 1 }
     }
 
     /// [`Self::quantize`] with [`Self::control_words`] words that are 0, and are not afterwards: clearing them is not on the way then.
@@ -340,7 +374,7 @@ impl Quantizer {
         let mut launch = stream.launch_builder(self.codes.function());
         launch.arg(&slab.bytes).arg(&self.device_geometry).arg(&batch).arg(&self.step).arg(&launch_constants);
         launch.arg(&pointers).arg(control);
-        let grid = Kernel::grid(blocks.min(self.blocks), UNITS * 32, SHARED_MEMORY);
+        let grid = Kernel::grid(blocks.min(self.blocks), self.units * 32, self.shared_memory);
         // SAFETY: the kernel's parameters are (const Element *, Geometry, ChunkBatch, Step, Launch, Outputs, u32 *). It reads the elements of the batch's tiles,
         // which `check` found in the slab, writes an entry for each tile and each chunk's codes within its slots, as many as its tiles can have, and
         // `control` has a counter and a state for each block of work, cleared.
@@ -352,7 +386,8 @@ impl Quantizer {
         launch.arg(&mut out.offsets).arg(&mut out.group_classes).arg(&mut out.summaries);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, Outputs, SideOffsets *, u8 *, ChunkSummary *): an entry for each tile, each
         // group slot and each chunk.
-        unsafe { launch.launch(Kernel::grid(batch.chunks(), FINISH_THREADS, 0)) }.doing("finishing the chunks")?;
+        unsafe { launch.launch(Kernel::grid(batch.chunks() * self.finish_blocks, FINISH_THREADS, 0)) }
+            .doing("finishing the chunks")?;
         Ok(out)
     }
 

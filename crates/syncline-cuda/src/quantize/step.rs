@@ -40,7 +40,7 @@ pub(super) struct Step {
     short_bound: f32,
     short_reach: f32,
     short_bits: u32,
-    unused: u32,
+    reach_known: u32,
     pattern_count: u32,
     patterns: [u64; MOST_PATTERNS],
 }
@@ -78,10 +78,18 @@ const LARGEST_SHORT_BITS: u32 = 14;
 /// Smallest, so that the elements at a range's ends are inside.
 const SMALLEST_SHORT_BITS: u32 = 6;
 
+/// Integers below it can be told from others by the bits of their sum with a magic number.
+const LARGEST_KNOWN: f64 = 2_097_150.0;
+
+/// The magnitude of the largest integer that the range allows.
+fn largest_integer(header: &Header) -> f64 {
+    header.range.map_or(f64::INFINITY, |(low, high)| low.abs().max(high.abs()) / header.step)
+}
+
 /// Of the short way of f32: bits that integers and their signs take at most, half of that range, and the error within which an integer is sure.
 /// 0 bits if integers may be too large for it.
 fn short_way(header: &Header, bound: f32) -> (u32, f32, f32) {
-    let largest = header.range.map_or(f64::INFINITY, |(low, high)| low.abs().max(high.abs()) / header.step);
+    let largest = largest_integer(header);
     let Some(bits) = (SMALLEST_SHORT_BITS..=LARGEST_SHORT_BITS).find(|&bits| largest < f64::from(1 << bits) - 2.0)
     else {
         return (0, 0.0, 0.0);
@@ -118,7 +126,7 @@ impl Step {
             short_bound,
             short_reach,
             short_bits,
-            unused: 0,
+            reach_known: u32::from(largest_integer(header) < LARGEST_KNOWN),
             pattern_count: header.patterns.len().min(MOST_PATTERNS) as u32,
             // The fast way looks for all four: those not in use repeat the first.
             patterns: std::array::from_fn(pattern),
