@@ -27,6 +27,8 @@ fn check(device: &Device, field: &Field, options: &Options) {
     let what = format!("{}, {options:?}", field.name);
     let expected = field.stream(options);
     let room = max_compressed_len(field.element, field.shape) as usize;
+    // Of the attempts that a PSNR may take, the last need not be the longest.
+    let written = if matches!(options.bound, Bound::Psnr(_)) { room } else { expected.len() };
     let upload = stream.clone_htod(&[field.bytes.as_slice(), &[0; 16]].concat()).unwrap();
     let input = upload.slice(..field.bytes.len());
     for (poison, batch_bytes) in [(0xA5_u8, 512 << 20), (0x5A, pick(5 << 20, 1))] {
@@ -40,7 +42,7 @@ fn check(device: &Device, field: &Field, options: &Options) {
             let found = stream.clone_dtoh(&output).unwrap();
             let differs = found.iter().zip(&expected).position(|(a, b)| a != b);
             assert_eq!(differs, None, "{what}: first difference of {} bytes", expected.len());
-            assert!(found[expected.len()..].iter().all(|&byte| byte == poison), "{what}: written past the end");
+            assert!(found[written..].iter().all(|&byte| byte == poison), "{what}: written past the end");
         }
     }
 }

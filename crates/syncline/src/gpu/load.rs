@@ -13,6 +13,9 @@ use super::{Gpu, failure};
 /// Bytes that a thread reads at a time, at least, and a multiple of them.
 const LEAST_BYTES: usize = 64 << 10;
 
+/// Threads that read at most: with twice as many, on pieces of half the size, they waited for the driver and loaded no faster.
+const MOST_THREADS: usize = 8;
+
 /// What copies to one stream's device go through.
 pub(super) struct Loader<'g> {
     gpu: &'g Gpu,
@@ -44,7 +47,7 @@ impl<'g> Loader<'g> {
         start: impl Fn() -> T + Sync,
         read: impl Fn(&mut T, u64, &mut [u8]) -> Result<()> + Sync,
     ) -> Result<Vec<T>> {
-        let threads = threads.clamp(1, (self.bytes / LEAST_BYTES).max(1));
+        let threads = threads.clamp(1, (self.bytes / LEAST_BYTES).clamp(1, MOST_THREADS));
         let piece = (self.bytes / threads / LEAST_BYTES * LEAST_BYTES).max(LEAST_BYTES);
         if piece != self.piece {
             self.rings.clear();
