@@ -397,7 +397,7 @@ pub struct Prepared<'a> {
 
 /// Writes records.
 ///
-/// Kernels in the order of [`Self::lay_out`], the encoders' writing of streams, [`Self::write`] and [`Self::sign`].
+/// Kernels in the order of layout, the encoders' writing of streams, writing and signing.
 #[derive(Debug)]
 pub struct RecordWriter {
     element_bytes: u32,
