@@ -145,11 +145,7 @@ impl Case<'_> {
             // Prediction, narrow symbols and short matches take time that only a clearly smaller stream is worth, most of all where speed is what was asked for.
             let slow =
                 u64::from(of_residuals || narrow) + u64::from(tried.len() > 1 && params.min_match < MAX_MIN_MATCH);
-            let handicap = match (of_residuals, narrow) {
-                (true, _) if !entropy_coded => bytes / 4,
-                (_, true) if !entropy_coded && fast => bytes / 4,
-                _ => bytes / 16 * slow,
-            };
+            let handicap = if of_residuals && !entropy_coded { bytes / 4 } else { bytes / 16 * slow };
             Choice { of_residuals, entropy_coded, params: *params, bytes: bytes + handicap }
         };
         let first = weigh(&tried[0]);
