@@ -1,15 +1,18 @@
 //! Streams whose codes may be LZSS tokens, against the CPU's: arrays, parts of them, damage.
 
 mod common;
+#[path = "common/real.rs"]
+mod real;
 #[path = "common/stream.rs"]
 mod stream;
 
 use std::sync::Arc;
 
 use common::{Random, Share, pick};
-use cudarc::driver::{CudaStream, DeviceRepr};
+use cudarc::driver::CudaStream;
+use real::{POISON, Real, bytes_of, on_gpu};
 use stream::{Making, compress_by, opened, sign, try_decompress};
-use syncline_core::array::{Element, ElementType, Shape};
+use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{ChunkKind, HEADER_LEN, table_and_trailer};
 use syncline_core::huffman::IndexKind;
@@ -21,7 +24,6 @@ use syncline_cuda::error::CudaError;
 use syncline_cuda::geometry::Slab;
 use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamInfo, max_compressed_len};
 
-const POISON: u8 = 0x5c;
 const AUTO: LosslessOptions = LosslessOptions { pipeline: LosslessPipeline::Auto, symbol: None, level: 3 };
 const ALWAYS: LosslessOptions = LosslessOptions { pipeline: LosslessPipeline::LzssHuffman, symbol: None, level: 3 };
 
@@ -50,28 +52,6 @@ fn patches(extents: &[u64], seed: u64, wild: bool) -> Vec<f64> {
     (0..extents.iter().product()).map(value).collect()
 }
 
-/// Elements that streams of codes can have.
-trait Real: Element + DeviceRepr + Default {
-    fn of(value: f64) -> Self;
-}
-
-impl Real for f32 {
-    fn of(value: f64) -> Self {
-        value as f32
-    }
-}
-
-impl Real for f64 {
-    fn of(value: f64) -> Self {
-        value
-    }
-}
-
-fn bytes_of<T: Real>(values: &[f64]) -> Vec<u8> {
-    let values: Vec<T> = values.iter().map(|&v| T::of(v)).collect();
-    bytemuck::cast_slice(&values).to_vec()
-}
-
 fn device() -> Option<(&'static Device, Arc<CudaStream>)> {
     let device = common::device()?;
     Some((device, device.context().new_stream().unwrap()))
@@ -85,25 +65,6 @@ fn kinds(bytes: &[u8]) -> Vec<u8> {
 
 fn coded_chunks(bytes: &[u8]) -> usize {
     kinds(bytes).iter().filter(|&&kind| kind == ChunkKind::LzssCodes as u8).count()
-}
-
-/// Decompresses all of a stream, into elements behind which nothing may be written.
-fn on_gpu<T: Real>(
-    decompressor: &mut Decompressor,
-    stream: &Arc<CudaStream>,
-    bytes: &[u8],
-) -> Result<Vec<u8>, CudaError> {
-    let elements = decompressor.info().elements() as usize;
-    let input = stream.clone_htod(bytes).unwrap();
-    let poison = vec![POISON; (elements + 8) * size_of::<T>()];
-    let mut output = stream.clone_htod(bytemuck::cast_slice::<u8, T>(&poison)).unwrap();
-    decompressor.decompress(&input.as_view(), &mut output.slice_mut(..elements))?;
-    decompressor.check()?;
-    let all = stream.clone_dtoh(&output).unwrap();
-    let all: &[u8] = bytemuck::cast_slice(&all);
-    let (out, guard) = all.split_at(elements * size_of::<T>());
-    assert!(guard.iter().all(|&byte| byte == POISON), "nothing is written behind the output");
-    Ok(out.to_vec())
 }
 
 fn comes_back<T: Real>(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8], what: &str) {

@@ -4,6 +4,8 @@
 mod common;
 mod damage;
 mod parsing;
+#[path = "../common/real.rs"]
+mod real;
 #[path = "../common/stream.rs"]
 mod stream;
 
@@ -11,15 +13,14 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use common::{Random, Share, pick};
+use cudarc::driver::CudaStream;
 use cudarc::driver::sys::{CUgraphInstantiate_flags_enum, CUstreamCaptureMode};
-use cudarc::driver::{CudaStream, DeviceRepr};
-use stream::{HostParsed, Making, compress, opened};
-use syncline_core::arch::scatter::Scatter;
-use syncline_core::array::{Element, ElementType, Shape};
+use real::{POISON, Real, bytes_of, on_gpu};
+use stream::{HostParsed, Making, compress, opened, try_decompress};
+use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{ChunkTable, HEADER_LEN, Header, table_and_trailer};
-use syncline_core::huffman::{Decoder, IndexKind};
-use syncline_core::pipeline::{DecodeScratch, decode_chunk};
+use syncline_core::huffman::IndexKind;
 use syncline_cuda::container::parse::{Format, RecordParser, Records};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
@@ -33,23 +34,6 @@ fn device() -> Option<(&'static Device, Arc<CudaStream>)> {
     // SAFETY: every test works on one stream, and the decompressor's second one is ordered by events.
     unsafe { device.context().disable_event_tracking() };
     Some((device, device.context().new_stream().unwrap()))
-}
-
-/// Elements that streams of codes can have.
-trait Real: Element + DeviceRepr + PartialEq + Default {
-    fn of(value: f64) -> Self;
-}
-
-impl Real for f32 {
-    fn of(value: f64) -> Self {
-        value as f32
-    }
-}
-
-impl Real for f64 {
-    fn of(value: f64) -> Self {
-        value
-    }
 }
 
 /// A field with something of everything: smooth parts, constant ones, jumps, fill values, NaN, zeros of both signs, noise that makes chunks raw.
@@ -75,52 +59,10 @@ fn field(extents: &[u64], seed: u64, wild: bool) -> Vec<f64> {
     (0..count).map(&mut value).collect()
 }
 
-fn bytes_of<T: Real>(values: &[f64]) -> Vec<u8> {
-    let values: Vec<T> = values.iter().map(|&v| T::of(v)).collect();
-    bytemuck::cast_slice(&values).to_vec()
-}
-
 fn table(bytes: &[u8]) -> ChunkTable {
     let (_, geometry) = opened(bytes);
     let read = |at: u64, length: usize| Ok(bytes[at as usize..at as usize + length].to_vec());
     ChunkTable::read(bytes.len() as u64, geometry.chunks(), read).unwrap()
-}
-
-/// What the CPU makes of a stream whose header and table are right.
-fn on_cpu(bytes: &[u8]) -> Result<Vec<u8>, syncline_core::error::Error> {
-    let (header, geometry) = opened(bytes);
-    let table = table(bytes);
-    let size = header.element_type.size();
-    let mut out = vec![0; geometry.elements() as usize * size];
-    let mut scratch = DecodeScratch::default();
-    for mut sink in Scatter::new(&mut out, &geometry, geometry.whole(), size) {
-        let chunk = sink.chunk();
-        let (at, length) = table.record(chunk);
-        let record = &bytes[at as usize..at as usize + length];
-        decode_chunk(&header, &geometry, chunk, record, Decoder::Auto, &mut scratch, &mut sink)?;
-    }
-    Ok(out)
-}
-
-const POISON: u8 = 0x5c;
-
-/// Decompresses all of a stream, into elements behind which nothing may be written.
-fn on_gpu<T: Real>(
-    decompressor: &mut Decompressor,
-    stream: &Arc<CudaStream>,
-    bytes: &[u8],
-) -> Result<Vec<u8>, CudaError> {
-    let elements = decompressor.info().elements() as usize;
-    let input = stream.clone_htod(bytes).unwrap();
-    let poison = vec![POISON; (elements + 8) * size_of::<T>()];
-    let mut output = stream.clone_htod(bytemuck::cast_slice::<u8, T>(&poison)).unwrap();
-    decompressor.decompress(&input.as_view(), &mut output.slice_mut(..elements))?;
-    decompressor.check()?;
-    let all = stream.clone_dtoh(&output).unwrap();
-    let all: &[u8] = bytemuck::cast_slice(&all);
-    let (out, guard) = all.split_at(elements * size_of::<T>());
-    assert!(guard.iter().all(|&byte| byte == POISON), "nothing is written behind the output");
-    Ok(out.to_vec())
 }
 
 /// How the device reads a stream.
@@ -137,7 +79,7 @@ fn ways(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> [Decomp
 
 fn comes_back<T: Real>(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8], what: &str) {
     let info = StreamInfo::from_bytes(bytes).unwrap();
-    let expected = on_cpu(bytes).unwrap();
+    let expected = try_decompress(bytes).unwrap();
     for (way, mut decompressor) in ways(device, stream, &info).into_iter().enumerate() {
         let reserved = decompressor.workspace_bytes();
         for _ in 0..pick(2, 1) {
@@ -263,7 +205,7 @@ fn parts_come_back_and_nothing_else_is_touched() {
             let making = Making { index, chunk_tiles: Some(chunk_tiles), ..Making::default() };
             let bytes = compress(&bytes_of::<f32>(&values), ElementType::F32, extents, Bound::Abs(0.01), &making);
             let info = StreamInfo::from_bytes(&bytes).unwrap();
-            let expected = on_cpu(&bytes).unwrap();
+            let expected = try_decompress(&bytes).unwrap();
             let geometry = info.geometry().clone();
             let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
             for _ in 0..pick(12, 2) {
@@ -368,7 +310,7 @@ fn a_graph_of_the_work_can_be_replayed() {
             |seed| compress(&bytes_of::<f32>(&field(&extents, seed, true)), ElementType::F32, &extents, bound, &making);
         let bytes = of(1);
         let info = StreamInfo::from_bytes(&bytes).unwrap();
-        let expected = on_cpu(&bytes).unwrap();
+        let expected = try_decompress(&bytes).unwrap();
         let mut decompressor = Decompressor::new(device, stream.clone(), &info).unwrap();
         let mut input = stream.clone_htod(&bytes).unwrap();
         let mut output = stream.alloc_zeros::<f32>(info.elements() as usize).unwrap();

@@ -1,0 +1,54 @@
+//! Arrays of the elements that streams of codes can have, and such streams decompressed on the device.
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, DeviceRepr};
+use syncline_core::array::Element;
+use syncline_cuda::cudarc;
+use syncline_cuda::error::CudaError;
+use syncline_cuda::pipeline::Decompressor;
+
+/// Elements that streams of codes can have.
+pub trait Real: Element + DeviceRepr + PartialEq + Default {
+    fn of(value: f64) -> Self;
+}
+
+impl Real for f32 {
+    fn of(value: f64) -> Self {
+        value as f32
+    }
+}
+
+impl Real for f64 {
+    fn of(value: f64) -> Self {
+        value
+    }
+}
+
+/// Their bytes, of values.
+pub fn bytes_of<T: Real>(values: &[f64]) -> Vec<u8> {
+    let values: Vec<T> = values.iter().map(|&v| T::of(v)).collect();
+    bytemuck::cast_slice(&values).to_vec()
+}
+
+/// What memory has that nothing was written to.
+pub const POISON: u8 = 0x5c;
+
+/// Decompresses all of a stream, into elements behind which nothing may be written.
+pub fn on_gpu<T: Real>(
+    decompressor: &mut Decompressor,
+    stream: &Arc<CudaStream>,
+    bytes: &[u8],
+) -> Result<Vec<u8>, CudaError> {
+    let elements = decompressor.info().elements() as usize;
+    let input = stream.clone_htod(bytes).unwrap();
+    let poison = vec![POISON; (elements + 8) * size_of::<T>()];
+    let mut output = stream.clone_htod(bytemuck::cast_slice::<u8, T>(&poison)).unwrap();
+    decompressor.decompress(&input.as_view(), &mut output.slice_mut(..elements))?;
+    decompressor.check()?;
+    let all = stream.clone_dtoh(&output).unwrap();
+    let all: &[u8] = bytemuck::cast_slice(&all);
+    let (out, guard) = all.split_at(elements * size_of::<T>());
+    assert!(guard.iter().all(|&byte| byte == POISON), "nothing is written behind the output");
+    Ok(out.to_vec())
+}
