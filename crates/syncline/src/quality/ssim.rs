@@ -11,8 +11,10 @@ use super::sample::{Sample, samples};
 const WINDOW: usize = 7;
 /// Longest row that is compared: seven of them are kept as f64.
 const LONGEST_ROW: u64 = 1 << 20;
-/// Elements that are gathered before windows are evaluated.
-const BAND: usize = 1 << 18;
+/// Elements that are gathered before windows are evaluated: 20 MiB.
+const BAND: usize = 1 << 20;
+/// Elements that are worth waking a thread for.
+const TASK: usize = 1 << 13;
 
 /// Takes rows in order and averages the similarity of the windows in them.
 pub(super) struct Ssim {
@@ -70,27 +72,55 @@ impl Ssim {
     /// Takes the next elements.
     pub(super) fn push<T: Sample>(&mut self, mut original: &[u8], mut reconstructed: &[u8], fills: &[u64]) {
         while !original.is_empty() {
-            if self.rows.back().is_none_or(|row| row.x.len() == self.width) {
-                self.rows.push_back(Row::with_capacity(self.width));
+            let bytes = match self.rows.back_mut().filter(|row| row.x.len() < self.width) {
+                Some(row) => {
+                    let bytes = original.len().min((self.width - row.x.len()) * T::SIZE);
+                    row.extend::<T>(&original[..bytes], &reconstructed[..bytes], fills, self.scale);
+                    self.next_row += u64::from(row.x.len() == self.width);
+                    bytes
+                }
+                None => {
+                    let bytes = original.len().min(self.rows_to_gather() * self.width * T::SIZE);
+                    self.gather::<T>(&original[..bytes], &reconstructed[..bytes], fills);
+                    bytes
+                }
+            };
+            (original, reconstructed) = (&original[bytes..], &reconstructed[bytes..]);
+            if self.rows.back().is_some_and(|row| row.x.len() < self.width) {
+                continue;
             }
-            let row = self.rows.back_mut().expect("pushed above");
-            let bytes = original.len().min((self.width - row.x.len()) * T::SIZE);
-            let (x, y);
-            (x, original) = original.split_at(bytes);
-            (y, reconstructed) = reconstructed.split_at(bytes);
-            row.extend::<T>(x, y, fills, self.scale);
-            if row.x.len() == self.width {
-                self.next_row += 1;
-                let slice_ends = self.next_row == self.height;
-                if slice_ends || self.rows.len() * self.width >= BAND.max(WINDOW * self.width) {
-                    self.evaluate();
-                }
-                if slice_ends {
-                    self.rows.clear();
-                    self.next_row = 0;
-                }
+            let slice_ends = self.next_row == self.height;
+            if slice_ends || self.rows_to_gather() == 0 {
+                self.evaluate();
+            }
+            if slice_ends {
+                self.rows.clear();
+                self.next_row = 0;
             }
         }
+    }
+
+    /// Rows that are taken before windows are evaluated: to the end of the slice, or until there is enough work for many threads.
+    fn rows_to_gather(&self) -> usize {
+        let enough = (BAND / self.width).max(2 * WINDOW).saturating_sub(self.rows.len());
+        usize::try_from(self.height - self.next_row).map_or(enough, |left| left.min(enough))
+    }
+
+    /// Takes rows, all whole but perhaps the last.
+    fn gather<T: Sample>(&mut self, original: &[u8], reconstructed: &[u8], fills: &[u64]) {
+        let (width, scale) = (self.width, self.scale);
+        let rows: Vec<Row> = original
+            .par_chunks(width * T::SIZE)
+            .zip(reconstructed.par_chunks(width * T::SIZE))
+            .with_min_len(TASK.div_ceil(width))
+            .map(|(x, y)| {
+                let mut row = Row::with_capacity(width);
+                row.extend::<T>(x, y, fills, scale);
+                row
+            })
+            .collect();
+        self.next_row += (original.len() / (width * T::SIZE)) as u64;
+        self.rows.extend(rows);
     }
 
     /// Evaluates every window of the gathered rows, all complete here, and keeps what later windows need.
@@ -101,6 +131,7 @@ impl Ssim {
         let offset = self.scale.centre / self.scale.extent;
         let parts: Vec<(f64, u64)> = (0..tops)
             .into_par_iter()
+            .with_min_len(TASK.div_ceil(self.width))
             .map_init(Scratch::default, |scratch, top| scratch.window_row(&rows[top..top + WINDOW], offset))
             .collect();
         for (sum, windows) in parts {

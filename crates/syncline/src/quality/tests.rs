@@ -183,7 +183,7 @@ fn ssim_of_equal_fields_is_one_and_tiny_slices_have_none() {
 
 #[test]
 fn bands_of_a_large_slice_join() {
-    let (height, width) = (900usize, 700usize);
+    let (height, width) = (2100usize, 700usize);
     let x: Vec<f64> =
         (0..height * width).map(|i| ((i % width) as f64 * 0.05).sin() + (i / width) as f64 * 0.01).collect();
     let y: Vec<f64> = x.iter().enumerate().map(|(i, x)| x + ((i * 7919 % 13) as f64 - 6.0) * 0.02).collect();
