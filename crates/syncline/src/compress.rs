@@ -3,6 +3,7 @@
 use std::io::Write;
 
 use rayon::prelude::*;
+use syncline_core::arch;
 use syncline_core::array::{ArrayView, ElementType, Shape};
 use syncline_core::bound::{Bound, Pipeline, PsnrGoal, Resolved};
 use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
@@ -91,6 +92,7 @@ impl Write for Bounded {
             self.needed = length;
             return Err(std::io::ErrorKind::OutOfMemory.into());
         }
+        arch::reserve(&mut self.stream, bytes.len());
         self.stream.extend_from_slice(bytes);
         Ok(bytes.len())
     }
