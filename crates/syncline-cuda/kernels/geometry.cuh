@@ -16,6 +16,16 @@ struct Divider {
     }
 };
 
+// The same for numbers of 32 bits.
+struct Divider32 {
+    uint32_t magic, first_shift, second_shift;
+
+    __device__ inline uint32_t quotient(uint32_t dividend) const {
+        const uint32_t high = __umulhi(magic, dividend);
+        return (high + ((dividend - high) >> first_shift)) >> second_shift;
+    }
+};
+
 // A box of elements.
 struct Tile {
     uint64_t first_element;   // raster number in the array of its first element

@@ -32,6 +32,20 @@ struct Launch {
     uint32_t aligned;       // quads of elements start on multiples of 16 bytes
     uint32_t use_fast;
     uint32_t chunks_in_turn;
+    Divider32 by_turn, by_chunks, by_last_chunks; // by tickets in a turn of chunks, and chunks in each, or in the last
+    Divider32 by_grid[3];                         // by tiles along z, y, x
+    uint32_t few_tiles;                           // the array's tiles have numbers of 32 bits
+    uint32_t unused;
+
+    // Tile `number` of the array.
+    __device__ inline Tile tile(const Geometry &geometry, uint64_t number) const {
+        if (few_tiles == 0) {
+            return geometry.tile(number);
+        }
+        const uint32_t rows = by_grid[2].quotient(uint32_t(number)), planes = by_grid[1].quotient(rows), b = by_grid[0].quotient(planes);
+        const uint32_t z = planes - b * uint32_t(geometry.grid[0]), y = rows - planes * uint32_t(geometry.grid[1]), x = uint32_t(number) - rows * uint32_t(geometry.grid[2]);
+        return geometry.tile(Place{b, z, y, x});
+    }
 };
 
 // The groups of the chunk's blocks before block `own` of it, which has published its own. Called by one warp.
@@ -63,13 +77,6 @@ __device__ inline uint32_t look_back(uint32_t *states, uint32_t own, uint32_t ow
     }
     return before;
 }
-
-// A tile of a block's work.
-struct WorkTile {
-    uint64_t first_element; // from the slab's start
-    uint32_t nz_ny_nx;      // 8, 8 and 16 bits; 0 if there is no such tile
-    uint32_t elements;
-};
 
 // What a block works on: the tiles of the batch from `first_tile` on, those that are of the chunk.
 struct Work {
@@ -108,11 +115,11 @@ static_assert(sizeof(Shared) <= UNITS * UNIT_ELEMENTS * (4 + ELEMENT_BYTES) + 46
 // Sets out the work of a ticket. Called by one warp.
 __device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, const Launch &launch, uint32_t ticket, Work &work) {
     const uint32_t lane = lane_id(), tickets_in_turn = launch.chunks_in_turn * launch.chunk_blocks;
-    const uint32_t turn = ticket / tickets_in_turn, first_chunk = turn * launch.chunks_in_turn;
+    const uint32_t turn = launch.by_turn.quotient(ticket), first_chunk = turn * launch.chunks_in_turn;
     uint32_t chunk = first_chunk, block = 0;
     if (first_chunk < batch.chunks) {
         const uint32_t chunks = min_of(batch.chunks - first_chunk, launch.chunks_in_turn), within = ticket - turn * tickets_in_turn;
-        block = within / chunks;
+        block = (chunks == launch.chunks_in_turn ? launch.by_chunks : launch.by_last_chunks).quotient(within);
         // Past the batch's last ticket there is no such block.
         chunk = block < launch.chunk_blocks ? first_chunk + (within - block * chunks) : batch.chunks;
     }
@@ -131,7 +138,7 @@ __device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, c
     if (lane < BLOCK_TILES) {
         WorkTile out = {};
         if (number < end) {
-            const Tile tile = geometry.tile(batch.first_tile + number);
+            const Tile tile = launch.tile(geometry, batch.first_tile + number);
             out = {tile.first_element - launch.first_element, tile.nz << 24 | tile.ny << 16 | tile.nx, tile.elements()};
         }
         work.tiles[lane] = out;
@@ -191,15 +198,27 @@ __device__ inline void place_codes(const FastTile &tile, const WorkTile &extents
     }
     const uint32_t lane = lane_id(), nx = extents.nz_ny_nx & 0xFFFF, ny = extents.nz_ny_nx >> 16 & 0xFF;
     const uint32_t row = AXES == 3 ? lane / 4 : lane / 8 * ROWS, x = AXES == 3 ? (lane & 1) * QUAD : lane % 8 * QUAD;
+    if (nx % QUAD == 0) {
+        uint16_t *at = to + row * nx + x;
+        const uint32_t rows = tile.cols > 0 ? tile.rows : 0, distance = AXES == 3 ? ny * nx : nx;
 #pragma unroll
-    for (uint32_t k = 0; k < ROWS; ++k) {
-        uint16_t *at = to + (AXES == 3 ? k * ny + row : row + k) * nx + x;
-        const uint32_t cols = k < tile.rows ? tile.cols : 0;
-        const uint16_t parts[QUAD] = {uint16_t(codes[k].x), uint16_t(codes[k].x >> 16), uint16_t(codes[k].y), uint16_t(codes[k].y >> 16)};
+        for (uint32_t k = 0; k < ROWS; ++k) {
+            if (k < rows) {
+                *reinterpret_cast<uint2 *>(at) = codes[k];
+            }
+            at += distance;
+        }
+    } else {
 #pragma unroll
-        for (uint32_t j = 0; j < QUAD; ++j) {
-            if (j < cols) {
-                at[j] = parts[j];
+        for (uint32_t k = 0; k < ROWS; ++k) {
+            uint16_t *at = to + (AXES == 3 ? k * ny + row : row + k) * nx + x;
+            const uint32_t cols = k < tile.rows ? tile.cols : 0;
+            const uint16_t parts[QUAD] = {uint16_t(codes[k].x), uint16_t(codes[k].x >> 16), uint16_t(codes[k].y), uint16_t(codes[k].y >> 16)};
+#pragma unroll
+            for (uint32_t j = 0; j < QUAD; ++j) {
+                if (j < cols) {
+                    at[j] = parts[j];
+                }
             }
         }
     }
@@ -218,16 +237,17 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
     Shared &shared = *reinterpret_cast<Shared *>(shared_memory);
     const uint32_t lane = lane_id();
     uint32_t ticket = 0; // the next, in the first lane of the first warp: drawn early, as it takes long
+    auto take_next = [&](uint32_t turn) {
+        take(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[turn % WORKS]);
+        if (lane == 0) {
+            ticket = atomicAdd(control, 1u);
+        }
+    };
     if (warp_id() == 0) {
         if (lane == 0) {
             ticket = atomicAdd(control, 1u);
         }
-        for (uint32_t ahead = 0; ahead < AHEAD; ++ahead) {
-            take(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[ahead]);
-            if (lane == 0) {
-                ticket = atomicAdd(control, 1u);
-            }
-        }
+        take_next(0);
     }
     __syncthreads();
     const uint64_t row = geometry.dims[3], plane = geometry.dims[2] * geometry.dims[3];
@@ -251,6 +271,17 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
     int32_t *integers = reinterpret_cast<int32_t *>(shared.elements[warp_id()]);
     uint32_t tile_group = 0; // of the last units: what the block's tiles before that with the lane's number take
     Expected expected = {AXES, NARROW, 0};
+    // Elements are on their way while the rest of the work ahead is set out.
+    if (__any_sync(ALL_LANES, shared.work[0].chunk < batch.chunks)) {
+        describe(shared.work[0].tiles[own_tile], tile);
+        landing.fetch(slab, tile, shared.work[0].tiles + warp_id() * UNIT_TILES, row, plane, launch.aligned != 0);
+    }
+    if (warp_id() == 0) {
+        for (uint32_t turn = 1; turn < AHEAD; ++turn) {
+            take_next(turn);
+        }
+    }
+    __syncthreads();
     for (uint32_t turn = 0;; ++turn) {
         const Work &work = shared.work[turn % WORKS], &last = shared.work[(turn + WORKS - 1) % WORKS];
         // A vote, so that the compiler knows all lanes to agree: else it guards every shuffle below against their being apart.
@@ -271,10 +302,17 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
                     FastTile following;
                     following.row_stride = tile.row_stride;
                     describe(next.tiles[own_tile], following);
-                    landing.fetch(slab, following, launch.aligned != 0);
+                    landing.fetch(slab, following, next.tiles + warp_id() * UNIT_TILES, row, plane, launch.aligned != 0);
                 }
             };
             uint2 codes[ROWS];
+            if (!__any_sync(ALL_LANES, landing.full)) {
+                landing.fetch(slab, tile, work.tiles + warp_id() * UNIT_TILES, row, plane, launch.aligned != 0);
+            }
+            landing.wait();
+            if (!tile.whole) {
+                landing.complete(tile);
+            }
             const FastResult fast =
                 quantize_unit(step, slab, tile, launch.aligned != 0, extents.elements, landing, refill, locate, expected, codes);
             TileResult result = {};
@@ -329,7 +367,6 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
                 }
             }
             if (!__any_sync(ALL_LANES, landing.full)) {
-                __syncwarp();
                 refill();
             }
             if (lane == tile_leader()) {
@@ -379,10 +416,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
             return;
         }
         if (warp_id() == 0) {
-            take(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[(turn + AHEAD) % WORKS]);
-            if (lane == 0) {
-                ticket = atomicAdd(control, 1u);
-            }
+            take_next(turn + AHEAD);
         } else if (warp_id() == UNITS - 1) {
             store_found(outputs, shared.found[turn % 2], work);
         }

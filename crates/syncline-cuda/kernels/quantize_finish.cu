@@ -102,6 +102,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
         part_bins[i] = 0;
     }
 
+    wait_for_previous();
     auto mask_of = [](uint32_t meta) { return meta >> META_MASK & 3; };
     auto sign_of = [](uint32_t meta) { return meta >> META_SIGN & 3; };
     auto groups_of = [](uint32_t meta) { return (meta >> META_GROUPS & 15) + 1; };

@@ -3,7 +3,8 @@
 // An integer k of up to 2048 is the bits of the half k * 2^-24, subnormal or as closely spaced as those. So what a word holds is at the same time two integers of 16 bits and two
 // halves, and nothing has to be converted. Sums up to 2048 are exact, and one that is larger stays larger however it is rounded.
 //
-// A word has the integers less the tile's base, plus 1024. Elements that are not there hold the tile's first; along x they are taken from themselves.
+// A word has the integers less the tile's base, plus 1024. Elements that are not there hold the tile's first; along x they are taken from themselves. Of flat units lanes have at most
+// DEPTH rows.
 #pragma once
 #include "quantize_landing.cuh"
 
@@ -79,7 +80,7 @@ struct Reach {
 // One rounding finds the integer that the format's operations find, and its error is within the bound, where `x / step` lies further from the middle between two
 // integers than all roundings together can take it: those of the inverse and of what is reconstructed, each of them at most an integer's 2^-24 (2^-53) share,
 // and some of half a step. Rows in which it does not are done again the long way, as are those that have -0.0.
-template <bool WHOLE>
+template <uint32_t DEPTH>
 __device__ inline bool pair_words(const Step &step, const Landing &landing, const FastTile &tile, float &base, PairRows &words) {
     bool good = true;
     const Element first = landing.first();
@@ -92,16 +93,13 @@ __device__ inline bool pair_words(const Step &step, const Landing &landing, cons
     Reach reach;
     uint32_t doubtful = 0;
 #pragma unroll
-    for (uint32_t k = 0; k < ROWS; ++k) {
+    for (uint32_t k = 0; k < DEPTH; ++k) {
         Element x[QUAD];
         landing.row(k, x);
         uint32_t low[QUAD];
         bool sure = true;
 #pragma unroll
         for (uint32_t j = 0; j < QUAD; ++j) {
-            if (!WHOLE) {
-                x[j] = k < tile.rows && j < tile.cols ? x[j] : first;
-            }
             const Element shifted = fused(x[j], inverse, shift), integer = shifted - shift;
             sure = fabs(fused(x[j], inverse, -integer)) < sure_below && sure;
             low[j] = reach.add(shifted);
@@ -127,12 +125,12 @@ __device__ inline bool pair_words(const Step &step, const Landing &landing, cons
     }
     if (step.reach_known == 0) {
 #pragma unroll 1
-        for (uint32_t k = 0; k < ROWS; ++k) {
+        for (uint32_t k = 0; k < DEPTH; ++k) {
             Element x[QUAD];
             landing.row(k, x);
 #pragma unroll
             for (uint32_t j = 0; j < QUAD; ++j) {
-                good = (k >= tile.rows || j >= tile.cols || fabs(x[j] * inverse) < Element(PAIR_LARGEST_BASE)) && good;
+                good = fabs(x[j] * inverse) < Element(PAIR_LARGEST_BASE) && good;
             }
         }
     }
@@ -141,7 +139,7 @@ __device__ inline bool pair_words(const Step &step, const Landing &landing, cons
     }
     if (__any_sync(ALL_LANES, doubtful != 0)) {
 #pragma unroll 1
-        for (uint32_t k = 0; k < ROWS; ++k) {
+        for (uint32_t k = 0; k < DEPTH; ++k) {
             if (!__any_sync(ALL_LANES, (doubtful >> k & 1) != 0)) {
                 continue;
             }
@@ -150,14 +148,11 @@ __device__ inline bool pair_words(const Step &step, const Landing &landing, cons
             uint32_t low[QUAD];
 #pragma unroll
             for (uint32_t j = 0; j < QUAD; ++j) {
-                if (!WHOLE) {
-                    x[j] = k < tile.rows && j < tile.cols ? x[j] : first;
-                }
                 low[j] = reach.add((Element(quantize_long(step, x[j], good)) - Element(base)) + PAIR_MAGIC);
             }
             const uint32_t low_word = __byte_perm(low[0], low[1], 0x5410), high_word = __byte_perm(low[2], low[3], 0x5410);
 #pragma unroll
-            for (uint32_t row = 0; row < ROWS; ++row) {
+            for (uint32_t row = 0; row < DEPTH; ++row) {
                 words[row][0] = row == k ? low_word : words[row][0];
                 words[row][1] = row == k ? high_word : words[row][1];
             }
@@ -208,14 +203,14 @@ template <bool WHOLE> struct BeforeX {
 };
 
 // Differences along x and y, and each lane's sums of magnitudes under each predictor but 0.
-template <bool WHOLE> __device__ inline void pair_sums(const FastTile &tile, const PairRows &words, PairRows &along_xy, uint32_t (&sums)[4]) {
+template <bool WHOLE, uint32_t DEPTH> __device__ inline void pair_sums(const FastTile &tile, const PairRows &words, PairRows &along_xy, uint32_t (&sums)[4]) {
     const uint32_t lane = lane_id();
     const BeforeX<WHOLE> before(tile);
     // Rows that are not there count nowhere.
     auto add = [&](uint32_t p, uint32_t k, uint32_t residuals) { sums[p] = pair_add_magnitudes(sums[p], WHOLE || k < tile.rows ? residuals : 0); };
     if constexpr (AXES == 1) {
 #pragma unroll
-        for (uint32_t k = 0; k < ROWS; ++k) {
+        for (uint32_t k = 0; k < DEPTH; ++k) {
             add(1, k, pair_subtract(words[k][0], before.of_first(before.left(words, k), words[k][0])));
             add(1, k, pair_subtract(words[k][1], before.of_second(words[k])));
         }
@@ -239,7 +234,7 @@ template <bool WHOLE> __device__ inline void pair_sums(const FastTile &tile, con
         }
     }
 #pragma unroll
-    for (uint32_t k = 0; k < ROWS; ++k) {
+    for (uint32_t k = 0; k < DEPTH; ++k) {
         const uint32_t left = before.left(words, k);
         along_x[0] = pair_subtract(words[k][0], before.of_first(before.at_left ? PAIR_BASE : left, words[k][0]));
         along_x[1] = pair_subtract(words[k][1], before.of_second(words[k]));
@@ -270,13 +265,13 @@ template <bool WHOLE> __device__ inline void pair_sums(const FastTile &tile, con
 }
 
 // The codes under the tile's predictor.
-template <bool WHOLE>
+template <bool WHOLE, uint32_t DEPTH>
 __device__ inline void pair_codes(const Step &step, const FastTile &tile, const PairRows &words, const PairRows &along_xy, uint32_t predictor, uint2 (&codes)[ROWS]) {
     if (AXES > 1 && __any_sync(ALL_LANES, predictor == 2 || predictor == 3)) {
         const uint32_t factor = AXES == 3 && predictor == 3 ? PAIR_MINUS_ONE : 0;
         const uint32_t first_factor = (lane_id() & ~2u) == 0 ? factor & 0xFFFF0000u : factor;
 #pragma unroll
-        for (uint32_t k = 0; k < ROWS; ++k) {
+        for (uint32_t k = 0; k < DEPTH; ++k) {
             codes[k].x = pair_add(along_xy[k][0], PAIR_CENTRE);
             codes[k].y = pair_add(along_xy[k][1], PAIR_CENTRE);
             if (AXES == 3 && k > 0) {
@@ -292,14 +287,14 @@ __device__ inline void pair_codes(const Step &step, const FastTile &tile, const 
         const uint32_t nothing = step.reach_known >> 1;
         PairRows again;
 #pragma unroll
-        for (uint32_t k = 0; k < ROWS; ++k) {
+        for (uint32_t k = 0; k < DEPTH; ++k) {
 #pragma unroll
             for (uint32_t i = 0; i < PAIRS; ++i) {
                 again[k][i] = words[k][i] ^ nothing;
             }
         }
 #pragma unroll
-        for (uint32_t k = 0; k < ROWS; ++k) {
+        for (uint32_t k = 0; k < DEPTH; ++k) {
             const uint32_t low = pair_add(pair_subtract(again[k][0], before.of_first(before.left(again, k), again[k][0])), PAIR_CENTRE);
             const uint32_t high = pair_add(pair_subtract(again[k][1], before.of_second(again[k])), PAIR_CENTRE);
             codes[k].x = mine ? low : codes[k].x;
@@ -308,36 +303,40 @@ __device__ inline void pair_codes(const Step &step, const FastTile &tile, const 
     }
     if (__any_sync(ALL_LANES, predictor == 0)) {
 #pragma unroll
-        for (uint32_t k = 0; k < ROWS; ++k) {
+        for (uint32_t k = 0; k < DEPTH; ++k) {
             codes[k].x = predictor == 0 ? pair_subtract(words[k][0], PAIR_BASE - PAIR_CENTRE) : codes[k].x;
             codes[k].y = predictor == 0 ? pair_subtract(words[k][1], PAIR_BASE - PAIR_CENTRE) : codes[k].y;
         }
     }
 }
 
-// Codes outside of 1 to 1023 become 0; how many there are in the lane.
-__device__ inline uint32_t pair_outliers(const FastTile &tile, uint2 (&codes)[ROWS]) {
+// Codes outside of 1 to 1023 become 0; how many there are in the lane. Rows without any are passed over: residuals of 512 and more have bits, as halves, that smaller ones have not,
+// whatever their sign. Only those of `live` tiles matter.
+template <uint32_t DEPTH> __device__ inline uint32_t pair_outliers(const FastTile &tile, bool live, uint2 (&codes)[ROWS]) {
     uint32_t outliers = 0;
 #pragma unroll
-    for (uint32_t k = 0; k < ROWS; ++k) {
-        uint32_t parts[QUAD] = {codes[k].x & 0xFFFF, codes[k].x >> 16, codes[k].y & 0xFFFF, codes[k].y >> 16};
+    for (uint32_t k = 0; k < DEPTH; ++k) {
+        const uint32_t residuals = pair_subtract(codes[k].x, PAIR_CENTRE) | pair_subtract(codes[k].y, PAIR_CENTRE);
+        if (__any_sync(ALL_LANES, live && (residuals & 0x7E007E00u) != 0)) {
+            uint32_t parts[QUAD] = {codes[k].x & 0xFFFF, codes[k].x >> 16, codes[k].y & 0xFFFF, codes[k].y >> 16};
 #pragma unroll
-        for (uint32_t j = 0; j < QUAD; ++j) {
-            const bool outside = parts[j] - 1 >= 2 * uint32_t(RADIUS) - 1;
-            outliers += outside && k < tile.rows && j < tile.cols;
-            parts[j] = outside ? 0 : parts[j];
+            for (uint32_t j = 0; j < QUAD; ++j) {
+                const bool outside = parts[j] - 1 >= 2 * uint32_t(RADIUS) - 1;
+                outliers += outside && k < tile.rows && j < tile.cols;
+                parts[j] = outside ? 0 : parts[j];
+            }
+            codes[k] = make_uint2(parts[0] | parts[1] << 16, parts[2] | parts[3] << 16);
         }
-        codes[k] = make_uint2(parts[0] | parts[1] << 16, parts[2] | parts[3] << 16);
     }
-    return outliers;
+    return live ? outliers : 0;
 }
 
 // Predictor, activity and codes of a unit whose tiles all are within reach. False for the warp, if sums that matter are not exact.
-template <bool WHOLE>
+template <bool WHOLE, uint32_t DEPTH>
 __device__ inline bool pair_unit(const Step &step, const FastTile &tile, const PairRows &words, FastResult &result, uint2 (&codes)[ROWS]) {
     uint32_t sums[4] = {}, second = 0;
 #pragma unroll
-    for (uint32_t k = 0; k < ROWS; ++k) {
+    for (uint32_t k = 0; k < DEPTH; ++k) {
         sums[0] = pair_add_magnitudes(sums[0], pair_subtract(words[k][0], PAIR_BASE));
         second = pair_add_magnitudes(second, pair_subtract(words[k][1], PAIR_BASE));
     }
@@ -347,7 +346,7 @@ __device__ inline bool pair_unit(const Step &step, const FastTile &tile, const P
         return true;
     }
     PairRows along_xy;
-    pair_sums<WHOLE>(tile, words, along_xy, sums);
+    pair_sums<WHOLE, DEPTH>(tile, words, along_xy, sums);
     // Of predictors 0 and 1 what is too large to be exact is known to be too large: their residuals are exact. It matters if such a predictor is the best nevertheless.
     const bool inexact[2] = {((sums[0] | second) & PAIR_INEXACT) != 0, (sums[1] & PAIR_INEXACT) != 0};
     uint32_t lane_sums[4] = {pair_sum(sums[0]) + pair_sum(second), pair_sum(sums[1]), pair_sum(sums[2]), pair_sum(sums[3])};
@@ -364,10 +363,9 @@ __device__ inline bool pair_unit(const Step &step, const FastTile &tile, const P
         own = result.predictor == p ? lane_sums[p] : own;
     }
     const bool live = result.activity > 0;
-    pair_codes<WHOLE>(step, tile, words, along_xy, live ? result.predictor : 4, codes);
+    pair_codes<WHOLE, DEPTH>(step, tile, words, along_xy, live ? result.predictor : 4, codes);
     if (__any_sync(ALL_LANES, own >= uint32_t(RADIUS) && live)) {
-        const uint32_t outliers = pair_outliers(tile, codes);
-        result.outliers = tile_sum(live ? outliers : 0);
+        result.outliers = tile_sum(pair_outliers<DEPTH>(tile, live, codes));
     }
     return true;
 }

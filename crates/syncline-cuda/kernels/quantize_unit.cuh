@@ -155,6 +155,8 @@ constexpr uint32_t WIDE = 1;
 constexpr uint32_t SPOILED = 2; // elements are excluded
 // Units that are wide before the narrow way is tried again.
 constexpr uint32_t PATIENCE = 8;
+// Rows of a lane up to which units are flat: those at the array's end along z.
+constexpr uint32_t FLAT = 4;
 
 // What a warp expects of its next unit from its last: the same for all of its lanes.
 struct Expected {
@@ -163,36 +165,16 @@ struct Expected {
     uint32_t wide; // units since the narrow way was tried
 };
 
-// The lane's rows from shared memory. Elements that are not there hold the tile's first.
-__device__ inline void landed_unit(const Landing &landing, const FastTile &tile, Element (&x)[ROWS][QUAD]) {
-    const Element first = landing.first();
+// The lane's rows from shared memory.
+__device__ inline void landed_unit(const Landing &landing, Element (&x)[ROWS][QUAD]) {
 #pragma unroll
     for (uint32_t k = 0; k < ROWS; ++k) {
         landing.row(k, x[k]);
-#pragma unroll
-        for (uint32_t j = 0; j < QUAD; ++j) {
-            x[k][j] = k < tile.rows && j < tile.cols ? x[k][j] : first;
-        }
     }
-}
-
-// The narrow way. `refill` is called when the elements are no longer needed. False for the warp if it does not serve.
-template <bool WHOLE, typename Refill>
-__device__ inline bool
-quantize_pairs(const Step &step, const Landing &landing, const FastTile &tile, Refill refill, FastResult &result, uint2 (&codes)[ROWS]) {
-    PairRows words;
-    float base;
-    if (!pair_words<WHOLE>(step, landing, tile, base, words)) {
-        return false;
-    }
-    refill();
-    result.fast = tile.eligible;
-    result.base = int32_t(base);
-    return pair_unit<WHOLE>(step, tile, words, result, codes);
 }
 
 // Quantises and predicts the unit, tiles of `elements` elements; `slab` is where the element numbers of `tile` count from. `landing` is shared memory for the warp: the unit's
-// elements, if they have been asked for, then its integers; `refill` asks for those of the next unit. `locate` gives `tile` again: where it is takes no registers until then. `codes` are those of a fast tile that is not constant.
+// elements, then its integers; `refill` asks for those of the next unit. `locate` gives `tile` again: where it is takes no registers until then. `codes` are those of a fast tile that is not constant.
 template <typename Refill, typename Locate>
 __device__ inline FastResult quantize_unit(
     const Step &step, const Element *slab, const FastTile &tile, bool aligned, uint32_t elements, Landing &landing, Refill refill, Locate locate, Expected &expected, uint2 (&codes)[ROWS]
@@ -202,10 +184,6 @@ __device__ inline FastResult quantize_unit(
     Integers q;
     bool good = false;
     float4 *kept = reinterpret_cast<float4 *>(landing.memory);
-    if (!__any_sync(ALL_LANES, landing.full)) {
-        landing.fetch(slab, tile, aligned);
-    }
-    landing.wait();
 #if PATTERNS
     const bool try_others = __any_sync(ALL_LANES, expected.way != SPOILED);
 #else
@@ -220,7 +198,19 @@ __device__ inline FastResult quantize_unit(
         }
         if (!landed) {
             expected.wide = 0;
-            const bool done = tile.whole ? quantize_pairs<true>(step, landing, tile, refill, result, codes) : quantize_pairs<false>(step, landing, tile, refill, result, codes);
+            const bool flat = AXES == 3 && __all_sync(ALL_LANES, tile.rows <= FLAT);
+            constexpr uint32_t FLAT_ROWS = AXES == 3 ? FLAT : ROWS;
+            PairRows words;
+            float base;
+            bool done = flat ? pair_words<FLAT_ROWS>(step, landing, tile, base, words) : pair_words<ROWS>(step, landing, tile, base, words);
+            if (__all_sync(ALL_LANES, done)) {
+                refill();
+                result.fast = tile.eligible;
+                result.base = int32_t(base);
+                done = flat         ? pair_unit<false, FLAT_ROWS>(step, tile, words, result, codes)
+                       : tile.whole ? pair_unit<true, ROWS>(step, tile, words, result, codes)
+                                    : pair_unit<false, ROWS>(step, tile, words, result, codes);
+            }
             if (__all_sync(ALL_LANES, done)) {
                 expected.way = NARROW;
                 return result;
@@ -231,7 +221,7 @@ __device__ inline FastResult quantize_unit(
             landing.discard();
             load_unit(slab, locate(), aligned, x);
         } else {
-            landed_unit(landing, tile, x);
+            landed_unit(landing, x);
         }
         good = integers_of_unit(step, x, tile, result, q);
         expected.way = __all_sync(ALL_LANES, good || !tile.eligible) ? WIDE : PATTERNS ? SPOILED : NARROW;

@@ -35,6 +35,31 @@ impl Divider {
     }
 }
 
+/// [`Divider`] for numbers of 32 bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(C)]
+pub(crate) struct Divider32 {
+    magic: u32,
+    first_shift: u32,
+    second_shift: u32,
+}
+
+impl Divider32 {
+    /// By `divisor`, or by 1 if it is 0: there is then nothing to divide.
+    pub(crate) fn new(divisor: u32) -> Self {
+        let divisor = u64::from(divisor.max(1));
+        let log = u64::BITS - (divisor - 1).leading_zeros();
+        let magic = ((((1_u64 << log) - divisor) << 32) / divisor + 1) as u32;
+        Self { magic, first_shift: log.min(1), second_shift: log.saturating_sub(1) }
+    }
+
+    #[cfg(test)]
+    fn quotient(self, dividend: u32) -> u32 {
+        let high = ((u64::from(self.magic) * u64::from(dividend)) >> 32) as u32;
+        (high + ((dividend - high) >> self.first_shift)) >> self.second_shift
+    }
+}
+
 /// The tiling of one array, for kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
@@ -78,6 +103,11 @@ impl DeviceGeometry {
     /// Tiles of the array.
     pub fn tiles(&self) -> u64 {
         self.tiles
+    }
+
+    /// Tiles along z, y and x.
+    pub(crate) fn grid(&self) -> [u64; 3] {
+        self.grid
     }
 
     /// Axes along which tiles extend, 1 to 3.
@@ -315,6 +345,23 @@ mod tests {
             for n in numbers {
                 for dividend in [n - 1, n, n.wrapping_mul(divisor), n.wrapping_mul(divisor).wrapping_sub(1)] {
                     assert_eq!(Divider::new(divisor).quotient(dividend), dividend / divisor, "{dividend} / {divisor}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn short_division_is_exact() {
+        let numbers =
+            [1, 2, 3, 5, 7, 13, 63, 64, 65, 641, 13_104, 1 << 16, (1 << 31) - 1, 1 << 31, u32::MAX - 1, u32::MAX];
+        for divisor in numbers {
+            for n in numbers {
+                for dividend in [n - 1, n, n.wrapping_mul(divisor), n.wrapping_mul(divisor).wrapping_sub(1)] {
+                    assert_eq!(
+                        Divider32::new(divisor).quotient(dividend),
+                        dividend / divisor,
+                        "{dividend} / {divisor}"
+                    );
                 }
             }
         }

@@ -12,9 +12,9 @@ use syncline_core::predict::codes::WIDE_RADIUS;
 
 use super::gather::SideOffsets;
 use super::step::{Kind, Step};
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, DriverContext, Result};
-use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
+use crate::geometry::{ChunkBatch, DeviceGeometry, Divider32, Slab};
 
 const CODES: Source = Source { name: "quantize_codes.cu", text: include_str!("../../kernels/quantize_codes.cu") };
 const CLIPPED: Source =
@@ -166,9 +166,16 @@ struct Launch {
     aligned: u32,
     use_fast: u32,
     chunks_in_turn: u32,
+    by_turn: Divider32,
+    by_chunks: Divider32,
+    by_last_chunks: Divider32,
+    by_grid: [Divider32; 3],
+    /// Whether tiles of the array have numbers of 32 bits, as `by_grid` needs.
+    few_tiles: u32,
+    unused: u32,
 }
 
-// SAFETY: plain numbers without padding, laid out as `Launch` in quantize_codes.cu.
+// SAFETY: plain numbers without padding, laid out as `Launch` in quantize_codes_clipped.cu, which that of quantize_codes.cu is the beginning of.
 unsafe impl DeviceRepr for Launch {}
 
 /// A batch of chunks up to the codes, in memory of an arena. Tiles are numbered from the batch's first.
@@ -363,12 +370,20 @@ impl Quantizer {
         if control.len() <= blocks as usize {
             return Err(CudaError::invalid("too few words to count blocks with"));
         }
+        let chunks_in_turn = CHUNKS_IN_TURN.min(batch.chunks());
+        let few_tiles = self.device_geometry.tiles() <= u64::from(u32::MAX);
         let launch_constants = Launch {
             first_element: slab.first_element,
             chunk_blocks,
             aligned: self.is_aligned(&stream, slab).into(),
             use_fast: self.use_fast.into(),
-            chunks_in_turn: CHUNKS_IN_TURN.min(batch.chunks()),
+            chunks_in_turn,
+            by_turn: Divider32::new(chunks_in_turn * chunk_blocks),
+            by_chunks: Divider32::new(chunks_in_turn),
+            by_last_chunks: Divider32::new(batch.chunks() % chunks_in_turn),
+            by_grid: self.device_geometry.grid().map(|tiles| Divider32::new(tiles.try_into().unwrap_or(1))),
+            few_tiles: few_tiles.into(),
+            unused: 0,
         };
         let pointers = out.pointers(&stream);
         let mut launch = stream.launch_builder(self.codes.function());
@@ -381,13 +396,14 @@ impl Quantizer {
         unsafe { launch.launch(grid) }.doing("launching the quantiser")?;
 
         let with_classes = u32::from(self.with_classes);
-        let mut launch = stream.launch_builder(self.finish.function());
-        launch.arg(&self.device_geometry).arg(&batch).arg(&with_classes).arg(&pointers);
-        launch.arg(&mut out.offsets).arg(&mut out.group_classes).arg(&mut out.summaries);
+        let grid = Kernel::grid(batch.chunks() * self.finish_blocks, FINISH_THREADS, 0);
+        let launch =
+            Successive::new(&self.finish, &stream).value(self.device_geometry).value(batch).value(with_classes);
+        let launch =
+            launch.value(pointers).writes(&mut out.offsets).writes(&mut out.group_classes).writes(&mut out.summaries);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, Outputs, SideOffsets *, u8 *, ChunkSummary *): an entry for each tile, each
-        // group slot and each chunk.
-        unsafe { launch.launch(Kernel::grid(batch.chunks() * self.finish_blocks, FINISH_THREADS, 0)) }
-            .doing("finishing the chunks")?;
+        // group slot and each chunk. It waits at its start.
+        unsafe { launch.launch(grid) }?;
         Ok(out)
     }
 
