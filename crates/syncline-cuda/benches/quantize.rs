@@ -1,6 +1,6 @@
 //! Times the lossy stages up to the codes on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench quantize`.
 //!
-//! Medians of CUDA-event times after warm-up. Rates are of the array's bytes. `tests/quantize.rs` checks what comes out.
+//! Medians of CUDA-event times after warm-up. Rates are of the array's bytes. `tests/quantize` checks what comes out.
 
 use std::sync::Arc;
 

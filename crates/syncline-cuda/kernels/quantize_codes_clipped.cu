@@ -12,6 +12,7 @@
 // AXES      axes along which tiles extend
 // PATTERNS  1 if there may be fill patterns that the fast way must look for
 // MEASURE   1 to sum up squared errors
+// MANY_CLIPPED  1 if whole tiles are to go the way of clipped ones: less code
 // UNITS     warps in a block
 // BLOCKS    blocks on a multiprocessor
 #include "quantize_tile.cuh"

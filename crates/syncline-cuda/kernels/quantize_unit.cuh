@@ -2,6 +2,7 @@
 //
 // PATTERNS  1 if there may be fill patterns that must be looked for
 // MEASURE   1 to sum up squared errors
+// MANY_CLIPPED  1 if whole tiles are to go the way of clipped ones
 #pragma once
 #include "quantize_halves.cuh"
 #if PATTERNS
@@ -207,9 +208,13 @@ __device__ inline FastResult quantize_unit(
                 refill();
                 result.fast = tile.eligible;
                 result.base = int32_t(base);
-                done = flat         ? pair_unit<false, FLAT_ROWS>(step, tile, words, result, codes)
-                       : tile.whole ? pair_unit<true, ROWS>(step, tile, words, result, codes)
-                                    : pair_unit<false, ROWS>(step, tile, words, result, codes);
+                if (flat) {
+                    done = pair_unit<false, FLAT_ROWS>(step, tile, words, result, codes);
+                } else if (!MANY_CLIPPED && tile.whole) {
+                    done = pair_unit<true, ROWS>(step, tile, words, result, codes);
+                } else {
+                    done = pair_unit<false, ROWS>(step, tile, words, result, codes);
+                }
             }
             if (__all_sync(ALL_LANES, done)) {
                 expected.way = NARROW;

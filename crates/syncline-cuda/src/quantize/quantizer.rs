@@ -27,6 +27,8 @@ const GATHER: Source = Source { name: "quantize_gather.cu", text: include_str!("
 const FEW_UNITS: u32 = 4;
 /// An array of which more than one in so many elements is in a clipped tile gets the kernel for that.
 const CLIPPED_SHARE: u64 = 256;
+/// One of which more than one in so many is, in 3-D, gets one way for tiles whole and clipped: less code, which is waited for where both ways are taken all the time.
+const MANY_CLIPPED_SHARE: u64 = 8;
 /// Chunks whose blocks of work take turns: 32 measured faster than 4.
 const CHUNKS_IN_TURN: u32 = 32;
 /// Threads of a block of `quantize_finish`.
@@ -56,8 +58,8 @@ fn block_shape(kind: Kind, ahead: bool) -> (u32, u32) {
 }
 
 /// The specializations of one kind of stream, by kernel.
-fn codes_specialization(kind: Kind, ahead: bool, units: u32, blocks: u32) -> Specialization {
-    let constants = [
+fn codes_specialization(kind: Kind, ahead: bool, many_clipped: bool, units: u32, blocks: u32) -> Specialization {
+    let mut constants = vec![
         ("ELEMENT_BYTES", kind.element_bytes),
         ("LOGARITHM", kind.logarithm.into()),
         ("AXES", kind.axes),
@@ -66,8 +68,11 @@ fn codes_specialization(kind: Kind, ahead: bool, units: u32, blocks: u32) -> Spe
         ("UNITS", units),
         ("BLOCKS", blocks),
     ];
+    if ahead {
+        constants.push(("MANY_CLIPPED", many_clipped.into()));
+    }
     let source = if ahead { CLIPPED } else { CODES };
-    Specialization { source, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
+    Specialization { source, constants: constants.into_iter().map(|(name, value)| (name, value.into())).collect() }
 }
 
 fn tile_specialization(kind: Kind, source: Source) -> Specialization {
@@ -95,23 +100,34 @@ fn is_ahead(kind: Kind, geometry: &Geometry) -> bool {
     if kind.element_bytes == 4 {
         return true;
     }
+    let [_, _, _, x] = geometry.dims();
+    let ragged = kind.axes > 1 && !(x * u64::from(kind.element_bytes)).is_multiple_of(16);
+    kind.patterns || ragged || is_clipped(kind, geometry, CLIPPED_SHARE)
+}
+
+/// Whether more than one in `share` of the elements is in a clipped tile; in 1-D none is.
+fn is_clipped(kind: Kind, geometry: &Geometry, share: u64) -> bool {
     let [b, z, y, x] = geometry.dims();
     let side = geometry.unclipped_extent().map(|side| side as u64);
     let whole = b * (z - z % side[0]) * (y - y % side[1]) * (x - x % side[2]);
-    let ragged = kind.axes > 1 && !(x * u64::from(kind.element_bytes)).is_multiple_of(16);
-    let clipped = kind.axes > 1 && (b * z * y * x - whole) > b * z * y * x / CLIPPED_SHARE;
-    kind.patterns || ragged || clipped
+    kind.axes > 1 && (b * z * y * x - whole) > b * z * y * x / share
+}
+
+/// Kinds of which there is a kernel for arrays with many clipped tiles.
+fn may_have_many_clipped(kind: Kind) -> bool {
+    kind.axes == 3 && kind.element_bytes == 4 && !kind.logarithm && !kind.patterns && !kind.measure
 }
 
 pub(super) fn specializations(kind: Kind) -> Vec<Specialization> {
-    let codes = |ahead| {
+    let codes = |ahead, many_clipped| {
         let (units, blocks) = block_shape(kind, ahead);
-        codes_specialization(kind, ahead, units, blocks)
+        codes_specialization(kind, ahead, many_clipped, units, blocks)
     };
-    let ahead = (!kind.logarithm).then(|| codes(true));
-    let in_registers = (kind.logarithm || kind.element_bytes == 8).then(|| codes(false));
+    let ahead = (!kind.logarithm).then(|| codes(true, false));
+    let many_clipped = may_have_many_clipped(kind).then(|| codes(true, true));
+    let in_registers = (kind.logarithm || kind.element_bytes == 8).then(|| codes(false, false));
     let tiles = [tile_specialization(kind, WIDE), tile_specialization(kind, GATHER), finish_specialization()];
-    ahead.into_iter().chain(in_registers).chain(tiles).collect()
+    ahead.into_iter().chain(many_clipped).chain(in_registers).chain(tiles).collect()
 }
 
 /// What came out of a chunk. Counts are those of the chunk's radius.
@@ -293,7 +309,8 @@ impl Quantizer {
         let (units, blocks) = block_shape(kind, ahead);
         let units = if shared_memory(kind, ahead, units) <= room { units } else { FEW_UNITS };
         let shared_memory = shared_memory(kind, ahead, units);
-        let codes = device.kernel(&codes_specialization(kind, ahead, units, blocks), "quantize_codes")?;
+        let many_clipped = may_have_many_clipped(kind) && is_clipped(kind, geometry, MANY_CLIPPED_SHARE);
+        let codes = device.kernel(&codes_specialization(kind, ahead, many_clipped, units, blocks), "quantize_codes")?;
         codes.allow_shared_memory(shared_memory)?;
         let resident = codes.blocks_per_multiprocessor(units * 32, shared_memory)?.max(1);
         Ok(Self {
