@@ -1,64 +1,101 @@
-//! A decoder's output that goes to a [`WriteAt`], a run of tiles at a time.
+//! A decoder's output that goes to a [`WriteAt`], in as few pieces as chunks allow.
 
 use bytemuck::Pod;
 use syncline_core::error::Result;
 use syncline_core::geometry::{Geometry, Tile, Tiles};
 use syncline_core::pipeline::TileSink;
 
-use crate::io::WriteAt;
+use crate::io::{Turns, WriteAt};
 
-/// Gathers the tiles of one row of tiles into a box and writes it when the row ends.
+/// Gathers the tiles of a chunk into boxes and writes each when its last tile is there.
 pub(crate) struct FileSink<'a, W: ?Sized> {
-    sink: &'a W,
+    sink: &'a Turns<'a, W>,
     offset: u64,
     element: usize,
     geometry: &'a Geometry,
     tiles: Tiles<'a>,
     current: Option<Tile>,
-    /// Tiles of the current row with their elements' bytes.
-    run: Vec<Tile>,
-    values: Vec<u8>,
-    rows: Vec<u8>,
+    /// Tiles of the chunk, the current one included, that are not in the box.
+    left: u64,
+    part: Part,
+    /// Elements of the box; longer if an earlier one was.
+    bytes: &'a mut Vec<u8>,
+}
+
+/// A box of tiles that follow each other: all of some rows of tiles of one layer, or a part of one row.
+#[derive(Default)]
+struct Part {
+    origin: [u64; 4],
+    planes: usize,
+    rows: usize,
+    /// Elements of a row.
+    width: usize,
+    /// Tiles that are still to come.
+    tiles: u64,
+}
+
+impl Part {
+    /// The largest box that starts with this tile and has at most `left` tiles.
+    fn new(geometry: &Geometry, first: &Tile, left: u64) -> Self {
+        let [_, _, y, x] = geometry.dims();
+        let [_, ty, tx] = geometry.unclipped_extent().map(|extent| extent as u64);
+        let [_, _, row, column] = first.origin;
+        let in_row = x.div_ceil(tx);
+        let (tiles, rows, width) = if column == 0 && left >= in_row {
+            let rows = (left / in_row).min((y - row).div_ceil(ty));
+            (rows * in_row, (rows * ty).min(y - row), x)
+        } else {
+            let tiles = left.min(in_row - column / tx);
+            (tiles, first.extent[1] as u64, (tiles * tx).min(x - column))
+        };
+        Self { origin: first.origin, planes: first.extent[0], rows: rows as usize, width: width as usize, tiles }
+    }
+
+    fn elements(&self) -> usize {
+        self.planes * self.rows * self.width
+    }
+
+    /// Elements of its that lie one after another in the array.
+    fn stretch(&self, geometry: &Geometry) -> usize {
+        let [_, _, y, x] = geometry.dims();
+        match (self.width as u64 == x, self.rows as u64 == y) {
+            (true, true) => self.elements(),
+            (true, false) => self.rows * self.width,
+            (false, _) => self.width,
+        }
+    }
 }
 
 impl<'a, W: WriteAt + ?Sized> FileSink<'a, W> {
-    pub(crate) fn new(sink: &'a W, offset: u64, element: usize, geometry: &'a Geometry, chunk: u64) -> Self {
+    /// For a chunk of an array that starts at byte `offset`; `bytes` is memory to use.
+    pub(crate) fn new(
+        sink: &'a Turns<'a, W>,
+        offset: u64,
+        element: usize,
+        geometry: &'a Geometry,
+        chunk: u64,
+        bytes: &'a mut Vec<u8>,
+    ) -> Self {
+        let numbers = geometry.chunk_range(chunk);
         let mut tiles = geometry.chunk(chunk);
         let current = tiles.next();
-        Self { sink, offset, element, geometry, tiles, current, run: Vec::new(), values: Vec::new(), rows: Vec::new() }
+        let left = numbers.end - numbers.start;
+        Self { sink, offset, element, geometry, tiles, current, left, part: Part::default(), bytes }
     }
 
-    /// Writes the last row.
-    pub(crate) fn finish(mut self) -> Result<()> {
-        self.flush()
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        let (Some(first), Some(last)) = (self.run.first(), self.run.last()) else { return Ok(()) };
-        let [planes, rows, _] = first.extent;
-        let width = (last.origin[3] + last.extent[2] as u64 - first.origin[3]) as usize;
-        let row_bytes = width * self.element;
-        self.rows.resize(planes * rows * row_bytes, 0);
-        let mut values = self.values.as_slice();
-        for tile in &self.run {
-            let part = tile.extent[2] * self.element;
-            let at = (tile.origin[3] - first.origin[3]) as usize * self.element;
-            for row in self.rows.chunks_exact_mut(row_bytes) {
-                let (now, later) = values.split_at(part);
-                row[at..at + part].copy_from_slice(now);
-                values = later;
+    fn write(&self) -> Result<()> {
+        let stretch = self.part.stretch(self.geometry);
+        let bytes = &self.bytes[..self.part.elements() * self.element];
+        let [b, z, y, x] = self.part.origin;
+        self.sink.turn(|sink| {
+            for (i, piece) in bytes.chunks_exact(stretch * self.element).enumerate() {
+                let row = i * stretch / self.part.width;
+                let (plane, row) = ((row / self.part.rows) as u64, (row % self.part.rows) as u64);
+                let element = self.geometry.element([b, z + plane, y + row, x]);
+                sink.write_all_at(piece, self.offset + element * self.element as u64)?;
             }
-        }
-        let rows_at_once = if width as u64 == self.geometry.dims()[3] { rows } else { 1 };
-        for (i, part) in self.rows.chunks_exact(rows_at_once * row_bytes).enumerate() {
-            let row = i * rows_at_once;
-            let [b, z, y, x] = first.origin;
-            let element = self.geometry.element([b, z + (row / rows) as u64, y + (row % rows) as u64, x]);
-            self.sink.write_all_at(part, self.offset + element * self.element as u64)?;
-        }
-        self.run.clear();
-        self.values.clear();
-        Ok(())
+            Ok(())
+        })
     }
 }
 
@@ -67,6 +104,7 @@ impl<W: WriteAt + ?Sized> TileSink for FileSink<'_, W> {
         self.current.map(|tile| (tile, true))
     }
 
+    /// Nothing is left out of a chunk that goes to a file: a decoder that skips tiles would leave the box of theirs unwritten.
     fn skip(&mut self) {
         self.current = self.tiles.next();
     }
@@ -74,15 +112,95 @@ impl<W: WriteAt + ?Sized> TileSink for FileSink<'_, W> {
     fn put<T: Pod>(&mut self, values: &[T]) -> Result<()> {
         let Some(tile) = self.current else { return Ok(()) };
         self.current = self.tiles.next();
-        if self.run.first().is_some_and(|first| first.origin[..3] != tile.origin[..3]) {
-            self.flush()?;
+        if self.part.tiles == 0 {
+            self.part = Part::new(self.geometry, &tile, self.left);
+            self.left -= self.part.tiles;
+            let length = self.part.elements() * self.element;
+            self.bytes.resize(length.max(self.bytes.len()), 0);
         }
-        let start = self.values.len();
-        self.values.extend_from_slice(bytemuck::cast_slice(&values[..tile.len()]));
-        if cfg!(target_endian = "big") {
-            self.values[start..].chunks_exact_mut(self.element).for_each(<[u8]>::reverse);
+        let part = &mut self.part;
+        let [_, rows, width] = tile.extent;
+        let first_row = (tile.origin[2] - part.origin[2]) as usize;
+        let first_column = (tile.origin[3] - part.origin[3]) as usize;
+        let row_bytes = width * self.element;
+        let from = bytemuck::cast_slice::<T, u8>(&values[..tile.len()]).chunks_exact(row_bytes);
+        for (i, from) in from.enumerate() {
+            let row = i / rows * part.rows + first_row + i % rows;
+            let at = (row * part.width + first_column) * self.element;
+            let to = &mut self.bytes[at..at + row_bytes];
+            to.copy_from_slice(from);
+            if cfg!(target_endian = "big") {
+                to.chunks_exact_mut(self.element).for_each(<[u8]>::reverse);
+            }
         }
-        self.run.push(tile);
-        Ok(())
+        part.tiles -= 1;
+        if part.tiles == 0 { self.write() } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+    use std::sync::Mutex;
+
+    use proptest::prelude::*;
+    use syncline_core::array::Shape;
+
+    use super::*;
+
+    /// Bytes, and how they came.
+    #[derive(Default)]
+    struct Written(Mutex<(Vec<u8>, usize)>);
+
+    impl WriteAt for Written {
+        fn write_all_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {
+            let (bytes, writes) = &mut *self.0.lock().unwrap();
+            let at = offset as usize;
+            bytes.resize(bytes.len().max(at + buffer.len()), 0);
+            assert!(bytes[at..at + buffer.len()].iter().all(|&byte| byte == 0), "written twice");
+            bytes[at..at + buffer.len()].copy_from_slice(buffer);
+            *writes += 1;
+            Ok(())
+        }
+    }
+
+    /// Writes an array whose elements are their numbers plus 1, and returns the number of writes.
+    fn check(extents: &[u64], chunk_tiles: u32) -> usize {
+        let geometry = Geometry::with_chunk_tiles(Shape::new(extents).unwrap(), chunk_tiles).unwrap();
+        let (written, mut bytes) = (Written::default(), Vec::new());
+        let sink = Turns::new(&written);
+        for chunk in 0..geometry.chunks() {
+            let mut tiles = FileSink::new(&sink, 3, 4, &geometry, chunk, &mut bytes);
+            while let Some((tile, wanted)) = tiles.peek() {
+                assert!(wanted);
+                let [b, z, y, x] = tile.origin;
+                let [planes, rows, width] = tile.extent;
+                let number = |p, r, c| geometry.element([b, z + p as u64, y + r as u64, x + c as u64]) as u32 + 1;
+                let rows = (0..planes).flat_map(|p| (0..rows).map(move |r| (p, r)));
+                let values: Vec<u32> = rows.flat_map(|(p, r)| (0..width).map(move |c| number(p, r, c))).collect();
+                tiles.put(&values).unwrap();
+            }
+        }
+        let (bytes, writes) = written.0.into_inner().unwrap();
+        let expected: Vec<u8> = (0..geometry.elements() as u32).flat_map(|i| (i + 1).to_le_bytes()).collect();
+        assert!(expected.is_empty() || bytes[3..] == expected, "{extents:?} {chunk_tiles}");
+        writes
+    }
+
+    #[test]
+    fn what_lies_together_is_written_together() {
+        assert_eq!(check(&[16, 16, 16], 4), 2, "layers of four tiles");
+        assert_eq!(check(&[70, 90], 3), 3, "rows of three tiles");
+        assert_eq!(check(&[5000], 2), 3);
+        assert_eq!(check(&[16, 32, 16], 4), 2 * 2 * 8, "half a layer: a piece of each plane");
+        assert_eq!(check(&[], 1), 1);
+        assert_eq!(check(&[0, 5], 1), 0);
+    }
+
+    proptest! {
+        #[test]
+        fn every_element_is_written_once(extents in prop::collection::vec(1u64..60, 0..=4), chunk_tiles in 1u32..40) {
+            check(&extents, chunk_tiles);
+        }
     }
 }

@@ -15,13 +15,13 @@ use syncline_core::pipeline::{self, DecodeScratch, TileSink, decode_chunk, inspe
 use crate::array::Array;
 use crate::backend::{Backend, Choice, Execution, Work, decode_obstacle};
 use crate::gpu::{Decompression, stretch};
-use crate::io::{ReadAt, WriteAt};
+use crate::io::{ReadAt, Turns, WriteAt};
 use crate::options::{DecodeOptions, Meter};
 use crate::pool::{Pool, Reused};
 use crate::report::Report;
 use crate::sink::FileSink;
 
-/// Bytes that a thread copies or writes at a time of what comes from a GPU.
+/// Bytes that a thread copies at a time of what comes from a GPU.
 const STEP_BYTES: usize = 1 << 20;
 /// Where the kind of a chunk stands in the header of its record.
 const KIND_AT: usize = 16;
@@ -118,24 +118,23 @@ impl<S: ReadAt> StreamFile<S> {
         let pool = Pool::new(options.threads)?;
         let meter = Meter::new(&options.progress, self.geometry.elements());
         let element = self.header.element_type.size();
+        let turns = Turns::new(sink);
         let execution = self.on_gpus(&self.geometry.whole(), 0, options, |gpus| {
             let put = |_: usize, first: u64, bytes: &[u8]| {
-                let at = offset + first * element as u64;
-                let steps = bytes.par_chunks(STEP_BYTES).enumerate();
-                let write = |(i, part): (usize, &[u8])| sink.write_all_at(part, at + (i * STEP_BYTES) as u64);
-                Ok(pool.install(|| steps.try_for_each(write))?)
+                turns.turn(|sink| sink.write_all_at(bytes, offset + first * element as u64))
             };
             gpus.run(&self.source, &pool, &meter, &put)
         })?;
         if execution.on_gpu() {
             return Ok(execution);
         }
-        let limited = self.limited(&pool, 0, options)?;
-        let buffers = Reused::default();
+        let limited = self.limited(&pool, 0, self.chunk_bytes(), options)?;
+        let (buffers, boxes) = (Reused::default(), Reused::<Vec<u8>>::default());
         let decode = |chunk: usize| {
-            let mut tiles = FileSink::new(sink, offset, element, &self.geometry, chunk as u64);
-            self.decode(chunk as u64, options, &buffers, &mut tiles)?;
-            tiles.finish()?;
+            boxes.with(|bytes| {
+                let mut tiles = FileSink::new(&turns, offset, element, &self.geometry, chunk as u64, bytes);
+                self.decode(chunk as u64, options, &buffers, &mut tiles)
+            })?;
             meter.advance(self.geometry.chunk_elements(chunk as u64))
         };
         limited
@@ -208,10 +207,16 @@ impl<S: ReadAt> StreamFile<S> {
         zeroed(length).ok_or_else(error)
     }
 
-    /// A pool of as many threads as the memory limit has room for, beside an output of `output` bytes, if not for all of this one's.
-    fn limited(&self, pool: &Pool, output: u64, options: &DecodeOptions) -> Result<Option<Pool>> {
+    /// Bytes of a chunk's elements, at most.
+    fn chunk_bytes(&self) -> u64 {
+        let elements = u64::from(self.geometry.tiles_per_chunk()) * self.geometry.unclipped_len();
+        elements.min(self.geometry.elements()) * self.header.element_type.size() as u64
+    }
+
+    /// A pool of as many threads as the memory limit has room for, beside an output of `output` bytes and `own` bytes of each thread's, if not for all of this one's.
+    fn limited(&self, pool: &Pool, output: u64, own: u64, options: &DecodeOptions) -> Result<Option<Pool>> {
         let Some(limit) = options.memory_limit else { return Ok(None) };
-        let each = pipeline::decode_memory(&self.header, &self.geometry);
+        let each = own + pipeline::decode_memory(&self.header, &self.geometry);
         pool.limited(limit.saturating_sub(output), each, "decompression", limit)
     }
 
@@ -224,7 +229,7 @@ impl<S: ReadAt> StreamFile<S> {
         if execution.on_gpu() {
             return Ok(execution);
         }
-        let limited = self.limited(&pool, out.len() as u64, options)?;
+        let limited = self.limited(&pool, out.len() as u64, 0, options)?;
         let sinks: Vec<_> = Scatter::new(out, &self.geometry, region, self.header.element_type.size()).collect();
         let total = sinks.iter().map(|tiles| self.geometry.chunk_elements(tiles.chunk())).sum();
         let meter = Meter::new(&options.progress, total);
