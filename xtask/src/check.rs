@@ -9,6 +9,8 @@ use anyhow::Result;
 pub fn run() -> Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;
+    // What stands for GPUs in a build without them.
+    cargo(&["clippy", "--package", "syncline", "--no-default-features", "--", "--deny", "warnings"])?;
     cargo(&["build", "--workspace"])?;
     crate::run(cargo_command(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))?;
     cargo(&["test", "--workspace"])

@@ -30,7 +30,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         library => library?,
     };
     let mut check = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    check.args(["test", "--package", "syncline-cuda", "--test", "compile"]);
+    // Not only of its package: others ask for more features of what both depend on, and all of it would be built again without them.
+    check.args(["test", "--workspace", "--test", "compile"]);
     check.env("SYNCLINE_NVRTC", library).env("SYNCLINE_REQUIRE_NVRTC", "1");
     if let Some(architectures) = &arguments.architectures {
         check.env("SYNCLINE_NVRTC_ARCHITECTURES", architectures);
