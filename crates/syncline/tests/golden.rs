@@ -166,7 +166,7 @@ fn this_version_still_writes_the_golden_streams() {
 
 /// Threat model: a damaged stream gives an error, or the right data; it never panics and never gives other data.
 fn error_or_same(name: &str, stream: &[u8], expected: &syncline::Array) -> bool {
-    match decompress(stream, &DecodeOptions::default().with_threads(1)) {
+    match decompress(stream, &DecodeOptions::default()) {
         Ok(array) => {
             assert!(array == *expected, "{name}: wrong data");
             false
@@ -218,7 +218,7 @@ fn hostile_streams_with_right_checksums_never_panic() {
                 };
             }
             repair_checksums(&mut stream);
-            let options = DecodeOptions::default().with_threads(1).with_memory_limit(64 << 20);
+            let options = DecodeOptions::default().with_memory_limit(64 << 20);
             let _ = decompress(&stream, &options);
             let _ = syncline::inspect(&stream);
         }
