@@ -90,6 +90,7 @@ pub fn bound(bound: Bound) -> String {
 pub fn resolved(bound: Bound, resolved: f64) -> String {
     match bound {
         Bound::Lossless => "every bit as it was".into(),
+        _ if resolved == 0.0 => "every bit as it was (no quantisation step serves this bound)".into(),
         Bound::PwRel(_) => format!("|error| <= {} |value|", number(resolved)),
         _ => format!("|error| <= {}", number(resolved)),
     }
@@ -119,5 +120,12 @@ mod tests {
         assert_eq!(percent(1, 3), "33.33 %");
         assert_eq!(percent(1, 1_000_000), "< 0.01 %");
         assert_eq!(percent(0, 0), "0 %");
+    }
+
+    #[test]
+    fn bounds_that_hold() {
+        assert_eq!(resolved(Bound::Rel(1e-3), 0.25), "|error| <= 0.25");
+        assert_eq!(resolved(Bound::PwRel(1e-3), 1e-3), "|error| <= 0.001 |value|");
+        assert!(resolved(Bound::Abs(1e-30), 0.0).starts_with("every bit"));
     }
 }

@@ -22,10 +22,10 @@ pub fn is_dash(path: &Path) -> bool {
 /// Something that can be read at any position.
 #[derive(Debug)]
 pub enum Input {
-    /// A file, or a spooled stdin.
+    /// A file, or what came from stdin or a pipe and was spooled to one.
     File(File, PathBuf),
-    /// A small stdin.
-    Memory(Vec<u8>),
+    /// The little that came from stdin or a pipe.
+    Memory(Vec<u8>, PathBuf),
 }
 
 impl Input {
@@ -63,7 +63,7 @@ impl Input {
         let mut start = Vec::new();
         source.by_ref().take(SPOOL as u64).read_to_end(&mut start)?;
         if start.len() < SPOOL {
-            return Ok(Self::Memory(start));
+            return Ok(Self::Memory(start, path.to_owned()));
         }
         // Has no name, so that nothing is left of it however the program ends.
         let mut file = tempfile::tempfile()?;
@@ -93,10 +93,8 @@ impl Input {
 
 impl fmt::Display for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::File(_, path) if !is_dash(path) => write!(f, "{}", path.display()),
-            _ => f.write_str("stdin"),
-        }
+        let (Self::File(_, path) | Self::Memory(_, path)) = self;
+        if is_dash(path) { f.write_str("stdin") } else { write!(f, "{}", path.display()) }
     }
 }
 
@@ -104,21 +102,21 @@ impl ReadAt for Input {
     fn size(&self) -> io::Result<u64> {
         match self {
             Self::File(file, _) => file.size(),
-            Self::Memory(bytes) => bytes.size(),
+            Self::Memory(bytes, _) => bytes.size(),
         }
     }
 
     fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         match self {
             Self::File(file, _) => file.read_exact_at(buffer, offset),
-            Self::Memory(bytes) => bytes.read_exact_at(buffer, offset),
+            Self::Memory(bytes, _) => bytes.read_exact_at(buffer, offset),
         }
     }
 
     fn in_memory(&self) -> Option<&[u8]> {
         match self {
             Self::File(..) => None,
-            Self::Memory(bytes) => Some(bytes),
+            Self::Memory(bytes, _) => Some(bytes),
         }
     }
 }
@@ -274,6 +272,8 @@ mod tests {
         assert_eq!(input.len().unwrap(), length as u64);
         assert_eq!(input.bytes(SPOOL as u64 - 5, 10).unwrap(), bytes[SPOOL - 5..SPOOL + 5]);
         assert!(input.bytes(length as u64 - 5, 6).is_err());
-        assert!(matches!(Input::spool(&bytes[..10], Path::new("-")).unwrap(), Input::Memory(m) if m.len() == 10));
+        let small = Input::spool(&bytes[..10], Path::new("pipe")).unwrap();
+        assert!(matches!(&small, Input::Memory(m, _) if m.len() == 10));
+        assert_eq!((small.to_string(), input.to_string()), ("pipe".into(), "stdin".into()));
     }
 }

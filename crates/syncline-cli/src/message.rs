@@ -93,7 +93,8 @@ pub fn command_line_failure(error: &clap::Error) -> Failure {
         .lines()
         .map(str::trim)
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
-        .filter(|line| !line.is_empty())
+        // Nobody means an option as a value.
+        .filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"))
         .collect();
     Failure::usage(format!("{} (see 'syncline help')", said.join(" ")))
 }

@@ -50,6 +50,8 @@ pub enum Output {
 pub struct PendingFile {
     file: File,
     temporary: TempPath,
+    target: PathBuf,
+    /// What the user calls it.
     name: PathBuf,
     replace: bool,
 }
@@ -72,7 +74,7 @@ impl Output {
             }
             if !metadata.is_file() {
                 let file = OpenOptions::new().write(true).open(&target);
-                return Ok(Self::Device(file.map_err(|error| Failure::io(shown, &error))?, target));
+                return Ok(Self::Device(file.map_err(|error| Failure::io(shown, &error))?, path.to_owned()));
             }
             if inputs.iter().any(|input| fs::canonicalize(input).is_ok_and(|input| input == target)) {
                 return Err(Failure::usage(format!("{shown}: is the input: name another output with -o")));
@@ -83,7 +85,7 @@ impl Output {
                 )));
             }
         }
-        PendingFile::create(target, force).map(Self::File)
+        PendingFile::create(target, path.to_owned(), force).map(Self::File)
     }
 
     /// Whether this is standard output, where nothing else may be printed then.
@@ -137,8 +139,8 @@ impl Write for Output {
 }
 
 impl PendingFile {
-    fn create(name: PathBuf, replace: bool) -> Outcome<Self> {
-        let folder = match name.parent() {
+    fn create(target: PathBuf, name: PathBuf, replace: bool) -> Outcome<Self> {
+        let folder = match target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
@@ -155,15 +157,15 @@ impl PendingFile {
             builder.tempfile_in(folder).map_err(|error| Failure::io(name.display(), &error))?;
         let (file, temporary) = created.into_parts();
         names.push(temporary.to_path_buf());
-        Ok(Self { file, temporary, name, replace })
+        Ok(Self { file, temporary, target, name, replace })
     }
 
     fn commit(self) -> Outcome {
-        let Self { file, temporary: from, name, replace } = self;
+        let Self { file, temporary: from, target, name, replace } = self;
         drop(file);
         let mut names = temporary();
         names.retain(|listed| *listed != *from);
-        let result = if replace { from.persist(&name) } else { from.persist_noclobber(&name) };
+        let result = if replace { from.persist(&target) } else { from.persist_noclobber(&target) };
         result.map_err(|failed| match failed.error.kind() {
             io::ErrorKind::AlreadyExists => {
                 Failure::usage(format!("{}: has appeared meanwhile: add --force to replace it", name.display()))
@@ -188,6 +190,18 @@ mod tests {
         output.commit().unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"abc");
         assert_eq!(entries(), 1);
+
+        #[cfg(unix)]
+        {
+            let link = folder.path().join("link");
+            std::os::unix::fs::symlink(&path, &link).unwrap();
+            let mut output = Output::create(&link, true, &[]).unwrap();
+            assert_eq!(output.name(), link.display().to_string(), "as the user calls it");
+            output.write_all(b"abc").unwrap();
+            output.commit().unwrap();
+            assert!(link.is_symlink() && !path.is_symlink(), "what the link points to is replaced");
+            fs::remove_file(link).unwrap();
+        }
 
         assert!(matches!(Output::create(&path, false, &[]), Err(Failure::Usage(_))));
         assert!(matches!(Output::create(&path, true, &[&path]), Err(Failure::Usage(_))), "the input");

@@ -8,12 +8,12 @@ use syncline::{Backend, CudaDevices, DecodeOptions, Execution, StreamFile};
 use crate::args::Resources;
 use crate::input::Input;
 use crate::message::{Failure, Outcome};
-use crate::region::{shape_of, slabs};
+use crate::region::{layer, shape_of, slabs};
 
-/// Most bytes of elements that are decoded at once where the whole is not needed at once.
+/// Bytes of elements that are decoded at once where the whole is not needed at once.
 const SLAB: u64 = 64 << 20;
-/// The same on a GPU, where each call gets its memory and streams anew.
-const GPU_SLAB: u64 = 1 << 30;
+/// The same where one layer of tiles has more, and on a GPU, where each call gets its memory and streams anew.
+const LARGE_SLAB: u64 = 1 << 30;
 
 /// An open stream and its name in messages.
 pub struct OpenStream {
@@ -49,8 +49,12 @@ impl OpenStream {
             (_, true) => options.clone(),
             (_, false) => options.clone().with_backend(Backend::Cpu),
         };
-        let size = self.file.header().element_type.size() as u64;
-        let slab = if execution.on_gpu() { GPU_SLAB } else { SLAB };
+        let header = self.file.header();
+        let size = header.element_type.size() as u64;
+        let slab = match execution.on_gpu() {
+            true => LARGE_SLAB,
+            false => layer(region, header.shape).saturating_mul(size).clamp(SLAB, LARGE_SLAB),
+        };
         let most = options.memory_limit.map_or(slab, |limit| slab.min(limit / 4));
         let mut done = 0;
         for slab in slabs(region, (most / size).max(1)) {

@@ -1,6 +1,6 @@
 //! `syncline inspect`.
 
-use syncline::{Bound, Report};
+use syncline::{Bound, Pipeline, Report};
 
 use crate::args::InspectArgs;
 use crate::chart;
@@ -36,7 +36,7 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
         ("bound", bound(report.bound)),
     ];
     if report.bound != Bound::Lossless {
-        rows.push(("holds", resolved_or_exact(report)));
+        rows.push(("holds", held(report)));
     }
     if let Some((low, high)) = report.range {
         rows.push(("range", format!("{} to {}", number(low), number(high))));
@@ -93,11 +93,12 @@ fn pipeline(report: &Report) -> String {
     format!("{}{codes}", report.pipeline)
 }
 
-fn resolved_or_exact(report: &Report) -> String {
-    if report.pipeline == syncline::Pipeline::Lossless {
-        return "every bit as it was (no quantisation step serves this bound)".into();
+fn held(report: &Report) -> String {
+    let held = resolved(report.bound, report.resolved);
+    match report.pipeline {
+        Pipeline::Lossless => held,
+        _ => format!("{held}, step {}", number(report.step)),
     }
-    format!("{}, step {}", resolved(report.bound, report.resolved), number(report.step))
 }
 
 /// A bar for each length from the shortest used to the longest.
