@@ -143,8 +143,13 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
             Err(error) => return Err(error),
         }
     }
-    let resolved = match &mut gpu {
-        Some((gpu, _)) => gpu.resolve(&array, options, &pool)?,
+    let resolved = match gpu.as_mut().map(|(gpu, _)| gpu.resolve(&array, options, &pool)) {
+        // Nor is one that fails before anything is written.
+        Some(Err(Error::Gpu(text))) if options.backend == Backend::Auto => {
+            (gpu, choice.reason) = (None, text);
+            resolve_by_scan(&array, element_type, shape.len(), options, &pool)?
+        }
+        Some(resolved) => resolved?,
         None => resolve_by_scan(&array, element_type, shape.len(), options, &pool)?,
     };
     let mut job = Job {

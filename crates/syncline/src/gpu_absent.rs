@@ -61,6 +61,9 @@ impl<'g> Compression<'g> {
     }
 }
 
+/// Takes elements as they come: number of the part, first element in the array, bytes.
+type Put<'p> = dyn Fn(usize, u64, &[u8]) -> Result<()> + Sync + 'p;
+
 /// A decompression that cannot be.
 pub(crate) struct Decompression<'g>(&'g Gpus);
 
@@ -73,13 +76,7 @@ impl<'g> Decompression<'g> {
         match *self.0 {}
     }
 
-    pub(crate) fn run<S: ReadAt + ?Sized>(
-        &mut self,
-        _: &S,
-        _: &Pool,
-        _: &Meter,
-        _: &(dyn Fn(usize, u64, &[u8]) -> Result<()> + Sync),
-    ) -> Result<()> {
+    pub(crate) fn run<S: ReadAt + ?Sized>(&mut self, _: &S, _: &Pool, _: &Meter, _: &Put<'_>) -> Result<()> {
         match *self.0 {}
     }
 }

@@ -187,11 +187,12 @@ impl<S: ReadAt> StreamFile<S> {
             return Ok(choice.execution());
         };
         let limit = options.memory_limit.map(|limit| limit.saturating_sub(output));
-        match Decompression::new(gpus, &self.source, elements, limit) {
-            Ok(mut decompression) => work(&mut decompression).map(|()| choice.execution()),
-            // A GPU that is busy or small is none for whom any processor will do.
-            Err(error) if options.backend == Backend::Auto => Ok(Execution::cpu(error.to_string())),
-            Err(error) => Err(error),
+        let done = Decompression::new(gpus, &self.source, elements, limit).map(|mut gpus| work(&mut gpus));
+        match (done, options.backend) {
+            (Ok(Ok(())), _) => Ok(choice.execution()),
+            // A GPU that is busy or small is none for whom any processor will do, nor is one that fails. What it has written so far is written again.
+            (Err(error) | Ok(Err(error @ Error::Gpu(_))), Backend::Auto) => Ok(Execution::cpu(error.to_string())),
+            (Err(error) | Ok(Err(error)), _) => Err(error),
         }
     }
 

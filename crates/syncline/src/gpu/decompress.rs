@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use bytemuck::Zeroable;
 use syncline_core::array::{Element, ElementType};
@@ -224,14 +225,18 @@ struct Job<'a, S: ?Sized> {
 
 fn run<E: DeviceElement, S: ReadAt + ?Sized>(lanes: &mut [Lane<E>], job: &Job<'_, S>) -> Result<()> {
     let count = lanes.len();
+    let failed = &AtomicBool::new(false);
     std::thread::scope(|scope| {
         let threads: Vec<_> = lanes
             .iter_mut()
             .enumerate()
             .map(|(number, lane)| {
                 scope.spawn(move || {
-                    let mine = job.batches.iter().enumerate().skip(number).step_by(count);
-                    mine.into_iter().try_for_each(|(batch, _)| lane.batch(job, batch))
+                    // After an error nobody begins another batch.
+                    let mine = (number..job.batches.len()).step_by(count);
+                    mine.take_while(|_| !failed.load(Ordering::Relaxed))
+                        .try_for_each(|batch| lane.batch(job, batch))
+                        .inspect_err(|_| failed.store(true, Ordering::Relaxed))
                 })
             })
             .collect();
