@@ -21,7 +21,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Run all that continuous integration runs
+    /// Check format, lints, build, documentation and tests, as continuous integration does
     Check,
     /// Fetch the real data sets into data/ (Debian and Python 3.11 or newer; about 0.7 GB)
     Data(data::Arguments),

@@ -87,8 +87,8 @@ pub struct CompressArgs {
     /// Element type: f32 f64 f16 bf16 u8 u16 u32 u64 i8 i16 i32 i64 [default: from the name].
     #[arg(long, value_name = "TYPE", value_parser = parse_type)]
     pub dtype: Option<ElementType>,
-    /// Extents, slowest axis first, as 100x500x500.
-    #[arg(long, value_name = "SHAPE", value_parser = parse_shape)]
+    /// Extents, slowest axis first, as 100x500x500 (so those of a Fortran array in reverse).
+    #[arg(long, visible_alias = "dims", value_name = "SHAPE", value_parser = parse_shape)]
     pub shape: Option<Shape>,
     /// The error bound.
     #[command(flatten)]

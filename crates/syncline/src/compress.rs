@@ -13,6 +13,7 @@ use syncline_core::pipeline::{self, ChunkSummary, EncodeScratch, encode_chunk};
 
 use crate::backend::{Backend, Choice, Execution, Work, encode_obstacle, is_on_gpu, pipeline_obstacle};
 use crate::gpu::Compression;
+use crate::in_order::in_order;
 use crate::io::ReadAt;
 use crate::options::{Meter, Options};
 use crate::pool::{Pool, Reused};
@@ -20,9 +21,8 @@ use crate::range::resolve_by_scan;
 use crate::report::FillPattern;
 use crate::source::ArraySource;
 
-/// Chunks are compressed side by side until they are of so many elements' bytes, then written: enough of them to keep all threads busy to the end,
-/// and little memory even if nothing gets smaller.
-const WAVE_BYTES: u64 = 128 << 20;
+/// Bytes of elements in chunks that are compressed or wait to be written: enough of them to keep all threads busy, and little memory even if nothing gets smaller.
+const WAITING_BYTES: u64 = 128 << 20;
 
 /// What a compression did.
 #[derive(Clone, Debug)]
@@ -243,8 +243,13 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
             None => None,
         };
         let pool = limited.as_ref().unwrap_or(&self.pool);
-        let wave_bytes = WAVE_BYTES.min(self.options.memory_limit.unwrap_or(u64::MAX));
-        let at_once = ((wave_bytes / chunk_bytes) as usize).max(pool.threads());
+        let threads = pool.threads();
+        // With a chunk more for each thread, nobody waits for the slowest.
+        let (waiting, least) = match self.options.memory_limit {
+            Some(limit) => (WAITING_BYTES.min(limit), threads),
+            None => (WAITING_BYTES, 2 * threads),
+        };
+        let ahead = ((waiting / chunk_bytes) as usize).max(least);
         let mut lengths = Vec::new();
         let mut total = ChunkSummary::default();
         let scratch = Reused::<EncodeScratch>::default();
@@ -257,16 +262,19 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
             meter.advance(self.geometry.chunk_elements(chunk as u64))?;
             Ok((record, summary))
         };
-        for first in (0..chunks).step_by(at_once) {
-            let wave = first..(first + at_once).min(chunks);
-            let records: Vec<_> =
-                pool.install(|| wave.into_par_iter().with_max_len(1).map(encode).collect::<Result<_>>())?;
-            for (record, summary) in records {
-                write(&record)?;
-                lengths.push(record.len() as u32);
-                total.squared_error += summary.squared_error;
-                total.counted += summary.counted;
-            }
+        let mut take = |(record, summary): (Vec<u8>, ChunkSummary)| {
+            write(&record)?;
+            lengths.push(record.len() as u32);
+            total.squared_error += summary.squared_error;
+            total.counted += summary.counted;
+            Ok(())
+        };
+        if chunks > ahead {
+            in_order(threads, chunks, ahead, encode, take)?;
+        } else {
+            let records: Result<Vec<_>> =
+                pool.install(|| (0..chunks).into_par_iter().with_max_len(1).map(encode).collect());
+            records?.into_iter().try_for_each(&mut take)?;
         }
         Ok((lengths, total))
     }
@@ -276,7 +284,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         let goal = PsnrGoal::new(target, &resolved);
         // A small stream is kept until it is known to do; a large one is made once more instead, so that memory stays bounded.
         let elements_bytes = self.geometry.elements() * self.header.element_type.size() as u64;
-        let keeps = elements_bytes <= 2 * WAVE_BYTES;
+        let keeps = elements_bytes <= 2 * WAITING_BYTES;
         for _ in 0..PsnrGoal::ATTEMPTS {
             let mut stream = Vec::new();
             let (length, summary) = if keeps {

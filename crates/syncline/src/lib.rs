@@ -35,6 +35,7 @@ mod gpu;
 #[cfg(not(feature = "cuda"))]
 #[path = "gpu_absent.rs"]
 mod gpu;
+mod in_order;
 mod io;
 mod options;
 mod pool;

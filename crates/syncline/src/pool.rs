@@ -1,6 +1,6 @@
 //! The threads that a call may use.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use syncline_core::error::{Error, Result};
 
@@ -56,6 +56,16 @@ impl Pool {
     /// Runs `work` so that its parallel iterators use these threads.
     pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         match &self.pool {
+            Some(pool) => pool.install(work),
+            None => work(),
+        }
+    }
+
+    /// As [`Self::install`], but never on the global pool, all of whose threads could be waiting for this one, where arrays are decompressed side by side.
+    pub(crate) fn install_apart<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+        static APART: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
+        let apart = || APART.get_or_init(|| rayon::ThreadPoolBuilder::new().build().ok()).as_ref();
+        match self.pool.as_ref().or_else(apart) {
             Some(pool) => pool.install(work),
             None => work(),
         }

@@ -257,7 +257,7 @@ impl<S: ReadAt> StreamFile<S> {
             let at = (first - parts[part].start) as usize * element;
             let mut target = targets[part].lock().unwrap_or_else(PoisonError::into_inner);
             let steps = target[at..at + bytes.len()].par_chunks_mut(STEP_BYTES).zip(bytes.par_chunks(STEP_BYTES));
-            pool.install(|| steps.for_each(|(to, from)| to.copy_from_slice(from)));
+            pool.install_apart(|| steps.for_each(|(to, from)| to.copy_from_slice(from)));
             Ok(())
         };
         gpus.run(&self.source, pool, meter, &put)

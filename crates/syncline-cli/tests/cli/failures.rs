@@ -40,6 +40,7 @@ fn shape_and_type() {
     w.fails("compress x --abs 1 --dtype f32 --shape 1152921504606846976", 2, "the file has 800");
     w.fails("compress x --abs 1 --shape 200", 2, "add --dtype");
     w.ok("compress x --abs 1 --shape 10,20 --dtype float32");
+    w.ok("compress x --abs 1 --dims 10x20 --dtype f32 --force");
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::io::Write;
 use std::sync::{Mutex, OnceLock};
 
+use rayon::prelude::*;
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{HEADER_LEN, table_and_trailer};
@@ -181,6 +182,25 @@ fn lossless_streams_and_arrays_are_those_of_the_cpu() {
             }
         }
     }
+}
+
+/// More calls at a time than there are threads to wait for them.
+#[test]
+fn arrays_are_decompressed_side_by_side() {
+    if gpus().is_none() {
+        return;
+    }
+    let shape = Shape::new(&[40, 50, 60]).unwrap();
+    let bytes = field(ElementType::F32, shape.len());
+    let mut stream = Vec::new();
+    let options = Options::new(Bound::Rel(1e-3)).with_backend(Backend::Cpu);
+    compress_from(bytes.as_slice(), 0, ElementType::F32, shape, &options, &mut stream).unwrap();
+    let expected = decompress(&stream, &DecodeOptions::default().with_backend(Backend::Cpu)).unwrap();
+    let cuda = DecodeOptions::default().with_backend(Backend::Cuda(CudaDevices::One(0)));
+    (0..2 * rayon::current_num_threads())
+        .into_par_iter()
+        .with_max_len(1)
+        .for_each(|_| assert!(decompress(&stream, &cuda).unwrap() == expected));
 }
 
 fn check_decompression(
