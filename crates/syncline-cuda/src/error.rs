@@ -105,6 +105,9 @@ impl CudaError {
 /// Says what was being done when the driver failed.
 pub trait DriverContext<T> {
     /// Turns a driver's error into [`CudaError::Driver`], with what was being done.
+    ///
+    /// # Errors
+    /// That, if there was one.
     fn doing(self, what: &str) -> Result<T>;
 }
 

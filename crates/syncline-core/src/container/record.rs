@@ -58,11 +58,6 @@ impl RecordBuilder {
         out.len() - self.start
     }
 
-    /// Drops everything appended since [`RecordBuilder::begin`].
-    pub fn discard(self, out: &mut Vec<u8>) {
-        out.truncate(self.start);
-    }
-
     /// Pads the record and fills in its length and checksum.
     pub fn finish(self, out: &mut Vec<u8>) {
         align(out, ALIGNMENT);
