@@ -289,11 +289,12 @@ impl RecordParser {
     }
 
     /// Parses the records of a batch on the frame's stream, without waiting for it; `classes`: classes of groups are wanted, for decoders of whole streams. `kept`: memory of
-    /// [`cleared_bytes`] that is 0 and that [`Self::finish`] clears again; without it some of the frame's is cleared, which takes a call more.
+    /// `cleared_bytes` that is 0 and that [`Self::finish`] clears again; without it some of the frame's is cleared, which takes a call more.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] for records that are not as many as the batch's chunks, or misaligned, or more than [`MOST_CHUNKS`]; [`CudaError::OutOfMemory`];
     /// [`CudaError::Driver`]. Damaged records are no error here: see [`ParsedChunk::status`].
+    #[expect(clippy::too_many_arguments, reason = "what is parsed, what it is, and where the results go")]
     pub fn parse<'a>(
         &self,
         frame: &mut Frame<'a>,
