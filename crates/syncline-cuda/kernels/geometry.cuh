@@ -14,6 +14,12 @@ struct Divider {
         uint64_t high = __umul64hi(magic, dividend);
         return (high + ((dividend - high) >> first_shift)) >> second_shift;
     }
+    // That of a number of 32 bits by a divisor of 31 at most.
+    __device__ inline uint32_t near_quotient(uint32_t dividend) const {
+        const uint64_t low = uint64_t(uint32_t(magic)) * dividend, high = (magic >> 32) * dividend;
+        const uint32_t top = uint32_t((high + (low >> 32)) >> 32);
+        return (top + ((dividend - top) >> first_shift)) >> second_shift;
+    }
 };
 
 // The same for numbers of 32 bits.
@@ -69,6 +75,15 @@ struct Geometry {
                 }
             }
         }
+    }
+    // Whether from one tile to another of its chunk is a division of 32 bits.
+    __device__ inline bool is_near() const { return max_of(max_of(grid[0], grid[1]), grid[2]) <= 1u << 30; }
+    // The place of a tile so many numbers after another of its chunk, if that is near.
+    __device__ inline Place near_place(const Place &from, uint32_t further) const {
+        const uint32_t x = uint32_t(from.x) + further, rows = by_grid[2].near_quotient(x);
+        const uint32_t y = uint32_t(from.y) + rows, planes = by_grid[1].near_quotient(y);
+        const uint32_t z = uint32_t(from.z) + planes, fields = by_grid[0].near_quotient(z);
+        return {from.b + fields, z - fields * uint32_t(grid[0]), y - planes * uint32_t(grid[1]), x - rows * uint32_t(grid[2])};
     }
     // Tile `number`, which must be below `tiles`.
     __device__ inline Tile tile(uint64_t number) const { return tile(place(number)); }

@@ -8,6 +8,7 @@
 // OWN_LONG  entries for long codewords in a block's tables, with one codebook and with several (OWN_LONG_MANY)
 // THREADS   threads in a block, at least MOST_CHUNKS if fused
 // LIVE_COST what a tile with codes costs, in constant ones
+// START_COST what it costs a block to begin with a chunk, likewise
 #include "reconstruct_work.cuh"
 #if FUSED
 #include "reconstruct_fused.cuh"
@@ -96,7 +97,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
 #endif
     const uint32_t cost = threadIdx.x < chunks ? own_items(geometry, parsed, request, threadIdx.x).cost() : 0;
-    add_up_costs(cost, chunks, before);
+    add_up_costs(cost == 0 ? 0 : cost + START_COST, chunks, before);
     // What this block takes of it.
     const uint32_t all = before[chunks];
     const uint32_t start = share_before(all, blockIdx.x), end = share_before(all, blockIdx.x + 1);
@@ -114,36 +115,45 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __syncthreads();
     const Task task{geometry, parsed, request, symbols, sums, status};
     for (uint32_t chunk = start < end ? shared.next : chunks; chunk < chunks && before[chunk] < end; ++chunk) {
-        if (before[chunk + 1] == before[chunk]) {
+        // A chunk's start costs something too, and comes before its tiles.
+        const uint32_t chunk_cost = before[chunk + 1] - before[chunk], tiles_cost = chunk_cost - START_COST;
+        const uint32_t from = max_of(max_of(start, before[chunk]) - before[chunk], uint32_t(START_COST)) - START_COST;
+        const uint32_t to = max_of(min_of(end, before[chunk + 1]) - before[chunk], uint32_t(START_COST)) - START_COST;
+        if (chunk_cost == 0 || from == to) {
             continue;
         }
         // The first chunk's number has been read.
         __syncthreads();
         const Target target{input, parsed, shared.record, values, geometry, chunk, request.vectors != 0, out};
         const Stream &stream = streams[chunk];
-        if (threadIdx.x < sizeof(Stream) / 4) {
-            reinterpret_cast<uint32_t *>(&shared.stream)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&stream)[threadIdx.x];
-        }
-        if (threadIdx.x < sizeof(ParsedChunk) / 4) {
-            reinterpret_cast<uint32_t *>(&shared.record)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&parsed.chunks[chunk])[threadIdx.x];
-        }
         const uint32_t book_count = max_of<uint32_t>(1, min_of<uint32_t>(stream.books, BOOKS));
-        for (uint32_t i = threadIdx.x; i < book_count * sizeof(Book) / 4; i += THREADS) {
-            reinterpret_cast<uint32_t *>(shared.books)[i] = reinterpret_cast<const uint32_t *>(&books[stream.first_book])[i];
-        }
-        // Two warps' first threads for what only one does.
-        if (threadIdx.x == 0) {
+        // Each warp something of its own, so that these wait together.
+        const auto copy = [](void *to, const void *from, uint32_t bytes, uint32_t thread, uint32_t threads) {
+            for (uint32_t i = thread; i < bytes / 4; i += threads) {
+                static_cast<uint32_t *>(to)[i] = static_cast<const uint32_t *>(from)[i];
+            }
+        };
+        if (warp_id() == 0) {
             Items items = own_items(geometry, parsed, request, chunk);
-            const uint32_t chunk_cost = before[chunk + 1] - before[chunk];
-            const uint32_t from = max_of(start, before[chunk]) - before[chunk], to = min_of(end, before[chunk + 1]) - before[chunk];
-            cut(items.first_live, items.live, TILES, from, to, chunk_cost);
-            cut(items.first_constant, items.constant, WARP, from, to, chunk_cost);
-            shared.items = items;
-            shared.next = 0;
-            shared.sum = 0;
-            shared.weighted = 0;
-        } else if (threadIdx.x == WARP) {
-            shared.start = ChunkStart(geometry, request.first_chunk + chunk);
+            cut(items.first_live, items.live, TILES, from, to, tiles_cost);
+            cut(items.first_constant, items.constant, WARP, from, to, tiles_cost);
+            if (lane_id() == 0) {
+                shared.items = items;
+                shared.next = 0;
+                shared.sum = 0;
+                shared.weighted = 0;
+            }
+        } else if (warp_id() == 1) {
+            const ChunkStart chunk_start(geometry, request.first_chunk + chunk);
+            if (lane_id() == 0) {
+                shared.start = chunk_start;
+            }
+        } else if (warp_id() == 2) {
+            copy(&shared.stream, &stream, sizeof(Stream), lane_id(), WARP);
+        } else if (warp_id() == 3) {
+            copy(&shared.record, &parsed.chunks[chunk], sizeof(ParsedChunk), lane_id(), WARP);
+        } else {
+            copy(shared.books, &books[stream.first_book], book_count * sizeof(Book), threadIdx.x - 4 * WARP, THREADS - 4 * WARP);
         }
         __syncthreads();
         uint16_t *near = reinterpret_cast<uint16_t *>(reinterpret_cast<uint8_t *>(dynamic) + request.dynamic_bytes / 16 * 16 - NEAR_BYTES);
@@ -156,7 +166,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                                        : layout_of<false>(shared.stream, shared.items, book_count, request.dynamic_bytes);
             }
         } else if (!WIDE && shared.items.live != 0) {
-            bring_symbols(near, shared, book_count, symbols, WARP, THREADS - WARP);
+            bring_symbols<WARP>(near, shared, book_count, symbols);
         }
         __syncthreads();
 #if !WIDE

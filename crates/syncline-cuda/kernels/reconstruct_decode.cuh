@@ -241,7 +241,31 @@ struct Walk {
     }
 };
 
-constexpr uint32_t AT_ONCE = 8; // entries that a thread makes one after the other
+constexpr uint32_t AT_ONCE_LOG2 = 3, AT_ONCE = 1u << AT_ONCE_LOG2; // entries that a thread makes one after the other
+
+// Makes the entries of a walk from `window` on, whose index has `bits` bits. A codeword that is short enough has them all: most have.
+__device__ inline void make_entries(Single *to, Walk &walk, uint32_t window, uint32_t bits) {
+    uint32_t words[AT_ONCE * sizeof(Single) / 4];
+    constexpr uint32_t IN_WORD = 4 / sizeof(Single);
+    const uint32_t first = walk.entry(window, bits);
+    if (walk.length <= bits - AT_ONCE_LOG2) {
+#pragma unroll
+        for (uint32_t i = 0; i < AT_ONCE / IN_WORD; ++i) {
+            words[i] = IN_WORD == 1 ? first : first * 0x10001u;
+        }
+    } else {
+        words[0] = first;
+#pragma unroll
+        for (uint32_t i = 1; i < AT_ONCE; ++i) {
+            const uint32_t entry = walk.entry(window + (i << (32 - bits)), bits);
+            words[i / IN_WORD] = i % IN_WORD == 0 ? entry : words[i / IN_WORD] | entry << 16;
+        }
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < AT_ONCE / IN_WORD; i += 4) {
+        reinterpret_cast<uint4 *>(to)[i / 4] = make_uint4(words[i], words[i + 1], words[i + 2], words[i + 3]);
+    }
+}
 
 // The symbols of a stream's codebooks in shared memory, MOST_SYMBOLS apart, if there are no more than that of each; else where they are.
 struct BookSymbols {
@@ -259,10 +283,7 @@ __device__ inline void make_singles(Single *to, uint32_t stride, const Book *boo
         const Book &book = books[number];
         if (book.longest != 0) {
             Walk walk(book, symbols.of(book, number), 1, TABLE_BITS, entry << (32 - TABLE_BITS));
-#pragma unroll
-            for (uint32_t j = 0; j < AT_ONCE; ++j) {
-                to[i / UNITS * stride + entry + j] = walk.entry((entry + j) << (32 - TABLE_BITS), TABLE_BITS);
-            }
+            make_entries(to + i / UNITS * stride + entry, walk, entry << (32 - TABLE_BITS), TABLE_BITS);
         }
     }
 }
@@ -275,11 +296,15 @@ __device__ inline void make_long(uint8_t *to, uint32_t stride, uint32_t entries,
         const Book &book = books[number];
         Single *own = reinterpret_cast<Single *>(to + number * stride) + first;
         const uint32_t start = book.limit[TABLE_BITS];
-        Walk walk(book, symbols.of(book, number), TABLE_BITS + 1, LONG_BITS, start + (first << (32 - LONG_BITS)));
+        const uint32_t window = start + (first << (32 - LONG_BITS));
+        if (book.longest <= TABLE_BITS || window < start) {
 #pragma unroll
-        for (uint32_t j = 0; j < AT_ONCE; ++j) {
-            const uint32_t window = start + ((first + j) << (32 - LONG_BITS));
-            own[j] = book.longest <= TABLE_BITS || window < start ? Single(0) : walk.entry(window, LONG_BITS);
+            for (uint32_t j = 0; j < AT_ONCE; ++j) {
+                own[j] = 0;
+            }
+        } else {
+            Walk walk(book, symbols.of(book, number), TABLE_BITS + 1, LONG_BITS, window);
+            make_entries(own, walk, window, LONG_BITS);
         }
     }
 }

@@ -270,13 +270,22 @@ __device__ inline bool decode_tiles(Shared &shared, const Task &task, const Lane
 // Where symbols are while tables are made, and singles: at the end of the block's shared memory, where warps have rows later.
 constexpr uint32_t NEAR_BYTES = BOOKS * MOST_SYMBOLS * 2, SINGLES_BYTES = TABLE * sizeof(Single);
 
-// Copies the codebooks' symbols to shared memory. By the threads from `first` on, `count` of them.
-__device__ inline void bring_symbols(uint16_t *near, const Shared &shared, uint32_t books, const uint16_t *symbols, uint32_t first, uint32_t count) {
-#pragma unroll 4
-    for (uint32_t i = threadIdx.x - first; i < books * MOST_SYMBOLS; i += count) {
-        const Book &book = shared.books[i / MOST_SYMBOLS];
-        if (i % MOST_SYMBOLS < book.symbol_count) {
-            near[i] = symbols[book.symbols + i % MOST_SYMBOLS];
+// Copies the codebooks' symbols to shared memory. By the threads from number FIRST on.
+template <uint32_t FIRST> __device__ inline void bring_symbols(uint16_t *near, const Shared &shared, uint32_t books, const uint16_t *symbols) {
+    constexpr uint32_t OWN = (BOOKS * MOST_SYMBOLS + THREADS - FIRST - 1) / (THREADS - FIRST);
+    uint16_t own[OWN];
+    // All loads before the first store: they wait for memory once.
+#pragma unroll
+    for (uint32_t i = 0; i < OWN; ++i) {
+        const uint32_t at = threadIdx.x - FIRST + i * (THREADS - FIRST), number = min_of(at / MOST_SYMBOLS, BOOKS - 1);
+        const Book &book = shared.books[number];
+        own[i] = at < books * MOST_SYMBOLS && at % MOST_SYMBOLS < book.symbol_count ? symbols[book.symbols + at % MOST_SYMBOLS] : 0;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < OWN; ++i) {
+        const uint32_t at = threadIdx.x - FIRST + i * (THREADS - FIRST);
+        if (at < BOOKS * MOST_SYMBOLS) {
+            near[at] = own[i];
         }
     }
 }

@@ -69,30 +69,17 @@ __device__ inline Items items_of(const Geometry &geometry, const Parsed &parsed,
 struct ChunkStart {
     uint64_t tile, elements_before; // of the array
     Place place;                    // of its first tile
-    bool is_near;                   // from there to any tile of the chunk is a division of 32 bits
+    bool is_near;                   // as Geometry has it
 
     __device__ inline ChunkStart() {}
     __device__ inline ChunkStart(const Geometry &geometry, uint64_t chunk)
         : tile(geometry.first_tile(chunk)), elements_before(geometry.elements_before(tile)), place(geometry.place(tile)),
-          is_near(max_of(max_of(geometry.grid[0], geometry.grid[1]), geometry.grid[2]) <= 1u << 30) {}
+          is_near(geometry.is_near()) {}
 };
-
-// The quotient of a number of 32 bits by a divisor of 31 at most.
-__device__ inline uint32_t near_quotient(const Divider &divider, uint32_t dividend) {
-    const uint64_t low = uint64_t(uint32_t(divider.magic)) * dividend, high = (divider.magic >> 32) * dividend;
-    const uint32_t top = uint32_t((high + (low >> 32)) >> 32);
-    return (top + ((dividend - top) >> divider.first_shift)) >> divider.second_shift;
-}
 
 // The place of a tile of a chunk.
 __device__ inline Place place_in_chunk(const Geometry &geometry, const ChunkStart &start, uint32_t number) {
-    if (!start.is_near) {
-        return geometry.place(start.tile + number);
-    }
-    const uint32_t x = uint32_t(start.place.x) + number, rows = near_quotient(geometry.by_grid[2], x);
-    const uint32_t y = uint32_t(start.place.y) + rows, planes = near_quotient(geometry.by_grid[1], y);
-    const uint32_t z = uint32_t(start.place.z) + planes, fields = near_quotient(geometry.by_grid[0], z);
-    return {start.place.b + fields, z - fields * uint32_t(geometry.grid[0]), y - planes * uint32_t(geometry.grid[1]), x - rows * uint32_t(geometry.grid[2])};
+    return start.is_near ? geometry.near_place(start.place, number) : geometry.place(start.tile + number);
 }
 
 // What parsing found out about a tile.

@@ -126,13 +126,20 @@ pub fn decode_tile_scalar(
     }
     for &(position, residual) in outliers {
         if let Some(value) = q.get_mut(position as usize) {
-            *value = residual as u32;
+            *value = at_outlier(*value, residual, radius);
         }
     }
     integrate(q, extent, predictor);
     for value in q {
         *value = value.wrapping_add(base as u32);
     }
+}
+
+/// The residual at an outlier's position, where the code alone says that it is `coded`: the outlier's and the code, which is 0 unless the stream is damaged. A decoder that has
+/// summed up residuals already adds what an outlier changes, without looking at its code.
+#[inline(always)]
+pub fn at_outlier(coded: u32, outlier: i32, radius: u32) -> u32 {
+    coded.wrapping_add(radius).wrapping_add(outlier as u32)
 }
 
 /// Turns a tile's codes and outliers of [`RADIUS`] into those of [`WIDE_RADIUS`], as if encoded with it. The padding of `codes` included.

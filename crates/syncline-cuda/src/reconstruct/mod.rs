@@ -27,6 +27,8 @@ const SOURCE: Source = Source { name: "reconstruct.cu", text: include_str!("../.
 const FUSED_THREADS: u32 = 512;
 /// What a tile with codes costs, in constant ones: blocks share out work by it.
 const LIVE_COST: u32 = 3;
+/// What it costs a block to begin with a chunk, likewise.
+const START_COST: u32 = 100;
 /// Threads in a block that does not.
 const CODES_THREADS: u32 = 128;
 /// Entries for long codewords in a block's tables, with one codebook and with four.
@@ -126,6 +128,7 @@ impl Format {
             ("PAIRED_PERCENT", (PAIRED_SHARE * 100.0) as u32),
             ("THREADS", if fused { FUSED_THREADS } else { CODES_THREADS }),
             ("LIVE_COST", LIVE_COST),
+            ("START_COST", START_COST),
         ];
         constants.extend(own.map(|(name, value)| (name, u64::from(value))));
         constants

@@ -65,14 +65,17 @@ fn table(bytes: &[u8]) -> ChunkTable {
     ChunkTable::read(bytes.len() as u64, geometry.chunks(), read).unwrap()
 }
 
+/// A decompressor whose memory is there. Memory is allocated in the order of streams; where records start, which the stream beside writes first of all to memory of its own,
+/// initcheck takes for unwritten otherwise, though the hashes found there are right, and what it says is the same whatever the memory was filled with.
+fn settled(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> Decompressor {
+    let decompressor = Decompressor::new(device, stream.clone(), info).unwrap();
+    device.context().synchronize().unwrap();
+    decompressor
+}
+
 /// How the device reads a stream.
 fn ways(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> [Decompressor; 2] {
-    let both = [
-        Decompressor::new(device, stream.clone(), info).unwrap(),
-        Decompressor::unfused(device, stream.clone(), info).unwrap(),
-    ];
-    // Memory is allocated in the order of streams. Where records start, which the stream beside writes first of all to memory of its own, initcheck takes for unwritten, once in a
-    // process, though the hashes found there are right: so the allocation is waited for.
+    let both = [settled(device, stream, info), Decompressor::unfused(device, stream.clone(), info).unwrap()];
     device.context().synchronize().unwrap();
     both
 }

@@ -7,7 +7,7 @@ use std::arch::x86_64::*;
 
 use super::Cube;
 use crate::predict::TileInfo;
-use crate::predict::codes::Outlier;
+use crate::predict::codes::{Outlier, at_outlier};
 
 /// Values farther than this from the base could overflow the sums of magnitudes: 64 rows of 8 differences of up to twice the distance.
 const FARTHEST: i64 = 1 << 22;
@@ -234,7 +234,7 @@ pub fn decode(codes: &Cube<u16>, predictor: u8, base: i32, radius: u32, outliers
     }
     for &(position, residual) in outliers {
         if let Some(value) = q.as_flattened_mut().get_mut(position as usize) {
-            *value = residual;
+            *value = at_outlier(*value as u32, residual, radius) as i32;
         }
     }
     let row = |i: usize, q: &Cube<i32>| load(&q[i]);
