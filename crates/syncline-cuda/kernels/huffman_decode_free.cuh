@@ -13,12 +13,12 @@ __device__ inline uint32_t free_word(const uint32_t *bitmap, uint32_t groups, ui
     return past ? word | none : word & ~none;
 }
 
-// Fills the free groups of all streams, the warps of a grid an equal share each. Memory is what limits that, where it is instructions for decoding: decoders do it at different
+// Fills the free groups of all streams, of `warps` warps number `warp` its equal share. Memory is what limits that, where it is instructions for decoding: decoders do it at different
 // times in different blocks, beside decoding in others.
-__device__ inline void fill_free(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Totals *totals, uint8_t *out) {
+__device__ inline void fill_free(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Totals *totals, uint32_t warp, uint32_t warps, uint8_t *out) {
     constexpr uint32_t UNITS = GROUP * SYMBOL_BYTES / 16;
-    const uint32_t words = totals->placings * PLACED_WORDS, warps = gridDim.x * (blockDim.x / WARP);
-    const uint32_t share = ceil_div(words, warps), first = min_of(words, (blockIdx.x * (blockDim.x / WARP) + warp_id()) * share);
+    const uint32_t words = totals->placings * PLACED_WORDS;
+    const uint32_t share = ceil_div(words, warps), first = min_of(words, warp * share);
     const uint32_t end = min_of(words, first + share);
     for (uint32_t base = first; base < end; base += WARP) {
         // A lane reads a word of the bitmap, all write what it says.
@@ -47,4 +47,10 @@ __device__ inline void fill_free(const uint8_t *input, const Stream *streams, ui
             }
         }
     }
+}
+
+// The same by all warps of a grid.
+__device__ inline void fill_free(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Totals *totals, uint8_t *out) {
+    const uint32_t warps = blockDim.x / WARP;
+    fill_free(input, streams, stream_count, totals, blockIdx.x * warps + warp_id(), gridDim.x * warps, out);
 }

@@ -35,8 +35,8 @@ struct IndexBlock {
     }
 };
 
-// Copies words [first, end) to shared memory, where word 0 is `first`, a multiple of 4.
-__device__ inline void stage(uint32_t *to, const uint32_t *words, uint32_t first, uint32_t end) {
+// Starts copying words [first, end) to shared memory, where word 0 is `first`, a multiple of 4.
+__device__ inline void start_staging(uint32_t *to, const uint32_t *words, uint32_t first, uint32_t end) {
     const uint32_t whole = (end - first) / 4;
     for (uint32_t i = lane_id(); i < whole; i += WARP) {
         copy_unit(to + 4 * i, words + first + 4 * i);
@@ -45,6 +45,11 @@ __device__ inline void stage(uint32_t *to, const uint32_t *words, uint32_t first
     if (rest < end) {
         to[rest - first] = words[rest];
     }
+}
+
+// And waits for them.
+__device__ inline void stage(uint32_t *to, const uint32_t *words, uint32_t first, uint32_t end) {
+    start_staging(to, words, first, end);
     copies_done();
     __syncwarp();
 }

@@ -1,16 +1,10 @@
 // Decoding for speed: table entries that are added to a position as they are, and two lookups to a window of 32 bits.
-//
-// LOOKUP_BITS   bits that a lookup of one symbol takes, 12 to 14
 #pragma once
 #include "huffman_decode.cuh"
 
-constexpr uint32_t LOOKUPS = 1u << (PAIRS ? TABLE_BITS : LOOKUP_BITS);
-constexpr uint32_t LOOKUP_SHIFT = 32 - (PAIRS ? TABLE_BITS : LOOKUP_BITS);
-static_assert(LOOKUP_BITS >= TABLE_BITS && LOOKUP_BITS <= LONG_BITS && LOOKUP_BITS < 32, "longer codewords have entries in the other table");
-
 // Entries of one symbol: bits 0-5 the length, from bit 16 up the symbol. Entries of two, made use of with PAIRS: bits 0-5 the length of both, 16-20 of the first, 6-15 and
-// 22-31 the symbols minus the base; those with one symbol have ALONE. So the low six bits of a sum of entries are that of their lengths: enough for where in its word a position
-// is, and whether it is in the next.
+// 22-31 the symbols minus the base; those with one symbol have ALONE, and the length in both places. So the low six bits of a sum of entries are that of their lengths: enough for
+// where in its word a position is, and whether it is in the next.
 constexpr uint32_t LENGTH_MASK = 63, PAIRED_BITS = 10, PAIRED_MASK = (1u << PAIRED_BITS) - 1;
 // No codeword ends within the lookup.
 constexpr uint32_t LONGER = 1u << 14;
@@ -32,86 +26,114 @@ template <typename Words> struct Bits {
     }
 };
 
-// What a thread decodes with: the table of LOOKUPS entries, then that for codewords of up to LONG_BITS, in shared memory.
+// Which entry of a table a window has. Codewords longer than TABLE_BITS are the last in canonical order, so that a table has an entry for each TABLE_BITS bits up to the first of them,
+// and from there on for each LONG_BITS, or as many as there is room for. The greater of the two numbers is the right one, whichever part a window belongs to: lanes
+// with short and with long codewords do the same. With PAIRS, where that would cost more than it saves, the first part is there as a whole, for lookups that do not ask.
+struct Steps {
+    uint32_t first; // entries for TABLE_BITS bits that are made use of
+    uint32_t shift; // 32 minus the bits that the others are for
+
+    // Of a table with room for so many entries, TABLE at least.
+    __device__ inline Steps(const Book &book, uint32_t room) : first(book.limit[TABLE_BITS] >> (32 - TABLE_BITS)), shift(32 - LONG_BITS) {
+        while (shift < 32 - TABLE_BITS && entries() > room) {
+            ++shift;
+        }
+        if (PAIRS && shift == 32 - TABLE_BITS) {
+            first = TABLE;
+        }
+    }
+    // Where the others are.
+    __device__ inline uint32_t begin() const { return PAIRS ? TABLE : first; }
+    __device__ inline uint32_t entries() const { return begin() + ((TABLE - first) << (32 - TABLE_BITS - shift)); }
+    __device__ inline int32_t offset() const { return int32_t(begin()) - int32_t(first << (32 - TABLE_BITS - shift)); }
+    // What an entry's window starts with, and how many of its bits are known.
+    __device__ inline uint32_t window(uint32_t entry) const { return entry < begin() ? entry << (32 - TABLE_BITS) : uint32_t(int32_t(entry) - offset()) << shift; }
+    __device__ inline uint32_t known(uint32_t entry) const { return entry < begin() ? TABLE_BITS : 32 - shift; }
+};
+
+// What a thread decodes with: a codebook's table in shared memory.
 struct Lookup {
     const uint32_t *table;
     const Book *book;
     const uint16_t *symbols;
-    uint32_t base, long_start, long_entries;
-    bool paired; // of two symbols; else PAIRS does not matter
+    uint32_t base, first_long, shift;
+    int32_t offset;
+    bool paired;   // of two symbols; else PAIRS does not matter
+    bool complete; // all codewords have an entry
 
     __device__ inline Lookup(const uint32_t *tables, const Book *code, const uint16_t *all_symbols, uint32_t entries_for_long, bool in_pairs)
-        : table(tables), book(code), symbols(all_symbols), base(code->base * 0x10001u), long_start(code->limit[TABLE_BITS]),
-          long_entries(entries_for_long), paired(in_pairs) {}
-
-    __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> LOOKUP_SHIFT]; }
-
-    // The entry of a codeword longer than a lookup; 0 if it has none.
-    __device__ inline uint32_t long_entry(uint32_t window) const {
-        const uint32_t i = (window - long_start) >> (32 - LONG_BITS);
-        return i < long_entries ? table[LOOKUPS + i] : 0;
+        : table(tables), book(code), symbols(all_symbols), base(code->base * 0x10001u), paired(in_pairs) {
+        const Steps steps(*code, TABLE + entries_for_long);
+        first_long = steps.first;
+        shift = steps.shift;
+        offset = steps.offset();
+        complete = code->longest <= 32 - steps.shift;
     }
 
-    // The entry of the first codeword alone, as one of one symbol; for one of two symbols too. Not 0: codewords beyond the tables are searched for, which takes so long that it must stay rare.
-    __device__ inline uint32_t alone(uint32_t entry, uint32_t window) const {
+    __device__ inline uint32_t lookup(uint32_t window) const {
 #if PAIRS
-        if (paired && entry & LENGTH_MASK) {
-            const uint32_t symbol = (entry >> 6 & PAIRED_MASK) + (base & 0xFFFF);
-            return (entry & ALONE ? entry & LENGTH_MASK : entry >> 16 & 31) | symbol << 16;
-        }
+        const uint32_t entry = window >> (32 - TABLE_BITS);
+        return table[entry < first_long ? entry : (window >> shift) + offset];
 #endif
-        if (entry & LENGTH_MASK) {
-            return entry;
-        }
-        entry = long_entry(window);
-        if (entry == 0) {
-            const Codeword one = canonical(*book, symbols, window, TABLE_BITS + 1);
-            entry = one.length | one.symbol << 16;
-        }
-        return entry;
+        return table[max_of(int32_t(window >> (32 - TABLE_BITS)), int32_t(window >> shift) + offset)];
     }
 
-    // The next two symbols, the first in the low half; one after the other, where lookups do not give both.
-    template <typename Words> __device__ inline uint32_t two_apart(Bits<Words> &from) const {
-        uint32_t window = from.window();
-        const uint32_t first = alone(lookup(window), window);
-        from.skip(first & LENGTH_MASK);
-        window = from.window();
-        const uint32_t second = alone(lookup(window), window);
-        from.skip(second & LENGTH_MASK);
-        return __byte_perm(first, second, 0x7632);
-    }
-
-    // The next four symbols.
-    template <typename Words> __device__ inline uint2 four(Bits<Words> &from) const {
-        const uint32_t window = from.window();
-        const uint32_t one = lookup(window);
-        // Shifts by the low five bits.
-        const uint32_t rest = __funnelshift_l(0, window, one);
-        const uint32_t other = lookup(rest);
+    // The next symbol. Codewords beyond the table are searched for, which takes so long that it must stay rare: a lane's search holds up the whole warp.
+    template <typename Words> __device__ inline uint32_t one(Bits<Words> &from) const {
+        const uint32_t window = from.window(), entry = lookup(window);
+        uint32_t length = entry & LENGTH_MASK, symbol = entry >> 16;
 #if PAIRS
         if (paired) {
-            if ((one | other) & ALONE) {
-                const uint32_t low = two_apart(from);
-                return make_uint2(low, two_apart(from));
-            }
-            constexpr uint32_t BOTH = PAIRED_MASK * 0x10001u;
-            from.skip(one + other);
-            return make_uint2((one >> 6 & BOTH) + base, (other >> 6 & BOTH) + base);
+            length = entry >> 16 & 31;
+            symbol = (entry >> 6 & PAIRED_MASK) + (base & 0xFFFF);
         }
 #endif
-        const uint32_t low = two(window, one, other, from);
-        const uint32_t next = from.window();
-        const uint32_t third = lookup(next);
-        return make_uint2(low, two(next, third, lookup(__funnelshift_l(0, next, third)), from));
+        if (length == 0) {
+            const Codeword found = canonical(*book, symbols, window, TABLE_BITS + 1);
+            length = found.length;
+            symbol = found.symbol;
+        }
+        from.skip(length);
+        return symbol;
     }
 
-    // The next 16 bytes of symbols.
-    template <typename Words> __device__ inline uint4 unit(Bits<Words> &from) const {
+    // The next two, the first in the low half; one after the other.
+    template <typename Words> __device__ inline uint32_t two_apart(Bits<Words> &from) const {
+        const uint32_t low = one(from);
+        return low | one(from) << 16;
+    }
+
+    // The next four symbols. If `CHECKED` is false, there is no need to ask whether entries are there.
+    template <bool CHECKED, typename Words> __device__ inline uint2 four(Bits<Words> &from) const {
+        uint32_t window = from.window();
+        // Shifts are by the low five bits of entries.
+#if PAIRS
+        if (paired) {
+            constexpr uint32_t BOTH = PAIRED_MASK * 0x10001u;
+            const uint32_t one = table[window >> (32 - TABLE_BITS)], other = table[__funnelshift_l(0, window, one) >> (32 - TABLE_BITS)];
+            if (!((one | other) & ALONE)) {
+                from.skip(one + other);
+                return make_uint2((one >> 6 & BOTH) + base, (other >> 6 & BOTH) + base);
+            }
+            const uint32_t low = pair<CHECKED>(window, from);
+            return make_uint2(low, pair<CHECKED>(from.window(), from));
+        }
+#endif
+        uint32_t first = lookup(window);
+        const uint32_t second = lookup(__funnelshift_l(0, window, first));
+        const uint32_t low = two<CHECKED>(first, second, from);
+        window = from.window();
+        first = lookup(window);
+        return make_uint2(low, two<CHECKED>(first, lookup(__funnelshift_l(0, window, first)), from));
+    }
+
+    template <typename Words> __device__ inline uint2 four(Bits<Words> &from) const { return complete ? four<false>(from) : four<true>(from); }
+
+    template <bool CHECKED, typename Words> __device__ inline uint4 unit_of(Bits<Words> &from) const {
         uint32_t words[4];
 #pragma unroll
         for (uint32_t i = 0; i < 4; i += SYMBOL_BYTES) {
-            const uint2 symbols = four(from);
+            const uint2 symbols = four<CHECKED>(from);
 #if SYMBOL_BYTES == 1
             words[i] = __byte_perm(symbols.x, symbols.y, 0x6420);
 #else
@@ -122,79 +144,103 @@ struct Lookup {
         return make_uint4(words[0], words[1], words[2], words[3]);
     }
 
+    // The next 16 bytes of symbols.
+    template <typename Words> __device__ inline uint4 unit(Bits<Words> &from) const { return complete ? unit_of<false>(from) : unit_of<true>(from); }
+
     // Two symbols with an entry each.
-    template <typename Words> __device__ inline uint32_t two(uint32_t window, uint32_t one, uint32_t other, Bits<Words> &from) const {
-        if ((one | other) & LONGER) {
-            one = one & LONGER ? long_entry(window) : one;
-            const uint32_t rest = __funnelshift_l(0, window, one);
-            other = lookup(rest);
-            other = other & LONGER ? long_entry(rest) : other;
-            if (one == 0 || other == 0) {
-                return two_apart(from);
-            }
+    template <bool CHECKED, typename Words> __device__ inline uint32_t two(uint32_t first, uint32_t second, Bits<Words> &from) const {
+        if (CHECKED && (first | second) & LONGER) {
+            return two_apart(from);
         }
-        from.skip(one + other);
-        return __byte_perm(one, other, 0x7632);
+        from.skip(first + second);
+        return __byte_perm(first, second, 0x7632);
+    }
+
+    // Two symbols of an entry with as many, or of two entries.
+    template <bool CHECKED, typename Words> __device__ inline uint32_t pair(uint32_t window, Bits<Words> &from) const {
+        const uint32_t first = lookup(window), second = lookup(__funnelshift_l(0, window, first));
+        const bool alone = first & ALONE;
+        const uint32_t more = alone ? second >> 16 & 31 : 0, high = alone ? second << 16 - 6 : first >> 6;
+        if (CHECKED && ((first & LENGTH_MASK) == 0 || (alone && more == 0))) {
+            return two_apart(from);
+        }
+        from.skip((first & LENGTH_MASK) + more);
+        return (first >> 6 & PAIRED_MASK | high & PAIRED_MASK << 16) + base;
     }
 };
-static_assert(2 * LOOKUP_BITS <= 32, "two lookups to a window");
+static_assert(2 * LONG_BITS <= 32, "two codewords to a window");
 
-// Fills a table of TABLE entries from as many, each by itself; by the whole block. Four at a time: a block that has little to decode waits for these reads.
-template <typename Each> __device__ inline void load_each(uint32_t *to, const uint32_t *from, Each each) {
-    for (uint32_t i = threadIdx.x; i < TABLE / 4; i += blockDim.x) {
+// Fills a table from a codebook's of BOOK_WORDS words: by the whole block, to be followed by a barrier. `coarse` makes an entry of one for TABLE_BITS bits, `alone` of one with a long codeword.
+template <typename Coarse, typename Alone>
+__device__ inline void load_entries(uint32_t *to, const uint32_t *from, uint32_t room, const Book &book, const uint16_t *symbols, Coarse coarse, Alone alone) {
+    const Steps steps(book, room);
+    // Four at a time: a block that has little to decode waits for these reads.
+    const uint32_t begin = steps.begin();
+    for (uint32_t i = threadIdx.x; i < ceil_div(begin, 4); i += blockDim.x) {
         const uint4 four = reinterpret_cast<const uint4 *>(from)[i];
-        reinterpret_cast<uint4 *>(to)[i] = make_uint4(each(four.x), each(four.y), each(four.z), each(four.w));
-    }
-}
-
-// Fills a table of one-symbol entries from a codebook's; by the whole block, followed by a barrier. `long_entries` is how many of the others to take.
-__device__ inline void load_alone(uint32_t *to, const uint32_t *from, uint32_t long_entries, const Book &book) {
-    constexpr uint32_t EACH = LOOKUPS / TABLE;
-    load_words(to + LOOKUPS, from + TABLE, long_entries);
-    if constexpr (EACH == 1) {
-        load_each(to, from, [&](uint32_t entry) {
-            const uint32_t alone = single(entry, book.base, book.mask);
-            return alone == 0 ? LONGER : alone;
-        });
-    } else {
-        for (uint32_t i = threadIdx.x; i < TABLE; i += blockDim.x) {
-            const uint32_t entry = single(from[i], book.base, book.mask);
+        const uint4 own = make_uint4(coarse(four.x), coarse(four.y), coarse(four.z), coarse(four.w));
+        if (i < begin / 4) {
+            reinterpret_cast<uint4 *>(to)[i] = own;
+        } else {
+            const uint32_t rest[3] = {own.x, own.y, own.z};
 #pragma unroll
-            for (uint32_t j = 0; j < EACH; ++j) {
-                uint32_t own = entry;
-                if (entry == 0) {
-                    const uint32_t window = i << (32 - TABLE_BITS) | j << LOOKUP_SHIFT;
-                    const uint32_t place = (window - book.limit[TABLE_BITS]) >> (32 - LONG_BITS);
-                    own = place < LONG_ENTRIES ? from[TABLE + place] : 0;
-                    own = own == 0 || (own & LENGTH_MASK) > 32 - LOOKUP_SHIFT ? LONGER : own;
+            for (uint32_t j = 0; j < 3; ++j) {
+                if (j < begin % 4) {
+                    to[i * 4 + j] = rest[j];
                 }
-                to[i * EACH + j] = own;
             }
         }
     }
+    for (uint32_t i = begin + threadIdx.x; i < steps.entries(); i += blockDim.x) {
+        const uint32_t window = steps.window(i), place = (window - book.limit[TABLE_BITS]) >> (32 - LONG_BITS);
+        const uint32_t entry = from[window >> (32 - TABLE_BITS)];
+        if (length_of_first(entry) != 0) {
+            to[i] = coarse(entry);
+            continue;
+        }
+        uint32_t found;
+        if (place < LONG_ENTRIES) {
+            found = from[TABLE + place];
+        } else {
+            const Codeword one = canonical(book, symbols, window, TABLE_BITS + 1);
+            found = one.length | one.symbol << 16;
+        }
+        to[i] = alone((found & 31) <= steps.known(i) ? found : 0);
+    }
 }
 
-// The same of entries of two symbols. Whether this thread has found symbols too far apart for that: then the table is worthless.
-__device__ inline bool load_paired(uint32_t *to, const uint32_t *from, uint32_t long_entries, const Book &book) {
+// A table of one-symbol entries.
+__device__ inline void load_alone(uint32_t *to, const uint32_t *from, uint32_t room, const Book &book, const uint16_t *symbols) {
+    const auto alone = [](uint32_t entry) { return entry == 0 ? LONGER : entry; };
+    load_entries(to, from, room, book, symbols, [&](uint32_t entry) { return alone(single(entry, book.base, book.mask)); }, alone);
+}
+
+// One of entries of two symbols. Whether this thread has found symbols too far apart for that: then the table is worthless.
+__device__ inline bool load_paired(uint32_t *to, const uint32_t *from, uint32_t room, const Book &book, const uint16_t *symbols) {
     bool apart = book.mask != 0xFFF;
-    load_words(to + LOOKUPS, from + TABLE, long_entries);
-    load_each(to, from, [&](uint32_t entry) {
+    const auto coarse = [&](uint32_t entry) {
         const uint32_t first = entry >> 8 & 0xFFF, second = entry >> 20;
         apart = apart || max_of(first, second) > PAIRED_MASK;
         return has_two(entry) ? length_of_all(entry) | first << 6 | length_of_first(entry) << 16 | second << 22
-                              : length_of_first(entry) | first << 6 | ALONE;
-    });
+                              : length_of_first(entry) * 0x10001u | first << 6 | ALONE;
+    };
+    const auto alone = [&](uint32_t entry) {
+        const uint32_t symbol = (entry >> 16) - book.base;
+        apart = apart || (entry != 0 && symbol > PAIRED_MASK);
+        return entry == 0 ? ALONE : (entry & 31) * 0x10001u | (symbol & PAIRED_MASK) << 6 | ALONE;
+    };
+    load_entries(to, from, room, book, symbols, coarse, alone);
     return apart;
 }
 
 // Fills the tables of `count` codebooks, OWN_WORDS apart, as fits all of them; whether with entries of two symbols. By the whole block, with a barrier after it.
 template <uint32_t OWN_WORDS>
-__device__ inline bool load_lookups(uint32_t *to, const uint32_t *from, uint32_t long_entries, const Book *books, uint32_t count) {
+__device__ inline bool load_lookups(uint32_t *to, const uint32_t *from, const uint16_t *symbols, const Book *books, uint32_t count) {
 #if PAIRS
     bool apart = false;
     for (uint32_t i = 0; i < count; ++i) {
         if (!books[i].absent) {
-            apart = load_paired(to + i * OWN_WORDS, from + uint64_t(i) * BOOK_WORDS, long_entries, books[i]) || apart;
+            apart = load_paired(to + i * OWN_WORDS, from + uint64_t(i) * BOOK_WORDS, OWN_WORDS, books[i], symbols) || apart;
         }
     }
     if (!__syncthreads_or(apart)) {
@@ -203,7 +249,7 @@ __device__ inline bool load_lookups(uint32_t *to, const uint32_t *from, uint32_t
 #endif
     for (uint32_t i = 0; i < count; ++i) {
         if (!books[i].absent) {
-            load_alone(to + i * OWN_WORDS, from + uint64_t(i) * BOOK_WORDS, long_entries, books[i]);
+            load_alone(to + i * OWN_WORDS, from + uint64_t(i) * BOOK_WORDS, OWN_WORDS, books[i], symbols);
         }
     }
     __syncthreads();

@@ -65,7 +65,6 @@ struct Own {
 extern "C" __global__ void __launch_bounds__(THREADS)
     self_sync(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
               const Totals *totals, uint8_t *entries, uint8_t *counts, uint8_t *exits, uint32_t *failed) {
-    wait_for_previous();
     __shared__ __align__(16) uint16_t table[COUNTS + ENDS];
     __shared__ Stream stream;
     __shared__ Book book;
@@ -74,6 +73,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         uint32_t first_stretch, stop;
         const uint32_t number = rest.stream(streams, stream_count, first_stretch, stop);
         load_stream(stream, book, streams, number, books);
+        // Tables are what decode_prepare has made; whoever comes after may read them before it waits itself.
+        wait_then_let_start();
         load_counts(table, count_tables, stream, true);
         __syncthreads();
         const Counter counter(table, &book);
@@ -104,6 +105,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
         }
     }
+    // Blocks without stretches too: that this kernel is done says that those before it are.
+    wait_then_let_start();
 }
 
 // Decodes a stretch again from `entry` on, where the one before ended, up to where that makes no difference. Whether it makes one to the stretch after it.
@@ -131,7 +134,6 @@ __device__ inline bool join(const Counter &counter, const uint8_t *input, const 
 extern "C" __global__ void __launch_bounds__(THREADS)
     self_sync_join(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
                    const Totals *totals, uint8_t *entries, uint8_t *counts, const uint8_t *exits, uint32_t *failed) {
-    wait_for_previous();
     __shared__ __align__(16) uint16_t table[COUNTS + ENDS];
     __shared__ Stream stream;
     __shared__ Book book;
@@ -140,6 +142,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         uint32_t first_stretch, stop;
         const uint32_t number = rest.stream(streams, stream_count, first_stretch, stop);
         load_stream(stream, book, streams, number, books);
+        wait_for_previous();
         // The first of a stream starts with a codeword.
         const uint32_t first = max_of(first_stretch, 1u) + threadIdx.x;
         const uint8_t *exits_before = exits + stream.first_sequence * STRETCHES - 1;
@@ -160,4 +163,5 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
         }
     }
+    wait_for_previous();
 }

@@ -23,7 +23,6 @@ __device__ inline uint32_t gap_of(const uint8_t *input, const Stream &stream, ui
 extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
     spans_count(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
                 const Totals *totals, uint8_t *entries, uint8_t *counts) {
-    wait_for_previous();
     __shared__ __align__(16) uint16_t table[COUNTS];
     __shared__ Stream stream;
     __shared__ Book book;
@@ -32,6 +31,8 @@ extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
         uint32_t first, stop;
         const uint32_t number = rest.stream(streams, stream_count, first, stop);
         load_stream(stream, book, streams, number, books);
+        // Tables are what decode_prepare has made; whoever comes after may read them before it waits itself.
+        wait_then_let_start();
         load_counts(table, count_tables, stream, false);
         __syncthreads();
         const Counter counter(table, &book);
@@ -59,21 +60,24 @@ extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
             counts[at] = counter.count_up_to(reader, own_end);
         }
     }
+    // Blocks without spans too: that this kernel is done says that those before it are.
+    wait_then_let_start();
 }
 
 // Symbols before each span of its stream, from the counts of its subsequences; a block a stream. Whole sequences have spans: those past the end are not written.
 extern "C" __global__ void __launch_bounds__(THREADS)
     spans_scan(const Stream *streams, const uint8_t *counts, uint32_t *before, uint32_t *status) {
-    wait_for_previous();
     __shared__ uint32_t warp_sums[WARPS];
     const Stream &stream = streams[blockIdx.x];
     const uint32_t spans = ceil_div(stream.bits, SPAN_BITS), subsequences = ceil_div(stream.bits, SUBSEQUENCE_BITS);
+    const uint32_t first_subsequence = stream.first_subsequence, first_span = stream.first_sequence * SPANS, symbols = stream.live * GROUP;
+    wait_for_previous();
     uint32_t running = 0;
     for (uint32_t first = 0; first < spans; first += THREADS) {
         const uint32_t span = first + threadIdx.x;
         uint32_t own = 0;
         if (span < spans) {
-            const uint8_t *of = counts + stream.first_subsequence + span * WARP;
+            const uint8_t *of = counts + first_subsequence + span * WARP;
             if ((span + 1) * WARP <= subsequences) {
 #pragma unroll
                 for (uint32_t i = 0; i < WARP / 16; ++i) {
@@ -105,11 +109,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         __syncthreads();
         if (span < spans) {
-            before[stream.first_sequence * SPANS + span] = running + in_block + sum - own;
+            before[first_span + span] = running + in_block + sum - own;
         }
         running += total;
     }
-    if (threadIdx.x == 0 && running != stream.live * GROUP) {
+    if (threadIdx.x == 0 && running != symbols) {
         atomicOr(&status[blockIdx.x], STATUS_COUNT);
     }
 }
@@ -132,8 +136,22 @@ __device__ inline void put_some(uint8_t *at, const uint32_t words[SYMBOL_BYTES],
     }
 }
 
+// Symbols that are put at once where a smooth field has nothing but its commonest: a word of codewords.
+constexpr uint32_t RUN = 32;
+
+// The commonest symbol, if its codeword is one bit: that is a zero then.
+struct Common {
+    bool there;
+    uint32_t word; // filled with it
+
+    __device__ inline Common(const Book &book, const uint16_t *symbols) : there(book.limit[1] != 0 && book.symbol_count > 1) {
+        const uint32_t symbol = there ? symbols[book.symbols] : 0;
+        word = SYMBOL_BYTES == 1 ? symbol * 0x01010101u : symbol * 0x10001u;
+    }
+};
+
 // Decodes `count` symbols of a lane into a buffer, from its symbol `place` on. Whole words, and what is before and after them. Up to three symbols more are decoded than there are.
-__device__ inline void put(const Lookup &lookup, LaneReader &reader, uint8_t *buffer, uint32_t place, uint32_t count) {
+__device__ inline void put(const Lookup &lookup, const Common &common, LaneReader &reader, uint8_t *buffer, uint32_t place, uint32_t count) {
     constexpr uint32_t SYMBOLS_IN_WORD = 4 / SYMBOL_BYTES;
     const uint32_t before = place % SYMBOLS_IN_WORD, shift = before * SYMBOL_BYTES * 8;
     uint8_t *at = buffer + (place - before) * SYMBOL_BYTES;
@@ -157,6 +175,18 @@ __device__ inline void put(const Lookup &lookup, LaneReader &reader, uint8_t *bu
     put_some(at, words, before, left);
     for (; left > 4; left -= 4) {
         at += 4 * SYMBOL_BYTES;
+        if (left > RUN + 8 && common.there && reader.window() == 0) {
+            reader.skip(32);
+            reinterpret_cast<uint32_t *>(at)[0] = __funnelshift_l(last, common.word, shift);
+#pragma unroll
+            for (uint32_t i = 1; i < RUN * SYMBOL_BYTES / 4; ++i) {
+                reinterpret_cast<uint32_t *>(at)[i] = common.word;
+            }
+            last = common.word;
+            at += (RUN - 4) * SYMBOL_BYTES;
+            left -= RUN - 4;
+            continue;
+        }
         next();
         if (left < 8) {
             put_some(at, words, 0, left - 4);
@@ -238,15 +268,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     spans_write(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
                 const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint8_t *counts, const uint32_t *before,
                 const Totals *totals, uint32_t room, uint32_t *sums, uint32_t *status, uint8_t *out) {
-    wait_for_previous();
     extern __shared__ uint4 dynamic[];
-    constexpr uint32_t TABLE_WORDS = LOOKUPS + LONG_ENTRIES;
+    constexpr uint32_t TABLE_WORDS = TABLE + LONG_ENTRIES;
     __shared__ Stream stream;
     __shared__ Book book;
     uint32_t *table = reinterpret_cast<uint32_t *>(dynamic);
     uint4 *buffer = dynamic + TABLE_WORDS / 4 + warp_id() * (room / SYMBOLS_IN_UNIT);
-    // Half of the blocks fill first, half decode first: neither memory nor instructions are idle then.
-    const bool fills_first = blockIdx.x % 2 != 0;
+    // Half of the blocks fill first, half decode first: neither memory nor instructions are idle then. Of a small batch all, while what comes before this ends.
+    const bool fills_first = blockIdx.x % 2 != 0 || totals->sequences < 8 * gridDim.x;
     if (fills_first) {
         fill_free(input, streams, stream_count, totals, out);
     }
@@ -254,14 +283,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const uint64_t all_costs = costs.all(*totals);
     const uint64_t own_start = all_costs * blockIdx.x / gridDim.x, own_end = all_costs * (blockIdx.x + 1) / gridDim.x;
     uint32_t number = stream_of_warp(own_start, stream_count, [&](uint32_t i) { return costs.stream(i); });
+    bool is_first = true;
     for (; number < stream_count && costs.stream(number) < own_end; ++number) {
-        const uint32_t first_span = costs.first_span(number, own_start), stop = costs.first_span(number, own_end);
+        uint32_t first_span = 0, stop = 1;
+        if (!is_first) {
+            first_span = costs.first_span(number, own_start);
+            stop = costs.first_span(number, own_end);
+        }
         if (first_span >= stop) {
             continue;
         }
         load_stream(stream, book, streams, number, books);
-        const bool paired = load_lookups<TABLE_WORDS>(table, tables + uint64_t(stream.first_book) * BOOK_WORDS, LONG_ENTRIES, &book, 1);
+        const bool paired = load_lookups<TABLE_WORDS>(table, tables + uint64_t(stream.first_book) * BOOK_WORDS, symbols, &book, 1);
+        if (is_first) {
+            // Tables are there since codewords are counted; sums of counts are not.
+            wait_for_previous();
+            is_first = false;
+            first_span = costs.first_span(number, own_start);
+            stop = costs.first_span(number, own_end);
+        }
         const Lookup lookup(table, &book, symbols, LONG_ENTRIES, paired);
+        const Common common(book, symbols);
         const uint32_t all = stream.live * GROUP;
         Checksum checksum{0, 0};
         uint32_t subsequence = (first_span + warp_id()) * WARP + lane_id();
@@ -290,7 +332,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 const uint32_t lanes = WARP - __clz(__ballot_sync(ALL_LANES, lane_id() <= lane || fits));
                 const uint32_t stop_at = __shfl_sync(ALL_LANES, fits ? end : 0, lanes - 1);
                 if (lane_id() >= lane && lane_id() < lanes && fits && begin < end) {
-                    put(lookup, reader, reinterpret_cast<uint8_t *>(buffer), begin - first, end - begin);
+                    put(lookup, common, reader, reinterpret_cast<uint8_t *>(buffer), begin - first, end - begin);
                 }
                 __syncwarp();
                 if (stop_at > start) {
@@ -305,5 +347,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (!fills_first) {
         fill_free(input, streams, stream_count, totals, out);
     }
+    wait_for_previous();
     verify_at_last(streams, stream_count, sums, status);
 }

@@ -25,9 +25,17 @@ enum Any<S> {
 impl<S: Symbol + DeviceRepr> Any<S> {
     /// Every decoder, in its variants, for a group size.
     fn all(device: &Device, group_log2: u32) -> Vec<(&'static str, Self)> {
-        let small =
-            IndexedTuning { threads: Some(128), waves: 2, staged_percent: 10, row_bytes: Some(64), pairs: Some(true) };
-        let one_by_one = IndexedTuning { row_bytes: Some(128), pairs: Some(false), ..IndexedTuning::default() };
+        // Batches of tests are small.
+        let large = IndexedTuning { small: false, ..IndexedTuning::default() };
+        let unstaged = IndexedTuning {
+            threads: Some(128),
+            waves: 2,
+            staged_percent: 10,
+            row_bytes: Some(64),
+            pairs: Some(true),
+            ..large
+        };
+        let one_by_one = IndexedTuning { row_bytes: Some(128), pairs: Some(false), ..large };
         let tight = SpansTuning { threads: 64, blocks: 1, room: Some(192), lookup: Some(Lookup::Pairs) };
         let single = SpansTuning { lookup: Some(Lookup::Single), ..SpansTuning::default() };
         let classes = Writing::Tuned(Room::Classes { blocks: 2 });
@@ -36,7 +44,8 @@ impl<S: Symbol + DeviceRepr> Any<S> {
         vec![
             ("chunked", Self::Chunked(Chunked::new(device, group_log2).unwrap())),
             ("indexed", Self::Indexed(Indexed::new(device, group_log2).unwrap())),
-            ("indexed, unstaged", Self::Indexed(Indexed::with_tuning(device, group_log2, small).unwrap())),
+            ("indexed, as large batches", Self::Indexed(Indexed::with_tuning(device, group_log2, large).unwrap())),
+            ("indexed, unstaged", Self::Indexed(Indexed::with_tuning(device, group_log2, unstaged).unwrap())),
             ("indexed, one by one", Self::Indexed(Indexed::with_tuning(device, group_log2, one_by_one).unwrap())),
             ("gap", Self::Gap(Gap::new(device, group_log2).unwrap())),
             ("gap, as published", gap(Writing::Published)),

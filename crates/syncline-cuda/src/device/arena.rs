@@ -11,6 +11,8 @@ use crate::error::{CudaError, DriverContext, Result};
 const ALIGNMENT: usize = 256;
 /// An arena that runs out grows by at least this part of itself.
 const GROWTH: usize = 32;
+/// Counters that are made at least.
+const LEAST_COUNTERS: usize = 1024;
 
 /// Device memory for intermediate results, all used on one stream.
 ///
@@ -23,12 +25,15 @@ pub struct Arena {
     /// The last one is the one being filled.
     #[expect(clippy::vec_box, reason = "views into a block refer to it, so it must not move when the list grows")]
     blocks: Vec<Box<CudaSlice<u8>>>,
+    /// Words that are 0 whenever no kernel that was given them runs; never freed, as views refer to them.
+    #[expect(clippy::vec_box, reason = "as above")]
+    counters: Vec<Box<CudaSlice<u32>>>,
 }
 
 impl Arena {
     /// An arena for work on `stream`, empty at first.
     pub fn new(stream: Arc<CudaStream>) -> Self {
-        Self { stream, blocks: Vec::new() }
+        Self { stream, blocks: Vec::new(), counters: Vec::new() }
     }
 
     /// An arena that starts with this many bytes.
@@ -151,6 +156,26 @@ impl<'a> Frame<'a> {
                 .doing("clearing scratch memory")?;
         }
         Ok(view)
+    }
+
+    /// So many words that are 0, for a kernel that leaves them 0: no launch is needed to clear them. Whoever asks next gets the same ones.
+    ///
+    /// # Errors
+    /// [`CudaError::OutOfMemory`].
+    pub fn counters(&mut self, length: usize) -> Result<CudaViewMut<'a, u32>> {
+        let counters = &mut self.arena.counters;
+        let place = match counters.iter().position(|words| words.len() >= length) {
+            Some(place) => place,
+            None => {
+                let words = self.arena.stream.alloc_zeros::<u32>(length.max(LEAST_COUNTERS));
+                counters.push(Box::new(words.map_err(|_| CudaError::OutOfMemory { bytes: 4 * length as u64 })?));
+                counters.len() - 1
+            }
+        };
+        let mut view = counters[place].slice_mut(..length);
+        // SAFETY: only the lifetime changes. For 'a the arena is mutably borrowed by this frame; counters are boxed and live as long as the arena. Views of one frame may be of the same
+        // words: kernels on the arena's stream use them one after another.
+        Ok(unsafe { std::mem::transmute::<CudaViewMut<'_, u32>, CudaViewMut<'a, u32>>(view.slice_mut(..)) })
     }
 
     /// A copy of `values`, queued on the arena's stream: without the calls that a buffer of its own takes, which are what small batches wait for.

@@ -28,6 +28,8 @@ const HEADERS: &[Source] = &[
     Source { name: "huffman_decode_index.cuh", text: include_str!("../../kernels/huffman_decode_index.cuh") },
     Source { name: "huffman_decode_free.cuh", text: include_str!("../../kernels/huffman_decode_free.cuh") },
     Source { name: "huffman_decode_ring.cuh", text: include_str!("../../kernels/huffman_decode_ring.cuh") },
+    Source { name: "huffman_decode_book.cuh", text: include_str!("../../kernels/huffman_decode_book.cuh") },
+    Source { name: "huffman_decode_work.cuh", text: include_str!("../../kernels/huffman_decode_work.cuh") },
     Source { name: "huffman_decode_lookup.cuh", text: include_str!("../../kernels/huffman_decode_lookup.cuh") },
     Source { name: "reconstruct_rows.cuh", text: include_str!("../../kernels/reconstruct_rows.cuh") },
     Source { name: "reconstruct_decode.cuh", text: include_str!("../../kernels/reconstruct_decode.cuh") },

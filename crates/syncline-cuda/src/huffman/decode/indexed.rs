@@ -5,6 +5,7 @@ use std::cmp::Reverse;
 use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{Decoder, MAX_CLASSES, Symbol};
 
+use super::small::Small;
 use super::{Decoding, LONG_ENTRIES, Preparation, SHAPES, TABLE_BITS, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, DriverContext, Result};
@@ -15,9 +16,9 @@ const SOURCE: Source =
 /// Shared memory that a block has beside tables and tiles.
 const OWN_SHARED_MEMORY: u32 = 2048;
 /// Words that a warp stages at most: an index block of nothing but the longest codewords, and what decoding looks ahead.
-const MOST_STAGED_WORDS: u32 = 2592;
+pub(super) const MOST_STAGED_WORDS: u32 = 2592;
 /// And at least: a group of the longest codewords, and what decoding looks ahead.
-const LEAST_STAGED_WORDS: u32 = 96;
+pub(super) const LEAST_STAGED_WORDS: u32 = 96;
 /// Registers of a multiprocessor, and threads that it holds at most, on all architectures since sm_70 (fewer threads on some).
 const REGISTERS: u32 = 65_536;
 const THREADS_ON_MULTIPROCESSOR: u32 = 2048;
@@ -40,11 +41,13 @@ pub struct IndexedTuning {
     pub row_bytes: Option<u32>,
     /// Whether codewords are looked up in pairs; `None`: where two mostly fit.
     pub pairs: Option<bool>,
+    /// Whether small batches are decoded in one launch, by blocks that make tables themselves.
+    pub small: bool,
 }
 
 impl Default for IndexedTuning {
     fn default() -> Self {
-        Self { threads: None, waves: 1, staged_percent: 130, row_bytes: None, pairs: None }
+        Self { threads: None, waves: 1, staged_percent: 130, row_bytes: None, pairs: None, small: true }
     }
 }
 
@@ -52,6 +55,17 @@ impl IndexedTuning {
     fn row_bytes(&self, pairs: bool) -> u32 {
         self.row_bytes.unwrap_or(if pairs { 128 } else { 64 })
     }
+}
+
+/// Bytes of a row of the tile.
+pub(super) fn row_bytes(pairs: bool, symbol_bytes: usize, group_log2: u32) -> u32 {
+    IndexedTuning::default().row_bytes(pairs).min((symbol_bytes as u32) << group_log2)
+}
+
+/// Words that a warp should have room for, so many percent of those of an index block of so many bits.
+pub(super) fn wanted_words(bits_in_task: u64, percent: u32) -> u32 {
+    let wanted = bits_in_task.div_ceil(32) * u64::from(percent) / 100 + 8;
+    wanted.clamp(LEAST_STAGED_WORDS.into(), MOST_STAGED_WORDS.into()) as u32 / 4 * 4
 }
 
 /// Entries for long codewords that a block with so many codebooks has.
@@ -66,15 +80,7 @@ fn table_words(books: u32) -> u32 {
 
 fn specialization(symbol_bytes: usize, group_log2: u32, books: u32, pairs: bool, row_bytes: u32) -> Specialization {
     let mut constants = constants(symbol_bytes, group_log2, pairs);
-    constants.retain(|constant| constant.0 != "LOOKUP_BITS");
-    let own = [
-        // With 13 bits qmcpack was 3 % slower (15 at 10 MB): there is less room for words.
-        ("LOOKUP_BITS", TABLE_BITS),
-        ("BOOKS", books),
-        ("OWN_LONG", long_entries(books)),
-        ("THREADS", MOST_THREADS),
-        ("ROW", row_bytes),
-    ];
+    let own = [("BOOKS", books), ("OWN_LONG", long_entries(books)), ("THREADS", MOST_THREADS), ("ROW", row_bytes)];
     constants.extend(own.map(|(name, value)| (name, u64::from(value))));
     Specialization { source: SOURCE, constants }
 }
@@ -117,6 +123,8 @@ pub struct Indexed<S> {
     preparation: Preparation<S>,
     /// For streams with one codebook, and with several; each for long codewords, and for short.
     variants: [[Variant; 2]; 2],
+    /// For small batches.
+    small: Option<Small>,
     tuning: IndexedTuning,
     group_log2: u32,
     multiprocessors: u32,
@@ -167,6 +175,7 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
         Ok(Self {
             preparation: Preparation::new(device, group_log2)?,
             variants: [[variant(1, false)?, variant(1, true)?], [variant(most, false)?, variant(most, true)?]],
+            small: if tuning.small { Some(Small::new::<S>(device, group_log2)?) } else { None },
             tuning,
             group_log2,
             multiprocessors: device.info().multiprocessors,
@@ -177,8 +186,7 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
     /// How to launch a kernel. Reckoned, not asked from the driver: that would take longer than decoding a small batch.
     fn plan(&self, variant: &Variant, bits_in_task: u64, tasks: u32, streams: u32) -> Plan {
         let tables = variant.table_bytes;
-        let wanted = bits_in_task.div_ceil(32) * u64::from(self.tuning.staged_percent) / 100 + 8;
-        let wanted = wanted.clamp(LEAST_STAGED_WORDS.into(), MOST_STAGED_WORDS.into()) as u32 / 4 * 4;
+        let wanted = wanted_words(bits_in_task, self.tuning.staged_percent);
         // A small batch has less than a multiprocessor full of warps: those get more room.
         let warps_with_work = self.tasks_of_multiprocessor(tasks, streams);
         let plan = |threads: u32| {
@@ -225,8 +233,13 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
     /// [`CudaError::Driver`]. Damaged streams are no error here: see [`Decoding::status`].
     pub fn launch(&self, frame: &mut Frame<'_>, mut work: Decoding<'_, '_, S>) -> Result<()> {
         work.check(frame, Decoder::Indexed, self.group_log2)?;
-        let mut scratch = self.preparation.before(frame, &mut work, false, true, 0)?;
         let totals = work.batch.totals;
+        if let Some(small) = &self.small
+            && let Some(plan) = small.plan(&totals)
+        {
+            return small.launch(frame, &mut work, plan);
+        }
+        let mut scratch = self.preparation.before(frame, &mut work, false, true, 0)?;
         if totals.tasks > 0 {
             let pairs = self.tuning.pairs.unwrap_or(totals.pairs());
             let variant = &self.variants[usize::from(totals.most_books > 1)][usize::from(pairs)];

@@ -10,6 +10,7 @@ mod gap;
 mod indexed;
 pub(crate) mod parse;
 mod self_sync;
+mod small;
 mod spans;
 
 use std::marker::PhantomData;
@@ -43,8 +44,6 @@ pub(crate) const TABLE_BITS: u32 = 12;
 const BOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize;
 /// Entries of a codebook's tables for counting (`COUNTS` and `ENDS` there).
 const COUNT_ENTRIES: usize = (1 << 14) + (1 << TABLE_BITS);
-/// Bits that a lookup of one symbol takes where subsequences are decoded.
-const LOOKUP_BITS: u32 = 13;
 /// Entries for codewords longer than a lookup.
 pub(crate) const LONG_ENTRIES: u32 = 2048;
 /// Blocks that build a codebook's tables: more where there are few codebooks, so that the device is full.
@@ -105,7 +104,6 @@ fn constants(symbol_bytes: usize, group_log2: u32, pairs: bool) -> Vec<(&'static
         ("TABLE_BITS", TABLE_BITS),
         ("LONGEST", MAX_LENGTH),
         ("PAIRS", pairs.into()),
-        ("LOOKUP_BITS", LOOKUP_BITS),
     ];
     constants.map(|(name, value)| (name, value.into())).to_vec()
 }
@@ -120,6 +118,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         prepare.to_vec(),
         parse::specializations(),
         indexed::specializations(shared_memory),
+        small::specializations(),
         chunked::specializations(),
         gap::specializations(),
         spans::specializations(),

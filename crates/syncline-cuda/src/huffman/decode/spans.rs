@@ -4,7 +4,7 @@ use cudarc::driver::{CudaViewMut, DeviceRepr};
 use syncline_core::huffman::{SUBSEQUENCE_BITS, Symbol};
 
 use super::batch::Totals;
-use super::{Decoding, LONG_ENTRIES, LOOKUP_BITS, SEQUENCE, SHAPES, Scratch, TABLE_BITS, constants};
+use super::{Decoding, LONG_ENTRIES, SEQUENCE, SHAPES, Scratch, TABLE_BITS, constants};
 use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, Result};
 
@@ -15,6 +15,8 @@ const SOURCE: Source =
 const SPAN: u32 = 32;
 /// Shared memory that a block which writes declares: descriptions of the stream and its codebook.
 const OWN_SHARED_MEMORY: u32 = 1 << 10;
+/// Bytes of a codebook's table.
+const TABLE_BYTES: u32 = ((1 << TABLE_BITS) + LONG_ENTRIES) * 4;
 /// Symbols that a buffer is a multiple of.
 const BUFFER_STEP: u32 = 64;
 /// And has room for at least: a subsequence of them, however damaged.
@@ -51,7 +53,7 @@ impl Default for SpansTuning {
 /// What a lookup gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Lookup {
-    /// A codeword of up to 13 bits.
+    /// A codeword, of up to 16 bits.
     Single,
     /// Two, where they have up to 12 bits together: where they mostly do.
     Pairs,
@@ -59,14 +61,6 @@ pub enum Lookup {
 
 impl Lookup {
     const ALL: [Self; 2] = [Self::Single, Self::Pairs];
-
-    /// Bytes of a codebook's tables.
-    fn table_bytes(self) -> u32 {
-        match self {
-            Self::Single => ((1 << LOOKUP_BITS) + LONG_ENTRIES) * 4,
-            Self::Pairs => ((1 << TABLE_BITS) + LONG_ENTRIES) * 4,
-        }
-    }
 }
 
 fn specialization(symbol_bytes: usize, group_log2: u32, lookup: Lookup, tuning: SpansTuning) -> Specialization {
@@ -141,7 +135,7 @@ impl Spans {
         let shared_memory = device.info().shared_memory_per_block.saturating_sub(OWN_SHARED_MEMORY);
         let kernel = |lookup, name| device.kernel(&specialization(S::BYTES, group_log2, lookup, tuning), name);
         let write = |lookup: Lookup| -> Result<Kernel> {
-            let least = lookup.table_bytes() + tuning.threads / 32 * LEAST_ROOM * S::BYTES as u32;
+            let least = TABLE_BYTES + tuning.threads / 32 * LEAST_ROOM * S::BYTES as u32;
             if least > shared_memory / tuning.blocks {
                 return Err(CudaError::invalid("blocks of so many threads do not fit the device's shared memory"));
             }
@@ -163,7 +157,7 @@ impl Spans {
             shared_memory,
         };
         for lookup in Lookup::ALL {
-            let (kernel, shared_memory) = (&spans.write[lookup as usize], spans.shared_memory_to_write(lookup));
+            let (kernel, shared_memory) = (&spans.write[lookup as usize], spans.shared_memory_to_write());
             spans.resident_write[lookup as usize] = resident(kernel, tuning.threads, shared_memory, multiprocessors)?;
         }
         Ok(spans)
@@ -176,16 +170,16 @@ impl Spans {
 
     /// Symbols that a warp gathers at a time: as many as fit. Fields are uneven, and with room for little more than the mean, spans of many symbols took several rounds and
     /// half of the time on some of the papers' sets.
-    fn room(&self, lookup: Lookup) -> u32 {
-        let buffers = (self.shared_memory / self.tuning.blocks).saturating_sub(lookup.table_bytes());
+    fn room(&self) -> u32 {
+        let buffers = (self.shared_memory / self.tuning.blocks).saturating_sub(TABLE_BYTES);
         let most = buffers / self.symbol_bytes / (self.tuning.threads / 32);
         let room = most.min(self.tuning.room.unwrap_or(MOST_ROOM)).min(MOST_ROOM);
         room.max(LEAST_ROOM) / BUFFER_STEP * BUFFER_STEP
     }
 
     /// Tables and buffers of a block that writes, in bytes.
-    fn shared_memory_to_write(&self, lookup: Lookup) -> u32 {
-        lookup.table_bytes() + self.tuning.threads / 32 * self.room(lookup) * self.symbol_bytes
+    fn shared_memory_to_write(&self) -> u32 {
+        TABLE_BYTES + self.tuning.threads / 32 * self.room() * self.symbol_bytes
     }
 
     /// Entries and counts of streams with the gap index.
@@ -235,14 +229,14 @@ impl Spans {
 
         let lookup = self.lookup(&totals);
         let kernel = &self.write[lookup as usize];
-        let room = self.room(lookup);
+        let room = self.room();
         let launch = Successive::new(kernel, &stream).reads(work.input).reads(&work.batch.descriptors);
         let launch = launch.value(totals.streams).reads(&work.batch.books).reads(&scratch.tables);
         let launch = launch.reads(&work.batch.symbols).reads(&scratch.map).reads(&entries).reads(&counts);
         let launch = launch.reads(&before).reads(&work.batch.sums).value(room).writes(&mut scratch.sums);
         let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
         let blocks = one_wave(self.resident_write[lookup as usize], &totals);
-        let grid = Kernel::grid(blocks, self.tuning.threads, self.shared_memory_to_write(lookup));
+        let grid = Kernel::grid(blocks, self.tuning.threads, self.shared_memory_to_write());
         // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *, const u8 *, const u8 *, const u32 *,
         // const Totals *, u32, u32 *, u32 *, u8 *). Words are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number, and free groups, to groups within the
         // stream. Shared memory is a table and a buffer of `room` symbols for each warp.
