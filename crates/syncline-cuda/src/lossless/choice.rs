@@ -5,7 +5,7 @@ use std::sync::mpsc::Receiver;
 
 use syncline_core::array::ElementType;
 use syncline_core::pipeline::{
-    LosslessOptions, LzssChoice, WeighedLzss, best_lzss, lzss_sample, lzss_ways, weigh_lzss,
+    LosslessOptions, LzssChoice, WeighedLzss, best_lzss, lzss_sample, lzss_trials, weigh_lzss,
 };
 
 use super::compress::Job;
@@ -47,35 +47,38 @@ impl Samples {
         let (mut tasks, mut chunks) = (Vec::new(), Vec::new());
         for (chunk, (elements, _, bytes)) in self.chunks.iter().enumerate() {
             let sampled = (bytes.len() / element.size()) as u64;
-            let ways = lzss_ways(element, &options, sampled, *elements);
-            chunks.push(Weighing { sampled, elements: *elements, first: tasks.len(), ways: vec![None; ways.len()] });
-            tasks.extend(ways.into_iter().map(|way| (chunk, way)));
+            let trials = lzss_trials(element, &options, sampled, *elements);
+            let weighed = vec![None; trials.len()];
+            chunks.push(Weighing { sampled, elements: *elements, first: tasks.len(), waits: trials.len(), weighed });
+            tasks.extend(trials.into_iter().map(|trial| (chunk, trial)));
         }
-        // One way of one chunk is a task: the first chunks are waited for.
+        // One trial of one chunk is a task: the first chunks are waited for.
         let of_tasks = tasks.iter().map(|(chunk, _)| *chunk).collect();
         let weighed = workers::spread(tasks.len(), move |task| {
-            let (chunk, way) = tasks[task];
+            let (chunk, trial) = tasks[task];
             let (elements, runs, bytes) = &self.chunks[chunk];
-            weigh_lzss(element, &geometry, runs, *elements, &options, &self.bytes[bytes.clone()], way)
+            weigh_lzss(element, &geometry, runs, *elements, &options, &self.bytes[bytes.clone()], trial)
         });
         Choices { element, options, weighed, of_tasks, chunks }
     }
 }
 
-/// What is known of a chunk's ways so far.
+/// What is known of a chunk's trials so far.
 struct Weighing {
     sampled: u64,
     elements: u64,
     /// The task of the first.
     first: usize,
-    ways: Vec<Option<WeighedLzss>>,
+    /// How many are waited for.
+    waits: usize,
+    weighed: Vec<Option<WeighedLzss>>,
 }
 
 /// What is chosen for chunks, as it becomes known.
 pub(super) struct Choices {
     element: ElementType,
     options: LosslessOptions,
-    weighed: Receiver<(usize, WeighedLzss)>,
+    weighed: Receiver<(usize, Option<WeighedLzss>)>,
     /// The chunk of each task.
     of_tasks: Vec<usize>,
     chunks: Vec<Weighing>,
@@ -85,14 +88,14 @@ impl Choices {
     /// The choices for chunks with these numbers among all, waited for.
     pub fn wait(&mut self, chunks: Range<usize>) -> Result<Vec<LzssChoice>> {
         let nobody = || CudaError::invalid("nobody chose how chunks are coded");
-        while self.chunks[chunks.clone()].iter().any(|chunk| chunk.ways.contains(&None)) {
+        while self.chunks[chunks.clone()].iter().any(|chunk| chunk.waits > 0) {
             let (task, weighed) = self.weighed.recv().map_err(|_| nobody())?;
             let chunk = &mut self.chunks[self.of_tasks[task]];
-            chunk.ways[task - chunk.first] = Some(weighed);
+            chunk.weighed[task - chunk.first] = weighed;
+            chunk.waits -= 1;
         }
-        let best = |Weighing { sampled, elements, ways, .. }: &Weighing| {
-            let ways: Vec<WeighedLzss> = ways.iter().copied().flatten().collect();
-            best_lzss(self.element, &self.options, *sampled, *elements, &ways).ok_or_else(nobody)
+        let best = |Weighing { sampled, elements, weighed, .. }: &Weighing| {
+            best_lzss(self.element, &self.options, *sampled, *elements, weighed).ok_or_else(nobody)
         };
         self.chunks[chunks].iter().map(best).collect()
     }

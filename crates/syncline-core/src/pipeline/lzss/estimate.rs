@@ -1,5 +1,7 @@
 //! Which input, symbol width and shortest match a chunk takes, from a sample of it. Integer arithmetic throughout.
 
+use std::sync::LazyLock;
+
 use super::super::lossless::Residuals;
 use super::super::options::LosslessOptions;
 use super::EncodeBuffers;
@@ -125,31 +127,55 @@ impl Case<'_> {
         best
     }
 
+    /// How many shortest matches are tried of each way.
+    pub fn trials(&self) -> usize {
+        if self.is_fast() && self.entropy_coded { 2 } else { 1 }
+    }
+
     /// What the chunk comes to in one way, by its sample: as bytes, with so many bases beside them.
     pub fn weigh(&self, way: Way, bytes: &[u8], bases: usize, scratch: &mut EncodeBuffers) -> Choice {
+        let first = self.weigh_trial(way, 0, bytes, bases, scratch).expect("there is a first trial");
+        let others = (1..self.trials()).filter_map(|trial| self.weigh_trial(way, trial, bytes, bases, scratch));
+        others.fold(first, Choice::shorter)
+    }
+
+    /// The same with one of the shortest matches that are tried, or `None` if that is left out: nearly no matches take nearly no time to find.
+    pub fn weigh_trial(
+        &self,
+        way: Way,
+        trial: usize,
+        bytes: &[u8],
+        bases: usize,
+        scratch: &mut EncodeBuffers,
+    ) -> Option<Choice> {
         let Way { of_residuals, width } = way;
-        let (fast, narrow, entropy_coded) = (self.is_fast(), self.is_narrow(way), self.entropy_coded);
+        let (narrow, entropy_coded) = (self.is_narrow(way), self.entropy_coded);
         let side = bases * self.element_bytes;
         let mut params = Params::new(width, self.options.level);
         if entropy_coded {
             params.min_match = shortest_worth_while(bytes, &params);
         }
-        let all = [params, Params { min_match: MAX_MIN_MATCH, ..params }];
-        // Nearly no matches take nearly no time to find.
-        let tried = if fast && entropy_coded && params.min_match < MAX_MIN_MATCH { &all[..] } else { &all[..1] };
-        let mut weigh = |params: &Params| {
-            scratch.tokenise(bytes, params);
-            let bits =
-                if entropy_coded { coded_bits(&scratch.tokens, params) } else { scratch.tokens.len() as u64 * 8 };
-            let bytes = (bits / 8 + side as u64) * self.elements as u64 / (self.sampled as u64).max(1);
-            // Prediction, narrow symbols and short matches take time that only a clearly smaller stream is worth, most of all where speed is what was asked for.
-            let slow =
-                u64::from(of_residuals || narrow) + u64::from(tried.len() > 1 && params.min_match < MAX_MIN_MATCH);
-            let handicap = if of_residuals && !entropy_coded { bytes / 4 } else { bytes / 16 * slow };
-            Choice { of_residuals, entropy_coded, params: *params, bytes: bytes + handicap }
-        };
-        let first = weigh(&tried[0]);
-        tried[1..].iter().map(weigh).fold(first, |best, next| if next.bytes < best.bytes { next } else { best })
+        if trial > 0 {
+            if params.min_match == MAX_MIN_MATCH {
+                return None;
+            }
+            params.min_match = MAX_MIN_MATCH;
+        }
+        scratch.tokenise(bytes, &params);
+        let bits = if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 };
+        let bytes = (bits / 8 + side as u64) * self.elements as u64 / (self.sampled as u64).max(1);
+        // Prediction, narrow symbols and short matches take time that only a clearly smaller stream is worth, most of all where speed is what was asked for.
+        let slow =
+            u64::from(of_residuals || narrow) + u64::from(self.trials() > 1 && params.min_match < MAX_MIN_MATCH);
+        let handicap = if of_residuals && !entropy_coded { bytes / 4 } else { bytes / 16 * slow };
+        Some(Choice { of_residuals, entropy_coded, params, bytes: bytes + handicap })
+    }
+}
+
+impl Choice {
+    /// The one that comes to fewer bytes; of equals the first.
+    pub fn shorter(self, other: Self) -> Self {
+        if other.bytes < self.bytes { other } else { self }
     }
 }
 
@@ -225,7 +251,12 @@ fn count<const LANES: usize>(bytes: &[u8], counts: &mut [[u32; 256]; 8]) {
 fn information(counts: &[u32; 256]) -> u64 {
     let all: u32 = counts.iter().sum();
     let all = if all == 0 { 0 } else { log2(all) };
-    counts.iter().filter(|&&count| count > 0).map(|&count| u64::from(count) * (all - log2(count))).sum()
+    // Counts of samples are small, and many: bit by bit, logarithms took as long as finding the tokens.
+    static SMALL: LazyLock<[u32; 1 << 12]> =
+        LazyLock::new(|| std::array::from_fn(|number| log2((number as u32).max(1)) as u32));
+    let small = &*SMALL;
+    let log = |count: u32| small.get(count as usize).map_or_else(|| log2(count), |&log| log.into());
+    counts.iter().filter(|&&count| count > 0).map(|&count| u64::from(count) * (all - log(count))).sum()
 }
 
 /// log2 of a positive number in 2^-16, rounded down bit by bit.
