@@ -297,13 +297,13 @@ impl<S: huffman::Symbol + DeviceRepr> PlaneDecoder<S> {
     }
 
     /// Decodes the streams at `places` of the input to `output`; `status` gets a word for each, 0 if its symbols are right.
-    pub fn decode<'a>(
+    pub fn decode(
         &self,
-        frame: &mut Frame<'a>,
+        frame: &mut Frame<'_>,
         input: &CudaView<'_, u8>,
         places: &[StreamPlace],
-        output: &mut CudaViewMut<'a, S>,
-        status: &mut CudaViewMut<'a, u32>,
+        output: &mut CudaViewMut<'_, S>,
+        status: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
         let most = |of: fn(&StreamPlace) -> u32| places.iter().map(of).max().unwrap_or(0);
         let groups = most(|place| place.groups);

@@ -106,19 +106,23 @@ impl Case<'_> {
         ways.filter(|&way| !(fast && !self.entropy_coded && self.is_narrow(way) && way.of_residuals)).collect()
     }
 
-    /// Whether a way is tried if those before came to so many bytes at least: where speed is what was asked for, narrow symbols only where whole ones save less than a
-    /// third (as GPULZ does).
-    fn is_tried(&self, way: Way, best: u64) -> bool {
-        let saved = best * 3 < (self.elements * self.element_bytes * 2) as u64;
-        !(self.is_fast() && !self.entropy_coded && self.is_narrow(way) && saved)
+    /// Whether a way is tried only where others do not save enough: narrow symbols where speed is what was asked for (as GPULZ does).
+    pub fn is_spare(&self, way: Way) -> bool {
+        self.is_fast() && !self.entropy_coded && self.is_narrow(way)
     }
 
-    /// The best of all ways, which `weigh` weighs; the first of those that come to as much.
-    pub fn best(&self, mut weigh: impl FnMut(usize, Way) -> Choice) -> Option<Choice> {
+    /// Whether a way is tried if those before came to so many bytes at least: a third less is enough.
+    fn is_tried(&self, way: Way, best: u64) -> bool {
+        let saved = best * 3 < (self.elements * self.element_bytes * 2) as u64;
+        !(self.is_spare(way) && saved)
+    }
+
+    /// The best of all ways, which `weigh` weighs; the first of those that come to as much. `None` if there is a way that it does not weigh.
+    pub fn best(&self, mut weigh: impl FnMut(usize, Way) -> Option<Choice>) -> Option<Choice> {
         let mut best: Option<Choice> = None;
         for (number, way) in self.ways().into_iter().enumerate() {
             if best.as_ref().is_none_or(|best| self.is_tried(way, best.bytes)) {
-                let choice = weigh(number, way);
+                let choice = weigh(number, way)?;
                 if best.as_ref().is_none_or(|best| choice.bytes < best.bytes) {
                     best = Some(choice);
                 }
@@ -165,8 +169,7 @@ impl Case<'_> {
         let bits = if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 };
         let bytes = (bits / 8 + side as u64) * self.elements as u64 / (self.sampled as u64).max(1);
         // Prediction, narrow symbols and short matches take time that only a clearly smaller stream is worth, most of all where speed is what was asked for.
-        let slow =
-            u64::from(of_residuals || narrow) + u64::from(self.trials() > 1 && params.min_match < MAX_MIN_MATCH);
+        let slow = u64::from(of_residuals || narrow) + u64::from(self.trials() > 1 && params.min_match < MAX_MIN_MATCH);
         let handicap = if of_residuals && !entropy_coded { bytes / 4 } else { bytes / 16 * slow };
         Some(Choice { of_residuals, entropy_coded, params, bytes: bytes + handicap })
     }
@@ -190,9 +193,11 @@ pub(in super::super) fn choose<W: Word>(
 ) -> Choice {
     let case = Case { options, entropy_coded, element_bytes: size_of::<W>(), sampled: sample.len(), elements };
     let (of_elements, of_residuals) = (bytes_of(sample), bytes_of(&residuals.words));
-    let best = case.best(|_, way| match way.of_residuals {
-        true => case.weigh(way, &of_residuals, residuals.bases.len(), scratch),
-        false => case.weigh(way, &of_elements, 0, scratch),
+    let best = case.best(|_, way| {
+        Some(match way.of_residuals {
+            true => case.weigh(way, &of_residuals, residuals.bases.len(), scratch),
+            false => case.weigh(way, &of_elements, 0, scratch),
+        })
     });
     best.expect("there is a width of one byte")
 }

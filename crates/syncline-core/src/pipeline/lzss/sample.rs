@@ -37,16 +37,18 @@ pub struct LzssTrial {
     pub way: LzssWay,
     /// The number of its shortest match.
     pub number: usize,
+    /// Whether it need not be made where others save enough, which [`best_lzss`] says by not asking for it.
+    pub is_spare: bool,
 }
 
 /// All that is tried of a chunk of `elements` elements of which `sampled` are in its sample.
 pub fn lzss_trials(element: ElementType, options: &LosslessOptions, sampled: u64, elements: u64) -> Vec<LzssTrial> {
     let case = case(element.size(), options, sampled as usize, elements);
-    let trials = |way| (0..case.trials()).map(move |number| LzssTrial { way, number });
+    let trials = |way| (0..case.trials()).map(move |number| LzssTrial { way, number, is_spare: case.is_spare(way) });
     case.ways().into_iter().flat_map(trials).collect()
 }
 
-/// The best of them, from what each was found to come to, in this order. `None` if there are others.
+/// The best of them, from what each was found to come to, in this order. `None` if one is missing that has to be made, or there are others.
 pub fn best_lzss(
     element: ElementType,
     options: &LosslessOptions,
@@ -56,8 +58,7 @@ pub fn best_lzss(
 ) -> Option<LzssChoice> {
     let case = case(element.size(), options, sampled as usize, elements);
     let (entropy_coded, trials) = (case.entropy_coded, case.trials());
-    // Of each way the first is always made.
-    if weighed.len() != case.ways().len() * trials || weighed.iter().step_by(trials).any(Option::is_none) {
+    if weighed.len() != case.ways().len() * trials {
         return None;
     }
     let choice = |weighed: WeighedLzss| {
@@ -65,8 +66,10 @@ pub fn best_lzss(
         Choice { of_residuals, entropy_coded, params, bytes }
     };
     let best = case.best(|number, _| {
-        let made = weighed[number * trials..][..trials].iter().copied().flatten().map(choice);
-        made.reduce(Choice::shorter).expect("the first is there")
+        // The first is always made.
+        let made = &weighed[number * trials..][..trials];
+        made[0]?;
+        made.iter().copied().flatten().map(choice).reduce(Choice::shorter)
     });
     best.map(|Choice { of_residuals, params, .. }| LzssChoice { of_residuals, params })
 }
@@ -181,6 +184,12 @@ mod tests {
                 let best = best_lzss(element, &options, sampled as u64, 40_000, &weighed).unwrap();
                 assert_eq!((best.of_residuals, best.params), (at_once.of_residuals, at_once.params), "{options:?}");
                 assert_eq!(best_lzss(element, &options, sampled as u64, 40_000, &weighed[1..]), None);
+                // Those that are spared change nothing where they are not asked for.
+                let trials = lzss_trials(element, &options, sampled as u64, 40_000);
+                let made = |(weighed, trial): (&Option<WeighedLzss>, &LzssTrial)| weighed.filter(|_| !trial.is_spare);
+                let spared: Vec<Option<WeighedLzss>> = weighed.iter().zip(&trials).map(made).collect();
+                let without = best_lzss(element, &options, sampled as u64, 40_000, &spared);
+                assert!(without.is_none_or(|without| without == best), "{options:?}");
             }
         }
     }
