@@ -47,6 +47,22 @@ extern "C" __global__ void __launch_bounds__(THREADS) lzss_starts(const uint8_t 
 using wide_t = Unsigned<(WIDTH < 4 ? 4 : WIDTH)>::type;
 
 // Symbols in shared memory, by their addresses.
+__device__ inline wide_t load_shared(uint32_t address) {
+    wide_t symbol;
+    if (WIDTH == 1) {
+        asm volatile("ld.shared.u8 %0, [%1];" : "=r"(reinterpret_cast<uint32_t &>(symbol)) : "r"(address));
+    } else if (WIDTH == 2) {
+        asm volatile("ld.shared.u16 %0, [%1];" : "=r"(reinterpret_cast<uint32_t &>(symbol)) : "r"(address));
+    } else if (WIDTH == 4) {
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(reinterpret_cast<uint32_t &>(symbol)) : "r"(address));
+    } else {
+        uint32_t low, high;
+        asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(low), "=r"(high) : "r"(address));
+        symbol = wide_t(uint64_t(high) << 32 | low);
+    }
+    return symbol;
+}
+
 __device__ inline void store_shared(uint32_t address, wide_t symbol) {
     if (WIDTH == 1) {
         asm volatile("st.shared.u8 [%0], %1;" : : "r"(address), "r"(uint32_t(symbol)) : "memory");
@@ -59,27 +75,6 @@ __device__ inline void store_shared(uint32_t address, wide_t symbol) {
     }
 }
 
-// A symbol from the window at `address`, or from `literal` in device memory, or 0; without branches, since most often some lanes want one and others the other.
-__device__ inline wide_t load_either(bool is_near, uint32_t address, bool is_literal, const uint8_t *literal) {
-    uint32_t low = 0, high = 0;
-    const uint32_t near = is_near, far = is_literal;
-    const uint64_t from = reinterpret_cast<uint64_t>(literal);
-    if (WIDTH == 1) {
-        asm volatile("{ .reg .pred p, q; setp.ne.u32 p, %1, 0; setp.ne.u32 q, %3, 0; @p ld.shared.u8 %0, [%2]; @q ld.global.u8 %0, [%4]; }"
-                     : "+r"(low) : "r"(near), "r"(address), "r"(far), "l"(from));
-    } else if (WIDTH == 2) {
-        asm volatile("{ .reg .pred p, q; setp.ne.u32 p, %1, 0; setp.ne.u32 q, %3, 0; @p ld.shared.u16 %0, [%2]; @q ld.global.u16 %0, [%4]; }"
-                     : "+r"(low) : "r"(near), "r"(address), "r"(far), "l"(from));
-    } else if (WIDTH == 4) {
-        asm volatile("{ .reg .pred p, q; setp.ne.u32 p, %1, 0; setp.ne.u32 q, %3, 0; @p ld.shared.u32 %0, [%2]; @q ld.global.u32 %0, [%4]; }"
-                     : "+r"(low) : "r"(near), "r"(address), "r"(far), "l"(from));
-    } else {
-        asm volatile("{ .reg .pred p, q; setp.ne.u32 p, %2, 0; setp.ne.u32 q, %4, 0; @p ld.shared.v2.u32 {%0, %1}, [%3]; @q ld.global.v2.u32 {%0, %1}, [%5]; }"
-                     : "+r"(low), "+r"(high) : "r"(near), "r"(address), "r"(far), "l"(from));
-    }
-    return WIDTH == 8 ? wide_t(uint64_t(high) << 32 | low) : wide_t(low);
-}
-
 __device__ inline uint4 load_shared_16(uint32_t address) {
     uint4 all;
     asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(all.x), "=r"(all.y), "=r"(all.z), "=r"(all.w) : "r"(address) : "memory");
@@ -90,6 +85,12 @@ __device__ inline uint8_t load_shared_byte(uint32_t address) {
     uint32_t byte;
     asm volatile("ld.shared.u8 %0, [%1];" : "=r"(byte) : "r"(address) : "memory");
     return uint8_t(byte);
+}
+
+__device__ inline uint32_t lanes_through() {
+    uint32_t lanes;
+    asm("mov.u32 %0, %%lanemask_le;" : "=r"(lanes));
+    return lanes;
 }
 
 // A value that is kept in a register: the compiler would work some out anew in the innermost loop.
@@ -134,6 +135,10 @@ struct Window {
 
     __device__ inline uint32_t address(uint32_t position) const {
         return RING <= ALIGNED ? (position & (RING - 1)) | ring : ring + (position & (RING - 1));
+    }
+
+    __device__ inline wide_t get(uint32_t position) const {
+        return IN_SHARED ? load_shared(address(position)) : wide_t(*reinterpret_cast<const symbol_t *>(out + position));
     }
 
     // What lanes behind `end` have is worthless, and there is room for it in a ring.
@@ -184,7 +189,7 @@ struct Match {
 };
 
 // The symbols from `first` up to `end`; lanes have their matches, whose starts are `offset` symbols behind the first, if they start here at all. That of lane 0 has ended.
-__device__ inline void make_symbols(Window &window, const uint8_t *literals, const Match &match, uint32_t offset, uint32_t first, uint32_t end, uint32_t above) {
+__device__ inline void make_symbols(Window &window, const uint8_t *literals, const Match &match, uint32_t offset, uint32_t first, uint32_t end, uint32_t through) {
     const uint32_t own_byte = lane_id() * WIDTH;
     uint32_t last = 0; // the last match that starts before the positions
     for (uint32_t base = first; base < end; base += STEP) {
@@ -193,18 +198,18 @@ __device__ inline void make_symbols(Window &window, const uint8_t *literals, con
         offset -= WARP;
         const uint32_t position = base + own_byte;
         wide_t symbol = 0;
-        const uint32_t from = last + __popc(starts << above);
+        const uint32_t from = last + __popc(starts & through);
         last += __popc(starts);
         const uint32_t word = __shfl_sync(ALL_LANES, match.word, from);
         const bool is_match = position < __shfl_sync(ALL_LANES, match.end, from);
         const uint32_t distance = word & 0xffff;
         const bool is_inside = is_match && distance <= own_byte;
-        const bool is_literal = !is_match && position < end;
-        const uint8_t *literal = literals + (position - (word >> 16));
-        if (IN_SHARED) {
-            symbol = load_either(is_match && !is_inside, window.address(position - distance), is_literal, literal);
-        } else if (is_literal || (is_match && !is_inside)) {
-            symbol = *reinterpret_cast<const symbol_t *>(is_match ? window.out + (position - distance) : literal);
+        if (is_match) {
+            if (!is_inside) {
+                symbol = window.get(position - distance);
+            }
+        } else if (position < end) {
+            symbol = *reinterpret_cast<const symbol_t *>(literals + (position - (word >> 16)));
         }
         if (__any_sync(ALL_LANES, is_inside)) {
             const uint32_t inside = __ballot_sync(ALL_LANES, is_inside);
@@ -243,7 +248,7 @@ __device__ inline uint32_t decode_block(const Input &in, Window &window, uint16_
     if (!are_flags_right(in)) {
         return STATUS_FLAGS;
     }
-    const uint32_t above = kept(WARP - 1 - lane_id()); // lanes
+    const uint32_t through = kept(lanes_through());
     const uint8_t *literals = reinterpret_cast<const uint8_t *>(in.literals);
     const uint32_t words = ceil_div(in.tokens, 32);
     uint32_t covered = 0; // bytes
@@ -298,7 +303,7 @@ __device__ inline uint32_t decode_block(const Input &in, Window &window, uint16_
             }
             const Match match = {kept(is_match ? distance * WIDTH | sum << 16 : sum << 16), kept(match_end)};
             const uint32_t offset = is_match ? (start - covered) / WIDTH : 0x80000000;
-            make_symbols(window, literals, match, offset, covered, end, above);
+            make_symbols(window, literals, match, offset, covered, end, through);
             covered = end;
         } while (done < matches);
         __syncwarp();
