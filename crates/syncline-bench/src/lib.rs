@@ -5,6 +5,7 @@ pub mod bytes;
 mod check;
 pub mod codes;
 pub mod fields;
+mod gpu;
 pub mod huffman;
 pub mod lossy;
 pub mod lzss;

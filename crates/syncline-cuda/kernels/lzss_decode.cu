@@ -4,83 +4,11 @@
 // tells every position, by counting bits, which match it may belong to, and so where its symbol comes from: a literal from itself, any other from before its match.
 // These sources are followed by pointer doubling: each round, every position takes its source's source, until none changes. What is left points at literals.
 //
-// Nothing in the input is trusted. Counts are compared with the sections' lengths (`lzss_starts`), matches with their block; a chunk with something wrong
-// gets a status, and blocks found wrong are not written.
+// For few blocks: many threads work on each. Of many `lzss_decode_warps.cu` makes more at a time.
 //
 // MATCH_BYTES  of what is noted of a match: 8, or 4 where that would take too much room
-// IN_SHARED  whether a block's work fits shared memory; else it lies in device memory, and blocks of threads take blocks of data by turns
-// BLOCKS     blocks of threads to a multiprocessor
-#include "lzss.cuh"
-
-// A chunk's sections, as offsets in the input.
-struct Section {
-    uint64_t counts; // of its blocks: the part of section 2 behind the parameters
-    uint64_t flags;
-    uint64_t lengths;
-    uint64_t distances;
-    uint64_t literals;
-    uint64_t out;
-    uint64_t bytes; // of its symbols, the last perhaps not whole
-    uint32_t flag_bytes;
-    uint32_t length_bytes;
-    uint32_t distance_bytes;
-    uint32_t literal_bytes;
-    uint32_t first_block;
-    uint32_t min_match;
-};
-
-constexpr uint32_t STATUS_COUNTS = 1;
-constexpr uint32_t STATUS_FLAGS = 2;
-constexpr uint32_t STATUS_MATCH = 4;
-
-// What a block has, and where it starts among its chunk's.
-struct Start {
-    uint32_t tokens;
-    uint32_t matches;
-    uint32_t flag_words;
-    uint32_t matches_before;
-    uint32_t literals_before;
-};
-
-__device__ inline uint32_t symbols_of(const Section &section, uint32_t in_chunk) {
-    const uint64_t left = section.bytes - uint64_t(in_chunk) * BLOCK_BYTES;
-    return uint32_t((min_of<uint64_t>(left, BLOCK_BYTES) + WIDTH - 1) / WIDTH);
-}
-
-// A block of threads for each chunk.
-extern "C" __global__ void __launch_bounds__(THREADS) lzss_starts(const uint8_t *input, const Section *sections, uint32_t section_count,
-                                                                  uint32_t all_blocks, Start *starts, uint32_t *status) {
-    __shared__ uint64_t warp_sums[WARPS];
-    const Section section = sections[blockIdx.x];
-    const uint32_t end = blockIdx.x + 1 < section_count ? sections[blockIdx.x + 1].first_block : all_blocks;
-    const Counts *counts = reinterpret_cast<const Counts *>(input + section.counts);
-    uint64_t before = 0, words_before = 0;
-    bool is_wrong = false;
-    for (uint32_t strip = section.first_block; strip < end; strip += THREADS) {
-        const uint32_t block = strip + threadIdx.x;
-        const uint32_t in_chunk = block - section.first_block;
-        Counts own = block < end ? counts[in_chunk] : Counts{0, 0};
-        if (block < end && (own.matches > own.tokens || own.tokens - own.matches + uint64_t(own.matches) * section.min_match > symbols_of(section, in_chunk))) {
-            is_wrong = true;
-            own = {0, 0};
-        }
-        uint64_t total, total_words;
-        const uint64_t sum = before + block_scan(packed(own.tokens, own.matches), warp_sums, total);
-        const uint64_t words = words_before + block_scan(ceil_div(own.tokens, 64), warp_sums, total_words);
-        if (block < end) {
-            starts[block] = {own.tokens, own.matches, uint32_t(words), uint32_t(sum), uint32_t(sum >> 32) - uint32_t(sum)};
-        }
-        before += total;
-        words_before += total_words;
-    }
-    const uint64_t tokens = before >> 32, matches = uint32_t(before);
-    is_wrong |= words_before * 8 != section.flag_bytes || matches != section.length_bytes || matches * DISTANCE_BYTES != section.distance_bytes ||
-                (tokens - matches) * WIDTH != section.literal_bytes;
-    const bool any_wrong = __syncthreads_or(is_wrong);
-    if (threadIdx.x == 0) {
-        status[blockIdx.x] = any_wrong ? STATUS_COUNTS : 0;
-    }
-}
+// BLOCKS       blocks of threads to a multiprocessor
+#include "lzss_decode.cuh"
 
 // Positions are looked after by groups of eight. Sources and symbols lie transposed, the first of all groups first: a warp's lanes, which have
 // neighbouring groups, then read and write neighbours where their sources are as far away as each other's. Rows are a little longer than they have
@@ -119,19 +47,8 @@ constexpr uint32_t SOURCES_AT = ROW * 8 * WIDTH;
 // Where all of shared memory that is used lies below 2^16, a source is the address of its own source's entry, which is even, and odd where that is a literal: it needs no
 // scaling, and a position whose source is odd is done.
 constexpr uint32_t DECLARED = 8 << 10; // bytes of shared memory besides, at most
-constexpr bool ADDRESSED = IN_SHARED && DECLARED + SOURCES_AT + ROW * 16 <= 1 << 16;
+constexpr bool ADDRESSED = DECLARED + SOURCES_AT + ROW * 16 <= 1 << 16;
 constexpr uint32_t OWN_CHUNKS = (CHUNKS + THREADS - 1) / THREADS;
-
-struct Input {
-    const uint32_t *flags;
-    const uint8_t *lengths;
-    const distance_t *distances;
-    const symbol_t *literals;
-    uint32_t tokens;
-    uint32_t matches;
-    uint32_t symbols;
-    uint32_t min_match;
-};
 
 // Finds the matches: their starts to `matches` and as bits to `bitmap`. Returns what is wrong, the same in all threads. Begins after and ends with a barrier.
 __device__ inline uint32_t find_matches(const Input &in, Match *matches, uint32_t *bitmap, uint64_t *warp_sums) {
@@ -346,65 +263,53 @@ __device__ inline void gather(const Sources &sources, const symbol_t *symbols, u
 
 // Matches lie where sources will: they are no longer needed when sources are stored.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    lzss_decode(const uint8_t *input, const Section *sections, uint32_t section_count, uint32_t blocks, const Start *starts, uint8_t *out,
-                uint32_t *status, uint8_t *scratch, uint32_t work_bytes) {
+    lzss_decode(const uint8_t *input, const Section *sections, uint32_t section_count, const Start *starts, uint8_t *out, uint32_t *status) {
     extern __shared__ uint4 shared[];
     __shared__ uint32_t bitmap[CHUNKS];
     __shared__ uint16_t ranks[CHUNKS];
     __shared__ uint64_t warp_sums[WARPS];
-    uint8_t *memory = IN_SHARED ? reinterpret_cast<uint8_t *>(shared) : scratch + uint64_t(blockIdx.x) * work_bytes;
+    uint8_t *memory = reinterpret_cast<uint8_t *>(shared);
     symbol_t *symbols = reinterpret_cast<symbol_t *>(memory);
     Match *matches = reinterpret_cast<Match *>(memory + SOURCES_AT);
-    for (uint32_t block = blockIdx.x; block < blocks; block += gridDim.x) {
-        const uint32_t number = section_of(sections, section_count, block);
-        const Section section = sections[number];
-        const uint32_t in_chunk = block - section.first_block;
-        const Start start = starts[block];
-        const Input in = {reinterpret_cast<const uint32_t *>(input + section.flags) + uint64_t(start.flag_words) * 2,
-                          input + section.lengths + start.matches_before,
-                          reinterpret_cast<const distance_t *>(input + section.distances) + start.matches_before,
-                          reinterpret_cast<const symbol_t *>(input + section.literals) + start.literals_before,
-                          start.tokens,
-                          start.matches,
-                          symbols_of(section, in_chunk),
-                          section.min_match};
-        for (uint32_t i = threadIdx.x; i < CHUNKS; i += THREADS) {
-            bitmap[i] = 0;
-        }
-        // Another block of the chunk may set the status meanwhile: what all threads go by is read by one of them.
-        const bool counts_wrong = __syncthreads_or(threadIdx.x == 0 && (status[number] & STATUS_COUNTS) != 0);
-        if (counts_wrong) {
-            continue;
-        }
-        const uint32_t wrong = find_matches(in, matches, bitmap, warp_sums);
-        if (wrong != 0) {
-            if (threadIdx.x == 0) {
-                atomicOr(&status[number], wrong);
-            }
-            continue;
-        }
-        uint32_t own = 0;
-        const uint32_t first_chunk = min_of(threadIdx.x * OWN_CHUNKS, CHUNKS), end_chunk = min_of(first_chunk + OWN_CHUNKS, CHUNKS);
-        for (uint32_t chunk = first_chunk; chunk < end_chunk; ++chunk) {
-            own += __popc(bitmap[chunk]);
-        }
-        uint64_t total;
-        uint32_t before = uint32_t(block_scan(own, warp_sums, total));
-        for (uint32_t chunk = first_chunk; chunk < end_chunk; ++chunk) {
-            ranks[chunk] = uint16_t(before);
-            before += __popc(bitmap[chunk]);
-        }
-        __syncthreads();
-        Sources sources;
-        uint16_t *shared_sources = reinterpret_cast<uint16_t *>(memory + SOURCES_AT);
-        const uint32_t base = ADDRESSED ? shared_address(shared_sources) : 0;
-        find_sources(in, matches, bitmap, ranks, symbols, base, sources);
-        if (in.matches > 0) {
-            resolve(sources, shared_sources);
-        }
-        __syncthreads();
-        const uint64_t offset = uint64_t(in_chunk) * BLOCK_BYTES;
-        gather(sources, symbols, base, out + section.out + offset, uint32_t(min_of<uint64_t>(BLOCK_BYTES, section.bytes - offset)));
-        __syncthreads();
+    const uint32_t number = section_of(sections, section_count, blockIdx.x);
+    // This bit is not changed by what other blocks find.
+    if (status[number] & STATUS_COUNTS) {
+        return;
     }
+    const Section section = sections[number];
+    const uint32_t in_chunk = blockIdx.x - section.first_block;
+    const Input in = input_of(input, section, starts[blockIdx.x], in_chunk);
+    for (uint32_t i = threadIdx.x; i < CHUNKS; i += THREADS) {
+        bitmap[i] = 0;
+    }
+    __syncthreads();
+    const uint32_t wrong = find_matches(in, matches, bitmap, warp_sums);
+    if (wrong != 0) {
+        if (threadIdx.x == 0) {
+            atomicOr(&status[number], wrong);
+        }
+        return;
+    }
+    uint32_t own = 0;
+    const uint32_t first_chunk = min_of(threadIdx.x * OWN_CHUNKS, CHUNKS), end_chunk = min_of(first_chunk + OWN_CHUNKS, CHUNKS);
+    for (uint32_t chunk = first_chunk; chunk < end_chunk; ++chunk) {
+        own += __popc(bitmap[chunk]);
+    }
+    uint64_t total;
+    uint32_t before = uint32_t(block_scan(own, warp_sums, total));
+    for (uint32_t chunk = first_chunk; chunk < end_chunk; ++chunk) {
+        ranks[chunk] = uint16_t(before);
+        before += __popc(bitmap[chunk]);
+    }
+    __syncthreads();
+    Sources sources;
+    uint16_t *shared_sources = reinterpret_cast<uint16_t *>(memory + SOURCES_AT);
+    const uint32_t base = ADDRESSED ? shared_address(shared_sources) : 0;
+    find_sources(in, matches, bitmap, ranks, symbols, base, sources);
+    if (in.matches > 0) {
+        resolve(sources, shared_sources);
+    }
+    __syncthreads();
+    const uint64_t offset = uint64_t(in_chunk) * BLOCK_BYTES;
+    gather(sources, symbols, base, out + section.out + offset, uint32_t(min_of<uint64_t>(BLOCK_BYTES, section.bytes - offset)));
 }

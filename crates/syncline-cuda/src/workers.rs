@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError, Weak};
 
 /// Tasks that are numbered from 0.
 struct Job<W, R> {
@@ -17,8 +17,12 @@ struct Job<W, R> {
 trait Tasks: Send + Sync {
     /// Whether there is a task that nobody has begun.
     fn has_more(&self) -> bool;
+    /// Does a task that nobody has begun, if there is one.
+    fn run_one(&self) -> bool;
     /// Does tasks until nobody needs to begin one.
-    fn run(&self);
+    fn run(&self) {
+        while self.run_one() {}
+    }
 }
 
 impl<R: Send, W: Fn(usize) -> R + Send + Sync> Tasks for Job<W, R> {
@@ -26,18 +30,40 @@ impl<R: Send, W: Fn(usize) -> R + Send + Sync> Tasks for Job<W, R> {
         self.next.load(Ordering::Relaxed) < self.count
     }
 
-    fn run(&self) {
+    fn run_one(&self) -> bool {
+        let task = self.next.fetch_add(1, Ordering::Relaxed);
+        if task >= self.count {
+            return false;
+        }
         let results = self.results.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // A task that panics leaves its result out, which whoever waits for it finds out; the thread goes on with other jobs.
+        let sent = catch_unwind(AssertUnwindSafe(|| (self.work)(task))).map(|result| results.send((task, result)));
+        if !matches!(sent, Ok(Ok(()))) {
+            self.next.store(self.count, Ordering::Relaxed);
+            return false;
+        }
+        true
+    }
+}
+
+/// The results of tasks, as they come.
+pub(crate) struct Results<R> {
+    tasks: Weak<dyn Tasks>,
+    results: Receiver<(usize, R)>,
+}
+
+impl<R> Iterator for Results<R> {
+    type Item = (usize, R);
+
+    /// The next result, and its task's number. While there is none, whoever waits does tasks itself: other threads take a while to wake up.
+    fn next(&mut self) -> Option<Self::Item> {
         loop {
-            let task = self.next.fetch_add(1, Ordering::Relaxed);
-            if task >= self.count {
-                return;
+            if let Ok(result) = self.results.try_recv() {
+                return Some(result);
             }
-            // A task that panics leaves its result out, which whoever waits for it finds out; the thread goes on with other jobs.
-            let sent = catch_unwind(AssertUnwindSafe(|| (self.work)(task))).map(|result| results.send((task, result)));
-            if !matches!(sent, Ok(Ok(()))) {
-                self.next.store(self.count, Ordering::Relaxed);
-                return;
+            // Nobody keeps tasks that have all been begun, and done.
+            if !self.tasks.upgrade().is_some_and(|tasks| tasks.run_one()) {
+                return self.results.recv().ok();
             }
         }
     }
@@ -65,10 +91,7 @@ impl Queue {
 
 /// Does `work(0)` to `work(count - 1)` on all processors, in about this order, beside the caller. The results come with their numbers; fewer than `count` come if a task panics.
 /// Work that is no longer wanted ends when the receiver is gone.
-pub(crate) fn spread<R: Send + 'static>(
-    count: usize,
-    work: impl Fn(usize) -> R + Send + Sync + 'static,
-) -> Receiver<(usize, R)> {
+pub(crate) fn spread<R: Send + 'static>(count: usize, work: impl Fn(usize) -> R + Send + Sync + 'static) -> Results<R> {
     static QUEUE: OnceLock<Arc<Queue>> = OnceLock::new();
     // Threads of our own: whoever waits for this may be one of a pool's, perhaps its only one.
     let queue = QUEUE.get_or_init(|| {
@@ -84,10 +107,11 @@ pub(crate) fn spread<R: Send + 'static>(
         queue
     });
     let (results, receiver) = channel();
-    let job = Arc::new(Job { count, next: AtomicUsize::new(0), work, results: Mutex::new(results) });
+    let job: Arc<dyn Tasks> = Arc::new(Job { count, next: AtomicUsize::new(0), work, results: Mutex::new(results) });
+    let tasks = Arc::downgrade(&job);
     queue.jobs.lock().unwrap_or_else(PoisonError::into_inner).push_back(job);
     queue.added.notify_all();
-    receiver
+    Results { tasks, results: receiver }
 }
 
 #[cfg(test)]
@@ -97,7 +121,7 @@ mod tests {
     #[test]
     fn every_task_is_done_once() {
         for count in [0, 1, 7, 1000] {
-            let mut results: Vec<_> = spread(count, |task| task * task).into_iter().collect();
+            let mut results: Vec<_> = spread(count, |task| task * task).collect();
             results.sort_unstable();
             assert_eq!(results, (0..count).map(|task| (task, task * task)).collect::<Vec<_>>());
         }
@@ -106,20 +130,20 @@ mod tests {
     #[test]
     fn jobs_do_not_wait_for_each_other() {
         let waiting = spread(2, |_| std::thread::sleep(std::time::Duration::from_millis(5)));
-        assert_eq!(spread(50, |task| task).into_iter().count(), 50);
-        assert_eq!(waiting.into_iter().count(), 2);
+        assert_eq!(spread(50, |task| task).count(), 50);
+        assert_eq!(waiting.count(), 2);
     }
 
     #[test]
     fn a_panic_is_noticed_and_harms_nobody_else() {
         let results = spread(10, |task| if task == 3 { panic!("on purpose") } else { task });
-        assert!(results.into_iter().count() < 10);
-        assert_eq!(spread(10, |task| task).into_iter().count(), 10);
+        assert!(results.count() < 10);
+        assert_eq!(spread(10, |task| task).count(), 10);
     }
 
     #[test]
     fn what_nobody_waits_for_ends() {
         drop(spread(1 << 40, |task| task));
-        assert_eq!(spread(10, |task| task).into_iter().count(), 10);
+        assert_eq!(spread(10, |task| task).count(), 10);
     }
 }

@@ -6,6 +6,7 @@ mod stream;
 
 use std::sync::Arc;
 
+use common::damage::{self, Tally};
 use common::{Random, Share, pick};
 use cudarc::driver::CudaStream;
 use stream::{Whole, parallel, sign, try_decompress};
@@ -388,7 +389,7 @@ fn whole_streams() {
 #[test]
 fn damage_is_found_or_does_no_harm() {
     let Some((device, stream)) = device() else { return };
-    let (mut found, mut harmless) = (0, 0);
+    let mut tally = Tally::default();
     let rounds = pick(160, 16);
     for (pipeline, element, kind, index) in [
         (LosslessPipeline::Lzss, ElementType::U16, Kind::Codes, IndexKind::Symbol),
@@ -413,40 +414,20 @@ fn damage_is_found_or_does_no_harm() {
             let length = record.len() as u64;
             match round % 4 {
                 // Any byte; the table of sections and what follows it; a length or count that lies; the end cut off.
-                0 => record[random.below(length) as usize] ^= 1 << random.below(8),
-                1 => {
-                    let at = 32 + random.below((length - 32).min(200)) as usize;
-                    record[at] ^= 1 << random.below(8);
-                }
-                2 => {
-                    let at = 32 + random.below((length - 32).min(120) / 4) as usize * 4;
-                    let lie = [0, 1, u32::MAX, 1 << 31, random.next() as u32][random.below(5) as usize];
-                    record[at..at + 4].copy_from_slice(&lie.to_le_bytes());
-                }
-                _ => {
-                    let kept = (32 + random.below(length - 32) as usize) / 16 * 16;
-                    record.truncate(kept.max(32));
-                    let length = record.len() as u32;
-                    record[4..8].copy_from_slice(&length.to_le_bytes());
-                }
+                0 => damage::flip(record, &mut random, 0..length),
+                1 => damage::flip(record, &mut random, 32..length.min(232)),
+                2 => damage::lie(record, &mut random, 32, (length - 32).min(120) / 4),
+                _ => damage::cut(record, &mut random),
             }
             if round % 8 != 0 {
                 sign(record);
             }
             let made = case.stream(&damaged);
             let what = format!("{case:?}, round {round}");
-            match (try_decompress(&made), on_gpu(device, &stream, &made, 1 << 28)) {
-                (Ok(cpu), Ok(gpu)) => {
-                    assert!(cpu == gpu, "{what}: other elements than the CPU's");
-                    harmless += 1;
-                }
-                (Err(error), Ok(gpu)) => assert!(gpu == bytes, "{what}: {error}"),
-                (_, Err(CudaError::Core(_))) => found += 1,
-                (_, Err(other)) => panic!("{what}: {other}"),
-            }
+            tally.add(try_decompress(&made), on_gpu(device, &stream, &made, 1 << 28), &bytes, &what);
         }
     }
-    assert!(found > rounds * 15 / 8 && harmless > rounds / 32, "{found} found, {harmless} harmless");
+    assert!(tally.found > rounds * 15 / 8 && tally.harmless > rounds / 32, "{tally:?}");
 }
 
 /// Header, table and what is not a stream at all are checked before anything else.

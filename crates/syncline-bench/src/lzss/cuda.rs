@@ -18,11 +18,10 @@ use syncline_cuda::timing::{self, Runs, Times};
 
 use super::{PUBLISHED, Row, STAGE, Set};
 use crate::check::{Check, POISON};
+use crate::gpu::Opened;
 use crate::lossy::Rate;
 use crate::nvcomp::{Bench, Codec, Nvcomp};
 
-/// Bytes of the copy that everything is compared with.
-const COPY_BYTES: usize = 512 << 20;
 /// Bytes that a container's chunk has at least where inputs are large: blocks are handed over so many at a time.
 const CONTAINER_CHUNK: usize = 4 << 20;
 /// Pieces whose tokens are compared with the CPU's, unless they are as large as a container's chunk: then one is.
@@ -72,11 +71,8 @@ impl Gpu {
     /// # Errors
     /// There is no GPU, or it cannot be used.
     pub fn open(runs: usize) -> Result<Self> {
-        let device = Device::open(0)?;
-        let stream = device.context().default_stream();
         let runs = Runs { warm_up: 2, counted: runs.max(1) };
-        let copy = timing::copy_rate(&stream, COPY_BYTES, runs)?;
-        let check = Check::new(&device, stream.clone())?;
+        let Opened { device, stream, check, copy } = Opened::new(runs)?;
         Ok(Self { arena: Arena::new(stream.clone()), device, stream, check, runs, copy })
     }
 

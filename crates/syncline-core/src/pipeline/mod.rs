@@ -21,7 +21,7 @@ use crate::geometry::{Geometry, Tile, Window};
 use crate::huffman::Decoder;
 
 #[doc(hidden)]
-pub use lzss::{LzssChoice, LzssWay, WeighedLzss, best_lzss, lzss_sample, lzss_ways, weigh_lzss};
+pub use lzss::{LzssChoice, LzssTrial, LzssWay, WeighedLzss, best_lzss, lzss_sample, lzss_trials, weigh_lzss};
 pub use options::{LosslessOptions, LosslessPipeline};
 #[doc(hidden)]
 pub use quantised::{CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, QuantisedChunk, TokenCosts, code_token_params};

@@ -296,7 +296,7 @@ impl CodeEncoder {
             let ((_, costs), (planes, blocks)): (&(usize, TokenCosts), _) = (&tried[number], &counts[number]);
             costs.may_pay(&options, planes, *blocks, sampled(costs))
         });
-        let results: Vec<(usize, bool)> = may_pay.into_iter().collect();
+        let results: Vec<(usize, bool)> = may_pay.collect();
         if results.len() != costs.len() {
             return Err(CudaError::invalid("nobody estimated what tokens come to"));
         }

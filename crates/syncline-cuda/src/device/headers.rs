@@ -45,6 +45,7 @@ const HEADERS: &[Source] = &[
     Source { name: "scan.cuh", text: include_str!("../../kernels/scan.cuh") },
     crate::lossless::HEADER,
     Source { name: "lossless_tokens.cuh", text: include_str!("../../kernels/lossless_tokens.cuh") },
+    crate::lzss::HEADER,
     Source { name: "lzss.cuh", text: include_str!("../../kernels/lzss.cuh") },
     Source { name: "lzss_encode.cuh", text: include_str!("../../kernels/lzss_encode.cuh") },
     Source { name: "lzss_slots.cuh", text: include_str!("../../kernels/lzss_slots.cuh") },

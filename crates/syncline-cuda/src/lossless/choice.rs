@@ -1,29 +1,36 @@
 //! How chunks are coded: chosen on the host, by core's code, from samples that the device takes.
 
 use std::ops::Range;
-use std::sync::mpsc::Receiver;
+use std::sync::Arc;
 
 use syncline_core::array::ElementType;
+use syncline_core::geometry::Geometry;
 use syncline_core::pipeline::{
-    LosslessOptions, LzssChoice, WeighedLzss, best_lzss, lzss_sample, lzss_ways, weigh_lzss,
+    LosslessOptions, LzssChoice, LzssTrial, WeighedLzss, best_lzss, lzss_sample, lzss_trials, weigh_lzss,
 };
 
 use super::compress::Job;
 use super::tiles::Tiles;
-use crate::device::Frame;
-use crate::error::{CudaError, DriverContext, Result};
-use crate::workers;
+use crate::device::{Frame, Pinned};
+use crate::error::{CudaError, Result};
+use crate::workers::{self, Results};
 
 /// The samples of chunks, on the host.
 pub(super) struct Samples {
-    bytes: Vec<u8>,
+    bytes: Arc<Pinned<u8>>,
     /// Of each chunk its number of elements, its runs of tiles, and where their bytes are.
     chunks: Vec<(u64, Vec<Range<u64>>, Range<usize>)>,
 }
 
 impl Samples {
-    /// Takes the samples of chunks, all at once: a small part of what the chunks have.
-    pub fn take(frame: &mut Frame<'_>, tiles: &Tiles, job: Job<'_>, chunks: Range<u64>) -> Result<Self> {
+    /// Takes the samples of chunks, all at once: a small part of what the chunks have. `memory` is kept from call to call.
+    pub fn take(
+        frame: &mut Frame<'_>,
+        tiles: &Tiles,
+        job: Job<'_>,
+        chunks: Range<u64>,
+        memory: &mut Option<Arc<Pinned<u8>>>,
+    ) -> Result<Self> {
         let (size, level) = (tiles.element_bytes(), job.options.level);
         let mut end = 0;
         let chunk = |chunk| {
@@ -36,64 +43,124 @@ impl Samples {
         let runs: Vec<Range<u64>> = chunks.iter().flat_map(|(_, runs, _)| runs.iter().cloned()).collect();
         let stream = frame.stream().clone();
         let sample = tiles.sample(frame, &runs, job.slab)?;
-        let bytes = stream.clone_dtoh(&sample).doing("reading samples")?;
-        stream.synchronize().doing("reading samples")?;
+        // Nobody may be at work any more on what was sampled in the call before.
+        let free = memory.take().and_then(Arc::into_inner).filter(|memory| memory.len() >= sample.len());
+        let mut bytes = match free {
+            Some(memory) => memory.on(&stream)?,
+            None => Pinned::bytes(&stream, sample.len().next_power_of_two())?,
+        };
+        bytes.read(&sample)?;
+        bytes.wait()?;
+        let bytes = memory.insert(Arc::new(bytes)).clone();
         Ok(Self { bytes, chunks })
     }
 
     /// Begins to choose for all chunks, beside the caller.
     pub fn choose(self, job: Job<'_>) -> Choices {
-        let (element, geometry, options) = (job.header.element_type, job.geometry.clone(), *job.options);
-        let (mut tasks, mut chunks) = (Vec::new(), Vec::new());
-        for (chunk, (elements, _, bytes)) in self.chunks.iter().enumerate() {
+        let (element, options) = (job.header.element_type, *job.options);
+        let weighing = |(elements, _, bytes): &(u64, Vec<Range<u64>>, Range<usize>)| {
             let sampled = (bytes.len() / element.size()) as u64;
-            let ways = lzss_ways(element, &options, sampled, *elements);
-            chunks.push(Weighing { sampled, elements: *elements, first: tasks.len(), ways: vec![None; ways.len()] });
-            tasks.extend(ways.into_iter().map(|way| (chunk, way)));
-        }
-        // One way of one chunk is a task: the first chunks are waited for.
-        let of_tasks = tasks.iter().map(|(chunk, _)| *chunk).collect();
-        let weighed = workers::spread(tasks.len(), move |task| {
-            let (chunk, way) = tasks[task];
-            let (elements, runs, bytes) = &self.chunks[chunk];
-            weigh_lzss(element, &geometry, runs, *elements, &options, &self.bytes[bytes.clone()], way)
-        });
-        Choices { element, options, weighed, of_tasks, chunks }
+            let trials = lzss_trials(element, &options, sampled, *elements);
+            Weighing { sampled, elements: *elements, waits: 0, weighed: vec![None; trials.len()], trials }
+        };
+        let chunks: Vec<Weighing> = self.chunks.iter().map(weighing).collect();
+        let weigher = Weigher { element, geometry: job.geometry.clone(), options, samples: Arc::new(self) };
+        let mut choices = Choices { weigher, chunks, first: None };
+        choices.first = Some(choices.begin(|_| true, |trial| !trial.is_spare));
+        choices
     }
 }
 
-/// What is known of a chunk's ways so far.
+/// What is known of a chunk's trials so far.
 struct Weighing {
     sampled: u64,
     elements: u64,
-    /// The task of the first.
-    first: usize,
-    ways: Vec<Option<WeighedLzss>>,
+    /// How many are waited for.
+    waits: usize,
+    trials: Vec<LzssTrial>,
+    weighed: Vec<Option<WeighedLzss>>,
+}
+
+/// What weighing a trial takes.
+#[derive(Clone)]
+struct Weigher {
+    element: ElementType,
+    geometry: Geometry,
+    options: LosslessOptions,
+    samples: Arc<Samples>,
+}
+
+impl Weigher {
+    fn weigh(&self, chunk: usize, trial: LzssTrial) -> Option<WeighedLzss> {
+        let (elements, runs, bytes) = &self.samples.chunks[chunk];
+        let all = self.samples.bytes.wait().ok()?;
+        weigh_lzss(self.element, &self.geometry, runs, *elements, &self.options, &all[bytes.clone()], trial)
+    }
+}
+
+/// Trials that are made: of each task the chunk and the trial's number.
+struct Trials {
+    tasks: Vec<(usize, usize)>,
+    weighed: Results<Option<WeighedLzss>>,
 }
 
 /// What is chosen for chunks, as it becomes known.
 pub(super) struct Choices {
-    element: ElementType,
-    options: LosslessOptions,
-    weighed: Receiver<(usize, WeighedLzss)>,
-    /// The chunk of each task.
-    of_tasks: Vec<usize>,
+    weigher: Weigher,
     chunks: Vec<Weighing>,
+    /// All that are not spared.
+    first: Option<Trials>,
 }
 
 impl Choices {
+    /// Begins with some trials of some chunks. One of one chunk is a task: the first chunks are waited for.
+    fn begin(&mut self, is_wanted: impl Fn(usize) -> bool, is_made: impl Fn(&LzssTrial) -> bool) -> Trials {
+        let mut tasks = Vec::new();
+        for (chunk, weighing) in self.chunks.iter_mut().enumerate().filter(|(chunk, _)| is_wanted(*chunk)) {
+            let made = weighing.trials.iter().enumerate().filter(|(_, trial)| is_made(trial));
+            tasks.extend(made.map(|(number, trial)| (chunk, number, *trial)));
+            weighing.waits += weighing.trials.iter().filter(|trial| is_made(trial)).count();
+        }
+        let (count, numbers) = (tasks.len(), tasks.iter().map(|&(chunk, number, _)| (chunk, number)).collect());
+        let weigher = self.weigher.clone();
+        let weigh = move |task: usize| {
+            let (chunk, _, trial) = tasks[task];
+            weigher.weigh(chunk, trial)
+        };
+        Trials { weighed: workers::spread(count, weigh), tasks: numbers }
+    }
+
     /// The choices for chunks with these numbers among all, waited for.
     pub fn wait(&mut self, chunks: Range<usize>) -> Result<Vec<LzssChoice>> {
-        let nobody = || CudaError::invalid("nobody chose how chunks are coded");
-        while self.chunks[chunks.clone()].iter().any(|chunk| chunk.ways.contains(&None)) {
-            let (task, weighed) = self.weighed.recv().map_err(|_| nobody())?;
-            let chunk = &mut self.chunks[self.of_tasks[task]];
-            chunk.ways[task - chunk.first] = Some(weighed);
+        if let Some(mut first) = self.first.take() {
+            self.receive(&mut first, chunks.clone())?;
+            self.first = Some(first);
         }
-        let best = |Weighing { sampled, elements, ways, .. }: &Weighing| {
-            let ways: Vec<WeighedLzss> = ways.iter().copied().flatten().collect();
-            best_lzss(self.element, &self.options, *sampled, *elements, &ways).ok_or_else(nobody)
-        };
-        self.chunks[chunks].iter().map(best).collect()
+        let open: Vec<usize> = chunks.clone().filter(|&chunk| self.best(chunk).is_none()).collect();
+        if !open.is_empty() {
+            let mut spare = self.begin(|chunk| open.contains(&chunk), |trial| trial.is_spare);
+            self.receive(&mut spare, chunks.clone())?;
+        }
+        chunks.map(|chunk| self.best(chunk).ok_or_else(nobody)).collect()
     }
+
+    fn best(&self, chunk: usize) -> Option<LzssChoice> {
+        let Weighing { sampled, elements, weighed, .. } = &self.chunks[chunk];
+        best_lzss(self.weigher.element, &self.weigher.options, *sampled, *elements, weighed)
+    }
+
+    /// Takes results until there are those of some chunks.
+    fn receive(&mut self, trials: &mut Trials, chunks: Range<usize>) -> Result<()> {
+        while self.chunks[chunks.clone()].iter().any(|chunk| chunk.waits > 0) {
+            let (task, weighed) = trials.weighed.next().ok_or_else(nobody)?;
+            let (chunk, number) = trials.tasks[task];
+            self.chunks[chunk].weighed[number] = weighed;
+            self.chunks[chunk].waits -= 1;
+        }
+        Ok(())
+    }
+}
+
+fn nobody() -> CudaError {
+    CudaError::invalid("nobody chose how chunks are coded")
 }

@@ -17,7 +17,7 @@ use super::tiles::{NO_PLACE, Summary, Tiles};
 use super::write_tokens::{self, Source, TokenEncoder, TokenPlaces};
 use crate::container::assemble::Observer;
 use crate::container::hash::{self, Gap, Hasher};
-use crate::device::{Arena, Device, Frame};
+use crate::device::{Arena, Device, Frame, Pinned};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
 use crate::pipeline::{ChunkRecords, Compressed, max_compressed_len};
@@ -40,6 +40,8 @@ pub struct LosslessCompressor<'d> {
     hasher: Hasher,
     tiles: Option<(ElementType, Shape, Tiles)>,
     tokens: TokenEncoder,
+    /// Memory for samples.
+    samples: Option<Arc<Pinned<u8>>>,
 }
 
 /// What all batches of a stream have in common.
@@ -65,6 +67,7 @@ impl<'d> LosslessCompressor<'d> {
             hasher: Hasher::new(device)?,
             tiles: None,
             tokens: TokenEncoder::new(device)?,
+            samples: None,
         })
     }
 
@@ -210,7 +213,7 @@ impl<'d> LosslessCompressor<'d> {
             let batch = ChunkBatch::new(job.geometry, 7, ends)?;
             job.slab.check(job.geometry, &batch, tiles.element_bytes() as u32)?;
         }
-        Samples::take(&mut self.arena.frame()?, tiles, job, chunks.clone())
+        Samples::take(&mut self.arena.frame()?, tiles, job, chunks.clone(), &mut self.samples)
     }
 
     /// Makes what the stream needs and is not there from the one before.

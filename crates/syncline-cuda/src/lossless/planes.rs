@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr};
 use syncline_core::huffman::{self, IndexKind, MAX_SYMBOLS};
 
-use crate::device::{Device, Frame};
+use crate::device::{Device, Frame, Pinned};
 use crate::error::{DriverContext, Result};
 use crate::huffman::decode::{BatchView, Decoding, Gap, Indexed, Limits, Parser, SelfSync, StreamPlace};
 use crate::huffman::encode::{
@@ -21,6 +21,8 @@ pub(super) const GROUP: u64 = 1 << GROUP_LOG2;
 
 /// log2 of how much larger than another a plane of the same batch may be, about.
 const SIZES_LOG2: u32 = 4;
+/// Planes of all sizes are one batch where that takes no more room than so many symbols: each batch takes several launches.
+const FEW_SYMBOLS: u64 = 1 << 25;
 /// Most rooms that are kept, if no more are needed at once.
 const MOST_ROOMS: usize = 6;
 
@@ -40,6 +42,8 @@ struct Room {
     batch: Batch,
     books: Books,
     encoded: Encoded,
+    /// The plans on the host.
+    plans: Pinned<Plan>,
     is_taken: bool,
 }
 
@@ -55,7 +59,7 @@ impl Room {
 
 /// Planes that are laid out as Huffman streams but not yet written.
 pub(super) struct LaidOut<'a> {
-    /// What each plane comes to, in the order asked for.
+    /// What each plane comes to, in the order asked for, once it has been waited for.
     pub plans: Vec<Plan>,
     parts: Vec<Part<'a>>,
 }
@@ -85,7 +89,7 @@ impl<S: histogram::Symbol> PlaneEncoder<S> {
         self.format.index
     }
 
-    /// Lays out planes of these groups, whose symbols are in `input`. Waits for the device.
+    /// Queues laying out planes of these groups, whose symbols are in `input`.
     pub fn lay_out<'a>(
         &mut self,
         frame: &mut Frame<'a>,
@@ -94,9 +98,12 @@ impl<S: histogram::Symbol> PlaneEncoder<S> {
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<LaidOut<'a>> {
         // The encoder gives each stream of a batch the room of the largest.
+        let most_groups = planes.iter().map(|plane| plane.groups).max().unwrap_or(0);
+        let are_few = (planes.len() as u64).saturating_mul(u64::from(most_groups) << GROUP_LOG2) <= FEW_SYMBOLS;
         let mut by_size: BTreeMap<u32, Vec<usize>> = BTreeMap::new();
         for (number, plane) in planes.iter().enumerate() {
-            by_size.entry(plane.groups.max(1).ilog2() / SIZES_LOG2).or_default().push(number);
+            let size = if are_few { 0 } else { plane.groups.max(1).ilog2() / SIZES_LOG2 };
+            by_size.entry(size).or_default().push(number);
         }
         let stream = frame.stream().clone();
         self.rooms.iter_mut().for_each(|room| room.is_taken = false);
@@ -105,21 +112,26 @@ impl<S: histogram::Symbol> PlaneEncoder<S> {
             let spans: Vec<StreamSpan> = numbers.iter().map(|&number| planes[number]).collect();
             let most_groups = spans.iter().map(|span| span.groups).max().unwrap_or(0);
             let number = self.room(frame, spans.len() as u32, most_groups)?;
-            let Room { batch, books, encoded, is_taken } = &mut self.rooms[number];
+            let Room { batch, books, encoded, plans, is_taken } = &mut self.rooms[number];
             *is_taken = true;
             batch.list(&stream, &spans)?;
             self.builder.launch(frame, input, None, batch, books)?;
             launched("codebooks")?;
             let layout = self.encoder.lay_out(frame, input, None, batch, books, encoded, launched)?;
+            plans.read(encoded.plans())?;
             parts.push(Part { planes: numbers, room: number, layout });
         }
-        let mut plans = vec![Plan::default(); planes.len()];
-        for part in &parts {
-            for (&number, plan) in part.planes.iter().zip(self.rooms[part.room].encoded.read_plans(&stream)?) {
-                plans[number] = plan;
-            }
+        Ok(LaidOut { plans: vec![Plan::default(); planes.len()], parts })
+    }
+
+    /// Waits for what planes come to.
+    pub fn wait(&self, laid_out: &mut LaidOut<'_>) -> Result<()> {
+        for part in &laid_out.parts {
+            let plans = self.rooms[part.room].plans.wait()?;
+            Plan::check(plans)?;
+            part.planes.iter().zip(plans).for_each(|(&number, plan)| laid_out.plans[number] = *plan);
         }
-        Ok(LaidOut { plans, parts })
+        Ok(())
     }
 
     /// The number of a room for so many streams and groups, made if there is none.
@@ -132,7 +144,8 @@ impl<S: histogram::Symbol> PlaneEncoder<S> {
         let batch = Batch::on_device(stream, &self.format, streams.next_multiple_of(4), most_groups, 0)?;
         // Streams are written elsewhere.
         let (books, encoded) = (Books::new(stream, &batch)?, Encoded::new(stream, &batch, 0)?);
-        let room = Room { batch, books, encoded, is_taken: false };
+        let plans = Pinned::new(stream, batch.streams() as usize)?;
+        let room = Room { batch, books, encoded, plans, is_taken: false };
         match self.rooms.iter().position(|room| !room.is_taken).filter(|_| self.rooms.len() >= MOST_ROOMS) {
             Some(number) => {
                 self.rooms[number] = room;
@@ -219,11 +232,20 @@ impl WordEncoder {
                 none => none.insert(PlaneEncoder::new(&self.device, self.index, ALPHABETS[i])?),
             };
             let spans: Vec<StreamSpan> = numbers.iter().map(|&number| planes[number]).collect();
-            let of_alphabet = encoder.lay_out(frame, input, &spans, launched)?;
-            numbers.iter().zip(&of_alphabet.plans).for_each(|(&number, plan)| laid_out.plans[number] = *plan);
-            *own = Some(of_alphabet);
+            *own = Some(encoder.lay_out(frame, input, &spans, launched)?);
         }
         Ok(laid_out)
+    }
+
+    /// As [`PlaneEncoder::wait`].
+    pub fn wait(&self, laid_out: &mut WordsLaidOut<'_>) -> Result<()> {
+        for ((numbers, own), encoder) in laid_out.by_alphabet.iter_mut().zip(&self.encoders) {
+            if let (Some(own), Some(encoder)) = (own, encoder) {
+                encoder.wait(own)?;
+                numbers.iter().zip(&own.plans).for_each(|(&number, plan)| laid_out.plans[number] = *plan);
+            }
+        }
+        Ok(())
     }
 
     /// As [`PlaneEncoder::write`].
@@ -275,13 +297,13 @@ impl<S: huffman::Symbol + DeviceRepr> PlaneDecoder<S> {
     }
 
     /// Decodes the streams at `places` of the input to `output`; `status` gets a word for each, 0 if its symbols are right.
-    pub fn decode<'a>(
+    pub fn decode(
         &self,
-        frame: &mut Frame<'a>,
+        frame: &mut Frame<'_>,
         input: &CudaView<'_, u8>,
         places: &[StreamPlace],
-        output: &mut CudaViewMut<'a, S>,
-        status: &mut CudaViewMut<'a, u32>,
+        output: &mut CudaViewMut<'_, S>,
+        status: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
         let most = |of: fn(&StreamPlace) -> u32| places.iter().map(of).max().unwrap_or(0);
         let groups = most(|place| place.groups);

@@ -12,7 +12,7 @@ use super::pieces::{Join, Pieces};
 use super::planes::{GROUP, PlaneDecoder};
 use super::records::{BLOCKS, PARAMETER_BYTES};
 use crate::container::assemble::Observer;
-use crate::device::{Device, Frame};
+use crate::device::{Arena, Device, Frame, SideStream};
 use crate::error::Result;
 use crate::huffman::decode::StreamPlace;
 use crate::lzss::{DecodeBatch, DecodeSpan, Decoder};
@@ -44,13 +44,24 @@ pub(crate) struct TokenDecoder {
     bytes: Option<PlaneDecoder<u8>>,
     words: Option<PlaneDecoder<u16>>,
     decoders: HashMap<(SymbolWidth, u8), Decoder>,
+    side_arena: Arena,
+    side: SideStream,
 }
 
 impl TokenDecoder {
     /// For streams with this index.
     pub fn new(device: &Device, index: IndexKind) -> Result<Self> {
-        let pieces = Pieces::new(device)?;
-        Ok(Self { device: device.clone(), index, pieces, bytes: None, words: None, decoders: HashMap::new() })
+        let (pieces, side) = (Pieces::new(device)?, SideStream::new(device.context())?);
+        Ok(Self {
+            device: device.clone(),
+            index,
+            pieces,
+            bytes: None,
+            words: None,
+            decoders: HashMap::new(),
+            side_arena: Arena::new(side.stream().clone()),
+            side,
+        })
     }
 
     /// Queues the decoding of chunks' tokens to their targets, which have room. Of a chunk whose tokens turn out to be wrong [`STATUS_PLANES`] or [`STATUS_TOKENS`] is set
@@ -77,20 +88,30 @@ impl TokenDecoder {
         let joined = frame.slice::<u8>(joined as usize)?;
         let mut byte_status = frame.slice::<u32>(byte_streams.places.len())?;
         let mut word_status = frame.slice::<u32>(word_streams.places.len())?;
-        if !byte_streams.places.is_empty() {
-            let decoder = match &mut self.bytes {
-                Some(decoder) => decoder,
-                none => none.insert(PlaneDecoder::new(&self.device, self.index)?),
-            };
-            decoder.decode(frame, input, &byte_streams.places, &mut decoded_bytes, &mut byte_status)?;
+        if self.words.is_none() && !word_streams.places.is_empty() {
+            self.words = Some(PlaneDecoder::new(&self.device, self.index)?);
         }
-        if !word_streams.places.is_empty() {
-            let decoder = match &mut self.words {
-                Some(decoder) => decoder,
-                none => none.insert(PlaneDecoder::new(&self.device, self.index)?),
-            };
-            decoder.decode(frame, input, &word_streams.places, &mut decoded_words, &mut word_status)?;
+        if self.bytes.is_none() && !byte_streams.places.is_empty() {
+            self.bytes = Some(PlaneDecoder::new(&self.device, self.index)?);
         }
+        let words = self.words.as_ref().filter(|_| !word_streams.places.is_empty());
+        let bytes = self.bytes.as_ref().filter(|_| !byte_streams.places.is_empty());
+        // Words beside bytes: small streams leave most of the device to others.
+        let mut made = Ok(());
+        if let Some(decoder) = words {
+            self.side.fork(&stream)?;
+            made = self.side_arena.frame().and_then(|mut frame| {
+                decoder.decode(&mut frame, input, &word_streams.places, &mut decoded_words, &mut word_status)
+            });
+        }
+        if let Some(decoder) = bytes {
+            let of_bytes = decoder.decode(frame, input, &byte_streams.places, &mut decoded_bytes, &mut byte_status);
+            made = made.and(of_bytes);
+        }
+        if words.is_some() {
+            self.side.join(&stream)?;
+        }
+        made?;
         observer("huffman")?;
         let pointers = Pointers {
             input: input.device_ptr(&stream).0,

@@ -13,7 +13,7 @@ use super::planes::{LaidOut, PlaneEncoder, WordEncoder, WordsLaidOut};
 use super::records::{ChunkPlanes, PARAMETER_BYTES, Plane, PlaneList, TokenSections};
 use super::tiles::NO_PLACE;
 use crate::container::assemble::Observer;
-use crate::device::{Device, Frame};
+use crate::device::{Device, Frame, Pinned};
 use crate::error::{DriverContext, Result};
 use crate::huffman::encode::{self, StreamSpan};
 use crate::lzss::{Batch, Encoder, Form, Found, Method, Plan, Span, WORD_PLANES};
@@ -166,12 +166,14 @@ pub(crate) struct TokenEncoder {
     encoders: HashMap<(SymbolWidth, u8), Encoder>,
     bytes: Option<PlaneEncoder<u8>>,
     words: Option<WordEncoder>,
+    /// The greatest symbols on the host.
+    greatest: Option<Pinned<u32>>,
 }
 
 impl TokenEncoder {
     pub fn new(device: &Device) -> Result<Self> {
         let pieces = Pieces::new(device)?;
-        Ok(Self { device: device.clone(), pieces, encoders: HashMap::new(), bytes: None, words: None })
+        Ok(Self { device: device.clone(), pieces, encoders: HashMap::new(), bytes: None, words: None, greatest: None })
     }
 
     /// Finds the tokens of chunks, at least one. Waits for the device.
@@ -268,15 +270,11 @@ impl TokenEncoder {
         let stream = frame.stream().clone();
         let Split { planes, bytes, words, greatest, byte_list, word_list } = self.split(frame, found)?;
         observer("planes")?;
-        let greatest = stream.clone_dtoh(&greatest).doing("reading the greatest symbols")?;
-        stream.synchronize().doing("reading the greatest symbols")?;
-        let mut of_streams = vec![0; word_list.streams.len()];
-        let order = found.groups.iter().flat_map(|group| &group.sources);
-        for (&source, greatest) in order.zip(greatest.chunks(WORD_PLANES)) {
-            for (plane, &greatest) in planes[source].words.iter().zip(greatest) {
-                plane.stream.into_iter().for_each(|stream| of_streams[stream] = greatest);
-            }
-        }
+        let on_host = match self.greatest.take().filter(|on_host| on_host.len() >= greatest.len()) {
+            Some(on_host) => self.greatest.insert(on_host.on(&stream)?),
+            None => self.greatest.insert(Pinned::new(&stream, greatest.len().next_power_of_two())?),
+        };
+        on_host.read(&greatest)?;
         let spans = |list: &PlaneList| -> Vec<StreamSpan> {
             let span = |&(first_group, groups)| StreamSpan { first_group, groups, free_symbol: 0 };
             list.streams.iter().map(span).collect()
@@ -285,12 +283,22 @@ impl TokenEncoder {
             Some(encoder) => self.bytes.insert(encoder),
             None => self.bytes.insert(PlaneEncoder::new(&self.device, index, 1 << 8)?),
         };
-        let of_bytes = byte_encoder.lay_out(frame, &bytes.as_view(), &spans(&byte_list), observer)?;
+        let mut of_bytes = byte_encoder.lay_out(frame, &bytes.as_view(), &spans(&byte_list), observer)?;
+        // Planes of bytes keep the device busy until these are known.
+        let mut of_streams = vec![0; word_list.streams.len()];
+        let order = found.groups.iter().flat_map(|group| &group.sources);
+        for (&source, greatest) in order.zip(on_host.wait()?.chunks(WORD_PLANES)) {
+            for (plane, &greatest) in planes[source].words.iter().zip(greatest) {
+                plane.stream.into_iter().for_each(|stream| of_streams[stream] = greatest);
+            }
+        }
         let word_encoder = match self.words.take().filter(|encoder| encoder.index() == index) {
             Some(encoder) => self.words.insert(encoder),
             None => self.words.insert(WordEncoder::new(&self.device, index)),
         };
-        let of_words = word_encoder.lay_out(frame, &words.as_view(), &spans(&word_list), &of_streams, observer)?;
+        let mut of_words = word_encoder.lay_out(frame, &words.as_view(), &spans(&word_list), &of_streams, observer)?;
+        byte_encoder.wait(&mut of_bytes)?;
+        word_encoder.wait(&mut of_words)?;
         Ok(LaidOutPlanes { planes, bytes, words, of_bytes, of_words })
     }
 

@@ -12,7 +12,12 @@ use crate::error::{CudaError, DriverContext, Result};
 
 const DECODE: Source = Source { name: "lzss_decode.cu", text: include_str!("../../kernels/lzss_decode.cu") };
 
-/// Words of `Start` in lzss_decode.cu.
+const DECODE_WARPS: Source =
+    Source { name: "lzss_decode_warps.cu", text: include_str!("../../kernels/lzss_decode_warps.cu") };
+pub(crate) const HEADER: Source =
+    Source { name: "lzss_decode.cuh", text: include_str!("../../kernels/lzss_decode.cuh") };
+
+/// Words of `Start` in lzss_decode.cuh.
 const START_WORDS: usize = 5;
 /// Bytes of `Match` in lzss_decode.cu: without and with a match's end and distance.
 const MATCH_BYTES: [u32; 2] = [4, 8];
@@ -52,7 +57,7 @@ pub struct DecodeSpan {
     pub min_match: u8,
 }
 
-/// [`DecodeSpan`] as the kernels read it: `Section` in lzss_decode.cu.
+/// [`DecodeSpan`] as the kernels read it: `Section` in lzss_decode.cuh.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 struct Section {
@@ -137,19 +142,24 @@ impl DecodeBatch {
     }
 }
 
-/// How a device decodes.
+/// Threads of a block of which each warp decodes a block of data, and how many such blocks a multiprocessor has.
+const WARPS_THREADS: u32 = 128;
+const WARPS_BLOCKS: u64 = 12;
+/// Blocks of data a multiprocessor from which on a warp each is faster than a block of threads each: with short and with long windows.
+const MANY_BLOCKS: [u32; 2] = [16, 8];
+
+/// How a block of threads decodes a block of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     params: Params,
     threads: u32,
     blocks: u32,
-    in_shared: bool,
     match_bytes: u32,
 }
 
 impl Shape {
-    /// For a device with this much shared memory a block, and matches no shorter than those that pay.
-    fn new(params: &Params, shared_memory: u32) -> Self {
+    /// For a device with this much shared memory a block, and matches no shorter than those that pay. `None` if there is too little.
+    fn new(params: &Params, shared_memory: u32) -> Option<Self> {
         let (threads, blocks) = match (params.width, params.level > 4) {
             (SymbolWidth::One, true) => (1024, 1),
             (_, true) => (512, 2),
@@ -157,49 +167,51 @@ impl Shape {
             (_, false) => (256, 5),
         };
         let [short, whole] = MATCH_BYTES;
-        let shape = Self { params: *params, threads, blocks, in_shared: true, match_bytes: whole };
-        let fits = |shape: &Self| shape.work_bytes(params.min_match.into()) + DECLARED <= shared_memory;
         // Matches of narrow symbols are long: as many blocks have room where all of a match is noted.
-        if params.width == SymbolWidth::One && params.level <= 4 && fits(&shape) {
-            return shape;
-        }
-        let shape = Self { match_bytes: short, ..shape };
-        Self { in_shared: fits(&shape), ..shape }
+        let is_narrow = params.width == SymbolWidth::One && params.level <= 4;
+        let kinds = if is_narrow { &[whole, short][..] } else { &[short] };
+        let shapes = kinds.iter().map(|&match_bytes| Self { params: *params, threads, blocks, match_bytes });
+        shapes.into_iter().find(|shape| shape.work_bytes() + DECLARED <= shared_memory)
     }
 
     /// Symbols, and behind them sources or matches; in rows that are a little longer than they have symbols (`ROW` of lzss_decode.cu).
-    fn work_bytes(&self, min_match: u32) -> u32 {
+    fn work_bytes(&self) -> u32 {
         let symbols = self.params.block_symbols() as u32;
         let places = symbols + ROW_PADDING * 8;
-        let sources = (places * 2).max(symbols / min_match * self.match_bytes);
+        let sources = (places * 2).max(symbols / u32::from(self.params.min_match) * self.match_bytes);
         places * self.params.width.bytes() as u32 + sources.next_multiple_of(16)
     }
 
     fn specialization(&self) -> Specialization {
         let mut constants = constants(&self.params, self.threads);
-        constants.extend([
-            ("MATCH_BYTES", self.match_bytes.into()),
-            ("IN_SHARED", self.in_shared.into()),
-            ("BLOCKS", self.blocks.into()),
-        ]);
+        constants.extend([("MATCH_BYTES", self.match_bytes.into()), ("BLOCKS", self.blocks.into())]);
         Specialization { source: DECODE, constants }
     }
 }
 
+/// The same for a warp a block.
+fn specialization_of_warps(params: &Params) -> Specialization {
+    let mut constants = constants(params, WARPS_THREADS);
+    constants.push(("BLOCKS", WARPS_BLOCKS));
+    Specialization { source: DECODE_WARPS, constants }
+}
+
 pub(super) fn specializations(params: &Params, shared_memory: u32) -> Vec<Specialization> {
-    let shape = Shape::new(params, shared_memory);
-    vec![shape.specialization(), Shape { in_shared: false, ..shape }.specialization()]
+    let few = Shape::new(params, shared_memory).map(|shape| shape.specialization());
+    few.into_iter().chain([specialization_of_warps(params)]).collect()
 }
 
 /// Turns tokens back into bytes.
 #[derive(Debug, Clone)]
 pub struct Decoder {
-    shape: Shape,
+    params: Params,
     starts: Kernel,
-    decode: Kernel,
-    /// The same for blocks whose work does not fit shared memory, and blocks of threads of it that run at a time.
-    spilled: Kernel,
-    resident: u32,
+    /// A block of threads a block, where there is shared memory enough.
+    few: Option<(Shape, Kernel)>,
+    /// A warp a block.
+    many: Kernel,
+    /// From how many blocks on.
+    from: u32,
 }
 
 impl Decoder {
@@ -209,14 +221,26 @@ impl Decoder {
     /// [`CudaError::InvalidArgument`] if there is no such level; errors of [`Device::kernel`].
     pub fn new(device: &Device, width: SymbolWidth, level: u8) -> Result<Self> {
         let params = params(width, level)?;
-        let shape = Shape::new(&params, device.info().shared_memory_per_block);
-        let decode = device.kernel(&shape.specialization(), "lzss_decode")?;
-        if shape.in_shared {
-            decode.allow_shared_memory(shape.work_bytes(params.min_match.into()))?;
-        }
-        let spilled = device.kernel(&Shape { in_shared: false, ..shape }.specialization(), "lzss_decode")?;
-        let resident = spilled.blocks_per_multiprocessor(shape.threads, 0)?.max(1) * device.info().multiprocessors;
-        Ok(Self { shape, starts: device.kernel(&shape.specialization(), "lzss_starts")?, decode, spilled, resident })
+        let info = device.info();
+        let few = |shape: Shape| -> Result<(Shape, Kernel)> {
+            let kernel = device.kernel(&shape.specialization(), "lzss_decode")?;
+            kernel.allow_shared_memory(shape.work_bytes())?;
+            Ok((shape, kernel))
+        };
+        let of_warps = specialization_of_warps(&params);
+        Ok(Self {
+            params,
+            starts: device.kernel(&of_warps, "lzss_starts")?,
+            few: Shape::new(&params, info.shared_memory_per_block).map(few).transpose()?,
+            many: device.kernel(&of_warps, "lzss_decode_warps")?,
+            from: MANY_BLOCKS[usize::from(level > 4)] * info.multiprocessors,
+        })
+    }
+
+    /// Decodes with a warp a block from so many blocks on, with a block of threads each below that. The bytes are the same.
+    #[must_use]
+    pub fn with_warps_from(self, blocks: u32) -> Self {
+        Self { from: blocks, ..self }
     }
 
     /// Decodes every chunk of `batch` from `input` to `output`, all on the frame's stream. `status` has a word for each chunk: 0 or what is wrong
@@ -236,7 +260,7 @@ impl Decoder {
         let pointers = [input.device_ptr(&stream).0, output.as_view().device_ptr(&stream).0];
         let misaligned = pointers.iter().any(|pointer| pointer % 16 != 0);
         let problems = [
-            (batch.params != self.shape.params, "the batch has another width or level than the decoder"),
+            (batch.params != self.params, "the batch has another width or level than the decoder"),
             ((input.len() as u64) < batch.input_bytes, "the sections go past the end of the input"),
             ((output.len() as u64) < batch.output_bytes, "the chunks go past the end of the output"),
             (misaligned, "input and output start on multiples of 16 bytes"),
@@ -255,7 +279,7 @@ impl Decoder {
         batch: &DecodeBatch,
         status: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
-        if batch.params != self.shape.params || status.len() != batch.chunks as usize {
+        if batch.params != self.params || status.len() != batch.chunks as usize {
             return Err(CudaError::invalid("the batch has another width, level or number of chunks"));
         }
         self.decode(frame, [0, 0], batch, status)
@@ -276,29 +300,28 @@ impl Decoder {
         launch.arg(&input).arg(&batch.sections).arg(&chunks).arg(&blocks).arg(&mut starts).arg(&mut *status);
         // SAFETY: parameters (const u8 *, const Section *, u32, u32, Start *, u32 *): the counts of all blocks lie in the input, checked; there is a start for
         // each, and a status for each chunk.
-        unsafe { launch.launch(Kernel::grid(chunks, self.shape.threads, 0)) }.doing("adding up LZSS tokens")?;
+        unsafe { launch.launch(Kernel::grid(chunks, WARPS_THREADS, 0)) }.doing("adding up LZSS tokens")?;
         if blocks == 0 {
             return Ok(());
         }
 
-        // What the decoder was made for holds matches that pay; others are allowed.
-        let is_usual = batch.least_min_match >= self.shape.params.min_match.into();
-        let in_shared = self.shape.in_shared && is_usual;
-        let work = self.shape.work_bytes(batch.least_min_match);
-        let (kernel, grid, shared_memory, scratch) = if in_shared {
-            (&self.decode, blocks, work, 0)
-        } else {
-            let grid = blocks.min(self.resident);
-            (&self.spilled, grid, 0, grid as usize * work as usize)
-        };
-        let mut scratch = frame.slice::<u8>(scratch)?;
+        // What a block of threads has room for are matches that pay; others are allowed.
+        let is_usual = batch.least_min_match >= self.params.min_match.into();
+        let few = self.few.as_ref().filter(|_| is_usual && blocks < self.from);
+        let kernel = few.map_or(&self.many, |(_, kernel)| kernel);
         let mut launch = stream.launch_builder(kernel.function());
-        launch.arg(&input).arg(&batch.sections).arg(&chunks).arg(&blocks).arg(&mut starts);
-        launch.arg(&output).arg(&mut *status).arg(&mut scratch).arg(&work);
-        // SAFETY: parameters (const u8 *, const Section *, u32, u32, const Start *, u8 *, u32 *, u8 *, u32). Counts have been compared with the sections' lengths, which
-        // lie in the input, and blocks of other chunks are skipped; outputs lie in the output; each block of threads has its work, sized for as many matches as there can be.
-        unsafe { launch.launch(Kernel::grid(grid, self.shape.threads, shared_memory)) }
-            .doing("decoding LZSS tokens")?;
+        launch.arg(&input).arg(&batch.sections).arg(&chunks);
+        let grid = match few {
+            Some((shape, _)) => Kernel::grid(blocks, shape.threads, shape.work_bytes()),
+            None => {
+                launch.arg(&blocks);
+                Kernel::grid(blocks.div_ceil(WARPS_THREADS / 32), WARPS_THREADS, 0)
+            }
+        };
+        launch.arg(&mut starts).arg(&output).arg(&mut *status);
+        // SAFETY: parameters (const u8 *, const Section *, u32, const Start *, u8 *, u32 *), for warps with a u32 before the starts. Counts have been compared with the sections' lengths,
+        // which lie in the input, and blocks of other chunks are skipped; outputs lie in the output; a block of threads has room for as many matches as there can be.
+        unsafe { launch.launch(grid) }.doing("decoding LZSS tokens")?;
         Ok(())
     }
 }

@@ -3,6 +3,7 @@
 // Each test binary uses a part of it.
 #![allow(dead_code)]
 
+pub mod damage;
 pub mod streams;
 
 use std::io::Write;

@@ -130,25 +130,34 @@ fn decode_spans(case: &Case, plans: &[Plan], places: &[u64]) -> Vec<DecodeSpan> 
     each.map(span).collect()
 }
 
-fn decode_on(device: &Device, case: &Case, input: &CudaSlice<u8>, spans: &[DecodeSpan]) -> (Vec<u8>, Vec<u32>) {
+/// Output and statuses of both decoders: a block of threads a block, and a warp a block.
+fn decode_on(device: &Device, case: &Case, input: &CudaSlice<u8>, spans: &[DecodeSpan]) -> [(Vec<u8>, Vec<u32>); 2] {
     let stream = device.context().default_stream();
     let (width, level) = (case.params.width, case.params.level);
     let decoder = Decoder::new(device, width, level).unwrap();
     let batch = DecodeBatch::new(&stream, width, level, spans).unwrap();
-    // Poisoned as the input is between chunks.
-    let mut output = stream.clone_htod(&vec![0xEE_u8; case.input().len()]).unwrap();
-    let mut status = stream.clone_htod(&vec![u32::MAX; spans.len()]).unwrap();
     let mut arena = Arena::new(stream.clone());
-    let (mut output_view, mut status_view) = (output.as_view_mut(), status.as_view_mut());
-    let mut frame = arena.frame().unwrap();
-    decoder.launch(&mut frame, &input.as_view(), &batch, &mut output_view, &mut status_view).unwrap();
-    (stream.clone_dtoh(&output).unwrap(), stream.clone_dtoh(&status).unwrap())
+    [u32::MAX, 0].map(|from| {
+        // Poisoned as the input is between chunks.
+        let mut output = stream.clone_htod(&vec![0xEE_u8; case.input().len()]).unwrap();
+        let mut status = stream.clone_htod(&vec![u32::MAX; spans.len()]).unwrap();
+        let (mut output_view, mut status_view) = (output.as_view_mut(), status.as_view_mut());
+        let mut frame = arena.frame().unwrap();
+        let decoder = decoder.clone().with_warps_from(from);
+        decoder.launch(&mut frame, &input.as_view(), &batch, &mut output_view, &mut status_view).unwrap();
+        (stream.clone_dtoh(&output).unwrap(), stream.clone_dtoh(&status).unwrap())
+    })
 }
 
 fn check_both(device: &Device, case: &Case, method: Method, what: &str) {
     let (encoded, plans, places) = check_encoder(device, case, method, what);
     let spans = decode_spans(case, &plans, &places);
-    let (output, status) = decode_on(device, case, encoded.bytes(), &spans);
+    for (output, status) in decode_on(device, case, encoded.bytes(), &spans) {
+        check_decoded(case, &output, &status, what);
+    }
+}
+
+fn check_decoded(case: &Case, output: &[u8], status: &[u32], what: &str) {
     let bad = status.iter().position(|&status| status != 0);
     assert_eq!(bad, None, "{what}: {:?}", bad.map(|bad| status_text(status[bad])));
     let input = case.input();

@@ -18,17 +18,15 @@ use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, DeviceRepr}
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::huffman::histogram;
-use syncline_cuda::timing::{self, Runs, Times};
+use syncline_cuda::timing::{Runs, Times};
 
 use super::{Row, Set, Symbols, chunk_symbols};
 use crate::check::{Check, POISON, view_bytes, view_bytes_mut};
+use crate::gpu::Opened;
 use crate::nvcomp::{Bench, Codec, Nvcomp};
 pub use codebooks::CodebookTime;
 pub use decoders::Phases;
 pub use staging::{SPAN_ROOMS, Staging};
-
-/// Bytes of the copy that everything is compared with.
-const COPY_BYTES: usize = 512 << 20;
 
 /// What the stage codes, for both backends.
 trait Code: huffman::Symbol + histogram::Symbol + DeviceRepr {
@@ -106,11 +104,8 @@ impl Gpu {
     /// # Errors
     /// There is no GPU, or it cannot be used.
     pub fn open(runs: usize) -> Result<Self> {
-        let device = Device::open(0)?;
-        let stream = device.context().default_stream();
         let runs = Runs { warm_up: 3, counted: runs.max(1) };
-        let copy = timing::copy_rate(&stream, COPY_BYTES, runs)?;
-        let check = Check::new(&device, stream.clone())?;
+        let Opened { device, stream, check, copy } = Opened::new(runs)?;
         Ok(Self { arena: Arena::new(stream.clone()), device, stream, check, runs, copy })
     }
 

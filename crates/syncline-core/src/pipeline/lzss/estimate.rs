@@ -1,5 +1,7 @@
 //! Which input, symbol width and shortest match a chunk takes, from a sample of it. Integer arithmetic throughout.
 
+use std::sync::LazyLock;
+
 use super::super::lossless::Residuals;
 use super::super::options::LosslessOptions;
 use super::EncodeBuffers;
@@ -104,19 +106,23 @@ impl Case<'_> {
         ways.filter(|&way| !(fast && !self.entropy_coded && self.is_narrow(way) && way.of_residuals)).collect()
     }
 
-    /// Whether a way is tried if those before came to so many bytes at least: where speed is what was asked for, narrow symbols only where whole ones save less than a
-    /// third (as GPULZ does).
-    fn is_tried(&self, way: Way, best: u64) -> bool {
-        let saved = best * 3 < (self.elements * self.element_bytes * 2) as u64;
-        !(self.is_fast() && !self.entropy_coded && self.is_narrow(way) && saved)
+    /// Whether a way is tried only where others do not save enough: narrow symbols where speed is what was asked for (as GPULZ does).
+    pub fn is_spare(&self, way: Way) -> bool {
+        self.is_fast() && !self.entropy_coded && self.is_narrow(way)
     }
 
-    /// The best of all ways, which `weigh` weighs; the first of those that come to as much.
-    pub fn best(&self, mut weigh: impl FnMut(usize, Way) -> Choice) -> Option<Choice> {
+    /// Whether a way is tried if those before came to so many bytes at least: a third less is enough.
+    fn is_tried(&self, way: Way, best: u64) -> bool {
+        let saved = best * 3 < (self.elements * self.element_bytes * 2) as u64;
+        !(self.is_spare(way) && saved)
+    }
+
+    /// The best of all ways, which `weigh` weighs; the first of those that come to as much. `None` if there is a way that it does not weigh.
+    pub fn best(&self, mut weigh: impl FnMut(usize, Way) -> Option<Choice>) -> Option<Choice> {
         let mut best: Option<Choice> = None;
         for (number, way) in self.ways().into_iter().enumerate() {
             if best.as_ref().is_none_or(|best| self.is_tried(way, best.bytes)) {
-                let choice = weigh(number, way);
+                let choice = weigh(number, way)?;
                 if best.as_ref().is_none_or(|best| choice.bytes < best.bytes) {
                     best = Some(choice);
                 }
@@ -125,31 +131,54 @@ impl Case<'_> {
         best
     }
 
+    /// How many shortest matches are tried of each way.
+    pub fn trials(&self) -> usize {
+        if self.is_fast() && self.entropy_coded { 2 } else { 1 }
+    }
+
     /// What the chunk comes to in one way, by its sample: as bytes, with so many bases beside them.
     pub fn weigh(&self, way: Way, bytes: &[u8], bases: usize, scratch: &mut EncodeBuffers) -> Choice {
+        let first = self.weigh_trial(way, 0, bytes, bases, scratch).expect("there is a first trial");
+        let others = (1..self.trials()).filter_map(|trial| self.weigh_trial(way, trial, bytes, bases, scratch));
+        others.fold(first, Choice::shorter)
+    }
+
+    /// The same with one of the shortest matches that are tried, or `None` if that is left out: nearly no matches take nearly no time to find.
+    pub fn weigh_trial(
+        &self,
+        way: Way,
+        trial: usize,
+        bytes: &[u8],
+        bases: usize,
+        scratch: &mut EncodeBuffers,
+    ) -> Option<Choice> {
         let Way { of_residuals, width } = way;
-        let (fast, narrow, entropy_coded) = (self.is_fast(), self.is_narrow(way), self.entropy_coded);
+        let (narrow, entropy_coded) = (self.is_narrow(way), self.entropy_coded);
         let side = bases * self.element_bytes;
         let mut params = Params::new(width, self.options.level);
         if entropy_coded {
             params.min_match = shortest_worth_while(bytes, &params);
         }
-        let all = [params, Params { min_match: MAX_MIN_MATCH, ..params }];
-        // Nearly no matches take nearly no time to find.
-        let tried = if fast && entropy_coded && params.min_match < MAX_MIN_MATCH { &all[..] } else { &all[..1] };
-        let mut weigh = |params: &Params| {
-            scratch.tokenise(bytes, params);
-            let bits =
-                if entropy_coded { coded_bits(&scratch.tokens, params) } else { scratch.tokens.len() as u64 * 8 };
-            let bytes = (bits / 8 + side as u64) * self.elements as u64 / (self.sampled as u64).max(1);
-            // Prediction, narrow symbols and short matches take time that only a clearly smaller stream is worth, most of all where speed is what was asked for.
-            let slow =
-                u64::from(of_residuals || narrow) + u64::from(tried.len() > 1 && params.min_match < MAX_MIN_MATCH);
-            let handicap = if of_residuals && !entropy_coded { bytes / 4 } else { bytes / 16 * slow };
-            Choice { of_residuals, entropy_coded, params: *params, bytes: bytes + handicap }
-        };
-        let first = weigh(&tried[0]);
-        tried[1..].iter().map(weigh).fold(first, |best, next| if next.bytes < best.bytes { next } else { best })
+        if trial > 0 {
+            if params.min_match == MAX_MIN_MATCH {
+                return None;
+            }
+            params.min_match = MAX_MIN_MATCH;
+        }
+        scratch.tokenise(bytes, &params);
+        let bits = if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 };
+        let bytes = (bits / 8 + side as u64) * self.elements as u64 / (self.sampled as u64).max(1);
+        // Prediction, narrow symbols and short matches take time that only a clearly smaller stream is worth, most of all where speed is what was asked for.
+        let slow = u64::from(of_residuals || narrow) + u64::from(self.trials() > 1 && params.min_match < MAX_MIN_MATCH);
+        let handicap = if of_residuals && !entropy_coded { bytes / 4 } else { bytes / 16 * slow };
+        Some(Choice { of_residuals, entropy_coded, params, bytes: bytes + handicap })
+    }
+}
+
+impl Choice {
+    /// The one that comes to fewer bytes; of equals the first.
+    pub fn shorter(self, other: Self) -> Self {
+        if other.bytes < self.bytes { other } else { self }
     }
 }
 
@@ -164,9 +193,11 @@ pub(in super::super) fn choose<W: Word>(
 ) -> Choice {
     let case = Case { options, entropy_coded, element_bytes: size_of::<W>(), sampled: sample.len(), elements };
     let (of_elements, of_residuals) = (bytes_of(sample), bytes_of(&residuals.words));
-    let best = case.best(|_, way| match way.of_residuals {
-        true => case.weigh(way, &of_residuals, residuals.bases.len(), scratch),
-        false => case.weigh(way, &of_elements, 0, scratch),
+    let best = case.best(|_, way| {
+        Some(match way.of_residuals {
+            true => case.weigh(way, &of_residuals, residuals.bases.len(), scratch),
+            false => case.weigh(way, &of_elements, 0, scratch),
+        })
     });
     best.expect("there is a width of one byte")
 }
@@ -225,7 +256,12 @@ fn count<const LANES: usize>(bytes: &[u8], counts: &mut [[u32; 256]; 8]) {
 fn information(counts: &[u32; 256]) -> u64 {
     let all: u32 = counts.iter().sum();
     let all = if all == 0 { 0 } else { log2(all) };
-    counts.iter().filter(|&&count| count > 0).map(|&count| u64::from(count) * (all - log2(count))).sum()
+    // Counts of samples are small, and many: bit by bit, logarithms took as long as finding the tokens.
+    static SMALL: LazyLock<[u32; 1 << 12]> =
+        LazyLock::new(|| std::array::from_fn(|number| log2((number as u32).max(1)) as u32));
+    let small = &*SMALL;
+    let log = |count: u32| small.get(count as usize).map_or_else(|| log2(count), |&log| log.into());
+    counts.iter().filter(|&&count| count > 0).map(|&count| u64::from(count) * (all - log(count))).sum()
 }
 
 /// log2 of a positive number in 2^-16, rounded down bit by bit.

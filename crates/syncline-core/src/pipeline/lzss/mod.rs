@@ -7,7 +7,7 @@ mod sample;
 
 pub(super) use decode::{BlockReader, DecodeBuffers, decode};
 pub(super) use estimate::{Choice, choose, coded_bits, counted_bits, sample_tiles};
-pub use sample::{LzssChoice, LzssWay, WeighedLzss, best_lzss, lzss_sample, lzss_ways, weigh_lzss};
+pub use sample::{LzssChoice, LzssTrial, LzssWay, WeighedLzss, best_lzss, lzss_sample, lzss_trials, weigh_lzss};
 
 use super::lossless::Residuals;
 use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter};

@@ -1,5 +1,6 @@
 //! The choice of a chunk's parameters from its sample alone, as other implementations of the pipeline make it.
 
+use std::cell::RefCell;
 use std::ops::Range;
 
 use super::super::lossless::Residuals;
@@ -29,27 +30,46 @@ pub fn lzss_sample(geometry: &Geometry, chunk: u64, element_bytes: usize, level:
     runs.into_iter().map(|run| tiles.start + run.start as u64..tiles.start + run.end as u64).collect()
 }
 
-/// The ways in which a chunk of `elements` elements may be coded of which `sampled` are in its sample.
-pub fn lzss_ways(element: ElementType, options: &LosslessOptions, sampled: u64, elements: u64) -> Vec<LzssWay> {
-    case(element.size(), options, sampled as usize, elements).ways()
+/// One attempt at a chunk: a way to code it, and the number of its shortest match among those that are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LzssTrial {
+    /// The way.
+    pub way: LzssWay,
+    /// The number of its shortest match.
+    pub number: usize,
+    /// Whether it need not be made where others save enough, which [`best_lzss`] says by not asking for it.
+    pub is_spare: bool,
 }
 
-/// The best of them, from what each was found to come to, in this order. `None` if there are others.
+/// All that is tried of a chunk of `elements` elements of which `sampled` are in its sample.
+pub fn lzss_trials(element: ElementType, options: &LosslessOptions, sampled: u64, elements: u64) -> Vec<LzssTrial> {
+    let case = case(element.size(), options, sampled as usize, elements);
+    let trials = |way| (0..case.trials()).map(move |number| LzssTrial { way, number, is_spare: case.is_spare(way) });
+    case.ways().into_iter().flat_map(trials).collect()
+}
+
+/// The best of them, from what each was found to come to, in this order. `None` if one is missing that has to be made, or there are others.
 pub fn best_lzss(
     element: ElementType,
     options: &LosslessOptions,
     sampled: u64,
     elements: u64,
-    weighed: &[WeighedLzss],
+    weighed: &[Option<WeighedLzss>],
 ) -> Option<LzssChoice> {
     let case = case(element.size(), options, sampled as usize, elements);
-    if weighed.len() != case.ways().len() {
+    let (entropy_coded, trials) = (case.entropy_coded, case.trials());
+    if weighed.len() != case.ways().len() * trials {
         return None;
     }
-    let entropy_coded = case.entropy_coded;
-    let best = case.best(|number, _| {
-        let WeighedLzss { choice: LzssChoice { of_residuals, params }, bytes } = weighed[number];
+    let choice = |weighed: WeighedLzss| {
+        let WeighedLzss { choice: LzssChoice { of_residuals, params }, bytes } = weighed;
         Choice { of_residuals, entropy_coded, params, bytes }
+    };
+    let best = case.best(|number, _| {
+        // The first is always made.
+        let made = &weighed[number * trials..][..trials];
+        made[0]?;
+        made.iter().copied().flatten().map(choice).reduce(Choice::shorter)
     });
     best.map(|Choice { of_residuals, params, .. }| LzssChoice { of_residuals, params })
 }
@@ -60,7 +80,7 @@ fn case(element_bytes: usize, options: &LosslessOptions, sampled: usize, element
     Case { options, entropy_coded: options.pipeline != LosslessPipeline::Lzss, element_bytes, sampled, elements }
 }
 
-/// What the sample of a chunk says of one way to code it; see [`best_lzss`].
+/// What the sample of a chunk says of one attempt; see [`best_lzss`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeighedLzss {
     /// How the chunk is coded.
@@ -69,7 +89,7 @@ pub struct WeighedLzss {
     pub bytes: u64,
 }
 
-/// Weighs one way to code a chunk of `elements` elements whose sample, `tiles`, has the little-endian elements `sample`.
+/// Weighs one attempt at a chunk of `elements` elements whose sample, `tiles`, has the little-endian elements `sample`; `None` if it turns out to be the one before.
 ///
 /// # Panics
 /// `sample` has not the tiles' elements.
@@ -80,15 +100,15 @@ pub fn weigh_lzss(
     elements: u64,
     options: &LosslessOptions,
     sample: &[u8],
-    way: LzssWay,
-) -> WeighedLzss {
+    trial: LzssTrial,
+) -> Option<WeighedLzss> {
     let weigh = match element.size() {
         1 => by_sample::<u8>,
         2 => by_sample::<u16>,
         4 => by_sample::<u32>,
         _ => by_sample::<u64>,
     };
-    weigh(element, geometry, tiles, elements, options, sample, way)
+    weigh(element, geometry, tiles, elements, options, sample, trial)
 }
 
 fn by_sample<W: Word>(
@@ -98,21 +118,37 @@ fn by_sample<W: Word>(
     elements: u64,
     options: &LosslessOptions,
     sample: &[u8],
-    way: LzssWay,
-) -> WeighedLzss {
-    let little = |bytes: &[u8]| W::narrow(bytes.iter().rev().fold(0, |wide, &b| wide << 8 | u64::from(b)));
-    let sample: Vec<W> = sample.chunks_exact(size_of::<W>()).map(little).collect();
-    let mut buffers = EncodeBuffers::default();
+    trial: LzssTrial,
+) -> Option<WeighedLzss> {
+    let sample = words_of::<W>(sample);
+    thread_local! {
+        /// From sample to sample: pages that are new take a fifth of the time.
+        static BUFFERS: RefCell<EncodeBuffers> = RefCell::default();
+    }
     let case = case(size_of::<W>(), options, sample.len(), elements);
-    let choice = if way.of_residuals {
+    let weigh = |bytes: &[u8], bases| {
+        BUFFERS.with_borrow_mut(|buffers| case.weigh_trial(trial.way, trial.number, bytes, bases, buffers))
+    };
+    let choice = if trial.way.of_residuals {
         let tiles: Vec<Tile> = tiles.iter().flat_map(|run| geometry.range(run.clone())).collect();
         let residuals = Residuals::new(element, geometry.axes(), &tiles, &sample);
-        case.weigh(way, &bytes_of(&residuals.words), residuals.bases.len(), &mut buffers)
+        weigh(&bytes_of(&residuals.words), residuals.bases.len())
     } else {
-        case.weigh(way, &bytes_of(&sample), 0, &mut buffers)
+        weigh(&bytes_of(&sample), 0)
     };
-    let Choice { of_residuals, params, bytes, .. } = choice;
-    WeighedLzss { choice: LzssChoice { of_residuals, params }, bytes }
+    let Choice { of_residuals, params, bytes, .. } = choice?;
+    Some(WeighedLzss { choice: LzssChoice { of_residuals, params }, bytes })
+}
+
+/// Little-endian bytes as words.
+fn words_of<W: Word>(bytes: &[u8]) -> Vec<W> {
+    if cfg!(target_endian = "little") {
+        let mut words = vec![W::narrow(0); bytes.len() / size_of::<W>()];
+        bytemuck::cast_slice_mut(&mut words).copy_from_slice(bytes);
+        return words;
+    }
+    let little = |bytes: &[u8]| W::narrow(bytes.iter().rev().fold(0, |wide, &b| wide << 8 | u64::from(b)));
+    bytes.chunks_exact(size_of::<W>()).map(little).collect()
 }
 
 #[cfg(test)]
@@ -121,7 +157,7 @@ mod tests {
     use crate::array::Shape;
     use crate::pipeline::lzss::choose;
 
-    /// Weighed way by way, a chunk is coded as when it is chosen for at once.
+    /// Weighed trial by trial, a chunk is coded as when it is chosen for at once.
     #[test]
     fn the_best_of_all_ways_is_what_is_chosen() {
         let shape = Shape::new(&[40_000]).unwrap();
@@ -142,12 +178,18 @@ mod tests {
                 let residuals = Residuals::new(element, geometry.axes(), &tiles, &words);
                 let coded = pipeline != LosslessPipeline::Lzss;
                 let at_once = choose(&options, coded, &words, &residuals, 40_000, &mut EncodeBuffers::default());
-                let ways = lzss_ways(element, &options, sampled as u64, 40_000);
-                let weigh = |way| weigh_lzss(element, &geometry, &runs, 40_000, &options, &bytes, way);
-                let weighed: Vec<WeighedLzss> = ways.into_iter().map(weigh).collect();
+                let trials = lzss_trials(element, &options, sampled as u64, 40_000);
+                let weigh = |trial| weigh_lzss(element, &geometry, &runs, 40_000, &options, &bytes, trial);
+                let weighed: Vec<Option<WeighedLzss>> = trials.into_iter().map(weigh).collect();
                 let best = best_lzss(element, &options, sampled as u64, 40_000, &weighed).unwrap();
                 assert_eq!((best.of_residuals, best.params), (at_once.of_residuals, at_once.params), "{options:?}");
                 assert_eq!(best_lzss(element, &options, sampled as u64, 40_000, &weighed[1..]), None);
+                // Those that are spared change nothing where they are not asked for.
+                let trials = lzss_trials(element, &options, sampled as u64, 40_000);
+                let made = |(weighed, trial): (&Option<WeighedLzss>, &LzssTrial)| weighed.filter(|_| !trial.is_spare);
+                let spared: Vec<Option<WeighedLzss>> = weighed.iter().zip(&trials).map(made).collect();
+                let without = best_lzss(element, &options, sampled as u64, 40_000, &spared);
+                assert!(without.is_none_or(|without| without == best), "{options:?}");
             }
         }
     }

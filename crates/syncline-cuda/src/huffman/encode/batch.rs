@@ -196,6 +196,22 @@ pub struct Plan {
     pub status: u32,
 }
 
+impl Plan {
+    /// Whether all of these streams are valid.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`] if one has a symbol without a codeword, or no room.
+    pub(crate) fn check(plans: &[Self]) -> Result<()> {
+        match plans.iter().position(|plan| plan.status != 0) {
+            None => Ok(()),
+            Some(bad) => Err(CudaError::invalid(match plans[bad].status & 1 {
+                1 => format!("stream {bad} has symbols that are not in its codebook or not in the alphabet"),
+                _ => format!("stream {bad} does not fit into the bytes given"),
+            })),
+        }
+    }
+}
+
 // SAFETY: sixteen u32, laid out as `Plan` in huffman_encode.cuh.
 unsafe impl DeviceRepr for Plan {}
 // SAFETY: numbers.
@@ -259,13 +275,8 @@ impl Encoded {
     /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if a stream is not valid: a symbol without a codeword, or no room.
     pub fn read_plans(&self, stream: &Arc<CudaStream>) -> Result<Vec<Plan>> {
         let plans = stream.clone_dtoh(&self.plans).doing("reading the plans")?;
-        match plans.iter().position(|plan| plan.status != 0) {
-            None => Ok(plans),
-            Some(bad) => Err(CudaError::invalid(match plans[bad].status & 1 {
-                1 => format!("stream {bad} has symbols that are not in its codebook or not in the alphabet"),
-                _ => format!("stream {bad} does not fit into the bytes given"),
-            })),
-        }
+        Plan::check(&plans)?;
+        Ok(plans)
     }
 
     /// Copies each stream's bytes to the host, which waits for the stream.
