@@ -28,29 +28,40 @@ constexpr uint32_t WARPS = THREADS / WARP;
 // The core looks for NaN in blocks of so many elements.
 constexpr uint64_t BLOCK = 1024;
 
+// Keys as unsigned numbers in the same order; that of a finite value is not 0, and neither is its complement.
+typedef Bits Ordered;
+
 __device__ inline Key key_of(Bits bits) { return Key(bits ^ (Bits(Key(bits) >> (8 * ELEMENT_BYTES - 1)) & MAGNITUDE)); }
-// Keys as unsigned numbers of 64 bits in the same order; that of a finite value is not 0.
-__device__ inline uint64_t ordered(Key key) { return uint64_t(int64_t(key)) ^ uint64_t(1) << 63; }
+__device__ inline Ordered ordered(Key key) { return Bits(key) ^ SIGN_BIT; }
+// The same with 64 bits, as the host has them; 0, which is none, stays 0. `end` 0: of the complement.
+__device__ inline uint64_t widened(Ordered value, uint32_t end) {
+    const uint64_t wide = uint64_t(int64_t(Key((end == 0 ? ~value : value) ^ SIGN_BIT))) ^ uint64_t(1) << 63;
+    return value == 0 ? 0 : end == 0 ? ~wide : wide;
+}
 
-// What some elements are.
-enum { LOWEST, HIGHEST, FIRST_NAN, LOW, HIGH, MAXIMA };
+// What some elements are. What a block counts fits 32 bits: its share of all the elements that a device has memory for is far below 2^32.
+enum { LOWEST, HIGHEST, LOW, HIGH, MAXIMA };
 enum { LEFT_OUT, NANS, INFINITIES, MINUS_ZEROS, ZEROS, COUNTS, SAMPLES = COUNTS, SUMS };
-struct Partial {
-    // Kept so that larger is further, 0 being none: not of the lowest `ordered`, the highest; not of the number of the first NaN, of those not excluded;
-    // and of the finite samples the lowest and the highest, likewise.
-    uint64_t maxima[MAXIMA];
-    uint64_t sums[SUMS];
-    // The furthest of the other samples from either end, and how many are as far as the furthest.
-    uint64_t seconds[2], repeats[2];
+template <typename Sum> struct Partial {
+    // Kept so that larger is further, 0 being none: not of the number of the first NaN, of those not excluded.
+    uint64_t first_nan;
+    // Not of the lowest `ordered`, the highest; and of the finite samples likewise.
+    Ordered maxima[MAXIMA];
+    // The furthest of the other samples from either end.
+    Ordered seconds[2];
+    Sum sums[SUMS];
+    // How many samples are as far as the furthest.
+    Sum repeats[2];
 
-    __device__ inline void add_sample(uint32_t end, uint64_t key, uint64_t second, uint64_t repeats_of_it) {
-        uint64_t &first = maxima[LOW + end];
+    __device__ inline void add_sample(uint32_t end, Ordered key, Ordered second, Sum repeats_of_it) {
+        Ordered &first = maxima[LOW + end];
         seconds[end] = max_of(max_of(seconds[end], second), first == key ? 0 : min_of(first, key));
         repeats[end] = (first >= key ? repeats[end] : 0) + (key >= first ? repeats_of_it : 0);
         first = max_of(first, key);
     }
 };
-constexpr uint32_t PARTIAL_WORDS = sizeof(Partial) / 8;
+typedef Partial<uint32_t> BlockPartial;
+constexpr uint32_t PARTIAL_WORDS = sizeof(BlockPartial) / 4;
 
 // What the host is told; mirrored in quantize/scan.rs.
 struct Found {
@@ -115,6 +126,16 @@ __device__ inline uint64_t warp_max(uint64_t value) {
     const uint32_t low = warp_max(value >> 32 == high ? uint32_t(value) : 0);
     return uint64_t(high) << 32 | low;
 }
+__device__ inline uint32_t warp_sum(uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(ALL_LANES, value);
+#else
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        value += __shfl_xor_sync(ALL_LANES, value, distance);
+    }
+    return value;
+#endif
+}
 // Most of what is counted is nowhere.
 __device__ inline uint64_t warp_sum(uint64_t value) {
     if (!__any_sync(ALL_LANES, value != 0)) {
@@ -127,8 +148,9 @@ __device__ inline uint64_t warp_sum(uint64_t value) {
 }
 
 // What a warp has found, on each lane.
-__device__ inline Partial merge_warp(const Partial &own) {
-    Partial all;
+template <typename Sum> __device__ inline Partial<Sum> merge_warp(const Partial<Sum> &own) {
+    Partial<Sum> all;
+    all.first_nan = __any_sync(ALL_LANES, own.first_nan != 0) ? warp_max(own.first_nan) : 0;
 #pragma unroll
     for (uint32_t i = 0; i < MAXIMA; ++i) {
         all.maxima[i] = warp_max(own.maxima[i]);
@@ -139,7 +161,7 @@ __device__ inline Partial merge_warp(const Partial &own) {
     }
 #pragma unroll
     for (uint32_t end = 0; end < 2; ++end) {
-        const uint64_t first = own.maxima[LOW + end];
+        const Ordered first = own.maxima[LOW + end];
         const bool furthest = first == all.maxima[LOW + end];
         all.seconds[end] = warp_max(furthest ? own.seconds[end] : first);
         all.repeats[end] = warp_sum(furthest ? own.repeats[end] : 0);
@@ -148,16 +170,16 @@ __device__ inline Partial merge_warp(const Partial &own) {
 }
 
 // Adds up what the threads of a block have, in shared memory: each warp by itself, then the first warp, a lane what another warp has found.
-__device__ inline void merge_block(const Partial &own, Partial &all) {
+template <typename Sum> __device__ inline void merge_block(const Partial<Sum> &own, Partial<Sum> &all) {
     static_assert(WARPS <= WARP, "a lane a warp");
-    __shared__ Partial of_warps[WARPS];
-    const Partial of_warp = merge_warp(own);
+    __shared__ Partial<Sum> of_warps[WARPS];
+    const Partial<Sum> of_warp = merge_warp(own);
     if (lane_id() == 0) {
         of_warps[warp_id()] = of_warp;
     }
     __syncthreads();
     if (warp_id() == 0) {
-        const Partial merged = merge_warp(lane_id() < WARPS ? of_warps[lane_id()] : Partial{});
+        const Partial<Sum> merged = merge_warp(lane_id() < WARPS ? of_warps[lane_id()] : Partial<Sum>{});
         if (lane_id() == 0) {
             all = merged;
         }
@@ -184,7 +206,7 @@ __device__ inline void find_nan(const Bits *elements, uint64_t last, Found &foun
 
 // `stride` says every which element is a sample; 0: none. `partials` has room for one a block; `blocks_done` is 0, and is again when all is done.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t stride, Partial *partials, uint32_t *blocks_done, uint64_t number, Found *host) {
+    bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t stride, BlockPartial *partials, uint32_t *blocks_done, uint64_t number, Found *host) {
     Counter counter{GREATEST, LEAST, {}, ~uint64_t(0)};
     // A thread's first sample arrives while it does everything else.
     const uint64_t samples = stride > 0 ? (length + stride - 1) / stride : 0;
@@ -252,12 +274,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
     }
 
-    Partial own = {};
+    BlockPartial own = {};
     for (uint64_t i = first_sample; i < samples;) {
         if ((sample & MAGNITUDE) < INFINITE) {
-            const uint64_t key = ordered(key_of(sample));
+            const Ordered key = ordered(key_of(sample));
             ++own.sums[SAMPLES];
-            own.add_sample(0, ~key, 0, 1);
+            own.add_sample(0, Ordered(~key), 0, 1);
             own.add_sample(1, key, 0, 1);
         }
         i += uint64_t(gridDim.x) * THREADS;
@@ -266,18 +288,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
     }
     const bool any = counter.lowest <= counter.highest;
-    own.maxima[LOWEST] = any ? ~ordered(counter.lowest) : 0;
+    own.maxima[LOWEST] = any ? Ordered(~ordered(counter.lowest)) : 0;
     own.maxima[HIGHEST] = any ? ordered(counter.highest) : 0;
-    own.maxima[FIRST_NAN] = ~counter.first_nan;
+    own.first_nan = ~counter.first_nan;
 #pragma unroll
     for (uint32_t i = 0; i < COUNTS; ++i) {
         own.sums[i] = counter.counts[i];
     }
-    __shared__ Partial all;
+    __shared__ BlockPartial of_block;
+    __shared__ Partial<uint64_t> all;
     __shared__ bool last_block;
-    merge_block(own, all);
+    merge_block(own, of_block);
     if (threadIdx.x < PARTIAL_WORDS) {
-        reinterpret_cast<uint64_t *>(partials + blockIdx.x)[threadIdx.x] = reinterpret_cast<const uint64_t *>(&all)[threadIdx.x];
+        reinterpret_cast<uint32_t *>(partials + blockIdx.x)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&of_block)[threadIdx.x];
         __threadfence();
     }
     __syncthreads();
@@ -289,45 +312,46 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         return;
     }
     __threadfence();
-    own = Partial{};
+    Partial<uint64_t> sum = {};
     for (uint32_t block = threadIdx.x; block < gridDim.x; block += THREADS) {
-        Partial other;
+        BlockPartial other;
 #pragma unroll
         for (uint32_t i = 0; i < PARTIAL_WORDS; ++i) {
-            reinterpret_cast<uint64_t *>(&other)[i] = __ldcg(reinterpret_cast<const unsigned long long *>(partials + block) + i);
+            reinterpret_cast<uint32_t *>(&other)[i] = __ldcg(reinterpret_cast<const uint32_t *>(partials + block) + i);
         }
+        sum.first_nan = max_of(sum.first_nan, other.first_nan);
 #pragma unroll
         for (uint32_t i = 0; i < LOW; ++i) {
-            own.maxima[i] = max_of(own.maxima[i], other.maxima[i]);
+            sum.maxima[i] = max_of(sum.maxima[i], other.maxima[i]);
         }
 #pragma unroll
         for (uint32_t i = 0; i < SUMS; ++i) {
-            own.sums[i] += other.sums[i];
+            sum.sums[i] += other.sums[i];
         }
 #pragma unroll
         for (uint32_t end = 0; end < 2; ++end) {
-            own.add_sample(end, other.maxima[LOW + end], other.seconds[end], other.repeats[end]);
+            sum.add_sample(end, other.maxima[LOW + end], other.seconds[end], other.repeats[end]);
         }
     }
-    merge_block(own, all);
+    merge_block(sum, all);
     Found found = {};
-    if (all.maxima[FIRST_NAN] != 0) {
-        find_nan(elements, ~all.maxima[FIRST_NAN], found);
+    if (all.first_nan != 0) {
+        find_nan(elements, ~all.first_nan, found);
     }
     if (threadIdx.x == 0) {
-        found.lowest = all.maxima[LOWEST];
-        found.highest = all.maxima[HIGHEST];
+        found.lowest = widened(all.maxima[LOWEST], 0);
+        found.highest = widened(all.maxima[HIGHEST], 1);
         for (uint32_t i = 0; i < COUNTS; ++i) {
             found.counts[i] = all.sums[i];
         }
-        found.first_nan = all.maxima[FIRST_NAN];
+        found.first_nan = all.first_nan;
         found.samples = all.sums[SAMPLES];
         // Samples are elements: none is further than the extremes.
-        const bool low = all.maxima[LOW] == found.lowest, high = all.maxima[HIGH] == found.highest;
+        const bool low = all.maxima[LOW] == all.maxima[LOWEST], high = all.maxima[HIGH] == all.maxima[HIGHEST];
         found.at_lowest = low ? all.repeats[0] : 0;
-        found.least_above = low ? all.seconds[0] : all.maxima[LOW];
+        found.least_above = widened(low ? all.seconds[0] : all.maxima[LOW], 0);
         found.at_highest = high ? all.repeats[1] : 0;
-        found.greatest_below = high ? all.seconds[1] : all.maxima[HIGH];
+        found.greatest_below = widened(high ? all.seconds[1] : all.maxima[HIGH], 1);
         *host = found;
         __threadfence_system();
         *reinterpret_cast<volatile unsigned long long *>(&host->number) = number;

@@ -5,6 +5,7 @@
 // ELEMENT_BYTES  4 or 8
 #define LOGARITHM 0
 #include "quantize.cuh"
+#include "container_sums.cuh"
 #include "scan.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
@@ -12,10 +13,6 @@ constexpr uint32_t WARPS = THREADS / WARP;
 constexpr uint32_t NARROW_BASE = RADIUS - 128;
 
 // Mirrored by coded/encode.rs.
-struct ChunkSummary {
-    uint32_t groups, outliers, verbatim, mask_bytes, sign_bytes, radius;
-    uint64_t squared_error, counted;
-};
 struct SideOffsets {
     uint32_t outliers, verbatim, masks, signs;
 };
@@ -46,9 +43,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if ((metas[number] & META_CONSTANT) == 0) {
         const uint32_t groups = geometry.groups(geometry.tile(batch.first_tile + number).elements());
         const uint32_t chunk = number / batch.chunk_tiles;
-        const uint64_t first = (uint64_t(chunk) * batch.slots + first_groups[number]) << geometry.group_log2;
-        const uint4 *from = reinterpret_cast<const uint4 *>(codes + first);
-        uint2 *to = reinterpret_cast<uint2 *>(narrow + first);
+        auto code_of = [&](uint64_t first_slot) { return (first_slot + first_groups[number]) << geometry.group_log2; };
+        const uint4 *from = reinterpret_cast<const uint4 *>(codes + code_of(batch.first_slot(chunk)));
+        uint2 *to = reinterpret_cast<uint2 *>(narrow + code_of(uint64_t(chunk) * batch.slots));
         for (uint32_t i = lane_id(); i < groups << geometry.group_log2 >> 3; i += WARP) {
             const uint4 eight = from[i];
             const uint2 bytes = make_uint2(__byte_perm(narrow_pair(eight.x), narrow_pair(eight.y), 0x6420),

@@ -2,6 +2,7 @@
 //
 // THREADS  threads in a block
 // BLOCKS   blocks that a multiprocessor should hold: what registers are dealt out for
+#include "successor.cuh"
 #include "xxh3.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
@@ -26,19 +27,33 @@ struct Pieces {
 // Blocks whose sums are fetched to shared memory while those before are scrambled: a step is some 15 cycles, the sums are fifty times that away.
 constexpr uint32_t BATCH = 128;
 
-// An accumulator scrambled, and what comes next added. Written so that a multiplication with addition does most of it: three instructions wait for each other.
-__device__ inline uint64_t scrambled_plus(uint64_t accumulator, uint64_t key, uint64_t next) {
+// An accumulator scrambled, and what comes next added: a shift, an exclusive or and a multiplication with addition wait for each other. Only with the carry named does the compiler
+// take one instruction for the product and the sum of 64 bits.
+__device__ inline uint64_t scrambled_plus(uint64_t accumulator, uint64_t key, uint2 next) {
     const uint32_t low = uint32_t(accumulator), high = uint32_t(accumulator >> 32);
-    const uint32_t front = (high ^ uint32_t(key >> 32)) * uint32_t(PRIME32_1) + uint32_t(next >> 32);
-    const uint32_t back = low ^ high >> 15 ^ uint32_t(key);
-    return uint64_t(back) * uint32_t(PRIME32_1) + (uint64_t(front) << 32 | uint32_t(next));
+    const uint32_t front = (high ^ uint32_t(key >> 32)) * uint32_t(PRIME32_1) + next.y, back = low ^ high >> 15 ^ uint32_t(key);
+    uint32_t lower, upper;
+    asm("mad.lo.cc.u32 %0, %2, %3, %4;\n"
+        "madc.hi.u32 %1, %2, %3, %5;"
+        : "=&r"(lower), "=r"(upper)
+        : "r"(back), "r"(uint32_t(PRIME32_1)), "r"(next.x), "r"(front));
+    return uint64_t(upper) << 32 | lower;
+}
+
+// A word of shared memory, asked for in the order of the program.
+__device__ inline uint2 ask(uint32_t address) {
+    uint2 word;
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "r"(address) : "memory");
+    return word;
 }
 
 // Goes on with a piece's accumulators from KiB `from` to `to`, one after another: eight lanes of the first warp do, the other warps fetch sums. Called by the whole block; the
 // first warp gets them.
 __device__ inline uint64_t chained(const uint64_t *sums, uint32_t from, uint32_t to, uint64_t accumulator) {
     constexpr uint32_t IN_KIB = 8 * HASH_LANES / sizeof(uint4), FETCHERS = THREADS - WARP, FETCHES = (BATCH * IN_KIB + FETCHERS - 1) / FETCHERS;
-    __shared__ __align__(16) uint64_t fetched[2][BATCH * HASH_LANES];
+    // A few steps more than are fetched: what is past the end is asked for, too, but not used.
+    constexpr uint32_t UNROLLED = 4, STEP = HASH_LANES * sizeof(uint64_t);
+    __shared__ __align__(16) uint64_t fetched[2][(BATCH + UNROLLED) * HASH_LANES];
     const uint32_t lane = lane_id() % HASH_LANES;
     const uint64_t key = SECRET[16 + lane];
     // The first batch is fetched by the first round, which scrambles nothing.
@@ -61,33 +76,31 @@ __device__ inline uint64_t chained(const uint64_t *sums, uint32_t from, uint32_t
                 }
             }
         } else if (round > 0) {
-            const uint64_t *own = fetched[(round + 1) % 2] + lane;
+            const uint32_t own = shared_address(fetched[(round + 1) % 2] + lane);
             const uint32_t count = min_of(to - (begin - BATCH), BATCH);
-            // A few are on their way from shared memory while those before are added; what is past the end is not used.
-            constexpr uint32_t UNROLLED = 8;
-            accumulator += own[0];
+            // A few are on their way from shared memory while those before are added.
+            const uint2 first = ask(own);
+            accumulator += uint64_t(first.y) << 32 | first.x;
             uint32_t step = 1;
-            uint64_t next[UNROLLED];
+            uint2 next[UNROLLED];
 #pragma unroll
             for (uint32_t i = 0; i < UNROLLED; ++i) {
-                next[i] = own[(step + i) * HASH_LANES];
+                next[i] = ask(own + (step + i) * STEP);
             }
             for (; step + UNROLLED <= count; step += UNROLLED) {
-                uint64_t after[UNROLLED];
-#pragma unroll
-                for (uint32_t i = 0; i < UNROLLED; ++i) {
-                    after[i] = own[min_of(step + UNROLLED + i, BATCH - 1) * HASH_LANES];
-                }
 #pragma unroll
                 for (uint32_t i = 0; i < UNROLLED; ++i) {
                     accumulator = scrambled_plus(accumulator, key, next[i]);
-                    next[i] = after[i];
+                    next[i] = ask(own + (step + UNROLLED + i) * STEP);
                 }
             }
-            for (; step < count; ++step) {
-                accumulator = scrambled_plus(accumulator, key, own[step * HASH_LANES]);
+#pragma unroll
+            for (uint32_t i = 0; i < UNROLLED; ++i, ++step) {
+                if (step < count) {
+                    accumulator = scrambled_plus(accumulator, key, next[i]);
+                }
             }
-            accumulator = scrambled_plus(accumulator, key, 0);
+            accumulator = scrambled_plus(accumulator, key, {0, 0});
         }
         __syncthreads();
     }
@@ -236,11 +249,9 @@ __device__ inline bool chain_parts(const Hashed &input, const Parts &parts, uint
 // gap in `sign`, if that is given. A piece that is not wholly there has hash 0 and is not written to.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     hash_pieces(Pieces pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress, uint64_t *hashes, uint8_t *sign) {
-#if __CUDA_ARCH__ >= 900
-    // What comes next, if it knows how to wait, may begin when this one has waited: it then finds all that was there before.
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
+    // What comes next, if it knows how to wait, begins when this one has waited: it then finds all that was there before.
+    wait_for_all_before();
+    let_next_begin();
     const uint32_t count = gridDim.x / most_parts, piece = blockIdx.x % count, part = blockIdx.x / count;
     const bool there = pieces.is_there(piece);
     uint64_t hash = 0;

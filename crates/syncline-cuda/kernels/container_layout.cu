@@ -17,10 +17,11 @@ struct Streams {
 };
 
 struct Sources {
-    const ChunkParts *parts;
-    const TileSums *tiles;
+    const ChunkSummary *summaries;
+    const TileSums *tiles; // `sums_of_chunk` of each chunk
     Streams narrow, wide, masks, signs;
     uint32_t narrow_streams; // one for each chunk of the batch, in order, and maybe more
+    uint32_t sums_of_chunk;
     const TokenParts *tokens; // of each chunk; null if no codes are tokens
 };
 
@@ -34,10 +35,62 @@ struct Output {
     uint32_t begins;   // whether the batch is the first
 };
 
-__device__ inline RecordPlan plan_of(const Geometry &geometry, const ChunkBatch &batch, const Sources &sources, const ChunkParts &parts, uint32_t chunk) {
-    const uint32_t first = batch.chunk_first(chunk), tiles = batch.chunk_first(chunk + 1) - first;
+// A chunk as it was quantised.
+struct Chunk {
+    ChunkSummary summary;
+    TileSums sums;
+    uint32_t tiles, elements;
+    bool is_raw; // whatever its streams come to
+
+    __device__ inline Chunk(const Geometry &geometry, const ChunkBatch &batch, const Sources &sources, uint32_t chunk) : summary(sources.summaries[chunk]), sums{} {
+        const uint32_t first = batch.chunk_first(chunk);
+        tiles = batch.chunk_first(chunk + 1) - first;
+        for (uint32_t i = 0; i < sources.sums_of_chunk; ++i) {
+            const TileSums own = sources.tiles[chunk * sources.sums_of_chunk + i];
+            sums = {sums.live + own.live, sums.flags | own.flags, sums.words_of_bases + own.words_of_bases, 0};
+        }
+        const uint64_t tile = batch.first_tile + first;
+        elements = uint32_t(geometry.elements_before(tile + tiles) - geometry.elements_before(tile));
+        is_raw = summary.is_raw(elements, ELEMENT_BYTES);
+        summary = is_raw ? summary.of_raw(RADIUS) : summary;
+    }
+};
+
+// Of the chunks before, and of a chunk: entries of lists, and numbers of the streams that not every chunk has.
+struct Before {
+    uint64_t outliers, verbatim;
+    uint64_t streams; // with the wide radius, masks and signs, 20 bits each: a batch has fewer
+};
+
+// Where what a chunk has stands among that of the others. Called by the whole block, for chunks side by side; `before` goes on.
+__device__ inline ChunkParts place_parts(const ChunkSummary &summary, uint32_t chunk, Before &before, uint64_t *warp_sums) {
+    const bool wide = summary.radius > RADIUS, masks = summary.mask_bytes > 0, signs = summary.sign_bytes > 0;
+    ChunkParts parts = {before.outliers, before.verbatim, summary.outliers, summary.verbatim, summary.radius, chunk, NO_STREAM, NO_STREAM};
+    const bool any = summary.outliers > 0 || summary.verbatim > 0 || wide || masks || signs;
+    if (!__syncthreads_or(any)) {
+        return parts;
+    }
+    // A chunk has fewer of either than 2^22, so that those of a round fit 32 bits.
+    uint64_t total;
+    const uint64_t lists = block_scan<THREADS, uint64_t>(summary.outliers | uint64_t(summary.verbatim) << 32, warp_sums, total);
+    parts.first_outlier += uint32_t(lists);
+    parts.first_verbatim += lists >> 32;
+    before.outliers += uint32_t(total);
+    before.verbatim += total >> 32;
+    const uint64_t own = uint64_t(wide) | uint64_t(masks) << 20 | uint64_t(signs) << 40;
+    const uint64_t streams = before.streams + block_scan<THREADS, uint64_t>(own, warp_sums, total);
+    before.streams += total;
+    constexpr uint32_t NUMBER = (1u << 20) - 1;
+    parts.codes = wide ? uint32_t(streams) & NUMBER : chunk;
+    parts.masks = masks ? uint32_t(streams >> 20) & NUMBER : NO_STREAM;
+    parts.signs = signs ? uint32_t(streams >> 40) & NUMBER : NO_STREAM;
+    return parts;
+}
+
+__device__ inline RecordPlan plan_of(const Sources &sources, const Chunk &own, const ChunkParts &parts, uint32_t chunk) {
     const Streams &codes = parts.radius == RADIUS ? sources.narrow : sources.wide;
-    const TileSums sums = sources.tiles[chunk];
+    const TileSums &sums = own.sums;
+    const uint32_t tiles = own.tiles;
     RecordPlan plan = {};
     plan.live = sums.live;
     plan.flags = sums.flags | (codes.word(parts.codes, PLAN_CODEBOOKS) > 1 ? FLAG_CLASSES : 0);
@@ -68,10 +121,8 @@ __device__ inline RecordPlan plan_of(const Geometry &geometry, const ChunkBatch 
         shorter.bytes = section_start(shorter.lengths, SECTIONS);
         plan = shorter.bytes < plan.bytes ? shorter : plan;
     }
-    const uint64_t tile = batch.first_tile + first;
-    const uint32_t elements = uint32_t(geometry.elements_before(tile + tiles) - geometry.elements_before(tile));
-    const uint32_t raw_bytes = aligned(RECORD_HEADER + elements * ELEMENT_BYTES, ALIGNMENT);
-    if (plan.bytes >= raw_bytes || parts.is_raw) {
+    const uint32_t raw_bytes = aligned(RECORD_HEADER + own.elements * ELEMENT_BYTES, ALIGNMENT);
+    if (plan.bytes >= raw_bytes || own.is_raw) {
         plan.kind = KIND_RAW;
         plan.bytes = raw_bytes;
     }
@@ -80,20 +131,22 @@ __device__ inline RecordPlan plan_of(const Geometry &geometry, const ChunkBatch 
 }
 
 // Places the records of a batch one after another, and their streams in them. One block, a thread a chunk.
-extern "C" __global__ void __launch_bounds__(THREADS) record_layout(Geometry geometry, ChunkBatch batch, Sources sources, Output output, RecordPlan *plans) {
+extern "C" __global__ void __launch_bounds__(THREADS) record_layout(Geometry geometry, ChunkBatch batch, Sources sources, Output output, ChunkParts *all_parts, RecordPlan *plans) {
     wait_for_previous();
     __shared__ uint64_t warp_sums[WARPS];
     uint64_t running = output.begins ? output.start : output.state[0], total;
     uint32_t status = 0;
+    Before before = {};
     for (uint32_t begin = 0; begin < batch.chunks; begin += THREADS) {
         const uint32_t chunk = begin + threadIdx.x;
         const bool exists = chunk < batch.chunks;
-        ChunkParts parts = {};
+        const Chunk own(geometry, batch, sources, min_of(chunk, batch.chunks - 1));
+        const ChunkParts parts = place_parts(exists ? own.summary : own.summary.of_raw(RADIUS), chunk, before, warp_sums);
         RecordPlan plan = {};
         if (exists) {
-            parts = sources.parts[chunk];
-            plan = plan_of(geometry, batch, sources, parts, chunk);
+            plan = plan_of(sources, own, parts, chunk);
             output.lengths[chunk] = plan.bytes;
+            all_parts[chunk] = parts;
         }
         plan.place = running + block_scan<THREADS, uint64_t>(plan.bytes, warp_sums, total);
         running += total;

@@ -1,11 +1,11 @@
 // What the kernels that write chunk records share (docs/FORMAT.md, "Chunk record"). Mirrored by container/record.rs.
 #pragma once
+#include "container_sums.cuh"
 #include "geometry.cuh"
 
 constexpr uint32_t RADIUS = 512, NARROW_RADIUS = 128;
 constexpr uint32_t RECORD_HEADER = 32, SECTIONS = 10, ALIGNMENT = 16;
 constexpr uint32_t KIND_RAW = 0, KIND_QUANTISED = 2, KIND_TOKENS = 4, KIND_NO_ROOM = 255;
-constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
 enum Section { TILES, BASES, MASKS, CODES, OUTLIERS, VERBATIM, SIGNS };
 constexpr uint32_t STATUS_BAD_STREAM = 1, STATUS_NO_ROOM = 2;
 // A chunk has at most 2^22 elements and a whole tile at least 512.
@@ -14,15 +14,13 @@ constexpr uint32_t MOST_TILES = 1 << 13;
 constexpr uint32_t NO_STREAM = 0xFFFFFFFF;
 constexpr uint64_t NO_PLACE = ~0ull;
 
-// What the host knows of a chunk.
+// What a chunk has besides its tiles, and where that is.
 struct ChunkParts {
     uint64_t first_outlier, first_verbatim; // in the batch's lists
     uint32_t outliers, verbatim;
     uint32_t radius;
     uint32_t codes;        // its stream among those with this radius
     uint32_t masks, signs; // its streams of bitmaps
-    uint32_t is_raw;       // whatever its streams come to
-    uint32_t unused;
 };
 
 // What a chunk comes to with its codes as LZSS tokens: filled in by the host.
@@ -30,11 +28,6 @@ struct TokenParts {
     uint64_t first_outlier; // in the batch's list of those of the narrow codes
     uint32_t outliers;
     uint32_t bytes; // of the section of codes; 0: there are no tokens
-};
-
-// What the tiles of a chunk come to: those that are not constant, FLAG_MASKS and FLAG_SIGNS, words of their bases.
-struct TileSums {
-    uint32_t live, flags, words_of_bases, unused;
 };
 
 // How a record comes out.
@@ -89,21 +82,5 @@ __device__ inline uint32_t base_difference(const int32_t *bases, uint32_t tile, 
     if (lane_id() == 0) {
         before = tile > 0 && tile <= tiles ? uint32_t(bases[tile - 1]) : 0;
     }
-    const uint32_t difference = base - before;
-    return tile < tiles ? difference << 1 ^ uint32_t(int32_t(difference) >> 31) : 0;
+    return tile < tiles ? zigzag(base - before) : 0;
 }
-
-__device__ inline uint32_t warp_or(uint32_t value) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_or_sync(ALL_LANES, value);
-#else
-#pragma unroll
-    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-        value |= __shfl_xor_sync(ALL_LANES, value, distance);
-    }
-    return value;
-#endif
-}
-
-// Bits that hold each of a warp's values.
-__device__ inline uint32_t width_of(uint32_t value) { return 32 - __clz(warp_or(value)); }

@@ -4,6 +4,7 @@
 // ELEMENT_BYTES  4 or 8
 #include "container_record.cuh"
 #include "scan.cuh"
+#include "successor.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 constexpr uint32_t MOST_BLOCKS = MOST_TILES / WARP;
@@ -241,7 +242,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                  Lists lists, const Element *input, uint64_t first_element, uint32_t parts_of_record, uint8_t *output) {
     const uint32_t chunk = blockIdx.x / parts_of_record, part = blockIdx.x % parts_of_record;
     __shared__ RecordPlan plan;
-    wait_for_previous();
+    // What comes next, the streams, begins when this one has waited, and need not wait for more.
+    wait_for_all_before();
+    let_next_begin();
     if (threadIdx.x == 0) {
         plan = plans[chunk];
     }

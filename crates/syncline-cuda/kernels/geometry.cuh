@@ -118,8 +118,15 @@ struct ChunkBatch {
     uint64_t first_tile;
     uint32_t chunks;
     uint32_t tiles;
-    uint32_t slots;       // groups that each chunk has room for
+    uint32_t slots;       // groups that a chunk has at most
     uint32_t chunk_tiles; // the geometry's
+    // Before they are coded, codes of that many chunks have room for `slots` groups, those of the others for `later_slots`.
+    uint32_t full_chunks, later_slots;
 
     __device__ inline uint32_t chunk_first(uint32_t chunk) const { return min_of(chunk * chunk_tiles, tiles); }
+    // First group that a chunk's codes have room for.
+    __device__ inline uint64_t first_slot(uint32_t chunk) const {
+        const uint32_t full = min_of(chunk, full_chunks);
+        return uint64_t(full) * slots + uint64_t(chunk - full) * later_slots;
+    }
 };

@@ -5,6 +5,7 @@
 // WRITE_THREADS  threads in a block of encode_write, a warp for each segment
 // NOTE_PIECES    whether the gap index follows from the bits of pieces; else it has been found
 #include "huffman_encode_scratch.cuh"
+#include "successor.cuh"
 #if INDEX == 1 && NOTE_PIECES
 #include "huffman_encode_gaps.cuh"
 #endif
@@ -369,11 +370,9 @@ __device__ inline void write_symbol_index(uint8_t *out, const uint64_t *descript
     }
 }
 
-// The streams' bytes. A block has the codewords of WRITE_WARPS segments and its share of the rest. A stream's slots have `slots_in_stream` words.
-extern "C" __global__ void __launch_bounds__(WRITE_THREADS, INDEX == 1 && NOTE_PIECES ? 4 : 5)
-    encode_write(Plan *plans, Books books, Scratch all, const uint32_t *all_slots, uint64_t slots_in_stream, uint32_t segments_in_stream,
-                 const uint64_t *places, const uint32_t *pieces, const uint32_t *codewords, uint8_t *out, uint64_t out_bytes) {
-    wait_for_previous();
+// A block's share of the streams' bytes: the codewords of WRITE_WARPS segments, and some of the rest.
+__device__ inline void write_share(Plan *plans, const Books &books, const Scratch &all, const uint32_t *all_slots, uint64_t slots_in_stream, const Span *spans,
+                                   uint32_t segments_in_stream, const uint64_t *places, const uint32_t *pieces, const uint32_t *codewords, uint8_t *out, uint64_t out_bytes) {
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WRITE_WARPS);
     // From the last: what was encoded last may still be in the second-level cache.
     const uint32_t number = gridDim.x - 1 - blockIdx.x;
@@ -427,7 +426,8 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, INDEX == 1 && NOTE_P
     if (segment >= segments) {
         return;
     }
-    const Slots slots{all_slots + stream * slots_in_stream, scratch.starts, segments, plan.bits};
+    const uint64_t first_slot = slots_in_stream > 0 ? stream * slots_in_stream : spans[stream].first_group * (GROUP * SYMBOL_BYTES / 4);
+    const Slots slots{all_slots + first_slot, scratch.starts, segments, plan.bits};
     // A segment has the words that start in it.
     const uint32_t first = ceil_div(start, 32), last = ceil_div(end, 32);
     uint32_t *words = reinterpret_cast<uint32_t *>(out + plan.codewords_at);
@@ -478,4 +478,19 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, INDEX == 1 && NOTE_P
     const Gaps gaps{out + plan.index_at, ceil_div(plan.bits, SUBSEQUENCE), plan.longest > 16};
     write_gaps({slot, scratch.group_bits + segment * SEGMENT_GROUPS, noted, start, end - start, groups, segment == 0}, gaps, codeword_lengths, group_ends[warp_id()]);
 #endif
+}
+
+// The streams' bytes. A stream's slots have `slots_in_stream` words, or, if that is 0, are where its symbols were. If `beside` is not 0, the kernel before may still be at work, on other parts of the output: it has let this one
+// begin when all before that was done. Whatever comes behind this one comes behind both.
+extern "C" __global__ void __launch_bounds__(WRITE_THREADS, INDEX == 1 && NOTE_PIECES ? 4 : 5)
+    encode_write(Plan *plans, Books books, Scratch all, const uint32_t *all_slots, uint64_t slots_in_stream, const Span *spans,
+                 uint32_t segments_in_stream, const uint64_t *places, const uint32_t *pieces, const uint32_t *codewords, uint8_t *out, uint64_t out_bytes, uint32_t beside) {
+    let_next_begin();
+    if (beside == 0) {
+        wait_for_all_before();
+    }
+    write_share(plans, books, all, all_slots, slots_in_stream, spans, segments_in_stream, places, pieces, codewords, out, out_bytes);
+    if (beside != 0 && blockIdx.x == 0) {
+        wait_for_all_before();
+    }
 }

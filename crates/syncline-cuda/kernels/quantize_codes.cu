@@ -102,7 +102,7 @@ struct Pending {
 
 __device__ inline void store(const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs, const Shared &shared, const Pending &pending, uint32_t turn) {
     const uint32_t first = shared.before + shared.unit_groups[turn][warp_id()];
-    uint16_t *codes = outputs.codes + ((uint64_t(pending.chunk) * batch.slots + first) << geometry.group_log2);
+    uint16_t *codes = outputs.codes + ((batch.first_slot(pending.chunk) + first) << geometry.group_log2);
     const uint4 *from = reinterpret_cast<const uint4 *>(shared.codes[warp_id()]);
     const uint32_t vectors = pending.unit_groups << geometry.group_log2 >> 3;
     for (uint32_t i = lane_id(); i < vectors; i += WARP) {

@@ -151,7 +151,7 @@ __device__ inline void store_codes(
     const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs, const Work &work, uint32_t before, uint32_t tile_group, const uint16_t *unit_codes
 ) {
     const uint32_t first = __shfl_sync(ALL_LANES, tile_group, warp_id() * UNIT_TILES), end = __shfl_sync(ALL_LANES, tile_group, (warp_id() + 1) * UNIT_TILES);
-    uint16_t *codes = outputs.codes + ((uint64_t(work.chunk) * batch.slots + before + first) << geometry.group_log2);
+    uint16_t *codes = outputs.codes + ((batch.first_slot(work.chunk) + before + first) << geometry.group_log2);
     const uint4 *from = reinterpret_cast<const uint4 *>(unit_codes);
     const uint32_t vectors = (end - first) << geometry.group_log2 >> 3;
     for (uint32_t i = lane_id(); i < vectors; i += WARP) {

@@ -1,5 +1,5 @@
 // After the codes: for each chunk its sums, which radius it takes, where each tile's outliers, verbatim values and bitmaps go, the bases of tiles without
-// elements of their own, and the activity classes. Reads and writes some 40 bytes a tile. There are fewer chunks than multiprocessors: PARTS blocks share a chunk, a cluster
+// elements of their own, the activity classes, and what the record needs that follows from these. Reads and writes some 40 bytes a tile. There are fewer chunks than multiprocessors: PARTS blocks share a chunk, a cluster
 // whose blocks read each other's sums.
 //
 // THREADS  threads in a block
@@ -8,6 +8,7 @@
 #define ELEMENT_BYTES 4
 #define LOGARITHM 0
 #include "quantize.cuh"
+#include "container_sums.cuh"
 
 #if __CUDA_ARCH__ >= 900
 #define PARTS CLUSTER
@@ -23,11 +24,6 @@ constexpr uint32_t BINS_OF_LANE = (BINS + WARP - 1) / WARP;
 // More outliers than this share of the elements make a chunk take the wide radius.
 constexpr uint32_t WIDE_SHARE = 64;
 
-// Mirrored by `ChunkSummary` in quantize/quantizer.rs.
-struct ChunkSummary {
-    uint32_t groups, outliers, verbatim, mask_bytes, sign_bytes, radius;
-    uint64_t squared_error, counted;
-};
 struct SideOffsets {
     uint32_t outliers, verbatim, masks, signs;
 };
@@ -86,23 +82,61 @@ __device__ inline void cluster_wait() { __syncthreads(); }
 template <typename T> __device__ inline T word_of_part(const T &own, uint32_t) { return own; }
 #endif
 
-enum { OUTLIERS_GROUPS, VERBATIM_WIDE, MASKS_SIGNS, ERROR, COUNTED, SUMS };
+// The sum over the blocks of a cluster of a word of each.
+template <typename T> __device__ inline T all_of(const T &own) {
+    T sum = 0;
+#pragma unroll
+    for (uint32_t part = 0; part < PARTS; ++part) {
+        sum += word_of_part(own, part);
+    }
+    return sum;
+}
+
+// What is summed up over a chunk's tiles: all of it fits 32 bits, but for errors.
+enum { GROUPS, OUTLIERS, WIDE, VERBATIM, MASKS, SIGNS, SUMS };
+enum { ERROR, COUNTED, ERRORS };
+
+__device__ inline uint32_t reduced(uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(ALL_LANES, value);
+#else
+    return warp_sum(value);
+#endif
+}
 
 extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_finish(
-    Geometry geometry, ChunkBatch batch, uint32_t with_classes, Outputs outputs, SideOffsets *offsets, uint8_t *group_classes, ChunkSummary *summaries
+    Geometry geometry, ChunkBatch batch, uint32_t with_classes, Outputs outputs, SideOffsets *offsets, uint8_t *group_classes, ChunkSummary *summaries, ForRecords records
 ) {
     __shared__ uint32_t part_bins[BINS_OF_LANE * WARP], bins[BINS_OF_LANE * WARP];
-    __shared__ uint64_t part_sums[SUMS];
+    __shared__ uint32_t part_sums[SUMS];
+    __shared__ uint64_t part_errors[ERRORS];
     __shared__ Running part_running;
-    __shared__ uint64_t warp_sums[SUMS][WARPS];
+    __shared__ uint32_t warp_sums[SUMS][WARPS];
+    __shared__ uint64_t warp_errors[ERRORS][WARPS];
     __shared__ Running warp_running[ROUNDS][WARPS];
-    const uint32_t chunk = blockIdx.x / PARTS, part = blockIdx.x % PARTS, first_of_part = part * (MOST_TILES / PARTS);
-    const uint32_t first = batch.chunk_first(chunk), tiles = batch.chunk_first(chunk + 1) - first;
+    const uint32_t chunk = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
+    const uint32_t first = batch.chunk_first(chunk), tiles_of_chunk = batch.chunk_first(chunk + 1) - first;
+    // A block has as many tiles as the others of its chunk, in whole warps.
+    const uint32_t tiles_of_part = ceil_div(ceil_div(tiles_of_chunk, PARTS), WARP) * WARP, first_of_part = part * tiles_of_part;
+    const uint32_t tiles = min_of(tiles_of_chunk, first_of_part + tiles_of_part);
     for (uint32_t i = threadIdx.x; i < BINS_OF_LANE * WARP; i += THREADS) {
         part_bins[i] = 0;
     }
-
+    __shared__ uint32_t live_tiles, tile_flags, words_of_bases;
     wait_for_previous();
+    const bool for_records = records.spans != nullptr;
+    if (for_records) {
+        if (threadIdx.x == 0) {
+            live_tiles = tile_flags = words_of_bases = 0;
+        }
+        for (uint64_t i = blockIdx.x * THREADS + threadIdx.x; i < records.control_words; i += gridDim.x * THREADS) {
+            records.control[i] = 0;
+        }
+        for (uint32_t i = batch.chunks + blockIdx.x * THREADS + threadIdx.x; i < records.streams; i += gridDim.x * THREADS) {
+            records.spans[i] = {0, 0, RADIUS};
+        }
+    }
+
     auto mask_of = [](uint32_t meta) { return meta >> META_MASK & 3; };
     auto sign_of = [](uint32_t meta) { return meta >> META_SIGN & 3; };
     auto groups_of = [](uint32_t meta) { return (meta >> META_GROUPS & 15) + 1; };
@@ -114,64 +148,80 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
         return (mask_of(meta) == KIND_BITMAP ? bytes : 0) | (sign_of(meta) == KIND_BITMAP ? bytes << 32 : 0);
     };
     // The meta and above it the outliers; those of the wide radius and above them verbatim values; the bin.
-    uint32_t metas[ROUNDS], counts[ROUNDS], own_bins[ROUNDS];
+    uint32_t metas[ROUNDS], counts[ROUNDS], own_bins[ROUNDS], first_groups[ROUNDS];
+    // Where a thread has few tiles, their bases, and those before the warps'; else they are left for later.
+    constexpr uint32_t BASES = PARTS > 1 ? ROUNDS : 1;
+    uint32_t bases[BASES] = {}, bases_before[BASES] = {};
     uint64_t error = 0, counted = 0;
 #pragma unroll
     for (uint32_t round = 0; round < ROUNDS; ++round) {
         const uint32_t tile = first_of_part + round * THREADS + threadIdx.x, number = first + tile;
         metas[round] = META_CONSTANT | META_EMPTY;
-        counts[round] = own_bins[round] = 0;
+        counts[round] = own_bins[round] = first_groups[round] = 0;
         if (tile < tiles) {
             metas[round] = outputs.metas[number] | uint32_t(outputs.outliers[number]) << 16;
             counts[round] = outputs.wide_outliers[number] | uint32_t(outputs.verbatim[number]) << 16;
             own_bins[round] = outputs.bins[number];
+            first_groups[round] = outputs.first_groups[number];
+            if (PARTS > 1 && for_records) {
+                bases[round] = uint32_t(outputs.bases[number]);
+                bases_before[round] = lane_id() == 0 && number > 0 ? uint32_t(outputs.bases[number - 1]) : 0;
+            }
             if (outputs.errors != nullptr) {
                 error += outputs.errors[number];
                 counted += outputs.counted[number];
             }
         }
     }
-    const uint64_t elements_of_chunk = geometry.elements_before(batch.first_tile + first + tiles) - geometry.elements_before(batch.first_tile + first);
+    const uint64_t elements_of_chunk = geometry.elements_before(batch.first_tile + first + tiles_of_chunk) - geometry.elements_before(batch.first_tile + first);
     __syncthreads();
-    uint64_t sums[SUMS] = {0, 0, 0, error, counted};
+    uint32_t sums[SUMS] = {};
 #pragma unroll
     for (uint32_t round = 0; round < ROUNDS; ++round) {
         if (first_of_part + round * THREADS + threadIdx.x < tiles) {
             const uint32_t meta = metas[round];
+            const uint64_t bitmaps = bitmaps_of(meta);
             if ((meta & META_CONSTANT) == 0) {
-                sums[OUTLIERS_GROUPS] += uint64_t(groups_of(meta)) << 32;
+                sums[GROUPS] += groups_of(meta);
                 atomicAdd(&part_bins[own_bins[round]], 1u);
             }
-            sums[OUTLIERS_GROUPS] += meta >> 16;
-            sums[VERBATIM_WIDE] += counts[round] >> 16 | uint64_t(counts[round] & 0xFFFF) << 32;
-            sums[MASKS_SIGNS] += bitmaps_of(meta);
+            sums[OUTLIERS] += meta >> 16;
+            sums[WIDE] += counts[round] & 0xFFFF;
+            sums[VERBATIM] += counts[round] >> 16;
+            sums[MASKS] += uint32_t(bitmaps);
+            sums[SIGNS] += uint32_t(bitmaps >> 32);
         }
     }
 #pragma unroll
     for (uint32_t i = 0; i < SUMS; ++i) {
-        const uint64_t sum = i >= ERROR && outputs.errors == nullptr ? 0 : warp_sum(sums[i]);
+        const uint32_t sum = reduced(sums[i]);
         if (lane_id() == 0) {
             warp_sums[i][warp_id()] = sum;
         }
     }
+    if (outputs.errors != nullptr) {
+        error = warp_sum(error), counted = warp_sum(counted);
+        if (lane_id() == 0) {
+            warp_errors[ERROR][warp_id()] = error;
+            warp_errors[COUNTED][warp_id()] = counted;
+        }
+    }
     __syncthreads();
     if (warp_id() < SUMS) {
-        const uint64_t sum = warp_sum(lane_id() < WARPS ? warp_sums[warp_id()][lane_id()] : 0);
+        const uint32_t sum = reduced(lane_id() < WARPS ? warp_sums[warp_id()][lane_id()] : 0);
         if (lane_id() == 0) {
             part_sums[warp_id()] = sum;
+        }
+    } else if (warp_id() - SUMS < ERRORS) {
+        const uint64_t sum = outputs.errors == nullptr ? 0 : warp_sum(lane_id() < WARPS ? warp_errors[warp_id() - SUMS][lane_id()] : 0);
+        if (lane_id() == 0) {
+            part_errors[warp_id() - SUMS] = sum;
         }
     }
     cluster_arrive();
     cluster_wait();
-    auto all_of = [&](uint32_t i) {
-        uint64_t sum = 0;
-        for (uint32_t other = 0; other < PARTS; ++other) {
-            sum += word_of_part(part_sums[i], other);
-        }
-        return sum;
-    };
-    const uint64_t outliers_groups = all_of(OUTLIERS_GROUPS);
-    const bool wide = uint32_t(outliers_groups) > elements_of_chunk / WIDE_SHARE;
+    const uint32_t outliers = all_of(part_sums[OUTLIERS]);
+    const bool wide = outliers > elements_of_chunk / WIDE_SHARE;
     const bool classify = with_classes != 0 && !wide;
     if (warp_id() == 0) {
         // Bins to classes: a lane has consecutive bins. They count tiles, so that no product is large.
@@ -195,12 +245,25 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
             below += own[i];
         }
     } else if (warp_id() == 1 && part == 0) {
-        const uint64_t verbatim_wide = all_of(VERBATIM_WIDE), masks_signs = all_of(MASKS_SIGNS), errors = all_of(ERROR), all_counted = all_of(COUNTED);
+        ChunkSummary summary;
+        summary.groups = all_of(part_sums[GROUPS]);
+        summary.outliers = wide ? all_of(part_sums[WIDE]) : outliers;
+        summary.verbatim = all_of(part_sums[VERBATIM]);
+        summary.mask_bytes = all_of(part_sums[MASKS]);
+        summary.sign_bytes = all_of(part_sums[SIGNS]);
+        summary.radius = wide ? WIDE_RADIUS : RADIUS;
+        summary.squared_error = all_of(part_errors[ERROR]);
+        summary.counted = all_of(part_errors[COUNTED]);
         if (lane_id() == 0) {
-            summaries[chunk] = {
-                uint32_t(outliers_groups >> 32), uint32_t(wide ? verbatim_wide >> 32 : outliers_groups), uint32_t(verbatim_wide), uint32_t(masks_signs),
-                uint32_t(masks_signs >> 32), uint32_t(wide ? WIDE_RADIUS : RADIUS), errors, all_counted
-            };
+            summaries[chunk] = summary;
+            if (for_records) {
+                const bool is_raw = summary.is_raw(elements_of_chunk, records.element_bytes);
+                records.spans[chunk] = {batch.first_slot(chunk), wide || is_raw ? 0 : summary.groups, RADIUS};
+                records.hashed[chunk] = 0;
+                if (records.host != nullptr) {
+                    records.host[chunk] = is_raw ? summary.of_raw(RADIUS) : summary;
+                }
+            }
         }
     }
     auto own_of = [&](uint32_t round) -> Running {
@@ -249,6 +312,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
         carried = carried.plus({word_of_part(part_running.lists, other), word_of_part(part_running.bitmaps, other), word_of_part(part_running.based, other)});
     }
     cluster_arrive();
+    TileSums own_sums = {};
 #pragma unroll
     for (uint32_t round = 0; round < ROUNDS; ++round) {
         if (first_of_part + round * THREADS >= tiles) {
@@ -261,10 +325,28 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
         const Running own = own_of(round), sum = carried.plus(from(warps_before, warp_id())).plus(own.before());
         carried = carried.plus(from(warps_before.plus(of_warps), WARPS - 1));
         const uint32_t tile = first_of_part + round * THREADS + threadIdx.x, number = first + tile;
+        const uint32_t meta = metas[round] & 0xFFFF;
+        if (for_records) {
+            // Tiles without a base of their own have that of the last one before that has.
+            const bool empty = (meta & META_EMPTY) != 0;
+            // Most often the tile before has one.
+            const bool is_there = PARTS > 1 && lane_id() == 0 && sum.based == number;
+            uint32_t base_before = is_there ? bases_before[round % BASES] : 0;
+            if ((empty || lane_id() == 0) && !is_there && sum.based > 0) {
+                base_before = uint32_t(outputs.bases[sum.based - 1]);
+            }
+            const uint32_t own_base = PARTS > 1 ? bases[round % BASES] : empty ? 0 : uint32_t(outputs.bases[number]);
+            const uint32_t base = empty ? base_before : own_base, neighbour = __shfl_up_sync(ALL_LANES, base, 1);
+            const uint32_t width = width_of(tile < tiles ? zigzag(base - (lane_id() == 0 ? base_before : neighbour)) : 0);
+            const uint32_t live = __popc(__ballot_sync(ALL_LANES, (meta & META_CONSTANT) == 0));
+            const bool masks = __any_sync(ALL_LANES, mask_of(meta) != KIND_NONE), signs = __any_sync(ALL_LANES, sign_of(meta) != KIND_NONE);
+            own_sums.live += live;
+            own_sums.words_of_bases += width;
+            own_sums.flags |= (masks ? FLAG_MASKS : 0) | (signs ? FLAG_SIGNS : 0);
+        }
         if (tile >= tiles) {
             continue;
         }
-        const uint32_t meta = metas[round] & 0xFFFF;
         offsets[number] = {uint32_t(sum.lists), uint32_t(sum.lists >> 32), uint32_t(sum.bitmaps), uint32_t(sum.bitmaps >> 32)};
         if ((meta & META_EMPTY) != 0) {
             // Tiles with a base of their own are not written here.
@@ -277,7 +359,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
             outputs.outliers[number] = uint16_t(counts[round]);
         }
         if (live) {
-            uint8_t *classes = group_classes + uint64_t(chunk) * batch.slots + outputs.first_groups[number];
+            uint8_t *classes = group_classes + batch.first_slot(chunk) + first_groups[round];
             const uint32_t count = groups_of(meta);
             if (count == 4 && reinterpret_cast<uint64_t>(classes) % 4 == 0) {
                 *reinterpret_cast<uint32_t *>(classes) = class_of * 0x01010101u;
@@ -288,6 +370,15 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
             }
         }
     }
+    if (for_records && lane_id() == 0) {
+        atomicAdd(&live_tiles, own_sums.live);
+        atomicAdd(&words_of_bases, own_sums.words_of_bases);
+        atomicOr(&tile_flags, own_sums.flags);
+    }
     // The others have read this block's sums.
     cluster_wait();
+    __syncthreads();
+    if (for_records && threadIdx.x == 0) {
+        records.tile_sums[chunk * PARTS + part] = {live_tiles, tile_flags, words_of_bases, 0};
+    }
 }

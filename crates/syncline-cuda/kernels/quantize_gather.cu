@@ -8,7 +8,8 @@
 // Where things start; mirrored in quantize/gather.rs. For each chunk, in entries, and for bitmaps in bytes.
 struct SideStarts {
     uint32_t outliers, verbatim, masks, signs;
-    uint32_t radius, unused;
+    uint32_t radius; // 0: nothing is gathered for the chunk
+    uint32_t unused;
 };
 // Of each tile, in its chunk.
 struct SideOffsets {
@@ -91,6 +92,9 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP) quantize_gather(
     }
     const uint32_t chunk = number / batch.chunk_tiles;
     const SideStarts start = starts[chunk];
+    if (start.radius == 0) {
+        return;
+    }
     const SideOffsets offset = offsets[number];
     const TileBox tile(geometry.tile(batch.first_tile + number));
     const uint32_t position = uint32_t(tile.elements_before - geometry.elements_before(batch.first_tile + batch.chunk_first(chunk)));

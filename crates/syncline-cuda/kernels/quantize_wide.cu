@@ -15,7 +15,7 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP) quantize_wide(
     const TileSource source{slab + (tile.first_element - first_element), geometry.dims[2] * geometry.dims[3], geometry.dims[3]};
     TileWords words;
     const TileResult result = quantize_tile(step, tile, source, integers[warp_id()], words);
-    uint16_t *codes = outputs.codes + ((uint64_t(chunk) * batch.slots + outputs.first_groups[number]) << geometry.group_log2);
+    uint16_t *codes = outputs.codes + ((batch.first_slot(chunk) + outputs.first_groups[number]) << geometry.group_log2);
     uint32_t outliers, wide_outliers;
     write_codes(tile, integers[warp_id()], result, geometry.groups(tile.elements()) << geometry.group_log2, WIDE_RADIUS, codes, outliers, wide_outliers);
 }

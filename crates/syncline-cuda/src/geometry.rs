@@ -185,9 +185,30 @@ impl DeviceGeometry {
         if chunks > MOST_CHUNKS_COUNTED {
             return bound;
         }
-        let before = |chunk: u64| self.groups_before(chunk * in_chunk);
-        let most = (0..chunks).map(|chunk| before(chunk + 1) - before(chunk)).max().unwrap_or(0);
-        most.next_multiple_of(SLOTS_TOGETHER).min(bound)
+        (0..chunks).map(|chunk| self.slots_of(chunk)).max().unwrap_or(0).min(bound)
+    }
+
+    /// The same of one chunk.
+    fn slots_of(&self, chunk: u64) -> u64 {
+        let before = |chunk: u64| self.groups_before(chunk * u64::from(self.chunk_tiles));
+        (before(chunk + 1) - before(chunk)).next_multiple_of(SLOTS_TOGETHER)
+    }
+
+    /// How many of these chunks have room for `slots` groups each, and for how many the others have, so that all have room for as few as possible.
+    fn full_chunks(&self, chunks: Range<u64>, slots: u64) -> (u64, u64) {
+        let count = chunks.end - chunks.start;
+        let (mut best, mut least, mut most) = ((count, slots), count * slots, 0);
+        if count > MOST_CHUNKS_COUNTED {
+            return best;
+        }
+        for full in (0..count).rev() {
+            most = self.slots_of(chunks.start + full).max(most).min(slots);
+            let all = full * slots + (count - full) * most;
+            if all < least {
+                (best, least) = ((full, most), all);
+            }
+        }
+        best
     }
 }
 
@@ -206,6 +227,8 @@ pub struct ChunkBatch {
     tiles: u32,
     slots: u32,
     chunk_tiles: u32,
+    full_chunks: u32,
+    later_slots: u32,
 }
 
 // SAFETY: plain numbers without padding, laid out as `ChunkBatch` in geometry.cuh.
@@ -227,11 +250,13 @@ impl ChunkBatch {
         let last = chunks.end.max(chunks.start + 1) - 1;
         let tiles = if chunks.is_empty() { 0 } else { geometry.chunk_range(last).end - first_tile };
         let chunk_tiles = geometry.tiles_per_chunk();
-        let slots = DeviceGeometry::new(geometry, group_log2).chunk_slots();
+        let device = DeviceGeometry::new(geometry, group_log2);
+        let slots = device.chunk_slots();
         let count = chunks.end - chunks.start;
         if count.saturating_mul(slots) > Self::MOST_GROUPS {
             return Err(CudaError::invalid(format!("{count} chunks of {slots} groups: work in smaller batches")));
         }
+        let (full_chunks, later_slots) = device.full_chunks(chunks.clone(), slots);
         Ok(Self {
             first_chunk: chunks.start,
             first_tile,
@@ -239,6 +264,8 @@ impl ChunkBatch {
             tiles: tiles as u32,
             slots: slots as u32,
             chunk_tiles,
+            full_chunks: full_chunks as u32,
+            later_slots: later_slots as u32,
         })
     }
 
@@ -262,9 +289,16 @@ impl ChunkBatch {
         self.tiles
     }
 
-    /// Groups that each chunk has room for: the most that a chunk can have.
+    /// The most groups that a chunk can have.
     pub fn slots(&self) -> u32 {
         self.slots
+    }
+
+    /// First group that chunk `chunk` has room for among the codes of the batch, before these are coded; for the number of chunks, the end of all.
+    /// The last planes of an array may be thin: chunks behind the last large one have less room than the others.
+    pub fn first_slot(&self, chunk: u32) -> u64 {
+        let full = chunk.min(self.full_chunks);
+        u64::from(full) * u64::from(self.slots) + u64::from(chunk - full) * u64::from(self.later_slots)
     }
 
     /// Tiles of the batch in chunk `chunk` of it.
@@ -400,7 +434,9 @@ mod tests {
                         assert_eq!(u64::from(tiles.start)..u64::from(tiles.end), geometry.chunk_range(chunk));
                         let groups =
                             geometry.range(geometry.chunk_range(chunk)).map(|tile| tile.groups(1 << group_log2));
-                        assert!(groups.sum::<usize>() <= batch.slots() as usize);
+                        let groups = groups.sum::<usize>() as u64;
+                        assert!(groups <= u64::from(batch.slots()));
+                        assert!(groups <= batch.first_slot(chunk as u32 + 1) - batch.first_slot(chunk as u32));
                     }
                 }
             }

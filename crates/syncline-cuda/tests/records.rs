@@ -10,11 +10,14 @@ use syncline_core::container::{HEADER_LEN, Header, TileMeta};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{QuantisedChunk, quantise_chunk};
+use syncline_core::predict::codes::RADIUS;
 use syncline_cuda::Device;
 use syncline_cuda::container::assemble::{Assembler, BatchPlan, Bitmaps, Codes};
-use syncline_cuda::container::records::{Contents, Lists, Progress, Tiles};
+use syncline_cuda::container::prepared::TileSums;
+use syncline_cuda::container::progress::Progress;
+use syncline_cuda::container::records::{Contents, Lists};
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
-use syncline_cuda::device::{Arena, Pinned};
+use syncline_cuda::device::Arena;
 use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry, Slab};
 use syncline_cuda::quantize::ChunkSummary;
 
@@ -25,6 +28,18 @@ fn packed(meta: &TileMeta) -> u16 {
         | (meta.mask as u16) << 5
         | u16::from(meta.pattern) << 7
         | (meta.sign as u16) << 9
+}
+
+/// Words of 32 bits that bases take: blocks of 32 differences, zigzag-coded, each of the bits that the block's longest has.
+fn words_of_bases(bases: &[u32]) -> u32 {
+    let before = std::iter::once(&0).chain(bases);
+    let differences: Vec<u32> = bases
+        .iter()
+        .zip(before)
+        .map(|(base, before)| base.wrapping_sub(*before) as i32)
+        .map(|difference| (difference << 1 ^ difference >> 31) as u32)
+        .collect();
+    differences.chunks(32).map(|block| 32 - block.iter().fold(0, |all, one| all | one).leading_zeros()).sum()
 }
 
 /// An upload that may be empty: one more element than there are.
@@ -39,7 +54,10 @@ struct Arrays {
     bases: Vec<i32>,
     codes: Vec<u16>,
     classes: Vec<u8>,
+    /// As quantising leaves them on the device, and as it tells them to the host.
     summaries: Vec<ChunkSummary>,
+    told: Vec<ChunkSummary>,
+    sums: Vec<TileSums>,
     outlier_positions: Vec<u32>,
     residuals: Vec<i32>,
     verbatim_positions: Vec<u32>,
@@ -49,11 +67,15 @@ struct Arrays {
 }
 
 impl Arrays {
-    fn add(&mut self, chunk: &QuantisedChunk, slots: usize, group: usize, elements: u64, element_bytes: u64) {
+    fn add(&mut self, chunk: &QuantisedChunk, end: u64, group: usize, elements: u64, element_bytes: u64) {
+        let live = chunk.metas.iter().filter(|meta| !meta.constant).count() as u32;
+        let masks = chunk.metas.iter().any(|meta| meta.mask as u8 != 0);
+        let signs = chunk.metas.iter().any(|meta| meta.sign as u8 != 0);
+        self.sums.push(TileSums::new(live, masks, signs, words_of_bases(&chunk.bases)));
         self.metas.extend(chunk.metas.iter().map(packed));
         self.bases.extend(chunk.bases.iter().map(|&base| base as i32));
         // What is past a chunk's codes must not matter.
-        let end = (self.codes.len() / group / slots + 1) * slots;
+        let end = end as usize;
         self.codes.extend_from_slice(&chunk.codes);
         self.codes.resize(end * group, 0xFFFF);
         self.classes.extend_from_slice(&chunk.classes);
@@ -70,9 +92,11 @@ impl Arrays {
         let lists =
             8 * chunk.outlier_positions.len() as u64 + (4 + element_bytes) * chunk.verbatim_positions.len() as u64;
         if lists >= elements * element_bytes {
-            // Raw: the assembler says so, and nobody gathers for the chunk.
+            // Raw: nobody gathers for the chunk.
+            self.told.push(ChunkSummary { radius: RADIUS, ..ChunkSummary::default() });
             return;
         }
+        self.told.extend(self.summaries.last());
         self.outlier_positions.extend_from_slice(&chunk.outlier_positions);
         let residuals = chunk.residuals.as_chunks::<4>().0;
         self.residuals.extend(residuals.iter().map(|&bytes| i32::from_le_bytes(bytes)));
@@ -98,7 +122,6 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
     // Twice into the same, to find what a batch leaves behind.
     for poison in [0xA5_u8, 0x5A] {
         let mut output = stream.clone_htod(&vec![poison; field.bytes.len() + (1 << 14)]).unwrap();
-        let mut host = Pinned::<ChunkSummary>::new(&stream, batch_chunks as usize).unwrap();
         let mut progress = Progress::new(&stream, geometry.chunks()).unwrap();
         progress.start(HEADER_LEN as u64).unwrap();
         let mut first = 0;
@@ -109,11 +132,12 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             for chunk in chunks {
                 let quantised = quantise_chunk(&header, &geometry, chunk, &Bytes(&field.bytes)).unwrap();
                 let (elements, size) = (geometry.chunk_elements(chunk), field.element.size() as u64);
-                arrays.add(&quantised, batch.slots() as usize, 1 << header.group_log2, elements, size);
+                let end = batch.first_slot((chunk - batch.first_chunk()) as u32 + 1);
+                arrays.add(&quantised, end, 1 << header.group_log2, elements, size);
             }
             let (mut codes, classes) = (upload(&stream, &arrays.codes), upload(&stream, &arrays.classes));
             let summaries = upload(&stream, &arrays.summaries);
-            let (mut metas, bases) = (upload(&stream, &arrays.metas), upload(&stream, &arrays.bases));
+            let (metas, bases) = (upload(&stream, &arrays.metas), upload(&stream, &arrays.bases));
             let (outlier_positions, residuals) =
                 (upload(&stream, &arrays.outlier_positions), upload(&stream, &arrays.residuals));
             let (verbatim_positions, verbatim_bytes) =
@@ -123,27 +147,13 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             let classes_view = classes.as_view();
             let with_classes = header.index == IndexKind::Symbol;
             let mut codes = codes.as_view_mut();
-            let quantised = Codes {
-                codes: &mut codes,
-                classes: with_classes.then_some(&classes_view),
-                summaries: &summaries.as_view(),
-                control: None,
-            };
+            let quantised = Codes { codes: &mut codes, classes: with_classes.then_some(&classes_view) };
             let observer = &mut |_| Ok(());
             let device_geometry = DeviceGeometry::new(&geometry, header.group_log2);
-            let begun = assembler
-                .begin(
-                    &mut frame,
-                    &device_geometry,
-                    &batch,
-                    batch_chunks as u32,
-                    quantised,
-                    Tiles { metas: &mut metas.as_view_mut(), bases: &bases.as_view(), counts: None },
-                    Some(&mut host),
-                    observer,
-                )
-                .unwrap();
-            let plan = BatchPlan::new(&batch, &host.wait().unwrap()[..batch.chunks() as usize]);
+            let mut prepared = assembler.prepare(&mut frame, &batch, batch_chunks as u32).unwrap();
+            assembler.upload(&stream, &mut prepared, &batch, &arrays.told, &arrays.sums).unwrap();
+            let begun = assembler.begin(&mut frame, prepared, quantised, observer).unwrap();
+            let plan = BatchPlan::new(&batch, &arrays.told);
             let contents = Contents {
                 geometry: device_geometry,
                 batch,
@@ -164,6 +174,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
                     &mut frame,
                     begun,
                     &plan,
+                    &summaries.as_view(),
                     &mut codes,
                     &bitmaps,
                     &contents,

@@ -7,13 +7,15 @@ use syncline_core::container::{HEADER_LEN, RECORD_HEADER_LEN};
 use syncline_core::huffman::IndexKind;
 use syncline_core::predict::codes::{RADIUS, WIDE_RADIUS};
 
-use super::records::{Contents, Prepared, Progress, RecordWriter, Streams, Tiles, TokenLists};
-use crate::device::{Device, Frame, Pinned, SideStream};
+use super::prepared::{Prepared, TileSums};
+use super::progress::{Progress, StreamEnd};
+use super::records::{Contents, RecordWriter, Streams, TokenLists};
+use crate::device::{Device, Frame};
 use crate::error::Result;
-use crate::geometry::{ChunkBatch, DeviceGeometry};
+use crate::geometry::ChunkBatch;
 use crate::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Layout, Method, StreamSpan};
 use crate::huffman::histogram::Symbol;
-use crate::quantize::ChunkSummary;
+use crate::quantize::{ChunkSummary, parts_of_chunk};
 
 const NARROW_ALPHABET: u32 = 2 * RADIUS;
 const WIDE_ALPHABET: u32 = 1 << 16;
@@ -122,6 +124,7 @@ impl<S: Symbol> Coder<S> {
         self.room.as_mut().map(|room| &mut room.encoded)
     }
 
+    /// Writes the streams beside the kernel before: what else of the records is written, or other streams.
     fn write(
         &mut self,
         stream: &Arc<CudaStream>,
@@ -131,7 +134,7 @@ impl<S: Symbol> Coder<S> {
     ) -> Result<()> {
         match (layout, &mut self.room) {
             (Some(mut layout), Some(Room { books, encoded, .. })) => {
-                self.encoder.write(stream, &mut layout, books, encoded, output, observer)
+                self.encoder.write_beside(stream, &mut layout, books, encoded, output, observer)
             }
             _ => Ok(()),
         }
@@ -157,7 +160,7 @@ impl BatchPlan {
         for (chunk, summary) in (0..batch.chunks()).zip(summaries) {
             if summary.radius != RADIUS {
                 plan.wide.push(StreamSpan {
-                    first_group: u64::from(chunk) * u64::from(batch.slots()),
+                    first_group: batch.first_slot(chunk),
                     groups: summary.groups,
                     free_symbol: WIDE_RADIUS as u16,
                 });
@@ -185,10 +188,6 @@ pub struct Codes<'v, 'a> {
     pub codes: &'v mut CudaViewMut<'a, u16>,
     /// The class of each group, if the index is [`IndexKind::Symbol`].
     pub classes: Option<&'v CudaView<'v, u8>>,
-    /// What quantising says of each chunk.
-    pub summaries: &'v CudaView<'v, ChunkSummary>,
-    /// Words that quantising has counted with, to be cleared for the next time.
-    pub control: Option<&'v mut CudaViewMut<'a, u32>>,
 }
 
 /// Bitmaps of masks and signs, each chunk's from where the plan says.
@@ -223,8 +222,9 @@ pub struct Assembler<'d> {
     masks: Option<Coder<u8>>,
     signs: Option<Coder<u8>>,
     records: RecordWriter,
-    /// For what is written beside the codes.
-    side: SideStream,
+    end: StreamEnd,
+    /// Parts that quantising sums a chunk's tiles up in.
+    sums_of_chunk: u32,
 }
 
 /// The codes of a batch, laid out but not yet written.
@@ -249,7 +249,8 @@ impl<'d> Assembler<'d> {
             masks: None,
             signs: None,
             records: RecordWriter::new(device, element_bytes)?,
-            side: SideStream::urgent(device.context())?,
+            end: StreamEnd::new(device)?,
+            sums_of_chunk: parts_of_chunk(device),
         })
     }
 
@@ -271,34 +272,58 @@ impl<'d> Assembler<'d> {
         coders.chain(bitmaps).map(|room| room.books.device_bytes()).sum()
     }
 
-    /// Builds the codebooks of all chunks that will not take the wide radius, and lays out their codes: needs nothing that the host has yet to learn.
-    /// `streams` is the number of chunks of the largest batch, so that what is allocated for one serves them all. The summaries go to `host`, too;
-    /// those of chunks that will be raw without looking at their codes, and what `tiles` says of these, are cleared.
+    /// Room for what quantising leaves of a batch for its records. `streams` is the number of chunks of the largest batch, so that what is allocated for one serves them all.
     ///
     /// # Errors
     /// [`CudaError`](crate::CudaError)
-    #[expect(clippy::too_many_arguments, reason = "the batch in its parts, and where to work")]
+    pub fn prepare<'a>(&mut self, frame: &mut Frame<'a>, batch: &ChunkBatch, streams: u32) -> Result<Prepared<'a>> {
+        let stream = frame.stream().clone();
+        let groups = batch.first_slot(batch.chunks());
+        let room = self.narrow.on_device(&stream, streams.max(batch.chunks()).max(1), batch.slots(), groups)?;
+        let element_bytes = self.records.element_bytes();
+        Prepared::new(frame, batch.chunks(), self.sums_of_chunk, &mut room.batch, element_bytes)
+    }
+
+    /// Takes what quantising would leave from the host, for chunks that were quantised elsewhere: their summaries, those of raw chunks cleared, and what their tiles come to.
+    ///
+    /// # Errors
+    /// [`CudaError`](crate::CudaError)
+    pub fn upload(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        prepared: &mut Prepared<'_>,
+        batch: &ChunkBatch,
+        summaries: &[ChunkSummary],
+        sums: &[TileSums],
+    ) -> Result<()> {
+        let span = |(chunk, summary): (u32, &ChunkSummary)| StreamSpan {
+            first_group: batch.first_slot(chunk),
+            groups: if summary.radius == RADIUS { summary.groups } else { 0 },
+            free_symbol: RADIUS as u16,
+        };
+        let spans: Vec<_> = (0..).zip(summaries).map(span).collect();
+        if let Some(room) = &mut self.narrow.room {
+            room.batch.list(stream, &spans)?;
+        }
+        prepared.upload(stream, sums)
+    }
+
+    /// Builds the codebooks of all chunks that will not take the wide radius, and lays out their codes: needs nothing that the host has yet to learn.
+    ///
+    /// # Errors
+    /// [`CudaError`](crate::CudaError)
     pub fn begin<'a>(
         &mut self,
         frame: &mut Frame<'a>,
-        geometry: &DeviceGeometry,
-        batch: &ChunkBatch,
-        streams: u32,
+        prepared: Prepared<'a>,
         codes: Codes<'_, '_>,
-        tiles: Tiles<'_, '_>,
-        host: Option<&mut Pinned<ChunkSummary>>,
         observer: &mut Observer<'_>,
     ) -> Result<Begun<'a>> {
-        let stream = frame.stream().clone();
-        let groups = u64::from(batch.chunks()) * u64::from(batch.slots());
-        let room = self.narrow.on_device(&stream, streams.max(batch.chunks()).max(1), batch.slots(), groups)?;
-        let Codes { codes, classes, summaries, control } = codes;
-        let prepared = self.records.begin(frame, geometry, batch, summaries, &mut room.batch, tiles, control, host)?;
-        observer("record_begin")?;
+        let Codes { codes, classes } = codes;
         Ok(Begun { prepared, narrow: self.narrow.lay_out_in_place(frame, codes, classes, observer)? })
     }
 
-    /// Writes the records of a batch that was begun with `codes`, whose memory is used for what hashing takes at last. `first` is the number of its first chunk in `progress`.
+    /// Writes the records of a batch with these summaries that was begun with `codes`, whose memory is used for what hashing takes at last. `first` is the number of its first chunk in `progress`.
     ///
     /// # Errors
     /// [`CudaError`](crate::CudaError)
@@ -308,6 +333,7 @@ impl<'d> Assembler<'d> {
         frame: &mut Frame<'a>,
         begun: Begun<'a>,
         plan: &BatchPlan,
+        summaries: &CudaView<'_, ChunkSummary>,
         codes: &mut CudaViewMut<'_, u16>,
         bitmaps: &Bitmaps<'_>,
         contents: &Contents<'_>,
@@ -316,7 +342,9 @@ impl<'d> Assembler<'d> {
         output: &mut CudaViewMut<'_, u8>,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
-        self.finish_with(frame, begun, plan, codes, bitmaps, contents, None, progress, first, output, observer)
+        self.finish_with(
+            frame, begun, plan, summaries, codes, bitmaps, contents, None, progress, first, output, observer,
+        )
     }
 
     /// Bytes of the Huffman stream of each chunk's codes with the usual radius, of a batch that was begun. Waits for the stream.
@@ -332,6 +360,7 @@ impl<'d> Assembler<'d> {
         frame: &mut Frame<'a>,
         begun: Begun<'a>,
         plan: &BatchPlan,
+        summaries: &CudaView<'_, ChunkSummary>,
         codes: &mut CudaViewMut<'_, u16>,
         bitmaps: &Bitmaps<'_>,
         contents: &Contents<'_>,
@@ -367,31 +396,24 @@ impl<'d> Assembler<'d> {
         };
         let Begun { mut prepared, narrow } = begun;
         let (lists, write_tokens) = tokens.map_or((None, None), |tokens| (Some(tokens.lists), Some(tokens.write)));
-        let layout = self.records.lay_out(frame, contents, &prepared, &mut streams, lists, progress, first, room)?;
+        let layout =
+            self.records.lay_out(frame, contents, &prepared, summaries, &mut streams, lists, progress, first, room)?;
         observer("record_layout")?;
         let token_places = write_tokens.is_some().then(|| layout.read_token_places(&stream)).transpose()?;
         // Codes and the rest of the records side by side: these are a few blocks of many steps, and begin first.
-        self.side.fork(&stream)?;
-        self.records.write(self.side.stream(), contents, &prepared, &layout, lists, output)?;
-        let write_streams = || -> Result<()> {
-            self.narrow.write(&stream, narrow, output, observer)?;
-            for (coder, layout) in [(&mut self.masks, masks), (&mut self.signs, signs)] {
-                if let Some(coder) = coder {
-                    coder.write(&stream, layout, output, observer)?;
-                }
+        self.records.write(&stream, contents, &layout, lists, output)?;
+        self.narrow.write(&stream, narrow, output, observer)?;
+        for (coder, layout) in [(&mut self.masks, masks), (&mut self.signs, signs)] {
+            if let Some(coder) = coder {
+                coder.write(&stream, layout, output, observer)?;
             }
-            if let Some(coder) = &mut self.wide {
-                coder.write(&stream, wide, output, observer)?;
-            }
-            match (write_tokens, &token_places) {
-                (Some(write), Some(places)) => write(places, output, observer),
-                _ => Ok(()),
-            }
-        };
-        let written = write_streams();
-        // Whatever became of it: memory may be gone when this returns.
-        self.side.join(&stream)?;
-        written?;
+        }
+        if let Some(coder) = &mut self.wide {
+            coder.write(&stream, wide, output, observer)?;
+        }
+        if let (Some(write), Some(places)) = (write_tokens, &token_places) {
+            write(places, output, observer)?;
+        }
         observer("record_write")?;
         let chunk_bytes = contents.most_chunk_elements() * u64::from(self.records.element_bytes());
         let longest = (RECORD_HEADER_LEN as u64 + chunk_bytes).next_multiple_of(16);
@@ -411,7 +433,7 @@ impl<'d> Assembler<'d> {
         chunks: u64,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
-        self.records.finish(stream, progress, header, chunks, output)
+        self.end.finish(stream, progress, header, chunks, output)
     }
 }
 

@@ -4,6 +4,8 @@ pub mod assemble;
 pub mod hash;
 pub mod parse;
 pub mod parsed;
+pub mod prepared;
+pub mod progress;
 pub mod records;
 
 pub use parsed::{Parsed, ParsedArgument, ParsedChunk};

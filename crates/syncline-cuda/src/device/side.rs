@@ -49,21 +49,9 @@ impl SideStream {
     /// # Errors
     /// [`CudaError::Driver`](crate::CudaError::Driver).
     pub fn new(context: &Arc<CudaContext>) -> Result<Self> {
-        Self::with_priority(context, |(least, _)| least)
-    }
-
-    /// A stream whose blocks of threads are run before those of others that wait.
-    ///
-    /// # Errors
-    /// [`CudaError::Driver`](crate::CudaError::Driver).
-    pub fn urgent(context: &Arc<CudaContext>) -> Result<Self> {
-        Self::with_priority(context, |(_, greatest)| greatest)
-    }
-
-    fn with_priority(context: &Arc<CudaContext>, choose: impl Fn((i32, i32)) -> i32) -> Result<Self> {
         context.bind_to_thread().doing("making the device's context current")?;
         let stream = get_priority_range()
-            .and_then(|range| create_with_priority(StreamKind::NonBlocking, choose(range)))
+            .and_then(|(least, _)| create_with_priority(StreamKind::NonBlocking, least))
             .doing("making a stream")?;
         let owned = OwnedStream { context: context.clone(), stream };
         // SAFETY: made in this context just now; `owned` outlives the wrapper, being dropped after everything that holds it.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Resolved};
-use syncline_core::container::{ALIGNMENT, HEADER_LEN, Header, RECORD_HEADER_LEN, table_and_trailer};
+use syncline_core::container::{HEADER_LEN, Header, RECORD_HEADER_LEN, table_and_trailer};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::{ChunkSummary, LosslessOptions, LosslessPipeline, LzssChoice};
@@ -21,6 +21,7 @@ use crate::device::{Arena, Device, Frame, Pinned};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
 use crate::pipeline::{ChunkRecords, Compressed, max_compressed_len};
+use crate::pipeline::{check_array, check_output};
 
 /// Bytes of elements of a batch.
 const BATCH_BYTES: u64 = 256 << 20;
@@ -114,11 +115,7 @@ impl<'d> LosslessCompressor<'d> {
         output: &mut CudaViewMut<'_, u8>,
         observer: &mut Observer<'_>,
     ) -> Result<Compressed> {
-        let bytes = shape.len().saturating_mul(element_type.size() as u64);
-        if input.len() as u64 != bytes {
-            let problem = format!("{shape} of {element_type} has {bytes} bytes, not {}", input.len());
-            return Err(CudaError::invalid(problem));
-        }
+        check_array(input, element_type, shape)?;
         let (resolved, geometry) = (Resolved::lossless(), Geometry::new(shape));
         let header = Header::new(element_type, shape, index, &resolved);
         let available = output.len() as u64;
@@ -180,9 +177,7 @@ impl<'d> LosslessCompressor<'d> {
             )));
         }
         job.options.validate(Bound::Lossless)?;
-        if !output.device_ptr_mut(&self.stream).0.is_multiple_of(ALIGNMENT as u64) {
-            return Err(CudaError::invalid("the output must start on a multiple of 16 bytes"));
-        }
+        check_output(&self.stream, output)?;
         if chunks.start > chunks.end || chunks.end > job.geometry.chunks() {
             return Err(CudaError::invalid(format!("chunks {chunks:?} of {}", job.geometry.chunks())));
         }

@@ -7,3 +7,29 @@ mod info;
 pub use compress::{ChunkRecords, CompressOptions, Compressed, Compressor, max_compressed_len};
 pub use decompress::Decompressor;
 pub use info::StreamInfo;
+
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut};
+use syncline_core::array::{ElementType, Shape};
+use syncline_core::container::ALIGNMENT;
+
+use crate::error::{CudaError, Result};
+
+/// Checks that an array given as bytes has as many as it should.
+pub(crate) fn check_array(input: &CudaView<'_, u8>, element_type: ElementType, shape: Shape) -> Result<()> {
+    let bytes = shape.len().saturating_mul(element_type.size() as u64);
+    if input.len() as u64 != bytes {
+        let problem = format!("{shape} of {element_type} has {bytes} bytes, not {}", input.len());
+        return Err(CudaError::invalid(problem));
+    }
+    Ok(())
+}
+
+/// Checks that records may be written there.
+pub(crate) fn check_output(stream: &Arc<CudaStream>, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
+    match output.device_ptr_mut(stream).0.is_multiple_of(ALIGNMENT as u64) {
+        true => Ok(()),
+        false => Err(CudaError::invalid("the output must start on a multiple of 16 bytes")),
+    }
+}

@@ -20,7 +20,7 @@ pub struct SideStarts {
     pub masks: u32,
     /// First byte of the bitmaps of signs, a multiple of 64.
     pub signs: u32,
-    /// Radius of the chunk's codes.
+    /// Radius of the chunk's codes; 0 if it has nothing to gather.
     radius: u32,
     unused: u32,
 }
@@ -86,7 +86,9 @@ impl Quantizer {
         let mut next = SideStarts::default();
         let mut starts = Vec::with_capacity(summaries.len());
         for summary in summaries {
-            starts.push(SideStarts { radius: summary.radius, ..next });
+            let ChunkSummary { outliers, verbatim, mask_bytes, sign_bytes, .. } = *summary;
+            let nothing = [outliers, verbatim, mask_bytes, sign_bytes] == [0; 4];
+            starts.push(SideStarts { radius: if nothing { 0 } else { summary.radius }, ..next });
             let sum = |a: u32, b: u32| {
                 a.checked_add(b)
                     .ok_or_else(|| CudaError::invalid("side lists of 2^32 entries: work in smaller batches"))
@@ -156,6 +158,8 @@ impl Quantizer {
         let mut next = 0_u32;
         let mut starts = Vec::with_capacity(of_chunks.len());
         for (start, &count) in lists.starts.iter().zip(of_chunks) {
+            // A chunk that has neither may be raw, and its tiles' counts are of no account.
+            let radius = if count == 0 && start.radius == 0 { 0 } else { radius };
             starts.push(SideStarts { outliers: next, radius, ..*start });
             next = next.checked_add(count).ok_or_else(|| CudaError::invalid("side lists of 2^32 entries"))?;
         }

@@ -9,8 +9,10 @@ mod step;
 
 pub(crate) use gather::SideOffsets;
 pub use gather::{SideLists, SideStarts};
+pub(crate) use quantizer::parts_of_chunk;
 pub use quantizer::{ChunkSummary, Quantised, Quantizer};
 pub use scan::BoundScan;
+pub(crate) use scan::ScanBegun;
 
 use self::step::Kind;
 use crate::device::{Source, Specialization};

@@ -12,6 +12,7 @@ use syncline_core::predict::codes::WIDE_RADIUS;
 
 use super::gather::SideOffsets;
 use super::step::{Kind, Step};
+use crate::container::prepared::ForRecords;
 use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Divider32, Slab};
@@ -55,6 +56,11 @@ fn block_shape(kind: Kind, ahead: bool) -> (u32, u32) {
         Kind { axes: 3, .. } => (10, 2),
         _ => (8, 3),
     }
+}
+
+/// Blocks that share a chunk when it is finished: parts that its tiles are summed up in.
+pub(crate) fn parts_of_chunk(device: &Device) -> u32 {
+    if device.info().architecture >= CLUSTER_ARCHITECTURE { FINISH_CLUSTER } else { 1 }
 }
 
 /// The specializations of one kind of stream, by kernel.
@@ -211,7 +217,7 @@ pub struct Quantised<'a> {
     pub verbatim: CudaViewMut<'a, u16>,
     /// First group of each tile in its chunk; of a constant tile that of the next.
     pub first_groups: CudaViewMut<'a, u32>,
-    /// Codes: chunk `i` of the batch from group `i * slots` on, those of its tiles that are not constant, dense.
+    /// Codes: chunk `i` of the batch from group [`ChunkBatch::first_slot`] on, those of its tiles that are not constant, dense.
     pub codes: CudaViewMut<'a, u16>,
     /// Class of each group, in the same places; 0 where a chunk takes the wide radius, and without the symbol index.
     pub group_classes: CudaViewMut<'a, u8>,
@@ -227,7 +233,7 @@ pub struct Quantised<'a> {
 impl<'a> Quantised<'a> {
     fn new(frame: &mut Frame<'a>, batch: ChunkBatch, group_log2: u32, measure: bool) -> Result<Self> {
         let (tiles, chunks) = (batch.tiles() as usize, batch.chunks() as usize);
-        let groups = chunks * batch.slots() as usize;
+        let groups = batch.first_slot(batch.chunks()) as usize;
         Ok(Self {
             batch,
             metas: frame.slice(tiles)?,
@@ -325,10 +331,21 @@ impl Quantizer {
             shared_memory,
             blocks: resident * device.info().multiprocessors,
             finish: device.kernel(&finish_specialization(), "quantize_finish")?,
-            finish_blocks: if device.info().architecture >= CLUSTER_ARCHITECTURE { FINISH_CLUSTER } else { 1 },
+            finish_blocks: parts_of_chunk(device),
             wide: device.kernel(&tile_specialization(kind, WIDE), "quantize_wide")?,
             gather: device.kernel(&tile_specialization(kind, GATHER), "quantize_gather")?,
         })
+    }
+
+    /// Takes the step of another stream's header, if that needs the same kernels: looking for these takes longer than launching them.
+    pub(crate) fn adapt(&mut self, header: &Header, geometry: &Geometry) -> bool {
+        let same = Kind::of(header, geometry.axes() as u32).is_ok_and(|kind| kind == self.kind)
+            && DeviceGeometry::new(geometry, header.group_log2) == self.device_geometry
+            && (header.index == IndexKind::Symbol) == self.with_classes;
+        if same {
+            self.step = Step::new(header);
+        }
+        same
     }
 
     /// The same without the fast way of unclipped tiles: to test one against the other.
@@ -347,9 +364,9 @@ impl Quantizer {
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there are no such chunks, or the slab has not all of their elements; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn quantize<'a>(&self, frame: &mut Frame<'a>, slab: &Slab<'_>, chunks: Range<u64>) -> Result<Quantised<'a>> {
-        let count = chunks.end.saturating_sub(chunks.start);
-        let mut control = frame.zeros(self.control_words(count))?;
-        self.quantize_with(frame, slab, chunks, &mut control)
+        let batch = ChunkBatch::new(&self.geometry, self.device_geometry.group_log2() as u8, chunks)?;
+        let mut control = frame.zeros(self.control_words(batch.chunks().into()))?;
+        self.quantize_with(frame, slab, &batch, &mut control, ForRecords::default())
     }
 
     /// Words that so many chunks are counted with.
@@ -363,7 +380,7 @@ impl Quantizer {
         u64::from(self.units) * if self.kind.axes == 3 { 2 } else { 1 }
     }
 
-    /// [`Self::quantize`] with [`Self::control_words`] words that are 0, and are not afterwards: clearing them is not on the way then.
+    /// [`Self::quantize`] with [`Self::control_words`] words that are 0, and are not afterwards unless `records` has them cleared. Leaves what `records` says for the chunks' records.
     ///
     /// # Errors
     /// As [`Self::quantize`]; also if there are too few words.
@@ -371,14 +388,14 @@ impl Quantizer {
         &self,
         frame: &mut Frame<'a>,
         slab: &Slab<'_>,
-        chunks: Range<u64>,
+        batch: &ChunkBatch,
         control: &mut CudaViewMut<'_, u32>,
+        records: ForRecords,
     ) -> Result<Quantised<'a>> {
         let stream = frame.stream().clone();
         let group_log2 = self.device_geometry.group_log2();
-        let batch = ChunkBatch::new(&self.geometry, group_log2 as u8, chunks)?;
-        let mut out = Quantised::new(frame, batch, group_log2, self.kind.measure)?;
-        self.check(&stream, slab, &batch)?;
+        let mut out = Quantised::new(frame, *batch, group_log2, self.kind.measure)?;
+        self.check(&stream, slab, batch)?;
         if batch.tiles() == 0 {
             return Ok(out);
         }
@@ -404,7 +421,7 @@ impl Quantizer {
         };
         let pointers = out.pointers(&stream);
         let mut launch = stream.launch_builder(self.codes.function());
-        launch.arg(&slab.bytes).arg(&self.device_geometry).arg(&batch).arg(&self.step).arg(&launch_constants);
+        launch.arg(&slab.bytes).arg(&self.device_geometry).arg(batch).arg(&self.step).arg(&launch_constants);
         launch.arg(&pointers).arg(control);
         let grid = Kernel::grid(blocks.min(self.blocks), self.units * 32, self.shared_memory);
         // SAFETY: the kernel's parameters are (const Element *, Geometry, ChunkBatch, Step, Launch, Outputs, u32 *). It reads the elements of the batch's tiles,
@@ -412,15 +429,14 @@ impl Quantizer {
         // `control` has a counter and a state for each block of work, cleared.
         unsafe { launch.launch(grid) }.doing("launching the quantiser")?;
 
-        let with_classes = u32::from(self.with_classes);
-        let grid = Kernel::grid(batch.chunks() * self.finish_blocks, FINISH_THREADS, 0);
+        let launch = Successive::new(&self.finish, &stream);
         let launch =
-            Successive::new(&self.finish, &stream).value(self.device_geometry).value(batch).value(with_classes);
+            launch.value(self.device_geometry).value(*batch).value(u32::from(self.with_classes)).value(pointers);
         let launch =
-            launch.value(pointers).writes(&mut out.offsets).writes(&mut out.group_classes).writes(&mut out.summaries);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, Outputs, SideOffsets *, u8 *, ChunkSummary *): an entry for each tile, each
-        // group slot and each chunk. It waits at its start.
-        unsafe { launch.launch(grid) }?;
+            launch.writes(&mut out.offsets).writes(&mut out.group_classes).writes(&mut out.summaries).value(records);
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, Outputs, SideOffsets *, u8 *, ChunkSummary *, ForRecords): an entry for each tile, each
+        // group slot and each chunk; what `Prepared` has room for, if it made `records`, and nothing if they are none. It waits before it touches any of it.
+        unsafe { launch.launch(Kernel::grid(batch.chunks() * self.finish_blocks, FINISH_THREADS, 0)) }?;
         Ok(out)
     }
 

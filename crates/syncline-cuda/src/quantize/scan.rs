@@ -21,8 +21,8 @@ const BLOCKS: u32 = 1;
 const UNROLL: u32 = 4;
 /// Bytes that a block looks at, at least: one turn.
 const LEAST_BYTES_PER_BLOCK: u64 = (THREADS * UNROLL * 16) as u64;
-/// Words of 64 bits that a block leaves: `Partial` in bound_scan.cu.
-const PARTIAL_WORDS: usize = 15;
+/// Words of 64 bits that a block leaves at most: `BlockPartial` in bound_scan.cu.
+const PARTIAL_WORDS: usize = 11;
 
 /// `Found` in bound_scan.cu. Extremes are kept so that larger is further and 0 is none.
 #[derive(Clone, Copy, Debug, Default)]
@@ -113,6 +113,10 @@ pub struct BoundScan {
     results: Option<Results>,
 }
 
+/// A scan that is under way: as it was before it saw anything.
+#[derive(Debug)]
+pub(crate) struct ScanBegun(Scan);
+
 /// Where results go, kept from scan to scan.
 #[derive(Debug)]
 struct Results {
@@ -147,30 +151,61 @@ impl BoundScan {
     /// # Errors
     /// [`CudaError::InvalidArgument`] if these are not whole, aligned elements; [`CudaError::Driver`].
     pub fn scan(&mut self, stream: &Arc<CudaStream>, elements: &CudaView<'_, u8>, fill: Fill) -> Result<Scan> {
+        let begun = self.begin(stream, elements, fill)?;
+        self.finish(begun, stream, elements)
+    }
+
+    /// The first part of [`Self::scan`], which does not wait.
+    ///
+    /// # Errors
+    /// As [`Self::scan`].
+    pub(crate) fn begin(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        elements: &CudaView<'_, u8>,
+        fill: Fill,
+    ) -> Result<ScanBegun> {
         let size = self.element.size();
         let pointer = elements.device_ptr(stream).0;
         if !elements.len().is_multiple_of(size) || !pointer.is_multiple_of(size as u64) {
             return Err(CudaError::invalid(format!("no whole, aligned elements of {}", self.element)));
         }
-        let (element, length) = (self.element, (elements.len() / size) as u64);
-        let mut pass = |empty: Scan| -> Result<(Scan, Samples)> {
-            let found = if length == 0 { Found::default() } else { self.launch(stream, elements, &empty)? };
-            Ok((empty.with_counts(found.stats(length), found.first_nan()), found.samples()))
-        };
-        let (first, samples) = pass(Scan::new(element, length, fill))?;
+        let scan = Scan::new(self.element, (elements.len() / size) as u64, fill);
+        self.launch(stream, elements, &scan)?;
+        Ok(ScanBegun(scan))
+    }
+
+    /// What [`Self::begin`] has begun of the same elements on the same stream.
+    ///
+    /// # Errors
+    /// As [`Self::scan`].
+    pub(crate) fn finish(
+        &mut self,
+        begun: ScanBegun,
+        stream: &Arc<CudaStream>,
+        elements: &CudaView<'_, u8>,
+    ) -> Result<Scan> {
+        let (first, samples) = self.found(begun.0, elements)?;
         // As for the core, only a scan that samples suspects anything.
         Ok(match first.second_pass_for(&samples) {
-            Some(second) => first.settle(pass(second)?.0),
+            Some(second) => {
+                self.launch(stream, elements, &second)?;
+                first.settle(self.found(second, elements)?.0)
+            }
             None => first,
         })
     }
 
-    fn launch(&mut self, stream: &Arc<CudaStream>, elements: &CudaView<'_, u8>, empty: &Scan) -> Result<Found> {
+    /// Queues one reading of the elements, if there are any.
+    fn launch(&mut self, stream: &Arc<CudaStream>, elements: &CudaView<'_, u8>, empty: &Scan) -> Result<()> {
+        let bytes = elements.len() as u64;
+        if bytes == 0 {
+            return Ok(());
+        }
         let mut results = match self.results.take().filter(|results| Arc::ptr_eq(&results.stream, stream)) {
             Some(results) => results,
             None => Results::new(stream, self.blocks)?,
         };
-        let bytes = elements.len() as u64;
         let length = bytes / self.element.size() as u64;
         let blocks = bytes.div_ceil(LEAST_BYTES_PER_BLOCK).min(self.blocks.into()) as u32;
         let kernel = &self.scan[usize::from(empty.excluded().is_some())];
@@ -187,13 +222,22 @@ impl BoundScan {
         };
         launch.arg(&stride).arg(&mut results.partials).arg(&mut results.blocks_done);
         launch.arg(&results.number).arg(&host);
-        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, u64, Partial *, u32 *, u64, Found *), Bits being as wide as the elements; it reads `length` elements,
+        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, u64, BlockPartial *, u32 *, u64, Found *), Bits being as wide as the elements; it reads `length` elements,
         // has room for what each of at most `self.blocks` blocks leaves, and writes one `Found` to the host, which waits for its number.
         unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("scanning the array")?;
         results.found.written()?;
-        let found = results.found.wait_for(offset_of!(Found, number), results.number)?[0];
         self.results = Some(results);
-        Ok(found)
+        Ok(())
+    }
+
+    /// What the reading that was queued last has found.
+    fn found(&self, empty: Scan, elements: &CudaView<'_, u8>) -> Result<(Scan, Samples)> {
+        let length = (elements.len() / self.element.size()) as u64;
+        let found = match &self.results {
+            Some(results) if length > 0 => results.found.wait_for(offset_of!(Found, number), results.number)?[0],
+            _ => Found::default(),
+        };
+        Ok((empty.with_counts(found.stats(length), found.first_nan()), found.samples()))
     }
 }
 

@@ -164,7 +164,7 @@ fn check_chunks(
         same(&bases[tiles.clone()], &wanted, &format!("{what}: bases"));
         same(&bins[tiles.clone()], &expected.bins, &format!("{what}: bins"));
         let summary = summaries[i];
-        let first = i * batch.slots() as usize;
+        let first = batch.first_slot(i as u32) as usize;
         let groups = first..first + summary.groups as usize;
         let log2 = header.group_log2;
         assert_eq!(summary.radius, expected.radius, "{what}: radius");

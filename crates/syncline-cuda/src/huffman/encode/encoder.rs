@@ -247,7 +247,7 @@ impl<S: Symbol> Encoder<S> {
         let mut layout = self.lay_out(frame, input, classes, batch, books, encoded, launched)?;
         let Encoded { bytes, places, plans, .. } = encoded;
         let mut output = bytes.as_view_mut();
-        self.launch_write(&stream, &mut layout, books, plans, places, &mut output, launched)
+        self.launch_write(&stream, &mut layout, books, plans, places, &mut output, false, launched)
     }
 
     /// The first part of [`Self::launch_observed`]: encodes the segments and makes the plan of every stream. Their places are those of streams one after another;
@@ -276,8 +276,7 @@ impl<S: Symbol> Encoder<S> {
             && [&self.large, &self.small].iter().all(|kernels| kernels.shape.kernel == MERGED_KERNEL)
     }
 
-    /// [`Self::lay_out`] that encodes the segments to the memory that the symbols are in, which must stay until the streams are written. The streams' symbols stand
-    /// one after another, from the input's start on, each with room for the largest.
+    /// [`Self::lay_out`] that encodes the segments to the memory that the symbols are in, which must stay until the streams are written, and so must the batch.
     ///
     /// # Errors
     /// As [`Self::lay_out`]; [`CudaError::InvalidArgument`] unless [`Self::can_work_in_place`].
@@ -292,8 +291,7 @@ impl<S: Symbol> Encoder<S> {
         encoded: &mut Encoded,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<Layout<'a>> {
-        let room = u64::from(batch.streams) * u64::from(batch.most_groups);
-        if !self.can_work_in_place() || batch.input_groups > room {
+        if !self.can_work_in_place() {
             return Err(CudaError::invalid("these streams cannot take the place of their symbols"));
         }
         let (pointer, _) = input.device_ptr_mut(frame.stream());
@@ -323,7 +321,7 @@ impl<S: Symbol> Encoder<S> {
         let mut scratch = Scratch::new(frame, &self.format, batch, segments, &shape, in_place)?;
         let slots = scratch.slots.pointer(&stream);
         let slots_in_stream = match in_place {
-            Some(_) => u64::from(batch.most_groups * self.format.group() * self.format.symbol_bytes / 4),
+            Some(_) => 0,
             None => u64::from(segments) * u64::from(shape.segment * self.format.longest() / 32),
         };
         let pointers = scratch.pointers(&stream);
@@ -365,7 +363,8 @@ impl<S: Symbol> Encoder<S> {
             unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
             launched(gaps.name())?;
         }
-        Ok(Layout { scratch, slots_in_stream, segments, shape, streams: batch.streams })
+        let spans = batch.spans.device_ptr(&stream).0;
+        Ok(Layout { scratch, slots_in_stream, spans, segments, shape, streams: batch.streams })
     }
 
     /// The second part: writes each stream to its place in `output`. A stream whose place is [`NO_PLACE`] is left out, and so is one that does not fit, which
@@ -383,7 +382,21 @@ impl<S: Symbol> Encoder<S> {
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         let Encoded { places, plans, .. } = encoded;
-        self.launch_write(stream, layout, books, plans, places, output, launched)
+        self.launch_write(stream, layout, books, plans, places, output, false, launched)
+    }
+
+    /// [`Self::write`] beside the kernel before on the stream, which writes elsewhere, and lets the next one begin when what came before itself is done.
+    pub(crate) fn write_beside(
+        &self,
+        stream: &Arc<CudaStream>,
+        layout: &mut Layout<'_>,
+        books: &Books,
+        encoded: &mut Encoded,
+        output: &mut CudaViewMut<'_, u8>,
+        launched: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<()> {
+        let Encoded { places, plans, .. } = encoded;
+        self.launch_write(stream, layout, books, plans, places, output, true, launched)
     }
 
     #[expect(clippy::too_many_arguments, reason = "parts of what `write` takes, borrowed one by one")]
@@ -395,6 +408,7 @@ impl<S: Symbol> Encoder<S> {
         plans: &mut CudaSlice<Plan>,
         places: &CudaSlice<u64>,
         output: &mut CudaViewMut<'_, u8>,
+        beside: bool,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         let kernels = [&self.large, &self.small].into_iter().find(|kernels| kernels.shape == layout.shape);
@@ -411,13 +425,14 @@ impl<S: Symbol> Encoder<S> {
         let room = output.len() as u64;
         // The plan's status was final before the streams were written; what does not fit is noted in it.
         let launch = Successive::new(&kernels.write, stream).writes(plans).value(book_pointers).value(pointers);
-        let launch = launch.value(layout.scratch.slots.pointer(stream)).value(layout.slots_in_stream);
+        let launch =
+            launch.value(layout.scratch.slots.pointer(stream)).value(layout.slots_in_stream).value(layout.spans);
         let codewords = books.codebooks.codewords();
         let launch = launch.value(layout.segments).reads(places).reads(&layout.scratch.pieces).reads(&codewords);
         let launch = launch.writes(output);
-        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u64, u32, const u64 *, const u32 *, const u32 *, u8 *, u64); a stream is written only
-        // where `room` bytes hold all of it; pieces are those that the encoder has noted, if the kernel reads them. It waits at its start.
-        unsafe { launch.value(room).launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
+        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u64, const Span *, u32, const u64 *, const u32 *, const u32 *, u8 *, u64, u32); a stream is written only
+        // where `room` bytes hold all of it; pieces are those that the encoder has noted, if the kernel reads them. It waits at its start, or its caller has said that it need not.
+        unsafe { launch.value(room).value(u32::from(beside)).launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
         launched(kernels.write.name())
     }
 }
@@ -428,8 +443,9 @@ pub const NO_PLACE: u64 = u64::MAX;
 /// Streams that are laid out but not yet written: see [`Encoder::lay_out`].
 pub struct Layout<'a> {
     scratch: Scratch<'a>,
-    /// Words of a stream's slots.
+    /// Words of a stream's slots; 0: they are where its symbols were, and the list of streams says where that is.
     slots_in_stream: u64,
+    spans: CUdeviceptr,
     segments: u32,
     shape: Shape,
     streams: u32,

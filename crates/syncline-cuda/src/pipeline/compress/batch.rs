@@ -1,0 +1,131 @@
+//! One batch of chunks through all stages.
+
+use cudarc::driver::{CudaViewMut, DevicePtrMut};
+use syncline_core::container::Header;
+use syncline_core::huffman::IndexKind;
+use syncline_core::pipeline::ChunkSummary as Errors;
+
+use super::Compressor;
+use crate::container::assemble::{BatchPlan, Bitmaps, Codes, Observer, TokenCodes};
+use crate::container::records::{Contents, Lists};
+use crate::error::{CudaError, DriverContext, Result};
+use crate::geometry::{ChunkBatch, Slab};
+
+impl Compressor<'_> {
+    /// Writes the records of a batch behind those before. `first` is the number of its first chunk among the records, `most_chunks` that of chunks in the largest batch.
+    #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
+    pub(super) fn batch(
+        &mut self,
+        header: &Header,
+        batch: &ChunkBatch,
+        most_chunks: u32,
+        first: u64,
+        slab: &Slab<'_>,
+        output: &mut CudaViewMut<'_, u8>,
+        observer: &mut Observer<'_>,
+    ) -> Result<Errors> {
+        let (Some(assembler), Some(quantizer), Some(progress), Some(host), Some(control)) =
+            (&mut self.assembler, &self.quantizer, &mut self.progress, &mut self.summaries, &mut self.control)
+        else {
+            return Err(CudaError::invalid("no stream was begun"));
+        };
+        let mut frame = self.arena.frame()?;
+        if std::mem::replace(&mut control.used, true) {
+            self.stream.memset_zeros(&mut control.words).doing("clearing counters")?;
+        }
+        let mut counters = control.words.slice_mut(..quantizer.control_words(batch.chunks().into()));
+        let mut prepared = assembler.prepare(&mut frame, batch, most_chunks)?;
+        let words = counters.len() as u64;
+        let clear = (counters.device_ptr_mut(&self.stream).0, words);
+        let wanted = prepared.wanted(&self.stream, Some(clear), Some(host))?;
+        let mut quantised = quantizer.quantize_with(&mut frame, slab, batch, &mut counters, wanted)?;
+        host.written()?;
+        control.used = false;
+        observer("quantize")?;
+        let mut tokens = self.tokens.as_mut().filter(|_| header.lzss_codes);
+        let narrow = match &tokens {
+            Some(tokens) => Some(tokens.narrow(&mut frame, quantizer.geometry(), &mut quantised, &self.lossless)?),
+            None => None,
+        };
+        let classes = quantised.group_classes.as_view();
+        let classes = (header.index == IndexKind::Symbol).then_some(&classes);
+        let codes = Codes { codes: &mut quantised.codes, classes };
+        let begun = assembler.begin(&mut frame, prepared, codes, observer)?;
+
+        let summaries = &host.wait()?[..batch.chunks() as usize];
+        let plan = BatchPlan::new(batch, summaries);
+        if !plan.wide.is_empty() {
+            quantizer.widen(&mut frame, slab, &mut quantised, summaries)?;
+            observer("quantize_wide")?;
+        }
+        let mut side = quantizer.gather(&mut frame, slab, &mut quantised, summaries)?;
+        observer("quantize_gather")?;
+        let mut coded = None;
+        if let (Some(tokens), Some(narrow)) = (&mut tokens, narrow) {
+            let lengths = assembler.code_lengths(&self.stream)?;
+            let how = (header.index, &self.lossless);
+            let (quantised, side) = (&mut quantised, &mut side);
+            coded = tokens
+                .encode(&mut frame, quantizer, slab, quantised, narrow, side, summaries, &lengths, how, observer)?;
+        }
+        let lists = Lists {
+            outlier_positions: side.outlier_positions.as_view(),
+            outlier_residuals: side.residuals.as_view(),
+            verbatim_positions: side.verbatim_positions.as_view(),
+            verbatim_values: side.verbatim_values.as_view(),
+        };
+        let bitmaps = Bitmaps { masks: Some(side.masks.as_view()), signs: Some(side.signs.as_view()) };
+        let contents = Contents {
+            geometry: *quantizer.geometry(),
+            batch: *batch,
+            metas: &quantised.metas.as_view(),
+            bases: &quantised.bases.as_view(),
+            lists: &lists,
+            slab,
+        };
+        let (codes, device_summaries) = (&mut quantised.codes, &quantised.summaries.as_view());
+        let stream = &self.stream;
+        match (tokens, coded) {
+            (Some(encoder), Some(mut coded)) => {
+                let (lists, tokens) = (coded.lists.view(), &mut coded.tokens);
+                let mut write =
+                    |places: &[Option<u64>], output: &mut CudaViewMut<'_, u8>, observer: &mut Observer<'_>| {
+                        encoder.write(stream, tokens, places, output, observer)
+                    };
+                let tokens = Some(TokenCodes { lists: &lists, write: &mut write });
+                let (frame, output) = (&mut frame, output);
+                assembler.finish_with(
+                    frame,
+                    begun,
+                    &plan,
+                    device_summaries,
+                    codes,
+                    &bitmaps,
+                    &contents,
+                    tokens,
+                    progress,
+                    first,
+                    output,
+                    observer,
+                )?;
+            }
+            _ => {
+                assembler.finish(
+                    &mut frame,
+                    begun,
+                    &plan,
+                    device_summaries,
+                    codes,
+                    &bitmaps,
+                    &contents,
+                    progress,
+                    first,
+                    output,
+                    observer,
+                )?;
+            }
+        }
+        let squared_error = summaries.iter().map(|summary| u128::from(summary.squared_error)).sum();
+        Ok(Errors { squared_error, counted: summaries.iter().map(|summary| summary.counted).sum() })
+    }
+}

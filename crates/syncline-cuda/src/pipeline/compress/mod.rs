@@ -1,0 +1,400 @@
+//! Arrays in device memory to streams in device memory.
+//!
+//! Chunks go through the stages in batches, so that the workspace does not grow with the array. What a batch came out as after quantising is read back
+//! while the device builds codebooks and encodes: the host is waited for only where chunks have outliers, verbatim values or bitmaps beside their codes.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut};
+use syncline_core::array::{ElementType, Shape};
+use syncline_core::bound::{Bound, Fill, Pipeline, PsnrGoal, Resolved, resolve};
+use syncline_core::container::{HEADER_LEN, Header};
+use syncline_core::geometry::Geometry;
+use syncline_core::huffman::IndexKind;
+use syncline_core::pipeline::{ChunkSummary as Errors, LosslessOptions, max_stream_len};
+
+use crate::coded::CodeEncoder;
+use crate::container::assemble::{Assembler, Observer};
+use crate::container::progress::Progress;
+use crate::device::{Arena, Device, Pinned};
+use crate::error::{CudaError, Result};
+use crate::geometry::Slab;
+use crate::pipeline::{check_array, check_output};
+use crate::quantize::{BoundScan, ChunkSummary, Quantizer, ScanBegun};
+
+mod batch;
+mod batches;
+
+use batches::{BATCH_BYTES, Batches, Form};
+
+/// How to compress.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct CompressOptions {
+    /// The error bound.
+    pub bound: Bound,
+    /// Which values are fill, left out of the range and kept exactly.
+    pub fill: Fill,
+    /// Which index the codes carry.
+    pub index: IndexKind,
+    /// log2 of the symbols in a group of the codes: 6 or 7.
+    pub group_log2: u8,
+}
+
+impl CompressOptions {
+    /// Defaults with this bound: detected fill values, the symbol index, the usual groups.
+    pub fn new(bound: Bound) -> Self {
+        Self { bound, fill: Fill::Auto, index: IndexKind::Symbol, group_log2: Header::GROUP_LOG2 }
+    }
+}
+
+/// What a compression did.
+#[derive(Debug, Clone)]
+pub struct Compressed {
+    /// Bytes of the stream.
+    pub bytes: u64,
+    /// The stream's header.
+    pub header: Header,
+    /// The bound and the fill patterns, with how many elements hold them.
+    pub resolved: Resolved,
+}
+
+/// The records of some chunks.
+#[derive(Debug, Clone)]
+pub struct ChunkRecords {
+    /// Bytes of each; they stand one after another.
+    pub lengths: Vec<u32>,
+    /// Errors, if the bound is a PSNR.
+    pub errors: Errors,
+}
+
+/// Most bytes that a stream of this array can have.
+pub fn max_compressed_len(element_type: ElementType, shape: Shape) -> u64 {
+    let bytes = shape.len().saturating_mul(element_type.size() as u64);
+    max_stream_len(bytes, Geometry::new(shape).chunks())
+}
+
+/// Compresses arrays of `f32` and `f64` on one stream of a device. Keeps its workspace from call to call.
+#[derive(Debug)]
+pub struct Compressor<'d> {
+    device: &'d Device,
+    stream: Arc<CudaStream>,
+    arena: Arena,
+    batch_bytes: u64,
+    /// Whether and how codes become LZSS tokens.
+    lossless: LosslessOptions,
+    tokens: Option<CodeEncoder>,
+    scan: Option<(ElementType, BoundScan)>,
+    assembler: Option<Assembler<'d>>,
+    quantizer: Option<Quantizer>,
+    progress: Option<Progress>,
+    summaries: Option<Pinned<ChunkSummary>>,
+    control: Option<Control>,
+}
+
+/// What quantising counts with: words that are 0 but while it does.
+#[derive(Debug)]
+struct Control {
+    words: CudaSlice<u32>,
+    /// Whether a launch that was to clear them is missing.
+    used: bool,
+}
+
+impl<'d> Compressor<'d> {
+    /// A compressor whose work goes to `stream`.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`].
+    pub fn new(device: &'d Device, stream: &Arc<CudaStream>) -> Result<Self> {
+        Ok(Self {
+            device,
+            stream: stream.clone(),
+            arena: Arena::new(stream.clone()),
+            batch_bytes: BATCH_BYTES,
+            lossless: LosslessOptions::default(),
+            tokens: None,
+            scan: None,
+            assembler: None,
+            quantizer: None,
+            progress: None,
+            summaries: None,
+            control: None,
+        })
+    }
+
+    /// Works in batches of about so many bytes of elements: less workspace, more launches.
+    #[must_use]
+    pub fn with_batch_bytes(self, bytes: u64) -> Self {
+        Self { batch_bytes: bytes.max(1), ..self }
+    }
+
+    /// Makes codes LZSS tokens where the pipeline says so: with `lzss+huffman` wherever that is shorter, with `auto` where an estimate says that it pays. Takes several times as long.
+    #[must_use]
+    pub fn with_lossless(mut self, options: LosslessOptions) -> Self {
+        self.set_lossless(options);
+        self
+    }
+
+    /// As [`Self::with_lossless`].
+    pub fn set_lossless(&mut self, options: LosslessOptions) {
+        self.lossless = options;
+    }
+
+    /// Bytes of device memory held between calls: what the largest so far took.
+    pub fn workspace_bytes(&self) -> u64 {
+        let lengths = self.progress.as_ref().map_or(0, |progress| 4 * progress.chunks());
+        let coders = self.assembler.as_ref().map_or(0, Assembler::device_bytes)
+            + self.control.as_ref().map_or(0, |control| 4 * control.words.len() as u64);
+        self.arena.capacity() as u64 + lengths + coders
+    }
+
+    /// Compresses an array, given as little-endian bytes, into `output`, which has room for [`max_compressed_len`] bytes or as many as the stream turns out to
+    /// have. Returns when the stream is complete.
+    ///
+    /// # Errors
+    /// [`CudaError::Core`] for a bound that the element type cannot have, [`CudaError::Lossless`] if the bound asks for or resolves to a lossless stream,
+    /// [`CudaError::NoRoom`]; [`CudaError::InvalidArgument`] if lengths or alignment do not fit; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn compress(
+        &mut self,
+        input: &CudaView<'_, u8>,
+        element_type: ElementType,
+        shape: Shape,
+        options: &CompressOptions,
+        output: &mut CudaViewMut<'_, u8>,
+    ) -> Result<Compressed> {
+        self.compress_observed(input, element_type, shape, options, output, &mut |_| Ok(()))
+    }
+
+    /// [`Self::compress`] that calls `observer` with a name after each launch, or after some launches together: a bench records events there.
+    ///
+    /// # Errors
+    /// As [`Self::compress`], or what `observer` returns.
+    pub fn compress_observed(
+        &mut self,
+        input: &CudaView<'_, u8>,
+        element_type: ElementType,
+        shape: Shape,
+        options: &CompressOptions,
+        output: &mut CudaViewMut<'_, u8>,
+        observer: &mut Observer<'_>,
+    ) -> Result<Compressed> {
+        let begun = self.begin_scan(input, element_type, shape, options)?;
+        // While the device looks at the array.
+        let geometry = Geometry::new(shape);
+        let form = Form {
+            element_bytes: element_type.size() as u32,
+            group_log2: options.group_log2,
+            index: options.index,
+            lzss_codes: self.lossless.pipeline.lzss_codes(),
+            measured: matches!(options.bound, Bound::Psnr(_)),
+        };
+        let batches = Batches::new(form, &geometry, 0..geometry.chunks(), self.batch_bytes);
+        let prepared = batches.and_then(|batches| self.prepare(&batches).map(|()| batches));
+        let mut resolved = self.finish_scan(begun, input, element_type, options)?;
+        let batches = prepared?;
+        observer("scan")?;
+        let slab = Slab { bytes: input.slice(..), first_element: 0 };
+        let goal = match options.bound {
+            Bound::Psnr(target) => Some(PsnrGoal::new(target, &resolved)),
+            _ => None,
+        };
+        for _ in 0..PsnrGoal::ATTEMPTS {
+            if resolved.pipeline == Pipeline::Lossless {
+                return Err(CudaError::Lossless("no quantisation step serves this bound".into()));
+            }
+            let header = Header {
+                group_log2: options.group_log2,
+                lzss_codes: self.lossless.pipeline.lzss_codes(),
+                ..Header::new(element_type, shape, options.index, &resolved)
+            };
+            let (bytes, errors) = self.stream(&header, &geometry, &batches, &slab, output, observer)?;
+            match goal.and_then(|goal| goal.next(element_type, &resolved, &errors)) {
+                None => return Ok(Compressed { bytes, header, resolved }),
+                Some(tightened) => resolved = tightened,
+            }
+        }
+        Err(goal.map_or_else(|| CudaError::invalid("no attempt"), |goal| goal.not_reached().into()))
+    }
+
+    /// Resolves the bound over a whole array in device memory.
+    ///
+    /// # Errors
+    /// As [`Self::compress`].
+    pub fn resolve(
+        &mut self,
+        input: &CudaView<'_, u8>,
+        element_type: ElementType,
+        shape: Shape,
+        options: &CompressOptions,
+    ) -> Result<Resolved> {
+        let begun = self.begin_scan(input, element_type, shape, options)?;
+        self.finish_scan(begun, input, element_type, options)
+    }
+
+    fn begin_scan(
+        &mut self,
+        input: &CudaView<'_, u8>,
+        element_type: ElementType,
+        shape: Shape,
+        options: &CompressOptions,
+    ) -> Result<ScanBegun> {
+        check_array(input, element_type, shape)?;
+        options.bound.validate(element_type)?;
+        self.lossless.validate(options.bound)?;
+        if options.bound == Bound::Lossless {
+            return Err(CudaError::Lossless("the bound asked for is lossless".into()));
+        }
+        let scan = match self.scan.take().filter(|(element, _)| *element == element_type) {
+            Some((_, scan)) => scan,
+            None => BoundScan::new(self.device, element_type)?,
+        };
+        let (_, scan) = self.scan.insert((element_type, scan));
+        scan.begin(&self.stream, input, options.fill)
+    }
+
+    fn finish_scan(
+        &mut self,
+        begun: ScanBegun,
+        input: &CudaView<'_, u8>,
+        element_type: ElementType,
+        options: &CompressOptions,
+    ) -> Result<Resolved> {
+        let Some((_, scan)) = &mut self.scan else { return Err(CudaError::invalid("no scan was begun")) };
+        let found = scan.finish(begun, &self.stream, input)?;
+        Ok(resolve(options.bound, element_type, &found)?)
+    }
+
+    /// Writes the records of some chunks to the start of `output`, one after another: no header and no table. `slab` has their elements.
+    /// Returns when they are complete.
+    ///
+    /// # Errors
+    /// As [`Self::compress`].
+    pub fn compress_chunks(
+        &mut self,
+        header: &Header,
+        geometry: &Geometry,
+        chunks: Range<u64>,
+        slab: &Slab<'_>,
+        output: &mut CudaViewMut<'_, u8>,
+    ) -> Result<ChunkRecords> {
+        let observer = &mut |_| Ok(());
+        let batches = self.batches_of(header, geometry, chunks)?;
+        let errors = self.records(header, geometry, &batches, slab, 0, output, observer)?;
+        let Some(progress) = &mut self.progress else { return Err(CudaError::invalid("no stream was begun")) };
+        let (outcome, lengths) = progress.records(batches.chunks())?;
+        if !outcome.fits {
+            return Err(CudaError::NoRoom { needed: outcome.bytes, available: output.len() as u64 });
+        }
+        Ok(ChunkRecords { lengths, errors })
+    }
+
+    /// A whole stream with this header; its bytes, and the errors of all chunks.
+    fn stream(
+        &mut self,
+        header: &Header,
+        geometry: &Geometry,
+        batches: &Batches,
+        slab: &Slab<'_>,
+        output: &mut CudaViewMut<'_, u8>,
+        observer: &mut Observer<'_>,
+    ) -> Result<(u64, Errors)> {
+        let available = output.len() as u64;
+        if available < HEADER_LEN as u64 {
+            return Err(CudaError::NoRoom { needed: max_compressed_len(header.element_type, header.shape), available });
+        }
+        let errors = self.records(header, geometry, batches, slab, HEADER_LEN as u64, output, observer)?;
+        let (Some(assembler), Some(progress)) = (&self.assembler, &mut self.progress) else {
+            return Err(CudaError::invalid("no stream was begun"));
+        };
+        assembler.finish_stream(&self.stream, progress, &header.to_bytes(), batches.chunks(), output)?;
+        observer("record_table")?;
+        let outcome = progress.outcome()?;
+        if !outcome.fits {
+            return Err(CudaError::NoRoom { needed: outcome.bytes, available });
+        }
+        Ok((outcome.bytes, errors))
+    }
+
+    /// Chunks of an array in batches, and what these need.
+    fn batches_of(&mut self, header: &Header, geometry: &Geometry, chunks: Range<u64>) -> Result<Batches> {
+        if header.lzss_codes != self.lossless.pipeline.lzss_codes() {
+            return Err(CudaError::invalid("the header says otherwise of codes as LZSS tokens than the pipeline"));
+        }
+        let batches = Batches::new(Form::of(header), geometry, chunks, self.batch_bytes)?;
+        self.prepare(&batches)?;
+        Ok(batches)
+    }
+
+    /// Writes the records of batches that are prepared from byte `start` of the output on.
+    #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
+    fn records(
+        &mut self,
+        header: &Header,
+        geometry: &Geometry,
+        batches: &Batches,
+        slab: &Slab<'_>,
+        start: u64,
+        output: &mut CudaViewMut<'_, u8>,
+        observer: &mut Observer<'_>,
+    ) -> Result<Errors> {
+        check_output(&self.stream, output)?;
+        self.prepare_quantizer(header, geometry, batches)?;
+        if let Some(progress) = &mut self.progress {
+            progress.start(start)?;
+        }
+        let mut errors = Errors::default();
+        for (first, batch) in batches.numbered() {
+            let most = batches.most_chunks() as u32;
+            let of_batch = self.batch(header, batch, most, first, slab, output, observer)?;
+            errors.squared_error += of_batch.squared_error;
+            errors.counted += of_batch.counted;
+        }
+        Ok(errors)
+    }
+
+    /// Bytes of device memory that compressing such an array takes beside input and output, but for what stands beside the codes: outliers, verbatim values and bitmaps.
+    pub fn needed_workspace(&self, header: &Header, geometry: &Geometry) -> u64 {
+        match Batches::new(Form::of(header), geometry, 0..geometry.chunks(), self.batch_bytes) {
+            Ok(batches) => batches.needed(geometry),
+            Err(_) => u64::MAX,
+        }
+    }
+
+    /// Gets what these batches need, whatever the bound resolves to, and is not there from the stream before.
+    fn prepare(&mut self, batches: &Batches) -> Result<()> {
+        let Form { element_bytes, group_log2, index, lzss_codes, .. } = batches.form;
+        if !self.assembler.as_ref().is_some_and(|a| a.is_for(index, group_log2, element_bytes)) {
+            self.assembler = None;
+            self.assembler = Some(Assembler::new(self.device, index, group_log2, element_bytes)?);
+        }
+        if self.progress.as_ref().is_none_or(|progress| progress.chunks() < batches.chunks()) {
+            self.progress = None;
+            self.progress = Some(Progress::new(&self.stream, batches.chunks())?);
+        }
+        let element_bytes = u64::from(element_bytes);
+        if lzss_codes && self.tokens.as_ref().is_none_or(|tokens| tokens.element_bytes() != element_bytes) {
+            self.tokens = Some(CodeEncoder::new(self.device, element_bytes)?);
+        }
+        if self.summaries.as_ref().is_none_or(|summaries| (summaries.len() as u64) < batches.most_chunks()) {
+            self.summaries = None;
+            self.summaries = Some(Pinned::new(&self.stream, batches.most_chunks() as usize)?);
+        }
+        self.arena.reserve(batches.workspace() as usize)
+    }
+
+    /// Gets what quantises for this header.
+    fn prepare_quantizer(&mut self, header: &Header, geometry: &Geometry, batches: &Batches) -> Result<()> {
+        if !self.quantizer.as_mut().is_some_and(|quantizer| quantizer.adapt(header, geometry)) {
+            self.quantizer = None;
+            self.quantizer = Some(Quantizer::new(self.device, header, geometry)?);
+        }
+        let words = self.quantizer.as_ref().map_or(0, |quantizer| quantizer.control_words(batches.most_chunks()));
+        if self.control.as_ref().is_none_or(|control| control.words.len() < words) {
+            self.control = None;
+            let bytes = 4 * words as u64;
+            let words = self.stream.alloc_zeros(words).map_err(|_| CudaError::OutOfMemory { bytes })?;
+            self.control = Some(Control { words, used: false });
+        }
+        Ok(())
+    }
+}
