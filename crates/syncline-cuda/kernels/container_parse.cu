@@ -10,10 +10,10 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
                                       const ChunkBatch &batch, const Results &to, RoleScratch &scratch) {
     const Section section = record.sections[TILES];
     const uint32_t tiles = chunk.tiles;
+    const uint8_t *bytes = records.input + section.offset;
     if (section.length < TILE_HEADER_BYTES) {
         return PARSE_TILES;
     }
-    const uint8_t *bytes = bring(records, section, scratch.tiles.section);
     const uint4 head = *reinterpret_cast<const uint4 *>(bytes);
     const uint32_t radius = head.y, flags = head.z & 0xFF;
     const bool has_masks = flags & FLAG_MASKS, has_classes = flags & FLAG_CLASSES, has_signs = flags & FLAG_SIGNS;
@@ -38,13 +38,11 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     };
     const uint32_t lanes_before = (1u << lane_id()) - 1;
     uint32_t own_live = 0, own_groups = 0;
-#pragma unroll 1
+#pragma unroll 4
     for (uint32_t word = first; word < end; ++word) {
         const bool is_live = live_tiles(word) >> lane_id() & 1;
         own_live += is_live;
-        const uint32_t groups = is_live ? geometry.groups(sizes(word * 32 + lane_id())) : 0;
-        scratch.tiles.groups[word * 32 + lane_id()] = groups;
-        own_groups += groups;
+        own_groups += is_live ? geometry.groups(sizes(word * 32 + lane_id())) : 0;
     }
     uint64_t total;
     uint64_t before = block_scan<uint64_t>(uint64_t(own_live) << 32 | own_groups, scratch.tiles.warp_sums, total);
@@ -65,12 +63,13 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     uint32_t problems = padding ? PARSE_TILES : 0;
     uint32_t rank = uint32_t(before >> 32), group = uint32_t(before);
     uint32_t own_masks = 0, own_signs = 0;
-#pragma unroll 1
+#pragma unroll 2
     for (uint32_t word = first; word < end; ++word) {
         const uint32_t tile = word * 32 + lane_id(), all_live = live_tiles(word);
         const bool exists = tile < tiles, is_live = all_live >> lane_id() & 1;
+        const uint32_t elements = exists ? sizes(tile) : 0;
         const uint32_t own_rank = rank + __popc(all_live & lanes_before);
-        const uint32_t tile_groups = scratch.tiles.groups[tile];
+        const uint32_t tile_groups = is_live ? geometry.groups(elements) : 0;
         const uint32_t tile_class = is_live && has_classes ? packed<2>(bytes + classes_at, own_rank) : 0;
         uint32_t meta = is_live ? packed<2>(bytes + predictors_at, own_rank) << 1 | tile_class << 3 : 1;
         uint32_t sum = tile_groups;
@@ -83,13 +82,13 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
             const uint32_t mask = packed<4>(bytes + masks_at, tile), kind = mask & 3, pattern = mask >> 2;
             problems |= kind == 3 || (kind != 0 && pattern >= to.patterns) ? PARSE_TILES : 0;
             meta |= kind << 5 | pattern << 7;
-            own_masks += kind == 2 ? bitmap_bytes(sizes(tile)) : 0;
+            own_masks += kind == 2 ? bitmap_bytes(elements) : 0;
         }
         if (has_signs && exists) {
             const uint32_t kind = packed<2>(bytes + signs_at, tile);
             problems |= kind == 3 ? PARSE_TILES : 0;
             meta |= kind << 9;
-            own_signs += kind == 2 ? bitmap_bytes(sizes(tile)) : 0;
+            own_signs += kind == 2 ? bitmap_bytes(elements) : 0;
         }
         if (exists) {
             to.metas[chunk.first_tile + tile] = meta;
@@ -166,7 +165,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
 // By the whole block.
 __device__ inline uint32_t read_bases(const Records &records, const Record &record, const Chunk &chunk, const Results &to, RoleScratch &scratch) {
     const Section section = record.sections[BASES];
-    const uint8_t *widths = bring(records, section, scratch.tiles.section);
+    const uint8_t *widths = records.input + section.offset;
     const uint32_t blocks = ceil_div(chunk.tiles, BLOCK_TILES);
     const uint32_t words_at = align_up(blocks, 4);
     if (section.length < words_at) {
@@ -201,21 +200,22 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
         }
         return block * BLOCK_TILES + lane_id() < chunk.tiles ? value >> 1 ^ (0u - (value & 1)) : 0;
     };
-    // The sum of those up to the lane's.
-    auto summed = [&](uint32_t block) {
-        uint32_t sum = difference(block);
-        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-            const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-            sum += lane_id() >= distance ? below : 0;
-        }
-        return sum;
-    };
-    // Sums of blocks first, then those of tiles, found anew: the code runs once, and its instructions take longer to come than to be done.
-#pragma unroll 1
-    for (uint32_t block = warp_id(); block < blocks; block += PARSE_WARPS) {
-        const uint32_t sum = summed(block);
-        if (lane_id() == WARP - 1) {
-            own.block_bases[block] = sum;
+    // Sums within blocks stay in registers until those before are known.
+    constexpr uint32_t OWN_BLOCKS = MOST_BLOCKS / PARSE_WARPS;
+    uint32_t sums[OWN_BLOCKS];
+#pragma unroll
+    for (uint32_t i = 0; i < OWN_BLOCKS; ++i) {
+        const uint32_t block = warp_id() + i * PARSE_WARPS;
+        if (block < blocks) {
+            uint32_t sum = difference(block);
+            for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+                const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+                sum += lane_id() >= distance ? below : 0;
+            }
+            if (lane_id() == WARP - 1) {
+                own.block_bases[block] = sum;
+            }
+            sums[i] = sum;
         }
     }
     __syncthreads();
@@ -231,11 +231,11 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
         carry += total;
     }
     __syncthreads();
-#pragma unroll 1
-    for (uint32_t block = warp_id(); block < blocks; block += PARSE_WARPS) {
-        const uint32_t tile = block * BLOCK_TILES + lane_id(), sum = summed(block);
-        if (tile < chunk.tiles) {
-            to.bases[chunk.first_tile + tile] = int32_t(own.block_bases[block] + sum);
+#pragma unroll
+    for (uint32_t i = 0; i < OWN_BLOCKS; ++i) {
+        const uint32_t block = warp_id() + i * PARSE_WARPS, tile = block * BLOCK_TILES + lane_id();
+        if (block < blocks && tile < chunk.tiles) {
+            to.bases[chunk.first_tile + tile] = int32_t(own.block_bases[block] + sums[i]);
         }
     }
     return 0;
@@ -298,10 +298,9 @@ __device__ inline uint32_t read_list(const Records &records, const Record &recor
     if (section.length < 4) {
         return PARSE_LISTS;
     }
-    const uint32_t count = list[0], elements = chunk.elements(geometry);
-    const uint64_t elements_before = chunk.elements_before(geometry);
+    const uint32_t count = list[0];
     const uint64_t values_at = align_up(4 + uint64_t(count) * 4, 8);
-    if (values_at + uint64_t(count) * value_bytes != section.length || count > elements) {
+    if (values_at + uint64_t(count) * value_bytes != section.length || count > chunk.elements) {
         return PARSE_LISTS;
     }
     const uint32_t *positions = list + 1;
@@ -310,11 +309,11 @@ __device__ inline uint32_t read_list(const Records &records, const Record &recor
     bool wrong = any_between(records.input + section.offset, 4 + uint64_t(count) * 4, values_at);
 #pragma unroll 4
     for (uint32_t i = thread; i < count; i += ALL_THREADS) {
-        wrong |= positions[i] >= (i + 1 < count ? positions[i + 1] : elements);
+        wrong |= positions[i] >= (i + 1 < count ? positions[i + 1] : chunk.elements);
     }
     uint32_t *starts = (is_verbatim ? to.verbatim_starts : to.outlier_starts) + chunk.first_tile + chunk.number;
     for (uint32_t tile = thread; tile <= chunk.tiles && count > 0; tile += ALL_THREADS) {
-        const uint32_t position = uint32_t(geometry.elements_before(chunk.first + tile) - elements_before);
+        const uint32_t position = uint32_t(geometry.elements_before(chunk.first + tile) - chunk.elements_before);
         uint32_t low = 0, high = count;
         while (low < high) {
             const uint32_t middle = (low + high) / 2;
@@ -336,9 +335,9 @@ __device__ inline uint32_t read_list(const Records &records, const Record &recor
 }
 
 // The elements of a raw chunk fill its record but for zeros up to the next multiple of 16.
-__device__ inline uint32_t read_raw(const Records &records, const Record &record, const Chunk &chunk, const Geometry &geometry, const Results &to) {
+__device__ inline uint32_t read_raw(const Records &records, const Record &record, const Chunk &chunk, const Results &to) {
     const uint64_t elements_at = record.start + RECORD_HEADER_BYTES;
-    const uint64_t bytes = uint64_t(chunk.elements(geometry)) * ELEMENT_BYTES;
+    const uint64_t bytes = uint64_t(chunk.elements) * ELEMENT_BYTES;
     if (record.length != RECORD_HEADER_BYTES + align_up(bytes, 16)) {
         return PARSE_RAW;
     }
@@ -359,7 +358,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     wait_for_previous();
     const uint32_t number = blockIdx.x, role = blockIdx.y;
     const bool has_masks = to.mask_starts != nullptr, has_signs = to.sign_starts != nullptr;
-    const Chunk chunk = chunk_of_batch(batch, number);
+    const Chunk chunk = chunk_of_batch(geometry, batch, number);
     const Record record = read_record(records, batch.first_chunk + number, number, to.lzss_codes != 0);
     const bool quantised = record.status == 0 && record.kind != CHUNK_RAW;
     const bool has_stream = quantised && record.kind == CHUNK_QUANTISED;
@@ -404,7 +403,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
             problems = status != 0 ? PARSE_CODES : 0;
             if (role == 0 && threadIdx.x == 0) {
                 if (record.status == 0 && record.kind == CHUNK_RAW) {
-                    problems |= read_raw(records, record, chunk, geometry, to);
+                    problems |= read_raw(records, record, chunk, to);
                 }
                 problems |= record.status;
             }
@@ -457,28 +456,25 @@ extern "C" __global__ void container_places(const __grid_constant__ Records reco
 // differs.
 constexpr uint32_t PARSE_HASH = 1024;
 
-// One block, a thread a chunk. `hashes` and the statuses of streams may be null; `bitmaps` is their number a chunk. `clear`: words, `clear_bytes` in all, that are set to 0 when
-// everything has been read.
+// A thread a chunk. `hashes` and the statuses of streams may be null; `bitmaps` is their number a chunk. `first_checked` to `end_checked`: chunks whose codes have all been
+// decoded, so that their status counts.
 extern "C" __global__ void container_finish(const uint8_t *input, uint32_t count, const ParsedChunk *chunks, const uint64_t *record_starts,
                                             const uint64_t *hashes, const uint32_t *code_status, const uint32_t *bitmap_status, uint32_t bitmaps,
-                                            uint32_t *result, uint32_t *clear, uint32_t clear_bytes) {
-    const uint32_t i = threadIdx.x;
-    if (i < count) {
-        uint32_t status = chunks[i].status;
-        if ((status & PARSE_RECORD) == 0 && hashes != nullptr &&
-            *reinterpret_cast<const uint64_t *>(input + record_starts[i] + RECORD_HEADER_BYTES - 8) != hashes[i]) {
-            status |= PARSE_HASH;
-        }
-        if (code_status != nullptr) {
-            status |= (code_status[i] & 0xFF) << 16;
-        }
-        for (uint32_t bitmap = 0; bitmap < bitmaps; ++bitmap) {
-            status |= bitmap_status[bitmap * count + i] << 24;
-        }
-        result[i] = status;
+                                            uint32_t *result) {
+    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= count) {
+        return;
     }
-    __syncthreads();
-    for (uint32_t word = threadIdx.x; word < clear_bytes / 4; word += blockDim.x) {
-        clear[word] = 0;
+    uint32_t status = chunks[i].status;
+    if ((status & PARSE_RECORD) == 0 && hashes != nullptr &&
+        *reinterpret_cast<const uint64_t *>(input + record_starts[i] + RECORD_HEADER_BYTES - 8) != hashes[i]) {
+        status |= PARSE_HASH;
     }
+    if (code_status != nullptr) {
+        status |= (code_status[i] & 0xFF) << 16;
+    }
+    for (uint32_t bitmap = 0; bitmap < bitmaps; ++bitmap) {
+        status |= bitmap_status[bitmap * count + i] << 24;
+    }
+    result[i] = status;
 }

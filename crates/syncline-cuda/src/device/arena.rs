@@ -211,11 +211,6 @@ pub struct Cleared<'a> {
 }
 
 impl<'a> Cleared<'a> {
-    /// Other memory that is 0; it starts where the driver's allocations do.
-    pub(crate) fn of(memory: CudaViewMut<'a, u8>) -> Self {
-        Self { rest: Some(memory) }
-    }
-
     /// The next `length` elements, every byte 0.
     ///
     /// # Errors
