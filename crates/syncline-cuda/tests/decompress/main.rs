@@ -66,7 +66,7 @@ fn table(bytes: &[u8]) -> ChunkTable {
 }
 
 /// A decompressor whose memory is there. Memory is allocated in the order of streams; where records start, which the stream beside writes first of all to memory of its own,
-/// initcheck takes for unwritten otherwise, though the hashes found there are right, and what it says is the same whatever the memory was filled with.
+/// initcheck takes for unwritten otherwise, though the hashes found there are right.
 fn settled(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> Decompressor {
     let decompressor = Decompressor::new(device, stream.clone(), info).unwrap();
     device.context().synchronize().unwrap();
