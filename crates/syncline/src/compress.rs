@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use rayon::prelude::*;
 use syncline_core::arch;
 use syncline_core::array::{ArrayView, ElementType, Shape};
 use syncline_core::bound::{Bound, Pipeline, PsnrGoal, Resolved};
@@ -243,24 +242,37 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         let mut lengths = Vec::new();
         let mut total = ChunkSummary::default();
         let scratch = Reused::<EncodeScratch>::default();
-        let encode = |chunk: usize| {
-            let mut record = Vec::new();
+        let encode = |chunk: usize, record: &mut Vec<u8>| {
             let summary = scratch.with(|scratch| {
                 let lossless = &self.options.lossless;
-                encode_chunk(&self.header, &self.geometry, chunk as u64, &self.array, lossless, scratch, &mut record)
+                encode_chunk(&self.header, &self.geometry, chunk as u64, &self.array, lossless, scratch, record)
             })?;
             meter.advance(self.geometry.chunk_elements(chunk as u64))?;
-            Ok((record, summary))
+            Ok(summary)
+        };
+        let mut finish = |record: &[u8], summary: ChunkSummary| {
+            lengths.push(record.len() as u32);
+            total.squared_error += summary.squared_error;
+            total.counted += summary.counted;
+            write(record)
+        };
+        if pool.threads() == 1 {
+            // Each in the memory of the one before.
+            let mut record = Vec::new();
+            for chunk in 0..chunks {
+                record.clear();
+                let summary = encode(chunk, &mut record)?;
+                finish(&record, summary)?;
+            }
+            return Ok((lengths, total));
+        }
+        let encode = |chunk| {
+            let mut record = Vec::new();
+            encode(chunk, &mut record).map(|summary| (record, summary))
         };
         for first in (0..chunks).step_by(at_once) {
-            let wave = first..(first + at_once).min(chunks);
-            let records: Vec<_> =
-                pool.install(|| wave.into_par_iter().with_max_len(1).map(encode).collect::<Result<_>>())?;
-            for (record, summary) in records {
-                write(&record)?;
-                lengths.push(record.len() as u32);
-                total.squared_error += summary.squared_error;
-                total.counted += summary.counted;
+            for (record, summary) in pool.map(first..(first + at_once).min(chunks), encode)? {
+                finish(&record, summary)?;
             }
         }
         Ok((lengths, total))
