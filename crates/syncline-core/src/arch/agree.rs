@@ -15,6 +15,8 @@ pub const POSITION_BITS: u32 = 16;
 
 /// Keys of the longest window that is searched at once.
 pub const WINDOW: usize = 128;
+/// Keys that are compared at once.
+pub const KEYS: usize = 32;
 /// Bytes that are compared at once where matches are long.
 pub const VECTOR: usize = 64;
 
@@ -34,6 +36,8 @@ pub struct Nearest {
 
 /// A way to compare [`AGREE`] bytes. Loops are generic over it, and inlined where its instructions are enabled.
 pub trait Agree: Copy {
+    /// Whether many keys are compared by few instructions.
+    const VECTORS: bool = false;
     /// Whether searching windows takes few instructions.
     const WINDOWS: bool = false;
 
@@ -74,6 +78,12 @@ pub trait Agree: Copy {
         found
     }
 
+    /// Bit i is set if key i of `a` and `b` is the same.
+    #[inline(always)]
+    fn equal_keys(self, a: &[u16; KEYS], b: &[u16; KEYS]) -> u32 {
+        a.iter().zip(b).rev().fold(0, |mask, (a, b)| mask << 1 | u32::from(a == b))
+    }
+
     /// How many bytes are the same, from the first on.
     #[inline(always)]
     fn common(self, a: &[u8; VECTOR], b: &[u8; VECTOR]) -> usize {
@@ -99,6 +109,22 @@ pub struct Avx2(());
 
 #[cfg(target_arch = "x86_64")]
 impl Agree for Avx2 {
+    const VECTORS: bool = true;
+
+    #[inline(always)]
+    fn equal_keys(self, a: &[u16; KEYS], b: &[u16; KEYS]) -> u32 {
+        use std::arch::x86_64::*;
+        // SAFETY: only `with_best` makes an `Avx2`, and only where it has found AVX2; the loads are of halves of 64 bytes that the references hold, unaligned.
+        unsafe {
+            let load = |keys: &[u16; KEYS], half| _mm256_loadu_si256(keys.as_ptr().cast::<__m256i>().add(half));
+            let low = _mm256_cmpeq_epi16(load(a, 0), load(b, 0));
+            let high = _mm256_cmpeq_epi16(load(a, 1), load(b, 1));
+            // Packing takes 16 bytes of each in turn.
+            let both = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi16(low, high));
+            _mm256_movemask_epi8(both) as u32
+        }
+    }
+
     #[inline(always)]
     fn bytes(self, a: &[u8; AGREE], b: &[u8; AGREE]) -> u32 {
         use std::arch::x86_64::{_mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_movemask_epi8};
@@ -235,6 +261,32 @@ mod tests {
     }
 
     #[derive(Clone, Copy)]
+    struct Equal<'a>(&'a [u16; KEYS], &'a [u16; KEYS]);
+
+    impl Comparing for Equal<'_> {
+        type Output = u32;
+
+        #[inline(always)]
+        fn run<A: Agree>(self, agree: A) -> u32 {
+            agree.equal_keys(self.0, self.1)
+        }
+    }
+
+    #[test]
+    fn equal_keys_set_their_bits() {
+        let a: [u16; KEYS] = std::array::from_fn(|i| i as u16 * 777);
+        for wanted in (0..KEYS).flat_map(|i| [1 << i, !(1 << i), 0x9E37_79B1_u32.rotate_left(i as u32)]) {
+            let b = std::array::from_fn(|i| a[i] ^ u16::from(wanted >> i & 1 == 0) << (i % 16));
+            let equal = Equal(&a, &b);
+            assert_eq!((with_best(equal), equal.run(Portable)), (wanted, wanted));
+            #[cfg(target_arch = "x86_64")]
+            if super::super::has_avx2() {
+                assert_eq!(equal.run(Avx2(())), wanted);
+            }
+        }
+    }
+
+    #[derive(Clone, Copy)]
     struct Common<'a>(&'a [u8; VECTOR], &'a [u8; VECTOR]);
 
     impl Comparing for Common<'_> {
@@ -248,7 +300,7 @@ mod tests {
 
     #[test]
     fn common_bytes_end_with_the_first_that_differs() {
-        let a: [u8; VECTOR] = std::array::from_fn(|i| i as u8 * 7);
+        let a: [u8; VECTOR] = std::array::from_fn(|i| (i as u8).wrapping_mul(7));
         assert_eq!((with_best(Common(&a, &a)), Common(&a, &a).run(Portable)), (VECTOR, VECTOR));
         for first in 0..VECTOR {
             let b = std::array::from_fn(|i| a[i] ^ u8::from(i == first || i > first && i % 3 == 0));

@@ -27,8 +27,7 @@ const OFTEN: usize = 4;
 /// Memory for the tokens of some blocks.
 #[derive(Debug)]
 pub(super) struct Near {
-    /// Hashes of the symbols from each position on.
-    sums: Box<[u32; MAX_SYMBOLS]>,
+    sums: repeats::Sums,
     blocks: [Block; STREAMS],
     /// For the ways that are taken.
     chains: Option<Box<([chains::Distances; STREAMS], chains::Heads)>>,
@@ -39,8 +38,7 @@ pub(super) struct Near {
 
 impl Default for Near {
     fn default() -> Self {
-        let sums = Box::new([0; MAX_SYMBOLS]);
-        Self { sums, blocks: Default::default(), chains: None, keys: None, often: false }
+        Self { sums: Default::default(), blocks: Default::default(), chains: None, keys: None, often: false }
     }
 }
 
@@ -50,14 +48,14 @@ struct Block {
     /// Its bytes and others behind them.
     bytes: Box<Bytes>,
     symbols: usize,
+    repeats: repeats::Repeats,
     /// Symbols that have their tokens.
     at: usize,
     matches: usize,
     literal_bytes: usize,
     /// Tokens. Not next to `at`: both would be added to at once, in a vector, for which the next token waits longer.
     count: usize,
-    /// Flags of the last tokens, of a multiple of 64 before them, and of matches the rest.
-    word: u64,
+    /// Which tokens are matches; 0 behind the last one.
     flags: Box<[u64; MAX_SYMBOLS / 64]>,
     literals: Box<Bytes>,
     lengths: Box<[u8; MAX_SYMBOLS]>,
@@ -69,11 +67,11 @@ impl Default for Block {
         Self {
             bytes: Box::new([0; MAX_BYTES + VECTOR]),
             symbols: 0,
+            repeats: Default::default(),
             at: 0,
             count: 0,
             matches: 0,
             literal_bytes: 0,
-            word: 0,
             flags: Box::new([0; MAX_SYMBOLS / 64]),
             literals: Box::new([0; MAX_BYTES + VECTOR]),
             lengths: Box::new([0; MAX_SYMBOLS]),
@@ -156,11 +154,11 @@ impl Encode<'_> {
             if LANES > MOST_DEPTH || !self.windows.unwrap_or(worth) {
                 let mut memory = self.near.chains.take().unwrap_or_default();
                 let (distances, heads) = &mut *memory;
-                self.blocks::<WIDTH, _>(group, Chains::<WIDTH, LANES, A> { agree, shape, heads }, distances);
+                self.blocks::<WIDTH, A, _>(agree, group, Chains::<WIDTH, LANES, A> { agree, shape, heads }, distances);
                 self.near.chains = Some(memory);
             } else {
                 let mut memory = self.near.keys.take().unwrap_or_default();
-                self.blocks::<WIDTH, _>(group, Windows::<WIDTH, LANES, A> { agree, shape }, &mut memory);
+                self.blocks::<WIDTH, A, _>(agree, group, Windows::<WIDTH, LANES, A> { agree, shape }, &mut memory);
                 self.near.keys = Some(memory);
             }
         }
@@ -168,8 +166,9 @@ impl Encode<'_> {
 
     /// Appends the tokens of some blocks.
     #[inline(always)]
-    fn blocks<const WIDTH: usize, F: Finder>(
+    fn blocks<const WIDTH: usize, A: Agree, F: Finder>(
         &mut self,
+        agree: A,
         bytes: &[u8],
         mut finder: F,
         indices: &mut [F::Index; STREAMS],
@@ -181,10 +180,11 @@ impl Encode<'_> {
         for ((block, index), bytes) in blocks.iter_mut().zip(indices.iter_mut()).zip(bytes.chunks(params.block_bytes()))
         {
             block.begin::<WIDTH>(bytes);
-            if min_match < 2 * repeats::GROUP || repeats::may_repeat::<WIDTH>(block, params.window(), &mut sums[..]) {
+            let may_match = repeats::survey::<WIDTH, A>(agree, block, params.window(), min_match, sums);
+            if may_match {
                 finder.prepare(block, index);
             } else {
-                block.take_literals::<WIDTH>();
+                block.take_literals::<WIDTH>(block.symbols);
             }
             used += 1;
         }
@@ -210,6 +210,10 @@ impl Encode<'_> {
 #[inline(always)]
 fn step<const WIDTH: usize, F: Finder>(finder: &F, block: &mut Block, index: &F::Index, min_match: usize) {
     let (at, count) = (block.at, block.count);
+    let until = block.repeats.literals_until(at);
+    if until > at {
+        return block.take_literals::<WIDTH>(until.min(block.symbols));
+    }
     let (length, distance) = finder.longest(block, index, at);
     if length < min_match {
         // Eight bytes, of which those of the symbol stay.
@@ -219,16 +223,13 @@ fn step<const WIDTH: usize, F: Finder>(finder: &F, block: &mut Block, index: &F:
         block.at = at + 1;
     } else {
         let number = block.matches;
-        block.word |= 1 << (count % 64);
+        block.flags[count / 64 % (MAX_SYMBOLS / 64)] |= 1 << (count % 64);
         block.lengths[number % MAX_SYMBOLS] = (length - min_match) as u8;
         block.match_distances[number % MAX_SYMBOLS] = distance as u8;
         block.matches = number + 1;
         block.at = at + length;
     }
     block.count = count + 1;
-    if block.count.is_multiple_of(64) {
-        block.flags[count / 64 % (MAX_SYMBOLS / 64)] = std::mem::take(&mut block.word);
-    }
 }
 
 impl Block {
@@ -237,22 +238,25 @@ impl Block {
         self.bytes[..bytes.len()].copy_from_slice(bytes);
         self.bytes[bytes.len()..bytes.len() + WIDTH].fill(0);
         self.symbols = bytes.len().div_ceil(WIDTH);
-        (self.at, self.count, self.matches, self.literal_bytes, self.word) = (0, 0, 0, 0, 0);
+        (self.at, self.count, self.matches, self.literal_bytes) = (0, 0, 0, 0);
+        self.flags[..self.symbols.div_ceil(64)].fill(0);
     }
 
-    /// Takes all symbols as literals.
-    fn take_literals<const WIDTH: usize>(&mut self) {
-        (self.at, self.count, self.literal_bytes) = (self.symbols, self.symbols, self.symbols * WIDTH);
-        self.flags[..self.symbols / 64].fill(0);
+    /// Takes the symbols before `until` as literals.
+    #[inline(always)]
+    fn take_literals<const WIDTH: usize>(&mut self, until: usize) {
+        let bytes = &self.bytes[self.at * WIDTH..until * WIDTH];
+        // A block of literals alone is they.
+        if self.matches > 0 || until < self.symbols {
+            self.literals[self.literal_bytes..self.literal_bytes + bytes.len()].copy_from_slice(bytes);
+        }
+        self.literal_bytes += bytes.len();
+        self.count += until - self.at;
+        self.at = until;
     }
 
     fn append_to(&self, tokens: &mut Tokens) {
-        let whole = self.count / 64;
-        tokens.flags.extend_from_slice(&self.flags[..whole]);
-        if !self.count.is_multiple_of(64) {
-            tokens.flags.push(self.word);
-        }
-        // A block of literals alone is they.
+        tokens.flags.extend_from_slice(&self.flags[..self.count.div_ceil(64)]);
         let literals = if self.matches == 0 { &self.bytes } else { &self.literals };
         tokens.literals.extend_from_slice(&literals[..self.literal_bytes]);
         tokens.lengths.extend_from_slice(&self.lengths[..self.matches]);

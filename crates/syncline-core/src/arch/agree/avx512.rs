@@ -2,13 +2,14 @@
 
 use std::arch::x86_64::*;
 
-use super::{AGREE, Agree, Avx2, Found, Nearest, PLACES, VECTOR, WINDOW};
+use super::{AGREE, Agree, Avx2, Found, KEYS, Nearest, PLACES, VECTOR, WINDOW};
 
 /// Comparisons of two places each, and their results side by side.
 #[derive(Clone, Copy, Debug)]
 pub struct Avx512(pub(super) Avx2);
 
 impl Agree for Avx512 {
+    const VECTORS: bool = true;
     const WINDOWS: bool = true;
 
     #[inline(always)]
@@ -68,15 +69,24 @@ impl Agree for Avx512 {
     #[inline(always)]
     fn keys_in_window<const DEPTH: usize>(self, keys: &[u16; WINDOW], wanted: u16) -> Found {
         let mut found = [0; WINDOW / 64];
-        for (i, keys) in keys.as_chunks::<{ VECTOR / 2 }>().0[..DEPTH].iter().enumerate() {
+        for (i, keys) in keys.as_chunks::<KEYS>().0[..DEPTH].iter().enumerate() {
             // SAFETY: the features as above; the load is of 64 bytes that the reference holds, unaligned.
             let equal = unsafe {
                 let keys = _mm512_loadu_si512(keys.as_ptr().cast());
                 _mm512_cmpeq_epi16_mask(keys, _mm512_set1_epi16(wanted as i16))
             };
-            found[i / 2] |= u64::from(equal) << (i % 2 * 32);
+            found[i / 2] |= u64::from(equal) << (i % 2 * KEYS);
         }
         found
+    }
+
+    #[inline(always)]
+    fn equal_keys(self, a: &[u16; KEYS], b: &[u16; KEYS]) -> u32 {
+        // SAFETY: the features as above; the loads are of 64 bytes that the references hold, unaligned.
+        unsafe {
+            let (a, b) = (_mm512_loadu_si512(a.as_ptr().cast()), _mm512_loadu_si512(b.as_ptr().cast()));
+            _mm512_cmpeq_epi16_mask(a, b)
+        }
     }
 
     #[inline(always)]

@@ -145,7 +145,7 @@ fn common<const WIDTH: usize, A: Agree>(agree: A, bytes: &Bytes, a: usize, b: us
 
 /// A symbol as 16 bits.
 #[inline(always)]
-fn fold<const WIDTH: usize>(symbol: &[u8; WIDTH]) -> u16 {
+pub(super) fn fold<const WIDTH: usize>(symbol: &[u8; WIDTH]) -> u16 {
     let mut word = [0; 8];
     word[..WIDTH].copy_from_slice(symbol);
     let [low, high] =
