@@ -25,7 +25,7 @@ const STREAMS: usize = 4;
 const OFTEN: usize = 4;
 
 /// Memory for the tokens of some blocks.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Near {
     sums: repeats::Sums,
     blocks: [Block; STREAMS],
@@ -34,12 +34,6 @@ pub(super) struct Near {
     keys: Option<Box<[windows::Keys; STREAMS]>>,
     /// Whether there were many tokens in the last blocks.
     often: bool,
-}
-
-impl Default for Near {
-    fn default() -> Self {
-        Self { sums: Default::default(), blocks: Default::default(), chains: None, keys: None, often: false }
-    }
 }
 
 /// A block and its tokens.

@@ -9,6 +9,9 @@ use crate::arch::agree::{Agree, KEYS};
 /// Symbols of the longest window.
 const LONGEST: usize = 256;
 
+/// Symbols that are compared by one hash where only matches of twice as many count: such a match covers all of an aligned group.
+const GROUP: usize = 8;
+
 /// What is known of a block's positions.
 #[derive(Debug)]
 pub(super) struct Repeats {
@@ -43,9 +46,10 @@ pub(super) fn survey<const WIDTH: usize, A: Agree>(
     Sums(sums): &mut Sums,
 ) -> bool {
     let Block { bytes, symbols, repeats, .. } = block;
-    repeats.is_known = A::VECTORS && min_match >= 8;
+    repeats.is_known = A::VECTORS && window <= KEYS && min_match >= 8;
     if !repeats.is_known {
-        return true;
+        // Of larger windows that takes too long.
+        return min_match < 2 * GROUP || may_repeat::<WIDTH>(block, window, &mut sums[..]);
     }
     let all = &mut sums[LONGEST..LONGEST + *symbols];
     // Loops, not iterators' closures, which are not compiled for this machine's vectors.
@@ -72,6 +76,33 @@ pub(super) fn survey<const WIDTH: usize, A: Agree>(
         any |= *found;
     }
     any != 0
+}
+
+/// Whether the hash of an aligned group is that of symbols at most `window` before it. If not, no match has `2 * GROUP` symbols.
+#[inline(always)]
+fn may_repeat<const WIDTH: usize>(block: &Block, window: usize, sums: &mut [u16]) -> bool {
+    let Some(last) = block.symbols.checked_sub(GROUP) else { return false };
+    let sums = &mut sums[..block.symbols];
+    for (sum, symbol) in sums.iter_mut().zip(block.bytes.as_chunks::<WIDTH>().0) {
+        *sum = super::windows::fold::<WIDTH>(symbol);
+    }
+    add_later::<1>(sums);
+    add_later::<2>(sums);
+    add_later::<4>(sums);
+    let mut at = GROUP;
+    while at <= last {
+        let wanted = sums[at];
+        let mut found = false;
+        // To the end of the window: a vector has as many as a search that ends early would look at.
+        for &sum in &sums[at.saturating_sub(window)..at] {
+            found |= sum == wanted;
+        }
+        if found {
+            return true;
+        }
+        at += GROUP;
+    }
+    false
 }
 
 #[inline(always)]
