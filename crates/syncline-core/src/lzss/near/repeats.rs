@@ -9,6 +9,8 @@ use crate::arch::agree::{Agree, KEYS};
 /// Symbols of the longest window.
 const LONGEST: usize = 256;
 
+/// A prime near 2^32 over the golden ratio.
+const FACTOR: u32 = 0x9E37_79B1;
 /// Symbols that are compared by one hash where only matches of twice as many count: such a match covers all of an aligned group.
 const GROUP: usize = 8;
 
@@ -26,13 +28,18 @@ impl Default for Repeats {
     }
 }
 
-/// Hashes of the symbols from each position on, behind as many that stand before the block, and with some behind them.
+/// Hashes of the symbols from each position on.
 #[derive(Debug)]
-pub(super) struct Sums(Box<[u16; LONGEST + MAX_SYMBOLS + KEYS]>);
+pub(super) struct Sums {
+    /// Behind as many that stand before the block, and with some behind them.
+    sums: Box<[u16; LONGEST + MAX_SYMBOLS + KEYS]>,
+    /// Of [`GROUP`] symbols.
+    groups: Box<[u32; MAX_SYMBOLS]>,
+}
 
 impl Default for Sums {
     fn default() -> Self {
-        Self(Box::new([0; LONGEST + MAX_SYMBOLS + KEYS]))
+        Self { sums: Box::new([0; LONGEST + MAX_SYMBOLS + KEYS]), groups: Box::new([0; MAX_SYMBOLS]) }
     }
 }
 
@@ -43,14 +50,18 @@ pub(super) fn survey<const WIDTH: usize, A: Agree>(
     block: &mut Block,
     window: usize,
     min_match: usize,
-    Sums(sums): &mut Sums,
+    Sums { sums, groups }: &mut Sums,
 ) -> bool {
-    let Block { bytes, symbols, repeats, .. } = block;
+    let repeats = &mut block.repeats;
+    // Of larger windows that takes too long.
     repeats.is_known = A::VECTORS && window <= KEYS && min_match >= 8;
-    if !repeats.is_known {
-        // Of larger windows that takes too long.
-        return min_match < 2 * GROUP || may_repeat::<WIDTH>(block, window, &mut sums[..]);
+    if min_match >= 2 * GROUP && !may_repeat::<WIDTH>(block, window, groups) {
+        return false;
     }
+    if !block.repeats.is_known {
+        return true;
+    }
+    let Block { bytes, symbols, repeats, .. } = block;
     let all = &mut sums[LONGEST..LONGEST + *symbols];
     // Loops, not iterators' closures, which are not compiled for this machine's vectors.
     for (sum, symbol) in all.iter_mut().zip(bytes.as_chunks::<WIDTH>().0) {
@@ -80,15 +91,28 @@ pub(super) fn survey<const WIDTH: usize, A: Agree>(
 
 /// Whether the hash of an aligned group is that of symbols at most `window` before it. If not, no match has `2 * GROUP` symbols.
 #[inline(always)]
-fn may_repeat<const WIDTH: usize>(block: &Block, window: usize, sums: &mut [u16]) -> bool {
+fn may_repeat<const WIDTH: usize>(block: &Block, window: usize, sums: &mut [u32; MAX_SYMBOLS]) -> bool {
     let Some(last) = block.symbols.checked_sub(GROUP) else { return false };
     let sums = &mut sums[..block.symbols];
     for (sum, symbol) in sums.iter_mut().zip(block.bytes.as_chunks::<WIDTH>().0) {
-        *sum = super::windows::fold::<WIDTH>(symbol);
+        *sum = match WIDTH {
+            1 => symbol[0].into(),
+            2 => u16::from_le_bytes([symbol[0], symbol[1]]).into(),
+            4 => u32::from_le_bytes([symbol[0], symbol[1], symbol[2], symbol[3]]),
+            _ => {
+                let halves = symbol.as_chunks::<4>().0;
+                u32::from_le_bytes(halves[0]).wrapping_mul(FACTOR).wrapping_add(u32::from_le_bytes(halves[1]))
+            }
+        };
     }
-    add_later::<1>(sums);
-    add_later::<2>(sums);
-    add_later::<4>(sums);
+    // Of two symbols, four, eight: those from each position on.
+    for step in [1, 2, 4] {
+        for at in 0..sums.len() - step {
+            let mixed = (sums[at] ^ sums[at] >> 15).wrapping_mul(FACTOR).rotate_left(13);
+            sums[at] = mixed.wrapping_add(sums[at + step]);
+        }
+    }
+    // Loops, not iterators' closures, which are not compiled for this machine's vectors.
     let mut at = GROUP;
     while at <= last {
         let wanted = sums[at];
