@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use rayon::prelude::*;
 use syncline_core::arch;
 use syncline_core::array::{ArrayView, ElementType, Shape};
 use syncline_core::bound::{Bound, Pipeline, PsnrGoal, Resolved};
@@ -253,28 +252,39 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         let mut lengths = Vec::new();
         let mut total = ChunkSummary::default();
         let scratch = Reused::<EncodeScratch>::default();
-        let encode = |chunk: usize| {
-            let mut record = Vec::new();
+        let encode = |chunk: usize, record: &mut Vec<u8>| {
             let summary = scratch.with(|scratch| {
                 let lossless = &self.options.lossless;
-                encode_chunk(&self.header, &self.geometry, chunk as u64, &self.array, lossless, scratch, &mut record)
+                encode_chunk(&self.header, &self.geometry, chunk as u64, &self.array, lossless, scratch, record)
             })?;
             meter.advance(self.geometry.chunk_elements(chunk as u64))?;
-            Ok((record, summary))
+            Ok(summary)
         };
-        let mut take = |(record, summary): (Vec<u8>, ChunkSummary)| {
-            write(&record)?;
+        let mut finish = |record: &[u8], summary: ChunkSummary| {
             lengths.push(record.len() as u32);
             total.squared_error += summary.squared_error;
             total.counted += summary.counted;
-            Ok(())
+            write(record)
         };
+        if threads == 1 {
+            // Each in the memory of the one before.
+            let mut record = Vec::new();
+            for chunk in 0..chunks {
+                record.clear();
+                let summary = encode(chunk, &mut record)?;
+                finish(&record, summary)?;
+            }
+            return Ok((lengths, total));
+        }
+        let encode = |chunk| {
+            let mut record = Vec::new();
+            encode(chunk, &mut record).map(|summary| (record, summary))
+        };
+        let mut take = |(record, summary): (Vec<u8>, _)| finish(&record, summary);
         if chunks > ahead {
             in_order(threads, chunks, ahead, encode, take)?;
         } else {
-            let records: Result<Vec<_>> =
-                pool.install(|| (0..chunks).into_par_iter().with_max_len(1).map(encode).collect());
-            records?.into_iter().try_for_each(&mut take)?;
+            pool.map(0..chunks, encode)?.into_iter().try_for_each(&mut take)?;
         }
         Ok((lengths, total))
     }

@@ -2,6 +2,7 @@
 
 use std::sync::{Mutex, OnceLock, PoisonError};
 
+use rayon::prelude::*;
 use syncline_core::error::{Error, Result};
 
 /// Memory that work on one chunk leaves for the next, on whatever thread: fresh pages cost more than they are used for.
@@ -25,15 +26,20 @@ pub(crate) struct Pool {
     threads: usize,
 }
 
+fn start(threads: usize) -> Result<rayon::ThreadPool> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
+    pool.map_err(|e| Error::invalid(format!("{threads} threads cannot be started: {e}")))
+}
+
 impl Pool {
     /// `threads` threads, 0 for as many as there are cores.
     pub(crate) fn new(threads: usize) -> Result<Self> {
-        if threads == 0 {
-            return Ok(Self { pool: None, threads: rayon::current_num_threads() });
-        }
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build();
-        let pool = pool.map_err(|e| Error::invalid(format!("{threads} threads cannot be started: {e}")))?;
-        Ok(Self { pool: Some(pool), threads })
+        Ok(match threads {
+            0 => Self { pool: None, threads: rayon::current_num_threads() },
+            // Started where it is needed: mostly the caller's thread will do.
+            1 => Self { pool: None, threads },
+            _ => Self { pool: Some(start(threads)?), threads },
+        })
     }
 
     pub(crate) fn threads(&self) -> usize {
@@ -54,9 +60,13 @@ impl Pool {
     }
 
     /// Runs `work` so that its parallel iterators use these threads.
-    pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
+    ///
+    /// # Errors
+    /// The work's, or the thread cannot be started.
+    pub(crate) fn install<R: Send>(&self, work: impl FnOnce() -> Result<R> + Send) -> Result<R> {
         match &self.pool {
             Some(pool) => pool.install(work),
+            None if self.threads == 1 => start(1)?.install(work),
             None => work(),
         }
     }
@@ -69,5 +79,22 @@ impl Pool {
             Some(pool) => pool.install(work),
             None => work(),
         }
+    }
+
+    /// What `work` makes of each item. A single thread is the caller's: one that is started for it takes its memory from a fresh place, and the first touch of that costs more than some
+    /// chunks do.
+    ///
+    /// # Errors
+    /// The first of the work's.
+    pub(crate) fn map<T: Send, R: Send>(
+        &self,
+        items: impl IntoIterator<Item = T>,
+        work: impl Fn(T) -> Result<R> + Sync,
+    ) -> Result<Vec<R>> {
+        if self.threads == 1 {
+            return items.into_iter().map(work).collect();
+        }
+        let items: Vec<T> = items.into_iter().collect();
+        self.install(|| items.into_par_iter().with_max_len(1).map(&work).collect())
     }
 }

@@ -4,8 +4,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use rayon::prelude::*;
-use syncline_core::arch::scatter::{ChunkSink, Scatter};
-use syncline_core::arch::zeroed;
+use syncline_core::arch::scatter::{ChunkSink, Scatter, Unwritten};
 pub use syncline_core::container::Header;
 use syncline_core::container::{ChunkKind, ChunkTable, RECORD_HEADER_LEN, read_outline};
 use syncline_core::error::{Error, Result};
@@ -74,8 +73,7 @@ impl<S: ReadAt> StreamFile<S> {
     /// # Errors
     /// A damaged chunk, the memory limit, cancellation, or a failing source.
     pub fn decompress(&self, options: &DecodeOptions) -> Result<Array> {
-        let mut bytes = self.allocate(self.geometry.elements(), options)?;
-        self.fill(&mut bytes, self.geometry.whole(), options)?;
+        let bytes = self.allocate_and_fill(self.geometry.whole(), options)?;
         Ok(Array::new(bytes, self.header.element_type, self.header.shape))
     }
 
@@ -88,7 +86,7 @@ impl<S: ReadAt> StreamFile<S> {
         if out.len() as u64 != needed {
             return Err(Error::invalid(format!("the array has {needed} bytes, the output {}", out.len())));
         }
-        self.fill(out, self.geometry.whole(), options)
+        self.fill(Output::Given(out), self.geometry.whole(), options)
     }
 
     /// The elements of a region: one range for each axis, slowest first. Only the chunks that it meets are read, and with the symbol
@@ -100,8 +98,7 @@ impl<S: ReadAt> StreamFile<S> {
         let region = self.geometry.region(ranges)?;
         let extents: Vec<u64> = ranges.iter().map(|r| r.end - r.start).collect();
         let shape = syncline_core::array::Shape::new(&extents)?;
-        let mut bytes = self.allocate(shape.len(), options)?;
-        self.fill(&mut bytes, region, options)?;
+        let bytes = self.allocate_and_fill(region, options)?;
         Ok(Array::new(bytes, self.header.element_type, shape))
     }
 
@@ -137,9 +134,7 @@ impl<S: ReadAt> StreamFile<S> {
             })?;
             meter.advance(self.geometry.chunk_elements(chunk as u64))
         };
-        limited
-            .unwrap_or(pool)
-            .install(|| (0..self.table.chunks() as usize).into_par_iter().with_max_len(1).try_for_each(decode))?;
+        limited.unwrap_or(pool).map(0..self.table.chunks() as usize, decode)?;
         Ok(execution)
     }
 
@@ -196,16 +191,18 @@ impl<S: ReadAt> StreamFile<S> {
         }
     }
 
-    /// Bytes for so many elements, if the limit allows them.
-    fn allocate(&self, elements: u64, options: &DecodeOptions) -> Result<Vec<u8>> {
-        let needed = elements * self.header.element_type.size() as u64;
+    /// The elements of a region, if the limit allows so many.
+    fn allocate_and_fill(&self, region: Region, options: &DecodeOptions) -> Result<Vec<u8>> {
+        let needed = region.len() * self.header.element_type.size() as u64;
         let limit = options.memory_limit.unwrap_or(u64::MAX);
         let error = || Error::MemoryLimit { what: "the decompressed array".into(), needed, limit };
         if needed > limit {
             return Err(error());
         }
         let length = usize::try_from(needed).map_err(|_| error())?;
-        zeroed(length).ok_or_else(error)
+        let mut memory = Unwritten::new(length).ok_or_else(error)?;
+        self.fill(Output::New(&mut memory), region, options)?;
+        memory.written().ok_or_else(|| Error::corrupt("the stream", "not all elements are in its chunks"))
     }
 
     /// Bytes of a chunk's elements, at most.
@@ -221,17 +218,19 @@ impl<S: ReadAt> StreamFile<S> {
         pool.limited(limit.saturating_sub(output), each, "decompression", limit)
     }
 
-    fn fill(&self, out: &mut [u8], region: Region, options: &DecodeOptions) -> Result<Execution> {
+    fn fill(&self, mut out: Output, region: Region, options: &DecodeOptions) -> Result<Execution> {
         let pool = Pool::new(options.threads)?;
-        let execution = self.on_gpus(&region, out.len() as u64, options, |gpus| {
+        let element = self.header.element_type.size();
+        let out_bytes = region.len() * element as u64;
+        let execution = self.on_gpus(&region, out_bytes, options, |gpus| {
             let meter = Meter::new(&options.progress, region.len());
-            self.fill_from_gpus(&mut *out, gpus, &pool, &meter)
+            self.fill_from_gpus(out.bytes(), gpus, &pool, &meter)
         })?;
         if execution.on_gpu() {
             return Ok(execution);
         }
-        let limited = self.limited(&pool, out.len() as u64, 0, options)?;
-        let sinks: Vec<_> = Scatter::new(out, &self.geometry, region, self.header.element_type.size()).collect();
+        let limited = self.limited(&pool, out_bytes, 0, options)?;
+        let sinks: Vec<_> = out.scatter(&self.geometry, region, element).collect();
         let total = sinks.iter().map(|tiles| self.geometry.chunk_elements(tiles.chunk())).sum();
         let meter = Meter::new(&options.progress, total);
         let buffers = Reused::default();
@@ -240,7 +239,7 @@ impl<S: ReadAt> StreamFile<S> {
             self.decode(chunk, options, &buffers, &mut tiles)?;
             meter.advance(self.geometry.chunk_elements(chunk))
         };
-        limited.unwrap_or(pool).install(|| sinks.into_par_iter().with_max_len(1).try_for_each(decode))?;
+        limited.unwrap_or(pool).map(sinks, decode)?;
         Ok(execution)
     }
 
@@ -287,6 +286,30 @@ impl<S: ReadAt> StreamFile<S> {
         buffer.resize(length, 0);
         self.source.read_exact_at(buffer, offset)?;
         Ok(buffer)
+    }
+}
+
+/// Where a region goes.
+enum Output<'a> {
+    /// Bytes of the caller's.
+    Given(&'a mut [u8]),
+    /// Memory that has not been written yet.
+    New(&'a mut Unwritten),
+}
+
+impl Output<'_> {
+    fn bytes(&mut self) -> &mut [u8] {
+        match self {
+            Self::Given(bytes) => bytes,
+            Self::New(memory) => memory.zeroed(),
+        }
+    }
+
+    fn scatter<'s>(&'s mut self, geometry: &'s Geometry, region: Region, element: usize) -> Scatter<'s> {
+        match self {
+            Self::Given(bytes) => Scatter::new(bytes, geometry, region, element),
+            Self::New(memory) => memory.scatter(geometry, region, element),
+        }
     }
 }
 

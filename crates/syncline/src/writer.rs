@@ -2,7 +2,6 @@
 
 use std::io::Write;
 
-use rayon::prelude::*;
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::Bound;
 use syncline_core::container::{Header, table_and_trailer};
@@ -187,9 +186,7 @@ impl<W: Write> Writer<W> {
                     .with(|scratch| encode_chunk(header, geometry, chunk, &source, lossless, scratch, &mut record))?;
                 Ok(record)
             };
-            let records: Vec<Vec<u8>> =
-                self.pool.install(|| chunks.clone().into_par_iter().map(encode).collect::<Result<_>>())?;
-            for record in records {
+            for record in self.pool.map(chunks.clone(), encode)? {
                 self.sink.write_all(&record)?;
                 self.record_lengths.push(record.len() as u32);
             }

@@ -1,4 +1,9 @@
-//! Which bytes agree.
+//! Which bytes agree, and where in a window a key stands.
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "x86_64")]
+use avx512::Avx512;
 
 /// Bytes that are compared at once.
 pub const AGREE: usize = 32;
@@ -7,6 +12,16 @@ pub const AGREE: usize = 32;
 pub const PLACES: usize = 4;
 /// Bits of a position in a word of [`PLACES`].
 pub const POSITION_BITS: u32 = 16;
+
+/// Keys of the longest window that is searched at once.
+pub const WINDOW: usize = 128;
+/// Keys that are compared at once.
+pub const KEYS: usize = 32;
+/// Bytes that are compared at once where matches are long.
+pub const VECTOR: usize = 64;
+
+/// A bit for each key of a window, the first's the lowest.
+pub type Found = [u64; WINDOW / 64];
 
 /// What was found at [`PLACES`] places.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +36,11 @@ pub struct Nearest {
 
 /// A way to compare [`AGREE`] bytes. Loops are generic over it, and inlined where its instructions are enabled.
 pub trait Agree: Copy {
+    /// Whether many keys are compared by few instructions.
+    const VECTORS: bool = false;
+    /// Whether searching windows takes few instructions.
+    const WINDOWS: bool = false;
+
     /// Bit i is set if byte i of `a` and `b` is the same.
     fn bytes(self, a: &[u8; AGREE], b: &[u8; AGREE]) -> u32;
 
@@ -47,6 +67,28 @@ pub trait Agree: Copy {
             all: all.trailing_ones() >= key_symbols * WIDTH as u32,
         }
     }
+
+    /// Which of the first `32 * DEPTH` (`DEPTH` is 1, 2 or 4) keys are `wanted`.
+    #[inline(always)]
+    fn keys_in_window<const DEPTH: usize>(self, keys: &[u16; WINDOW], wanted: u16) -> Found {
+        let mut found = [0; WINDOW / 64];
+        for (i, &key) in keys[..32 * DEPTH].iter().enumerate() {
+            found[i / 64] |= u64::from(key == wanted) << (i % 64);
+        }
+        found
+    }
+
+    /// Bit i is set if key i of `a` and `b` is the same.
+    #[inline(always)]
+    fn equal_keys(self, a: &[u16; KEYS], b: &[u16; KEYS]) -> u32 {
+        a.iter().zip(b).rev().fold(0, |mask, (a, b)| mask << 1 | u32::from(a == b))
+    }
+
+    /// How many bytes are the same, from the first on.
+    #[inline(always)]
+    fn common(self, a: &[u8; VECTOR], b: &[u8; VECTOR]) -> usize {
+        a.iter().zip(b).take_while(|(a, b)| a == b).count()
+    }
 }
 
 /// Byte by byte, on any machine.
@@ -67,6 +109,22 @@ pub struct Avx2(());
 
 #[cfg(target_arch = "x86_64")]
 impl Agree for Avx2 {
+    const VECTORS: bool = true;
+
+    #[inline(always)]
+    fn equal_keys(self, a: &[u16; KEYS], b: &[u16; KEYS]) -> u32 {
+        use std::arch::x86_64::*;
+        // SAFETY: only `with_best` makes an `Avx2`, and only where it has found AVX2; the loads are of halves of 64 bytes that the references hold, unaligned.
+        unsafe {
+            let load = |keys: &[u16; KEYS], half| _mm256_loadu_si256(keys.as_ptr().cast::<__m256i>().add(half));
+            let low = _mm256_cmpeq_epi16(load(a, 0), load(b, 0));
+            let high = _mm256_cmpeq_epi16(load(a, 1), load(b, 1));
+            // Packing takes 16 bytes of each in turn.
+            let both = _mm256_permute4x64_epi64::<0b11_01_10_00>(_mm256_packs_epi16(low, high));
+            _mm256_movemask_epi8(both) as u32
+        }
+    }
+
     #[inline(always)]
     fn bytes(self, a: &[u8; AGREE], b: &[u8; AGREE]) -> u32 {
         use std::arch::x86_64::{_mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_movemask_epi8};
@@ -74,69 +132,6 @@ impl Agree for Avx2 {
         unsafe {
             let (a, b) = (_mm256_loadu_si256(a.as_ptr().cast()), _mm256_loadu_si256(b.as_ptr().cast()));
             _mm256_movemask_epi8(_mm256_cmpeq_epi8(a, b)) as u32
-        }
-    }
-}
-
-/// Comparisons of two places each, and their results side by side.
-#[cfg(target_arch = "x86_64")]
-#[derive(Clone, Copy, Debug)]
-pub struct Avx512(Avx2);
-
-#[cfg(target_arch = "x86_64")]
-impl Agree for Avx512 {
-    #[inline(always)]
-    fn bytes(self, a: &[u8; AGREE], b: &[u8; AGREE]) -> u32 {
-        self.0.bytes(a, b)
-    }
-
-    #[inline(always)]
-    fn nearest<const WIDTH: usize>(
-        self,
-        here: &[u8; AGREE],
-        there: [&[u8; AGREE]; PLACES],
-        positions: u64,
-        key_symbols: u32,
-    ) -> Nearest {
-        use std::arch::x86_64::*;
-        // SAFETY: only `with_best` makes an `Avx512`, and only where it has found every feature of these instructions; the loads are of 32 bytes that the references
-        // hold, unaligned.
-        unsafe {
-            let load = |bytes: &[u8; AGREE]| _mm256_loadu_si256(bytes.as_ptr().cast());
-            let pair = |a, b| _mm512_inserti64x4::<1>(_mm512_castsi256_si512(load(a)), load(b));
-            let here = _mm512_broadcast_i64x4(load(here));
-            let (low, high) = (pair(there[0], there[1]), pair(there[2], there[3]));
-            // A bit for each symbol, the places in 32 bits each.
-            let same = match WIDTH {
-                1 => {
-                    let (low, high) = (_mm512_cmpeq_epi8_mask(low, here), _mm512_cmpeq_epi8_mask(high, here));
-                    _mm_set_epi64x(high as i64, low as i64)
-                }
-                2 => {
-                    let (low, high) = (_mm512_cmpeq_epi16_mask(low, here), _mm512_cmpeq_epi16_mask(high, here));
-                    _mm_cvtepu16_epi32(_mm_cvtsi64_si128((u64::from(high) << 32 | u64::from(low)) as i64))
-                }
-                4 => {
-                    let (low, high) = (_mm512_cmpeq_epi32_mask(low, here), _mm512_cmpeq_epi32_mask(high, here));
-                    _mm_cvtepu8_epi32(_mm_cvtsi32_si128((u32::from(high) << 16 | u32::from(low)) as i32))
-                }
-                _ => {
-                    let (low, high) = (_mm512_cmpeq_epi64_mask(low, here), _mm512_cmpeq_epi64_mask(high, here));
-                    let nibbles = _pdep_u32(u32::from(high) << 8 | u32::from(low), 0x0f0f_0f0f);
-                    _mm_cvtepu8_epi32(_mm_cvtsi32_si128(nibbles as i32))
-                }
-            };
-            let key = _mm_set1_epi32(((1_u32 << key_symbols) - 1) as i32);
-            let all = _mm_cmpeq_epi32_mask(_mm_and_si128(same, key), key) == 0xf;
-            // One more low bit than symbols agree, of 32 that do as of 31; then 31 less the symbols.
-            let ones = _mm_xor_si128(same, _mm_add_epi32(same, _mm_set1_epi32(1)));
-            let missing = _mm_lzcnt_epi32(ones);
-            let position = _mm_cvtepu16_epi32(_mm_cvtsi64_si128(positions as i64));
-            let score = _mm_sub_epi32(position, _mm_slli_epi32::<16>(missing));
-            let score = _mm_max_epi32(score, _mm_shuffle_epi32::<0b01_00_11_10>(score));
-            let score = _mm_max_epi32(score, _mm_shuffle_epi32::<0b10_11_00_01>(score));
-            let best = _mm_cvtsi128_si32(score);
-            Nearest { length: (31 + (best >> 16)) as usize, position: (best & 0xffff) as usize, all }
         }
     }
 }
@@ -231,6 +226,86 @@ mod tests {
         compare_places::<2>();
         compare_places::<4>();
         compare_places::<8>();
+    }
+
+    #[derive(Clone, Copy)]
+    struct Keys<'a, const DEPTH: usize>(&'a [u16; WINDOW]);
+
+    impl<const DEPTH: usize> Comparing for Keys<'_, DEPTH> {
+        type Output = Found;
+
+        #[inline(always)]
+        fn run<A: Agree>(self, agree: A) -> Self::Output {
+            agree.keys_in_window::<DEPTH>(self.0, 0x107)
+        }
+    }
+
+    fn compare_windows<const DEPTH: usize>() {
+        for first in 0..WINDOW {
+            for second in [0, 31, 32, 63, 64, 126, 127] {
+                let is_wanted = |i: usize| i == first || i == second;
+                let keys = std::array::from_fn(|i| if is_wanted(i) { 0x107 } else { 7 });
+                let bits = (1_u128 << first | 1 << second) & u128::MAX >> (WINDOW - 32 * DEPTH);
+                let expected = [bits as u64, (bits >> 64) as u64];
+                let keys = Keys::<DEPTH>(&keys);
+                assert_eq!((with_best(keys), keys.run(Portable)), (expected, expected));
+            }
+        }
+    }
+
+    #[test]
+    fn keys_are_found_in_windows() {
+        compare_windows::<1>();
+        compare_windows::<2>();
+        compare_windows::<4>();
+    }
+
+    #[derive(Clone, Copy)]
+    struct Equal<'a>(&'a [u16; KEYS], &'a [u16; KEYS]);
+
+    impl Comparing for Equal<'_> {
+        type Output = u32;
+
+        #[inline(always)]
+        fn run<A: Agree>(self, agree: A) -> u32 {
+            agree.equal_keys(self.0, self.1)
+        }
+    }
+
+    #[test]
+    fn equal_keys_set_their_bits() {
+        let a: [u16; KEYS] = std::array::from_fn(|i| i as u16 * 777);
+        for wanted in (0..KEYS).flat_map(|i| [1 << i, !(1 << i), 0x9E37_79B1_u32.rotate_left(i as u32)]) {
+            let b = std::array::from_fn(|i| a[i] ^ u16::from(wanted >> i & 1 == 0) << (i % 16));
+            let equal = Equal(&a, &b);
+            assert_eq!((with_best(equal), equal.run(Portable)), (wanted, wanted));
+            #[cfg(target_arch = "x86_64")]
+            if super::super::has_avx2() {
+                assert_eq!(equal.run(Avx2(())), wanted);
+            }
+        }
+    }
+
+    #[derive(Clone, Copy)]
+    struct Common<'a>(&'a [u8; VECTOR], &'a [u8; VECTOR]);
+
+    impl Comparing for Common<'_> {
+        type Output = usize;
+
+        #[inline(always)]
+        fn run<A: Agree>(self, agree: A) -> usize {
+            agree.common(self.0, self.1)
+        }
+    }
+
+    #[test]
+    fn common_bytes_end_with_the_first_that_differs() {
+        let a: [u8; VECTOR] = std::array::from_fn(|i| (i as u8).wrapping_mul(7));
+        assert_eq!((with_best(Common(&a, &a)), Common(&a, &a).run(Portable)), (VECTOR, VECTOR));
+        for first in 0..VECTOR {
+            let b = std::array::from_fn(|i| a[i] ^ u8::from(i == first || i > first && i % 3 == 0));
+            assert_eq!((with_best(Common(&a, &b)), Common(&a, &b).run(Portable)), (first, first));
+        }
     }
 
     #[derive(Clone, Copy)]

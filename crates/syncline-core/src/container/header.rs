@@ -1,6 +1,6 @@
 //! The fixed header of a stream.
 
-use xxhash_rust::xxh3::xxh3_64;
+use twox_hash::XxHash3_64;
 
 use super::Fields;
 use crate::array::{ElementType, MAX_RANK, Shape};
@@ -98,7 +98,7 @@ impl Header {
         for pattern in 0..MAX_PATTERNS {
             out.extend_from_slice(&self.patterns.get(pattern).copied().unwrap_or(0).to_le_bytes());
         }
-        let hash = xxh3_64(&out);
+        let hash = XxHash3_64::oneshot(&out);
         out.extend_from_slice(&hash.to_le_bytes());
         let mut bytes = [0; HEADER_LEN];
         bytes[..out.len()].copy_from_slice(&out);
@@ -134,7 +134,7 @@ impl Header {
             available: bytes.len() as u64,
         })?;
         let mut tail = Fields::new(&whole[HASHED_LEN..], "the header");
-        if tail.u64()? != xxh3_64(&whole[..HASHED_LEN]) || tail.u64()? != 0 {
+        if tail.u64()? != XxHash3_64::oneshot(&whole[..HASHED_LEN]) || tail.u64()? != 0 {
             return Err(bad("its checksum does not match"));
         }
 

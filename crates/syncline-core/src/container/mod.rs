@@ -7,7 +7,6 @@ mod sections;
 mod sparse;
 mod table;
 mod tiles;
-mod xxh3;
 
 pub use bases::{read_bases, write_bases};
 pub use header::{FORMAT_VERSION, HEADER_LEN, Header};

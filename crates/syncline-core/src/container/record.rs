@@ -1,6 +1,9 @@
 //! One chunk record: its header, checksum and payload.
 
-use super::xxh3::Xxh3;
+use std::hash::Hasher;
+
+use twox_hash::XxHash3_64;
+
 use super::{ALIGNMENT, Fields, align};
 use crate::error::{Error, Result};
 
@@ -27,12 +30,11 @@ pub enum ChunkKind {
     LzssCodes = 4,
 }
 
-fn checksum(record: &[u8]) -> u64 {
-    hash(record).finish()
-}
-
-fn hash(record: &[u8]) -> Xxh3<'_> {
-    Xxh3::new(&record[..CHECKSUM_AT], &record[RECORD_HEADER_LEN..])
+/// The hash of what is before the checksum; the payload follows.
+fn hash_of_header(record: &[u8]) -> XxHash3_64 {
+    let mut hash = XxHash3_64::new();
+    hash.write(&record[..CHECKSUM_AT]);
+    hash
 }
 
 /// A record under construction, at the end of a buffer.
@@ -64,8 +66,9 @@ impl RecordBuilder {
         let record = &mut out[self.start..];
         let length = u32::try_from(record.len()).expect("a chunk holds at most 2^22 elements");
         record[4..8].copy_from_slice(&length.to_le_bytes());
-        let sum = checksum(record);
-        record[CHECKSUM_AT..RECORD_HEADER_LEN].copy_from_slice(&sum.to_le_bytes());
+        let mut hash = hash_of_header(record);
+        hash.write(&record[RECORD_HEADER_LEN..]);
+        record[CHECKSUM_AT..RECORD_HEADER_LEN].copy_from_slice(&hash.finish().to_le_bytes());
     }
 }
 
@@ -91,22 +94,28 @@ pub struct Unchecked<'a> {
 
 /// The checksum of a record while it is read.
 pub struct RecordChecksum<'a> {
-    hash: Xxh3<'a>,
+    hash: XxHash3_64,
+    payload: &'a [u8],
+    /// Bytes of the payload that are hashed.
+    done: usize,
     stored: u64,
     chunk: u64,
 }
 
 impl RecordChecksum<'_> {
-    /// Takes the payload up to about byte `to`, which is about to be read.
+    /// Takes the payload up to byte `to`, so that what reads it next finds it in the caches.
     pub fn advance(&mut self, to: usize) {
-        self.hash.advance(to);
+        let to = to.clamp(self.done, self.payload.len());
+        self.hash.write(&self.payload[self.done..to]);
+        self.done = to;
     }
 
     /// Takes the rest.
     ///
     /// # Errors
     /// The record is damaged.
-    pub fn verify(self) -> Result<()> {
+    pub fn verify(mut self) -> Result<()> {
+        self.advance(self.payload.len());
         if self.hash.finish() == self.stored {
             return Ok(());
         }
@@ -142,6 +151,7 @@ pub fn parse_unchecked(record: &[u8], chunk: u64) -> Result<Unchecked<'_>> {
         4 => Ok(ChunkKind::LzssCodes),
         _ => Err(corrupt("unknown kind of chunk")),
     };
-    let checksum = RecordChecksum { hash: hash(record), stored, chunk };
-    Ok(Unchecked { kind, payload: &record[RECORD_HEADER_LEN..], checksum })
+    let payload = &record[RECORD_HEADER_LEN..];
+    let checksum = RecordChecksum { hash: hash_of_header(record), payload, done: 0, stored, chunk };
+    Ok(Unchecked { kind, payload, checksum })
 }

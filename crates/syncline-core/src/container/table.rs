@@ -1,6 +1,8 @@
 //! The chunk table and the trailer at the end of a stream.
 
-use xxhash_rust::xxh3::Xxh3Default;
+use std::hash::Hasher;
+
+use twox_hash::XxHash3_64;
 
 use super::{ALIGNMENT, Fields, HEADER_LEN, Header, RECORD_HEADER_LEN, align};
 use crate::error::{Error, Result};
@@ -13,10 +15,10 @@ const END_MAGIC: [u8; 8] = *b"SYNEND\r\n";
 const PLACE: &str = "the chunk table";
 
 fn checksum(table: &[u8], trailer: &[u8]) -> u64 {
-    let mut hash = Xxh3Default::new();
-    hash.update(table);
-    hash.update(&trailer[..16]);
-    hash.digest()
+    let mut hash = XxHash3_64::new();
+    hash.write(table);
+    hash.write(&trailer[..16]);
+    hash.finish()
 }
 
 /// The chunk table and trailer for records of these lengths, that follow the header one after another.

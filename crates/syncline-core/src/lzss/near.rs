@@ -1,64 +1,39 @@
 //! Tokens of blocks whose window is at most 255 symbols (levels 1 to 4).
 //!
-//! First each position of the block learns the distances of the nearest four that begin alike, all in one word: no chain is walked link by
-//! link, whose every step waits for the one before. Then tokens are taken from the start of the block; the candidates of one are compared
-//! side by side, without a branch for each. What that cannot decide - an alien in the chain, a match longer than a vector, the end of
-//! the block - is decided one candidate after another.
+//! A [`Finder`] learns about all of a block, then finds the match of each token. [`chains`] learns which positions begin alike, which takes as long for every position;
+//! [`windows`] compares each token with the whole window, which is worth it with AVX-512 where tokens are few. All find the same matches.
 
-use std::hint::select_unpredictable;
+mod chains;
+mod repeats;
+mod windows;
 
-use super::{BlockCounts, ENOUGH, Params, SymbolWidth, Tokens};
-use crate::arch::agree::{AGREE, Agree, Comparing, Nearest, with_best};
+use self::chains::{Chains, ROUNDS};
+use self::windows::{MOST_DEPTH, Windows};
+use super::{BlockCounts, Params, SymbolWidth, Tokens};
+use crate::arch::agree::{Agree, Comparing, VECTOR, with_best};
 
-/// log2 of the entries in the table of last positions: with the distances of 32-bit symbols it fills the first-level cache, hardly more.
-const HASH_BITS: u32 = 14;
 /// Most symbols in a block.
 const MAX_SYMBOLS: usize = 1 << 14;
 /// Most bytes in a block.
 const MAX_BYTES: usize = 1 << 14;
 /// A block and what may be loaded after it.
-type Bytes = [u8; MAX_BYTES + AGREE];
-/// No position yet: farther than any window from every position.
-const NOWHERE: u16 = 1 << 15;
-/// Bits of a distance in a word of four.
-const LANE: u32 = 16;
-/// A 1 in each lane.
-const ONES: u64 = 0x0001_0001_0001_0001;
-/// Four distances beyond every window.
-const NONE: u64 = 0x4000 * ONES;
-
-/// Stands for lanes where four are compared and then four more.
-const ROUNDS: usize = 5;
-/// No position.
-const NOBODY: u16 = u16::MAX;
-
-/// Symbols that are compared by one hash where only matches of twice as many count: such a match covers all of an aligned group.
-const GROUP: usize = 8;
+type Bytes = [u8; MAX_BYTES + VECTOR];
 
 /// Blocks whose tokens are taken in turn: the latencies from a token to the next add up to some 45 cycles, which leaves room for others'.
 const STREAMS: usize = 4;
-
-/// A prime near 2^32 over the golden ratio.
-const FACTOR: u32 = 0x9E37_79B1;
+/// Chains are taken where there were more tokens than one in so many symbols.
+const OFTEN: usize = 4;
 
 /// Memory for the tokens of some blocks.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Near {
-    /// Last position with each hash.
-    heads: Box<[u16; 1 << HASH_BITS]>,
-    /// Hashes of [`GROUP`] symbols.
-    sums: Box<[u32; MAX_SYMBOLS]>,
+    sums: repeats::Sums,
     blocks: [Block; STREAMS],
-}
-
-impl Default for Near {
-    fn default() -> Self {
-        Self {
-            heads: Box::new([NOWHERE; 1 << HASH_BITS]),
-            sums: Box::new([0; MAX_SYMBOLS]),
-            blocks: Default::default(),
-        }
-    }
+    /// For the ways that are taken.
+    chains: Option<Box<([chains::Distances; STREAMS], chains::Heads)>>,
+    keys: Option<Box<[windows::Keys; STREAMS]>>,
+    /// Whether there were many tokens in the last blocks.
+    often: bool,
 }
 
 /// A block and its tokens.
@@ -67,16 +42,14 @@ struct Block {
     /// Its bytes and others behind them.
     bytes: Box<Bytes>,
     symbols: usize,
-    /// For each position the distances of the nearest four with its hash, the nearest in the lowest lane; beyond the window if there are fewer. Or their positions:
-    /// [`Search::positions`].
-    distances: Box<[u64; MAX_SYMBOLS]>,
+    repeats: repeats::Repeats,
     /// Symbols that have their tokens.
     at: usize,
-    count: usize,
     matches: usize,
     literal_bytes: usize,
-    /// Flags of the last tokens, of a multiple of 64 before them, and of matches the rest.
-    word: u64,
+    /// Tokens. Not next to `at`: both would be added to at once, in a vector, for which the next token waits longer.
+    count: usize,
+    /// Which tokens are matches; 0 behind the last one.
     flags: Box<[u64; MAX_SYMBOLS / 64]>,
     literals: Box<Bytes>,
     lengths: Box<[u8; MAX_SYMBOLS]>,
@@ -86,25 +59,45 @@ struct Block {
 impl Default for Block {
     fn default() -> Self {
         Self {
-            bytes: Box::new([0; MAX_BYTES + AGREE]),
+            bytes: Box::new([0; MAX_BYTES + VECTOR]),
             symbols: 0,
-            distances: Box::new([NONE; MAX_SYMBOLS]),
+            repeats: Default::default(),
             at: 0,
             count: 0,
             matches: 0,
             literal_bytes: 0,
-            word: 0,
             flags: Box::new([0; MAX_SYMBOLS / 64]),
-            literals: Box::new([0; MAX_BYTES + AGREE]),
+            literals: Box::new([0; MAX_BYTES + VECTOR]),
             lengths: Box::new([0; MAX_SYMBOLS]),
             match_distances: Box::new([0; MAX_SYMBOLS]),
         }
     }
 }
 
+/// What the parameters say of a search.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    window: usize,
+    key_bytes: usize,
+    max_match: usize,
+    depth: usize,
+}
+
+/// A way to find matches. Everything in it must be `#[inline(always)]`.
+trait Finder {
+    /// What is learnt about a block.
+    type Index;
+
+    /// Learns about a block.
+    fn prepare(&mut self, block: &Block, index: &mut Self::Index);
+
+    /// The match at `at` as length and distance in symbols; a length below the shortest match if there is none.
+    fn longest(&self, block: &Block, index: &Self::Index, at: usize) -> (usize, usize);
+}
+
 /// Appends the tokens of `bytes`, cut into blocks, to `tokens`.
 pub(super) fn encode(bytes: &[u8], params: &Params, near: &mut Near, tokens: &mut Tokens) {
-    with_best(Encode { bytes, params, near, tokens });
+    with_best(Encode { bytes, params, near, tokens, windows: None });
 }
 
 struct Encode<'a> {
@@ -112,6 +105,8 @@ struct Encode<'a> {
     params: &'a Params,
     near: &'a mut Near,
     tokens: &'a mut Tokens,
+    /// Whether windows are searched, where they are small enough; if nothing is said, where that is faster.
+    windows: Option<bool>,
 }
 
 impl Comparing for Encode<'_> {
@@ -132,51 +127,103 @@ impl Encode<'_> {
     #[inline(always)]
     fn at_depth<const WIDTH: usize, A: Agree>(self, agree: A) {
         match self.params.depth() {
-            1 => self.blocks::<WIDTH, 1, A>(agree),
-            2 => self.blocks::<WIDTH, 2, A>(agree),
-            4 => self.blocks::<WIDTH, 4, A>(agree),
-            _ => self.blocks::<WIDTH, ROUNDS, A>(agree),
+            1 => self.all::<WIDTH, 1, A>(agree),
+            2 => self.all::<WIDTH, 2, A>(agree),
+            MOST_DEPTH => self.all::<WIDTH, MOST_DEPTH, A>(agree),
+            _ => self.all::<WIDTH, ROUNDS, A>(agree),
         }
     }
 
     #[inline(always)]
-    fn blocks<const WIDTH: usize, const LANES: usize, A: Agree>(self, agree: A) {
-        let Self { bytes, params, near, tokens } = self;
-        let Near { heads, sums, blocks } = near;
-        let search = Search::<WIDTH, LANES, A> {
-            agree,
+    fn all<const WIDTH: usize, const LANES: usize, A: Agree>(mut self, agree: A) {
+        let params = self.params;
+        let shape = Shape {
             window: params.window(),
             key_bytes: params.key_bytes(),
-            min_match: params.min_match.into(),
             max_match: params.max_match(),
             depth: params.depth(),
         };
-        for group in bytes.chunks(params.block_bytes() * STREAMS) {
-            let mut used = 0;
-            for (block, bytes) in blocks.iter_mut().zip(group.chunks(params.block_bytes())) {
-                block.begin::<WIDTH>(bytes);
-                if search.min_match < 2 * GROUP || block.may_repeat::<WIDTH>(search.window, sums) {
-                    search.find_distances(heads, block);
-                } else {
-                    block.take_literals::<WIDTH>();
-                }
-                used += 1;
-            }
-            let blocks = &mut blocks[..used];
-            while blocks.iter().all(|block| block.at < block.symbols) {
-                // Not `for_each`: a closure is not compiled for this machine's vectors.
-                for block in blocks.iter_mut() {
-                    search.step(block);
-                }
-            }
-            for block in blocks {
-                while block.at < block.symbols {
-                    search.step(block);
-                }
-                block.append_to(tokens);
+        for group in self.bytes.chunks(params.block_bytes() * STREAMS) {
+            let worth = A::WINDOWS && (LANES == 1 || !self.near.often);
+            if LANES > MOST_DEPTH || !self.windows.unwrap_or(worth) {
+                let mut memory = self.near.chains.take().unwrap_or_default();
+                let (distances, heads) = &mut *memory;
+                self.blocks::<WIDTH, A, _>(agree, group, Chains::<WIDTH, LANES, A> { agree, shape, heads }, distances);
+                self.near.chains = Some(memory);
+            } else {
+                let mut memory = self.near.keys.take().unwrap_or_default();
+                self.blocks::<WIDTH, A, _>(agree, group, Windows::<WIDTH, LANES, A> { agree, shape }, &mut memory);
+                self.near.keys = Some(memory);
             }
         }
     }
+
+    /// Appends the tokens of some blocks.
+    #[inline(always)]
+    fn blocks<const WIDTH: usize, A: Agree, F: Finder>(
+        &mut self,
+        agree: A,
+        bytes: &[u8],
+        mut finder: F,
+        indices: &mut [F::Index; STREAMS],
+    ) {
+        let Self { params, near, tokens, .. } = self;
+        let Near { sums, blocks, often, .. } = &mut **near;
+        let min_match = usize::from(params.min_match);
+        let mut used = 0;
+        for ((block, index), bytes) in blocks.iter_mut().zip(indices.iter_mut()).zip(bytes.chunks(params.block_bytes()))
+        {
+            block.begin::<WIDTH>(bytes);
+            let may_match = repeats::survey::<WIDTH, A>(agree, block, params.window(), min_match, sums);
+            if may_match {
+                finder.prepare(block, index);
+            } else {
+                block.take_literals::<WIDTH>(block.symbols);
+            }
+            used += 1;
+        }
+        let blocks = &mut blocks[..used];
+        while blocks.iter().all(|block| block.at < block.symbols) {
+            // Not `for_each`: a closure is not compiled for this machine's vectors.
+            for (block, index) in blocks.iter_mut().zip(indices.iter()) {
+                step::<WIDTH, F>(&finder, block, index, min_match);
+            }
+        }
+        for (block, index) in blocks.iter_mut().zip(indices.iter()) {
+            while block.at < block.symbols {
+                step::<WIDTH, F>(&finder, block, index, min_match);
+            }
+            block.append_to(tokens);
+        }
+        let sum = |count: fn(&Block) -> usize| blocks.iter().map(count).sum::<usize>();
+        *often = sum(|block| block.count) * OFTEN > sum(|block| block.symbols);
+    }
+}
+
+/// Takes the block's next token.
+#[inline(always)]
+fn step<const WIDTH: usize, F: Finder>(finder: &F, block: &mut Block, index: &F::Index, min_match: usize) {
+    let (at, count) = (block.at, block.count);
+    let until = block.repeats.literals_until(at);
+    if until > at {
+        return block.take_literals::<WIDTH>(until.min(block.symbols));
+    }
+    let (length, distance) = finder.longest(block, index, at);
+    if length < min_match {
+        // Eight bytes, of which those of the symbol stay.
+        let to = block.literal_bytes % MAX_BYTES;
+        block.literals[to..to + 8].copy_from_slice(&load(&block.bytes, at * WIDTH).to_le_bytes());
+        block.literal_bytes += WIDTH;
+        block.at = at + 1;
+    } else {
+        let number = block.matches;
+        block.flags[count / 64 % (MAX_SYMBOLS / 64)] |= 1 << (count % 64);
+        block.lengths[number % MAX_SYMBOLS] = (length - min_match) as u8;
+        block.match_distances[number % MAX_SYMBOLS] = distance as u8;
+        block.matches = number + 1;
+        block.at = at + length;
+    }
+    block.count = count + 1;
 }
 
 impl Block {
@@ -185,62 +232,25 @@ impl Block {
         self.bytes[..bytes.len()].copy_from_slice(bytes);
         self.bytes[bytes.len()..bytes.len() + WIDTH].fill(0);
         self.symbols = bytes.len().div_ceil(WIDTH);
-        (self.at, self.count, self.matches, self.literal_bytes, self.word) = (0, 0, 0, 0, 0);
+        (self.at, self.count, self.matches, self.literal_bytes) = (0, 0, 0, 0);
+        self.flags[..self.symbols.div_ceil(64)].fill(0);
     }
 
-    /// Whether the hash of an aligned group is that of symbols at most `window` before it. If not, no match has `2 * GROUP` symbols.
+    /// Takes the symbols before `until` as literals.
     #[inline(always)]
-    fn may_repeat<const WIDTH: usize>(&self, window: usize, sums: &mut [u32; MAX_SYMBOLS]) -> bool {
-        let Some(last) = self.symbols.checked_sub(GROUP) else { return false };
-        let sums = &mut sums[..self.symbols];
-        for (sum, symbol) in sums.iter_mut().zip(self.bytes.as_chunks::<WIDTH>().0) {
-            *sum = match WIDTH {
-                1 => symbol[0].into(),
-                2 => u16::from_le_bytes([symbol[0], symbol[1]]).into(),
-                4 => u32::from_le_bytes([symbol[0], symbol[1], symbol[2], symbol[3]]),
-                _ => {
-                    let halves = symbol.as_chunks::<4>().0;
-                    u32::from_le_bytes(halves[0]).wrapping_mul(FACTOR).wrapping_add(u32::from_le_bytes(halves[1]))
-                }
-            };
-        }
-        // Of two symbols, four, eight: those from each position on.
-        for step in [1, 2, 4] {
-            for at in 0..sums.len() - step {
-                let mixed = (sums[at] ^ sums[at] >> 15).wrapping_mul(FACTOR).rotate_left(13);
-                sums[at] = mixed.wrapping_add(sums[at + step]);
-            }
-        }
-        // Loops, not iterators' closures, which are not compiled for this machine's vectors.
-        let mut at = GROUP;
-        while at <= last {
-            let wanted = sums[at];
-            let mut found = false;
-            // To the end of the window: a vector has as many as a search that ends early would look at.
-            for &sum in &sums[at.saturating_sub(window)..at] {
-                found |= sum == wanted;
-            }
-            if found {
-                return true;
-            }
-            at += GROUP;
-        }
-        false
-    }
-
-    /// Takes all symbols as literals.
-    fn take_literals<const WIDTH: usize>(&mut self) {
-        (self.at, self.count, self.literal_bytes) = (self.symbols, self.symbols, self.symbols * WIDTH);
-        self.flags[..self.symbols / 64].fill(0);
-    }
-
-    fn append_to(&mut self, tokens: &mut Tokens) {
-        let whole = self.count / 64;
-        tokens.flags.extend_from_slice(&self.flags[..whole]);
-        if !self.count.is_multiple_of(64) {
-            tokens.flags.push(self.word);
-        }
+    fn take_literals<const WIDTH: usize>(&mut self, until: usize) {
+        let bytes = &self.bytes[self.at * WIDTH..until * WIDTH];
         // A block of literals alone is they.
+        if self.matches > 0 || until < self.symbols {
+            self.literals[self.literal_bytes..self.literal_bytes + bytes.len()].copy_from_slice(bytes);
+        }
+        self.literal_bytes += bytes.len();
+        self.count += until - self.at;
+        self.at = until;
+    }
+
+    fn append_to(&self, tokens: &mut Tokens) {
+        tokens.flags.extend_from_slice(&self.flags[..self.count.div_ceil(64)]);
         let literals = if self.matches == 0 { &self.bytes } else { &self.literals };
         tokens.literals.extend_from_slice(&literals[..self.literal_bytes]);
         tokens.lengths.extend_from_slice(&self.lengths[..self.matches]);
@@ -253,213 +263,6 @@ impl Block {
 fn load(bytes: &Bytes, at: usize) -> u64 {
     let at = at % MAX_BYTES;
     u64::from_le_bytes(bytes[at..at + 8].try_into().expect("8 bytes"))
-}
-
-#[inline(always)]
-fn hash(key: u64) -> usize {
-    // Knuth's multiplicative hashing with 2^64 over the golden ratio.
-    (key.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (64 - HASH_BITS)) as usize
-}
-
-#[inline(always)]
-fn lane(distances: u64, lane: usize) -> usize {
-    (distances >> (LANE * lane as u32) & 0xffff) as usize
-}
-
-/// The search with what the parameters say; `LANES` candidates are compared at once, or [`ROUNDS`]. With four, distances have become positions.
-struct Search<const WIDTH: usize, const LANES: usize, A> {
-    agree: A,
-    window: usize,
-    key_bytes: usize,
-    min_match: usize,
-    max_match: usize,
-    depth: usize,
-}
-
-impl<const WIDTH: usize, const LANES: usize, A: Agree> Search<WIDTH, LANES, A> {
-    /// The bits of a key in the eight bytes that it starts.
-    fn key_mask(&self) -> u64 {
-        u64::MAX >> (64 - 8 * self.key_bytes)
-    }
-
-    /// Fills in the block's distances.
-    #[inline(always)]
-    fn find_distances(&self, heads: &mut [u16; 1 << HASH_BITS], block: &mut Block) {
-        let Block { bytes, symbols, distances, .. } = block;
-        let symbols = *symbols;
-        let (mask, window) = (self.key_mask(), self.window as u64);
-        // A position too near the end starts no match.
-        let keys = (symbols + 1).saturating_sub(self.key_bytes / WIDTH).min(symbols);
-        heads.fill(NOWHERE);
-        for at in 0..keys {
-            let head = &mut heads[hash(load(bytes, at * WIDTH) & mask)];
-            let before = std::mem::replace(head, at as u16);
-            let distance = u64::from((at as u16).wrapping_sub(before));
-            // The distances of the position before, one lane up, all longer by the way to it. A lane is dropped after three additions: none runs over.
-            let found =
-                (distances[usize::from(before) % MAX_SYMBOLS] << LANE).wrapping_add(distance.wrapping_mul(ONES));
-            distances[at % MAX_SYMBOLS] = select_unpredictable(distance <= window, found, NONE);
-        }
-        distances[keys..symbols].fill(NONE);
-        if LANES == 4 {
-            // Once: every token needs them so.
-            for (at, word) in distances[..symbols].iter_mut().enumerate() {
-                *word = self.positions(at, *word);
-            }
-        }
-    }
-
-    /// The positions of candidates at these distances from `at`. Where there are fewer, the nearest stands in for the rest; where there is none, [`NOBODY`].
-    #[inline(always)]
-    fn positions(&self, at: usize, distances: u64) -> u64 {
-        let nearest = distances as u16;
-        let mut positions = 0;
-        for lane in (0..4).rev() {
-            let distance = (distances >> (LANE * lane)) as u16;
-            let distance = if usize::from(distance) > self.window { nearest } else { distance };
-            let position = if usize::from(nearest) > self.window { NOBODY } else { (at as u16).wrapping_sub(distance) };
-            positions = positions << LANE | u64::from(position);
-        }
-        positions
-    }
-
-    /// Takes the block's next token.
-    #[inline(always)]
-    fn step(&self, block: &mut Block) {
-        let at = block.at;
-        let (length, distance) = self.longest(block, at);
-        if length < self.min_match {
-            // Eight bytes, of which those of the symbol stay.
-            let to = block.literal_bytes % MAX_BYTES;
-            block.literals[to..to + 8].copy_from_slice(&load(&block.bytes, at * WIDTH).to_le_bytes());
-            block.literal_bytes += WIDTH;
-            block.at += 1;
-        } else {
-            block.word |= 1 << (block.count % 64);
-            block.lengths[block.matches % MAX_SYMBOLS] = (length - self.min_match) as u8;
-            block.match_distances[block.matches % MAX_SYMBOLS] = distance as u8;
-            block.matches += 1;
-            block.at += length;
-        }
-        block.count += 1;
-        if block.count.is_multiple_of(64) {
-            block.flags[(block.count / 64 - 1) % (MAX_SYMBOLS / 64)] = std::mem::take(&mut block.word);
-        }
-    }
-
-    /// The match at `at` as length and distance in symbols; a length below the shortest match if there is none.
-    #[inline(always)]
-    fn longest(&self, block: &Block, at: usize) -> (usize, usize) {
-        match self.side_by_side(block, at) {
-            Some(found) => found,
-            None => self.one_by_one(block, at),
-        }
-    }
-
-    /// As [`longest`](Self::longest), unless that cannot be told from vectors.
-    #[inline(always)]
-    fn side_by_side(&self, block: &Block, at: usize) -> Option<(usize, usize)> {
-        let bytes = &*block.bytes;
-        let mut distances = block.distances[at % MAX_SYMBOLS];
-        let nearest = lane(distances, 0);
-        if nearest > if LANES == 4 { MAX_SYMBOLS - 1 } else { self.window } {
-            return Some((0, 0));
-        }
-        if at + AGREE / WIDTH > block.symbols {
-            return None;
-        }
-        let here = vector::<WIDTH>(bytes, at);
-        if LANES == 4 {
-            let there = std::array::from_fn(|i| vector::<WIDTH>(bytes, lane(distances, i)));
-            let key_symbols = (self.key_bytes / WIDTH) as u32;
-            let Nearest { length, position, all } = self.agree.nearest::<WIDTH>(here, there, distances, key_symbols);
-            if !all || length >= (AGREE / WIDTH).min(31) {
-                return None;
-            }
-            return Some((length, at - position));
-        }
-        // The most symbols that agree, less the distance; the bytes that agree in all.
-        let (mut best, mut all) = (0, u32::MAX);
-        let mut base = 0;
-        let lanes = LANES.min(4);
-        for _ in 0..self.depth.div_ceil(lanes) {
-            for i in 0..lanes {
-                let distance = base + lane(distances, i);
-                // Where there are fewer candidates, the nearest stands in for the rest.
-                let distance = select_unpredictable(distance > self.window, nearest, distance);
-                let same = self.agree.bytes(vector::<WIDTH>(bytes, at - distance), here);
-                all &= same;
-                let this = (((same.trailing_ones() as usize / WIDTH) + 1) << LANE) - distance;
-                best = select_unpredictable(this > best, this, best);
-            }
-            base += lane(distances, lanes - 1);
-            if LANES < ROUNDS || base >= self.window {
-                break;
-            }
-            distances = block.distances[(at - base) % MAX_SYMBOLS];
-        }
-        let (length, distance) = (best >> LANE, best.wrapping_neg() % (1 << LANE));
-        if all.trailing_ones() < self.key_bytes as u32 || length == AGREE / WIDTH {
-            return None;
-        }
-        Some((length, distance))
-    }
-
-    /// As [`longest`](Self::longest), whatever stands at `at`.
-    #[inline(always)]
-    fn one_by_one(&self, block: &Block, at: usize) -> (usize, usize) {
-        let room = (block.symbols - at).min(self.max_match);
-        let mask = self.key_mask();
-        let key = load(&block.bytes, at * WIDTH) & mask;
-        let (mut best, mut best_distance) = (0, 0);
-        let mut left = self.depth;
-        let mut distance = 0;
-        while left > 0 && best < room {
-            let next = lane(block.distances[(at - distance) % MAX_SYMBOLS], 0);
-            distance = match LANES {
-                4 if next >= MAX_SYMBOLS => break,
-                4 => at - next,
-                _ => distance + next,
-            };
-            if distance > self.window {
-                break;
-            }
-            let candidate = at - distance;
-            if load(&block.bytes, candidate * WIDTH) & mask != key {
-                continue;
-            }
-            left -= 1;
-            let length = self.common(&block.bytes, candidate, at, room);
-            if length > best {
-                (best, best_distance) = (length, distance);
-                if length >= ENOUGH {
-                    break;
-                }
-            }
-        }
-        (best, best_distance)
-    }
-
-    /// Symbols that agree from `a` and `b` on, at most `most`.
-    #[inline(always)]
-    fn common(&self, bytes: &Bytes, a: usize, b: usize, most: usize) -> usize {
-        let mut at = 0;
-        while at < most {
-            let same = self.agree.bytes(vector::<WIDTH>(bytes, a + at), vector::<WIDTH>(bytes, b + at));
-            let length = same.trailing_ones() as usize / WIDTH;
-            if length < AGREE / WIDTH {
-                return (at + length).min(most);
-            }
-            at += length;
-        }
-        most
-    }
-}
-
-#[inline(always)]
-fn vector<const WIDTH: usize>(bytes: &Bytes, at: usize) -> &[u8; AGREE] {
-    let at = at * WIDTH % MAX_BYTES;
-    bytes[at..at + AGREE].try_into().expect("as many bytes")
 }
 
 #[cfg(test)]
@@ -486,11 +289,13 @@ mod tests {
                 for more in [0, 3] {
                     let params = Params::new(width, level);
                     let params = Params { min_match: params.min_match + more, ..params };
-                    let [mut best, mut portable] = [Tokens::default(), Tokens::default()];
-                    encode(&bytes, &params, &mut Near::default(), &mut best);
                     let near = &mut Near::default();
-                    Encode { bytes: &bytes, params: &params, near, tokens: &mut portable }.run(Portable);
-                    assert!(best == portable, "{params:?}");
+                    let [mut best, mut chains, mut windows] = [(); 3].map(|()| Tokens::default());
+                    encode(&bytes, &params, near, &mut best);
+                    for (tokens, windows) in [(&mut chains, false), (&mut windows, true)] {
+                        Encode { bytes: &bytes, params: &params, near, tokens, windows: Some(windows) }.run(Portable);
+                    }
+                    assert!(best == chains && best == windows, "{params:?}");
                     assert!(best.lengths.len() > 50, "{params:?}");
                 }
             }

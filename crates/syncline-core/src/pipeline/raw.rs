@@ -1,6 +1,7 @@
 //! Chunks that are stored as they are.
 
 use super::{Context, ElementSource, EncodeScratch, TileSink};
+use crate::arch::prefetch;
 use crate::array::ElementType;
 use crate::container::{ALIGNMENT, ChunkKind, Header, RecordBuilder, RecordChecksum};
 use crate::error::Result;
@@ -53,6 +54,8 @@ pub(super) fn decode<K: TileSink>(
             .split_at_checked(tile.len() * element)
             .ok_or_else(|| context.corrupt("a raw chunk is shorter than its elements"))?;
         rest = later;
+        // Tiles are pages, which is where the machine's own prefetching ends.
+        prefetch(rest.as_ptr(), rest.len().min(bytes.len()));
         checksum.advance(payload.len() - rest.len());
         if !wanted {
             sink.skip();

@@ -178,6 +178,8 @@ unsafe fn expand<const WIDTH: usize>(mask: u64, literals: &[u8], used: &mut usiz
     }
 }
 
+/// Writes the literals to their places, and 0 to the others.
+///
 /// # Safety
 /// The machine has AVX-512 VBMI2; `out` and `distances` have [`SPREAD_SLACK`] bytes more than `symbols` symbols.
 #[inline(always)]
@@ -209,6 +211,8 @@ unsafe fn place_literals<const WIDTH: usize>(out: &mut [u8], symbols: usize, dis
     }
 }
 
+/// A vector from anywhere.
+///
 /// # Safety
 /// 64 bytes from `at` on may be read; the machine has AVX-512.
 #[inline(always)]
@@ -239,16 +243,16 @@ unsafe fn copy_symbols<const WIDTH: usize>(out: &mut [u8], symbols: usize, dista
 }
 
 /// Instructions on lanes of `WIDTH` (1, 2 or 4) bytes.
-///
-/// # Safety
-/// Of each: the machine has AVX-512 BW, VBMI and VBMI2.
 struct Lanes<const WIDTH: usize>;
 
 impl<const WIDTH: usize> Lanes<WIDTH> {
-    /// Bytes from `at` on, one a lane; so many may be read.
+    /// Bytes from `at` on, one a lane.
+    ///
+    /// # Safety
+    /// `64 / WIDTH` bytes from `at` on may be read, and the machine has AVX-512 BW.
     #[inline(always)]
     unsafe fn widen(at: *const u8) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: what the caller has promised.
         unsafe {
             match WIDTH {
                 1 => load(at),
@@ -258,9 +262,13 @@ impl<const WIDTH: usize> Lanes<WIDTH> {
         }
     }
 
+    /// `a` less `b`, lane by lane.
+    ///
+    /// # Safety
+    /// The machine has AVX-512 BW.
     #[inline(always)]
     unsafe fn subtract(a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: what the caller has promised.
         unsafe {
             match WIDTH {
                 1 => _mm512_sub_epi8(a, b),
@@ -271,9 +279,12 @@ impl<const WIDTH: usize> Lanes<WIDTH> {
     }
 
     /// The lanes that have any of these bits.
+    ///
+    /// # Safety
+    /// The machine has AVX-512 BW.
     #[inline(always)]
     unsafe fn having(a: __m512i, bits: i32) -> u64 {
-        // SAFETY: the caller's.
+        // SAFETY: what the caller has promised.
         unsafe {
             match WIDTH {
                 1 => _mm512_test_epi8_mask(a, _mm512_set1_epi8(bits as i8)),
@@ -284,9 +295,12 @@ impl<const WIDTH: usize> Lanes<WIDTH> {
     }
 
     /// In the lanes of the mask, what `a` has in the lane that `index` names; elsewhere `other`.
+    ///
+    /// # Safety
+    /// The machine has AVX-512 VBMI.
     #[inline(always)]
     unsafe fn permute(other: __m512i, mask: u64, index: __m512i, a: __m512i) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: what the caller has promised.
         unsafe {
             match WIDTH {
                 1 => _mm512_mask_permutexvar_epi8(other, mask, index, a),
@@ -297,9 +311,12 @@ impl<const WIDTH: usize> Lanes<WIDTH> {
     }
 
     /// What the lanes of `a`, then of `b`, have that `index` names.
+    ///
+    /// # Safety
+    /// The machine has AVX-512 VBMI.
     #[inline(always)]
     unsafe fn permute_both(a: __m512i, index: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: what the caller has promised.
         unsafe {
             match WIDTH {
                 1 => _mm512_permutex2var_epi8(a, index, b),
@@ -310,9 +327,12 @@ impl<const WIDTH: usize> Lanes<WIDTH> {
     }
 
     /// `b` in the lanes of the mask, `a` elsewhere.
+    ///
+    /// # Safety
+    /// The machine has AVX-512 BW.
     #[inline(always)]
     unsafe fn blend(mask: u64, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: the caller's.
+        // SAFETY: what the caller has promised.
         unsafe {
             match WIDTH {
                 1 => _mm512_mask_blend_epi8(mask, a, b),

@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use rayon::prelude::*;
 
-use super::StreamDecoder;
 use super::lane::Lane;
 use super::lookup::Layout;
+use super::{StreamDecoder, direct};
 use crate::bits::dispatch::{self, Kernel};
 use crate::huffman::{Checksum, Symbol};
 
@@ -35,6 +35,12 @@ pub fn decode_all<S: Symbol>(decoder: &StreamDecoder<'_, '_, S>, out: &mut [S], 
 /// Decodes the groups of `range` to `out`, which has their length.
 pub fn decode<S: Symbol>(decoder: &StreamDecoder<'_, '_, S>, range: Range<usize>, out: &mut [S]) -> Checksum {
     let rank = decoder.rank(range.start);
+    if !decoder.direct.is_empty() {
+        return match decoder.stream.group_len() {
+            64 => dispatch::run(direct::Decoding::<S, 64> { decoder, range, rank, out: out.as_chunks_mut().0 }),
+            _ => dispatch::run(direct::Decoding::<S, 128> { decoder, range, rank, out: out.as_chunks_mut().0 }),
+        };
+    }
     match (decoder.lookups[0].layout, decoder.stream.group_len()) {
         (Layout::Narrow, 64) => {
             dispatch::run(Decoding::<S, 1, 64> { decoder, range, rank, out: out.as_chunks_mut().0 })

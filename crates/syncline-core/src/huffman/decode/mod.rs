@@ -4,6 +4,7 @@
 mod canonical;
 mod chunked;
 mod dense;
+mod direct;
 mod gap;
 mod indexed;
 mod lane;
@@ -14,6 +15,7 @@ mod spans;
 use std::ops::Range;
 
 use self::canonical::Canonical;
+use self::direct::Direct;
 use self::lookup::Lookup;
 use super::{Checksum, Decoder, IndexKind, Stream, Symbol};
 use crate::error::{Error, Result};
@@ -26,6 +28,8 @@ pub struct StreamDecoder<'s, 'a, S> {
     classes: &'s [u8],
     canonical: Vec<Canonical>,
     lookups: Vec<Lookup>,
+    /// In place of `lookups`, where codewords are long.
+    direct: Vec<Direct>,
     /// Live groups before each 64 groups.
     ranks: Vec<u32>,
 }
@@ -42,12 +46,14 @@ impl<'a, S: Symbol> Stream<'a, S> {
             self.check_classes(classes)?;
         }
         let canonical: Vec<_> = self.codebooks.iter().map(Canonical::new).collect();
-        let lookups = match kind {
-            Decoder::Chunked => Vec::new(),
-            _ => Lookup::for_codebooks::<S>(&canonical),
+        let direct = if kind == Decoder::Indexed { Direct::for_codebooks(&canonical) } else { Vec::new() };
+        let lookups = if kind == Decoder::Chunked || !direct.is_empty() {
+            Vec::new()
+        } else {
+            Lookup::for_codebooks::<S>(&canonical)
         };
         let ranks = self.ranks();
-        Ok(StreamDecoder { stream: self, kind, classes, canonical, lookups, ranks })
+        Ok(StreamDecoder { stream: self, kind, classes, canonical, lookups, direct, ranks })
     }
 
     fn resolve(&self, kind: Decoder) -> Result<Decoder> {

@@ -1,0 +1,146 @@
+//! Decoding with the symbol index where many codewords are longer than the tables of several symbols: one symbol a lookup, from a table of
+//! as many bits as the longest codeword has.
+//!
+//! Every lookup gives one symbol, so groups that are decoded side by side go on in step, and end together.
+
+use std::ops::Range;
+
+use super::StreamDecoder;
+use super::canonical::Canonical;
+use super::lookup::TABLE_BITS;
+use crate::bits::dispatch::Kernel;
+use crate::bits::reader::BitWords;
+use crate::huffman::lengths::MAX_LENGTH;
+use crate::huffman::{Checksum, Symbol};
+
+/// Most bits of a table: two codewords fit one 33-bit window. What is longer is decoded the slow way.
+const MOST_BITS: u32 = 16;
+/// Groups decoded side by side.
+const LANES: usize = 8;
+/// A table is used if at least one in so many codewords is too long for the other ones.
+const WORTH_WHILE: u32 = 16;
+
+/// A table of single symbols.
+#[derive(Clone, Debug)]
+pub struct Direct {
+    /// Symbol times 256 plus the length of its codeword; 0 where that is longer than the table's bits.
+    entries: Box<[u32]>,
+    bits: u32,
+}
+
+impl Direct {
+    /// Tables of a stream's codebooks, or none where those of several symbols are faster. How common codewords are is taken from their lengths.
+    pub fn for_codebooks(codes: &[Canonical]) -> Vec<Self> {
+        let long = |code: &Canonical| -> u32 {
+            (TABLE_BITS + 1..=MAX_LENGTH).map(|length| code.counts[length as usize] << (MAX_LENGTH - length)).sum()
+        };
+        let all: u32 = codes.iter().map(long).sum();
+        if all * WORTH_WHILE < (codes.len() as u32) << MAX_LENGTH {
+            return Vec::new();
+        }
+        codes.iter().map(Self::new).collect()
+    }
+
+    fn new(code: &Canonical) -> Self {
+        let longest = (1..=MAX_LENGTH).rev().find(|&length| code.counts[length as usize] > 0);
+        let bits = longest.unwrap_or(1).min(MOST_BITS);
+        let mut entries = Vec::with_capacity(1 << bits);
+        let mut symbols = code.symbols.iter();
+        for length in 1..=bits {
+            for &symbol in symbols.by_ref().take(code.counts[length as usize] as usize) {
+                entries.resize(entries.len() + (1 << (bits - length)), u32::from(symbol) << 8 | length);
+            }
+        }
+        entries.resize(1 << bits, 0);
+        Self { entries: entries.into_boxed_slice(), bits }
+    }
+
+    #[inline(always)]
+    fn entry(&self, window: u64) -> u32 {
+        self.entries[(window >> (64 - self.bits)) as usize]
+    }
+}
+
+/// Decodes the groups of a range to `out`; before them are `rank` live groups.
+pub struct Decoding<'d, 's, 'a, S, const LEN: usize> {
+    pub decoder: &'d StreamDecoder<'s, 'a, S>,
+    pub range: Range<usize>,
+    pub rank: usize,
+    pub out: &'d mut [[S; LEN]],
+}
+
+impl<S: Symbol, const LEN: usize> Kernel for Decoding<'_, '_, '_, S, LEN> {
+    type Output = Checksum;
+
+    #[inline(always)]
+    fn run(self) -> Checksum {
+        let Self { decoder, range, mut rank, out } = self;
+        let stream = decoder.stream;
+        let mut lanes = [Lane::new(decoder, 0, 0); LANES];
+        let mut groups = [0; LANES];
+        let mut symbols = [[S::truncate(0); LEN]; LANES];
+        let mut checksum = Checksum::default();
+        let mut next = range.start;
+        while next < range.end {
+            let mut taken = 0;
+            while next < range.end && taken < LANES {
+                if stream.is_free(next) {
+                    out[next - range.start] = [stream.free_symbol(); LEN];
+                } else {
+                    lanes[taken] = Lane::new(decoder, decoder.class(next), stream.starts[rank + taken]);
+                    groups[taken] = next;
+                    taken += 1;
+                }
+                next += 1;
+            }
+            // Where there are fewer, the others decode something for nothing.
+            for i in (0..LEN).step_by(2) {
+                for (lane, symbols) in lanes.iter_mut().zip(&mut symbols) {
+                    let pair: &mut [S; 2] = (&mut symbols[i..i + 2]).try_into().expect("as many");
+                    *pair = lane.pair(&stream.words).map(S::truncate);
+                }
+            }
+            for (symbols, group) in symbols.iter().zip(&groups[..taken]) {
+                out[group - range.start] = *symbols;
+                checksum.add(Checksum::of_group(symbols, (rank * LEN) as u32));
+                rank += 1;
+            }
+        }
+        checksum
+    }
+}
+
+/// A group while it is decoded.
+#[derive(Clone, Copy)]
+struct Lane<'d> {
+    table: &'d Direct,
+    code: &'d Canonical,
+    position: u32,
+}
+
+impl<'d> Lane<'d> {
+    #[inline(always)]
+    fn new<S: Symbol>(decoder: &'d StreamDecoder<'_, '_, S>, class: usize, position: u32) -> Self {
+        Self { table: &decoder.direct[class], code: &decoder.canonical[class], position }
+    }
+
+    /// The next two symbols.
+    #[inline(always)]
+    fn pair(&mut self, words: &BitWords<'_>) -> [u16; 2] {
+        let window = words.window(self.position);
+        let first = self.table.entry(window);
+        let second = self.table.entry(window << (first & 63));
+        // Having consumed nothing, an entry without a symbol is met again: so the second one tells.
+        if second == 0 {
+            return [self.one_slowly(words), self.one_slowly(words)];
+        }
+        self.position = self.position.wrapping_add((first & 0xff) + (second & 0xff));
+        [(first >> 8) as u16, (second >> 8) as u16]
+    }
+
+    fn one_slowly(&mut self, words: &BitWords<'_>) -> u16 {
+        let (symbol, length) = self.code.decode(words.window(self.position), self.code.shortest);
+        self.position = self.position.wrapping_add(length);
+        symbol
+    }
+}
