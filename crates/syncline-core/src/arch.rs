@@ -64,6 +64,26 @@ pub fn prefetch(address: *const u8, len: usize) {
     let _ = (address, len);
 }
 
+/// `len` zero bytes, or `None` if there is no room for them.
+fn zeroed(len: usize) -> Option<Vec<u8>> {
+    if len == 0 {
+        return Some(Vec::new());
+    }
+    let layout = std::alloc::Layout::array::<u8>(len).ok()?;
+    // `vec!` would abort where there is no room.
+    // SAFETY: the layout's size is `len`, which is not 0.
+    let start = unsafe { std::alloc::alloc_zeroed(layout) };
+    if start.is_null() {
+        return None;
+    }
+    // SAFETY: `start` is an allocation of the global allocator of `len` zero bytes with the layout of a `Vec<u8>` of this capacity.
+    let mut bytes = unsafe { Vec::from_raw_parts(start, 0, len) };
+    advise_huge_pages(bytes.spare_capacity_mut());
+    // SAFETY: all of the capacity is zeroed.
+    unsafe { bytes.set_len(len) };
+    Some(bytes)
+}
+
 /// Makes room for `additional` bytes more, on huge pages where the system offers them and there are enough: a stream of 25 MB was written in 9.7 instead of 12.7 ms.
 pub fn reserve(bytes: &mut Vec<u8>, additional: usize) {
     if bytes.capacity() - bytes.len() < additional {

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::Pod;
 
-use super::{advise_huge_pages, prefetch};
+use super::{advise_huge_pages, prefetch, zeroed};
 use crate::geometry::{Geometry, Region, Tile};
 
 /// Target of a decompression: the elements of a region, in C order, to be filled chunk by chunk.
@@ -113,10 +113,15 @@ impl Unwritten {
         Scatter::of(self.bytes.as_mut_ptr(), self.len, Some(&self.written), geometry, region, element)
     }
 
-    /// The bytes, 0 now.
+    /// The bytes, 0 now: pages that the system has yet to hand out, if they are many, so that whoever writes them touches them first, on as many threads as that are.
     pub fn zeroed(&mut self) -> &mut [u8] {
-        self.bytes.clear();
-        self.bytes.resize(self.len, 0);
+        match zeroed(self.len) {
+            Some(bytes) => self.bytes = bytes,
+            None => {
+                self.bytes.clear();
+                self.bytes.resize(self.len, 0);
+            }
+        }
         &mut self.bytes
     }
 
