@@ -50,6 +50,8 @@ struct Landing {
     // Gives elements that are not there the tile's first.
     __device__ inline void complete(const FastTile &tile) {
         const Element value = first();
+        // A tile that is not there at all has no first element: its leader writes over what the others read.
+        __syncwarp();
 #pragma unroll 1
         for (uint32_t k = 0; k < ROWS; ++k) {
 #pragma unroll
