@@ -37,7 +37,7 @@ pub enum Error {
         what: String,
     },
     /// The work would need more memory than the caller allows.
-    #[error("{what} needs {needed} bytes, the memory limit is {limit}: raise the limit or read a smaller region")]
+    #[error("{what} needs {needed} bytes, the memory limit is {limit}: raise the limit or work on a smaller part")]
     MemoryLimit {
         /// What was about to be allocated.
         what: String,

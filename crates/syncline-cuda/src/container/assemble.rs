@@ -259,11 +259,6 @@ impl<'d> Assembler<'d> {
         (self.format.index, self.format.group_log2, self.records.element_bytes()) == (index, group_log2, element_bytes)
     }
 
-    /// Whether codes are encoded in place: no more memory is needed for that.
-    pub fn works_in_place(&self) -> bool {
-        self.narrow.encoder.can_work_in_place()
-    }
-
     /// Bytes of device memory held from batch to batch.
     pub fn device_bytes(&self) -> u64 {
         let coders =

@@ -201,11 +201,6 @@ impl DeviceCodebook {
         self.codewords.as_view()
     }
 
-    /// As [`Self::codewords`], to fill in a codebook that was made elsewhere.
-    pub fn codewords_mut(&mut self) -> CudaViewMut<'_, u32> {
-        self.codewords.as_view_mut()
-    }
-
     /// The used symbols in the order of their codewords: ascending by (length, symbol). Entries beyond [`Summary::used`] are unspecified.
     pub fn symbols_by_codeword(&self) -> CudaView<'_, u16> {
         self.symbols.as_view()
