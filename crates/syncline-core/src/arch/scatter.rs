@@ -237,11 +237,9 @@ impl ChunkSink<'_> {
                 let row: &[u8] = bytemuck::cast_slice(&values[source..source + clip.len]);
                 let at = target.offset(tile, z, y, clip.first);
                 assert!(at <= target.len && bytes <= target.len - at && row.len() == bytes);
-                // SAFETY: `at + bytes` is within the exclusively borrowed memory that `data` points to, as just checked. No other thread
-                // touches these bytes: they belong to elements of a tile of this sink's chunk; `Geometry` assigns each element to one tile
-                // and each tile to one chunk (tested there), all sinks share one geometry and region, which map different elements to
-                // different bytes, and `Scatter` makes one sink for each chunk. `row` is a shared borrow, so it does not overlap. The bytes may never have been
-                // written: they become a slice only after that.
+                // SAFETY: `at + bytes` is within the exclusively borrowed memory that `data` points to, as just checked. No other thread touches these bytes: they belong to elements of a tile of
+                // this sink's chunk; `Geometry` assigns each element to one tile and each tile to one chunk (tested there), all sinks share one geometry and region, which map different elements
+                // to different bytes, and `Scatter` makes one sink for each chunk. `row` is a shared borrow, so it does not overlap. The bytes may never have been written: they become a slice after.
                 let out = unsafe {
                     let out = target.data.add(at);
                     std::ptr::copy_nonoverlapping(row.as_ptr(), out, bytes);
