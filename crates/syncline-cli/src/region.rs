@@ -57,20 +57,6 @@ pub fn shape_of(region: &[Range<u64>]) -> Shape {
     Shape::new(&extents).expect("part of a valid shape")
 }
 
-/// Elements of a region in one layer of tiles: cut thinner than that, its tiles are decoded several times.
-pub fn layer(region: &[Range<u64>], shape: Shape) -> u64 {
-    // Tiles have the extents of what is left without the axes of extent 1, and 1 along the fourth.
-    let kept: Vec<usize> = (0..region.len()).filter(|&axis| shape.extents()[axis] != 1).collect();
-    let (side, first) = match kept.len() {
-        0 | 1 => (1024, 0),
-        2 => (32, 0),
-        3 => (8, 0),
-        _ => (8, 1),
-    };
-    let extents = kept.iter().skip(first + 1).map(|&axis| region[axis].end - region[axis].start);
-    extents.fold(side, u64::saturating_mul)
-}
-
 /// Cuts a region into boxes of at most `budget` elements (at least one), each contiguous in the region's C order, in
 /// that order. Cuts fall on multiples of a tile's side where the budget allows, so that few tiles are decoded twice.
 pub fn slabs(region: &[Range<u64>], budget: u64) -> impl Iterator<Item = Vec<Range<u64>>> + use<> {
@@ -138,16 +124,6 @@ mod tests {
         assert_eq!(count(&[64, 16, 16], 20 * 256), 4, "16 of 20 planes, a multiple of 8");
         assert_eq!(count(&[4, 1000, 10], 3200), 4 * 4, "320 rows, a multiple of 32");
         assert_eq!(count(&[1 << 20], 1 << 18), 4);
-    }
-
-    #[test]
-    fn layers_are_as_thick_as_tiles() {
-        let layer = |extents: &[u64]| layer(&whole(Shape::new(extents).unwrap()), Shape::new(extents).unwrap());
-        assert_eq!(layer(&[]), 1024);
-        assert_eq!(layer(&[5000, 1]), 1024);
-        assert_eq!(layer(&[100, 1, 70]), 32 * 70);
-        assert_eq!(layer(&[20, 30, 40]), 8 * 30 * 40);
-        assert_eq!(layer(&[3, 9, 10, 11]), 8 * 10 * 11);
     }
 
     /// Element numbers of a box in C order.

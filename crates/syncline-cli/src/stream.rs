@@ -8,7 +8,7 @@ use syncline::{Backend, CudaDevices, DecodeOptions, Execution, StreamFile};
 use crate::args::Resources;
 use crate::input::Input;
 use crate::message::{Failure, Outcome};
-use crate::region::{layer, shape_of, slabs};
+use crate::region::{shape_of, slabs};
 
 /// Bytes of elements that are decoded at once where the whole is not needed at once.
 const SLAB: u64 = 64 << 20;
@@ -49,11 +49,11 @@ impl OpenStream {
             (_, true) => options.clone(),
             (_, false) => options.clone().with_backend(Backend::Cpu),
         };
-        let header = self.file.header();
-        let size = header.element_type.size() as u64;
+        let size = self.file.header().element_type.size() as u64;
+        let layer = self.file.layer_len(region).map_err(|error| Failure::of(&self.name, error))?;
         let slab = match execution.on_gpu() {
             true => LARGE_SLAB,
-            false => layer(region, header.shape).saturating_mul(size).clamp(SLAB, LARGE_SLAB),
+            false => layer.saturating_mul(size).clamp(SLAB, LARGE_SLAB),
         };
         let most = options.memory_limit.map_or(slab, |limit| slab.min(limit / 4));
         let mut done = 0;

@@ -257,6 +257,17 @@ impl Geometry {
         Region { start: [0; 4], extent: self.dims }
     }
 
+    /// Extent of a tile along the slowest axis along which tiles extend: how thick a layer of tiles is.
+    pub fn layer_side(&self) -> u64 {
+        self.tile[3 - self.axes] as u64
+    }
+
+    /// Elements of a region in one layer of tiles.
+    pub fn layer_len(&self, region: &Region) -> u64 {
+        let faster = &region.extent[5 - self.axes..];
+        faster.iter().fold(self.layer_side(), |len, &extent| len.saturating_mul(extent))
+    }
+
     /// Calls `visit` with each longest run of consecutive tile numbers in a row of tiles that meets the region, ascending.
     fn for_tile_rows(&self, region: &Region, mut visit: impl FnMut(Range<u64>)) {
         if region.is_empty() {
@@ -370,6 +381,16 @@ mod tests {
 
     fn geometry(extents: &[u64]) -> Geometry {
         Geometry::new(Shape::new(extents).unwrap())
+    }
+
+    #[test]
+    fn layers_are_as_thick_as_tiles() {
+        let layer = |extents: &[u64]| geometry(extents).layer_len(&geometry(extents).whole());
+        assert_eq!(layer(&[]), 1024);
+        assert_eq!(layer(&[5000, 1]), 1024);
+        assert_eq!(layer(&[100, 1, 70]), 32 * 70);
+        assert_eq!(layer(&[20, 30, 40]), 8 * 30 * 40);
+        assert_eq!(layer(&[3, 9, 10, 11]), 8 * 10 * 11);
     }
 
     #[test]

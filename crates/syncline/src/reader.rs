@@ -5,6 +5,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use syncline_core::error::Result;
+use syncline_core::geometry::Geometry;
 
 use crate::array::Array;
 use crate::io::ReadAt;
@@ -116,12 +117,11 @@ fn layers(header: &Header) -> Vec<Vec<Range<u64>>> {
     let Some(&slowest) = kept.first() else { return vec![whole] };
     let elements_after = |axis: usize| extents[axis + 1..].iter().product::<u64>();
     // The slowest axis of a 4-D array counts fields. Large fields are cut like a 3-D array, one after another.
+    let side = Geometry::new(header.shape).layer_side();
     let (axis, tile, batch) = match kept.len() {
-        1 => (slowest, 1024, 1),
-        2 => (slowest, 32, 1),
         4 if elements_after(slowest) < LAYER_ELEMENTS => (slowest, 1, 1),
-        4 => (kept[1], 8, extents[slowest]),
-        _ => (slowest, 8, 1),
+        4 => (kept[1], side, extents[slowest]),
+        _ => (slowest, side, 1),
     };
     let step = LAYER_ELEMENTS.div_ceil(elements_after(axis).max(1).saturating_mul(tile)) * tile;
     let mut layers = Vec::new();

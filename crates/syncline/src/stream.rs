@@ -138,6 +138,14 @@ impl<S: ReadAt> StreamFile<S> {
         Ok(execution)
     }
 
+    /// Elements of a region in one layer of tiles. Whoever decompresses a region in parts that are thinner decodes its tiles several times.
+    ///
+    /// # Errors
+    /// The region leaves the array.
+    pub fn layer_len(&self, region: &[Range<u64>]) -> Result<u64> {
+        Ok(self.geometry.layer_len(&self.geometry.region(region)?))
+    }
+
     /// Where a region would be decompressed with these options. A GPU that is asked for or chosen is open then.
     ///
     /// # Errors
