@@ -25,8 +25,6 @@ constexpr Key LEAST = Key(SIGN_BIT), GREATEST = Key(MAGNITUDE);
 constexpr uint32_t IN_VECTOR = 16 / ELEMENT_BYTES;
 constexpr uint32_t IN_BATCH = IN_VECTOR * UNROLL;
 constexpr uint32_t WARPS = THREADS / WARP;
-// The core looks for NaN in blocks of so many elements.
-constexpr uint64_t BLOCK = 1024;
 
 // Keys as unsigned numbers in the same order; that of a finite value is not 0, and neither is its complement.
 typedef Bits Ordered;
@@ -72,8 +70,7 @@ struct Found {
     uint64_t samples, at_lowest, at_highest;
     uint64_t least_above;    // not of the smallest `ordered` above the lowest
     uint64_t greatest_below; // the largest `ordered` below the highest
-    // The first NaN of any kind in the core's block that holds `first_nan`:
-    uint64_t nan_number, nan_bits;
+    uint64_t nan_bits;
     uint64_t number; // the scan's, by which the host sees that all is there
 };
 
@@ -187,31 +184,14 @@ template <typename Sum> __device__ inline void merge_block(const Partial<Sum> &o
     __syncthreads();
 }
 
-// The first NaN of any kind in the core's block that holds the first one not left out. Called by a whole block.
-__device__ inline void find_nan(const Bits *elements, uint64_t last, Found &found) {
-    __shared__ unsigned long long first;
-    if (threadIdx.x == 0) {
-        first = last;
-    }
-    __syncthreads();
-    for (uint64_t i = last / BLOCK * BLOCK + threadIdx.x; i < last; i += THREADS) {
-        if ((elements[i] & MAGNITUDE) > INFINITE) {
-            atomicMin(&first, i);
-        }
-    }
-    __syncthreads();
-    found.nan_number = first;
-    found.nan_bits = elements[first];
-}
-
-// `stride` says every which element is a sample; 0: none. `partials` has room for one a block; `blocks_done` is 0, and is again when all is done.
+// `stride` says every which element is a sample, from number `first_sample` on; 0: none. `partials` has room for one a block; `blocks_done` is 0, and is again when all is done.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t stride, BlockPartial *partials, uint32_t *blocks_done, uint64_t number, Found *host) {
+    bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t first_sample, uint64_t stride, BlockPartial *partials, uint32_t *blocks_done, uint64_t number, Found *host) {
     Counter counter{GREATEST, LEAST, {}, ~uint64_t(0)};
     // A thread's first sample arrives while it does everything else.
-    const uint64_t samples = stride > 0 ? (length + stride - 1) / stride : 0;
-    const uint64_t first_sample = uint64_t(blockIdx.x) * THREADS + threadIdx.x;
-    Bits sample = first_sample < samples ? elements[first_sample * stride] : INFINITE;
+    const uint64_t samples = stride > 0 && first_sample < length ? (length - first_sample + stride - 1) / stride : 0;
+    const uint64_t own_sample = uint64_t(blockIdx.x) * THREADS + threadIdx.x;
+    Bits sample = own_sample < samples ? elements[first_sample + own_sample * stride] : INFINITE;
 
     const uint64_t misaligned = reinterpret_cast<uint64_t>(elements) % 16;
     const uint64_t head = min_of<uint64_t>(length, misaligned == 0 ? 0 : (16 - misaligned) / ELEMENT_BYTES);
@@ -275,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
 
     BlockPartial own = {};
-    for (uint64_t i = first_sample; i < samples;) {
+    for (uint64_t i = own_sample; i < samples;) {
         if ((sample & MAGNITUDE) < INFINITE) {
             const Ordered key = ordered(key_of(sample));
             ++own.sums[SAMPLES];
@@ -284,7 +264,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
         i += uint64_t(gridDim.x) * THREADS;
         if (i < samples) {
-            sample = elements[i * stride];
+            sample = elements[first_sample + i * stride];
         }
     }
     const bool any = counter.lowest <= counter.highest;
@@ -335,9 +315,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     merge_block(sum, all);
     Found found = {};
-    if (all.first_nan != 0) {
-        find_nan(elements, ~all.first_nan, found);
-    }
     if (threadIdx.x == 0) {
         found.lowest = widened(all.maxima[LOWEST], 0);
         found.highest = widened(all.maxima[HIGHEST], 1);
@@ -345,6 +322,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             found.counts[i] = all.sums[i];
         }
         found.first_nan = all.first_nan;
+        found.nan_bits = all.first_nan != 0 ? elements[~all.first_nan] : 0;
         found.samples = all.sums[SAMPLES];
         // Samples are elements: none is further than the extremes.
         const bool low = all.maxima[LOW] == all.maxima[LOWEST], high = all.maxima[HIGH] == all.maxima[HIGHEST];

@@ -26,29 +26,17 @@ pub(crate) fn resolve_by_scan<S: ReadAt + ?Sized>(
         return Ok(Resolved::lossless());
     }
     let first = pass(source, len, empty_scan(element_type, len, options)?, pool)?;
-    resolve_scanned(source, element_type, len, options, pool, first)
+    let scan = match first.second_pass() {
+        Some(second) => first.settle(pass(source, len, second, pool)?),
+        None => first,
+    };
+    resolve(options.bound, element_type, &scan)
 }
 
 /// The scan that a look at all elements starts with, for a bound that is not lossless.
 pub(crate) fn empty_scan(element_type: ElementType, len: u64, options: &Options) -> Result<Scan> {
     options.bound.validate(element_type)?;
     Ok(Scan::new(element_type, len, options.fill))
-}
-
-/// Resolves the bound after a first look at all elements; takes a second one if an extreme value looks like fill.
-pub(crate) fn resolve_scanned<S: ReadAt + ?Sized>(
-    source: &ArraySource<S>,
-    element_type: ElementType,
-    len: u64,
-    options: &Options,
-    pool: &Pool,
-    first: Scan,
-) -> Result<Resolved> {
-    let scan = match first.second_pass() {
-        Some(second) => first.settle(pass(source, len, second, pool)?),
-        None => first,
-    };
-    resolve(options.bound, element_type, &scan)
 }
 
 /// Adds all elements to copies of `empty`, in parts, and merges them.

@@ -96,7 +96,7 @@ macro_rules! keys {
 keys!(i32, u32, f32, 4, block_f32; i64, u64, f64, 8, block_f64);
 
 /// Counts over some elements.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockStats {
     /// Smallest key of the finite elements that are not excluded, or more than `highest` if there is none.
     pub lowest: i64,

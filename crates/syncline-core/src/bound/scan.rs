@@ -52,6 +52,46 @@ pub struct Scan {
     samples: Vec<i64>,
 }
 
+/// What is in some elements of an array, looked at elsewhere. What is in several parts of it adds up, in any order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Counts and extremes.
+    pub stats: BlockStats,
+    /// Number, in the array, and bits of the first NaN that is not left out.
+    pub first_nan: Option<(u64, u64)>,
+    /// The samples among these elements, beside the extremes of `stats`.
+    pub samples: Samples,
+}
+
+impl Found {
+    /// What is in both parts together.
+    #[must_use]
+    pub fn merge(self, other: Self) -> Self {
+        let stats = self.stats.merge(other.stats);
+        let (low, high) = (stats.lowest, stats.highest);
+        // A part whose extreme is not the array's has no sample there, and its furthest sample is one that follows.
+        let lower = |part: &Self| match (part.samples, part.stats.lowest) {
+            (samples, lowest) if lowest == low => (samples.at_lowest, samples.least_above),
+            (samples, lowest) if samples.at_lowest > 0 => (0, Some(lowest)),
+            (samples, _) => (0, samples.least_above),
+        };
+        let upper = |part: &Self| match (part.samples, part.stats.highest) {
+            (samples, highest) if highest == high => (samples.at_highest, samples.greatest_below),
+            (samples, highest) if samples.at_highest > 0 => (0, Some(highest)),
+            (samples, _) => (0, samples.greatest_below),
+        };
+        let (lowers, uppers) = ([lower(&self), lower(&other)], [upper(&self), upper(&other)]);
+        let samples = Samples {
+            count: self.samples.count + other.samples.count,
+            at_lowest: lowers.iter().map(|at| at.0).sum(),
+            at_highest: uppers.iter().map(|at| at.0).sum(),
+            least_above: lowers.iter().filter_map(|at| at.1).min(),
+            greatest_below: uppers.iter().filter_map(|at| at.1).max(),
+        };
+        Self { stats, first_nan: earlier(self.first_nan, other.first_nan), samples }
+    }
+}
+
 /// The sampled finite values, as keys, as far as they decide whether an extreme of the array is suspected of being fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Samples {
@@ -111,7 +151,7 @@ impl Scan {
             let found = W::block(block, excluded);
             if found.nans > 0 {
                 let at = first + (i * scan::BLOCK) as u64;
-                let nan = block.iter().position(|w| w.load().is_nan());
+                let nan = block.iter().map(W::load).position(|w| w.is_nan() && Some(w) != excluded);
                 let nan = nan.map(|p| (at + p as u64, block[p].load().bits()));
                 self.first_nan = earlier(self.first_nan, nan);
             }
@@ -132,11 +172,17 @@ impl Scan {
         self
     }
 
-    /// All elements of an array, looked at elsewhere: counts over them, and number and bits of the first NaN. `self` is the empty scan that says
-    /// what to leave out.
-    #[must_use]
-    pub fn with_counts(self, stats: BlockStats, first_nan: Option<(u64, u64)>) -> Self {
-        Self { stats, first_nan, ..self }
+    /// The scan of an array that was looked at elsewhere, of which `self` is the empty scan and `found` all elements. If an extreme value looks like fill, `look_again` has to
+    /// look at all of them once more, with the empty scan that it is given, which says what to leave out.
+    ///
+    /// # Errors
+    /// Those of `look_again`.
+    pub fn settle_found<E>(self, found: &Found, look_again: impl FnOnce(&Self) -> Result<Found, E>) -> Result<Self, E> {
+        let with = |empty: Self, found: &Found| Self { stats: found.stats, first_nan: found.first_nan, ..empty };
+        let first = with(self, found);
+        let Some(second) = first.second_pass_for(&found.samples) else { return Ok(first) };
+        let found = look_again(&second)?;
+        Ok(first.settle(with(second, &found)))
     }
 
     /// Bits that the scan leaves out.
@@ -156,7 +202,7 @@ impl Scan {
     }
 
     /// [`Self::second_pass`] of a scan whose samples were looked at elsewhere.
-    pub fn second_pass_for(&self, samples: &Samples) -> Option<Self> {
+    fn second_pass_for(&self, samples: &Samples) -> Option<Self> {
         let (low, high) = self.stats.range()?;
         let lowest = if samples.at_lowest > 0 { Some(low) } else { samples.least_above };
         let highest = if samples.at_highest > 0 { Some(high) } else { samples.greatest_below };
@@ -270,5 +316,75 @@ fn earlier(a: Option<(u64, u64)>, b: Option<(u64, u64)>) -> Option<(u64, u64)> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// What a device would tell of a part.
+    fn found(empty: &Scan, first: u64, bytes: &[u8]) -> Found {
+        let mut scan = empty.clone();
+        scan.add(first, bytes);
+        let samples = Samples::of(&scan.samples, scan.stats.lowest, scan.stats.highest);
+        Found { stats: scan.stats, first_nan: scan.first_nan, samples }
+    }
+
+    fn value() -> impl Strategy<Value = f32> {
+        prop_oneof![
+            8 => -1.0f32..1.0,
+            4 => Just(-9999.0f32),
+            1 => Just(1e20f32),
+            1 => any::<u32>().prop_map(f32::from_bits),
+            1 => Just(f32::from_bits(0x7FC0_0001)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn parts_looked_at_elsewhere_add_up(
+            values in prop::collection::vec(value(), 1..300),
+            // Arrays far longer than what is looked at have every so manieth element sampled.
+            length in prop_oneof![Just(0u64), Just(5 << 16)],
+            cuts in prop::collection::vec(0usize..300, 0..4),
+            fill in prop_oneof![Just(Fill::Auto), Just(Fill::None), Just(Fill::Value(f64::from(f32::from_bits(0x7FC0_0001))))],
+        ) {
+            let bytes: Vec<u8> = values.iter().flat_map(|v| v.to_le_bytes()).collect();
+            let empty = Scan::new(ElementType::F32, length.max(values.len() as u64), fill);
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(values.len())).chain([0, values.len()]).collect();
+            cuts.sort_unstable();
+            let look = |empty: &Scan| {
+                let parts = cuts.windows(2).map(|cut| found(empty, cut[0] as u64, &bytes[4 * cut[0]..4 * cut[1]]));
+                parts.reduce(Found::merge).unwrap()
+            };
+            prop_assert_eq!(look(&empty), found(&empty, 0, &bytes));
+
+            let mut first = empty.clone();
+            first.add(0, &bytes);
+            let whole = match first.second_pass() {
+                Some(mut second) => {
+                    second.add(0, &bytes);
+                    first.settle(second)
+                }
+                None => first,
+            };
+            let settled = empty.clone().settle_found(&look(&empty), |second| Ok::<_, ()>(look(second))).unwrap();
+            prop_assert_eq!(settled.stats, whole.stats);
+            prop_assert_eq!(settled.excluded, whole.excluded);
+            prop_assert_eq!(settled.patterns(true), whole.patterns(true));
+        }
+    }
+
+    #[test]
+    fn a_nan_that_is_the_fill_value_is_not_the_first_nan() {
+        let (fill, other) = (f32::from_bits(0x7FC0_0001), f32::from_bits(0x7FC0_0002));
+        let bytes: Vec<u8> = [1.0, fill, other, 2.0].iter().flat_map(|v: &f32| v.to_le_bytes()).collect();
+        let mut scan = Scan::new(ElementType::F32, 4, Fill::Value(f64::from(fill)));
+        scan.add(0, &bytes);
+        let bits: Vec<u64> = scan.patterns(false).iter().map(|pattern| pattern.bits).collect();
+        assert_eq!(bits, [0x7FC0_0002, 0x7FC0_0001]);
     }
 }

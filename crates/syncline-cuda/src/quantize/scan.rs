@@ -6,7 +6,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DeviceRepr, PushKernelArg, ValidAsZeroBits};
 use syncline_core::arch::scan::BlockStats;
 use syncline_core::array::ElementType;
-use syncline_core::bound::scan::Samples;
+use syncline_core::bound::scan::{Found, Samples};
 use syncline_core::bound::{Fill, Scan};
 
 use crate::device::{Device, Kernel, Pinned, Source, Specialization};
@@ -24,10 +24,10 @@ const LEAST_BYTES_PER_BLOCK: u64 = (THREADS * UNROLL * 16) as u64;
 /// Words of 64 bits that a block leaves at most: `BlockPartial` in bound_scan.cu.
 const PARTIAL_WORDS: usize = 11;
 
-/// `Found` in bound_scan.cu. Extremes are kept so that larger is further and 0 is none.
+/// `Found` in bound_scan.cu. Extremes, and the number of the first NaN, are kept so that larger is further and 0 is none.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
-struct Found {
+struct Told {
     lowest: u64,
     highest: u64,
     excluded: u64,
@@ -41,18 +41,17 @@ struct Found {
     at_highest: u64,
     least_above: u64,
     greatest_below: u64,
-    nan_number: u64,
     nan_bits: u64,
     /// The number of the scan, written last.
     number: u64,
 }
 
-// SAFETY: sixteen u64, laid out as `Found` in bound_scan.cu.
-unsafe impl DeviceRepr for Found {}
+// SAFETY: fifteen u64, laid out as `Found` in bound_scan.cu.
+unsafe impl DeviceRepr for Told {}
 // SAFETY: numbers.
-unsafe impl ValidAsZeroBits for Found {}
+unsafe impl ValidAsZeroBits for Told {}
 
-impl Found {
+impl Told {
     /// The key behind an ordered number that is not 0.
     fn key(ordered: u64) -> i64 {
         (ordered ^ 1 << 63) as i64
@@ -72,8 +71,9 @@ impl Found {
         }
     }
 
-    fn first_nan(&self) -> Option<(u64, u64)> {
-        (self.first_nan != 0).then_some((self.nan_number, self.nan_bits))
+    /// Of elements of which the first is number `first` of the array.
+    fn first_nan(&self, first: u64) -> Option<(u64, u64)> {
+        (self.first_nan != 0).then_some((first + !self.first_nan, self.nan_bits))
     }
 
     fn samples(&self) -> Samples {
@@ -124,7 +124,7 @@ struct Results {
     partials: CudaSlice<u64>,
     /// A counter of blocks, 0 between launches.
     blocks_done: CudaSlice<u32>,
-    found: Pinned<Found>,
+    told: Pinned<Told>,
     /// Scans so far.
     number: u64,
 }
@@ -155,6 +155,21 @@ impl BoundScan {
         self.finish(begun, stream, elements)
     }
 
+    /// Looks at the elements of an array from number `first` on, given as bytes, on `stream`, for the look at all of it that begins with `empty`. Waits for the stream.
+    ///
+    /// # Errors
+    /// As [`Self::scan`].
+    pub fn look(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        elements: &CudaView<'_, u8>,
+        first: u64,
+        empty: &Scan,
+    ) -> Result<Found> {
+        self.launch(stream, elements, first, empty)?;
+        self.found(elements, first)
+    }
+
     /// The first part of [`Self::scan`], which does not wait.
     ///
     /// # Errors
@@ -165,13 +180,8 @@ impl BoundScan {
         elements: &CudaView<'_, u8>,
         fill: Fill,
     ) -> Result<ScanBegun> {
-        let size = self.element.size();
-        let pointer = elements.device_ptr(stream).0;
-        if !elements.len().is_multiple_of(size) || !pointer.is_multiple_of(size as u64) {
-            return Err(CudaError::invalid(format!("no whole, aligned elements of {}", self.element)));
-        }
-        let scan = Scan::new(self.element, (elements.len() / size) as u64, fill);
-        self.launch(stream, elements, &scan)?;
+        let scan = Scan::new(self.element, (elements.len() / self.element.size()) as u64, fill);
+        self.launch(stream, elements, 0, &scan)?;
         Ok(ScanBegun(scan))
     }
 
@@ -185,19 +195,23 @@ impl BoundScan {
         stream: &Arc<CudaStream>,
         elements: &CudaView<'_, u8>,
     ) -> Result<Scan> {
-        let (first, samples) = self.found(begun.0, elements)?;
-        // As for the core, only a scan that samples suspects anything.
-        Ok(match first.second_pass_for(&samples) {
-            Some(second) => {
-                self.launch(stream, elements, &second)?;
-                first.settle(self.found(second, elements)?.0)
-            }
-            None => first,
-        })
+        let found = self.found(elements, 0)?;
+        begun.0.settle_found(&found, |second| self.look(stream, elements, 0, second))
     }
 
     /// Queues one reading of the elements, if there are any.
-    fn launch(&mut self, stream: &Arc<CudaStream>, elements: &CudaView<'_, u8>, empty: &Scan) -> Result<()> {
+    fn launch(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        elements: &CudaView<'_, u8>,
+        first: u64,
+        empty: &Scan,
+    ) -> Result<()> {
+        let size = self.element.size();
+        let pointer = elements.device_ptr(stream).0;
+        if !elements.len().is_multiple_of(size) || !pointer.is_multiple_of(size as u64) {
+            return Err(CudaError::invalid(format!("no whole, aligned elements of {}", self.element)));
+        }
         let bytes = elements.len() as u64;
         if bytes == 0 {
             return Ok(());
@@ -206,38 +220,39 @@ impl BoundScan {
             Some(results) => results,
             None => Results::new(stream, self.blocks)?,
         };
-        let length = bytes / self.element.size() as u64;
+        let length = bytes / size as u64;
         let blocks = bytes.div_ceil(LEAST_BYTES_PER_BLOCK).min(self.blocks.into()) as u32;
         let kernel = &self.scan[usize::from(empty.excluded().is_some())];
         let excluded = empty.excluded().unwrap_or(0);
         let narrow = excluded as u32;
         let stride = empty.sample_stride().unwrap_or(0);
+        let first_sample = empty.sample_stride().map_or(0, |stride| first.next_multiple_of(stride) - first);
         results.number += 1;
-        let host = results.found.device_pointer();
+        let host = results.told.device_pointer();
         let mut launch = stream.launch_builder(kernel.function());
         launch.arg(elements).arg(&length);
         match self.element {
             ElementType::F32 => launch.arg(&narrow),
             _ => launch.arg(&excluded),
         };
-        launch.arg(&stride).arg(&mut results.partials).arg(&mut results.blocks_done);
+        launch.arg(&first_sample).arg(&stride).arg(&mut results.partials).arg(&mut results.blocks_done);
         launch.arg(&results.number).arg(&host);
-        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, u64, BlockPartial *, u32 *, u64, Found *), Bits being as wide as the elements; it reads `length` elements,
+        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, u64, u64, BlockPartial *, u32 *, u64, Found *), Bits being as wide as the elements; it reads `length` elements,
         // has room for what each of at most `self.blocks` blocks leaves, and writes one `Found` to the host, which waits for its number.
         unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("scanning the array")?;
-        results.found.written()?;
+        results.told.written()?;
         self.results = Some(results);
         Ok(())
     }
 
-    /// What the reading that was queued last has found.
-    fn found(&self, empty: Scan, elements: &CudaView<'_, u8>) -> Result<(Scan, Samples)> {
+    /// What the reading that was queued last has found in elements of which the first is number `first` of the array.
+    fn found(&self, elements: &CudaView<'_, u8>, first: u64) -> Result<Found> {
         let length = (elements.len() / self.element.size()) as u64;
-        let found = match &self.results {
-            Some(results) if length > 0 => results.found.wait_for(offset_of!(Found, number), results.number)?[0],
-            _ => Found::default(),
+        let told = match &self.results {
+            Some(results) if length > 0 => results.told.wait_for(offset_of!(Told, number), results.number)?[0],
+            _ => Told::default(),
         };
-        Ok((empty.with_counts(found.stats(length), found.first_nan()), found.samples()))
+        Ok(Found { stats: told.stats(length), first_nan: told.first_nan(first), samples: told.samples() })
     }
 }
 
@@ -247,7 +262,7 @@ impl Results {
             stream: stream.clone(),
             partials: stream.alloc_zeros(blocks as usize * PARTIAL_WORDS).doing("allocating for a scan")?,
             blocks_done: stream.alloc_zeros(1).doing("allocating for a scan")?,
-            found: Pinned::new(stream, 1)?,
+            told: Pinned::new(stream, 1)?,
             number: 0,
         })
     }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use syncline_core::array::ElementType;
-use syncline_core::bound::{Bound, Pipeline, Resolved, Scan};
+use syncline_core::bound::scan::Found;
+use syncline_core::bound::{Bound, Pipeline, Resolved, Scan, resolve};
 use syncline_core::container::{ALIGNMENT, Header, RECORD_HEADER_LEN};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
@@ -21,11 +22,11 @@ use syncline_cuda::quantize::BoundScan;
 
 use super::load::Loader;
 use super::plan::{chunk_batches, slab_of};
-use super::{BUFFERS, Gpu, Gpus, Sizes, driver, failure};
+use super::{BUFFERS, Gpu, Gpus, Sizes, driver, failure, joined};
 use crate::io::ReadAt;
 use crate::options::{Meter, Options};
 use crate::pool::Pool;
-use crate::range::{empty_scan, resolve_by_scan, resolve_scanned};
+use crate::range::{empty_scan, resolve_by_scan};
 use crate::source::ArraySource;
 
 /// Device memory of a lane beside its slabs and records, for each byte of a batch's elements: what quantising and encoding take, with some room.
@@ -52,6 +53,7 @@ struct Part {
     elements: Range<u64>,
     /// A lane of the device.
     loader: usize,
+    scan: BoundScan,
 }
 
 /// A stream of a device with all it needs.
@@ -149,7 +151,8 @@ impl<'g> Compression<'g> {
             let loader = part * lanes_each;
             let elements = slab_of(geometry, chunks);
             let slab = allocate(&lanes[loader].stream, (elements.end - elements.start) * size).map_err(failure)?;
-            Ok(Part { slab, elements, loader })
+            let scan = BoundScan::new(&lanes[loader].gpu.device, element_type).map_err(failure)?;
+            Ok(Part { slab, elements, loader, scan })
         };
         let parts = resident.then(|| parts.iter().enumerate().map(kept).collect::<Result<_>>()).transpose()?;
         // Where the devices keep their shares, batches are where their elements are; else they go round.
@@ -166,7 +169,7 @@ impl<'g> Compression<'g> {
         Ok(Self { element_type, geometry, lossless: options.lossless, batches, lane_of, lanes, parts })
     }
 
-    /// Resolves the bound by a look at all elements, which go to the devices at the same time if these can keep them.
+    /// Resolves the bound by a look at all elements: on the devices, if these can keep them.
     pub(crate) fn resolve<S: ReadAt + ?Sized>(
         &mut self,
         array: &ArraySource<S>,
@@ -174,53 +177,42 @@ impl<'g> Compression<'g> {
         pool: &Pool,
     ) -> Result<Resolved> {
         let len = self.geometry.elements();
-        let Some(parts) = &mut self.parts else {
+        if self.parts.is_none() {
             return resolve_by_scan(array, self.element_type, len, options, pool);
-        };
-        let empty = empty_scan(self.element_type, len, options)?;
-        if let [part] = parts.as_mut_slice() {
-            let (lane, slab) = (&mut self.lanes[part.loader], &mut part.slab);
-            let elements = &part.elements;
-            load(&mut lane.loader, array, pool.threads(), elements, &mut slab.as_view_mut(), || (), |(), _, _| ())?;
-            let bytes = ((elements.end - elements.start) * array.element_size()) as usize;
-            let scan = BoundScan::new(&lane.gpu.device, self.element_type)
-                .and_then(|mut scan| scan.scan(&lane.stream, &slab.slice(..bytes), options.fill));
-            return resolve_scanned(array, self.element_type, len, options, pool, scan.map_err(failure)?);
         }
-        // Several devices look at parts, each of which samples every so manieth element of all: processors do that in passing. Each looks at its elements up to where the next one's start, so that none is counted twice.
-        let starts: Vec<u64> = parts.iter().skip(1).map(|part| part.elements.start).chain([len]).collect();
-        let mut loaders: Vec<Option<&mut Lane>> = self.lanes.iter_mut().map(Some).collect();
-        let threads = pool.threads().div_ceil(starts.len());
-        let scans = std::thread::scope(|scope| {
-            let scans: Vec<_> = parts
-                .iter_mut()
-                .zip(&starts)
+        let empty = empty_scan(self.element_type, len, options)?;
+        let found = self.look(&empty, Some((array, pool.threads())))?;
+        let nothing_to_load = None::<(&ArraySource<S>, usize)>;
+        let scan = empty.settle_found(&found, |second| self.look(second, nothing_to_load))?;
+        resolve(options.bound, self.element_type, &scan)
+    }
+
+    /// What is in the array, part by part; each is first loaded to its device, if there is something to load it from.
+    fn look<S: ReadAt + ?Sized>(&mut self, empty: &Scan, load_from: Option<(&ArraySource<S>, usize)>) -> Result<Found> {
+        let parts = self.parts.as_mut().map_or(&mut [][..], Vec::as_mut_slice);
+        // Each device looks at its elements up to where the next one's start, so that none is counted twice.
+        let starts = parts.iter().skip(1).map(|part| part.elements.start).chain([self.geometry.elements()]);
+        let starts: Vec<u64> = starts.collect();
+        let size = self.element_type.size() as u64;
+        let load_from = load_from.map(|(array, threads)| (array, threads.div_ceil(starts.len())));
+        let mut lanes: Vec<Option<&mut Lane>> = self.lanes.iter_mut().map(Some).collect();
+        let found = std::thread::scope(|scope| {
+            let looking: Vec<_> = (parts.iter_mut().zip(&starts))
                 .filter_map(|(part, &end)| {
-                    let lane = loaders[part.loader].take()?;
-                    let empty = &empty;
+                    let lane = lanes[part.loader].take()?;
                     Some(scope.spawn(move || {
-                        let (elements, slab) = (&part.elements, &mut part.slab.as_view_mut());
-                        let look = |scan: &mut Scan, first: u64, bytes: &[u8]| {
-                            let before_end = end.saturating_sub(first).saturating_mul(array.element_size());
-                            scan.add(first, &bytes[..before_end.min(bytes.len() as u64) as usize]);
-                        };
-                        let start = || empty.clone();
-                        let scans = load(&mut lane.loader, array, threads, elements, slab, start, look)?;
-                        lane.stream.synchronize().map_err(driver)?;
-                        Ok::<_, Error>(scans)
+                        if let Some((array, threads)) = load_from {
+                            load(&mut lane.loader, array, threads, &part.elements, &mut part.slab.as_view_mut())?;
+                        }
+                        let bytes = ((end - part.elements.start) * size) as usize;
+                        let elements = part.slab.slice(..bytes);
+                        part.scan.look(&lane.stream, &elements, part.elements.start, empty).map_err(failure)
                     }))
                 })
                 .collect();
-            scans
-                .into_iter()
-                .map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-                .collect::<Vec<_>>()
-        });
-        let mut scan = empty;
-        for found in scans {
-            scan = found?.into_iter().fold(scan, Scan::merge);
-        }
-        resolve_scanned(array, self.element_type, len, options, pool, scan)
+            looking.into_iter().map(joined).collect::<Result<Vec<_>>>()
+        })?;
+        found.into_iter().reduce(Found::merge).ok_or_else(|| Error::Gpu("an array without parts".into()))
     }
 
     /// Compresses all chunks; `write` gets their records' bytes in order. Returns the records' lengths, and the chunks' summaries added up.
@@ -324,7 +316,7 @@ impl<'g> Lane<'g> {
                 (None, Some(own)) => {
                     let elements = slab_of(job.geometry, chunks);
                     let slab = &mut own.as_view_mut();
-                    load(&mut self.loader, job.array, job.threads, &elements, slab, || (), |(), _, _| ())?;
+                    load(&mut self.loader, job.array, job.threads, &elements, slab)?;
                     let bytes = (elements.end - elements.start) as usize * job.header.element_type.size();
                     Slab { bytes: own.slice(..bytes), first_element: elements.start }
                 }
@@ -384,24 +376,17 @@ impl Drop for Lane<'_> {
     }
 }
 
-/// Copies elements to the start of a slab; `look` sees them in passing, by their first's number, with what `start` made for its thread.
-fn load<S: ReadAt + ?Sized, T: Send>(
+/// Copies elements to the start of a slab.
+fn load<S: ReadAt + ?Sized>(
     loader: &mut Loader<'_>,
     array: &ArraySource<S>,
     threads: usize,
     elements: &Range<u64>,
     slab: &mut CudaViewMut<'_, u8>,
-    start: impl Fn() -> T + Sync,
-    look: impl Fn(&mut T, u64, &[u8]) + Sync,
-) -> Result<Vec<T>> {
+) -> Result<()> {
     let size = array.element_size();
     let bytes = ((elements.end - elements.start) * size) as usize;
-    loader.load(threads, bytes, slab, start, |state, offset, part| {
-        let first = elements.start + offset / size;
-        array.read(first, part)?;
-        look(state, first, part);
-        Ok(())
-    })
+    loader.load(threads, bytes, slab, |offset, part| array.read(elements.start + offset / size, part))
 }
 
 /// Most bytes of the records of some chunks: all raw.

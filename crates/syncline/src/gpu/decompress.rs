@@ -17,7 +17,7 @@ use syncline_cuda::pipeline::{Decompressor, StreamInfo};
 use super::buffers::Ring;
 use super::load::Loader;
 use super::plan::{LayerBatch, layer_batches};
-use super::{BUFFERS, Gpu, Gpus, Sizes, failure};
+use super::{BUFFERS, Gpu, Gpus, Sizes, failure, joined};
 use crate::io::ReadAt;
 use crate::options::Meter;
 use crate::pool::Pool;
@@ -240,9 +240,7 @@ fn run<E: DeviceElement, S: ReadAt + ?Sized>(lanes: &mut [Lane<E>], job: &Job<'_
                 })
             })
             .collect();
-        let results =
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
-        results.collect::<Vec<_>>().into_iter().collect()
+        threads.into_iter().map(joined).collect::<Vec<_>>().into_iter().collect()
     })
 }
 
@@ -280,9 +278,8 @@ impl<'g, E: DeviceElement> Lane<'g, E> {
         let batch = &job.batches[number];
         let bytes = record_range(job.info, batch);
         let length = (bytes.end - bytes.start) as usize;
-        let read =
-            |(): &mut (), offset: u64, part: &mut [u8]| Ok(job.source.read_exact_at(part, bytes.start + offset)?);
-        self.loader.load(job.threads, length, &mut self.records.as_view_mut(), || (), read)?;
+        let read = |offset: u64, part: &mut [u8]| Ok(job.source.read_exact_at(part, bytes.start + offset)?);
+        self.loader.load(job.threads, length, &mut self.records.as_view_mut(), read)?;
         let input = self.records.slice(..length);
         let elements = batch.elements.clone();
         let slab = &mut self.slab.slice_mut(..(elements.end - elements.start) as usize);

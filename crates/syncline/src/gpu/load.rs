@@ -8,7 +8,7 @@ use syncline_core::error::Result;
 use syncline_cuda::cudarc::driver::{CudaStream, CudaViewMut};
 
 use super::buffers::Ring;
-use super::{Gpu, failure};
+use super::{Gpu, failure, joined};
 
 /// Bytes that a thread reads at a time, at least, and a multiple of them.
 const LEAST_BYTES: usize = 64 << 10;
@@ -34,19 +34,17 @@ impl<'g> Loader<'g> {
         Self { gpu, stream: stream.clone(), bytes, piece: 0, rings: Vec::new() }
     }
 
-    /// Copies `bytes` bytes to the start of `to`, on up to `threads` threads: `read` gets the offset of each piece and fills it, with what `start` made for its thread. Returns
-    /// what became of that; the copies are queued on the stream.
+    /// Copies `bytes` bytes to the start of `to`, on up to `threads` threads: `read` gets the offset of each piece and fills it. The copies are queued on the stream.
     ///
     /// # Errors
     /// The first that `read` returns, or the driver's.
-    pub(super) fn load<T: Send>(
+    pub(super) fn load(
         &mut self,
         threads: usize,
         bytes: usize,
         to: &mut CudaViewMut<'_, u8>,
-        start: impl Fn() -> T + Sync,
-        read: impl Fn(&mut T, u64, &mut [u8]) -> Result<()> + Sync,
-    ) -> Result<Vec<T>> {
+        read: impl Fn(u64, &mut [u8]) -> Result<()> + Sync,
+    ) -> Result<()> {
         let threads = threads.clamp(1, (self.bytes / LEAST_BYTES).clamp(1, MOST_THREADS));
         let piece = (self.bytes / threads / LEAST_BYTES * LEAST_BYTES).max(LEAST_BYTES);
         if piece != self.piece {
@@ -59,33 +57,29 @@ impl<'g> Loader<'g> {
             self.rings.push(Ring::new(self.gpu, &self.stream, piece));
         }
         let (next, to) = (AtomicUsize::new(0), Mutex::new(to));
-        let one = |ring: &mut Ring<'_>, state: &mut T, at: usize| -> Result<()> {
+        let one = |ring: &mut Ring<'_>, at: usize| -> Result<()> {
             let count = piece.min(bytes - at);
             let buffer = ring.take_turn().map_err(failure)?;
-            read(state, at as u64, &mut buffer.fill().map_err(failure)?[..count])?;
+            read(at as u64, &mut buffer.fill().map_err(failure)?[..count])?;
             let mut to = to.lock().unwrap_or_else(PoisonError::into_inner);
             buffer.send(count, &mut to.slice_mut(at..at + count)).map_err(failure)
         };
-        let work = |ring: &mut Ring<'_>| -> Result<T> {
-            let mut state = start();
+        let work = |ring: &mut Ring<'_>| -> Result<()> {
             loop {
                 let number = next.fetch_add(1, Ordering::Relaxed);
                 if number >= pieces {
-                    return Ok(state);
+                    return Ok(());
                 }
                 // After an error nobody begins another piece.
-                one(ring, &mut state, number * piece).inspect_err(|_| next.store(pieces, Ordering::Relaxed))?;
+                one(ring, number * piece).inspect_err(|_| next.store(pieces, Ordering::Relaxed))?;
             }
         };
         match &mut self.rings[..threads] {
-            [] => Ok(Vec::new()),
-            [ring] => Ok(vec![work(ring)?]),
+            [] => Ok(()),
+            [ring] => work(ring),
             rings => std::thread::scope(|scope| {
                 let threads: Vec<_> = rings.iter_mut().map(|ring| scope.spawn(|| work(ring))).collect();
-                let join = |thread: std::thread::ScopedJoinHandle<'_, _>| {
-                    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-                };
-                threads.into_iter().map(join).collect::<Vec<_>>().into_iter().collect()
+                threads.into_iter().map(joined).collect::<Vec<_>>().into_iter().collect()
             }),
         }
     }

@@ -109,6 +109,11 @@ fn ordinals(devices: CudaDevices) -> Result<Vec<usize>> {
     }
 }
 
+/// What a thread returns; if it panics, so does this.
+fn joined<T>(thread: std::thread::ScopedJoinHandle<'_, T>) -> T {
+    thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+}
+
 /// The library's error for the device layer's.
 fn failure(error: CudaError) -> Error {
     match error {
