@@ -14,7 +14,7 @@ use syncline_core::quantize::Real;
 use syncline_cuda::cudarc::driver::{CudaStream, CudaView, DeviceRepr};
 use syncline_cuda::geometry::{ChunkBatch, Slab, element_span};
 use syncline_cuda::quantize::{BoundScan, Quantizer, TileBits};
-use syncline_cuda::{Arena, Device};
+use syncline_cuda::{Arena, CudaError, Device};
 
 /// A whole array in memory.
 struct Memory<'a>(&'a [u8]);
@@ -216,17 +216,32 @@ pub fn check_scan<T: Real>(device: &Device, bytes: &[u8], fill: Fill, what: &str
     let stream = device.context().default_stream();
     let mut scan = BoundScan::new(device, T::TYPE).unwrap();
     let expected = core_scan::<T>(bytes, fill);
-    // At an address that vectors do not like, too.
-    for skip in [0, size_of::<T>()] {
-        let shifted = [&vec![0; skip], bytes, &[0]].concat();
-        let buffer = stream.clone_htod(&shifted).unwrap();
-        let view = buffer.slice(skip..skip + bytes.len());
-        let found = scan.scan(&stream, &view, fill).unwrap();
+    let same = |found: &Scan, what: &str| {
         assert_eq!(found.range(), expected.range(), "{what}: range");
         assert_eq!(found.excluded(), expected.excluded(), "{what}: excluded");
         assert_eq!((found.count(), found.valid()), (expected.count(), expected.valid()), "{what}: counts");
         for zeros in [false, true] {
             assert_eq!(found.patterns(zeros), expected.patterns(zeros), "{what}: patterns");
         }
+    };
+    // At an address that vectors do not like, too.
+    for skip in [0, size_of::<T>()] {
+        let shifted = [&vec![0; skip], bytes, &[0]].concat();
+        let buffer = stream.clone_htod(&shifted).unwrap();
+        let view = buffer.slice(skip..skip + bytes.len());
+        same(&scan.scan(&stream, &view, fill).unwrap(), what);
+        // In parts, as several devices have them.
+        let len = bytes.len() / size_of::<T>();
+        let empty = Scan::new(T::TYPE, len as u64, fill);
+        let mut look = |empty: &Scan| {
+            let mut part = |from: usize, to: usize| {
+                let view = buffer.slice(skip + from * size_of::<T>()..skip + to * size_of::<T>());
+                scan.look(&stream, &view, from as u64, empty)
+            };
+            let (a, b) = (len / 3, len * 3 / 5);
+            Ok::<_, CudaError>(part(0, a)?.merge(part(a, b)?).merge(part(b, len)?))
+        };
+        let found = look(&empty).unwrap();
+        same(&empty.settle_found(&found, &mut look).unwrap(), &format!("{what}, in parts"));
     }
 }
