@@ -6,10 +6,12 @@
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream};
+use syncline_core::huffman::IndexKind;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
 use syncline_cuda::huffman::codebook::{CodebookBuilder, DeviceCodebook};
+use syncline_cuda::huffman::encode::{Batch, Books, BooksBuilder, Format, StreamSpan};
 use syncline_cuda::huffman::histogram::{Histogram, Symbol};
 
 #[path = "../tests/common/mod.rs"]
@@ -25,9 +27,20 @@ const PERIOD: usize = 8 << 20;
 fn main() -> Result<()> {
     let Some(device) = timing::open()? else { return Ok(()) };
     let stream = device.context().default_stream();
-    let copy = timing::copy_rate(&stream, RUNS)?;
-    histograms(&device, &stream, copy)?;
-    codebooks(&device, &stream)
+    // Arguments name what is measured; all of it without any. Cargo adds one of its own.
+    let named: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).collect();
+    let wanted = |name: &str| named.is_empty() || named.iter().any(|argument| argument == name);
+    let alphabets: Vec<u32> = named.iter().filter_map(|argument| argument.parse().ok()).collect();
+    if wanted("histograms") {
+        histograms(&device, &stream, timing::copy_rate(&stream, RUNS)?)?;
+    }
+    if wanted("codebooks") {
+        codebooks(&device, &stream, &alphabets)?;
+    }
+    if wanted("streams") {
+        streams(&device, &stream)?;
+    }
+    Ok(())
 }
 
 /// Median seconds of `work` on the stream, and the shortest.
@@ -105,7 +118,8 @@ fn histograms(device: &Device, stream: &Arc<CudaStream>, copy: f64) -> Result<()
 /// The phases of [`Summary::cycles`](syncline_cuda::huffman::codebook::Summary::cycles).
 const PHASES: [&str; 4] = ["sort", "lengths", "limit", "codewords"];
 
-fn codebooks(device: &Device, stream: &Arc<CudaStream>) -> Result<()> {
+/// Of these alphabets, or of all.
+fn codebooks(device: &Device, stream: &Arc<CudaStream>, alphabets: &[u32]) -> Result<()> {
     println!("\ncodebook from counts on the device, microseconds: median (shortest)");
     let mut arena = Arena::new(stream.clone());
     for (name, spread) in [
@@ -113,15 +127,29 @@ fn codebooks(device: &Device, stream: &Arc<CudaStream>) -> Result<()> {
         ("5 % one symbol", Some(Spread::Geometric(0.05))),
         ("flat", Some(Spread::Flat)),
         ("inverse squares", None), // the limit's last step, which melds again and again
+        ("halving every 2 %", None),
     ] {
         for bins in [256, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536] {
+            if !alphabets.is_empty() && !alphabets.contains(&bins) {
+                continue;
+            }
             // One of each, so that the whole alphabet takes part.
             let mut counts = vec![1_u64; bins as usize];
             match spread {
                 Some(spread) => {
-                    symbols(spread, bins, PERIOD, 2).into_iter().for_each(|symbol| counts[usize::from(symbol)] += 1);
+                    symbols(spread, bins, PERIOD / 8, 2)
+                        .into_iter()
+                        .for_each(|symbol| counts[usize::from(symbol)] += 1);
                 }
-                None => (1..).zip(&mut counts).for_each(|(i, count)| *count += (1 << 32) / (i * i)),
+                None if name == "inverse squares" => {
+                    (1..).zip(&mut counts).for_each(|(i, count)| *count += (1 << 32) / (i * i));
+                }
+                None => {
+                    let half_life = f64::from(bins) / 50.0;
+                    let away = |i: u32| f64::from(i.abs_diff(bins / 2));
+                    let count = |i| (1e5 * 0.5_f64.powf(away(i) / half_life)) as u64;
+                    (0..).zip(&mut counts).for_each(|(i, counted)| *counted += count(i));
+                }
             }
             let counts = stream.clone_htod(&counts).doing("allocating")?;
             let builder = CodebookBuilder::new(device, bins)?;
@@ -140,6 +168,58 @@ fn codebooks(device: &Device, stream: &Arc<CudaStream>) -> Result<()> {
                     .into_iter()
                     .zip(summary.cycles)
                     .map(|(phase, cycles)| format!("{phase} {}", cycles / 1000))
+                    .collect::<Vec<_>>()
+                    .join(", "),
+            );
+        }
+    }
+    Ok(())
+}
+
+/// Streams' codes of 16 bits, as fields have them: shares of two-sided geometric spreads that are mixed, by the share of the middle symbol.
+const MIXTURES: [(&str, &[f64]); 4] = [
+    ("98 % one symbol", &[0.98]),
+    ("1.7 bits", &[0.71]),
+    ("5.2 bits", &[0.13]),
+    ("a steep peak and long tails", &[0.95, 0.95, 0.95, 0.8, 0.8, 0.4, 0.1, 0.02]),
+];
+
+/// Counts and codebooks of an encoder's streams, the latter's part by the kernel's own clock.
+fn streams(device: &Device, stream: &Arc<CudaStream>) -> Result<()> {
+    println!("\ncounts and codebooks of streams of 2^20 symbols, microseconds: median (shortest)");
+    let format = Format { symbol_bytes: 2, group_log2: 7, alphabet: 1024, classes: false, index: IndexKind::Symbol };
+    let mut arena = Arena::new(stream.clone());
+    for (name, shares) in MIXTURES {
+        let mut part: Vec<u16> = Vec::with_capacity(PERIOD);
+        for (seed, &share) in (3..).zip(shares) {
+            part.extend(symbols(Spread::Geometric(share), 1024, (1 << 20) / shares.len(), seed));
+        }
+        for bytes in [SMALL, LARGE / 4] {
+            let input = repeated(stream, &part, bytes)?;
+            let groups = 1 << (20 - format.group_log2);
+            let spans: Vec<_> = (0..input.len() as u64 >> 20)
+                .map(|i| StreamSpan { first_group: i * groups, groups: groups as u32, free_symbol: 512 })
+                .collect();
+            let batch = Batch::new(stream, &format, &spans)?;
+            let mut books = Books::new(stream, &batch)?;
+            let builder = BooksBuilder::new(device, &format)?;
+            let runs = Runs { warm_up: 3, counted: 41 };
+            let (median, shortest) = timing::seconds(stream, runs, || {
+                builder.launch(&mut arena.frame()?, &input.as_view(), None, &batch, &mut books)
+            })?;
+            let summary = books.codebooks().read_summary(stream)?;
+            println!(
+                "  {:4} streams, {name:28} {:7.1} ({:.1}), {} symbols, {} rounds, longest {}; hundred cycles: {}",
+                spans.len(),
+                median * 1e6,
+                shortest * 1e6,
+                summary.used,
+                summary.rounds,
+                summary.longest,
+                PHASES
+                    .into_iter()
+                    .zip(summary.cycles)
+                    .map(|(phase, cycles)| format!("{phase} {}", cycles / 100))
                     .collect::<Vec<_>>()
                     .join(", "),
             );

@@ -1,6 +1,7 @@
 // A canonical code from its numbers of each length: GenerateCW. Codewords ascend by symbol within a length (the paper's ascend by count), so a stable partition of the
 // symbols by length gives each its codeword, and is itself the decoder's table of symbols; First and Entry come from the numbers of each length.
 #pragma once
+#include "scan.cuh"
 #include "team.cuh"
 
 // What `summary` holds, in words. huffman/codebook.rs reads it.
@@ -8,40 +9,47 @@ constexpr uint32_t SUMMARY_USED = 0, SUMMARY_LONGEST = 1, SUMMARY_STATUS = 2, SU
                    SUMMARY_CYCLES = 68, SUMMARY_WORDS = 72;
 
 struct Code {
-    uint32_t at_length[WARP], first_code[WARP], entry[WARP], longest;
+    uint32_t through[WARP], first_code[WARP], entry[WARP];
     Partition<WARP> partition;
 };
 static_assert(MAX_LENGTH_LARGE < WARP, "a digit is a length");
 
-// Writes the code of which `code.at_length` has the numbers. `symbol_at` gives all symbols from the rarest on, of which the first `unused` do not occur. `lengths` is scratch
-// memory, a byte a symbol. Called by the whole team, after a barrier.
+// Writes the code of which the first warp has the numbers of each length in `at_length`, a lane a length. `symbol_at` gives all symbols from the rarest on, of which the first `unused` do not
+// occur. `lengths` is scratch memory, a byte a symbol. Called by the whole team.
 template <typename SymbolAt>
-__device__ inline void write_code(Team &team, Code &code, SymbolAt symbol_at, uint32_t unused, uint8_t *lengths, uint32_t *codewords,
+__device__ inline void write_code(Team &team, Code &code, uint32_t at_length, SymbolAt symbol_at, uint32_t unused, uint8_t *lengths, uint32_t *codewords,
                                   uint16_t *symbols_by_codeword, uint32_t *summary) {
-    if (threadIdx.x == 0) {
-        uint32_t next = 0, before = 0, last = 0;
-        for (uint32_t length = 0; length < WARP; ++length) {
-            const uint32_t count = code.at_length[length];
-            next <<= 1;
-            code.first_code[length] = next;
-            code.entry[length] = before;
-            next += count;
-            before += count;
-            last = count > 0 ? length : last;
-        }
-        code.longest = last;
-    }
-    __syncthreads();
-    // Longest codewords to the rarest symbols.
-#pragma unroll 4
-    for (uint32_t i = team.rank; i < SYMBOLS; i += Team::SIZE) {
-        uint32_t length = 0;
-        if (i >= unused) {
-            uint32_t shorter = SYMBOLS - 1 - i; // symbols that are more common
-            for (length = 1; length < code.longest && code.entry[length] + code.at_length[length] <= shorter; ++length) {
+    if (warp_id() == 0) {
+        const uint32_t through = warp_scan_inclusive(at_length);
+        // In units of 2^-31: codewords of a length start where shorter ones end.
+        const uint32_t units = lane_id() < WARP - 1 ? at_length << (WARP - 1 - lane_id()) : 0;
+        const uint32_t first_code = (warp_scan_inclusive(units) - units) >> (WARP - 1 - lane_id());
+        code.through[lane_id()] = through;
+        code.entry[lane_id()] = through - at_length;
+        code.first_code[lane_id()] = first_code;
+        const uint32_t longest = 31 - __clz(__ballot_sync(ALL_LANES, at_length > 0) | 1);
+        if (block_of_team() == 0) {
+            summary[SUMMARY_FIRST + lane_id()] = first_code;
+            summary[SUMMARY_ENTRY + lane_id()] = through - at_length;
+            if (lane_id() == 0) {
+                summary[SUMMARY_LONGEST] = longest;
             }
         }
-        lengths[symbol_at(i)] = length;
+    }
+    __syncthreads();
+    const uint32_t through = code.through[lane_id()];
+#pragma unroll 4
+    for (uint32_t first = team.rank - lane_id(); first < SYMBOLS; first += Team::SIZE) {
+        // Longest codewords to the rarest symbols.
+        const uint32_t i = first + lane_id(), more_common = SYMBOLS - 1 - min_of<uint32_t>(i, SYMBOLS - 1);
+        uint32_t length = 0;
+#pragma unroll
+        for (uint32_t step = WARP / 2; step > 0; step /= 2) {
+            length += __shfl_sync(ALL_LANES, through, length + step - 1) <= more_common ? step : 0;
+        }
+        if (i < SYMBOLS) {
+            lengths[symbol_at(i)] = i >= unused ? length : 0;
+        }
     }
     team.sync();
     partition_by_digit(
@@ -55,11 +63,4 @@ __device__ inline void write_code(Team &team, Code &code, SymbolAt symbol_at, ui
                 symbols_by_codeword[index] = symbol;
             }
         });
-    if (block_of_team() == 0 && threadIdx.x < WARP) {
-        summary[SUMMARY_FIRST + threadIdx.x] = code.first_code[threadIdx.x];
-        summary[SUMMARY_ENTRY + threadIdx.x] = code.entry[threadIdx.x];
-        if (threadIdx.x == 0) {
-            summary[SUMMARY_LONGEST] = code.longest;
-        }
-    }
 }

@@ -1,6 +1,6 @@
 // Codebooks of small alphabets, a block each: from counts to the canonical code and, for encoders, to the codebook's bytes and the choice between one codebook and several.
 //
-//  - Symbols that occur are sorted by (count, symbol): ranks within runs of 32, then runs merged in pairs, each symbol by searching its place in the other run.
+//  - Symbols that occur are sorted by (count, symbol): into buckets of alike counts, of which there are eight or sixteen an octave; in its bucket each symbol counts those before it.
 //  - A tree is a warp's: rounds of melding as huffman_codebook.cu explains them. So the trees of the length limit's step (3) are made side by side by the block's warps, with
 //    nothing but the counts shared. Where blocks are few (ALL_TREES) all are made at once, before it is known whether they are needed; where they are so few that
 //    multiprocessors would have nothing to do (SPREAD), several blocks sort the same counts and share the trees, which would be in each other's way.
@@ -44,72 +44,80 @@ struct Streams {
     uint32_t *arrived;   // blocks of each book that are done with that, 0 between launches
 };
 
-// Where blocks exchange what tree 0 says beside its lengths: there are no codewords of 0 bits, nor of as many as a warp has lanes.
-constexpr uint32_t DUE_AT = 0, ROUNDS_AT = WARP - 1;
+// Where blocks exchange the rounds of tree 0: there are no codewords of so many bits.
+constexpr uint32_t ROUNDS_AT = WARP - 1;
 static_assert(LIMIT < ROUNDS_AT, "a lane a length");
 
-// Whether this block is the last that makes trees of the codebook `which`; `codes` then has those of all. By the whole block.
-__device__ inline bool gather_trees(const Streams &streams, uint32_t which, Lengths *codes) {
+// What a codebook's blocks that are done come to, and beside it that step (3) is not due, which the first block tells.
+constexpr uint32_t DONE_BLOCK = 1, NOT_DUE = 1u << 16;
+// What counts of a stream come to that are made, and beside it the blocks that have read its counts.
+constexpr uint32_t DONE_BOOK = 1, DONE_READING = 1u << 16;
+static_assert(BOOKS * SPREAD < 1u << 16, "both have room");
+
+// Whether this block goes on with the codebook `which`: the first where step (3) is not due, else the last that makes trees of it; `codes` then has those of all. By the whole block.
+__device__ inline bool gather_trees(const Streams &streams, uint32_t which, bool first_and_not_due, Lengths *codes) {
     constexpr uint32_t WORDS = sizeof(Lengths) / 4;
     uint32_t *all = reinterpret_cast<uint32_t *>(streams.trees + uint64_t(which) * (FLOORS + 1));
     uint32_t *own = reinterpret_cast<uint32_t *>(codes);
+    if (first_and_not_due) {
+        // By a thread that the others do not wait for.
+        if (threadIdx.x == THREADS - 1 && atomicAdd(&streams.arrived[which], DONE_BLOCK | NOT_DUE) == DONE_BLOCK * (SPREAD - 1)) {
+            streams.arrived[which] = 0;
+        }
+        return true;
+    }
     for (uint32_t i = threadIdx.x; i < (FLOORS + 1) * WORDS; i += THREADS) {
         if (i / WORDS % SPREAD == blockIdx.x % SPREAD) {
             all[i] = own[i];
         }
     }
-    __shared__ bool is_last;
+    __shared__ bool goes_on;
     __syncthreads();
     if (threadIdx.x == 0) {
         __threadfence();
-        is_last = atomicAdd(&streams.arrived[which], 1u) == SPREAD - 1;
-        if (is_last) {
+        const uint32_t before = atomicAdd(&streams.arrived[which], DONE_BLOCK);
+        if (before % NOT_DUE == DONE_BLOCK * (SPREAD - 1)) {
             streams.arrived[which] = 0;
         }
+        goes_on = before == DONE_BLOCK * (SPREAD - 1);
         __threadfence();
     }
     __syncthreads();
-    if (is_last) {
+    if (goes_on) {
         for (uint32_t i = threadIdx.x; i < (FLOORS + 1) * WORDS; i += THREADS) {
             own[i] = __ldcg(&all[i]);
         }
         __syncthreads();
     }
-    return is_last;
+    return goes_on;
 }
 
-// Bits of all codewords, from the number of each length, of LIMIT bits at most; by a warp, a lane a length.
-__device__ inline Count coded_bits(const Shared &shared, uint32_t used, uint32_t at_length) {
-    // Bits are the sum over lengths of the counts of symbols that have as many bits or more, and those are the rarest.
-    const uint32_t shorter = warp_scan_inclusive(at_length) - at_length;
-    return warp_sum(lane_id() > 0 && lane_id() <= LIMIT ? shared.sums[used - shorter] : Count(0));
-}
-
-// Steps (1) and (2) of the limit, as limit_lengths in length_limit.cuh has them; by a warp, a lane a length. `over` leaves are deeper than the limit.
-__device__ inline uint32_t limit_in_warp(uint32_t at_length, uint32_t over) {
-    at_length = lane_id() <= LIMIT ? at_length + (lane_id() == LIMIT ? over : 0) : 0;
-    // In units of 2^-LIMIT.
-    uint32_t excess = warp_sum(lane_id() <= LIMIT ? at_length << (LIMIT - lane_id()) : 0) - (1u << LIMIT);
-#pragma unroll 1
-    for (uint32_t depth = LIMIT - 1; excess > 0;) {
-        // The deepest level from here up that has a leaf.
-        const uint32_t levels = __ballot_sync(ALL_LANES, at_length > 0 && lane_id() > 0 && lane_id() <= depth);
-        if (levels == 0) {
-            break;
-        }
-        depth = 31 - __clz(levels);
-        const uint32_t steps = (1u << (LIMIT - depth)) - 1, have = __shfl_sync(ALL_LANES, at_length, depth);
-        if (excess >= steps) {
-            const uint32_t whole = min_of(have, excess / steps);
-            at_length += lane_id() == LIMIT ? whole : lane_id() == depth ? 0 - whole : 0;
-            excess -= whole * steps;
-        } else {
-            at_length += lane_id() == depth ? ~0u : lane_id() == depth + 1 ? 2 : lane_id() == LIMIT ? ~0u : 0;
-            ++depth;
-            --excess;
-        }
+// Takes over the stream's status and clears its counts, which all of its blocks have read; by `size` threads, of which this is number `rank`.
+__device__ inline void clear_counts(const Streams &streams, uint32_t stream, Count *counts, uint32_t rank, uint32_t size) {
+    Count *of_stream = counts + stream * uint64_t(STREAM_COUNTS);
+    if (rank == 0) {
+        streams.status[stream] = of_stream[CLASSES * SYMBOLS];
+        of_stream[CLASSES * SYMBOLS] = 0;
     }
-    return at_length;
+#pragma unroll 4
+    for (uint32_t i = rank; i < CLASSES * SYMBOLS; i += size) {
+        of_stream[i] = 0;
+    }
+}
+
+// Where several blocks read the same counts: the last of them clears these. By a warp that has nothing else to do.
+__device__ inline void note_reading(const Streams &streams, uint32_t stream, Count *counts) {
+    constexpr uint32_t BLOCKS_OF_STREAM = BOOKS * SPREAD;
+    uint32_t before = 0;
+    if (lane_id() == 0) {
+        before = atomicAdd(&streams.done[stream], DONE_READING);
+    }
+    if (__shfl_sync(ALL_LANES, before, 0) / DONE_READING == BLOCKS_OF_STREAM - 1) {
+        if (lane_id() == 0) {
+            atomicAdd(&streams.done[stream], 0u - DONE_READING * BLOCKS_OF_STREAM);
+        }
+        clear_counts(streams, stream, counts, lane_id(), WARP);
+    }
 }
 
 // Makes the tree of the counts raised to `floor`, limits its depth, and notes the code; by a warp. `memory` is the tree's. Returns whether there was something to limit.
@@ -119,7 +127,7 @@ __device__ inline bool make_tree(const Shared &shared, uint32_t used, Count floo
     uint16_t *fronts = reinterpret_cast<uint16_t *>(trees + used);
     RaisedWeights weights{shared.counts, trees, floor};
     Melding at{used, 0, 0, 0, 0};
-    meld_in_warp(at, weights, fronts);
+    meld_in_warp<Count, false>(at, weights, fronts);
     rounds = at.rounds;
     // Each count is in as many trees as it is deep.
     unlimited = 0;
@@ -128,21 +136,9 @@ __device__ inline bool make_tree(const Shared &shared, uint32_t used, Count floo
         unlimited += trees[i];
     }
     unlimited = warp_sum(unlimited);
-    // Depths never rise in the order of trees' making, so the trees of a level stand together.
-    uint32_t at_length = 0, over = 0, depth = 0;
-#pragma unroll 1
-    for (uint32_t first = used - 2, level = 1; level > 0 && depth + 1 < DEPTHS;) {
-        const uint32_t front = fronts[first], below = first - front, leaves = 2 * level - below;
-        ++depth;
-        at_length = lane_id() == depth ? leaves : at_length;
-        over += depth > LIMIT ? leaves : 0;
-        first = front;
-        level = below;
-    }
-    if (over > 0) {
-        at_length = limit_in_warp(at_length, over);
-    }
-    const Count bits = over > 0 || floor > 0 ? coded_bits(shared, used, at_length) : unlimited;
+    uint32_t over;
+    const uint32_t at_length = limited_lengths([&](uint32_t tree) { return uint32_t(fronts[tree]); }, used, LIMIT, over);
+    const Count bits = over > 0 || floor > 0 ? coded_bits(shared.sums, used, LIMIT, at_length) : unlimited;
     to.at_length[lane_id()] = at_length;
     if (lane_id() == 0) {
         to.bits = bits;
@@ -215,7 +211,7 @@ __device__ inline uint32_t write_bytes(const Shared &shared, const uint16_t *sta
 }
 
 // By the block that ends the last codebook of a stream: CLASSES codebooks if that makes codewords and codebooks shorter than the one for all classes, else that one.
-// Takes over the stream's status and clears its counts, which all of its blocks have read.
+// It clears the counts, where each codebook has one block.
 __device__ inline void finish_stream(const Streams &streams, uint32_t which, uint32_t bytes, uint64_t bits, Count *counts) {
     const uint32_t stream = which / BOOKS;
     if (BOOKS > 1) {
@@ -223,30 +219,24 @@ __device__ inline void finish_stream(const Streams &streams, uint32_t which, uin
         if (threadIdx.x == 0) {
             streams.book_bits[which] = bits + 8 * bytes;
             __threadfence();
-            is_last = atomicAdd(&streams.done[stream], 1u) == BOOKS - 1;
+            is_last = atomicAdd(&streams.done[stream], DONE_BOOK) % DONE_READING == DONE_BOOK * (BOOKS - 1);
         }
         __syncthreads();
         if (!is_last) {
             return;
         }
-    }
-    Count *of_stream = counts + stream * uint64_t(STREAM_COUNTS);
-    if (threadIdx.x == 0) {
-        if (BOOKS > 1) {
+        if (threadIdx.x == 0) {
             __threadfence();
             uint64_t several = 0;
             for (uint32_t book = 0; book < CLASSES; ++book) {
                 several += __ldcg(&streams.book_bits[stream * BOOKS + book]);
             }
             streams.codebooks[stream] = several < __ldcg(&streams.book_bits[stream * BOOKS + CLASSES]) ? CLASSES : 1;
-            streams.done[stream] = 0;
+            atomicAdd(&streams.done[stream], 0u - DONE_BOOK * BOOKS);
         }
-        streams.status[stream] = of_stream[CLASSES * SYMBOLS];
-        of_stream[CLASSES * SYMBOLS] = 0;
     }
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < CLASSES * SYMBOLS; i += THREADS) {
-        of_stream[i] = 0;
+    if (SPREAD == 1) {
+        clear_counts(streams, stream, counts, threadIdx.x, THREADS);
     }
 }
 
@@ -257,7 +247,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     Shared &shared = *reinterpret_cast<Shared *>(memory);
     uint8_t *trees = memory + sizeof(Shared);
     __shared__ Lengths codes[FLOORS + 1];
-    __shared__ uint16_t of_warp[WARPS][WARP];
+    alignas(4) __shared__ uint16_t of_warp[WARPS][WARP]; // while symbols are sorted, numbers of buckets
     __shared__ uint32_t last_symbol, status;
     __shared__ bool is_due;
     const uint32_t which = blockIdx.x / SPREAD, part = blockIdx.x % SPREAD;
@@ -266,10 +256,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     summary += which * SUMMARY_WORDS;
     if (threadIdx.x == 0) {
         last_symbol = status = 0;
+        is_due = false;
     }
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i < ROOM / 4; i += THREADS) {
         reinterpret_cast<uint32_t *>(shared.lengths)[i] = 0;
+    }
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < WARPS * WARP / 2; i += THREADS) {
+        reinterpret_cast<uint32_t *>(of_warp)[i] = 0;
     }
     wait_for_previous();
     const long long start = clock64();
@@ -292,7 +287,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (lane_id() == 0) {
         atomicMax(&last_symbol, last);
     }
-    const uint32_t used = sort_used(own, shared, trees);
+    const uint32_t used = sort_used(own, shared, of_warp[0], trees);
     sum_counts(shared, used);
     const long long sorted = clock64();
     long long melded = sorted;
@@ -300,6 +295,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     // The trees; number 0 is that of the counts as they are.
     bool due = false;
     uint32_t rounds = 0;
+    if (SPREAD > 1 && warp_id() == WARPS - 1) {
+        note_reading(streams, which / BOOKS, counts);
+    }
     if (used > 1) {
         const uint32_t bytes = tree_bytes(used), at_once = min_of(WARPS, room / bytes);
         const Count total = shared.sums[used];
@@ -332,19 +330,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
     }
     if (SPREAD > 1) {
-        if (used > 1 && part == 0 && threadIdx.x == 0) {
-            codes[0].at_length[DUE_AT] = is_due;
+        if (part == 0 && threadIdx.x == 0) {
             codes[0].at_length[ROUNDS_AT] = rounds;
         }
         __syncthreads();
-        if (!gather_trees(streams, which, codes)) {
+        const bool first_and_not_due = part == 0 && !due;
+        if (!gather_trees(streams, which, first_and_not_due, codes)) {
             return;
         }
-        due = used > 1 && codes[0].at_length[DUE_AT] != 0;
-        rounds = used > 1 ? codes[0].at_length[ROUNDS_AT] : 0;
+        due = !first_and_not_due;
+        rounds = codes[0].at_length[ROUNDS_AT];
         __syncthreads();
         if (threadIdx.x == 0) {
-            codes[0].at_length[DUE_AT] = codes[0].at_length[ROUNDS_AT] = 0;
+            codes[0].at_length[ROUNDS_AT] = 0;
         }
         __syncthreads();
     }

@@ -35,8 +35,8 @@ struct Shared {
 };
 // Memory of a tree: weights of internal trees, and their fronts.
 __device__ inline uint32_t tree_bytes(uint32_t used) { return used * (sizeof(Count) + 2) + 15 & ~15u; }
-// Symbols on their way, before there are any trees.
-constexpr uint32_t SORT_BYTES = ROOM * (sizeof(Count) + 2);
+// Keys of symbols, before there are any trees.
+constexpr uint32_t SORT_BYTES = ROOM * sizeof(Count);
 static_assert(sizeof(Shared) % 16 == 0, "trees are aligned");
 static_assert(sizeof(Shared) == SHARED_BYTES && SORT_BYTES <= LEAST_TREE_BYTES && ROOM * 2 <= LEAST_TREE_BYTES, "the host gives enough memory");
 
@@ -61,87 +61,65 @@ __device__ inline void read_counts(const Count *counts, uint32_t which, Count (&
     }
 }
 
-// Sorts the symbols that occur by count, then symbol; returns how many there are. By the whole block.
-__device__ inline uint32_t sort_used(const Count (&own)[OWN], Shared &shared, uint8_t *memory) {
+// Counts share a bucket if their most significant bits and exponents are the same. Within one they differ in so few of the other bits that a key holds those and the symbol.
+constexpr uint32_t SYMBOL_BITS = 10, LEADING_BITS = COUNT_BITS == 32 ? 4 : 3, BUCKETS = 512;
+static_assert(SYMBOLS <= 1u << SYMBOL_BITS && ((COUNT_BITS == 32 ? 26 : 43) + 1) << LEADING_BITS <= BUCKETS, "a bucket for every count");
+static_assert(BUCKETS <= THREADS, "a thread a bucket");
+
+struct Bucket {
+    uint32_t number;
+    Count key;
+};
+__device__ inline Bucket bucket_of(Count count, uint32_t symbol) {
+    constexpr uint32_t MANTISSA_BITS = 23, BIAS = 127;
+#if COUNT_BITS == 32
+    const uint32_t rounded = __float_as_uint(__uint2float_rz(count));
+#else
+    const uint32_t rounded = __float_as_uint(__ull2float_rz(count));
+#endif
+    const uint32_t exponent = (rounded >> MANTISSA_BITS) - BIAS;
+    const Count low = exponent > LEADING_BITS ? count & ((Count(1) << (exponent - LEADING_BITS)) - 1) : 0;
+    return {(rounded >> (MANTISSA_BITS - LEADING_BITS)) - (BIAS << LEADING_BITS), low << SYMBOL_BITS | symbol};
+}
+
+// Sorts the symbols that occur by count, then symbol; returns how many there are. By the whole block. `numbers` has BUCKETS entries that are 0, two to a word; `memory` has ROOM keys.
+__device__ inline uint32_t sort_used(const Count (&own)[OWN], Shared &shared, uint16_t *numbers, uint8_t *memory) {
     __shared__ uint32_t warp_sums[WARPS];
-    Count *other_counts = reinterpret_cast<Count *>(memory);
-    uint16_t *other_order = reinterpret_cast<uint16_t *>(other_counts + ROOM);
-    uint32_t here = 0, used;
-#pragma unroll
-    for (uint32_t i = 0; i < OWN; ++i) {
-        here += own[i] != 0;
-    }
-    uint32_t at = block_scan<THREADS, uint32_t>(here, warp_sums, used);
-    uint32_t merges = 0;
-    while (WARP << merges < used) {
-        ++merges;
-    }
-    // So that the last pass ends where the sorted symbols are to be.
-    Count *from = merges % 2 == 0 ? other_counts : shared.counts, *to = merges % 2 == 0 ? shared.counts : other_counts;
-    uint16_t *from_order = merges % 2 == 0 ? other_order : shared.order, *to_order = merges % 2 == 0 ? shared.order : other_order;
+    Count *keys = reinterpret_cast<Count *>(memory);
+    Bucket buckets[OWN];
+    uint32_t places[OWN], used;
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
         if (own[i] != 0) {
-            from[at] = own[i];
-            from_order[at++] = OWN * threadIdx.x + i;
+            buckets[i] = bucket_of(own[i], OWN * threadIdx.x + i);
+            const uint32_t shift = buckets[i].number % 2 * 16;
+            places[i] = atomicAdd(reinterpret_cast<uint32_t *>(numbers) + buckets[i].number / 2, 1u << shift) >> shift & 0xFFFF;
         }
     }
     __syncthreads();
-    // Runs of 32: how many are before each, the place telling equal ones apart.
-#pragma unroll 1
-    for (uint32_t first = warp_id() * WARP; first < used; first += THREADS) {
-        const uint32_t i = first + lane_id();
-        const Count key = i < used ? from[i] * WARP + lane_id() : ~Count(0);
-        uint32_t rank = 0;
-#pragma unroll 4
-        for (uint32_t lane = 0; lane < WARP; ++lane) {
-            rank += __shfl_sync(ALL_LANES, key, lane) < key;
-        }
-        if (i < used) {
-            to[first + rank] = key / WARP;
-            to_order[first + rank] = from_order[i];
+    const uint32_t first = block_scan<THREADS, uint32_t>(threadIdx.x < BUCKETS ? numbers[threadIdx.x] : 0, warp_sums, used);
+    if (threadIdx.x < BUCKETS) {
+        numbers[threadIdx.x] = first;
+    }
+    __syncthreads();
+#pragma unroll
+    for (uint32_t i = 0; i < OWN; ++i) {
+        if (own[i] != 0) {
+            keys[numbers[buckets[i].number] + places[i]] = buckets[i].key;
         }
     }
-#pragma unroll 1
-    for (uint32_t merge = 0; merge < merges; ++merge) {
-        const uint32_t run = WARP << merge;
-        __syncthreads();
-        Count *const other_counts = from;
-        from = to;
-        to = other_counts;
-        uint16_t *const other_order = from_order;
-        from_order = to_order;
-        to_order = other_order;
-        // All of a thread's searches in step, so that they wait together.
-        Count sought[OWN];
-        uint32_t sibling[OWN], length[OWN], before[OWN];
+    __syncthreads();
 #pragma unroll
-        for (uint32_t i = 0; i < OWN; ++i) {
-            const uint32_t item = i * THREADS + threadIdx.x, own_run = item / WARP >> merge;
-            // Of equal counts those of the first run come first.
-            sought[i] = item < used ? from[item] + (own_run & 1) : 0;
-            sibling[i] = (own_run ^ 1) * run;
-            length[i] = item < used && sibling[i] < used ? min_of(run, used - sibling[i]) : 0;
-            before[i] = 0;
-        }
-#pragma unroll 1
-        for (uint32_t step = run; step > 0; step /= 2) {
-#pragma unroll
-            for (uint32_t i = 0; i < OWN; ++i) {
-                const uint32_t probe = before[i] + step;
-                if (probe <= length[i] && from[sibling[i] + probe - 1] < sought[i]) {
-                    before[i] = probe;
-                }
+    for (uint32_t i = 0; i < OWN; ++i) {
+        if (own[i] != 0) {
+            const uint32_t number = buckets[i].number, start = numbers[number], end = number + 1 < BUCKETS ? numbers[number + 1] : used;
+            uint32_t rank = start;
+#pragma unroll 8
+            for (uint32_t other = start; other < end; ++other) {
+                rank += keys[other] < buckets[i].key;
             }
-        }
-#pragma unroll
-        for (uint32_t i = 0; i < OWN; ++i) {
-            const uint32_t item = i * THREADS + threadIdx.x, own_run = item / WARP >> merge;
-            if (item < used) {
-                const uint32_t place = item - (own_run & 1) * run + before[i];
-                to[place] = sought[i] - (own_run & 1);
-                to_order[place] = from_order[item];
-            }
+            shared.counts[rank] = own[i];
+            shared.order[rank] = OWN * threadIdx.x + i;
         }
     }
     __syncthreads();

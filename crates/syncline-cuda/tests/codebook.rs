@@ -62,6 +62,14 @@ fn limited_cases(symbols: u32) -> Vec<(String, Vec<u32>)> {
     for repeats in [1, 8, n.div_ceil(40), n.div_ceil(20)] {
         add(format!("Fibonacci, {repeats} of each"), &mut |i| 1.618_034_f64.powi((i / repeats) as i32 % 46));
     }
+    // Deeper than any limit by much, with leaves on every level: each tree of step (3) is another.
+    for (steps, largest) in [(50.0, 1e5), (90.0, 4e9)] {
+        let half_life = n as f64 / steps;
+        let away = |i: usize| (i as f64 - n as f64 / 2.0).abs();
+        add(format!("halving, {steps} times, from {largest:e}"), &mut |i| {
+            1.0 + largest * 0.5_f64.powf(away(i) / half_life)
+        });
+    }
     for ratio in [2.0_f64, 1.4] {
         add(format!("random powers of {ratio}"), &mut |_| ratio.powi(random.below(30) as i32));
     }
@@ -84,9 +92,19 @@ fn batches_of_codebooks_equal_the_cpus() {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
     let mut arena = Arena::new(stream.clone());
-    for (symbols, books) in
-        [(3, 20), (256, pick(300, 140)), (1000, 9), (1024, pick(40, 10)), (1024, pick(150, 135)), (65_536, pick(3, 1))]
-    {
+    // Few and many for each of the ways that blocks are shared out.
+    let batches = [
+        (3, 20),
+        (256, pick(300, 140)),
+        (1000, 9),
+        (1024, 5),
+        (1024, pick(40, 10)),
+        (1024, pick(150, 135)),
+        (2000, 3),
+        (2000, pick(60, 30)),
+        (65_536, pick(3, 1)),
+    ];
+    for (symbols, books) in batches {
         let cases: Vec<_> = limited_cases(symbols).into_iter().map(|(_, counts)| counts).collect();
         let counts: Vec<&[u32]> = cases.iter().rev().cycle().take(books).map(Vec::as_slice).collect();
         let all: Vec<u64> = counts.iter().flat_map(|counts| counts.iter().map(|&count| u64::from(count))).collect();

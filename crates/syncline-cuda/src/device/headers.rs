@@ -7,6 +7,8 @@ const HEADERS: &[Source] = &[
     Source { name: "common.cuh", text: include_str!("../../kernels/common.cuh") },
     Source { name: "huffman_code.cuh", text: include_str!("../../kernels/huffman_code.cuh") },
     Source { name: "huffman_codebook_small.cuh", text: include_str!("../../kernels/huffman_codebook_small.cuh") },
+    Source { name: "huffman_codebook_sort.cuh", text: include_str!("../../kernels/huffman_codebook_sort.cuh") },
+    Source { name: "huffman_trees.cuh", text: include_str!("../../kernels/huffman_trees.cuh") },
     Source { name: "huffman_tree.cuh", text: include_str!("../../kernels/huffman_tree.cuh") },
     Source { name: "huffman_decode.cuh", text: include_str!("../../kernels/huffman_decode.cuh") },
     Source { name: "huffman_decode_header.cuh", text: include_str!("../../kernels/huffman_decode_header.cuh") },

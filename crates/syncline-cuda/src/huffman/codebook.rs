@@ -1,18 +1,21 @@
 //! From counts to a canonical Huffman code on the device: launcher of `kernels/huffman_codebook.cu` and `kernels/huffman_codebook_tries.cu`,
-//! and for small alphabets of `kernels/huffman_codebook_small.cu`.
+//! for large alphabets of `kernels/huffman_codebook_team.cu` and `kernels/huffman_codebook_trees.cu`, and for small ones of `kernels/huffman_codebook_small.cu`.
 
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, PushKernelArg};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, PushKernelArg};
 use syncline_core::huffman::lengths;
 
 use super::codebook_small::{self, Purpose, SMALL_ALPHABET, SmallCodebooks, StreamPointers};
+use super::codebook_team::{TeamCodebooks, TreesShape};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source = Source { name: "huffman_codebook.cu", text: include_str!("../../kernels/huffman_codebook.cu") };
 const TRIES: Source =
     Source { name: "huffman_codebook_tries.cu", text: include_str!("../../kernels/huffman_codebook_tries.cu") };
+const TEAM: Source =
+    Source { name: "huffman_codebook_team.cu", text: include_str!("../../kernels/huffman_codebook_team.cu") };
 
 /// Longest codeword in bits, if at most [`LARGE_ALPHABET`] symbols are used.
 pub const MAX_LENGTH: u32 = 16;
@@ -26,7 +29,7 @@ pub const MOST_SYMBOLS: u32 = 1 << 16;
 pub const LARGEST_COUNT: u64 = (1 << 43) - 1;
 
 /// The part of the kernel's memory that starts as zeros. Whole cache lines, so that the arrays after it are aligned.
-const CONTROL_BYTES: u32 = 128;
+pub(super) const CONTROL_BYTES: u32 = 128;
 /// Bytes of the kernel's memory for each symbol.
 const BYTES_PER_SYMBOL: u32 = 19;
 /// Digits of the kernel's radix sort, of which each block of a team publishes its counts.
@@ -40,15 +43,15 @@ const TEAM_THREADS: u32 = 512;
 /// See [`TEAM_THREADS`].
 const SYMBOLS_PER_BLOCK: u32 = 1024;
 /// Words of the kernel's summary.
-const SUMMARY_WORDS: usize = 72;
+pub(super) const SUMMARY_WORDS: usize = 72;
 /// Bits of a packed codeword that hold the code itself; the length is above them.
 const CODE_BITS: u32 = 27;
 
-/// The blocks that build a codebook together.
+/// The blocks that sort the symbols of a codebook together, and write its codewords.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Team {
-    blocks: u32,
-    threads: u32,
+pub(super) struct Team {
+    pub blocks: u32,
+    pub threads: u32,
 }
 
 impl Team {
@@ -62,54 +65,53 @@ impl Team {
             _ => 1024,
         };
         let alone = Self { blocks: 1, threads };
-        let tries_fit = Tries::for_alphabet(symbols, shared_memory).in_shared;
-        if tries_fit && alone.memory(symbols) + own_shared_memory(threads) <= shared_memory {
+        let tries = tries_bytes(symbols) + own_shared_memory(tries_threads(symbols));
+        if tries.max(alone.memory(symbols) + own_shared_memory(threads)) <= shared_memory {
             return alone;
         }
         let blocks = symbols.div_ceil(SYMBOLS_PER_BLOCK).min(multiprocessors).max(2);
         Self { blocks, threads: TEAM_THREADS }
     }
 
-    /// Bytes of the kernel's arrays.
-    fn memory(self, symbols: u32) -> u32 {
+    /// Bytes of the kernels' arrays.
+    pub fn memory(self, symbols: u32) -> u32 {
         let digit_counts = if self.blocks > 1 { self.blocks * DIGITS * 4 } else { 0 };
-        (CONTROL_BYTES + BYTES_PER_SYMBOL * symbols + digit_counts).next_multiple_of(16)
+        (CONTROL_BYTES + BYTES_PER_SYMBOL * symbols + 16 + digit_counts).next_multiple_of(16)
     }
 
-    fn specialization(self, symbols: u32) -> Specialization {
+    pub fn specialization(self, symbols: u32) -> Specialization {
+        let source = if self.blocks == 1 { SOURCE } else { TEAM };
         let mut constants = constants(symbols, self.threads, self.blocks);
-        constants.extend([("CONTROL_BYTES", CONTROL_BYTES.into()), ("MEMORY_BYTES", self.memory(symbols).into())]);
-        Specialization { source: SOURCE, constants }
+        constants.extend([
+            ("CONTROL_BYTES", CONTROL_BYTES.into()),
+            ("MEMORY_BYTES", self.memory(symbols).into()),
+            ("TREES_BYTES", TREES_BYTES.into()),
+        ]);
+        Specialization { source, constants }
     }
 }
 
-/// How the tries of the limit's step (3) are made, a block each.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Tries {
-    threads: u32,
-    /// Whether a try's arrays are in shared memory.
-    in_shared: bool,
+/// Threads of a block that makes a try of the limit's step (3), where codebooks are many.
+fn tries_threads(symbols: u32) -> u32 {
+    // Of a round's melds few threads have more than a handful, and blocks are many.
+    (symbols / 16).next_power_of_two().clamp(32, 1024)
 }
 
-impl Tries {
-    fn for_alphabet(symbols: u32, shared_memory: u32) -> Self {
-        // Of a round's melds few threads have more than a handful, and blocks are many.
-        let threads = (symbols / 16).next_power_of_two().clamp(32, 1024);
-        let in_shared = u64::from(symbols) * 18 + u64::from(own_shared_memory(threads)) <= shared_memory.into();
-        Self { threads, in_shared }
-    }
-
-    /// Bytes of a try's arrays: weights of leaves (only in shared memory; else they follow from the sums of counts) and of trees, and the trees' fronts.
-    fn bytes(self, symbols: u32) -> u32 {
-        (symbols * if self.in_shared { 18 } else { 10 }).next_multiple_of(16)
-    }
-
-    fn specialization(self, symbols: u32) -> Specialization {
-        let mut constants = constants(symbols, self.threads, 1);
-        constants.extend([("IN_SHARED", self.in_shared.into()), ("TRY_BYTES", self.bytes(symbols).into())]);
-        Specialization { source: TRIES, constants }
-    }
+/// Bytes of a try's arrays, in shared memory: weights of leaves and of trees, and the trees' fronts.
+fn tries_bytes(symbols: u32) -> u32 {
+    (symbols * 18).next_multiple_of(16)
 }
+
+fn tries_specialization(symbols: u32) -> Specialization {
+    let mut constants = constants(symbols, tries_threads(symbols), 1);
+    constants.push(("TRY_BYTES", tries_bytes(symbols).into()));
+    Specialization { source: TRIES, constants }
+}
+
+/// Trees that a code may come from: of the counts as they are, and of the limit's step (3).
+pub(super) const TREES_OF_CODE: u32 = lengths::FLOORS + 1;
+/// Bytes of what the blocks of trees of a large alphabet leave for the codewords.
+pub(super) const TREES_BYTES: u32 = 3072;
 
 /// The start of what a codebook leaves for the tries: numbers of leaves and bits of each.
 const PENDING_HEAD: u32 = 2944;
@@ -119,7 +121,7 @@ fn pending_bytes(symbols: u32) -> u32 {
     (PENDING_HEAD + (symbols + 1) * 8 + symbols * 2).next_multiple_of(16)
 }
 
-/// What both kernels are compiled with.
+/// What all kernels are compiled with.
 pub(super) fn constants(symbols: u32, threads: u32, team: u32) -> Vec<(&'static str, u64)> {
     let constants = [
         ("SYMBOLS", symbols),
@@ -138,8 +140,9 @@ pub(super) fn constants(symbols: u32, threads: u32, team: u32) -> Vec<(&'static 
 /// What the compile check compiles: the alphabets in use, for a device with this much shared memory a block.
 pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     let of = |symbols| {
-        let team = Team::for_alphabet(symbols, shared_memory, u32::MAX).specialization(symbols);
-        [team, Tries::for_alphabet(symbols, shared_memory).specialization(symbols)]
+        let team = Team::for_alphabet(symbols, shared_memory, u32::MAX);
+        let trees = TreesShape::for_alphabet(symbols, shared_memory).specialization(symbols, team);
+        [team.specialization(symbols), if team.blocks == 1 { tries_specialization(symbols) } else { trees }]
     };
     let mut all = [256, 1024, 4096, 65_536].map(of).concat();
     all.extend(codebook_small::specializations());
@@ -239,7 +242,7 @@ pub struct Summary {
     pub longest: u32,
     /// A count was above [`LARGEST_COUNT`]: the code is valid but not the best.
     pub counts_clamped: bool,
-    /// Rounds of melding the counts as they are.
+    /// Rounds of melding the counts as they are; where few are left each meld counts as one.
     pub rounds: u32,
     /// First codeword of each length in bits.
     pub first: [u32; 32],
@@ -267,16 +270,24 @@ pub struct CodebookBuilder {
 /// instead of 34 to 41 where that step is not due, 83 instead of 66 where it is).
 const FEW_BOOKS: u32 = 8;
 
-/// A block or a team of blocks a codebook, and another kernel for the limit's step (3).
+/// Codebooks that few blocks make at a time.
 #[derive(Debug, Clone)]
-struct LargeCodebooks {
+enum LargeCodebooks {
+    Block(BlockCodebooks),
+    Team(TeamCodebooks),
+}
+
+/// A block a codebook and another kernel for the limit's step (3), or, if codebooks are few, a block for each tree.
+#[derive(Debug, Clone)]
+struct BlockCodebooks {
     kernel: Kernel,
-    team: Team,
-    tries_kernel: Kernel,
-    tries: Tries,
-    /// Blocks of tries that the device runs at a time.
-    tries_resident: u32,
+    tries: Kernel,
     symbols: u32,
+    threads: u32,
+    memory: u32,
+    /// Blocks of either kernel that the device runs at a time.
+    resident: u32,
+    tries_resident: u32,
 }
 
 impl CodebookBuilder {
@@ -339,106 +350,85 @@ impl LargeCodebooks {
     fn new(device: &Device, symbols: u32) -> Result<Self> {
         let info = device.info();
         let team = Team::for_alphabet(symbols, info.shared_memory_per_block, info.multiprocessors);
-        let kernel = device.kernel(&team.specialization(symbols), "codebook")?;
         if team.blocks == 1 {
-            kernel.allow_shared_memory(team.memory(symbols))?;
+            BlockCodebooks::new(device, symbols, team).map(Self::Block)
         } else {
-            let resident = kernel.blocks_per_multiprocessor(team.threads, 0)? * info.multiprocessors;
-            if resident < team.blocks {
-                return Err(CudaError::invalid(format!(
-                    "a codebook of {symbols} symbols needs {} blocks at a time, this device runs {resident}",
-                    team.blocks
-                )));
-            }
+            TeamCodebooks::new(device, symbols, team).map(Self::Team)
         }
-        let tries = Tries::for_alphabet(symbols, info.shared_memory_per_block);
-        let tries_kernel = device.kernel(&tries.specialization(symbols), "codebook_tries")?;
-        let shared = if tries.in_shared { tries.bytes(symbols) } else { 0 };
-        tries_kernel.allow_shared_memory(shared)?;
-        let tries_resident = tries_kernel.blocks_per_multiprocessor(tries.threads, shared)? * info.multiprocessors;
-        Ok(Self { kernel, team, tries_kernel, tries, tries_resident, symbols })
     }
 
     fn scratch_bytes(&self, books: u32) -> usize {
-        let bytes = |length: u64| crate::Arena::bytes_for::<u8>(usize::try_from(length).unwrap_or(usize::MAX));
-        let memory = if self.team.blocks == 1 { 0 } else { bytes(self.team.memory(self.symbols).into()) };
-        let at_a_time = if self.team.blocks == 1 { books } else { 1 };
-        memory
-            + crate::Arena::bytes_for::<u32>(at_a_time as usize)
-            + bytes(u64::from(at_a_time) * u64::from(pending_bytes(self.symbols)))
-            + bytes(self.tries_memory().max(1) as u64)
-    }
-
-    /// Bytes of device memory for the tries of a codebook.
-    fn tries_memory(&self) -> usize {
-        if self.tries.in_shared { 0 } else { self.tries.bytes(self.symbols) as usize * lengths::FLOORS as usize }
+        match self {
+            Self::Block(block) => block.scratch_bytes(books),
+            Self::Team(team) => team.scratch_bytes(),
+        }
     }
 
     /// [`CodebookBuilder::launch`], which has checked the lengths.
     fn launch(&self, frame: &mut Frame<'_>, counts: &CudaView<'_, u64>, codebook: &mut DeviceCodebook) -> Result<()> {
-        let (length, books) = (self.symbols as usize, codebook.books as usize);
-        let stream = frame.stream().clone();
-        let memory_bytes = self.team.memory(self.symbols);
-        let at_a_time = if self.team.blocks == 1 { books } else { 1 };
-        let mut due = frame.slice::<u32>(at_a_time)?;
-        let mut pending = frame.slice::<u8>(at_a_time * pending_bytes(self.symbols) as usize)?;
-        let mut tries_memory = frame.slice::<u8>(self.tries_memory().max(1))?;
-        if self.team.blocks == 1 {
-            let DeviceCodebook { codewords, symbols, summary, .. } = codebook;
-            let no_memory = 0_u64;
-            let mut launch = stream.launch_builder(self.kernel.function());
-            launch.arg(counts).arg(&mut *codewords).arg(&mut *symbols).arg(&mut *summary);
-            launch.arg(&no_memory).arg(&mut due).arg(&mut pending);
-            let grid = Kernel::grid(codebook.books, self.team.threads, memory_bytes);
-            // SAFETY: the kernel's parameters are (const u64 *, u32 *, u16 *, u32 *, u8 *, u32 *, u8 *); each block reads SYMBOLS counts and writes SYMBOLS codewords,
-            // up to SYMBOLS symbols, the summary's words, a word of `due` and up to PENDING_BYTES, at its number times that; lengths checked above and in
-            // `DeviceCodebook::with_books`. A lone block does not use the fifth.
-            unsafe { launch.launch(grid) }.doing("launching the codebook kernel")?;
-            let parts = (codewords.as_view_mut(), symbols.as_view_mut(), summary.as_view_mut());
-            return self.launch_tries(frame, codebook.books, &due, &mut pending, &mut tries_memory, parts);
+        match self {
+            Self::Block(block) => block.launch(frame, counts, codebook),
+            Self::Team(team) => team.launch(frame, counts, codebook),
         }
-        let mut memory = frame.slice::<u8>(memory_bytes as usize)?;
-        for book in 0..books {
-            let mut control = memory.slice_mut(..CONTROL_BYTES as usize);
-            stream.memset_zeros(&mut control).doing("clearing the codebook's scratch memory")?;
-            let own = book * length..(book + 1) * length;
-            let counts = counts.slice(own.clone());
-            let DeviceCodebook { codewords, symbols, summary, .. } = &mut *codebook;
-            let (mut codewords, mut symbols) = (codewords.slice_mut(own.clone()), symbols.slice_mut(own));
-            let mut summary = summary.slice_mut(book * SUMMARY_WORDS..(book + 1) * SUMMARY_WORDS);
-            let mut launch = stream.launch_builder(self.kernel.function());
-            launch.arg(&counts).arg(&mut codewords).arg(&mut symbols).arg(&mut summary);
-            launch.arg(&mut memory).arg(&mut due).arg(&mut pending);
-            let grid = Kernel::grid(self.team.blocks, self.team.threads, 0);
-            // SAFETY: as above, for one book, and `memory` has the MEMORY_BYTES that the kernel lays its arrays out in. Cooperative: all blocks run at
-            // a time.
-            unsafe { launch.launch_cooperative(grid) }.doing("launching the codebook kernel")?;
-            let parts = (codewords, symbols, summary);
-            self.launch_tries(frame, 1, &due, &mut pending, &mut tries_memory, parts)?;
-        }
-        Ok(())
+    }
+}
+
+/// Bytes of an arena that so many take.
+pub(super) fn arena_bytes(length: u64) -> usize {
+    crate::Arena::bytes_for::<u8>(usize::try_from(length).unwrap_or(usize::MAX))
+}
+
+impl BlockCodebooks {
+    fn new(device: &Device, symbols: u32, team: Team) -> Result<Self> {
+        let multiprocessors = device.info().multiprocessors;
+        let (threads, memory) = (team.threads, team.memory(symbols));
+        let kernel = device.kernel(&team.specialization(symbols), "codebook")?;
+        kernel.allow_shared_memory(memory)?;
+        let resident = kernel.blocks_per_multiprocessor(threads, memory)? * multiprocessors;
+        let tries = device.kernel(&tries_specialization(symbols), "codebook_tries")?;
+        let shared = tries_bytes(symbols);
+        tries.allow_shared_memory(shared)?;
+        let tries_resident = tries.blocks_per_multiprocessor(tries_threads(symbols), shared)? * multiprocessors;
+        Ok(Self { kernel, tries, symbols, threads, memory, resident, tries_resident })
     }
 
-    /// The limit's step (3) for those codebooks for which it is due: the launch has nothing to do if there are none.
-    fn launch_tries(
-        &self,
-        frame: &Frame<'_>,
-        books: u32,
-        due: &CudaViewMut<'_, u32>,
-        pending: &mut CudaViewMut<'_, u8>,
-        memory: &mut CudaViewMut<'_, u8>,
-        (mut codewords, mut symbols, mut summary): (CudaViewMut<'_, u32>, CudaViewMut<'_, u16>, CudaViewMut<'_, u32>),
-    ) -> Result<()> {
-        let due = due.as_view();
-        let mut launch = frame.stream().launch_builder(self.tries_kernel.function());
-        launch.arg(&due).arg(&books).arg(pending).arg(memory);
-        launch.arg(&mut codewords).arg(&mut symbols).arg(&mut summary);
+    /// Blocks of each codebook.
+    fn parts(&self, books: u32) -> u32 {
+        if u64::from(books) * u64::from(TREES_OF_CODE) <= self.resident.into() { TREES_OF_CODE } else { 1 }
+    }
+
+    fn scratch_bytes(&self, books: u32) -> usize {
+        crate::Arena::bytes_for::<u32>(books as usize)
+            + arena_bytes(u64::from(books) * u64::from(pending_bytes(self.symbols)))
+    }
+
+    fn launch(&self, frame: &mut Frame<'_>, counts: &CudaView<'_, u64>, codebook: &mut DeviceCodebook) -> Result<()> {
+        let (stream, books) = (frame.stream().clone(), codebook.books);
+        let parts = self.parts(books);
+        let mut due = frame.slice::<u32>(books as usize)?;
+        let mut pending = frame.slice::<u8>(books as usize * pending_bytes(self.symbols) as usize)?;
+        let mut arrived = frame.counters(books as usize)?;
+        let DeviceCodebook { codewords, symbols, summary, .. } = codebook;
+        let mut launch = stream.launch_builder(self.kernel.function());
+        launch.arg(counts).arg(&mut *codewords).arg(&mut *symbols).arg(&mut *summary);
+        launch.arg(&parts).arg(&mut due).arg(&mut arrived).arg(&mut pending);
+        let grid = Kernel::grid(books * parts, self.threads, self.memory);
+        // SAFETY: the kernel's parameters are (const u64 *, u32 *, u16 *, u32 *, u32, u32 *, u32 *, u8 *); the blocks of a codebook read SYMBOLS counts and write SYMBOLS codewords,
+        // up to SYMBOLS symbols, the summary's words, a word of `due`, a word of `arrived`, which is 0 and is left so, and up to PENDING_BYTES, at its number times that; lengths
+        // checked by the caller and in `DeviceCodebook::with_books`.
+        unsafe { launch.launch(grid) }.doing("launching the codebook kernel")?;
+        if parts > 1 {
+            return Ok(());
+        }
+        // Has nothing to do where step (3) is due for none.
+        let mut launch = stream.launch_builder(self.tries.function());
+        launch.arg(&mut due).arg(&books).arg(&mut pending);
+        launch.arg(codewords).arg(symbols).arg(summary);
         let blocks = (u64::from(books) * u64::from(lengths::FLOORS)).min(self.tries_resident.into());
-        let shared = if self.tries.in_shared { self.tries.bytes(self.symbols) } else { 0 };
-        let grid = Kernel::grid((blocks as u32).max(lengths::FLOORS), self.tries.threads, shared);
-        // SAFETY: the kernel's parameters are (const u32 *, u32, u8 *, u8 *, u32 *, u16 *, u32 *): for each book a word, PENDING_BYTES that the first kernel has filled
-        // where the word is not 0, SYMBOLS codewords and symbols and a summary. TRY_BYTES for each try of one book in shared memory or, if they are in device memory,
-        // where books are built one after another.
+        let grid =
+            Kernel::grid((blocks as u32).max(lengths::FLOORS), tries_threads(self.symbols), tries_bytes(self.symbols));
+        // SAFETY: the kernel's parameters are (const u32 *, u32, u8 *, u32 *, u16 *, u32 *): for each book a word, PENDING_BYTES that the first kernel has filled
+        // where the word is not 0, SYMBOLS codewords and symbols and a summary. TRY_BYTES of shared memory.
         unsafe { launch.launch(grid) }.doing("launching the tries of the length limit").map(drop)
     }
 }
@@ -468,8 +458,7 @@ mod tests {
             assert_eq!(Team::for_alphabet(65_536, shared_memory, 20).blocks, 20);
         }
         assert_eq!(Team::for_alphabet(4096, 227 << 10, 132), Team { blocks: 1, threads: 1024 });
-        assert!(!Tries::for_alphabet(65_536, 227 << 10).in_shared);
-        assert_eq!(Tries::for_alphabet(1024, 64 << 10), Tries { threads: 64, in_shared: true });
+        assert_eq!((tries_threads(1024), tries_bytes(1024)), (64, 18 << 10));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod codebook;
 mod codebook_small;
+mod codebook_team;
 pub mod decode;
 pub mod encode;
 pub mod histogram;

@@ -1,0 +1,84 @@
+// Codebooks: symbols sorted by (count, symbol), by a team of blocks.
+//
+// CONTROL_BYTES, MEMORY_BYTES   of the team's memory: a part that is zero at the start, and may be elsewhere, and all of it
+// and those of team.cuh.
+#pragma once
+#include "team.cuh"
+
+constexpr uint32_t SYMBOL_BITS = 16;
+constexpr uint32_t DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS;
+// Counts are clamped to this: with the symbol they fit 64 bits, and no sum overflows. All counts are below 2^59, their codewords' bits below 32 times that.
+constexpr uint64_t LARGEST_COUNT = (1ull << 43) - 1;
+constexpr uint32_t STATUS_COUNT_CLAMPED = 1;
+
+// Shared by the team; zero at the start.
+struct Control {
+    uint32_t barrier, barrier_of_writers;
+    uint64_t all_counts; // bitwise or
+    uint64_t total;      // of the counts
+    uint32_t status;
+};
+
+struct Arrays {
+    uint64_t *keys;     // count << SYMBOL_BITS | symbol, ascending when sorted; room for one more, as in the next
+    uint64_t *internal; // weights of internal trees in the order of their making; the sort's other buffer before that, sums of counts after it
+    uint32_t *digit_counts; // TEAM x DIGITS
+    uint16_t *fronts;   // of internal trees: the next internal tree when it was made
+    uint8_t *lengths;
+    Control *control;
+};
+
+constexpr uint32_t SHARED_DIGIT_COUNTS = TEAM > 1 ? TEAM * DIGITS : 0;
+static_assert(sizeof(Control) <= CONTROL_BYTES && CONTROL_BYTES % 16 == 0, "the host gives the control");
+static_assert(CONTROL_BYTES + SYMBOLS * 19 + 16 + SHARED_DIGIT_COUNTS * 4 <= MEMORY_BYTES, "the host gives enough memory");
+
+__device__ inline Arrays layout(uint8_t *memory, void *control) {
+    Arrays a;
+    a.control = static_cast<Control *>(control);
+    a.keys = reinterpret_cast<uint64_t *>(memory + CONTROL_BYTES);
+    a.internal = a.keys + SYMBOLS + 1;
+    a.digit_counts = reinterpret_cast<uint32_t *>(a.internal + SYMBOLS + 1);
+    a.fronts = reinterpret_cast<uint16_t *>(a.digit_counts + SHARED_DIGIT_COUNTS);
+    a.lengths = reinterpret_cast<uint8_t *>(a.fronts + SYMBOLS);
+    return a;
+}
+
+// Makes the keys in symbol order, and sorts them. Returns the number of symbols that do not occur: their keys come first.
+__device__ inline uint32_t sort_symbols(Team &team, Partition<DIGITS> &partition, Arrays &a, const uint64_t *counts) {
+    uint64_t all = 0, total = 0;
+    for (uint32_t symbol = team.rank; symbol < SYMBOLS; symbol += Team::SIZE) {
+        uint64_t count = counts[symbol];
+        if (count > LARGEST_COUNT) {
+            count = LARGEST_COUNT;
+            atomicOr(&a.control->status, STATUS_COUNT_CLAMPED);
+        }
+        all |= count;
+        total += count;
+        a.keys[symbol] = count << SYMBOL_BITS | symbol;
+    }
+    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+        all |= __shfl_xor_sync(ALL_LANES, all, distance);
+        total += __shfl_xor_sync(ALL_LANES, total, distance);
+    }
+    if (lane_id() == 0 && all != 0) {
+        atomicOr(&a.control->all_counts, all);
+        atomicAdd(&a.control->total, total);
+    }
+    team.sync();
+    all = read(&a.control->all_counts);
+    uint64_t *from = a.keys, *to = a.internal;
+    for (uint32_t shift = SYMBOL_BITS; shift < 64 && all >> (shift - SYMBOL_BITS) != 0; shift += DIGIT_BITS) {
+        if ((all >> (shift - SYMBOL_BITS) & (DIGITS - 1)) == 0) {
+            continue;
+        }
+        partition_by_digit(
+            team, partition, [&](uint32_t item) { return read(&from[item]); }, [&](uint64_t key) { return uint32_t(key >> shift) & (DIGITS - 1); },
+            [&](uint32_t, uint64_t key, uint32_t position) { to[position] = key; });
+        uint64_t *other = from;
+        from = to;
+        to = other;
+    }
+    a.keys = from;
+    a.internal = to;
+    return partition_point(0, SYMBOLS, [&](uint32_t i) { return read(&a.keys[i]) >> SYMBOL_BITS == 0; });
+}
