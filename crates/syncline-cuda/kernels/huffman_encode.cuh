@@ -51,6 +51,9 @@ __device__ inline uint32_t book_of(uint32_t stream, uint32_t codebooks, uint32_t
     return stream * BOOKS + (CLASSES > 1 && codebooks == 1 ? CLASSES : book);
 }
 
+// A number that all lanes have alike, read from one of them, so that the compiler knows it too: it then lays out what follows as one way for the whole warp.
+__device__ inline uint32_t same_for_all(uint32_t number) { return __shfl_sync(ALL_LANES, number, 0); }
+
 // Sixteen symbols, as a lane handles them.
 constexpr uint32_t LANE_SYMBOLS = 16;
 constexpr uint32_t LANE_VECTORS = LANE_SYMBOLS * SYMBOL_BYTES / 16;
@@ -59,10 +62,11 @@ constexpr uint32_t WARP_SYMBOLS = WARP * LANE_SYMBOLS;
 constexpr uint32_t LANES_IN_GROUP = GROUP / LANE_SYMBOLS;
 constexpr uint32_t WORD_SYMBOLS = 4 / SYMBOL_BYTES;
 
-// Codewords that our encoder joins first, so that they have at most 64 bits together, and how many such pieces a lane has of its symbols; their bits are bytes of so many words.
-constexpr uint32_t JOINED = LONGEST <= 16 ? 4 : 2;
-constexpr uint32_t PIECES = LANE_SYMBOLS / JOINED;
-constexpr uint32_t PIECE_WORDS = PIECES / 4;
+// What our encoder notes for the gap index: the length of each codeword, in so many bits, and, of each lane's symbols in a round of a warp, where in the round they end.
+constexpr uint32_t LENGTH_BITS = LONGEST <= 16 ? 4 : 8;
+constexpr uint32_t NOTE_WORDS = LANE_SYMBOLS * LENGTH_BITS / 32;
+constexpr uint32_t SEGMENT_NOTES = SEGMENT / LANE_SYMBOLS;
+constexpr uint32_t NOTED_WORDS = SEGMENT_NOTES * NOTE_WORDS + SEGMENT_NOTES / 2;
 
 // A symbol in every place of a word.
 __device__ constexpr uint32_t spread_symbol(uint32_t symbol) { return symbol * (SYMBOL_BYTES == 1 ? 0x01010101u : 0x00010001u); }

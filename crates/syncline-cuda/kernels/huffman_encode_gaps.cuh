@@ -1,77 +1,9 @@
 // The gap index on the way of encode_write: where the first codeword starts in each subsequence of a stream, now that it is known where in the stream a segment starts.
 //
-// Our encoder has noted the bits of each few codewords, a piece. Their sums say in which piece each subsequence starts; a lane then walks from the piece's start in the
-// segment's slot, over fewer codewords than a piece has. Symbols are not read again.
+// Our encoder has noted the length of each codeword, and where in the round of a warp each lane's LANE_SYMBOLS end. A lane that has a subsequence's start among its
+// symbols hands it on, so that then each lane has one to find, whatever the symbols before it take.
 #pragma once
 #include "huffman_encode_scratch.cuh"
-
-// Subsequences that a warp walks to at a time: a lane has a pair, so that gaps of four bits come to whole bytes.
-constexpr uint32_t WALKS = 2;
-// Leading bits that tell the length of a codeword that has no more. Few have.
-constexpr uint32_t LEADING = 12;
-constexpr uint32_t STEPS = LONGEST - LEADING <= 8 ? 4 : 8;
-
-// How long codewords are.
-struct CodewordLengths {
-    uint32_t ends[WARP]; // where the codewords of each length end, those of shorter ones included, in units of 2^-31; of lengths that there are not, beyond all
-    alignas(4) uint8_t by_leading[1 << LEADING];
-
-    // Bits of the codeword that a window of 31 bits starts with.
-    __device__ inline uint32_t of(uint32_t window) const {
-        uint32_t length = by_leading[window >> (31 - LEADING)];
-        if (length > LEADING) {
-#pragma unroll
-            for (uint32_t step = STEPS; step > 0; step /= 2) {
-                length += ends[length + step - 1] <= window ? step : 0;
-            }
-        }
-        return length;
-    }
-};
-
-// Finds them out from a codebook; by a whole block of THREADS_HERE threads.
-template <uint32_t THREADS_HERE> __device__ inline void find_lengths(const uint32_t *book, CodewordLengths &lengths) {
-    if (threadIdx.x < WARP) {
-        lengths.ends[threadIdx.x] = 0;
-    }
-    __syncthreads();
-    for (uint32_t i = threadIdx.x; i < ALPHABET; i += THREADS_HERE) {
-        const uint32_t length = book[i] >> CODE_BITS, code = book[i] & ((1u << CODE_BITS) - 1);
-        if (length > 0) {
-            atomicMax(&lengths.ends[length], code + 1 << (31 - length));
-        }
-    }
-    __syncthreads();
-    if (warp_id() == 0) {
-        uint32_t end = lengths.ends[lane_id()];
-#pragma unroll
-        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-            end = max_of(end, __shfl_up_sync(ALL_LANES, end, distance));
-        }
-        lengths.ends[lane_id()] = lane_id() < LONGEST ? end : ALL_LANES;
-    }
-    __syncthreads();
-    // A thread has neighbours, so that it searches once.
-    constexpr uint32_t OWN = (1u << LEADING) / THREADS_HERE;
-    uint32_t length = 1;
-#pragma unroll
-    for (uint32_t step = LEADING <= 8 ? 4 : 8; step > 0; step /= 2) {
-        length += lengths.ends[length + step - 1] <= threadIdx.x * OWN << (31 - LEADING) ? step : 0;
-    }
-    static_assert(OWN % 4 == 0, "whole words");
-    for (uint32_t first = threadIdx.x * OWN; first < (threadIdx.x + 1) * OWN; first += 4) {
-        uint32_t four = 0;
-#pragma unroll
-        for (uint32_t i = 0; i < 4; ++i) {
-            while (length <= LEADING && lengths.ends[length] <= first + i << (31 - LEADING)) {
-                ++length;
-            }
-            four |= min_of<uint32_t>(length, LEADING + 1) << 8 * i;
-        }
-        reinterpret_cast<uint32_t *>(lengths.by_leading)[first / 4] = four;
-    }
-    __syncthreads();
-}
 
 // Where the gaps of a stream go.
 struct Gaps {
@@ -86,7 +18,7 @@ struct Gaps {
         atomicOr(word, gap << which % 8 * 4);
     }
     // The gaps of two subsequences, of which the first is even, as far as they are `there`.
-    __device__ inline void set(uint32_t first, const uint32_t (&gaps)[WALKS], const bool (&there)[WALKS]) const {
+    __device__ inline void set(uint32_t first, const uint32_t (&gaps)[2], const bool (&there)[2]) const {
         if (wide) {
             if (there[0]) {
                 to[first] = gaps[0];
@@ -104,97 +36,101 @@ struct Gaps {
     }
 };
 
-// A segment, as its gaps are found: where its codewords, the bits of its groups and of its pieces are, and where in the stream it starts.
+// A segment, as its gaps are found: what has been noted of it, and where in the stream it starts.
 struct NotedSegment {
-    const uint32_t *slot;
-    const uint16_t *group_bits;
-    const uint32_t *pieces;
-    uint32_t start, bits, groups;
+    const uint32_t *notes;
+    uint32_t start, groups;
     bool first_of_stream;
 };
 
-constexpr uint32_t GROUP_PIECE_WORDS = LANES_IN_GROUP * PIECE_WORDS;
+// Rounds of the encoder that are looked at together, and subsequences that may start in them, and in a lane's symbols of one.
+constexpr uint32_t GAP_ROUNDS = 8;
+constexpr uint32_t LANE_STARTS = (LANE_SYMBOLS * LONGEST + SUBSEQUENCE - 1) / SUBSEQUENCE;
+constexpr uint32_t MOST_STARTS = GAP_ROUNDS * WARP_SYMBOLS * LONGEST / SUBSEQUENCE + 1;
 
-// Where in the segment the piece starts that has bit `to - 1`; `ends` has where its groups end.
-__device__ inline uint32_t piece_start(const uint32_t *ends, const uint32_t *pieces, uint32_t to) {
-    uint32_t group = 0;
+// How far behind bit `to`, from 1 on, the first codeword starts at or behind it, by the lengths less one of LANE_SYMBOLS codewords.
+__device__ inline uint32_t gap_of(const uint32_t *lengths, uint32_t to) {
+    // Four at a time, of two codewords each or of one, so that their sums are bytes.
+    constexpr uint32_t LOW = LENGTH_BITS == 4 ? 0x0F0F0F0Fu : 0xFFFFFFFFu, ONES = 0x01010101u;
+    uint32_t word = 0, ends = 0;
+    bool found = false;
 #pragma unroll
-    for (uint32_t step = SEGMENT_GROUPS / 2; step > 0; step /= 2) {
-        group += ends[group + step - 1] < to ? step : 0;
+    for (uint32_t i = 0; i < NOTE_WORDS; ++i) {
+        const uint32_t own = lengths[i];
+        const uint32_t sums = LENGTH_BITS == 4 ? (own & LOW) + (own >> 4 & LOW) + 2 * ONES : own + ONES;
+        const uint32_t own_ends = sums * ONES, all = own_ends >> 24;
+        if (!found) {
+            word = own;
+            ends = own_ends;
+            found = to <= all;
+            to -= found ? 0 : all;
+        }
     }
-    uint32_t at = group == 0 ? 0 : ends[group - 1];
-    uint32_t words[GROUP_PIECE_WORDS];
-#pragma unroll
-    for (uint32_t i = 0; i < GROUP_PIECE_WORDS / 4; ++i) {
-        const uint4 four = __ldg(&reinterpret_cast<const uint4 *>(pieces)[group * (GROUP_PIECE_WORDS / 4) + i]);
-        words[4 * i] = four.x;
-        words[4 * i + 1] = four.y;
-        words[4 * i + 2] = four.z;
-        words[4 * i + 3] = four.w;
-    }
-    uint32_t end = at, word = words[0];
-#pragma unroll
-    for (uint32_t i = 0; i + 1 < GROUP_PIECE_WORDS; ++i) {
-        end = __dp4a(words[i], 0x01010101u, end);
-        at = end < to ? end : at;
-        word = end < to ? words[i + 1] : word;
-    }
-#pragma unroll
-    for (uint32_t i = 0; i < 3; ++i) {
-        const bool behind = at + (word & 0xFF) < to;
-        at += behind ? word & 0xFF : 0;
-        word >>= behind ? 8 : 0;
-    }
-    return at;
+    // A byte's highest bit tells whether that end is before `to`: both are at most 128.
+    const uint32_t before = __popc((to + 127) * ONES - ends & 0x80808080u);
+    const uint32_t end = (ends >> before % 4 * 8 & 0xFF) - to;
+    const uint32_t last = (word >> (before % 4 * 8 + 4) & 0xF) + 1;
+    return LENGTH_BITS == 4 && end >= last ? end - last : end;
 }
 
-// Writes the gaps of the subsequences that start in a segment or at its end; by a warp, which has `ends` of SEGMENT_GROUPS places for itself.
-__device__ inline void write_gaps(const NotedSegment &segment, const Gaps &gaps, const CodewordLengths &lengths, uint32_t *ends) {
-    uint32_t before = 0;
-#pragma unroll 4
-    for (uint32_t first = 0; first < SEGMENT_GROUPS; first += WARP) {
-        const uint32_t group = first + lane_id(), through = warp_scan_inclusive(group < segment.groups ? uint32_t(segment.group_bits[group]) : 0u);
-        if (group < SEGMENT_GROUPS) {
-            ends[group] = before + through;
-        }
-        before += __shfl_sync(ALL_LANES, through, WARP - 1);
+// Writes the gaps of the subsequences that start in a segment or at its end; by a warp.
+__device__ inline void write_gaps(const NotedSegment &segment, const Gaps &gaps) {
+    __shared__ uint32_t starts[WRITE_THREADS / WARP][MOST_STARTS];
+    uint32_t *own = starts[warp_id()];
+    const uint16_t *noted_ends = reinterpret_cast<const uint16_t *>(segment.notes + SEGMENT_NOTES * NOTE_WORDS) + lane_id();
+    const uint32_t rounds = ceil_div(segment.groups * GROUP, WARP_SYMBOLS);
+    // The stream's first gap, which is none. A subsequence that starts where a segment does is the segment's before.
+    uint32_t at = segment.start, first = at / SUBSEQUENCE + 1;
+    if (segment.first_of_stream && gaps.count > 0 && lane_id() == 0) {
+        const uint32_t none[2] = {0, 0};
+        const bool there[2] = {true, false};
+        gaps.set(0, none, there);
     }
-    __syncwarp();
-    const uint32_t last_word = max_of(segment.bits, 1u) - 1 >> 5;
-    // Counted from the stream's start. One that starts where the segment does is the segment's before.
-    const uint32_t first = segment.first_of_stream ? 0 : segment.start / SUBSEQUENCE + 1;
-    const uint32_t end = min_of((segment.start + segment.bits) / SUBSEQUENCE + 1, gaps.count);
 #pragma unroll 1
-    for (uint32_t pair = first / WALKS * WALKS + lane_id() * WALKS; pair - lane_id() * WALKS < end; pair += WALKS * WARP) {
-        uint32_t at[WALKS], to[WALKS], high[WALKS], low[WALKS];
-        bool there[WALKS];
+    for (uint32_t round = 0; round < rounds; round += GAP_ROUNDS) {
+        uint32_t ends[GAP_ROUNDS];
 #pragma unroll
-        for (uint32_t i = 0; i < WALKS; ++i) {
-            there[i] = pair + i >= first && pair + i < end;
-            to[i] = (pair + i) * SUBSEQUENCE - segment.start;
-            at[i] = to[i];
-            high[i] = low[i] = 0;
-            if (there[i] && to[i] > 0) {
-                at[i] = piece_start(ends, segment.pieces, to[i]);
-                const uint32_t word = at[i] / 32;
-                // The piece's bits are the slot's; what is read instead of words behind them is not used.
-                const uint32_t one = __ldg(&segment.slot[word]), two = __ldg(&segment.slot[min_of(word + 1, last_word)]),
-                               three = __ldg(&segment.slot[min_of(word + 2, last_word)]);
-                high[i] = __funnelshift_l(two, one, at[i]);
-                low[i] = __funnelshift_l(three, two, at[i]);
-            }
+        for (uint32_t r = 0; r < GAP_ROUNDS; ++r) {
+            ends[r] = round + r < rounds ? noted_ends[(round + r) * WARP] : 0;
         }
 #pragma unroll
-        for (uint32_t step = 0; step < JOINED; ++step) {
+        for (uint32_t r = 0; r < GAP_ROUNDS; ++r) {
+            const uint32_t before = __shfl_up_sync(ALL_LANES, ends[r], 1);
+            const uint32_t from = at + (lane_id() == 0 ? 0 : before), to = at + ends[r];
+            uint32_t start = from / SUBSEQUENCE + 1;
 #pragma unroll
-            for (uint32_t i = 0; i < WALKS; ++i) {
-                const uint32_t length = at[i] < to[i] ? lengths.of(high[i] >> 1) : 0;
-                at[i] += length;
-                high[i] = __funnelshift_l(low[i], high[i], length);
-                low[i] <<= length;
+            for (uint32_t i = 0; i < LANE_STARTS; ++i, ++start) {
+                if (start * SUBSEQUENCE <= to) {
+                    own[start - first] = ((round + r) * WARP + lane_id()) << 16 | (start * SUBSEQUENCE - from);
+                }
+            }
+            at += __shfl_sync(ALL_LANES, ends[r], WARP - 1);
+        }
+        __syncwarp();
+        const uint32_t end = min_of(at / SUBSEQUENCE + 1, gaps.count);
+        for (uint32_t which = first / 2 * 2 + lane_id(); which - lane_id() < end; which += WARP) {
+            const bool there = which >= first && which < end;
+            uint32_t gap = 0;
+            if (there) {
+                const uint32_t start = own[which - first];
+                uint32_t lengths[NOTE_WORDS];
+#pragma unroll
+                for (uint32_t w = 0; w < NOTE_WORDS; w += 2) {
+                    const uint2 two = reinterpret_cast<const uint2 *>(segment.notes)[(start >> 16) * (NOTE_WORDS / 2) + w / 2];
+                    lengths[w] = two.x;
+                    lengths[w + 1] = two.y;
+                }
+                gap = gap_of(lengths, start & 0xFFFF);
+            }
+            const uint32_t next = __shfl_down_sync(ALL_LANES, gap, 1);
+            const bool next_there = __shfl_down_sync(ALL_LANES, uint32_t(there), 1);
+            if (lane_id() % 2 == 0) {
+                const uint32_t found[2] = {gap, next};
+                const bool both[2] = {there, next_there};
+                gaps.set(which, found, both);
             }
         }
-        const uint32_t found[WALKS] = {at[0] - to[0], at[1] - to[1]};
-        gaps.set(pair, found, there);
+        first = at / SUBSEQUENCE + 1;
+        __syncwarp();
     }
 }

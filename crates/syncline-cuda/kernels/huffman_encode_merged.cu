@@ -6,15 +6,17 @@
 //
 // THREADS       threads in a block
 // BLOCKS        blocks that a multiprocessor should hold: what registers are dealt out for
-// NOTE_PIECES   1: the bits of each piece are noted, for the gap index
+// NOTE_LENGTHS  1: the length of each codeword is noted, for the gap index
 // SHARED_TABLE  1: the codewords are in shared memory; 0: in device memory, since there are too many
 #include "huffman_encode.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 // What leaves for the slot at a time.
 constexpr uint32_t LINE_WORDS = 4 * WARP;
-// What is left of a line, what one round adds, and up to four words that are or-ed without having bits.
-constexpr uint32_t BUFFER_WORDS = LINE_WORDS + WARP_SYMBOLS * LONGEST / 32 + 4;
+// A ring of lines; behind it, what a lane writes past the end of the last, which belongs to the first.
+constexpr uint32_t RING_WORDS = 4 * LINE_WORDS, RING_BITS = 32 * RING_WORDS, PAST_RING = 16;
+constexpr uint32_t BUFFER_WORDS = RING_WORDS + PAST_RING;
+static_assert(LINE_WORDS + WARP_SYMBOLS * LONGEST / 32 + PAST_RING <= RING_WORDS, "what is left of a line, and a round");
 
 // Table entries: the code from the top bit down, the length in the low 5 bits, so that a shift by an entry is one by its length.
 constexpr uint32_t CODE_MASK = 0xFFFFF000u;
@@ -26,6 +28,13 @@ __device__ inline uint32_t entry_of(uint32_t codeword) {
     uint32_t length = codeword >> CODE_BITS;
     return length == 0 ? MISSING : codeword << (32 - length) | length;
 }
+
+// Multipliers that pick a symbol of a word, times the size of an entry; in memory that instructions read as they read registers, or the compiler sets them anew for each.
+__constant__ uint32_t FACTORS[4] = {4u, 4u << 8, 4u << 16, 4u << 24};
+
+// Codewords that are joined first, so that they have at most 64 bits together, and how many such pieces a lane has of its symbols.
+constexpr uint32_t JOINED = LONGEST <= 16 ? 4 : 2;
+constexpr uint32_t PIECES = LANE_SYMBOLS / JOINED;
 
 // A few codewords joined, from the top bit down.
 struct Piece {
@@ -89,36 +98,53 @@ __device__ inline void put(uint32_t position, const Piece &piece) {
     const uint32_t high = uint32_t(piece.code >> 32), low = uint32_t(piece.code);
     or_three(word_of(position), __funnelshift_r(high, 0, position), __funnelshift_r(low, high, position), __funnelshift_r(0, low, position));
 }
-// Two pieces, one behind the other; by a whole warp.
-__device__ inline void put(uint32_t position, const Piece &piece, const Piece &next) {
+// Two pieces, one behind the other; by a whole warp. FOURTH: most often they come to a fourth word.
+template <bool FOURTH> __device__ inline void put(uint32_t position, const Piece &piece, const Piece &next) {
     const uint64_t front = join(piece, next).code, back = shift_left(next.code, 64 - piece.bits);
     const uint32_t words[4] = {uint32_t(front >> 32), uint32_t(front), uint32_t(back >> 32), uint32_t(back)};
     const uint32_t word = word_of(position), end = position % 32 + piece.bits + next.bits;
     or_three(word, __funnelshift_r(words[0], 0, position), __funnelshift_r(words[1], words[0], position), __funnelshift_r(words[2], words[1], position));
-    if (end > 96) {
+    if (FOURTH || __any_sync(ALL_LANES, end > 96)) {
         asm volatile("red.shared.or.b32 [%0 + 12], %1;" : : "r"(word), "r"(__funnelshift_r(words[3], words[2], position)) : "memory");
+        if (__any_sync(ALL_LANES, end > 128)) {
+            asm volatile("red.shared.or.b32 [%0 + 16], %1;" : : "r"(word), "r"(__funnelshift_r(0, words[3], position)) : "memory");
+        }
     }
-    if (__any_sync(ALL_LANES, end > 128)) {
-        asm volatile("red.shared.or.b32 [%0 + 16], %1;" : : "r"(word), "r"(__funnelshift_r(0, words[3], position)) : "memory");
+}
+
+// The lengths less one of WORD_LENGTHS codewords, the first in the low bits. Lengths of two are masked together: what they carry goes when the ones are taken off.
+constexpr uint32_t WORD_LENGTHS = 32 / LENGTH_BITS;
+__device__ inline uint32_t lengths_of(const uint32_t *entries) {
+    constexpr uint32_t ONES = LENGTH_BITS == 4 ? 0x11111111u : 0x01010101u, LENGTH_MASK = MISSING - 1;
+    uint32_t lengths = 0u - ONES;
+#pragma unroll
+    for (uint32_t i = 0; i < WORD_LENGTHS; i += 2) {
+        const uint32_t two = LENGTH_BITS == 4 ? entries[i + 1] * 16 + entries[i] & LENGTH_MASK
+                                              : (entries[i + 1] & LENGTH_MASK) * 256 + (entries[i] & LENGTH_MASK);
+        lengths += two << LENGTH_BITS * i;
     }
+    return lengths;
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     encode_merged(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, const uint32_t *codebooks, const uint8_t *classes,
-                  uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits, uint32_t *piece_bits) {
+                  uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits, uint32_t *notes) {
     extern __shared__ __align__(16) uint8_t shared[];
     uint32_t(*buffers)[BUFFER_WORDS] = reinterpret_cast<uint32_t(*)[BUFFER_WORDS]>(shared);
     uint16_t(*lengths)[SEGMENT_GROUPS] = reinterpret_cast<uint16_t(*)[SEGMENT_GROUPS]>(shared + 4 * WARPS * BUFFER_WORDS);
     uint8_t *table = shared + 4 * WARPS * BUFFER_WORDS + 2 * WARPS * SEGMENT_GROUPS;
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WARPS);
     const uint32_t stream = blockIdx.x / blocks_in_stream;
-    const uint32_t segment = blockIdx.x % blocks_in_stream * WARPS + warp_id();
-    for (uint32_t i = lane_id(); i < BUFFER_WORDS; i += WARP) {
-        buffers[warp_id()][i] = 0;
+    const uint32_t warp = same_for_all(warp_id());
+    const uint32_t segment = blockIdx.x % blocks_in_stream * WARPS + warp;
+    for (uint32_t i = lane_id(); i < BUFFER_WORDS / 4; i += WARP) {
+        reinterpret_cast<uint4 *>(buffers[warp])[i] = make_uint4(0, 0, 0, 0);
     }
     wait_for_previous();
-    const Span span = spans[stream];
-    if (uint64_t(segment - warp_id()) * SEGMENT_GROUPS >= span.groups) {
+    Span span = spans[stream];
+    span.groups = same_for_all(span.groups);
+    span.free_symbol = same_for_all(span.free_symbol);
+    if (uint64_t(segment - warp) * SEGMENT_GROUPS >= span.groups) {
         return;
     }
     const uint32_t first_group = segment * SEGMENT_GROUPS;
@@ -146,76 +172,92 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const bool in_place = reinterpret_cast<const uint8_t *>(slots) == symbols;
     uint32_t *own_slot = in_place ? slots + (span.first_group * GROUP * SYMBOL_BYTES / 4 + uint64_t(segment) * SLOT_WORDS) : slots + slot_number * SLOT_WORDS;
     uint4 *slot = reinterpret_cast<uint4 *>(own_slot) + lane_id();
-    uint4 *lines = reinterpret_cast<uint4 *>(buffers[warp_id()]) + lane_id();
-    const uint32_t buffer = 8 * shared_address(buffers[warp_id()]);
+    uint8_t *const ring = shared + 4 * BUFFER_WORDS * warp;
+    uint32_t line_at = 0; // bits
     const uint32_t group_in_round = lane_id() / LANES_IN_GROUP;
     const uint4 zero = make_uint4(0, 0, 0, 0);
 
     uint32_t live_before = 0, carried = 0, sum = 0, weighted = 0, seen = 0, any = 0;
     uint32_t group_at = group_in_round;
-    uint32_t *noted = piece_bits + (slot_number * (SEGMENT / LANE_SYMBOLS) + lane_id()) * PIECE_WORDS;
-    auto note = [&](const Piece *pieces) {
-        if (NOTE_PIECES) {
-#pragma unroll
-            for (uint32_t w = 0; w < PIECE_WORDS; ++w) {
-                const Piece *of = pieces + 4 * w;
-                noted[w] = pieces == nullptr ? 0 : of[0].bits | of[1].bits << 8 | of[2].bits << 16 | of[3].bits << 24;
-            }
-            noted += WARP * PIECE_WORDS;
+    uint32_t *noted = notes + slot_number * NOTED_WORDS;
+    uint16_t *noted_ends = reinterpret_cast<uint16_t *>(noted + SEGMENT_NOTES * NOTE_WORDS) + lane_id();
+    noted += lane_id() * NOTE_WORDS;
+    auto encode_round = [&](LaneSymbols &own) {
+        // Where few symbols are free ones, the first word most often tells.
+        uint32_t live_lanes = __ballot_sync(ALL_LANES, at < stream_symbols && own.words[0] != free_word);
+        if (live_lanes != ALL_LANES) {
+            live_lanes = __ballot_sync(ALL_LANES, at < stream_symbols && own.differs_from(free_word));
         }
-    };
-    auto encode_round = [&](const LaneSymbols &own) {
-        const uint32_t live_lanes = __ballot_sync(ALL_LANES, at < stream_symbols && own.differs_from(free_word));
         if (live_lanes == 0) {
             if (lane_id() % LANES_IN_GROUP == 0) {
-                lengths[warp_id()][group_at] = 0;
+                lengths[warp][group_at] = 0;
             }
-            note(nullptr);
+            if (NOTE_LENGTHS) {
+                noted_ends[group_at / (WARP / LANES_IN_GROUP) * WARP] = 0;
+            }
             return;
         }
-        uint32_t rank = group_in_round, live_here = WARP / LANES_IN_GROUP;
-        bool live = true;
-        if (live_lanes != ALL_LANES) {
-            const uint32_t live_groups = live_group_bits(live_lanes);
-            live = (live_lanes & group_lanes()) != 0;
-            rank = __popc(live_groups & ((1u << group_in_round * LANES_IN_GROUP) - 1));
-            live_here = __popc(live_groups);
-        }
         uint32_t book = 0;
-        if (CLASSES > 1 && used_books > 1 && live) {
-            book = min_of<uint32_t>(classes[span.first_group + at / GROUP], CLASSES - 1);
+        if (CLASSES > 1 && used_books > 1) {
+            book = min_of<uint32_t>(classes[span.first_group + min_of(at, last) / GROUP], CLASSES - 1);
         }
-        if (live) {
-            uint32_t own_sum = 0;
-            own.checksum(own_sum, weighted);
-            sum += own_sum;
-            weighted += ((live_before + rank) * GROUP + lane_id() % LANES_IN_GROUP * LANE_SYMBOLS) * own_sum;
-        }
-        live_before += live_here;
+        uint32_t own_sum = 0, own_weighted = 0;
+        own.checksum(own_sum, own_weighted);
 
-        Piece pieces[PIECES] = {};
-        if (live) {
-            seen |= own.all_bits();
-            constexpr uint32_t IN_ALPHABET = spread_symbol((ALPHABET - 1) & SYMBOL_MASK);
+        if (__any_sync(ALL_LANES, (own.all_bits() & BEYOND_ALPHABET) != 0)) {
+            seen |= (live_lanes & group_lanes()) != 0 ? own.all_bits() : 0;
 #pragma unroll
-            for (uint32_t i = 0; i < PIECES; ++i) {
-                uint32_t singles[JOINED];
-#pragma unroll
-                for (uint32_t j = 0; j < JOINED; ++j) {
-                    if (SHARED_TABLE) {
-                        const uint32_t word = own.words[(JOINED * i + j) / WORD_SYMBOLS] & IN_ALPHABET;
-                        // Picks a symbol of the word, times the size of an entry, in one instruction of the multipliers, which have time.
-                        const uint32_t factor = 4u << (JOINED * i + j) % WORD_SYMBOLS * 8, base = book * (4 * ALPHABET);
-                        const uint32_t from = SYMBOL_BYTES == 1 ? __dp4a(word, factor, base) : __dp2a_lo(word, factor, base);
-                        singles[j] = *reinterpret_cast<const uint32_t *>(table + from);
-                    } else {
-                        singles[j] = entry_of(__ldg(&books[book * ALPHABET + (own[JOINED * i + j] & (ALPHABET - 1))]));
-                    }
-                }
-                pieces[i] = join(singles, any);
+            for (uint32_t w = 0; w < LANE_WORDS; ++w) {
+                own.words[w] &= ~BEYOND_ALPHABET;
             }
         }
-        note(pieces);
+        // Lanes without live symbols do as the others, to no effect in the end: no way but the whole warp's.
+        uint32_t singles[LANE_SYMBOLS];
+#pragma unroll
+        for (uint32_t i = 0; i < LANE_SYMBOLS; ++i) {
+            if (SHARED_TABLE) {
+                const uint32_t word = own.words[i / WORD_SYMBOLS];
+                // Picks a symbol of the word, times the size of an entry, in one instruction of the multipliers, which have time.
+                const uint32_t factor = FACTORS[i % WORD_SYMBOLS], base = book * (4 * ALPHABET);
+                const uint32_t from = SYMBOL_BYTES == 1 ? __dp4a(word, factor, base) : __dp2a_lo(word, factor, base);
+                singles[i] = *reinterpret_cast<const uint32_t *>(table + from);
+            } else {
+                singles[i] = entry_of(__ldg(&books[book * ALPHABET + own[i]]));
+            }
+        }
+        Piece pieces[PIECES];
+        uint32_t missing = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < PIECES; ++i) {
+            pieces[i] = join(singles + JOINED * i, missing);
+        }
+        if (NOTE_LENGTHS) {
+            uint32_t *words = noted + group_at / (WARP / LANES_IN_GROUP) * WARP * NOTE_WORDS;
+#pragma unroll
+            for (uint32_t w = 0; w < NOTE_WORDS; w += 2) {
+                reinterpret_cast<uint2 *>(words)[w / 2] = make_uint2(lengths_of(singles + w * WORD_LENGTHS), lengths_of(singles + (w + 1) * WORD_LENGTHS));
+            }
+        }
+        uint32_t rank = group_in_round, live_here = WARP / LANES_IN_GROUP;
+        if (live_lanes != ALL_LANES) {
+            const uint32_t live_groups = live_group_bits(live_lanes);
+            rank = __popc(live_groups & ((1u << group_in_round * LANES_IN_GROUP) - 1));
+            live_here = __popc(live_groups);
+            // Keeps this a branch: as selects it would be every round's.
+            asm volatile("" : "+r"(live_here));
+            if ((live_lanes & group_lanes()) == 0) {
+                own_sum = own_weighted = missing = 0;
+#pragma unroll
+                for (uint32_t i = 0; i < PIECES; ++i) {
+                    pieces[i] = {0, 0};
+                }
+            }
+        }
+        const uint32_t begins_at = (live_before + rank) * GROUP + lane_id() % LANES_IN_GROUP * LANE_SYMBOLS;
+        live_before += live_here;
+        any |= missing;
+        sum += own_sum;
+        weighted += own_weighted + begins_at * own_sum;
         uint32_t front_bits = 0, back_bits = 0;
 #pragma unroll
         for (uint32_t i = 0; i < PIECES / 2; ++i) {
@@ -226,38 +268,46 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         const uint32_t through = warp_scan_inclusive(total);
         const uint32_t group_end = __shfl_sync(ALL_LANES, through, lane_id() | (LANES_IN_GROUP - 1));
         if (lane_id() % LANES_IN_GROUP == 0) {
-            lengths[warp_id()][group_at] = group_end - (through - total);
+            lengths[warp][group_at] = group_end - (through - total);
         }
-        const uint32_t position = buffer + carried + through - total;
+        if (NOTE_LENGTHS) {
+            noted_ends[group_at / (WARP / LANES_IN_GROUP) * WARP] = through;
+        }
+        // In bits of shared memory.
+        const uint32_t position = 8 * shared_address(ring) + (line_at + carried + through - total) % RING_BITS;
         carried += __shfl_sync(ALL_LANES, through, WARP - 1);
         // The fewer pieces, the fewer stores: all in one at low entropy, most often two.
         if (__all_sync(ALL_LANES, total <= 64)) {
             put(position, join(join_all(pieces), join_all(pieces + PIECES / 2)));
         } else if (__all_sync(ALL_LANES, max_of(front_bits, back_bits) <= 64)) {
-            put(position, join_all(pieces), join_all(pieces + PIECES / 2));
+            put<true>(position, join_all(pieces), join_all(pieces + PIECES / 2));
         } else {
             uint32_t to = position;
 #pragma unroll
-            for (uint32_t i = 0; i < PIECES; ++i) {
-                put(to, pieces[i]);
-                to += pieces[i].bits;
+            for (uint32_t i = 0; i < PIECES; i += 2) {
+                put<false>(to, pieces[i], pieces[i + 1]);
+                to += pieces[i].bits + pieces[i + 1].bits;
             }
         }
         __syncwarp();
         if (carried >= 32 * LINE_WORDS) {
-            // What is left of the last line goes to the front.
-            uint4 *line = lines;
+            if (line_at + carried > RING_BITS) {
+                if (lane_id() < PAST_RING) {
+                    uint32_t *past = reinterpret_cast<uint32_t *>(ring) + lane_id();
+                    *past |= past[RING_WORDS];
+                    past[RING_WORDS] = 0;
+                }
+                __syncwarp();
+            }
 #pragma unroll 1
             do {
+                uint4 *line = reinterpret_cast<uint4 *>(ring + line_at / 8) + lane_id();
                 *slot = *line;
                 *line = zero;
-                line += LINE_WORDS / 4;
                 slot += LINE_WORDS / 4;
+                line_at = (line_at + 32 * LINE_WORDS) % RING_BITS;
                 carried -= 32 * LINE_WORDS;
             } while (carried >= 32 * LINE_WORDS);
-            const uint4 left = *line;
-            *line = zero;
-            *lines = left;
             __syncwarp();
         }
     };
@@ -276,13 +326,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     // Whole vectors, since encode_write reads them as such.
     if (lane_id() * 128 < carried) {
-        *slot = *lines;
+        *slot = reinterpret_cast<uint4 *>(ring + line_at / 8)[lane_id()];
     }
     __syncwarp();
     const uint32_t groups = min_of(SEGMENT_GROUPS, span.groups - first_group);
     uint32_t *lengths_to = reinterpret_cast<uint32_t *>(group_bits + slot_number * SEGMENT_GROUPS);
     for (uint32_t i = lane_id(); i < ceil_div(groups, 2); i += WARP) {
-        lengths_to[i] = reinterpret_cast<const uint32_t *>(lengths[warp_id()])[i];
+        lengths_to[i] = reinterpret_cast<const uint32_t *>(lengths[warp])[i];
     }
     sum = warp_sum(sum);
     weighted = warp_sum(weighted);

@@ -3,16 +3,19 @@
 // INDEX          0 none, 1 gap, 2 symbol
 // THREADS        threads in a block of encode_layout and encode_places
 // WRITE_THREADS  threads in a block of encode_write, a warp for each segment
-// NOTE_PIECES    whether the gap index follows from the bits of pieces; else it has been found
+// NOTE_LENGTHS   whether the gap index follows from lengths that the encoder has noted; else it has been found
 #include "huffman_encode_scratch.cuh"
 #include "successor.cuh"
-#if INDEX == 1 && NOTE_PIECES
+#if INDEX == 1 && NOTE_LENGTHS
 #include "huffman_encode_gaps.cuh"
 #endif
 
 constexpr uint32_t HEADER_BYTES = 40;
 constexpr uint32_t GROUP_LOG2 = GROUP == 64 ? 6 : 7;
 constexpr uint32_t EMPTY_BOOK_BYTES = 4;
+// Of device memory, as the caches have it.
+constexpr uint32_t LINE_WORDS = 32;
+static_assert(LINE_WORDS <= WARP, "a lane a word");
 constexpr uint32_t BOOK_BYTES = ALPHABET + 4; // at most, of one codebook
 
 __device__ inline uint32_t align_up(uint32_t number, uint32_t to) { return (number + to - 1) / to * to; }
@@ -24,7 +27,7 @@ struct Books {
     const uint8_t *bytes;
 };
 
-// Lays out one stream a block.
+// Lays out one stream a block. Without `blocks_done`, encode_write finds the streams' places.
 extern "C" __global__ void __launch_bounds__(THREADS)
     encode_layout(const Span *spans, Books books, Scratch all, uint32_t segments_in_stream, const uint32_t *status, Plan *plans, uint64_t *places,
                   uint32_t *blocks_done) {
@@ -47,11 +50,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         stream_status = status[stream];
     }
 
-    // Where each segment starts: bits in the low half of the sums, live groups in the high half.
+    // Where each segment starts: bits in the low half of the sums, live groups in the high half. Those that a shorter stream does not have start at its end.
     uint64_t running = 0, total;
     uint32_t sum = 0, weighted = 0;
     bool bad = false;
-    for (uint32_t first = 0; first < segments; first += THREADS) {
+    for (uint32_t first = 0; first < segments_in_stream; first += THREADS) {
         const uint32_t segment = first + threadIdx.x;
         SegmentSums own = {0, 0, 0, 0};
         if (segment < segments) {
@@ -60,7 +63,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             own.live &= SEGMENT_BAD - 1;
         }
         const uint64_t before = running + block_scan<THREADS, uint64_t>(uint64_t(own.live) << 32 | own.bits, warp_sums, total);
-        if (segment < segments) {
+        if (segment < segments_in_stream) {
             scratch.starts[segment] = make_uint2(uint32_t(before), uint32_t(before >> 32));
         }
         sum += own.sum;
@@ -195,6 +198,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         plan.stream_bytes = plan.codewords_at + 4 * (ceil_div(bits, 32) + 2);
         plans[stream] = plan;
         __threadfence();
+    }
+    if (blocks_done == nullptr) {
+        return;
     }
     // The last block to get here places the streams one after another, each from a multiple of 16. `places` has one entry more, the end of the last.
     __shared__ bool last_block;
@@ -370,36 +376,60 @@ __device__ inline void write_symbol_index(uint8_t *out, const uint64_t *descript
     }
 }
 
+// Where a stream starts, from the sizes of those before; by a warp. One of all notes it, and where the last stream ends.
+__device__ inline uint64_t find_place(const Plan *plans, uint32_t stream, uint32_t streams, bool note, uint64_t *places) {
+    uint64_t before = 0;
+    for (uint32_t other = lane_id(); other < stream; other += WARP) {
+        before += align_up(plans[other].stream_bytes, 16);
+    }
+    const uint64_t place = __shfl_sync(ALL_LANES, warp_sum(before), 0);
+    if (note && lane_id() == 0) {
+        places[stream] = place;
+        if (stream == streams - 1) {
+            places[streams] = place + align_up(plans[stream].stream_bytes, 16);
+        }
+    }
+    return place;
+}
+
 // A block's share of the streams' bytes: the codewords of WRITE_WARPS segments, and some of the rest.
 __device__ inline void write_share(Plan *plans, const Books &books, const Scratch &all, const uint32_t *all_slots, uint64_t slots_in_stream, const Span *spans,
-                                   uint32_t segments_in_stream, const uint64_t *places, const uint32_t *pieces, const uint32_t *codewords, uint8_t *out, uint64_t out_bytes) {
-    const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WRITE_WARPS);
+                                   uint32_t segments_in_stream, uint64_t *places, uint32_t find_places, const uint32_t *notes, uint8_t *out, uint64_t out_bytes) {
+    // One more, for what is in no segment: others need not wait for it.
+    const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WRITE_WARPS) + 1;
     // From the last: what was encoded last may still be in the second-level cache.
     const uint32_t number = gridDim.x - 1 - blockIdx.x;
     const uint32_t stream = number / blocks_in_stream;
-    const uint32_t block = number % blocks_in_stream;
+    const bool is_frame = number % blocks_in_stream == 0;
+    const uint32_t block = is_frame ? 0 : number % blocks_in_stream - 1;
+    // Where this warp's segment starts and ends: asked for together with the plan, which says whether there is one.
+    const Scratch scratch = of_stream(all, stream, segments_in_stream);
+    const uint32_t segment = block * WRITE_WARPS + same_for_all(warp_id());
+    uint32_t starts[3];
+#pragma unroll
+    for (uint32_t i = 0; i < 3; ++i) {
+        starts[i] = segment + i < segments_in_stream ? scratch.starts[segment + i].x : 0;
+    }
     const Plan plan = plans[stream];
-    const uint64_t place = places[stream];
+    const uint64_t place = find_places ? find_place(plans, stream, gridDim.x / blocks_in_stream, is_frame && warp_id() == 0, places) : places[stream];
     const uint32_t segments = ceil_div(plan.groups, SEGMENT_GROUPS);
     const uint32_t blocks = max_of(1u, ceil_div(segments, WRITE_WARPS));
     if (block >= blocks) {
         return;
     }
     if (place % 16 != 0 || place > out_bytes || plan.stream_bytes > out_bytes - place) {
-        if (block == 0 && threadIdx.x == 0) {
+        if (is_frame && threadIdx.x == 0) {
             plans[stream].status = plan.status | STATUS_NO_ROOM;
         }
         return;
     }
-    const Scratch scratch = of_stream(all, stream, segments_in_stream);
-    // Where this warp's segment starts and ends, under way while the rest is written.
-    const uint32_t segment = block * WRITE_WARPS + warp_id();
-    const uint32_t start = segment < segments ? scratch.starts[segment].x : plan.bits;
-    const uint32_t end = segment + 1 < segments ? scratch.starts[segment + 1].x : plan.bits;
-    const uint32_t next_end = segment + 2 < segments ? scratch.starts[segment + 2].x : plan.bits;
+    const uint32_t start = same_for_all(segment < segments ? starts[0] : plan.bits);
+    const uint32_t end = same_for_all(segment + 1 < segments ? starts[1] : plan.bits);
+    const uint32_t next_end = segment + 2 < segments ? starts[2] : plan.bits;
     out += place;
-    if (block == 0) {
+    if (is_frame) {
         write_frame(out, plan, books, stream);
+        return;
     }
     const uint32_t rank = block * WRITE_THREADS + threadIdx.x, step = blocks * WRITE_THREADS;
     if (plan.has_free) {
@@ -408,12 +438,7 @@ __device__ inline void write_share(Plan *plans, const Books &books, const Scratc
             out[plan.bitmap_at + i] = uint8_t(scratch.free_bitmap[i / 4] >> i % 4 * 8);
         }
     }
-#if INDEX == 1 && NOTE_PIECES
-    __shared__ CodewordLengths codeword_lengths;
-    __shared__ uint32_t group_ends[WRITE_WARPS][SEGMENT_GROUPS];
-    find_lengths<WRITE_THREADS>(codewords + uint64_t(book_of(stream, 1, 0)) * ALPHABET, codeword_lengths);
-#endif
-    if (INDEX == 1 && !NOTE_PIECES) {
+    if (INDEX == 1 && !NOTE_LENGTHS) {
         const uint32_t gaps = ceil_div(plan.bits, SUBSEQUENCE);
         for (uint32_t i = rank; i < plan.index_bytes; i += step) {
             uint32_t byte = plan.longest <= 16 ? scratch.gaps[2 * i] | (2 * i + 1 < gaps ? scratch.gaps[2 * i + 1] : 0) << 4 : scratch.gaps[i];
@@ -438,16 +463,20 @@ __device__ inline void write_share(Plan *plans, const Books &books, const Scratc
     const uint32_t shift = (first * 32 - start) % 32;
     // The last word may need the segments after this one; the others are two words of the slot each.
     const uint32_t skipped = (first * 32 - start) / 32, whole = last > first ? last - 1 : first;
-    const uint32_t aligned = min_of(align_up(first, 4), whole), aligned_end = max_of(whole / 4 * 4, aligned);
+    // From one line of 128 bytes of the output to another: what a warp stores at a time is then whole sectors.
+    const uint32_t in_line = uint32_t(reinterpret_cast<uint64_t>(words) / 4 % LINE_WORDS);
+    const uint32_t aligned = min_of(align_up(first + in_line, LINE_WORDS) - in_line, whole);
+    const uint32_t aligned_end = max_of((whole + in_line) / LINE_WORDS * LINE_WORDS, aligned + in_line) - in_line;
     auto move_word = [&](uint32_t to) {
         const uint32_t *from = slot + skipped + (to - first);
         words[to] = shift == 0 ? from[0] : __funnelshift_l(from[1], from[0], shift);
     };
-    // Up to three words before the first vector and after the last.
+    // Less than a line before the first vector, and after the last.
     if (lane_id() < aligned - first) {
         move_word(first + lane_id());
-    } else if (lane_id() >= 4 && lane_id() - 4 < whole - aligned_end) {
-        move_word(aligned_end + lane_id() - 4);
+    }
+    if (lane_id() < whole - aligned_end) {
+        move_word(aligned_end + lane_id());
     }
     const uint32_t begin = skipped + (aligned - first);
     const uint4 *from = reinterpret_cast<const uint4 *>(slot) + begin / 4;
@@ -472,24 +501,26 @@ __device__ inline void write_share(Plan *plans, const Books &books, const Scratc
             words[last - 1] = word | rest;
         }
     }
-#if INDEX == 1 && NOTE_PIECES
-    const uint32_t groups = min_of(SEGMENT_GROUPS, plan.groups - segment * SEGMENT_GROUPS);
-    const uint32_t *noted = pieces + (uint64_t(stream) * segments_in_stream + segment) * (SEGMENT / LANE_SYMBOLS * PIECE_WORDS);
-    const Gaps gaps{out + plan.index_at, ceil_div(plan.bits, SUBSEQUENCE), plan.longest > 16};
-    write_gaps({slot, scratch.group_bits + segment * SEGMENT_GROUPS, noted, start, end - start, groups, segment == 0}, gaps, codeword_lengths, group_ends[warp_id()]);
+#if INDEX == 1 && NOTE_LENGTHS
+    const uint32_t *noted = notes + (uint64_t(stream) * segments_in_stream + segment) * NOTED_WORDS;
+    write_gaps({noted, start, same_for_all(min_of(SEGMENT_GROUPS, plan.groups - segment * SEGMENT_GROUPS)), segment == 0},
+               {out + plan.index_at, same_for_all(ceil_div(plan.bits, SUBSEQUENCE)), same_for_all(plan.longest) > 16});
 #endif
 }
 
+// Blocks to a multiprocessor: what registers are dealt out for.
+constexpr uint32_t WRITE_BLOCKS = 40 / WRITE_WARPS;
+
 // The streams' bytes. A stream's slots have `slots_in_stream` words, or, if that is 0, are where its symbols were. If `beside` is not 0, the kernel before may still be at work, on other parts of the output: it has let this one
 // begin when all before that was done. Whatever comes behind this one comes behind both.
-extern "C" __global__ void __launch_bounds__(WRITE_THREADS, INDEX == 1 && NOTE_PIECES ? 4 : 5)
+extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
     encode_write(Plan *plans, Books books, Scratch all, const uint32_t *all_slots, uint64_t slots_in_stream, const Span *spans,
-                 uint32_t segments_in_stream, const uint64_t *places, const uint32_t *pieces, const uint32_t *codewords, uint8_t *out, uint64_t out_bytes, uint32_t beside) {
+                 uint32_t segments_in_stream, uint64_t *places, uint32_t find_places, const uint32_t *notes, uint8_t *out, uint64_t out_bytes, uint32_t beside) {
     let_next_begin();
     if (beside == 0) {
         wait_for_all_before();
     }
-    write_share(plans, books, all, all_slots, slots_in_stream, spans, segments_in_stream, places, pieces, codewords, out, out_bytes);
+    write_share(plans, books, all, all_slots, slots_in_stream, spans, segments_in_stream, places, find_places, notes, out, out_bytes);
     if (beside != 0 && blockIdx.x == 0) {
         wait_for_all_before();
     }

@@ -20,6 +20,8 @@ const SUMS_WORDS: usize = 4;
 const STARTS_WORDS: usize = 2;
 /// Large inputs have so many large segments a multiprocessor, a few times what it encodes at once.
 const SEGMENTS_IN_LARGE: u64 = 64;
+/// So few streams have their places found by each warp that writes one: a kernel's chain of loads is then shorter.
+const FEW_STREAMS: u32 = 64;
 /// Bits of a subsequence of the gap index.
 const SUBSEQUENCE: u64 = 128;
 
@@ -39,6 +41,17 @@ struct BooksPointers([CUdeviceptr; 3]);
 // SAFETY: three device addresses, as `Books` has.
 unsafe impl DeviceRepr for BooksPointers {}
 
+/// How streams are written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Writing {
+    /// Each to its place.
+    Placed,
+    /// One after another, which gives the places.
+    Placing,
+    /// Each to its place, while the kernel before may still write elsewhere.
+    Beside,
+}
+
 /// Where segments are encoded to.
 enum Slots<'a> {
     Own(CudaViewMut<'a, u32>),
@@ -55,9 +68,11 @@ impl Slots<'_> {
     }
 }
 
-/// Words of a segment's pieces: a byte for 4 codewords, or for 2 where they are longer (`PIECE_WORDS` in huffman_encode.cuh).
-fn piece_words(format: &Format, segment: u32) -> usize {
-    (segment / if format.longest() <= 16 { 16 } else { 8 }) as usize
+/// Words that are noted of a segment for the gap index (`NOTED_WORDS` in huffman_encode.cuh): the length of each codeword in 4 bits, in 8 where they may be longer, and 16
+/// bits for 16 symbols.
+fn noted_words(format: &Format, segment: u32) -> usize {
+    let length_bits = if format.longest() <= 16 { 4 } else { 8 };
+    (segment * length_bits / 32 + segment / 32) as usize
 }
 
 /// Scratch memory of one call.
@@ -70,8 +85,8 @@ struct Scratch<'a> {
     free_bitmap: CudaViewMut<'a, u32>,
     descriptors: CudaViewMut<'a, u64>,
     gaps: CudaViewMut<'a, u8>,
-    /// Bits of each piece of the encoder's, where it notes them.
-    pieces: CudaViewMut<'a, u32>,
+    /// Lengths of codewords, where the encoder notes them.
+    notes: CudaViewMut<'a, u32>,
 }
 
 impl<'a> Scratch<'a> {
@@ -104,7 +119,7 @@ impl<'a> Scratch<'a> {
             descriptors: frame.slice(streams * groups_in_stream.div_ceil(32))?,
             // The end of a stream that fills its last subsequence exactly is noted too.
             gaps: frame.slice(gaps + 1)?,
-            pieces: frame.slice(if shape.notes_pieces() { all * piece_words(format, segment) } else { 1 })?,
+            notes: frame.slice(if shape.notes_lengths() { all * noted_words(format, segment) } else { 1 })?,
         })
     }
 
@@ -244,10 +259,12 @@ impl<S: Symbol> Encoder<S> {
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         let stream = frame.stream().clone();
-        let mut layout = self.lay_out(frame, input, classes, batch, books, encoded, launched)?;
+        let few = batch.streams <= FEW_STREAMS;
+        let mut layout = self.lay_out_to(frame, input, None, classes, batch, books, encoded, !few, launched)?;
         let Encoded { bytes, places, plans, .. } = encoded;
         let mut output = bytes.as_view_mut();
-        self.launch_write(&stream, &mut layout, books, plans, places, &mut output, false, launched)
+        let writing = if few { Writing::Placing } else { Writing::Placed };
+        self.launch_write(&stream, &mut layout, books, plans, places, &mut output, writing, launched)
     }
 
     /// The first part of [`Self::launch_observed`]: encodes the segments and makes the plan of every stream. Their places are those of streams one after another;
@@ -266,7 +283,7 @@ impl<S: Symbol> Encoder<S> {
         encoded: &mut Encoded,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<Layout<'a>> {
-        self.lay_out_to(frame, input, None, classes, batch, books, encoded, launched)
+        self.lay_out_to(frame, input, None, classes, batch, books, encoded, true, launched)
     }
 
     /// Whether [`Self::lay_out_in_place`] can be: no codeword is longer than a symbol, and nobody asks for the symbols again.
@@ -295,7 +312,7 @@ impl<S: Symbol> Encoder<S> {
             return Err(CudaError::invalid("these streams cannot take the place of their symbols"));
         }
         let (pointer, _) = input.device_ptr_mut(frame.stream());
-        self.lay_out_to(frame, &input.as_view(), Some(pointer), classes, batch, books, encoded, launched)
+        self.lay_out_to(frame, &input.as_view(), Some(pointer), classes, batch, books, encoded, true, launched)
     }
 
     #[expect(clippy::too_many_arguments, reason = "those of `launch`, and the observer")]
@@ -308,6 +325,7 @@ impl<S: Symbol> Encoder<S> {
         batch: &Batch,
         books: &Books,
         encoded: &mut Encoded,
+        places_too: bool,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<Layout<'a>> {
         let stream = frame.stream().clone();
@@ -334,9 +352,9 @@ impl<S: Symbol> Encoder<S> {
             Some(classes) => launch.reads(classes),
             None => launch.value(0_u64),
         };
-        let Scratch { sums, group_bits, pieces, .. } = &mut scratch;
+        let Scratch { sums, group_bits, notes, .. } = &mut scratch;
         let launch = launch.value(segments).value(slots).writes(sums).writes(group_bits);
-        let launch = if kernels.segments.name() == MERGED_KERNEL { launch.writes(pieces) } else { launch };
+        let launch = if kernels.segments.name() == MERGED_KERNEL { launch.writes(notes) } else { launch };
         let blocks = batch.streams * segments.div_ceil(shape.segments_in_block);
         // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32, u32 *, SegmentSums *, u16 *), and of ours a u32 *.
         // Spans lie within the input and the classes, checked; the arrays have the places of all segments of all streams (`Scratch::new`), a segment's codewords
@@ -348,9 +366,10 @@ impl<S: Symbol> Encoder<S> {
         let Encoded { plans, places, blocks_done, .. } = encoded;
         let launch = Successive::new(&kernels.layout, &stream).reads(&batch.spans).value(book_pointers);
         let launch = launch.value(pointers).value(segments).reads(&books.status);
-        let launch = launch.writes(plans).writes(places).writes(blocks_done);
+        let launch = launch.writes(plans).writes(places);
+        let launch = if places_too { launch.writes(blocks_done) } else { launch.value(0_u64) };
         // SAFETY: the kernel's parameters are (const Span *, Books, Scratch, u32, const u32 *, Plan *, u64 *, u32 *); a block has its stream's part of each
-        // array; there are one plan a stream and one place more, checked above; the counter is 0, as each launch leaves it. It waits at its start.
+        // array; there are one plan a stream and one place more, checked above; the counter, if it is given, is 0, as each launch leaves it. It waits at its start.
         unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }?;
         launched(kernels.layout.name())?;
 
@@ -382,7 +401,7 @@ impl<S: Symbol> Encoder<S> {
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         let Encoded { places, plans, .. } = encoded;
-        self.launch_write(stream, layout, books, plans, places, output, false, launched)
+        self.launch_write(stream, layout, books, plans, places, output, Writing::Placed, launched)
     }
 
     /// [`Self::write`] beside the kernel before on the stream, which writes elsewhere, and lets the next one begin when what came before itself is done.
@@ -396,7 +415,7 @@ impl<S: Symbol> Encoder<S> {
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         let Encoded { places, plans, .. } = encoded;
-        self.launch_write(stream, layout, books, plans, places, output, true, launched)
+        self.launch_write(stream, layout, books, plans, places, output, Writing::Beside, launched)
     }
 
     #[expect(clippy::too_many_arguments, reason = "parts of what `write` takes, borrowed one by one")]
@@ -406,9 +425,9 @@ impl<S: Symbol> Encoder<S> {
         layout: &mut Layout<'_>,
         books: &Books,
         plans: &mut CudaSlice<Plan>,
-        places: &CudaSlice<u64>,
+        places: &mut CudaSlice<u64>,
         output: &mut CudaViewMut<'_, u8>,
-        beside: bool,
+        writing: Writing,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         let kernels = [&self.large, &self.small].into_iter().find(|kernels| kernels.shape == layout.shape);
@@ -421,18 +440,19 @@ impl<S: Symbol> Encoder<S> {
         let kernels = kernels.ok_or_else(|| CudaError::invalid("the streams were laid out for another batch"))?;
         let pointers = layout.scratch.pointers(stream);
         let book_pointers = books_pointers(books, stream);
-        let blocks = layout.streams * layout.segments.div_ceil(WRITE_THREADS / 32);
+        // One more for what is in no segment.
+        let blocks = layout.streams * (layout.segments.div_ceil(WRITE_THREADS / 32) + 1);
         let room = output.len() as u64;
         // The plan's status was final before the streams were written; what does not fit is noted in it.
         let launch = Successive::new(&kernels.write, stream).writes(plans).value(book_pointers).value(pointers);
         let launch =
             launch.value(layout.scratch.slots.pointer(stream)).value(layout.slots_in_stream).value(layout.spans);
-        let codewords = books.codebooks.codewords();
-        let launch = launch.value(layout.segments).reads(places).reads(&layout.scratch.pieces).reads(&codewords);
-        let launch = launch.writes(output);
-        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u64, const Span *, u32, const u64 *, const u32 *, const u32 *, u8 *, u64, u32); a stream is written only
-        // where `room` bytes hold all of it; pieces are those that the encoder has noted, if the kernel reads them. It waits at its start, or its caller has said that it need not.
-        unsafe { launch.value(room).value(u32::from(beside)).launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
+        let launch = launch.value(layout.segments).writes(places).value(u32::from(writing == Writing::Placing));
+        let launch = launch.reads(&layout.scratch.notes).writes(output).value(room);
+        let launch = launch.value(u32::from(writing == Writing::Beside));
+        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u64, const Span *, u32, u64 *, u32, const u32 *, u8 *, u64, u32); a stream is written only
+        // where `room` bytes hold all of it; notes are those that the encoder has made, if the kernel reads them. It waits at its start, or its caller has said that it need not.
+        unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
         launched(kernels.write.name())
     }
 }

@@ -41,13 +41,15 @@ pub(super) struct Shape {
     pub constants: [(&'static str, u64); 4],
 }
 
+/// Words of a warp's bit buffer (huffman_encode_merged.cu).
+const BUFFER_WORDS: u32 = 4 * 128 + 16;
 /// Most shared memory in bytes that a block of the encoder asks for: what every device has.
 const MOST_SHARED_MEMORY: u32 = 64 << 10;
 
 pub(super) fn merged(format: &Format, threads: u32, blocks: u32, segment: u32) -> Shape {
     let books = if format.classes { CLASSES } else { 1 };
-    // A warp's bit buffer (BUFFER_WORDS in huffman_encode_merged.cu), and the bits of its groups.
-    let buffer = 4 * (512 * format.longest() / 32 + 132);
+    // A warp's bit buffer, and the bits of its groups.
+    let buffer = 4 * BUFFER_WORDS;
     let own = threads / 32 * (buffer + segment / format.group() * 2);
     let table = books * format.alphabet * 4;
     let shared_table = own + table <= MOST_SHARED_MEMORY;
@@ -61,7 +63,7 @@ pub(super) fn merged(format: &Format, threads: u32, blocks: u32, segment: u32) -
         constants: [
             ("THREADS", threads.into()),
             ("BLOCKS", blocks.into()),
-            ("NOTE_PIECES", (format.index == IndexKind::Gap).into()),
+            ("NOTE_LENGTHS", (format.index == IndexKind::Gap).into()),
             ("SHARED_TABLE", shared_table.into()),
         ],
     }
@@ -77,7 +79,7 @@ fn shape(format: &Format, method: Method) -> Shape {
         shared_memory: 0,
         constants: [
             ("THREADS", threads.into()),
-            ("NOTE_PIECES", 0),
+            ("NOTE_LENGTHS", 0),
             ("METHOD", method),
             ("REDUCTION", reduction.into()),
         ],
@@ -105,19 +107,19 @@ impl Shape {
             ("INDEX", format.index as u64),
             ("THREADS", LAYOUT_THREADS.into()),
             ("WRITE_THREADS", WRITE_THREADS.into()),
-            ("NOTE_PIECES", self.notes_pieces().into()),
+            ("NOTE_LENGTHS", self.notes_lengths().into()),
         ]);
         Specialization { source: STREAM, constants }
     }
 
     /// Whether the encoder notes what the gap index follows from.
-    pub fn notes_pieces(&self) -> bool {
-        self.constants.contains(&("NOTE_PIECES", 1))
+    pub fn notes_lengths(&self) -> bool {
+        self.constants.contains(&("NOTE_LENGTHS", 1))
     }
 
     /// Whether the gap index is found by reading the symbols again.
     pub fn reads_symbols_again(&self, format: &Format) -> bool {
-        format.index == IndexKind::Gap && !self.notes_pieces()
+        format.index == IndexKind::Gap && !self.notes_lengths()
     }
 
     pub fn gaps_specialization(&self, format: &Format) -> Specialization {
