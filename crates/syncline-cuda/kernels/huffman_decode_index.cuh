@@ -7,9 +7,13 @@ struct IndexBlock {
     uint32_t start, end; // of this lane's group, in bits
     bool damaged;
 
-    __device__ inline IndexBlock(const uint8_t *input, const Stream &stream, uint32_t block) {
+    __device__ inline IndexBlock(const uint8_t *input, const Stream &stream, uint32_t block) : IndexBlock(input, stream, block, descriptor_of(input, stream, block)) {}
+
+    // What a block's first read is of: by itself for those who have others to wait for with it.
+    static __device__ inline uint64_t descriptor_of(const uint8_t *input, const Stream &stream, uint32_t block) { return reinterpret_cast<const uint64_t *>(input + stream.index)[block]; }
+
+    __device__ inline IndexBlock(const uint8_t *input, const Stream &stream, uint32_t block, uint64_t descriptor) {
         const uint32_t blocks = ceil_div(stream.live, WARP);
-        const uint64_t descriptor = reinterpret_cast<const uint64_t *>(input + stream.index)[block];
         const uint32_t *deltas = reinterpret_cast<const uint32_t *>(input + stream.index + uint64_t(blocks) * 8);
         const uint32_t delta_words = (stream.index_bytes - blocks * 8) / 4;
         const uint32_t shortest = uint32_t(descriptor >> 32) & 0xFFF;

@@ -10,6 +10,9 @@
 // ROW          bytes of a row of the tile, 64 or 128, at most
 #define RINGS !PAIRS
 #define AHEAD 0
+#if BOOKS == 1
+#define LAST_SYMBOLS 512
+#endif
 #include "huffman_decode_work.cuh"
 
 // The share of a block that is to have `most` index blocks of one stream at most: a block of a small batch has about one for each warp, and those of a second stream would
@@ -41,7 +44,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                    const uint16_t *symbols, const uint8_t *classes, const uint32_t *map, const Totals *totals, uint32_t most_tasks, uint32_t staged_words, uint32_t *sums, uint32_t *status,
                    uint8_t *out) {
     extern __shared__ uint4 dynamic[];
+#if LAST_SYMBOLS
+    __shared__ BookWithLast own_book;
+    Book *own_books = &own_book.book;
+#else
     __shared__ Book own_books[BOOKS];
+#endif
     __shared__ Stream stream;
     __shared__ uint32_t drawn;
     uint32_t *own_tables = reinterpret_cast<uint32_t *>(dynamic);
@@ -74,6 +82,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         __syncthreads();
         wait_for_previous();
+#if LAST_SYMBOLS
+        own_book.last.load(own_book.book, symbols);
+#endif
         const bool paired = load_lookups<OWN_WORDS>(own_tables, tables + uint64_t(stream.first_book) * BOOK_WORDS, symbols, own_books, book_count);
         const Own own{stream, own_books, own_tables, book_count, paired};
 

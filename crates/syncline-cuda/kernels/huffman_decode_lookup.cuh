@@ -1,10 +1,10 @@
 // Decoding for speed: table entries that are added to a position as they are, and two lookups to a window of 32 bits.
 #pragma once
-#include "huffman_decode.cuh"
+#include "huffman_decode_book.cuh"
 
 // Entries of one symbol: bits 0-5 the length, from bit 16 up the symbol. Entries of two, made use of with PAIRS: bits 0-5 the length of both, 16-20 of the first, 6-15 and
-// 22-31 the symbols minus the base; those with one symbol have ALONE, and the length in both places. So the low six bits of a sum of entries are that of their lengths: enough for
-// where in its word a position is, and whether it is in the next.
+// 22-31 the symbols minus the base; those with one symbol have ALONE. So the low six bits of a sum of entries are that of their lengths: enough for where in its word a position
+// is, and whether it is in the next.
 constexpr uint32_t LENGTH_MASK = 63, PAIRED_BITS = 10, PAIRED_MASK = (1u << PAIRED_BITS) - 1;
 // No codeword ends within the lookup.
 constexpr uint32_t LONGER = 1u << 14;
@@ -26,11 +26,11 @@ template <typename Words> struct Bits {
     }
 };
 
-// Which entry of a table a window has. Codewords longer than TABLE_BITS are the last in canonical order, so that a table has an entry for each TABLE_BITS bits up to the first of them,
-// and from there on for each LONG_BITS, or as many as there is room for. The greater of the two numbers is the right one, whichever part a window belongs to: lanes
-// with short and with long codewords do the same. With PAIRS, where that would cost more than it saves, the first part is there as a whole, for lookups that do not ask.
+// Which entry of a table of single symbols a window has. Codewords longer than TABLE_BITS are the last in canonical order, so that a table has an entry for each TABLE_BITS bits up to the first of
+// them, and from there on for each LONG_BITS, or as many as there is room for. The greater of the two numbers is the right one, whichever part a window belongs to: lanes
+// with short and with long codewords do the same.
 struct Steps {
-    uint32_t first; // entries for TABLE_BITS bits that are made use of
+    uint32_t first; // entries for TABLE_BITS bits
     uint32_t shift; // 32 minus the bits that the others are for
 
     // Of a table with room for so many entries, TABLE at least.
@@ -38,63 +38,91 @@ struct Steps {
         while (shift < 32 - TABLE_BITS && entries() > room) {
             ++shift;
         }
-        if (PAIRS && shift == 32 - TABLE_BITS) {
-            first = TABLE;
-        }
     }
-    // Where the others are.
-    __device__ inline uint32_t begin() const { return PAIRS ? TABLE : first; }
-    __device__ inline uint32_t entries() const { return begin() + ((TABLE - first) << (32 - TABLE_BITS - shift)); }
-    __device__ inline int32_t offset() const { return int32_t(begin()) - int32_t(first << (32 - TABLE_BITS - shift)); }
+    __device__ inline uint32_t entries() const { return first + ((TABLE - first) << (32 - TABLE_BITS - shift)); }
+    __device__ inline int32_t offset() const { return int32_t(first) - int32_t(first << (32 - TABLE_BITS - shift)); }
     // What an entry's window starts with, and how many of its bits are known.
-    __device__ inline uint32_t window(uint32_t entry) const { return entry < begin() ? entry << (32 - TABLE_BITS) : uint32_t(int32_t(entry) - offset()) << shift; }
-    __device__ inline uint32_t known(uint32_t entry) const { return entry < begin() ? TABLE_BITS : 32 - shift; }
+    __device__ inline uint32_t window(uint32_t entry) const { return entry < first ? entry << (32 - TABLE_BITS) : uint32_t(int32_t(entry) - offset()) << shift; }
+    __device__ inline uint32_t known(uint32_t entry) const { return entry < first ? TABLE_BITS : 32 - shift; }
 };
+
+// The codeword that a window starts with, longer than TABLE_BITS bits, as an entry of one symbol; `at` is the address of a BookWithLast in shared memory, or of a Book if LAST_SYMBOLS is 0. What
+// `canonical` finds, without a loop and mostly without a read from memory: a lane's search holds up its whole warp, and uneven fields have index blocks where some lane searches for
+// nearly every symbol.
+__device__ __noinline__ uint32_t far_codeword(uint32_t at, const uint16_t *symbols, uint32_t window) {
+    const BookWithLast &own = *static_cast<const BookWithLast *>(__cvta_shared_to_generic(at));
+    const Book &book = own.book;
+    uint32_t length = TABLE_BITS + 1;
+    // Limits do not fall with the length, so that all can be compared at once.
+#pragma unroll
+    for (uint32_t i = TABLE_BITS + 1; i < LONGEST; ++i) {
+        length += i < book.longest && window >= book.limit[i];
+    }
+    if (book.symbol_count == 0) {
+        return 1;
+    }
+    const uint32_t place = min_of((window >> (32 - length)) + book.offset[length], book.symbol_count - 1);
+#if LAST_SYMBOLS
+    if (place >= own.last.first) {
+        return length | uint32_t(own.last.symbols[place - own.last.first]) << 16;
+    }
+#endif
+    return length | uint32_t(symbols[book.symbols + place]) << 16;
+}
 
 // What a thread decodes with: a codebook's table in shared memory.
 struct Lookup {
     const uint32_t *table;
     const Book *book;
     const uint16_t *symbols;
-    uint32_t base, first_long, shift;
+    uint32_t base, long_start, long_entries, shift;
     int32_t offset;
     bool paired;   // of two symbols; else PAIRS does not matter
-    bool complete; // all codewords have an entry
+    bool complete; // all codewords have an entry; if not `paired`
 
     __device__ inline Lookup(const uint32_t *tables, const Book *code, const uint16_t *all_symbols, uint32_t entries_for_long, bool in_pairs)
-        : table(tables), book(code), symbols(all_symbols), base(code->base * 0x10001u), paired(in_pairs) {
+        : table(tables), book(code), symbols(all_symbols), base(code->base * 0x10001u), long_start(code->limit[TABLE_BITS]), long_entries(entries_for_long), paired(in_pairs) {
         const Steps steps(*code, TABLE + entries_for_long);
-        first_long = steps.first;
         shift = steps.shift;
         offset = steps.offset();
         complete = code->longest <= 32 - steps.shift;
     }
 
-    __device__ inline uint32_t lookup(uint32_t window) const {
-#if PAIRS
-        const uint32_t entry = window >> (32 - TABLE_BITS);
-        return table[entry < first_long ? entry : (window >> shift) + offset];
-#endif
-        return table[max_of(int32_t(window >> (32 - TABLE_BITS)), int32_t(window >> shift) + offset)];
+    // Codewords beyond the table are searched for, which must stay rare.
+    __device__ inline uint32_t far(uint32_t window) const { return far_codeword(shared_address(book), symbols, window); }
+
+    __device__ inline uint32_t lookup(uint32_t window) const { return table[max_of(int32_t(window >> (32 - TABLE_BITS)), int32_t(window >> shift) + offset)]; }
+
+    __device__ inline uint32_t pair_of(uint32_t window) const { return table[window >> (32 - TABLE_BITS)]; }
+
+    // The entry of a window's first codeword alone, from one of two symbols.
+    __device__ inline uint32_t first_of(uint32_t entry, uint32_t window) const {
+        if (entry & LENGTH_MASK) {
+            const uint32_t symbol = (entry >> 6 & PAIRED_MASK) + (base & 0xFFFF);
+            return (entry & ALONE ? entry & LENGTH_MASK : entry >> 16 & 31) | symbol << 16;
+        }
+        const uint32_t i = (window - long_start) >> (32 - LONG_BITS);
+        entry = i < long_entries ? table[TABLE + i] : 0;
+        return entry == 0 ? far(window) : entry;
     }
 
-    // The next symbol. Codewords beyond the table are searched for, which takes so long that it must stay rare: a lane's search holds up the whole warp.
+    // The next symbol.
     template <typename Words> __device__ inline uint32_t one(Bits<Words> &from) const {
-        const uint32_t window = from.window(), entry = lookup(window);
-        uint32_t length = entry & LENGTH_MASK, symbol = entry >> 16;
+        const uint32_t window = from.window();
+        uint32_t entry;
 #if PAIRS
         if (paired) {
-            length = entry >> 16 & 31;
-            symbol = (entry >> 6 & PAIRED_MASK) + (base & 0xFFFF);
-        }
+            entry = first_of(pair_of(window), window);
+        } else
 #endif
-        if (length == 0) {
-            const Codeword found = canonical(*book, symbols, window, TABLE_BITS + 1);
-            length = found.length;
-            symbol = found.symbol;
+        {
+            entry = lookup(window);
+            if (entry & LONGER) {
+                entry = far(window);
+            }
         }
-        from.skip(length);
-        return symbol;
+        from.skip(entry & LENGTH_MASK);
+        return entry >> 16;
     }
 
     // The next two, the first in the low half; one after the other.
@@ -110,13 +138,13 @@ struct Lookup {
 #if PAIRS
         if (paired) {
             constexpr uint32_t BOTH = PAIRED_MASK * 0x10001u;
-            const uint32_t one = table[window >> (32 - TABLE_BITS)], other = table[__funnelshift_l(0, window, one) >> (32 - TABLE_BITS)];
-            if (!((one | other) & ALONE)) {
-                from.skip(one + other);
-                return make_uint2((one >> 6 & BOTH) + base, (other >> 6 & BOTH) + base);
+            const uint32_t one = pair_of(window), other = pair_of(__funnelshift_l(0, window, one));
+            if ((one | other) & ALONE) {
+                const uint32_t low = two_apart(from);
+                return make_uint2(low, two_apart(from));
             }
-            const uint32_t low = pair<CHECKED>(window, from);
-            return make_uint2(low, pair<CHECKED>(from.window(), from));
+            from.skip(one + other);
+            return make_uint2((one >> 6 & BOTH) + base, (other >> 6 & BOTH) + base);
         }
 #endif
         uint32_t first = lookup(window);
@@ -155,81 +183,59 @@ struct Lookup {
         from.skip(first + second);
         return __byte_perm(first, second, 0x7632);
     }
-
-    // Two symbols of an entry with as many, or of two entries.
-    template <bool CHECKED, typename Words> __device__ inline uint32_t pair(uint32_t window, Bits<Words> &from) const {
-        const uint32_t first = lookup(window), second = lookup(__funnelshift_l(0, window, first));
-        const bool alone = first & ALONE;
-        const uint32_t more = alone ? second >> 16 & 31 : 0, high = alone ? second << 16 - 6 : first >> 6;
-        if (CHECKED && ((first & LENGTH_MASK) == 0 || (alone && more == 0))) {
-            return two_apart(from);
-        }
-        from.skip((first & LENGTH_MASK) + more);
-        return (first >> 6 & PAIRED_MASK | high & PAIRED_MASK << 16) + base;
-    }
 };
 static_assert(2 * LONG_BITS <= 32, "two codewords to a window");
 
-// Fills a table from a codebook's of BOOK_WORDS words: by the whole block, to be followed by a barrier. `coarse` makes an entry of one for TABLE_BITS bits, `alone` of one with a long codeword.
-template <typename Coarse, typename Alone>
-__device__ inline void load_entries(uint32_t *to, const uint32_t *from, uint32_t room, const Book &book, const uint16_t *symbols, Coarse coarse, Alone alone) {
-    const Steps steps(book, room);
-    // Four at a time: a block that has little to decode waits for these reads.
-    const uint32_t begin = steps.begin();
-    for (uint32_t i = threadIdx.x; i < ceil_div(begin, 4); i += blockDim.x) {
+// Fills `count` entries of a table from as many, each by itself; by the whole block. Four at a time: a block that has little to decode waits for these reads.
+template <typename Each> __device__ inline void load_each(uint32_t *to, const uint32_t *from, uint32_t count, Each each) {
+    for (uint32_t i = threadIdx.x; i < ceil_div(count, 4); i += blockDim.x) {
         const uint4 four = reinterpret_cast<const uint4 *>(from)[i];
-        const uint4 own = make_uint4(coarse(four.x), coarse(four.y), coarse(four.z), coarse(four.w));
-        if (i < begin / 4) {
+        const uint4 own = make_uint4(each(four.x), each(four.y), each(four.z), each(four.w));
+        if (i < count / 4) {
             reinterpret_cast<uint4 *>(to)[i] = own;
         } else {
             const uint32_t rest[3] = {own.x, own.y, own.z};
 #pragma unroll
             for (uint32_t j = 0; j < 3; ++j) {
-                if (j < begin % 4) {
+                if (j < count % 4) {
                     to[i * 4 + j] = rest[j];
                 }
             }
         }
     }
-    for (uint32_t i = begin + threadIdx.x; i < steps.entries(); i += blockDim.x) {
+}
+
+// Fills a table of one-symbol entries from a codebook's of BOOK_WORDS words: by the whole block, to be followed by a barrier.
+__device__ inline void load_alone(uint32_t *to, const uint32_t *from, uint32_t room, const Book &book, const uint16_t *symbols) {
+    const Steps steps(book, room);
+    load_each(to, from, steps.first, [&](uint32_t entry) {
+        const uint32_t alone = single(entry, book.base, book.mask);
+        return alone == 0 ? LONGER : alone;
+    });
+    for (uint32_t i = steps.first + threadIdx.x; i < steps.entries(); i += blockDim.x) {
         const uint32_t window = steps.window(i), place = (window - book.limit[TABLE_BITS]) >> (32 - LONG_BITS);
-        const uint32_t entry = from[window >> (32 - TABLE_BITS)];
-        if (length_of_first(entry) != 0) {
-            to[i] = coarse(entry);
-            continue;
-        }
-        uint32_t found;
-        if (place < LONG_ENTRIES) {
+        // Limits saturate, so that of a code without long codewords the last window is here too.
+        uint32_t found = single(from[window >> (32 - TABLE_BITS)], book.base, book.mask);
+        if (found == 0 && place < LONG_ENTRIES) {
             found = from[TABLE + place];
-        } else {
+        } else if (found == 0) {
             const Codeword one = canonical(book, symbols, window, TABLE_BITS + 1);
             found = one.length | one.symbol << 16;
         }
-        to[i] = alone((found & 31) <= steps.known(i) ? found : 0);
+        to[i] = found == 0 || (found & 31) > steps.known(i) ? LONGER : found;
     }
 }
 
-// A table of one-symbol entries.
-__device__ inline void load_alone(uint32_t *to, const uint32_t *from, uint32_t room, const Book &book, const uint16_t *symbols) {
-    const auto alone = [](uint32_t entry) { return entry == 0 ? LONGER : entry; };
-    load_entries(to, from, room, book, symbols, [&](uint32_t entry) { return alone(single(entry, book.base, book.mask)); }, alone);
-}
-
-// One of entries of two symbols. Whether this thread has found symbols too far apart for that: then the table is worthless.
-__device__ inline bool load_paired(uint32_t *to, const uint32_t *from, uint32_t room, const Book &book, const uint16_t *symbols) {
+// The same of entries of two symbols, the others as they are. Whether this thread has found symbols too far apart for that: then the table is worthless.
+__device__ inline bool load_paired(uint32_t *to, const uint32_t *from, uint32_t room, const Book &book) {
     bool apart = book.mask != 0xFFF;
-    const auto coarse = [&](uint32_t entry) {
+    load_words(to + TABLE, from + TABLE, room - TABLE);
+    load_each(to, from, TABLE, [&](uint32_t entry) {
         const uint32_t first = entry >> 8 & 0xFFF, second = entry >> 20;
         apart = apart || max_of(first, second) > PAIRED_MASK;
         return has_two(entry) ? length_of_all(entry) | first << 6 | length_of_first(entry) << 16 | second << 22
-                              : length_of_first(entry) * 0x10001u | first << 6 | ALONE;
-    };
-    const auto alone = [&](uint32_t entry) {
-        const uint32_t symbol = (entry >> 16) - book.base;
-        apart = apart || (entry != 0 && symbol > PAIRED_MASK);
-        return entry == 0 ? ALONE : (entry & 31) * 0x10001u | (symbol & PAIRED_MASK) << 6 | ALONE;
-    };
-    load_entries(to, from, room, book, symbols, coarse, alone);
+                              : length_of_first(entry) | first << 6 | ALONE;
+    });
     return apart;
 }
 
@@ -240,7 +246,7 @@ __device__ inline bool load_lookups(uint32_t *to, const uint32_t *from, const ui
     bool apart = false;
     for (uint32_t i = 0; i < count; ++i) {
         if (!books[i].absent) {
-            apart = load_paired(to + i * OWN_WORDS, from + uint64_t(i) * BOOK_WORDS, OWN_WORDS, books[i], symbols) || apart;
+            apart = load_paired(to + i * OWN_WORDS, from + uint64_t(i) * BOOK_WORDS, OWN_WORDS, books[i]) || apart;
         }
     }
     if (!__syncthreads_or(apart)) {

@@ -8,6 +8,7 @@
 #define BOOKS 1
 #define RINGS 0
 #define AHEAD 1
+#define LAST_SYMBOLS 1024
 #include "huffman_decode_book.cuh"
 #include "huffman_decode_free.cuh"
 #include "huffman_decode_work.cuh"
@@ -36,8 +37,9 @@ __device__ inline bool own_share(const Stream *streams, uint32_t count, uint32_t
         if (found != 0) {
             const uint32_t lane = __ffs(found) - 1;
             const uint32_t own = block - __shfl_sync(ALL_LANES, through - blocks, lane), of = __shfl_sync(ALL_LANES, blocks, lane);
-            const uint64_t all = __shfl_sync(ALL_LANES, tasks, lane);
-            share = {first + lane, uint32_t(all * own / of), uint32_t(all * (own + 1) / of)};
+            // A stream has a few thousand index blocks at most: 32 bits are enough.
+            const uint32_t all = __shfl_sync(ALL_LANES, tasks, lane);
+            share = {first + lane, all * own / of, all * (own + 1) / of};
             if (threadIdx.x < WORDS) {
                 reinterpret_cast<uint32_t *>(&stream)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&some[lane])[threadIdx.x];
             }
@@ -50,44 +52,62 @@ __device__ inline bool own_share(const Stream *streams, uint32_t count, uint32_t
     return false;
 }
 
-// Those of a word of a bitmap that are live.
-__device__ inline uint32_t live_word(const uint32_t *bitmap, uint32_t groups, uint32_t i) { return i * 32 < groups ? ~free_word(bitmap, groups, i, true) : 0; }
+// Groups that a thread looks at: a byte of the bitmap.
+constexpr uint32_t LOOKED_AT = 8;
+
+// Those of a byte of a bitmap that are live.
+__device__ inline uint32_t live_byte(const uint8_t *bitmap, uint32_t groups, uint32_t i) {
+    const uint32_t first = i * LOOKED_AT;
+    return first < groups ? ~bitmap[i] & (groups - first < LOOKED_AT ? (1u << (groups - first)) - 1 : 0xFF) : 0;
+}
 
 // Where the live groups from `first` to `end` are, counted in live groups, goes to `slot(i)` for number `first + i`. Returns how many there are up to the end of what was looked at: all if `all`.
-// `first_live` are the thread's in the first THREADS words.
+// `first_live` are the thread's in the first THREADS bytes.
 template <typename Slot>
-__device__ inline uint32_t find_groups(const uint32_t *bitmap, uint32_t groups, uint32_t first_live, uint32_t first, uint32_t end, bool all, Slot slot) {
+__device__ inline uint32_t find_groups(const uint8_t *bitmap, uint32_t groups, uint32_t first_live, uint32_t first, uint32_t end, bool all, Slot slot) {
     __shared__ uint32_t warp_sums[WARPS];
     uint32_t before = 0;
-    for (uint32_t base = 0; base * 32 < groups && (all || before < end); base += THREADS) {
+    for (uint32_t base = 0; base * LOOKED_AT < groups && (all || before < end); base += THREADS) {
         const uint32_t i = base + threadIdx.x;
-        const uint32_t live = base == 0 ? first_live : live_word(bitmap, groups, i);
-        uint32_t total;
-        const uint32_t rank = before + block_scan<THREADS>(uint32_t(__popc(live)), warp_sums, total);
+        const uint32_t live = base == 0 ? first_live : live_byte(bitmap, groups, i);
+        uint32_t total, rank = before + block_scan<THREADS>(uint32_t(__popc(live)), warp_sums, total);
         before += total;
-        for (uint32_t words = __ballot_sync(ALL_LANES, live != 0 && rank < end && rank + __popc(live) > first); words != 0; words &= words - 1) {
-            const uint32_t lane = __ffs(words) - 1;
-            const uint32_t word = __shfl_sync(ALL_LANES, live, lane), number = __shfl_sync(ALL_LANES, rank, lane) + __popc(word & ((1u << lane_id()) - 1));
-            if (word >> lane_id() & 1 && number >= first && number < end) {
-                *slot(number - first) = (i - lane_id() + lane) * 32 + lane_id();
+        if (rank < end && rank + __popc(live) > first) {
+            for (uint32_t left = live; left != 0; left &= left - 1, ++rank) {
+                if (rank >= first && rank < end) {
+                    *slot(rank - first) = i * LOOKED_AT + __ffs(left) - 1;
+                }
             }
         }
     }
     return before;
 }
 
-// The table of a codebook. By the whole block, followed by a barrier.
+// The table of a codebook. By the whole block, followed by a barrier. Four entries at a time, which mostly are of one codeword.
 __device__ inline void make_table(uint32_t *to, const OwnBook &own, const uint16_t *symbols) {
     const Steps steps(own.book, OWN_WORDS);
-#pragma unroll 4
-    for (uint32_t i = threadIdx.x; i < steps.entries(); i += THREADS) {
+    const auto entry = [&](uint32_t i, uint32_t &length) {
         const Codeword one = own.codeword(symbols, steps.window(i));
-        to[i] = one.length <= steps.known(i) ? one.length | one.symbol << 16 : LONGER;
+        length = one.length;
+        return one.length <= steps.known(i) ? one.length | one.symbol << 16 : LONGER;
+    };
+#pragma unroll 1
+    for (uint32_t i = 4 * threadIdx.x; i < steps.entries(); i += 4 * THREADS) {
+        uint32_t length;
+        uint4 own_entries;
+        own_entries.x = own_entries.y = own_entries.z = own_entries.w = entry(i, length);
+        // Codewords two bits shorter than a lookup have four entries, from a multiple of four on.
+        if (i + 3 >= steps.first || length + 2 > TABLE_BITS) {
+            own_entries.y = entry(i + 1, length);
+            own_entries.z = entry(i + 2, length);
+            own_entries.w = entry(i + 3, length);
+        }
+        reinterpret_cast<uint4 *>(to)[i / 4] = own_entries;
     }
 }
 
 // Symbols in canonical order that a block has at hand: those of more are read where they are.
-constexpr uint32_t SYMBOLS_AT_HAND = 1024;
+constexpr uint32_t SYMBOLS_AT_HAND = LAST_SYMBOLS;
 
 // A block has `most_tasks` index blocks at most, as many warps at least, and room for `staged_words` words for each of those. `sums` has three words for each stream and one more,
 // all 0 before and after.
@@ -98,7 +118,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     extern __shared__ uint4 dynamic[];
     __shared__ OwnBook book;
     __shared__ Stream stream;
-    __shared__ uint16_t at_hand[SYMBOLS_AT_HAND];
     uint32_t *table = reinterpret_cast<uint32_t *>(dynamic);
     const uint32_t units = (TILE_BYTES + staged_words * 4) / 16;
     uint4 *tiles = dynamic + OWN_WORDS / 4, *tile = tiles + warp_id() * units;
@@ -108,13 +127,19 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         uint32_t problems = 0;
         Checksum checksum{0, 0};
         // What does not wait for anything else is read first.
-        const uint32_t book_word = OwnBook::word_of(books[stream.first_book]);
-        const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);
-        const uint32_t first_live = stream.has_free ? live_word(bitmap, stream.groups, threadIdx.x) : 0;
+        const Book &from = books[stream.first_book];
+        const uint32_t book_word = OwnBook::word_of(from), first_symbol = from.symbols, symbol_count = from.symbol_count;
+        const uint8_t *bitmap = input + stream.bitmap;
+        const uint32_t first_live = stream.has_free ? live_byte(bitmap, stream.groups, threadIdx.x) : 0;
         const uint32_t block = share.first + warp_id();
         const bool has_task = block < share.end;
         const uint32_t *words = reinterpret_cast<const uint32_t *>(input + stream.words);
-        const IndexBlock at(input, stream, has_task ? block : 0);
+        const uint64_t descriptor = IndexBlock::descriptor_of(input, stream, has_task ? block : 0);
+        const bool has_at_hand = symbol_count <= SYMBOLS_AT_HAND;
+        static_assert(SYMBOLS_AT_HAND == THREADS, "a symbol a thread");
+        const uint32_t first_last = has_at_hand ? 0 : symbol_count - SYMBOLS_AT_HAND;
+        const uint16_t own_symbol = threadIdx.x < symbol_count ? symbols[first_symbol + first_last + threadIdx.x] : 0;
+        const IndexBlock at(input, stream, has_task ? block : 0, descriptor);
         const bool damaged = __any_sync(ALL_LANES, at.damaged);
         const uint32_t first = __shfl_sync(ALL_LANES, at.start, 0) / 128 * 4, count = ceil_div(__shfl_sync(ALL_LANES, at.end, WARP - 1), 32) - first;
         const bool fits = !damaged && count <= staged_words - SLACK_WORDS;
@@ -122,13 +147,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (has_task && fits) {
             start_staging(staged, words, first, first + count);
         }
-        book.store(book_word);
-        const bool has_at_hand = book.book.symbol_count <= SYMBOLS_AT_HAND;
-        if (has_at_hand) {
-            for (uint32_t i = threadIdx.x; i < book.book.symbol_count; i += THREADS) {
-                at_hand[i] = symbols[book.book.symbols + i];
-            }
+        book.last.symbols[threadIdx.x] = own_symbol;
+        if (threadIdx.x == 0) {
+            book.last.first = first_last;
         }
+        book.store(book_word);
         const uint32_t rank = block * WARP + lane_id();
         bool live = has_task && rank < stream.live;
         uint32_t group = rank;
@@ -146,7 +169,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
         }
         __syncthreads();
-        make_table(table, book, has_at_hand ? at_hand - book.book.symbols : symbols);
+        make_table(table, book, has_at_hand ? book.last.symbols - book.book.symbols : symbols);
         __syncthreads();
         if (has_task) {
             if (stream.has_free) {
@@ -162,7 +185,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 copies_done();
                 __syncwarp();
                 const Work work{Lookup(table, &book.book, symbols, OWN_LONG, false), tile, out + stream.out * SYMBOL_BYTES, group, rank, live};
-                const uint32_t ended = work.decode(staged, count, at.start - first * 32, checksum);
+                // Lanes without a group go along where there are codewords.
+                const uint32_t ended = work.decode(staged, count, live ? at.start - first * 32 : 0, checksum);
                 problems |= live && first * 32 + ended != at.end ? STATUS_INDEX : 0;
             } else {
                 problems |= decode_block(own, places, at, block, group, live, checksum);

@@ -24,6 +24,9 @@ const REGISTERS: u32 = 65_536;
 const THREADS_ON_MULTIPROCESSOR: u32 = 2048;
 /// Shared memory that the driver takes for itself with each block.
 const DRIVERS_SHARED_MEMORY: u32 = 1024;
+/// Codewords are looked up in pairs where they have so many bits on average at most. With more there is hardly a time when no lane of a warp gets a single symbol, and all wait
+/// for that lane.
+const PAIRED_BITS: f64 = 1.2;
 /// Most threads in a block.
 const MOST_THREADS: u32 = 1024;
 
@@ -39,7 +42,7 @@ pub struct IndexedTuning {
     /// Bytes of a group that are gathered before they are written, 64 or 128; `None`: 128 where codewords are looked up in pairs, else 64. At high entropy
     /// the smaller tile leaves room for more warps (0.75 instead of 0.69 of the copy at 6.2 bits), at low entropy the longer lines count.
     pub row_bytes: Option<u32>,
-    /// Whether codewords are looked up in pairs; `None`: where two mostly fit.
+    /// Whether codewords are looked up in pairs; `None`: where two nearly always fit.
     pub pairs: Option<bool>,
     /// Whether small batches are decoded in one launch, by blocks that make tables themselves.
     pub small: bool,
@@ -241,7 +244,8 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
         }
         let mut scratch = self.preparation.before(frame, &mut work, false, true, 0)?;
         if totals.tasks > 0 {
-            let pairs = self.tuning.pairs.unwrap_or(totals.pairs());
+            let short = totals.bits as f64 <= PAIRED_BITS * totals.live_symbols as f64;
+            let pairs = self.tuning.pairs.unwrap_or(short && totals.pairs());
             let variant = &self.variants[usize::from(totals.most_books > 1)][usize::from(pairs)];
             let Plan { threads, staged_words, shared_memory, resident } =
                 self.plan(variant, totals.bits / u64::from(totals.tasks), totals.tasks, totals.streams);
