@@ -61,12 +61,15 @@ struct Join {
     uint32_t count;
     uint32_t stride;
     uint32_t symbol_bytes;
-    uint32_t unused;
+    uint32_t chunk;
 };
 
-// Symbols of planes in turn; as many blocks as the grid has in y share a join.
-extern "C" __global__ void __launch_bounds__(THREADS) join_planes(const Join *joins) {
+// Symbols of planes in turn, but of chunks that have something noted; as many blocks as the grid has in y share a join.
+extern "C" __global__ void __launch_bounds__(THREADS) join_planes(const Join *joins, const uint32_t *noted) {
     const Join join = joins[blockIdx.x];
+    if (noted[join.chunk] != 0) {
+        return;
+    }
     const uint32_t bytes = join.stride * join.symbol_bytes;
     for (uint32_t i = blockIdx.y * THREADS + threadIdx.x; i < join.count; i += gridDim.y * THREADS) {
         uint64_t value = 0;

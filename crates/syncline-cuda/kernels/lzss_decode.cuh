@@ -19,6 +19,8 @@ struct Section {
     uint32_t literal_bytes;
     uint32_t first_block;
     uint32_t min_match;
+    uint32_t chunk; // of those that things are noted of
+    uint32_t unused;
 };
 
 constexpr uint32_t STATUS_COUNTS = 1;

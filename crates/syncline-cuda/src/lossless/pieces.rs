@@ -112,7 +112,8 @@ pub(super) struct Join {
     pub stride: u32,
     /// Bytes of a symbol.
     pub symbol_bytes: u32,
-    pub unused: u32,
+    /// The number of its chunk.
+    pub chunk: u32,
 }
 
 // SAFETY: nine numbers of 64 bits and four of 32, laid out as the kernel's struct.
@@ -192,19 +193,20 @@ impl Pieces {
         Ok(counts.as_chunks::<256>().0.to_vec())
     }
 
-    /// Joins planes. Addresses are as for [`Self::copy`].
-    pub fn join(&self, frame: &mut Frame<'_>, joins: &[Join]) -> Result<()> {
+    /// Joins planes, but of chunks that have something in their word of `noted`. Addresses are as for [`Self::copy`].
+    pub fn join(&self, frame: &mut Frame<'_>, joins: &[Join], noted: &CudaView<'_, u32>) -> Result<()> {
         let most = joins.iter().map(|join| join.count).max().unwrap_or(0);
         if most == 0 {
             return Ok(());
         }
+        assert!(joins.iter().all(|join| (join.chunk as usize) < noted.len()), "every chunk has a word");
         let stream = frame.stream().clone();
         let mut list = frame.upload(joins)?;
         let mut launch = stream.launch_builder(self.join.function());
-        launch.arg(&mut list);
+        launch.arg(&mut list).arg(noted);
         let mut grid = Kernel::grid(joins.len() as u32, THREADS, 0);
         grid.grid_dim.1 = most.div_ceil(JOINED).min(1 << 15);
-        // SAFETY: the parameter is (const Join *), blocks for each; values are aligned to what they have of bytes, planes to their symbols.
+        // SAFETY: parameters (const Join *, const u32 *), blocks for each join; chunks have words, just checked; values are aligned to what they have of bytes, planes to their symbols.
         unsafe { launch.launch(grid) }.doing("joining planes").map(drop)
     }
 

@@ -112,6 +112,9 @@ impl TokenDecoder {
             self.side.join(&stream)?;
         }
         made?;
+        // Of chunks whose planes are not right no tokens are made: they are not all there.
+        self.pieces.note(frame, &byte_status.as_view(), &byte_streams.chunks, STATUS_PLANES, noted)?;
+        self.pieces.note(frame, &word_status.as_view(), &word_streams.chunks, STATUS_PLANES, noted)?;
         observer("huffman")?;
         let pointers = Pointers {
             input: input.device_ptr(&stream).0,
@@ -119,8 +122,11 @@ impl TokenDecoder {
             words: decoded_words.device_ptr(&stream).0,
             joined: joined.device_ptr(&stream).0,
         };
-        let joins: Vec<Join> = sections.iter().flatten().filter_map(|section| pointers.join(section)).collect();
-        self.pieces.join(frame, &joins)?;
+        let joins = chunks.iter().zip(&sections);
+        let joins: Vec<Join> = joins
+            .flat_map(|(tokens, own)| own.iter().filter_map(|section| pointers.join(section, tokens.chunk)))
+            .collect();
+        self.pieces.join(frame, &joins, &noted.as_view())?;
         observer("join")?;
 
         let mut by_kind: BTreeMap<(SymbolWidth, u8), (Vec<u32>, Vec<DecodeSpan>)> = BTreeMap::new();
@@ -148,14 +154,12 @@ impl TokenDecoder {
                     entry.insert(Decoder::new(&self.device, width, level)?)
                 }
             };
-            let lzss_batch = DecodeBatch::new(&stream, width, level, &spans)?;
+            let lzss_batch = DecodeBatch::of_chunks(&stream, width, level, &spans, &of_chunks)?;
             let mut status = frame.slice::<u32>(spans.len())?;
-            decoder.launch_at_addresses(frame, &lzss_batch, &mut status)?;
+            decoder.launch_at_addresses(frame, &lzss_batch, &noted.as_view(), &mut status)?;
             self.pieces.note(frame, &status.as_view(), &of_chunks, STATUS_TOKENS, noted)?;
         }
-        observer("lzss")?;
-        self.pieces.note(frame, &byte_status.as_view(), &byte_streams.chunks, STATUS_PLANES, noted)?;
-        self.pieces.note(frame, &word_status.as_view(), &word_streams.chunks, STATUS_PLANES, noted)
+        observer("lzss")
     }
 }
 
@@ -246,7 +250,7 @@ impl Pointers {
         }
     }
 
-    fn join(&self, section: &Section) -> Option<Join> {
+    fn join(&self, section: &Section, chunk: u32) -> Option<Join> {
         let stride = section.planes.len();
         (stride > 1).then(|| Join {
             to: self.joined + section.joined_at,
@@ -254,7 +258,7 @@ impl Pointers {
             count: section.count,
             stride: stride as u32,
             symbol_bytes: section.symbol_bytes,
-            unused: 0,
+            chunk,
         })
     }
 

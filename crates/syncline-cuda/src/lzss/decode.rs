@@ -68,9 +68,11 @@ struct Section {
     lengths: [u32; 4],
     first_block: u32,
     min_match: u32,
+    chunk: u32,
+    unused: u32,
 }
 
-// SAFETY: plain integers without padding (seven of 8 bytes, then six of 4), laid out as the kernels' struct.
+// SAFETY: plain integers without padding (seven of 8 bytes, then eight of 4), laid out as the kernels' struct.
 unsafe impl DeviceRepr for Section {}
 
 /// Chunks that are decoded by one launch, all of one symbol width and level.
@@ -83,6 +85,7 @@ pub struct DecodeBatch {
     input_bytes: u64,
     output_bytes: u64,
     least_min_match: u32,
+    last_chunk: u32,
 }
 
 impl DecodeBatch {
@@ -91,12 +94,23 @@ impl DecodeBatch {
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there is none, or one is too large or not aligned; [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, width: SymbolWidth, level: u8, spans: &[DecodeSpan]) -> Result<Self> {
+        Self::of_chunks(stream, width, level, spans, &[])
+    }
+
+    /// The same, of chunks with these numbers among those that things are noted of.
+    pub(crate) fn of_chunks(
+        stream: &Arc<CudaStream>,
+        width: SymbolWidth,
+        level: u8,
+        spans: &[DecodeSpan],
+        numbers: &[u32],
+    ) -> Result<Self> {
         let params = params(width, level)?;
         let chunks = u32::try_from(spans.len()).ok().filter(|count| (1..=1 << 20).contains(count));
         let chunks = chunks.ok_or_else(|| CudaError::invalid("a batch has 1 to 2^20 chunks"))?;
         let (mut blocks, mut input_bytes, mut output_bytes) = (0_u64, 0, 0);
         let mut sections = Vec::with_capacity(spans.len());
-        for span in spans {
+        for (number, span) in spans.iter().enumerate() {
             check_chunk(span.bytes, span.min_match)?;
             let parts = [span.flags, span.lengths, span.distances, span.literals];
             let aligned = span.blocks.is_multiple_of(8)
@@ -119,6 +133,8 @@ impl DecodeBatch {
                 lengths: parts.map(|part| part.1),
                 first_block,
                 min_match: span.min_match.into(),
+                chunk: numbers.get(number).copied().unwrap_or(0),
+                unused: 0,
             });
             blocks += own_blocks;
             input_bytes = end.max(input_bytes);
@@ -133,6 +149,7 @@ impl DecodeBatch {
             input_bytes,
             output_bytes,
             least_min_match: spans.iter().map(|span| span.min_match.into()).min().unwrap_or(1),
+            last_chunk: numbers.iter().copied().max().unwrap_or(0),
         })
     }
 
@@ -144,9 +161,17 @@ impl DecodeBatch {
 
 /// Threads of a block of which each warp decodes a block of data, and how many such blocks a multiprocessor has.
 const WARPS_THREADS: u32 = 128;
-const WARPS_BLOCKS: u64 = 12;
-/// Blocks of data a multiprocessor from which on a warp each is faster than a block of threads each: with short and with long windows.
-const MANY_BLOCKS: [u32; 2] = [16, 8];
+const WARPS_BLOCKS: u64 = 10;
+
+/// Blocks of data a multiprocessor from which on a warp each is faster than a block of threads each (measured; long windows have larger blocks).
+fn many_blocks(params: &Params) -> u32 {
+    match (params.width, params.level > 4) {
+        (_, true) => 8,
+        (SymbolWidth::One, false) => 9,
+        (SymbolWidth::Two, false) => 14,
+        (_, false) => 16,
+    }
+}
 
 /// How a block of threads decodes a block of data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -233,7 +258,7 @@ impl Decoder {
             starts: device.kernel(&of_warps, "lzss_starts")?,
             few: Shape::new(&params, info.shared_memory_per_block).map(few).transpose()?,
             many: device.kernel(&of_warps, "lzss_decode_warps")?,
-            from: MANY_BLOCKS[usize::from(level > 4)] * info.multiprocessors,
+            from: many_blocks(&params) * info.multiprocessors,
         })
     }
 
@@ -269,20 +294,23 @@ impl Decoder {
         if let Some(&(_, problem)) = problems.iter().find(|problem| problem.0) {
             return Err(CudaError::invalid(problem));
         }
-        self.decode(frame, pointers, batch, status)
+        self.decode(frame, pointers, batch, None, status)
     }
 
-    /// Decodes chunks whose spans have addresses in device memory for offsets, where the caller has seen that they have sections of such lengths, and room.
+    /// Decodes chunks whose spans have addresses in device memory for offsets, where the caller has seen that they have sections of such lengths, and room. Those that have
+    /// something in their word of `noted` are left out, with a status that is not 0.
     pub(crate) fn launch_at_addresses(
         &self,
         frame: &mut Frame<'_>,
         batch: &DecodeBatch,
+        noted: &CudaView<'_, u32>,
         status: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
-        if batch.params != self.params || status.len() != batch.chunks as usize {
+        let is_noted = (batch.last_chunk as usize) < noted.len();
+        if batch.params != self.params || status.len() != batch.chunks as usize || !is_noted {
             return Err(CudaError::invalid("the batch has another width, level or number of chunks"));
         }
-        self.decode(frame, [0, 0], batch, status)
+        self.decode(frame, [0, 0], batch, Some(noted), status)
     }
 
     /// Input and output start at `pointers`.
@@ -291,14 +319,23 @@ impl Decoder {
         frame: &mut Frame<'_>,
         [input, output]: [CUdeviceptr; 2],
         batch: &DecodeBatch,
+        noted: Option<&CudaView<'_, u32>>,
         status: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
         let stream = frame.stream().clone();
         let (chunks, blocks) = (batch.chunks, batch.blocks);
+        let noted: CUdeviceptr = noted.map_or(0, |noted| noted.device_ptr(&stream).0);
         let mut starts = frame.slice::<u32>(blocks as usize * START_WORDS)?;
         let mut launch = stream.launch_builder(self.starts.function());
-        launch.arg(&input).arg(&batch.sections).arg(&chunks).arg(&blocks).arg(&mut starts).arg(&mut *status);
-        // SAFETY: parameters (const u8 *, const Section *, u32, u32, Start *, u32 *): the counts of all blocks lie in the input, checked; there is a start for
+        launch
+            .arg(&input)
+            .arg(&batch.sections)
+            .arg(&chunks)
+            .arg(&blocks)
+            .arg(&noted)
+            .arg(&mut starts)
+            .arg(&mut *status);
+        // SAFETY: parameters (const u8 *, const Section *, u32, u32, const u32 *, Start *, u32 *): numbers of chunks are below the length of what is noted, if anything is; the counts of all blocks lie in the input, checked; there is a start for
         // each, and a status for each chunk.
         unsafe { launch.launch(Kernel::grid(chunks, WARPS_THREADS, 0)) }.doing("adding up LZSS tokens")?;
         if blocks == 0 {
