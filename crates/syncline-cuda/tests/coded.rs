@@ -9,7 +9,7 @@ mod stream;
 use std::sync::Arc;
 
 use common::damage::{self, Tally};
-use common::{Random, Share, pick};
+use common::{Random, Share, pick, unless_tiny};
 use cudarc::driver::CudaStream;
 use real::{POISON, Real, bytes_of, on_gpu};
 use stream::{Making, compress_by, opened, sign, try_decompress};
@@ -112,13 +112,16 @@ fn same_bytes(device: &Device, stream: &Arc<CudaStream>, array: &[u8], made: &[u
 }
 
 const SHAPES: [&[u64]; 8] = [&[50_000], &[1], &[33, 32, 17], &[230, 300], &[2, 3, 50, 60], &[4097], &[], &[5, 1, 333]];
+/// For racecheck: a tenth of the elements, as many axes.
+const TINY_SHAPES: [&[u64]; 8] = [&[9000], &[1], &[17, 20, 17], &[70, 90], &[2, 3, 25, 40], &[4097], &[], &[5, 1, 333]];
 
 /// Every rank, bound, index and group; returns how many chunks had tokens.
 fn every_shape<T: Real>() -> usize {
     let Some((device, stream)) = device() else { return usize::MAX };
     let mut coded = 0;
-    let mut share = Share::one_in(7);
-    for extents in SHAPES {
+    // Prime: when tiny, a case each of one, three and four axes and of several bounds and indices.
+    let mut share = unless_tiny(Share::one_in(7), Share::one_of_tiny(29));
+    for extents in unless_tiny(SHAPES, TINY_SHAPES) {
         for (wild, lossless) in [(false, ALWAYS), (true, ALWAYS), (true, AUTO)] {
             let bytes = bytes_of::<T>(&patches(extents, 3, wild));
             for (bound, index, group_log2, chunk_tiles) in [
@@ -200,7 +203,7 @@ fn every_width_and_level_comes_back() {
 #[test]
 fn whole_streams() {
     let Some((device, stream)) = device() else { return };
-    let (cube, line) = pick((&[150, 150, 150], &[3_000_000]), (&[24, 30, 40], &[600_000]));
+    let (cube, line) = pick((&[150, 150, 150], &[3_000_000]), (&[24, 30, 40], unless_tiny(&[600_000], &[20_000])));
     for (extents, bound) in [(&cube[..], Bound::Rel(1e-4)), (&line[..], Bound::Psnr(80.0)), (&[0_u64], Bound::Abs(1.0))]
     {
         for lossless in [ALWAYS, AUTO] {
@@ -232,7 +235,8 @@ fn whole_streams() {
 fn parts_come_back() {
     let Some((device, stream)) = device() else { return };
     let mut random = Random(21);
-    for extents in [&[40_u64, 60, 50][..], &[130, 700], &[50_000]] {
+    let usual = [&[40_u64, 60, 50][..], &[130, 700], &[50_000]];
+    for extents in unless_tiny(usual, [&[20, 25, 50], &[66, 330], &[30_000]]) {
         let bytes = bytes_of::<f32>(&patches(extents, 8, true));
         let making = Making { chunk_tiles: Some(10), ..Making::default() };
         let made = compress_by(&bytes, ElementType::F32, extents, Bound::Abs(0.01), &making, &ALWAYS);
@@ -291,7 +295,7 @@ fn damage_is_found_or_does_no_harm() {
     let Some((device, stream)) = device() else { return };
     let mut random = Random(77);
     let mut tally = Tally::default();
-    let rounds = pick(240, 24);
+    let rounds = pick(240, unless_tiny(24, 12));
     for (number, good) in small_streams().into_iter().enumerate() {
         let info = StreamInfo::from_bytes(&good).unwrap();
         let expected = try_decompress(&good).unwrap();

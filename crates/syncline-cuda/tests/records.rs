@@ -2,8 +2,8 @@
 
 mod common;
 
-use common::pick;
 use common::streams::{Bytes, Field, Options};
+use common::{Share, pick, unless_tiny};
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{HEADER_LEN, Header, TileMeta};
@@ -203,15 +203,22 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
 #[test]
 fn records_are_the_cpus() {
     let Some(device) = common::device() else { return };
+    let mut share = Share::one_of_tiny(5);
     for element in [ElementType::F32, ElementType::F64] {
-        let (cube, line) = pick((&[100, 100, 100], &[1_500_000]), (&[30, 30, 30], &[100_000]));
+        let (cube, line) = pick((&[100, 100, 100], &[1_500_000]), (&[30, 30, 30], unless_tiny(&[100_000], &[20_000])));
         for extents in [&[][..], &[1], &[5000], &[33, 70], &[9, 17, 30], &[3, 9, 8, 17], cube, line] {
+            if !share.takes() {
+                continue;
+            }
             let field = Field::smooth(element, extents, 0.01);
             check(device, &field, &Options::new(Bound::Abs(1e-3)), 2);
         }
-        let field = Field::smooth(element, pick(&[120, 130, 100], &[30, 33, 40]), 0.001);
+        let field = Field::smooth(element, pick(&[120, 130, 100], unless_tiny(&[30, 33, 40], &[20, 25, 40])), 0.001);
         for index in IndexKind::ALL {
             for group_log2 in [6, 7] {
+                if !share.takes() {
+                    continue;
+                }
                 check(device, &field, &Options { index, group_log2, ..Options::new(Bound::Rel(1e-3)) }, 3);
             }
         }
@@ -221,15 +228,20 @@ fn records_are_the_cpus() {
 #[test]
 fn raw_wide_and_sparse() {
     let Some(device) = common::device() else { return };
+    let mut share = Share::one_of_tiny(3);
     for element in [ElementType::F32, ElementType::F64] {
         // Noise: raw where the bound is tight, a wide radius in between. The last chunk is smooth.
-        let (extents, smooth_from) = pick((&[100, 100, 170], 1_200_000), (&[30, 30, 50], 35_000));
+        let (extents, smooth_from) =
+            pick((&[100, 100, 170], 1_200_000), unless_tiny((&[30, 30, 50], 35_000), (&[20, 20, 50], 15_000)));
         let noisy = Field::smooth(element, extents, 1.0)
             .with("smooth end", |i| (i > smooth_from).then_some((i as f64 * 1e-4).sin()));
         for bound in [5e-7, 1e-6, 1e-5, 1e-4, 1e-3] {
+            if !share.takes() {
+                continue;
+            }
             check(device, &noisy, &Options::new(Bound::Abs(bound)), 2);
         }
-        let spikes = Field::smooth(element, &[pick(1_400_000, 90_000)], 0.001)
+        let spikes = Field::smooth(element, &[pick(1_400_000, unless_tiny(90_000, 20_000))], 0.001)
             .with("spikes", |i| (i % 1009 == 5).then_some(1e2 * (i % 7) as f64))
             .with("infinite", |i| (i % 5003 == 1).then_some(f64::INFINITY));
         check(device, &spikes, &Options::new(Bound::Abs(1e-3)), 1);

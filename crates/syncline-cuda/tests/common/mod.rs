@@ -59,6 +59,11 @@ pub fn pick<T>(whole: T, small: T) -> T {
     if self::small() { small } else { whole }
 }
 
+/// The first, or the second where tests are to be tiny.
+pub fn unless_tiny<T>(usual: T, tiny: T) -> T {
+    if size() == Size::Tiny { tiny } else { usual }
+}
+
 /// Takes every case of nested loops, or one in so many where tests are to be small, a third of those where they are to be tiny. With numbers that have no factor in common
 /// with the inner loops' lengths each of their values keeps a case.
 pub struct Share {
@@ -75,6 +80,11 @@ impl Share {
             Size::Tiny => (3 * number - 2) | 1,
         };
         Self { one_in, seen: 0 }
+    }
+
+    /// One in so many where tests are to be tiny only.
+    pub fn one_of_tiny(number: usize) -> Self {
+        Self { one_in: unless_tiny(1, number), seen: 0 }
     }
 
     /// Whether the next case is taken.
