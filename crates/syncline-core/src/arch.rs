@@ -4,6 +4,7 @@
 //! run time, so that both instances compute the same by construction; the tests compare them all the same.
 
 pub mod agree;
+pub mod bitmaps;
 pub mod copy;
 pub mod float;
 pub mod lorenzo;

@@ -10,14 +10,15 @@ mod windows;
 use self::chains::{Chains, ROUNDS};
 use self::windows::{MOST_DEPTH, Windows};
 use super::{BlockCounts, Params, SymbolWidth, Tokens};
-use crate::arch::agree::{Agree, Comparing, VECTOR, with_best};
+use crate::arch::agree::{Agree, Comparing, with_best};
+use crate::arch::bitmaps::{self, BITMAP_SLACK, Rule, TokenCounts, TokensOut};
 
 /// Most symbols in a block.
 const MAX_SYMBOLS: usize = 1 << 14;
 /// Most bytes in a block.
 const MAX_BYTES: usize = 1 << 14;
 /// A block and what may be loaded after it.
-type Bytes = [u8; MAX_BYTES + VECTOR];
+type Bytes = [u8; MAX_BYTES + BITMAP_SLACK];
 
 /// Blocks whose tokens are taken in turn: the latencies from a token to the next add up to some 45 cycles, which leaves room for others'.
 const STREAMS: usize = 4;
@@ -28,12 +29,15 @@ const OFTEN: usize = 4;
 #[derive(Debug, Default)]
 pub(super) struct Near {
     sums: repeats::Sums,
+    bitmaps: bitmaps::Scratch,
     blocks: [Block; STREAMS],
     /// For the ways that are taken.
     chains: Option<Box<([chains::Distances; STREAMS], chains::Heads)>>,
     keys: Option<Box<[windows::Keys; STREAMS]>>,
     /// Whether there were many tokens in the last blocks.
     often: bool,
+    /// Whether there were matches in the last block of which there were bitmaps.
+    repeating: bool,
 }
 
 /// A block and its tokens.
@@ -52,14 +56,14 @@ struct Block {
     /// Which tokens are matches; 0 behind the last one.
     flags: Box<[u64; MAX_SYMBOLS / 64]>,
     literals: Box<Bytes>,
-    lengths: Box<[u8; MAX_SYMBOLS]>,
-    match_distances: Box<[u8; MAX_SYMBOLS]>,
+    lengths: Box<[u8; MAX_SYMBOLS + BITMAP_SLACK]>,
+    match_distances: Box<[u8; MAX_SYMBOLS + BITMAP_SLACK]>,
 }
 
 impl Default for Block {
     fn default() -> Self {
         Self {
-            bytes: Box::new([0; MAX_BYTES + VECTOR]),
+            bytes: Box::new([0; MAX_BYTES + BITMAP_SLACK]),
             symbols: 0,
             repeats: Default::default(),
             at: 0,
@@ -67,9 +71,9 @@ impl Default for Block {
             matches: 0,
             literal_bytes: 0,
             flags: Box::new([0; MAX_SYMBOLS / 64]),
-            literals: Box::new([0; MAX_BYTES + VECTOR]),
-            lengths: Box::new([0; MAX_SYMBOLS]),
-            match_distances: Box::new([0; MAX_SYMBOLS]),
+            literals: Box::new([0; MAX_BYTES + BITMAP_SLACK]),
+            lengths: Box::new([0; MAX_SYMBOLS + BITMAP_SLACK]),
+            match_distances: Box::new([0; MAX_SYMBOLS + BITMAP_SLACK]),
         }
     }
 }
@@ -83,7 +87,18 @@ struct Shape {
     depth: usize,
 }
 
-/// A way to find matches. Everything in it must be `#[inline(always)]`.
+impl Shape {
+    fn new(params: &Params) -> Self {
+        Self {
+            window: params.window(),
+            key_bytes: params.key_bytes(),
+            max_match: params.max_match(),
+            depth: params.depth(),
+        }
+    }
+}
+
+/// A search for matches. Everything in it must be `#[inline(always)]`.
 trait Finder {
     /// What is learnt about a block.
     type Index;
@@ -97,7 +112,16 @@ trait Finder {
 
 /// Appends the tokens of `bytes`, cut into blocks, to `tokens`.
 pub(super) fn encode(bytes: &[u8], params: &Params, near: &mut Near, tokens: &mut Tokens) {
-    with_best(Encode { bytes, params, near, tokens, windows: None });
+    with_best(Encode { bytes, params, near, tokens, way: None });
+}
+
+/// A way to find matches.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    Bitmaps,
+    #[cfg_attr(not(test), expect(dead_code, reason = "what is left"))]
+    Chains,
+    Windows,
 }
 
 struct Encode<'a> {
@@ -105,8 +129,8 @@ struct Encode<'a> {
     params: &'a Params,
     near: &'a mut Near,
     tokens: &'a mut Tokens,
-    /// Whether windows are searched, where they are small enough; if nothing is said, where that is faster.
-    windows: Option<bool>,
+    /// How matches are found, where that way is possible; if nothing is said, as is fastest.
+    way: Option<Way>,
 }
 
 impl Comparing for Encode<'_> {
@@ -137,15 +161,10 @@ impl Encode<'_> {
     #[inline(always)]
     fn all<const WIDTH: usize, const LANES: usize, A: Agree>(mut self, agree: A) {
         let params = self.params;
-        let shape = Shape {
-            window: params.window(),
-            key_bytes: params.key_bytes(),
-            max_match: params.max_match(),
-            depth: params.depth(),
-        };
+        let shape = Shape::new(params);
         for group in self.bytes.chunks(params.block_bytes() * STREAMS) {
             let worth = A::WINDOWS && (LANES == 1 || !self.near.often);
-            if LANES > MOST_DEPTH || !self.windows.unwrap_or(worth) {
+            if LANES > MOST_DEPTH || !self.way.map_or(worth, |way| way == Way::Windows) {
                 let mut memory = self.near.chains.take().unwrap_or_default();
                 let (distances, heads) = &mut *memory;
                 self.blocks::<WIDTH, A, _>(agree, group, Chains::<WIDTH, LANES, A> { agree, shape, heads }, distances);
@@ -167,20 +186,33 @@ impl Encode<'_> {
         mut finder: F,
         indices: &mut [F::Index; STREAMS],
     ) {
-        let Self { params, near, tokens, .. } = self;
-        let Near { sums, blocks, often, .. } = &mut **near;
+        let Self { params, near, tokens, way, .. } = self;
+        let Near { sums, bitmaps, blocks, often, repeating, .. } = &mut **near;
         let min_match = usize::from(params.min_match);
+        let shape = Shape::new(params);
+        // Of larger windows or more candidates there are no bitmaps.
+        let by_bitmaps = shape.depth <= MOST_DEPTH && way.is_none_or(|way| way == Way::Bitmaps);
         let mut used = 0;
         for ((block, index), bytes) in blocks.iter_mut().zip(indices.iter_mut()).zip(bytes.chunks(params.block_bytes()))
         {
+            used += 1;
             block.begin::<WIDTH>(bytes);
-            let may_match = repeats::survey::<WIDTH, A>(agree, block, params.window(), min_match, sums);
-            if may_match {
+            // Bitmaps take longer than this, which is in vain where there are repetitions.
+            let is_tried = min_match < repeats::LONG || by_bitmaps && *repeating;
+            if !is_tried && !repeats::may_repeat::<WIDTH>(block, params.window(), sums) {
+                block.take_literals::<WIDTH>(block.symbols);
+                continue;
+            }
+            if by_bitmaps && block.take_by_bitmaps::<WIDTH>(shape, min_match, bitmaps) {
+                *repeating = block.matches > 0;
+                continue;
+            }
+            *repeating = false;
+            if repeats::survey::<WIDTH, A>(agree, block, params.window(), min_match, sums) {
                 finder.prepare(block, index);
             } else {
                 block.take_literals::<WIDTH>(block.symbols);
             }
-            used += 1;
         }
         let blocks = &mut blocks[..used];
         while blocks.iter().all(|block| block.at < block.symbols) {
@@ -249,6 +281,29 @@ impl Block {
         self.at = until;
     }
 
+    /// Takes all of the block's tokens, if bitmaps can tell its symbols apart.
+    fn take_by_bitmaps<const WIDTH: usize>(
+        &mut self,
+        shape: Shape,
+        min_match: usize,
+        scratch: &mut bitmaps::Scratch,
+    ) -> bool {
+        let Shape { window, key_bytes, max_match, depth } = shape;
+        let rule = Rule { window, depth, key_symbols: key_bytes / WIDTH, min_match, max_match };
+        let out = TokensOut {
+            flags: &mut *self.flags,
+            literals: &mut *self.literals,
+            lengths: &mut *self.lengths,
+            distances: &mut *self.match_distances,
+        };
+        let found = bitmaps::tokens::<WIDTH>(&*self.bytes, self.symbols, &rule, scratch, out);
+        if let Some(TokenCounts { tokens, matches }) = found {
+            (self.at, self.count, self.matches) = (self.symbols, tokens, matches);
+            self.literal_bytes = (tokens - matches) * WIDTH;
+        }
+        found.is_some()
+    }
+
     fn append_to(&self, tokens: &mut Tokens) {
         tokens.flags.extend_from_slice(&self.flags[..self.count.div_ceil(64)]);
         let literals = if self.matches == 0 { &self.bytes } else { &self.literals };
@@ -280,7 +335,7 @@ mod tests {
         };
         let mut bytes = Vec::new();
         while bytes.len() < 100_003 {
-            let values = [3, 11, 200, 1 << 20][bytes.len() / 8000 % 4];
+            let values = [3, 11, 200, 5000, 1 << 20][bytes.len() / 8000 % 5];
             let (value, times) = (next() % values, if next() % 50 == 0 { next() % 300 } else { 1 });
             (0..times).for_each(|_| bytes.extend_from_slice(&(value as u32).to_le_bytes()));
         }
@@ -290,12 +345,13 @@ mod tests {
                     let params = Params::new(width, level);
                     let params = Params { min_match: params.min_match + more, ..params };
                     let near = &mut Near::default();
-                    let [mut best, mut chains, mut windows] = [(); 3].map(|()| Tokens::default());
+                    let [mut best, mut bitmaps, mut chains, mut windows] = [(); 4].map(|()| Tokens::default());
                     encode(&bytes, &params, near, &mut best);
-                    for (tokens, windows) in [(&mut chains, false), (&mut windows, true)] {
-                        Encode { bytes: &bytes, params: &params, near, tokens, windows: Some(windows) }.run(Portable);
+                    let ways = [(&mut bitmaps, Way::Bitmaps), (&mut chains, Way::Chains), (&mut windows, Way::Windows)];
+                    for (tokens, way) in ways {
+                        Encode { bytes: &bytes, params: &params, near, tokens, way: Some(way) }.run(Portable);
                     }
-                    assert!(best == chains && best == windows, "{params:?}");
+                    assert!(best == bitmaps && best == chains && best == windows, "{params:?}");
                     assert!(best.lengths.len() > 50, "{params:?}");
                 }
             }

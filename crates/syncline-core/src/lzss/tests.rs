@@ -41,7 +41,12 @@ fn any_bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
             });
     let runs = prop::collection::vec((any::<u8>(), 1..700usize), 0..most / 100)
         .prop_map(|runs| runs.into_iter().flat_map(|(byte, length)| std::iter::repeat_n(byte, length)).collect());
-    prop_oneof![noise(0..2), noise(0..255), pieces, runs]
+    // Few or many values of four or eight bytes.
+    let words = (prop::collection::vec(0..60_000u64, 0..most / 8), prop_oneof![Just(3), Just(200), Just(60_000u64)])
+        .prop_map(|(words, values)| words.into_iter().flat_map(|word| (word % values).to_le_bytes()).collect());
+    let halves = (prop::collection::vec(0..60_000u32, 0..most / 4), prop_oneof![Just(3), Just(200), Just(60_000u32)])
+        .prop_map(|(words, values)| words.into_iter().flat_map(|word| (word % values + 7).to_le_bytes()).collect());
+    prop_oneof![noise(0..2), noise(0..255), pieces, runs, words, halves]
 }
 
 fn any_params() -> impl Strategy<Value = Params> {

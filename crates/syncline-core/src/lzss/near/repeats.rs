@@ -13,6 +13,8 @@ const LONGEST: usize = 256;
 const FACTOR: u32 = 0x9E37_79B1;
 /// Symbols that are compared by one hash where only matches of twice as many count: such a match covers all of an aligned group.
 const GROUP: usize = 8;
+/// From so many symbols on [`may_repeat`] can tell.
+pub(super) const LONG: usize = 2 * GROUP;
 
 /// What is known of a block's positions.
 #[derive(Debug)]
@@ -50,14 +52,10 @@ pub(super) fn survey<const WIDTH: usize, A: Agree>(
     block: &mut Block,
     window: usize,
     min_match: usize,
-    Sums { sums, groups }: &mut Sums,
+    Sums { sums, .. }: &mut Sums,
 ) -> bool {
-    let repeats = &mut block.repeats;
     // Of larger windows that takes too long.
-    repeats.is_known = A::VECTORS && window <= KEYS && min_match >= 8;
-    if min_match >= 2 * GROUP && !may_repeat::<WIDTH>(block, window, groups) {
-        return false;
-    }
+    block.repeats.is_known = A::VECTORS && window <= KEYS && min_match >= 8;
     if !block.repeats.is_known {
         return true;
     }
@@ -89,9 +87,13 @@ pub(super) fn survey<const WIDTH: usize, A: Agree>(
     any != 0
 }
 
-/// Whether the hash of an aligned group is that of symbols at most `window` before it. If not, no match has `2 * GROUP` symbols.
+/// Whether the hash of an aligned group is that of symbols at most `window` before it. If not, no match has [`LONG`] symbols.
 #[inline(always)]
-fn may_repeat<const WIDTH: usize>(block: &Block, window: usize, sums: &mut [u32; MAX_SYMBOLS]) -> bool {
+pub(super) fn may_repeat<const WIDTH: usize>(
+    block: &Block,
+    window: usize,
+    Sums { groups: sums, .. }: &mut Sums,
+) -> bool {
     let Some(last) = block.symbols.checked_sub(GROUP) else { return false };
     let sums = &mut sums[..block.symbols];
     for (sum, symbol) in sums.iter_mut().zip(block.bytes.as_chunks::<WIDTH>().0) {

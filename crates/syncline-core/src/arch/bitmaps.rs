@@ -1,0 +1,106 @@
+//! Tokens of a block by bitmaps: of each position, which of the symbols shortly before it are the same.
+//!
+//! With `E(i)` for that bitmap, bit `d - 1` for distance `d`, the candidates of a token at `i` are `E(i) & E(i + 1) & ...`, as many as a key has symbols, and those of them that agree
+//! in one symbol more are what `E` of the next position leaves. So candidates are found and compared by a few instructions for many positions at once, before it is known where tokens start;
+//! then a token only waits for the length of the one before.
+
+/// Functions compiled for the instructions that [`is_fast`] looks for.
+#[cfg(target_arch = "x86_64")]
+macro_rules! enabled {
+    ($($(#[$meta:meta])* $vis:vis fn $name:ident $(<$(const $generic:ident: $kind:ty),+>)? ($($arg:tt)*) $(-> $ret:ty)? $body:block)*) => {$(
+        $(#[$meta])*
+        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,avx512vpopcntdq,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+        $vis fn $name $(<$(const $generic: $kind),+>)? ($($arg)*) $(-> $ret)? $body
+    )*};
+}
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(target_arch = "x86_64")]
+mod pieces;
+
+/// Most symbols in a block.
+pub const MAX_SYMBOLS: usize = 1 << 14;
+/// Bytes that may be read after a block's, and written after its literals, lengths and distances.
+pub const BITMAP_SLACK: usize = 64 * 8;
+/// The search ends with the first match of so many symbols.
+const ENOUGH: usize = crate::lzss::ENOUGH;
+
+/// What is a match.
+#[derive(Clone, Copy, Debug)]
+pub struct Rule {
+    /// Greatest distance: 32, 64 or 128.
+    pub window: usize,
+    /// How many candidates are compared, the nearest first: 1, 2 or 4.
+    pub depth: usize,
+    /// Symbols by which a candidate is recognised, 1 to 8.
+    pub key_symbols: usize,
+    /// Fewest symbols in a match, `key_symbols` to 16.
+    pub min_match: usize,
+    /// Most symbols in a match, at most `min_match + 255`.
+    pub max_match: usize,
+}
+
+/// Where tokens go. All but the flags have [`BITMAP_SLACK`] bytes more than a block has symbols, or literals bytes.
+#[derive(Debug)]
+pub struct TokensOut<'a> {
+    /// Bit `i mod 64` of word `i / 64` becomes whether token `i` is a match; those behind the last become 0, as far as its word goes.
+    pub flags: &'a mut [u64],
+    /// Symbols of the literals.
+    pub literals: &'a mut [u8],
+    /// Of each match its length less the shortest.
+    pub lengths: &'a mut [u8],
+    /// Of each match its distance.
+    pub distances: &'a mut [u8],
+}
+
+/// What a block came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TokenCounts {
+    /// Tokens.
+    pub tokens: usize,
+    /// Matches among them.
+    pub matches: usize,
+}
+
+/// Memory that is kept from block to block.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    #[cfg(target_arch = "x86_64")]
+    memory: Option<Box<pieces::Memory>>,
+}
+
+/// Makes the tokens of a block of `symbols` symbols of `WIDTH` (1, 2, 4 or 8) bytes, which are at the start of `bytes`. `None`, and whatever is in `out`, if this machine has not the instructions, or if the block's
+/// symbols differ by more than 16 bits can say.
+///
+/// # Panics
+/// There is less memory than described, the block is too long, or the rule is none of those: mistakes of the caller, whatever the data.
+pub fn tokens<const WIDTH: usize>(
+    bytes: &[u8],
+    symbols: usize,
+    rule: &Rule,
+    scratch: &mut Scratch,
+    out: TokensOut,
+) -> Option<TokenCounts> {
+    #[cfg(target_arch = "x86_64")]
+    if is_fast() {
+        let memory = scratch.memory.get_or_insert_default();
+        // SAFETY: `is_fast` has just found every feature that this enables.
+        return unsafe { pieces::tokens::<WIDTH>(bytes, symbols, rule, memory, out) };
+    }
+    let _ = (bytes, symbols, rule, scratch, out);
+    None
+}
+
+/// Whether the machine has what this takes.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+fn is_fast() -> bool {
+    super::has_avx2()
+        && is_x86_feature_detected!("popcnt")
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vbmi")
+        && is_x86_feature_detected!("avx512vbmi2")
+        && is_x86_feature_detected!("avx512vpopcntdq")
+}

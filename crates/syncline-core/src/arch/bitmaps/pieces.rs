@@ -1,0 +1,331 @@
+//! A block, some hundred positions at a time: keys, bitmaps, matches, tokens.
+
+use super::avx512::{any_agrees, common, fill, matches, reverse, write};
+use super::{BITMAP_SLACK, ENOUGH, MAX_SYMBOLS, Rule, TokenCounts, TokensOut};
+
+/// Positions that are looked at together.
+pub(super) const PIECE: usize = 256;
+/// Symbols of a match that are compared by bitmaps.
+pub(super) const REACH: usize = 32;
+/// Bitmaps behind a piece.
+const AHEAD: usize = REACH + 16;
+/// Bytes of a block's keys.
+pub(super) const KEY_BYTES: usize = MAX_SYMBOLS;
+/// Bytes of the longest window of keys, and of those behind them.
+const KEY_ROOM: usize = 256 + 64;
+
+/// Symbols beyond the key that are compared before it is known where tokens start: fewest and most of them, beyond what the shortest match takes.
+const FEWEST: usize = 2;
+const MOST: usize = 16;
+
+/// What is known of a piece's positions.
+#[derive(Debug)]
+pub(super) struct Bitmaps {
+    /// Which of the nearest 64 symbols are the same.
+    pub near: [u64; PIECE + AHEAD],
+    /// Which of the 64 before these.
+    pub far: [u64; PIECE + AHEAD],
+    /// Symbols to the next token.
+    pub steps: [u8; PIECE],
+    /// 0 for a literal.
+    pub distances: [u8; PIECE],
+}
+
+/// Memory that is kept from block to block.
+#[derive(Debug)]
+pub(super) struct Memory {
+    /// As many bytes of each symbol as tell it from others, one or two.
+    keys: [u8; KEY_BYTES + KEY_ROOM],
+    /// From the last to the first, which ends the first [`KEY_BYTES`].
+    reversed: [u8; KEY_BYTES + KEY_ROOM],
+    /// Of some positions.
+    repeated: [u32; PIECE + AHEAD],
+    bitmaps: Bitmaps,
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        let none = [0; PIECE + AHEAD];
+        Self {
+            keys: [0; KEY_BYTES + KEY_ROOM],
+            reversed: [0; KEY_BYTES + KEY_ROOM],
+            repeated: [0; PIECE + AHEAD],
+            bitmaps: Bitmaps { near: none, far: none, steps: [0; PIECE], distances: [0; PIECE] },
+        }
+    }
+}
+
+enabled! {
+    /// See [`tokens`](super::tokens).
+    pub(super) fn tokens<const WIDTH: usize>(
+        bytes: &[u8],
+        symbols: usize,
+        rule: &Rule,
+        memory: &mut Memory,
+        mut out: TokensOut,
+    ) -> Option<TokenCounts> {
+        let Rule { window, depth, key_symbols, min_match, .. } = *rule;
+        assert!(matches!(WIDTH, 1 | 2 | 4 | 8) && symbols * WIDTH <= MAX_SYMBOLS);
+        assert!(bytes.len() >= symbols * WIDTH + BITMAP_SLACK && out.flags.len() >= symbols.div_ceil(64));
+        assert!(matches!((window, depth), (32, 1) | (64, 2) | (128, 4)));
+        assert!((1..=8).contains(&key_symbols) && (key_symbols..=16).contains(&min_match));
+        let key_bytes = take_keys::<WIDTH>(&bytes[..symbols * WIDTH], memory)?;
+        let Memory { keys, reversed, repeated, bitmaps } = memory;
+        match key_bytes {
+            1 => reverse::<1>(keys, symbols, reversed),
+            _ => reverse::<2>(keys, symbols, reversed),
+        }
+        let least = (min_match - key_symbols).max(FEWEST);
+        // From piece to piece.
+        let mut most = least.max(MOST / 2);
+        let mut written = Written::default();
+        // Positions whose bitmaps are there.
+        let (mut from, mut until) = (0, 0);
+        while from < symbols {
+            make_bitmaps(from, &mut until, symbols, (key_bytes, window), (keys, reversed, repeated), bitmaps);
+            let count = PIECE.min(symbols - from);
+            let mut starts = [0u64; PIECE / 64];
+            let doublings = min_match.ilog2();
+            let may_match = doublings < 2
+                || match window {
+                    128 => any_agrees::<true>(bitmaps, count, doublings),
+                    _ => any_agrees::<false>(bitmaps, count, doublings),
+                };
+            let mut at = count;
+            if may_match {
+                match window {
+                    32 => matches::<false, 1>(bitmaps, count, rule, most),
+                    64 => matches::<false, 2>(bitmaps, count, rule, most),
+                    _ => matches::<true, 4>(bitmaps, count, rule, most),
+                }
+                let slow;
+                (at, slow) = walk::<WIDTH>(bytes, symbols, from, count, rule, bitmaps, &mut starts);
+                if slow * 32 > count {
+                    most = (most + 2).min(least.max(MOST));
+                } else if slow < 2 {
+                    most = (most - 1).max(least);
+                }
+            } else {
+                bitmaps.distances.fill(0);
+                for (i, starts) in starts.iter_mut().enumerate() {
+                    let there = count.saturating_sub(i * 64).min(64) as u32;
+                    *starts = u64::MAX.checked_shr(64 - there).unwrap_or(0);
+                }
+            }
+            for (i, &starts) in starts.iter().enumerate() {
+                if starts != 0 {
+                    let (steps, distances) = (&bitmaps.steps[i * 64..], &bitmaps.distances[i * 64..]);
+                    let bytes = &bytes[(from + i * 64) * WIDTH..];
+                    let Written { matches, literals, .. } = written;
+                    let flags = write::<WIDTH>(starts, steps, distances, min_match, bytes, &mut out, matches, literals);
+                    written.add::<WIDTH>(flags, starts.count_ones(), out.flags);
+                }
+            }
+            from += at;
+        }
+        if written.tokens % 64 > 0 {
+            out.flags[written.tokens / 64] = written.flags;
+        }
+        Some(TokenCounts { tokens: written.tokens, matches: written.matches })
+    }
+}
+
+/// What has been written.
+#[derive(Clone, Copy, Debug, Default)]
+struct Written {
+    tokens: usize,
+    matches: usize,
+    /// Bytes.
+    literals: usize,
+    /// Of the last word that is not whole.
+    flags: u64,
+}
+
+impl Written {
+    /// Counts tokens, and writes their flags where a word is whole.
+    #[inline(always)]
+    fn add<const WIDTH: usize>(&mut self, flags: u64, tokens: u32, out: &mut [u64]) {
+        let shift = (self.tokens % 64) as u32;
+        self.flags |= flags << shift;
+        if shift + tokens >= 64 {
+            out[self.tokens / 64] = self.flags;
+            self.flags = flags.checked_shr(64 - shift).unwrap_or(0);
+        }
+        let matches = flags.count_ones();
+        self.tokens += tokens as usize;
+        self.matches += matches as usize;
+        self.literals += (tokens - matches) as usize * WIDTH;
+    }
+}
+
+enabled! {
+    /// Goes from token to token, and marks where they start. Returns the position behind the last, and how many were compared one by one.
+    fn walk<const WIDTH: usize>(
+        bytes: &[u8],
+        symbols: usize,
+        from: usize,
+        count: usize,
+        rule: &Rule,
+        bitmaps: &mut Bitmaps,
+        starts: &mut [u64; PIECE / 64],
+    ) -> (usize, usize) {
+        let mut at = 0;
+        let mut slow = 0;
+        for (word, starts) in starts.iter_mut().enumerate() {
+            let end = count.min((word + 1) * 64);
+            let mut here = 0u64;
+            while at < end {
+                here |= 1 << (at % 64);
+                let mut step = usize::from(bitmaps.steps[at % PIECE]);
+                if step == 0 {
+                    slow += 1;
+                    step = 1;
+                    let (length, distance) = longest::<WIDTH>(bytes, symbols, from, at, rule, bitmaps);
+                    if length >= rule.min_match {
+                        bitmaps.steps[at] = length as u8;
+                        bitmaps.distances[at] = distance as u8;
+                        step = length;
+                    }
+                }
+                at += step;
+            }
+            *starts = here;
+        }
+        (at, slow)
+    }
+}
+
+enabled! {
+    /// The match at position `at` of the piece.
+    fn longest<const WIDTH: usize>(
+        bytes: &[u8],
+        symbols: usize,
+        from: usize,
+        at: usize,
+        rule: &Rule,
+        bitmaps: &Bitmaps,
+    ) -> (usize, usize) {
+        let is_far = rule.window > 64;
+        let bitmap = |i: usize| u128::from(bitmaps.near[i]) | if is_far { u128::from(bitmaps.far[i]) << 64 } else { 0 };
+        let mut found = (1..rule.key_symbols).fold(bitmap(at), |found, i| found & bitmap(at + i));
+        let rest = (0..rule.depth).fold(found, |rest, _| rest & rest.wrapping_sub(1));
+        found ^= rest;
+        if found == 0 {
+            return (0, 0);
+        }
+        let mut length = rule.key_symbols;
+        while length < ENOUGH {
+            let next = found & bitmap(at + length);
+            if next == 0 {
+                break;
+            }
+            found = next;
+            length += 1;
+        }
+        let distance = found.trailing_zeros() as usize + 1;
+        if length == ENOUGH {
+            let (there, here) = (from + at + length - distance, from + at + length);
+            let room = (symbols - from - at).min(rule.max_match) - length;
+            length += common(bytes, there * WIDTH, here * WIDTH, room * WIDTH) / WIDTH;
+        }
+        (length, distance)
+    }
+}
+
+enabled! {
+    /// Makes bitmaps of a piece at `from` and of what is behind it. Those of positions up to `until` are there if they were behind the one before.
+    fn make_bitmaps(
+        from: usize,
+        until: &mut usize,
+        symbols: usize,
+        (key_bytes, window): (usize, usize),
+        (keys, reversed, repeated): (&[u8], &[u8], &mut [u32; PIECE + AHEAD]),
+        bitmaps: &mut Bitmaps,
+    ) {
+        let there = until.saturating_sub(from);
+        for bitmaps in [&mut bitmaps.near, &mut bitmaps.far] {
+            // They end the array.
+            bitmaps.copy_within(PIECE + AHEAD - there.., 0);
+        }
+        let (first, end) = ((from + there).min(symbols), from + PIECE + AHEAD);
+        let count = end.min(symbols) - first;
+        let repeated = &mut repeated[..count];
+        if key_bytes == 1 {
+            for (repeated, &key) in repeated.iter_mut().zip(&keys[first..]) {
+                *repeated = u32::from(key) * 0x0101_0101;
+            }
+        } else {
+            for (repeated, key) in repeated.iter_mut().zip(keys[first * 2..].as_chunks().0) {
+                *repeated = u32::from(u16::from_le_bytes(*key)) * 0x0001_0001;
+            }
+        }
+        let (near, far) = (&mut bitmaps.near[there..], &mut bitmaps.far[there..]);
+        match (key_bytes, window) {
+            (1, 32) => fill::<1, 1>(reversed, first, repeated, near, far),
+            (1, 64) => fill::<1, 2>(reversed, first, repeated, near, far),
+            (1, _) => fill::<1, 4>(reversed, first, repeated, near, far),
+            (_, 32) => fill::<2, 1>(reversed, first, repeated, near, far),
+            (_, 64) => fill::<2, 2>(reversed, first, repeated, near, far),
+            _ => fill::<2, 4>(reversed, first, repeated, near, far),
+        }
+        // Nothing stands before the block, and nothing behind it is the same.
+        for (i, (near, far)) in near.iter_mut().zip(&mut *far).enumerate().take(128usize.saturating_sub(first)) {
+            let inside = (1u128 << (first + i)) - 1;
+            *near &= inside as u64;
+            *far &= (inside >> 64) as u64;
+        }
+        near[count..].fill(0);
+        far[count..].fill(0);
+        *until = end;
+    }
+}
+
+enabled! {
+    /// Takes the keys of a block's symbols: one or two bytes that differ where symbols do, and how many. `None` if these are not enough.
+    fn take_keys<const WIDTH: usize>(bytes: &[u8], memory: &mut Memory) -> Option<usize> {
+        let keys = &mut memory.keys;
+        if WIDTH == 1 {
+            keys[..bytes.len()].copy_from_slice(bytes);
+            return Some(1);
+        }
+        let symbols = bytes.as_chunks::<WIDTH>().0;
+        let (mut low, mut high) = (u64::MAX, 0);
+        if WIDTH == 8 {
+            for symbol in symbols {
+                let symbol = word(symbol);
+                (low, high) = (low.min(symbol), high.max(symbol));
+            }
+        } else {
+            // As many of them as a vector has.
+            let (mut least, mut greatest) = (u32::MAX, 0);
+            for symbol in symbols {
+                let symbol = word(symbol) as u32;
+                (least, greatest) = (least.min(symbol), greatest.max(symbol));
+            }
+            (low, high) = (least.into(), greatest.into());
+        }
+        match high.wrapping_sub(low) {
+            0..=0xff => {
+                for (key, symbol) in keys.iter_mut().zip(symbols) {
+                    *key = word(symbol).wrapping_sub(low) as u8;
+                }
+                Some(1)
+            }
+            0x100..=0xffff => {
+                for (key, symbol) in keys.as_chunks_mut().0.iter_mut().zip(symbols) {
+                    *key = (word(symbol).wrapping_sub(low) as u16).to_le_bytes();
+                }
+                Some(2)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A symbol as a number.
+#[inline(always)]
+fn word<const WIDTH: usize>(symbol: &[u8; WIDTH]) -> u64 {
+    let mut word = [0; 8];
+    word[..WIDTH].copy_from_slice(symbol);
+    u64::from_le_bytes(word)
+}
