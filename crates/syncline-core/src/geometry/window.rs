@@ -48,6 +48,21 @@ impl<'a> Window<'a> {
         }
     }
 
+    /// The elements of these tiles, if they stand in the window as they would one tile behind the other.
+    pub fn whole<T: Pod>(&self, tiles: &[Tile]) -> Option<&'a [T]> {
+        let [b, z, y, first] = tiles.first()?.origin;
+        let mut next = first;
+        for tile in tiles {
+            if tile.origin != [b, z, y, next] || tile.extent[..2] != [1, 1] {
+                return None;
+            }
+            next += tile.extent[2] as u64;
+        }
+        let start = (b * self.strides[0] + z * self.strides[1] + y * self.strides[2] + first - self.base) as usize;
+        let bytes = &self.bytes[start * size_of::<T>()..][..(next - first) as usize * size_of::<T>()];
+        bytemuck::try_cast_slice(bytes).ok().filter(|_| cfg!(target_endian = "little"))
+    }
+
     /// Asks for a tile's elements (of `element` bytes) to be brought to the cache while the one before is worked on. Its rows lie far apart, so the
     /// hardware does not foresee them.
     #[inline]

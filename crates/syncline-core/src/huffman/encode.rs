@@ -138,7 +138,7 @@ fn finish<S: Symbol>(
     write_stream(symbols, group_len, codebooks, &mut header, scratch, out)
 }
 
-/// A stream of which all is known but its codewords.
+/// A stream of which all is known but its codewords and, until somebody has to know, the length of its index.
 #[derive(Debug)]
 pub struct Plan {
     options: EncodeOptions,
@@ -146,13 +146,35 @@ pub struct Plan {
     survey: Survey,
     codebook: Codebook,
     bits: u32,
-    stream_bytes: usize,
+    /// Bytes before the index.
+    before_index: usize,
+    /// Fewest and most bytes that the index may have.
+    index: (usize, usize),
 }
 
 impl Plan {
-    /// Bytes of the stream.
-    pub fn stream_bytes(&self) -> usize {
-        self.stream_bytes
+    /// Fewest and most bytes that the stream may have.
+    pub fn stream_bytes(&self) -> (usize, usize) {
+        let with =
+            |index: usize| (self.before_index + index).next_multiple_of(16) + BitWords::byte_len(self.bits) as usize;
+        (with(self.index.0), with(self.index.1))
+    }
+
+    /// Finds out how many bytes the stream of these symbols has, which takes a pass over them.
+    ///
+    /// # Panics
+    /// The symbols are not those of the plan.
+    pub fn measure<S: Symbol>(&mut self, symbols: &[S], scratch: &mut EncodeScratch) -> usize {
+        if self.index.0 < self.index.1 {
+            let EncodeScratch { starts, codewords: bytes, .. } = scratch;
+            let (group_len, live, codebook) = (1 << self.options.group_log2, &self.survey.live, &self.codebook);
+            starts.clear();
+            dispatch::run(Measuring { symbols, group_len, live, codebook, starts });
+            bytes.clear();
+            index::write_starts(starts, bytes);
+            self.index = (bytes.len(), bytes.len());
+        }
+        self.stream_bytes().0
     }
 }
 
@@ -169,33 +191,31 @@ pub fn plan<S: Symbol>(
     let (group_len, free) = begin(symbols, options, scratch);
     let codebook = choose_codebooks(symbols, group_len, &[], scratch).remove(0);
     let bits = count_bits(std::slice::from_ref(&codebook), scratch);
-    let EncodeScratch { survey, starts, codewords: bytes, .. } = scratch;
+    let EncodeScratch { survey, codewords: bytes, .. } = scratch;
     bytes.clear();
     codebook.write(bytes);
     let mut length = Header::BYTES + bytes.len().next_multiple_of(4);
     if survey.live.contains(&false) {
         length += survey.live.len().div_ceil(8);
     }
-    let codewords = BitWords::byte_len(bits) as usize;
-    // The index needs a pass over the symbols, which may not matter any more.
-    if length + codewords >= limit {
-        return None;
-    }
-    length = length.next_multiple_of(8);
-    length += match options.index {
-        IndexKind::None => 0,
-        IndexKind::Gap => index::gap_bytes(bits, codebook.longest()) as usize,
+    let before_index = length.next_multiple_of(8);
+    let index = match options.index {
+        IndexKind::None => (0, 0),
+        IndexKind::Gap => {
+            let bytes = index::gap_bytes(bits, codebook.longest()) as usize;
+            (bytes, bytes)
+        }
         IndexKind::Symbol => {
-            starts.clear();
-            dispatch::run(Measuring { symbols, group_len, live: &survey.live, codebook: &codebook, starts });
-            bytes.clear();
-            index::write_starts(starts, bytes);
-            bytes.len()
+            let live = survey.live.iter().filter(|&&live| live).count();
+            let shortest = codebook.lengths().iter().copied().filter(|&length| length > 0).min().unwrap_or(0);
+            index::starts_bytes(live, group_len * (codebook.longest() as usize - usize::from(shortest)))
         }
     };
-    let stream_bytes = length.next_multiple_of(16) + codewords;
     let survey = std::mem::take(survey);
-    Some(Plan { options: *options, free, survey, codebook, bits, stream_bytes }).filter(|_| stream_bytes < limit)
+    let mut plan = Plan { options: *options, free, survey, codebook, bits, before_index, index };
+    let (fewest, most) = plan.stream_bytes();
+    let is_shorter = most < limit || fewest < limit && plan.measure(symbols, scratch) < limit;
+    is_shorter.then_some(plan)
 }
 
 /// Appends the stream that was planned for these symbols: what [`encode`](fn@encode) would append.
@@ -210,10 +230,11 @@ pub fn write_plan<S: Symbol>(
 ) -> EncodeSummary {
     assert!(out.len().is_multiple_of(16), "streams start on multiples of 16");
     let codebooks = std::slice::from_ref(&plan.codebook);
+    let (fewest, most) = plan.stream_bytes();
     scratch.survey = plan.survey;
     write_codewords(symbols, 1 << plan.options.group_log2, &[], codebooks, plan.bits, scratch);
     let summary = finish(symbols, plan.free, &plan.options, codebooks, plan.bits, scratch, out);
-    assert_eq!(summary.stream_bytes, plan.stream_bytes as u64, "the stream is as planned");
+    assert!((fewest as u64..=most as u64).contains(&summary.stream_bytes), "the stream is as planned");
     summary
 }
 

@@ -28,6 +28,13 @@ pub fn read_gap(packed: &[u8], width: u32, subsequence: usize) -> u32 {
     if width == 8 { packed[subsequence].into() } else { (packed[subsequence / 2] >> (subsequence % 2 * 4) & 15).into() }
 }
 
+/// Fewest and most bytes of the symbol index of so many live groups, the lengths of which differ by `spread` bits at most.
+pub fn starts_bytes(groups: usize, spread: usize) -> (usize, usize) {
+    let blocks = groups.div_ceil(pack::BLOCK);
+    let width = (usize::BITS - spread.leading_zeros()) as usize;
+    (blocks * 8, blocks * (8 + width * 4))
+}
+
 /// Appends the symbol index of live groups that start at `starts[..n]`; `starts[n]` is the number of bits of all.
 pub fn write_starts(starts: &[u32], out: &mut Vec<u8>) {
     let groups = starts.len() - 1;

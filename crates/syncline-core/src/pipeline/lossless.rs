@@ -8,7 +8,7 @@ use crate::container::{
     ChunkKind, Header, RecordBuilder, SECTIONS, SectionWriter, Sections, TileMeta, TileSection, read_bases, write_bases,
 };
 use crate::error::Result;
-use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile};
+use crate::geometry::{Geometry, MAX_TILE_ELEMENTS, Tile, Window};
 use crate::huffman::{self, Stream, StreamDecoder, Symbol};
 use crate::predict::lorenzo::{Scratch, Word};
 use crate::predict::planes::{self, PLANE_GROUP, merge, plane_count, split};
@@ -33,44 +33,46 @@ impl Planes {
 }
 
 /// The residuals of some tiles.
-pub(super) struct Residuals<W> {
+pub(super) struct Residuals<'m, W> {
     metas: Vec<TileMeta>,
     pub(super) bases: Vec<W>,
     /// The residuals of the tiles that are not constant.
-    pub(super) words: Vec<W>,
+    pub(super) words: &'m [W],
     /// The lengths of these tiles.
     lengths: Vec<usize>,
 }
 
-impl<W: Word> Residuals<W> {
-    /// Predicts `tiles`, whose elements are `elements`.
-    pub(super) fn new(element: ElementType, axes: usize, tiles: &[Tile], mut elements: &[W]) -> Self {
-        let mut residuals = Self {
-            metas: Vec::with_capacity(tiles.len()),
-            bases: Vec::with_capacity(tiles.len()),
-            words: Vec::with_capacity(elements.len()),
-            lengths: Vec::new(),
-        };
+impl<'m, W: Word> Residuals<'m, W> {
+    /// Predicts `tiles`, whose elements are `elements`; in `memory`.
+    pub(super) fn new(
+        element: ElementType,
+        axes: usize,
+        tiles: &[Tile],
+        mut elements: &[W],
+        memory: &'m mut Vec<u64>,
+    ) -> Self {
+        let words = words_in(memory, elements.len());
+        let mut used = 0;
+        let (mut metas, mut bases, mut lengths) =
+            (Vec::with_capacity(tiles.len()), Vec::with_capacity(tiles.len()), Vec::new());
         let mut predictions = Scratch::default();
         for tile in tiles {
             let (values, rest) = elements.split_at(tile.len());
             elements = rest;
-            let start = residuals.words.len();
-            residuals.words.extend_from_slice(values);
-            let words = &mut residuals.words[start..];
+            let words = &mut words[used..used + tile.len()];
+            words.copy_from_slice(values);
             words::map(words, element);
             let info = words::encode(words, tile.extent, axes, &mut predictions);
             let constant = info.is_constant();
             let predictor = if constant { 0 } else { info.predictor };
-            residuals.metas.push(TileMeta { constant, predictor, ..TileMeta::default() });
-            residuals.bases.push(info.base);
-            if constant {
-                residuals.words.truncate(start);
-            } else {
-                residuals.lengths.push(tile.len());
+            metas.push(TileMeta { constant, predictor, ..TileMeta::default() });
+            bases.push(info.base);
+            if !constant {
+                used += tile.len();
+                lengths.push(tile.len());
             }
         }
-        residuals
+        Self { metas, bases, words: &words[..used], lengths }
     }
 
     /// The tile section of a lossless chunk.
@@ -88,11 +90,16 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<()> {
-    let mut memory = std::mem::take(&mut scratch.elements);
-    let elements = gather::<W, S>(geometry, source, scratch, &mut memory)?;
-    let EncodeScratch { tiles, huffman, lzss: buffers, .. } = &mut *scratch;
-    let predict =
-        |tiles: &[Tile], elements: &[W]| Residuals::new(header.element_type, geometry.axes(), tiles, elements);
+    let EncodeScratch { tiles, window, huffman, lzss: buffers, elements: memory, residuals: residual_memory, .. } =
+        scratch;
+    let elements = gather::<W, S>(geometry, source, tiles, window, memory)?;
+    let tiles = tiles.as_slice();
+    let (element, axes) = (header.element_type, geometry.axes());
+    let predict = || {
+        // Moved, as it is called once.
+        let memory = residual_memory;
+        Residuals::new(element, axes, tiles, elements, memory)
+    };
     let mut choose = |entropy_coded: bool| {
         let lengths: Vec<usize> = tiles.iter().map(Tile::len).collect();
         let (mut some_tiles, mut sample) = (Vec::new(), Vec::new());
@@ -102,18 +109,19 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
             some_tiles.extend_from_slice(&tiles[range]);
             sample.extend_from_slice(&elements[from..from + count]);
         }
-        let residuals = predict(&some_tiles, &sample);
+        let mut memory = Vec::new();
+        let residuals = Residuals::new(element, axes, &some_tiles, &sample, &mut memory);
         lzss::choose(options, entropy_coded, &sample, &residuals, elements.len(), buffers)
     };
     match options.pipeline {
-        LosslessPipeline::Planes => write_planes(header, chunk, &predict(tiles, elements), huffman, out),
+        LosslessPipeline::Planes => write_planes(header, chunk, &predict(), huffman, out),
         LosslessPipeline::Lzss | LosslessPipeline::LzssHuffman => {
             let choice = choose(options.pipeline == LosslessPipeline::LzssHuffman);
-            let residuals = choice.of_residuals.then(|| predict(tiles, elements));
+            let residuals = choice.of_residuals.then(predict);
             lzss::encode(header, chunk, &choice, elements, residuals.as_ref(), (buffers, huffman), out);
         }
         LosslessPipeline::Auto => {
-            let residuals = predict(tiles, elements);
+            let residuals = predict();
             let start = out.len();
             write_planes(header, chunk, &residuals, huffman, out);
             let choice = choose(true);
@@ -129,33 +137,54 @@ pub(super) fn encode<W: Word, S: ElementSource + ?Sized>(
             }
         }
     }
-    scratch.elements = memory;
     Ok(())
 }
 
-/// The elements of the chunk's tiles, in tile order, in `memory`.
+/// The elements of the chunk's tiles, in tile order: where they stand, if they do so in the window, or in `memory`.
 fn gather<'m, W: Word, S: ElementSource + ?Sized>(
     geometry: &Geometry,
-    source: &S,
-    scratch: &mut EncodeScratch,
+    source: &'m S,
+    tiles: &[Tile],
+    buffer: &'m mut Vec<u8>,
     memory: &'m mut Vec<u64>,
 ) -> Result<&'m [W]> {
-    let count: usize = scratch.tiles.iter().map(Tile::len).sum();
-    let words = (count * size_of::<W>()).div_ceil(8);
-    if memory.len() < words {
-        memory.resize(words, 0);
+    let runs = || tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]);
+    if runs().count() == 1 {
+        let window = source.window(geometry, tiles, buffer)?;
+        return Ok(match window.whole(tiles) {
+            Some(elements) => elements,
+            None => {
+                let elements = words_in(memory, tiles.iter().map(Tile::len).sum());
+                gather_run(&window, tiles, elements);
+                elements
+            }
+        });
     }
-    let elements = &mut bytemuck::cast_slice_mut(memory)[..count];
+    let elements = words_in(memory, tiles.iter().map(Tile::len).sum());
     let mut rest = &mut *elements;
-    for run in scratch.tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
-        let window = source.window(geometry, run, &mut scratch.window)?;
-        for tile in run {
-            let (these, others) = rest.split_at_mut(tile.len());
-            window.gather(tile, these);
-            rest = others;
-        }
+    for run in runs() {
+        let window = source.window(geometry, run, buffer)?;
+        rest = gather_run(&window, run, rest);
     }
     Ok(elements)
+}
+
+/// Copies the elements of tiles to the front of `out`; returns the rest.
+fn gather_run<'o, W: Word>(window: &Window, tiles: &[Tile], out: &'o mut [W]) -> &'o mut [W] {
+    tiles.iter().fold(out, |out, tile| {
+        let (these, others) = out.split_at_mut(tile.len());
+        window.gather(tile, these);
+        others
+    })
+}
+
+/// Memory for so many words; what they are does not matter.
+fn words_in<W: Word>(memory: &mut Vec<u64>, count: usize) -> &mut [W] {
+    let length = (count * size_of::<W>()).div_ceil(8);
+    if memory.len() < length {
+        memory.resize(length, 0);
+    }
+    &mut bytemuck::cast_slice_mut(memory)[..count]
 }
 
 /// Appends a record of planes.
@@ -166,9 +195,9 @@ fn write_planes<W: Word>(
     huffman: &mut huffman::EncodeScratch,
     out: &mut Vec<u8>,
 ) {
-    let mut planes = code_planes::<W, u8>(header, &residuals.words, &residuals.lengths, huffman);
+    let mut planes = code_planes::<W, u8>(header, residuals.words, &residuals.lengths, huffman);
     if W::BITS > 8 {
-        let wide = code_planes::<W, u16>(header, &residuals.words, &residuals.lengths, huffman);
+        let wide = code_planes::<W, u16>(header, residuals.words, &residuals.lengths, huffman);
         if wide.len() < planes.len() {
             planes = wide;
         }

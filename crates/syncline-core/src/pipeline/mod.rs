@@ -74,6 +74,7 @@ pub struct EncodeScratch {
     lzss: lzss::EncodeBuffers,
     /// Of a lossless chunk, as words for their alignment.
     elements: Vec<u64>,
+    residuals: Vec<u64>,
 }
 
 /// Memory that the decoder keeps from chunk to chunk.

@@ -3,6 +3,7 @@
 use super::TileInfo;
 use super::lorenzo::{Scratch, Word, integrate};
 use crate::array::ElementType;
+use crate::bits::dispatch::{self, Kernel};
 
 /// Maps element bits so that unsigned order is the order of the values.
 #[inline]
@@ -40,14 +41,37 @@ pub fn unmap<W: Word>(words: &mut [W], element: ElementType) {
 /// `words` has not the extents' length, or more than a tile may have.
 pub fn encode<W: Word>(words: &mut [W], extent: [usize; 3], axes: usize, scratch: &mut Scratch<W>) -> TileInfo<W> {
     let base = words[0];
-    for w in words.iter_mut() {
-        *w = w.minus(base);
-    }
+    dispatch::run(Subtract(words, base));
     let (predictor, activity) = W::predict(words, extent, axes, scratch);
-    for w in words {
-        *w = w.zigzag();
-    }
+    dispatch::run(Zigzag(words));
     TileInfo { base, predictor, activity }
+}
+
+/// Subtracts the base.
+struct Subtract<'a, W>(&'a mut [W], W);
+
+impl<W: Word> Kernel for Subtract<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for word in self.0 {
+            *word = word.minus(self.1);
+        }
+    }
+}
+
+struct Zigzag<'a, W>(&'a mut [W]);
+
+impl<W: Word> Kernel for Zigzag<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for word in self.0 {
+            *word = word.zigzag();
+        }
+    }
 }
 
 /// Inverse of [`encode`].

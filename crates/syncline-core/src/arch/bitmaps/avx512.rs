@@ -74,58 +74,59 @@ enabled! {
         }
     }
 
-    /// Whether any of the first `count` positions may have a candidate that agrees in `2^doublings` symbols, 4 to 16.
-    pub(super) fn any_agrees<const FAR: bool>(bitmaps: &Bitmaps, count: usize, doublings: u32) -> bool {
+    /// Notes which of the first `count` positions may have a candidate that agrees in `2^doublings` symbols, 4 to 16.
+    pub(super) fn note_possible<const FAR: bool>(bitmaps: &mut Bitmaps, count: usize, doublings: u32) {
         match doublings {
-            2 => any_agrees_in::<FAR, 2>(bitmaps, count),
-            3 => any_agrees_in::<FAR, 3>(bitmaps, count),
-            _ => any_agrees_in::<FAR, 4>(bitmaps, count),
+            2 => note_possible_in::<FAR, 2>(bitmaps, count),
+            3 => note_possible_in::<FAR, 3>(bitmaps, count),
+            _ => note_possible_in::<FAR, 4>(bitmaps, count),
         }
     }
 
-    fn any_agrees_in<const FAR: bool, const DOUBLINGS: usize>(bitmaps: &Bitmaps, count: usize) -> bool {
-        let mut any = _mm512_setzero_si512();
-        for (bitmaps, is_there) in [(&bitmaps.near, true), (&bitmaps.far, FAR)] {
-            if !is_there {
-                continue;
-            }
-            // What the eight positions before those just loaded share with as many symbols behind them: 1, 2, 4, 8.
-            let mut before = [_mm512_set1_epi64(-1); 4];
-            let mut some = _mm512_setzero_si512();
-            let vectors = count.div_ceil(LANES) + DOUBLINGS;
-            for (number, bitmaps) in bitmaps.as_chunks::<LANES>().0[..vectors].iter().enumerate() {
-                // SAFETY: a load of the array, unaligned.
-                let mut all = unsafe { _mm512_loadu_si512(bitmaps.as_ptr().cast()) };
-                for (doubling, before) in before[..DOUBLINGS].iter_mut().enumerate() {
-                    let earlier = std::mem::replace(before, all);
-                    let later = match doubling {
-                        0 => _mm512_alignr_epi64::<1>(all, earlier),
-                        1 => _mm512_alignr_epi64::<2>(all, earlier),
-                        2 => _mm512_alignr_epi64::<4>(all, earlier),
-                        _ => all,
-                    };
-                    all = _mm512_and_si512(earlier, later);
-                }
-                // The first vectors lack what is behind them.
-                if number >= DOUBLINGS {
-                    some = _mm512_or_si512(some, all);
+    fn note_possible_in<const FAR: bool, const DOUBLINGS: usize>(bitmaps: &mut Bitmaps, count: usize) {
+        let Bitmaps { near, far, possible, .. } = bitmaps;
+        // What the eight positions before those just loaded share with the 0, 1, 3, 7 behind them.
+        let mut before = [[_mm512_setzero_si512(); 4]; 2];
+        let vectors = count.div_ceil(LANES) + DOUBLINGS;
+        for number in 0..vectors {
+            let mut any = _mm512_setzero_si512();
+            for (bitmaps, before_number, is_there) in [(&*near, 0, true), (&*far, 1, FAR)] {
+                if is_there {
+                    let mut all = load_bitmaps(bitmaps, number * LANES);
+                    for (doubling, before) in before[before_number][..DOUBLINGS].iter_mut().enumerate() {
+                        let earlier = std::mem::replace(before, all);
+                        let later = match doubling {
+                            0 => _mm512_alignr_epi64::<1>(all, earlier),
+                            1 => _mm512_alignr_epi64::<2>(all, earlier),
+                            2 => _mm512_alignr_epi64::<4>(all, earlier),
+                            _ => all,
+                        };
+                        all = _mm512_and_si512(earlier, later);
+                    }
+                    any = _mm512_or_si512(any, all);
                 }
             }
-            any = _mm512_or_si512(any, some);
+            // The first vectors lack what is behind them.
+            if let Some(possible) = number.checked_sub(DOUBLINGS).and_then(|number| possible.get_mut(number)) {
+                *possible = _mm512_test_epi64_mask(any, any);
+            }
         }
-        _mm512_test_epi64_mask(any, any) != 0
     }
 
     /// Finds, for each of the first `count` positions, the symbols to its next token, if it starts one, and the distance, 0 for a literal. Symbols are compared up to `most` beyond those of the key: where
-    /// some agree as far as that, the symbols are 0.
+    /// some agree as far as that, the symbols are 0. Positions that cannot start a match are left out, eight at a time.
     pub(super) fn matches<const FAR: bool, const DEPTH: usize>(bitmaps: &mut Bitmaps, count: usize, rule: &Rule, most: usize) {
         assert!(most + rule.key_symbols <= REACH && count <= PIECE);
-        let Bitmaps { near, far, steps, distances, .. } = bitmaps;
+        let Bitmaps { near, far, possible, steps, distances } = bitmaps;
         let one = _mm512_set1_epi64(1);
         let zero = _mm512_setzero_si512();
         let min_match = _mm512_set1_epi64(rule.min_match as i64);
         let less = |bits: __m512i| _mm512_add_epi64(bits, _mm512_set1_epi64(-1));
         for at in (0..count).step_by(LANES) {
+            if possible[at / LANES] == 0 {
+                distances[at..at + LANES].fill(0);
+                continue;
+            }
             let mut low = load_bitmaps(near, at);
             let mut high = if FAR { load_bitmaps(far, at) } else { zero };
             for key in 1..rule.key_symbols {

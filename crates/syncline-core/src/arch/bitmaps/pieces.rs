@@ -1,6 +1,6 @@
 //! A block, some hundred positions at a time: keys, bitmaps, matches, tokens.
 
-use super::avx512::{any_agrees, common, fill, matches, reverse, write};
+use super::avx512::{common, fill, matches, note_possible, reverse, write};
 use super::{BITMAP_SLACK, ENOUGH, MAX_SYMBOLS, Rule, TokenCounts, TokensOut};
 
 /// Positions that are looked at together.
@@ -25,7 +25,9 @@ pub(super) struct Bitmaps {
     pub near: [u64; PIECE + AHEAD],
     /// Which of the 64 before these.
     pub far: [u64; PIECE + AHEAD],
-    /// Symbols to the next token.
+    /// Which positions may start a match, eight in a byte.
+    pub possible: [u8; PIECE / 8],
+    /// Symbols to the next token, where it may be a match.
     pub steps: [u8; PIECE],
     /// 0 for a literal.
     pub distances: [u8; PIECE],
@@ -50,7 +52,13 @@ impl Default for Memory {
             keys: [0; KEY_BYTES + KEY_ROOM],
             reversed: [0; KEY_BYTES + KEY_ROOM],
             repeated: [0; PIECE + AHEAD],
-            bitmaps: Bitmaps { near: none, far: none, steps: [0; PIECE], distances: [0; PIECE] },
+            bitmaps: Bitmaps {
+                near: none,
+                far: none,
+                possible: [0; PIECE / 8],
+                steps: [0; PIECE],
+                distances: [0; PIECE],
+            },
         }
     }
 }
@@ -85,32 +93,24 @@ enabled! {
             make_bitmaps(from, &mut until, symbols, (key_bytes, window), (keys, reversed, repeated), bitmaps);
             let count = PIECE.min(symbols - from);
             let mut starts = [0u64; PIECE / 64];
-            let doublings = min_match.ilog2();
-            let may_match = doublings < 2
-                || match window {
-                    128 => any_agrees::<true>(bitmaps, count, doublings),
-                    _ => any_agrees::<false>(bitmaps, count, doublings),
-                };
-            let mut at = count;
-            if may_match {
-                match window {
-                    32 => matches::<false, 1>(bitmaps, count, rule, most),
-                    64 => matches::<false, 2>(bitmaps, count, rule, most),
-                    _ => matches::<true, 4>(bitmaps, count, rule, most),
-                }
-                let slow;
-                (at, slow) = walk::<WIDTH>(bytes, symbols, from, count, rule, bitmaps, &mut starts);
-                if slow * 32 > count {
-                    most = (most + 2).min(least.max(MOST));
-                } else if slow < 2 {
-                    most = (most - 1).max(least);
-                }
-            } else {
-                bitmaps.distances.fill(0);
-                for (i, starts) in starts.iter_mut().enumerate() {
-                    let there = count.saturating_sub(i * 64).min(64) as u32;
-                    *starts = u64::MAX.checked_shr(64 - there).unwrap_or(0);
-                }
+            match (min_match.ilog2(), window) {
+                (0 | 1, _) => bitmaps.possible.fill(0xff),
+                (doublings, 128) => note_possible::<true>(bitmaps, count, doublings),
+                (doublings, _) => note_possible::<false>(bitmaps, count, doublings),
+            }
+            match window {
+                32 => matches::<false, 1>(bitmaps, count, rule, most),
+                64 => matches::<false, 2>(bitmaps, count, rule, most),
+                _ => matches::<true, 4>(bitmaps, count, rule, most),
+            }
+            let (at, slow) = match min_match {
+                0..=3 => walk::<WIDTH, false>(bytes, symbols, from, count, rule, bitmaps, &mut starts),
+                _ => walk::<WIDTH, true>(bytes, symbols, from, count, rule, bitmaps, &mut starts),
+            };
+            if slow * 32 > count {
+                most = (most + 2).min(least.max(MOST));
+            } else if slow < 2 {
+                most = (most - 1).max(least);
             }
             for (i, &starts) in starts.iter().enumerate() {
                 if starts != 0 {
@@ -160,7 +160,7 @@ impl Written {
 
 enabled! {
     /// Goes from token to token, and marks where they start. Returns the position behind the last, and how many were compared one by one.
-    fn walk<const WIDTH: usize>(
+    fn walk<const WIDTH: usize, const SPARSE: bool>(
         bytes: &[u8],
         symbols: usize,
         from: usize,
@@ -173,8 +173,20 @@ enabled! {
         let mut slow = 0;
         for (word, starts) in starts.iter_mut().enumerate() {
             let end = count.min((word + 1) * 64);
+            let possible: [u8; 8] = bitmaps.possible[word * 8..word * 8 + 8].try_into().expect("as many");
+            let possible = u64::from_le_bytes(possible);
             let mut here = 0u64;
             while at < end {
+                if SPARSE {
+                    // Literals up to what may be a match.
+                    let next = possible >> (at % 64) << (at % 64);
+                    let until = (word * 64 + next.trailing_zeros() as usize).min(end);
+                    here |= u64::MAX << (at % 64) & !(u64::MAX.checked_shl((until - word * 64) as u32).unwrap_or(0));
+                    at = until;
+                    if at == end {
+                        break;
+                    }
+                }
                 here |= 1 << (at % 64);
                 let mut step = usize::from(bitmaps.steps[at % PIECE]);
                 if step == 0 {

@@ -192,7 +192,7 @@ pub(in super::super) fn choose<W: Word>(
     scratch: &mut EncodeBuffers,
 ) -> Choice {
     let case = Case { options, entropy_coded, element_bytes: size_of::<W>(), sampled: sample.len(), elements };
-    let (of_elements, of_residuals) = (bytes_of(sample), bytes_of(&residuals.words));
+    let (of_elements, of_residuals) = (bytes_of(sample), bytes_of(residuals.words));
     let best = case.best(|_, way| {
         Some(match way.of_residuals {
             true => case.weigh(way, &of_residuals, residuals.bases.len(), scratch),

@@ -67,8 +67,18 @@ pub(super) fn write_coded(
                 return;
             }
         }
-        let narrow = coder.plan::<u8>(literals, width, usize::MAX).expect("a plan of any length");
-        let wide = if width > 1 { coder.plan::<u16>(literals, width / 2, narrow.bytes) } else { None };
+        let mut narrow = coder.plan::<u8>(literals, width, usize::MAX).expect("a plan of any length");
+        let mut wide = if width > 1 { coder.plan::<u16>(literals, width / 2, narrow.most) } else { None };
+        // To know lengths to the byte takes a pass over the symbols.
+        if wide.as_ref().is_some_and(|wide| narrow.fewest <= wide.most) {
+            let length = coder.measure(&mut narrow);
+            wide = wide.filter(|wide| wide.fewest < length);
+            if let Some(some) = &mut wide
+                && coder.measure(some) >= length
+            {
+                wide = None;
+            }
+        }
         (literal_mask, literal_bytes) = match wide {
             Some(wide) => {
                 coder.forget(narrow);
@@ -103,9 +113,19 @@ struct Coder<'a> {
 struct Planned<S> {
     /// The symbols, in memory of the scratch's, filled up to whole groups, how many there are, and how they are coded if they are.
     planes: Vec<(Vec<u16>, usize, Option<huffman::Plan>)>,
-    /// Bytes of all planes.
-    bytes: usize,
+    /// Fewest and most bytes of all planes.
+    fewest: usize,
+    most: usize,
     symbol: PhantomData<S>,
+}
+
+impl<S> Planned<S> {
+    /// Counts a plane more, of `raw` bytes if it is not coded.
+    fn add(&mut self, plan: Option<&huffman::Plan>, raw: usize) {
+        let (fewest, most) = plan.map_or((raw, raw), huffman::Plan::stream_bytes);
+        self.fewest = self.fewest.next_multiple_of(ALIGNMENT) + fewest;
+        self.most = self.most.next_multiple_of(ALIGNMENT) + most;
+    }
 }
 
 impl Coder<'_> {
@@ -118,12 +138,16 @@ impl Coder<'_> {
     /// Plans these planes, if they take less than `limit` bytes.
     fn plan<S: Symbol>(&mut self, bytes: &[u8], stride: usize, limit: usize) -> Option<Planned<S>> {
         let options = huffman::EncodeOptions { group_log2: GROUP_LOG2, index: self.index, free_symbol: Some(0) };
-        let mut planned = Planned { planes: Vec::with_capacity(stride), bytes: 0, symbol: PhantomData };
+        let mut planned = Planned { planes: Vec::with_capacity(stride), fewest: 0, most: 0, symbol: PhantomData };
         let count = bytes.len() / (stride * S::BYTES);
         for first in 0..stride {
             let mut memory = self.scratch.spare.pop().unwrap_or_default();
-            memory.resize(count.next_multiple_of(GROUP) * S::BYTES / 2, 0);
-            let plane: &mut [S] = bytemuck::cast_slice_mut(&mut memory);
+            let length = count.next_multiple_of(GROUP);
+            // Never less: what is there need not be filled again.
+            if memory.len() < length * S::BYTES / 2 {
+                memory.resize(length * S::BYTES / 2, 0);
+            }
+            let plane = &mut bytemuck::cast_slice_mut(&mut memory)[..length];
             plane[count..].fill(S::truncate(0));
             let some = &mut plane[..count];
             match stride * S::BYTES {
@@ -133,19 +157,34 @@ impl Coder<'_> {
                 _ => dispatch::run(Extract::<S, 8> { bytes, first, plane: some }),
             }
             let raw = count * S::BYTES;
-            let before = planned.bytes.next_multiple_of(ALIGNMENT).min(limit);
+            let before = planned.fewest.next_multiple_of(ALIGNMENT).min(limit);
             let mut plan = None;
             if count > 0 && count <= MAX_SYMBOLS - GROUP {
                 plan = huffman::plan(plane, &options, raw.min(limit - before), self.scratch);
             }
-            planned.bytes = before + plan.as_ref().map_or(raw, huffman::Plan::stream_bytes);
+            planned.add(plan.as_ref(), raw);
             planned.planes.push((memory, count, plan));
-            if planned.bytes >= limit {
+            if planned.fewest >= limit {
                 self.forget(planned);
                 return None;
             }
         }
         Some(planned)
+    }
+
+    /// Finds out how many bytes planes have.
+    fn measure<S: Symbol>(&mut self, planned: &mut Planned<S>) -> usize {
+        (planned.fewest, planned.most) = (0, 0);
+        let mut planes = std::mem::take(&mut planned.planes);
+        for (memory, count, plan) in &mut planes {
+            if let Some(plan) = plan {
+                let plane = &bytemuck::cast_slice(memory)[..count.next_multiple_of(GROUP)];
+                plan.measure::<S>(plane, self.scratch);
+            }
+            planned.add(plan.as_ref(), *count * S::BYTES);
+        }
+        planned.planes = planes;
+        planned.fewest
     }
 
     /// Takes back the memory of planes.
@@ -158,7 +197,7 @@ impl Coder<'_> {
         let mut mask = 0;
         for (i, (memory, count, plan)) in planned.planes.into_iter().enumerate() {
             align(out, ALIGNMENT);
-            let plane: &[S] = bytemuck::cast_slice(&memory);
+            let plane: &[S] = &bytemuck::cast_slice(&memory)[..count.next_multiple_of(GROUP)];
             match plan {
                 Some(plan) => {
                     mask |= 1 << i;

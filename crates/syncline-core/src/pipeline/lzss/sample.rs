@@ -131,8 +131,9 @@ fn by_sample<W: Word>(
     };
     let choice = if trial.way.of_residuals {
         let tiles: Vec<Tile> = tiles.iter().flat_map(|run| geometry.range(run.clone())).collect();
-        let residuals = Residuals::new(element, geometry.axes(), &tiles, &sample);
-        weigh(&bytes_of(&residuals.words), residuals.bases.len())
+        let mut memory = Vec::new();
+        let residuals = Residuals::new(element, geometry.axes(), &tiles, &sample, &mut memory);
+        weigh(&bytes_of(residuals.words), residuals.bases.len())
     } else {
         weigh(&bytes_of(&sample), 0)
     };
@@ -175,7 +176,8 @@ mod tests {
                 let sampled: usize = tiles.iter().map(Tile::len).sum();
                 let words: Vec<u32> = (0..sampled as u32).map(array).collect();
                 let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
-                let residuals = Residuals::new(element, geometry.axes(), &tiles, &words);
+                let mut memory = Vec::new();
+                let residuals = Residuals::new(element, geometry.axes(), &tiles, &words, &mut memory);
                 let coded = pipeline != LosslessPipeline::Lzss;
                 let at_once = choose(&options, coded, &words, &residuals, 40_000, &mut EncodeBuffers::default());
                 let trials = lzss_trials(element, &options, sampled as u64, 40_000);
