@@ -66,32 +66,44 @@ impl Codec {
         Self::measure_in_turn(std::slice::from_ref(self), set, runs).remove(0)
     }
 
-    /// Measures several on a set, run by run in turn, so that whatever else the machine does meets all of them. The first run is not counted.
+    /// Measures several on a set, run by run in turn, so that whatever else the machine does meets all of them. The first run is not counted. All compression comes before all decompression: what
+    /// the one gives back decides whether the other's memory is new to the process, for some codecs and not for others.
     pub fn measure_in_turn(codecs: &[Self], set: &Set, runs: usize) -> Vec<Result<Row>> {
         let mut all: Vec<Result<Seconds>> = codecs.iter().map(|_| Ok(Seconds::default())).collect();
-        for run in 0..=runs.max(1) {
-            for (codec, seconds) in codecs.iter().zip(&mut all) {
-                let Ok(so_far) = seconds else { continue };
-                match codec.run(set).with_context(|| format!("{} on {}", codec.name, set.name)) {
-                    Ok(times) if run > 0 => so_far.add(times),
-                    Ok(_) => {}
-                    Err(error) => *seconds = Err(error),
+        let mut in_turn = |step: fn(&Self, &Set, &mut Seconds) -> Result<f64>,
+                           times: fn(&mut Seconds) -> &mut Vec<f64>| {
+            for run in 0..=runs.max(1) {
+                for (codec, seconds) in codecs.iter().zip(&mut all) {
+                    let Ok(so_far) = seconds else { continue };
+                    match step(codec, set, so_far).with_context(|| format!("{} on {}", codec.name, set.name)) {
+                        Ok(time) if run > 0 => times(so_far).push(time),
+                        Ok(_) => {}
+                        Err(error) => *seconds = Err(error),
+                    }
                 }
             }
-        }
+        };
+        in_turn(Self::run_compression, |seconds| &mut seconds.compression);
+        in_turn(Self::run_decompression, |seconds| &mut seconds.decompression);
         codecs.iter().zip(all).map(|(codec, seconds)| Ok(codec.row(set, seconds?))).collect()
     }
 
-    /// Seconds of a compression and a decompression, and the stream's bytes.
-    fn run(&self, set: &Set) -> Result<(f64, f64, usize)> {
+    /// Compresses once; the seconds.
+    fn run_compression(&self, set: &Set, so_far: &mut Seconds) -> Result<f64> {
         let start = Instant::now();
         let stream = (self.compress)(&set.bytes)?;
-        let compression = start.elapsed().as_secs_f64();
+        let seconds = start.elapsed().as_secs_f64();
+        so_far.stream = stream;
+        Ok(seconds)
+    }
+
+    /// Decompresses once what has been compressed.
+    fn run_decompression(&self, set: &Set, so_far: &mut Seconds) -> Result<f64> {
         let start = Instant::now();
-        let back = (self.decompress)(&stream, set.bytes.len())?;
-        let decompression = start.elapsed().as_secs_f64();
+        let back = (self.decompress)(&so_far.stream, set.bytes.len())?;
+        let seconds = start.elapsed().as_secs_f64();
         ensure!(back == set.bytes, "other bytes came back");
-        Ok((compression, decompression, stream.len()))
+        Ok(seconds)
     }
 
     fn row(&self, set: &Set, seconds: Seconds) -> Row {
@@ -105,7 +117,7 @@ impl Codec {
             chunk: None,
             level: self.level,
             symbol: self.symbol.map(SymbolWidth::bytes),
-            ratio: length as f64 / seconds.stream as f64,
+            ratio: length as f64 / seconds.stream.len() as f64,
             compress: Rate::new(length, &Times::new(seconds.compression), None),
             decompress: Some(Rate::new(length, &Times::new(seconds.decompression), None)),
         }
@@ -117,16 +129,7 @@ impl Codec {
 struct Seconds {
     compression: Vec<f64>,
     decompression: Vec<f64>,
-    /// Bytes of the stream.
-    stream: usize,
-}
-
-impl Seconds {
-    fn add(&mut self, (compression, decompression, stream): (f64, f64, usize)) {
-        self.compression.push(compression);
-        self.decompression.push(decompression);
-        self.stream = stream;
-    }
+    stream: Vec<u8>,
 }
 
 #[cfg(feature = "rivals")]

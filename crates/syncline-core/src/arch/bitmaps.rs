@@ -22,8 +22,6 @@ mod pieces;
 pub const MAX_SYMBOLS: usize = 1 << 14;
 /// Bytes that may be read after a block's, and written after its literals, lengths and distances.
 pub const BITMAP_SLACK: usize = 64 * 8;
-/// The search ends with the first match of so many symbols.
-const ENOUGH: usize = crate::lzss::ENOUGH;
 
 /// What is a match.
 #[derive(Clone, Copy, Debug)]

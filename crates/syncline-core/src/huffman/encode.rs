@@ -189,6 +189,28 @@ pub fn plan<S: Symbol>(
     scratch: &mut EncodeScratch,
 ) -> Option<Plan> {
     let (group_len, free) = begin(symbols, options, scratch);
+    let mut plan = plan_surveyed(symbols, group_len, free, options, scratch);
+    let (fewest, most) = plan.stream_bytes();
+    let is_shorter = most < limit || fewest < limit && plan.measure(symbols, scratch) < limit;
+    is_shorter.then_some(plan)
+}
+
+/// The plan of so many groups that are all free: [`write_plan`] writes it without symbols.
+pub fn plan_free<S: Symbol>(groups: usize, free: u16, options: &EncodeOptions, scratch: &mut EncodeScratch) -> Plan {
+    scratch.survey.live.clear();
+    scratch.survey.live.resize(groups, false);
+    scratch.survey.largest = free;
+    plan_surveyed::<S>(&[], 1 << options.group_log2, free, options, scratch)
+}
+
+/// Plans the stream of symbols that have been surveyed.
+fn plan_surveyed<S: Symbol>(
+    symbols: &[S],
+    group_len: usize,
+    free: u16,
+    options: &EncodeOptions,
+    scratch: &mut EncodeScratch,
+) -> Plan {
     let codebook = choose_codebooks(symbols, group_len, &[], scratch).remove(0);
     let bits = count_bits(std::slice::from_ref(&codebook), scratch);
     let EncodeScratch { survey, codewords: bytes, .. } = scratch;
@@ -211,14 +233,10 @@ pub fn plan<S: Symbol>(
             index::starts_bytes(live, group_len * (codebook.longest() as usize - usize::from(shortest)))
         }
     };
-    let survey = std::mem::take(survey);
-    let mut plan = Plan { options: *options, free, survey, codebook, bits, before_index, index };
-    let (fewest, most) = plan.stream_bytes();
-    let is_shorter = most < limit || fewest < limit && plan.measure(symbols, scratch) < limit;
-    is_shorter.then_some(plan)
+    Plan { options: *options, free, survey: std::mem::take(survey), codebook, bits, before_index, index }
 }
 
-/// Appends the stream that was planned for these symbols: what [`encode`](fn@encode) would append.
+/// Appends the stream that was planned for these symbols, which [`plan_free`] needs none of: what [`encode`](fn@encode) would append.
 ///
 /// # Panics
 /// As [`encode`](fn@encode), or the symbols are others.

@@ -22,7 +22,7 @@ mod tests;
 
 pub use checksum::Checksum;
 pub use decode::StreamDecoder;
-pub use encode::{EncodeOptions, EncodeScratch, EncodeSummary, Plan, encode, plan, write_plan};
+pub use encode::{EncodeOptions, EncodeScratch, EncodeSummary, Plan, encode, plan, plan_free, write_plan};
 pub use stream::Stream;
 
 /// Most symbols in a stream: twice the largest chunk. Every count and offset in the stream then fits its field.

@@ -98,6 +98,12 @@ fn round_trip<S: Symbol>(
         let mut planned = Vec::new();
         write_plan(symbols, plan, scratch, &mut planned);
         assert!(planned == bytes, "{what}, {options:?}");
+        if summary.live_groups == 0 {
+            let plan = plan_free::<S>(summary.groups as usize, summary.free_symbol, options, scratch);
+            planned.clear();
+            write_plan::<S>(&[], plan, scratch, &mut planned);
+            assert!(planned == bytes, "{what}, {options:?}, without symbols");
+        }
     }
     let stream = Stream::<S>::parse(&bytes, "test").unwrap();
     assert_eq!(stream.byte_len(), bytes.len());

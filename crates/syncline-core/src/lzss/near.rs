@@ -196,13 +196,15 @@ impl Encode<'_> {
         for ((block, index), bytes) in blocks.iter_mut().zip(indices.iter_mut()).zip(bytes.chunks(params.block_bytes()))
         {
             used += 1;
-            block.begin::<WIDTH>(bytes);
+            block.begin::<WIDTH>(bytes.len());
             // Bitmaps take longer than this, which is in vain where there are repetitions.
             let is_tried = min_match < repeats::LONG || by_bitmaps && *repeating;
-            if !is_tried && !repeats::may_repeat::<WIDTH>(block, params.window(), sums) {
-                block.take_literals::<WIDTH>(block.symbols);
+            if !is_tried && !repeats::may_repeat::<WIDTH>(bytes, params.window(), sums) {
+                // Of all of them the block is not asked for.
+                (block.at, block.count, block.literal_bytes) = (block.symbols, block.symbols, block.symbols * WIDTH);
                 continue;
             }
+            block.take::<WIDTH>(bytes);
             if by_bitmaps && block.take_by_bitmaps::<WIDTH>(shape, min_match, bitmaps) {
                 *repeating = block.matches > 0;
                 continue;
@@ -221,11 +223,11 @@ impl Encode<'_> {
                 step::<WIDTH, F>(&finder, block, index, min_match);
             }
         }
-        for (block, index) in blocks.iter_mut().zip(indices.iter()) {
+        for ((block, index), bytes) in blocks.iter_mut().zip(indices.iter()).zip(bytes.chunks(params.block_bytes())) {
             while block.at < block.symbols {
                 step::<WIDTH, F>(&finder, block, index, min_match);
             }
-            block.append_to(tokens);
+            block.append_to(bytes, tokens);
         }
         let sum = |count: fn(&Block) -> usize| blocks.iter().map(count).sum::<usize>();
         *often = sum(|block| block.count) * OFTEN > sum(|block| block.symbols);
@@ -259,20 +261,24 @@ fn step<const WIDTH: usize, F: Finder>(finder: &F, block: &mut Block, index: &F:
 }
 
 impl Block {
-    /// Takes a block's bytes and forgets the tokens of the one before.
-    fn begin<const WIDTH: usize>(&mut self, bytes: &[u8]) {
-        self.bytes[..bytes.len()].copy_from_slice(bytes);
-        self.bytes[bytes.len()..bytes.len() + WIDTH].fill(0);
-        self.symbols = bytes.len().div_ceil(WIDTH);
+    /// Forgets the tokens of the block before; this one has so many bytes.
+    fn begin<const WIDTH: usize>(&mut self, bytes: usize) {
+        self.symbols = bytes.div_ceil(WIDTH);
         (self.at, self.count, self.matches, self.literal_bytes) = (0, 0, 0, 0);
         self.flags[..self.symbols.div_ceil(64)].fill(0);
+    }
+
+    /// Takes the block's bytes.
+    fn take<const WIDTH: usize>(&mut self, bytes: &[u8]) {
+        self.bytes[..bytes.len()].copy_from_slice(bytes);
+        self.bytes[bytes.len()..bytes.len() + WIDTH].fill(0);
     }
 
     /// Takes the symbols before `until` as literals.
     #[inline(always)]
     fn take_literals<const WIDTH: usize>(&mut self, until: usize) {
         let bytes = &self.bytes[self.at * WIDTH..until * WIDTH];
-        // A block of literals alone is they.
+        // A block of literals alone is they: nobody looks at these.
         if self.matches > 0 || until < self.symbols {
             self.literals[self.literal_bytes..self.literal_bytes + bytes.len()].copy_from_slice(bytes);
         }
@@ -304,10 +310,16 @@ impl Block {
         found.is_some()
     }
 
-    fn append_to(&self, tokens: &mut Tokens) {
+    /// Appends the tokens of these bytes.
+    fn append_to(&self, bytes: &[u8], tokens: &mut Tokens) {
         tokens.flags.extend_from_slice(&self.flags[..self.count.div_ceil(64)]);
-        let literals = if self.matches == 0 { &self.bytes } else { &self.literals };
-        tokens.literals.extend_from_slice(&literals[..self.literal_bytes]);
+        if self.matches == 0 {
+            // A last symbol that is not whole is filled up.
+            tokens.literals.extend_from_slice(bytes);
+            tokens.literals.resize(tokens.literals.len() + self.literal_bytes - bytes.len(), 0);
+        } else {
+            tokens.literals.extend_from_slice(&self.literals[..self.literal_bytes]);
+        }
         tokens.lengths.extend_from_slice(&self.lengths[..self.matches]);
         tokens.distances.extend_from_slice(&self.match_distances[..self.matches]);
         tokens.blocks.push(BlockCounts { tokens: self.count as u32, matches: self.matches as u32 });

@@ -183,7 +183,7 @@ enabled! {
         }
     }
 
-    /// Writes the fields of the tokens that start at some of 64 positions, whose symbols are at the start of `bytes`, to where the counts are. Returns which are matches, one bit each.
+    /// Writes the fields of the tokens that start at some of 64 positions, whose symbols are at the start of `bytes`, behind so many matches, and bytes of literals, that are there. Returns which are matches, one bit each.
     pub(super) fn write<const WIDTH: usize>(
         starts: u64,
         steps: &[u8],
@@ -191,8 +191,7 @@ enabled! {
         min_match: usize,
         bytes: &[u8],
         out: &mut TokensOut,
-        matches: usize,
-        literals: usize,
+        (matches, literals): (usize, usize),
     ) -> u64 {
         let distances = load(distances, 0);
         let of_matches = _mm512_test_epi8_mask(distances, distances) & starts;

@@ -1,7 +1,8 @@
 //! A block, some hundred positions at a time: keys, bitmaps, matches, tokens.
 
 use super::avx512::{common, fill, matches, note_possible, reverse, write};
-use super::{BITMAP_SLACK, ENOUGH, MAX_SYMBOLS, Rule, TokenCounts, TokensOut};
+use super::{BITMAP_SLACK, MAX_SYMBOLS, Rule, TokenCounts, TokensOut};
+use crate::lzss::ENOUGH;
 
 /// Positions that are looked at together.
 pub(super) const PIECE: usize = 256;
@@ -117,7 +118,7 @@ enabled! {
                     let (steps, distances) = (&bitmaps.steps[i * 64..], &bitmaps.distances[i * 64..]);
                     let bytes = &bytes[(from + i * 64) * WIDTH..];
                     let Written { matches, literals, .. } = written;
-                    let flags = write::<WIDTH>(starts, steps, distances, min_match, bytes, &mut out, matches, literals);
+                    let flags = write::<WIDTH>(starts, steps, distances, min_match, bytes, &mut out, (matches, literals));
                     written.add::<WIDTH>(flags, starts.count_ones(), out.flags);
                 }
             }

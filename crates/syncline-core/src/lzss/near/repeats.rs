@@ -87,16 +87,21 @@ pub(super) fn survey<const WIDTH: usize, A: Agree>(
     any != 0
 }
 
-/// Whether the hash of an aligned group is that of symbols at most `window` before it. If not, no match has [`LONG`] symbols.
+/// Whether the hash of an aligned group of a block's symbols is that of symbols at most `window` before it. If not, no match has [`LONG`] symbols.
 #[inline(always)]
 pub(super) fn may_repeat<const WIDTH: usize>(
-    block: &Block,
+    bytes: &[u8],
     window: usize,
     Sums { groups: sums, .. }: &mut Sums,
 ) -> bool {
-    let Some(last) = block.symbols.checked_sub(GROUP) else { return false };
-    let sums = &mut sums[..block.symbols];
-    for (sum, symbol) in sums.iter_mut().zip(block.bytes.as_chunks::<WIDTH>().0) {
+    let (symbols, rest) = bytes.as_chunks::<WIDTH>();
+    if !rest.is_empty() {
+        // What they are filled up to may be repeated, too.
+        return true;
+    }
+    let Some(last) = symbols.len().checked_sub(GROUP) else { return false };
+    let sums = &mut sums[..symbols.len()];
+    for (sum, symbol) in sums.iter_mut().zip(symbols) {
         *sum = match WIDTH {
             1 => symbol[0].into(),
             2 => u16::from_le_bytes([symbol[0], symbol[1]]).into(),

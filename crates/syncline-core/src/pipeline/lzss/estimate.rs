@@ -229,27 +229,22 @@ pub(in super::super) fn counted_bits(planes: &[[u32; 256]], blocks: usize) -> u6
 
 /// Entropy of the `stride` planes (1, 2, 4 or 8) of `bytes`, in 2^-16 bits.
 fn entropy(bytes: &[u8], stride: usize) -> u64 {
-    let mut counts = [[0; 256]; 8];
-    match stride {
-        1 => {
-            // Equal bytes that follow each other would wait for each other's sums.
-            count::<4>(bytes, &mut counts);
-            let (sum, others) = counts.split_at_mut(1);
-            others.iter().take(3).for_each(|lane| sum[0].iter_mut().zip(lane).for_each(|(sum, &count)| *sum += count));
-        }
-        2 => count::<2>(bytes, &mut counts),
-        4 => count::<4>(bytes, &mut counts),
-        _ => count::<8>(bytes, &mut counts),
-    }
+    let counts = if stride <= 2 { count::<8>(bytes, stride) } else { count::<16>(bytes, stride) };
     counts[..stride].iter().map(information).sum()
 }
 
-/// Adds up how often each byte comes at each place of every `LANES` bytes.
-fn count<const LANES: usize>(bytes: &[u8], counts: &mut [[u32; 256]; 8]) {
+/// How often each byte comes in each of `stride` planes; those at each place of every `LANES` bytes are counted by themselves, as equal bytes that follow each other would wait for each other's sums.
+fn count<const LANES: usize>(bytes: &[u8], stride: usize) -> [[u32; 256]; 8] {
+    let mut lanes = [[0; 256]; LANES];
     let (whole, rest) = bytes.as_chunks::<LANES>();
     for bytes in whole.iter().map(<[u8; LANES]>::as_slice).chain([rest]) {
-        counts.iter_mut().zip(bytes).for_each(|(counts, &byte)| counts[usize::from(byte)] += 1);
+        lanes.iter_mut().zip(bytes).for_each(|(counts, &byte)| counts[usize::from(byte)] += 1);
     }
+    let mut counts = [[0; 256]; 8];
+    for (place, lane) in lanes.iter().enumerate() {
+        counts[place % stride].iter_mut().zip(lane).for_each(|(sum, &count)| *sum += count);
+    }
+    counts
 }
 
 /// What symbols with these counts take, in 2^-16 bits.

@@ -60,15 +60,16 @@ pub(super) fn write_coded(
     sections.section(out, |out| {
         let literals = &tokens.literals;
         // What is below 256 has the same codewords as bytes and as 16-bit symbols, but fewer planes of zeros then.
-        if width > 1 && are_bytes(literals, width) {
-            let wide = coder.plan::<u16>(literals, width / 2, literals.len() / width);
+        let used = used_bits(literals, width);
+        if width > 1 && used < 256 {
+            let wide = coder.plan::<u16>(literals, width / 2, used, literals.len() / width);
             if let Some(wide) = wide {
                 (literal_mask, literal_bytes) = (coder.write(out, wide), 2);
                 return;
             }
         }
-        let mut narrow = coder.plan::<u8>(literals, width, usize::MAX).expect("a plan of any length");
-        let mut wide = if width > 1 { coder.plan::<u16>(literals, width / 2, narrow.most) } else { None };
+        let mut narrow = coder.plan::<u8>(literals, width, used, usize::MAX).expect("a plan of any length");
+        let mut wide = if width > 1 { coder.plan::<u16>(literals, width / 2, used, narrow.most) } else { None };
         // To know lengths to the byte takes a pass over the symbols.
         if wide.as_ref().is_some_and(|wide| narrow.fewest <= wide.most) {
             let length = coder.measure(&mut narrow);
@@ -90,18 +91,15 @@ pub(super) fn write_coded(
     Planes { literal_bytes, coded: coded | literal_mask << LITERALS_BIT }
 }
 
-/// Whether symbols of `width` bytes are all below 256.
-fn are_bytes(symbols: &[u8], width: usize) -> bool {
-    let any = |mask: u64| {
-        let (words, rest) = symbols.as_chunks::<8>();
-        let rest = rest.iter().enumerate().fold(0, |all, (i, &byte)| all | u64::from(byte) << (8 * i));
-        (words.iter().fold(rest, |all, &word| all | u64::from_le_bytes(word)) & mask) != 0
-    };
-    !any(match width {
-        2 => 0xff00_ff00_ff00_ff00,
-        4 => 0xffff_ff00_ffff_ff00,
-        _ => 0xffff_ffff_ffff_ff00,
-    })
+/// The bits that any of the symbols of `width` bytes has.
+fn used_bits(symbols: &[u8], width: usize) -> u64 {
+    let (words, rest) = symbols.as_chunks::<8>();
+    let rest = rest.iter().enumerate().fold(0, |all, (i, &byte)| all | u64::from(byte) << (8 * i));
+    let mut used = words.iter().fold(rest, |all, &word| all | u64::from_le_bytes(word));
+    for half in [4, 2, 1].into_iter().filter(|&half| half >= width) {
+        used = (used | used >> (8 * half)) & (u64::MAX >> (64 - 8 * half));
+    }
+    used
 }
 
 struct Coder<'a> {
@@ -111,7 +109,7 @@ struct Coder<'a> {
 
 /// Planes of a section, each as it will be stored.
 struct Planned<S> {
-    /// The symbols, in memory of the scratch's, filled up to whole groups, how many there are, and how they are coded if they are.
+    /// The symbols, in memory of the scratch's (none for zeros), filled up to whole groups, how many there are, and how they are coded if they are.
     planes: Vec<(Vec<u16>, usize, Option<huffman::Plan>)>,
     /// Fewest and most bytes of all planes.
     fewest: usize,
@@ -131,16 +129,32 @@ impl<S> Planned<S> {
 impl Coder<'_> {
     /// Appends every `stride`-th symbol of `bytes` as a plane, then every one after these, and so on, each after align(16). Returns which are coded.
     fn planes<S: Symbol>(&mut self, out: &mut Vec<u8>, bytes: &[u8], stride: usize) -> u16 {
-        let planned = self.plan::<S>(bytes, stride, usize::MAX).expect("a plan of any length");
+        let used = used_bits(bytes, stride * S::BYTES);
+        let planned = self.plan::<S>(bytes, stride, used, usize::MAX).expect("a plan of any length");
         self.write(out, planned)
     }
 
-    /// Plans these planes, if they take less than `limit` bytes.
-    fn plan<S: Symbol>(&mut self, bytes: &[u8], stride: usize, limit: usize) -> Option<Planned<S>> {
+    /// Plans these planes, if they take less than `limit` bytes. `used` has the bits that any of the symbols together have.
+    fn plan<S: Symbol>(&mut self, bytes: &[u8], stride: usize, used: u64, limit: usize) -> Option<Planned<S>> {
         let options = huffman::EncodeOptions { group_log2: GROUP_LOG2, index: self.index, free_symbol: Some(0) };
         let mut planned = Planned { planes: Vec::with_capacity(stride), fewest: 0, most: 0, symbol: PhantomData };
         let count = bytes.len() / (stride * S::BYTES);
         for first in 0..stride {
+            let raw = count * S::BYTES;
+            let is_codable = count > 0 && count <= MAX_SYMBOLS - GROUP;
+            if is_codable && used >> (8 * S::BYTES * first) & (u64::MAX >> (64 - 8 * S::BYTES)) == 0 {
+                // All zeros: neither extracted nor looked at.
+                let plan = huffman::plan_free::<S>(count.div_ceil(GROUP), 0, &options, self.scratch);
+                if plan.stream_bytes().1 < raw {
+                    planned.add(Some(&plan), raw);
+                    planned.planes.push((Vec::new(), count, Some(plan)));
+                    if planned.fewest >= limit {
+                        self.forget(planned);
+                        return None;
+                    }
+                    continue;
+                }
+            }
             let mut memory = self.scratch.spare.pop().unwrap_or_default();
             let length = count.next_multiple_of(GROUP);
             // Never less: what is there need not be filled again.
@@ -156,10 +170,9 @@ impl Coder<'_> {
                 4 => dispatch::run(Extract::<S, 4> { bytes, first, plane: some }),
                 _ => dispatch::run(Extract::<S, 8> { bytes, first, plane: some }),
             }
-            let raw = count * S::BYTES;
             let before = planned.fewest.next_multiple_of(ALIGNMENT).min(limit);
             let mut plan = None;
-            if count > 0 && count <= MAX_SYMBOLS - GROUP {
+            if is_codable {
                 plan = huffman::plan(plane, &options, raw.min(limit - before), self.scratch);
             }
             planned.add(plan.as_ref(), raw);
@@ -178,8 +191,7 @@ impl Coder<'_> {
         let mut planes = std::mem::take(&mut planned.planes);
         for (memory, count, plan) in &mut planes {
             if let Some(plan) = plan {
-                let plane = &bytemuck::cast_slice(memory)[..count.next_multiple_of(GROUP)];
-                plan.measure::<S>(plane, self.scratch);
+                plan.measure(plane_in::<S>(memory, *count), self.scratch);
             }
             planned.add(plan.as_ref(), *count * S::BYTES);
         }
@@ -189,7 +201,7 @@ impl Coder<'_> {
 
     /// Takes back the memory of planes.
     fn forget<S>(&mut self, planned: Planned<S>) {
-        self.scratch.spare.extend(planned.planes.into_iter().map(|plane| plane.0));
+        self.scratch.spare.extend(planned.planes.into_iter().map(|plane| plane.0).filter(|memory| !memory.is_empty()));
     }
 
     /// Appends planes. Returns which are coded.
@@ -197,7 +209,7 @@ impl Coder<'_> {
         let mut mask = 0;
         for (i, (memory, count, plan)) in planned.planes.into_iter().enumerate() {
             align(out, ALIGNMENT);
-            let plane: &[S] = &bytemuck::cast_slice(&memory)[..count.next_multiple_of(GROUP)];
+            let plane = plane_in::<S>(&memory, count);
             match plan {
                 Some(plan) => {
                     mask |= 1 << i;
@@ -205,10 +217,17 @@ impl Coder<'_> {
                 }
                 None => append_raw(out, &plane[..count]),
             }
-            self.scratch.spare.push(memory);
+            if !memory.is_empty() {
+                self.scratch.spare.push(memory);
+            }
         }
         mask
     }
+}
+
+/// The symbols of a plane in its memory, filled up to whole groups; none if there is no memory, as they are zeros.
+fn plane_in<S: Symbol>(memory: &[u16], count: usize) -> &[S] {
+    bytemuck::cast_slice(memory).get(..count.next_multiple_of(GROUP)).unwrap_or_default()
 }
 
 /// Takes symbol `first` of every `SIZE` bytes.
