@@ -68,7 +68,7 @@ pub struct Scratch {
 }
 
 /// Makes the tokens of a block of `symbols` symbols of `WIDTH` (1, 2, 4 or 8) bytes, which are at the start of `bytes`. `None`, and whatever is in `out`, if this machine has not the instructions, or if the block's
-/// symbols differ by more than 16 bits can say.
+/// symbols differ by more than 16 bits can say and many of them seem to repeat.
 ///
 /// # Panics
 /// There is less memory than described, the block is too long, or the rule is none of those: mistakes of the caller, whatever the data.

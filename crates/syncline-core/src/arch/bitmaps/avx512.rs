@@ -74,9 +74,10 @@ enabled! {
         }
     }
 
-    /// Notes which of the first `count` positions may have a candidate that agrees in `2^doublings` symbols, 4 to 16.
+    /// Notes which of the first `count` positions may have a candidate that agrees in `2^doublings` symbols: 1, or 4 to 16.
     pub(super) fn note_possible<const FAR: bool>(bitmaps: &mut Bitmaps, count: usize, doublings: u32) {
         match doublings {
+            0 => note_possible_in::<FAR, 0>(bitmaps, count),
             2 => note_possible_in::<FAR, 2>(bitmaps, count),
             3 => note_possible_in::<FAR, 3>(bitmaps, count),
             _ => note_possible_in::<FAR, 4>(bitmaps, count),

@@ -1,5 +1,7 @@
 //! A block, some hundred positions at a time: keys, bitmaps, matches, tokens.
 
+use std::ops::Range;
+
 use super::avx512::{common, fill, matches, note_possible, reverse, write};
 use super::{BITMAP_SLACK, MAX_SYMBOLS, Rule, TokenCounts, TokensOut};
 use crate::lzss::ENOUGH;
@@ -14,6 +16,9 @@ const AHEAD: usize = REACH + 16;
 pub(super) const KEY_BYTES: usize = MAX_SYMBOLS;
 /// Bytes of the longest window of keys, and of those behind them.
 const KEY_ROOM: usize = 256 + 64;
+
+/// A prime near 2^32 over the golden ratio.
+const FACTOR: u32 = 0x9E37_79B1;
 
 /// Symbols beyond the key that are compared before it is known where tokens start: fewest and most of them, beyond what the shortest match takes.
 const FEWEST: usize = 2;
@@ -78,12 +83,16 @@ enabled! {
         assert!(bytes.len() >= symbols * WIDTH + BITMAP_SLACK && out.flags.len() >= symbols.div_ceil(64));
         assert!(matches!((window, depth), (32, 1) | (64, 2) | (128, 4)));
         assert!((1..=8).contains(&key_symbols) && (key_symbols..=16).contains(&min_match));
-        let key_bytes = take_keys::<WIDTH>(&bytes[..symbols * WIDTH], memory)?;
-        let Memory { keys, reversed, repeated, bitmaps } = memory;
+        let keys = take_keys::<WIDTH>(&bytes[..symbols * WIDTH], memory);
+        let key_bytes = if keys == Keys::Narrow { 1 } else { 2 };
+        let Memory { keys: key_memory, reversed, repeated, bitmaps } = memory;
         match key_bytes {
-            1 => reverse::<1>(keys, symbols, reversed),
-            _ => reverse::<2>(keys, symbols, reversed),
+            1 => reverse::<1>(key_memory, symbols, reversed),
+            _ => reverse::<2>(key_memory, symbols, reversed),
         }
+        // Whether most positions are literals that are told by few instructions: from how many symbols they would have to agree in.
+        let doublings = if min_match < 4 { 0 } else { min_match.ilog2() };
+        let sparse = doublings > 0 || keys == Keys::Hashes;
         let least = (min_match - key_symbols).max(FEWEST);
         // From piece to piece.
         let mut most = least.max(MOST / 2);
@@ -91,22 +100,25 @@ enabled! {
         // Positions whose bitmaps are there.
         let (mut from, mut until) = (0, 0);
         while from < symbols {
-            make_bitmaps(from, &mut until, symbols, (key_bytes, window), (keys, reversed, repeated), bitmaps);
+            let made = make_bitmaps(from, &mut until, symbols, (key_bytes, window), (key_memory, reversed, repeated), bitmaps);
+            if keys == Keys::Hashes && !verify::<WIDTH>(bytes, from, made, bitmaps) {
+                return None;
+            }
             let count = PIECE.min(symbols - from);
             let mut starts = [0u64; PIECE / 64];
-            match (min_match.ilog2(), window) {
-                (0 | 1, _) => bitmaps.possible.fill(0xff),
-                (doublings, 128) => note_possible::<true>(bitmaps, count, doublings),
-                (doublings, _) => note_possible::<false>(bitmaps, count, doublings),
+            match window {
+                _ if !sparse => bitmaps.possible.fill(0xff),
+                128 => note_possible::<true>(bitmaps, count, doublings),
+                _ => note_possible::<false>(bitmaps, count, doublings),
             }
             match window {
                 32 => matches::<false, 1>(bitmaps, count, rule, most),
                 64 => matches::<false, 2>(bitmaps, count, rule, most),
                 _ => matches::<true, 4>(bitmaps, count, rule, most),
             }
-            let (at, slow) = match min_match {
-                0..=3 => walk::<WIDTH, false>(bytes, symbols, from, count, rule, bitmaps, &mut starts),
-                _ => walk::<WIDTH, true>(bytes, symbols, from, count, rule, bitmaps, &mut starts),
+            let (at, slow) = match sparse {
+                false => walk::<WIDTH, false>(bytes, symbols, from, count, rule, bitmaps, &mut starts),
+                true => walk::<WIDTH, true>(bytes, symbols, from, count, rule, bitmaps, &mut starts),
             };
             if slow * 32 > count {
                 most = (most + 2).min(least.max(MOST));
@@ -246,7 +258,7 @@ enabled! {
 }
 
 enabled! {
-    /// Makes bitmaps of a piece at `from` and of what is behind it. Those of positions up to `until` are there if they were behind the one before.
+    /// Makes bitmaps of a piece at `from` and of what is behind it. Those of positions up to `until` are there if they were behind the one before. Returns the numbers of those made, counted from the piece's first.
     fn make_bitmaps(
         from: usize,
         until: &mut usize,
@@ -254,7 +266,7 @@ enabled! {
         (key_bytes, window): (usize, usize),
         (keys, reversed, repeated): (&[u8], &[u8], &mut [u32; PIECE + AHEAD]),
         bitmaps: &mut Bitmaps,
-    ) {
+    ) -> Range<usize> {
         let there = until.saturating_sub(from);
         for bitmaps in [&mut bitmaps.near, &mut bitmaps.far] {
             // They end the array.
@@ -290,16 +302,50 @@ enabled! {
         near[count..].fill(0);
         far[count..].fill(0);
         *until = end;
+        there..there + count
+    }
+}
+
+/// How symbols are told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Keys {
+    /// By one byte, or by two.
+    Narrow,
+    Wide,
+    /// By two bytes that may be the same where symbols are not.
+    Hashes,
+}
+
+enabled! {
+    /// Clears the bits of symbols that only have the same hash. Returns whether that was worth it: there were few of them.
+    fn verify<const WIDTH: usize>(bytes: &[u8], from: usize, made: Range<usize>, bitmaps: &mut Bitmaps) -> bool {
+        let symbols = bytes.as_chunks::<WIDTH>().0;
+        let most = made.len() / 2 + 16;
+        let mut hits = 0;
+        for i in made {
+            for (bitmap, nearer) in [(&mut bitmaps.near[i], 1), (&mut bitmaps.far[i], 65)] {
+                let mut left = *bitmap;
+                while left != 0 {
+                    let bit = left.trailing_zeros() as usize;
+                    left &= left - 1;
+                    hits += 1;
+                    if symbols[from + i] != symbols[from + i - nearer - bit] {
+                        *bitmap ^= 1 << bit;
+                    }
+                }
+            }
+        }
+        hits <= most
     }
 }
 
 enabled! {
-    /// Takes the keys of a block's symbols: one or two bytes that differ where symbols do, and how many. `None` if these are not enough.
-    fn take_keys<const WIDTH: usize>(bytes: &[u8], memory: &mut Memory) -> Option<usize> {
+    /// Takes the keys of a block's symbols: one or two bytes that differ where symbols do, or hashes.
+    fn take_keys<const WIDTH: usize>(bytes: &[u8], memory: &mut Memory) -> Keys {
         let keys = &mut memory.keys;
         if WIDTH == 1 {
             keys[..bytes.len()].copy_from_slice(bytes);
-            return Some(1);
+            return Keys::Narrow;
         }
         let symbols = bytes.as_chunks::<WIDTH>().0;
         let (mut low, mut high) = (u64::MAX, 0);
@@ -322,15 +368,22 @@ enabled! {
                 for (key, symbol) in keys.iter_mut().zip(symbols) {
                     *key = word(symbol).wrapping_sub(low) as u8;
                 }
-                Some(1)
+                Keys::Narrow
             }
             0x100..=0xffff => {
                 for (key, symbol) in keys.as_chunks_mut().0.iter_mut().zip(symbols) {
                     *key = (word(symbol).wrapping_sub(low) as u16).to_le_bytes();
                 }
-                Some(2)
+                Keys::Wide
             }
-            _ => None,
+            _ => {
+                for (key, symbol) in keys.as_chunks_mut().0.iter_mut().zip(symbols) {
+                    let symbol = word(symbol);
+                    let both = (symbol as u32).wrapping_mul(FACTOR).wrapping_add((symbol >> 32) as u32);
+                    *key = ((both.wrapping_mul(FACTOR) >> 16) as u16).to_le_bytes();
+                }
+                Keys::Hashes
+            }
         }
     }
 }
