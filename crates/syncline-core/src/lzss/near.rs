@@ -1,6 +1,7 @@
 //! Tokens of blocks whose window is at most 255 symbols (levels 1 to 4).
 //!
-//! A [`Finder`] learns about all of a block, then finds the match of each token. [`chains`] learns which positions begin alike, which takes as long for every position;
+//! With AVX-512, up to level 3, blocks are taken by [`bitmaps`](crate::arch::bitmaps) wherever these can tell symbols apart. Else, and on other machines,
+//! a [`Finder`] learns about all of a block, then finds the match of each token. [`chains`] learns which positions begin alike, which takes as long for every position;
 //! [`windows`] compares each token with the whole window, which is worth it with AVX-512 where tokens are few. All find the same matches.
 
 mod chains;
