@@ -16,13 +16,15 @@ pub mod encode;
 pub mod histogram;
 mod index;
 pub mod lengths;
+mod plan;
 pub mod stream;
 #[cfg(test)]
 mod tests;
 
 pub use checksum::Checksum;
 pub use decode::StreamDecoder;
-pub use encode::{EncodeOptions, EncodeScratch, EncodeSummary, Plan, encode, plan, plan_free, write_plan};
+pub use encode::{EncodeOptions, EncodeScratch, EncodeSummary, encode};
+pub use plan::{Plan, plan, plan_free, write_plan};
 pub use stream::Stream;
 
 /// Most symbols in a stream: twice the largest chunk. Every count and offset in the stream then fits its field.
