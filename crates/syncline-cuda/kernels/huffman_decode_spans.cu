@@ -8,16 +8,11 @@
 // BLOCKS      blocks of spans_write that a multiprocessor should have room for
 // SPAN_COST   what a span takes beside its symbols, in symbols
 #include "huffman_decode_free.cuh"
-#include "huffman_decode_spans.cuh"
+#include "huffman_decode_put.cuh"
 #include "scan.cuh"
 
 constexpr uint32_t SPANS = SEQUENCE / WARP; // of a sequence
 constexpr uint32_t SPAN_BITS = WARP * SUBSEQUENCE_BITS;
-// The gap of a stream's subsequence.
-__device__ inline uint32_t gap_of(const uint8_t *input, const Stream &stream, uint32_t subsequence) {
-    const uint8_t *gaps = input + stream.index;
-    return stream.longest <= 16 ? gaps[subsequence / 2] >> (subsequence % 2 * 4) & 15 : min_of<uint32_t>(gaps[subsequence], LAST_ENTRY);
-}
 
 // Reads the gap index: entries and counts of all subsequences, in bytes. Those past the streams' ends are left as they are.
 extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
@@ -118,116 +113,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-__device__ inline void store_symbol(uint8_t *to, uint64_t at, uint32_t symbol) {
-    if (SYMBOL_BYTES == 1) {
-        to[at] = symbol;
-    } else {
-        reinterpret_cast<uint16_t *>(to)[at] = symbol;
-    }
-}
-
-// Puts symbols `from` to `to`, of four, at their places from `at` on.
-__device__ inline void put_some(uint8_t *at, const uint32_t words[SYMBOL_BYTES], uint32_t from, uint32_t to) {
-#pragma unroll
-    for (uint32_t i = 0; i < 4; ++i) {
-        if (i >= from && i < to) {
-            store_symbol(at, i, words[i * SYMBOL_BYTES / 4] >> i * SYMBOL_BYTES * 8 % 32);
-        }
-    }
-}
-
-// Symbols that are put at once where a smooth field has nothing but its commonest: a word of codewords.
-constexpr uint32_t RUN = 32;
-
-// The commonest symbol, if its codeword is one bit: that is a zero then.
-struct Common {
-    bool there;
-    uint32_t word; // filled with it
-
-    __device__ inline Common(const Book &book, const uint16_t *symbols) : there(book.limit[1] != 0 && book.symbol_count > 1) {
-        const uint32_t symbol = there ? symbols[book.symbols] : 0;
-        word = SYMBOL_BYTES == 1 ? symbol * 0x01010101u : symbol * 0x10001u;
-    }
-};
-
-// Decodes `count` symbols of a lane into a buffer, from its symbol `place` on. Whole words, and what is before and after them. Up to three symbols more are decoded than there are.
-__device__ inline void put(const Lookup &lookup, const Common &common, LaneReader &reader, uint8_t *buffer, uint32_t place, uint32_t count) {
-    constexpr uint32_t SYMBOLS_IN_WORD = 4 / SYMBOL_BYTES;
-    const uint32_t before = place % SYMBOLS_IN_WORD, shift = before * SYMBOL_BYTES * 8;
-    uint8_t *at = buffer + (place - before) * SYMBOL_BYTES;
-    uint32_t words[SYMBOL_BYTES], last = 0;
-    // Words as they are in the buffer, from those decoded, the last before them being `last`.
-    const auto next = [&] {
-        const uint2 symbols = lookup.four(reader);
-#if SYMBOL_BYTES == 1
-        const uint32_t word = __byte_perm(symbols.x, symbols.y, 0x6420);
-        words[0] = __funnelshift_l(last, word, shift);
-        last = word;
-#else
-        words[0] = __funnelshift_l(last, symbols.x, shift);
-        words[1] = __funnelshift_l(symbols.x, symbols.y, shift);
-        last = symbols.y;
-#endif
-    };
-    // Symbols of words that are not there yet, those before the first included.
-    uint32_t left = before + count;
-    next();
-    put_some(at, words, before, left);
-    for (; left > 4; left -= 4) {
-        at += 4 * SYMBOL_BYTES;
-        if (left > RUN + 8 && common.there && reader.window() == 0) {
-            reader.skip(32);
-            reinterpret_cast<uint32_t *>(at)[0] = __funnelshift_l(last, common.word, shift);
-#pragma unroll
-            for (uint32_t i = 1; i < RUN * SYMBOL_BYTES / 4; ++i) {
-                reinterpret_cast<uint32_t *>(at)[i] = common.word;
-            }
-            last = common.word;
-            at += (RUN - 4) * SYMBOL_BYTES;
-            left -= RUN - 4;
-            continue;
-        }
-        next();
-        if (left < 8) {
-            put_some(at, words, 0, left - 4);
-            return;
-        }
-#pragma unroll
-        for (uint32_t i = 0; i < SYMBOL_BYTES; ++i) {
-            reinterpret_cast<uint32_t *>(at)[i] = words[i];
-        }
-    }
-}
-
-// Writes symbols [begin, end) of a stream from a warp's buffer, whose first is symbol `first`, a multiple of a unit's.
-__device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin, uint32_t end, const Stream &stream, const uint32_t *map,
-                             uint8_t *out, Checksum &checksum) {
-    const auto place_of = [&](uint32_t position) {
-        return stream.out + uint64_t(group_of(stream, map, position / GROUP)) * GROUP + position % GROUP;
-    };
-    for (uint32_t i = lane_id(); i < (end - first) / SYMBOLS_IN_UNIT; i += WARP) {
-        const uint32_t position = first + i * SYMBOLS_IN_UNIT;
-        if (position >= begin) {
-            const uint4 unit = buffer[i];
-            store_streaming(reinterpret_cast<uint4 *>(out + place_of(position) * SYMBOL_BYTES), unit);
-            checksum.add(unit, position);
-        }
-    }
-    // The rest of the first and of the last unit are other spans': half of the lanes each.
-    static_assert(SYMBOLS_IN_UNIT <= WARP / 2, "a lane a symbol");
-    const uint32_t last = end / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT;
-    const bool at_first = lane_id() < WARP / 2;
-    const uint32_t place = lane_id() % (WARP / 2);
-    const uint32_t position = (at_first ? first : last) + place;
-    const bool broken = at_first ? begin > first : last > first || begin == first;
-    if (broken && place < SYMBOLS_IN_UNIT && position >= begin && position < end) {
-        const uint32_t symbol = SYMBOL_BYTES == 1 ? reinterpret_cast<const uint8_t *>(buffer)[position - first]
-                                                  : reinterpret_cast<const uint16_t *>(buffer)[position - first];
-        store_symbol(out, place_of(position), symbol);
-        checksum.add_symbol(symbol, position);
-    }
-}
-
 // What decoding takes, of all streams in order: symbols, and SPAN_COST for each span. Blocks have equal shares of that: fields are uneven, spans have 200 to 4,096 symbols.
 struct Costs {
     const Stream *streams;
@@ -304,6 +189,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
         const Lookup lookup(table, &book, symbols, LONG_ENTRIES, paired);
         const Common common(book, symbols);
+        const auto group = [&](uint32_t rank) { return group_of(stream, map, rank); };
         const uint32_t all = stream.live * GROUP;
         Checksum checksum{0, 0};
         uint32_t subsequence = (first_span + warp_id()) * WARP + lane_id();
@@ -336,7 +222,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 }
                 __syncwarp();
                 if (stop_at > start) {
-                    flush(buffer, first, start, stop_at, stream, map, out, checksum);
+                    flush(buffer, first, start, stop_at, stream, group, out, checksum);
                 }
                 __syncwarp();
                 lane = lanes;

@@ -36,8 +36,10 @@ impl<S: Symbol + DeviceRepr> Any<S> {
             ..large
         };
         let one_by_one = IndexedTuning { row_bytes: Some(128), pairs: Some(false), ..large };
-        let tight = SpansTuning { threads: 64, blocks: 1, room: Some(192), lookup: Some(Lookup::Pairs) };
-        let single = SpansTuning { lookup: Some(Lookup::Single), ..SpansTuning::default() };
+        let tight = SpansTuning { threads: 64, blocks: 1, room: Some(192), lookup: Some(Lookup::Pairs), small: false };
+        let single = SpansTuning { lookup: Some(Lookup::Single), small: false, ..SpansTuning::default() };
+        let large_spans = Writing::Spans(SpansTuning { small: false, ..SpansTuning::default() });
+        let large_self_sync = SelfSyncTuning { writing: large_spans, ..SelfSyncTuning::default() };
         let classes = Writing::Tuned(Room::Classes { blocks: 2 });
         let classes = SelfSyncTuning { writing: classes, ..SelfSyncTuning::default() };
         let gap = |writing| Self::Gap(Gap::with_writing(device, group_log2, writing).unwrap());
@@ -48,6 +50,7 @@ impl<S: Symbol + DeviceRepr> Any<S> {
             ("indexed, unstaged", Self::Indexed(Indexed::with_tuning(device, group_log2, unstaged).unwrap())),
             ("indexed, one by one", Self::Indexed(Indexed::with_tuning(device, group_log2, one_by_one).unwrap())),
             ("gap", Self::Gap(Gap::new(device, group_log2).unwrap())),
+            ("gap, as large batches", gap(large_spans)),
             ("gap, as published", gap(Writing::Published)),
             ("gap, in rounds", gap(Writing::Spans(tight))),
             ("gap, one by one", gap(Writing::Spans(single))),
@@ -55,6 +58,10 @@ impl<S: Symbol + DeviceRepr> Any<S> {
             ("gap, little room", gap(Writing::Tuned(Room::Fixed { bytes: 1000 }))),
             ("self-sync, by class", Self::SelfSync(SelfSync::with_tuning(device, group_log2, classes).unwrap())),
             ("self-sync", Self::SelfSync(SelfSync::new(device, group_log2).unwrap())),
+            (
+                "self-sync, as large batches",
+                Self::SelfSync(SelfSync::with_tuning(device, group_log2, large_self_sync).unwrap()),
+            ),
             (
                 "self-sync, as published",
                 Self::SelfSync(SelfSync::with_tuning(device, group_log2, SelfSyncTuning::published()).unwrap()),

@@ -12,6 +12,7 @@ pub(crate) mod parse;
 mod self_sync;
 mod small;
 mod spans;
+mod spans_small;
 
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
@@ -122,6 +123,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         chunked::specializations(),
         gap::specializations(),
         spans::specializations(),
+        spans_small::specializations(),
         classes::specializations(shared_memory),
         self_sync::specializations(),
     ]

@@ -7,6 +7,7 @@ use syncline_core::huffman::{Decoder, Symbol};
 use super::batch::Totals;
 use super::gap::{Writer, Writing};
 use super::spans::{Entries, Step, one_wave, resident};
+use super::spans_small::SpansSmall;
 use super::{COUNT_ENTRIES, Decoding, Preparation, SEQUENCE, SHAPES, Scratch, constants};
 use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, Result};
@@ -80,6 +81,8 @@ pub struct SelfSync<S> {
     compose: Kernel,
     walk: Kernel,
     writer: Writer,
+    /// For small batches.
+    small: Option<SpansSmall>,
     group_log2: u32,
     multiprocessors: u32,
     /// Blocks that synchronise at a time.
@@ -136,6 +139,7 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
             walk: device.kernel(&composing, "self_sync_walk")?,
             multiprocessors: device.info().multiprocessors,
             writer: Writer::new::<S>(device, group_log2, true, tuning.writing)?,
+            small: Writer::small::<S>(device, group_log2, false, tuning.writing)?,
             group_log2,
         })
     }
@@ -160,6 +164,10 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
     ) -> Result<()> {
         work.check(frame, Decoder::SelfSync, self.group_log2)?;
         let totals = work.batch.totals;
+        if let Some((small, plan)) = self.small.as_ref().and_then(|small| Some((small, small.plan(&totals)?))) {
+            small.launch(frame, &mut work, plan)?;
+            return step("decoding and writing");
+        }
         // Without codewords there is nothing to write.
         let finishes = self.writer.finishes() && totals.sequences > 0;
         // A flag for each stream, and one for all: whether it failed to synchronise.

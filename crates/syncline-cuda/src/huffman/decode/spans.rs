@@ -12,17 +12,17 @@ const SOURCE: Source =
     Source { name: "huffman_decode_spans.cu", text: include_str!("../../../kernels/huffman_decode_spans.cu") };
 
 /// Subsequences that a warp decodes at a time.
-const SPAN: u32 = 32;
+pub(super) const SPAN: u32 = 32;
 /// Shared memory that a block which writes declares: descriptions of the stream and its codebook.
 const OWN_SHARED_MEMORY: u32 = 1 << 10;
 /// Bytes of a codebook's table.
 const TABLE_BYTES: u32 = ((1 << TABLE_BITS) + LONG_ENTRIES) * 4;
 /// Symbols that a buffer is a multiple of.
-const BUFFER_STEP: u32 = 64;
+pub(super) const BUFFER_STEP: u32 = 64;
 /// And has room for at least: a subsequence of them, however damaged.
-const LEAST_ROOM: u32 = 192;
+pub(super) const LEAST_ROOM: u32 = 192;
 /// Most symbols of a span: no codeword is shorter than a bit.
-const MOST_ROOM: u32 = SPAN * SUBSEQUENCE_BITS;
+pub(super) const MOST_ROOM: u32 = SPAN * SUBSEQUENCE_BITS;
 /// Threads of a block that counts.
 const COUNT_THREADS: u32 = 512;
 /// What a span takes beside its symbols, in symbols.
@@ -42,11 +42,13 @@ pub struct SpansTuning {
     pub room: Option<u32>,
     /// How codewords are looked up; `None`: as suits the batch.
     pub lookup: Option<Lookup>,
+    /// Whether small batches are decoded in one launch, by blocks that do everything themselves.
+    pub small: bool,
 }
 
 impl Default for SpansTuning {
     fn default() -> Self {
-        Self { threads: 1024, blocks: 1, room: None, lookup: None }
+        Self { threads: 1024, blocks: 1, room: None, lookup: None, small: true }
     }
 }
 

@@ -1,0 +1,531 @@
+// Decoding a small batch from subsequences in one launch: with the gap index, or with none by self-synchronisation.
+//
+// A block has spans of one stream and does with them all that takes kernels of their own for large batches: it makes tables, finds where codewords start, counts them,
+// learns from the stream's blocks before it how many symbols those have, and writes. What it asks of the others is one word of each, so nobody waits for a chain of them. Blocks
+// take their numbers as they start: who is waited for has started.
+//
+// Without an index a block starts a span early, from its first bit: codes that synchronise at all have done so after 4,096 bits. The block before says where it ended;
+// whoever started elsewhere finds out what its subsequences do from every start there can be, as huffman_decode_compose.cu does.
+//
+// HAS_GAPS      whether streams have the gap index
+// ROUNDS        rounds of synchronising before giving up
+// THREADS       threads in a block, 1,024
+// others        see huffman_decode_spans.cuh
+#include "huffman_decode_book.cuh"
+#include "huffman_decode_free.cuh"
+#include "huffman_decode_put.cuh"
+#include "scan.cuh"
+
+constexpr uint32_t SPAN_BITS = WARP * SUBSEQUENCE_BITS;
+constexpr uint32_t OWN_WORDS = TABLE + LONG_ENTRIES;
+// Streams of a batch, at most: a lane looks at each.
+constexpr uint32_t MOST_STREAMS = WARP;
+// Rows of 32 parts that a block has at most.
+constexpr uint32_t MOST_ROWS = 128;
+// A block that has little to decode has subsequences in parts, for more lanes: 2^MOST_PARTS_LOG2 at most, as many as there are lanes for.
+constexpr uint32_t MOST_PARTS_LOG2 = 2;
+// Words behind the last subsequence's that are looked at.
+constexpr uint32_t SLACK_WORDS = 8;
+// Symbols in canonical order that a block has at hand: those of more are read where they are.
+constexpr uint32_t SYMBOLS_AT_HAND = 1024;
+static_assert(THREADS == 1u << LENGTH_BITS && TABLE == 4 * THREADS && SYMBOLS_AT_HAND <= THREADS, "a thread for each of those");
+
+// What a block has: spans `first` to `end` of a stream, whose blocks' `index`th it is.
+struct Share {
+    uint32_t number, index, blocks, first, end;
+};
+
+// The share of block `block` of `grid`: false if nothing. Streams without spans have a block too, which looks at their bitmap. By a warp, each lane a stream.
+__device__ inline bool own_share(const Stream *all, uint32_t count, uint32_t block, uint32_t grid, Share &share, uint32_t &most) {
+    const bool there = lane_id() < count;
+    const uint32_t spans = there ? ceil_div(all[lane_id()].bits, SPAN_BITS) : 0;
+    most = max_of(1u, ceil_div(warp_sum(spans), grid - count));
+    const uint32_t blocks = there ? max_of(1u, ceil_div(spans, most)) : 0, through = warp_scan_inclusive(blocks), found = __ballot_sync(ALL_LANES, block < through);
+    if (found == 0) {
+        return false;
+    }
+    const uint32_t lane = __ffs(found) - 1;
+    const uint32_t index = block - __shfl_sync(ALL_LANES, through - blocks, lane), of = __shfl_sync(ALL_LANES, blocks, lane);
+    const uint64_t spans_of = __shfl_sync(ALL_LANES, spans, lane);
+    share = {lane, index, of, uint32_t(spans_of * index / of), uint32_t(spans_of * (index + 1) / of)};
+    return true;
+}
+
+// An entry for counting what ends in the next LENGTH_BITS bits: how many bits they take, from bit 8 up how many codewords, and from bit 16 up where they end; 0 if none does.
+__device__ inline uint32_t count_entry(const OwnBook &own, uint32_t window) {
+    uint32_t bits = 0, count = 0, ends = 0;
+    while (bits < LENGTH_BITS) {
+        const uint32_t length = own.lengths[window << bits >> (32 - LENGTH_BITS)];
+        if (length == 0 || bits + length > LENGTH_BITS) {
+            break;
+        }
+        bits += length;
+        ++count;
+        ends |= 1u << (bits - 1);
+    }
+    return bits | count << 8 | ends << 16;
+}
+
+// Counts codewords by such entries.
+struct PartCounter {
+    const uint32_t *table;
+    const OwnBook *own;
+
+    static __device__ inline uint32_t position(const LaneReader &from) { return from.position & 0xFF; }
+
+    // The length of a codeword longer than a lookup, counted as one.
+    __device__ inline uint32_t longer(uint32_t window) const { return own->search(window, LENGTH_BITS + 1) | 1u << 8; }
+
+    // Goes on to the first codeword that starts at `stop` or later. Positions count codewords along, from bit 8 up.
+    __device__ inline void go_on(LaneReader &from, uint32_t stop) const {
+        while (position(from) + LENGTH_BITS <= stop) {
+            const uint32_t window = from.window(), entry = table[window >> (32 - LENGTH_BITS)];
+            from.skip(entry == 0 ? longer(window) : entry & 0xFFFF);
+        }
+        while (position(from) < stop) {
+            const uint32_t window = from.window(), ends = table[window >> (32 - LENGTH_BITS)] >> 16;
+            if (ends == 0) {
+                from.skip(longer(window));
+                continue;
+            }
+            // Of the ends before `stop` each is a start; the last start's codeword ends behind them, if in this lookup.
+            const uint32_t within = (1u << (stop - position(from) - 1)) - 1, before = ends & within, behind = ends & ~within;
+            from.skip((behind != 0 ? __ffs(behind) : 32 - __clz(before)) | (__popc(before) + (behind != 0 ? 1 : 0)) << 8);
+        }
+    }
+};
+
+// A block's subsequences in shared memory, those of the warm-up first. Parts of subsequences follow each other.
+struct Span {
+    const uint32_t *words;
+    uint8_t *entries, *counts; // of parts: bits to the first codeword, and codewords that start in them
+    uint8_t *starts, *exits;   // of subsequences: where the first codeword is, and where the last one ends behind the end
+    uint32_t parts_log2;
+
+    __device__ inline LaneReader reader(uint32_t part, uint32_t entry) const {
+        LaneWords own;
+        if (parts_log2 == 0) {
+            const uint32_t *from = words + part * WORDS_IN_SUBSEQUENCE;
+            own.own = *reinterpret_cast<const uint4 *>(from);
+            own.ahead = *reinterpret_cast<const uint2 *>(from + WORDS_IN_SUBSEQUENCE);
+        } else {
+            const uint32_t *from = words + (part * WORDS_IN_SUBSEQUENCE >> parts_log2);
+            own.own = make_uint4(from[0], from[1], from[2], from[3]);
+            own.ahead = make_uint2(from[4], from[5]);
+        }
+        return LaneReader(own, entry);
+    }
+
+    // Entries and counts of a subsequence's parts, if its first codeword is at `entry`. Returns where the last one ends, in bits behind its end.
+    __device__ inline uint32_t count(const PartCounter &counter, uint32_t subsequence, uint32_t bits, uint32_t entry) const {
+        LaneWords own;
+        const uint32_t *from = words + subsequence * WORDS_IN_SUBSEQUENCE;
+        own.own = *reinterpret_cast<const uint4 *>(from);
+        own.ahead = *reinterpret_cast<const uint2 *>(from + WORDS_IN_SUBSEQUENCE);
+        LaneReader reader(own, entry);
+        const uint32_t first = subsequence << parts_log2, part_bits = SUBSEQUENCE_BITS >> parts_log2;
+        for (uint32_t part = 0; part < 1u << parts_log2; ++part) {
+            const uint32_t before = reader.position, at = before & 0xFF, start = part * part_bits;
+            counter.go_on(reader, min_of(bits, start + part_bits));
+            entries[first + part] = at > start ? at - start : 0;
+            counts[first + part] = (reader.position - before) >> 8;
+        }
+        const uint32_t end = PartCounter::position(reader);
+        return end > bits ? end - bits : 0;
+    }
+};
+
+// What a block says of itself to those after it: how many codewords its spans have, where its first one starts and where its last one ends behind its end; 0 is nothing said.
+constexpr uint64_t SAID = 1ull << 62, FINAL = 1ull << 63;
+// Where no codeword starts.
+[[maybe_unused]] constexpr uint32_t NOWHERE = 255;
+__device__ inline uint64_t state_of(uint32_t count, uint32_t entry, uint32_t exit) { return count | uint64_t(entry) << 32 | uint64_t(exit) << 40; }
+
+// What the blocks before say.
+struct Before {
+    uint32_t symbols, entry; // that this block starts with
+};
+
+// By a warp: `states` are those of the stream's blocks. One that started elsewhere than the one before it ended says more later.
+__device__ inline Before look_back(const volatile uint64_t *states, uint32_t index) {
+    uint32_t symbols = 0, entry = 0;
+    for (uint32_t first = 0; first < index; first += WARP) {
+        const uint32_t i = first + lane_id();
+        const bool there = i < index;
+        uint64_t state = 0;
+        while (there && state == 0) {
+            state = states[i];
+        }
+        uint32_t behind = 0; // those before it say what is right
+        while (true) {
+            const uint32_t exit = uint32_t(state >> 40) & 0xFF, through = __shfl_up_sync(ALL_LANES, exit, 1);
+            const uint32_t expected = lane_id() == 0 ? entry : through;
+            const uint32_t wrong = __ballot_sync(ALL_LANES, there && lane_id() >= behind && (uint32_t(state >> 32) & 0xFF) != expected);
+            if (wrong == 0) {
+                break;
+            }
+            behind = __ffs(wrong);
+            while (lane_id() + 1 == behind && !(state & FINAL)) {
+                state = states[i];
+            }
+            __syncwarp();
+        }
+        symbols += warp_sum(there ? uint32_t(state) : 0);
+        entry = __shfl_sync(ALL_LANES, uint32_t(state >> 40) & 0xFF, min_of(WARP, index - first) - 1);
+    }
+    return {symbols, entry};
+}
+
+// Those of a word of a bitmap that are live.
+__device__ inline uint32_t live_word(const uint32_t *bitmap, uint32_t groups, uint32_t i) { return i * 32 < groups ? ~free_word(bitmap, groups, i, true) : 0; }
+
+// Where the live groups from `first` to `end` are, counted in live groups, goes to `places[i]` for number `first + i`. Returns how many there are up to the end of what was
+// looked at: all if `all`. `first_live` are the thread's in the first THREADS words. By the whole block.
+__device__ inline uint32_t find_groups(const uint32_t *bitmap, uint32_t groups, uint32_t first_live, uint32_t first, uint32_t end, bool all, uint32_t *places) {
+    __shared__ uint32_t warp_sums[WARPS];
+    uint32_t before = 0;
+    for (uint32_t base = 0; base * 32 < groups && (all || before < end); base += THREADS) {
+        const uint32_t i = base + threadIdx.x;
+        const uint32_t live = base == 0 ? first_live : live_word(bitmap, groups, i);
+        uint32_t total;
+        const uint32_t rank = before + block_scan<THREADS>(uint32_t(__popc(live)), warp_sums, total);
+        before += total;
+        for (uint32_t words = __ballot_sync(ALL_LANES, live != 0 && rank < end && rank + __popc(live) > first); words != 0; words &= words - 1) {
+            const uint32_t lane = __ffs(words) - 1;
+            const uint32_t word = __shfl_sync(ALL_LANES, live, lane), number = __shfl_sync(ALL_LANES, rank, lane) + __popc(word & ((1u << lane_id()) - 1));
+            if (word >> lane_id() & 1 && number >= first && number < end) {
+                places[number - first] = (i - lane_id() + lane) * 32 + lane_id();
+            }
+        }
+    }
+    return before;
+}
+
+// The table of a codebook. By the whole block, followed by a barrier.
+__device__ inline void make_table(uint32_t *to, const OwnBook &own, const uint16_t *symbols) {
+    const Steps steps(own.book, OWN_WORDS);
+    const auto entry = [&](uint32_t i) {
+        const Codeword one = own.codeword(symbols, steps.window(i));
+        return one.length <= steps.known(i) ? one.length | one.symbol << 16 : LONGER;
+    };
+    // Four of a thread start with the same LENGTH_BITS bits.
+    const uint32_t first = 4 * threadIdx.x, begin = steps.begin();
+    if (first + 4 <= begin && own.lengths[threadIdx.x] != 0) {
+        const uint32_t one = entry(first);
+        reinterpret_cast<uint4 *>(to)[threadIdx.x] = make_uint4(one, one, one, one);
+    } else {
+        for (uint32_t i = first; i < min_of(begin, first + 4); ++i) {
+            to[i] = entry(i);
+        }
+    }
+    for (uint32_t i = begin + threadIdx.x; i < steps.entries(); i += THREADS) {
+        to[i] = entry(i);
+    }
+}
+
+// Adds up the counts of rows of 32 parts, `rows` from part `first` on: those before each row go to `before`. Returns all, to the first warp. By the whole block.
+__device__ inline uint32_t add_rows(const uint8_t *counts, uint32_t first, uint32_t rows, uint32_t *before) {
+    for (uint32_t row = warp_id(); row < rows; row += WARPS) {
+        const uint32_t sum = warp_sum(uint32_t(counts[first + row * WARP + lane_id()]));
+        if (lane_id() == 0) {
+            before[row] = sum;
+        }
+    }
+    __syncthreads();
+    uint32_t all = 0;
+    if (warp_id() == 0) {
+        for (uint32_t base = 0; base < rows; base += WARP) {
+            const uint32_t row = base + lane_id(), own = row < rows ? before[row] : 0, through = warp_scan_inclusive(own);
+            if (row < rows) {
+                before[row] = all + through - own;
+            }
+            all += __shfl_sync(ALL_LANES, through, WARP - 1);
+        }
+    }
+    return all;
+}
+
+#if !HAS_GAPS
+// What subsequences do from every start there can be: functions from where the first codeword starts to where the next subsequence's does. By the whole block, as all here.
+struct Functions {
+    uint8_t *own, *of_spans, *span_entries; // LONGEST bytes for each subsequence and each span, and a byte
+    uint32_t first, spans, offsets;         // the first subsequence of the block's own
+
+    template <typename BitsOf> __device__ inline void find(const Span &span, const PartCounter &counter, BitsOf bits_of) const {
+        for (uint32_t i = threadIdx.x; i < spans * WARP; i += THREADS) {
+            for (uint32_t entry = 0; entry < offsets; ++entry) {
+                own[i * LONGEST + entry] = min_of(span.count(counter, first + i, bits_of(first + i), entry), offsets - 1);
+            }
+        }
+        __syncthreads();
+        for (uint32_t i = threadIdx.x; i < spans * offsets; i += THREADS) {
+            uint32_t at = i % offsets;
+            for (uint32_t j = 0; j < WARP; ++j) {
+                at = own[(i / offsets * WARP + j) * LONGEST + at];
+            }
+            of_spans[i / offsets * LONGEST + i % offsets] = at;
+        }
+        __syncthreads();
+    }
+
+    // Decodes all from where the first codeword starts.
+    template <typename BitsOf> __device__ inline void resolve(const Span &span, const PartCounter &counter, uint32_t entry, BitsOf bits_of) const {
+        if (threadIdx.x == 0) {
+            uint32_t at = min_of(entry, offsets - 1);
+            for (uint32_t i = 0; i < spans; ++i) {
+                span_entries[i] = at;
+                at = of_spans[i * LONGEST + at];
+            }
+        }
+        __syncthreads();
+        if (threadIdx.x < spans) {
+            uint32_t at = span_entries[threadIdx.x];
+            for (uint32_t j = threadIdx.x * WARP; j < (threadIdx.x + 1) * WARP; ++j) {
+                span.starts[first + j] = at;
+                at = own[j * LONGEST + at];
+            }
+        }
+        __syncthreads();
+        for (uint32_t i = first + threadIdx.x; i < first + spans * WARP; i += THREADS) {
+            span.exits[i] = span.count(counter, i, bits_of(i), span.starts[i]);
+        }
+        __syncthreads();
+    }
+};
+
+// Where codewords start in `count` subsequences, if one does at the first. Whether that has settled. By the whole block.
+template <typename BitsOf> __device__ inline bool synchronise(const Span &span, const PartCounter &counter, uint32_t count, BitsOf bits_of) {
+    for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
+        span.starts[i] = 0;
+        span.exits[i] = span.count(counter, i, bits_of(i), 0);
+    }
+    for (uint32_t round = 0;; ++round) {
+        __syncthreads();
+        uint32_t again = 0; // a bit for each of the thread's
+        for (uint32_t i = threadIdx.x, bit = 1; i < count; i += THREADS, bit *= 2) {
+            const uint32_t start = i > 0 && bits_of(i) > 0 ? span.exits[i - 1] : 0;
+            if (start != span.starts[i]) {
+                span.starts[i] = start;
+                again |= bit;
+            }
+        }
+        if (!__syncthreads_or(again)) {
+            return true;
+        }
+        if (round == ROUNDS) {
+            return false;
+        }
+        for (uint32_t i = threadIdx.x; again != 0; i += THREADS, again /= 2) {
+            if (again & 1) {
+                span.exits[i] = span.count(counter, i, bits_of(i), span.starts[i]);
+            }
+        }
+    }
+}
+#endif
+
+// Blocks have room for `most_spans` spans, `most_parts` parts, and for each warp `room` symbols, in that order. `states` has a word for each block, and behind them 32-bit words: three for each
+// stream, and two; all are 0 before and after.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    spans_small(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *symbols, const Totals *totals, uint32_t most_spans,
+                uint32_t most_parts, uint32_t room, uint32_t keeps_status, uint64_t *states, uint32_t *status, uint8_t *out) {
+    wait_for_previous();
+    extern __shared__ uint4 dynamic[];
+    __shared__ Stream all_streams[MOST_STREAMS];
+    __shared__ OwnBook book;
+    __shared__ uint32_t count_table[1u << LENGTH_BITS], row_before[MOST_ROWS];
+    __shared__ uint16_t at_hand[SYMBOLS_AT_HAND];
+    __shared__ uint32_t ticket;
+    __shared__ Before found;
+    __shared__ bool is_last_block;
+    uint32_t *sums = reinterpret_cast<uint32_t *>(states + gridDim.x), *tickets = sums + 3 * stream_count;
+    if (threadIdx.x == 0) {
+        ticket = atomicAdd(&tickets[0], 1u);
+    }
+    for (uint32_t i = threadIdx.x; i < stream_count * (sizeof(Stream) / 4); i += THREADS) {
+        reinterpret_cast<uint32_t *>(all_streams)[i] = reinterpret_cast<const uint32_t *>(streams)[i];
+    }
+    __syncthreads();
+    Share share;
+    uint32_t most;
+    const bool has_share = own_share(all_streams, stream_count, ticket, gridDim.x, share, most);
+    uint32_t parts_log2 = MOST_PARTS_LOG2;
+    while (parts_log2 > 0 && most << parts_log2 > WARPS) {
+        --parts_log2;
+    }
+    // Warps without a row fill free groups while the others decode, if there are enough of them in each block; else all but the first before that.
+    const uint32_t most_rows = most << parts_log2;
+    const bool fills_later = most_rows + 4 <= WARPS;
+    const auto fill = [&] {
+        const uint32_t first = fills_later ? most_rows : 1, warps = WARPS - first;
+        if (warp_id() >= first) {
+            fill_free(input, streams, stream_count, totals, ticket * warps + warp_id() - first, gridDim.x * warps, out);
+        }
+    };
+    if (has_share) {
+        const Stream &stream = all_streams[share.number];
+        // What does not wait for anything else is read first.
+        const uint32_t book_word = OwnBook::word_of(books[stream.first_book]);
+        const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);
+        const uint32_t first_live = stream.has_free ? live_word(bitmap, stream.groups, threadIdx.x) : 0;
+        const uint32_t warm = HAS_GAPS || share.index == 0 ? 0 : 1, spans = share.end - share.first;
+        // Counted from the first span that is looked at.
+        const uint32_t first_subsequence = (share.first - warm) * WARP, subsequences = (spans + warm) * WARP;
+        const auto bits_of = [&](uint32_t subsequence) { return bits_in(stream, first_subsequence + subsequence); };
+        uint32_t *table = reinterpret_cast<uint32_t *>(dynamic);
+        uint32_t *words = table + OWN_WORDS, *places = words + (most_spans + 1) * WARP * WORDS_IN_SUBSEQUENCE + SLACK_WORDS;
+        uint8_t *bytes = reinterpret_cast<uint8_t *>(places + most_spans * (SPAN_BITS / GROUP) + 4);
+        const Span span{words, bytes, bytes + most_parts, bytes + 2 * most_parts, bytes + 2 * most_parts + (most_spans + 1) * WARP, parts_log2};
+        uint8_t *buffers = bytes + 2 * most_parts + 2 * (most_spans + 1) * WARP;
+        uint4 *buffer = reinterpret_cast<uint4 *>(buffers) + warp_id() * (room / SYMBOLS_IN_UNIT);
+        const uint8_t *from = input + stream.words + uint64_t(first_subsequence) * (SUBSEQUENCE_BITS / 8);
+        const uint32_t there = max_of(ceil_div(stream.bits, 32) + 2, first_subsequence * WORDS_IN_SUBSEQUENCE) - first_subsequence * WORDS_IN_SUBSEQUENCE;
+        for (uint32_t i = threadIdx.x * 4; i < subsequences * WORDS_IN_SUBSEQUENCE + SLACK_WORDS; i += THREADS * 4) {
+            copy_part(shared_address(words + i), from + i * 4, i < there ? min_of(4u, there - i) * 4 : 0);
+        }
+        end_copies();
+#if HAS_GAPS
+        for (uint32_t i = threadIdx.x; i < subsequences; i += THREADS) {
+            span.starts[i] = bits_of(i) > 0 ? gap_of(input, stream, first_subsequence + i) : 0;
+        }
+#endif
+        book.store(book_word);
+        const uint32_t symbol_count = book.book.symbol_count;
+        const bool has_at_hand = symbol_count <= SYMBOLS_AT_HAND;
+        const uint32_t own_symbol = has_at_hand && threadIdx.x < symbol_count ? symbols[book.book.symbols + threadIdx.x] : 0;
+        count_table[threadIdx.x] = count_entry(book, threadIdx.x << (32 - LENGTH_BITS));
+        copies_done();
+        __syncthreads();
+        const PartCounter counter{count_table, &book};
+        const uint32_t own_first = warm * WARP, first_part = own_first << parts_log2, rows = spans << parts_log2;
+        uint64_t *stream_states = states + (ticket - share.index);
+#if HAS_GAPS
+        for (uint32_t i = threadIdx.x; i < subsequences; i += THREADS) {
+            span.count(counter, i, bits_of(i), span.starts[i]);
+        }
+        const uint32_t entry = 0, exit = 0;
+#else
+        const Functions functions{buffers, buffers + spans * WARP * LONGEST, buffers + spans * (WARP + 1) * LONGEST, own_first, spans,
+                                  max_of(1u, min_of<uint32_t>(book.book.longest, LONGEST))};
+        const bool settled = synchronise(span, counter, subsequences, bits_of);
+        if (!settled) {
+            // Makes the counts worthless.
+            functions.find(span, counter, bits_of);
+        }
+        const uint32_t entry = settled && spans > 0 ? span.starts[own_first] : NOWHERE, exit = settled && spans > 0 ? span.exits[subsequences - 1] : 0;
+#endif
+        __syncthreads();
+        uint32_t total = add_rows(span.counts, first_part, rows, row_before);
+        if (threadIdx.x == 0) {
+            atomicExch(reinterpret_cast<unsigned long long *>(&stream_states[share.index]), SAID | state_of(total, entry, exit));
+        }
+        // Others say it meanwhile.
+        if (has_at_hand && threadIdx.x < symbol_count) {
+            at_hand[threadIdx.x] = own_symbol;
+        }
+        __syncthreads();
+        const uint16_t *own_symbols = has_at_hand ? at_hand - book.book.symbols : symbols;
+        make_table(table, book, own_symbols);
+        if (warp_id() == 0) {
+            const Before before = look_back(stream_states, share.index);
+            if (lane_id() == 0) {
+                found = before;
+            }
+        } else if (!fills_later) {
+            fill();
+        }
+        __syncthreads();
+#if !HAS_GAPS
+        if (spans > 0 && found.entry != entry) {
+            if (settled) {
+                functions.find(span, counter, bits_of);
+            }
+            functions.resolve(span, counter, found.entry, bits_of);
+            total = add_rows(span.counts, first_part, rows, row_before);
+            if (threadIdx.x == 0) {
+                atomicExch(reinterpret_cast<unsigned long long *>(&stream_states[share.index]), SAID | FINAL | state_of(total, found.entry, span.exits[subsequences - 1]));
+            }
+            __syncthreads();
+        }
+#endif
+        uint32_t problems = 0;
+        const uint32_t all = stream.live * GROUP;
+        const bool is_last = share.index + 1 == share.blocks;
+        if (is_last && threadIdx.x == 0 && found.symbols + total != all) {
+            problems |= STATUS_COUNT;
+        }
+        const uint32_t first_group = min_of(found.symbols, all) / GROUP;
+        if (stream.has_free) {
+            // As many as the block's symbols can be in.
+            const uint32_t most_groups = spans * (SPAN_BITS / GROUP) + 2, end = min_of(stream.live, first_group + most_groups);
+            for (uint32_t i = threadIdx.x; i < most_groups; i += THREADS) {
+                places[i] = ALL_LANES;
+            }
+            __syncthreads();
+            const uint32_t live = find_groups(bitmap, stream.groups, first_live, first_group, end, is_last, places);
+            if (is_last && live != stream.live) {
+                problems |= STATUS_INDEX;
+            }
+            __syncthreads();
+        }
+        const auto group = [&](uint32_t rank) { return min_of(stream.has_free ? places[rank - first_group] : rank, stream.groups - 1); };
+        const Lookup lookup(table, &book.book, own_symbols, LONG_ENTRIES, false);
+        const Common common(book.book, own_symbols);
+        Checksum checksum{0, 0};
+        for (uint32_t row = warp_id(); row < rows; row += WARPS) {
+            const uint32_t part = first_part + row * WARP + lane_id(), count = span.counts[part];
+            // Damaged codewords may be more than there is room for.
+            const uint32_t sum = found.symbols + row_before[row] + warp_scan_inclusive(count), begin = min_of(all, sum - count), end = min_of(all, sum);
+            LaneReader reader = span.reader(part, span.entries[part]);
+            for (uint32_t lane = 0; lane < WARP;) {
+                const uint32_t start = __shfl_sync(ALL_LANES, begin, lane), first = start / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT;
+                const bool fits = begin >= first && end >= begin && end - first <= room;
+                const uint32_t lanes = WARP - __clz(__ballot_sync(ALL_LANES, lane_id() <= lane || fits));
+                const uint32_t stop_at = __shfl_sync(ALL_LANES, fits ? end : 0, lanes - 1);
+                if (lane_id() >= lane && lane_id() < lanes && fits && begin < end) {
+                    put(lookup, common, reader, reinterpret_cast<uint8_t *>(buffer), begin - first, end - begin);
+                }
+                __syncwarp();
+                if (stop_at > start) {
+                    flush(buffer, first, start, stop_at, stream, group, out, checksum);
+                }
+                __syncwarp();
+                lane = lanes;
+            }
+        }
+        if (warp_id() < rows) {
+            checksum.flush(&sums[3 * share.number]);
+        }
+        if (fills_later) {
+            fill();
+        }
+        problems = any_of(problems);
+        if (problems != 0 && lane_id() == 0) {
+            atomicOr(&sums[3 * share.number + 2], problems);
+        }
+    } else {
+        fill();
+    }
+    // The last block compares checksums.
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        __threadfence();
+        is_last_block = atomicAdd(&tickets[1], 1u) == gridDim.x - 1;
+        __threadfence();
+    }
+    __syncthreads();
+    if (is_last_block) {
+        for (uint32_t i = threadIdx.x; i < stream_count; i += THREADS) {
+            uint32_t *own = &sums[3 * i];
+            const bool wrong = __ldcg(&own[0]) != streams[i].sum || __ldcg(&own[1]) != streams[i].weighted;
+            status[i] = (keeps_status ? status[i] : 0) | __ldcg(&own[2]) | (wrong ? STATUS_CHECKSUM : 0);
+            own[0] = own[1] = own[2] = 0;
+        }
+        for (uint32_t i = threadIdx.x; i < gridDim.x; i += THREADS) {
+            states[i] = 0;
+        }
+        if (threadIdx.x < 2) {
+            tickets[threadIdx.x] = 0;
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Decoding small batches from subsequences, in one launch: launcher of `kernels/huffman_decode_spans_small.cu`.
+
+use cudarc::driver::DeviceRepr;
+use syncline_core::huffman::lengths::MAX_LENGTH;
+use syncline_core::huffman::{SUBSEQUENCE_BITS, Symbol};
+
+use super::batch::Totals;
+use super::spans::{BUFFER_STEP, LEAST_ROOM, MOST_ROOM, SPAN};
+use super::{Decoding, LONG_ENTRIES, SEQUENCE, SHAPES, TABLE_BITS, constants};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::error::Result;
+
+const SOURCE: Source =
+    Source { name: "huffman_decode_spans_small.cu", text: include_str!("../../../kernels/huffman_decode_spans_small.cu") };
+
+/// Threads in a block.
+const THREADS: u32 = 1024;
+const WARPS: u32 = THREADS / 32;
+/// Rounds of synchronising before a block composes functions instead, which takes as long as some twenty of them.
+const ROUNDS: u32 = 16;
+/// Bytes of a block's table.
+const TABLE_BYTES: u32 = ((1 << TABLE_BITS) + LONG_ENTRIES) * 4;
+/// Shared memory that a block has beside what is laid out here.
+const OWN_SHARED_MEMORY: u32 = 12 << 10;
+/// Streams of a small batch, at most: a lane looks at each.
+const MOST_STREAMS: u32 = 32;
+/// Spans of a block, at most.
+const MOST_SPANS: u32 = 96;
+/// Parts of subsequences of a block that has so few spans that it splits them, at most: a row for each warp, and a span before them.
+const SPLIT_PARTS: u32 = (WARPS + 4) * 32;
+/// Bytes behind words that are looked at.
+const SLACK_BYTES: u32 = 32;
+/// Symbols of a small batch, at most, in bytes: larger ones keep the device busy with kernels one after another.
+const MOST_BYTES: u64 = 32 << 20;
+
+fn specialization(symbol_bytes: usize, group_log2: u32, gaps: bool) -> Specialization {
+    let mut constants = constants(symbol_bytes, group_log2, false);
+    constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", THREADS.into())]);
+    constants.extend([("HAS_GAPS", gaps.into()), ("ROUNDS", ROUNDS.into())]);
+    Specialization { source: SOURCE, constants }
+}
+
+/// What the compile check compiles.
+pub(super) fn specializations() -> Vec<Specialization> {
+    let of = |gaps| SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, gaps));
+    [of(false), of(true)].concat()
+}
+
+/// How a small batch is laid out.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Plan {
+    spans: u32,
+    parts: u32,
+    room: u32,
+    blocks: u32,
+    shared_memory: u32,
+}
+
+/// The kernel, and what its blocks may have.
+#[derive(Debug, Clone)]
+pub(super) struct SpansSmall {
+    kernel: Kernel,
+    symbol_bytes: u32,
+    group_log2: u32,
+    multiprocessors: u32,
+    shared_memory: u32,
+}
+
+impl SpansSmall {
+    /// `gaps`: whether streams have the gap index.
+    pub fn new<S: Symbol>(device: &Device, group_log2: u32, gaps: bool) -> Result<Self> {
+        let shared_memory = device.info().shared_memory_per_block.saturating_sub(OWN_SHARED_MEMORY);
+        let kernel = device.kernel(&specialization(S::BYTES, group_log2, gaps), "spans_small")?;
+        kernel.allow_shared_memory(shared_memory)?;
+        let multiprocessors = device.info().multiprocessors;
+        Ok(Self { kernel, symbol_bytes: S::BYTES as u32, group_log2, multiprocessors, shared_memory })
+    }
+
+    /// How to launch a batch; `None` if it is not small: more than a block a multiprocessor, each with spans of one stream.
+    pub fn plan(&self, totals: &Totals) -> Option<Plan> {
+        let streams = totals.streams;
+        let bytes = totals.live_symbols * u64::from(self.symbol_bytes);
+        if streams == 0 || streams > MOST_STREAMS || totals.most_books > 1 || bytes > MOST_BYTES {
+            return None;
+        }
+        // Streams have a block each that is not full.
+        let full = self.multiprocessors.checked_sub(streams).filter(|&full| full > self.multiprocessors / 2)?;
+        let span_bits = SPAN * SUBSEQUENCE_BITS;
+        let all = (totals.bits / u64::from(span_bits) + u64::from(streams))
+            .min(u64::from(totals.sequences) * u64::from(SEQUENCE / SPAN));
+        let spans = u32::try_from(all).ok()?.div_ceil(full).max(1);
+        if spans > MOST_SPANS {
+            return None;
+        }
+        let parts = ((spans + 1) * SPAN).max(SPLIT_PARTS);
+        let words = (spans + 1) * span_bits / 8 + SLACK_BYTES;
+        let places = (spans * (span_bits >> self.group_log2) + 4) * 4;
+        let before_buffers = TABLE_BYTES + words + places + 2 * parts + 2 * (spans + 1) * SPAN;
+        let buffers = self.shared_memory.checked_sub(before_buffers)?;
+        let room = (buffers / self.symbol_bytes / WARPS).min(MOST_ROOM) / BUFFER_STEP * BUFFER_STEP;
+        // Functions of subsequences and spans are in the place of buffers.
+        let functions = spans * ((SPAN + 1) * MAX_LENGTH + 1);
+        let buffers = WARPS * room * self.symbol_bytes;
+        (room >= LEAST_ROOM && functions <= buffers).then_some(Plan {
+            spans,
+            parts,
+            room,
+            blocks: full + streams,
+            shared_memory: before_buffers + buffers,
+        })
+    }
+
+    /// Decodes the batch, whose plan it is.
+    pub fn launch<S: Symbol + DeviceRepr>(
+        &self,
+        frame: &mut Frame<'_>,
+        work: &mut Decoding<'_, '_, S>,
+        plan: Plan,
+    ) -> Result<()> {
+        let streams = work.batch.totals.streams;
+        let mut states = frame.counters(2 * plan.blocks as usize + 3 * streams as usize + 2)?;
+        let launch = Successive::new(&self.kernel, frame.stream()).reads(work.input).reads(&work.batch.descriptors);
+        let launch = launch.value(streams).reads(&work.batch.books).reads(&work.batch.symbols);
+        let launch = launch.reads(&work.batch.sums).value(plan.spans).value(plan.parts).value(plan.room);
+        let launch = launch.value(u32::from(work.batch.keep_status)).writes(&mut states);
+        let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
+        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32, u32, u32, u32, u64 *, u32 *, u8 *). Descriptors were made from
+        // parsed streams whose bytes lie in the input and whose symbols in the output (`Decoding::check`); symbols are written up to the live groups' number, to groups
+        // within the stream. States are a 64-bit word for each block, three words for each stream, and two. Shared memory is what the kernel lays out: a table; words, places, parts
+        // and subsequences of `spans` spans and one more; a buffer of `room` symbols for each warp. The grid is more blocks than streams, and so many that none has more than
+        // `spans` spans. A block waits only for blocks that took their numbers before it, and so run.
+        unsafe { launch.launch(Kernel::grid(plan.blocks, THREADS, plan.shared_memory)) }
+    }
+}
