@@ -51,19 +51,33 @@ __device__ inline bool own_share(const Stream *all, uint32_t count, uint32_t blo
     return true;
 }
 
-// An entry for counting what ends in the next LENGTH_BITS bits: how many bits they take, from bit 8 up how many codewords, and from bit 16 up where they end; 0 if none does.
-__device__ inline uint32_t count_entry(const OwnBook &own, uint32_t window) {
-    uint32_t bits = 0, count = 0, ends = 0;
-    while (bits < LENGTH_BITS) {
-        const uint32_t length = own.lengths[window << bits >> (32 - LENGTH_BITS)];
-        if (length == 0 || bits + length > LENGTH_BITS) {
-            break;
+// Entries for counting what ends in the next TABLE_BITS bits: how many of them the codewords take, from bit 8 up how many codewords, and from bit 16 up where they end; 0 if none does.
+// A thread makes four, which start with the same LENGTH_BITS bits. By the whole block, followed by a barrier.
+__device__ inline void make_count_table(uint32_t *to, const OwnBook &own) {
+    constexpr uint32_t MORE_BITS = TABLE_BITS - LENGTH_BITS;
+    uint32_t shared = 0;
+    // Codewords of more than LENGTH_BITS bits can only be there if hardly any before them is.
+    const auto extend = [&](uint32_t entry, uint32_t window, uint32_t known) {
+        while (true) {
+            const uint32_t bits = entry & 0xFF, rest = window << bits;
+            uint32_t length = own.lengths[rest >> (32 - LENGTH_BITS)];
+            if (length == 0) {
+                length = bits + LENGTH_BITS < known ? own.search(rest, LENGTH_BITS + 1) : known + 1;
+            }
+            if (bits + length > known) {
+                return entry;
+            }
+            entry += (length | 1u << 8) + (1u << (15 + bits + length));
         }
-        bits += length;
-        ++count;
-        ends |= 1u << (bits - 1);
+    };
+    shared = extend(shared, threadIdx.x << (32 - LENGTH_BITS), LENGTH_BITS);
+    uint32_t entries[1 << MORE_BITS];
+#pragma unroll
+    for (uint32_t i = 0; i < 1u << MORE_BITS; ++i) {
+        entries[i] = extend(shared, threadIdx.x << (32 - LENGTH_BITS) | i << (32 - TABLE_BITS), TABLE_BITS);
     }
-    return bits | count << 8 | ends << 16;
+    static_assert(MORE_BITS == 2, "four entries are stored at once");
+    reinterpret_cast<uint4 *>(to)[threadIdx.x] = make_uint4(entries[0], entries[1], entries[2], entries[3]);
 }
 
 // Counts codewords by such entries.
@@ -73,19 +87,31 @@ struct PartCounter {
 
     static __device__ inline uint32_t position(const LaneReader &from) { return from.position & 0xFF; }
 
+    __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> (32 - TABLE_BITS)]; }
+
     // The length of a codeword longer than a lookup, counted as one.
-    __device__ inline uint32_t longer(uint32_t window) const { return own->search(window, LENGTH_BITS + 1) | 1u << 8; }
+    __device__ inline uint32_t longer(uint32_t window) const { return own->search(window, TABLE_BITS + 1) | 1u << 8; }
 
     // Goes on to the first codeword that starts at `stop` or later. Positions count codewords along, from bit 8 up.
     __device__ inline void go_on(LaneReader &from, uint32_t stop) const {
-        while (position(from) + LENGTH_BITS <= stop) {
-            const uint32_t window = from.window(), entry = table[window >> (32 - LENGTH_BITS)];
-            from.skip(entry == 0 ? longer(window) : entry & 0xFFFF);
+        while (position(from) + 2 * TABLE_BITS <= stop) {
+            const uint32_t window = from.window(), one = lookup(window);
+            // Shifts by the low five bits of an entry: those it takes.
+            const uint32_t other = lookup(__funnelshift_l(0, window, one));
+            if (one == 0) {
+                from.skip(longer(window));
+            } else {
+                from.skip(one + other & 0xFFFF);
+            }
         }
         while (position(from) < stop) {
-            const uint32_t window = from.window(), ends = table[window >> (32 - LENGTH_BITS)] >> 16;
+            const uint32_t window = from.window(), entry = lookup(window), ends = entry >> 16;
             if (ends == 0) {
                 from.skip(longer(window));
+                continue;
+            }
+            if (position(from) + TABLE_BITS <= stop) {
+                from.skip(entry & 0xFFFF);
                 continue;
             }
             // Of the ends before `stop` each is a start; the last start's codeword ends behind them, if in this lookup.
@@ -333,7 +359,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     extern __shared__ uint4 dynamic[];
     __shared__ Stream all_streams[MOST_STREAMS];
     __shared__ OwnBook book;
-    __shared__ uint32_t count_table[1u << LENGTH_BITS], row_before[MOST_ROWS];
+    __shared__ uint32_t row_before[MOST_ROWS];
     __shared__ uint16_t at_hand[SYMBOLS_AT_HAND];
     __shared__ uint32_t ticket;
     __shared__ Before found;
@@ -393,7 +419,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const uint32_t symbol_count = book.book.symbol_count;
         const bool has_at_hand = symbol_count <= SYMBOLS_AT_HAND;
         const uint32_t own_symbol = has_at_hand && threadIdx.x < symbol_count ? symbols[book.book.symbols + threadIdx.x] : 0;
-        count_table[threadIdx.x] = count_entry(book, threadIdx.x << (32 - LENGTH_BITS));
+        // In the last place of the buffers, behind what else is there before those are used.
+        uint32_t *count_table = reinterpret_cast<uint32_t *>(buffers + WARPS * room * SYMBOL_BYTES) - TABLE;
+        make_count_table(count_table, book);
         copies_done();
         __syncthreads();
         const PartCounter counter{count_table, &book};

@@ -98,8 +98,8 @@ impl SpansSmall {
         let before_buffers = TABLE_BYTES + words + places + 2 * parts + 2 * (spans + 1) * SPAN;
         let buffers = self.shared_memory.checked_sub(before_buffers)?;
         let room = (buffers / self.symbol_bytes / WARPS).min(MOST_ROOM) / BUFFER_STEP * BUFFER_STEP;
-        // Functions of subsequences and spans are in the place of buffers.
-        let functions = spans * ((SPAN + 1) * MAX_LENGTH + 1);
+        // Functions of subsequences and spans are in the place of buffers, and a table for counting.
+        let functions = spans * ((SPAN + 1) * MAX_LENGTH + 1) + (4 << TABLE_BITS);
         let buffers = WARPS * room * self.symbol_bytes;
         (room >= LEAST_ROOM && functions <= buffers).then_some(Plan {
             spans,
