@@ -8,12 +8,12 @@
 // whoever started elsewhere finds out what its subsequences do from every start there can be, as huffman_decode_compose.cu does.
 //
 // HAS_GAPS      whether streams have the gap index
-// ROUNDS        rounds of synchronising before giving up
 // THREADS       threads in a block, 1,024
-// others        see huffman_decode_spans.cuh
+// others        see huffman_decode_settle.cuh and huffman_decode_spans.cuh
 #include "huffman_decode_book.cuh"
 #include "huffman_decode_free.cuh"
 #include "huffman_decode_put.cuh"
+#include "huffman_decode_settle.cuh"
 #include "scan.cuh"
 
 constexpr uint32_t SPAN_BITS = WARP * SUBSEQUENCE_BITS;
@@ -24,11 +24,9 @@ constexpr uint32_t MOST_STREAMS = WARP;
 constexpr uint32_t MOST_ROWS = 128;
 // A block that has little to decode has subsequences in parts, for more lanes: 2^MOST_PARTS_LOG2 at most, as many as there are lanes for.
 constexpr uint32_t MOST_PARTS_LOG2 = 2;
-// Words behind the last subsequence's that are looked at.
-constexpr uint32_t SLACK_WORDS = 8;
 // Symbols in canonical order that a block has at hand: those of more are read where they are.
 constexpr uint32_t SYMBOLS_AT_HAND = 1024;
-static_assert(THREADS == 1u << LENGTH_BITS && TABLE == 4 * THREADS && SYMBOLS_AT_HAND <= THREADS, "a thread for each of those");
+static_assert(SYMBOLS_AT_HAND <= THREADS, "a thread for each");
 
 // What a block has: spans `first` to `end` of a stream, whose blocks' `index`th it is.
 struct Share {
@@ -50,116 +48,6 @@ __device__ inline bool own_share(const Stream *all, uint32_t count, uint32_t blo
     share = {lane, index, of, uint32_t(spans_of * index / of), uint32_t(spans_of * (index + 1) / of)};
     return true;
 }
-
-// Entries for counting what ends in the next TABLE_BITS bits: how many of them the codewords take, from bit 8 up how many codewords, and from bit 16 up where they end; 0 if none does.
-// A thread makes four, which start with the same LENGTH_BITS bits. By the whole block, followed by a barrier.
-__device__ inline void make_count_table(uint32_t *to, const OwnBook &own) {
-    constexpr uint32_t MORE_BITS = TABLE_BITS - LENGTH_BITS;
-    uint32_t shared = 0;
-    // Codewords of more than LENGTH_BITS bits can only be there if hardly any before them is.
-    const auto extend = [&](uint32_t entry, uint32_t window, uint32_t known) {
-        while (true) {
-            const uint32_t bits = entry & 0xFF, rest = window << bits;
-            uint32_t length = own.lengths[rest >> (32 - LENGTH_BITS)];
-            if (length == 0) {
-                length = bits + LENGTH_BITS < known ? own.search(rest, LENGTH_BITS + 1) : known + 1;
-            }
-            if (bits + length > known) {
-                return entry;
-            }
-            entry += (length | 1u << 8) + (1u << (15 + bits + length));
-        }
-    };
-    shared = extend(shared, threadIdx.x << (32 - LENGTH_BITS), LENGTH_BITS);
-    uint32_t entries[1 << MORE_BITS];
-#pragma unroll
-    for (uint32_t i = 0; i < 1u << MORE_BITS; ++i) {
-        entries[i] = extend(shared, threadIdx.x << (32 - LENGTH_BITS) | i << (32 - TABLE_BITS), TABLE_BITS);
-    }
-    static_assert(MORE_BITS == 2, "four entries are stored at once");
-    reinterpret_cast<uint4 *>(to)[threadIdx.x] = make_uint4(entries[0], entries[1], entries[2], entries[3]);
-}
-
-// Counts codewords by such entries.
-struct PartCounter {
-    const uint32_t *table;
-    const OwnBook *own;
-
-    static __device__ inline uint32_t position(const LaneReader &from) { return from.position & 0xFF; }
-
-    __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> (32 - TABLE_BITS)]; }
-
-    // The length of a codeword longer than a lookup, counted as one.
-    __device__ inline uint32_t longer(uint32_t window) const { return own->search(window, TABLE_BITS + 1) | 1u << 8; }
-
-    // Goes on to the first codeword that starts at `stop` or later. Positions count codewords along, from bit 8 up.
-    __device__ inline void go_on(LaneReader &from, uint32_t stop) const {
-        while (position(from) + 2 * TABLE_BITS <= stop) {
-            const uint32_t window = from.window(), one = lookup(window);
-            // Shifts by the low five bits of an entry: those it takes.
-            const uint32_t other = lookup(__funnelshift_l(0, window, one));
-            if (one == 0) {
-                from.skip(longer(window));
-            } else {
-                from.skip(one + other & 0xFFFF);
-            }
-        }
-        while (position(from) < stop) {
-            const uint32_t window = from.window(), entry = lookup(window), ends = entry >> 16;
-            if (ends == 0) {
-                from.skip(longer(window));
-                continue;
-            }
-            if (position(from) + TABLE_BITS <= stop) {
-                from.skip(entry & 0xFFFF);
-                continue;
-            }
-            // Of the ends before `stop` each is a start; the last start's codeword ends behind them, if in this lookup.
-            const uint32_t within = (1u << (stop - position(from) - 1)) - 1, before = ends & within, behind = ends & ~within;
-            from.skip((behind != 0 ? __ffs(behind) : 32 - __clz(before)) | (__popc(before) + (behind != 0 ? 1 : 0)) << 8);
-        }
-    }
-};
-
-// A block's subsequences in shared memory, those of the warm-up first. Parts of subsequences follow each other.
-struct Span {
-    const uint32_t *words;
-    uint8_t *entries, *counts; // of parts: bits to the first codeword, and codewords that start in them
-    uint8_t *starts, *exits;   // of subsequences: where the first codeword is, and where the last one ends behind the end
-    uint32_t parts_log2;
-
-    __device__ inline LaneReader reader(uint32_t part, uint32_t entry) const {
-        LaneWords own;
-        if (parts_log2 == 0) {
-            const uint32_t *from = words + part * WORDS_IN_SUBSEQUENCE;
-            own.own = *reinterpret_cast<const uint4 *>(from);
-            own.ahead = *reinterpret_cast<const uint2 *>(from + WORDS_IN_SUBSEQUENCE);
-        } else {
-            const uint32_t *from = words + (part * WORDS_IN_SUBSEQUENCE >> parts_log2);
-            own.own = make_uint4(from[0], from[1], from[2], from[3]);
-            own.ahead = make_uint2(from[4], from[5]);
-        }
-        return LaneReader(own, entry);
-    }
-
-    // Entries and counts of a subsequence's parts, if its first codeword is at `entry`. Returns where the last one ends, in bits behind its end.
-    __device__ inline uint32_t count(const PartCounter &counter, uint32_t subsequence, uint32_t bits, uint32_t entry) const {
-        LaneWords own;
-        const uint32_t *from = words + subsequence * WORDS_IN_SUBSEQUENCE;
-        own.own = *reinterpret_cast<const uint4 *>(from);
-        own.ahead = *reinterpret_cast<const uint2 *>(from + WORDS_IN_SUBSEQUENCE);
-        LaneReader reader(own, entry);
-        const uint32_t first = subsequence << parts_log2, part_bits = SUBSEQUENCE_BITS >> parts_log2;
-        for (uint32_t part = 0; part < 1u << parts_log2; ++part) {
-            const uint32_t before = reader.position, at = before & 0xFF, start = part * part_bits;
-            counter.go_on(reader, min_of(bits, start + part_bits));
-            entries[first + part] = at > start ? at - start : 0;
-            counts[first + part] = (reader.position - before) >> 8;
-        }
-        const uint32_t end = PartCounter::position(reader);
-        return end > bits ? end - bits : 0;
-    }
-};
 
 // What a block says of itself to those after it: how many codewords its spans have, where its first one starts and where its last one ends behind its end; 0 is nothing said.
 constexpr uint64_t SAID = 1ull << 62, FINAL = 1ull << 63;
@@ -270,85 +158,6 @@ __device__ inline uint32_t add_rows(const uint8_t *counts, uint32_t first, uint3
     }
     return all;
 }
-
-#if !HAS_GAPS
-// What subsequences do from every start there can be: functions from where the first codeword starts to where the next subsequence's does. By the whole block, as all here.
-struct Functions {
-    uint8_t *own, *of_spans, *span_entries; // LONGEST bytes for each subsequence and each span, and a byte
-    uint32_t first, spans, offsets;         // the first subsequence of the block's own
-
-    template <typename BitsOf> __device__ inline void find(const Span &span, const PartCounter &counter, BitsOf bits_of) const {
-        for (uint32_t i = threadIdx.x; i < spans * WARP; i += THREADS) {
-            for (uint32_t entry = 0; entry < offsets; ++entry) {
-                own[i * LONGEST + entry] = min_of(span.count(counter, first + i, bits_of(first + i), entry), offsets - 1);
-            }
-        }
-        __syncthreads();
-        for (uint32_t i = threadIdx.x; i < spans * offsets; i += THREADS) {
-            uint32_t at = i % offsets;
-            for (uint32_t j = 0; j < WARP; ++j) {
-                at = own[(i / offsets * WARP + j) * LONGEST + at];
-            }
-            of_spans[i / offsets * LONGEST + i % offsets] = at;
-        }
-        __syncthreads();
-    }
-
-    // Decodes all from where the first codeword starts.
-    template <typename BitsOf> __device__ inline void resolve(const Span &span, const PartCounter &counter, uint32_t entry, BitsOf bits_of) const {
-        if (threadIdx.x == 0) {
-            uint32_t at = min_of(entry, offsets - 1);
-            for (uint32_t i = 0; i < spans; ++i) {
-                span_entries[i] = at;
-                at = of_spans[i * LONGEST + at];
-            }
-        }
-        __syncthreads();
-        if (threadIdx.x < spans) {
-            uint32_t at = span_entries[threadIdx.x];
-            for (uint32_t j = threadIdx.x * WARP; j < (threadIdx.x + 1) * WARP; ++j) {
-                span.starts[first + j] = at;
-                at = own[j * LONGEST + at];
-            }
-        }
-        __syncthreads();
-        for (uint32_t i = first + threadIdx.x; i < first + spans * WARP; i += THREADS) {
-            span.exits[i] = span.count(counter, i, bits_of(i), span.starts[i]);
-        }
-        __syncthreads();
-    }
-};
-
-// Where codewords start in `count` subsequences, if one does at the first. Whether that has settled. By the whole block.
-template <typename BitsOf> __device__ inline bool synchronise(const Span &span, const PartCounter &counter, uint32_t count, BitsOf bits_of) {
-    for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
-        span.starts[i] = 0;
-        span.exits[i] = span.count(counter, i, bits_of(i), 0);
-    }
-    for (uint32_t round = 0;; ++round) {
-        __syncthreads();
-        uint32_t again = 0; // a bit for each of the thread's
-        for (uint32_t i = threadIdx.x, bit = 1; i < count; i += THREADS, bit *= 2) {
-            const uint32_t start = i > 0 && bits_of(i) > 0 ? span.exits[i - 1] : 0;
-            if (start != span.starts[i]) {
-                span.starts[i] = start;
-                again |= bit;
-            }
-        }
-        if (!__syncthreads_or(again)) {
-            return true;
-        }
-        if (round == ROUNDS) {
-            return false;
-        }
-        for (uint32_t i = threadIdx.x; again != 0; i += THREADS, again /= 2) {
-            if (again & 1) {
-                span.exits[i] = span.count(counter, i, bits_of(i), span.starts[i]);
-            }
-        }
-    }
-}
-#endif
 
 // Blocks have room for `most_spans` spans, `most_parts` parts, and for each warp `room` symbols, in that order. `states` has a word for each block, and behind them 32-bit words: three for each
 // stream, and two; all are 0 before and after.

@@ -14,6 +14,8 @@ const HEADERS: &[Source] = &[
     Source { name: "huffman_decode_header.cuh", text: include_str!("../../kernels/huffman_decode_header.cuh") },
     Source { name: "huffman_decode_parse.cuh", text: include_str!("../../kernels/huffman_decode_parse.cuh") },
     Source { name: "huffman_decode_spans.cuh", text: include_str!("../../kernels/huffman_decode_spans.cuh") },
+    Source { name: "huffman_decode_parts.cuh", text: include_str!("../../kernels/huffman_decode_parts.cuh") },
+    Source { name: "huffman_decode_settle.cuh", text: include_str!("../../kernels/huffman_decode_settle.cuh") },
     Source { name: "huffman_decode_put.cuh", text: include_str!("../../kernels/huffman_decode_put.cuh") },
     crate::geometry::HEADER,
     crate::quantize::HEADERS[0],

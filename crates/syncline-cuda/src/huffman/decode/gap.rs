@@ -116,7 +116,12 @@ impl Writer {
     }
 
     /// The kernel for small batches, if it is wanted.
-    pub fn small<S: Symbol>(device: &Device, group_log2: u32, gaps: bool, writing: Writing) -> Result<Option<SpansSmall>> {
+    pub fn small<S: Symbol>(
+        device: &Device,
+        group_log2: u32,
+        gaps: bool,
+        writing: Writing,
+    ) -> Result<Option<SpansSmall>> {
         match writing {
             Writing::Spans(SpansTuning { small: true, .. }) => SpansSmall::new::<S>(device, group_log2, gaps).map(Some),
             _ => Ok(None),

@@ -10,8 +10,10 @@ use super::{Decoding, LONG_ENTRIES, SEQUENCE, SHAPES, TABLE_BITS, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::Result;
 
-const SOURCE: Source =
-    Source { name: "huffman_decode_spans_small.cu", text: include_str!("../../../kernels/huffman_decode_spans_small.cu") };
+const SOURCE: Source = Source {
+    name: "huffman_decode_spans_small.cu",
+    text: include_str!("../../../kernels/huffman_decode_spans_small.cu"),
+};
 
 /// Threads in a block.
 const THREADS: u32 = 1024;
