@@ -15,7 +15,7 @@ __device__ inline void make_count_table(uint32_t *to, const OwnBook &own) {
             const uint32_t bits = entry & 0xFF, rest = window << bits;
             uint32_t length = own.lengths[rest >> (32 - LENGTH_BITS)];
             if (length == 0) {
-                length = bits + LENGTH_BITS < known ? own.search(rest, LENGTH_BITS + 1) : known + 1;
+                length = bits + LENGTH_BITS < known ? length_from(own.book, rest, LENGTH_BITS + 1) : known + 1;
             }
             if (bits + length > known) {
                 return entry;
@@ -43,7 +43,7 @@ struct PartCounter {
     __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> (32 - TABLE_BITS)]; }
 
     // The length of a codeword longer than a lookup, counted as one.
-    __device__ inline uint32_t longer(uint32_t window) const { return own->search(window, TABLE_BITS + 1) | 1u << 8; }
+    __device__ inline uint32_t longer(uint32_t window) const { return length_from(own->book, window, TABLE_BITS + 1) | 1u << 8; }
 
     // Goes on to the first codeword that starts at `stop` or later. Positions count codewords along, from bit 8 up.
     __device__ inline void go_on(LaneReader &from, uint32_t stop) const {

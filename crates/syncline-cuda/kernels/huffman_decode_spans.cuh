@@ -70,6 +70,15 @@ struct LaneReader : Bits<WordsAhead> {
         : Bits<WordsAhead>{{{from.own.z, from.own.w, from.ahead.x, from.ahead.y}}, from.own.x, from.own.y, start} {}
 };
 
+// The length of a window's codeword, which has at least `shortest` bits.
+__device__ inline uint32_t length_from(const Book &book, uint32_t window, uint32_t shortest) {
+    uint32_t length = shortest;
+    while (length < book.longest && window >= book.limit[length]) {
+        ++length;
+    }
+    return length;
+}
+
 // Counts codewords with a codebook's tables for that.
 struct Counter {
     const uint16_t *table; // COUNTS entries, then ENDS
@@ -80,13 +89,7 @@ struct Counter {
         : table(tables), book(code), longest_shares((1u << 16) / max_of<uint32_t>(1, code->longest) + 1) {}
 
     // The length of a codeword that is longer than a lookup.
-    __device__ inline uint32_t long_length(uint32_t window) const {
-        uint32_t length = TABLE_BITS + 1;
-        while (length < book->longest && window >= book->limit[length]) {
-            ++length;
-        }
-        return length;
-    }
+    __device__ inline uint32_t long_length(uint32_t window) const { return length_from(*book, window, TABLE_BITS + 1); }
 
     __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> (32 - COUNT_BITS)]; }
 

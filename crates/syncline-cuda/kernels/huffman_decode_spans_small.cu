@@ -123,7 +123,7 @@ __device__ inline void make_table(uint32_t *to, const OwnBook &own, const uint16
         return one.length <= steps.known(i) ? one.length | one.symbol << 16 : LONGER;
     };
     // Four of a thread start with the same LENGTH_BITS bits.
-    const uint32_t first = 4 * threadIdx.x, begin = steps.begin();
+    const uint32_t first = 4 * threadIdx.x, begin = steps.first;
     if (first + 4 <= begin && own.lengths[threadIdx.x] != 0) {
         const uint32_t one = entry(first);
         reinterpret_cast<uint4 *>(to)[threadIdx.x] = make_uint4(one, one, one, one);
