@@ -55,12 +55,6 @@ __device__ inline uint64_t place_of(const Stream &stream, const uint32_t *map, u
     return stream.out + uint64_t(group_of(stream, map, position / GROUP)) * GROUP + position % GROUP;
 }
 
-// The gap of a stream's subsequence.
-__device__ inline uint32_t gap_of(const uint8_t *input, const Stream &stream, uint32_t subsequence) {
-    const uint8_t *gaps = input + stream.index;
-    return stream.longest <= 16 ? gaps[subsequence / 2] >> (subsequence % 2 * 4) & 15 : gaps[subsequence];
-}
-
 // `ticket` and `states`, one for each sequence, are 0 at the start. `entries` and `counts` have one for each subsequence (ENTRIES).
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode_gap(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,

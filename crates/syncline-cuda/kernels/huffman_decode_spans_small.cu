@@ -163,7 +163,7 @@ __device__ inline uint32_t add_rows(const uint8_t *counts, uint32_t first, uint3
 // stream, and two; all are 0 before and after.
 extern "C" __global__ void __launch_bounds__(THREADS)
     spans_small(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *symbols, const Totals *totals, uint32_t most_spans,
-                uint32_t most_parts, uint32_t room, uint32_t keeps_status, uint64_t *states, uint32_t *status, uint8_t *out) {
+                uint32_t most_parts, uint32_t room, uint64_t *states, uint32_t *status, uint8_t *out) {
     wait_for_previous();
     extern __shared__ uint4 dynamic[];
     __shared__ Stream all_streams[MOST_STREAMS];
@@ -355,7 +355,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (uint32_t i = threadIdx.x; i < stream_count; i += THREADS) {
             uint32_t *own = &sums[3 * i];
             const bool wrong = __ldcg(&own[0]) != streams[i].sum || __ldcg(&own[1]) != streams[i].weighted;
-            status[i] = (keeps_status ? status[i] : 0) | __ldcg(&own[2]) | (wrong ? STATUS_CHECKSUM : 0);
+            status[i] = __ldcg(&own[2]) | (wrong ? STATUS_CHECKSUM : 0);
             own[0] = own[1] = own[2] = 0;
         }
         for (uint32_t i = threadIdx.x; i < gridDim.x; i += THREADS) {

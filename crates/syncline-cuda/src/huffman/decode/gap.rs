@@ -221,8 +221,7 @@ impl<S: Symbol + DeviceRepr> Gap<S> {
         step: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         work.check(frame, Decoder::Gap, self.group_log2)?;
-        let totals = work.batch.totals;
-        if let Some((small, plan)) = self.small.as_ref().and_then(|small| Some((small, small.plan(&totals)?))) {
+        if let Some((small, plan)) = self.small.as_ref().and_then(|small| Some((small, small.plan(work.batch)?))) {
             small.launch(frame, &mut work, plan)?;
             return step("decoding and writing");
         }

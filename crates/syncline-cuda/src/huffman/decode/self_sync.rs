@@ -163,11 +163,11 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         step: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         work.check(frame, Decoder::SelfSync, self.group_log2)?;
-        let totals = work.batch.totals;
-        if let Some((small, plan)) = self.small.as_ref().and_then(|small| Some((small, small.plan(&totals)?))) {
+        if let Some((small, plan)) = self.small.as_ref().and_then(|small| Some((small, small.plan(work.batch)?))) {
             small.launch(frame, &mut work, plan)?;
             return step("decoding and writing");
         }
+        let totals = work.batch.totals;
         // Without codewords there is nothing to write.
         let finishes = self.writer.finishes() && totals.sequences > 0;
         // A flag for each stream, and one for all: whether it failed to synchronise.

@@ -4,7 +4,7 @@ use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{SUBSEQUENCE_BITS, Symbol};
 
-use super::batch::Totals;
+use super::batch::BatchView;
 use super::spans::{BUFFER_STEP, LEAST_ROOM, MOST_ROOM, SPAN};
 use super::{Decoding, LONG_ENTRIES, SEQUENCE, SHAPES, TABLE_BITS, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
@@ -78,8 +78,13 @@ impl SpansSmall {
         Ok(Self { kernel, symbol_bytes: S::BYTES as u32, group_log2, multiprocessors, shared_memory })
     }
 
-    /// How to launch a batch; `None` if it is not small: more than a block a multiprocessor, each with spans of one stream.
-    pub fn plan(&self, totals: &Totals) -> Option<Plan> {
+    /// How to launch a batch; `None` if it is not small: more than a block a multiprocessor, each with spans of one stream. Nor if it was parsed on the device: that is part
+    /// of more, which may be captured in a graph, and counters cannot be made then.
+    pub fn plan<S>(&self, batch: &BatchView<'_, S>) -> Option<Plan> {
+        let totals = &batch.totals;
+        if batch.keep_status {
+            return None;
+        }
         let streams = totals.streams;
         let bytes = totals.live_symbols * u64::from(self.symbol_bytes);
         if streams == 0 || streams > MOST_STREAMS || totals.most_books > 1 || bytes > MOST_BYTES {
@@ -124,9 +129,9 @@ impl SpansSmall {
         let launch = Successive::new(&self.kernel, frame.stream()).reads(work.input).reads(&work.batch.descriptors);
         let launch = launch.value(streams).reads(&work.batch.books).reads(&work.batch.symbols);
         let launch = launch.reads(&work.batch.sums).value(plan.spans).value(plan.parts).value(plan.room);
-        let launch = launch.value(u32::from(work.batch.keep_status)).writes(&mut states);
+        let launch = launch.writes(&mut states);
         let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
-        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32, u32, u32, u32, u64 *, u32 *, u8 *). Descriptors were made from
+        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32, u32, u32, u64 *, u32 *, u8 *). Descriptors were made from
         // parsed streams whose bytes lie in the input and whose symbols in the output (`Decoding::check`); symbols are written up to the live groups' number, to groups
         // within the stream. States are a 64-bit word for each block, three words for each stream, and two. Shared memory is what the kernel lays out: a table; words, places, parts
         // and subsequences of `spans` spans and one more; a buffer of `room` symbols for each warp. The grid is more blocks than streams, and so many that none has more than
