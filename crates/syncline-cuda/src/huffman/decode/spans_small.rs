@@ -26,14 +26,14 @@ const TABLE_BYTES: u32 = ((1 << TABLE_BITS) + LONG_ENTRIES) * 4;
 const OWN_SHARED_MEMORY: u32 = 12 << 10;
 /// Streams of a small batch, at most: a lane looks at each.
 const MOST_STREAMS: u32 = 32;
-/// Spans of a block, at most.
-const MOST_SPANS: u32 = 96;
+/// Spans of a block, at most: not many more than 10 MB of the papers' sets have.
+const MOST_SPANS: u32 = 72;
 /// Parts of subsequences of a block that has so few spans that it splits them, at most: a row for each warp, and a span before them.
 const SPLIT_PARTS: u32 = (WARPS + 4) * 32;
 /// Bytes behind words that are looked at.
 const SLACK_BYTES: u32 = 32;
 /// Symbols of a small batch, at most, in bytes: larger ones keep the device busy with kernels one after another.
-const MOST_BYTES: u64 = 32 << 20;
+const MOST_BYTES: u64 = 16 << 20;
 
 fn specialization(symbol_bytes: usize, group_log2: u32, gaps: bool) -> Specialization {
     let mut constants = constants(symbol_bytes, group_log2, false);
