@@ -164,11 +164,11 @@ impl Bench<'_> {
         let records = Records { input, first: HEADER_LEN as u64, lengths: &lengths };
         let parsing = self.replayed(|| {
             let mut frame = arena.frame()?;
-            parser.parse(&mut frame, records, &format, &device_geometry, &batch, false).map(drop)
+            parser.parse(&mut frame, records, &format, &device_geometry, &batch, false, None).map(drop)
         })?;
 
         let mut frame = arena.frame()?;
-        let mut parsed = parser.parse(&mut frame, records, &format, &device_geometry, &batch, false)?;
+        let mut parsed = parser.parse(&mut frame, records, &format, &device_geometry, &batch, false, None)?;
         let hasher = Hasher::new(self.device)?;
         let mut hashes = frame.slice::<u64>(lengths.len())?;
         let mut hash_arena = Arena::with_capacity(stream.clone(), 1 << 28)?;
@@ -202,7 +202,7 @@ impl Bench<'_> {
         }
         let mut statuses = stream.alloc_zeros::<u32>(lengths.len()).doing("allocating")?;
         let finishing = self.replayed(|| {
-            parser.finish(stream, input, &parsed, Some((&places, &hashes.as_view())), &mut statuses.as_view_mut())
+            parser.finish(stream, input, &mut parsed, Some((&places, &hashes.as_view())), &mut statuses.as_view_mut())
         })?;
         Ok([parsing, hashing, rebuilding, finishing])
     }

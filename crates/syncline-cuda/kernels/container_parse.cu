@@ -3,6 +3,7 @@
 //
 // ELEMENT_BYTES   4 or 8
 // PLACED          groups that a block of decode_place looks after
+// OWN_LONG        entries for long codewords in a table of reconstruction, with one codebook and with several (OWN_LONG_MANY)
 #include "container_parse.cuh"
 
 // Metas, first groups, bitmaps' starts, classes of groups. By the whole block.
@@ -10,10 +11,10 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
                                       const ChunkBatch &batch, const Results &to, RoleScratch &scratch) {
     const Section section = record.sections[TILES];
     const uint32_t tiles = chunk.tiles;
-    const uint8_t *bytes = records.input + section.offset;
     if (section.length < TILE_HEADER_BYTES) {
         return PARSE_TILES;
     }
+    const uint8_t *bytes = bring(records, section, scratch.tiles.section);
     const uint4 head = *reinterpret_cast<const uint4 *>(bytes);
     const uint32_t radius = head.y, flags = head.z & 0xFF;
     const bool has_masks = flags & FLAG_MASKS, has_classes = flags & FLAG_CLASSES, has_signs = flags & FLAG_SIGNS;
@@ -38,11 +39,13 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     };
     const uint32_t lanes_before = (1u << lane_id()) - 1;
     uint32_t own_live = 0, own_groups = 0;
-#pragma unroll 4
+#pragma unroll 1
     for (uint32_t word = first; word < end; ++word) {
         const bool is_live = live_tiles(word) >> lane_id() & 1;
         own_live += is_live;
-        own_groups += is_live ? geometry.groups(sizes(word * 32 + lane_id())) : 0;
+        const uint32_t groups = is_live ? geometry.groups(sizes(word * 32 + lane_id())) : 0;
+        scratch.tiles.groups[word * 32 + lane_id()] = groups;
+        own_groups += groups;
     }
     uint64_t total;
     uint64_t before = block_scan<uint64_t>(uint64_t(own_live) << 32 | own_groups, scratch.tiles.warp_sums, total);
@@ -63,13 +66,12 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     uint32_t problems = padding ? PARSE_TILES : 0;
     uint32_t rank = uint32_t(before >> 32), group = uint32_t(before);
     uint32_t own_masks = 0, own_signs = 0;
-#pragma unroll 2
+#pragma unroll 1
     for (uint32_t word = first; word < end; ++word) {
         const uint32_t tile = word * 32 + lane_id(), all_live = live_tiles(word);
         const bool exists = tile < tiles, is_live = all_live >> lane_id() & 1;
-        const uint32_t elements = exists ? sizes(tile) : 0;
         const uint32_t own_rank = rank + __popc(all_live & lanes_before);
-        const uint32_t tile_groups = is_live ? geometry.groups(elements) : 0;
+        const uint32_t tile_groups = scratch.tiles.groups[tile];
         const uint32_t tile_class = is_live && has_classes ? packed<2>(bytes + classes_at, own_rank) : 0;
         uint32_t meta = is_live ? packed<2>(bytes + predictors_at, own_rank) << 1 | tile_class << 3 : 1;
         uint32_t sum = tile_groups;
@@ -82,13 +84,13 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
             const uint32_t mask = packed<4>(bytes + masks_at, tile), kind = mask & 3, pattern = mask >> 2;
             problems |= kind == 3 || (kind != 0 && pattern >= to.patterns) ? PARSE_TILES : 0;
             meta |= kind << 5 | pattern << 7;
-            own_masks += kind == 2 ? bitmap_bytes(elements) : 0;
+            own_masks += kind == 2 ? bitmap_bytes(sizes(tile)) : 0;
         }
         if (has_signs && exists) {
             const uint32_t kind = packed<2>(bytes + signs_at, tile);
             problems |= kind == 3 ? PARSE_TILES : 0;
             meta |= kind << 9;
-            own_signs += kind == 2 ? bitmap_bytes(elements) : 0;
+            own_signs += kind == 2 ? bitmap_bytes(sizes(tile)) : 0;
         }
         if (exists) {
             to.metas[chunk.first_tile + tile] = meta;
@@ -165,7 +167,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
 // By the whole block.
 __device__ inline uint32_t read_bases(const Records &records, const Record &record, const Chunk &chunk, const Results &to, RoleScratch &scratch) {
     const Section section = record.sections[BASES];
-    const uint8_t *widths = records.input + section.offset;
+    const uint8_t *widths = bring(records, section, scratch.tiles.section);
     const uint32_t blocks = ceil_div(chunk.tiles, BLOCK_TILES);
     const uint32_t words_at = align_up(blocks, 4);
     if (section.length < words_at) {
@@ -200,22 +202,21 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
         }
         return block * BLOCK_TILES + lane_id() < chunk.tiles ? value >> 1 ^ (0u - (value & 1)) : 0;
     };
-    // Sums within blocks stay in registers until those before are known.
-    constexpr uint32_t OWN_BLOCKS = MOST_BLOCKS / PARSE_WARPS;
-    uint32_t sums[OWN_BLOCKS];
-#pragma unroll
-    for (uint32_t i = 0; i < OWN_BLOCKS; ++i) {
-        const uint32_t block = warp_id() + i * PARSE_WARPS;
-        if (block < blocks) {
-            uint32_t sum = difference(block);
-            for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-                const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-                sum += lane_id() >= distance ? below : 0;
-            }
-            if (lane_id() == WARP - 1) {
-                own.block_bases[block] = sum;
-            }
-            sums[i] = sum;
+    // The sum of those up to the lane's.
+    auto summed = [&](uint32_t block) {
+        uint32_t sum = difference(block);
+        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+            const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+            sum += lane_id() >= distance ? below : 0;
+        }
+        return sum;
+    };
+    // Sums of blocks first, then those of tiles, found anew: the code runs once, and its instructions take longer to come than to be done.
+#pragma unroll 1
+    for (uint32_t block = warp_id(); block < blocks; block += PARSE_WARPS) {
+        const uint32_t sum = summed(block);
+        if (lane_id() == WARP - 1) {
+            own.block_bases[block] = sum;
         }
     }
     __syncthreads();
@@ -231,11 +232,11 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
         carry += total;
     }
     __syncthreads();
-#pragma unroll
-    for (uint32_t i = 0; i < OWN_BLOCKS; ++i) {
-        const uint32_t block = warp_id() + i * PARSE_WARPS, tile = block * BLOCK_TILES + lane_id();
-        if (block < blocks && tile < chunk.tiles) {
-            to.bases[chunk.first_tile + tile] = int32_t(own.block_bases[block] + sums[i]);
+#pragma unroll 1
+    for (uint32_t block = warp_id(); block < blocks; block += PARSE_WARPS) {
+        const uint32_t tile = block * BLOCK_TILES + lane_id(), sum = summed(block);
+        if (tile < chunk.tiles) {
+            to.bases[chunk.first_tile + tile] = int32_t(own.block_bases[block] + sum);
         }
     }
     return 0;
@@ -298,9 +299,10 @@ __device__ inline uint32_t read_list(const Records &records, const Record &recor
     if (section.length < 4) {
         return PARSE_LISTS;
     }
-    const uint32_t count = list[0];
+    const uint32_t count = list[0], elements = chunk.elements(geometry);
+    const uint64_t elements_before = chunk.elements_before(geometry);
     const uint64_t values_at = align_up(4 + uint64_t(count) * 4, 8);
-    if (values_at + uint64_t(count) * value_bytes != section.length || count > chunk.elements) {
+    if (values_at + uint64_t(count) * value_bytes != section.length || count > elements) {
         return PARSE_LISTS;
     }
     const uint32_t *positions = list + 1;
@@ -309,11 +311,11 @@ __device__ inline uint32_t read_list(const Records &records, const Record &recor
     bool wrong = any_between(records.input + section.offset, 4 + uint64_t(count) * 4, values_at);
 #pragma unroll 4
     for (uint32_t i = thread; i < count; i += ALL_THREADS) {
-        wrong |= positions[i] >= (i + 1 < count ? positions[i + 1] : chunk.elements);
+        wrong |= positions[i] >= (i + 1 < count ? positions[i + 1] : elements);
     }
     uint32_t *starts = (is_verbatim ? to.verbatim_starts : to.outlier_starts) + chunk.first_tile + chunk.number;
     for (uint32_t tile = thread; tile <= chunk.tiles && count > 0; tile += ALL_THREADS) {
-        const uint32_t position = uint32_t(geometry.elements_before(chunk.first + tile) - chunk.elements_before);
+        const uint32_t position = uint32_t(geometry.elements_before(chunk.first + tile) - elements_before);
         uint32_t low = 0, high = count;
         while (low < high) {
             const uint32_t middle = (low + high) / 2;
@@ -335,9 +337,9 @@ __device__ inline uint32_t read_list(const Records &records, const Record &recor
 }
 
 // The elements of a raw chunk fill its record but for zeros up to the next multiple of 16.
-__device__ inline uint32_t read_raw(const Records &records, const Record &record, const Chunk &chunk, const Results &to) {
+__device__ inline uint32_t read_raw(const Records &records, const Record &record, const Chunk &chunk, const Geometry &geometry, const Results &to) {
     const uint64_t elements_at = record.start + RECORD_HEADER_BYTES;
-    const uint64_t bytes = uint64_t(chunk.elements) * ELEMENT_BYTES;
+    const uint64_t bytes = uint64_t(chunk.elements(geometry)) * ELEMENT_BYTES;
     if (record.length != RECORD_HEADER_BYTES + align_up(bytes, 16)) {
         return PARSE_RAW;
     }
@@ -350,6 +352,17 @@ __device__ inline uint32_t read_raw(const Records &records, const Record &record
     return problems;
 }
 
+// Makes a codebook's tables behind its symbols: here it is done once, and on an otherwise idle device. By the whole block, which has prepared it.
+__device__ inline void make_tables(uint16_t *symbols, uint32_t books, ParseScratch &scratch) {
+    // Marks are not needed any more.
+    uint16_t *near = reinterpret_cast<uint16_t *>(scratch.marks);
+    for (uint32_t i = threadIdx.x; i < scratch.book.symbol_count; i += THREADS) {
+        near[i] = symbols[i];
+    }
+    __syncthreads();
+    make_all_entries(symbols + TABLES_AT, scratch.book, near, books == 1 ? OWN_LONG : OWN_LONG_MANY);
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     container_parse(const __grid_constant__ Records records, const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
                     const __grid_constant__ Results to) {
@@ -358,7 +371,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     wait_for_previous();
     const uint32_t number = blockIdx.x, role = blockIdx.y;
     const bool has_masks = to.mask_starts != nullptr, has_signs = to.sign_starts != nullptr;
-    const Chunk chunk = chunk_of_batch(geometry, batch, number);
+    const Chunk chunk = chunk_of_batch(batch, number);
     const Record record = read_record(records, batch.first_chunk + number, number, to.lzss_codes != 0);
     const bool quantised = record.status == 0 && record.kind != CHUNK_RAW;
     const bool has_stream = quantised && record.kind == CHUNK_QUANTISED;
@@ -390,20 +403,24 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
             const uint32_t slot = number * books;
             // One codebook of 65,536 symbols, or several of MARKS.
             const BookPlace own{to.code_books + slot, slot, to.code_symbols, number * 65536, MARKS, to.marks + uint64_t(number) * 65536};
-            uint32_t alphabet = 0;
-            parse_stream(records.input, place, role, own, first_group << geometry.group_log2, first_group, to.codes[number], status, scratch.parse, &alphabet);
+            OwnBook found{0, 0};
+            parse_stream(records.input, place, role, own, first_group << geometry.group_log2, first_group, to.codes[number], status, scratch.parse, &found);
             status = has_stream ? status : 0;
             if (threadIdx.x == 0 && status != 0) {
                 atomicOr(&to.code_status[number], status);
             }
             // The last symbol of an alphabet is used.
-            if (threadIdx.x == 0 && alphabet > 2 * SMALL_RADIUS) {
+            if (threadIdx.x == 0 && found.alphabet > NARROW_SYMBOLS) {
                 atomicOr(&to.chunks[number].wide, 1u);
             }
             problems = status != 0 ? PARSE_CODES : 0;
+            // Decoders of whole streams make tables of their own.
+            if (to.classes == nullptr && found.alphabet != 0 && found.alphabet <= NARROW_SYMBOLS) {
+                make_tables(to.code_symbols + own.first_symbol + role * own.stride, found.books, scratch.parse);
+            }
             if (role == 0 && threadIdx.x == 0) {
                 if (record.status == 0 && record.kind == CHUNK_RAW) {
-                    problems |= read_raw(records, record, chunk, to);
+                    problems |= read_raw(records, record, chunk, geometry, to);
                 }
                 problems |= record.status;
             }
@@ -456,25 +473,28 @@ extern "C" __global__ void container_places(const __grid_constant__ Records reco
 // differs.
 constexpr uint32_t PARSE_HASH = 1024;
 
-// A thread a chunk. `hashes` and the statuses of streams may be null; `bitmaps` is their number a chunk. `first_checked` to `end_checked`: chunks whose codes have all been
-// decoded, so that their status counts.
+// One block, a thread a chunk. `hashes` and the statuses of streams may be null; `bitmaps` is their number a chunk. `clear`: words, `clear_bytes` in all, that are set to 0 when
+// everything has been read.
 extern "C" __global__ void container_finish(const uint8_t *input, uint32_t count, const ParsedChunk *chunks, const uint64_t *record_starts,
                                             const uint64_t *hashes, const uint32_t *code_status, const uint32_t *bitmap_status, uint32_t bitmaps,
-                                            uint32_t *result) {
-    const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
-    if (i >= count) {
-        return;
+                                            uint32_t *result, uint32_t *clear, uint32_t clear_bytes) {
+    const uint32_t i = threadIdx.x;
+    if (i < count) {
+        uint32_t status = chunks[i].status;
+        if ((status & PARSE_RECORD) == 0 && hashes != nullptr &&
+            *reinterpret_cast<const uint64_t *>(input + record_starts[i] + RECORD_HEADER_BYTES - 8) != hashes[i]) {
+            status |= PARSE_HASH;
+        }
+        if (code_status != nullptr) {
+            status |= (code_status[i] & 0xFF) << 16;
+        }
+        for (uint32_t bitmap = 0; bitmap < bitmaps; ++bitmap) {
+            status |= bitmap_status[bitmap * count + i] << 24;
+        }
+        result[i] = status;
     }
-    uint32_t status = chunks[i].status;
-    if ((status & PARSE_RECORD) == 0 && hashes != nullptr &&
-        *reinterpret_cast<const uint64_t *>(input + record_starts[i] + RECORD_HEADER_BYTES - 8) != hashes[i]) {
-        status |= PARSE_HASH;
+    __syncthreads();
+    for (uint32_t word = threadIdx.x; word < clear_bytes / 4; word += blockDim.x) {
+        clear[word] = 0;
     }
-    if (code_status != nullptr) {
-        status |= (code_status[i] & 0xFF) << 16;
-    }
-    for (uint32_t bitmap = 0; bitmap < bitmaps; ++bitmap) {
-        status |= bitmap_status[bitmap * count + i] << 24;
-    }
-    result[i] = status;
 }

@@ -3,6 +3,7 @@
 #include "geometry.cuh"
 #include "huffman_decode_parse.cuh"
 #include "parsed.cuh"
+#include "reconstruct_tables.cuh"
 
 constexpr uint32_t RECORD_HEADER_BYTES = 32;
 constexpr uint32_t RECORD_MARKER = 0x4B435953; // "SYCK"
@@ -12,6 +13,9 @@ constexpr uint32_t TILE_HEADER_BYTES = 16;
 constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
 constexpr uint32_t BITMAP_GROUP_LOG2 = 6;
 constexpr uint32_t NARROW_RADIUS = 128, SMALL_RADIUS = 512;
+// Alphabets of codes that small have symbols of 10 bits.
+constexpr uint32_t NARROW_SYMBOLS = 2 * SMALL_RADIUS;
+static_assert(NARROW_SYMBOLS <= TABLES_AT && (TABLES_AT + TABLE + OWN_LONG) <= MARKS, "a codebook's symbols and tables have room");
 // Tiles of a chunk at most: 2^22 elements in tiles of 512 before clipping.
 constexpr uint32_t MOST_TILES = 8192;
 constexpr uint32_t BLOCK_TILES = 32; // that have their bases packed together
@@ -118,18 +122,20 @@ __device__ inline Record read_record(const Records &records, uint64_t chunk_numb
 // A chunk of the batch.
 struct Chunk {
     uint32_t number, first_tile, tiles; // in the batch
-    uint64_t first, elements_before;    // in the array
-    uint32_t elements;
+    uint64_t first;                     // in the array
+
+    __device__ inline uint64_t elements_before(const Geometry &geometry) const { return geometry.elements_before(first); }
+    __device__ inline uint32_t elements(const Geometry &geometry) const {
+        return uint32_t(geometry.elements_before(first + tiles) - geometry.elements_before(first));
+    }
 };
 
-__device__ inline Chunk chunk_of_batch(const Geometry &geometry, const ChunkBatch &batch, uint32_t number) {
+__device__ inline Chunk chunk_of_batch(const ChunkBatch &batch, uint32_t number) {
     Chunk chunk;
     chunk.number = number;
     chunk.first_tile = batch.chunk_first(number);
     chunk.tiles = batch.chunk_first(number + 1) - chunk.first_tile;
     chunk.first = batch.first_tile + chunk.first_tile;
-    chunk.elements_before = geometry.elements_before(chunk.first);
-    chunk.elements = uint32_t(geometry.elements_before(chunk.first + chunk.tiles) - chunk.elements_before);
     return chunk;
 }
 
@@ -139,16 +145,37 @@ struct TileSizes {
     uint64_t first; // number of the chunk's first tile
     uint32_t unclipped;
     bool regular; // no tile is clipped
+    bool is_near;
+    Place place;  // of the first
 
     __device__ inline TileSizes(const Geometry &g, uint64_t first_tile)
         : geometry(g), first(first_tile), unclipped(g.side[0] * g.side[1] * g.side[2]),
-          regular(g.dims[1] % g.side[0] == 0 && g.dims[2] % g.side[1] == 0 && g.dims[3] % g.side[2] == 0) {}
+          regular(g.dims[1] % g.side[0] == 0 && g.dims[2] % g.side[1] == 0 && g.dims[3] % g.side[2] == 0),
+          is_near(g.is_near()), place(g.place(first_tile)) {}
 
-    __device__ inline uint32_t operator()(uint32_t tile) const { return regular ? unclipped : geometry.tile(first + tile).elements(); }
+    __device__ inline uint32_t operator()(uint32_t tile) const {
+        if (regular) {
+            return unclipped;
+        }
+        if (!is_near) {
+            return geometry.tile(first + tile).elements();
+        }
+        const Place at = geometry.near_place(place, tile);
+        return extent(0, uint32_t(at.z)) * extent(1, uint32_t(at.y)) * extent(2, uint32_t(at.x));
+    }
+
+    // Along z, y, x, of the tile with that number along it.
+    __device__ inline uint32_t extent(uint32_t axis, uint32_t number) const {
+        const uint32_t last = uint32_t(geometry.grid[axis]) - 1;
+        return number == last ? uint32_t(geometry.dims[axis + 1] - uint64_t(last) * geometry.side[axis]) : geometry.side[axis];
+    }
 };
 
 // Bytes of a tile's bitmap.
 __device__ inline uint32_t bitmap_bytes(uint32_t elements) { return ceil_div(elements, 512) * 64; }
+
+// Bytes of a section that are brought to shared memory, if it has no more.
+constexpr uint32_t STAGED_SECTION = 12288;
 
 union RoleScratch {
     ParseScratch parse;
@@ -157,9 +184,24 @@ union RoleScratch {
         uint32_t warp_sums_again[PARSE_WARPS];
         uint32_t block_words[MOST_BLOCKS]; // where a block's packed bases start
         uint32_t block_bases[MOST_BLOCKS];
+        uint8_t groups[MOST_TILES]; // of tiles that have codes
+        alignas(16) uint8_t section[STAGED_SECTION];
     } tiles;
     uint32_t warp_sums[PARSE_WARPS];
 };
+
+// A section in shared memory, if it fits; else where it is. It starts on a multiple of 16, and its record has whole units of that. By the whole block.
+__device__ inline const uint8_t *bring(const Records &records, const Section &section, uint8_t *to) {
+    const uint8_t *from = records.input + section.offset;
+    if (section.length > STAGED_SECTION) {
+        return from;
+    }
+    for (uint32_t i = threadIdx.x; i < ceil_div(section.length, 16); i += THREADS) {
+        reinterpret_cast<uint4 *>(to)[i] = reinterpret_cast<const uint4 *>(from)[i];
+    }
+    __syncthreads();
+    return to;
+}
 
 // Whether there is something in the bytes from `from` up to `to`, fewer than THREADS; by the whole block, each thread for itself.
 __device__ inline bool any_between(const uint8_t *bytes, uint64_t from, uint64_t to) {

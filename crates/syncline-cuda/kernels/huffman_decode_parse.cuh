@@ -301,11 +301,16 @@ struct BookPlace {
     uint8_t *marks;                // memory for an alphabet that shared memory has no room for, if there is such
 };
 
+// What is known of a codebook: how many symbols its alphabet has, and how many codebooks the stream has.
+struct OwnBook {
+    uint32_t alphabet, books;
+};
+
 // Reads a stream as far as codebook `own`, prepares that, and if it is the last describes the stream. Returns whether this block has. What it found to be wrong is in
-// `status`: the others may have found something else. Whatever is wrong, all places have something harmless in the end. `own_alphabet` gets the symbols of the codebook's
-// alphabet, if it is prepared. By the whole block.
+// `status`: the others may have found something else. Whatever is wrong, all places have something harmless in the end. `own_book` gets what the caller may want to
+// know of it, if it is prepared. By the whole block.
 __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &place, uint32_t own, const BookPlace &to, uint64_t out,
-                                    uint64_t classes, Stream &stream, uint32_t &status, ParseScratch &scratch, uint32_t *own_alphabet = nullptr) {
+                                    uint64_t classes, Stream &stream, uint32_t &status, ParseScratch &scratch, OwnBook *own_book = nullptr) {
     const StreamHeader header = read_header(input, place);
     status = header.status;
     // Encoders use several codebooks for small alphabets only.
@@ -341,8 +346,8 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
         }
         position = scratch.end;
         if (is_own) {
-            if (own_alphabet != nullptr) {
-                *own_alphabet = alphabet;
+            if (own_book != nullptr) {
+                *own_book = {alphabet, header.books};
             }
             const uint32_t first_symbol = to.first_symbol + own * to.stride;
             sort_symbols(marks, alphabet, to.symbols + first_symbol, scratch);

@@ -156,7 +156,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             copy(shared.books, &books[stream.first_book], book_count * sizeof(Book), threadIdx.x - 4 * WARP, THREADS - 4 * WARP);
         }
         __syncthreads();
-        uint16_t *near = reinterpret_cast<uint16_t *>(reinterpret_cast<uint8_t *>(dynamic) + request.dynamic_bytes / 16 * 16 - NEAR_BYTES);
         if (warp_id() == 0) {
             const bool paired = !WIDE && paired_share(shared.books, book_count) >= PAIRED_PERCENT * 0.01f;
             if (threadIdx.x == 0) {
@@ -165,18 +164,18 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 shared.layout = paired ? layout_of<!WIDE>(shared.stream, shared.items, book_count, request.dynamic_bytes)
                                        : layout_of<false>(shared.stream, shared.items, book_count, request.dynamic_bytes);
             }
-        } else if (!WIDE && shared.items.live != 0) {
-            bring_symbols<WARP>(near, shared, book_count, symbols);
+        } else if (!WIDE && request.tabled == 0 && shared.items.live != 0) {
+            bring_symbols<WARP>(near_symbols(request.dynamic_bytes), shared, book_count, symbols);
         }
         __syncthreads();
 #if !WIDE
         if (shared.paired) {
-            write_share<true>(shared, task, target, near);
+            write_share<true>(shared, task, target);
         } else {
-            write_share<false>(shared, task, target, near);
+            write_share<false>(shared, task, target);
         }
 #else
-        write_share<false>(shared, task, target, near);
+        write_share<false>(shared, task, target);
 #endif
         // The next chunk's tables take the place of this one's.
         __syncthreads();

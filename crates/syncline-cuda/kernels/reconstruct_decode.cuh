@@ -2,18 +2,11 @@
 // decided for each stream.
 //
 // Table entries with pairs (WIDE 0 only): bits 0-9 the first symbol, 10-13 its length, 15 set if there is no second, 16-25 the second symbol, 28-31 the length of all.
-// Without pairs, and for long codewords: a Single, the length and from bit SYMBOL_AT up the symbol; half as wide where symbols are small. 0, or 0 and bit 15, where there
-// is no codeword of TABLE_BITS bits.
+// Without pairs, and for long codewords: a Single (reconstruct_tables.cuh). 0, or 0 and bit 15, where there is no codeword of TABLE_BITS bits.
 #pragma once
 #include "huffman_decode_index.cuh"
+#include "reconstruct_tables.cuh"
 
-#if WIDE
-typedef uint32_t Single;
-constexpr uint32_t SYMBOL_AT = 16;
-#else
-typedef uint16_t Single;
-constexpr uint32_t SYMBOL_AT = 6;
-#endif
 constexpr uint32_t PAIR_MASK = 0x03FF03FF, ONLY_ONE = 0x8000;
 
 // The symbols of two single entries, the first in the low half.
@@ -207,66 +200,6 @@ __device__ inline float paired_share(const Book *books, uint32_t count) {
     return share;
 }
 
-// Codewords as windows ascend.
-struct Walk {
-    const Book &book;
-    const uint16_t *symbols;
-    uint32_t length, place, symbol;
-
-    // From codewords of `shortest` bits on, for windows from `window` on. `own_symbols` are the codebook's. `longest`: the longest codeword that is asked for.
-    __device__ inline Walk(const Book &code, const uint16_t *own_symbols, uint32_t shortest, uint32_t longest, uint32_t window)
-        : book(code), symbols(own_symbols), length(shortest), place(ALL_LANES), symbol(0) {
-        // All limits at once: one after the other each would wait for shared memory.
-#pragma unroll
-        for (uint32_t i = 0; i <= longest - shortest; ++i) {
-            length += window >= code.limit[shortest + i] ? 1 : 0;
-        }
-        length = min_of(length, max_of(code.longest, shortest));
-    }
-
-    // The entry of the codeword that a window starts with, which is not below the one before; 0 if it is longer than `longest`.
-    __device__ inline Single entry(uint32_t window, uint32_t longest) {
-        while (length < book.longest && length <= longest && window >= book.limit[length]) {
-            ++length;
-        }
-        if (length > longest) {
-            return 0;
-        }
-        const uint32_t next = min_of((window >> (32 - length)) + book.offset[length], book.symbol_count - 1);
-        if (next != place) {
-            place = next;
-            symbol = symbols[next];
-        }
-        return Single(length | symbol << SYMBOL_AT);
-    }
-};
-
-constexpr uint32_t AT_ONCE_LOG2 = 3, AT_ONCE = 1u << AT_ONCE_LOG2; // entries that a thread makes one after the other
-
-// Makes the entries of a walk from `window` on, whose index has `bits` bits. A codeword that is short enough has them all: most have.
-__device__ inline void make_entries(Single *to, Walk &walk, uint32_t window, uint32_t bits) {
-    uint32_t words[AT_ONCE * sizeof(Single) / 4];
-    constexpr uint32_t IN_WORD = 4 / sizeof(Single);
-    const uint32_t first = walk.entry(window, bits);
-    if (walk.length <= bits - AT_ONCE_LOG2) {
-#pragma unroll
-        for (uint32_t i = 0; i < AT_ONCE / IN_WORD; ++i) {
-            words[i] = IN_WORD == 1 ? first : first * 0x10001u;
-        }
-    } else {
-        words[0] = first;
-#pragma unroll
-        for (uint32_t i = 1; i < AT_ONCE; ++i) {
-            const uint32_t entry = walk.entry(window + (i << (32 - bits)), bits);
-            words[i / IN_WORD] = i % IN_WORD == 0 ? entry : words[i / IN_WORD] | entry << 16;
-        }
-    }
-#pragma unroll
-    for (uint32_t i = 0; i < AT_ONCE / IN_WORD; i += 4) {
-        reinterpret_cast<uint4 *>(to)[i / 4] = make_uint4(words[i], words[i + 1], words[i + 2], words[i + 3]);
-    }
-}
-
 // The symbols of a stream's codebooks in shared memory, MOST_SYMBOLS apart, if there are no more than that of each; else where they are.
 struct BookSymbols {
     const uint16_t *all;
@@ -282,8 +215,7 @@ __device__ inline void make_singles(Single *to, uint32_t stride, const Book *boo
         const uint32_t number = first + i / UNITS, entry = i % UNITS * AT_ONCE;
         const Book &book = books[number];
         if (book.longest != 0) {
-            Walk walk(book, symbols.of(book, number), 1, TABLE_BITS, entry << (32 - TABLE_BITS));
-            make_entries(to + i / UNITS * stride + entry, walk, entry << (32 - TABLE_BITS), TABLE_BITS);
+            make_short_entries(to + i / UNITS * stride + entry, book, symbols.of(book, number), entry);
         }
     }
 }
@@ -294,18 +226,7 @@ __device__ inline void make_long(uint8_t *to, uint32_t stride, uint32_t entries,
     for (uint32_t i = threadIdx.x; i < count * units; i += THREADS) {
         const uint32_t number = i / units, first = (i - number * units) * AT_ONCE;
         const Book &book = books[number];
-        Single *own = reinterpret_cast<Single *>(to + number * stride) + first;
-        const uint32_t start = book.limit[TABLE_BITS];
-        const uint32_t window = start + (first << (32 - LONG_BITS));
-        if (book.longest <= TABLE_BITS || window < start) {
-#pragma unroll
-            for (uint32_t j = 0; j < AT_ONCE; ++j) {
-                own[j] = 0;
-            }
-        } else {
-            Walk walk(book, symbols.of(book, number), TABLE_BITS + 1, LONG_BITS, window);
-            make_entries(own, walk, window, LONG_BITS);
-        }
+        make_long_entries(reinterpret_cast<Single *>(to + number * stride) + first, book, symbols.of(book, number), first);
     }
 }
 

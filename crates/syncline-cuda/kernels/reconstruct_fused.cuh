@@ -269,6 +269,8 @@ __device__ inline bool decode_tiles(Shared &shared, const Task &task, const Lane
 
 // Where symbols are while tables are made, and singles: at the end of the block's shared memory, where warps have rows later.
 constexpr uint32_t NEAR_BYTES = BOOKS * MOST_SYMBOLS * 2, SINGLES_BYTES = TABLE * sizeof(Single);
+__device__ inline uint8_t *last_bytes(uint32_t dynamic_bytes, uint32_t bytes) { return reinterpret_cast<uint8_t *>(dynamic) + dynamic_bytes / 16 * 16 - bytes; }
+__device__ inline uint16_t *near_symbols(uint32_t dynamic_bytes) { return reinterpret_cast<uint16_t *>(last_bytes(dynamic_bytes, NEAR_BYTES)); }
 
 // Copies the codebooks' symbols to shared memory. By the threads from number FIRST on.
 template <uint32_t FIRST> __device__ inline void bring_symbols(uint16_t *near, const Shared &shared, uint32_t books, const uint16_t *symbols) {
@@ -291,7 +293,7 @@ template <uint32_t FIRST> __device__ inline void bring_symbols(uint16_t *near, c
 }
 
 // Makes the tables of all codebooks in shared memory. By the whole block.
-template <bool PAIRED> __device__ inline void make_tables(uint8_t *to, const uint16_t *near, const Shared &shared, uint32_t books, const uint16_t *symbols) {
+template <bool PAIRED> __device__ __noinline__ void make_tables(uint8_t *to, const uint16_t *near, const Shared &shared, uint32_t books, const uint16_t *symbols) {
     typedef typename Entries<PAIRED>::Entry Entry;
     const uint32_t bytes = shared.layout.table_bytes, own_long = shared.layout.own_long;
     const BookSymbols all{symbols, near};
@@ -309,6 +311,37 @@ template <bool PAIRED> __device__ inline void make_tables(uint8_t *to, const uin
                 reinterpret_cast<Entry *>(to + number * bytes)[i] = paired_entry(singles, i);
             }
             __syncthreads();
+        }
+    }
+}
+
+// Copies the tables that parsing has made of all codebooks to shared memory, and makes those with pairs of them. By the whole block.
+template <bool PAIRED> __device__ inline void fetch_tables(uint8_t *to, const Shared &shared, uint32_t dynamic_bytes, uint32_t books, const uint16_t *symbols) {
+    typedef typename Entries<PAIRED>::Entry Entry;
+    const uint32_t bytes = shared.layout.table_bytes;
+    // At the end of the block's shared memory, where warps have rows later.
+    Single *singles = reinterpret_cast<Single *>(last_bytes(dynamic_bytes, BOOKS * SINGLES_BYTES));
+    constexpr uint32_t SHORT_UNITS = SINGLES_BYTES / 16;
+    const uint32_t units = SHORT_UNITS + shared.layout.own_long * uint32_t(sizeof(Single)) / 16;
+    for (uint32_t i = threadIdx.x; i < books * units; i += THREADS) {
+        const uint32_t number = i / units, unit = i - number * units;
+        const Book &book = shared.books[number];
+        uint4 *own = reinterpret_cast<uint4 *>(to + number * bytes);
+        if (PAIRED) {
+            own = unit < SHORT_UNITS ? reinterpret_cast<uint4 *>(singles + number * TABLE) : own + (TABLE * sizeof(Entry) / 16 - SHORT_UNITS);
+        }
+        if (book.longest != 0) {
+            copy_unit(own + unit, reinterpret_cast<const uint4 *>(symbols + book.symbols + TABLES_AT) + unit);
+        }
+    }
+    copies_done();
+    if (PAIRED) {
+        __syncthreads();
+        for (uint32_t i = threadIdx.x; i < books * TABLE; i += THREADS) {
+            const uint32_t number = i / TABLE;
+            if (shared.books[number].longest != 0) {
+                reinterpret_cast<Entry *>(to + number * bytes)[i % TABLE] = paired_entry(singles + number * TABLE, i % TABLE);
+            }
         }
     }
 }
@@ -360,9 +393,15 @@ template <bool PAIRED> __device__ inline Layout layout_of(const Stream &stream, 
 }
 
 // Writes the block's share of a chunk. By the whole block.
-template <bool PAIRED> __device__ inline void write_share(Shared &shared, const Task &task, const Target &target, const uint16_t *near) {
+template <bool PAIRED> __device__ inline void write_share(Shared &shared, const Task &task, const Target &target) {
     if (shared.items.live != 0) {
-        make_tables<PAIRED>(reinterpret_cast<uint8_t *>(dynamic), near, shared, min_of<uint32_t>(shared.stream.books, BOOKS), task.symbols);
+        uint8_t *tables = reinterpret_cast<uint8_t *>(dynamic);
+        const uint32_t books = min_of<uint32_t>(shared.stream.books, BOOKS);
+        if (!WIDE && task.request.tabled != 0) {
+            fetch_tables<PAIRED>(tables, shared, task.request.dynamic_bytes, books, task.symbols);
+        } else {
+            make_tables<PAIRED>(tables, near_symbols(task.request.dynamic_bytes), shared, books, task.symbols);
+        }
     }
     __syncthreads();
     // A draw and its tiles' numbers are fetched while those before are worked on.

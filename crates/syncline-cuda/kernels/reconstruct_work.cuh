@@ -13,7 +13,7 @@ struct Request {
     uint32_t parts;              // blocks for each chunk, where each has its own
     uint32_t dynamic_bytes;      // of shared memory
     uint32_t vectors;
-    uint32_t unused;
+    uint32_t tabled; // codebooks of narrow symbols have tables behind their symbols
 };
 
 // The tiles of a chunk that are wanted: entries of its order.

@@ -7,20 +7,21 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
-use syncline_core::huffman::MAX_CLASSES;
+use syncline_core::huffman::{IndexKind, MAX_CLASSES};
 
 pub use format::Format;
-use format::{cleared_bytes, rank_stride};
+pub(crate) use format::cleared_bytes;
+use format::rank_stride;
 
 use super::{Parsed, ParsedChunk};
-use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Arena, Cleared, Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::BatchView;
 use crate::huffman::decode::batch::{Book, Descriptor, DeviceTotals};
 use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, parse_constants};
 use crate::huffman::decode::status_text;
-use crate::reconstruct::sums_len;
+use crate::reconstruct::{OWN_LONG, sums_len};
 
 const SOURCE: Source = Source { name: "container_parse.cu", text: include_str!("../../kernels/container_parse.cu") };
 
@@ -36,15 +37,19 @@ pub(crate) const BITMAP_GROUP_LOG2: u32 = 6;
 const BOOKS: usize = MAX_CLASSES;
 /// Threads of a block of `container_parse`: blocks are many, and mostly wait.
 const THREADS: u32 = 256;
-/// Threads of a block of `container_finish`.
-const FINISH_THREADS: u32 = 128;
+/// Threads of a block of `container_places`.
+const PLACES_THREADS: u32 = 128;
+/// Threads of `container_finish`, which is a block: one for each chunk.
+const FINISH_THREADS: u32 = MOST_CHUNKS as u32;
 /// Records start on multiples of this.
 const ALIGNMENT: u64 = 16;
 
 fn specialization(element_bytes: usize) -> Specialization {
     // Widths of symbols and groups are arguments here; the constants are those of codes.
     let mut constants = parse_constants(2, 7, THREADS);
+    let of_tables = [("OWN_LONG", OWN_LONG[0].into()), ("OWN_LONG_MANY", OWN_LONG[1].into())];
     constants.extend([("ELEMENT_BYTES", element_bytes as u64), ("ROLES", ROLES.into())]);
+    constants.extend(of_tables);
     Specialization { source: SOURCE, constants }
 }
 
@@ -214,6 +219,8 @@ pub struct ParsedRecords<'a> {
     pub bitmap_bytes: Option<CudaViewMut<'a, u8>>,
     /// A word for each stream of bitmaps.
     pub bitmap_status: CudaViewMut<'a, u32>,
+    /// Memory of some of these that has to be cleared again: where, and how many bytes.
+    kept: (CUdeviceptr, u32),
 }
 
 /// Where records are, in device memory: for [`Hasher`](super::hash::Hasher).
@@ -277,17 +284,19 @@ impl RecordParser {
         let count = records.lengths.len() as u32;
         let mut launch = stream.launch_builder(self.places.function());
         launch.arg(&device_records).arg(&count).arg(&mut starts).arg(&mut lengths);
-        let grid = Kernel::grid(count.div_ceil(FINISH_THREADS), FINISH_THREADS, 0);
+        let grid = Kernel::grid(count.div_ceil(PLACES_THREADS), PLACES_THREADS, 0);
         // SAFETY: parameters (Records, u32, u64 *, u32 *): a start and a length for each record.
         unsafe { launch.launch(grid) }.doing("placing records")?;
         Ok(RecordPlaces { starts: starts.into_view(), lengths: lengths.into_view() })
     }
 
-    /// Parses the records of a batch on the frame's stream, without waiting for it; `classes`: classes of groups are wanted, for decoders of whole streams.
+    /// Parses the records of a batch on the frame's stream, without waiting for it; `classes`: classes of groups are wanted, for decoders of whole streams. `kept`: memory of
+    /// `cleared_bytes` that is 0 and that [`Self::finish`] clears again; without it some of the frame's is cleared, which takes a call more.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] for records that are not as many as the batch's chunks, or misaligned, or more than [`MOST_CHUNKS`]; [`CudaError::OutOfMemory`];
     /// [`CudaError::Driver`]. Damaged records are no error here: see [`ParsedChunk::status`].
+    #[expect(clippy::too_many_arguments, reason = "what is parsed, what it is, and where the results go")]
     pub fn parse<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -296,6 +305,7 @@ impl RecordParser {
         geometry: &DeviceGeometry,
         batch: &ChunkBatch,
         classes: bool,
+        kept: Option<CudaViewMut<'a, u8>>,
     ) -> Result<ParsedRecords<'a>> {
         let stream = frame.stream().clone();
         let chunks = batch.chunks() as usize;
@@ -306,7 +316,14 @@ impl RecordParser {
         let bitmap_count = bitmap_bounds.streams as usize;
         let tiles = batch.tiles() as usize;
 
-        let mut cleared = frame.cleared(cleared_bytes(chunks, bitmap_count))?;
+        let mut again = (0, 0);
+        let mut cleared = match kept {
+            Some(mut memory) => {
+                again = (address(&mut memory, &stream), memory.len() as u32);
+                Cleared::of(memory)
+            }
+            None => frame.cleared(cleared_bytes(chunks, bitmap_count))?,
+        };
         let mut parsed_chunks = cleared.take::<ParsedChunk>(chunks)?;
         let mut totals = cleared.take::<DeviceTotals>(1)?;
         let mut bitmap_totals = cleared.take::<DeviceTotals>(1)?;
@@ -332,7 +349,8 @@ impl RecordParser {
         let mut bitmaps = frame.slice::<Descriptor>(bitmap_count)?;
         let mut bitmap_books = frame.slice::<Book>(bitmap_count)?;
         let mut bitmap_symbols = frame.slice::<u16>(bitmap_count * BYTE_ALPHABET)?;
-        let class_count = if classes { chunks * batch.slots() as usize } else { 0 };
+        let has_classes = classes;
+        let class_count = if has_classes { chunks * batch.slots() as usize } else { 0 };
         let mut classes = frame.slice::<u8>(class_count)?;
 
         let results = DeviceResults {
@@ -397,6 +415,7 @@ impl RecordParser {
                 sums: totals.into_view(),
                 totals: code_bounds.totals()?,
                 keep_status: true,
+                tabled: !has_classes && format.index == IndexKind::Symbol,
                 symbol: PhantomData,
             },
             classes,
@@ -415,10 +434,12 @@ impl RecordParser {
                     sums: bitmap_totals.into_view(),
                     totals: bitmap_bounds.totals()?,
                     keep_status: true,
+                    tabled: false,
                     symbol: PhantomData,
                 }),
             },
             bitmap_status,
+            kept: again,
         })
     }
 
@@ -431,7 +452,7 @@ impl RecordParser {
         &self,
         stream: &Arc<CudaStream>,
         input: &CudaView<'_, u8>,
-        parsed: &ParsedRecords<'_>,
+        parsed: &mut ParsedRecords<'_>,
         hashes: Option<(&RecordPlaces<'_>, &CudaView<'_, u64>)>,
         result: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
@@ -451,10 +472,11 @@ impl RecordParser {
             Some((places, hashes)) => launch.arg(&places.starts).arg(*hashes),
             None => launch.arg(&0_u64).arg(&0_u64),
         };
-        launch.arg(&codes).arg(&bitmaps).arg(&kinds).arg(result);
-        let grid = Kernel::grid(count.div_ceil(FINISH_THREADS), FINISH_THREADS, 0);
-        // SAFETY: parameters (const u8 *, u32, const ParsedChunk *, const u64 *, const u64 *, const u32 *, const u32 *, u32, u32 *): one of each for each chunk, `kinds`
-        // words of bitmaps; a record that parsing found to be in the input starts there.
+        launch.arg(&codes).arg(&bitmaps).arg(&kinds).arg(result).arg(&parsed.kept.0).arg(&parsed.kept.1);
+        let grid = Kernel::grid(1, FINISH_THREADS, 0);
+        // SAFETY: parameters (const u8 *, u32, const ParsedChunk *, const u64 *, const u64 *, const u32 *, const u32 *, u32, u32 *, u32 *, u32): one of each for each chunk, of
+        // which a batch has no more than there are threads, `kinds` words of bitmaps; a record that parsing found to be in the input starts there. What is cleared is memory
+        // of `parsed`, of a multiple of 4 bytes, or none.
         unsafe { launch.launch(grid) }.doing("bringing statuses together").map(drop)
     }
 }

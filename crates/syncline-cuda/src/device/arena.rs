@@ -46,6 +46,19 @@ impl Arena {
         Ok(arena)
     }
 
+    /// [`Self::with_capacity`] of memory that is 0 at first.
+    ///
+    /// # Errors
+    /// As [`Self::with_capacity`]; [`CudaError::Driver`].
+    pub fn with_zeros(stream: Arc<CudaStream>, bytes: usize) -> Result<Self> {
+        let mut arena = Self::with_capacity(stream, bytes)?;
+        let Self { stream, blocks, .. } = &mut arena;
+        for block in blocks {
+            stream.memset_zeros(&mut **block).doing("clearing scratch memory")?;
+        }
+        Ok(arena)
+    }
+
     /// The stream that the memory is used on.
     pub fn stream(&self) -> &Arc<CudaStream> {
         &self.stream
@@ -211,6 +224,11 @@ pub struct Cleared<'a> {
 }
 
 impl<'a> Cleared<'a> {
+    /// Other memory that is 0; it starts where the driver's allocations do.
+    pub(crate) fn of(memory: CudaViewMut<'a, u8>) -> Self {
+        Self { rest: Some(memory) }
+    }
+
     /// The next `length` elements, every byte 0.
     ///
     /// # Errors

@@ -37,6 +37,7 @@ const HEADERS: &[Source] = &[
     Source { name: "huffman_decode_work.cuh", text: include_str!("../../kernels/huffman_decode_work.cuh") },
     Source { name: "huffman_decode_lookup.cuh", text: include_str!("../../kernels/huffman_decode_lookup.cuh") },
     Source { name: "reconstruct_rows.cuh", text: include_str!("../../kernels/reconstruct_rows.cuh") },
+    Source { name: "reconstruct_tables.cuh", text: include_str!("../../kernels/reconstruct_tables.cuh") },
     Source { name: "reconstruct_decode.cuh", text: include_str!("../../kernels/reconstruct_decode.cuh") },
     Source { name: "reconstruct_any.cuh", text: include_str!("../../kernels/reconstruct_any.cuh") },
     Source { name: "reconstruct_fused.cuh", text: include_str!("../../kernels/reconstruct_fused.cuh") },

@@ -65,12 +65,29 @@ impl SideStream {
         &self.stream
     }
 
+    /// Notes what `main` has been given so far: what [`Self::follow`] is to come after.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`](crate::CudaError::Driver).
+    pub fn mark(&self, main: &CudaStream) -> Result<()> {
+        self.fork.record(main).doing("forking")
+    }
+
+    /// Work queued here from now on comes after the last [`Self::mark`].
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`](crate::CudaError::Driver).
+    pub fn follow(&self) -> Result<()> {
+        self.stream.wait(&self.fork).doing("forking")
+    }
+
     /// Work queued here from now on comes after what `main` has been given so far.
     ///
     /// # Errors
     /// [`CudaError::Driver`](crate::CudaError::Driver).
     pub fn fork(&self, main: &CudaStream) -> Result<()> {
-        self.fork.record(main).and_then(|()| self.stream.wait(&self.fork)).doing("forking")
+        self.mark(main)?;
+        self.follow()
     }
 
     /// Work queued on `main` from now on comes after what was queued here so far.

@@ -14,6 +14,7 @@ use crate::container::assemble::Observer;
 use crate::container::hash::{Gap as HashGap, Hasher, Pieces};
 use crate::container::parse::{
     BITMAP_GROUP_LOG2, Format, MOST_CHUNKS, ParsedRecords, RecordParser, RecordPlaces, Records, chunk_status_text,
+    cleared_bytes,
 };
 use crate::device::{Arena, Device, Frame, SideStream};
 use crate::error::{CudaError, DriverContext, Result};
@@ -93,6 +94,9 @@ pub struct Decompressor {
     side: SideStream,
     /// A word for each chunk of the array.
     statuses: CudaSlice<u32>,
+    /// What parsing needs cleared, and whether it is: each batch leaves it so, unless it fails.
+    kept: CudaSlice<u8>,
+    kept_is_clear: bool,
     chunks_in_batch: u64,
 }
 
@@ -136,6 +140,11 @@ impl Decompressor {
         let elements = if decoder.is_fused() { FUSED_ELEMENTS } else { DECODED_ELEMENTS };
         let in_chunk = u64::from(info.geometry().tiles_per_chunk()) * info.geometry().unclipped_len();
         let side = SideStream::new(stream.context())?;
+        let chunks_in_batch = (elements / in_chunk).clamp(1, MOST_CHUNKS as u64);
+        let most = chunks_in_batch.min(chunks as u64) as usize;
+        let kept_bytes = cleared_bytes(most, most * format.bitmap_kinds() as usize);
+        let kept =
+            stream.alloc_zeros::<u8>(kept_bytes).map_err(|_| CudaError::OutOfMemory { bytes: kept_bytes as u64 })?;
         let mut decompressor = Self {
             format,
             geometry: DeviceGeometry::new(info.geometry(), header.group_log2),
@@ -149,12 +158,15 @@ impl Decompressor {
             side_arena: Arena::new(side.stream().clone()),
             side,
             statuses: statuses.map_err(|_| CudaError::OutOfMemory { bytes: chunks as u64 * 4 })?,
-            chunks_in_batch: (elements / in_chunk).clamp(1, MOST_CHUNKS as u64),
+            kept,
+            kept_is_clear: true,
+            chunks_in_batch,
             info: info.clone(),
         };
         let (main, beside) = decompressor.workspace()?;
         decompressor.arena = Arena::with_capacity(stream, main)?;
-        decompressor.side_arena = Arena::with_capacity(decompressor.side.stream().clone(), beside)?;
+        // Zeros, as compute-sanitizer's initcheck misses what kernels write here for the first time.
+        decompressor.side_arena = Arena::with_zeros(decompressor.side.stream().clone(), beside)?;
         Ok(decompressor)
     }
 
@@ -166,7 +178,11 @@ impl Decompressor {
     /// Bytes of device memory that it holds.
     pub fn workspace_bytes(&self) -> usize {
         let tokens = self.tokens.as_ref().map_or(0, CodeTokens::workspace_bytes);
-        self.arena.capacity() + self.side_arena.capacity() + tokens + self.statuses.len() * size_of::<u32>()
+        self.arena.capacity()
+            + self.side_arena.capacity()
+            + tokens
+            + self.statuses.len() * size_of::<u32>()
+            + self.kept.len()
     }
 
     /// Bytes of arena that the largest batch takes, of the stream's own and of the one beside it.
@@ -333,11 +349,19 @@ impl Decompressor {
         let stream = self.arena.stream().clone();
         let mut frame = self.arena.frame()?;
 
-        // Hashes, beside the rest: while records are parsed most of the device is idle.
-        self.side.fork(&stream)?;
+        // Hashes, beside the rest: while records are parsed most of the device is idle. They may start when parsing does; calls that are not needed for parsing come later.
+        self.side.mark(&stream)?;
+        if !self.kept_is_clear {
+            stream.memset_zeros(&mut self.kept).doing("clearing scratch memory")?;
+        }
+        self.kept_is_clear = false;
+        let kinds = self.format.bitmap_kinds() as usize;
+        let kept = self.kept.slice_mut(..cleared_bytes(lengths.len(), lengths.len() * kinds));
         let classes = !self.decoder.is_fused();
-        let mut parsed = self.parser.parse(&mut frame, records, &self.format, &self.geometry, &batch, classes)?;
+        let mut parsed =
+            self.parser.parse(&mut frame, records, &self.format, &self.geometry, &batch, classes, Some(kept))?;
         observer("record_parse")?;
+        self.side.follow()?;
         let mut side_frame = self.side_arena.frame()?;
         let mut hashes = side_frame.slice::<u64>(lengths.len())?;
         let longest = lengths.iter().copied().max().unwrap_or(0);
@@ -379,7 +403,8 @@ impl Decompressor {
         self.side.join(&stream)?;
         done?;
         let mut result = self.statuses.slice_mut(chunks.start as usize..chunks.end as usize);
-        self.parser.finish(&stream, input, &parsed, Some((&places, &hashes.as_view())), &mut result)?;
+        self.parser.finish(&stream, input, &mut parsed, Some((&places, &hashes.as_view())), &mut result)?;
+        self.kept_is_clear = true;
         observer("record_finish")
     }
 }

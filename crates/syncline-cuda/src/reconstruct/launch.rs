@@ -15,9 +15,10 @@ use crate::huffman::decode::{BatchView, TABLE_BITS};
 
 /// Shared memory that a block which decodes has beside the dynamic one, and the driver's.
 const OWN_SHARED_MEMORY: u32 = 2304;
-/// What such a block needs: tables of four codebooks of any symbols, sums of a warp, and some words of input with what a damaged stream may read behind them. While tables
-/// with pairs are made, which are smaller, these take the codebooks' symbols and a table of single codewords.
-const LEAST_SHARED_MEMORY: u32 = 16 * ((1 << TABLE_BITS) + OWN_LONG[1]) + (32 << 9) + 600 + OWN_SHARED_MEMORY;
+/// What such a block needs: tables of four codebooks of any symbols, sums of a warp, and some words of input with what a damaged stream may read behind them.
+const OF_ANY_SYMBOLS: u32 = 16 * ((1 << TABLE_BITS) + OWN_LONG[1]) + (32 << 9) + 600;
+/// The same while tables with pairs are made: these, and the tables of single codewords that they are made of.
+const OF_PAIRS: u32 = 4 * ((4 << TABLE_BITS) + 2 * OWN_LONG[1]) + 4 * (2 << TABLE_BITS);
 
 /// Words that [`Reconstruction::sums`] has for so many chunks.
 pub fn sums_len(chunks: usize) -> usize {
@@ -26,7 +27,7 @@ pub fn sums_len(chunks: usize) -> usize {
 
 /// Whether a device with so much shared memory a block decodes and reconstructs in one kernel.
 pub(super) fn fuses(index: IndexKind, shared_memory: u32) -> bool {
-    index == IndexKind::Symbol && shared_memory >= LEAST_SHARED_MEMORY
+    index == IndexKind::Symbol && shared_memory >= OF_ANY_SYMBOLS.max(OF_PAIRS) + OWN_SHARED_MEMORY
 }
 
 /// `Values` of `reconstruct_elements.cuh`.
@@ -61,7 +62,7 @@ struct Request {
     parts: u32,
     dynamic_bytes: u32,
     vectors: u32,
-    unused: u32,
+    tabled: u32,
 }
 
 // SAFETY: plain numbers without padding, laid out as the kernels' struct.
@@ -162,7 +163,7 @@ impl Reconstructor {
             parts: 1,
             dynamic_bytes: 0,
             vectors: (aligned && address.is_multiple_of(16)).into(),
-            unused: 0,
+            tabled: 0,
         };
         let parsed = work.parsed.argument(&stream);
         match (&self.fused, &self.from_codes, work.codes) {
@@ -205,7 +206,7 @@ impl Reconstructor {
         let dynamic_bytes = self.shared_memory - OWN_SHARED_MEMORY;
         // One has all of a multiprocessor's shared memory; the kernel gives all an equal share of the work.
         let blocks = self.multiprocessors;
-        let request = Request { dynamic_bytes, ..request };
+        let request = Request { dynamic_bytes, tabled: batch.tabled.into(), ..request };
         for kernel in &fused.kernels {
             let launch = Successive::new(kernel, &stream).reads(work.input).value(self.device_geometry).value(parsed);
             let launch = launch.value(self.values).value(request);

@@ -32,7 +32,7 @@ const START_COST: u32 = 100;
 /// Threads in a block that does not.
 const CODES_THREADS: u32 = 128;
 /// Entries for long codewords in a block's tables, with one codebook and with four.
-const OWN_LONG: [u32; 2] = [LONG_ENTRIES, LONG_ENTRIES / 2];
+pub(crate) const OWN_LONG: [u32; 2] = [LONG_ENTRIES, LONG_ENTRIES / 2];
 
 /// Where the codes of a batch's chunks come from.
 #[derive(Debug, Clone, Copy)]

@@ -112,7 +112,7 @@ pub(super) fn rank_stride(batch: &ChunkBatch) -> usize {
 }
 
 /// Bytes that have to be 0 at the start: the chunks, two batches' sums, a counter, the streams' status.
-pub(super) fn cleared_bytes(chunks: usize, bitmaps: usize) -> usize {
+pub(crate) fn cleared_bytes(chunks: usize, bitmaps: usize) -> usize {
     Arena::bytes_for::<ParsedChunk>(chunks)
         + 2 * Arena::bytes_for::<DeviceTotals>(1)
         + Arena::bytes_for::<u32>(1)

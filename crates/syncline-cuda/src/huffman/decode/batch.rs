@@ -131,6 +131,8 @@ pub struct BatchView<'b, S> {
     pub(crate) totals: Totals,
     /// Status words are not cleared: parsing has written them.
     pub(crate) keep_status: bool,
+    /// Codebooks of few symbols have the tables of reconstruction behind these.
+    pub(crate) tabled: bool,
     pub(crate) symbol: PhantomData<S>,
 }
 
@@ -222,6 +224,7 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
             sums: self.sums.as_view(),
             totals: self.totals,
             keep_status: false,
+            tabled: false,
             symbol: PhantomData,
         }
     }

@@ -247,6 +247,7 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
             sums: sums.into_view(),
             totals,
             keep_status: true,
+            tabled: false,
             symbol: PhantomData,
         })
     }
