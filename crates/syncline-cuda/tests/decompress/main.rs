@@ -69,14 +69,14 @@ fn table(bytes: &[u8]) -> ChunkTable {
 /// initcheck takes for unwritten otherwise, though the hashes found there are right.
 fn settled(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> Decompressor {
     let decompressor = Decompressor::new(device, stream.clone(), info).unwrap();
-    device.context().synchronize().unwrap();
+    stream.synchronize().unwrap();
     decompressor
 }
 
 /// How the device reads a stream.
 fn ways(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> [Decompressor; 2] {
     let both = [settled(device, stream, info), Decompressor::unfused(device, stream.clone(), info).unwrap()];
-    device.context().synchronize().unwrap();
+    stream.synchronize().unwrap();
     both
 }
 
