@@ -8,7 +8,8 @@
 // THREADS        threads in a block
 // BLOCKS         blocks that a multiprocessor should hold: what registers are dealt out for
 // UNROLL         loads of 16 bytes that a thread has under way
-#include "common.cuh"
+#include "quantize_step.cuh"
+#include "successor.cuh"
 
 #if ELEMENT_BYTES == 4
 typedef uint32_t Bits;
@@ -35,6 +36,16 @@ __device__ inline Ordered ordered(Key key) { return Bits(key) ^ SIGN_BIT; }
 __device__ inline uint64_t widened(Ordered value, uint32_t end) {
     const uint64_t wide = uint64_t(int64_t(Key((end == 0 ? ~value : value) ^ SIGN_BIT))) ^ uint64_t(1) << 63;
     return value == 0 ? 0 : end == 0 ? ~wide : wide;
+}
+
+// The value behind an ordered number that is not 0.
+__device__ inline double value_of(Ordered value) {
+    const Bits bits = Bits(key_of(value ^ SIGN_BIT));
+#if ELEMENT_BYTES == 4
+    return double(__uint_as_float(bits));
+#else
+    return __longlong_as_double(int64_t(bits));
+#endif
 }
 
 // What some elements are. What a block counts fits 32 bits: its share of all the elements that a device has memory for is far below 2^32.
@@ -71,6 +82,7 @@ struct Found {
     uint64_t least_above;    // not of the smallest `ordered` above the lowest
     uint64_t greatest_below; // the largest `ordered` below the highest
     uint64_t nan_bits;
+    Step step;       // if asked for
     uint64_t number; // the scan's, by which the host sees that all is there
 };
 
@@ -185,8 +197,11 @@ template <typename Sum> __device__ inline void merge_block(const Partial<Sum> &o
 }
 
 // `stride` says every which element is a sample, from number `first_sample` on; 0: none. `partials` has room for one a block; `blocks_done` is 0, and is again when all is done.
+// `step`, if given, gets the quantiser's constants for a bound of `order`, which what is launched behind takes if it knows how to wait.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t first_sample, uint64_t stride, BlockPartial *partials, uint32_t *blocks_done, uint64_t number, Found *host) {
+    bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t first_sample, uint64_t stride, BlockPartial *partials, uint32_t *blocks_done, Order order, Step *step,
+               uint64_t number, Found *host) {
+    let_next_begin();
     Counter counter{GREATEST, LEAST, {}, ~uint64_t(0)};
     // A thread's first sample arrives while it does everything else.
     const uint64_t samples = stride > 0 && first_sample < length ? (length - first_sample + stride - 1) / stride : 0;
@@ -330,6 +345,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         found.least_above = widened(low ? all.seconds[0] : all.maxima[LOW], 0);
         found.at_highest = high ? all.repeats[1] : 0;
         found.greatest_below = widened(high ? all.seconds[1] : all.maxima[HIGH], 1);
+        if (step != nullptr) {
+            // Adding 0 makes -0 positive.
+            found.step = step_of(order, value_of(~all.maxima[LOWEST]) + 0.0, value_of(all.maxima[HIGHEST]) + 0.0, found.counts[MINUS_ZEROS] > 0);
+            *step = found.step;
+        }
         *host = found;
         __threadfence_system();
         *reinterpret_cast<volatile unsigned long long *>(&host->number) = number;

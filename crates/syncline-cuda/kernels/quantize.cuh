@@ -5,6 +5,7 @@
 #pragma once
 #include "common.cuh"
 #include "geometry.cuh"
+#include "quantize_step.cuh"
 
 #if ELEMENT_BYTES == 4
 typedef float Element;
@@ -17,21 +18,6 @@ __device__ inline Bits bits_of(Element x) { return uint64_t(__double_as_longlong
 #endif
 
 constexpr Bits SIGN_BIT = Bits(1) << (8 * ELEMENT_BYTES - 1);
-constexpr uint32_t MOST_PATTERNS = 4;
-
-// Constants of a stream's quantiser; mirrored by `Step` in quantize/step.rs.
-struct Step {
-    double inverse, step;
-    double limit;       // the bound, or the relative bound two steps lower
-    double error_scale; // units of the squared error's root in 1
-    float inverse_high, inverse_low, high, low, bound;
-    // f32: within this error an integer of at most `short_reach` is the one that the format wants, however it was found; no error is if `short_reach` is 0.
-    float short_bound, short_reach;
-    uint32_t short_bits; // log2 of 2 * short_reach
-    uint32_t reach_known; // 1: no element's integer is 2^21 or larger but those of patterns, infinite ones and those that are no numbers
-    uint32_t pattern_count;
-    uint64_t patterns[MOST_PATTERNS];
-};
 
 constexpr double LN_2 = 0x1.62E42FEFA39EFp-1;
 constexpr double LOG2_E = 0x1.71547652B82FEp0;

@@ -17,6 +17,7 @@
 // BLOCKS    blocks on a multiprocessor
 #include "quantize_tile.cuh"
 #include "quantize_unit.cuh"
+#include "successor.cuh"
 
 constexpr uint32_t UNIT_ELEMENTS = 1024;
 constexpr uint32_t BLOCK_TILES = UNITS * UNIT_TILES;
@@ -109,6 +110,7 @@ struct Shared {
     uint32_t tile_groups[2][BLOCK_TILES];
     Found found[2][BLOCK_TILES];
     uint32_t before[2]; // groups of the chunk before the block's last units
+    Step step;
 };
 
 static_assert(sizeof(Shared) <= UNITS * UNIT_ELEMENTS * (4 + ELEMENT_BYTES) + 4608, "what the host gives a block");
@@ -230,13 +232,18 @@ __device__ inline void place_codes(const FastTile &tile, const WorkTile &extents
     }
 }
 
-// `control` starts as zeros: the ticket counter, then a state for each block of work.
+// `control` starts as zeros: the ticket counter, then a state for each block of work. The constants are `known`, or if there is `later` what is there once what was launched before is done.
 extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes(
-    const Element *slab, Geometry geometry, ChunkBatch batch, Step step, Launch launch, Outputs outputs, uint32_t *control
+    const Element *slab, Geometry geometry, ChunkBatch batch, Step known, Launch launch, Outputs outputs, uint32_t *control, const Step *later
 ) {
     extern __shared__ uint4 shared_memory[];
     Shared &shared = *reinterpret_cast<Shared *>(shared_memory);
+    const Step &step = shared.step;
     const uint32_t lane = lane_id();
+    wait_for_all_before();
+    if (threadIdx.x < sizeof(Step) / 4) {
+        reinterpret_cast<uint32_t *>(&shared.step)[threadIdx.x] = reinterpret_cast<const uint32_t *>(later != nullptr ? later : &known)[threadIdx.x];
+    }
     uint32_t ticket = 0; // the next, in the first lane of the first warp: drawn early, as it takes long
     auto take_next = [&](uint32_t turn) {
         take(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[turn % WORKS]);

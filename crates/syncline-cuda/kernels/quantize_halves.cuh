@@ -3,7 +3,7 @@
 // An integer k of up to 2048 is the bits of the half k * 2^-24, subnormal or as closely spaced as those. So what a word holds is at the same time two integers of 16 bits and two
 // halves, and nothing has to be converted. Sums up to 2048 are exact, and one that is larger stays larger however it is rounded.
 //
-// A word has the integers less the tile's base, plus 1024. Elements that are not there hold the tile's first; along x they are taken from themselves. Of flat units lanes have at most
+// A word has the integers less the tile's base, plus 1024 while they are found. Elements that are not there hold the tile's first; along x they are taken from themselves. Of flat units lanes have at most
 // DEPTH rows.
 #pragma once
 #include "quantize_landing.cuh"
@@ -35,7 +35,14 @@ __device__ inline uint32_t pair_add_magnitudes(uint32_t sum, uint32_t a) {
     return sum;
 }
 // The sum of both, where each counts as 2048 at the most.
-__device__ inline uint32_t pair_sum(uint32_t pair) { return min_of(pair & 0xFFFF, 2048u) + min_of(pair >> 16, 2048u); }
+__device__ inline uint32_t pair_sum(uint32_t pair, uint32_t more = 0) {
+#if __CUDA_ARCH__ >= 800
+    asm("min.f16x2 %0, %1, %2;" : "=r"(pair) : "r"(pair), "r"(0x08000800u));
+    return __dp2a_lo(pair, 0x0101u, more);
+#else
+    return min_of(pair & 0xFFFF, 2048u) + min_of(pair >> 16, 2048u) + more;
+#endif
+}
 
 typedef uint32_t PairRows[ROWS][PAIRS];
 
@@ -43,10 +50,12 @@ typedef uint32_t PairRows[ROWS][PAIRS];
 constexpr Element PAIR_MAGIC = MAGIC + 1024.0f;
 constexpr Element PAIR_ROUNDING = 0x1p-23f;
 __device__ inline Element fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+__device__ inline uint32_t sign_word(float a) { return __float_as_uint(a); }
 #else
 constexpr Element PAIR_MAGIC = WIDE_MAGIC + 1024.0;
 constexpr Element PAIR_ROUNDING = 0x1p-51;
 __device__ inline Element fused(double a, double b, double c) { return __fma_rn(a, b, c); }
+__device__ inline uint32_t sign_word(double a) { return uint32_t(__double2hiint(a)); }
 #endif
 
 // Whether 1024 and all integers less the base are from 0 to 2047: bits above those are then the magic number's in all sums with it. What has no other bits is
@@ -87,28 +96,22 @@ __device__ inline bool pair_words(const Step &step, const Landing &landing, cons
     base = quantize_long(step, first, good);
     good = good && fabsf(base) < PAIR_LARGEST_BASE;
     const Element inverse = quick_inverse(step), shift = PAIR_MAGIC - Element(base);
-    const Element sure_below = Element(0.5) - (Element(fabsf(base)) * PAIR_ROUNDING + 1088 * PAIR_ROUNDING);
-    // -0.0 is not 0, which lies within 1024 of some bases.
-    const bool near_zero = __any_sync(ALL_LANES, fabsf(base) <= 1024.0f);
+    // No integer here is larger than the unit's reach allows, nor larger than the array's are.
+    const float largest = step.short_bits > 0 ? min_of(fabsf(base) + 1024.0f, step.short_reach) : fabsf(base) + 1024.0f;
+    const Element sure_below = Element(0.5) - (Element(largest) + 64) * PAIR_ROUNDING;
     Reach reach;
     uint32_t doubtful = 0;
 #pragma unroll
     for (uint32_t k = 0; k < DEPTH; ++k) {
         Element x[QUAD];
         landing.row(k, x);
-        uint32_t low[QUAD];
-        bool sure = true;
+        uint32_t low[QUAD], unsure = 0;
 #pragma unroll
         for (uint32_t j = 0; j < QUAD; ++j) {
             const Element shifted = fused(x[j], inverse, shift), integer = shifted - shift;
-            sure = fabs(fused(x[j], inverse, -integer)) < sure_below && sure;
+            // A difference's sign costs less than a comparison: there are twice as many units that add. (What is no number is out of reach.)
+            unsure |= sign_word(sure_below - fabs(fused(x[j], inverse, -integer)));
             low[j] = reach.add(shifted);
-        }
-        if (near_zero) {
-#pragma unroll
-            for (uint32_t j = 0; j < QUAD; ++j) {
-                sure = bits_of(x[j]) != SIGN_BIT && sure;
-            }
         }
 #if PATTERNS
 #pragma unroll
@@ -119,9 +122,20 @@ __device__ inline bool pair_words(const Step &step, const Landing &landing, cons
             }
         }
 #endif
-        doubtful |= sure ? 0 : 1u << k;
+        // The last row is bit 0, the one before bit 1, and so on.
+        doubtful = __funnelshift_l(unsure, doubtful, 1);
         words[k][0] = __byte_perm(low[0], low[1], 0x5410);
         words[k][1] = __byte_perm(low[2], low[3], 0x5410);
+    }
+    // -0.0 is not 0, which lies within 1024 of some bases.
+    if (step.minus_zeros != 0 && __any_sync(ALL_LANES, fabsf(base) <= 1024.0f)) {
+#pragma unroll 1
+        for (uint32_t k = 0; k < DEPTH; ++k) {
+            Element x[QUAD];
+            landing.row(k, x);
+            const bool any = bits_of(x[0]) == SIGN_BIT || bits_of(x[1]) == SIGN_BIT || bits_of(x[2]) == SIGN_BIT || bits_of(x[3]) == SIGN_BIT;
+            doubtful |= any ? 1u << (DEPTH - 1 - k) : 0;
+        }
     }
     if (step.reach_known == 0) {
 #pragma unroll 1
@@ -140,7 +154,7 @@ __device__ inline bool pair_words(const Step &step, const Landing &landing, cons
     if (__any_sync(ALL_LANES, doubtful != 0)) {
 #pragma unroll 1
         for (uint32_t k = 0; k < DEPTH; ++k) {
-            if (!__any_sync(ALL_LANES, (doubtful >> k & 1) != 0)) {
+            if (!__any_sync(ALL_LANES, (doubtful >> (DEPTH - 1 - k) & 1) != 0)) {
                 continue;
             }
             Element x[QUAD];
@@ -167,6 +181,7 @@ template <bool WHOLE> struct BeforeX {
     uint32_t first, second;    // selectors of what stands before both words
     uint32_t source;           // 3-D: the lane that has what stands before the row, or above its first element
     bool at_left, at_corner;   // no quad to the left; nor any row above
+    uint32_t not_left;         // -1, but 0 for the first element along x
 
     __device__ inline explicit BeforeX(const FastTile &tile) {
         const uint32_t lane = lane_id();
@@ -175,6 +190,7 @@ template <bool WHOLE> struct BeforeX {
         source = at_left ? (lane + WARP - 4) % WARP : lane - 1;
         const uint32_t half = AXES == 3 && at_left ? 0x0010u : 0x0032u;
         first = (WHOLE || tile.cols > 0 ? half : 0x0054u) | (WHOLE || tile.cols > 1 ? 0x5400u : 0x7600u);
+        not_left = at_left && (WHOLE || tile.cols > 0) ? PAIR_MINUS_ONE & 0xFFFF0000u : PAIR_MINUS_ONE;
         second = (WHOLE || tile.cols > 2 ? 0x0032u : 0x0054u) | (WHOLE || tile.cols > 3 ? 0x5400u : 0x7600u);
     }
     __device__ inline uint32_t of_first(uint32_t left, uint32_t word) const { return __byte_perm(left, word, first); }
@@ -184,26 +200,26 @@ template <bool WHOLE> struct BeforeX {
         if constexpr (AXES == 3) {
             // Quads at the left have their first element asked for by the row below, and their last by the quad to their right.
             const uint32_t other = __shfl_sync(ALL_LANES, __byte_perm(words[k][0], words[k][1], 0x7610), source);
-            return at_corner ? (k > 0 ? words[k - (k > 0)][0] : PAIR_BASE) : other;
+            return at_corner ? (k > 0 ? words[k - (k > 0)][0] : 0) : other;
         } else if constexpr (AXES == 2) {
             const uint32_t other = __shfl_up_sync(ALL_LANES, words[k][1], 1);
             uint32_t above = words[(k + ROWS - 1) % ROWS][0];
             if (k == 0) {
                 above = __shfl_up_sync(ALL_LANES, above, 8);
-                above = at_corner ? PAIR_BASE : above;
+                above = at_corner ? 0 : above;
             }
             return at_left ? __byte_perm(above, 0, 0x1010) : other;
         } else {
             // The element before lane 0's is lane 31's of the row before.
             const uint32_t last = lane_id() == WARP - 1 && k > 0 ? words[k - (k > 0)][1] : words[k][1];
             const uint32_t other = __shfl_sync(ALL_LANES, last, (lane_id() + WARP - 1) % WARP);
-            return at_left && k == 0 ? PAIR_BASE : other;
+            return at_left && k == 0 ? 0 : other;
         }
     }
 };
 
-// Differences along x and y, and each lane's sums of magnitudes under each predictor but 0.
-template <bool WHOLE, uint32_t DEPTH> __device__ inline void pair_sums(const FastTile &tile, const PairRows &words, PairRows &along_xy, uint32_t (&sums)[4]) {
+// Differences along x and y, in 1-D along x, and each lane's sums of magnitudes under each predictor but 0.
+template <bool WHOLE, uint32_t DEPTH> __device__ inline void pair_sums(const FastTile &tile, const PairRows &words, PairRows &along, uint32_t (&sums)[4]) {
     const uint32_t lane = lane_id();
     const BeforeX<WHOLE> before(tile);
     // Rows that are not there count nowhere.
@@ -211,8 +227,10 @@ template <bool WHOLE, uint32_t DEPTH> __device__ inline void pair_sums(const Fas
     if constexpr (AXES == 1) {
 #pragma unroll
         for (uint32_t k = 0; k < DEPTH; ++k) {
-            add(1, k, pair_subtract(words[k][0], before.of_first(before.left(words, k), words[k][0])));
-            add(1, k, pair_subtract(words[k][1], before.of_second(words[k])));
+            along[k][0] = pair_subtract(words[k][0], before.of_first(before.left(words, k), words[k][0]));
+            along[k][1] = pair_subtract(words[k][1], before.of_second(words[k]));
+            add(1, k, along[k][0]);
+            add(1, k, along[k][1]);
         }
         return;
     }
@@ -223,9 +241,8 @@ template <bool WHOLE, uint32_t DEPTH> __device__ inline void pair_sums(const Fas
     if constexpr (AXES == 2) {
         // Along x in the row above the lane's first.
         const uint32_t(&last)[PAIRS] = words[ROWS - 1];
-        uint32_t left = __shfl_up_sync(ALL_LANES, last[1], 1);
-        left = before.at_left ? PAIR_BASE : left;
-        along_x[0] = pair_subtract(last[0], before.of_first(left, last[0]));
+        const uint32_t left = __shfl_up_sync(ALL_LANES, last[1], 1);
+        along_x[0] = pair_fused(before.of_first(left, last[0]), before.not_left, last[0]);
         along_x[1] = pair_subtract(last[1], before.of_second(last));
 #pragma unroll
         for (uint32_t i = 0; i < PAIRS; ++i) {
@@ -235,29 +252,29 @@ template <bool WHOLE, uint32_t DEPTH> __device__ inline void pair_sums(const Fas
     }
 #pragma unroll
     for (uint32_t k = 0; k < DEPTH; ++k) {
-        const uint32_t left = before.left(words, k);
-        along_x[0] = pair_subtract(words[k][0], before.of_first(before.at_left ? PAIR_BASE : left, words[k][0]));
+        const uint32_t first = before.of_first(before.left(words, k), words[k][0]);
+        along_x[0] = pair_fused(first, before.not_left, words[k][0]);
         along_x[1] = pair_subtract(words[k][1], before.of_second(words[k]));
-        add(1, k, pair_subtract(words[k][0], before.of_first(left, words[k][0])));
+        add(1, k, pair_subtract(words[k][0], first));
         add(1, k, along_x[1]);
 #pragma unroll
         for (uint32_t i = 0; i < PAIRS; ++i) {
             if constexpr (AXES == 3) {
-                along_xy[k][i] = pair_fused(__shfl_up_sync(ALL_LANES, along_x[i], 4), has_above, along_x[i]);
+                along[k][i] = pair_fused(__shfl_up_sync(ALL_LANES, along_x[i], 4), has_above, along_x[i]);
             } else {
-                along_xy[k][i] = pair_subtract(along_x[i], along_x_above[i]);
+                along[k][i] = pair_subtract(along_x[i], along_x_above[i]);
             }
         }
         if (AXES == 3 && k > 0) {
             // The element that has no other before it in its plane is differenced along z alone.
-            along_xy[k][0] = pair_fused(along_x_above[0], corner, along_xy[k][0]);
+            along[k][0] = pair_fused(along_x_above[0], corner, along[k][0]);
         }
-        add(2, k, along_xy[k][0]);
-        add(2, k, along_xy[k][1]);
+        add(2, k, along[k][0]);
+        add(2, k, along[k][1]);
         if constexpr (AXES == 3) {
-            const uint32_t(&plane_before)[PAIRS] = along_xy[k - (k > 0)];
-            add(3, k, k == 0 ? along_xy[k][0] : pair_fused(plane_before[0], not_corner, along_xy[k][0]));
-            add(3, k, k == 0 ? along_xy[k][1] : pair_subtract(along_xy[k][1], plane_before[1]));
+            const uint32_t(&plane_before)[PAIRS] = along[k - (k > 0)];
+            add(3, k, k == 0 ? along[k][0] : pair_fused(plane_before[0], not_corner, along[k][0]));
+            add(3, k, k == 0 ? along[k][1] : pair_subtract(along[k][1], plane_before[1]));
         }
         along_x_above[0] = along_x[0];
         along_x_above[1] = along_x[1];
@@ -266,21 +283,29 @@ template <bool WHOLE, uint32_t DEPTH> __device__ inline void pair_sums(const Fas
 
 // The codes under the tile's predictor.
 template <bool WHOLE, uint32_t DEPTH>
-__device__ inline void pair_codes(const Step &step, const FastTile &tile, const PairRows &words, const PairRows &along_xy, uint32_t predictor, uint2 (&codes)[ROWS]) {
+__device__ inline void pair_codes(const Step &step, const FastTile &tile, const PairRows &words, const PairRows &along, uint32_t predictor, uint2 (&codes)[ROWS]) {
     if (AXES > 1 && __any_sync(ALL_LANES, predictor == 2 || predictor == 3)) {
         const uint32_t factor = AXES == 3 && predictor == 3 ? PAIR_MINUS_ONE : 0;
         const uint32_t first_factor = (lane_id() & ~2u) == 0 ? factor & 0xFFFF0000u : factor;
 #pragma unroll
         for (uint32_t k = 0; k < DEPTH; ++k) {
-            codes[k].x = pair_add(along_xy[k][0], PAIR_CENTRE);
-            codes[k].y = pair_add(along_xy[k][1], PAIR_CENTRE);
+            codes[k].x = pair_add(along[k][0], PAIR_CENTRE);
+            codes[k].y = pair_add(along[k][1], PAIR_CENTRE);
             if (AXES == 3 && k > 0) {
-                codes[k].x = pair_fused(along_xy[k - (k > 0)][0], first_factor, codes[k].x);
-                codes[k].y = pair_fused(along_xy[k - (k > 0)][1], factor, codes[k].y);
+                codes[k].x = pair_fused(along[k - (k > 0)][0], first_factor, codes[k].x);
+                codes[k].y = pair_fused(along[k - (k > 0)][1], factor, codes[k].y);
             }
         }
     }
-    if (__any_sync(ALL_LANES, predictor == 1)) {
+    if constexpr (AXES == 1) {
+        if (__any_sync(ALL_LANES, predictor == 1)) {
+#pragma unroll
+            for (uint32_t k = 0; k < DEPTH; ++k) {
+                codes[k].x = pair_add(along[k][0], PAIR_CENTRE);
+                codes[k].y = pair_add(along[k][1], PAIR_CENTRE);
+            }
+        }
+    } else if (__any_sync(ALL_LANES, predictor == 1)) {
         const BeforeX<WHOLE> before(tile);
         const bool mine = predictor == 1;
         // What stands before is found again: to the compiler these are other words, or it would keep what it has found for the sums, in registers that are short.
@@ -304,8 +329,8 @@ __device__ inline void pair_codes(const Step &step, const FastTile &tile, const 
     if (__any_sync(ALL_LANES, predictor == 0)) {
 #pragma unroll
         for (uint32_t k = 0; k < DEPTH; ++k) {
-            codes[k].x = predictor == 0 ? pair_subtract(words[k][0], PAIR_BASE - PAIR_CENTRE) : codes[k].x;
-            codes[k].y = predictor == 0 ? pair_subtract(words[k][1], PAIR_BASE - PAIR_CENTRE) : codes[k].y;
+            codes[k].x = predictor == 0 ? pair_add(words[k][0], PAIR_CENTRE) : codes[k].x;
+            codes[k].y = predictor == 0 ? pair_add(words[k][1], PAIR_CENTRE) : codes[k].y;
         }
     }
 }
@@ -333,23 +358,25 @@ template <uint32_t DEPTH> __device__ inline uint32_t pair_outliers(const FastTil
 
 // Predictor, activity and codes of a unit whose tiles all are within reach. False for the warp, if sums that matter are not exact.
 template <bool WHOLE, uint32_t DEPTH>
-__device__ inline bool pair_unit(const Step &step, const FastTile &tile, const PairRows &words, FastResult &result, uint2 (&codes)[ROWS]) {
+__device__ inline bool pair_unit(const Step &step, const FastTile &tile, PairRows &words, FastResult &result, uint2 (&codes)[ROWS]) {
     uint32_t sums[4] = {}, second = 0;
 #pragma unroll
     for (uint32_t k = 0; k < DEPTH; ++k) {
-        sums[0] = pair_add_magnitudes(sums[0], pair_subtract(words[k][0], PAIR_BASE));
-        second = pair_add_magnitudes(second, pair_subtract(words[k][1], PAIR_BASE));
+        words[k][0] = pair_subtract(words[k][0], PAIR_BASE);
+        words[k][1] = pair_subtract(words[k][1], PAIR_BASE);
+        sums[0] = pair_add_magnitudes(sums[0], words[k][0]);
+        second = pair_add_magnitudes(second, words[k][1]);
     }
     result.predictor = 0;
     result.activity = 0;
     if (!__any_sync(ALL_LANES, (sums[0] | second) != 0)) {
         return true;
     }
-    PairRows along_xy;
-    pair_sums<WHOLE, DEPTH>(tile, words, along_xy, sums);
+    PairRows along;
+    pair_sums<WHOLE, DEPTH>(tile, words, along, sums);
     // Of predictors 0 and 1 what is too large to be exact is known to be too large: their residuals are exact. It matters if such a predictor is the best nevertheless.
     const bool inexact[2] = {((sums[0] | second) & PAIR_INEXACT) != 0, (sums[1] & PAIR_INEXACT) != 0};
-    uint32_t lane_sums[4] = {pair_sum(sums[0]) + pair_sum(second), pair_sum(sums[1]), pair_sum(sums[2]), pair_sum(sums[3])};
+    uint32_t lane_sums[4] = {pair_sum(sums[0], pair_sum(second)), pair_sum(sums[1]), pair_sum(sums[2]), pair_sum(sums[3])};
     uint32_t of_tile[4] = {lane_sums[0], lane_sums[1], lane_sums[2], lane_sums[3]};
     choose(of_tile, result.predictor, result.activity);
     bool exact = ((sums[2] | sums[3]) & PAIR_INEXACT) == 0;
@@ -363,7 +390,7 @@ __device__ inline bool pair_unit(const Step &step, const FastTile &tile, const P
         own = result.predictor == p ? lane_sums[p] : own;
     }
     const bool live = result.activity > 0;
-    pair_codes<WHOLE, DEPTH>(step, tile, words, along_xy, live ? result.predictor : 4, codes);
+    pair_codes<WHOLE, DEPTH>(step, tile, words, along, live ? result.predictor : 4, codes);
     if (__any_sync(ALL_LANES, own >= uint32_t(RADIUS) && live)) {
         result.outliers = tile_sum(pair_outliers<DEPTH>(tile, live, codes));
     }

@@ -146,6 +146,18 @@ __device__ inline void choose(uint32_t (&sums)[4], uint32_t &predictor, uint32_t
     for (uint32_t p = AXES + 1; p < 4; ++p) {
         sums[p] = 1u << 24; // the others are smaller wherever it counts
     }
+#if __CUDA_ARCH__ >= 800
+    if constexpr (AXES != 3) {
+        uint32_t key = ~0u;
+#pragma unroll
+        for (uint32_t p = 0; p <= AXES; ++p) {
+            key = min_of(key, __reduce_add_sync(ALL_LANES, sums[p]) << 2 | (3 - p));
+        }
+        predictor = 3 - (key & 3);
+        activity = key >> 2;
+        return;
+    }
+#endif
     // Half of the lanes go on with half of the sums, twice.
     const bool upper = (lane & 1) != 0, odd = (lane & 4) != 0;
     uint32_t low = (upper ? sums[2] : sums[0]) + __shfl_xor_sync(ALL_LANES, upper ? sums[0] : sums[2], 1);

@@ -258,6 +258,11 @@ impl Scan {
         self.stats.count - self.stats.excluded - self.stats.nans - self.stats.infinities
     }
 
+    /// Elements that are -0.0, of those seen.
+    pub fn minus_zeros(&self) -> u64 {
+        self.stats.minus_zeros
+    }
+
     /// The patterns to mask, in the order in which the stream numbers them: the first NaN of the array, the fill value, -0.0 if more than one
     /// element in 1,024 holds it, and, if zeros cannot be quantised, 0.0.
     pub fn patterns(&self, zeros: bool) -> Vec<Pattern> {

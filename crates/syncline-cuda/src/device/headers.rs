@@ -27,6 +27,7 @@ const HEADERS: &[Source] = &[
     crate::quantize::HEADERS[6],
     crate::quantize::HEADERS[7],
     crate::quantize::HEADERS[8],
+    crate::quantize::HEADERS[9],
     Source { name: "length_limit.cuh", text: include_str!("../../kernels/length_limit.cuh") },
     Source { name: "team.cuh", text: include_str!("../../kernels/team.cuh") },
     Source { name: "parsed.cuh", text: include_str!("../../kernels/parsed.cuh") },

@@ -18,7 +18,8 @@ use self::step::Kind;
 use crate::device::{Source, Specialization};
 
 /// Headers that these kernels include.
-pub(crate) const HEADERS: [Source; 9] = [
+pub(crate) const HEADERS: [Source; 10] = [
+    Source { name: "quantize_step.cuh", text: include_str!("../../kernels/quantize_step.cuh") },
     Source { name: "quantize.cuh", text: include_str!("../../kernels/quantize.cuh") },
     Source { name: "quantize_lanes.cuh", text: include_str!("../../kernels/quantize_lanes.cuh") },
     Source { name: "quantize_fast.cuh", text: include_str!("../../kernels/quantize_fast.cuh") },

@@ -4,14 +4,17 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg, ValidAsZeroBits};
+use cudarc::driver::{
+    CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg, ValidAsZeroBits,
+};
 use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 use syncline_core::predict::codes::WIDE_RADIUS;
 
 use super::gather::SideOffsets;
-use super::step::{Kind, Step};
+use super::scan::FoundStep;
+use super::step::{Kind, STEP_WORDS, Step};
 use crate::container::prepared::ForRecords;
 use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, DriverContext, Result};
@@ -291,6 +294,8 @@ pub struct Quantizer {
     /// Whether the fast way may be taken at all: tests compare it with the plain one.
     use_fast: bool,
     codes: Kernel,
+    /// Whether it fetches ahead: that one can take its constants from memory.
+    ahead: bool,
     /// Warps of a block of it.
     units: u32,
     shared_memory: u32,
@@ -321,12 +326,13 @@ impl Quantizer {
         let resident = codes.blocks_per_multiprocessor(units * 32, shared_memory)?.max(1);
         Ok(Self {
             kind,
-            step: Step::new(header),
+            step: Step::new(header, true),
             geometry: geometry.clone(),
             device_geometry: DeviceGeometry::new(geometry, header.group_log2),
             with_classes: header.index == IndexKind::Symbol,
             use_fast: true,
             codes,
+            ahead,
             units,
             shared_memory,
             blocks: resident * device.info().multiprocessors,
@@ -343,9 +349,29 @@ impl Quantizer {
             && DeviceGeometry::new(geometry, header.group_log2) == self.device_geometry
             && (header.index == IndexKind::Symbol) == self.with_classes;
         if same {
-            self.step = Step::new(header);
+            self.step = Step::new(header, true);
         }
         same
+    }
+
+    /// Says whether there may be -0.0 among the elements, until the next stream.
+    pub(crate) fn set_minus_zeros(&mut self, any: bool) {
+        self.step.set_minus_zeros(any);
+    }
+
+    /// Whether streams of such an array can be quantised before the host knows the bound, if there is nothing to mask.
+    pub(crate) fn may_begin_early(&self, header: &Header, geometry: &Geometry) -> bool {
+        self.ahead
+            && !self.kind.patterns
+            && Kind::of(header, geometry.axes() as u32).is_ok_and(|kind| kind == self.kind)
+            && DeviceGeometry::new(geometry, header.group_log2) == self.device_geometry
+            && (header.index == IndexKind::Symbol) == self.with_classes
+    }
+
+    /// Takes the step of a header of the same array, and says whether what was quantised with the constants `found` is quantised as the stream wants it.
+    pub(crate) fn confirm(&mut self, header: &Header, minus_zeros: bool, found: FoundStep) -> bool {
+        self.step = Step::new(header, minus_zeros);
+        Kind::of(header, self.kind.axes).is_ok_and(|kind| kind == self.kind) && self.step.words() == found.0
     }
 
     /// The same without the fast way of unclipped tiles: to test one against the other.
@@ -366,7 +392,7 @@ impl Quantizer {
     pub fn quantize<'a>(&self, frame: &mut Frame<'a>, slab: &Slab<'_>, chunks: Range<u64>) -> Result<Quantised<'a>> {
         let batch = ChunkBatch::new(&self.geometry, self.device_geometry.group_log2() as u8, chunks)?;
         let mut control = frame.zeros(self.control_words(batch.chunks().into()))?;
-        self.quantize_with(frame, slab, &batch, &mut control, ForRecords::default())
+        self.quantize_with(frame, slab, &batch, &mut control, ForRecords::default(), None)
     }
 
     /// Words that so many chunks are counted with.
@@ -381,6 +407,7 @@ impl Quantizer {
     }
 
     /// [`Self::quantize`] with [`Self::control_words`] words that are 0, and are not afterwards unless `records` has them cleared. Leaves what `records` says for the chunks' records.
+    /// With `step` the constants are those in device memory when what was launched before is done, if [`Self::may_begin_early`] says so.
     ///
     /// # Errors
     /// As [`Self::quantize`]; also if there are too few words.
@@ -391,6 +418,7 @@ impl Quantizer {
         batch: &ChunkBatch,
         control: &mut CudaViewMut<'_, u32>,
         records: ForRecords,
+        step: Option<&CudaView<'_, u64>>,
     ) -> Result<Quantised<'a>> {
         let stream = frame.stream().clone();
         let group_log2 = self.device_geometry.group_log2();
@@ -420,14 +448,23 @@ impl Quantizer {
             unused: 0,
         };
         let pointers = out.pointers(&stream);
-        let mut launch = stream.launch_builder(self.codes.function());
-        launch.arg(&slab.bytes).arg(&self.device_geometry).arg(batch).arg(&self.step).arg(&launch_constants);
-        launch.arg(&pointers).arg(control);
+        if step.is_some_and(|step| !self.ahead || step.len() != STEP_WORDS) {
+            return Err(CudaError::invalid("this quantiser does not take its constants from memory"));
+        }
+        let launch = Successive::new(&self.codes, &stream).early(step.is_some());
+        let launch = launch.reads(&slab.bytes).value(self.device_geometry).value(*batch).value(self.step);
+        let mut launch = launch.value(launch_constants).value(pointers).writes(control);
+        if self.ahead {
+            launch = match step {
+                Some(step) => launch.reads(step),
+                None => launch.value(0_u64),
+            };
+        }
         let grid = Kernel::grid(blocks.min(self.blocks), self.units * 32, self.shared_memory);
-        // SAFETY: the kernel's parameters are (const Element *, Geometry, ChunkBatch, Step, Launch, Outputs, u32 *). It reads the elements of the batch's tiles,
-        // which `check` found in the slab, writes an entry for each tile and each chunk's codes within its slots, as many as its tiles can have, and
-        // `control` has a counter and a state for each block of work, cleared.
-        unsafe { launch.launch(grid) }.doing("launching the quantiser")?;
+        // SAFETY: the kernel's parameters are (const Element *, Geometry, ChunkBatch, Step, Launch, Outputs, u32 *), and of the one that fetches ahead then a const Step *. It reads
+        // the elements of the batch's tiles, which `check` found in the slab, writes an entry for each tile and each chunk's codes within its slots, as many as its tiles can
+        // have, whatever the constants are, and `control` has a counter and a state for each block of work, cleared. Where it may begin early it waits before it touches any of it.
+        unsafe { launch.launch(grid) }?;
 
         let launch = Successive::new(&self.finish, &stream);
         let launch =

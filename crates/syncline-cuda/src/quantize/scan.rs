@@ -3,14 +3,17 @@
 use std::mem::offset_of;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DeviceRepr, PushKernelArg, ValidAsZeroBits};
+use cudarc::driver::{
+    CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg, ValidAsZeroBits,
+};
 use syncline_core::arch::scan::BlockStats;
 use syncline_core::array::ElementType;
 use syncline_core::bound::scan::{Found, Samples};
-use syncline_core::bound::{Fill, Scan};
+use syncline_core::bound::{Bound, Fill, Scan};
 
 use crate::device::{Device, Kernel, Pinned, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
+use crate::quantize::step::STEP_WORDS;
 
 const SOURCE: Source = Source { name: "bound_scan.cu", text: include_str!("../../kernels/bound_scan.cu") };
 
@@ -42,11 +45,13 @@ struct Told {
     least_above: u64,
     greatest_below: u64,
     nan_bits: u64,
+    /// The quantiser's constants, if asked for.
+    step: [u64; STEP_WORDS],
     /// The number of the scan, written last.
     number: u64,
 }
 
-// SAFETY: fifteen u64, laid out as `Found` in bound_scan.cu.
+// SAFETY: u64 throughout, laid out as `Found` in bound_scan.cu.
 unsafe impl DeviceRepr for Told {}
 // SAFETY: numbers.
 unsafe impl ValidAsZeroBits for Told {}
@@ -113,6 +118,34 @@ pub struct BoundScan {
     results: Option<Results>,
 }
 
+/// A bound, as the kernel takes it to find the quantiser's constants: `Order` in quantize_step.cuh.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+struct Order {
+    bound: f64,
+    relative: u32,
+    element_bytes: u32,
+}
+
+// SAFETY: plain numbers without padding, laid out as `Order` in quantize_step.cuh.
+unsafe impl DeviceRepr for Order {}
+
+impl Order {
+    /// None for bounds of which the device knows nothing.
+    fn of(bound: Bound, element: ElementType) -> Option<Self> {
+        let (bound, relative) = match bound {
+            Bound::Abs(error) => (error, 0),
+            Bound::Rel(share) => (share, 1),
+            _ => return None,
+        };
+        Some(Self { bound, relative, element_bytes: element.size() as u32 })
+    }
+}
+
+/// The quantiser's constants as the device has found them; zeros if it was not asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FoundStep(pub(super) [u64; STEP_WORDS]);
+
 /// A scan that is under way: as it was before it saw anything.
 #[derive(Debug)]
 pub(crate) struct ScanBegun(Scan);
@@ -125,8 +158,21 @@ struct Results {
     /// A counter of blocks, 0 between launches.
     blocks_done: CudaSlice<u32>,
     told: Pinned<Told>,
+    /// Where what is launched behind a scan finds the quantiser's constants.
+    step: CudaSlice<u64>,
     /// Scans so far.
     number: u64,
+    /// Whether an event stands behind the last one.
+    noted: bool,
+}
+
+impl Drop for Results {
+    fn drop(&mut self) {
+        if !self.noted {
+            // What the device still writes must outlive that. An error shows in the next call of the driver.
+            let _ = self.stream.synchronize();
+        }
+    }
 }
 
 impl BoundScan {
@@ -151,8 +197,8 @@ impl BoundScan {
     /// # Errors
     /// [`CudaError::InvalidArgument`] if these are not whole, aligned elements; [`CudaError::Driver`].
     pub fn scan(&mut self, stream: &Arc<CudaStream>, elements: &CudaView<'_, u8>, fill: Fill) -> Result<Scan> {
-        let begun = self.begin(stream, elements, fill)?;
-        self.finish(begun, stream, elements)
+        let begun = self.begin(stream, elements, fill, None)?;
+        Ok(self.finish(begun, stream, elements)?.0)
     }
 
     /// Looks at the elements of an array from number `first` on, given as bytes, on `stream`, for the look at all of it that begins with `empty`. Waits for the stream.
@@ -166,11 +212,11 @@ impl BoundScan {
         first: u64,
         empty: &Scan,
     ) -> Result<Found> {
-        self.launch(stream, elements, first, empty)?;
-        self.found(elements, first)
+        self.launch(stream, elements, first, empty, None)?;
+        Ok(self.found(elements, first)?.0)
     }
 
-    /// The first part of [`Self::scan`], which does not wait.
+    /// The first part of [`Self::scan`], which does not wait. With a bound, an absolute one or one relative to the range, the device finds the quantiser's constants too.
     ///
     /// # Errors
     /// As [`Self::scan`].
@@ -179,13 +225,19 @@ impl BoundScan {
         stream: &Arc<CudaStream>,
         elements: &CudaView<'_, u8>,
         fill: Fill,
+        bound: Option<Bound>,
     ) -> Result<ScanBegun> {
         let scan = Scan::new(self.element, (elements.len() / self.element.size()) as u64, fill);
-        self.launch(stream, elements, 0, &scan)?;
+        self.launch(stream, elements, 0, &scan, bound.and_then(|bound| Order::of(bound, self.element)))?;
         Ok(ScanBegun(scan))
     }
 
-    /// What [`Self::begin`] has begun of the same elements on the same stream.
+    /// Where the quantiser's constants will be when the scan that was begun with a bound is done.
+    pub(crate) fn step(&self) -> Option<CudaView<'_, u64>> {
+        self.results.as_ref().map(|results| results.step.as_view())
+    }
+
+    /// What [`Self::begin`] has begun of the same elements on the same stream, and the constants that the device has found, if it was asked.
     ///
     /// # Errors
     /// As [`Self::scan`].
@@ -194,9 +246,9 @@ impl BoundScan {
         begun: ScanBegun,
         stream: &Arc<CudaStream>,
         elements: &CudaView<'_, u8>,
-    ) -> Result<Scan> {
-        let found = self.found(elements, 0)?;
-        begun.0.settle_found(&found, |second| self.look(stream, elements, 0, second))
+    ) -> Result<(Scan, FoundStep)> {
+        let (found, step) = self.found(elements, 0)?;
+        Ok((begun.0.settle_found(&found, |second| self.look(stream, elements, 0, second))?, step))
     }
 
     /// Queues one reading of the elements, if there are any.
@@ -206,6 +258,7 @@ impl BoundScan {
         elements: &CudaView<'_, u8>,
         first: u64,
         empty: &Scan,
+        order: Option<Order>,
     ) -> Result<()> {
         let size = self.element.size();
         let pointer = elements.device_ptr(stream).0;
@@ -236,23 +289,35 @@ impl BoundScan {
             _ => launch.arg(&excluded),
         };
         launch.arg(&first_sample).arg(&stride).arg(&mut results.partials).arg(&mut results.blocks_done);
-        launch.arg(&results.number).arg(&host);
-        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, u64, u64, BlockPartial *, u32 *, u64, Found *), Bits being as wide as the elements; it reads `length` elements,
+        let step = if order.is_some() { results.step.device_ptr_mut(stream).0 } else { 0 };
+        let order_or_none = order.unwrap_or(Order { bound: 0.0, relative: 0, element_bytes: 0 });
+        launch.arg(&order_or_none).arg(&step).arg(&results.number).arg(&host);
+        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, u64, u64, BlockPartial *, u32 *, Order, Step *, u64, Found *), Bits being as wide as the elements; it reads `length` elements,
         // has room for what each of at most `self.blocks` blocks leaves, and writes one `Found` to the host, which waits for its number.
         unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("scanning the array")?;
-        results.told.written()?;
+        // What is launched behind a scan and waits for it must not find anything between.
+        results.noted = order.is_none();
+        if results.noted {
+            results.told.written()?;
+        }
         self.results = Some(results);
         Ok(())
     }
 
     /// What the reading that was queued last has found in elements of which the first is number `first` of the array.
-    fn found(&self, elements: &CudaView<'_, u8>, first: u64) -> Result<Found> {
+    fn found(&mut self, elements: &CudaView<'_, u8>, first: u64) -> Result<(Found, FoundStep)> {
         let length = (elements.len() / self.element.size()) as u64;
-        let told = match &self.results {
-            Some(results) if length > 0 => results.told.wait_for(offset_of!(Told, number), results.number)?[0],
+        let told = match &mut self.results {
+            Some(results) if length > 0 => {
+                if !std::mem::replace(&mut results.noted, true) {
+                    results.told.written()?;
+                }
+                results.told.wait_for(offset_of!(Told, number), results.number)?[0]
+            }
             _ => Told::default(),
         };
-        Ok(Found { stats: told.stats(length), first_nan: told.first_nan(first), samples: told.samples() })
+        let found = Found { stats: told.stats(length), first_nan: told.first_nan(first), samples: told.samples() };
+        Ok((found, FoundStep(told.step)))
     }
 }
 
@@ -263,7 +328,9 @@ impl Results {
             partials: stream.alloc_zeros(blocks as usize * PARTIAL_WORDS).doing("allocating for a scan")?,
             blocks_done: stream.alloc_zeros(1).doing("allocating for a scan")?,
             told: Pinned::new(stream, 1)?,
+            step: stream.alloc_zeros(STEP_WORDS).doing("allocating for a scan")?,
             number: 0,
+            noted: true,
         })
     }
 }

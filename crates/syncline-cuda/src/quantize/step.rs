@@ -42,8 +42,14 @@ pub(super) struct Step {
     short_bits: u32,
     reach_known: u32,
     pattern_count: u32,
+    /// Whether there may be -0.0 among the elements.
+    minus_zeros: u32,
+    unused: u32,
     patterns: [u64; MOST_PATTERNS],
 }
+
+/// Words of 64 bits that a [`Step`] has.
+pub(super) const STEP_WORDS: usize = size_of::<Step>() / size_of::<u64>();
 
 // SAFETY: plain numbers without padding, laid out as `Step` in quantize.cuh.
 unsafe impl DeviceRepr for Step {}
@@ -102,8 +108,36 @@ fn short_way(header: &Header, bound: f32) -> (u32, f32, f32) {
 }
 
 impl Step {
-    /// The constants of a header.
-    pub(super) fn new(header: &Header) -> Self {
+    /// Says whether there may be -0.0 among the elements.
+    pub(super) fn set_minus_zeros(&mut self, any: bool) {
+        self.minus_zeros = any.into();
+    }
+
+    /// All of it, as the device has it in memory.
+    pub(super) fn words(&self) -> [u64; STEP_WORDS] {
+        let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
+        let floats = |low: f32, high: f32| pair(low.to_bits(), high.to_bits());
+        let [first, second, third, fourth] = self.patterns;
+        [
+            self.inverse.to_bits(),
+            self.step.to_bits(),
+            self.limit.to_bits(),
+            self.error_scale.to_bits(),
+            floats(self.inverse_high, self.inverse_low),
+            floats(self.high, self.low),
+            floats(self.bound, self.short_bound),
+            pair(self.short_reach.to_bits(), self.short_bits),
+            pair(self.reach_known, self.pattern_count),
+            pair(self.minus_zeros, self.unused),
+            first,
+            second,
+            third,
+            fourth,
+        ]
+    }
+
+    /// The constants of a header, for elements of which some may be -0.0 or none.
+    pub(super) fn new(header: &Header, minus_zeros: bool) -> Self {
         let narrow = StepF32::new(header.step, header.resolved);
         let wide = StepF64::new(header.step, header.resolved);
         let limit = match header.pipeline {
@@ -128,6 +162,8 @@ impl Step {
             short_bits,
             reach_known: u32::from(largest_integer(header) < LARGEST_KNOWN),
             pattern_count: header.patterns.len().min(MOST_PATTERNS) as u32,
+            minus_zeros: minus_zeros.into(),
+            unused: 0,
             // The fast way looks for all four: those not in use repeat the first.
             patterns: std::array::from_fn(pattern),
         }

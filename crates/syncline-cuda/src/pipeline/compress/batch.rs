@@ -1,11 +1,12 @@
 //! One batch of chunks through all stages.
 
 use cudarc::driver::{CudaViewMut, DevicePtrMut};
+use syncline_core::bound::resolve;
 use syncline_core::container::Header;
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::ChunkSummary as Errors;
 
-use super::Compressor;
+use super::{Compressor, Pending};
 use crate::container::assemble::{BatchPlan, Bitmaps, Codes, Observer, TokenCodes};
 use crate::container::records::{Contents, Lists};
 use crate::error::{CudaError, DriverContext, Result};
@@ -13,19 +14,21 @@ use crate::geometry::{ChunkBatch, Slab};
 
 impl Compressor<'_> {
     /// Writes the records of a batch behind those before. `first` is the number of its first chunk among the records, `most_chunks` that of chunks in the largest batch.
+    /// Where the bound is still `pending`, elements are quantised as the device resolves it; `header` is then the stream's. None if the host resolves it otherwise.
     #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
     pub(super) fn batch(
         &mut self,
-        header: &Header,
+        header: &mut Header,
         batch: &ChunkBatch,
         most_chunks: u32,
         first: u64,
         slab: &Slab<'_>,
         output: &mut CudaViewMut<'_, u8>,
         observer: &mut Observer<'_>,
-    ) -> Result<Errors> {
+        pending: Option<&mut Pending<'_>>,
+    ) -> Result<Option<Errors>> {
         let (Some(assembler), Some(quantizer), Some(progress), Some(host), Some(control)) =
-            (&mut self.assembler, &self.quantizer, &mut self.progress, &mut self.summaries, &mut self.control)
+            (&mut self.assembler, &mut self.quantizer, &mut self.progress, &mut self.summaries, &mut self.control)
         else {
             return Err(CudaError::invalid("no stream was begun"));
         };
@@ -38,10 +41,25 @@ impl Compressor<'_> {
         let words = counters.len() as u64;
         let clear = (counters.device_ptr_mut(&self.stream).0, words);
         let wanted = prepared.wanted(&self.stream, Some(clear), Some(host))?;
-        let mut quantised = quantizer.quantize_with(&mut frame, slab, batch, &mut counters, wanted)?;
+        let mut scan = self.scan.as_mut().filter(|_| pending.is_some());
+        let step = scan.as_ref().and_then(|(_, scan)| scan.step());
+        let mut quantised = quantizer.quantize_with(&mut frame, slab, batch, &mut counters, wanted, step.as_ref())?;
         host.written()?;
         control.used = false;
         observer("quantize")?;
+        if let (Some(pending), Some((element_type, scan))) = (pending, &mut scan) {
+            let Some(begun) = pending.begun.take() else { return Err(CudaError::invalid("no scan was begun")) };
+            let (found, step) = scan.finish(begun, &self.stream, pending.input)?;
+            let resolved = pending.resolved.insert(resolve(pending.bound, *element_type, &found)?);
+            *header = Header {
+                group_log2: header.group_log2,
+                lzss_codes: header.lzss_codes,
+                ..Header::new(header.element_type, header.shape, header.index, resolved)
+            };
+            if !quantizer.confirm(header, found.minus_zeros() > 0, step) {
+                return Ok(None);
+            }
+        }
         let mut tokens = self.tokens.as_mut().filter(|_| header.lzss_codes);
         let narrow = match &tokens {
             Some(tokens) => Some(tokens.narrow(&mut frame, quantizer.geometry(), &mut quantised, &self.lossless)?),
@@ -126,6 +144,6 @@ impl Compressor<'_> {
             }
         }
         let squared_error = summaries.iter().map(|summary| u128::from(summary.squared_error)).sum();
-        Ok(Errors { squared_error, counted: summaries.iter().map(|summary| summary.counted).sum() })
+        Ok(Some(Errors { squared_error, counted: summaries.iter().map(|summary| summary.counted).sum() }))
     }
 }

@@ -90,6 +90,19 @@ pub struct Compressor<'d> {
     progress: Option<Progress>,
     summaries: Option<Pinned<ChunkSummary>>,
     control: Option<Control>,
+    /// Whether there may be -0.0 among the elements.
+    minus_zeros: bool,
+}
+
+/// A bound that the device resolves while the host has yet to see what the scan found.
+#[derive(Debug)]
+struct Pending<'i> {
+    /// The scan, until it is waited for.
+    begun: Option<ScanBegun>,
+    input: &'i CudaView<'i, u8>,
+    bound: Bound,
+    /// The bound as the host resolves it, then.
+    resolved: Option<Resolved>,
 }
 
 /// What quantising counts with: words that are 0 but while it does.
@@ -119,6 +132,7 @@ impl<'d> Compressor<'d> {
             progress: None,
             summaries: None,
             control: None,
+            minus_zeros: true,
         })
     }
 
@@ -190,10 +204,32 @@ impl<'d> Compressor<'d> {
         };
         let batches = Batches::new(form, &geometry, 0..geometry.chunks(), self.batch_bytes);
         let prepared = batches.and_then(|batches| self.prepare(&batches).map(|()| batches));
-        let mut resolved = self.finish_scan(begun, input, element_type, options)?;
-        let batches = prepared?;
-        observer("scan")?;
         let slab = Slab { bytes: input.slice(..), first_element: 0 };
+        let unresolved = Resolved { pipeline: Pipeline::Quantised, bound: options.bound, ..Resolved::lossless() };
+        let header_of = |resolved: &Resolved| Header {
+            group_log2: options.group_log2,
+            lzss_codes: form.lzss_codes,
+            ..Header::new(element_type, shape, options.index, resolved)
+        };
+        let mut header = header_of(&unresolved);
+        let is_early = matches!(options.bound, Bound::Abs(_) | Bound::Rel(_))
+            && prepared.as_ref().is_ok_and(|batches| batches.chunks() > 0)
+            && self.quantizer.as_ref().is_some_and(|quantizer| quantizer.may_begin_early(&header, &geometry));
+        let (mut resolved, batches) = if is_early {
+            let batches = prepared?;
+            observer("scan")?;
+            let mut pending = Pending { begun: Some(begun), input, bound: options.bound, resolved: None };
+            let made = self.stream(&mut header, &geometry, &batches, &slab, output, observer, Some(&mut pending))?;
+            let resolved = pending.resolved.ok_or_else(|| CudaError::invalid("no bound was resolved"))?;
+            if let Some((bytes, _)) = made {
+                return Ok(Compressed { bytes, header, resolved });
+            }
+            (resolved, batches)
+        } else {
+            let resolved = self.finish_scan(begun, input, element_type, options)?;
+            observer("scan")?;
+            (resolved, prepared?)
+        };
         let goal = match options.bound {
             Bound::Psnr(target) => Some(PsnrGoal::new(target, &resolved)),
             _ => None,
@@ -202,12 +238,9 @@ impl<'d> Compressor<'d> {
             if resolved.pipeline == Pipeline::Lossless {
                 return Err(CudaError::Lossless("no quantisation step serves this bound".into()));
             }
-            let header = Header {
-                group_log2: options.group_log2,
-                lzss_codes: self.lossless.pipeline.lzss_codes(),
-                ..Header::new(element_type, shape, options.index, &resolved)
-            };
-            let (bytes, errors) = self.stream(&header, &geometry, &batches, &slab, output, observer)?;
+            let mut header = header_of(&resolved);
+            let made = self.stream(&mut header, &geometry, &batches, &slab, output, observer, None)?;
+            let (bytes, errors) = made.ok_or_else(|| CudaError::invalid("the bound was resolved"))?;
             match goal.and_then(|goal| goal.next(element_type, &resolved, &errors)) {
                 None => return Ok(Compressed { bytes, header, resolved }),
                 Some(tightened) => resolved = tightened,
@@ -249,7 +282,7 @@ impl<'d> Compressor<'d> {
             None => BoundScan::new(self.device, element_type)?,
         };
         let (_, scan) = self.scan.insert((element_type, scan));
-        scan.begin(&self.stream, input, options.fill)
+        scan.begin(&self.stream, input, options.fill, Some(options.bound))
     }
 
     fn finish_scan(
@@ -260,7 +293,8 @@ impl<'d> Compressor<'d> {
         options: &CompressOptions,
     ) -> Result<Resolved> {
         let Some((_, scan)) = &mut self.scan else { return Err(CudaError::invalid("no scan was begun")) };
-        let found = scan.finish(begun, &self.stream, input)?;
+        let (found, _) = scan.finish(begun, &self.stream, input)?;
+        self.minus_zeros = found.minus_zeros() > 0;
         Ok(resolve(options.bound, element_type, &found)?)
     }
 
@@ -279,7 +313,10 @@ impl<'d> Compressor<'d> {
     ) -> Result<ChunkRecords> {
         let observer = &mut |_| Ok(());
         let batches = self.batches_of(header, geometry, chunks)?;
-        let errors = self.records(header, geometry, &batches, slab, 0, output, observer)?;
+        // Of these elements nothing is known.
+        self.minus_zeros = true;
+        let errors = self.records(&mut header.clone(), geometry, &batches, slab, 0, output, observer, None)?;
+        let errors = errors.ok_or_else(|| CudaError::invalid("the bound was resolved"))?;
         let Some(progress) = &mut self.progress else { return Err(CudaError::invalid("no stream was begun")) };
         let (outcome, lengths) = progress.records(batches.chunks())?;
         if !outcome.fits {
@@ -288,21 +325,24 @@ impl<'d> Compressor<'d> {
         Ok(ChunkRecords { lengths, errors })
     }
 
-    /// A whole stream with this header; its bytes, and the errors of all chunks.
+    /// A whole stream with this header; its bytes, and the errors of all chunks. With a pending bound as [`Self::batch`].
+    #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
     fn stream(
         &mut self,
-        header: &Header,
+        header: &mut Header,
         geometry: &Geometry,
         batches: &Batches,
         slab: &Slab<'_>,
         output: &mut CudaViewMut<'_, u8>,
         observer: &mut Observer<'_>,
-    ) -> Result<(u64, Errors)> {
+        pending: Option<&mut Pending<'_>>,
+    ) -> Result<Option<(u64, Errors)>> {
         let available = output.len() as u64;
         if available < HEADER_LEN as u64 {
             return Err(CudaError::NoRoom { needed: max_compressed_len(header.element_type, header.shape), available });
         }
-        let errors = self.records(header, geometry, batches, slab, HEADER_LEN as u64, output, observer)?;
+        let errors = self.records(header, geometry, batches, slab, HEADER_LEN as u64, output, observer, pending)?;
+        let Some(errors) = errors else { return Ok(None) };
         let (Some(assembler), Some(progress)) = (&self.assembler, &mut self.progress) else {
             return Err(CudaError::invalid("no stream was begun"));
         };
@@ -312,7 +352,7 @@ impl<'d> Compressor<'d> {
         if !outcome.fits {
             return Err(CudaError::NoRoom { needed: outcome.bytes, available });
         }
-        Ok((outcome.bytes, errors))
+        Ok(Some((outcome.bytes, errors)))
     }
 
     /// Chunks of an array in batches, and what these need.
@@ -329,14 +369,15 @@ impl<'d> Compressor<'d> {
     #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
     fn records(
         &mut self,
-        header: &Header,
+        header: &mut Header,
         geometry: &Geometry,
         batches: &Batches,
         slab: &Slab<'_>,
         start: u64,
         output: &mut CudaViewMut<'_, u8>,
         observer: &mut Observer<'_>,
-    ) -> Result<Errors> {
+        mut pending: Option<&mut Pending<'_>>,
+    ) -> Result<Option<Errors>> {
         check_output(&self.stream, output)?;
         self.prepare_quantizer(header, geometry, batches)?;
         if let Some(progress) = &mut self.progress {
@@ -345,11 +386,12 @@ impl<'d> Compressor<'d> {
         let mut errors = Errors::default();
         for (first, batch) in batches.numbered() {
             let most = batches.most_chunks() as u32;
-            let of_batch = self.batch(header, batch, most, first, slab, output, observer)?;
+            let of_batch = self.batch(header, batch, most, first, slab, output, observer, pending.take())?;
+            let Some(of_batch) = of_batch else { return Ok(None) };
             errors.squared_error += of_batch.squared_error;
             errors.counted += of_batch.counted;
         }
-        Ok(errors)
+        Ok(Some(errors))
     }
 
     /// Bytes of device memory that compressing such an array takes beside input and output, but for what stands beside the codes: outliers, verbatim values and bitmaps.
@@ -387,6 +429,9 @@ impl<'d> Compressor<'d> {
         if !self.quantizer.as_mut().is_some_and(|quantizer| quantizer.adapt(header, geometry)) {
             self.quantizer = None;
             self.quantizer = Some(Quantizer::new(self.device, header, geometry)?);
+        }
+        if let Some(quantizer) = &mut self.quantizer {
+            quantizer.set_minus_zeros(self.minus_zeros);
         }
         let words = self.quantizer.as_ref().map_or(0, |quantizer| quantizer.control_words(batches.most_chunks()));
         if self.control.as_ref().is_none_or(|control| control.words.len() < words) {
