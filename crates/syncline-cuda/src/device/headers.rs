@@ -46,6 +46,7 @@ const HEADERS: &[Source] = &[
     Source { name: "reconstruct_elements.cuh", text: include_str!("../../kernels/reconstruct_elements.cuh") },
     Source { name: "huffman_encode.cuh", text: include_str!("../../kernels/huffman_encode.cuh") },
     Source { name: "huffman_encode_gaps.cuh", text: include_str!("../../kernels/huffman_encode_gaps.cuh") },
+    Source { name: "huffman_encode_parts.cuh", text: include_str!("../../kernels/huffman_encode_parts.cuh") },
     Source { name: "huffman_encode_scratch.cuh", text: include_str!("../../kernels/huffman_encode_scratch.cuh") },
     Source { name: "container_parse.cuh", text: include_str!("../../kernels/container_parse.cuh") },
     Source { name: "container_sums.cuh", text: include_str!("../../kernels/container_sums.cuh") },
