@@ -1,6 +1,8 @@
 //! Chunk records to what reconstruction wants, all on the device: launcher of `kernels/container_parse.cu`.
 
 mod format;
+mod results;
+mod status;
 
 use std::marker::PhantomData;
 use std::sync::Arc;
@@ -12,15 +14,17 @@ use syncline_core::huffman::{IndexKind, MAX_CLASSES};
 pub use format::Format;
 pub(crate) use format::cleared_bytes;
 use format::rank_stride;
+pub use results::{ParsedRecords, Tiles};
+pub(crate) use status::STATUS_TOKENS;
+pub use status::chunk_status_text;
 
-use super::{Parsed, ParsedChunk};
+use super::ParsedChunk;
 use crate::device::{Arena, Cleared, Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::BatchView;
 use crate::huffman::decode::batch::{Book, Descriptor, DeviceTotals};
 use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, parse_constants};
-use crate::huffman::decode::status_text;
 use crate::reconstruct::{OWN_LONG, sums_len};
 
 const SOURCE: Source = Source { name: "container_parse.cu", text: include_str!("../../kernels/container_parse.cu") };
@@ -56,31 +60,6 @@ fn specialization(element_bytes: usize) -> Specialization {
 /// What the compile check compiles.
 pub(super) fn specializations() -> Vec<Specialization> {
     vec![specialization(4), specialization(8)]
-}
-
-/// Bits of a chunk's status that parsing sets, as in `container_parse.cuh`, and what they say.
-const PROBLEMS: [(u32, &str); 12] = [
-    (1, "no chunk record where the chunk table says there is one"),
-    (1024, "its checksum does not match; the other chunks can still be read"),
-    (2, "another chunk's record stands in its place"),
-    (4, "its kind does not fit the stream's pipeline"),
-    (8, "its sections do not fit its record"),
-    (16, "a raw chunk has not the length of its elements"),
-    (32, "its tile section does not fit the shape"),
-    (64, "its section of tile bases is damaged"),
-    (128, "a list of positions is not ascending, too long or outside the chunk"),
-    (256, "its bitmaps do not fit its tiles"),
-    (512, "its codes do not fit its tiles"),
-    (STATUS_TOKENS, "the LZSS tokens of its codes are damaged"),
-];
-/// The one that is found when tokens are read.
-pub(crate) const STATUS_TOKENS: u32 = 2048;
-
-/// What the word that [`RecordParser::finish`] leaves for a chunk says, or `None` if the chunk is right.
-pub fn chunk_status_text(status: u32) -> Option<String> {
-    let parsing = PROBLEMS.iter().find(|(bit, _)| status & bit != 0).map(|(_, text)| (*text).to_owned());
-    let stream = |shift: u32| status_text(status >> shift & 0xff).map(|text| format!("Huffman stream: {text}"));
-    parsing.or_else(|| stream(16)).or_else(|| stream(24)).or_else(|| (status != 0).then(|| "damaged".to_owned()))
 }
 
 /// The records of consecutive chunks, one after another in a buffer.
@@ -144,84 +123,6 @@ struct DeviceResults {
 
 // SAFETY: plain numbers without padding, laid out as the kernel's struct.
 unsafe impl DeviceRepr for DeviceResults {}
-
-/// The arrays that a batch's records are parsed into.
-#[derive(Debug)]
-pub struct Tiles<'a> {
-    chunks: CudaViewMut<'a, ParsedChunk>,
-    metas: CudaViewMut<'a, u16>,
-    bases: CudaViewMut<'a, i32>,
-    first_groups: CudaViewMut<'a, u32>,
-    order: CudaViewMut<'a, u16>,
-    outlier_starts: CudaViewMut<'a, u32>,
-    verbatim_starts: CudaViewMut<'a, u32>,
-    mask_starts: Option<CudaViewMut<'a, u32>>,
-    sign_starts: Option<CudaViewMut<'a, u32>>,
-    ranks: CudaViewMut<'a, u32>,
-    bitmap_stride: u64,
-    rank_stride: u32,
-    tiles: u32,
-    chunk_count: u32,
-    slots: u32,
-}
-
-impl<'a> Tiles<'a> {
-    /// The chunks, for what is found out about them later.
-    pub(crate) fn chunks_mut(&mut self) -> &mut CudaViewMut<'a, ParsedChunk> {
-        &mut self.chunks
-    }
-
-    /// What reconstruction takes; `bitmaps` are the decoded bytes of [`ParsedRecords::bitmap_bytes`].
-    pub fn parsed<'t>(&'t self, bitmaps: Option<&'t CudaViewMut<'_, u8>>) -> Parsed<'t> {
-        let kind_bytes = self.bitmap_stride as usize * self.chunk_count as usize;
-        let part = |present: bool, number: usize| {
-            bitmaps.filter(|_| present).map(|bytes| bytes.slice(number * kind_bytes..(number + 1) * kind_bytes))
-        };
-        let has_masks = self.mask_starts.is_some();
-        Parsed {
-            chunks: self.chunks.as_view(),
-            metas: self.metas.as_view(),
-            bases: self.bases.as_view(),
-            first_groups: self.first_groups.as_view(),
-            order: self.order.as_view(),
-            outlier_starts: self.outlier_starts.as_view(),
-            verbatim_starts: self.verbatim_starts.as_view(),
-            mask_starts: self.mask_starts.as_ref().map(CudaViewMut::as_view),
-            sign_starts: self.sign_starts.as_ref().map(CudaViewMut::as_view),
-            masks: part(has_masks, 0),
-            signs: part(self.sign_starts.is_some(), usize::from(has_masks)),
-            ranks: self.ranks.as_view(),
-            bitmap_stride: self.bitmap_stride,
-            rank_stride: self.rank_stride,
-            tiles: self.tiles,
-            chunk_count: self.chunk_count,
-            slots: self.slots,
-        }
-    }
-}
-
-/// A batch of records, parsed on the device.
-#[derive(Debug)]
-pub struct ParsedRecords<'a> {
-    /// Chunks and tiles.
-    pub tiles: Tiles<'a>,
-    /// The streams of codes, one a chunk; their symbols go to `slots` groups a chunk.
-    pub codes: BatchView<'a, u16>,
-    /// Classes of the groups of codes, `slots` a chunk; empty unless asked for.
-    pub classes: CudaViewMut<'a, u8>,
-    /// A word for each stream of codes.
-    pub code_status: CudaViewMut<'a, u32>,
-    /// For [`Reconstruction::sums`](crate::reconstruct::Reconstruction::sums).
-    pub code_sums: CudaViewMut<'a, u32>,
-    /// The streams of bitmaps, of all chunks masks, then of all chunks signs; `None` if no chunk can have any.
-    pub bitmaps: Option<BatchView<'a, u8>>,
-    /// Where they are decoded to; [`Tiles::parsed`] takes it.
-    pub bitmap_bytes: Option<CudaViewMut<'a, u8>>,
-    /// A word for each stream of bitmaps.
-    pub bitmap_status: CudaViewMut<'a, u32>,
-    /// Memory of some of these that has to be cleared again: where, and how many bytes.
-    kept: (CUdeviceptr, u32),
-}
 
 /// Where records are, in device memory: for [`Hasher`](super::hash::Hasher).
 #[derive(Debug)]

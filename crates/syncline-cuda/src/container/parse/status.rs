@@ -1,0 +1,28 @@
+//! What a chunk's status says.
+
+use crate::huffman::decode::status_text;
+
+/// Bits of a chunk's status that parsing sets, as in `container_parse.cuh`, and what they say.
+const PROBLEMS: [(u32, &str); 12] = [
+    (1, "no chunk record where the chunk table says there is one"),
+    (1024, "its checksum does not match; the other chunks can still be read"),
+    (2, "another chunk's record stands in its place"),
+    (4, "its kind does not fit the stream's pipeline"),
+    (8, "its sections do not fit its record"),
+    (16, "a raw chunk has not the length of its elements"),
+    (32, "its tile section does not fit the shape"),
+    (64, "its section of tile bases is damaged"),
+    (128, "a list of positions is not ascending, too long or outside the chunk"),
+    (256, "its bitmaps do not fit its tiles"),
+    (512, "its codes do not fit its tiles"),
+    (STATUS_TOKENS, "the LZSS tokens of its codes are damaged"),
+];
+/// The one that is found when tokens are read.
+pub(crate) const STATUS_TOKENS: u32 = 2048;
+
+/// What the word that [`RecordParser::finish`](super::RecordParser::finish) leaves for a chunk says, or `None` if the chunk is right.
+pub fn chunk_status_text(status: u32) -> Option<String> {
+    let parsing = PROBLEMS.iter().find(|(bit, _)| status & bit != 0).map(|(_, text)| (*text).to_owned());
+    let stream = |shift: u32| status_text(status >> shift & 0xff).map(|text| format!("Huffman stream: {text}"));
+    parsing.or_else(|| stream(16)).or_else(|| stream(24)).or_else(|| (status != 0).then(|| "damaged".to_owned()))
+}
