@@ -1,6 +1,6 @@
 //! What all streams of a batch have in common, and the constants that follow.
 
-use syncline_core::huffman::IndexKind;
+use syncline_core::huffman::{IndexKind, SUBSEQUENCE_BITS};
 
 use crate::error::{CudaError, Result};
 use crate::huffman::codebook::{LARGE_ALPHABET, MAX_LENGTH, MAX_LENGTH_LARGE};
@@ -86,7 +86,7 @@ impl Format {
         let books = if self.classes { u64::from(CLASSES) } else { 1 };
         let index = match self.index {
             IndexKind::None => 0,
-            IndexKind::Gap => bits.div_ceil(128),
+            IndexKind::Gap => bits.div_ceil(SUBSEQUENCE_BITS.into()),
             // Descriptors, and deltas of up to 12 bits.
             IndexKind::Symbol => groups.div_ceil(32) * (8 + 4 * 12),
         };

@@ -8,6 +8,7 @@ mod batch;
 mod books;
 mod encoder;
 mod format;
+mod scratch;
 mod shape;
 
 pub use batch::{Batch, Encoded, Plan, Span, StreamSpan};
