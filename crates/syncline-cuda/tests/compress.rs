@@ -115,6 +115,8 @@ fn arrays_one_after_another() {
         let minus = smooth.clone().with("some -0.0", |i| (i % 2003 == 7).then_some(-0.0));
         let many = smooth.clone().with("many -0.0", |i| (i % 11 == 7).then_some(-0.0));
         let holes = smooth.clone().with("NaN", |i| (i / 7 % 11 < 2).then_some(f64::NAN));
+        // What is quantised again must know of these, too.
+        let both = minus.clone().with("NaN in one place", |i| (i > 3000 && i < 5000).then_some(f64::NAN));
         let fill = smooth.clone().with("fill", |i| (i > 3000 && i < 5000).then_some(-9999.0));
         let infinite = smooth.clone().with("infinite", |i| (i % 503 == 1).then_some(f64::INFINITY));
         let constant = smooth.clone().with("constant", |_| Some(2.5));
@@ -123,7 +125,7 @@ fn arrays_one_after_another() {
         for bound in [Bound::Rel(1e-3), Bound::Abs(1e-3), Bound::Rel(1e-6)] {
             let mut compressor = Compressor::new(device, &stream).unwrap();
             let fields = [&smooth, &below, &holes, &smooth, &minus, &large, &many, &smooth, &fill, &smooth, &infinite];
-            for (number, field) in fields.into_iter().chain([&constant, &smooth, &smooth]).enumerate() {
+            for (number, field) in fields.into_iter().chain([&constant, &smooth, &smooth, &both, &smooth]).enumerate() {
                 let what = format!("{number}: {}, {bound:?}", field.name);
                 let options = Options::new(bound);
                 let input = stream.clone_htod(&field.bytes).unwrap();

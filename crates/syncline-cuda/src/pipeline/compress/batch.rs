@@ -56,7 +56,9 @@ impl Compressor<'_> {
                 lzss_codes: header.lzss_codes,
                 ..Header::new(header.element_type, header.shape, header.index, resolved)
             };
-            if !quantizer.confirm(header, found.minus_zeros() > 0, step) {
+            // If not, all is quantised again, and this asked for once more.
+            self.minus_zeros = found.minus_zeros() > 0;
+            if !quantizer.confirm(header, self.minus_zeros, step) {
                 return Ok(None);
             }
         }
