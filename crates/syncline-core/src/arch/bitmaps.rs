@@ -4,6 +4,8 @@
 //! in one symbol more are what `E` of the next position leaves. So candidates are found and compared by a few instructions for many positions at once, before it is known where tokens start;
 //! then a token only waits for the length of the one before.
 
+use crate::lzss::NEAR_BLOCK_BYTES;
+
 /// Functions compiled for the instructions that [`is_fast`] looks for.
 #[cfg(target_arch = "x86_64")]
 macro_rules! enabled {
@@ -18,12 +20,12 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 mod pieces;
 
-/// Most symbols in a block.
-pub const MAX_SYMBOLS: usize = 1 << 14;
+/// Most bytes in a block.
+pub const MAX_BYTES: usize = NEAR_BLOCK_BYTES;
 /// Bytes that may be read after a block's, and written after its literals, lengths and distances.
 pub const BITMAP_SLACK: usize = 64 * 8;
 
-/// What is a match.
+/// Which candidates are found, and what of them is a match.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
     /// Greatest distance: 32, 64 or 128.
@@ -34,7 +36,7 @@ pub struct Rule {
     pub key_symbols: usize,
     /// Fewest symbols in a match, `key_symbols` to 16.
     pub min_match: usize,
-    /// Most symbols in a match, at most `min_match + 255`.
+    /// Most symbols in a match, from [`ENOUGH`](crate::lzss::ENOUGH) to `min_match` and [`LENGTH_SPAN`](crate::lzss::LENGTH_SPAN) more.
     pub max_match: usize,
 }
 
@@ -67,8 +69,8 @@ pub struct Scratch {
     memory: Option<Box<pieces::Memory>>,
 }
 
-/// Makes the tokens of a block of `symbols` symbols of `WIDTH` (1, 2, 4 or 8) bytes, which are at the start of `bytes`. `None`, and whatever is in `out`, if this machine has not the instructions, or if the block's
-/// symbols differ by more than 16 bits can say and many of them seem to repeat.
+/// Makes the tokens of a block of `symbols` symbols of `WIDTH` (1, 2, 4 or 8) bytes, which are at the start of `bytes`. Returns `None`, whatever it has written to `out`, if this machine
+/// has not the instructions, or if the block's symbols differ by more than 16 bits can say and many of them seem to repeat.
 ///
 /// # Panics
 /// There is less memory than described, the block is too long, or the rule is none of those: mistakes of the caller, whatever the data.

@@ -17,7 +17,7 @@ pub const HEADER_LEN: usize = 144;
 const MAGIC: [u8; 8] = *b"\x89SYN\r\n\x1a\n";
 const HASHED_LEN: usize = 128;
 /// Fill patterns that a header can hold.
-const MAX_PATTERNS: usize = 4;
+pub const MAX_PATTERNS: usize = 4;
 
 /// What a stream holds and how it was made; the same for all its chunks.
 #[derive(Clone, Debug, PartialEq)]

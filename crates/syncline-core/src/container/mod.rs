@@ -9,7 +9,7 @@ mod table;
 mod tiles;
 
 pub use bases::{read_bases, write_bases};
-pub use header::{FORMAT_VERSION, HEADER_LEN, Header};
+pub use header::{FORMAT_VERSION, HEADER_LEN, Header, MAX_PATTERNS};
 pub use record::{
     ChunkKind, RECORD_HEADER_LEN, RecordBuilder, RecordChecksum, Unchecked, parse_record, parse_unchecked,
 };

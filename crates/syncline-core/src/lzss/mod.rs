@@ -20,6 +20,10 @@ pub use encode::{EncodeScratch, encode};
 pub const LENGTH_SPAN: usize = 255;
 /// The search ends with the first match of so many symbols.
 pub const ENOUGH: usize = 32;
+/// Bytes of a block up to level 4.
+pub(crate) const NEAR_BLOCK_BYTES: usize = 1 << 14;
+/// What numbers are hashed with: a prime near 2^32 over the golden ratio.
+pub(crate) const HASH_FACTOR: u32 = 0x9E37_79B1;
 /// Fastest and smallest level.
 pub const LEVELS: std::ops::RangeInclusive<u8> = 1..=9;
 /// Shortest matches may be no longer than this.
@@ -83,7 +87,7 @@ impl Params {
 
     /// Bytes of a block.
     pub fn block_bytes(&self) -> usize {
-        if self.level <= 4 { 1 << 14 } else { 1 << 16 }
+        if self.level <= 4 { NEAR_BLOCK_BYTES } else { 1 << 16 }
     }
 
     /// Symbols of a block.

@@ -10,14 +10,14 @@ mod windows;
 
 use self::chains::{Chains, ROUNDS};
 use self::windows::{MOST_DEPTH, Windows};
-use super::{BlockCounts, Params, SymbolWidth, Tokens};
+use super::{BlockCounts, NEAR_BLOCK_BYTES, Params, SymbolWidth, Tokens};
 use crate::arch::agree::{Agree, Comparing, with_best};
 use crate::arch::bitmaps::{self, BITMAP_SLACK, Rule, TokenCounts, TokensOut};
 
-/// Most symbols in a block.
-const MAX_SYMBOLS: usize = 1 << 14;
 /// Most bytes in a block.
-const MAX_BYTES: usize = 1 << 14;
+const MAX_BYTES: usize = NEAR_BLOCK_BYTES;
+/// Most symbols in a block.
+const MAX_SYMBOLS: usize = MAX_BYTES;
 /// A block and what may be loaded after it.
 type Bytes = [u8; MAX_BYTES + BITMAP_SLACK];
 

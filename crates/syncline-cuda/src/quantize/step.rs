@@ -4,13 +4,10 @@ use cudarc::driver::DeviceRepr;
 use syncline_core::arch::float::{StepF32, StepF64, StepLog};
 use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Pipeline};
-use syncline_core::container::Header;
+use syncline_core::container::{Header, MAX_PATTERNS};
 use syncline_core::quantize::linear::ERROR_UNITS;
 
 use crate::error::{CudaError, Result};
-
-/// Patterns that a header can hold.
-const MOST_PATTERNS: usize = 4;
 
 /// What a stream's header says about the kernels to compile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -24,7 +21,7 @@ pub(super) struct Kind {
     pub measure: bool,
 }
 
-/// `Step` of quantize.cuh.
+/// `Step` of quantize_step.cuh.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub(super) struct Step {
@@ -45,13 +42,13 @@ pub(super) struct Step {
     /// Whether there may be -0.0 among the elements.
     minus_zeros: u32,
     unused: u32,
-    patterns: [u64; MOST_PATTERNS],
+    patterns: [u64; MAX_PATTERNS],
 }
 
 /// Words of 64 bits that a [`Step`] has.
 pub(super) const STEP_WORDS: usize = size_of::<Step>() / size_of::<u64>();
 
-// SAFETY: plain numbers without padding, laid out as `Step` in quantize.cuh.
+// SAFETY: plain numbers without padding, laid out as `Step` in quantize_step.cuh.
 unsafe impl DeviceRepr for Step {}
 
 impl Kind {
@@ -161,7 +158,7 @@ impl Step {
             short_reach,
             short_bits,
             reach_known: u32::from(largest_integer(header) < LARGEST_KNOWN),
-            pattern_count: header.patterns.len().min(MOST_PATTERNS) as u32,
+            pattern_count: header.patterns.len().min(MAX_PATTERNS) as u32,
             minus_zeros: minus_zeros.into(),
             unused: 0,
             // The fast way looks for all four: those not in use repeat the first.

@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::avx512::{common, fill, matches, note_possible, reverse, write};
-use super::{BITMAP_SLACK, MAX_SYMBOLS, Rule, TokenCounts, TokensOut};
-use crate::lzss::ENOUGH;
+use super::{BITMAP_SLACK, MAX_BYTES, Rule, TokenCounts, TokensOut};
+use crate::lzss::{ENOUGH, HASH_FACTOR, LENGTH_SPAN};
 
 /// Positions that are looked at together.
 pub(super) const PIECE: usize = 256;
@@ -13,12 +13,9 @@ pub(super) const REACH: usize = 32;
 /// Bitmaps behind a piece.
 const AHEAD: usize = REACH + 16;
 /// Bytes of a block's keys.
-pub(super) const KEY_BYTES: usize = MAX_SYMBOLS;
+pub(super) const KEY_BYTES: usize = MAX_BYTES;
 /// Bytes of the longest window of keys, and of those behind them.
 const KEY_ROOM: usize = 256 + 64;
-
-/// A prime near 2^32 over the golden ratio.
-const FACTOR: u32 = 0x9E37_79B1;
 
 /// Symbols beyond the key that are compared before it is known where tokens start: fewest and most of them, beyond what the shortest match takes.
 const FEWEST: usize = 2;
@@ -46,7 +43,7 @@ pub(super) struct Memory {
     keys: [u8; KEY_BYTES + KEY_ROOM],
     /// From the last to the first, which ends the first [`KEY_BYTES`].
     reversed: [u8; KEY_BYTES + KEY_ROOM],
-    /// Of some positions.
+    /// The keys of some positions, each as often as 32 bits hold it.
     repeated: [u32; PIECE + AHEAD],
     bitmaps: Bitmaps,
 }
@@ -78,11 +75,12 @@ enabled! {
         memory: &mut Memory,
         mut out: TokensOut,
     ) -> Option<TokenCounts> {
-        let Rule { window, depth, key_symbols, min_match, .. } = *rule;
-        assert!(matches!(WIDTH, 1 | 2 | 4 | 8) && symbols * WIDTH <= MAX_SYMBOLS);
+        let Rule { window, depth, key_symbols, min_match, max_match } = *rule;
+        assert!(matches!(WIDTH, 1 | 2 | 4 | 8) && symbols * WIDTH <= MAX_BYTES);
         assert!(bytes.len() >= symbols * WIDTH + BITMAP_SLACK && out.flags.len() >= symbols.div_ceil(64));
         assert!(matches!((window, depth), (32, 1) | (64, 2) | (128, 4)));
         assert!((1..=8).contains(&key_symbols) && (key_symbols..=16).contains(&min_match));
+        assert!((ENOUGH..=min_match + LENGTH_SPAN).contains(&max_match));
         let keys = take_keys::<WIDTH>(&bytes[..symbols * WIDTH], memory);
         let key_bytes = if keys == Keys::Narrow { 1 } else { 2 };
         let Memory { keys: key_memory, reversed, repeated, bitmaps } = memory;
@@ -207,6 +205,7 @@ enabled! {
                     step = 1;
                     let (length, distance) = longest::<WIDTH>(bytes, symbols, from, at, rule, bitmaps);
                     if length >= rule.min_match {
+                        // Modulo 256, as what is written of it: its length less the shortest.
                         bitmaps.steps[at] = length as u8;
                         bitmaps.distances[at] = distance as u8;
                         step = length;
@@ -309,8 +308,9 @@ enabled! {
 /// How symbols are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keys {
-    /// By one byte, or by two.
+    /// By one byte.
     Narrow,
+    /// By two bytes.
     Wide,
     /// By two bytes that may be the same where symbols are not.
     Hashes,
@@ -379,8 +379,8 @@ enabled! {
             _ => {
                 for (key, symbol) in keys.as_chunks_mut().0.iter_mut().zip(symbols) {
                     let symbol = word(symbol);
-                    let both = (symbol as u32).wrapping_mul(FACTOR).wrapping_add((symbol >> 32) as u32);
-                    *key = ((both.wrapping_mul(FACTOR) >> 16) as u16).to_le_bytes();
+                    let both = (symbol as u32).wrapping_mul(HASH_FACTOR).wrapping_add((symbol >> 32) as u32);
+                    *key = ((both.wrapping_mul(HASH_FACTOR) >> 16) as u16).to_le_bytes();
                 }
                 Keys::Hashes
             }

@@ -3,14 +3,13 @@
 //! A match has as many symbols as its hash, or more, so that the hash of its first ones is that of what it repeats. All positions are compared with those a distance before them, for every distance of the window,
 //! vector by vector: few instructions a position, and what is not found are literals, which are copied at once.
 
+use super::super::HASH_FACTOR;
 use super::{Block, MAX_SYMBOLS};
 use crate::arch::agree::{Agree, KEYS};
 
 /// Symbols of the longest window.
 const LONGEST: usize = 256;
 
-/// A prime near 2^32 over the golden ratio.
-const FACTOR: u32 = 0x9E37_79B1;
 /// Symbols that are compared by one hash where only matches of twice as many count: such a match covers all of an aligned group.
 const GROUP: usize = 8;
 /// From so many symbols on [`may_repeat`] can tell.
@@ -108,14 +107,14 @@ pub(super) fn may_repeat<const WIDTH: usize>(
             4 => u32::from_le_bytes([symbol[0], symbol[1], symbol[2], symbol[3]]),
             _ => {
                 let halves = symbol.as_chunks::<4>().0;
-                u32::from_le_bytes(halves[0]).wrapping_mul(FACTOR).wrapping_add(u32::from_le_bytes(halves[1]))
+                u32::from_le_bytes(halves[0]).wrapping_mul(HASH_FACTOR).wrapping_add(u32::from_le_bytes(halves[1]))
             }
         };
     }
     // Of two symbols, four, eight: those from each position on.
     for step in [1, 2, 4] {
         for at in 0..sums.len() - step {
-            let mixed = (sums[at] ^ sums[at] >> 15).wrapping_mul(FACTOR).rotate_left(13);
+            let mixed = (sums[at] ^ sums[at] >> 15).wrapping_mul(HASH_FACTOR).rotate_left(13);
             sums[at] = mixed.wrapping_add(sums[at + step]);
         }
     }

@@ -3,15 +3,13 @@
 //!
 //! Keys stand from the last position to the first, so that a window is read from the nearest on, and its lowest bits are the nearest.
 
-use super::super::ENOUGH;
+use super::super::{ENOUGH, HASH_FACTOR};
 use super::{Block, Bytes, Finder, MAX_BYTES, MAX_SYMBOLS, Shape};
 use crate::arch::agree::{Agree, Found, VECTOR, WINDOW};
 
 /// Larger windows are not searched so.
 pub(super) const MOST_DEPTH: usize = 4;
 
-/// A prime near 2^32 over the golden ratio.
-const FACTOR: u32 = 0x9E37_79B1;
 /// What the symbols of a key are multiplied with.
 const FACTORS: [u16; 8] = [1, 0x79B1, 0xCA77, 0xAE3D, 0x9A85, 0x37F9, 0xEB4F, 0x67C5];
 
@@ -152,8 +150,8 @@ pub(super) fn fold<const WIDTH: usize>(symbol: &[u8; WIDTH]) -> u16 {
         [[word[0], word[1], word[2], word[3]], [word[4], word[5], word[6], word[7]]].map(u32::from_le_bytes);
     match WIDTH {
         1 | 2 => low as u16,
-        4 => (low.wrapping_mul(FACTOR) >> 16) as u16,
-        _ => (low.wrapping_mul(FACTOR).wrapping_add(high).wrapping_mul(FACTOR) >> 16) as u16,
+        4 => (low.wrapping_mul(HASH_FACTOR) >> 16) as u16,
+        _ => (low.wrapping_mul(HASH_FACTOR).wrapping_add(high).wrapping_mul(HASH_FACTOR) >> 16) as u16,
     }
 }
 
