@@ -3,7 +3,8 @@
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaView, CudaViewMut, DevicePtrMut, DeviceRepr, PushKernelArg};
 
-use super::quantizer::{ChunkSummary, Quantised, Quantizer, WARPS};
+use super::kernels::WARPS;
+use super::quantizer::{ChunkSummary, Quantised, Quantizer};
 use crate::device::{Frame, Kernel};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::Slab;

@@ -3,6 +3,7 @@
 //! Every array that comes out holds what `syncline_core::pipeline` has for the same chunk before entropy coding.
 
 mod gather;
+mod kernels;
 mod quantizer;
 mod scan;
 mod step;
@@ -78,7 +79,7 @@ pub fn specializations() -> Vec<Specialization> {
         for (logarithm, measure) in [(false, false), (false, true), (true, false)] {
             for axes in 1..=3 {
                 for patterns in [false, true] {
-                    all.extend(quantizer::specializations(Kind { element_bytes, logarithm, axes, patterns, measure }));
+                    all.extend(kernels::specializations(Kind { element_bytes, logarithm, axes, patterns, measure }));
                 }
             }
         }

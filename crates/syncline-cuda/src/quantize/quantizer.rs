@@ -13,130 +13,28 @@ use syncline_core::huffman::IndexKind;
 use syncline_core::predict::codes::WIDE_RADIUS;
 
 use super::gather::SideOffsets;
+use super::kernels::{
+    FEW_UNITS, FINISH_CLUSTER, FINISH_THREADS, GATHER, MANY_CLIPPED_SHARE, WARPS, WIDE, block_shape,
+    codes_specialization, finish_specialization, is_ahead, is_clipped, may_have_many_clipped, shared_memory,
+    tile_specialization,
+};
 use super::scan::FoundStep;
 use super::step::{Kind, STEP_WORDS, Step};
 use crate::container::prepared::ForRecords;
-use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::device::{Device, Frame, Kernel, Successive};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Divider32, Slab};
 
-const CODES: Source = Source { name: "quantize_codes.cu", text: include_str!("../../kernels/quantize_codes.cu") };
-const CLIPPED: Source =
-    Source { name: "quantize_codes_clipped.cu", text: include_str!("../../kernels/quantize_codes_clipped.cu") };
-const FINISH: Source = Source { name: "quantize_finish.cu", text: include_str!("../../kernels/quantize_finish.cu") };
-const WIDE: Source = Source { name: "quantize_wide.cu", text: include_str!("../../kernels/quantize_wide.cu") };
-const GATHER: Source = Source { name: "quantize_gather.cu", text: include_str!("../../kernels/quantize_gather.cu") };
-
-/// Warps of a block of `quantize_codes` on devices with little shared memory.
-const FEW_UNITS: u32 = 4;
-/// An array of which more than one in so many elements is in a clipped tile gets the kernel for that.
-const CLIPPED_SHARE: u64 = 256;
-/// One of which more than one in so many is, in 3-D, gets one way for tiles whole and clipped: less code, which is waited for where both ways are taken all the time.
-const MANY_CLIPPED_SHARE: u64 = 8;
 /// Chunks whose blocks of work take turns: 64 measured faster than 32, and that than 4.
 const CHUNKS_IN_TURN: u32 = 64;
-/// Threads of a block of `quantize_finish`.
-const FINISH_THREADS: u32 = 512;
-/// Blocks of a chunk there, where the device has clusters.
-const FINISH_CLUSTER: u32 = 4;
 /// First architecture whose blocks form clusters.
 const CLUSTER_ARCHITECTURE: u32 = 90;
-/// Warps of a block of the kernels that have a warp a tile.
-pub(super) const WARPS: u32 = 4;
 /// Chunks that the second dimension of a grid can have.
 const MOST_LISTED: usize = 65_535;
-
-/// Shared memory of a block: what the block shares and, for each warp, codes and integers of a unit, or codes of two units and elements or integers of one.
-fn shared_memory(kind: Kind, ahead: bool, units: u32) -> u32 {
-    if ahead { units * 1024 * (2 * 2 + kind.element_bytes) + 4608 } else { units * 1024 * (2 + 4) + 2048 }
-}
-
-/// Warps of a block and blocks on a multiprocessor, which limit registers: 80 with 24 warps there, 96 with 20, 128 with 16.
-fn block_shape(kind: Kind, ahead: bool) -> (u32, u32) {
-    match kind {
-        _ if !ahead => (8, 3),
-        Kind { element_bytes: 8, .. } | Kind { patterns: true, .. } => (8, 2),
-        Kind { axes: 3, .. } => (10, 2),
-        _ => (8, 3),
-    }
-}
 
 /// Blocks that share a chunk when it is finished: parts that its tiles are summed up in.
 pub(crate) fn parts_of_chunk(device: &Device) -> u32 {
     if device.info().architecture >= CLUSTER_ARCHITECTURE { FINISH_CLUSTER } else { 1 }
-}
-
-/// The specializations of one kind of stream, by kernel.
-fn codes_specialization(kind: Kind, ahead: bool, many_clipped: bool, units: u32, blocks: u32) -> Specialization {
-    let mut constants = vec![
-        ("ELEMENT_BYTES", kind.element_bytes),
-        ("LOGARITHM", kind.logarithm.into()),
-        ("AXES", kind.axes),
-        ("PATTERNS", kind.patterns.into()),
-        ("MEASURE", kind.measure.into()),
-        ("UNITS", units),
-        ("BLOCKS", blocks),
-    ];
-    if ahead {
-        constants.push(("MANY_CLIPPED", many_clipped.into()));
-    }
-    let source = if ahead { CLIPPED } else { CODES };
-    Specialization { source, constants: constants.into_iter().map(|(name, value)| (name, value.into())).collect() }
-}
-
-fn tile_specialization(kind: Kind, source: Source) -> Specialization {
-    let constants = [
-        ("ELEMENT_BYTES", kind.element_bytes),
-        ("LOGARITHM", kind.logarithm.into()),
-        ("AXES", kind.axes),
-        ("WARPS", WARPS),
-    ];
-    Specialization { source, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
-}
-
-fn finish_specialization() -> Specialization {
-    Specialization {
-        source: FINISH,
-        constants: vec![("THREADS", FINISH_THREADS.into()), ("CLUSTER", FINISH_CLUSTER.into())],
-    }
-}
-
-/// Whether an array of this kind and tiling gets the kernel that fetches ahead: `f32`, and arrays with clipped tiles, rows that are not multiples of 16 bytes, or fill patterns.
-fn is_ahead(kind: Kind, geometry: &Geometry) -> bool {
-    if kind.logarithm {
-        return false;
-    }
-    if kind.element_bytes == 4 {
-        return true;
-    }
-    let [_, _, _, x] = geometry.dims();
-    let ragged = kind.axes > 1 && !(x * u64::from(kind.element_bytes)).is_multiple_of(16);
-    kind.patterns || ragged || is_clipped(kind, geometry, CLIPPED_SHARE)
-}
-
-/// Whether more than one in `share` of the elements is in a clipped tile; in 1-D none is.
-fn is_clipped(kind: Kind, geometry: &Geometry, share: u64) -> bool {
-    let [b, z, y, x] = geometry.dims();
-    let side = geometry.unclipped_extent().map(|side| side as u64);
-    let whole = b * (z - z % side[0]) * (y - y % side[1]) * (x - x % side[2]);
-    kind.axes > 1 && (b * z * y * x - whole) > b * z * y * x / share
-}
-
-/// Kinds of which there is a kernel for arrays with many clipped tiles.
-fn may_have_many_clipped(kind: Kind) -> bool {
-    kind.axes == 3 && kind.element_bytes == 4 && !kind.logarithm && !kind.patterns && !kind.measure
-}
-
-pub(super) fn specializations(kind: Kind) -> Vec<Specialization> {
-    let codes = |ahead, many_clipped| {
-        let (units, blocks) = block_shape(kind, ahead);
-        codes_specialization(kind, ahead, many_clipped, units, blocks)
-    };
-    let ahead = (!kind.logarithm).then(|| codes(true, false));
-    let many_clipped = may_have_many_clipped(kind).then(|| codes(true, true));
-    let in_registers = (kind.logarithm || kind.element_bytes == 8).then(|| codes(false, false));
-    let tiles = [tile_specialization(kind, WIDE), tile_specialization(kind, GATHER), finish_specialization()];
-    ahead.into_iter().chain(many_clipped).chain(in_registers).chain(tiles).collect()
 }
 
 /// What came out of a chunk. Counts are those of the chunk's radius.
