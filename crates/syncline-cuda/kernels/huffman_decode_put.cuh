@@ -110,3 +110,25 @@ __device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin
         checksum.add_symbol(symbol, position);
     }
 }
+
+// Decodes and writes the symbols of a warp's lanes, `begin` to `end` of the stream each, one lane's behind the other's: those of as many lanes at a time as `buffer` has room for, in symbols.
+// Damaged counts may be what no lane has room for: that lane's symbols are left out.
+template <typename Group>
+__device__ inline void put_lanes(const Lookup &lookup, const Common &common, LaneReader &reader, uint4 *buffer, uint32_t room, uint32_t begin, uint32_t end, const Stream &stream,
+                                 Group group, uint8_t *out, Checksum &checksum) {
+    for (uint32_t lane = 0; lane < WARP;) {
+        const uint32_t start = __shfl_sync(ALL_LANES, begin, lane), first = start / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT;
+        const bool fits = begin >= first && end >= begin && end - first <= room;
+        const uint32_t lanes = WARP - __clz(__ballot_sync(ALL_LANES, lane_id() <= lane || fits));
+        const uint32_t stop_at = __shfl_sync(ALL_LANES, fits ? end : 0, lanes - 1);
+        if (lane_id() >= lane && lane_id() < lanes && fits && begin < end) {
+            put(lookup, common, reader, reinterpret_cast<uint8_t *>(buffer), begin - first, end - begin);
+        }
+        __syncwarp();
+        if (stop_at > start) {
+            flush(buffer, first, start, stop_at, stream, group, out, checksum);
+        }
+        __syncwarp();
+        lane = lanes;
+    }
+}

@@ -11,6 +11,7 @@
 #define LAST_SYMBOLS 1024
 #include "huffman_decode_book.cuh"
 #include "huffman_decode_free.cuh"
+#include "huffman_decode_small.cuh"
 #include "huffman_decode_work.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
@@ -86,11 +87,7 @@ __device__ inline uint32_t find_groups(const uint8_t *bitmap, uint32_t groups, u
 // The table of a codebook. By the whole block, followed by a barrier. Four entries at a time, which mostly are of one codeword.
 __device__ inline void make_table(uint32_t *to, const OwnBook &own, const uint16_t *symbols) {
     const Steps steps(own.book, OWN_WORDS);
-    const auto entry = [&](uint32_t i, uint32_t &length) {
-        const Codeword one = own.codeword(symbols, steps.window(i));
-        length = one.length;
-        return one.length <= steps.known(i) ? one.length | one.symbol << 16 : LONGER;
-    };
+    const auto entry = [&](uint32_t i, uint32_t &length) { return table_entry(own, symbols, steps, i, length); };
 #pragma unroll 1
     for (uint32_t i = 4 * threadIdx.x; i < steps.entries(); i += 4 * THREADS) {
         uint32_t length;
@@ -215,12 +212,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
     if (is_last_block) {
-        for (uint32_t i = threadIdx.x; i < stream_count; i += THREADS) {
-            uint32_t *own = &sums[3 * i];
-            const bool wrong = __ldcg(&own[0]) != streams[i].sum || __ldcg(&own[1]) != streams[i].weighted;
-            status[i] = (keeps_status ? status[i] : 0) | __ldcg(&own[2]) | (wrong ? STATUS_CHECKSUM : 0);
-            own[0] = own[1] = own[2] = 0;
-        }
+        write_statuses(streams, stream_count, sums, keeps_status, status);
         if (threadIdx.x == 0) {
             sums[3 * stream_count] = 0;
         }

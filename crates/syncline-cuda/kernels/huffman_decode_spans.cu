@@ -12,7 +12,6 @@
 #include "scan.cuh"
 
 constexpr uint32_t SPANS = SEQUENCE / WARP; // of a sequence
-constexpr uint32_t SPAN_BITS = WARP * SUBSEQUENCE_BITS;
 
 // Reads the gap index: entries and counts of all subsequences, in bytes. Those past the streams' ends are left as they are.
 extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
@@ -212,21 +211,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             // The next span's words are under way meanwhile.
             subsequence += WARPS * WARP;
             load();
-            for (uint32_t lane = 0; lane < WARP;) {
-                const uint32_t start = __shfl_sync(ALL_LANES, begin, lane), first = start / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT;
-                const bool fits = begin >= first && end >= begin && end - first <= room;
-                const uint32_t lanes = WARP - __clz(__ballot_sync(ALL_LANES, lane_id() <= lane || fits));
-                const uint32_t stop_at = __shfl_sync(ALL_LANES, fits ? end : 0, lanes - 1);
-                if (lane_id() >= lane && lane_id() < lanes && fits && begin < end) {
-                    put(lookup, common, reader, reinterpret_cast<uint8_t *>(buffer), begin - first, end - begin);
-                }
-                __syncwarp();
-                if (stop_at > start) {
-                    flush(buffer, first, start, stop_at, stream, group, out, checksum);
-                }
-                __syncwarp();
-                lane = lanes;
-            }
+            put_lanes(lookup, common, reader, buffer, room, begin, end, stream, group, out, checksum);
         }
         checksum.flush(&sums[2 * number]);
     }

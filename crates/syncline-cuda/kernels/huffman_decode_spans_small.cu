@@ -14,13 +14,13 @@
 #include "huffman_decode_free.cuh"
 #include "huffman_decode_put.cuh"
 #include "huffman_decode_settle.cuh"
+#include "huffman_decode_small.cuh"
 #include "scan.cuh"
 
-constexpr uint32_t SPAN_BITS = WARP * SUBSEQUENCE_BITS;
 constexpr uint32_t OWN_WORDS = TABLE + LONG_ENTRIES;
 // Streams of a batch, at most: a lane looks at each.
 constexpr uint32_t MOST_STREAMS = WARP;
-// Rows of 32 parts that a block has at most.
+// Rows of 32 parts that a block has at most: a row a span (spans_small.rs has fewer), or of parts one a warp.
 constexpr uint32_t MOST_ROWS = 128;
 // A block that has little to decode has subsequences in parts, for more lanes: 2^MOST_PARTS_LOG2 at most, as many as there are lanes for.
 constexpr uint32_t MOST_PARTS_LOG2 = 2;
@@ -50,8 +50,10 @@ __device__ inline bool own_share(const Stream *all, uint32_t count, uint32_t blo
 }
 
 // What a block says of itself to those after it: how many codewords its spans have, where its first one starts and where its last one ends behind its end; 0 is nothing said.
+// It says that first from its own words, without waiting for anyone. If it started elsewhere than the block before it ends, or does not know where, it says what is right once that is known: its
+// FINAL word.
 constexpr uint64_t SAID = 1ull << 62, FINAL = 1ull << 63;
-// Where no codeword starts.
+// Where no codeword starts: what a block says that does not know.
 [[maybe_unused]] constexpr uint32_t NOWHERE = 255;
 __device__ inline uint64_t state_of(uint32_t count, uint32_t entry, uint32_t exit) { return count | uint64_t(entry) << 32 | uint64_t(exit) << 40; }
 
@@ -60,7 +62,8 @@ struct Before {
     uint32_t symbols, entry; // that this block starts with
 };
 
-// By a warp: `states` are those of the stream's blocks. One that started elsewhere than the one before it ended says more later.
+// By a warp: `states` are those of the stream's blocks. Both waits end: blocks with smaller numbers have started, their first words wait for nobody, and a FINAL word is waited for only
+// where the block before ends elsewhere, which is just when a block says one; that waits for words before it alone.
 __device__ inline Before look_back(const volatile uint64_t *states, uint32_t index) {
     uint32_t symbols = 0, entry = 0;
     for (uint32_t first = 0; first < index; first += WARP) {
@@ -119,8 +122,8 @@ __device__ inline uint32_t find_groups(const uint32_t *bitmap, uint32_t groups, 
 __device__ inline void make_table(uint32_t *to, const OwnBook &own, const uint16_t *symbols) {
     const Steps steps(own.book, OWN_WORDS);
     const auto entry = [&](uint32_t i) {
-        const Codeword one = own.codeword(symbols, steps.window(i));
-        return one.length <= steps.known(i) ? one.length | one.symbol << 16 : LONGER;
+        uint32_t length;
+        return table_entry(own, symbols, steps, i, length);
     };
     // Four of a thread start with the same LENGTH_BITS bits.
     const uint32_t first = 4 * threadIdx.x, begin = steps.first;
@@ -314,21 +317,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             // Damaged codewords may be more than there is room for.
             const uint32_t sum = found.symbols + row_before[row] + warp_scan_inclusive(count), begin = min_of(all, sum - count), end = min_of(all, sum);
             LaneReader reader = span.reader(part, span.entries[part]);
-            for (uint32_t lane = 0; lane < WARP;) {
-                const uint32_t start = __shfl_sync(ALL_LANES, begin, lane), first = start / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT;
-                const bool fits = begin >= first && end >= begin && end - first <= room;
-                const uint32_t lanes = WARP - __clz(__ballot_sync(ALL_LANES, lane_id() <= lane || fits));
-                const uint32_t stop_at = __shfl_sync(ALL_LANES, fits ? end : 0, lanes - 1);
-                if (lane_id() >= lane && lane_id() < lanes && fits && begin < end) {
-                    put(lookup, common, reader, reinterpret_cast<uint8_t *>(buffer), begin - first, end - begin);
-                }
-                __syncwarp();
-                if (stop_at > start) {
-                    flush(buffer, first, start, stop_at, stream, group, out, checksum);
-                }
-                __syncwarp();
-                lane = lanes;
-            }
+            put_lanes(lookup, common, reader, buffer, room, begin, end, stream, group, out, checksum);
         }
         if (warp_id() < rows) {
             checksum.flush(&sums[3 * share.number]);
@@ -352,12 +341,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     __syncthreads();
     if (is_last_block) {
-        for (uint32_t i = threadIdx.x; i < stream_count; i += THREADS) {
-            uint32_t *own = &sums[3 * i];
-            const bool wrong = __ldcg(&own[0]) != streams[i].sum || __ldcg(&own[1]) != streams[i].weighted;
-            status[i] = __ldcg(&own[2]) | (wrong ? STATUS_CHECKSUM : 0);
-            own[0] = own[1] = own[2] = 0;
-        }
+        write_statuses(streams, stream_count, sums, false, status);
         for (uint32_t i = threadIdx.x; i < gridDim.x; i += THREADS) {
             states[i] = 0;
         }

@@ -17,6 +17,7 @@ const HEADERS: &[Source] = &[
     Source { name: "huffman_decode_parts.cuh", text: include_str!("../../kernels/huffman_decode_parts.cuh") },
     Source { name: "huffman_decode_settle.cuh", text: include_str!("../../kernels/huffman_decode_settle.cuh") },
     Source { name: "huffman_decode_put.cuh", text: include_str!("../../kernels/huffman_decode_put.cuh") },
+    Source { name: "huffman_decode_small.cuh", text: include_str!("../../kernels/huffman_decode_small.cuh") },
     crate::geometry::HEADER,
     crate::quantize::HEADERS[0],
     crate::quantize::HEADERS[1],

@@ -26,7 +26,7 @@ const TABLE_BYTES: u32 = ((1 << TABLE_BITS) + LONG_ENTRIES) * 4;
 const OWN_SHARED_MEMORY: u32 = 12 << 10;
 /// Streams of a small batch, at most: a lane looks at each.
 const MOST_STREAMS: u32 = 32;
-/// Spans of a block, at most: not many more than 10 MB of the papers' sets have.
+/// Spans of a block, at most: not many more than 10 MB of the papers' sets have. The kernel has room for 128.
 const MOST_SPANS: u32 = 72;
 /// Parts of subsequences of a block that has so few spans that it splits them, at most: a row for each warp, and a span before them.
 const SPLIT_PARTS: u32 = (WARPS + 4) * 32;
@@ -133,9 +133,10 @@ impl SpansSmall {
         let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
         // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32, u32, u32, u64 *, u32 *, u8 *). Descriptors were made from
         // parsed streams whose bytes lie in the input and whose symbols in the output (`Decoding::check`); symbols are written up to the live groups' number, to groups
-        // within the stream. States are a 64-bit word for each block, three words for each stream, and two. Shared memory is what the kernel lays out: a table; words, places, parts
-        // and subsequences of `spans` spans and one more; a buffer of `room` symbols for each warp. The grid is more blocks than streams, and so many that none has more than
-        // `spans` spans. A block waits only for blocks that took their numbers before it, and so run.
+        // within the stream. States are a 64-bit word for each block, then 32-bit words, three for each stream and two; all are 0, and counters start where an allocation does, on a multiple
+        // of 8. Shared memory is what the kernel lays out: a table; words, places, parts and subsequences of `spans` spans and one more; a buffer of `room` symbols for each warp. There
+        // are no more streams than it has room for (`MOST_STREAMS`), nor spans than rows (`MOST_SPANS`). The grid is more blocks than streams, and so many that none has more
+        // than `spans` spans. A block waits only for blocks that took their numbers before it, and so run.
         unsafe { launch.launch(Kernel::grid(plan.blocks, THREADS, plan.shared_memory)) }
     }
 }
