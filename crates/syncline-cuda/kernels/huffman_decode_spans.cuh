@@ -7,6 +7,7 @@
 
 constexpr uint32_t WORDS_IN_SUBSEQUENCE = SUBSEQUENCE_BITS / 32;
 constexpr uint32_t SEQUENCE_BITS = SEQUENCE * SUBSEQUENCE_BITS;
+// Bits of a span: 32 subsequences, a lane each.
 constexpr uint32_t SPAN_BITS = WARP * SUBSEQUENCE_BITS;
 constexpr uint32_t WARPS = THREADS / WARP;
 
