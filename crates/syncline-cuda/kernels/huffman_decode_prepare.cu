@@ -77,7 +77,7 @@ constexpr uint32_t WARPS = THREADS / WARP;
 __device__ inline void place(uint32_t unit, const uint8_t *input, const Stream *streams, uint32_t stream_count, bool fills, bool keeps_status, uint32_t *map,
                              uint32_t *status, uint8_t *out) {
     __shared__ uint32_t warp_live[WARPS];
-    __shared__ uint32_t free_words[PLACED_WORDS], live_before[PLACED_WORDS];
+    __shared__ uint32_t free_words[PLACED_WORDS], live_before[PLACED_WORDS], found;
     const uint32_t number = stream_of(unit, stream_count, [&](uint32_t i) { return streams[i].first_placing; });
     const Stream &stream = streams[number];
     const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);
@@ -107,10 +107,13 @@ __device__ inline void place(uint32_t unit, const uint8_t *input, const Stream *
         }
         free_words[lane_id()] = word;
         live_before[lane_id()] = before + sum - own;
-        bool is_last = first_word * 32 + PLACED >= groups;
-        if (is_last && lane_id() == WARP - 1) {
-            const uint32_t own_status = before + sum != stream.live ? STATUS_INDEX : 0;
-            status[number] = keeps_status ? status[number] | own_status : own_status;
+        const bool is_last = first_word * 32 + PLACED >= groups;
+        if (lane_id() == WARP - 1) {
+            found = is_last ? before + sum : stream.live;
+            if (is_last) {
+                const uint32_t own_status = before + sum != stream.live ? STATUS_INDEX : 0;
+                status[number] = keeps_status ? status[number] | own_status : own_status;
+            }
         }
     }
     __syncthreads();
@@ -120,6 +123,10 @@ __device__ inline void place(uint32_t unit, const uint8_t *input, const Stream *
         if (!(word >> bit & 1) && rank < stream.live) {
             map[stream.map + rank] = first_word * 32 + i;
         }
+    }
+    // Decoders take what is in the map before anybody sees the status.
+    for (uint32_t rank = found + threadIdx.x; rank < stream.live; rank += THREADS) {
+        map[stream.map + rank] = 0;
     }
     if (!fills) {
         return;

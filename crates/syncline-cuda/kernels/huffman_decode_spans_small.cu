@@ -219,7 +219,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const uint8_t *from = input + stream.words + uint64_t(first_subsequence) * (SUBSEQUENCE_BITS / 8);
         const uint32_t there = max_of(ceil_div(stream.bits, 32) + 2, first_subsequence * WORDS_IN_SUBSEQUENCE) - first_subsequence * WORDS_IN_SUBSEQUENCE;
         for (uint32_t i = threadIdx.x * 4; i < subsequences * WORDS_IN_SUBSEQUENCE + SLACK_WORDS; i += THREADS * 4) {
-            copy_part(shared_address(words + i), from + i * 4, i < there ? min_of(4u, there - i) * 4 : 0);
+            if (i + 4 <= there) {
+                copy_unit(words + i, from + i * 4);
+                continue;
+            }
+            // The last words by themselves: memory may end behind them.
+            for (uint32_t j = i; j < i + 4; ++j) {
+                words[j] = j < there ? reinterpret_cast<const uint32_t *>(from)[j] : 0;
+            }
         }
         end_copies();
 #if HAS_GAPS
