@@ -306,8 +306,18 @@ impl Scan {
 
 fn bits_of(element: ElementType, value: f64) -> u64 {
     match element {
-        ElementType::F32 => u64::from((value as f32).to_bits()),
+        ElementType::F32 => u64::from(narrowed_bits(value)),
         _ => value.to_bits(),
+    }
+}
+
+/// Bits of the value as f32. What becomes of a NaN's in a conversion the language leaves open: here it keeps its sign and what fits of its payload, and is quiet.
+fn narrowed_bits(value: f64) -> u32 {
+    if value.is_nan() {
+        let bits = value.to_bits();
+        (bits >> 32) as u32 & 0x8000_0000 | 0x7FC0_0000 | (bits >> 29) as u32 & 0x003F_FFFF
+    } else {
+        (value as f32).to_bits()
     }
 }
 
@@ -385,9 +395,10 @@ mod tests {
 
     #[test]
     fn a_nan_that_is_the_fill_value_is_not_the_first_nan() {
-        let (fill, other) = (f32::from_bits(0x7FC0_0001), f32::from_bits(0x7FC0_0002));
-        let bytes: Vec<u8> = [1.0, fill, other, 2.0].iter().flat_map(|v: &f32| v.to_le_bytes()).collect();
-        let mut scan = Scan::new(ElementType::F32, 4, Fill::Value(f64::from(fill)));
+        let words = [1.0f32.to_bits(), 0x7FC0_0001, 0x7FC0_0002, 2.0f32.to_bits()];
+        let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        // As f64 the payload is 29 bits further up.
+        let mut scan = Scan::new(ElementType::F32, 4, Fill::Value(f64::from_bits(0x7FF8_0000_2000_0000)));
         scan.add(0, &bytes);
         let bits: Vec<u64> = scan.patterns(false).iter().map(|pattern| pattern.bits).collect();
         assert_eq!(bits, [0x7FC0_0002, 0x7FC0_0001]);
