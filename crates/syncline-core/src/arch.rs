@@ -48,6 +48,19 @@ pub fn has_avx2() -> bool {
         && is_x86_feature_detected!("lzcnt")
 }
 
+/// Whether the machine has, beyond that, the vectors of 64 bytes whose bytes can be permuted, compressed and expanded.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+pub fn has_avx512_vbmi2() -> bool {
+    has_avx2()
+        && is_x86_feature_detected!("popcnt")
+        && is_x86_feature_detected!("avx512f")
+        && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512vl")
+        && is_x86_feature_detected!("avx512vbmi")
+        && is_x86_feature_detected!("avx512vbmi2")
+}
+
 /// Bytes of a cache line.
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;

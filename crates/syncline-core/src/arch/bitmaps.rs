@@ -95,12 +95,5 @@ pub fn tokens<const WIDTH: usize>(
 #[cfg(target_arch = "x86_64")]
 #[inline]
 fn is_fast() -> bool {
-    super::has_avx2()
-        && is_x86_feature_detected!("popcnt")
-        && is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512vl")
-        && is_x86_feature_detected!("avx512vbmi")
-        && is_x86_feature_detected!("avx512vbmi2")
-        && is_x86_feature_detected!("avx512vpopcntdq")
+    super::has_avx512_vbmi2() && is_x86_feature_detected!("avx512vpopcntdq")
 }

@@ -141,22 +141,10 @@ pub fn with_best<L: Spreading>(spreading: L) -> L::Output {
         fn wide<L: Spreading>(spreading: L) -> L::Output {
             spreading.run(Avx512(()))
         }
-        if has_avx512() {
-            // SAFETY: `has_avx512` has just found every feature that `wide` enables.
+        if super::has_avx512_vbmi2() {
+            // SAFETY: `has_avx512_vbmi2` has just found every feature that `wide` enables.
             return unsafe { wide(spreading) };
         }
     }
     spreading.run(Portable)
-}
-
-/// Whether the machine has what [`Avx512`] uses.
-#[cfg(target_arch = "x86_64")]
-fn has_avx512() -> bool {
-    super::has_avx2()
-        && is_x86_feature_detected!("popcnt")
-        && is_x86_feature_detected!("avx512f")
-        && is_x86_feature_detected!("avx512bw")
-        && is_x86_feature_detected!("avx512vl")
-        && is_x86_feature_detected!("avx512vbmi")
-        && is_x86_feature_detected!("avx512vbmi2")
 }

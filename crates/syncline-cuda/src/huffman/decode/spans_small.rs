@@ -131,12 +131,13 @@ impl SpansSmall {
         let launch = launch.reads(&work.batch.sums).value(plan.spans).value(plan.parts).value(plan.room);
         let launch = launch.writes(&mut states);
         let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
-        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32, u32, u32, u64 *, u32 *, u8 *). Descriptors were made from
-        // parsed streams whose bytes lie in the input and whose symbols in the output (`Decoding::check`); symbols are written up to the live groups' number, to groups
-        // within the stream. States are a 64-bit word for each block, then 32-bit words, three for each stream and two; all are 0, and counters start where an allocation does, on a multiple
-        // of 8. Shared memory is what the kernel lays out: a table; words, places, parts and subsequences of `spans` spans and one more; a buffer of `room` symbols for each warp. There
+        // States are a 64-bit word for each block, then 32-bit words, three for each stream and two; all are 0, and counters start where an allocation does, on a multiple of 8.
+        // Shared memory is what the kernel lays out: a table; words, places, parts and subsequences of `spans` spans and one more; a buffer of `room` symbols for each warp. There
         // are no more streams than it has room for (`MOST_STREAMS`), nor spans than rows (`MOST_SPANS`). The grid is more blocks than streams, and so many that none has more
         // than `spans` spans. A block waits only for blocks that took their numbers before it, and so run.
+        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32, u32, u32, u64 *, u32 *, u8 *). Descriptors were made from
+        // parsed streams whose bytes lie in the input and whose symbols in the output (`Decoding::check`); symbols are written up to the live groups' number, to groups
+        // within the stream; states and shared memory are as said above.
         unsafe { launch.launch(Kernel::grid(plan.blocks, THREADS, plan.shared_memory)) }
     }
 }
