@@ -11,7 +11,7 @@ use syncline_core::huffman::{self, EncodeOptions, EncodeScratch, IndexKind};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
-use syncline_cuda::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Method, StreamSpan};
+use syncline_cuda::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Method, Plan, StreamSpan};
 
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -29,6 +29,11 @@ fn main() -> Result<()> {
     let stream = device.context().default_stream();
     let copy = timing::copy_rate(&stream, RUNS)?;
     let bench = Bench { device, stream, copy };
+    // `small` alone, or with files of 16-bit codes of an alphabet of 1,024. Cargo adds an argument of its own.
+    let mut named = std::env::args().skip(1).filter(|argument| !argument.starts_with('-'));
+    if named.next().as_deref() == Some("small") {
+        return bench.small(&named.collect::<Vec<_>>());
+    }
     println!(
         "\nGB/s of 16-bit symbols (share of C), {} MiB in streams of 2^22 and groups of 128 unless said",
         LARGE >> 20
@@ -97,13 +102,30 @@ impl Bench {
         let spans: Vec<_> = (0..input.len() / stream_symbols)
             .map(|i| StreamSpan { first_group: (i * groups) as u64, groups: groups as u32, free_symbol: FREE })
             .collect();
-        let batch = Batch::new(&self.stream, &format, &spans)?;
+        self.prepare_spans(format, input, &spans)
+    }
+
+    fn prepare_spans(&self, format: Format, input: CudaSlice<u16>, spans: &[StreamSpan]) -> Result<Prepared> {
+        let batch = Batch::new(&self.stream, &format, spans)?;
         let mut books = Books::new(&self.stream, &batch)?;
         let builder = BooksBuilder::new(&self.device, &format)?;
         let mut arena = Arena::new(self.stream.clone());
         builder.launch(&mut arena.frame()?, &input.as_view(), None, &batch, &mut books)?;
         let encoded = Encoded::new(&self.stream, &batch, batch.max_bytes())?;
         Ok(Prepared { format, input, batch, books, builder, encoded, arena })
+    }
+
+    /// As [`Self::prepare`], where the last stream has what is left.
+    fn prepare_ragged(&self, format: Format, part: &[u16], bytes: usize, stream_symbols: usize) -> Result<Prepared> {
+        let input = repeated(&self.stream, part, bytes)?;
+        let (all, most) = (input.len() >> format.group_log2, stream_symbols >> format.group_log2);
+        let span = |first: usize| StreamSpan {
+            first_group: first as u64,
+            groups: most.min(all - first) as u32,
+            free_symbol: FREE,
+        };
+        let spans: Vec<_> = (0..all).step_by(most).map(span).collect();
+        self.prepare_spans(format, input, &spans)
     }
 
     /// Poisons, times, and compares two streams with the CPU's.
@@ -122,8 +144,9 @@ impl Bench {
         let places = self.stream.clone_dtoh(p.encoded.places()).doing("reading")?;
         let options = EncodeOptions { group_log2: p.format.group_log2, index: p.format.index, free_symbol: Some(FREE) };
         for i in [0, plans.len() - 1] {
-            let symbols = p.input.len() / plans.len();
-            let own = self.stream.clone_dtoh(&p.input.slice(i * symbols..(i + 1) * symbols)).doing("reading")?;
+            let symbols = |plan: &Plan| (plan.groups as usize) << p.format.group_log2;
+            let first: usize = plans[..i].iter().map(symbols).sum();
+            let own = self.stream.clone_dtoh(&p.input.slice(first..first + symbols(&plans[i]))).doing("reading")?;
             let mut expected = Vec::new();
             huffman::encode(&own, &[], &options, &mut EncodeScratch::default(), &mut expected);
             let place = places[i] as usize;
@@ -182,6 +205,94 @@ impl Bench {
         Ok(())
     }
 
+    /// Small batches: in one launch, which is what an encoder does with them, and as larger ones are encoded.
+    fn small(&self, files: &[String]) -> Result<()> {
+        let format =
+            Format { symbol_bytes: 2, group_log2: 7, alphabet: 1024, classes: false, index: IndexKind::Symbol };
+        let read = |name: &String| {
+            let bytes = std::fs::read(name).unwrap_or_else(|error| panic!("{name}: {error}"));
+            let codes = bytes.chunks_exact(2).map(|two| u16::from_le_bytes([two[0], two[1]])).collect::<Vec<_>>();
+            (name.clone(), codes)
+        };
+        let made = inputs().into_iter().map(|(name, part)| (name.to_owned(), part));
+        let inputs: Vec<_> = if files.is_empty() { made.collect() } else { files.iter().map(read).collect() };
+        let at_once = Encoder::new(&self.device, &format, Method::Merged)?;
+        let in_turn = Encoder::with_merged_shape(&self.device, &format, 256, 4, 2048)?;
+        println!(
+            "\nsmall batches, microseconds, medians (shortest): in one launch, as larger ones; with counts and codebooks all in one launch, in three, in five; these alone"
+        );
+        for (name, part) in inputs {
+            let shapes: &[(usize, usize)] = if files.is_empty() {
+                &[
+                    (1 << 20, 20),
+                    (4 << 20, 20),
+                    (10 << 20, 19),
+                    (10 << 20, 20),
+                    (10 << 20, 21),
+                    (13 << 20, 20),
+                    (18 << 20, 20),
+                    (24 << 20, 20),
+                ]
+            } else {
+                &[(10_000_000, 19)]
+            };
+            for &(bytes, stream_log2) in shapes {
+                let mut p = self.prepare_ragged(format, &part, bytes, 1 << stream_log2)?;
+                let runs = Runs { warm_up: 5, counted: 41 };
+                let mut times = Vec::new();
+                for encoder in [&at_once, &in_turn] {
+                    let poison = vec![0xA5_u8; p.encoded.bytes().len()];
+                    self.stream.memcpy_htod(&poison, p.encoded.bytes_mut()).doing("poisoning")?;
+                    times.push(timing::seconds(&self.stream, runs, || {
+                        encoder.launch(
+                            &mut p.arena.frame()?,
+                            &p.input.as_view(),
+                            None,
+                            &p.batch,
+                            &p.books,
+                            &mut p.encoded,
+                        )
+                    })?);
+                    self.check(&name, &p)?;
+                }
+                times.push(timing::seconds(&self.stream, runs, || {
+                    at_once.launch_whole(
+                        &p.builder,
+                        &mut p.arena.frame()?,
+                        &p.input.as_view(),
+                        None,
+                        &p.batch,
+                        &mut p.books,
+                        &mut p.encoded,
+                    )
+                })?);
+                self.check(&name, &p)?;
+                for encoder in [&at_once, &in_turn] {
+                    times.push(timing::seconds(&self.stream, runs, || {
+                        p.builder.launch(&mut p.arena.frame()?, &p.input.as_view(), None, &p.batch, &mut p.books)?;
+                        encoder.launch(
+                            &mut p.arena.frame()?,
+                            &p.input.as_view(),
+                            None,
+                            &p.batch,
+                            &p.books,
+                            &mut p.encoded,
+                        )
+                    })?);
+                }
+                times.push(timing::seconds(&self.stream, runs, || {
+                    p.builder.launch(&mut p.arena.frame()?, &p.input.as_view(), None, &p.batch, &mut p.books)
+                })?);
+                let times: Vec<_> = times
+                    .into_iter()
+                    .map(|(median, shortest)| format!("{:6.1} ({:.1})", median * 1e6, shortest * 1e6))
+                    .collect();
+                println!("  {:32} {:5.1} MB, 2^{stream_log2}: {}", name, bytes as f64 / 1e6, times.join(", "));
+            }
+        }
+        Ok(())
+    }
+
     /// Times each kernel of an encoder on its own.
     fn parts(&self, p: &mut Prepared, encoder: &Encoder<u16>) -> Result<()> {
         let mut times: Vec<(&str, Vec<f64>)> = Vec::new();
@@ -234,7 +345,7 @@ impl Bench {
 }
 
 impl Prepared {
-    fn encoded_plans(&mut self, bench: &Bench, method: Method) -> Result<Vec<syncline_cuda::huffman::encode::Plan>> {
+    fn encoded_plans(&mut self, bench: &Bench, method: Method) -> Result<Vec<Plan>> {
         let encoder = Encoder::new(&bench.device, &self.format, method)?;
         encoder.launch(
             &mut self.arena.frame()?,

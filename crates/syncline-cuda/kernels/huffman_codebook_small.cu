@@ -15,22 +15,7 @@
 // SPREAD      blocks that make the trees of a codebook, of which the last to be done goes on; 1 unless ALL_TREES and BYTES
 // BLOCKS      blocks that a multiprocessor should hold: what registers are dealt out for
 // TEAM is 1; and the constants of huffman_tree.cuh. SYMBOLS is 1,024 at most.
-#include "huffman_codebook_small.cuh"
-
-// A code: how many codewords each length has, a lane a length, and the bits of all.
-struct Lengths {
-    Count bits;
-    uint16_t at_length[WARP];
-};
-
-struct RaisedWeights {
-    const Count *counts;
-    Count *trees, floor;
-
-    __device__ inline Count leaf(uint32_t i) const { return max_of(counts[i], floor); }
-    __device__ inline Count tree(uint32_t i) const { return trees[i]; }
-    __device__ inline void set_tree(uint32_t i, Count weight) const { trees[i] = weight; }
-};
+#include "huffman_codebook_steps.cuh"
 
 // What a code for an encoder comes to.
 struct Streams {
@@ -118,96 +103,6 @@ __device__ inline void note_reading(const Streams &streams, uint32_t stream, Cou
         }
         clear_counts(streams, stream, counts, lane_id(), WARP);
     }
-}
-
-// Makes the tree of the counts raised to `floor`, limits its depth, and notes the code; by a warp. `memory` is the tree's. Returns whether there was something to limit.
-// The bits without a limit go to `unlimited`.
-__device__ inline bool make_tree(const Shared &shared, uint32_t used, Count floor, uint8_t *memory, Lengths &to, Count &unlimited, uint32_t &rounds) {
-    Count *trees = reinterpret_cast<Count *>(memory);
-    uint16_t *fronts = reinterpret_cast<uint16_t *>(trees + used);
-    RaisedWeights weights{shared.counts, trees, floor};
-    Melding at{used, 0, 0, 0, 0};
-    meld_in_warp<Count, false>(at, weights, fronts);
-    rounds = at.rounds;
-    // Each count is in as many trees as it is deep.
-    unlimited = 0;
-#pragma unroll 1
-    for (uint32_t i = lane_id(); i + 1 < used; i += WARP) {
-        unlimited += trees[i];
-    }
-    unlimited = warp_sum(unlimited);
-    uint32_t over;
-    const uint32_t at_length = limited_lengths([&](uint32_t tree) { return uint32_t(fronts[tree]); }, used, LIMIT, over);
-    const Count bits = over > 0 || floor > 0 ? coded_bits(shared.sums, used, LIMIT, at_length) : unlimited;
-    to.at_length[lane_id()] = at_length;
-    if (lane_id() == 0) {
-        to.bits = bits;
-    }
-    return over > 0;
-}
-
-// The code with the fewest bits, the earlier of equals; by a warp, a lane a length.
-__device__ inline uint32_t best_code(const Lengths *codes, bool due, Count &bits) {
-    Count fewest = lane_id() == 0 || (due && lane_id() <= FLOORS) ? codes[min_of(lane_id(), FLOORS + 0u)].bits : ~Count(0);
-    uint32_t best = lane_id();
-#pragma unroll
-    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-        const Count other_bits = __shfl_xor_sync(ALL_LANES, fewest, distance);
-        const uint32_t other = __shfl_xor_sync(ALL_LANES, best, distance);
-        if (other_bits < fewest || (other_bits == fewest && other < best)) {
-            fewest = other_bits;
-            best = other;
-        }
-    }
-    bits = fewest;
-    return codes[best].at_length[lane_id()];
-}
-
-// The lanes that have the same length as this one, and those that have the lane's number as length.
-__device__ inline uint2 lanes_of_length(uint32_t length) {
-    uint32_t same = ALL_LANES, named = ALL_LANES;
-#pragma unroll
-    for (uint32_t bit = 0; bit < 5; ++bit) {
-        const uint32_t set = __ballot_sync(ALL_LANES, length >> bit & 1);
-        same &= length >> bit & 1 ? set : ~set;
-        named &= lane_id() >> bit & 1 ? set : ~set;
-    }
-    return make_uint2(same, named);
-}
-
-__device__ inline uint32_t run_bytes(uint32_t run) {
-    return run < LONG_RUN ? 1 : run - LONG_RUN < 1u << 7 ? 2 : 3;
-}
-
-// Writes the codebook's bytes (docs/FORMAT.md, "Codebook"); returns how many. `starts` are those of the runs of equal lengths among the first `alphabet` symbols.
-__device__ inline uint32_t write_bytes(const Shared &shared, const uint16_t *starts, uint32_t runs, uint32_t alphabet, uint8_t *bytes) {
-    __shared__ uint32_t warp_sums[WARPS];
-    uint32_t written = 4, total;
-#pragma unroll 1
-    for (uint32_t first = 0; first < runs; first += THREADS) {
-        const uint32_t i = first + threadIdx.x;
-        uint32_t start = 0, run = 0;
-        if (i < runs) {
-            start = starts[i];
-            run = (i + 1 < runs ? starts[i + 1] : alphabet) - start;
-        }
-        uint32_t at = written + block_scan<THREADS, uint32_t>(i < runs ? run_bytes(run) : 0, warp_sums, total);
-        if (i < runs) {
-            bytes[at] = shared.lengths[start] | (run < LONG_RUN ? run - 1 : LONG_RUN - 1) << 5;
-            if (run >= LONG_RUN) {
-                uint32_t number = run - LONG_RUN;
-                for (; number >= 0x80; number >>= 7) {
-                    bytes[++at] = number | 0x80;
-                }
-                bytes[++at] = number;
-            }
-        }
-        written += total;
-    }
-    if (threadIdx.x < 4) {
-        bytes[threadIdx.x] = alphabet >> 8 * threadIdx.x;
-    }
-    return written;
 }
 
 // By the block that ends the last codebook of a stream: CLASSES codebooks if that makes codewords and codebooks shorter than the one for all classes, else that one.
@@ -360,76 +255,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 
     // The code; each warp knows all of it, a length a lane.
     Count bits;
-    const uint32_t at_length = best_code(codes, due, bits);
-    const uint32_t through = warp_scan_inclusive(at_length), entry = through - at_length;
-    const uint32_t longest = 31 - __clz(__ballot_sync(ALL_LANES, at_length > 0) | 1);
-    uint32_t units = lane_id() < WARP - 1 ? at_length << (WARP - 1 - lane_id()) : 0;
-    // In units of 2^-31: codewords of a length start where shorter ones end.
-    const uint32_t first_code = (warp_scan_inclusive(units) - units) >> (WARP - 1 - lane_id());
-#pragma unroll 1
-    for (uint32_t first = warp_id() * WARP; first < used; first += THREADS) {
-        // Longest codewords to the rarest symbols.
-        const uint32_t i = first + lane_id(), more_common = used - 1 - min_of(i, used - 1);
-        uint32_t length = 0;
-#pragma unroll
-        for (uint32_t step = WARP / 2; step > 0; step /= 2) {
-            length += __shfl_sync(ALL_LANES, through, length + step - 1) <= more_common ? step : 0;
-        }
-        if (i < used) {
-            shared.lengths[shared.order[i]] = length;
-        }
-    }
-    __syncthreads();
-    const uint32_t alphabet = last_symbol;
-    uint32_t lengths[STRETCHES], ranks[STRETCHES], run_starts[STRETCHES], seen = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < STRETCHES; ++i) {
-        const uint32_t symbol = (warp_id() * STRETCHES + i) * WARP + lane_id();
-        lengths[i] = symbol < ROOM ? shared.lengths[symbol] : 0;
-        const uint2 lanes = lanes_of_length(lengths[i]);
-        const bool starts = symbol < alphabet && (symbol == 0 || shared.lengths[symbol - 1] != lengths[i]);
-        run_starts[i] = BYTES ? __ballot_sync(ALL_LANES, starts) : 0;
-        ranks[i] = __shfl_sync(ALL_LANES, seen, lengths[i]) + __popc(lanes.x & ((1u << lane_id()) - 1));
-        // There is no length 0: its place counts starts of runs.
-        seen += __popc(lane_id() == 0 ? run_starts[i] : lanes.y);
-    }
-    of_warp[warp_id()][lane_id()] = seen;
-    __syncthreads();
-    uint32_t before = 0, runs = 0;
-#pragma unroll 2
-    for (uint32_t warp = 0; warp < WARPS; ++warp) {
-        const uint32_t count = of_warp[warp][lane_id()];
-        before += warp < warp_id() ? count : 0;
-        runs += count;
-    }
-    runs = __shfl_sync(ALL_LANES, runs, 0);
-    uint32_t run = __shfl_sync(ALL_LANES, before, 0);
+    const uint32_t at_length = best_code(codes, due, bits), alphabet = last_symbol;
     uint16_t *starts = reinterpret_cast<uint16_t *>(trees);
-#pragma unroll
-    for (uint32_t i = 0; i < STRETCHES; ++i) {
-        const uint32_t symbol = (warp_id() * STRETCHES + i) * WARP + lane_id();
-        const uint32_t rank = __shfl_sync(ALL_LANES, before, lengths[i]) + ranks[i];
-        const uint32_t code = __shfl_sync(ALL_LANES, first_code, lengths[i]) + rank, place = __shfl_sync(ALL_LANES, entry, lengths[i]) + rank;
-        if (symbol < SYMBOLS) {
-            codewords[symbol] = lengths[i] == 0 ? 0 : lengths[i] << 27 | code;
-            if (lengths[i] != 0) {
-                symbols_by_codeword[place] = symbol;
-            }
+    const auto put = [&](uint32_t symbol, uint32_t codeword, uint32_t place) {
+        codewords[symbol] = codeword;
+        if (codeword != 0) {
+            symbols_by_codeword[place] = symbol;
         }
-        if (BYTES) {
-            if (run_starts[i] >> lane_id() & 1) {
-                starts[run + __popc(run_starts[i] & ((1u << lane_id()) - 1))] = symbol;
-            }
-            run += __popc(run_starts[i]);
-        }
-    }
+    };
+    const NewCode code = assign_codewords(shared, used, alphabet, at_length, of_warp, starts, put);
     if (warp_id() == 0) {
-        summary[SUMMARY_FIRST + lane_id()] = first_code;
-        summary[SUMMARY_ENTRY + lane_id()] = entry;
+        summary[SUMMARY_FIRST + lane_id()] = code.first_code;
+        summary[SUMMARY_ENTRY + lane_id()] = code.entry;
     }
     if (threadIdx.x == 0) {
         summary[SUMMARY_USED] = used;
-        summary[SUMMARY_LONGEST] = longest;
+        summary[SUMMARY_LONGEST] = code.longest;
         summary[SUMMARY_STATUS] = status;
         summary[SUMMARY_ROUNDS] = rounds;
         const long long times[] = {start, sorted, melded, limited, clock64()};
@@ -439,10 +280,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
 #if BYTES
     __syncthreads();
-    const uint32_t bytes = write_bytes(shared, starts, runs, alphabet, streams.bytes + uint64_t(which) * BOOK_BYTES);
+    const uint32_t bytes = write_bytes(shared, starts, code.runs, alphabet, streams.bytes + uint64_t(which) * BOOK_BYTES);
     if (threadIdx.x == 0) {
         streams.summaries[2 * which] = bytes;
-        streams.summaries[2 * which + 1] = longest;
+        streams.summaries[2 * which + 1] = code.longest;
     }
     finish_stream(streams, which, bytes, bits, counts);
 #endif

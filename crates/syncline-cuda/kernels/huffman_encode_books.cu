@@ -5,32 +5,15 @@
 // PART     symbols that a block counts at the least, a multiple of 512 * THREADS / 32
 // SMALL    1: the codebooks are huffman_codebook_small.cu's, which has counts of 32 bits, and behind a stream's what is wrong with it; 0: counts of 64 bits, of all classes
 //          together too
-#include "huffman_encode.cuh"
+#include "huffman_encode_counts.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 constexpr uint32_t BOOK_BYTES = ALPHABET + 4;
 // Runs of at least this many equal lengths have their length coded as a number of its own.
 constexpr uint32_t LONG_RUN = 8;
 
-// Counters in shared memory, [book][symbol][copy], a lane its copy.
-constexpr uint32_t ROW_BYTES = 4 * COPIES;
 constexpr uint32_t BLOCK_SYMBOLS = WARPS * WARP_SYMBOLS;
 static_assert(PART % BLOCK_SYMBOLS == 0, "a part is whole rounds of a block");
-
-// Counts the symbols, each with its counter's address in one instruction and `red` in another: from `atomicAdd` the compiler works it out in more.
-__device__ inline void count_in_shared(const LaneSymbols &own, uint32_t copy) {
-    constexpr uint32_t IN_ALPHABET = (ALPHABET - 1) & SYMBOL_MASK;
-#pragma unroll
-    for (uint32_t w = 0; w < LANE_WORDS; ++w) {
-        const uint32_t word = own.words[w] & spread_symbol(IN_ALPHABET);
-#pragma unroll
-        for (uint32_t i = 0; i < WORD_SYMBOLS; ++i) {
-            const uint32_t factor = ROW_BYTES << i * 8;
-            const uint32_t row = SYMBOL_BYTES == 1 ? __dp4a(word, factor, copy) : __dp2a_lo(word, factor, copy);
-            asm volatile("red.shared.add.u32 [%0], 1;" : : "r"(row) : "memory");
-        }
-    }
-}
 
 #if SMALL
 typedef uint32_t Count;

@@ -24,17 +24,30 @@ pub struct Successive<'a> {
     arguments: Vec<[u64; ARGUMENT_WORDS]>,
     used: Vec<SyncOnDrop<'a>>,
     early: bool,
+    together: bool,
 }
 
 impl<'a> Successive<'a> {
     /// A launch on `stream`, without arguments so far.
     pub fn new(kernel: &'a Kernel, stream: &'a Arc<CudaStream>) -> Self {
-        Self { kernel, stream, arguments: Vec::with_capacity(10), used: Vec::with_capacity(10), early: true }
+        Self {
+            kernel,
+            stream,
+            arguments: Vec::with_capacity(10),
+            used: Vec::with_capacity(10),
+            early: true,
+            together: false,
+        }
     }
 
     /// Whether it may begin early at all.
     pub fn early(self, early: bool) -> Self {
         Self { early, ..self }
+    }
+
+    /// Whether it is cooperative: all blocks run at the same time, or the launch fails.
+    pub fn together(self, together: bool) -> Self {
+        Self { together, ..self }
     }
 
     /// Adds an argument that is passed by value, of at most 192 bytes.
@@ -77,16 +90,20 @@ impl<'a> Successive<'a> {
         self.stream.context().bind_to_thread().doing("making the device's context current")?;
         let mut parameters: Vec<*mut c_void> =
             self.arguments.iter_mut().map(|words| words.as_mut_ptr().cast()).collect();
-        let mut attribute = CUlaunchAttribute {
-            id: CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
-            pad: [0; 4],
-            value: {
-                // SAFETY: a union of plain numbers, of which all zeros is one.
-                let mut value: CUlaunchAttributeValue = unsafe { MaybeUninit::zeroed().assume_init() };
-                value.programmaticStreamSerializationAllowed = 1;
-                value
-            },
-        };
+        // SAFETY: a union of plain numbers, of which all zeros is one.
+        let none: CUlaunchAttributeValue = unsafe { MaybeUninit::zeroed().assume_init() };
+        let (mut early, mut together) = (none, none);
+        early.programmaticStreamSerializationAllowed = 1;
+        together.cooperative = 1;
+        let attribute = |id, value| CUlaunchAttribute { id, pad: [0; 4], value };
+        let mut attributes = Vec::with_capacity(2);
+        if self.early && self.kernel.waits_for_previous() {
+            let id = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
+            attributes.push(attribute(id, early));
+        }
+        if self.together {
+            attributes.push(attribute(CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, together));
+        }
         let config = CUlaunchConfig {
             gridDimX: grid.grid_dim.0,
             gridDimY: grid.grid_dim.1,
@@ -96,11 +113,11 @@ impl<'a> Successive<'a> {
             blockDimZ: grid.block_dim.2,
             sharedMemBytes: grid.shared_mem_bytes,
             hStream: self.stream.cu_stream(),
-            attrs: &raw mut attribute,
-            numAttrs: (self.early && self.kernel.waits_for_previous()).into(),
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: attributes.len() as u32,
         };
         let function = self.kernel.function().cu_function();
-        // SAFETY: configuration, attribute and parameters live until the call returns, which has copied them; the caller vouches for the kernel's side.
+        // SAFETY: configuration, attributes and parameters live until the call returns, which has copied them; the caller vouches for the kernel's side.
         unsafe { cuLaunchKernelEx(&raw const config, function, parameters.as_mut_ptr(), std::ptr::null_mut()) }
             .result()
             .doing(&doing())

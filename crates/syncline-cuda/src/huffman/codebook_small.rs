@@ -28,6 +28,9 @@ const MANY: u32 = 3;
 const STATIC_SHARED: u32 = 4 << 10;
 const RESERVED_SHARED: u32 = 1 << 10;
 
+/// Bytes of a count of an encoder's stream.
+pub(super) const COUNT_BYTES: u32 = 4;
+
 /// What codebooks are made for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
@@ -44,7 +47,7 @@ impl Purpose {
     }
 
     fn count_bytes(self) -> u32 {
-        if self == Self::Counts { 8 } else { 4 }
+        if self == Self::Counts { 8 } else { COUNT_BYTES }
     }
 }
 
@@ -78,9 +81,18 @@ const SHAPES: [Shape; 3] = [
 pub(super) const TREES_WORDS: usize = (lengths::FLOORS as usize + 1) * 17;
 
 /// Bytes of shared memory for a codebook of `symbols` symbols, but for trees, and of a tree.
-fn shared_and_tree(symbols: u32, count_bytes: u32) -> (u32, u32) {
+pub(super) fn shared_and_tree(symbols: u32, count_bytes: u32) -> (u32, u32) {
     let room = symbols.next_multiple_of(32);
     (room * (2 * count_bytes + 3) + 4 * count_bytes, room * (count_bytes + 2))
+}
+
+/// Constants of huffman_codebook_small.cuh for a stream's only codebook, which a block of so many threads makes among other things.
+pub(super) fn block_constants(symbols: u32, threads: u32) -> Vec<(&'static str, u64)> {
+    let (shared, tree) = shared_and_tree(symbols, COUNT_BYTES);
+    let mut constants = constants(symbols, threads, 1);
+    constants.extend([("COUNT_BITS", u64::from(8 * COUNT_BYTES)), ("CLASSES", 1), ("BYTES", 1)]);
+    constants.extend([("SHARED_BYTES", shared.into()), ("LEAST_TREE_BYTES", tree.into())]);
+    constants
 }
 
 impl Shape {

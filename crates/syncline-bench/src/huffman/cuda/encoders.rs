@@ -187,8 +187,7 @@ impl Gpu {
         let Streams { batch, books, builder, encoder, encoded, .. } = streams;
         let arena = &mut self.arena;
         Ok(timing::seconds(&self.stream, self.runs, || {
-            builder.launch(&mut arena.frame()?, &symbols, None, batch, books)?;
-            encoder.launch(&mut arena.frame()?, &symbols, None, batch, books, encoded)
+            encoder.launch_whole(builder, &mut arena.frame()?, &symbols, None, batch, books, encoded)
         })?)
     }
 

@@ -8,10 +8,11 @@ use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, De
 use syncline_core::huffman::IndexKind;
 
 use super::batch::{Batch, Encoded, Plan};
-use super::books::Books;
+use super::books::{Books, BooksBuilder};
 use super::format::{Format, Method};
 use super::scratch::Scratch;
 use super::shape::{LAYOUT_THREADS, MERGED_KERNEL, Shape, WRITE_THREADS, merged, shapes};
+use super::small::Small;
 use crate::device::{Device, Frame, Kernel, Successive};
 use crate::error::{CudaError, Result};
 use crate::huffman::histogram::Symbol;
@@ -23,7 +24,7 @@ const FEW_STREAMS: u32 = 64;
 /// `Books` in huffman_encode_parts.cuh.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct BooksPointers([CUdeviceptr; 3]);
+pub(super) struct BooksPointers([CUdeviceptr; 3]);
 
 // SAFETY: three device addresses, as `Books` has.
 unsafe impl DeviceRepr for BooksPointers {}
@@ -74,6 +75,8 @@ pub struct Encoder<S> {
     small: Kernels,
     /// Inputs of this many symbols are large.
     large_from: u64,
+    /// For batches that blocks which run at the same time have room for.
+    at_once: Option<Small>,
     symbol: PhantomData<S>,
 }
 
@@ -91,7 +94,8 @@ impl<S: Symbol> Encoder<S> {
                 "no chunks of 2^{magnitude} symbols with 2^{reduction} merged by a thread"
             )));
         }
-        Self::with_shapes(device, format, shapes(format, method))
+        let at_once = if method == Method::Merged { Small::new(device, format)? } else { None };
+        Ok(Self { at_once, ..Self::with_shapes(device, format, shapes(format, method))? })
     }
 
     /// [`Method::Merged`] with blocks of so many threads, so many of them to a multiprocessor, and segments of so many symbols, to measure all three.
@@ -123,6 +127,7 @@ impl<S: Symbol> Encoder<S> {
             small: if small == large { kernels.clone() } else { Kernels::new(device, format, small)? },
             large: kernels,
             large_from: u64::from(large.segment) * SEGMENTS_IN_LARGE * u64::from(device.info().multiprocessors),
+            at_once: None,
             symbol: PhantomData,
         })
     }
@@ -161,12 +166,43 @@ impl<S: Symbol> Encoder<S> {
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         let stream = frame.stream().clone();
+        if let Some((small, plan)) = self.at_once.as_ref().and_then(|small| Some((small, small.plan(batch)?))) {
+            check_input(&self.format, &stream, input, classes, batch, books)?;
+            check_result(batch, encoded)?;
+            return launched(small.launch(frame, input, batch, books, encoded, plan)?);
+        }
         let few = batch.streams <= FEW_STREAMS;
         let mut layout = self.lay_out_to(frame, input, None, classes, batch, books, encoded, !few, launched)?;
         let Encoded { bytes, places, plans, .. } = encoded;
         let mut output = bytes.as_view_mut();
         let writing = if few { Writing::Placing } else { Writing::Placed };
         self.launch_write(&stream, &mut layout, books, plans, places, &mut output, writing, launched)
+    }
+
+    /// [`BooksBuilder::launch`] and [`Self::launch`]: counts, makes codebooks, encodes; small batches in one launch.
+    ///
+    /// # Errors
+    /// As both.
+    #[expect(clippy::too_many_arguments, reason = "those of `launch`, and the builder")]
+    pub fn launch_whole(
+        &self,
+        builder: &BooksBuilder<S>,
+        frame: &mut Frame<'_>,
+        input: &CudaView<'_, S>,
+        classes: Option<&CudaView<'_, u8>>,
+        batch: &Batch,
+        books: &mut Books,
+        encoded: &mut Encoded,
+    ) -> Result<()> {
+        if let Some(small) = &self.at_once
+            && let Some((kernel, plan)) = small.plan_whole(batch)
+        {
+            check_input(&self.format, frame.stream(), input, classes, batch, books)?;
+            check_result(batch, encoded)?;
+            return small.launch_whole(kernel, frame, input, batch, books, encoded, plan);
+        }
+        builder.launch(&mut frame.nested(), input, classes, batch, books)?;
+        self.launch(frame, input, classes, batch, books, encoded)
     }
 
     /// The first part of [`Self::launch_observed`]: encodes the segments and makes the plan of every stream. Their places are those of streams one after another;
@@ -232,9 +268,7 @@ impl<S: Symbol> Encoder<S> {
     ) -> Result<Layout<'a>> {
         let stream = frame.stream().clone();
         check_input(&self.format, &stream, input, classes, batch, books)?;
-        if encoded.plans.len() != batch.streams as usize || encoded.places.len() != batch.streams as usize + 1 {
-            return Err(CudaError::invalid("the result was made for another batch"));
-        }
+        check_result(batch, encoded)?;
         let kernels = if batch.symbols < self.large_from { &self.small } else { &self.large };
         let shape = kernels.shape;
         let segments = (batch.most_groups * self.format.group()).div_ceil(shape.segment).max(1);
@@ -373,12 +407,19 @@ pub struct Layout<'a> {
     streams: u32,
 }
 
-fn books_pointers(books: &Books, stream: &Arc<CudaStream>) -> BooksPointers {
+pub(super) fn books_pointers(books: &Books, stream: &Arc<CudaStream>) -> BooksPointers {
     BooksPointers([
         books.summaries.device_ptr(stream).0,
         books.used.device_ptr(stream).0,
         books.bytes.device_ptr(stream).0,
     ])
+}
+
+/// What every kernel that makes plans relies on.
+fn check_result(batch: &Batch, encoded: &Encoded) -> Result<()> {
+    let streams = batch.streams as usize;
+    let own = encoded.plans.len() == streams && encoded.places.len() == streams + 1;
+    if own { Ok(()) } else { Err(CudaError::invalid("the result was made for another batch")) }
 }
 
 /// What every kernel over the input relies on.

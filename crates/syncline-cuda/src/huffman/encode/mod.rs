@@ -10,6 +10,7 @@ mod encoder;
 mod format;
 mod scratch;
 mod shape;
+mod small;
 
 pub use batch::{Batch, Encoded, Plan, Span, StreamSpan};
 pub use books::{Books, BooksBuilder};
@@ -24,7 +25,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         .into_iter()
         .flat_map(|format| {
             let methods = Method::ALL.into_iter().flat_map(move |method| shape::specializations(&format, method));
-            methods.chain(books::specializations(&format, shared_memory))
+            methods.chain(books::specializations(&format, shared_memory)).chain(small::specializations(&format))
         })
         .collect()
 }
