@@ -92,16 +92,16 @@ __device__ inline void write_header(uint32_t *out, const Plan &plan) {
     out[9] = 0;
 }
 
-// Header and codebooks, and every byte of padding; by one block.
-__device__ inline void write_frame(uint8_t *out, const Plan &plan, const Books &books, uint32_t stream) {
-    if (threadIdx.x == 0) {
+// Header and codebooks, and every byte of padding; by `size` threads, of which this is number `rank`.
+__device__ inline void write_frame(uint8_t *out, const Plan &plan, const Books &books, uint32_t stream, uint32_t rank, uint32_t size) {
+    if (rank == 0) {
         write_header(reinterpret_cast<uint32_t *>(out), plan);
     }
     uint32_t at = HEADER_BYTES;
     for (uint32_t book = 0; book < plan.codebooks; ++book) {
         const uint32_t which = book_of(stream, plan.codebooks, book);
         const uint32_t bytes = plan.live == 0 ? EMPTY_BOOK_BYTES : books.summaries[2 * which];
-        for (uint32_t i = threadIdx.x; i < bytes; i += WRITE_THREADS) {
+        for (uint32_t i = rank; i < bytes; i += size) {
             out[at + i] = plan.live == 0 ? 0 : books.bytes[uint64_t(which) * BOOK_BYTES + i];
         }
         at += bytes;
@@ -109,14 +109,14 @@ __device__ inline void write_frame(uint8_t *out, const Plan &plan, const Books &
     const uint32_t bitmap_end = plan.bitmap_at + (plan.has_free ? ceil_div(plan.groups, 8) : 0);
     const uint32_t codewords_end = plan.codewords_at + 4 * ceil_div(plan.bits, 32);
     auto clear = [&](uint32_t by, uint32_t from, uint32_t to) {
-        for (; threadIdx.x == by && from < to; ++from) {
+        for (; rank == by && from < to; ++from) {
             out[from] = 0;
         }
     };
     clear(0, at, plan.bitmap_at);
-    clear(WARP, bitmap_end, plan.index_at);
-    clear(2 * WARP, plan.index_at + plan.index_bytes, plan.codewords_at);
-    clear(3 * WARP, codewords_end, plan.stream_bytes);
+    clear(size / 4, bitmap_end, plan.index_at);
+    clear(size / 2, plan.index_at + plan.index_bytes, plan.codewords_at);
+    clear(size / 4 * 3, codewords_end, plan.stream_bytes);
 }
 
 // Descriptors and deltas of the symbol index, a warp every `step`th index block from `first` on.

@@ -1,10 +1,10 @@
 // Encoding a small batch with codebooks that there are, in one launch: see huffman_encode_small.cuh, which has the constants.
 #define WHOLE 0
-#include "huffman_encode_small.cuh"
+#include "huffman_encode_together.cuh"
 
 // Warps have room for `most_rounds` rounds, blocks for `most_groups` groups, a multiple of UNIT_GROUPS and 31 less than THREADS at most.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    encode_small(const uint8_t *symbols, const Span *spans, uint32_t streams, const uint32_t *codewords, Books books, uint32_t *status, uint32_t most_rounds,
+    encode_small(const uint8_t *symbols, const __grid_constant__ StreamList list, const uint32_t *codewords, Books books, uint32_t *status, uint32_t most_rounds,
                  uint32_t most_groups, uint64_t *memory, Result result) {
     extern __shared__ __align__(16) uint8_t dynamic[];
     __shared__ Shared shared;
@@ -14,44 +14,42 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     uint16_t *lengths = reinterpret_cast<uint16_t *>(slots + WARPS * slot_words), *live_lengths = lengths + most_groups;
     const uint32_t warp = same_for_all(warp_id());
     uint32_t *slot = slots + warp * slot_words;
-    wait_for_previous();
-    const bool is_stream = lane_id() < streams;
-    const uint32_t groups_of = is_stream ? spans[lane_id()].groups : 0;
-    const uint32_t book_bytes_of = warp == 0 && is_stream ? books.summaries[2 * lane_id()] : 0;
-    for (uint32_t i = lane_id(); i < slot_words / 4; i += WARP) {
-        reinterpret_cast<uint4 *>(slot)[i] = make_uint4(0, 0, 0, 0);
-    }
-    if (warp == 0) {
-        shared.all_bits[lane_id()] = shared.all_live[lane_id()] = shared.all_widths[lane_id()] = 0;
-        if (lane_id() == 0) {
-            shared.widths_before = 0;
-        }
-    }
-    Share share;
-    if (!own_share(groups_of, streams, share)) {
-        return;
-    }
-    Span span = spans[share.stream];
-    span.groups = same_for_all(span.groups);
-    span.free_symbol = same_for_all(span.free_symbol);
+    const Share share = own_share(list);
     // The warp's rounds.
     const uint32_t rounds_of_block = share.units * UNIT_ROUNDS;
     const uint32_t round_begin = rounds_of_block * warp / WARPS, round_end = rounds_of_block * (warp + 1) / WARPS;
-    const uint32_t stream_symbols = span.groups * GROUP, last = stream_symbols - LANE_SYMBOLS;
-    const uint8_t *from = symbols + span.first_group * GROUP * SYMBOL_BYTES;
+    const uint32_t stream_symbols = share.groups * GROUP, last = stream_symbols - LANE_SYMBOLS;
+    const uint8_t *from = symbols + share.first_group * GROUP * SYMBOL_BYTES;
     const uint32_t first_at = share.first * UNIT_GROUPS * GROUP;
     uint32_t at = first_at + round_begin * WARP_SYMBOLS + lane_id() * LANE_SYMBOLS;
+    wait_for_previous();
+    const uint32_t book_bytes_of = warp == 0 && lane_id() < list.streams ? books.summaries[2 * lane_id()] : 0;
     LaneSymbols here, next;
     if (round_begin < round_end) {
         here.load(from + min_of(at, last) * SYMBOL_BYTES);
         next.load(from + min_of(at + WARP_SYMBOLS, last) * SYMBOL_BYTES);
     }
-    const uint32_t *book = codewords + uint64_t(share.stream) * ALPHABET;
-    for (uint32_t i = threadIdx.x; i < ALPHABET; i += THREADS) {
-        reinterpret_cast<uint32_t *>(table)[i] = entry_of(book[i]);
+    constexpr uint32_t OWN_ENTRIES = (ALPHABET + THREADS - 1) / THREADS;
+    uint32_t entries[OWN_ENTRIES];
+#pragma unroll
+    for (uint32_t i = 0; i < OWN_ENTRIES; ++i) {
+        const uint32_t symbol = i * THREADS + threadIdx.x;
+        entries[i] = symbol < ALPHABET ? codewords[uint64_t(share.stream) * ALPHABET + symbol] : 0;
+    }
+    // While all that is under way.
+    for (uint32_t i = lane_id(); i < slot_words / 4; i += WARP) {
+        reinterpret_cast<uint4 *>(slot)[i] = make_uint4(0, 0, 0, 0);
     }
     if (warp == 0) {
-        shared.groups[lane_id()] = groups_of;
+        clear_shared(shared);
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < OWN_ENTRIES; ++i) {
+        if (i * THREADS + threadIdx.x < ALPHABET) {
+            reinterpret_cast<uint32_t *>(table)[i * THREADS + threadIdx.x] = entry_of(entries[i]);
+        }
+    }
+    if (warp == 0) {
         shared.book_bytes[lane_id()] = book_bytes_of;
     }
     if (share.index == 0) {
@@ -67,7 +65,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
     __syncthreads();
     Encoding own = {0, 0, 0, 0, 0, 0};
-    const uint32_t free_word = spread_symbol(span.free_symbol), slot_at = shared_address(slot);
+    const uint32_t free_word = spread_symbol(share.free_symbol), slot_at = shared_address(slot);
 #pragma unroll 1
     for (uint32_t round = round_begin; round < round_end; ++round) {
         encode_round(here, at, stream_symbols, free_word, table, slot_at, lengths + round * ROUND_GROUPS, own);
@@ -75,6 +73,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         next.load(from + min_of(at + 2 * WARP_SYMBOLS, last) * SYMBOL_BYTES);
         at += WARP_SYMBOLS;
     }
-    const Work work{share, streams, span.groups, span.free_symbol, states_at(memory), slots, slot_words, lengths, live_lengths, round_begin, round_end};
+    const Work work{list, share, states_at(memory), slots, slot_words, lengths, live_lengths, round_begin, round_end};
     write_streams(shared, work, own, status, result, [] {});
 }

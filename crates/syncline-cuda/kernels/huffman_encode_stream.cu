@@ -263,7 +263,7 @@ __device__ inline void write_share(Plan *plans, const Books &books, const Scratc
     const uint32_t next_end = segment + 2 < segments ? starts[2] : plan.bits;
     out += place;
     if (is_frame) {
-        write_frame(out, plan, books, stream);
+        write_frame(out, plan, books, stream, threadIdx.x, WRITE_THREADS);
         return;
     }
     const uint32_t rank = block * WRITE_THREADS + threadIdx.x, step = blocks * WRITE_THREADS;

@@ -7,7 +7,7 @@
 // INDEX, THREADS and the constants of huffman_encode_small.cuh and huffman_codebook_small.cuh, of which SYMBOLS is ALPHABET and COUNT_BITS is 32
 #define WHOLE 1
 #include "huffman_encode_counts.cuh"
-#include "huffman_encode_small.cuh"
+#include "huffman_encode_together.cuh"
 // Both have names of their own for what they have alike.
 namespace codebook {
 #include "huffman_codebook_steps.cuh"
@@ -194,7 +194,7 @@ __device__ inline void make_codebook(uint32_t own_count, uint8_t *memory, const 
 
 // Warps have room for `most_rounds` rounds, blocks for `most_groups` groups, a multiple of UNIT_GROUPS and 31 less than THREADS at most.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    encode_whole(const uint8_t *symbols, const Span *spans, uint32_t streams, Made made, uint32_t *status, uint32_t most_rounds, uint32_t most_groups, uint64_t *memory,
+    encode_whole(const uint8_t *symbols, const __grid_constant__ StreamList list, Made made, uint32_t *status, uint32_t most_rounds, uint32_t most_groups, uint64_t *memory,
                  Result result) {
     extern __shared__ __align__(16) uint8_t dynamic[];
     __shared__ Shared shared;
@@ -212,39 +212,27 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             reinterpret_cast<uint4 *>(area)[i] = make_uint4(0, 0, 0, 0);
         }
     };
-    wait_for_previous();
-    const uint32_t groups_of = lane_id() < streams ? spans[lane_id()].groups : 0;
-    clear(0, 4 * COPIES * ALPHABET);
-    clear(CODEBOOK_BYTES, 4 * WARPS * slot_words);
-    if (warp == 0) {
-        shared.all_bits[lane_id()] = shared.all_live[lane_id()] = shared.all_widths[lane_id()] = 0;
-        if (lane_id() == 0) {
-            shared.widths_before = 0;
-        }
-    }
-    Share share;
-    if (!own_share(groups_of, streams, share)) {
-        return;
-    }
-    Span span = spans[share.stream];
-    span.groups = same_for_all(span.groups);
-    span.free_symbol = same_for_all(span.free_symbol);
+    const Share share = own_share(list);
     // The warp's rounds.
     const uint32_t rounds_of_block = share.units * UNIT_ROUNDS;
     const uint32_t round_begin = rounds_of_block * warp / WARPS, round_end = rounds_of_block * (warp + 1) / WARPS;
-    const uint32_t stream_symbols = span.groups * GROUP, last = stream_symbols - LANE_SYMBOLS;
-    const uint32_t free_word = spread_symbol(span.free_symbol);
-    const uint8_t *from = symbols + span.first_group * GROUP * SYMBOL_BYTES;
+    const uint32_t stream_symbols = share.groups * GROUP, last = stream_symbols - LANE_SYMBOLS;
+    const uint32_t free_word = spread_symbol(share.free_symbol);
+    const uint8_t *from = symbols + share.first_group * GROUP * SYMBOL_BYTES;
     const uint32_t own_at = share.first * UNIT_GROUPS * GROUP + lane_id() * LANE_SYMBOLS;
     const auto load = [&](LaneSymbols &own, uint32_t round) { own.load(from + min_of(own_at + round * WARP_SYMBOLS, last) * SYMBOL_BYTES); };
     const auto kept_of = [&](uint32_t round) { return kept + round * (LANE_VECTORS * WARP) + lane_id(); };
-    if (warp == 0) {
-        shared.groups[lane_id()] = groups_of;
-    }
+    wait_for_previous();
     LaneSymbols here, next;
     if (round_begin < round_end) {
         load(here, round_begin);
         load(next, round_begin + 1);
+    }
+    // While they are under way.
+    clear(0, 4 * COPIES * ALPHABET);
+    clear(CODEBOOK_BYTES, 4 * WARPS * slot_words);
+    if (warp == 0) {
+        clear_shared(shared);
     }
     __syncthreads();
     const uint32_t copy = shared_address(area) + lane_id() % COPIES * 4;
@@ -285,7 +273,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
         encode_round(here, own_at + round * WARP_SYMBOLS, stream_symbols, free_word, table, slot_at, lengths + round * ROUND_GROUPS, own);
     }
-    const Work work{share, streams, span.groups, span.free_symbol, states, slots, slot_words, lengths, live_lengths, round_begin, round_end};
+    const Work work{list, share, states, slots, slot_words, lengths, live_lengths, round_begin, round_end};
     write_streams(shared, work, own, status, result, [&] {
         // Nobody needs any more what the stream's blocks have worked on together.
         if (share.index == 0) {

@@ -53,6 +53,7 @@ const HEADERS: &[Source] = &[
     Source { name: "huffman_encode_pieces.cuh", text: include_str!("../../kernels/huffman_encode_pieces.cuh") },
     Source { name: "huffman_encode_scratch.cuh", text: include_str!("../../kernels/huffman_encode_scratch.cuh") },
     Source { name: "huffman_encode_small.cuh", text: include_str!("../../kernels/huffman_encode_small.cuh") },
+    Source { name: "huffman_encode_together.cuh", text: include_str!("../../kernels/huffman_encode_together.cuh") },
     Source { name: "container_parse.cuh", text: include_str!("../../kernels/container_parse.cuh") },
     Source { name: "container_sums.cuh", text: include_str!("../../kernels/container_sums.cuh") },
     Source { name: "container_record.cuh", text: include_str!("../../kernels/container_record.cuh") },

@@ -12,16 +12,15 @@ use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, LaunchConf
 use super::Kernel;
 use crate::error::{DriverContext, Result};
 
-/// 64-bit words of the largest argument: a geometry's.
-const ARGUMENT_WORDS: usize = 24;
-
 /// A launch of a kernel that itself waits for the one before it (`wait_for_previous` in common.cuh), so that its blocks may be dealt out, and clear their
 /// shared memory, while the one before still runs. Where the device knows nothing of that (before sm_90), it starts as any other.
 #[must_use]
 pub struct Successive<'a> {
     kernel: &'a Kernel,
     stream: &'a Arc<CudaStream>,
-    arguments: Vec<[u64; ARGUMENT_WORDS]>,
+    /// The arguments one after another, each from a word on, and the first word of each.
+    words: Vec<u64>,
+    arguments: Vec<usize>,
     used: Vec<SyncOnDrop<'a>>,
     early: bool,
     together: bool,
@@ -30,14 +29,8 @@ pub struct Successive<'a> {
 impl<'a> Successive<'a> {
     /// A launch on `stream`, without arguments so far.
     pub fn new(kernel: &'a Kernel, stream: &'a Arc<CudaStream>) -> Self {
-        Self {
-            kernel,
-            stream,
-            arguments: Vec::with_capacity(10),
-            used: Vec::with_capacity(10),
-            early: true,
-            together: false,
-        }
+        let (words, arguments, used) = (Vec::with_capacity(32), Vec::with_capacity(10), Vec::with_capacity(10));
+        Self { kernel, stream, words, arguments, used, early: true, together: false }
     }
 
     /// Whether it may begin early at all.
@@ -50,13 +43,14 @@ impl<'a> Successive<'a> {
         Self { together, ..self }
     }
 
-    /// Adds an argument that is passed by value, of at most 192 bytes.
+    /// Adds an argument that is passed by value.
     pub fn value<T: DeviceRepr + Copy>(mut self, value: T) -> Self {
-        const { assert!(size_of::<T>() <= size_of::<[u64; ARGUMENT_WORDS]>() && align_of::<T>() <= align_of::<u64>()) };
-        let mut words = [0; ARGUMENT_WORDS];
-        // SAFETY: the words have room for it and are aligned for it, as asserted.
-        unsafe { words.as_mut_ptr().cast::<T>().write(value) };
-        self.arguments.push(words);
+        const { assert!(align_of::<T>() <= align_of::<u64>()) };
+        let first = self.words.len();
+        self.arguments.push(first);
+        self.words.resize(first + size_of::<T>().div_ceil(size_of::<u64>()), 0);
+        // SAFETY: the words from the first on have room for it and are aligned for it, as asserted.
+        unsafe { self.words[first..].as_mut_ptr().cast::<T>().write(value) };
         self
     }
 
@@ -89,7 +83,7 @@ impl<'a> Successive<'a> {
         let doing = || format!("launching kernel {}", self.kernel.name());
         self.stream.context().bind_to_thread().doing("making the device's context current")?;
         let mut parameters: Vec<*mut c_void> =
-            self.arguments.iter_mut().map(|words| words.as_mut_ptr().cast()).collect();
+            self.arguments.iter().map(|&first| self.words[first..].as_mut_ptr().cast()).collect();
         // SAFETY: a union of plain numbers, of which all zeros is one.
         let none: CUlaunchAttributeValue = unsafe { MaybeUninit::zeroed().assume_init() };
         let (mut early, mut together) = (none, none);

@@ -33,10 +33,15 @@ unsafe impl DeviceRepr for Span {}
 // SAFETY: numbers.
 unsafe impl ValidAsZeroBits for Span {}
 
+/// Streams of a short list, at most.
+pub(super) const SHORT_LIST: usize = 32;
+
 /// The streams that one call encodes.
 #[derive(Debug)]
 pub struct Batch {
     pub(super) spans: CudaSlice<Span>,
+    /// The same, if the host has made the list and it is short.
+    pub(super) short: Option<Vec<StreamSpan>>,
     pub(super) streams: u32,
     /// Groups of the largest stream.
     pub(super) most_groups: u32,
@@ -80,6 +85,7 @@ impl Batch {
         let spans = stream.clone_htod(&spans).doing("uploading the list of streams")?;
         Ok(Self {
             spans,
+            short: (streams.len() <= SHORT_LIST).then(|| streams.to_vec()),
             streams: count,
             most_groups: batch.0,
             input_groups: batch.1,
@@ -105,6 +111,7 @@ impl Batch {
         }
         Ok(Self {
             spans: stream.alloc_zeros(streams as usize).doing("allocating the list of streams")?,
+            short: None,
             streams,
             most_groups,
             input_groups,

@@ -169,7 +169,7 @@ impl<S: Symbol> Encoder<S> {
         if let Some((small, plan)) = self.at_once.as_ref().and_then(|small| Some((small, small.plan(batch)?))) {
             check_input(&self.format, &stream, input, classes, batch, books)?;
             check_result(batch, encoded)?;
-            return launched(small.launch(frame, input, batch, books, encoded, plan)?);
+            return launched(small.launch(frame, input, books, encoded, plan)?);
         }
         let few = batch.streams <= FEW_STREAMS;
         let mut layout = self.lay_out_to(frame, input, None, classes, batch, books, encoded, !few, launched)?;
@@ -199,7 +199,7 @@ impl<S: Symbol> Encoder<S> {
         {
             check_input(&self.format, frame.stream(), input, classes, batch, books)?;
             check_result(batch, encoded)?;
-            return small.launch_whole(kernel, frame, input, batch, books, encoded, plan);
+            return small.launch_whole(kernel, frame, input, books, encoded, plan);
         }
         builder.launch(&mut frame.nested(), input, classes, batch, books)?;
         self.launch(frame, input, classes, batch, books, encoded)

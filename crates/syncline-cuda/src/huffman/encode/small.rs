@@ -6,7 +6,7 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtrMut, DeviceRepr};
 use syncline_core::huffman::{IndexKind, lengths};
 
-use super::batch::{Batch, Encoded};
+use super::batch::{Batch, Encoded, SHORT_LIST, StreamSpan};
 use super::books::Books;
 use super::encoder::books_pointers;
 use super::format::Format;
@@ -22,7 +22,7 @@ const WHOLE: Source =
 const THREADS: u32 = 1024;
 const WARPS: u32 = THREADS / 32;
 /// Streams of a small batch, at most: a lane looks at each.
-const MOST_STREAMS: u32 = 32;
+const MOST_STREAMS: u32 = SHORT_LIST as u32;
 /// Blocks at most: a thread looks at each.
 const MOST_BLOCKS: u32 = 256;
 /// Groups that are dealt out together, and symbols that a warp encodes at a time.
@@ -84,9 +84,65 @@ fn specialization(format: &Format) -> Specialization {
     Specialization { source: SOURCE, constants }
 }
 
+/// The streams, and how blocks are dealt out to them: `StreamList` in huffman_encode_small.cuh.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+struct StreamList {
+    /// The first group of each, and above 48 bits the free symbol.
+    first_groups: [u64; SHORT_LIST],
+    groups: [u32; SHORT_LIST],
+    /// Of each stream, and the end of the last one's.
+    first_blocks: [u16; SHORT_LIST + 2],
+    stream_of: [u8; MOST_BLOCKS as usize],
+    streams: u32,
+    /// Units of a block, but for a stream's last.
+    most: u32,
+}
+
+// SAFETY: plain numbers, laid out as `StreamList` in huffman_encode_small.cuh.
+unsafe impl DeviceRepr for StreamList {}
+
+impl StreamList {
+    /// Deals out at most so many blocks, each to one stream; a stream without groups has one too. `None` if there are too few of them, or too many streams.
+    fn new(streams: &[StreamSpan], blocks: u32) -> Option<Self> {
+        let mut list = Self {
+            first_groups: [0; SHORT_LIST],
+            groups: [0; SHORT_LIST],
+            first_blocks: [0; SHORT_LIST + 2],
+            stream_of: [0; MOST_BLOCKS as usize],
+            streams: streams.len() as u32,
+            most: 1,
+        };
+        let units = |span: &StreamSpan| span.groups.div_ceil(UNIT_GROUPS);
+        // Streams have a block each that is not full.
+        let full = blocks.checked_sub(list.streams).filter(|&full| full > blocks / 2)?;
+        let all: u64 = streams.iter().map(|span| u64::from(units(span))).sum();
+        list.most = u32::try_from(all.div_ceil(full.into())).ok()?.max(1);
+        if streams.len() > SHORT_LIST || blocks > MOST_BLOCKS {
+            return None;
+        }
+        let mut end = 0;
+        for (i, span) in streams.iter().enumerate() {
+            // Below 2^48, as has been checked.
+            list.first_groups[i] = span.first_group | u64::from(span.free_symbol) << 48;
+            list.groups[i] = span.groups;
+            let begin = end;
+            end += units(span).div_ceil(list.most).max(1) as usize;
+            list.stream_of[begin..end].fill(i as u8);
+            list.first_blocks[i + 1] = end as u16;
+        }
+        Some(list)
+    }
+
+    fn blocks(&self) -> u32 {
+        self.first_blocks[self.streams as usize].into()
+    }
+}
+
 /// How a small batch is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
+    list: StreamList,
     /// Rounds of a warp.
     rounds: u32,
     /// Groups of a block.
@@ -94,29 +150,16 @@ pub(super) struct Plan {
     shared_memory: u32,
 }
 
-/// How the blocks of `multiprocessors` lay out at most so many symbols in so many streams; `None` if they have no room. `whole`: codebooks are made on the way.
-fn plan(
-    format: &Format,
-    whole: bool,
-    streams: u32,
-    symbols: u64,
-    multiprocessors: u32,
-    shared_memory: u32,
-) -> Option<Plan> {
-    if streams > MOST_STREAMS || multiprocessors > MOST_BLOCKS {
-        return None;
-    }
-    // Streams have a block each that is not full.
-    let full = multiprocessors.checked_sub(streams).filter(|&full| full > multiprocessors / 2)?;
-    let unit = UNIT_GROUPS * format.group();
-    let units = (symbols / u64::from(unit) + u64::from(streams)).div_ceil(full.into());
-    let groups = u32::try_from(units).ok()?.checked_mul(UNIT_GROUPS).filter(|&groups| groups <= MOST_GROUPS)?;
+/// How at most so many blocks lay out these streams; `None` if they have no room. `whole`: codebooks are made on the way.
+fn plan(format: &Format, whole: bool, streams: &[StreamSpan], blocks: u32, shared_memory: u32) -> Option<Plan> {
+    let list = StreamList::new(streams, blocks)?;
+    let groups = list.most.checked_mul(UNIT_GROUPS).filter(|&groups| groups <= MOST_GROUPS)?;
     let rounds = (groups * format.group()).div_ceil(ROUND_SYMBOLS).div_ceil(WARPS);
     let slots = WARPS * (rounds * ROUND_SYMBOLS * format.longest() / 8 + 4 * PAST_SLOT);
     let kept = if whole { groups * format.group() * format.symbol_bytes } else { 0 };
     let area = if whole { slots.max(codebook_bytes(format)) } else { slots };
     let wanted = 4 * format.alphabet + kept + 2 * 2 * groups + area;
-    (wanted <= shared_memory).then_some(Plan { rounds, groups, shared_memory: wanted })
+    (wanted <= shared_memory).then_some(Plan { list, rounds, groups, shared_memory: wanted })
 }
 
 /// Where a codebook goes: `Made` in huffman_encode_whole.cu.
@@ -177,13 +220,13 @@ impl Small {
 
     /// How to launch a batch that has its codebooks; `None` if it is not small.
     pub fn plan(&self, batch: &Batch) -> Option<Plan> {
-        plan(&self.format, false, batch.streams, batch.symbols, self.multiprocessors, self.shared_memory)
+        plan(&self.format, false, batch.short.as_deref()?, self.multiprocessors, self.shared_memory)
     }
 
     /// How to launch a batch whose codebooks are to be made; `None` if it is not small.
     pub fn plan_whole(&self, batch: &Batch) -> Option<(&Kernel, Plan)> {
         let kernel = self.whole.as_ref()?;
-        let plan = plan(&self.format, true, batch.streams, batch.symbols, self.multiprocessors, self.shared_memory)?;
+        let plan = plan(&self.format, true, batch.short.as_deref()?, self.multiprocessors, self.shared_memory)?;
         Some((kernel, plan))
     }
 
@@ -192,23 +235,22 @@ impl Small {
         &self,
         frame: &mut Frame<'_>,
         input: &CudaView<'_, S>,
-        batch: &Batch,
         books: &Books,
         encoded: &mut Encoded,
         plan: Plan,
     ) -> Result<&'static str> {
         let stream: Arc<CudaStream> = frame.stream().clone();
-        let blocks = self.multiprocessors;
+        let blocks = plan.list.blocks();
         let mut states = frame.counters((blocks * STATE_WORDS + OTHER_WORDS) as usize)?;
         let codewords = books.codebooks.codewords();
-        let launch = Successive::new(&self.given, &stream).together(true).reads(input).reads(&batch.spans);
-        let launch = launch.value(batch.streams).reads(&codewords).value(books_pointers(books, &stream));
+        let launch = Successive::new(&self.given, &stream).together(true).reads(input).value(plan.list);
+        let launch = launch.reads(&codewords).value(books_pointers(books, &stream));
         let launch = launch.reads(&books.status).value(plan.rounds).value(plan.groups).writes(&mut states);
         let launch = launch.value(ResultPointers::new(encoded, &stream));
-        // SAFETY: the kernel's parameters are (const u8 *, const Span *, u32, const u32 *, Books, u32 *, u32, u32, u64 *, Result); the status is only read. Spans lie within the
+        // SAFETY: the kernel's parameters are (const u8 *, StreamList, const u32 *, Books, u32 *, u32, u32, u64 *, Result); the status is only read. Spans lie within the
         // input, as checked; the codebooks, plans and places are this batch's. States are five 64-bit words and 32 of 32 bits for each block, and `OTHER_WORDS`; all are 0, as each launch leaves
         // them, and counters start where an allocation does. Shared memory is what the kernel lays out: a table, a slot for each warp, two numbers for each group; a block has at most
-        // `groups` groups, a warp `rounds` rounds, as the symbols of all streams, rounded up to a unit each, come to over the blocks (`plan`). A stream is written only where there is
+        // `groups` groups, a warp `rounds` rounds: a block has at most `most` units of a stream. A stream is written only where there is
         // room for it. The launch is cooperative, so that blocks may wait for each other.
         unsafe { launch.launch(Kernel::grid(blocks, THREADS, plan.shared_memory)) }?;
         Ok(self.given.name())
@@ -221,13 +263,12 @@ impl Small {
         kernel: &Kernel,
         frame: &mut Frame<'_>,
         input: &CudaView<'_, S>,
-        batch: &Batch,
         books: &mut Books,
         encoded: &mut Encoded,
         plan: Plan,
     ) -> Result<()> {
         let stream: Arc<CudaStream> = frame.stream().clone();
-        let blocks = self.multiprocessors;
+        let blocks = plan.list.blocks();
         let of_stream = TOGETHER_WORDS + (lengths::FLOORS + 1) * TREE_WORDS + self.format.alphabet;
         let mut states = frame.counters((blocks * STATE_WORDS + OTHER_WORDS + MOST_STREAMS * of_stream) as usize)?;
         let Books { codebooks, summaries, bytes, status, .. } = books;
@@ -240,11 +281,11 @@ impl Small {
             address(summaries),
             bytes.device_ptr_mut(&stream).0,
         ]);
-        let launch = Successive::new(kernel, &stream).together(true).reads(input).reads(&batch.spans);
-        let launch = launch.value(batch.streams).value(made).writes(status);
+        let launch = Successive::new(kernel, &stream).together(true).reads(input).value(plan.list);
+        let launch = launch.value(made).writes(status);
         let launch = launch.value(plan.rounds).value(plan.groups).writes(&mut states);
         let launch = launch.value(ResultPointers::new(encoded, &stream));
-        // SAFETY: the kernel's parameters are (const u8 *, const Span *, u32, Made, u32 *, u32, u32, u64 *, Result). As in `launch`; a codebook is written where `Books::new` has room for it,
+        // SAFETY: the kernel's parameters are (const u8 *, StreamList, Made, u32 *, u32, u32, u64 *, Result). As in `launch`; a codebook is written where `Books::new` has room for it,
         // behind the states are two words, the trees and ALPHABET counts for each of `MOST_STREAMS` streams, 0 too, and shared memory has the symbols besides, and where the slots are
         // at least `codebook_bytes`.
         unsafe { launch.launch(Kernel::grid(blocks, THREADS, plan.shared_memory)) }
@@ -259,25 +300,36 @@ mod tests {
     fn plans_have_room() {
         let format =
             Format { symbol_bytes: 2, group_log2: 7, alphabet: 1024, classes: false, index: IndexKind::Symbol };
-        let (multiprocessors, shared_memory) = (132, (227 << 10) - OWN_SHARED_MEMORY);
-        let of = |streams, symbols| plan(&format, false, streams, symbols, multiprocessors, shared_memory);
-        let whole = |streams, symbols| plan(&format, true, streams, symbols, multiprocessors, shared_memory);
-        let ten_megabytes = of(10, 5_000_000).unwrap();
-        assert_eq!((ten_megabytes.rounds, ten_megabytes.groups), (3, 328));
-        let kept = whole(10, 5_000_000).unwrap();
-        assert_eq!(kept.shared_memory, ten_megabytes.shared_memory + 328 * 256);
-        assert_eq!(
-            whole(1, 0).unwrap().shared_memory,
-            4096 + 8 * (256 + 4) + (32 * (1024 + 32)).max(codebook_bytes(&format))
-        );
-        assert_eq!(whole(10, 10_000_000), None);
-        assert!(of(1, 0).is_some() && of(32, 1 << 20).is_some());
-        assert_eq!((of(33, 1 << 20), of(10, 1 << 24)), (None, None));
-        for symbols in (0..12_000_000).step_by(77_777) {
-            if let Some(plan) = of(7, symbols) {
-                let units = symbols.div_ceil(1024) + 7;
-                assert!(u64::from(plan.groups / UNIT_GROUPS) * 125 >= units - 7, "{symbols}");
-                assert!(plan.rounds * WARPS * ROUND_SYMBOLS >= plan.groups * 128 && plan.groups <= MOST_GROUPS);
+        let (blocks, shared_memory) = (132, (227 << 10) - OWN_SHARED_MEMORY);
+        let spans = |groups: &[u32]| -> Vec<_> {
+            groups.iter().map(|&groups| StreamSpan { first_group: 9, groups, free_symbol: 3 }).collect()
+        };
+        let of = |whole, groups: &[u32]| plan(&format, whole, &spans(groups), blocks, shared_memory);
+        let mut ten_megabytes = vec![4096; 9];
+        ten_megabytes.push(39_062 - 9 * 4096);
+        let (given, whole) = (of(false, &ten_megabytes).unwrap(), of(true, &ten_megabytes).unwrap());
+        assert_eq!((given.rounds, given.groups, given.list.blocks()), (3, 328, 124));
+        assert_eq!(whole.shared_memory, given.shared_memory + 328 * 256);
+        let least = of(true, &[0]).unwrap();
+        assert_eq!((least.list.blocks(), least.groups), (1, 8));
+        assert_eq!(least.shared_memory, 4096 + 8 * (256 + 4) + (32 * (1024 + 32)).max(codebook_bytes(&format)));
+        assert!(of(false, &[1; 32]).is_some() && of(false, &[1; 33]).is_none());
+        assert_eq!((of(true, &[8192; 10]), of(false, &[1 << 16; 3])), (None, None));
+        for count in 1..32 {
+            let groups: Vec<u32> = (0..count).map(|i| i * 977 % 3001).collect();
+            let Plan { list, rounds, groups: room, .. } = of(false, &groups).unwrap();
+            assert!(rounds * WARPS * ROUND_SYMBOLS >= room * 128 && room <= MOST_GROUPS && list.blocks() <= blocks);
+            for (i, &groups) in groups.iter().enumerate() {
+                let own = u32::from(list.first_blocks[i + 1] - list.first_blocks[i]);
+                let units = groups.div_ceil(UNIT_GROUPS);
+                assert!(
+                    own * list.most >= units && (own - 1) * list.most <= units,
+                    "no block begins behind its stream"
+                );
+                assert!(
+                    (list.first_blocks[i]..list.first_blocks[i + 1])
+                        .all(|block| usize::from(list.stream_of[usize::from(block)]) == i)
+                );
             }
         }
     }
