@@ -257,7 +257,6 @@ impl Small {
     }
 
     /// Makes the codebooks of the batch, whose kernel and plan for that these are, and encodes it; the caller has checked that everything was made for it.
-    #[expect(clippy::too_many_arguments, reason = "those of `launch`, and the kernel")]
     pub fn launch_whole<S: Symbol>(
         &self,
         kernel: &Kernel,
