@@ -98,9 +98,11 @@ __device__ inline void write_frame(uint8_t *out, const Plan &plan, const Books &
         write_header(reinterpret_cast<uint32_t *>(out), plan);
     }
     uint32_t at = HEADER_BYTES;
+#pragma unroll 1
     for (uint32_t book = 0; book < plan.codebooks; ++book) {
         const uint32_t which = book_of(stream, plan.codebooks, book);
         const uint32_t bytes = plan.live == 0 ? EMPTY_BOOK_BYTES : books.summaries[2 * which];
+#pragma unroll 1
         for (uint32_t i = rank; i < bytes; i += size) {
             out[at + i] = plan.live == 0 ? 0 : books.bytes[uint64_t(which) * BOOK_BYTES + i];
         }
@@ -109,6 +111,7 @@ __device__ inline void write_frame(uint8_t *out, const Plan &plan, const Books &
     const uint32_t bitmap_end = plan.bitmap_at + (plan.has_free ? ceil_div(plan.groups, 8) : 0);
     const uint32_t codewords_end = plan.codewords_at + 4 * ceil_div(plan.bits, 32);
     auto clear = [&](uint32_t by, uint32_t from, uint32_t to) {
+#pragma unroll 1
         for (; rank == by && from < to; ++from) {
             out[from] = 0;
         }

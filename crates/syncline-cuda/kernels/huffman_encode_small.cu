@@ -2,6 +2,35 @@
 #define WHOLE 0
 #include "huffman_encode_together.cuh"
 
+// Starts the copy of a word to shared memory; `copies_done` waits for a thread's own.
+__device__ inline void copy_word(void *to, const void *from) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4;" : : "r"(shared_address(to)), "l"(from) : "memory");
+#else
+    *static_cast<uint32_t *>(to) = *static_cast<const uint32_t *>(from);
+#endif
+}
+__device__ inline void copies_done() {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("cp.async.wait_all;" : : : "memory");
+#endif
+}
+
+// Starts copying what the stream's frame has of its codebook. By the whole block.
+__device__ inline void copy_frame(Shared &shared, uint32_t stream, const Books &books, const uint32_t *status) {
+    static_assert(BOOK_BYTES % 4 == 0, "whole words");
+#pragma unroll 1
+    for (uint32_t i = threadIdx.x; i < BOOK_BYTES / 4; i += THREADS) {
+        copy_word(shared.book + 4 * i, books.bytes + uint64_t(stream) * BOOK_BYTES + 4 * i);
+    }
+    if (threadIdx.x < 2) {
+        copy_word(&shared.summary[threadIdx.x], &books.summaries[2 * stream + threadIdx.x]);
+    }
+    if (threadIdx.x == 2) {
+        copy_word(&shared.status, &status[stream]);
+    }
+}
+
 // Warps have room for `most_rounds` rounds, blocks for `most_groups` groups, a multiple of UNIT_GROUPS and 31 less than THREADS at most.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     encode_small(const uint8_t *symbols, const __grid_constant__ StreamList list, const uint32_t *codewords, Books books, uint32_t *status, uint32_t most_rounds,
@@ -23,7 +52,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const uint32_t first_at = share.first * UNIT_GROUPS * GROUP;
     uint32_t at = first_at + round_begin * WARP_SYMBOLS + lane_id() * LANE_SYMBOLS;
     wait_for_previous();
-    const uint32_t book_bytes_of = warp == 0 && lane_id() < list.streams ? books.summaries[2 * lane_id()] : 0;
     LaneSymbols here, next;
     if (round_begin < round_end) {
         here.load(from + min_of(at, last) * SYMBOL_BYTES);
@@ -36,7 +64,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         const uint32_t symbol = i * THREADS + threadIdx.x;
         entries[i] = symbol < ALPHABET ? codewords[uint64_t(share.stream) * ALPHABET + symbol] : 0;
     }
+    if (warp == 0 && lane_id() < list.streams) {
+        copy_word(&shared.book_bytes[lane_id()], &books.summaries[2 * lane_id()]);
+    }
+    if (share.has_frame()) {
+        copy_frame(shared, share.stream, books, status);
+    }
     // While all that is under way.
+#pragma unroll 1
     for (uint32_t i = lane_id(); i < slot_words / 4; i += WARP) {
         reinterpret_cast<uint4 *>(slot)[i] = make_uint4(0, 0, 0, 0);
     }
@@ -49,20 +84,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             reinterpret_cast<uint32_t *>(table)[i * THREADS + threadIdx.x] = entry_of(entries[i]);
         }
     }
-    if (warp == 0) {
-        shared.book_bytes[lane_id()] = book_bytes_of;
-    }
-    if (share.index == 0) {
-        for (uint32_t i = threadIdx.x; i < BOOK_BYTES; i += THREADS) {
-            shared.book[i] = books.bytes[uint64_t(share.stream) * BOOK_BYTES + i];
-        }
-        if (threadIdx.x < 2) {
-            shared.summary[threadIdx.x] = books.summaries[2 * share.stream + threadIdx.x];
-        }
-        if (threadIdx.x == 2) {
-            shared.status = status[share.stream];
-        }
-    }
     __syncthreads();
     Encoding own = {0, 0, 0, 0, 0, 0};
     const uint32_t free_word = spread_symbol(share.free_symbol), slot_at = shared_address(slot);
@@ -73,6 +94,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         next.load(from + min_of(at + 2 * WARP_SYMBOLS, last) * SYMBOL_BYTES);
         at += WARP_SYMBOLS;
     }
+    copies_done();
     const Work work{list, share, states_at(memory), slots, slot_words, lengths, live_lengths, round_begin, round_end};
     write_streams(shared, work, own, status, result, [] {});
 }

@@ -41,6 +41,9 @@ struct Share {
     uint32_t stream, index, blocks, first_block, first, units;
     uint64_t first_group; // of the stream in the input
     uint32_t groups, free_symbol;
+
+    // Who writes what is in no block's share: the stream's last, which most often has less than the others.
+    __device__ inline bool has_frame() const { return index + 1 == blocks; }
 };
 
 __device__ inline Share own_share(const StreamList &list) {

@@ -94,7 +94,7 @@ struct Shared {
     // Of the stream, for the block that writes its frame.
     uint32_t checksum[2];
     uint32_t summary[2]; // of its codebook: bytes and longest codeword
-    uint8_t book[BOOK_BYTES];
+    alignas(4) uint8_t book[BOOK_BYTES];
     uint32_t status; // before
     Parts parts;
     uint64_t place;
@@ -189,6 +189,7 @@ __device__ inline void line_up(const Shared &shared, const Work &work) {
 __device__ inline void hear_sizes(Shared &shared, const Work &work) {
     uint64_t before = 0;
     bool is_bad = false;
+#pragma unroll 1
     for (uint32_t first = 0; first < work.share.blocks; first += WARP) {
         const uint32_t other = first + lane_id();
         const bool there = other < work.share.blocks;
@@ -211,6 +212,7 @@ __device__ inline void hear_sizes(Shared &shared, const Work &work) {
 // Of the live group that is number `rank` of the stream, and in a block behind this one, but among its first: its bits.
 __device__ inline uint32_t length_behind(const Shared &shared, const Work &work, uint32_t rank) {
     uint32_t low = work.share.index + 1, high = work.share.blocks;
+#pragma unroll 1
     while (high - low > 1) {
         const uint32_t middle = (low + high) / 2;
         (live_of(shared.starts[middle]) <= rank ? low : high) = middle;
@@ -281,6 +283,7 @@ __device__ inline uint32_t rest_of_word(const Shared &shared, const Work &work, 
     const uint32_t start = block_start + bits_of(shared.warp_starts[lane_id()]), bits = bits_of(shared.warp_sizes[lane_id()]);
     uint32_t word = lane_id() > warp && bits > 0 && start < word_end ? work.slots[lane_id() * work.slot_words] >> start % 32 : 0;
     bool more = bits_of(shared.starts[work.share.index + 1]) < word_end;
+#pragma unroll 1
     for (uint32_t first = work.share.index + 1; more && first < work.share.blocks; first += WARP) {
         const uint32_t other = first + lane_id();
         bool behind = true;
@@ -312,8 +315,9 @@ __device__ inline void hear_all(Shared &shared, const Work &work) {
     if (WHOLE && warp_id() == WARPS - 2 && lane_id() <= share.stream) {
         shared.book_bytes[lane_id()] = uint32_t(wait_for(&states.books[lane_id()]));
     }
-    if (share.index == 0 && warp_id() == WARPS - 1) {
+    if (share.has_frame() && warp_id() == WARPS - 1) {
         uint32_t sum = 0, weighted = 0;
+#pragma unroll 1
         for (uint32_t other = lane_id(); other < share.blocks; other += WARP) {
             const uint32_t own = uint32_t(wait_for(&states.sums[share.first_block + other]));
             sum += own;
@@ -380,6 +384,7 @@ __device__ inline void write_own_frame(const Shared &shared, const Work &work, u
 
 // The block's share of the bitmap of free groups: a thread a byte.
 __device__ inline void write_bitmap(const Work &work, uint8_t *to) {
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < work.share.units; i += THREADS) {
         uint32_t free_ones = 0;
 #pragma unroll
@@ -434,14 +439,14 @@ __device__ inline void write_streams(Shared &shared, const Work &work, const Enc
     const Parts &parts = shared.parts;
     const bool fits = shared.place <= result.out_bytes && parts.stream_bytes <= result.out_bytes - shared.place;
     uint8_t *to = result.out + shared.place;
-    if (work.share.index == 0 && warp == 0) {
+    if (work.share.has_frame() && warp == 0) {
         write_own_frame(shared, work, sizes, fits, status, result);
     }
     if (fits) {
         const uint32_t *slot = work.slots + warp * work.slot_words;
         uint32_t *words = reinterpret_cast<uint32_t *>(to + parts.codewords_at);
         const uint32_t shift = (0u - start) % 32, whole = last_word > first_word ? last_word - first_word - 1 : 0;
-#pragma unroll 4
+#pragma unroll 2
         for (uint32_t i = lane_id(); i < whole; i += WARP) {
             __stcs(&words[first_word + i], __funnelshift_l(slot[i + 1], slot[i], shift));
         }
@@ -467,6 +472,7 @@ __device__ inline void write_streams(Shared &shared, const Work &work, const Enc
     __syncthreads();
     if (shared.is_last) {
         uint32_t *words = reinterpret_cast<uint32_t *>(work.states.sizes);
+#pragma unroll 1
         for (uint32_t i = threadIdx.x; i < state_words(); i += THREADS) {
             words[i] = 0;
         }

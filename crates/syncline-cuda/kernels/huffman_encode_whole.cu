@@ -80,9 +80,11 @@ __device__ inline bool share_trees(const codebook::Shared &book, uint32_t used, 
         return false;
     }
     const uint32_t bytes = codebook::tree_bytes(used), at_once = min_of(WARPS, TREES_AT_ONCE * LEAST_TREE_BYTES / bytes), total = book.sums[used];
+    // The first tree has a block of its own, if there are several.
+    const uint32_t rank = share.blocks - 1 - share.index, others = max_of(share.blocks - 1, 1u);
     if (warp_id() < at_once) {
 #pragma unroll 1
-        for (uint32_t number = share.index + warp_id() * share.blocks; number < TREES; number += at_once * share.blocks) {
+        for (uint32_t number = rank + warp_id() * others; number < (rank == 0 && share.blocks > 1 ? 1 : TREES); number += at_once * others) {
             uint32_t unlimited, own_rounds;
             const uint32_t floor = number == 0 ? 0 : uint64_t(total) * (4 + (number - 1) % 4) >> (codebook::LIMIT + 4 - (number - 1) / 4);
             const bool limited = codebook::make_tree(book, used, floor, memory + warp_id() * bytes, codes[number], unlimited, own_rounds);
@@ -115,6 +117,7 @@ __device__ inline bool share_trees(const codebook::Shared &book, uint32_t used, 
     __syncthreads();
     const bool is_due = due == IS_DUE;
     if (is_due) {
+#pragma unroll 1
         for (uint32_t i = TREE_WORDS + threadIdx.x; i < TREES * TREE_WORDS; i += THREADS) {
             take(i);
         }
@@ -123,16 +126,18 @@ __device__ inline bool share_trees(const codebook::Shared &book, uint32_t used, 
     return is_due;
 }
 
-// From the stream's counts, of which each thread has one, to the table of codewords. By the whole block; the first of the stream writes the codebook.
+// From the stream's counts, of which each thread has one, to the table of codewords. By the whole block; that with the frame writes the codebook, and makes the first tree.
 __device__ inline void make_codebook(uint32_t own_count, uint8_t *memory, const Together &together, const Share &share, const Made &made, const States &states, Shared &shared, uint8_t *table) {
     codebook::Shared &book = *reinterpret_cast<codebook::Shared *>(memory);
     uint8_t *trees = memory + sizeof(codebook::Shared);
     __shared__ codebook::Lengths codes[TREES];
     alignas(4) __shared__ uint16_t of_warp[WARPS][WARP]; // while symbols are sorted, numbers of buckets
     __shared__ uint32_t last_symbol;
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < ALPHABET / 4; i += THREADS) {
         reinterpret_cast<uint32_t *>(book.lengths)[i] = 0;
     }
+#pragma unroll 1
     for (uint32_t i = threadIdx.x; i < WARPS * WARP / 2; i += THREADS) {
         reinterpret_cast<uint32_t *>(of_warp)[i] = 0;
     }
@@ -151,7 +156,7 @@ __device__ inline void make_codebook(uint32_t own_count, uint8_t *memory, const 
     const bool due = share_trees(book, used, trees, together, share, codes, rounds);
     uint32_t bits;
     const uint32_t at_length = codebook::best_code(codes, due, bits), alphabet = last_symbol;
-    const bool writes = share.index == 0;
+    const bool writes = share.has_frame();
     uint32_t *codewords = made.codewords + uint64_t(share.stream) * ALPHABET;
     uint16_t *symbols_by_codeword = made.symbols_by_codeword + uint64_t(share.stream) * ALPHABET;
     uint16_t *starts = reinterpret_cast<uint16_t *>(trees);
@@ -186,6 +191,7 @@ __device__ inline void make_codebook(uint32_t own_count, uint8_t *memory, const 
             made.summaries[2 * share.stream + 1] = shared.summary[1] = code.longest;
         }
         __syncthreads();
+#pragma unroll 1
         for (uint32_t i = threadIdx.x; i < bytes; i += THREADS) {
             made.bytes[uint64_t(share.stream) * BOOK_BYTES + i] = shared.book[i];
         }
@@ -208,6 +214,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const uint32_t warp = same_for_all(warp_id());
     uint32_t *slot = slots + warp * slot_words;
     auto clear = [&](uint32_t begin, uint32_t end) {
+#pragma unroll 1
         for (uint32_t i = begin / 16 + threadIdx.x; i < end / 16; i += THREADS) {
             reinterpret_cast<uint4 *>(area)[i] = make_uint4(0, 0, 0, 0);
         }
@@ -280,6 +287,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (threadIdx.x < ALPHABET) {
                 together.counts[threadIdx.x] = 0;
             }
+#pragma unroll 1
             for (uint32_t i = threadIdx.x; i < TREES * TREE_WORDS; i += THREADS) {
                 together.trees[i] = 0;
             }

@@ -13,7 +13,7 @@ use super::records::{Contents, RecordWriter, Streams, TokenLists};
 use crate::device::{Device, Frame};
 use crate::error::Result;
 use crate::geometry::ChunkBatch;
-use crate::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Layout, Method, StreamSpan};
+use crate::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Layout, StreamSpan};
 use crate::huffman::histogram::Symbol;
 use crate::quantize::{ChunkSummary, parts_of_chunk};
 
@@ -52,7 +52,7 @@ impl Room {
 impl<S: Symbol> Coder<S> {
     fn new(device: &Device, format: Format) -> Result<Self> {
         let builder = BooksBuilder::new(device, &format)?;
-        Ok(Self { format, builder, encoder: Encoder::new(device, &format, Method::Merged)?, room: None })
+        Ok(Self { format, builder, encoder: Encoder::for_layout(device, &format)?, room: None })
     }
 
     /// Room for streams that a kernel will list; kept if it is as before.

@@ -10,7 +10,7 @@ use crate::device::{Device, Frame, Pinned};
 use crate::error::{DriverContext, Result};
 use crate::huffman::decode::{BatchView, Decoding, Gap, Indexed, Limits, Parser, SelfSync, StreamPlace};
 use crate::huffman::encode::{
-    Batch, Books, BooksBuilder, Encoded, Encoder, Format, Layout, Method, NO_PLACE, Plan, StreamSpan,
+    Batch, Books, BooksBuilder, Encoded, Encoder, Format, Layout, NO_PLACE, Plan, StreamSpan,
 };
 use crate::huffman::histogram;
 
@@ -80,7 +80,7 @@ impl<S: histogram::Symbol> PlaneEncoder<S> {
         Ok(Self {
             format,
             builder: BooksBuilder::new(device, &format)?,
-            encoder: Encoder::new(device, &format, Method::Merged)?,
+            encoder: Encoder::for_layout(device, &format)?,
             rooms: Vec::new(),
         })
     }

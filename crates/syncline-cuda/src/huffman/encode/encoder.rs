@@ -98,6 +98,12 @@ impl<S: Symbol> Encoder<S> {
         Ok(Self { at_once, ..Self::with_shapes(device, format, shapes(format, method))? })
     }
 
+    /// [`Method::Merged`] for who calls [`Self::lay_out`] and [`Self::write`], and has no use for the kernels of one launch.
+    pub(crate) fn for_layout(device: &Device, format: &Format) -> Result<Self> {
+        format.check()?;
+        Self::with_shapes(device, format, shapes(format, Method::Merged))
+    }
+
     /// [`Method::Merged`] with blocks of so many threads, so many of them to a multiprocessor, and segments of so many symbols, to measure all three.
     ///
     /// # Errors

@@ -40,9 +40,9 @@ const OTHER_WORDS: u32 = 2 * MOST_STREAMS + 2;
 /// Words of a tree that blocks share, and of a stream beside those and its counts (`Together`).
 const TREE_WORDS: u32 = 33;
 const TOGETHER_WORDS: u32 = 2;
-/// Trees of the largest size that a block makes at a time, and copies of its counters.
+/// Trees of the largest size that a block makes at a time, and copies of its counters: clearing and adding up more takes longer than they save.
 const TREES_AT_ONCE: u32 = 3;
-const COPIES: u32 = 4;
+const COPIES: u32 = 1;
 /// Largest alphabet whose codewords are in shared memory.
 const MOST_ALPHABET: u32 = 4096;
 
