@@ -149,20 +149,14 @@ __device__ inline NewCode assign_codewords(Shared &shared, uint32_t used, uint32
     }
     of_warp[warp_id()][lane_id()] = seen;
     __syncthreads();
-    // Sums over the warps before: a warp a length.
-    __shared__ uint32_t all_runs;
-#pragma unroll 1
-    for (uint32_t length = warp_id(); length < WARP; length += WARPS) {
-        const uint32_t count = lane_id() < WARPS ? of_warp[lane_id()][length] : 0, sum = warp_scan_inclusive(count);
-        if (lane_id() < WARPS) {
-            of_warp[lane_id()][length] = sum - count;
-        }
-        if (length == 0 && lane_id() == WARP - 1) {
-            all_runs = sum;
-        }
+    uint32_t before = 0, runs = 0;
+#pragma unroll 2
+    for (uint32_t warp = 0; warp < WARPS; ++warp) {
+        const uint32_t count = of_warp[warp][lane_id()];
+        before += warp < warp_id() ? count : 0;
+        runs += count;
     }
-    __syncthreads();
-    const uint32_t before = of_warp[warp_id()][lane_id()], runs = all_runs;
+    runs = __shfl_sync(ALL_LANES, runs, 0);
     uint32_t run = __shfl_sync(ALL_LANES, before, 0);
 #pragma unroll
     for (uint32_t i = 0; i < STRETCHES; ++i) {

@@ -80,11 +80,9 @@ __device__ inline bool share_trees(const codebook::Shared &book, uint32_t used, 
         return false;
     }
     const uint32_t bytes = codebook::tree_bytes(used), at_once = min_of(WARPS, TREES_AT_ONCE * LEAST_TREE_BYTES / bytes), total = book.sums[used];
-    // The first tree has a block of its own, if there are several.
-    const uint32_t rank = share.blocks - 1 - share.index, others = max_of(share.blocks - 1, 1u);
     if (warp_id() < at_once) {
 #pragma unroll 1
-        for (uint32_t number = rank + warp_id() * others; number < (rank == 0 && share.blocks > 1 ? 1 : TREES); number += at_once * others) {
+        for (uint32_t number = share.blocks - 1 - share.index + warp_id() * share.blocks; number < TREES; number += at_once * share.blocks) {
             uint32_t unlimited, own_rounds;
             const uint32_t floor = number == 0 ? 0 : uint64_t(total) * (4 + (number - 1) % 4) >> (codebook::LIMIT + 4 - (number - 1) / 4);
             const bool limited = codebook::make_tree(book, used, floor, memory + warp_id() * bytes, codes[number], unlimited, own_rounds);
