@@ -43,7 +43,7 @@ struct PartCounter {
     __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> (32 - TABLE_BITS)]; }
 
     // The length of a codeword longer than a lookup, counted as one.
-    __device__ inline uint32_t longer(uint32_t window) const { return length_from(own->book, window, TABLE_BITS + 1) | 1u << 8; }
+    __device__ inline uint32_t longer(uint32_t window) const { return own->longer_than<TABLE_BITS + 1, LONGEST - 1>(window) | 1u << 8; }
 
     // Goes on to the first codeword that starts at `stop` or later. Positions count codewords along, from bit 8 up.
     __device__ inline void go_on(LaneReader &from, uint32_t stop) const {

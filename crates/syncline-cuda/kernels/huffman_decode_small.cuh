@@ -21,3 +21,16 @@ __device__ inline void write_statuses(const Stream *streams, uint32_t stream_cou
         own[0] = own[1] = own[2] = 0;
     }
 }
+
+// Whether this block is the last of the grid that comes here: it finds what all have added to words in memory. By the whole block.
+__device__ inline bool is_last_to_come(uint32_t *counter) {
+    __shared__ bool is_last;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        uint32_t before;
+        asm volatile("atom.add.acq_rel.gpu.u32 %0, [%1], 1;" : "=r"(before) : "l"(counter) : "memory");
+        is_last = before == gridDim.x - 1;
+    }
+    __syncthreads();
+    return is_last;
+}

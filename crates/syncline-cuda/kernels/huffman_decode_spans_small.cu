@@ -27,6 +27,8 @@ constexpr uint32_t MOST_PARTS_LOG2 = 2;
 // Symbols in canonical order that a block has at hand: those of more are read where they are.
 constexpr uint32_t SYMBOLS_AT_HAND = 1024;
 static_assert(SYMBOLS_AT_HAND <= THREADS, "a thread for each");
+// Warps that a table is made by at least.
+constexpr uint32_t LEAST_MAKERS = 6;
 
 // What a block has: spans `first` to `end` of a stream, whose blocks' `index`th it is.
 struct Share {
@@ -93,49 +95,26 @@ __device__ inline Before look_back(const volatile uint64_t *states, uint32_t ind
     return {symbols, entry};
 }
 
-// Those of a word of a bitmap that are live.
-__device__ inline uint32_t live_word(const uint32_t *bitmap, uint32_t groups, uint32_t i) { return i * 32 < groups ? ~free_word(bitmap, groups, i, true) : 0; }
-
-// Where the live groups from `first` to `end` are, counted in live groups, goes to `places[i]` for number `first + i`. Returns how many there are up to the end of what was
-// looked at: all if `all`. `first_live` are the thread's in the first THREADS words. By the whole block.
-__device__ inline uint32_t find_groups(const uint32_t *bitmap, uint32_t groups, uint32_t first_live, uint32_t first, uint32_t end, bool all, uint32_t *places) {
-    __shared__ uint32_t warp_sums[WARPS];
-    uint32_t before = 0;
-    for (uint32_t base = 0; base * 32 < groups && (all || before < end); base += THREADS) {
-        const uint32_t i = base + threadIdx.x;
-        const uint32_t live = base == 0 ? first_live : live_word(bitmap, groups, i);
-        uint32_t total;
-        const uint32_t rank = before + block_scan<THREADS>(uint32_t(__popc(live)), warp_sums, total);
-        before += total;
-        for (uint32_t words = __ballot_sync(ALL_LANES, live != 0 && rank < end && rank + __popc(live) > first); words != 0; words &= words - 1) {
-            const uint32_t lane = __ffs(words) - 1;
-            const uint32_t word = __shfl_sync(ALL_LANES, live, lane), number = __shfl_sync(ALL_LANES, rank, lane) + __popc(word & ((1u << lane_id()) - 1));
-            if (word >> lane_id() & 1 && number >= first && number < end) {
-                places[number - first] = (i - lane_id() + lane) * 32 + lane_id();
-            }
-        }
-    }
-    return before;
-}
-
-// The table of a codebook. By the whole block, followed by a barrier.
-__device__ inline void make_table(uint32_t *to, const OwnBook &own, const uint16_t *symbols) {
+// The table of a codebook. By `threads` threads, this being number `thread`.
+__device__ inline void make_table(uint32_t *to, const OwnBook &own, const uint16_t *symbols, uint32_t thread, uint32_t threads) {
     const Steps steps(own.book, OWN_WORDS);
     const auto entry = [&](uint32_t i) {
         uint32_t length;
         return table_entry(own, symbols, steps, i, length);
     };
     // Four of a thread start with the same LENGTH_BITS bits.
-    const uint32_t first = 4 * threadIdx.x, begin = steps.first;
-    if (first + 4 <= begin && own.lengths[threadIdx.x] != 0) {
-        const uint32_t one = entry(first);
-        reinterpret_cast<uint4 *>(to)[threadIdx.x] = make_uint4(one, one, one, one);
-    } else {
-        for (uint32_t i = first; i < min_of(begin, first + 4); ++i) {
-            to[i] = entry(i);
+    const uint32_t begin = steps.first;
+    for (uint32_t first = 4 * thread; first < begin; first += 4 * threads) {
+        if (first + 4 <= begin && own.lengths[first / 4] != 0) {
+            const uint32_t one = entry(first);
+            reinterpret_cast<uint4 *>(to)[first / 4] = make_uint4(one, one, one, one);
+        } else {
+            for (uint32_t i = first; i < min_of(begin, first + 4); ++i) {
+                to[i] = entry(i);
+            }
         }
     }
-    for (uint32_t i = begin + threadIdx.x; i < steps.entries(); i += THREADS) {
+    for (uint32_t i = begin + thread; i < steps.entries(); i += threads) {
         to[i] = entry(i);
     }
 }
@@ -175,7 +154,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ uint16_t at_hand[SYMBOLS_AT_HAND];
     __shared__ uint32_t ticket;
     __shared__ Before found;
-    __shared__ bool is_last_block;
     uint32_t *sums = reinterpret_cast<uint32_t *>(states + gridDim.x), *tickets = sums + 3 * stream_count;
     if (threadIdx.x == 0) {
         ticket = atomicAdd(&tickets[0], 1u);
@@ -197,7 +175,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const auto fill = [&] {
         const uint32_t first = fills_later ? most_rows : 1, warps = WARPS - first;
         if (warp_id() >= first) {
-            fill_free(input, streams, stream_count, totals, ticket * warps + warp_id() - first, gridDim.x * warps, out);
+            fill_free(input, streams, stream_count, totals, (warp_id() - first) * gridDim.x + ticket, gridDim.x * warps, out);
         }
     };
     if (has_share) {
@@ -205,7 +183,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         // What does not wait for anything else is read first.
         const uint32_t book_word = OwnBook::word_of(books[stream.first_book]);
         const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);
-        const uint32_t first_live = stream.has_free ? live_word(bitmap, stream.groups, threadIdx.x) : 0;
+        const LiveWords live_words(bitmap, stream.has_free ? stream.groups : 0, 0);
         const uint32_t warm = HAS_GAPS || share.index == 0 ? 0 : 1, spans = share.end - share.first;
         // Counted from the first span that is looked at.
         const uint32_t first_subsequence = (share.first - warm) * WARP, subsequences = (spans + warm) * WARP;
@@ -241,9 +219,19 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         // In the last place of the buffers, behind what else is there before those are used.
         uint32_t *count_table = reinterpret_cast<uint32_t *>(buffers + WARPS * room * SYMBOL_BYTES) - TABLE;
         make_count_table(count_table, book);
+        if (has_at_hand && threadIdx.x < symbol_count) {
+            at_hand[threadIdx.x] = own_symbol;
+        }
         copies_done();
         __syncthreads();
         const PartCounter counter{count_table, &book};
+        const uint16_t *own_symbols = has_at_hand ? at_hand - book.book.symbols : symbols;
+        // Warps that have nothing to count make the other table meanwhile, if there are enough of them.
+        const uint32_t counting = ceil_div(subsequences, WARP);
+        const bool makes_early = counting + LEAST_MAKERS <= WARPS;
+        if (makes_early && warp_id() >= counting) {
+            make_table(table, book, own_symbols, threadIdx.x - counting * WARP, THREADS - counting * WARP);
+        }
         const uint32_t own_first = warm * WARP, first_part = own_first << parts_log2, rows = spans << parts_log2;
         uint64_t *stream_states = states + (ticket - share.index);
 #if HAS_GAPS
@@ -267,12 +255,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             atomicExch(reinterpret_cast<unsigned long long *>(&stream_states[share.index]), SAID | state_of(total, entry, exit));
         }
         // Others say it meanwhile.
-        if (has_at_hand && threadIdx.x < symbol_count) {
-            at_hand[threadIdx.x] = own_symbol;
+        if (!makes_early) {
+            make_table(table, book, own_symbols, threadIdx.x, THREADS);
         }
-        __syncthreads();
-        const uint16_t *own_symbols = has_at_hand ? at_hand - book.book.symbols : symbols;
-        make_table(table, book, own_symbols);
         if (warp_id() == 0) {
             const Before before = look_back(stream_states, share.index);
             if (lane_id() == 0) {
@@ -305,13 +290,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (stream.has_free) {
             // As many as the block's symbols can be in.
             const uint32_t most_groups = spans * (SPAN_BITS / GROUP) + 2, end = min_of(stream.live, first_group + most_groups);
-            for (uint32_t i = threadIdx.x; i < most_groups; i += THREADS) {
-                places[i] = ALL_LANES;
-            }
-            __syncthreads();
-            const uint32_t live = find_groups(bitmap, stream.groups, first_live, first_group, end, is_last, places);
-            if (is_last && live != stream.live) {
-                problems |= STATUS_INDEX;
+            for (uint32_t i = warp_id() * WARP; i < most_groups; i += THREADS) {
+                const bool counts = is_last && i + WARP >= most_groups;
+                uint32_t own_group;
+                const uint32_t live = find_group(bitmap, stream.groups, live_words, first_group + i, counts, own_group);
+                if (i + lane_id() < most_groups) {
+                    places[i + lane_id()] = first_group + i + lane_id() < end ? own_group : ALL_LANES;
+                }
+                problems |= counts && live != stream.live ? STATUS_INDEX : 0;
             }
             __syncthreads();
         }
@@ -340,13 +326,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         fill();
     }
     // The last block compares checksums.
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        __threadfence();
-        is_last_block = atomicAdd(&tickets[1], 1u) == gridDim.x - 1;
-        __threadfence();
-    }
-    __syncthreads();
+    const bool is_last_block = is_last_to_come(&tickets[1]);
     if (is_last_block) {
         write_statuses(streams, stream_count, sums, false, status);
         for (uint32_t i = threadIdx.x; i < gridDim.x; i += THREADS) {

@@ -153,10 +153,39 @@ struct Places {
     uint32_t staged_words;
 };
 
+// Decodes an index block's groups, as many at a time as there is room for: all, but where a field is uneven. Less than half of the warp then has nothing to do for a while; reading words where
+// they are would take ten times as long. If all fit, they may be `staged` already. `decode(count, start, is_turn)` decodes staged words, `count` of them, from a lane's bit `start` on, and says where it ended; lanes whose turn it is not
+// go along, somewhere. By a warp; returns bits of the stream's status.
+template <typename Decode> __device__ inline uint32_t decode_in_turns(const Places &places, const uint32_t *words, const IndexBlock &at, bool live, bool staged, Decode decode) {
+    const uint32_t room = places.staged_words - SLACK_WORDS;
+    uint32_t problems = 0;
+    for (uint32_t lane = 0; lane < WARP;) {
+        const uint32_t first = __shfl_sync(ALL_LANES, at.start, lane) / 32 / 4 * 4;
+        const uint32_t fitting = __ballot_sync(ALL_LANES, lane_id() >= lane && ceil_div(at.end, 32) - first <= room);
+        if (fitting == 0) {
+            // No group is so long.
+            return problems | STATUS_INDEX;
+        }
+        const uint32_t lanes = WARP - __clz(fitting);
+        const uint32_t count = ceil_div(__shfl_sync(ALL_LANES, at.end, lanes - 1), 32) - first;
+        const bool is_turn = lane_id() >= lane && lane_id() < lanes;
+        if (staged) {
+            copies_done();
+            __syncwarp();
+        } else {
+            stage(places.staged, words, first, first + count);
+        }
+        const uint32_t end = decode(count, is_turn ? at.start - first * 32 : 0, live && is_turn);
+        problems |= live && is_turn && first * 32 + end != at.end ? STATUS_INDEX : 0;
+        lane = lanes;
+    }
+    return problems;
+}
+
 // Decodes index block `block`; a lane's group is `group`, if it is `live`. By a warp; returns bits of the stream's status.
 __device__ inline uint32_t decode_block(const Own &own, const Places &places, const IndexBlock &at, uint32_t block, uint32_t group, bool live, Checksum &checksum) {
     const Stream &stream = own.stream;
-    const uint32_t room = places.staged_words - SLACK_WORDS, rank = block * WARP + lane_id();
+    const uint32_t rank = block * WARP + lane_id();
     const uint32_t *words = reinterpret_cast<const uint32_t *>(places.input + stream.words);
     uint32_t problems = 0;
     uint32_t book = 0;
@@ -172,6 +201,7 @@ __device__ inline uint32_t decode_block(const Own &own, const Places &places, co
     const Lookup lookup(own.tables + book * OWN_WORDS, &own.books[book], places.symbols, OWN_LONG, own.paired);
     uint8_t *out = places.out + stream.out * SYMBOL_BYTES;
 #if RINGS
+    const uint32_t room = places.staged_words - SLACK_WORDS;
     // Only where codewords are long: with pairs it cost 1 to 3 %, in registers, where hardly an index block has no room.
     const uint32_t first_word = __shfl_sync(ALL_LANES, at.start, 0) / 32 / 4 * 4, end_word = ceil_div(__shfl_sync(ALL_LANES, at.end, WARP - 1), 32);
     if (end_word - first_word > room && places.staged_words >= RING_WORDS) {
@@ -183,27 +213,7 @@ __device__ inline uint32_t decode_block(const Own &own, const Places &places, co
         return problems | (live && first * 32 + ended != at.end ? STATUS_INDEX : 0);
     }
 #endif
-    // As many groups at a time as there is room for: all, but where a field is uneven. Less than half of the warp then has nothing to do for a while;
-    // reading words where they are would take ten times as long.
-    for (uint32_t lane = 0; lane < WARP;) {
-        const uint32_t first = __shfl_sync(ALL_LANES, at.start, lane) / 32 / 4 * 4;
-        const uint32_t fitting = __ballot_sync(ALL_LANES, lane_id() >= lane && ceil_div(at.end, 32) - first <= room);
-        if (fitting == 0) {
-            // No group is so long.
-            return problems | STATUS_INDEX;
-        }
-        const uint32_t lanes = WARP - __clz(fitting);
-        const uint32_t count = ceil_div(__shfl_sync(ALL_LANES, at.end, lanes - 1), 32) - first;
-        const bool is_turn = lane_id() >= lane && lane_id() < lanes;
-        // The others' lanes go along, somewhere.
-        const uint32_t start = is_turn ? at.start - first * 32 : 0;
-        const Work work{lookup, places.tile, out, group, rank, live && is_turn};
-        stage(places.staged, words, first, first + count);
-        const uint32_t end = work.decode(places.staged, count, start, checksum);
-        if (work.live && first * 32 + end != at.end) {
-            problems |= STATUS_INDEX;
-        }
-        lane = lanes;
-    }
-    return problems;
+    return problems | decode_in_turns(places, words, at, live, false, [&](uint32_t count, uint32_t start, bool is_turn) {
+        return Work{lookup, places.tile, out, group, rank, is_turn}.decode(places.staged, count, start, checksum);
+    });
 }

@@ -185,6 +185,8 @@ fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
     shapes.push(("clusters of free groups", geometric(0.3, many).into_iter().enumerate().map(clusters).collect()));
     shapes.extend([
         ("two symbols", (0..n).map(|_| if r.below(9) == 0 { mask } else { 0 }).collect()),
+        // A symbol in runs, the others with the longest codewords.
+        ("runs", (0..many).map(|_| if r.below(70) == 0 { r.next() as u16 & mask } else { centre }).collect()),
         ("flat", (0..n).map(|_| r.next() as u16).collect::<Vec<_>>()),
         // Codewords of one length, 6 bits, which divides neither 32 nor 128: a wrong start stays wrong.
         ("never synchronising", (0..many).map(|_| r.below(64) as u16).collect()),

@@ -38,6 +38,7 @@ const HEADERS: &[Source] = &[
     Source { name: "huffman_decode_ring.cuh", text: include_str!("../../kernels/huffman_decode_ring.cuh") },
     Source { name: "huffman_decode_book.cuh", text: include_str!("../../kernels/huffman_decode_book.cuh") },
     Source { name: "huffman_decode_work.cuh", text: include_str!("../../kernels/huffman_decode_work.cuh") },
+    Source { name: "huffman_decode_runs.cuh", text: include_str!("../../kernels/huffman_decode_runs.cuh") },
     Source { name: "huffman_decode_lookup.cuh", text: include_str!("../../kernels/huffman_decode_lookup.cuh") },
     Source { name: "reconstruct_rows.cuh", text: include_str!("../../kernels/reconstruct_rows.cuh") },
     Source { name: "reconstruct_tables.cuh", text: include_str!("../../kernels/reconstruct_tables.cuh") },
