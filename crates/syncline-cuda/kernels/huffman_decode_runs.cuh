@@ -111,20 +111,18 @@ struct Runs {
 // Waits for so many threads of the block, whole warps, that come here.
 __device__ inline void some_threads(uint32_t count) { asm volatile("bar.sync 1, %0;" ::"r"(count) : "memory"); }
 
-// Entries `begin` to `end` of a table of single symbols, EACH at a time, which mostly are of one codeword; `symbol` is added to those that are known. By `threads` threads, this being number `thread`.
+// Entries `begin` to `end` of a table of single symbols, EACH at a time, which mostly are of one codeword where they are for TABLE_BITS bits; `symbol` is added to those that are known. By `threads` threads, this being number `thread`.
 template <uint32_t EACH>
 __device__ inline void make_entries(uint32_t *to, const OwnBook &own, const uint16_t *symbols, const Steps &steps, uint32_t begin, uint32_t end, uint32_t symbol, uint32_t thread, uint32_t threads) {
     const auto entry_of = [&](uint32_t i, uint32_t &length) {
         const uint32_t entry = table_entry(own, symbols, steps, i, length);
         return symbol == 0 ? entry : (entry & 0xFFFF) == LONGER ? 0 : entry + symbol;
     };
-    // Those of a codeword that is shorter than what they know, if they start at a multiple of EACH.
-    const uint32_t known = steps.known(begin), spare = EACH / 2;
-    const bool aligned = begin < steps.first || steps.shift + spare <= 32 - TABLE_BITS;
+    constexpr uint32_t SPARE = EACH / 2;
 #pragma unroll 1
     for (uint32_t i = begin + EACH * thread; i < end; i += EACH * threads) {
         uint32_t length, entry = entry_of(i, length);
-        const bool alike = aligned && length + spare <= known;
+        const bool alike = length + SPARE <= TABLE_BITS;
 #pragma unroll
         for (uint32_t j = 0; j < EACH; ++j) {
             if (j > 0 && !alike) {
@@ -140,8 +138,8 @@ __device__ inline void make_entries(uint32_t *to, const OwnBook &own, const uint
 // The table of a codebook, of single symbols. By `threads` threads, this being number `thread`.
 __device__ inline void make_singles(uint32_t *to, const OwnBook &own, const uint16_t *symbols, uint32_t thread, uint32_t threads, uint32_t symbol = 0) {
     const Steps steps(own.book, OWN_WORDS);
+    make_entries<1>(to, own, symbols, steps, steps.first, steps.entries(), symbol, thread, threads);
     make_entries<4>(to, own, symbols, steps, 0, steps.first, symbol, thread, threads);
-    make_entries<4>(to, own, symbols, steps, steps.first, steps.entries(), symbol, thread, threads);
 }
 
 // The same of runs; where no codeword is one bit, of one symbol each. `common` is the first symbol.

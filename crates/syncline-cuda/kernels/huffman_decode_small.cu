@@ -100,7 +100,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         bool live = has_task && rank < stream.live, damaged = false, fits = false;
         const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);
         const bool looks = stream.has_free && (has_task || is_last);
-        const LiveWords live_words(bitmap, looks ? stream.groups : 0, 0);
         IndexBlock at(input, stream, 0, 0);
         if (has_task) {
             at = IndexBlock(input, stream, block);
@@ -114,7 +113,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
         }
         if (looks) {
-            const uint32_t there = find_group(bitmap, stream.groups, live_words, block * WARP, is_last, group);
+            const uint32_t there = find_group(bitmap, stream.groups, LiveWords(bitmap, stream.groups, 0), block * WARP, is_last, group);
             problems |= is_last && there != stream.live ? STATUS_INDEX : 0;
             live = live && group < stream.groups;
         }
