@@ -201,9 +201,7 @@ impl Bench<'_> {
             })?;
         }
         let mut statuses = stream.alloc_zeros::<u32>(lengths.len()).doing("allocating")?;
-        let finishing = self.replayed(|| {
-            parser.finish(stream, input, &mut parsed, Some((&places, &hashes.as_view())), &mut statuses.as_view_mut())
-        })?;
+        let finishing = self.replayed(|| parser.finish(stream, &mut parsed, &mut statuses.as_view_mut()))?;
         Ok([parsing, hashing, rebuilding, finishing])
     }
 

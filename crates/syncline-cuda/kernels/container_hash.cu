@@ -244,11 +244,22 @@ __device__ inline bool chain_parts(const Hashed &input, const Parts &parts, uint
     }
 }
 
+// The hash that stands there, wherever that is.
+__device__ inline uint64_t hash_at(const uint8_t *bytes) {
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < 8; ++i) {
+        hash |= uint64_t(bytes[i]) << 8 * i;
+    }
+    return hash;
+}
+
 // Pieces of more than LONGEST_SHORT bytes are shared by up to `most_parts` blocks of threads each, as many as have something for each warp to do: what their KiB add goes to `sums`.
 // First parts of all pieces come first, so that all get on alike. `progress` has a word a piece. The hash goes to `hashes`, if that is given, and to the first eight bytes of the
-// gap in `sign`, if that is given. A piece that is not wholly there has hash 0 and is not written to.
+// gap in `sign`, if that is given. A piece that is not wholly there has hash 0 and is not written to. `differs`, if that is given, is whether the hash that a piece has in the first
+// eight bytes of its gap is another; not where there is no such piece.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    hash_pieces(Pieces pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress, uint64_t *hashes, uint8_t *sign) {
+    hash_pieces(Pieces pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress, uint64_t *hashes, uint8_t *sign,
+                uint32_t *differs) {
     // What comes next, if it knows how to wait, begins when this one has waited: it then finds all that was there before.
     wait_for_all_before();
     let_next_begin();
@@ -277,7 +288,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (hashes != nullptr) {
         hashes[piece] = hash;
     }
-    if (sign != nullptr && there && pieces.lengths[piece] >= pieces.gap_at + 8 && pieces.gap_bytes >= 8) {
+    const bool has_gap = there && pieces.lengths[piece] >= pieces.gap_at + 8 && pieces.gap_bytes >= 8;
+    if (sign != nullptr && has_gap) {
         *reinterpret_cast<uint64_t *>(sign + pieces.starts[piece] + pieces.gap_at) = hash;
+    }
+    if (differs != nullptr) {
+        differs[piece] = has_gap && hash_at(pieces.bytes + pieces.starts[piece] + pieces.gap_at) != hash;
     }
 }

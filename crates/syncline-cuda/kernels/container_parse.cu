@@ -469,32 +469,7 @@ extern "C" __global__ void container_places(const __grid_constant__ Records reco
     }
 }
 
-// What the host is told of each chunk: bits 0 to 15 what parsing found, bits 16 to 23 the codes' status, 24 to 31 the bitmaps'; PARSE_HASH where the hash
-// differs.
-constexpr uint32_t PARSE_HASH = 1024;
-
-// One block, a thread a chunk. `hashes` and the statuses of streams may be null; `bitmaps` is their number a chunk. `clear`: words, `clear_bytes` in all, that are set to 0 when
-// everything has been read.
-extern "C" __global__ void container_finish(const uint8_t *input, uint32_t count, const ParsedChunk *chunks, const uint64_t *record_starts,
-                                            const uint64_t *hashes, const uint32_t *code_status, const uint32_t *bitmap_status, uint32_t bitmaps,
-                                            uint32_t *result, uint32_t *clear, uint32_t clear_bytes) {
-    const uint32_t i = threadIdx.x;
-    if (i < count) {
-        uint32_t status = chunks[i].status;
-        if ((status & PARSE_RECORD) == 0 && hashes != nullptr &&
-            *reinterpret_cast<const uint64_t *>(input + record_starts[i] + RECORD_HEADER_BYTES - 8) != hashes[i]) {
-            status |= PARSE_HASH;
-        }
-        if (code_status != nullptr) {
-            status |= (code_status[i] & 0xFF) << 16;
-        }
-        for (uint32_t bitmap = 0; bitmap < bitmaps; ++bitmap) {
-            status |= bitmap_status[bitmap * count + i] << 24;
-        }
-        result[i] = status;
-    }
-    __syncthreads();
-    for (uint32_t word = threadIdx.x; word < clear_bytes / 4; word += blockDim.x) {
-        clear[word] = 0;
-    }
+// One block, a thread a chunk.
+extern "C" __global__ void container_finish(const __grid_constant__ Ending ending, uint32_t count, const ParsedChunk *chunks, const uint32_t *code_status) {
+    end_batch(ending, chunks, code_status, count);
 }

@@ -59,3 +59,29 @@ struct Parsed {
     uint32_t chunk_count;
     uint32_t slots; // groups of a chunk at most: codes and classes of chunk `c` start at group `c * slots`
 };
+
+// How a batch ends; mirrored in container/parse/ending.rs. What the host is told of each chunk: bits 0 to 15 what parsing found, bits 16 to 23 the codes' status, 24 to 31 the
+// bitmaps'.
+struct Ending {
+    uint32_t *result;              // a word a chunk; null if the batch ends elsewhere
+    const uint32_t *bitmap_status; // `bitmaps` words a chunk: of all chunks the first, then the second
+    uint32_t *clear;               // words that the next batch needs to be 0
+    uint32_t clear_bytes;
+    uint32_t bitmaps;
+};
+
+// Brings statuses together and clears what has to be, when everything else is done. By a block that has a thread a chunk.
+__device__ inline void end_batch(const Ending &ending, const ParsedChunk *chunks, const uint32_t *code_status, uint32_t count) {
+    const uint32_t i = threadIdx.x;
+    if (i < count) {
+        uint32_t status = chunks[i].status | (__ldcg(&code_status[i]) & 0xFF) << 16;
+        for (uint32_t bitmap = 0; bitmap < ending.bitmaps; ++bitmap) {
+            status |= ending.bitmap_status[bitmap * count + i] << 24;
+        }
+        ending.result[i] = status;
+    }
+    __syncthreads();
+    for (uint32_t word = threadIdx.x; word < ending.clear_bytes / 4; word += blockDim.x) {
+        ending.clear[word] = 0;
+    }
+}

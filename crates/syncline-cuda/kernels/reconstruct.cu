@@ -1,8 +1,9 @@
 // From parsed chunks to elements, in one kernel.
 //
-// Blocks share out what the batch's chunks take (reconstruct_work.cuh); a block's warps draw units of it. Of tiles with codes a warp takes TILES at a time, which have 32
-// groups at most: each lane decodes a group (FUSED: codewords to symbols with the symbol index; else symbols that were decoded before) and adds up residuals inside of it
-// (reconstruct_rows.cuh); then the warp writes the tiles (reconstruct_elements.cuh). Nothing waits for another warp.
+// Blocks share out what the batch's chunks take (reconstruct_work.cuh), which says where each begins; the warps of all blocks that are at a chunk draw its units, and a block that
+// finds none any more goes where most are left. Of tiles with codes a warp takes TILES at a time, which have 32 groups at most: each lane decodes a group (FUSED: codewords to symbols
+// with the symbol index; else symbols that were decoded before) and adds up residuals inside of it (reconstruct_rows.cuh); then the warp writes the tiles
+// (reconstruct_elements.cuh). Nothing waits for another block.
 //
 // FUSED     codes are decoded here
 // OWN_LONG  entries for long codewords in a block's tables, with one codebook and with several (OWN_LONG_MANY)
@@ -51,11 +52,33 @@ __device__ inline Items own_items(const Geometry &geometry, const Parsed &parsed
     return items;
 }
 
-// The part of `units` units of `of` tiles that a block takes whose share of a chunk's cost is [from, to) of `all`.
-__device__ inline void cut(uint32_t &first, uint32_t &tiles, uint32_t of, uint32_t from, uint32_t to, uint32_t all) {
-    const uint32_t units = ceil_div(tiles, of), start = from * units / all * of, end = to * units / all * of;
-    first += start;
-    tiles = min_of(tiles, end) - min_of(tiles, start);
+// What a block's share [start, end) of all costs has of a chunk. A chunk's start costs something too, and comes before its tiles.
+__device__ inline uint32_t own_share(const uint32_t *before, uint32_t chunk, uint32_t start, uint32_t end) {
+    if (before[chunk + 1] == before[chunk]) {
+        return 0;
+    }
+    const uint32_t from = max_of(start, before[chunk] + START_COST), to = min_of(end, before[chunk + 1]);
+    return to - min_of(from, to);
+}
+
+// The chunk that most units have not been drawn of, or NONE. By the whole block.
+__device__ inline uint32_t most_left(Shared &shared, const Geometry &geometry, const Parsed &parsed, const Request &request, const uint32_t *draws) {
+    if (threadIdx.x == 0) {
+        shared.most_left = 0;
+    }
+    __syncthreads();
+    const uint32_t chunk = threadIdx.x;
+    if (chunk < parsed.chunk_count) {
+        const Items items = own_items(geometry, parsed, request, chunk);
+        const uint32_t units = items.live_units() + items.constant_units(), drawn = min_of(units, __ldcg(&draws[chunk]));
+        if (drawn < units) {
+            atomicMax(&shared.most_left, (units - drawn) << 8 | chunk);
+        }
+    }
+    __syncthreads();
+    const uint32_t most = shared.most_left;
+    __syncthreads();
+    return most == 0 ? NONE : most % MOST_CHUNKS;
 }
 
 // What the blocks before one take of so much, in equal shares.
@@ -78,11 +101,23 @@ __device__ inline void compare_checksums(const Geometry &geometry, const Parsed 
     sums[2 * chunk + 1] = 0;
 }
 
-// A launch with WIDE 0 and then one with WIDE 1 do all. `sums`: two words for each chunk and one more, all 0 before and after.
+// Sets counters of draws back and ends the batch, if that is to be done here, when this block has done all else.
+__device__ inline void end_with(const Ending &ending, const Parsed &parsed, const uint32_t *status, uint32_t *sums) {
+    const uint32_t chunks = parsed.chunk_count;
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < 2 * chunks; i += THREADS) {
+        sums[2 * chunks + 1 + i] = 0;
+    }
+    if (ending.result != nullptr) {
+        end_batch(ending, parsed.chunks, status, parsed.chunk_count);
+    }
+}
+
+// A launch with WIDE 0 and then one with WIDE 1 do all, and then the latter ends the batch, if `ending` says so. `sums`: four words for each chunk and one more, all 0 before and after.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     reconstruct(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
                 const __grid_constant__ Request request, const Stream *streams, const Book *books, const uint16_t *symbols, uint32_t *sums,
-                uint32_t *status, Element *out) {
+                uint32_t *status, Element *out, const __grid_constant__ Ending ending) {
     __shared__ Shared shared;
     __shared__ uint32_t before[MOST_CHUNKS + 1];
     const uint32_t chunks = parsed.chunk_count;
@@ -92,6 +127,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (!__syncthreads_or(threadIdx.x < chunks && parsed.chunks[threadIdx.x].wide != 0)) {
         if (blockIdx.x == 0) {
             compare_checksums(geometry, parsed, request, streams, false, sums, status);
+            end_with(ending, parsed, status, sums);
         }
         return;
     }
@@ -105,25 +141,43 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (blockIdx.x == 0) {
         compare_checksums(geometry, parsed, request, streams, false, sums, status);
     }
-    if (all == 0) {
-        return;
-    }
 #endif
-    if (start < end && threadIdx.x < chunks && before[threadIdx.x] <= start && start < before[threadIdx.x + 1]) {
-        shared.next = threadIdx.x;
+    // The first and the last chunk that it has a share of, and the one that it has the greatest of: that comes first, as others do the rest of what it has little of.
+    if (threadIdx.x < chunks && start < end) {
+        if (before[threadIdx.x] <= start && start < before[threadIdx.x + 1]) {
+            shared.first = threadIdx.x;
+        }
+        if (before[threadIdx.x] < end && end <= before[threadIdx.x + 1]) {
+            shared.last = threadIdx.x;
+        }
     }
     __syncthreads();
+    if (threadIdx.x == 0) {
+        uint32_t most = 0;
+        shared.best = shared.first;
+        shared.visits = start < end ? shared.last - shared.first + 1 : 0;
+        for (uint32_t visit = 0; visit < shared.visits; ++visit) {
+            const uint32_t own = own_share(before, shared.first + visit, start, end);
+            shared.best = own > most ? shared.first + visit : shared.best;
+            most = max_of(most, own);
+        }
+    }
+    __syncthreads();
+    // Of chunks with wide codes others have drawn the constant tiles.
+    uint32_t *draws = sums + (WIDE ? 3 : 2) * chunks + 1;
     const Task task{geometry, parsed, request, symbols, sums, status};
-    for (uint32_t chunk = start < end ? shared.next : chunks; chunk < chunks && before[chunk] < end; ++chunk) {
-        // A chunk's start costs something too, and comes before its tiles.
-        const uint32_t chunk_cost = before[chunk + 1] - before[chunk], tiles_cost = chunk_cost - START_COST;
-        const uint32_t from = max_of(max_of(start, before[chunk]) - before[chunk], uint32_t(START_COST)) - START_COST;
-        const uint32_t to = max_of(min_of(end, before[chunk + 1]) - before[chunk], uint32_t(START_COST)) - START_COST;
-        if (chunk_cost == 0 || from == to) {
+    for (uint32_t visit = 0;; ++visit) {
+        const uint32_t behind = shared.first + shared.visits;
+        uint32_t chunk = shared.best + visit < behind ? shared.best + visit : behind - 1 - visit;
+        if (visit >= shared.visits) {
+            // Then what others have most left of.
+            chunk = most_left(shared, geometry, parsed, request, draws);
+            if (chunk == NONE) {
+                break;
+            }
+        } else if (own_share(before, chunk, share_before(before[chunks], blockIdx.x), share_before(before[chunks], blockIdx.x + 1)) == 0) {
             continue;
         }
-        // The first chunk's number has been read.
-        __syncthreads();
         const Target target{input, parsed, shared.record, values, geometry, chunk, request.vectors != 0, out};
         const Stream &stream = streams[chunk];
         const uint32_t book_count = max_of<uint32_t>(1, min_of<uint32_t>(stream.books, BOOKS));
@@ -134,12 +188,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             }
         };
         if (warp_id() == 0) {
-            Items items = own_items(geometry, parsed, request, chunk);
-            cut(items.first_live, items.live, TILES, from, to, tiles_cost);
-            cut(items.first_constant, items.constant, WARP, from, to, tiles_cost);
+            const Items items = own_items(geometry, parsed, request, chunk);
             if (lane_id() == 0) {
                 shared.items = items;
-                shared.next = 0;
+                shared.draws = &draws[chunk];
+                shared.is_over = __ldcg(&draws[chunk]) >= items.live_units() + items.constant_units();
                 shared.sum = 0;
                 shared.weighted = 0;
             }
@@ -156,6 +209,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             copy(shared.books, &books[stream.first_book], book_count * sizeof(Book), threadIdx.x - 4 * WARP, THREADS - 4 * WARP);
         }
         __syncthreads();
+        if (shared.is_over) {
+            // So that what has been read may be written.
+            __syncthreads();
+            continue;
+        }
         if (warp_id() == 0) {
             const bool paired = !WIDE && paired_share(shared.books, book_count) >= PAIRED_PERCENT * 0.01f;
             if (threadIdx.x == 0) {
@@ -170,12 +228,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         __syncthreads();
 #if !WIDE
         if (shared.paired) {
-            write_share<true>(shared, task, target);
+            write_chunk<true>(shared, task, target);
         } else {
-            write_share<false>(shared, task, target);
+            write_chunk<false>(shared, task, target);
         }
 #else
-        write_share<false>(shared, task, target);
+        write_chunk<false>(shared, task, target);
 #endif
         // The next chunk's tables take the place of this one's.
         __syncthreads();
@@ -191,7 +249,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (__syncthreads_or(threadIdx.x == 0 && atomicAdd(&sums[2 * chunks], 1u) + 1 == gridDim.x)) {
         __threadfence();
         compare_checksums(geometry, parsed, request, streams, true, sums, status);
-        sums[2 * chunks] = 0;
+        if (threadIdx.x == 0) {
+            sums[2 * chunks] = 0;
+        }
+        end_with(ending, parsed, status, sums);
     }
 #endif
 }

@@ -96,9 +96,13 @@ struct Shared {
     ParsedChunk record;
     Book books[BOOKS];
     ChunkStart start;
-    Items items; // of this block
+    Items items;
     Layout layout;
-    uint32_t next, paired;
+    uint32_t *draws;      // how many of the chunk's units have been drawn, by all blocks
+    uint32_t first, last, best, visits; // chunks that the block has a share of, and how many
+    uint32_t is_over;     // nothing is left of the chunk
+    uint32_t most_left;   // units of a chunk, and the chunk
+    uint32_t paired;
     uint32_t idle; // the table entry of lanes that have nothing to decode
     uint32_t sum, weighted;
 };
@@ -315,7 +319,7 @@ template <bool PAIRED> __device__ __noinline__ void make_tables(uint8_t *to, con
     }
 }
 
-// Copies the tables that parsing has made of all codebooks to shared memory, and makes those with pairs of them. By the whole block.
+// Begins to copy the tables that parsing has made of all codebooks to shared memory. By the whole block.
 template <bool PAIRED> __device__ inline void fetch_tables(uint8_t *to, const Shared &shared, uint32_t dynamic_bytes, uint32_t books, const uint16_t *symbols) {
     typedef typename Entries<PAIRED>::Entry Entry;
     const uint32_t bytes = shared.layout.table_bytes;
@@ -334,6 +338,13 @@ template <bool PAIRED> __device__ inline void fetch_tables(uint8_t *to, const Sh
             copy_unit(own + unit, reinterpret_cast<const uint4 *>(symbols + book.symbols + TABLES_AT) + unit);
         }
     }
+}
+
+// When they are there, makes those with pairs of them. By the whole block.
+template <bool PAIRED> __device__ inline void finish_tables(uint8_t *to, const Shared &shared, uint32_t dynamic_bytes, uint32_t books) {
+    typedef typename Entries<PAIRED>::Entry Entry;
+    const uint32_t bytes = shared.layout.table_bytes;
+    const Single *singles = reinterpret_cast<const Single *>(last_bytes(dynamic_bytes, BOOKS * SINGLES_BYTES));
     copies_done();
     if (PAIRED) {
         __syncthreads();
@@ -346,21 +357,17 @@ template <bool PAIRED> __device__ inline void fetch_tables(uint8_t *to, const Sh
     }
 }
 
-// A unit that the warp has drawn, the number of the lane's tile, or NONE, and what parsing found out about it. Fetched in two steps while the unit before is worked on, as the
-// second needs what the first brings.
-struct Ahead {
+// A unit that the warp has drawn, the number of the lane's tile, or NONE, and what parsing found out about it.
+struct Drawn {
     uint32_t draw, number;
     Found found;
 
-    __device__ inline void find(const Shared &shared, const Task &task, uint32_t chunk) {
-        found = find_tile(task.parsed, chunk, number, number != NONE && shared.record.kind != CHUNK_RAW);
-    }
-
-    __device__ inline void fetch(Shared &shared, const Task &task, uint32_t chunk) {
+    // The next one. It is drawn when the one before is done, not before that: others may be idle.
+    __device__ inline void next(const Shared &shared, const Task &task, uint32_t chunk) {
         number = NONE;
         draw = 0;
         if (lane_id() == 0) {
-            draw = atomicAdd(&shared.next, 1u);
+            draw = atomicAdd(shared.draws, 1u);
         }
         draw = __shfl_sync(ALL_LANES, draw, 0);
         if (draw < shared.layout.units) {
@@ -372,6 +379,7 @@ struct Ahead {
                 number = shared.record.kind == CHUNK_RAW ? place : task.parsed.order[uint64_t(chunk) * task.parsed.tiles + place];
             }
         }
+        found = find_tile(task.parsed, chunk, number, number != NONE && shared.record.kind != CHUNK_RAW);
     }
 };
 
@@ -392,45 +400,39 @@ template <bool PAIRED> __device__ inline Layout layout_of(const Stream &stream, 
     return layout;
 }
 
-// Writes the block's share of a chunk. By the whole block.
-template <bool PAIRED> __device__ inline void write_share(Shared &shared, const Task &task, const Target &target) {
-    if (shared.items.live != 0) {
-        uint8_t *tables = reinterpret_cast<uint8_t *>(dynamic);
-        const uint32_t books = min_of<uint32_t>(shared.stream.books, BOOKS);
-        if (!WIDE && task.request.tabled != 0) {
-            fetch_tables<PAIRED>(tables, shared, task.request.dynamic_bytes, books, task.symbols);
-        } else {
-            make_tables<PAIRED>(tables, near_symbols(task.request.dynamic_bytes), shared, books, task.symbols);
-        }
+// Draws units of a chunk and writes them, until none is left. By the whole block.
+template <bool PAIRED> __device__ inline void write_chunk(Shared &shared, const Task &task, const Target &target) {
+    uint8_t *tables = reinterpret_cast<uint8_t *>(dynamic);
+    const uint32_t books = min_of<uint32_t>(shared.stream.books, BOOKS);
+    const bool has_tables = shared.items.live != 0, fetched = has_tables && !WIDE && task.request.tabled != 0;
+    if (fetched) {
+        fetch_tables<PAIRED>(tables, shared, task.request.dynamic_bytes, books, task.symbols);
+    }
+    // The first unit is drawn and its tiles looked up while tables come.
+    Drawn drawn{ALL_LANES, NONE, {}};
+    if (warp_id() < shared.layout.warps) {
+        drawn.next(shared, task, target.chunk);
+    }
+    if (fetched) {
+        finish_tables<PAIRED>(tables, shared, task.request.dynamic_bytes, books);
+    } else if (has_tables) {
+        make_tables<PAIRED>(tables, near_symbols(task.request.dynamic_bytes), shared, books, task.symbols);
     }
     __syncthreads();
-    // A draw and its tiles' numbers are fetched while those before are worked on.
-    Ahead ahead;
-    ahead.draw = ALL_LANES;
-    ahead.number = NONE;
-    if (warp_id() < shared.layout.warps) {
-        ahead.fetch(shared, task, target.chunk);
-    }
-    ahead.find(shared, task, target.chunk);
-    while (ahead.draw < shared.layout.units) {
-        const Draw draw(ahead.draw, shared.layout.live_units, shared.layout.units - shared.layout.live_units);
-        const bool wanted = ahead.number != NONE;
-        const Work work = work_of(task.geometry, task.request, shared.start, wanted ? ahead.number : 0, wanted, ahead.found);
-        ahead.fetch(shared, task, target.chunk);
+    while (drawn.draw < shared.layout.units) {
+        const Draw draw(drawn.draw, shared.layout.live_units, shared.layout.units - shared.layout.live_units);
+        const bool wanted = drawn.number != NONE;
+        const Work work = work_of(task.geometry, task.request, shared.start, wanted ? drawn.number : 0, wanted, drawn.found);
         const Rows rows{shared.layout.first + warp_id() * shared.layout.stride};
-        if (draw.is_constant) {
-            if (shared.record.kind == CHUNK_RAW) {
-                write_raw(work, target);
-            } else {
-                write_constant(rows, work, target);
-            }
-            ahead.find(shared, task, target.chunk);
-        } else {
+        if (!draw.is_constant) {
             write_live(rows, work, target, [&](uint32_t slots, bool needed) {
-                const bool any_live = decode_tiles<PAIRED>(shared, task, Lane(work, slots), needed, target, rows);
-                ahead.find(shared, task, target.chunk);
-                return any_live;
+                return decode_tiles<PAIRED>(shared, task, Lane(work, slots), needed, target, rows);
             });
+        } else if (shared.record.kind == CHUNK_RAW) {
+            write_raw(work, target);
+        } else {
+            write_constant(rows, work, target);
         }
+        drawn.next(shared, task, target.chunk);
     }
 }

@@ -104,6 +104,11 @@ fn pieces_are_not_trusted() {
     let mut hashes = stream.clone_htod(&[u64::MAX; 8]).unwrap();
     hasher.hash(&mut arena.frame().unwrap(), &on_device.as_view(), &pieces, &mut hashes.as_view_mut()).unwrap();
     assert_eq!(stream.clone_dtoh(&hashes).unwrap(), [0; 8]);
+    let mut progress = stream.alloc_zeros::<u64>(8).unwrap();
+    let mut differs = stream.clone_htod(&[u32::MAX; 8]).unwrap();
+    let (view, progress, to) = (on_device.as_view(), &mut progress.as_view_mut(), &mut differs.as_view_mut());
+    hasher.verify(&mut arena.frame().unwrap(), &view, &pieces, progress, to).unwrap();
+    assert_eq!(stream.clone_dtoh(&differs).unwrap(), [0; 8]);
     hasher.sign(&mut arena.frame().unwrap(), &mut on_device.as_view_mut(), &pieces).unwrap();
     assert_eq!(stream.clone_dtoh(&on_device).unwrap(), bytes);
 }
@@ -137,4 +142,18 @@ fn records_are_signed() {
         parse_record(&signed[start as usize..][..length as usize], chunk as u64).unwrap();
     }
     assert!(signed == records);
+
+    // Verified, and again with a payload's last byte and another record's hash changed; twice, since counters must be left as they were found.
+    let mut progress = stream.alloc_zeros::<u64>(starts.len()).unwrap();
+    let mut differs = stream.clone_htod(&vec![u32::MAX; starts.len()]).unwrap();
+    let mut damaged = records.clone();
+    damaged[(starts[8] + u64::from(lengths[8])) as usize - 1] ^= 1;
+    damaged[starts[3] as usize + 24] ^= 0x80;
+    for (bytes, wrong) in [(&records, &[][..]), (&damaged, &[3, 8][..]), (&records, &[])] {
+        let bytes = stream.clone_htod(bytes).unwrap();
+        let (progress, to) = (&mut progress.as_view_mut(), &mut differs.as_view_mut());
+        hasher.verify(&mut arena.frame().unwrap(), &bytes.as_view(), &pieces, progress, to).unwrap();
+        let expected: Vec<u32> = (0..starts.len()).map(|chunk| wrong.contains(&chunk).into()).collect();
+        assert_eq!(stream.clone_dtoh(&differs).unwrap(), expected);
+    }
 }

@@ -55,6 +55,14 @@ pub struct Pieces<'a> {
     pub gap: Gap,
 }
 
+/// Where hashes go, each an address or 0: an array of them, the gaps of the pieces' own buffer, or what they are compared with there and whether they differ.
+#[derive(Debug, Clone, Copy, Default)]
+struct Destination {
+    hashes: CUdeviceptr,
+    sign: CUdeviceptr,
+    differs: CUdeviceptr,
+}
+
 /// `Pieces` in container_hash.cu.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -118,7 +126,32 @@ impl Hasher {
         let (pointer, _reads) = bytes.device_ptr(&stream);
         let mut progress = frame.zeros::<u64>(pieces.starts.len())?;
         let mut sums = frame.slice::<u64>(Self::sums_words(pieces))?;
-        self.launch(&stream, pointer, bytes.len(), pieces, &mut progress, sums.device_ptr_mut(&stream).0, hashes, 0)
+        let to = Destination { hashes, ..Destination::default() };
+        self.launch(&stream, pointer, bytes.len(), pieces, &mut progress, sums.device_ptr_mut(&stream).0, to)
+    }
+
+    /// Compares the hash of each piece of `bytes` with what it has in its gap, as records have it: writes to `differs` whether they differ. Not so for a piece that does not
+    /// lie within `bytes`, or has no room for a hash in its gap. Takes words of progress that are 0, one a piece, which they are again afterwards.
+    ///
+    /// # Errors
+    /// As [`Self::hash`].
+    pub fn verify(
+        &self,
+        frame: &mut Frame<'_>,
+        bytes: &CudaView<'_, u8>,
+        pieces: &Pieces<'_>,
+        progress: &mut CudaViewMut<'_, u64>,
+        differs: &mut CudaViewMut<'_, u32>,
+    ) -> Result<()> {
+        if differs.len() != pieces.starts.len() {
+            return Err(CudaError::invalid("there must be a word for each piece"));
+        }
+        let stream = frame.stream().clone();
+        let (differs, _order) = differs.device_ptr_mut(&stream);
+        let (pointer, _reads) = bytes.device_ptr(&stream);
+        let mut sums = frame.slice::<u64>(Self::sums_words(pieces))?;
+        let to = Destination { differs, ..Destination::default() };
+        self.launch(&stream, pointer, bytes.len(), pieces, progress, sums.device_ptr_mut(&stream).0, to)
     }
 
     /// Writes the hash of each piece into its gap, as records have it. A piece that does not lie within `bytes` is left as it is.
@@ -151,7 +184,8 @@ impl Hasher {
             true => scratch.device_ptr_mut(&stream).0,
             false => frame.slice::<u64>(words)?.device_ptr_mut(&stream).0,
         };
-        self.launch(&stream, pointer, length, pieces, progress, sums, 0, pointer)
+        let to = Destination { sign: pointer, ..Destination::default() };
+        self.launch(&stream, pointer, length, pieces, progress, sums, to)
     }
 
     #[expect(clippy::too_many_arguments, reason = "what is hashed, with what, and where hashes go")]
@@ -163,8 +197,7 @@ impl Hasher {
         pieces: &Pieces<'_>,
         progress: &mut CudaViewMut<'_, u64>,
         sums: CUdeviceptr,
-        hashes: CUdeviceptr,
-        sign: CUdeviceptr,
+        to: Destination,
     ) -> Result<()> {
         let count = u32::try_from(pieces.starts.len()).ok().filter(|&count| count < 1 << 20);
         let count = count.ok_or_else(|| CudaError::invalid("at most 2^20 pieces are hashed at a time"))?;
@@ -191,14 +224,14 @@ impl Hasher {
         };
         // Only writers of records are followed by kernels and not by copies.
         let launch = Successive::new(&self.kernel, stream)
-            .early(sign != 0)
+            .early(to.sign != 0)
             .value(pointers)
             .value(parts)
             .value(sums)
             .writes(progress);
-        let launch = launch.value(hashes).value(sign);
-        // SAFETY: the kernel's parameters are (Pieces, u32, u64 *, u64 *, u64 *, u8 *). It reads pieces only where they lie within `available` bytes, has room for the sums of
-        // as many KiB as a piece of at most `longest` bytes has and a word of progress a piece, and writes one hash a piece if `hashes` is not 0; if `sign` is not 0 it is `bytes`, ours
+        let launch = launch.value(to.hashes).value(to.sign).value(to.differs);
+        // SAFETY: the kernel's parameters are (Pieces, u32, u64 *, u64 *, u64 *, u8 *, u32 *). It reads pieces only where they lie within `available` bytes, has room for the sums of
+        // as many KiB as a piece of at most `longest` bytes has and a word of progress a piece, and writes one hash a piece if `hashes` is not 0, a word a piece if `differs` is not; if `sign` is not 0 it is `bytes`, ours
         // to write, and gaps are within their pieces. It waits at its start.
         unsafe { launch.launch(Kernel::grid(count * parts, THREADS, 0)) }
     }

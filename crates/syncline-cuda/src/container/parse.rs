@@ -1,5 +1,6 @@
 //! Chunk records to what reconstruction wants, all on the device: launcher of `kernels/container_parse.cu`.
 
+mod ending;
 mod format;
 mod results;
 mod status;
@@ -11,12 +12,13 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
 use syncline_core::huffman::{IndexKind, MAX_CLASSES};
 
+pub(crate) use ending::Ending;
 pub use format::Format;
 pub(crate) use format::cleared_bytes;
 use format::rank_stride;
 pub use results::{ParsedRecords, Tiles};
-pub(crate) use status::STATUS_TOKENS;
 pub use status::chunk_status_text;
+pub(crate) use status::{STATUS_HASH, STATUS_TOKENS};
 
 use super::ParsedChunk;
 use crate::device::{Arena, Cleared, Device, Frame, Kernel, Source, Specialization};
@@ -344,41 +346,25 @@ impl RecordParser {
         })
     }
 
-    /// Brings together what is known of each chunk into one word ([`chunk_status_text`]), a word of `result` each: what parsing found, whether the hashes are those that
-    /// the records have, what the decoders found.
+    /// Brings together what is known of each chunk into one word ([`chunk_status_text`]), a word of `result` each: what parsing found and what the decoders found. For batches
+    /// that [`Reconstructor`](crate::reconstruct::Reconstructor) does not end.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if `result` or `hashes` are not as many as the batch's chunks; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if `result` has not as many words as the batch has chunks; [`CudaError::Driver`].
     pub fn finish(
         &self,
         stream: &Arc<CudaStream>,
-        input: &CudaView<'_, u8>,
         parsed: &mut ParsedRecords<'_>,
-        hashes: Option<(&RecordPlaces<'_>, &CudaView<'_, u64>)>,
         result: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
-        let count = parsed.tiles.chunk_count;
-        let right = |length: usize| length == count as usize;
-        if !right(result.len())
-            || !hashes.is_none_or(|(places, hashes)| right(hashes.len()) && right(places.starts.len()))
-        {
-            return Err(CudaError::invalid("there is a word and a hash for each chunk"));
-        }
+        let ending = parsed.ending(stream, result)?;
         let chunks = parsed.tiles.chunks.as_view();
-        let (codes, bitmaps) = (parsed.code_status.as_view(), parsed.bitmap_status.as_view());
-        let kinds = parsed.bitmap_status.len() as u32 / count.max(1);
+        let codes = parsed.code_status.as_view();
         let mut launch = stream.launch_builder(self.finish.function());
-        launch.arg(input).arg(&count).arg(&chunks);
-        match &hashes {
-            Some((places, hashes)) => launch.arg(&places.starts).arg(*hashes),
-            None => launch.arg(&0_u64).arg(&0_u64),
-        };
-        launch.arg(&codes).arg(&bitmaps).arg(&kinds).arg(result).arg(&parsed.kept.0).arg(&parsed.kept.1);
-        let grid = Kernel::grid(1, FINISH_THREADS, 0);
-        // SAFETY: parameters (const u8 *, u32, const ParsedChunk *, const u64 *, const u64 *, const u32 *, const u32 *, u32, u32 *, u32 *, u32): one of each for each chunk, of
-        // which a batch has no more than there are threads, `kinds` words of bitmaps; a record that parsing found to be in the input starts there. What is cleared is memory
-        // of `parsed`, of a multiple of 4 bytes, or none.
-        unsafe { launch.launch(grid) }.doing("bringing statuses together").map(drop)
+        launch.arg(&ending).arg(&parsed.tiles.chunk_count).arg(&chunks).arg(&codes);
+        // SAFETY: parameters (Ending, u32, const ParsedChunk *, const u32 *): a chunk, a status and a word of the result for each chunk, of which a batch has no more than there
+        // are threads, and `bitmaps` words of bitmaps. What is cleared is memory of `parsed`, of a multiple of 4 bytes, or none.
+        unsafe { launch.launch(Kernel::grid(1, FINISH_THREADS, 0)) }.doing("bringing statuses together").map(drop)
     }
 }
 

@@ -13,8 +13,8 @@ use crate::coded::CodeTokens;
 use crate::container::assemble::Observer;
 use crate::container::hash::{Gap as HashGap, Hasher, Pieces};
 use crate::container::parse::{
-    BITMAP_GROUP_LOG2, Format, MOST_CHUNKS, ParsedRecords, RecordParser, RecordPlaces, Records, chunk_status_text,
-    cleared_bytes,
+    BITMAP_GROUP_LOG2, Ending, Format, MOST_CHUNKS, ParsedRecords, RecordParser, RecordPlaces, Records, STATUS_HASH,
+    chunk_status_text, cleared_bytes,
 };
 use crate::device::{Arena, Device, Frame, SideStream};
 use crate::error::{CudaError, DriverContext, Result};
@@ -92,10 +92,12 @@ pub struct Decompressor {
     side_arena: Arena,
     /// A stream beside the caller's, for hashes, which are a long chain of steps on a small part of the device.
     side: SideStream,
-    /// A word for each chunk of the array.
+    /// A word for each chunk of the array; and whether its hash differs.
     statuses: CudaSlice<u32>,
-    /// What parsing needs cleared, and whether it is: each batch leaves it so, unless it fails.
+    hashes_differ: CudaSlice<u32>,
+    /// What parsing needs cleared, what hashes do, and whether they are: each batch leaves them so, unless it fails.
     kept: CudaSlice<u8>,
+    hash_progress: CudaSlice<u64>,
     kept_is_clear: bool,
     chunks_in_batch: u64,
 }
@@ -136,7 +138,10 @@ impl Decompressor {
         let tokens =
             header.lzss_codes.then(|| CodeTokens::new(device, &stream, header.index, group_log2)).transpose()?;
         let chunks = info.geometry().chunks() as usize;
-        let statuses = stream.alloc_zeros::<u32>(chunks.max(1));
+        let words = || {
+            let words = stream.alloc_zeros::<u32>(chunks.max(1));
+            words.map_err(|_| CudaError::OutOfMemory { bytes: chunks as u64 * 4 })
+        };
         let elements = if decoder.is_fused() { FUSED_ELEMENTS } else { DECODED_ELEMENTS };
         let in_chunk = u64::from(info.geometry().tiles_per_chunk()) * info.geometry().unclipped_len();
         let side = SideStream::new(stream.context())?;
@@ -145,6 +150,8 @@ impl Decompressor {
         let kept_bytes = cleared_bytes(most, most * format.bitmap_kinds() as usize);
         let kept =
             stream.alloc_zeros::<u8>(kept_bytes).map_err(|_| CudaError::OutOfMemory { bytes: kept_bytes as u64 })?;
+        let hash_progress =
+            stream.alloc_zeros::<u64>(most).map_err(|_| CudaError::OutOfMemory { bytes: most as u64 * 8 })?;
         let mut decompressor = Self {
             format,
             geometry: DeviceGeometry::new(info.geometry(), header.group_log2),
@@ -157,8 +164,10 @@ impl Decompressor {
             arena: Arena::new(stream.clone()),
             side_arena: Arena::new(side.stream().clone()),
             side,
-            statuses: statuses.map_err(|_| CudaError::OutOfMemory { bytes: chunks as u64 * 4 })?,
+            statuses: words()?,
+            hashes_differ: words()?,
             kept,
+            hash_progress,
             kept_is_clear: true,
             chunks_in_batch,
             info: info.clone(),
@@ -181,8 +190,9 @@ impl Decompressor {
         self.arena.capacity()
             + self.side_arena.capacity()
             + tokens
-            + self.statuses.len() * size_of::<u32>()
+            + (self.statuses.len() + self.hashes_differ.len()) * size_of::<u32>()
             + self.kept.len()
+            + self.hash_progress.len() * size_of::<u64>()
     }
 
     /// Bytes of arena that the largest batch takes, of the stream's own and of the one beside it.
@@ -206,9 +216,7 @@ impl Decompressor {
                 bytes += workspace(Decoder::SelfSync, &bounds.totals()?);
             }
             main = main.max(bytes);
-            side = side.max(
-                Hasher::workspace(count, longest) + RecordPlaces::workspace(count) + Arena::bytes_for::<u64>(count),
-            );
+            side = side.max(Hasher::workspace(count, longest) + RecordPlaces::workspace(count));
         }
         Ok((main, side))
     }
@@ -292,6 +300,7 @@ impl Decompressor {
         if wanted != (0..self.info.geometry().chunks()) {
             let stream = self.arena.stream().clone();
             stream.memset_zeros(&mut self.statuses).doing("clearing statuses")?;
+            stream.memset_zeros(&mut self.hashes_differ).doing("clearing statuses")?;
         }
         for chunks in self.batches(wanted) {
             self.decompress_batch(input, input_offset, chunks, tiles.clone(), &mut output, first_element, observer)?;
@@ -306,9 +315,10 @@ impl Decompressor {
     pub fn check(&self) -> Result<()> {
         let stream = self.arena.stream();
         let statuses = stream.clone_dtoh(&self.statuses).doing("reading statuses")?;
+        let differ = stream.clone_dtoh(&self.hashes_differ).doing("reading statuses")?;
         stream.synchronize().doing("waiting for decompression")?;
-        for (chunk, &status) in statuses.iter().enumerate() {
-            if let Some(text) = chunk_status_text(status) {
+        for (chunk, (&status, &differs)) in statuses.iter().zip(&differ).enumerate() {
+            if let Some(text) = chunk_status_text(status | if differs != 0 { STATUS_HASH } else { 0 }) {
                 return Err(Error::corrupt(format!("chunk {chunk}"), text).into());
             }
         }
@@ -349,11 +359,12 @@ impl Decompressor {
         let stream = self.arena.stream().clone();
         let mut frame = self.arena.frame()?;
 
-        // Hashes, beside the rest: while records are parsed most of the device is idle. They may start when parsing does; calls that are not needed for parsing come later.
-        self.side.mark(&stream)?;
         if !self.kept_is_clear {
             stream.memset_zeros(&mut self.kept).doing("clearing scratch memory")?;
+            stream.memset_zeros(&mut self.hash_progress).doing("clearing scratch memory")?;
         }
+        // Hashes, beside the rest: while records are parsed most of the device is idle. They may start when parsing does; calls that are not needed for parsing come later.
+        self.side.mark(&stream)?;
         self.kept_is_clear = false;
         let kinds = self.format.bitmap_kinds() as usize;
         let kept = self.kept.slice_mut(..cleared_bytes(lengths.len(), lengths.len() * kinds));
@@ -363,13 +374,17 @@ impl Decompressor {
         observer("record_parse")?;
         self.side.follow()?;
         let mut side_frame = self.side_arena.frame()?;
-        let mut hashes = side_frame.slice::<u64>(lengths.len())?;
         let longest = lengths.iter().copied().max().unwrap_or(0);
         let places = self.parser.places(&mut side_frame, records)?;
         let pieces = Pieces { starts: &places.starts, lengths: &places.lengths, longest, gap: HashGap::RECORD };
-        self.hasher.hash(&mut side_frame, input, &pieces, &mut hashes)?;
+        let own = chunks.start as usize..chunks.end as usize;
+        let mut progress = self.hash_progress.slice_mut(..lengths.len());
+        let mut differ = self.hashes_differ.slice_mut(own.clone());
+        self.hasher.verify(&mut side_frame, input, &pieces, &mut progress, &mut differ)?;
+        let mut result = self.statuses.slice_mut(own);
+        let ending = parsed.ending(&stream, &mut result)?;
 
-        let rest = || -> Result<()> {
+        let rest = || -> Result<bool> {
             let none = frame.slice::<u8>(0)?.into_view();
             if let (Some(decoder), Some(bitmaps), Some(bytes)) =
                 (&self.bitmaps, &parsed.bitmaps, &mut parsed.bitmap_bytes)
@@ -395,15 +410,16 @@ impl Decompressor {
                 &mut parsed,
                 output,
                 reconstruction,
+                ending,
                 observer,
             )
         };
         let done = rest();
         // Whatever became of it: the input may be gone when this returns.
         self.side.join(&stream)?;
-        done?;
-        let mut result = self.statuses.slice_mut(chunks.start as usize..chunks.end as usize);
-        self.parser.finish(&stream, input, &mut parsed, Some((&places, &hashes.as_view())), &mut result)?;
+        if !done? {
+            self.parser.finish(&stream, &mut parsed, &mut result)?;
+        }
         self.kept_is_clear = true;
         observer("record_finish")
     }
@@ -426,7 +442,7 @@ struct Part {
     first_element: u64,
 }
 
-/// Decodes the codes, if the reconstructor does not do so itself, and reconstructs.
+/// Decodes the codes, if the reconstructor does not do so itself, and reconstructs. Whether that has ended the batch.
 #[expect(clippy::too_many_arguments, reason = "what is decoded, how, and where to")]
 fn reconstruct<'a>(
     frame: &mut Frame<'a>,
@@ -437,8 +453,9 @@ fn reconstruct<'a>(
     parsed: &mut ParsedRecords<'a>,
     output: &mut CudaViewMut<'_, u8>,
     part: Part,
+    ending: Ending,
     observer: &mut Observer<'_>,
-) -> Result<()> {
+) -> Result<bool> {
     let mut decoded = None;
     if !decoder.is_fused() {
         let mut codes = frame.slice::<u16>(parsed.codes.symbols_of_output())?;
@@ -471,6 +488,7 @@ fn reconstruct<'a>(
         status: &mut parsed.code_status.slice_mut(..),
         sums: &mut parsed.code_sums.slice_mut(..),
     };
-    reconstructor.launch(frame, work)?;
-    observer("reconstruct")
+    let ended = reconstructor.launch_ending(frame, work, ending)?;
+    observer("reconstruct")?;
+    Ok(ended)
 }

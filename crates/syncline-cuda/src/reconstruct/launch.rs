@@ -7,7 +7,7 @@ use syncline_core::huffman::IndexKind;
 
 use super::{CODES_THREADS, Codes, FUSED_THREADS, Format, OWN_LONG, Reconstruction};
 use crate::container::ParsedArgument;
-use crate::container::parse::MOST_CHUNKS;
+use crate::container::parse::{Ending, MOST_CHUNKS};
 use crate::device::{Device, Frame, Kernel, Successive};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::DeviceGeometry;
@@ -22,7 +22,7 @@ const OF_PAIRS: u32 = 4 * ((4 << TABLE_BITS) + 2 * OWN_LONG[1]) + 4 * (2 << TABL
 
 /// Words that [`Reconstruction::sums`] has for so many chunks.
 pub fn sums_len(chunks: usize) -> usize {
-    2 * chunks + 1
+    4 * chunks + 1
 }
 
 /// Whether a device with so much shared memory a block decodes and reconstructs in one kernel.
@@ -144,10 +144,23 @@ impl Reconstructor {
     /// # Errors
     /// [`CudaError::InvalidArgument`] for codes of the other kind, buffers that are too short or misaligned, or chunks that are not there;
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged streams are no error here: see [`Reconstruction::status`].
-    pub fn launch(&self, frame: &mut Frame<'_>, mut work: Reconstruction<'_, '_>) -> Result<()> {
+    pub fn launch(&self, frame: &mut Frame<'_>, work: Reconstruction<'_, '_>) -> Result<()> {
+        self.launch_ending(frame, work, Ending::ELSEWHERE).map(drop)
+    }
+
+    /// [`Self::launch`], and ends the batch that `ending` is of, if that can be done on the way: whether it is.
+    ///
+    /// # Errors
+    /// As [`Self::launch`].
+    pub(crate) fn launch_ending(
+        &self,
+        frame: &mut Frame<'_>,
+        mut work: Reconstruction<'_, '_>,
+        ending: Ending,
+    ) -> Result<bool> {
         let tiles = self.check(frame, &work)?;
         if tiles.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let stream = frame.stream().clone();
         let vector = 16 / self.format.element_bytes();
@@ -168,7 +181,8 @@ impl Reconstructor {
         let parsed = work.parsed.argument(&stream);
         match (&self.fused, &self.from_codes, work.codes) {
             (Some(fused), _, Codes::Streams(batch)) => {
-                self.launch_fused(frame, fused, batch, parsed, request, &mut work)
+                self.launch_fused(frame, fused, batch, parsed, request, &mut work, ending)?;
+                Ok(true)
             }
             (_, Some(kernel), Codes::Decoded(codes)) => {
                 let warps = CODES_THREADS / 32;
@@ -187,12 +201,13 @@ impl Reconstructor {
                 // checked by it; groups are bounded by the slots, for which `check` has seen that there are codes, and the elements of the tiles lie in the output.
                 // Shared memory is the rows of each warp.
                 unsafe { launch.launch(grid) }.doing("reconstructing")?;
-                Ok(())
+                Ok(false)
             }
             _ => Err(CudaError::invalid("codes as streams are for a fused reconstructor, decoded ones for the other")),
         }
     }
 
+    #[expect(clippy::too_many_arguments, reason = "what is reconstructed, with what, and how it ends")]
     fn launch_fused(
         &self,
         frame: &mut Frame<'_>,
@@ -201,6 +216,7 @@ impl Reconstructor {
         parsed: ParsedArgument,
         request: Request,
         work: &mut Reconstruction<'_, '_>,
+        ending: Ending,
     ) -> Result<()> {
         let stream = frame.stream().clone();
         let dynamic_bytes = self.shared_memory - OWN_SHARED_MEMORY;
@@ -211,12 +227,14 @@ impl Reconstructor {
             let launch = Successive::new(kernel, &stream).reads(work.input).value(self.device_geometry).value(parsed);
             let launch = launch.value(self.values).value(request);
             let launch = launch.reads(&batch.descriptors).reads(&batch.books).reads(&batch.symbols);
-            let launch = launch.writes(&mut *work.sums).writes(&mut *work.status).writes(&mut *work.output);
+            let launch =
+                launch.writes(&mut *work.sums).writes(&mut *work.status).writes(&mut *work.output).value(ending);
             let grid = Kernel::grid(blocks, FUSED_THREADS, dynamic_bytes);
-            // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const Book *, const u16 *, u32 *, u32 *, Element *). There are a stream,
-            // a word of status and two of sums for each chunk, MOST_CHUNKS at most, and one word more (`check`); streams lie in the input, and positions that codewords and
+            // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const Book *, const u16 *, u32 *, u32 *, Element *, Ending). There are a stream,
+            // a word of status and four of sums for each chunk, MOST_CHUNKS at most, and one word more (`check`); streams lie in the input, and positions that codewords and
             // index give are bounded by their bits, and in shared memory by the room behind the last warp's. What parsing left of a chunk whose status is 0 has been
-            // checked by it; the elements of the tiles lie in the output. It waits for the kernel before it before it reads or writes anything.
+            // checked by it; the elements of the tiles lie in the output. What the ending points to is of the batch whose
+            // chunks these are. It waits for the kernel before it before it reads or writes anything.
             unsafe { launch.launch(grid) }?;
         }
         Ok(())
@@ -267,7 +285,7 @@ impl Reconstructor {
             (work.status.len() < parsed.chunk_count as usize, "there is one word of status for each chunk"),
             (
                 matches!(work.codes, Codes::Streams(_)) && work.sums.len() < sums_len(parsed.chunk_count as usize),
-                "there are two sums for each chunk, and one word more",
+                "there are four sums for each chunk, and one word more",
             ),
         ];
         match problems.iter().find(|problem| problem.0) {

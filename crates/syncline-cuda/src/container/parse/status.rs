@@ -5,7 +5,7 @@ use crate::huffman::decode::status_text;
 /// Bits of a chunk's status that parsing sets, as in `container_parse.cuh`, and what they say.
 const PROBLEMS: [(u32, &str); 12] = [
     (1, "no chunk record where the chunk table says there is one"),
-    (1024, "its checksum does not match; the other chunks can still be read"),
+    (STATUS_HASH, "its checksum does not match; the other chunks can still be read"),
     (2, "another chunk's record stands in its place"),
     (4, "its kind does not fit the stream's pipeline"),
     (8, "its sections do not fit its record"),
@@ -17,10 +17,12 @@ const PROBLEMS: [(u32, &str); 12] = [
     (512, "its codes do not fit its tiles"),
     (STATUS_TOKENS, "the LZSS tokens of its codes are damaged"),
 ];
+/// The one that is found beside parsing, of which there is a word for each chunk.
+pub(crate) const STATUS_HASH: u32 = 1024;
 /// The one that is found when tokens are read.
 pub(crate) const STATUS_TOKENS: u32 = 2048;
 
-/// What the word that [`RecordParser::finish`](super::RecordParser::finish) leaves for a chunk says, or `None` if the chunk is right.
+/// What the word that a batch ends with says for a chunk, [`RecordParser::finish`](super::RecordParser::finish),, or `None` if the chunk is right.
 pub fn chunk_status_text(status: u32) -> Option<String> {
     let parsing = PROBLEMS.iter().find(|(bit, _)| status & bit != 0).map(|(_, text)| (*text).to_owned());
     let stream = |shift: u32| status_text(status >> shift & 0xff).map(|text| format!("Huffman stream: {text}"));
