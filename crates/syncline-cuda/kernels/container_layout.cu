@@ -5,6 +5,7 @@
 // PLAN_WORDS, PLAN_CODEBOOKS, PLAN_BYTES, PLAN_STATUS  words of a stream's plan, and which of them is what
 #include "container_record.cuh"
 #include "scan.cuh"
+#include "successor.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 
@@ -29,10 +30,11 @@ struct Sources {
 struct Output {
     uint64_t room;     // bytes that there are
     uint64_t start;    // where the first record of a stream starts
-    uint64_t *state;   // where the next one starts, if there were room for all; status
+    uint64_t *state;   // where the next one starts, if there were room for all; status; `number`, when all is laid out
     uint64_t *starts;  // of each record of the batch
     uint32_t *lengths; // likewise
-    uint32_t begins;   // whether the batch is the first
+    uint64_t begins;   // whether the batch is the first
+    uint64_t number;   // by which what writes the records sees that they are laid out
 };
 
 // A chunk as it was quantised.
@@ -132,15 +134,20 @@ __device__ inline RecordPlan plan_of(const Sources &sources, const Chunk &own, c
 
 // Places the records of a batch one after another, and their streams in them. One block, a thread a chunk.
 extern "C" __global__ void __launch_bounds__(THREADS) record_layout(Geometry geometry, ChunkBatch batch, Sources sources, Output output, ChunkParts *all_parts, RecordPlan *plans) {
-    wait_for_previous();
+    let_next_begin();
+    // While the streams are still being laid out: that kernel has let this one begin when all before it was done.
+    Chunk own(geometry, batch, sources, min_of(threadIdx.x, batch.chunks - 1));
     __shared__ uint64_t warp_sums[WARPS];
     uint64_t running = output.begins ? output.start : output.state[0], total;
     uint32_t status = 0;
     Before before = {};
+    wait_for_all_before();
     for (uint32_t begin = 0; begin < batch.chunks; begin += THREADS) {
         const uint32_t chunk = begin + threadIdx.x;
         const bool exists = chunk < batch.chunks;
-        const Chunk own(geometry, batch, sources, min_of(chunk, batch.chunks - 1));
+        if (begin > 0) {
+            own = Chunk(geometry, batch, sources, min_of(chunk, batch.chunks - 1));
+        }
         const ChunkParts parts = place_parts(exists ? own.summary : own.summary.of_raw(RADIUS), chunk, before, warp_sums);
         RecordPlan plan = {};
         if (exists) {
@@ -185,5 +192,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) record_layout(Geometry geo
         status = (bad ? STATUS_BAD_STREAM : 0) | (no_room ? STATUS_NO_ROOM : 0);
         output.state[0] = running;
         output.state[1] = status | (output.begins ? 0 : output.state[1]);
+        // After the barrier above: of all threads.
+        __threadfence();
+        *reinterpret_cast<volatile unsigned long long *>(&output.state[2]) = output.number;
     }
 }

@@ -58,12 +58,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (fits) {
         write_end(header, lengths, chunks, table_at, table_bytes, padded, output);
     }
-    wait_for_previous();
     __syncthreads();
+    // All but the number is there before the others have hashed: what the host needs to see it takes longer than all the rest.
     if (threadIdx.x == 0) {
         host->bytes = table_at + bytes;
         host->status = status | (fits ? 0 : STATUS_NO_ROOM);
         __threadfence_system();
+    }
+    wait_for_previous();
+    if (threadIdx.x == 0) {
         *reinterpret_cast<volatile unsigned long long *>(&host->number) = number;
     }
 }

@@ -11,6 +11,8 @@ constexpr uint32_t MOST_BLOCKS = MOST_TILES / WARP;
 static_assert(THREADS >= MOST_BLOCKS, "a thread for each block of 32 tiles");
 // Blocks of 32 tiles of a warp. What is read of them stays in registers, so that all loads wait for memory together.
 constexpr uint32_t ROUNDS = MOST_BLOCKS / WARPS;
+// Whether a round has any of so many tiles: a block runs its code once, and most of its time waits for it.
+__device__ inline bool is_round(uint32_t round, uint32_t tiles) { return round * WARPS * WARP < tiles; }
 
 #if ELEMENT_BYTES == 4
 typedef uint32_t Element;
@@ -67,66 +69,76 @@ __device__ inline void write_frame(const Record &record, uint64_t chunk) {
     }
 }
 
-// Section 0, by one block.
-__device__ inline void write_tiles(const Record &record, const uint16_t *metas, uint32_t tiles, uint32_t radius) {
-    __shared__ uint32_t predictors[2 * MOST_TILES / 32], classes[2 * MOST_TILES / 32], live_before[MOST_BLOCKS], warp_sums[WARPS];
-    const RecordPlan &plan = *record.plan;
-    const TileWords words(tiles, plan.live, plan.flags);
-    uint32_t *out = record.section(TILES);
-    if (threadIdx.x == 0) {
-        out[0] = tiles;
-        out[1] = radius;
-        out[2] = plan.flags;
-        out[3] = 0;
-    }
-    uint32_t *constant = out + TileWords::TILES_HEADER / 4;
-    for (uint32_t i = threadIdx.x; i < 2 * MOST_TILES / 32; i += THREADS) {
-        predictors[i] = classes[i] = 0;
-    }
+// The packed parts of section 0 that most chunks have, which follow from the tiles alone.
+struct PackedTiles {
+    uint32_t constant[MOST_BLOCKS], predictors[2 * MOST_TILES / 32], classes[2 * MOST_TILES / 32];
+};
+
+// By one block, before it is known where the record goes.
+__device__ inline void pack_tiles(const uint16_t *metas, uint32_t tiles, PackedTiles &packed) {
+    __shared__ uint32_t live_before[MOST_BLOCKS], warp_sums[WARPS];
     uint32_t own_metas[ROUNDS];
 #pragma unroll
-    for (uint32_t round = 0; round < ROUNDS; ++round) {
+    for (uint32_t round = 0; round < ROUNDS && is_round(round, tiles); ++round) {
         const uint32_t tile = (round * WARPS + warp_id()) * WARP + lane_id();
         own_metas[round] = tile < tiles ? metas[tile] : 1;
     }
+    for (uint32_t i = threadIdx.x; i < ceil_div(2 * tiles, 32); i += THREADS) {
+        packed.predictors[i] = packed.classes[i] = 0;
+    }
+    const uint32_t words = ceil_div(tiles, WARP);
 #pragma unroll
-    for (uint32_t round = 0; round < ROUNDS; ++round) {
+    for (uint32_t round = 0; round < ROUNDS && is_round(round, tiles); ++round) {
         const uint32_t word = round * WARPS + warp_id();
         const uint32_t live = __ballot_sync(ALL_LANES, !meta_constant(own_metas[round]));
-        if (lane_id() == 0 && word < words.constant) {
+        if (lane_id() == 0 && word < words) {
             live_before[word] = __popc(live);
             const uint32_t left = tiles - word * WARP;
-            constant[word] = ~live & (left >= WARP ? ALL_LANES : (1u << left) - 1);
+            packed.constant[word] = ~live & (left >= WARP ? ALL_LANES : (1u << left) - 1);
         }
     }
     __syncthreads();
     uint32_t total;
-    const uint32_t own = threadIdx.x < words.constant ? live_before[threadIdx.x] : 0;
+    const uint32_t own = threadIdx.x < words ? live_before[threadIdx.x] : 0;
     const uint32_t before = block_scan<THREADS, uint32_t>(own, warp_sums, total);
-    if (threadIdx.x < words.constant) {
+    if (threadIdx.x < words) {
         live_before[threadIdx.x] = before;
     }
     __syncthreads();
 #pragma unroll
-    for (uint32_t round = 0; round < ROUNDS; ++round) {
+    for (uint32_t round = 0; round < ROUNDS && is_round(round, tiles); ++round) {
         const uint32_t word = round * WARPS + warp_id(), meta = own_metas[round];
         const uint32_t live = __ballot_sync(ALL_LANES, !meta_constant(meta));
         if (!meta_constant(meta)) {
             const uint32_t bit = 2 * (live_before[word] + __popc(live & ((1u << lane_id()) - 1)));
-            atomicOr(&predictors[bit / 32], meta_predictor(meta) << bit % 32);
-            atomicOr(&classes[bit / 32], meta_class(meta) << bit % 32);
+            atomicOr(&packed.predictors[bit / 32], meta_predictor(meta) << bit % 32);
+            atomicOr(&packed.classes[bit / 32], meta_class(meta) << bit % 32);
         }
     }
     __syncthreads();
-    uint32_t *to = constant + words.constant;
-    for (uint32_t i = threadIdx.x; i < words.predictors; i += THREADS) {
-        to[i] = predictors[i];
+}
+
+// Section 0, by one block.
+__device__ inline void write_tiles(const Record &record, const PackedTiles &packed, const uint16_t *metas, uint32_t tiles, uint32_t radius) {
+    const RecordPlan &plan = *record.plan;
+    const TileWords words(tiles, plan.live, plan.flags);
+    uint32_t *to = record.section(TILES);
+    if (threadIdx.x == 0) {
+        to[0] = tiles;
+        to[1] = radius;
+        to[2] = plan.flags;
+        to[3] = 0;
     }
-    to += words.predictors;
-    for (uint32_t i = threadIdx.x; i < words.classes; i += THREADS) {
-        to[i] = classes[i];
-    }
-    to += words.classes;
+    to += TileWords::TILES_HEADER / 4;
+    auto copy = [&](const uint32_t *from, uint32_t count) {
+        for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
+            to[i] = from[i];
+        }
+        to += count;
+    };
+    copy(packed.constant, words.constant);
+    copy(packed.predictors, words.predictors);
+    copy(packed.classes, words.classes);
     for (uint32_t i = threadIdx.x; i < words.masks; i += THREADS) {
         uint32_t word = 0;
         for (uint32_t tile = 8 * i; tile < min_of(8 * i + 8, tiles); ++tile) {
@@ -157,44 +169,64 @@ __device__ inline uint32_t packed_word(uint32_t value, uint32_t width) {
     return word;
 }
 
-// Section 1, by one block.
-__device__ inline void write_bases(const Record &record, const int32_t *bases, uint32_t tiles) {
-    __shared__ uint32_t widths[MOST_BLOCKS], starts[MOST_BLOCKS], warp_sums[WARPS];
-    const uint32_t blocks = ceil_div(tiles, WARP);
+// The bases of a chunk, of each the difference to the one before; a thread's stay with it.
+struct Bases {
     uint32_t differences[ROUNDS];
+};
+
+// Bits of each block of 32 bases, and where its words start.
+struct PackedBases {
+    uint32_t widths[MOST_BLOCKS], starts[MOST_BLOCKS];
+};
+
+// By one block, before it is known where the record goes.
+__device__ inline Bases pack_bases(const int32_t *bases, uint32_t tiles, PackedBases &packed) {
+    __shared__ uint32_t warp_sums[WARPS];
+    const uint32_t blocks = ceil_div(tiles, WARP);
+    Bases own = {};
 #pragma unroll
-    for (uint32_t round = 0; round < ROUNDS; ++round) {
-        differences[round] = base_difference(bases, (round * WARPS + warp_id()) * WARP + lane_id(), tiles);
+    for (uint32_t round = 0; round < ROUNDS && is_round(round, tiles); ++round) {
+        own.differences[round] = base_difference(bases, (round * WARPS + warp_id()) * WARP + lane_id(), tiles);
     }
 #pragma unroll
-    for (uint32_t round = 0; round < ROUNDS; ++round) {
-        const uint32_t width = width_of(differences[round]);
+    for (uint32_t round = 0; round < ROUNDS && is_round(round, tiles); ++round) {
+        const uint32_t width = width_of(own.differences[round]);
         if (lane_id() == 0) {
-            widths[round * WARPS + warp_id()] = width;
+            packed.widths[round * WARPS + warp_id()] = width;
         }
     }
     __syncthreads();
     uint32_t total;
-    const uint32_t start = block_scan<THREADS, uint32_t>(threadIdx.x < blocks ? widths[threadIdx.x] : 0, warp_sums, total);
+    const uint32_t start = block_scan<THREADS, uint32_t>(threadIdx.x < blocks ? packed.widths[threadIdx.x] : 0, warp_sums, total);
     if (threadIdx.x < blocks) {
-        starts[threadIdx.x] = start;
+        packed.starts[threadIdx.x] = start;
     }
     __syncthreads();
+    // A lane then has a word of each block, where it had a base.
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS && is_round(round, tiles); ++round) {
+        own.differences[round] = packed_word(own.differences[round], packed.widths[round * WARPS + warp_id()]);
+    }
+    return own;
+}
+
+// Section 1, by one block.
+__device__ inline void write_bases(const Record &record, const Bases &own, const PackedBases &packed, uint32_t tiles) {
+    const uint32_t blocks = ceil_div(tiles, WARP);
     uint32_t *out = record.section(BASES);
     for (uint32_t word = threadIdx.x; word < ceil_div(blocks, 4); word += THREADS) {
         uint32_t four = 0;
         for (uint32_t block = 4 * word; block < min_of(4 * word + 4, blocks); ++block) {
-            four |= widths[block] << block % 4 * 8;
+            four |= packed.widths[block] << block % 4 * 8;
         }
         out[word] = four;
     }
     out += ceil_div(blocks, 4);
 #pragma unroll
-    for (uint32_t round = 0; round < ROUNDS; ++round) {
-        const uint32_t block = round * WARPS + warp_id(), width = widths[block];
-        const uint32_t word = packed_word(differences[round], width);
-        if (lane_id() < width) {
-            out[starts[block] + lane_id()] = word;
+    for (uint32_t round = 0; round < ROUNDS && is_round(round, tiles); ++round) {
+        const uint32_t block = round * WARPS + warp_id();
+        if (lane_id() < packed.widths[block]) {
+            out[packed.starts[block] + lane_id()] = own.differences[round];
         }
     }
 }
@@ -242,9 +274,21 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                  Lists lists, const Element *input, uint64_t first_element, uint32_t parts_of_record, uint8_t *output) {
     const uint32_t chunk = blockIdx.x / parts_of_record, part = blockIdx.x % parts_of_record;
     __shared__ RecordPlan plan;
-    // What comes next, the streams, begins when this one has waited, and need not wait for more.
-    wait_for_all_before();
+    __shared__ union {
+        PackedTiles tiles;
+        PackedBases bases;
+    } packed;
+    // What comes next, the streams, sees for itself when records are laid out.
     let_next_begin();
+    // Tiles and bases are there: what lays the records out began when all was done but the layout of the streams.
+    const uint32_t first = batch.chunk_first(chunk), tiles = batch.chunk_first(chunk + 1) - first;
+    Bases own_bases = {};
+    if (part == 0) {
+        pack_tiles(metas + first, tiles, packed.tiles);
+    } else if (part == 1) {
+        own_bases = pack_bases(bases + first, tiles, packed.bases);
+    }
+    wait_for_all_before();
     if (threadIdx.x == 0) {
         plan = plans[chunk];
     }
@@ -253,9 +297,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         return;
     }
     const ChunkParts parts = all_parts[chunk];
-    const uint32_t first = batch.chunk_first(chunk), tiles = batch.chunk_first(chunk + 1) - first;
     const Record record{output + plan.place, &plan};
-    if (part == 0) {
+    if (part == parts_of_record - 1) {
         write_frame(record, batch.first_chunk + chunk);
     }
     if (plan.kind == KIND_RAW) {
@@ -271,9 +314,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         return;
     }
     if (part == 0) {
-        write_tiles(record, metas + first, tiles, plan.kind == KIND_TOKENS ? NARROW_RADIUS : parts.radius);
+        write_tiles(record, packed.tiles, metas + first, tiles, plan.kind == KIND_TOKENS ? NARROW_RADIUS : parts.radius);
     } else if (part == 1) {
-        write_bases(record, bases + first, tiles);
+        write_bases(record, own_bases, packed.bases, tiles);
     }
     const uint32_t rank = part * THREADS + threadIdx.x, step = parts_of_record * THREADS;
     if (plan.kind == KIND_TOKENS) {

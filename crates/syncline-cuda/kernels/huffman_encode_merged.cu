@@ -18,6 +18,26 @@ constexpr uint32_t RING_WORDS = 4 * LINE_WORDS, RING_BITS = 32 * RING_WORDS, PAS
 constexpr uint32_t BUFFER_WORDS = RING_WORDS + PAST_RING;
 static_assert(LINE_WORDS + WARP_SYMBOLS * LONGEST / 32 + PAST_RING <= RING_WORDS, "what is left of a line, and a round");
 
+// The table of so many vectors of codewords, a few of a thread's on their way at a time: a block waits for them before it encodes anything. By the whole block.
+__device__ inline void make_table(const uint32_t *codewords, uint32_t vectors, uint4 *table) {
+    constexpr uint32_t AHEAD = 4;
+    for (uint32_t first = threadIdx.x; first < vectors; first += AHEAD * THREADS) {
+        uint4 loaded[AHEAD];
+#pragma unroll
+        for (uint32_t i = 0; i < AHEAD; ++i) {
+            const uint32_t at = first + i * THREADS;
+            loaded[i] = at < vectors ? reinterpret_cast<const uint4 *>(codewords)[at] : make_uint4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < AHEAD; ++i) {
+            const uint32_t at = first + i * THREADS;
+            if (at < vectors) {
+                table[at] = make_uint4(entry_of(loaded[i].x), entry_of(loaded[i].y), entry_of(loaded[i].z), entry_of(loaded[i].w));
+            }
+        }
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     encode_merged(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, const uint32_t *codebooks, const uint8_t *classes,
                   uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits, uint32_t *notes) {
@@ -49,9 +69,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const uint32_t used_books = CLASSES == 1 || codebooks[stream] == 1 ? 1 : CLASSES;
     const uint32_t *books = codewords + uint64_t(book_of(stream, used_books, 0)) * ALPHABET;
     if (SHARED_TABLE) {
-        for (uint32_t i = threadIdx.x; i < used_books * ALPHABET; i += THREADS) {
-            reinterpret_cast<uint32_t *>(table)[i] = entry_of(books[i]);
-        }
+        make_table(books, used_books * ALPHABET / 4, reinterpret_cast<uint4 *>(table));
     }
     __syncthreads();
     if (first_group >= span.groups) {

@@ -15,7 +15,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     encode_layout(const Span *spans, Books books, Scratch all, uint32_t segments_in_stream, const uint32_t *status, Plan *plans, uint64_t *places,
                   uint32_t *blocks_done) {
     __shared__ uint64_t warp_sums[THREADS / WARP];
-    wait_for_previous();
+    // What comes next, if it knows how to wait, begins when this one has waited: it then finds all that was there before.
+    wait_for_all_before();
+    let_next_begin();
     const uint32_t stream = blockIdx.x;
     const Span span = spans[stream];
     const Scratch scratch = of_stream(all, stream, segments_in_stream);
@@ -346,17 +348,26 @@ __device__ inline void write_share(Plan *plans, const Books &books, const Scratc
 // Blocks to a multiprocessor: what registers are dealt out for.
 constexpr uint32_t WRITE_BLOCKS = 40 / WRITE_WARPS;
 
-// The streams' bytes. A stream's slots have `slots_in_stream` words, or, if that is 0, are where its symbols were. If `beside` is not 0, the kernel before may still be at work, on other parts of the output: it has let this one
-// begin when all before that was done. Whatever comes behind this one comes behind both.
+// The streams' bytes. A stream's slots have `slots_in_stream` words, or, if that is 0, are where its symbols were. If there is `laid_out`, the kernel before may still be at work, on other parts of the output,
+// and this one begins as soon as `laid_out` is `number`: what sets it has its place on the device, and does not wait for this one. Whatever comes behind this one comes behind both.
 extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
     encode_write(Plan *plans, Books books, Scratch all, const uint32_t *all_slots, uint64_t slots_in_stream, const Span *spans,
-                 uint32_t segments_in_stream, uint64_t *places, uint32_t find_places, const uint32_t *notes, uint8_t *out, uint64_t out_bytes, uint32_t beside) {
-    let_next_begin();
-    if (beside == 0) {
+                 uint32_t segments_in_stream, uint64_t *places, uint32_t find_places, const uint32_t *notes, uint8_t *out, uint64_t out_bytes, const uint64_t *laid_out, uint64_t number) {
+    if (laid_out == nullptr) {
+        let_next_begin();
         wait_for_all_before();
+    } else {
+        if (threadIdx.x == 0) {
+            while (*reinterpret_cast<const volatile unsigned long long *>(laid_out) != number) {
+            }
+            __threadfence();
+        }
+        __syncthreads();
+        // What comes next then finds the records laid out.
+        let_next_begin();
     }
     write_share(plans, books, all, all_slots, slots_in_stream, spans, segments_in_stream, places, find_places, notes, out, out_bytes);
-    if (beside != 0 && blockIdx.x == 0) {
+    if (laid_out != nullptr && blockIdx.x == 0) {
         wait_for_all_before();
     }
 }

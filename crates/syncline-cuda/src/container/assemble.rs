@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
 use syncline_core::container::{HEADER_LEN, RECORD_HEADER_LEN};
 use syncline_core::huffman::IndexKind;
@@ -130,11 +131,12 @@ impl<S: Symbol> Coder<S> {
         stream: &Arc<CudaStream>,
         layout: Option<Layout<'_>>,
         output: &mut CudaViewMut<'_, u8>,
+        laid_out: (CUdeviceptr, u64),
         observer: &mut Observer<'_>,
     ) -> Result<()> {
         match (layout, &mut self.room) {
             (Some(mut layout), Some(Room { books, encoded, .. })) => {
-                self.encoder.write_beside(stream, &mut layout, books, encoded, output, observer)
+                self.encoder.write_beside(stream, &mut layout, books, encoded, output, laid_out, observer)
             }
             _ => Ok(()),
         }
@@ -150,6 +152,8 @@ pub struct BatchPlan {
     pub masks: Vec<StreamSpan>,
     /// Bitmaps of signs.
     pub signs: Vec<StreamSpan>,
+    /// Whether any chunk has outliers or verbatim values.
+    pub lists: bool,
 }
 
 impl BatchPlan {
@@ -165,6 +169,7 @@ impl BatchPlan {
                     free_symbol: WIDE_RADIUS as u16,
                 });
             }
+            plan.lists |= summary.outliers > 0 || summary.verbatim > 0;
             add_bitmaps(&mut plan.masks, &mut mask_bytes, summary.mask_bytes);
             add_bitmaps(&mut plan.signs, &mut sign_bytes, summary.sign_bytes);
         }
@@ -396,15 +401,16 @@ impl<'d> Assembler<'d> {
         observer("record_layout")?;
         let token_places = write_tokens.is_some().then(|| layout.read_token_places(&stream)).transpose()?;
         // Codes and the rest of the records side by side: these are a few blocks of many steps, and begin first.
-        self.records.write(&stream, contents, &layout, lists, output)?;
-        self.narrow.write(&stream, narrow, output, observer)?;
+        self.records.write(&stream, contents, &layout, lists, plan.lists, output)?;
+        let laid_out = progress.laid_out();
+        self.narrow.write(&stream, narrow, output, laid_out, observer)?;
         for (coder, layout) in [(&mut self.masks, masks), (&mut self.signs, signs)] {
             if let Some(coder) = coder {
-                coder.write(&stream, layout, output, observer)?;
+                coder.write(&stream, layout, output, laid_out, observer)?;
             }
         }
         if let Some(coder) = &mut self.wide {
-            coder.write(&stream, wide, output, observer)?;
+            coder.write(&stream, wide, output, laid_out, observer)?;
         }
         if let (Some(write), Some(places)) = (write_tokens, &token_places) {
             write(places, output, observer)?;

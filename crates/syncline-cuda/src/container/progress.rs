@@ -3,7 +3,8 @@
 use std::mem::offset_of;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, CudaViewMut, DeviceRepr, ValidAsZeroBits};
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaSlice, CudaStream, CudaViewMut, DevicePtrMut, DeviceRepr, ValidAsZeroBits};
 use syncline_core::container::{ALIGNMENT, HEADER_LEN};
 
 use crate::device::{Device, Kernel, Pinned, Source, Specialization, Successive};
@@ -12,8 +13,10 @@ use crate::error::{CudaError, Result};
 const TABLE: Source = Source { name: "container_table.cu", text: include_str!("../../kernels/container_table.cu") };
 const THREADS: u32 = 1024;
 const STATUS_BAD_STREAM: u32 = 1;
-/// Words of 64 bits that say how far a stream is written.
-const STATE_WORDS: usize = 2;
+/// Words of 64 bits that say how far a stream is written: where the next record starts, the status, and the number of the last batch that was laid out.
+const STATE_WORDS: usize = 3;
+/// Byte of the last of these.
+const LAID_OUT_AT: usize = 2 * size_of::<u64>();
 
 pub(super) fn specialization() -> Specialization {
     let constants = vec![("THREADS", THREADS.into()), ("STREAM_HEADER", HEADER_LEN as u64)];
@@ -56,6 +59,8 @@ pub struct Progress {
     stream: Arc<CudaStream>,
     /// Streams so far.
     number: u64,
+    /// Batches so far, of all streams.
+    pub(super) batches: u64,
     /// Where the first record starts.
     pub(super) start: u64,
     /// Whether a batch has been laid out.
@@ -82,7 +87,17 @@ impl Progress {
         let allocate = || {
             let state = stream.alloc_zeros(STATE_WORDS)?;
             let lengths = stream.alloc_zeros(length)?;
-            Ok(Self { state, lengths, host: None, told, stream: stream.clone(), number: 0, start: 0, begun: false })
+            Ok(Self {
+                state,
+                lengths,
+                host: None,
+                told,
+                stream: stream.clone(),
+                number: 0,
+                batches: 0,
+                start: 0,
+                begun: false,
+            })
         };
         allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes: 4 * chunks })
     }
@@ -102,6 +117,12 @@ impl Progress {
     /// Chunks that there is room for.
     pub fn chunks(&self) -> u64 {
         self.lengths.len() as u64
+    }
+
+    /// The word that tells when the last batch is laid out, and what it is then.
+    pub(super) fn laid_out(&mut self) -> (CUdeviceptr, u64) {
+        let state = self.state.device_ptr_mut(&self.stream).0;
+        (state + LAID_OUT_AT as u64, self.batches)
     }
 
     /// Where the records end, and the bytes of the first `count` of them, which waits for the stream.

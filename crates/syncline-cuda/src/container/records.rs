@@ -24,8 +24,9 @@ const WRITE: Source = Source { name: "container_write.cu", text: include_str!(".
 const LAYOUT_THREADS: u32 = 256;
 /// Threads of a block that writes records, beside the many blocks that write codes.
 const WRITE_THREADS: u32 = 512;
-/// Blocks that write a record: the more the sooner, while there are few records.
+/// Blocks that write a record: the more the sooner, while there are few records. Where there are no lists two have all there is, and others would be in the way of those that write codes.
 const BLOCKS_OF_RECORD: u32 = 8;
+const LEAST_BLOCKS_OF_RECORD: u32 = 2;
 
 /// Section of the codes.
 const CODES_SECTION: usize = 3;
@@ -153,9 +154,10 @@ struct OutputPointers {
     starts: CUdeviceptr,
     lengths: CUdeviceptr,
     begins: u64,
+    number: u64,
 }
 
-// SAFETY: numbers and addresses, the last of 32 bits and padded, as `Output` has.
+// SAFETY: words of 64 bits, as `Output` has.
 unsafe impl DeviceRepr for OutputPointers {}
 
 /// `Lists` in container_write.cu.
@@ -320,6 +322,7 @@ impl RecordWriter {
             tokens: tokens.map_or(0, |tokens| tokens.parts.device_ptr(&stream).0),
         };
         let begins = u64::from(!std::mem::replace(&mut progress.begun, true));
+        progress.batches += 1;
         let mut lengths = progress.lengths.slice_mut(first as usize..);
         let output = OutputPointers {
             room,
@@ -328,16 +331,18 @@ impl RecordWriter {
             starts: starts.device_ptr_mut(&stream).0,
             lengths: lengths.device_ptr_mut(&stream).0,
             begins,
+            number: progress.batches,
         };
         let launch = Successive::new(&self.layout, &stream).value(contents.geometry).value(contents.batch);
         let launch = launch.value(sources).value(output).writes(&mut parts).writes(&mut plans);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, Sources, Output, ChunkParts *, RecordPlan *). There are summaries, sums of tiles, parts, a length and a plan for
-        // the batch's chunks, a narrow stream for each; `Assembler` numbers the other streams by the batches that it makes of them. It waits at its start.
+        // the batch's chunks, a narrow stream for each; `Assembler` numbers the other streams by the batches that it makes of them. Before it waits it
+        // reads what quantising has left of chunks: `encode_layout` lets it begin when all before that is done, and other kernels when they are done themselves.
         unsafe { launch.launch(Kernel::grid(1, LAYOUT_THREADS, 0)) }?;
         Ok(RecordLayout { parts, plans, starts, first_chunk: first, chunks })
     }
 
-    /// Writes everything of the records but the Huffman streams and the hashes.
+    /// Writes everything of the records but the Huffman streams and the hashes. Without `any_lists` no chunk has outliers or verbatim values.
     ///
     /// # Errors
     /// As [`Self::lay_out`].
@@ -347,6 +352,7 @@ impl RecordWriter {
         contents: &Contents<'_>,
         layout: &RecordLayout<'_>,
         tokens: Option<&TokenLists<'_>>,
+        any_lists: bool,
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
         if layout.chunks == 0 {
@@ -366,14 +372,16 @@ impl RecordWriter {
             narrow[1],
             narrow[2],
         ]);
-        let blocks = BLOCKS_OF_RECORD.min(self.blocks_at_a_time.div_ceil(layout.chunks)).max(2);
+        let most = if any_lists || tokens.is_some() { BLOCKS_OF_RECORD } else { LEAST_BLOCKS_OF_RECORD };
+        let blocks = most.min(self.blocks_at_a_time.div_ceil(layout.chunks)).max(LEAST_BLOCKS_OF_RECORD);
         let (parts, plans) = (layout.parts.as_view(), layout.plans.as_view());
         let launch = Successive::new(&self.write, stream).value(contents.geometry).value(contents.batch).reads(&parts);
         let launch = launch.reads(&plans).reads(contents.metas).reads(contents.bases).value(pointers);
         let launch = launch.reads(&contents.slab.bytes).value(contents.slab.first_element).value(blocks).writes(output);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkParts *, const RecordPlan *, const u16 *, const i32 *, Lists, const Element *, u64, u32, u8 *).
         // Plans place records within the output or say that there is no room; metas, bases and parts are as `lay_out` checked; lists have what the parts say, and the
-        // elements are those of the batch's chunks, which `Assembler` sees to. It waits at its start.
+        // elements are those of the batch's chunks, which `Assembler` sees to. Before it waits it reads
+        // tiles and bases, which nobody writes once records are being laid out.
         unsafe { launch.launch(Kernel::grid(layout.chunks * blocks, WRITE_THREADS, 0)) }
     }
 

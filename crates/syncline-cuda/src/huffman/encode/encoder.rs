@@ -17,8 +17,9 @@ use crate::device::{Device, Frame, Kernel, Successive};
 use crate::error::{CudaError, Result};
 use crate::huffman::histogram::Symbol;
 
-/// Large inputs have so many large segments a multiprocessor, a few times what it encodes at once.
+/// Large inputs have so many large segments a multiprocessor, a few times what it encodes at once; medium ones so many medium segments.
 const SEGMENTS_IN_LARGE: u64 = 64;
+const SEGMENTS_IN_MEDIUM: u64 = 24;
 /// So few streams have their places found by each warp that writes one: a kernel's chain of loads is then shorter.
 const FEW_STREAMS: u32 = 64;
 /// `Books` in huffman_encode_parts.cuh.
@@ -36,8 +37,8 @@ enum Writing {
     Placed,
     /// One after another, which gives the places.
     Placing,
-    /// Each to its place, while the kernel before may still write elsewhere.
-    Beside,
+    /// Each to its place, while the kernel before may still write elsewhere, as soon as this word of device memory is this number.
+    Beside(CUdeviceptr, u64),
 }
 
 /// The kernels for segments of one length.
@@ -71,10 +72,8 @@ impl Kernels {
 #[derive(Debug)]
 pub struct Encoder<S> {
     format: Format,
-    large: Kernels,
-    small: Kernels,
-    /// Inputs of this many symbols are large.
-    large_from: u64,
+    /// For inputs of at least so many symbols, descending.
+    kernels: [(u64, Kernels); 3],
     /// For batches that blocks which run at the same time have room for.
     at_once: Option<Small>,
     symbol: PhantomData<S>,
@@ -120,22 +119,35 @@ impl<S: Symbol> Encoder<S> {
         if !threads.is_multiple_of(32) || !(32..=1024).contains(&threads) || !(1..=32).contains(&blocks) || !symbols {
             return Err(CudaError::invalid("a block has whole warps, a segment at least 1,024 symbols"));
         }
-        Self::with_shapes(device, format, [merged(format, threads, blocks, segment); 2])
+        Self::with_shapes(device, format, [merged(format, threads, blocks, segment); 3])
     }
 
-    fn with_shapes(device: &Device, format: &Format, [large, small]: [Shape; 2]) -> Result<Self> {
+    fn with_shapes(device: &Device, format: &Format, [large, medium, small]: [Shape; 3]) -> Result<Self> {
         if format.symbol_bytes != S::BYTES {
             return Err(CudaError::invalid(format!("the format has symbols of {} bytes", format.symbol_bytes)));
         }
-        let kernels = Kernels::new(device, format, large)?;
-        Ok(Self {
-            format: *format,
-            small: if small == large { kernels.clone() } else { Kernels::new(device, format, small)? },
-            large: kernels,
-            large_from: u64::from(large.segment) * SEGMENTS_IN_LARGE * u64::from(device.info().multiprocessors),
-            at_once: None,
-            symbol: PhantomData,
-        })
+        let from = |shape: Shape, segments: u64| {
+            segments * u64::from(shape.segment) * u64::from(device.info().multiprocessors)
+        };
+        let of_large = Kernels::new(device, format, large)?;
+        let other = |shape: Shape| match shape == large {
+            true => Ok(of_large.clone()),
+            false => Kernels::new(device, format, shape),
+        };
+        let (of_medium, of_small) = (other(medium)?, other(small)?);
+        let kernels =
+            [(from(large, SEGMENTS_IN_LARGE), of_large), (from(medium, SEGMENTS_IN_MEDIUM), of_medium), (0, of_small)];
+        Ok(Self { format: *format, kernels, at_once: None, symbol: PhantomData })
+    }
+
+    /// The kernels for an input of so many symbols.
+    fn kernels_for(&self, symbols: u64) -> &Kernels {
+        let [(from_large, large), (from_medium, medium), (_, small)] = &self.kernels;
+        match symbols {
+            _ if symbols >= *from_large => large,
+            _ if symbols >= *from_medium => medium,
+            _ => small,
+        }
     }
 
     /// Encodes every stream of `batch` with its codebooks, all on the frame's stream. `classes` has one for each group of the input if the format has classes.
@@ -234,10 +246,11 @@ impl<S: Symbol> Encoder<S> {
     pub(crate) fn can_work_in_place(&self) -> bool {
         self.format.longest() == 8 * self.format.symbol_bytes
             && self.format.index != IndexKind::Gap
-            && [&self.large, &self.small].iter().all(|kernels| kernels.shape.kernel == MERGED_KERNEL)
+            && self.kernels.iter().all(|(_, kernels)| kernels.shape.kernel == MERGED_KERNEL)
     }
 
-    /// [`Self::lay_out`] that encodes the segments to the memory that the symbols are in, which must stay until the streams are written, and so must the batch.
+    /// [`Self::lay_out`] that encodes the segments to the memory that the symbols are in, which must stay until the streams are written, and so must the batch. Their places are not
+    /// found: whoever has work behind this one sets them.
     ///
     /// # Errors
     /// As [`Self::lay_out`]; [`CudaError::InvalidArgument`] unless [`Self::can_work_in_place`].
@@ -256,7 +269,7 @@ impl<S: Symbol> Encoder<S> {
             return Err(CudaError::invalid("these streams cannot take the place of their symbols"));
         }
         let (pointer, _) = input.device_ptr_mut(frame.stream());
-        self.lay_out_to(frame, &input.as_view(), Some(pointer), classes, batch, books, encoded, true, launched)
+        self.lay_out_to(frame, &input.as_view(), Some(pointer), classes, batch, books, encoded, false, launched)
     }
 
     #[expect(clippy::too_many_arguments, reason = "those of `launch`, and the observer")]
@@ -275,7 +288,7 @@ impl<S: Symbol> Encoder<S> {
         let stream = frame.stream().clone();
         check_input(&self.format, &stream, input, classes, batch, books)?;
         check_result(batch, encoded)?;
-        let kernels = if batch.symbols < self.large_from { &self.small } else { &self.large };
+        let kernels = self.kernels_for(batch.symbols);
         let shape = kernels.shape;
         let segments = (batch.most_groups * self.format.group()).div_ceil(shape.segment).max(1);
         let mut scratch = Scratch::new(frame, &self.format, batch, segments, &shape, in_place)?;
@@ -346,7 +359,8 @@ impl<S: Symbol> Encoder<S> {
         self.launch_write(stream, layout, books, plans, places, output, Writing::Placed, launched)
     }
 
-    /// [`Self::write`] beside the kernel before on the stream, which writes elsewhere, and lets the next one begin when what came before itself is done.
+    /// [`Self::write`] beside the kernel before on the stream, which writes elsewhere, as soon as the word at `laid_out.0` is `laid_out.1`: the kernel before that one sets it when the places are there.
+    #[expect(clippy::too_many_arguments, reason = "those of `write`, and what to wait for")]
     pub(crate) fn write_beside(
         &self,
         stream: &Arc<CudaStream>,
@@ -354,10 +368,12 @@ impl<S: Symbol> Encoder<S> {
         books: &Books,
         encoded: &mut Encoded,
         output: &mut CudaViewMut<'_, u8>,
+        laid_out: (CUdeviceptr, u64),
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         let Encoded { places, plans, .. } = encoded;
-        self.launch_write(stream, layout, books, plans, places, output, Writing::Beside, launched)
+        let writing = Writing::Beside(laid_out.0, laid_out.1);
+        self.launch_write(stream, layout, books, plans, places, output, writing, launched)
     }
 
     #[expect(clippy::too_many_arguments, reason = "parts of what `write` takes, borrowed one by one")]
@@ -372,7 +388,7 @@ impl<S: Symbol> Encoder<S> {
         writing: Writing,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
-        let kernels = [&self.large, &self.small].into_iter().find(|kernels| kernels.shape == layout.shape);
+        let kernels = self.kernels.iter().map(|(_, kernels)| kernels).find(|kernels| kernels.shape == layout.shape);
         let kernels = kernels.filter(|_| {
             books.streams == layout.streams
                 && books.format == self.format
@@ -391,9 +407,12 @@ impl<S: Symbol> Encoder<S> {
             launch.value(layout.scratch.slots.pointer(stream)).value(layout.slots_in_stream).value(layout.spans);
         let launch = launch.value(layout.segments).writes(places).value(u32::from(writing == Writing::Placing));
         let launch = launch.reads(&layout.scratch.notes).writes(output).value(room);
-        let launch = launch.value(u32::from(writing == Writing::Beside));
-        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u64, const Span *, u32, u64 *, u32, const u32 *, u8 *, u64, u32); a stream is written only
-        // where `room` bytes hold all of it; notes are those that the encoder has made, if the kernel reads them. It waits at its start, or its caller has said that it need not.
+        let (laid_out, number) =
+            if let Writing::Beside(laid_out, number) = writing { (laid_out, number) } else { (0, 0) };
+        let launch = launch.value(laid_out).value(number);
+        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u64, const Span *, u32, u64 *, u32, const u32 *, u8 *, u64, const u64 *, u64); a stream is written only
+        // where `room` bytes hold all of it; notes are those that the encoder has made, if the kernel reads them. It waits at its start, or for the word that its
+        // caller vouches for.
         unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
         launched(kernels.write.name())
     }

@@ -22,8 +22,9 @@ pub(super) const MERGED_KERNEL: &str = "encode_merged";
 /// Threads of a block of [`Method::Merged`], and blocks to a multiprocessor.
 const MERGED_THREADS: u32 = 256;
 const MERGED_BLOCKS: u32 = 4;
-/// Symbols of a segment of [`Method::Merged`], in large inputs and in small ones.
+/// Symbols of a segment of [`Method::Merged`], in large inputs, medium and small ones.
 const LARGE_SEGMENT: u32 = 8192;
+const MEDIUM_SEGMENT: u32 = 4096;
 const SMALL_SEGMENT: u32 = 2048;
 
 /// Constants of an encoder that do not change what it writes, only how fast.
@@ -129,16 +130,19 @@ impl Shape {
     }
 }
 
-/// The shapes of a method: for large inputs, and for small ones, which need shorter segments to occupy the device.
-pub(super) fn shapes(format: &Format, method: Method) -> [Shape; 2] {
-    let large = shape(format, method);
-    [large, if method == Method::Merged { merged(format, MERGED_THREADS, MERGED_BLOCKS, SMALL_SEGMENT) } else { large }]
+/// The shapes of a method: for large inputs, and for medium and small ones, which need shorter segments to occupy the device.
+pub(super) fn shapes(format: &Format, method: Method) -> [Shape; 3] {
+    match method {
+        Method::Merged => [LARGE_SEGMENT, MEDIUM_SEGMENT, SMALL_SEGMENT]
+            .map(|segment| merged(format, MERGED_THREADS, MERGED_BLOCKS, segment)),
+        _ => [shape(format, method); 3],
+    }
 }
 
 pub(super) fn specializations(format: &Format, method: Method) -> Vec<Specialization> {
-    let [large, small] = shapes(format, method);
+    let [large, medium, small] = shapes(format, method);
     let mut all = Vec::new();
-    for shape in if small == large { vec![large] } else { vec![large, small] } {
+    for shape in if small == large { vec![large] } else { vec![large, medium, small] } {
         all.extend([shape.specialization(format), shape.stream_specialization(format)]);
         if shape.reads_symbols_again(format) {
             all.push(shape.gaps_specialization(format));
