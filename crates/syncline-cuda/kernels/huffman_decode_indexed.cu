@@ -6,9 +6,11 @@
 //
 // BOOKS        tables that a block has room for: 1 or 4
 // OWN_LONG     entries for long codewords in them
+// TABLE_SKEW   see huffman_decode_lookup.cuh
 // THREADS      threads in a block, at most
 // ROW          bytes of a row of the tile, 64 or 128, at most
-#define RINGS !PAIRS
+// SEQUENCE     subsequences in a sequence, which streams count in whole ones
+#define NARROW_ROWS !PAIRS
 #define AHEAD 0
 #if BOOKS == 1
 #define LAST_SYMBOLS 512
@@ -37,8 +39,60 @@ __device__ inline void share_of_one(const Stream *streams, uint32_t count, uint3
     }
 }
 
+// Where shares of equal cost start. An index block costs its bits and COST_OF_SYMBOL for each symbol there is room for, and a stream CHANGES_FOR index blocks more: for its tables, and because
+// warps wait there for the last one. If streams are so short that this were more than a quarter of all it costs less, as streams with nothing to decode have it too.
+constexpr uint32_t COST_OF_SYMBOL = 24, CHANGES_FOR = 20;
+struct Costs {
+    static constexpr uint32_t OF_BLOCK = WARP * GROUP * COST_OF_SYMBOL;
+    const uint8_t *input;
+    const Stream *streams;
+    uint32_t count; // of streams
+    const Totals &totals;
+
+    // Of so much, whole sequences, before a stream.
+    __device__ inline uint64_t of(uint32_t tasks, uint32_t sequences, uint32_t changes) const {
+        return uint64_t(tasks) * OF_BLOCK + uint64_t(sequences) * (SEQUENCE * SUBSEQUENCE_BITS) + changes * change();
+    }
+    __device__ inline uint64_t change() const { return uint64_t(OF_BLOCK) * min_of(CHANGES_FOR, totals.tasks / count / 4); }
+
+    // The first index block of part `part` of the grid's, counted over all streams. What a damaged index says of where blocks start leads to some block of its stream: shares have all blocks
+    // between them, some twice maybe. By a warp.
+    __device__ inline uint32_t first_task(uint32_t part) const {
+        if (part == gridDim.x) {
+            return totals.tasks;
+        }
+        const uint64_t cost = of(totals.tasks, totals.sequences, count) / gridDim.x * part;
+        const uint32_t number = stream_of_warp(cost, count, [&](uint32_t i) { return of(streams[i].first_task, streams[i].first_sequence, i); });
+        const Stream &stream = streams[number];
+        const uint64_t before = of(stream.first_task, stream.first_sequence, number) + change();
+        const uint64_t own = cost < before ? 0 : cost - before;
+        const uint32_t tasks = ceil_div(stream.live, WARP);
+        if (own >= uint64_t(tasks) * OF_BLOCK + stream.bits) {
+            return stream.first_task + tasks;
+        }
+        const uint64_t *descriptors = reinterpret_cast<const uint64_t *>(input + stream.index);
+        return stream.first_task + stream_of_warp(own, tasks, [&](uint32_t i) { return uint64_t(i) * OF_BLOCK + uint32_t(descriptors[i]); });
+    }
+};
+
+// Brings what a block needs first of a stream to the second cache: its codebooks, tables, index and the words of an index block for each warp. By a warp.
+__device__ inline void prefetch_stream(const uint8_t *input, const Stream &stream, const Book *books, const uint32_t *tables) {
+    const auto prefetch = [](const void *from, uint32_t bytes) {
+        for (uint32_t i = lane_id() * 128; i < bytes; i += WARP * 128) {
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const uint8_t *>(from) + i));
+        }
+    };
+    constexpr uint32_t MOST_DESCRIPTORS = WARP * 8, MOST_LENGTHS = WARP * 64;
+    const uint32_t blocks = ceil_div(stream.live, WARP), lengths = stream.index_bytes - blocks * 8, own_books = min_of<uint32_t>(stream.books, BOOKS);
+    prefetch(&books[stream.first_book], own_books * sizeof(Book));
+    prefetch(tables + uint64_t(stream.first_book) * BOOK_WORDS, own_books * BOOK_WORDS * 4);
+    prefetch(input + stream.index, min_of(blocks * 8, MOST_DESCRIPTORS));
+    prefetch(input + stream.index + uint64_t(blocks) * 8, min_of(lengths, MOST_LENGTHS));
+    prefetch(input + stream.words, min_of(blocks, WARP) * (stream.bits / 8 / max_of(blocks, 1u)));
+}
+
 // `sums` and `status` have two words and one for each stream, `sums` one more. `staged_words`, a multiple of 4, is the room for a warp's input; an index block that is longer is
-// decoded in parts. Blocks share the index blocks of all streams equally; or if `most_tasks` is not 0, a block has so many at most and of one stream only.
+// decoded with a narrow tile or in parts. Blocks have shares of all index blocks that cost the same; or if `most_tasks` is not 0, a block has so many at most and of one stream only.
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode_indexed(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
                    const uint16_t *symbols, const uint8_t *classes, const uint32_t *map, const Totals *totals, uint32_t most_tasks, uint32_t staged_words, uint32_t *sums, uint32_t *status,
@@ -51,7 +105,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ Book own_books[BOOKS];
 #endif
     __shared__ Stream stream;
-    __shared__ uint32_t drawn;
+    __shared__ uint32_t drawn, bounds[2];
     uint32_t *own_tables = reinterpret_cast<uint32_t *>(dynamic);
     uint4 *tile = dynamic + BOOKS * OWN_WORDS / 4 + warp_id() * (TILE_BYTES + staged_words * 4) / 16;
     const Places places{input, symbols, classes, out, tile, reinterpret_cast<uint32_t *>(tile + TILE_BYTES / 16), staged_words};
@@ -62,9 +116,15 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (most_tasks != 0) {
         share_of_one(streams, stream_count, most_tasks, task, end);
     } else {
-        const uint32_t tasks = totals->tasks, share = ceil_div(tasks, gridDim.x);
-        task = blockIdx.x * share;
-        end = min_of(tasks, task + share);
+        for (uint32_t i = warp_id(); i < 2; i += warps) {
+            const uint32_t bound = Costs{input, streams, stream_count, *totals}.first_task(blockIdx.x + i);
+            if (lane_id() == 0) {
+                bounds[i] = bound;
+            }
+        }
+        __syncthreads();
+        task = bounds[0];
+        end = bounds[1];
     }
     while (task < end) {
         const uint32_t number = stream_of_warp(task, stream_count, [&](uint32_t i) { return streams[i].first_task; });
@@ -85,7 +145,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #if LAST_SYMBOLS
         own_book.last.load(own_book.book, symbols);
 #endif
-        const bool paired = load_lookups<OWN_WORDS>(own_tables, tables + uint64_t(stream.first_book) * BOOK_WORDS, symbols, own_books, book_count);
+        const bool paired = load_lookups<OWN_ENTRIES>(own_tables, tables + uint64_t(stream.first_book) * BOOK_WORDS, symbols, own_books, book_count);
         const Own own{stream, own_books, own_tables, book_count, paired};
 
         const uint32_t stop = min_of(end, stream.first_task + ceil_div(stream.live, WARP));
@@ -121,6 +181,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #if PAIRS
         checksum.flush(&sums[2 * number]);
 #endif
+        // The first warp that has nothing to do any more.
+        if (next == stop && stop < end) {
+            prefetch_stream(input, streams[stream_of_warp(stop, stream_count, [&](uint32_t i) { return streams[i].first_task; })], books, tables);
+        }
         task = stop;
     }
     wait_for_previous();

@@ -1,6 +1,17 @@
 // Decoding for speed: table entries that are added to a position as they are, and two lookups to a window of 32 bits.
+//
+// TABLE_SKEW   0, or log2 of the entries of a table of single symbols after which a word is left out
 #pragma once
 #include "huffman_decode_book.cuh"
+
+#ifndef TABLE_SKEW
+#define TABLE_SKEW 0
+#endif
+// Where an entry is. Lanes hit banks by the last bits of their windows, where mostly a codeword starts; and codewords start alike: in dense parts of a field with ones. Words left out mix in
+// bits that come before. Growing, so that the greater of two numbers has the greater place.
+__device__ inline constexpr uint32_t table_slot(uint32_t entry) { return TABLE_SKEW == 0 ? entry : entry + (entry >> TABLE_SKEW); }
+// Words of a table of so many entries.
+__device__ inline constexpr uint32_t table_words(uint32_t entries) { return (table_slot(entries) + 3) / 4 * 4; }
 
 // Entries of one symbol: bits 0-5 the length, from bit 16 up the symbol. Entries of two, made use of with PAIRS: bits 0-5 the length of both, 16-20 of the first, 6-15 and
 // 22-31 the symbols minus the base; those with one symbol have ALONE. So the low six bits of a sum of entries are that of their lengths: enough for where in its word a position
@@ -91,7 +102,9 @@ struct Lookup {
     // Codewords beyond the table are searched for, which must stay rare.
     __device__ inline uint32_t far(uint32_t window) const { return far_codeword(shared_address(book), symbols, window); }
 
-    __device__ inline uint32_t lookup(uint32_t window) const { return table[max_of(int32_t(window >> (32 - TABLE_BITS)), int32_t(window >> shift) + offset)]; }
+    __device__ inline uint32_t lookup(uint32_t window) const {
+        return table[table_slot(max_of(int32_t(window >> (32 - TABLE_BITS)), int32_t(window >> shift) + offset))];
+    }
 
     __device__ inline uint32_t pair_of(uint32_t window) const { return table[window >> (32 - TABLE_BITS)]; }
 
@@ -186,19 +199,19 @@ struct Lookup {
 };
 static_assert(2 * LONG_BITS <= 32, "two codewords to a window");
 
-// Fills `count` entries of a table from as many, each by itself; by the whole block. Four at a time: a block that has little to decode waits for these reads.
-template <typename Each> __device__ inline void load_each(uint32_t *to, const uint32_t *from, uint32_t count, Each each) {
+// Fills `count` entries of a table, skewed or not, from as many, each by itself; by the whole block. Four at a time: a block that has little to decode waits for these reads.
+template <bool SKEWED, typename Each> __device__ inline void load_each(uint32_t *to, const uint32_t *from, uint32_t count, Each each) {
     for (uint32_t i = threadIdx.x; i < ceil_div(count, 4); i += blockDim.x) {
         const uint4 four = reinterpret_cast<const uint4 *>(from)[i];
         const uint4 own = make_uint4(each(four.x), each(four.y), each(four.z), each(four.w));
-        if (i < count / 4) {
+        if (!SKEWED && i < count / 4) {
             reinterpret_cast<uint4 *>(to)[i] = own;
         } else {
-            const uint32_t rest[3] = {own.x, own.y, own.z};
+            const uint32_t words[4] = {own.x, own.y, own.z, own.w};
 #pragma unroll
-            for (uint32_t j = 0; j < 3; ++j) {
-                if (j < count % 4) {
-                    to[i * 4 + j] = rest[j];
+            for (uint32_t j = 0; j < 4; ++j) {
+                if (i * 4 + j < count) {
+                    to[SKEWED ? table_slot(i * 4 + j) : i * 4 + j] = words[j];
                 }
             }
         }
@@ -208,7 +221,7 @@ template <typename Each> __device__ inline void load_each(uint32_t *to, const ui
 // Fills a table of one-symbol entries from a codebook's of BOOK_WORDS words: by the whole block, to be followed by a barrier.
 __device__ inline void load_alone(uint32_t *to, const uint32_t *from, uint32_t room, const Book &book, const uint16_t *symbols) {
     const Steps steps(book, room);
-    load_each(to, from, steps.first, [&](uint32_t entry) {
+    load_each<TABLE_SKEW != 0>(to, from, steps.first, [&](uint32_t entry) {
         const uint32_t alone = single(entry, book.base, book.mask);
         return alone == 0 ? LONGER : alone;
     });
@@ -222,7 +235,7 @@ __device__ inline void load_alone(uint32_t *to, const uint32_t *from, uint32_t r
             const Codeword one = canonical(book, symbols, window, TABLE_BITS + 1);
             found = one.length | one.symbol << 16;
         }
-        to[i] = found == 0 || (found & 31) > steps.known(i) ? LONGER : found;
+        to[table_slot(i)] = found == 0 || (found & 31) > steps.known(i) ? LONGER : found;
     }
 }
 
@@ -230,7 +243,7 @@ __device__ inline void load_alone(uint32_t *to, const uint32_t *from, uint32_t r
 __device__ inline bool load_paired(uint32_t *to, const uint32_t *from, uint32_t room, const Book &book) {
     bool apart = book.mask != 0xFFF;
     load_words(to + TABLE, from + TABLE, room - TABLE);
-    load_each(to, from, TABLE, [&](uint32_t entry) {
+    load_each<false>(to, from, TABLE, [&](uint32_t entry) {
         const uint32_t first = entry >> 8 & 0xFFF, second = entry >> 20;
         apart = apart || max_of(first, second) > PAIRED_MASK;
         return has_two(entry) ? length_of_all(entry) | first << 6 | length_of_first(entry) << 16 | second << 22
@@ -239,14 +252,14 @@ __device__ inline bool load_paired(uint32_t *to, const uint32_t *from, uint32_t 
     return apart;
 }
 
-// Fills the tables of `count` codebooks, OWN_WORDS apart, as fits all of them; whether with entries of two symbols. By the whole block, with a barrier after it.
-template <uint32_t OWN_WORDS>
+// Fills the tables of `count` codebooks, with room for ENTRIES each, one behind the other, as fits all of them; whether with entries of two symbols. By the whole block, with a barrier after it.
+template <uint32_t ENTRIES>
 __device__ inline bool load_lookups(uint32_t *to, const uint32_t *from, const uint16_t *symbols, const Book *books, uint32_t count) {
 #if PAIRS
     bool apart = false;
     for (uint32_t i = 0; i < count; ++i) {
         if (!books[i].absent) {
-            apart = load_paired(to + i * OWN_WORDS, from + uint64_t(i) * BOOK_WORDS, OWN_WORDS, books[i]) || apart;
+            apart = load_paired(to + i * table_words(ENTRIES), from + uint64_t(i) * BOOK_WORDS, ENTRIES, books[i]) || apart;
         }
     }
     if (!__syncthreads_or(apart)) {
@@ -255,7 +268,7 @@ __device__ inline bool load_lookups(uint32_t *to, const uint32_t *from, const ui
 #endif
     for (uint32_t i = 0; i < count; ++i) {
         if (!books[i].absent) {
-            load_alone(to + i * OWN_WORDS, from + uint64_t(i) * BOOK_WORDS, OWN_WORDS, books[i], symbols);
+            load_alone(to + i * table_words(ENTRIES), from + uint64_t(i) * BOOK_WORDS, ENTRIES, books[i], symbols);
         }
     }
     __syncthreads();

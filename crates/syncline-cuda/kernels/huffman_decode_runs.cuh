@@ -137,7 +137,7 @@ __device__ inline void make_entries(uint32_t *to, const OwnBook &own, const uint
 
 // The table of a codebook, of single symbols. By `threads` threads, this being number `thread`.
 __device__ inline void make_singles(uint32_t *to, const OwnBook &own, const uint16_t *symbols, uint32_t thread, uint32_t threads, uint32_t symbol = 0) {
-    const Steps steps(own.book, OWN_WORDS);
+    const Steps steps(own.book, OWN_ENTRIES);
     make_entries<1>(to, own, symbols, steps, steps.first, steps.entries(), symbol, thread, threads);
     make_entries<4>(to, own, symbols, steps, 0, steps.first, symbol, thread, threads);
 }
@@ -148,7 +148,7 @@ __device__ inline void make_runs(uint32_t *to, const OwnBook &own, const uint16_
         make_singles(to, own, symbols, thread, threads, ONE_SYMBOL);
         return;
     }
-    const Steps steps(own.book, OWN_WORDS);
+    const Steps steps(own.book, OWN_ENTRIES);
     make_entries<1>(to, own, symbols, steps, steps.first, steps.entries(), ONE_SYMBOL, thread, threads);
     // Those that start with another codeword; the others have theirs behind zeros.
     make_entries<2>(to, own, symbols, steps, TABLE / 2, steps.first, ONE_SYMBOL, thread, threads);

@@ -8,7 +8,7 @@
 // RUNS         whether codes are mostly runs of their commonest symbol
 // others       see huffman_decode_work.cuh
 #define BOOKS 1
-#define RINGS 0
+#define NARROW_ROWS 0
 #define AHEAD 1
 #define LAST_SYMBOLS 1024
 #include "huffman_decode_book.cuh"
@@ -172,7 +172,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 }
                 return Runs{lookup, common, tile, to, group, rank, is_turn}.decode(staged, words_there, start, checksum);
 #else
-                return Work{lookup, tile, to, group, rank, is_turn}.decode(staged, words_there, start, checksum);
+                return Work<ROW_BYTES>{lookup, tile, to, group, rank, is_turn}.decode(staged, words_there, start, checksum);
 #endif
             };
             problems |= damaged ? STATUS_INDEX : decode_in_turns(places, words, at, live, fits, decode);

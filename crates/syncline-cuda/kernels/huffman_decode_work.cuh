@@ -3,25 +3,22 @@
 // BOOKS        codebooks that a stream may have: 1 or 4
 // OWN_LONG     entries for long codewords in their tables
 // ROW          bytes of a row of the tile, 64 or 128, at most
-// RINGS        whether index blocks without room go through rings
+// NARROW_ROWS  whether index blocks without room take rows of NARROW_ROW bytes, and the rest of the tile for their words
 // AHEAD        words that are read ahead, 0 or 1
 #pragma once
 #include "huffman_decode_index.cuh"
-#include "huffman_decode_ring.cuh"
+#include "huffman_decode_lookup.cuh"
 #include "scan.cuh"
 
-constexpr uint32_t OWN_WORDS = TABLE + OWN_LONG;
+constexpr uint32_t OWN_ENTRIES = TABLE + OWN_LONG;
+// Words of a codebook's tables.
+constexpr uint32_t OWN_WORDS = table_words(OWN_ENTRIES);
 static_assert(OWN_LONG <= LONG_ENTRIES, "there are no more");
 constexpr uint32_t GROUP_BYTES = GROUP * SYMBOL_BYTES;
 constexpr uint32_t ROW_BYTES = GROUP_BYTES < ROW ? GROUP_BYTES : ROW;
-constexpr uint32_t ROUNDS = GROUP_BYTES / ROW_BYTES;
-constexpr uint32_t UNITS = ROW_BYTES / 16;
-// Rows that a warp's 16-byte accesses cover.
-constexpr uint32_t ROWS_AT_ONCE = WARP / UNITS;
 constexpr uint32_t TILE_BYTES = WARP * ROW_BYTES;
-
-// Where a unit of a row is in the tile: eight lanes' units, 128 bytes, take every bank once.
-__device__ inline uint32_t tile_slot(uint32_t row, uint32_t unit) { return row * UNITS + (unit ^ (row * UNITS / 8 & (UNITS - 1))); }
+// Sectors as they are in memory: less would be written twice.
+constexpr uint32_t NARROW_ROW = 32;
 
 // A warp's words in shared memory, from address `at` on. Predicated as a whole: a branch would cost as much as what it skips.
 #if AHEAD
@@ -57,11 +54,17 @@ struct Staged {
 #endif
 // Words that are in registers.
 constexpr uint32_t WORDS_HELD = 2 + AHEAD;
+// Words that SYMBOLS_IN_UNIT codewords may take.
+constexpr uint32_t WORDS_AT_ONCE = (SYMBOLS_IN_UNIT * LONGEST + 31) / 32;
 // So many words are looked at without asking whether they are there.
 constexpr uint32_t SLACK_WORDS = (WORDS_AT_ONCE + WORDS_HELD + 3) / 4 * 4;
 
-// Decodes this lane's group and writes the warp's tile, round by round.
-struct Work {
+// Decodes this lane's group and writes the warp's tile, which has rows of ROW_SIZE bytes, round by round.
+template <uint32_t ROW_SIZE> struct Work {
+    static constexpr uint32_t ROUNDS = GROUP_BYTES / ROW_SIZE, UNITS = ROW_SIZE / 16;
+    // Rows that a warp's 16-byte accesses cover.
+    static constexpr uint32_t ROWS_AT_ONCE = WARP / UNITS;
+
     const Lookup &lookup;
     uint4 *tile;
     uint8_t *out; // of the stream
@@ -69,40 +72,20 @@ struct Work {
     uint32_t rank;
     bool live;
 
+    // Where a unit of a row is in the tile: eight lanes' units, 128 bytes, take every bank once.
+    static __device__ inline uint32_t tile_slot(uint32_t row, uint32_t unit) { return row * UNITS + (unit ^ (row * UNITS / 8 & (UNITS - 1))); }
+
     // From bit `start` of staged words on, of which there are `count`, and SLACK_WORDS that may be anything. Returns where it ended.
     __device__ inline uint32_t decode(const uint32_t *words, uint32_t count, uint32_t start, Checksum &checksum) const {
         const uint32_t *own = words + start / 32;
         const uint32_t base = shared_address(words), end = base + 4 * (count + WORDS_HELD);
         Bits<Staged> bits{{own + 2}, own[0], own[1], start % 32};
-        rounds(checksum, [&] {
-            bits.words.at = min_of(bits.words.at, end);
-            return lookup.unit(bits);
-        });
-        return (bits.words.at - base) * 8 - 32 * WORDS_HELD + bits.position % 32;
-    }
-
-    // The same from bit `start` of what the feed brings, which is in its first unit.
-    __device__ inline uint32_t decode(Feed feed, uint32_t start, Checksum &checksum) const {
-        feed.start();
-        const uint32_t first = start / 32 * 4;
-        Bits<Ring> bits{{first + 8, feed.ring}, feed.word(first), feed.word(first + 4), start % 32};
-        rounds(checksum, [&] {
-            feed.wait();
-            const uint4 symbols = lookup.unit(bits);
-            feed.go_on(bits.words.at);
-            return symbols;
-        });
-        copies_done();
-        return bits.words.at * 8 - 64 + bits.position % 32;
-    }
-
-    // All of the group, 16 bytes of symbols at a time.
-    template <typename Unit> __device__ inline void rounds(Checksum &checksum, Unit next) const {
         uint32_t sum = 0, weighted = 0;
         for (uint32_t round = 0; round < ROUNDS; ++round) {
 #pragma unroll 1
             for (uint32_t unit = 0; unit < UNITS; ++unit) {
-                const uint4 symbols = next();
+                bits.words.at = min_of(bits.words.at, end);
+                const uint4 symbols = lookup.unit(bits);
                 Checksum own_sum{0, 0};
                 own_sum.add(symbols, (round * UNITS + unit) * SYMBOLS_IN_UNIT);
                 sum += own_sum.sum;
@@ -117,6 +100,7 @@ struct Work {
             checksum.sum += sum;
             checksum.weighted += weighted + rank * GROUP * sum;
         }
+        return (bits.words.at - base) * 8 - 32 * WORDS_HELD + bits.position % 32;
     }
 
     __device__ inline void flush(uint32_t round) const {
@@ -127,7 +111,7 @@ struct Work {
             uint32_t to = __shfl_sync(ALL_LANES, live ? group : ALL_LANES, row);
             if (to != ALL_LANES) {
                 uint4 value = tile[tile_slot(row, unit)];
-                store_streaming(reinterpret_cast<uint4 *>(out + uint64_t(to) * GROUP_BYTES + round * ROW_BYTES + unit * 16), value);
+                store_streaming(reinterpret_cast<uint4 *>(out + uint64_t(to) * GROUP_BYTES + round * ROW_SIZE + unit * 16), value);
             }
         }
     }
@@ -200,20 +184,18 @@ __device__ inline uint32_t decode_block(const Own &own, const Places &places, co
 #endif
     const Lookup lookup(own.tables + book * OWN_WORDS, &own.books[book], places.symbols, OWN_LONG, own.paired);
     uint8_t *out = places.out + stream.out * SYMBOL_BYTES;
-#if RINGS
+#if NARROW_ROWS
     const uint32_t room = places.staged_words - SLACK_WORDS;
-    // Only where codewords are long: with pairs it cost 1 to 3 %, in registers, where hardly an index block has no room.
-    const uint32_t first_word = __shfl_sync(ALL_LANES, at.start, 0) / 32 / 4 * 4, end_word = ceil_div(__shfl_sync(ALL_LANES, at.end, WARP - 1), 32);
-    if (end_word - first_word > room && places.staged_words >= RING_WORDS) {
-        const uint32_t first = at.start / 128 * 4, rings = (shared_address(places.staged) + RING_BYTES - 1) / RING_BYTES * RING_BYTES;
-        const Feed feed{reinterpret_cast<const uint8_t *>(words + first), rings + lane_id() * RING_BYTES, 0, live ? (ceil_div(at.end, 32) - first) * 4 : 0,
-                        (ceil_div(stream.bits, 32) + 2 - first) * 4};
-        const Work work{lookup, places.tile, out, group, rank, live};
-        const uint32_t ended = work.decode(feed, at.start % 128, checksum);
-        return problems | (live && first * 32 + ended != at.end ? STATUS_INDEX : 0);
+    const uint32_t first_word = __shfl_sync(ALL_LANES, at.start, 0) / 32 / 4 * 4, count = ceil_div(__shfl_sync(ALL_LANES, at.end, WARP - 1), 32) - first_word;
+    if (count > room && count <= room + (TILE_BYTES - WARP * NARROW_ROW) / 4) {
+        uint32_t *staged = reinterpret_cast<uint32_t *>(places.tile + WARP * NARROW_ROW / 16);
+        const Work<NARROW_ROW> work{lookup, places.tile, out, group, rank, live};
+        stage(staged, words, first_word, first_word + count);
+        const uint32_t end = work.decode(staged, count, live ? at.start - first_word * 32 : 0, checksum);
+        return problems | (live && first_word * 32 + end != at.end ? STATUS_INDEX : 0);
     }
 #endif
     return problems | decode_in_turns(places, words, at, live, false, [&](uint32_t count, uint32_t start, bool is_turn) {
-        return Work{lookup, places.tile, out, group, rank, is_turn}.decode(places.staged, count, start, checksum);
+        return Work<ROW_BYTES>{lookup, places.tile, out, group, rank, is_turn}.decode(places.staged, count, start, checksum);
     });
 }

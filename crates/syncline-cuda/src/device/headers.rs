@@ -35,7 +35,6 @@ const HEADERS: &[Source] = &[
     Source { name: "parsed.cuh", text: include_str!("../../kernels/parsed.cuh") },
     Source { name: "huffman_decode_index.cuh", text: include_str!("../../kernels/huffman_decode_index.cuh") },
     Source { name: "huffman_decode_free.cuh", text: include_str!("../../kernels/huffman_decode_free.cuh") },
-    Source { name: "huffman_decode_ring.cuh", text: include_str!("../../kernels/huffman_decode_ring.cuh") },
     Source { name: "huffman_decode_book.cuh", text: include_str!("../../kernels/huffman_decode_book.cuh") },
     Source { name: "huffman_decode_work.cuh", text: include_str!("../../kernels/huffman_decode_work.cuh") },
     Source { name: "huffman_decode_runs.cuh", text: include_str!("../../kernels/huffman_decode_runs.cuh") },

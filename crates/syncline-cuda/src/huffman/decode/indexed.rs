@@ -6,7 +6,7 @@ use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{Decoder, MAX_CLASSES, Symbol};
 
 use super::small::Small;
-use super::{Decoding, LONG_ENTRIES, Preparation, SHAPES, TABLE_BITS, constants};
+use super::{Decoding, LONG_ENTRIES, Preparation, SEQUENCE, SHAPES, TABLE_BITS, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -27,6 +27,8 @@ const DRIVERS_SHARED_MEMORY: u32 = 1024;
 /// Codewords are looked up in pairs where they have so many bits on average at most. With more there is hardly a time when no lane of a warp gets a single symbol, and all wait
 /// for that lane.
 const PAIRED_BITS: f64 = 1.2;
+/// log2 of the entries of a table after which a word is left out, so that entries of codewords that end alike are in different banks (`huffman_decode_lookup.cuh`).
+const TABLE_SKEW: u32 = 6;
 /// Most threads in a block.
 const MOST_THREADS: u32 = 1024;
 
@@ -76,15 +78,17 @@ fn long_entries(books: u32) -> u32 {
     if books == 1 { LONG_ENTRIES } else { LONG_ENTRIES / 2 }
 }
 
-/// Words of a block's tables.
+/// Words of a block's tables (`table_words` of `huffman_decode_lookup.cuh`).
 fn table_words(books: u32) -> u32 {
-    books * ((1 << TABLE_BITS) + long_entries(books))
+    let entries = (1 << TABLE_BITS) + long_entries(books);
+    books * (entries + (entries >> TABLE_SKEW)).next_multiple_of(4)
 }
 
 fn specialization(symbol_bytes: usize, group_log2: u32, books: u32, pairs: bool, row_bytes: u32) -> Specialization {
     let mut constants = constants(symbol_bytes, group_log2, pairs);
-    let own = [("BOOKS", books), ("OWN_LONG", long_entries(books)), ("THREADS", MOST_THREADS), ("ROW", row_bytes)];
-    constants.extend(own.map(|(name, value)| (name, u64::from(value))));
+    let own = [("BOOKS", books), ("OWN_LONG", long_entries(books)), ("TABLE_SKEW", TABLE_SKEW)];
+    let shape = [("THREADS", MOST_THREADS), ("ROW", row_bytes), ("SEQUENCE", SEQUENCE)];
+    constants.extend(own.into_iter().chain(shape).map(|(name, value)| (name, u64::from(value))));
     Specialization { source: SOURCE, constants }
 }
 
