@@ -252,14 +252,14 @@ __device__ inline bool load_paired(uint32_t *to, const uint32_t *from, uint32_t 
     return apart;
 }
 
-// Fills the tables of `count` codebooks, with room for ENTRIES each, one behind the other, as fits all of them; whether with entries of two symbols. By the whole block, with a barrier after it.
-template <uint32_t ENTRIES>
+// Fills the tables of `count` codebooks, with room for TABLE_ENTRIES each, one behind the other, as fits all of them; whether with entries of two symbols. By the whole block, with a barrier after it.
+template <uint32_t TABLE_ENTRIES>
 __device__ inline bool load_lookups(uint32_t *to, const uint32_t *from, const uint16_t *symbols, const Book *books, uint32_t count) {
 #if PAIRS
     bool apart = false;
     for (uint32_t i = 0; i < count; ++i) {
         if (!books[i].absent) {
-            apart = load_paired(to + i * table_words(ENTRIES), from + uint64_t(i) * BOOK_WORDS, ENTRIES, books[i]) || apart;
+            apart = load_paired(to + i * table_words(TABLE_ENTRIES), from + uint64_t(i) * BOOK_WORDS, TABLE_ENTRIES, books[i]) || apart;
         }
     }
     if (!__syncthreads_or(apart)) {
@@ -268,7 +268,7 @@ __device__ inline bool load_lookups(uint32_t *to, const uint32_t *from, const ui
 #endif
     for (uint32_t i = 0; i < count; ++i) {
         if (!books[i].absent) {
-            load_alone(to + i * table_words(ENTRIES), from + uint64_t(i) * BOOK_WORDS, ENTRIES, books[i], symbols);
+            load_alone(to + i * table_words(TABLE_ENTRIES), from + uint64_t(i) * BOOK_WORDS, TABLE_ENTRIES, books[i], symbols);
         }
     }
     __syncthreads();

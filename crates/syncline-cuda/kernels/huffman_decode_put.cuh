@@ -20,8 +20,8 @@ __device__ inline void put_some(uint8_t *at, const uint32_t words[SYMBOL_BYTES],
     }
 }
 
-// Symbols that are put at once where a smooth field has nothing but its commonest: a word of codewords.
-constexpr uint32_t RUN = 32;
+// Symbols that are put at once where a smooth field has nothing but its commonest: a window of codewords at most, and so many at least.
+constexpr uint32_t RUN = 32, SHORTEST_RUN = 8;
 
 // The commonest symbol, if its codeword is one bit: that is a zero then.
 struct Common {
@@ -59,16 +59,21 @@ __device__ inline void put(const Lookup &lookup, const Common &common, LaneReade
     put_some(at, words, before, left);
     for (; left > 4; left -= 4) {
         at += 4 * SYMBOL_BYTES;
-        if (left > RUN + 8 && common.there && reader.window() == 0) {
-            reader.skip(32);
-            reinterpret_cast<uint32_t *>(at)[0] = __funnelshift_l(last, common.word, shift);
+        const uint32_t zeros = min_of<uint32_t>(__clz(reader.window()), left - 5) / 4 * 4;
+        if (common.there && zeros >= SHORTEST_RUN) {
+            reader.skip(zeros);
 #pragma unroll
-            for (uint32_t i = 1; i < RUN * SYMBOL_BYTES / 4; ++i) {
-                reinterpret_cast<uint32_t *>(at)[i] = common.word;
+            for (uint32_t i = 0; i < RUN; i += 4) {
+                if (i < SHORTEST_RUN || i < zeros) {
+#pragma unroll
+                    for (uint32_t j = 0; j < SYMBOL_BYTES; ++j) {
+                        reinterpret_cast<uint32_t *>(at)[i * SYMBOL_BYTES / 4 + j] = i + j == 0 ? __funnelshift_l(last, common.word, shift) : common.word;
+                    }
+                }
             }
             last = common.word;
-            at += (RUN - 4) * SYMBOL_BYTES;
-            left -= RUN - 4;
+            at += (zeros - 4) * SYMBOL_BYTES;
+            left -= zeros - 4;
             continue;
         }
         next();
