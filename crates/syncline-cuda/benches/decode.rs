@@ -120,6 +120,12 @@ impl Bench<'_> {
             let launch: Launch<'_, S> = &|a, w| self_sync.launch(&mut a.frame()?, w);
             self.run(&format!("{name}, {what}"), &parts, 7, IndexKind::None, LARGE, launch)?;
         }
+        let gap = Gap::<S>::new(d, 7)?;
+        let launch: Launch<'_, S> = &|a, w| gap.launch(&mut a.frame()?, w);
+        self.run(&format!("{name}, gap, 10 MiB"), &parts, 7, IndexKind::Gap, SMALL, launch)?;
+        let self_sync = SelfSync::<S>::new(d, 7)?;
+        let launch: Launch<'_, S> = &|a, w| self_sync.launch(&mut a.frame()?, w);
+        self.run(&format!("{name}, self-sync, 10 MiB"), &parts, 7, IndexKind::None, SMALL, launch)?;
         let chunked = Chunked::<S>::new(d, 7)?;
         self.run(&format!("{name}, chunked, 32 groups a thread"), &parts, 7, IndexKind::Symbol, LARGE, &|a, w| {
             chunked.launch(&mut a.frame()?, w)

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Random, Share, pick};
+use common::{Random, Share, pick, unless_tiny};
 use syncline_core::huffman::lengths::{LengthScratch, MAX_LENGTH, code_lengths, code_lengths_limited, limit_for};
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::codebook::{self, CodebookBuilder, DeviceCodebook, unpack};
@@ -87,26 +87,17 @@ fn limited_and_unlimited_bits(counts: &[u32]) -> (u64, u64) {
 }
 
 /// Builds many codebooks side by side, those whose limit costs much among the others.
-#[test]
-fn batches_of_codebooks_equal_the_cpus() {
+fn check_batches(batches: &[(u32, usize)]) {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
     let mut arena = Arena::new(stream.clone());
-    // Few and many for each of the ways that blocks are shared out.
-    let batches = [
-        (3, 20),
-        (256, pick(300, 140)),
-        (1000, 9),
-        (1024, 5),
-        (1024, pick(40, 10)),
-        (1024, pick(150, 135)),
-        (2000, 3),
-        (2000, pick(60, 30)),
-        (65_536, pick(3, 1)),
-    ];
-    for (symbols, books) in batches {
+    for &(symbols, books) in batches {
         let cases: Vec<_> = limited_cases(symbols).into_iter().map(|(_, counts)| counts).collect();
-        let counts: Vec<&[u32]> = cases.iter().rev().cycle().take(books).map(Vec::as_slice).collect();
+        // The number of books says how blocks are shared out: for racecheck most of them have little in them.
+        let little: Vec<u32> = (0..symbols).map(|symbol| u32::from(symbol % 97 == 1)).collect();
+        let rare = |(book, counts)| if book % unless_tiny(1, 24) == 0 { counts } else { &little };
+        let counts: Vec<&[u32]> =
+            cases.iter().rev().cycle().take(books).enumerate().map(rare).map(Vec::as_slice).collect();
         let all: Vec<u64> = counts.iter().flat_map(|counts| counts.iter().map(|&count| u64::from(count))).collect();
         let on_device = stream.clone_htod(&all).unwrap();
         let builder = CodebookBuilder::new(device, symbols).unwrap();
@@ -121,6 +112,23 @@ fn batches_of_codebooks_equal_the_cpus() {
             assert!(same, "{symbols} symbols, book {book}: lengths differ");
         }
     }
+}
+
+// Few and many for each of the ways that blocks are shared out.
+
+#[test]
+fn few_small_codebooks_equal_the_cpus() {
+    check_batches(&[(3, 20), (1000, 9), (1024, 5), (1024, pick(40, 10))]);
+}
+
+#[test]
+fn many_small_codebooks_equal_the_cpus() {
+    check_batches(&[(256, pick(300, 140)), (1024, pick(150, 135))]);
+}
+
+#[test]
+fn batches_of_large_codebooks_equal_the_cpus() {
+    check_batches(&[(2000, 3), (2000, pick(60, unless_tiny(30, 20))), (65_536, pick(3, 1))]);
 }
 
 /// Builds the codebook on the device and compares everything with the CPU's.
@@ -173,9 +181,8 @@ fn codebooks_equal_the_cpus() {
     }
 }
 
-fn check_limited(alphabets: &[u32]) {
+fn check_limited(alphabets: &[u32], mut share: Share) {
     let Some(device) = common::device() else { return };
-    let mut share = Share::one_in(11);
     let mut arena = Arena::new(device.context().default_stream());
     for &symbols in alphabets {
         for (what, counts) in limited_cases(symbols) {
@@ -188,12 +195,19 @@ fn check_limited(alphabets: &[u32]) {
 
 #[test]
 fn limited_codebooks_equal_the_cpus() {
-    check_limited(&ALPHABETS[..8]);
+    check_limited(&ALPHABETS[..8], Share::one_in(11));
+}
+
+// When tiny, cases on both sides of the limit's step (3), of 36 an alphabet.
+
+#[test]
+fn limited_codebooks_of_thousands_equal_the_cpus() {
+    check_limited(&ALPHABETS[8..11], Share::one_in(11).if_tiny(37, 15));
 }
 
 #[test]
-fn large_limited_codebooks_equal_the_cpus() {
-    check_limited(&ALPHABETS[8..]);
+fn limited_codebooks_of_65_536_equal_the_cpus() {
+    check_limited(&ALPHABETS[11..], Share::one_in(11).if_tiny(18, 7));
 }
 
 /// Else the tests above say less than they seem to. A best code that is over the limit's threshold has been through step (3).

@@ -3,7 +3,7 @@
 mod common;
 
 use common::streams::{Field, Options};
-use common::{Random, Share, pick};
+use common::{Random, Share, pick, unless_tiny};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::HEADER_LEN;
@@ -31,7 +31,10 @@ fn check(device: &Device, field: &Field, options: &Options) {
     let written = if matches!(options.bound, Bound::Psnr(_)) { room } else { expected.len() };
     let upload = stream.clone_htod(&[field.bytes.as_slice(), &[0; 16]].concat()).unwrap();
     let input = upload.slice(..field.bytes.len());
-    for (poison, batch_bytes) in [(0xA5_u8, 512 << 20), (0x5A, pick(5 << 20, 1))] {
+    let batches = [(0xA5_u8, 512 << 20), (0x5A, pick(5 << 20, 1))];
+    // One chunk is one batch.
+    let several = Geometry::new(field.shape).chunks() > 1;
+    for &(poison, batch_bytes) in if several { &batches[..] } else { unless_tiny(&batches[..], &batches[1..]) } {
         let mut compressor = Compressor::new(device, &stream).unwrap().with_batch_bytes(batch_bytes);
         for _ in 0..pick(2, 1) {
             let mut output = stream.clone_htod(&vec![poison; room + 64]).unwrap();
@@ -47,57 +50,79 @@ fn check(device: &Device, field: &Field, options: &Options) {
     }
 }
 
-#[test]
-fn every_rank_and_ragged_shapes() {
+fn every_rank(element: ElementType, mut share: Share) {
     let Some(device) = common::device() else { return };
-    for element in ELEMENTS {
-        for extents in [
-            &[1][..],
-            &[2],
-            &[5000],
-            &[1, 70, 1, 40],
-            &[33, 70],
-            &[1, 3000],
-            &[3000, 2],
-            &[9, 17, 30],
-            &[700, 3, 3],
-            &[3, 9, 8, 17],
-            &[40, 2, 2, 2],
-            pick(&[100, 100, 100], &[30, 30, 30]),
-            pick(&[64, 128, 128], &[16, 64, 64]),
-            // Several chunks.
-            pick(&[1_500_000], &[600_000]),
-            pick(&[1111, 1301], &[111, 301]),
-        ] {
-            if common::small() && element == ElementType::F64 && extents == [600_000] {
-                continue;
-            }
-            let field = Field::smooth(element, extents, 0.01);
-            check(device, &field, &Options::new(Bound::Abs(1e-3)));
+    for extents in [
+        &[1][..],
+        &[2],
+        &[5000],
+        &[1, 70, 1, 40],
+        &[33, 70],
+        &[1, 3000],
+        &[3000, 2],
+        &[9, 17, 30],
+        &[700, 3, 3],
+        &[3, 9, 8, 17],
+        &[40, 2, 2, 2],
+        pick(&[100, 100, 100], &[30, 30, 30]),
+        pick(&[64, 128, 128], &[16, 64, 64]),
+        // Several chunks.
+        pick(&[1_500_000], &[600_000]),
+        pick(&[1111, 1301], &[111, 301]),
+    ] {
+        if !share.takes() || (common::small() && element == ElementType::F64 && extents == [600_000]) {
+            continue;
         }
+        let field = Field::smooth(element, extents, 0.01);
+        check(device, &field, &Options::new(Bound::Abs(1e-3)));
     }
+}
+
+// When tiny, each has some of every rank, and of short and ragged ones.
+
+#[test]
+fn every_rank_and_ragged_shapes_of_f32() {
+    every_rank(ElementType::F32, Share::all().if_tiny(3, 1));
+}
+
+#[test]
+fn every_rank_and_ragged_shapes_of_f64() {
+    every_rank(ElementType::F64, Share::all().if_tiny(3, 0));
 }
 
 /// Small enough for the sanitizers, and of every kind.
 #[test]
 fn small_arrays_of_every_kind() {
     let Some(device) = common::device() else { return };
-    for (element, extents) in
+    // When tiny, two of the six kinds for each array.
+    for (number, (element, extents)) in
         [(ElementType::F32, &[20, 33, 30][..]), (ElementType::F64, &[150, 90]), (ElementType::F32, &[9001])]
+            .into_iter()
+            .enumerate()
     {
         let field = Field::smooth(element, extents, 0.01);
-        check(device, &field, &Options::new(Bound::Rel(1e-3)));
-        check(device, &field, &Options { index: IndexKind::Gap, group_log2: 6, ..Options::new(Bound::Psnr(70.0)) });
         let rough = Field::smooth(element, extents, 1.0);
-        check(device, &rough, &Options::new(Bound::Abs(1e-6)));
-        check(device, &rough, &Options::new(Bound::Abs(1e-4)));
         let holes = field
+            .clone()
             .with("NaN", |i| (i / 7 % 11 < 2).then_some(f64::NAN))
             .with("fill", |i| (i > 3000 && i < 5000).then_some(-9999.0))
             .with("spikes", |i| (i % 1009 == 5).then_some(60.0))
             .with("infinite", |i| (i % 503 == 1).then_some(f64::INFINITY));
-        check(device, &holes, &Options::new(Bound::Abs(1e-3)));
-        check(device, &holes, &Options { index: IndexKind::None, ..Options::new(Bound::PwRel(1e-2)) });
+        let gap = Options { index: IndexKind::Gap, group_log2: 6, ..Options::new(Bound::Psnr(70.0)) };
+        let unindexed = Options { index: IndexKind::None, ..Options::new(Bound::PwRel(1e-2)) };
+        let mut share = Share::all().if_tiny(3, number);
+        for (field, options) in [
+            (&field, Options::new(Bound::Rel(1e-3))),
+            (&field, gap),
+            (&rough, Options::new(Bound::Abs(1e-6))),
+            (&holes, Options::new(Bound::Abs(1e-3))),
+            (&rough, Options::new(Bound::Abs(1e-4))),
+            (&holes, unindexed),
+        ] {
+            if share.takes() {
+                check(device, field, &options);
+            }
+        }
     }
 }
 
@@ -106,6 +131,8 @@ fn small_arrays_of_every_kind() {
 fn arrays_one_after_another() {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
+    // When tiny, each array with a bound of its own, and every third of the fields.
+    let mut share = Share::all().if_tiny(4, 0);
     for (element, extents) in
         [(ElementType::F32, &[20, 33, 30][..]), (ElementType::F64, &[90, 151]), (ElementType::F32, &[9001])]
     {
@@ -122,10 +149,14 @@ fn arrays_one_after_another() {
         let constant = smooth.clone().with("constant", |_| Some(2.5));
         let shape = smooth.shape;
         let room = max_compressed_len(element, shape) as usize;
-        for bound in [Bound::Rel(1e-3), Bound::Abs(1e-3), Bound::Rel(1e-6)] {
+        for (first, bound) in [Bound::Rel(1e-3), Bound::Abs(1e-3), Bound::Rel(1e-6)].into_iter().enumerate() {
+            if !share.takes() {
+                continue;
+            }
             let mut compressor = Compressor::new(device, &stream).unwrap();
             let fields = [&smooth, &below, &holes, &smooth, &minus, &large, &many, &smooth, &fill, &smooth, &infinite];
-            for (number, field) in fields.into_iter().chain([&constant, &smooth, &smooth, &both, &smooth]).enumerate() {
+            let fields = fields.into_iter().chain([&constant, &smooth, &smooth, &both, &smooth]);
+            for (number, field) in fields.enumerate().skip(unless_tiny(0, first)).step_by(unless_tiny(1, 3)) {
                 let what = format!("{number}: {}, {bound:?}", field.name);
                 let options = Options::new(bound);
                 let input = stream.clone_htod(&field.bytes).unwrap();
@@ -185,24 +216,34 @@ fn every_bound_index_and_group() {
 #[test]
 fn raw_wide_and_sparse() {
     let Some(device) = common::device() else { return };
+    let mut share = Share::all().if_tiny(5, 0);
     for element in ELEMENTS {
         let (extents, smooth_from) = pick((&[100, 100, 170], 1_200_000), (&[30, 30, 50], 35_000));
         let noisy = Field::smooth(element, extents, 1.0)
             .with("smooth end", |i| (i > smooth_from).then_some((i as f64 * 1e-4).sin()));
-        for bound in [5e-7, 1e-6, 1e-5, 1e-4] {
-            check(device, &noisy, &Options::new(Bound::Abs(bound)));
-        }
-        check(device, &noisy, &Options { index: IndexKind::Gap, group_log2: 6, ..Options::new(Bound::Abs(1e-5)) });
         let spikes = Field::smooth(element, &[pick(1_400_000, 40_000)], 0.001)
             .with("spikes", |i| (i % 1009 == 5).then_some(1e2 * (i % 7) as f64))
             .with("infinite", |i| (i % 5003 == 1).then_some(f64::INFINITY));
-        check(device, &spikes, &Options::new(Bound::Abs(1e-3)));
+        let plain = |bound| Options::new(Bound::Abs(bound));
+        for (field, options) in [
+            (&noisy, plain(5e-7)),
+            (&noisy, plain(1e-6)),
+            (&noisy, plain(1e-5)),
+            (&noisy, plain(1e-4)),
+            (&noisy, Options { index: IndexKind::Gap, group_log2: 6, ..plain(1e-5) }),
+            (&spikes, plain(1e-3)),
+        ] {
+            if share.takes() {
+                check(device, field, &options);
+            }
+        }
     }
 }
 
 #[test]
 fn masks_and_signs() {
     let Some(device) = common::device() else { return };
+    let mut share = Share::all().if_tiny(6, 0);
     for element in ELEMENTS {
         let scale = pick(20, 1);
         let shapes = pick([&[90, 110, 70][..], &[700, 1000], &[700_003]], [&[20, 30, 55], &[150, 220], &[33_003]]);
@@ -210,18 +251,22 @@ fn masks_and_signs() {
             let field = Field::smooth(element, extents, 0.01)
                 .with("NaN", |i| (i / 70 % 11 < 2 && i % 3 == 0).then_some(f64::NAN))
                 .with("fill", |i| (i > 15_000 * scale && i < 21_000 * scale).then_some(-9999.0));
-            check(device, &field, &Options::new(Bound::Rel(1e-3)));
-            check(device, &field, &Options::new(Bound::PwRel(1e-2)));
             let given =
                 Options { fill: Fill::Value(-9999.0), index: IndexKind::None, ..Options::new(Bound::PwRel(1e-3)) };
-            check(device, &field, &given);
-            check(device, &field, &Options { fill: Fill::None, ..Options::new(Bound::Psnr(80.0)) });
+            let unfilled = Options { fill: Fill::None, ..Options::new(Bound::Psnr(80.0)) };
+            for options in [Options::new(Bound::Rel(1e-3)), Options::new(Bound::PwRel(1e-2)), given, unfilled] {
+                if share.takes() {
+                    check(device, &field, &options);
+                }
+            }
         }
         let zeros = Field::smooth(element, pick(&[50, 60, 70], &[10, 20, 30]), 0.01)
             .with("zeros", |i| (i % 7 == 0).then_some(0.0))
             .with("minus zeros", |i| (i % 11 == 0).then_some(-0.0));
         for bound in [Bound::Abs(1e-3), Bound::PwRel(1e-3), Bound::Psnr(70.0)] {
-            check(device, &zeros, &Options::new(bound));
+            if share.takes() {
+                check(device, &zeros, &Options::new(bound));
+            }
         }
     }
 }

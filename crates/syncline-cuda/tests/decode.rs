@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{Random, Share, pick};
+use common::{Random, Share, pick, unless_tiny};
 use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{
     Decoder, EncodeOptions, EncodeScratch, IndexKind, SUBSEQUENCE_BITS, Stream, Symbol, encode,
@@ -168,7 +168,7 @@ fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
     let mut r = Random(7);
     let mask = ((1_u32 << bits) - 1) as u16;
     let centre = 1_u16 << (bits - 1);
-    let n = 128 * pick(300, 40);
+    let n = 128 * pick(300, unless_tiny(40, 12));
     let geometric = |share, n| common::symbols(common::Spread::Geometric(share), 1 << bits, n, 11);
     let mut shapes = vec![
         ("empty", vec![]),
@@ -181,7 +181,7 @@ fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
         ("5 bits", geometric(0.13, n)),
     ];
     let clusters = |(i, s): (usize, u16)| if i / 512 % 3 == 0 { s } else { centre };
-    let many = 128 * pick(3000, 300);
+    let many = 128 * pick(3000, unless_tiny(300, 90));
     shapes.push(("clusters of free groups", geometric(0.3, many).into_iter().enumerate().map(clusters).collect()));
     shapes.extend([
         ("two symbols", (0..n).map(|_| if r.below(9) == 0 { mask } else { 0 }).collect()),
@@ -194,7 +194,7 @@ fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
     // Fibonacci frequencies: the longest codes that there are.
     let mut fibonacci = Vec::new();
     let (mut a, mut b) = (1_usize, 1_usize);
-    for symbol in 0..pick(24, 18) {
+    for symbol in 0..pick(24, unless_tiny(18, 15)) {
         fibonacci.extend(std::iter::repeat_n(symbol * 5, a));
         (a, b) = (b, a + b);
     }
@@ -203,7 +203,8 @@ fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
         fibonacci.swap(i, r.below(i as u64 + 1) as usize);
     }
     shapes.push(("fibonacci", fibonacci));
-    shapes.push(("every symbol", (0..=mask).chain((0..=mask).map(|i| i & (i >> 3))).collect()));
+    let again = (0..=unless_tiny(mask, 127)).map(|i| i & (i >> 3));
+    shapes.push(("every symbol", (0..=mask).chain(again).collect()));
     for (_, symbols) in &mut shapes {
         symbols.iter_mut().for_each(|s| *s &= mask);
     }
@@ -223,7 +224,7 @@ fn cases<S: Symbol>(bits: u32, group_log2: u8) -> Vec<Case<S>> {
         cases.push(Case::new(&format!("{what}, hardly a free group"), symbols, vec![], &never));
     }
     // Groups of very different kinds, each with its class.
-    let groups = pick(2000, 200) >> (group_log2 - 6);
+    let groups = pick(2000, unless_tiny(200, 80)) >> (group_log2 - 6);
     let mut r = Random(3);
     let classes: Vec<u8> = (0..groups).map(|_| r.below(4) as u8).collect();
     let shares = [0.97, 0.6, 0.2, 0.03]
@@ -242,9 +243,12 @@ fn round_trips<S: Symbol + DeviceRepr>(bits: u32, group_log2: u8) {
     let mut arena = Arena::new(device.context().default_stream());
     let cases = cases::<S>(bits, group_log2);
     let mut share = Share::one_in(17);
-    for (name, decoder) in Any::<S>::all(device, group_log2.into()) {
-        // Those that it reads, one by one and then all of an index together.
-        for index in IndexKind::ALL {
+    for (number, (name, decoder)) in Any::<S>::all(device, group_log2.into()).into_iter().enumerate() {
+        // Those that it reads, one by one and then all of an index together; when tiny, one in seven together, and without an index to decoders that need none.
+        let indices = IndexKind::ALL.iter().copied().filter(|&index| {
+            unless_tiny(true, !matches!(decoder, Any::Chunked(_) | Any::SelfSync(_)) || index == IndexKind::None)
+        });
+        for index in indices {
             let readable: Vec<&Case<S>> = cases
                 .iter()
                 .filter(|case| {
@@ -253,7 +257,8 @@ fn round_trips<S: Symbol + DeviceRepr>(bits: u32, group_log2: u8) {
                 })
                 .collect();
             let single = readable.iter().map(|case| vec![*case]).filter(|_| share.takes());
-            for batch in single.chain([readable.clone(), vec![]]) {
+            let together = readable.iter().copied().skip(unless_tiny(0, number % 7)).step_by(unless_tiny(1, 7));
+            for batch in single.chain([together.collect(), vec![]]) {
                 for (case, (status, symbols)) in batch.iter().zip(decode(&mut arena, &decoder, &batch)) {
                     assert_eq!(status_text(status), None, "{name}: {}", case.what);
                     let wrong = symbols.iter().zip(&case.symbols).position(|(a, b)| a != b);

@@ -203,7 +203,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
 #[test]
 fn records_are_the_cpus() {
     let Some(device) = common::device() else { return };
-    let mut share = Share::one_of_tiny(5);
+    let mut share = Share::all().if_tiny(5, 0);
     for element in [ElementType::F32, ElementType::F64] {
         let (cube, line) = pick((&[100, 100, 100], &[1_500_000]), (&[30, 30, 30], unless_tiny(&[100_000], &[20_000])));
         for extents in [&[][..], &[1], &[5000], &[33, 70], &[9, 17, 30], &[3, 9, 8, 17], cube, line] {
@@ -228,7 +228,7 @@ fn records_are_the_cpus() {
 #[test]
 fn raw_wide_and_sparse() {
     let Some(device) = common::device() else { return };
-    let mut share = Share::one_of_tiny(3);
+    let mut share = Share::all().if_tiny(3, 0);
     for element in [ElementType::F32, ElementType::F64] {
         // Noise: raw where the bound is tight, a wide radius in between. The last chunk is smooth.
         let (extents, smooth_from) =

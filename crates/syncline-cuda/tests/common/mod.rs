@@ -64,6 +64,12 @@ pub fn unless_tiny<T>(usual: T, tiny: T) -> T {
     if size() == Size::Tiny { tiny } else { usual }
 }
 
+/// All of these, or where tests are to be tiny just the one that `which`, counted round and round, falls on.
+pub fn unless_tiny_one<T>(all: &[T], which: usize) -> &[T] {
+    let one = which % all.len();
+    unless_tiny(all, &all[one..=one])
+}
+
 /// Takes every case of nested loops, or one in so many where tests are to be small, a third of those where they are to be tiny. With numbers that have no factor in common
 /// with the inner loops' lengths each of their values keeps a case.
 pub struct Share {
@@ -82,9 +88,14 @@ impl Share {
         Self { one_in, seen: 0 }
     }
 
-    /// One in so many where tests are to be tiny only.
-    pub fn one_of_tiny(number: usize) -> Self {
-        Self { one_in: unless_tiny(1, number), seen: 0 }
+    /// All unless tests are to be tiny.
+    pub fn all() -> Self {
+        Self { one_in: 1, seen: 0 }
+    }
+
+    /// Instead of the usual share, where tests are to be tiny: one in `number`, of which number `first` is the first, so that tests of the same cases take different ones.
+    pub fn if_tiny(self, number: usize, first: usize) -> Self {
+        unless_tiny(self, Self { one_in: number, seen: number - first % number })
     }
 
     /// Whether the next case is taken.

@@ -12,7 +12,7 @@ mod stream;
 use std::ops::Range;
 use std::sync::Arc;
 
-use common::{Random, Share, pick};
+use common::{Random, Share, pick, unless_tiny, unless_tiny_one};
 use cudarc::driver::CudaStream;
 use cudarc::driver::sys::{CUgraphInstantiate_flags_enum, CUstreamCaptureMode};
 use real::{POISON, Real, bytes_of, on_gpu};
@@ -202,9 +202,11 @@ fn many_small_chunks_come_back() {
 fn parts_come_back_and_nothing_else_is_touched() {
     let Some((device, stream)) = device() else { return };
     let mut random = Random(21);
-    for extents in [&[40_u64, 60, 50][..], &[130, 700], &[50_000]] {
+    let usual = [&[40_u64, 60, 50][..], &[130, 700], &[50_000]];
+    for (number, extents) in unless_tiny(usual, [&[20, 25, 50], &[66, 330], &[12_000]]).into_iter().enumerate() {
         let values = field(extents, 8, true);
-        for (index, chunk_tiles) in [(IndexKind::Symbol, 10), (IndexKind::Gap, 7), (IndexKind::None, 300)] {
+        let indices = [(IndexKind::Symbol, 10), (IndexKind::Gap, 7), (IndexKind::None, 300)];
+        for &(index, chunk_tiles) in unless_tiny_one(&indices, number) {
             let making = Making { index, chunk_tiles: Some(chunk_tiles), ..Making::default() };
             let bytes = compress(&bytes_of::<f32>(&values), ElementType::F32, extents, Bound::Abs(0.01), &making);
             let info = StreamInfo::from_bytes(&bytes).unwrap();
@@ -302,13 +304,13 @@ fn an_empty_array_comes_back() {
 #[test]
 fn a_graph_of_the_work_can_be_replayed() {
     let Some((device, stream)) = device() else { return };
-    let extents = [40, 60, 50];
+    let extents = unless_tiny([40, 60, 50], [16, 24, 40]);
     for (bound, index) in [
         (Bound::Abs(0.01), IndexKind::Symbol),
         (Bound::PwRel(0.01), IndexKind::Symbol),
         (Bound::Abs(0.01), IndexKind::None),
     ] {
-        let making = Making { index, chunk_tiles: Some(64), ..Making::default() };
+        let making = Making { index, chunk_tiles: Some(unless_tiny(64, 20)), ..Making::default() };
         let of =
             |seed| compress(&bytes_of::<f32>(&field(&extents, seed, true)), ElementType::F32, &extents, bound, &making);
         let bytes = of(1);
@@ -322,7 +324,7 @@ fn a_graph_of_the_work_can_be_replayed() {
         decompressor.decompress(&input.as_view(), &mut output.as_view_mut()).unwrap();
         let flags = CUgraphInstantiate_flags_enum(0);
         let graph = stream.end_capture(flags).unwrap().unwrap();
-        for _ in 0..2 {
+        for _ in 0..unless_tiny(2, 1) {
             stream.memset_zeros(&mut output).unwrap();
             graph.launch().unwrap();
             decompressor.check().unwrap();
