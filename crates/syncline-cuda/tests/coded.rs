@@ -150,7 +150,7 @@ fn every_shape<T: Real>(mut share: Share) -> usize {
 #[test]
 fn streams_of_f32_come_back() {
     // When tiny, of three axes and of one.
-    let coded = every_shape::<f32>(Share::one_in(7).if_tiny(31, 30));
+    let coded = every_shape::<f32>(Share::one_in(7).if_tiny(62, 30));
     assert!(coded > pick(60, 0), "{coded}");
 }
 
@@ -161,32 +161,35 @@ fn streams_of_f64_come_back() {
     assert!(coded > pick(60, 0), "{coded}");
 }
 
-/// Little of everything both ways, for the sanitizers: they slow the device down by a hundred.
-#[test]
-fn small_of_every_path() {
+fn small(extents: &[u64], index: IndexKind, bound: Bound, lossless: LosslessOptions) {
     let Some((device, stream)) = device() else { return };
-    for (extents, index, bound, lossless) in [
-        (unless_tiny(&[9_u64, 20, 33][..], &[9, 17, 20]), IndexKind::Symbol, Bound::Abs(0.01), ALWAYS),
-        (unless_tiny(&[9, 20, 33], &[9, 17, 20]), IndexKind::Gap, Bound::PwRel(0.05), AUTO),
-        (unless_tiny(&[70, 90], &[40, 70]), IndexKind::None, Bound::Abs(0.01), ALWAYS),
-        (unless_tiny(&[9_000], &[5_000]), IndexKind::Symbol, Bound::Abs(0.01), ALWAYS),
-    ] {
-        let bytes = bytes_of::<f32>(&patches(extents, 3, true));
-        let making = Making { index, chunk_tiles: Some(unless_tiny(4, 10)), ..Making::default() };
-        let made = compress_by(&bytes, ElementType::F32, extents, bound, &making, &lossless);
-        comes_back::<f32>(device, &stream, &made, &format!("{extents:?}, {bound:?}"));
-        same_bytes(device, &stream, &bytes, &made, &lossless);
-    }
+    let bytes = bytes_of::<f32>(&patches(extents, 3, true));
+    let making = Making { index, chunk_tiles: Some(unless_tiny(4, 10)), ..Making::default() };
+    let made = compress_by(&bytes, ElementType::F32, extents, bound, &making, &lossless);
+    comes_back::<f32>(device, &stream, &made, &format!("{extents:?}, {bound:?}"));
+    same_bytes(device, &stream, &bytes, &made, &lossless);
+}
+
+// Little of everything both ways, for the sanitizers: they slow the device down by a hundred.
+
+#[test]
+fn small_cubes() {
+    let extents = unless_tiny([9, 20, 33], [9, 17, 20]);
+    small(&extents, IndexKind::Symbol, Bound::Abs(0.01), ALWAYS);
+    small(&extents, IndexKind::Gap, Bound::PwRel(0.05), AUTO);
 }
 
 #[test]
-fn every_width_and_level_comes_back() {
+fn small_planes_and_lines() {
+    small(&unless_tiny([70, 90], [40, 70]), IndexKind::None, Bound::Abs(0.01), ALWAYS);
+    small(&unless_tiny([9_000], [5_000]), IndexKind::Symbol, Bound::Abs(0.01), ALWAYS);
+}
+
+fn every_level(widths: &[SymbolWidth], mut share: Share) {
     let Some((device, stream)) = device() else { return };
     let extents = unless_tiny([200, 200], [100, 100]);
     let bytes = bytes_of::<f32>(&patches(&extents, 3, false));
-    // When tiny, one of each width and of each level.
-    let mut share = Share::one_in(3).if_tiny(5, 0);
-    for symbol in SymbolWidth::ALL {
+    for &symbol in widths {
         for level in [1, 4, 5, 9] {
             let lossless = LosslessOptions { symbol: Some(symbol), level, ..ALWAYS };
             if !share.takes() {
@@ -199,6 +202,18 @@ fn every_width_and_level_comes_back() {
             same_bytes(device, &stream, &bytes, &made, &lossless);
         }
     }
+}
+
+// When tiny, one of each width and of each level.
+
+#[test]
+fn widths_of_1_and_2_bytes_at_every_level_come_back() {
+    every_level(&SymbolWidth::ALL[..2], Share::one_in(3).if_tiny(5, 0));
+}
+
+#[test]
+fn widths_of_4_and_8_bytes_at_every_level_come_back() {
+    every_level(&SymbolWidth::ALL[2..], Share::one_in(3).if_tiny(5, 2));
 }
 
 /// Chunks of the usual sizes, whole streams, bounds that take several attempts.

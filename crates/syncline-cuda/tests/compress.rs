@@ -127,64 +127,74 @@ fn small_arrays_of_every_kind() {
 }
 
 /// A compressor begins to quantise before the host knows the bound, where the array before was alike: what it assumes is right for some of these and wrong for others.
-#[test]
-fn arrays_one_after_another() {
+fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
-    // When tiny, each array with a bound of its own, and every third of the fields.
-    let mut share = Share::all().if_tiny(4, 0);
-    for (element, extents) in
-        [(ElementType::F32, &[20, 33, 30][..]), (ElementType::F64, &[90, 151]), (ElementType::F32, &[9001])]
-    {
-        let smooth = Field::smooth(element, extents, 0.01);
-        let below = smooth.clone().with("below zero", |i| Some(-1e3 + (i as f64 * 1e-2).sin()));
-        let large = smooth.clone().with("large", |i| Some(3e30 + 1e27 * (i as f64 * 1e-2).cos()));
-        let minus = smooth.clone().with("some -0.0", |i| (i % 2003 == 7).then_some(-0.0));
-        let many = smooth.clone().with("many -0.0", |i| (i % 11 == 7).then_some(-0.0));
-        let holes = smooth.clone().with("NaN", |i| (i / 7 % 11 < 2).then_some(f64::NAN));
-        // What is quantised again must know of these, too.
-        let both = minus.clone().with("NaN in one place", |i| (i > 3000 && i < 5000).then_some(f64::NAN));
-        let fill = smooth.clone().with("fill", |i| (i > 3000 && i < 5000).then_some(-9999.0));
-        let infinite = smooth.clone().with("infinite", |i| (i % 503 == 1).then_some(f64::INFINITY));
-        let constant = smooth.clone().with("constant", |_| Some(2.5));
-        let shape = smooth.shape;
-        let room = max_compressed_len(element, shape) as usize;
-        for (first, bound) in [Bound::Rel(1e-3), Bound::Abs(1e-3), Bound::Rel(1e-6)].into_iter().enumerate() {
-            if !share.takes() {
-                continue;
-            }
-            let mut compressor = Compressor::new(device, &stream).unwrap();
-            let fields = [&smooth, &below, &holes, &smooth, &minus, &large, &many, &smooth, &fill, &smooth, &infinite];
-            let fields = fields.into_iter().chain([&constant, &smooth, &smooth, &both, &smooth]);
-            for (number, field) in fields.enumerate().skip(unless_tiny(0, first)).step_by(unless_tiny(1, 3)) {
-                let what = format!("{number}: {}, {bound:?}", field.name);
-                let options = Options::new(bound);
-                let input = stream.clone_htod(&field.bytes).unwrap();
-                let mut output = stream.clone_htod(&vec![0x5A_u8; room]).unwrap();
-                let mut quantised = 0;
-                let made = compressor.compress_observed(
-                    &input.as_view(),
-                    element,
-                    shape,
-                    &options_of(&options),
-                    &mut output.as_view_mut(),
-                    &mut |step| {
-                        quantised += u32::from(step == "quantize");
-                        Ok(())
-                    },
-                );
-                let made = match made {
-                    Err(CudaError::Lossless(_)) => continue,
-                    made => made.unwrap(),
-                };
-                let expected = field.stream(&options);
-                let found = stream.clone_dtoh(&output).unwrap();
-                assert!(found[..made.bytes as usize] == expected, "{what}");
-                // Where nothing is masked, what the device has found is what the host finds.
-                assert!(quantised == 1 || !made.header.patterns.is_empty(), "{what}: quantised {quantised} times");
-            }
+    let smooth = Field::smooth(element, extents, 0.01);
+    let below = smooth.clone().with("below zero", |i| Some(-1e3 + (i as f64 * 1e-2).sin()));
+    let large = smooth.clone().with("large", |i| Some(3e30 + 1e27 * (i as f64 * 1e-2).cos()));
+    let minus = smooth.clone().with("some -0.0", |i| (i % 2003 == 7).then_some(-0.0));
+    let many = smooth.clone().with("many -0.0", |i| (i % 11 == 7).then_some(-0.0));
+    let holes = smooth.clone().with("NaN", |i| (i / 7 % 11 < 2).then_some(f64::NAN));
+    // What is quantised again must know of these, too.
+    let both = minus.clone().with("NaN in one place", |i| (i > 3000 && i < 5000).then_some(f64::NAN));
+    let fill = smooth.clone().with("fill", |i| (i > 3000 && i < 5000).then_some(-9999.0));
+    let infinite = smooth.clone().with("infinite", |i| (i % 503 == 1).then_some(f64::INFINITY));
+    let constant = smooth.clone().with("constant", |_| Some(2.5));
+    let shape = smooth.shape;
+    let room = max_compressed_len(element, shape) as usize;
+    for (first, bound) in [Bound::Rel(1e-3), Bound::Abs(1e-3), Bound::Rel(1e-6)].into_iter().enumerate() {
+        if !share.takes() {
+            continue;
+        }
+        let mut compressor = Compressor::new(device, &stream).unwrap();
+        let fields = [&smooth, &below, &holes, &smooth, &minus, &large, &many, &smooth, &fill, &smooth, &infinite];
+        let fields = fields.into_iter().chain([&constant, &smooth, &smooth, &both, &smooth]);
+        for (number, field) in fields.enumerate().skip(unless_tiny(0, first)).step_by(unless_tiny(1, 3)) {
+            let what = format!("{number}: {}, {bound:?}", field.name);
+            let options = Options::new(bound);
+            let input = stream.clone_htod(&field.bytes).unwrap();
+            let mut output = stream.clone_htod(&vec![0x5A_u8; room]).unwrap();
+            let mut quantised = 0;
+            let made = compressor.compress_observed(
+                &input.as_view(),
+                element,
+                shape,
+                &options_of(&options),
+                &mut output.as_view_mut(),
+                &mut |step| {
+                    quantised += u32::from(step == "quantize");
+                    Ok(())
+                },
+            );
+            let made = match made {
+                Err(CudaError::Lossless(_)) => continue,
+                made => made.unwrap(),
+            };
+            let expected = field.stream(&options);
+            let found = stream.clone_dtoh(&output).unwrap();
+            assert!(found[..made.bytes as usize] == expected, "{what}");
+            // Where nothing is masked, what the device has found is what the host finds.
+            assert!(quantised == 1 || !made.header.patterns.is_empty(), "{what}: quantised {quantised} times");
         }
     }
+}
+
+// When tiny, each has a bound of its own, and every third of the fields.
+
+#[test]
+fn cubes_one_after_another() {
+    one_after_another(ElementType::F32, &[20, 33, 30], Share::all().if_tiny(3, 0));
+}
+
+#[test]
+fn planes_one_after_another() {
+    one_after_another(ElementType::F64, &[90, 151], Share::all().if_tiny(3, 1));
+}
+
+#[test]
+fn lines_one_after_another() {
+    one_after_another(ElementType::F32, &[9001], Share::all().if_tiny(3, 2));
 }
 
 #[test]

@@ -218,6 +218,7 @@ const BOTH: [LosslessPipeline; 2] = [LosslessPipeline::Lzss, LosslessPipeline::L
 /// Little of everything, for the sanitizer.
 #[test]
 fn small_of_every_path() {
+    // When tiny, each array by one of the pipelines.
     for (number, (element, kind, extents)) in [
         (ElementType::U16, Kind::Codes, &[9_000][..]),
         (ElementType::F32, Kind::Ramps, &[9, 20, 11]),
@@ -262,29 +263,36 @@ fn codes_of_every_shape() {
     }
 }
 
-fn elements(pipeline: LosslessPipeline, mut share: Share) {
-    for element in ElementType::ALL {
-        for kind in [Kind::Ramps, Kind::Rows] {
-            for extents in pick([&[40_000][..], &[70, 333], &[20, 30, 70]], [&[8000], &[35, 100], &[10, 17, 20]]) {
-                let case = Case::new(element, extents, kind, pipeline);
-                if share.takes() {
-                    check(&Case { chunk_tiles: Some(pick(20, unless_tiny(5, 6))), ..case });
+fn elements(types: &[ElementType]) {
+    // When tiny, each of four types by one pipeline or both.
+    let mut share = Share::one_in(7).if_tiny(10, 2);
+    for pipeline in BOTH {
+        for &element in types {
+            for kind in [Kind::Ramps, Kind::Rows] {
+                for extents in pick([&[40_000][..], &[70, 333], &[20, 30, 70]], [&[8000], &[35, 100], &[10, 17, 20]]) {
+                    let case = Case::new(element, extents, kind, pipeline);
+                    if share.takes() {
+                        check(&Case { chunk_tiles: Some(pick(20, unless_tiny(5, 6))), ..case });
+                    }
                 }
             }
         }
     }
 }
 
-// When tiny, types that one leaves out the other takes.
-
 #[test]
-fn every_element_type_alone() {
-    elements(LosslessPipeline::Lzss, Share::one_in(7).if_tiny(13, 0));
+fn every_type_of_floats() {
+    elements(&ElementType::ALL[..4]);
 }
 
 #[test]
-fn every_element_type_before_huffman() {
-    elements(LosslessPipeline::LzssHuffman, Share::one_in(7).if_tiny(13, 6));
+fn every_type_of_unsigned_integers() {
+    elements(&ElementType::ALL[4..8]);
+}
+
+#[test]
+fn every_type_of_signed_integers() {
+    elements(&ElementType::ALL[8..]);
 }
 
 #[test]
@@ -304,29 +312,36 @@ fn noise_and_constants() {
     }
 }
 
-#[test]
-fn widths_and_levels() {
-    let mut share = Share::one_in(3).if_tiny(5, 1);
-    for pipeline in BOTH {
-        for (symbol, level) in [
-            (SymbolWidth::One, 3),
-            (SymbolWidth::Two, 4),
-            (SymbolWidth::Two, 6),
-            (SymbolWidth::Four, 1),
-            (SymbolWidth::Eight, 3),
-            (SymbolWidth::Four, 6),
-        ] {
-            for (kind, element) in [(Kind::Rows, ElementType::U16), (Kind::Ramps, ElementType::I32)] {
-                let mut case = Case::new(element, &[pick(100_001, 9001)], kind, pipeline);
-                case.options = LosslessOptions { symbol: Some(symbol), level, ..case.options };
-                if share.takes() {
-                    check(&Case { chunk_tiles: Some(pick(60, 6)), ..case });
-                }
+fn widths_and_levels(pipeline: LosslessPipeline, mut share: Share) {
+    for (symbol, level) in [
+        (SymbolWidth::One, 3),
+        (SymbolWidth::Two, 4),
+        (SymbolWidth::Two, 6),
+        (SymbolWidth::Four, 1),
+        (SymbolWidth::Eight, 3),
+        (SymbolWidth::Four, 6),
+    ] {
+        for (kind, element) in [(Kind::Rows, ElementType::U16), (Kind::Ramps, ElementType::I32)] {
+            let mut case = Case::new(element, &[pick(100_001, 9001)], kind, pipeline);
+            case.options = LosslessOptions { symbol: Some(symbol), level, ..case.options };
+            if share.takes() {
+                check(&Case { chunk_tiles: Some(pick(60, 6)), ..case });
             }
         }
-        // So that what the first pipeline leaves out the second takes.
-        share.takes();
     }
+}
+
+#[test]
+fn widths_and_levels_alone() {
+    widths_and_levels(LosslessPipeline::Lzss, Share::one_in(3).if_tiny(5, 1));
+}
+
+#[test]
+fn widths_and_levels_before_huffman() {
+    // Not those of the first pipeline.
+    let mut share = Share::one_in(3).if_tiny(5, 3);
+    share.takes();
+    widths_and_levels(LosslessPipeline::LzssHuffman, share);
 }
 
 #[test]
