@@ -220,7 +220,7 @@ fn widths_of_4_and_8_bytes_at_every_level_come_back() {
 #[test]
 fn whole_streams() {
     let Some((device, stream)) = device() else { return };
-    let (cube, line) = pick((&[150, 150, 150], &[3_000_000]), (&[24, 30, 40], unless_tiny(&[600_000], &[8_000])));
+    let (cube, line) = pick((&[150, 150, 150], &[3_000_000]), (&[24, 30, 40], unless_tiny(&[600_000], &[12_000])));
     // When tiny, the cube by itself, the line always.
     let mut share = Share::all().if_tiny(6, 1);
     let mut second = Share::all().if_tiny(6, 2);
@@ -303,7 +303,7 @@ fn small_streams() -> Vec<Vec<u8>> {
         (IndexKind::Gap, Bound::PwRel(0.05), 5),
         (IndexKind::None, Bound::Abs(0.01), 1),
     ] {
-        let making = Making { index, chunk_tiles: Some(11), ..Making::default() };
+        let making = Making { index, chunk_tiles: Some(unless_tiny(11, 23)), ..Making::default() };
         let lossless = LosslessOptions { level, ..ALWAYS };
         let made = compress_by(&bytes, ElementType::F32, &extents, bound, &making, &lossless);
         assert!(coded_chunks(&made) > 0);

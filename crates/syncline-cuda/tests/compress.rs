@@ -70,7 +70,7 @@ fn every_rank(element: ElementType, mut share: Share) {
         pick(&[1_500_000], &[600_000]),
         pick(&[1111, 1301], &[111, 301]),
     ] {
-        if !share.takes() || (common::small() && element == ElementType::F64 && extents == [600_000]) {
+        if !share.takes() || (extents == [600_000] && unless_tiny(element == ElementType::F64, true)) {
             continue;
         }
         let field = Field::smooth(element, extents, 0.01);
@@ -95,10 +95,9 @@ fn every_rank_and_ragged_shapes_of_f64() {
 fn small_arrays_of_every_kind() {
     let Some(device) = common::device() else { return };
     // When tiny, two of the six kinds for each array.
+    let (cube, plane, line) = unless_tiny(([20, 33, 30], [150, 90], [9001]), ([16, 17, 24], [80, 70], [6001]));
     for (number, (element, extents)) in
-        [(ElementType::F32, &[20, 33, 30][..]), (ElementType::F64, &[150, 90]), (ElementType::F32, &[9001])]
-            .into_iter()
-            .enumerate()
+        [(ElementType::F32, &cube[..]), (ElementType::F64, &plane), (ElementType::F32, &line)].into_iter().enumerate()
     {
         let field = Field::smooth(element, extents, 0.01);
         let rough = Field::smooth(element, extents, 1.0);
@@ -184,17 +183,17 @@ fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
 
 #[test]
 fn cubes_one_after_another() {
-    one_after_another(ElementType::F32, &[20, 33, 30], Share::all().if_tiny(3, 0));
+    one_after_another(ElementType::F32, &unless_tiny([20, 33, 30], [16, 17, 24]), Share::all().if_tiny(3, 0));
 }
 
 #[test]
 fn planes_one_after_another() {
-    one_after_another(ElementType::F64, &[90, 151], Share::all().if_tiny(3, 1));
+    one_after_another(ElementType::F64, &unless_tiny([90, 151], [60, 91]), Share::all().if_tiny(3, 1));
 }
 
 #[test]
 fn lines_one_after_another() {
-    one_after_another(ElementType::F32, &[9001], Share::all().if_tiny(3, 2));
+    one_after_another(ElementType::F32, &unless_tiny([9001], [6001]), Share::all().if_tiny(3, 2));
 }
 
 #[test]
@@ -228,10 +227,11 @@ fn raw_wide_and_sparse() {
     let Some(device) = common::device() else { return };
     let mut share = Share::all().if_tiny(5, 0);
     for element in ELEMENTS {
-        let (extents, smooth_from) = pick((&[100, 100, 170], 1_200_000), (&[30, 30, 50], 35_000));
+        let (extents, smooth_from) =
+            pick((&[100, 100, 170], 1_200_000), unless_tiny((&[30, 30, 50], 35_000), (&[20, 20, 30], 9_000)));
         let noisy = Field::smooth(element, extents, 1.0)
             .with("smooth end", |i| (i > smooth_from).then_some((i as f64 * 1e-4).sin()));
-        let spikes = Field::smooth(element, &[pick(1_400_000, 40_000)], 0.001)
+        let spikes = Field::smooth(element, &[pick(1_400_000, unless_tiny(40_000, 11_000))], 0.001)
             .with("spikes", |i| (i % 1009 == 5).then_some(1e2 * (i % 7) as f64))
             .with("infinite", |i| (i % 5003 == 1).then_some(f64::INFINITY));
         let plain = |bound| Options::new(Bound::Abs(bound));
@@ -255,12 +255,13 @@ fn masks_and_signs() {
     let Some(device) = common::device() else { return };
     let mut share = Share::all().if_tiny(6, 0);
     for element in ELEMENTS {
-        let scale = pick(20, 1);
-        let shapes = pick([&[90, 110, 70][..], &[700, 1000], &[700_003]], [&[20, 30, 55], &[150, 220], &[33_003]]);
+        let fill = pick(300_000..420_000, unless_tiny(15_000..21_000, 4500..6300));
+        let small = unless_tiny([&[20, 30, 55][..], &[150, 220], &[33_003]], [&[16, 20, 30], &[90, 110], &[9903]]);
+        let shapes = pick([&[90, 110, 70][..], &[700, 1000], &[700_003]], small);
         for extents in shapes {
             let field = Field::smooth(element, extents, 0.01)
                 .with("NaN", |i| (i / 70 % 11 < 2 && i % 3 == 0).then_some(f64::NAN))
-                .with("fill", |i| (i > 15_000 * scale && i < 21_000 * scale).then_some(-9999.0));
+                .with("fill", |i| fill.contains(&i).then_some(-9999.0));
             let given =
                 Options { fill: Fill::Value(-9999.0), index: IndexKind::None, ..Options::new(Bound::PwRel(1e-3)) };
             let unfilled = Options { fill: Fill::None, ..Options::new(Bound::Psnr(80.0)) };

@@ -272,7 +272,7 @@ fn elements(types: &[ElementType]) {
                 for extents in pick([&[40_000][..], &[70, 333], &[20, 30, 70]], [&[8000], &[35, 100], &[10, 17, 20]]) {
                     let case = Case::new(element, extents, kind, pipeline);
                     if share.takes() {
-                        check(&Case { chunk_tiles: Some(pick(20, unless_tiny(5, 6))), ..case });
+                        check(&Case { chunk_tiles: Some(pick(20, unless_tiny(5, 9))), ..case });
                     }
                 }
             }

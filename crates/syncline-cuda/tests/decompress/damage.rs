@@ -23,7 +23,7 @@ fn small_streams() -> Vec<Vec<u8>> {
         (IndexKind::Gap, Bound::Abs(0.05)),
         (IndexKind::None, Bound::Abs(0.05)),
     ] {
-        let making = Making { index, chunk_tiles: Some(11), ..Making::default() };
+        let making = Making { index, chunk_tiles: Some(unless_tiny(11, 23)), ..Making::default() };
         all.push(compress(&bytes_of::<f32>(&values), ElementType::F32, &extents, bound, &making));
     }
     all
@@ -165,10 +165,10 @@ fn cut_streams_are_found(streams: Range<usize>) {
             assert!(matches!(decompressor.check(), Err(CudaError::Core(_))), "cut to {length}");
         }
         // And chunks that hold less than their record says: each record shortened, its table and hash made anew.
-        for chunk in (0..info.geometry().chunks()).step_by(pick(1, unless_tiny(3, 4))) {
+        for chunk in (0..info.geometry().chunks()).step_by(pick(1, 3)) {
             let (at, length) = info.record(chunk);
             let cuts = [16, 48, length / 2 / 16 * 16, length - 16];
-            for &cut in unless_tiny_one(&cuts, number + chunk as usize / 4) {
+            for &cut in unless_tiny_one(&cuts, number) {
                 let keep = (length - cut.min(length - 32)) as u32;
                 let mut lengths: Vec<u32> = (0..info.geometry().chunks()).map(|c| info.record(c).1 as u32).collect();
                 lengths[chunk as usize] = keep;

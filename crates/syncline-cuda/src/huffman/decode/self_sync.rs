@@ -26,7 +26,7 @@ const STRETCH: u32 = 4 * 32;
 const JOINED: u32 = 32;
 
 /// Blocks that compose to a multiprocessor, and their shared memory for tables.
-const COMPOSING_BLOCKS: u32 = 2;
+const COMPOSING_BLOCKS: u32 = 4;
 const COUNT_TABLE_BYTES: u32 = 2 * COUNT_ENTRIES as u32;
 
 /// What decides speed only.
