@@ -336,6 +336,7 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
         __syncthreads();
         if (is_own) {
             if (warp_id() == 0 && scratch.bad == 0) {
+                __syncwarp(); // all have read what one may write
                 complete_book(scratch);
             }
             __syncthreads();

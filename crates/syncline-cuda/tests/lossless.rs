@@ -217,18 +217,25 @@ const BOTH: [LosslessPipeline; 2] = [LosslessPipeline::Lzss, LosslessPipeline::L
 
 /// Little of everything, for the sanitizer.
 #[test]
-fn small_of_every_path() {
-    // When tiny, each array by one of the pipelines.
-    for (number, (element, kind, extents)) in [
+fn small_of_every_path_alone() {
+    small_of_every_path(LosslessPipeline::Lzss, 0);
+}
+
+#[test]
+fn small_of_every_path_before_huffman() {
+    small_of_every_path(LosslessPipeline::LzssHuffman, 1);
+}
+
+/// When tiny, every second array.
+fn small_of_every_path(pipeline: LosslessPipeline, first: usize) {
+    let mut share = Share::all().if_tiny(2, first);
+    for (element, kind, extents) in [
         (ElementType::U16, Kind::Codes, &[9_000][..]),
         (ElementType::F32, Kind::Ramps, &[9, 20, 11]),
         (ElementType::I64, Kind::Rows, &[40, 33]),
         (ElementType::U8, Kind::Ramps, &[5_000]),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        for &pipeline in unless_tiny_one(&BOTH, number) {
+    ] {
+        if share.takes() {
             let chunk_tiles = Some(unless_tiny(4, 5));
             check(&Case { chunk_tiles, ..Case::new(element, extents, kind, pipeline) });
         }
@@ -265,7 +272,7 @@ fn codes_of_every_shape() {
 
 fn elements(types: &[ElementType]) {
     // When tiny, each of four types by one pipeline or both.
-    let mut share = Share::one_in(7).if_tiny(10, 2);
+    let mut share = Share::one_in(7).if_tiny(15, 1);
     for pipeline in BOTH {
         for &element in types {
             for kind in [Kind::Ramps, Kind::Rows] {
@@ -344,16 +351,28 @@ fn widths_and_levels_before_huffman() {
     widths_and_levels(LosslessPipeline::LzssHuffman, share);
 }
 
-#[test]
-fn every_index() {
-    for (number, index) in IndexKind::ALL.into_iter().enumerate() {
-        let kinds = [(ElementType::U16, Kind::Codes), (ElementType::F64, Kind::Ramps)];
-        for &(element, kind) in unless_tiny_one(&kinds, number) {
-            let extents = pick([60, 50, 40], [17, 20, 18]);
-            let case = Case::new(element, &extents, kind, LosslessPipeline::LzssHuffman);
-            check(&Case { index, chunk_tiles: Some(pick(70, 14)), ..case });
-        }
+fn index(index: IndexKind) {
+    let kinds = [(ElementType::U16, Kind::Codes), (ElementType::F64, Kind::Ramps)];
+    for &(element, kind) in unless_tiny_one(&kinds, index as usize) {
+        let extents = pick([60, 50, 40], [17, 20, 18]);
+        let case = Case::new(element, &extents, kind, LosslessPipeline::LzssHuffman);
+        check(&Case { index, chunk_tiles: Some(pick(70, 14)), ..case });
     }
+}
+
+#[test]
+fn without_an_index() {
+    index(IndexKind::None);
+}
+
+#[test]
+fn with_gaps() {
+    index(IndexKind::Gap);
+}
+
+#[test]
+fn with_the_symbol_index() {
+    index(IndexKind::Symbol);
 }
 
 #[test]
