@@ -12,6 +12,9 @@
 #include "huffman_decode_header.cuh"
 
 constexpr uint32_t PARSE_WARPS = THREADS / WARP;
+// More than any codeword has bits: lengths that make no complete code.
+constexpr uint32_t NO_CODE = 0xFFFFFFFF;
+
 // Exclusive sums over a block, and the sum of all; `warp_sums` has a place for each warp.
 template <typename T> __device__ inline T block_scan(T value, T *warp_sums, T &total) {
     T sum = value;
@@ -43,7 +46,7 @@ struct ParseScratch {
     uint32_t warp_counts[PARSE_WARPS][LENGTHS];
     uint32_t end;           // of the codebook, in the codebooks' bytes
     uint32_t bad;
-    uint32_t longest;       // of this codebook
+    uint32_t longest;       // codeword of this codebook
     uint32_t used;          // symbols
     uint32_t least, most;   // symbol with a codeword that a table lookup finds
     Book book;
@@ -160,7 +163,8 @@ __device__ inline uint32_t read_runs(const uint8_t *bytes, uint32_t position, ui
     return alphabet;
 }
 
-// What follows from the number of symbols with each length; by one warp. Sets the book's numbers, `entry`, `longest`, `used`, and `bad` unless the code is complete.
+// What follows from the number of symbols with each length; by one warp. Sets the book's numbers, `entry`, `used`, and `longest`, to NO_CODE unless the code is complete.
+// Not `bad`: other warps may be reading that.
 __device__ inline void complete_book(ParseScratch &scratch) {
     const uint32_t length = lane_id();
     const uint32_t count = length > 0 && length < LENGTHS ? scratch.counts[length] : 0;
@@ -187,13 +191,10 @@ __device__ inline void complete_book(ParseScratch &scratch) {
         scratch.entry[length] = before;
     }
     if (length == 0) {
-        scratch.longest = longest;
+        scratch.longest = used == 0 || single || whole == 1ull << LONGEST ? longest : NO_CODE;
         scratch.used = used;
         scratch.least = 0xFFFF;
         scratch.most = 0;
-        if (used > 0 && !single && whole != 1ull << LONGEST) {
-            scratch.bad = 1;
-        }
     }
 }
 
@@ -336,7 +337,6 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
         __syncthreads();
         if (is_own) {
             if (warp_id() == 0 && scratch.bad == 0) {
-                __syncwarp(); // all have read what one may write
                 complete_book(scratch);
             }
             __syncthreads();
