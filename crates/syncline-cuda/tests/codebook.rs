@@ -201,13 +201,18 @@ fn limited_codebooks_equal_the_cpus() {
 // When tiny, cases on both sides of the limit's step (3), of 36 an alphabet.
 
 #[test]
-fn limited_codebooks_of_thousands_equal_the_cpus() {
-    check_limited(&ALPHABETS[8..11], Share::one_in(11).if_tiny(37, 15));
+fn limited_codebooks_of_4096_and_4097_equal_the_cpus() {
+    check_limited(&ALPHABETS[8..10], Share::one_in(11).if_tiny(37, 15));
+}
+
+#[test]
+fn limited_codebooks_of_20_000_equal_the_cpus() {
+    check_limited(&ALPHABETS[10..11], Share::one_in(11).if_tiny(36, 17));
 }
 
 #[test]
 fn limited_codebooks_of_65_536_equal_the_cpus() {
-    check_limited(&ALPHABETS[11..], Share::one_in(11).if_tiny(18, 7));
+    check_limited(&ALPHABETS[11..], Share::one_in(11).if_tiny(36, 25));
 }
 
 /// Else the tests above say less than they seem to. A best code that is over the limit's threshold has been through step (3).

@@ -250,10 +250,10 @@ fn round_trips<S: Symbol + DeviceRepr>(bits: u32, group_log2: u8) {
 fn round_trips_of<S: Symbol + DeviceRepr>(cases: &[Case<S>], group_log2: u8, wanted: fn(&Any<S>) -> bool) {
     let Some(device) = common::device() else { return };
     let mut arena = Arena::new(device.context().default_stream());
-    let mut share = Share::one_in(17);
+    let mut share = Share::one_in(17).if_tiny(67, 20);
     let decoders = Any::<S>::all(device, group_log2.into()).into_iter().enumerate();
     for (number, (name, decoder)) in decoders.filter(|(_, (_, decoder))| wanted(decoder)) {
-        // Those that it reads, one by one and then all of an index together; when tiny, one in seven together, and without an index to decoders that need none.
+        // Those that it reads, one by one and then all of an index together; when tiny, one in eleven together, and without an index to decoders that need none.
         let indices = IndexKind::ALL.iter().copied().filter(|&index| {
             unless_tiny(true, !matches!(decoder, Any::Chunked(_) | Any::SelfSync(_)) || index == IndexKind::None)
         });
@@ -266,7 +266,7 @@ fn round_trips_of<S: Symbol + DeviceRepr>(cases: &[Case<S>], group_log2: u8, wan
                 })
                 .collect();
             let single = readable.iter().map(|case| vec![*case]).filter(|_| share.takes());
-            let together = readable.iter().copied().skip(unless_tiny(0, number % 7)).step_by(unless_tiny(1, 7));
+            let together = readable.iter().copied().skip(unless_tiny(0, number % 11)).step_by(unless_tiny(1, 11));
             for batch in single.chain([together.collect(), vec![]]) {
                 for (case, (status, symbols)) in batch.iter().zip(decode(&mut arena, &decoder, &batch)) {
                     assert_eq!(status_text(status), None, "{name}: {}", case.what);

@@ -236,7 +236,7 @@ fn small_of_every_path(pipeline: LosslessPipeline, first: usize) {
         (ElementType::U8, Kind::Ramps, &[5_000]),
     ] {
         if share.takes() {
-            let chunk_tiles = Some(unless_tiny(4, 5));
+            let chunk_tiles = Some(unless_tiny(4, 7));
             check(&Case { chunk_tiles, ..Case::new(element, extents, kind, pipeline) });
         }
     }
@@ -273,10 +273,11 @@ fn codes_of_every_shape() {
 fn elements(types: &[ElementType]) {
     // When tiny, each of four types by one pipeline or both.
     let mut share = Share::one_in(7).if_tiny(15, 1);
+    let small = [&[8000][..], unless_tiny(&[35, 100], &[20, 60]), &[10, 17, 20]];
     for pipeline in BOTH {
         for &element in types {
             for kind in [Kind::Ramps, Kind::Rows] {
-                for extents in pick([&[40_000][..], &[70, 333], &[20, 30, 70]], [&[8000], &[35, 100], &[10, 17, 20]]) {
+                for extents in pick([&[40_000][..], &[70, 333], &[20, 30, 70]], small) {
                     let case = Case::new(element, extents, kind, pipeline);
                     if share.takes() {
                         check(&Case { chunk_tiles: Some(pick(20, unless_tiny(5, 9))), ..case });
@@ -354,9 +355,9 @@ fn widths_and_levels_before_huffman() {
 fn index(index: IndexKind) {
     let kinds = [(ElementType::U16, Kind::Codes), (ElementType::F64, Kind::Ramps)];
     for &(element, kind) in unless_tiny_one(&kinds, index as usize) {
-        let extents = pick([60, 50, 40], [17, 20, 18]);
+        let extents = pick([60, 50, 40], unless_tiny([17, 20, 18], [9, 16, 18]));
         let case = Case::new(element, &extents, kind, LosslessPipeline::LzssHuffman);
-        check(&Case { index, chunk_tiles: Some(pick(70, 14)), ..case });
+        check(&Case { index, chunk_tiles: Some(pick(70, unless_tiny(14, 8))), ..case });
     }
 }
 

@@ -84,7 +84,7 @@ fn every_shape_of_f32() {
 #[test]
 fn every_shape_of_f64() {
     let Some(device) = common::device() else { return };
-    every_shape::<f64>(device, Share::one_in(5).if_tiny(23, 11));
+    every_shape::<f64>(device, Share::one_in(5).if_tiny(43, 21));
 }
 
 /// Sprinkles and areas of values that are not to be quantised.
@@ -140,7 +140,7 @@ fn special_values_of_f32() {
 #[test]
 fn special_values_of_f64() {
     let Some(device) = common::device() else { return };
-    special_values::<f64>(device, Share::one_in(17).if_tiny(67, 33));
+    special_values::<f64>(device, Share::one_in(17).if_tiny(131, 33));
 }
 
 /// Bits of any kind: mostly verbatim values and outliers.
