@@ -18,6 +18,8 @@ macro_rules! enabled {
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
+mod nearest;
+#[cfg(target_arch = "x86_64")]
 mod pieces;
 
 /// Most bytes in a block.
@@ -89,6 +91,53 @@ pub fn tokens<const WIDTH: usize>(
     }
     let _ = (bytes, symbols, rule, scratch, out);
     None
+}
+
+/// The matches of a block's positions, where a rule has one candidate; kept from block to block for its memory.
+#[derive(Debug, Default)]
+pub struct Found {
+    #[cfg(target_arch = "x86_64")]
+    memory: Option<Box<nearest::Memory>>,
+}
+
+/// Finds the match of each position of a block, which are at the start of `bytes` as for [`tokens`], if a rule has one candidate, at most 32 symbols away, with a key of at most 4 symbols. Returns how many
+/// positions have one. Returns `None`, whatever has been found, if the rule is another, this machine has not the instructions, or the block's symbols differ by more than 16 bits can say.
+///
+/// # Panics
+/// There is less memory than described, the block is too long, or the rule is impossible: mistakes of the caller, whatever the data.
+pub fn find<const WIDTH: usize>(bytes: &[u8], symbols: usize, rule: &Rule, found: &mut Found) -> Option<usize> {
+    #[cfg(target_arch = "x86_64")]
+    if is_fast() {
+        let memory = found.memory.get_or_insert_default();
+        // SAFETY: `is_fast` has just found every feature that this enables.
+        return unsafe { nearest::find::<WIDTH>(bytes, symbols, rule, memory) };
+    }
+    let _ = (bytes, symbols, rule, found);
+    None
+}
+
+/// Finds out where tokens start in blocks whose matches [`find`] has found: four at most, which go on in turn.
+pub fn walk<'f>(found: impl Iterator<Item = &'f mut Found>) {
+    #[cfg(target_arch = "x86_64")]
+    if is_fast() {
+        let mut memories: Vec<_> = found.filter_map(|found| found.memory.as_deref_mut()).collect();
+        // SAFETY: `is_fast` has just found every feature that this enables.
+        unsafe { nearest::walk(&mut memories) };
+    }
+}
+
+/// Writes the tokens of a block that [`find`] and then [`walk`] have been called for, with the same bytes and shortest match.
+///
+/// # Panics
+/// They have not, or there is less memory than described: mistakes of the caller, whatever the data.
+pub fn write_found<const WIDTH: usize>(bytes: &[u8], min_match: usize, found: &Found, out: TokensOut) -> TokenCounts {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(memory) = found.memory.as_deref().filter(|_| is_fast()) {
+        // SAFETY: `is_fast` has just found every feature that this enables.
+        return unsafe { nearest::write_found::<WIDTH>(bytes, min_match, memory, out) };
+    }
+    let _ = (bytes, min_match, out);
+    unreachable!("nothing was found: {found:?}");
 }
 
 /// Whether the machine has what this takes.

@@ -48,6 +48,9 @@ struct Block {
     bytes: Box<Bytes>,
     symbols: usize,
     repeats: repeats::Repeats,
+    found: bitmaps::Found,
+    /// Whether its matches are there.
+    is_found: bool,
     /// Symbols that have their tokens.
     at: usize,
     matches: usize,
@@ -67,6 +70,8 @@ impl Default for Block {
             bytes: Box::new([0; MAX_BYTES + BITMAP_SLACK]),
             symbols: 0,
             repeats: Default::default(),
+            found: Default::default(),
+            is_found: false,
             at: 0,
             count: 0,
             matches: 0,
@@ -97,6 +102,12 @@ impl Shape {
             depth: params.depth(),
         }
     }
+
+    /// The same for bitmaps.
+    fn rule<const WIDTH: usize>(self, min_match: usize) -> Rule {
+        let Self { window, key_bytes, max_match, depth } = self;
+        Rule { window, depth, key_symbols: key_bytes / WIDTH, min_match, max_match }
+    }
 }
 
 /// A search for matches. Everything in it must be `#[inline(always)]`.
@@ -119,6 +130,7 @@ pub(super) fn encode(bytes: &[u8], params: &Params, near: &mut Near, tokens: &mu
 /// A way to find matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
+    Positions,
     Bitmaps,
     #[cfg_attr(not(test), expect(dead_code, reason = "what is left"))]
     Chains,
@@ -193,19 +205,29 @@ impl Encode<'_> {
         let shape = Shape::new(params);
         // Of larger windows or more candidates there are no bitmaps.
         let by_bitmaps = shape.depth <= MOST_DEPTH && way.is_none_or(|way| way == Way::Bitmaps);
+        let by_positions = way.is_none_or(|way| way == Way::Positions);
         let mut used = 0;
         for ((block, index), bytes) in blocks.iter_mut().zip(indices.iter_mut()).zip(bytes.chunks(params.block_bytes()))
         {
             used += 1;
             block.begin::<WIDTH>(bytes.len());
             // Bitmaps take longer than this, which is in vain where there are repetitions.
-            let is_tried = min_match < repeats::LONG || by_bitmaps && *repeating;
+            let is_tried = min_match < repeats::LONG || (by_bitmaps || by_positions) && *repeating;
             if !is_tried && !repeats::may_repeat::<WIDTH>(bytes, params.window(), sums) {
                 // Of all of them the block is not asked for.
                 (block.at, block.count, block.literal_bytes) = (block.symbols, block.symbols, block.symbols * WIDTH);
                 continue;
             }
             block.take::<WIDTH>(bytes);
+            if let Some(possible) = by_positions.then(|| block.find::<WIDTH>(shape, min_match)).flatten() {
+                *repeating = possible > 0;
+                match possible {
+                    0 => block.take_literals::<WIDTH>(block.symbols),
+                    // All of its symbols: nobody looks for tokens elsewhere.
+                    _ => (block.is_found, block.at) = (true, block.symbols),
+                }
+                continue;
+            }
             if by_bitmaps && block.take_by_bitmaps::<WIDTH>(shape, min_match, bitmaps) {
                 *repeating = block.matches > 0;
                 continue;
@@ -218,6 +240,10 @@ impl Encode<'_> {
             }
         }
         let blocks = &mut blocks[..used];
+        bitmaps::walk(blocks.iter_mut().filter(|block| block.is_found).map(|block| &mut block.found));
+        for block in blocks.iter_mut().filter(|block| block.is_found) {
+            block.write_found::<WIDTH>(min_match);
+        }
         while blocks.iter().all(|block| block.at < block.symbols) {
             // Not `for_each`: a closure is not compiled for this machine's vectors.
             for (block, index) in blocks.iter_mut().zip(indices.iter()) {
@@ -266,6 +292,7 @@ impl Block {
     fn begin<const WIDTH: usize>(&mut self, bytes: usize) {
         self.symbols = bytes.div_ceil(WIDTH);
         (self.at, self.count, self.matches, self.literal_bytes) = (0, 0, 0, 0);
+        self.is_found = false;
         self.flags[..self.symbols.div_ceil(64)].fill(0);
     }
 
@@ -295,20 +322,38 @@ impl Block {
         min_match: usize,
         scratch: &mut bitmaps::Scratch,
     ) -> bool {
-        let Shape { window, key_bytes, max_match, depth } = shape;
-        let rule = Rule { window, depth, key_symbols: key_bytes / WIDTH, min_match, max_match };
         let out = TokensOut {
             flags: &mut *self.flags,
             literals: &mut *self.literals,
             lengths: &mut *self.lengths,
             distances: &mut *self.match_distances,
         };
-        let found = bitmaps::tokens::<WIDTH>(&*self.bytes, self.symbols, &rule, scratch, out);
-        if let Some(TokenCounts { tokens, matches }) = found {
-            (self.at, self.count, self.matches) = (self.symbols, tokens, matches);
-            self.literal_bytes = (tokens - matches) * WIDTH;
-        }
-        found.is_some()
+        let rule = shape.rule::<WIDTH>(min_match);
+        let counts = bitmaps::tokens::<WIDTH>(&*self.bytes, self.symbols, &rule, scratch, out);
+        counts.map(|counts| self.count_all::<WIDTH>(counts)).is_some()
+    }
+
+    /// Finds the match of each position, if there is one candidate at most and vectors can tell the symbols apart. Returns how many positions have one.
+    fn find<const WIDTH: usize>(&mut self, shape: Shape, min_match: usize) -> Option<usize> {
+        bitmaps::find::<WIDTH>(&*self.bytes, self.symbols, &shape.rule::<WIDTH>(min_match), &mut self.found)
+    }
+
+    /// Takes all of the block's tokens, whose matches have been found.
+    fn write_found<const WIDTH: usize>(&mut self, min_match: usize) {
+        let out = TokensOut {
+            flags: &mut *self.flags,
+            literals: &mut *self.literals,
+            lengths: &mut *self.lengths,
+            distances: &mut *self.match_distances,
+        };
+        let counts = bitmaps::write_found::<WIDTH>(&*self.bytes, min_match, &self.found, out);
+        self.count_all::<WIDTH>(counts);
+    }
+
+    /// Counts all tokens of the block, which are there.
+    fn count_all<const WIDTH: usize>(&mut self, TokenCounts { tokens, matches }: TokenCounts) {
+        (self.at, self.count, self.matches) = (self.symbols, tokens, matches);
+        self.literal_bytes = (tokens - matches) * WIDTH;
     }
 
     /// Appends the tokens of these bytes.
@@ -358,13 +403,19 @@ mod tests {
                     let params = Params::new(width, level);
                     let params = Params { min_match: params.min_match + more, ..params };
                     let near = &mut Near::default();
-                    let [mut best, mut bitmaps, mut chains, mut windows] = [(); 4].map(|()| Tokens::default());
+                    let [mut best, mut positions, mut bitmaps, mut chains, mut windows] =
+                        [(); 5].map(|()| Tokens::default());
                     encode(&bytes, &params, near, &mut best);
-                    let ways = [(&mut bitmaps, Way::Bitmaps), (&mut chains, Way::Chains), (&mut windows, Way::Windows)];
+                    let ways = [
+                        (&mut positions, Way::Positions),
+                        (&mut bitmaps, Way::Bitmaps),
+                        (&mut chains, Way::Chains),
+                        (&mut windows, Way::Windows),
+                    ];
                     for (tokens, way) in ways {
                         Encode { bytes: &bytes, params: &params, near, tokens, way: Some(way) }.run(Portable);
                     }
-                    assert!(best == bitmaps && best == chains && best == windows, "{params:?}");
+                    assert!(best == positions && best == bitmaps && best == chains && best == windows, "{params:?}");
                     assert!(best.lengths.len() > 50, "{params:?}");
                 }
             }

@@ -81,7 +81,7 @@ enabled! {
         assert!(matches!((window, depth), (32, 1) | (64, 2) | (128, 4)));
         assert!((1..=8).contains(&key_symbols) && (key_symbols..=16).contains(&min_match));
         assert!((ENOUGH..=min_match + LENGTH_SPAN).contains(&max_match));
-        let keys = take_keys::<WIDTH>(&bytes[..symbols * WIDTH], memory);
+        let keys = take_keys::<WIDTH>(&bytes[..symbols * WIDTH], &mut memory.keys);
         let key_bytes = if keys == Keys::Narrow { 1 } else { 2 };
         let Memory { keys: key_memory, reversed, repeated, bitmaps } = memory;
         match key_bytes {
@@ -143,19 +143,19 @@ enabled! {
 
 /// What has been written.
 #[derive(Clone, Copy, Debug, Default)]
-struct Written {
-    tokens: usize,
-    matches: usize,
+pub(super) struct Written {
+    pub tokens: usize,
+    pub matches: usize,
     /// Bytes.
-    literals: usize,
+    pub literals: usize,
     /// Of the last word that is not whole.
-    flags: u64,
+    pub flags: u64,
 }
 
 impl Written {
     /// Counts tokens, and writes their flags where a word is whole.
     #[inline(always)]
-    fn add<const WIDTH: usize>(&mut self, flags: u64, tokens: u32, out: &mut [u64]) {
+    pub fn add<const WIDTH: usize>(&mut self, flags: u64, tokens: u32, out: &mut [u64]) {
         let shift = (self.tokens % 64) as u32;
         self.flags |= flags << shift;
         if shift + tokens >= 64 {
@@ -307,7 +307,7 @@ enabled! {
 
 /// How symbols are told apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Keys {
+pub(super) enum Keys {
     /// By one byte.
     Narrow,
     /// By two bytes.
@@ -341,8 +341,7 @@ enabled! {
 
 enabled! {
     /// Takes the keys of a block's symbols: one or two bytes that differ where symbols do, or hashes.
-    fn take_keys<const WIDTH: usize>(bytes: &[u8], memory: &mut Memory) -> Keys {
-        let keys = &mut memory.keys;
+    pub(super) fn take_keys<const WIDTH: usize>(bytes: &[u8], keys: &mut [u8]) -> Keys {
         if WIDTH == 1 {
             keys[..bytes.len()].copy_from_slice(bytes);
             return Keys::Narrow;
