@@ -5,6 +5,7 @@
 
 pub mod agree;
 pub mod bitmaps;
+pub mod codewords;
 pub mod copy;
 pub mod float;
 pub mod lorenzo;

@@ -100,7 +100,28 @@ pub struct Found {
     memory: Option<Box<nearest::Memory>>,
 }
 
-/// Finds the match of each position of a block, which are at the start of `bytes` as for [`tokens`], if a rule has one candidate, at most 32 symbols away, with a key of at most 4 symbols. Returns how many
+/// A match.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Match {
+    /// Position of its first symbol.
+    pub at: usize,
+    /// Symbols.
+    pub length: usize,
+    /// How far back what it repeats is.
+    pub distance: u8,
+}
+
+impl Found {
+    /// All matches of the block, in order, if they are few; then what is not part of one is literals, and [`write_found`] need not be called.
+    pub fn rare(&self) -> Option<&[Match]> {
+        #[cfg(target_arch = "x86_64")]
+        return self.memory.as_deref().and_then(nearest::Memory::rare);
+        #[cfg(not(target_arch = "x86_64"))]
+        None
+    }
+}
+
+/// Finds the match of each position of a block of `symbols` symbols of `WIDTH` (1, 2, 4 or 8) bytes, which are at the start of `bytes`, if a rule has one candidate, at most 32 symbols away, with a key of at most 4 symbols. Returns how many
 /// positions have one. Returns `None`, whatever has been found, if the rule is another, this machine has not the instructions, or the block's symbols differ by more than 16 bits can say.
 ///
 /// # Panics

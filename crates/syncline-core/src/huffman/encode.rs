@@ -5,6 +5,7 @@ use super::histogram::{self, HistogramScratch, NARROW, Survey};
 use super::lengths::{LengthScratch, code_lengths};
 use super::stream::Header;
 use super::{Checksum, IndexKind, MAX_CLASSES, MAX_SYMBOLS, SUBSEQUENCE_BITS, Symbol, index};
+use crate::arch::codewords::{self, JOINED, Join, Joining, Pieces, merge};
 use crate::bits::dispatch::{self, Kernel};
 use crate::bits::reader::BitWords;
 use crate::bits::writer::BitWriter;
@@ -249,14 +250,17 @@ pub(super) fn write_codewords<S: Symbol>(
     scratch.codewords.clear();
     scratch.codewords.resize(BitWords::byte_len(bits) as usize, 0);
     scratch.starts.clear();
-    let groups = Groups { symbols, group_len, classes, live: &scratch.survey.live, starts: &mut scratch.starts };
+    let EncodeScratch { survey, starts, .. } = scratch;
+    let groups = Groups { symbols, group_len, classes, live: &survey.live, alphabet: largest + 1, starts };
     let writer = BitWriter::new(&mut scratch.codewords);
     let tables = scratch.tables.as_slice();
     let written = match (entries == NARROW, longest <= 16) {
-        (true, true) => dispatch::run(Writing::<_, NARROW, 4> { groups, tables: tables.as_chunks().0, writer }),
-        (true, false) => dispatch::run(Writing::<_, NARROW, 2> { groups, tables: tables.as_chunks().0, writer }),
-        (false, true) => dispatch::run(Writing::<_, { 1 << 16 }, 4> { groups, tables: tables.as_chunks().0, writer }),
-        (false, false) => dispatch::run(Writing::<_, { 1 << 16 }, 2> { groups, tables: tables.as_chunks().0, writer }),
+        (true, true) => codewords::with_best(Writing::<_, NARROW> { groups, tables: tables.as_chunks().0, writer }),
+        (true, false) => dispatch::run(Writing::<_, NARROW> { groups, tables: tables.as_chunks().0, writer }),
+        (false, true) => {
+            codewords::with_best(Writing::<_, { 1 << 16 }> { groups, tables: tables.as_chunks().0, writer })
+        }
+        (false, false) => dispatch::run(Writing::<_, { 1 << 16 }> { groups, tables: tables.as_chunks().0, writer }),
     };
     assert_eq!(written, bits, "codewords take what the histogram says");
 }
@@ -278,17 +282,52 @@ struct Groups<'a, S> {
     group_len: usize,
     classes: &'a [u8],
     live: &'a [bool],
+    alphabet: usize,
     starts: &'a mut Vec<u32>,
 }
 
-/// `MERGED` codewords together have at most 64 bits and go to the writer at once.
-struct Writing<'a, S, const ENTRIES: usize, const MERGED: usize> {
+struct Writing<'a, S, const ENTRIES: usize> {
     groups: Groups<'a, S>,
     tables: &'a [[u32; ENTRIES]],
     writer: BitWriter<'a>,
 }
 
-impl<S: Symbol, const ENTRIES: usize, const MERGED: usize> Kernel for Writing<'_, S, ENTRIES, MERGED> {
+/// Codewords of at most 16 bits each. (Loops, not closures, which are not compiled for this machine's vectors.)
+impl<S: Symbol, const ENTRIES: usize> Joining for Writing<'_, S, ENTRIES> {
+    type Output = u32;
+
+    #[inline(always)]
+    fn run<J: Join>(self, join: J) -> u32 {
+        let Self { groups, tables, mut writer } = self;
+        let mut pieces = Pieces::default();
+        for (g, group) in groups.symbols.chunks_exact(groups.group_len).enumerate() {
+            if !groups.live[g] {
+                continue;
+            }
+            groups.starts.push(writer.position());
+            let table = &tables[groups.classes.get(g).copied().unwrap_or(0) as usize];
+            for symbols in group.as_chunks::<JOINED>().0 {
+                let count = join.join(symbols, table, groups.alphabet, &mut pieces);
+                let (bits, lengths) = (pieces.bits.as_chunks::<2>().0, pieces.lengths.as_chunks::<2>().0);
+                for (&[first, second], &[first_count, second_count]) in bits.iter().zip(lengths).take(count / 2) {
+                    // Nearly always or nearly never, so the branch is cheaper than a second store.
+                    if first_count + second_count <= 64 {
+                        // Every piece has a bit at least.
+                        writer.put(first << (second_count & 63) | second, (first_count + second_count) as u32);
+                    } else {
+                        writer.put(first, first_count as u32);
+                        writer.put(second, second_count as u32);
+                    }
+                }
+            }
+        }
+        groups.starts.push(writer.position());
+        writer.finish()
+    }
+}
+
+/// Of up to 20 bits each: two by two.
+impl<S: Symbol, const ENTRIES: usize> Kernel for Writing<'_, S, ENTRIES> {
     type Output = u32;
 
     #[inline(always)]
@@ -300,37 +339,14 @@ impl<S: Symbol, const ENTRIES: usize, const MERGED: usize> Kernel for Writing<'_
             }
             groups.starts.push(writer.position());
             let table = &tables[groups.classes.get(g).copied().unwrap_or(0) as usize];
-            let mut runs = group
-                .as_chunks::<MERGED>()
-                .0
-                .iter()
-                .map(|run| merge(&run.map(|s| u64::from(table[s.index() & (ENTRIES - 1)]))));
-            while let (Some((first, first_count)), Some((second, second_count))) = (runs.next(), runs.next()) {
-                // Nearly always or nearly never, so the branch is cheaper than a second store.
-                if first_count + second_count <= 64 {
-                    writer.put(first << second_count | second, first_count + second_count);
-                } else {
-                    writer.put(first, first_count);
-                    writer.put(second, second_count);
-                }
+            for two in group.as_chunks::<2>().0 {
+                let (bits, count) = merge(&two.map(|symbol| u64::from(table[symbol.index() & (ENTRIES - 1)])));
+                writer.put(bits, count);
             }
         }
         groups.starts.push(writer.position());
         writer.finish()
     }
-}
-
-/// Joins codewords (table entries: codeword times 256 plus length), pairs first: a chain of shifts half as long.
-#[inline(always)]
-fn merge<const MERGED: usize>(entries: &[u64; MERGED]) -> (u64, u32) {
-    let total = entries.iter().sum::<u64>() as u32 & 0xff;
-    let joined = |a: u64, b: u64| (a >> 8) << (b & 63) | b >> 8;
-    let bits = if MERGED == 4 {
-        joined(entries[0], entries[1]) << ((entries[2] + entries[3]) & 63) | joined(entries[2], entries[3])
-    } else {
-        joined(entries[0], entries[1])
-    };
-    (bits, total)
 }
 
 fn live_checksum<S: Symbol>(symbols: &[S], group_len: usize, live: &[bool]) -> Checksum {

@@ -12,7 +12,7 @@ use self::chains::{Chains, ROUNDS};
 use self::windows::{MOST_DEPTH, Windows};
 use super::{BlockCounts, NEAR_BLOCK_BYTES, Params, SymbolWidth, Tokens};
 use crate::arch::agree::{Agree, Comparing, with_best};
-use crate::arch::bitmaps::{self, BITMAP_SLACK, Rule, TokenCounts, TokensOut};
+use crate::arch::bitmaps::{self, BITMAP_SLACK, Match, Rule, TokenCounts, TokensOut};
 
 /// Most bytes in a block.
 const MAX_BYTES: usize = NEAR_BLOCK_BYTES;
@@ -218,16 +218,16 @@ impl Encode<'_> {
                 (block.at, block.count, block.literal_bytes) = (block.symbols, block.symbols, block.symbols * WIDTH);
                 continue;
             }
-            block.take::<WIDTH>(bytes);
-            if let Some(possible) = by_positions.then(|| block.find::<WIDTH>(shape, min_match)).flatten() {
-                *repeating = possible > 0;
-                match possible {
-                    0 => block.take_literals::<WIDTH>(block.symbols),
-                    // All of its symbols: nobody looks for tokens elsewhere.
-                    _ => (block.is_found, block.at) = (true, block.symbols),
+            let is_whole = bytes.len().is_multiple_of(WIDTH);
+            if by_positions && is_whole {
+                let rule = shape.rule::<WIDTH>(min_match);
+                if let Some(possible) = bitmaps::find::<WIDTH>(bytes, block.symbols, &rule, &mut block.found) {
+                    *repeating = possible > 0;
+                    (block.at, block.is_found) = (block.symbols, true);
+                    continue;
                 }
-                continue;
             }
+            block.take::<WIDTH>(bytes);
             if by_bitmaps && block.take_by_bitmaps::<WIDTH>(shape, min_match, bitmaps) {
                 *repeating = block.matches > 0;
                 continue;
@@ -240,10 +240,8 @@ impl Encode<'_> {
             }
         }
         let blocks = &mut blocks[..used];
-        bitmaps::walk(blocks.iter_mut().filter(|block| block.is_found).map(|block| &mut block.found));
-        for block in blocks.iter_mut().filter(|block| block.is_found) {
-            block.write_found::<WIDTH>(min_match);
-        }
+        let found = blocks.iter_mut().filter(|block| block.is_found);
+        bitmaps::walk(found.map(|block| &mut block.found));
         while blocks.iter().all(|block| block.at < block.symbols) {
             // Not `for_each`: a closure is not compiled for this machine's vectors.
             for (block, index) in blocks.iter_mut().zip(indices.iter()) {
@@ -253,6 +251,18 @@ impl Encode<'_> {
         for ((block, index), bytes) in blocks.iter_mut().zip(indices.iter()).zip(bytes.chunks(params.block_bytes())) {
             while block.at < block.symbols {
                 step::<WIDTH, F>(&finder, block, index, min_match);
+            }
+            if block.is_found {
+                match block.found.rare() {
+                    Some(matches) => {
+                        (block.count, block.matches) = append_rare::<WIDTH>(matches, min_match, bytes, tokens);
+                        continue;
+                    }
+                    None => {
+                        block.take::<WIDTH>(bytes);
+                        block.write_found::<WIDTH>(min_match);
+                    }
+                }
             }
             block.append_to(bytes, tokens);
         }
@@ -333,11 +343,6 @@ impl Block {
         counts.map(|counts| self.count_all::<WIDTH>(counts)).is_some()
     }
 
-    /// Finds the match of each position, if there is one candidate at most and vectors can tell the symbols apart. Returns how many positions have one.
-    fn find<const WIDTH: usize>(&mut self, shape: Shape, min_match: usize) -> Option<usize> {
-        bitmaps::find::<WIDTH>(&*self.bytes, self.symbols, &shape.rule::<WIDTH>(min_match), &mut self.found)
-    }
-
     /// Takes all of the block's tokens, whose matches have been found.
     fn write_found<const WIDTH: usize>(&mut self, min_match: usize) {
         let out = TokensOut {
@@ -370,6 +375,33 @@ impl Block {
         tokens.distances.extend_from_slice(&self.match_distances[..self.matches]);
         tokens.blocks.push(BlockCounts { tokens: self.count as u32, matches: self.matches as u32 });
     }
+}
+
+/// Appends the tokens of a block of these bytes, whole symbols, whose matches are few. Returns how many tokens there are, and how many matches.
+fn append_rare<const WIDTH: usize>(
+    matches: &[Match],
+    min_match: usize,
+    bytes: &[u8],
+    tokens: &mut Tokens,
+) -> (usize, usize) {
+    let symbols = bytes.len() / WIDTH;
+    let covered: usize = matches.iter().map(|found| found.length - 1).sum();
+    let first_word = tokens.flags.len();
+    tokens.flags.resize(first_word + (symbols - covered).div_ceil(64), 0);
+    let (mut at, mut count) = (0, 0);
+    for found in matches {
+        tokens.literals.extend_from_slice(&bytes[at * WIDTH..found.at * WIDTH]);
+        count += found.at - at;
+        tokens.flags[first_word + count / 64] |= 1 << (count % 64);
+        count += 1;
+        tokens.lengths.push((found.length - min_match) as u8);
+        tokens.distances.push(found.distance);
+        at = found.at + found.length;
+    }
+    tokens.literals.extend_from_slice(&bytes[at * WIDTH..]);
+    count += symbols - at;
+    tokens.blocks.push(BlockCounts { tokens: count as u32, matches: matches.len() as u32 });
+    (count, matches.len())
 }
 
 #[inline(always)]

@@ -7,7 +7,7 @@ use std::arch::x86_64::*;
 
 use super::avx512::{common, write};
 use super::pieces::{Keys, Written, take_keys};
-use super::{BITMAP_SLACK, MAX_BYTES, Rule, TokenCounts, TokensOut};
+use super::{BITMAP_SLACK, MAX_BYTES, Match, Rule, TokenCounts, TokensOut};
 
 /// Greatest distance.
 const WINDOW: usize = 32;
@@ -39,8 +39,10 @@ pub(super) struct Memory {
     distances: [u8; MAX_BYTES + VECTOR],
     /// Which positions may start a match.
     may_match: [u64; MAX_BYTES / 64],
-    /// Which start a token.
-    starts: [u64; MAX_BYTES / 64 + 1],
+    /// Which start a token, unless matches are rare.
+    starts: [u64; MAX_BYTES / 64],
+    /// The matches of the block, where they are rare.
+    rare: Vec<Match>,
 }
 
 impl Default for Memory {
@@ -54,7 +56,8 @@ impl Default for Memory {
             steps: [0; MAX_BYTES + VECTOR],
             distances: [0; MAX_BYTES + VECTOR],
             may_match: [0; MAX_BYTES / 64],
-            starts: [0; MAX_BYTES / 64 + 1],
+            starts: [0; MAX_BYTES / 64],
+            rare: Vec::new(),
         }
     }
 }
@@ -188,6 +191,7 @@ enabled! {
     pub(super) fn walk(memories: &mut [&mut Memory]) {
         let mut dense: Vec<&mut Memory> = Vec::new();
         for memory in memories {
+            memory.rare.clear();
             if memory.possible * RARE < memory.symbols {
                 memory.walk_matches();
             } else {
@@ -258,41 +262,28 @@ impl Memory {
     /// As [`step`](Self::step) for all of the block, of which most are literals.
     #[inline(always)]
     fn walk_matches(&mut self) {
-        let words = self.symbols.div_ceil(64);
-        self.starts[..words].fill(u64::MAX);
-        if !self.symbols.is_multiple_of(64) {
-            self.starts[words - 1] = u64::MAX >> (64 - self.symbols % 64);
-        }
         let mut end = 0;
-        for word in 0..words {
+        for word in 0..self.symbols.div_ceil(64) {
             let mut left = self.may_match[word];
             while left != 0 {
                 let at = word * 64 + left.trailing_zeros() as usize;
                 left &= left - 1;
                 if at >= end {
-                    end = match usize::from(self.steps[at]) {
-                        0 => at + self.long(at),
-                        step => at + step,
+                    let length = match usize::from(self.steps[at]) {
+                        0 => self.long(at),
+                        step => step,
                     };
-                    clear(&mut self.starts, at + 1, end);
+                    self.rare.push(Match { at, length, distance: self.distances[at] });
+                    end = at + length;
                 }
             }
         }
     }
-}
 
-/// Clears bits `from..to`.
-#[inline(always)]
-fn clear(words: &mut [u64], from: usize, to: usize) {
-    let (first, last) = (from / 64, to / 64);
-    let (keep_first, keep_last) = (!(u64::MAX << (from % 64)), u64::MAX << (to % 64));
-    if first == last {
-        words[first] &= keep_first | keep_last;
-        return;
+    /// The matches, in order, if there are so few that they have been listed.
+    pub(super) fn rare(&self) -> Option<&[Match]> {
+        (self.possible * RARE < self.symbols).then_some(&self.rare)
     }
-    words[first] &= keep_first;
-    words[first + 1..last].fill(0);
-    words[last] &= keep_last;
 }
 
 enabled! {

@@ -6,6 +6,7 @@ use super::super::lossless::Residuals;
 use super::super::options::LosslessOptions;
 use super::EncodeBuffers;
 use super::bytes_of;
+use crate::bits::dispatch::{self, Kernel};
 use crate::lzss::{BlockCounts, MAX_MIN_MATCH, Params, SymbolWidth, Tokens};
 use crate::predict::lorenzo::Word;
 
@@ -229,21 +230,63 @@ pub(in super::super) fn counted_bits(planes: &[[u32; 256]], blocks: usize) -> u6
 
 /// Entropy of the `stride` planes (1, 2, 4 or 8) of `bytes`, in 2^-16 bits.
 fn entropy(bytes: &[u8], stride: usize) -> u64 {
-    let counts = if stride <= 2 { count::<8>(bytes, stride) } else { count::<16>(bytes, stride) };
-    counts[..stride].iter().map(information).sum()
+    let varying = dispatch::run(Varying { bytes, stride });
+    let count = match stride {
+        1 => count::<1>,
+        2 => count::<2>,
+        4 => count::<4>,
+        _ => count::<8>,
+    };
+    // A plane whose bytes are all the same says nothing.
+    let planes = (0..stride).filter(|plane| varying >> (8 * plane) & 0xff != 0);
+    planes.map(|plane| information(&count(bytes, plane))).sum()
 }
 
-/// How often each byte comes in each of `stride` planes; those at each place of every `LANES` bytes are counted by themselves, as equal bytes that follow each other would wait for each other's sums.
-fn count<const LANES: usize>(bytes: &[u8], stride: usize) -> [[u32; 256]; 8] {
-    let mut lanes = [[0; 256]; LANES];
-    let (whole, rest) = bytes.as_chunks::<LANES>();
-    for bytes in whole.iter().map(<[u8; LANES]>::as_slice).chain([rest]) {
-        lanes.iter_mut().zip(bytes).for_each(|(counts, &byte)| counts[usize::from(byte)] += 1);
+/// Finds which planes have bytes that differ: the bits that do, plane 0 in the lowest byte.
+struct Varying<'a> {
+    bytes: &'a [u8],
+    stride: usize,
+}
+
+impl Kernel for Varying<'_> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn run(self) -> u64 {
+        let Self { bytes, stride } = self;
+        let (words, rest) = bytes.as_chunks::<8>();
+        let mut first = 0;
+        for i in 0..8 {
+            first |= u64::from(bytes.get(i % stride).copied().unwrap_or(0)) << (8 * i);
+        }
+        let mut varying = 0;
+        for word in words {
+            varying |= u64::from_le_bytes(*word) ^ first;
+        }
+        for (i, &byte) in rest.iter().enumerate() {
+            varying |= (u64::from(byte) << (8 * i)) ^ (first & 0xff << (8 * i));
+        }
+        for half in [4, 2, 1].into_iter().filter(|&half| half >= stride) {
+            varying |= varying >> (8 * half);
+        }
+        varying
     }
-    let mut counts = [[0; 256]; 8];
-    for (place, lane) in lanes.iter().enumerate() {
-        counts[place % stride].iter_mut().zip(lane).for_each(|(sum, &count)| *sum += count);
+}
+
+/// How often each byte comes in plane `plane` of `STRIDE`, in eight copies, as equal bytes that follow each other would wait for each other's sums.
+fn count<const STRIDE: usize>(bytes: &[u8], plane: usize) -> [u32; 256] {
+    let mut copies = [[0; 256]; 8];
+    let (symbols, rest) = bytes.as_chunks::<STRIDE>();
+    let (eights, others) = symbols.as_chunks::<8>();
+    for eight in eights {
+        copies.iter_mut().zip(eight).for_each(|(counts, symbol)| counts[usize::from(symbol[plane % STRIDE])] += 1);
     }
+    let mut counts = [0; 256];
+    for copy in &copies {
+        counts.iter_mut().zip(copy).for_each(|(sum, &count)| *sum += count);
+    }
+    let others = others.iter().map(|symbol| symbol[plane % STRIDE]);
+    others.chain(rest.get(plane).copied()).for_each(|byte| counts[usize::from(byte)] += 1);
     counts
 }
 
@@ -292,6 +335,13 @@ mod tests {
         assert_eq!(entropy(&[7; 1000], 1), 0);
         let halves: Vec<u8> = (0..1000).map(|i| (i / 2 % 2) as u8).collect();
         assert_eq!(entropy(&halves, 2) >> LOG_BITS, 1000);
+        // Planes that vary, that do not, and a last symbol that is not whole.
+        for (stride, length) in [(1, 0), (1, 3), (2, 1001), (4, 5), (4, 4003), (8, 7), (8, 4009)] {
+            let bytes: Vec<u8> = (0..length).map(|i| if i % stride % 3 == 1 { 9 } else { (i * i / 7) as u8 }).collect();
+            let plane = |plane: usize| bytes.iter().copied().skip(plane).step_by(stride).collect::<Vec<u8>>();
+            let expected: u64 = (0..stride).map(|number| information(&count::<1>(&plane(number), 0))).sum();
+            assert_eq!(entropy(&bytes, stride), expected, "{stride} {length}");
+        }
     }
 
     #[test]

@@ -93,13 +93,31 @@ pub(super) fn write_coded(
 
 /// The bits that any of the symbols of `width` bytes has.
 fn used_bits(symbols: &[u8], width: usize) -> u64 {
-    let (words, rest) = symbols.as_chunks::<8>();
-    let rest = rest.iter().enumerate().fold(0, |all, (i, &byte)| all | u64::from(byte) << (8 * i));
-    let mut used = words.iter().fold(rest, |all, &word| all | u64::from_le_bytes(word));
+    let mut used = dispatch::run(UsedBits(symbols));
     for half in [4, 2, 1].into_iter().filter(|&half| half >= width) {
         used = (used | used >> (8 * half)) & (u64::MAX >> (64 - 8 * half));
     }
     used
+}
+
+/// The bits that any eight bytes have.
+struct UsedBits<'a>(&'a [u8]);
+
+impl Kernel for UsedBits<'_> {
+    type Output = u64;
+
+    #[inline(always)]
+    fn run(self) -> u64 {
+        let (words, rest) = self.0.as_chunks::<8>();
+        let mut used = 0;
+        for (i, &byte) in rest.iter().enumerate() {
+            used |= u64::from(byte) << (8 * i);
+        }
+        for word in words {
+            used |= u64::from_le_bytes(*word);
+        }
+        used
+    }
 }
 
 struct Coder<'a> {
