@@ -124,6 +124,8 @@ trait Finder {
 
 /// Appends the tokens of `bytes`, cut into blocks, to `tokens`.
 pub(super) fn encode(bytes: &[u8], params: &Params, near: &mut Near, tokens: &mut Tokens) {
+    // At once: as much as they may take, where a large allocation's pages are none until they are written.
+    tokens.literals.reserve(bytes.len() + size_of::<u64>());
     with_best(Encode { bytes, params, near, tokens, way: None });
 }
 

@@ -3,7 +3,6 @@
 use super::codes::{CodeBuffer, CodeReader};
 use super::options::{LosslessOptions, LosslessPipeline};
 use super::{Context, ElementSource, EncodeScratch, TileSink, lzss};
-use crate::arch;
 use crate::array::ElementType;
 use crate::container::{
     ChunkKind, Header, RecordBuilder, SECTIONS, SectionWriter, Sections, TileMeta, TileSection, read_bases, write_bases,
@@ -60,7 +59,6 @@ impl<'m, W: Word> Residuals<'m, W> {
         for tile in tiles {
             let (values, rest) = elements.split_at(tile.len());
             elements = rest;
-            arch::prefetch(rest.as_ptr().cast(), size_of_val(rest).min(size_of_val(values)));
             let words = &mut words[used..used + tile.len()];
             words.copy_from_slice(values);
             words::map(words, element);

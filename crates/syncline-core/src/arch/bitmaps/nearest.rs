@@ -17,6 +17,8 @@ const VECTOR: usize = 64;
 const FRONT: usize = VECTOR;
 /// Symbols of a match that are compared before it is known where tokens start.
 const REACH: usize = 24;
+/// What the second symbol of a pair is multiplied with: pairs of up to eleven values differ.
+const PAIR_FACTOR: u8 = 29;
 /// Most symbols of a key.
 const MOST_KEY: usize = 4;
 /// Bytes behind a block's keys that may be loaded.
@@ -28,6 +30,8 @@ const RARE: usize = 16;
 #[derive(Debug)]
 pub(super) struct Memory {
     keys: [u8; FRONT + MAX_BYTES + BEHIND],
+    /// Hashes of keys of two symbols, a byte each.
+    pairs: [u8; FRONT + MAX_BYTES + BEHIND],
     key_bytes: usize,
     symbols: usize,
     max_match: usize,
@@ -49,6 +53,7 @@ impl Default for Memory {
     fn default() -> Self {
         Self {
             keys: [0; FRONT + MAX_BYTES + BEHIND],
+            pairs: [0; FRONT + MAX_BYTES + BEHIND],
             key_bytes: 1,
             symbols: 0,
             max_match: 0,
@@ -93,7 +98,7 @@ enabled! {
     /// Finds the match of each position, by keys of `KEY` (1 or 2) bytes a symbol, `SYMBOLS` of them. Returns how many there are.
     fn find_by<const KEY: usize, const SYMBOLS: usize>(memory: &mut Memory, min_match: usize) -> usize {
         let lanes = VECTOR / KEY;
-        let Memory { keys, symbols, steps, distances, may_match, .. } = memory;
+        let Memory { keys, pairs, symbols, steps, distances, may_match, .. } = memory;
         let symbols = *symbols;
         let set = |number: usize| if KEY == 1 { _mm512_set1_epi8(number as i8) } else { _mm512_set1_epi16(number as i16) };
         let equal = |mask: u64, a, b| match KEY {
@@ -111,6 +116,15 @@ enabled! {
         // SAFETY: a load of the array.
         let numbers = unsafe { _mm512_loadu_si512(numbers.as_ptr().cast()) };
         let one = set(1);
+        let has_pairs = KEY == 1 && SYMBOLS == 2;
+        if has_pairs {
+            let symbols = &keys[FRONT..FRONT + symbols + 1];
+            for (pair, both) in pairs[FRONT..].iter_mut().zip(symbols.windows(2)) {
+                *pair = both[0].wrapping_add(both[1].wrapping_mul(PAIR_FACTOR));
+            }
+        }
+        // Vectors whose nearest candidates by hashes were not those by symbols.
+        let mut mistaken = 0;
         let mut all = 0;
         may_match[..symbols.div_ceil(64)].fill(0);
         assert!((symbols + lanes) * KEY <= MAX_BYTES + VECTOR * KEY);
@@ -122,43 +136,86 @@ enabled! {
                 // SAFETY: `from` is a symbol of the block; before it there is a vector, behind the block's keys `BEHIND`, and offsets are from `-lanes` to `REACH`.
                 unsafe { _mm512_loadu_si512(keys.as_ptr().add(start).cast()) }
             };
-            let here: [__m512i; SYMBOLS] = std::array::from_fn(|i| at(i as isize));
-            let mut distance = _mm512_setzero_si512();
-            let mut number = set(WINDOW);
-            // What stands so far before the positions, and before those behind them.
-            let mut there: [__m512i; SYMBOLS] = std::array::from_fn(|i| at(i as isize - WINDOW as isize));
-            for back in (1..=WINDOW as isize).rev() {
-                let mut same = u64::MAX;
-                for i in 0..SYMBOLS {
-                    same = equal(same, here[i], there[i]);
-                }
-                distance = if KEY == 1 { _mm512_mask_mov_epi8(distance, same, number) } else { _mm512_mask_mov_epi16(distance, same as u32, number) };
-                number = if KEY == 1 { _mm512_sub_epi8(number, one) } else { _mm512_sub_epi16(number, one) };
-                for i in 1..SYMBOLS {
-                    there[i - 1] = there[i];
-                }
-                there[SYMBOLS - 1] = at(SYMBOLS as isize - back);
-            }
-            // Nothing stands before the block.
+            // Likewise hashes.
+            let pairs_at = |offset: isize| {
+                let start = (FRONT + from).wrapping_add_signed(offset);
+                debug_assert!(start + VECTOR <= pairs.len());
+                // SAFETY: as above, with keys of one byte.
+                unsafe { _mm512_loadu_si512(pairs.as_ptr().add(start).cast()) }
+            };
+            let put = |distance, same: u64, number| if KEY == 1 { _mm512_mask_mov_epi8(distance, same, number) } else { _mm512_mask_mov_epi16(distance, same as u32, number) };
+            let subtract = |a, b| if KEY == 1 { _mm512_sub_epi8(a, b) } else { _mm512_sub_epi16(a, b) };
+            // What stands at the candidates, of what stands here and in the vector before. The lanes here are numbered from 0 on, so that this comes first.
+            let permute = |here, sources, before| if KEY == 1 { _mm512_permutex2var_epi8(here, sources, before) } else { _mm512_permutex2var_epi16(here, sources, before) };
+            let left = symbols - from;
             let positions = _mm512_add_epi8(numbers, set(from.min(WINDOW)));
-            let inside = if KEY == 1 { _mm512_cmple_epu8_mask(distance, positions) } else { _mm512_cmple_epu16_mask(distance, positions).into() };
-            let is_any = if KEY == 1 { _mm512_test_epi8_mask(distance, distance) } else { _mm512_test_epi16_mask(distance, distance).into() };
-            let mut alive = inside & is_any;
+            // Nothing stands before the block.
+            let candidates = |distance| match KEY {
+                1 => _mm512_mask_cmple_epu8_mask(_mm512_test_epi8_mask(distance, distance), distance, positions),
+                _ => _mm512_mask_cmple_epu16_mask(_mm512_test_epi16_mask(distance, distance), distance, positions).into(),
+            };
+            let mut distance = _mm512_setzero_si512();
+            let mut is_found = false;
+            if has_pairs && mistaken * 4 <= from / lanes {
+                let here = pairs_at(0);
+                let mut number = set(WINDOW);
+                for four in (0..WINDOW as isize / 4).rev() {
+                    for back in [4, 3, 2, 1] {
+                        distance = put(distance, equal(u64::MAX, here, pairs_at(-4 * four - back)), number);
+                        number = subtract(number, one);
+                    }
+                }
+                let sources = subtract(numbers, distance);
+                let mut same = u64::MAX;
+                for ahead in 0..SYMBOLS as isize {
+                    let here = at(ahead);
+                    same = equal(same, permute(here, sources, at(ahead - lanes as isize)), here);
+                }
+                let is_wrong = candidates(distance) & !same & u64::MAX.checked_shr(64u32.saturating_sub(left as u32)).unwrap_or(0);
+                is_found = is_wrong == 0;
+                mistaken += usize::from(!is_found);
+            }
+            if !is_found {
+                let here: [__m512i; SYMBOLS] = std::array::from_fn(|i| at(i as isize));
+                let mut number = set(WINDOW);
+                distance = _mm512_setzero_si512();
+                // What stands so far before the positions, and before those behind them.
+                let mut there: [__m512i; SYMBOLS] = std::array::from_fn(|i| at(i as isize - WINDOW as isize));
+                for four in (0..WINDOW as isize / 4).rev() {
+                    for back in [4, 3, 2, 1] {
+                        let mut same = u64::MAX;
+                        for i in 0..SYMBOLS {
+                            same = equal(same, here[i], there[i]);
+                        }
+                        distance = put(distance, same, number);
+                        number = subtract(number, one);
+                        for i in 1..SYMBOLS {
+                            there[i - 1] = there[i];
+                        }
+                        there[SYMBOLS - 1] = at(SYMBOLS as isize - 4 * four - back);
+                    }
+                }
+            }
+            let mut alive = candidates(distance);
+            let sources = subtract(numbers, distance);
+            if has_pairs {
+                // By hashes first, two symbols at a time: where short matches do not count most positions are done with.
+                let mut ahead = SYMBOLS;
+                while ahead + 2 <= min_match && alive != 0 {
+                    let here = pairs_at(ahead as isize);
+                    alive = equal(alive, permute(here, sources, pairs_at(ahead as isize - lanes as isize)), here);
+                    ahead += 2;
+                }
+            }
             let mut length = add(alive, _mm512_setzero_si512(), set(SYMBOLS));
-            // Of two vectors, these and those before, the lanes where candidates are.
-            let lanes_of = |distance| if KEY == 1 { _mm512_sub_epi8(numbers, distance) } else { _mm512_sub_epi16(numbers, distance) };
-            let sources = lanes_of(distance);
             for ahead in SYMBOLS..REACH {
                 if alive == 0 {
                     break;
                 }
-                let (before, here) = (at(ahead as isize - lanes as isize), at(ahead as isize));
-                // The lanes of the second are numbered from 0 on here, so that it comes first.
-                let there = if KEY == 1 { _mm512_permutex2var_epi8(here, sources, before) } else { _mm512_permutex2var_epi16(here, sources, before) };
-                alive = equal(alive, there, here);
+                let here = at(ahead as isize);
+                alive = equal(alive, permute(here, sources, at(ahead as isize - lanes as isize)), here);
                 length = add(alive, length, one);
             }
-            let left = symbols - from;
             if left < lanes + REACH {
                 // What is behind the block is no part of it.
                 let room = if KEY == 1 { _mm512_subs_epu8(set(left.min(255)), numbers) } else { _mm512_subs_epu16(set(left), numbers) };
