@@ -239,6 +239,8 @@ impl CodeEncoder {
             offset: chunk as u64 * narrow.slot,
             bytes: narrowed[chunk].codes.into(),
             params: code_token_params(options),
+            has_matches: true,
+            has_words: true,
             chunk: batch.first_chunk() + chunk as u64,
         };
         let sources: Vec<TokenSource> = chunks.iter().map(source).collect();
@@ -285,6 +287,8 @@ impl CodeEncoder {
             offset: *chunk as u64 * narrow.sample_slot,
             bytes: sampled(costs) as u64,
             params: code_token_params(options),
+            has_matches: true,
+            has_words: true,
             chunk: *chunk as u64,
         };
         let sources: Vec<TokenSource> = costs.iter().map(source).collect();

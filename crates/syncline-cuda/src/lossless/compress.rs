@@ -265,6 +265,8 @@ impl<'d> LosslessCompressor<'d> {
                 offset: number as u64 * slots.stride,
                 bytes: elements * tiles.element_bytes(),
                 params: choice.params,
+                has_matches: choice.has_matches,
+                has_words: choice.has_words,
                 chunk: chunks.start + number as u64,
             }
         };

@@ -133,7 +133,13 @@ pub(crate) struct TokenSections {
 
 impl TokenSections {
     /// Of tokens as `plan` counts them, in planes if there are any, which come to `plans` (those of bytes, those of words).
-    pub(super) fn new(plan: &Plan, planes: Option<&ChunkPlanes>, plans: (&[encode::Plan], &[encode::Plan])) -> Self {
+    /// Those of words are taken if they are shorter and the chunk `has_words`.
+    pub(super) fn new(
+        plan: &Plan,
+        planes: Option<&ChunkPlanes>,
+        plans: (&[encode::Plan], &[encode::Plan]),
+        has_words: bool,
+    ) -> Self {
         let mut sections = Self {
             lengths: plan.section_bytes.map(u64::from),
             literal_bytes: 0,
@@ -144,7 +150,7 @@ impl TokenSections {
         sections.literal_bytes = 1;
         for (i, own) in planes.bytes.iter().enumerate() {
             let (mut placed, mut mask, mut end) = place(own, 1, plans.0);
-            if i == 3 && !planes.words.is_empty() {
+            if i == 3 && has_words && !planes.words.is_empty() {
                 let wide = place(&planes.words, 2, plans.1);
                 if wide.2 < end {
                     (placed, mask, end) = wide;

@@ -16,7 +16,7 @@ use crate::container::assemble::Observer;
 use crate::device::{Device, Frame, Pinned};
 use crate::error::{DriverContext, Result};
 use crate::huffman::encode::{self, StreamSpan};
-use crate::lzss::{Batch, Encoder, Form, Found, Method, Plan, Span, WORD_PLANES};
+use crate::lzss::{Batch, Encoder, Form, Found, Method, NO_MATCHES, Plan, Span, WORD_PLANES};
 
 /// The bytes of a chunk that become tokens.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +29,10 @@ pub(crate) struct Source {
     pub bytes: u64,
     /// How they become tokens. The level is the same for all.
     pub params: Params,
+    /// Whether there are matches among these.
+    pub has_matches: bool,
+    /// Whether planes of 16-bit symbols may be taken instead of those of bytes.
+    pub has_words: bool,
     /// The chunk's number.
     pub chunk: u64,
 }
@@ -52,6 +56,7 @@ pub(crate) struct FoundTokens<'a> {
     /// In the order of the sources, as all that follows.
     plans: Vec<Plan>,
     params: Vec<Params>,
+    has_words: Vec<bool>,
 }
 
 /// Tokens in planes.
@@ -77,7 +82,10 @@ pub(crate) struct LaidOutPlanes<'a> {
 pub(crate) fn sections(found: &FoundTokens<'_>, laid_out: Option<&LaidOutPlanes<'_>>) -> Vec<TokenSections> {
     let none: &[encode::Plan] = &[];
     let plans = laid_out.map_or((none, none), |planes| (&planes.of_bytes.plans[..], &planes.of_words.plans[..]));
-    let section = |(source, plan)| TokenSections::new(plan, laid_out.map(|planes| &planes.planes[source]), plans);
+    let section = |(source, plan)| {
+        let planes = laid_out.map(|planes| &planes.planes[source]);
+        TokenSections::new(plan, planes, plans, found.has_words[source])
+    };
     found.plans.iter().enumerate().map(section).collect()
 }
 
@@ -200,8 +208,8 @@ impl TokenEncoder {
                 }
             };
             let span = |&number: &usize| {
-                let Source { offset, bytes, params, chunk, .. } = sources[number];
-                Span { offset, bytes, min_match: params.min_match, chunk }
+                let Source { offset, bytes, params, chunk, has_matches, .. } = sources[number];
+                Span { offset, bytes, min_match: if has_matches { params.min_match } else { NO_MATCHES }, chunk }
             };
             let spans: Vec<Span> = numbers.iter().map(span).collect();
             let batch = Batch::new(&stream, width, level, Form::Sections, &spans)?;
@@ -216,7 +224,8 @@ impl TokenEncoder {
         let mut plans = vec![Plan::default(); sources.len()];
         let order = groups.iter().flat_map(|group| &group.sources);
         order.zip(by_group).for_each(|(&source, plan)| plans[source] = plan);
-        Ok(FoundTokens { groups, device_plans, plans, params: sources.iter().map(|source| source.params).collect() })
+        let (params, has_words) = sources.iter().map(|source| (source.params, source.has_words)).unzip();
+        Ok(FoundTokens { groups, device_plans, plans, params, has_words })
     }
 
     /// Splits tokens into planes.

@@ -11,7 +11,7 @@ pub(crate) use decode::HEADER;
 pub use decode::{DecodeBatch, DecodeSpan, Decoder, status_text};
 pub use encode::{Encoder, Method};
 pub(crate) use encode::{Found, PlaneStarts, WORD_PLANES};
-pub use sections::{Batch, Encoded, Form, Plan, Span};
+pub use sections::{Batch, Encoded, Form, NO_MATCHES, Plan, Span};
 
 use syncline_core::lzss::{ENOUGH, LENGTH_SPAN, LEVELS, MAX_MIN_MATCH, Params, SymbolWidth};
 

@@ -16,11 +16,16 @@ pub struct Span {
     pub offset: u64,
     /// How many: at most 2^25.
     pub bytes: u64,
-    /// Fewest symbols in a match; [`Params::new`] has the least that is allowed here.
+    /// Fewest symbols in a match; [`Params::new`] has the least that is allowed here. Or [`NO_MATCHES`], where planes are written and nobody reads of what stands here.
     pub min_match: u8,
     /// The chunk's number, for its record.
     pub chunk: u64,
 }
+
+/// Instead of the fewest symbols in a match: all symbols are literals.
+pub const NO_MATCHES: u8 = 0;
+/// More symbols than any block has.
+const ENDLESS: u32 = 1 << 17;
 
 /// What chunks come out as.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,10 +91,11 @@ impl Batch {
         let mut sections = Vec::with_capacity(spans.len());
         let mut own_blocks = Vec::with_capacity(spans.len());
         for span in spans {
-            check_chunk(span.bytes, span.min_match)?;
+            let has_matches = span.min_match != NO_MATCHES;
+            check_chunk(span.bytes, if has_matches { span.min_match } else { params.min_match })?;
             let end = span.offset.checked_add(span.bytes).filter(|_| span.offset.is_multiple_of(16));
             let end = end.ok_or_else(|| CudaError::invalid("a chunk's bytes start on a multiple of 16"))?;
-            if span.min_match < params.min_match {
+            if has_matches && span.min_match < params.min_match {
                 return Err(CudaError::invalid(format!(
                     "a match of {} symbols would take more bytes than they do: {} at least",
                     span.min_match, params.min_match
@@ -102,7 +108,7 @@ impl Batch {
                 bytes: span.bytes,
                 chunk: span.chunk,
                 first_block,
-                min_match: span.min_match.into(),
+                min_match: if has_matches { span.min_match.into() } else { ENDLESS },
             });
             let in_chunk = span.bytes.div_ceil(params.block_bytes() as u64);
             own_blocks.push((first_block, in_chunk as u32));

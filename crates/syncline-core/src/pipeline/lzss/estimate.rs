@@ -18,6 +18,12 @@ const MATCH_BITS: u64 = 6;
 const FAST_LEVELS: u8 = 4;
 /// Bits of what is said of each block.
 const BLOCK_BITS: u64 = size_of::<BlockCounts>() as u64 * 8;
+/// The trial of no matches at all, where three are made.
+const LITERALS: usize = 2;
+/// Symbols of which it is found out how many are different.
+const DISTINCT_SAMPLE: usize = 2048;
+/// So many of them repeat others where a plane of 16-bit symbols has about 2^15 that are different: its codebook takes what it saves.
+const FEWEST_REPEATS: usize = DISTINCT_SAMPLE / 32;
 /// Fraction bits of logarithms.
 const LOG_BITS: u32 = 16;
 
@@ -30,6 +36,10 @@ pub(in super::super) struct Choice {
     pub entropy_coded: bool,
     /// How symbols become tokens.
     pub params: Params,
+    /// Whether matches are looked for; else all symbols are literals.
+    pub has_matches: bool,
+    /// Whether planes of 16-bit symbols may be shorter than those of bytes.
+    pub has_words: bool,
     /// About how many bytes the chunk will take, and what is added for being slow.
     pub bytes: u64,
 }
@@ -78,6 +88,14 @@ pub(super) struct Case<'o> {
     /// Elements of the sample, and of the chunk.
     pub sampled: usize,
     pub elements: usize,
+}
+
+/// The sample in one way.
+struct Seen<'b> {
+    bytes: &'b [u8],
+    /// Of its planes of bytes, in 2^-16 bits; 0 if nobody asks.
+    entropy: u64,
+    has_words: bool,
 }
 
 impl Case<'_> {
@@ -132,19 +150,20 @@ impl Case<'_> {
         best
     }
 
-    /// How many shortest matches are tried of each way.
+    /// How many shortest matches are tried of each way, no matches included.
     pub fn trials(&self) -> usize {
-        if self.is_fast() && self.entropy_coded { 2 } else { 1 }
+        if self.is_fast() && self.entropy_coded { LITERALS + 1 } else { 1 }
     }
 
     /// What the chunk comes to in one way, by its sample: as bytes, with so many bases beside them.
     pub fn weigh(&self, way: Way, bytes: &[u8], bases: usize, scratch: &mut EncodeBuffers) -> Choice {
-        let first = self.weigh_trial(way, 0, bytes, bases, scratch).expect("there is a first trial");
-        let others = (1..self.trials()).filter_map(|trial| self.weigh_trial(way, trial, bytes, bases, scratch));
+        let seen = self.look_at(way, bytes);
+        let first = self.weigh_seen(way, 0, &seen, bases, scratch).expect("there is a first trial");
+        let others = (1..self.trials()).filter_map(|trial| self.weigh_seen(way, trial, &seen, bases, scratch));
         others.fold(first, Choice::shorter)
     }
 
-    /// The same with one of the shortest matches that are tried, or `None` if that is left out: nearly no matches take nearly no time to find.
+    /// The same with one of the shortest matches that are tried, or `None` if that is left out, as it is the same as the first.
     pub fn weigh_trial(
         &self,
         way: Way,
@@ -153,26 +172,55 @@ impl Case<'_> {
         bases: usize,
         scratch: &mut EncodeBuffers,
     ) -> Option<Choice> {
+        self.weigh_seen(way, trial, &self.look_at(way, bytes), bases, scratch)
+    }
+
+    /// What all trials of a way need to know.
+    fn look_at<'b>(&self, way: Way, bytes: &'b [u8]) -> Seen<'b> {
+        let entropy = if self.entropy_coded { entropy(bytes, way.width.bytes()) } else { 0 };
+        // Planes of 16-bit symbols are tried unless it is known that they do not pay.
+        let has_words = !(self.is_fast() && self.entropy_coded) || may_have_words(bytes, way.width);
+        Seen { bytes, entropy, has_words }
+    }
+
+    fn weigh_seen(
+        &self,
+        way: Way,
+        trial: usize,
+        &Seen { bytes, entropy, has_words }: &Seen,
+        bases: usize,
+        scratch: &mut EncodeBuffers,
+    ) -> Option<Choice> {
         let Way { of_residuals, width } = way;
         let (narrow, entropy_coded) = (self.is_narrow(way), self.entropy_coded);
         let side = bases * self.element_bytes;
         let mut params = Params::new(width, self.options.level);
         if entropy_coded {
-            params.min_match = shortest_worth_while(bytes, &params);
+            params.min_match = shortest_worth_while(entropy, bytes, &params);
         }
         if trial > 0 {
-            if params.min_match == MAX_MIN_MATCH {
+            if trial < LITERALS && params.min_match == MAX_MIN_MATCH {
                 return None;
             }
             params.min_match = MAX_MIN_MATCH;
         }
-        scratch.tokenise(bytes, &params);
-        let bits = if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 };
+        let has_matches = trial != LITERALS;
+        let bits = if has_matches {
+            scratch.tokenise(bytes, &params);
+            if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 }
+        } else {
+            (entropy >> LOG_BITS) + bytes.len().div_ceil(params.block_bytes()) as u64 * BLOCK_BITS
+        };
         let bytes = (bits / 8 + side as u64) * self.elements as u64 / (self.sampled as u64).max(1);
-        // Prediction, narrow symbols and short matches take time that only a clearly smaller stream is worth, most of all where speed is what was asked for.
-        let slow = u64::from(of_residuals || narrow) + u64::from(self.trials() > 1 && params.min_match < MAX_MIN_MATCH);
-        let handicap = if of_residuals && !entropy_coded { bytes / 4 } else { bytes / 16 * slow };
-        Some(Choice { of_residuals, entropy_coded, params, bytes: bytes + handicap })
+        // Prediction, narrow symbols and matches take time that only a clearly smaller stream is worth, short matches most of all, where speed is what was asked for.
+        let slow = 2 * u64::from(of_residuals || narrow)
+            + if self.trials() > 1 {
+                u64::from(has_matches) + 2 * u64::from(params.min_match < MAX_MIN_MATCH)
+            } else {
+                0
+            };
+        let handicap = if of_residuals && !entropy_coded { bytes / 4 } else { bytes / 32 * slow };
+        Some(Choice { of_residuals, entropy_coded, params, has_matches, has_words, bytes: bytes + handicap })
     }
 }
 
@@ -203,13 +251,44 @@ pub(in super::super) fn choose<W: Word>(
     best.expect("there is a width of one byte")
 }
 
-/// The fewest symbols whose literals take as many bits as a match.
-fn shortest_worth_while(bytes: &[u8], params: &Params) -> u8 {
+/// The fewest symbols whose literals take as many bits as a match, if all bytes have this entropy.
+fn shortest_worth_while(entropy: u64, bytes: &[u8], params: &Params) -> u8 {
     let symbols = (bytes.len() / params.width.bytes()).max(1) as u64;
-    let literal = (entropy(bytes, params.width.bytes()) / symbols).max(1);
+    let literal = (entropy / symbols).max(1);
     let distance = (params.window().min(params.block_symbols()) as u64).ilog2() as u64 + 1;
     let worth = ((distance + MATCH_BITS) << LOG_BITS).div_ceil(literal);
     (worth.min(MAX_MIN_MATCH.into()) as u8).max(params.min_match)
+}
+
+/// Whether planes of 16-bit symbols may be shorter than those of bytes. They cannot where each has so many different symbols that its codebook takes what they save, or bytes of which half are
+/// the same.
+fn may_have_words(bytes: &[u8], width: SymbolWidth) -> bool {
+    let width = width.bytes();
+    let step = bytes.len() / width / DISTINCT_SAMPLE * width;
+    if step == 0 || width == 1 {
+        return true;
+    }
+    let mut is_wide = false;
+    for plane in (0..width).step_by(2) {
+        let mut seen = [0_u64; 1 << 10];
+        let (mut distinct, mut differing) = (0, 0);
+        let first = u16::from_le_bytes([bytes[plane], bytes[plane + 1]]);
+        for number in 0..DISTINCT_SAMPLE {
+            let at = number * step + plane;
+            let symbol = u16::from_le_bytes([bytes[at], bytes[at + 1]]);
+            let (word, bit) = (usize::from(symbol / 64), symbol % 64);
+            distinct += usize::from(seen[word] >> bit & 1 == 0);
+            seen[word] |= 1 << bit;
+            differing |= symbol ^ first;
+        }
+        let has_one_byte = differing < 0x100 || differing & 0xff == 0;
+        if DISTINCT_SAMPLE - distinct < FEWEST_REPEATS {
+            is_wide = true;
+        } else if !has_one_byte {
+            return true;
+        }
+    }
+    !is_wide
 }
 
 /// Bits of the tokens after entropy coding of their bytes.

@@ -12,7 +12,7 @@ pub use sample::{LzssChoice, LzssTrial, LzssWay, WeighedLzss, best_lzss, lzss_sa
 use super::lossless::Residuals;
 use crate::container::{ChunkKind, Header, RecordBuilder, SectionWriter};
 use crate::huffman::{self, IndexKind};
-use crate::lzss::{self, Params, Tokens};
+use crate::lzss::{self, BlockCounts, Params, Tokens};
 use crate::predict::lorenzo::Word;
 
 /// Section with the parameters and what each block has of the tokens.
@@ -73,9 +73,16 @@ pub(super) fn encode<W: Word>(
             elements
         }
     };
-    buffers.tokenise(&bytes_of(input), &choice.params);
+    let bytes = bytes_of(input);
     let coder = choice.entropy_coded.then_some((header.index, huffman));
-    write_tokens(&buffers.tokens, &choice.params, coder, &mut sections, out);
+    let params = &choice.params;
+    if choice.has_matches {
+        buffers.tokenise(&bytes, params);
+    } else {
+        buffers.take_literals(&bytes, params);
+    }
+    let literals = if buffers.tokens.literals.is_empty() { &*bytes } else { &buffers.tokens.literals };
+    write_tokens(&buffers.tokens, literals, params, coder, choice.has_words, &mut sections, out);
     record.finish(out);
 }
 
@@ -85,19 +92,36 @@ impl EncodeBuffers {
         self.tokens.clear();
         lzss::encode(bytes, params, &mut self.stage, &mut self.tokens);
     }
+
+    /// Makes `tokens` the symbols of `bytes`, all of them literals; these are `bytes` themselves, and not there, unless the last is filled up.
+    fn take_literals(&mut self, bytes: &[u8], params: &Params) {
+        let (tokens, width) = (&mut self.tokens, params.width.bytes());
+        tokens.clear();
+        for block in bytes.chunks(params.block_bytes()) {
+            let symbols = block.len().div_ceil(width);
+            tokens.flags.resize(tokens.flags.len() + symbols.div_ceil(64), 0);
+            tokens.blocks.push(BlockCounts { tokens: symbols as u32, matches: 0 });
+        }
+        if !bytes.len().is_multiple_of(width) {
+            tokens.literals.extend_from_slice(bytes);
+            tokens.literals.resize(bytes.len().next_multiple_of(width), 0);
+        }
+    }
 }
 
-/// Appends sections 2 to 6: Huffman-coded if there is a `coder` for that.
+/// Appends sections 2 to 6: Huffman-coded if there is a `coder` for that, literals also as planes of 16-bit symbols if these `may_have_words`.
 pub(super) fn write_tokens(
     tokens: &Tokens,
+    literals: &[u8],
     params: &Params,
     coder: Option<(IndexKind, &mut huffman::EncodeScratch)>,
+    may_have_words: bool,
     sections: &mut SectionWriter,
     out: &mut Vec<u8>,
 ) {
     let blocks_at = sections.section(out, |out| write_blocks(out, tokens, params));
     let planes = match coder {
-        Some((index, huffman)) => parts::write_coded(sections, out, tokens, params, index, huffman),
+        Some(coder) => parts::write_coded(sections, out, (tokens, literals), params, coder, may_have_words),
         None => {
             parts::write_plain(sections, out, tokens);
             parts::Planes::default()

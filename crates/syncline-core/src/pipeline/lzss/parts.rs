@@ -39,14 +39,14 @@ pub(super) fn write_plain(sections: &mut SectionWriter, out: &mut Vec<u8>, token
     sections.section(out, |out| out.extend_from_slice(&tokens.literals));
 }
 
-/// Writes the four sections in planes, each Huffman-coded if that is shorter.
+/// Writes the four sections in planes, each Huffman-coded if that is shorter. The literals need not be among the tokens.
 pub(super) fn write_coded(
     sections: &mut SectionWriter,
     out: &mut Vec<u8>,
-    tokens: &Tokens,
+    (tokens, literals): (&Tokens, &[u8]),
     params: &Params,
-    index: IndexKind,
-    scratch: &mut huffman::EncodeScratch,
+    (index, scratch): (IndexKind, &mut huffman::EncodeScratch),
+    may_have_words: bool,
 ) -> Planes {
     let mut coded = 0;
     let mut coder = Coder { index, scratch };
@@ -58,10 +58,10 @@ pub(super) fn write_coded(
     // Bytes of a value depend on each other: 16-bit symbols are worth their longer codebook where values are few.
     let (mut literal_mask, mut literal_bytes) = (0, 1);
     sections.section(out, |out| {
-        let literals = &tokens.literals;
         // What is below 256 has the same codewords as bytes and as 16-bit symbols, but fewer planes of zeros then.
         let used = used_bits(literals, width);
-        if width > 1 && used < 256 {
+        let may_have_words = may_have_words && width > 1;
+        if may_have_words && used < 256 {
             let wide = coder.plan::<u16>(literals, width / 2, used, literals.len() / width);
             if let Some(wide) = wide {
                 (literal_mask, literal_bytes) = (coder.write(out, wide), 2);
@@ -69,7 +69,7 @@ pub(super) fn write_coded(
             }
         }
         let mut narrow = coder.plan::<u8>(literals, width, used, usize::MAX).expect("a plan of any length");
-        let mut wide = if width > 1 { coder.plan::<u16>(literals, width / 2, used, narrow.most) } else { None };
+        let mut wide = if may_have_words { coder.plan::<u16>(literals, width / 2, used, narrow.most) } else { None };
         // To know lengths to the byte takes a pass over the symbols.
         if wide.as_ref().is_some_and(|wide| narrow.fewest <= wide.most) {
             let length = coder.measure(&mut narrow);

@@ -20,6 +20,10 @@ pub struct LzssChoice {
     pub of_residuals: bool,
     /// How symbols become tokens.
     pub params: Params,
+    /// Whether matches are looked for; else all symbols are literals.
+    pub has_matches: bool,
+    /// Whether planes of 16-bit symbols may be taken instead of those of bytes.
+    pub has_words: bool,
 }
 
 /// The tiles of a chunk that are its sample, as ranges of their numbers in the array.
@@ -62,8 +66,8 @@ pub fn best_lzss(
         return None;
     }
     let choice = |weighed: WeighedLzss| {
-        let WeighedLzss { choice: LzssChoice { of_residuals, params }, bytes } = weighed;
-        Choice { of_residuals, entropy_coded, params, bytes }
+        let WeighedLzss { choice: LzssChoice { of_residuals, params, has_matches, has_words }, bytes } = weighed;
+        Choice { of_residuals, entropy_coded, params, has_matches, has_words, bytes }
     };
     let best = case.best(|number, _| {
         // The first is always made.
@@ -71,7 +75,15 @@ pub fn best_lzss(
         made[0]?;
         made.iter().copied().flatten().map(choice).reduce(Choice::shorter)
     });
-    best.map(|Choice { of_residuals, params, .. }| LzssChoice { of_residuals, params })
+    best.map(|choice| choice.for_others())
+}
+
+impl Choice {
+    /// What other implementations know of it.
+    fn for_others(self) -> LzssChoice {
+        let Self { of_residuals, params, has_matches, has_words, .. } = self;
+        LzssChoice { of_residuals, params, has_matches, has_words }
+    }
 }
 
 fn case(element_bytes: usize, options: &LosslessOptions, sampled: usize, elements: u64) -> Case<'_> {
@@ -137,8 +149,8 @@ fn by_sample<W: Word>(
     } else {
         weigh(&bytes_of(&sample), 0)
     };
-    let Choice { of_residuals, params, bytes, .. } = choice?;
-    Some(WeighedLzss { choice: LzssChoice { of_residuals, params }, bytes })
+    let choice = choice?;
+    Some(WeighedLzss { choice: choice.for_others(), bytes: choice.bytes })
 }
 
 /// Little-endian bytes as words.
@@ -184,7 +196,7 @@ mod tests {
                 let weigh = |trial| weigh_lzss(element, &geometry, &runs, 40_000, &options, &bytes, trial);
                 let weighed: Vec<Option<WeighedLzss>> = trials.into_iter().map(weigh).collect();
                 let best = best_lzss(element, &options, sampled as u64, 40_000, &weighed).unwrap();
-                assert_eq!((best.of_residuals, best.params), (at_once.of_residuals, at_once.params), "{options:?}");
+                assert_eq!(best, at_once.for_others(), "{options:?}");
                 assert_eq!(best_lzss(element, &options, sampled as u64, 40_000, &weighed[1..]), None);
                 // Those that are spared change nothing where they are not asked for.
                 let trials = lzss_trials(element, &options, sampled as u64, 40_000);

@@ -124,7 +124,8 @@ impl CodeTokens {
         // As in an LZSS chunk, where the first two are tiles and bases.
         sections.skip();
         sections.skip();
-        write_tokens(&buffers.tokens, &params, Some((index, huffman)), &mut sections, out);
+        let tokens = &buffers.tokens;
+        write_tokens(tokens, &tokens.literals, &params, Some((index, huffman)), true, &mut sections, out);
     }
 }
 
