@@ -124,16 +124,24 @@ impl Found {
 /// Finds the match of each position of a block of `symbols` symbols of `WIDTH` (1, 2, 4 or 8) bytes, which are at the start of `bytes`, if a rule has one candidate, at most 32 symbols away, with a key of at most 4 symbols. Returns how many
 /// positions have one. Returns `None`, whatever has been found, if the rule is another, this machine has not the instructions, or the block's symbols differ by more than 16 bits can say.
 ///
+/// `next` is what will be asked for next, if it is known: it is brought to the cache.
+///
 /// # Panics
 /// There is less memory than described, the block is too long, or the rule is impossible: mistakes of the caller, whatever the data.
-pub fn find<const WIDTH: usize>(bytes: &[u8], symbols: usize, rule: &Rule, found: &mut Found) -> Option<usize> {
+pub fn find<const WIDTH: usize>(
+    bytes: &[u8],
+    symbols: usize,
+    rule: &Rule,
+    next: &[u8],
+    found: &mut Found,
+) -> Option<usize> {
     #[cfg(target_arch = "x86_64")]
     if is_fast() {
         let memory = found.memory.get_or_insert_default();
         // SAFETY: `is_fast` has just found every feature that this enables.
-        return unsafe { nearest::find::<WIDTH>(bytes, symbols, rule, memory) };
+        return unsafe { nearest::find::<WIDTH>(bytes, symbols, rule, next, memory) };
     }
-    let _ = (bytes, symbols, rule, found);
+    let _ = (bytes, symbols, rule, next, found);
     None
 }
 

@@ -177,27 +177,29 @@ impl Encode<'_> {
     fn all<const WIDTH: usize, const LANES: usize, A: Agree>(mut self, agree: A) {
         let params = self.params;
         let shape = Shape::new(params);
-        for group in self.bytes.chunks(params.block_bytes() * STREAMS) {
+        let mut rest = self.bytes;
+        while !rest.is_empty() {
             let worth = A::WINDOWS && (LANES == 1 || !self.near.often);
             if LANES > MOST_DEPTH || !self.way.map_or(worth, |way| way == Way::Windows) {
                 let mut memory = self.near.chains.take().unwrap_or_default();
                 let (distances, heads) = &mut *memory;
-                self.blocks::<WIDTH, A, _>(agree, group, Chains::<WIDTH, LANES, A> { agree, shape, heads }, distances);
+                self.blocks::<WIDTH, A, _>(agree, rest, Chains::<WIDTH, LANES, A> { agree, shape, heads }, distances);
                 self.near.chains = Some(memory);
             } else {
                 let mut memory = self.near.keys.take().unwrap_or_default();
-                self.blocks::<WIDTH, A, _>(agree, group, Windows::<WIDTH, LANES, A> { agree, shape }, &mut memory);
+                self.blocks::<WIDTH, A, _>(agree, rest, Windows::<WIDTH, LANES, A> { agree, shape }, &mut memory);
                 self.near.keys = Some(memory);
             }
+            rest = &rest[rest.len().min(params.block_bytes() * STREAMS)..];
         }
     }
 
-    /// Appends the tokens of some blocks.
+    /// Appends the tokens of some blocks, the first of `rest`.
     #[inline(always)]
     fn blocks<const WIDTH: usize, A: Agree, F: Finder>(
         &mut self,
         agree: A,
-        bytes: &[u8],
+        rest: &[u8],
         mut finder: F,
         indices: &mut [F::Index; STREAMS],
     ) {
@@ -208,10 +210,12 @@ impl Encode<'_> {
         // Of larger windows or more candidates there are no bitmaps.
         let by_bitmaps = shape.depth <= MOST_DEPTH && way.is_none_or(|way| way == Way::Bitmaps);
         let by_positions = way.is_none_or(|way| way == Way::Positions);
+        let block_bytes = params.block_bytes();
+        let bytes = &rest[..rest.len().min(block_bytes * STREAMS)];
         let mut used = 0;
-        for ((block, index), bytes) in blocks.iter_mut().zip(indices.iter_mut()).zip(bytes.chunks(params.block_bytes()))
-        {
+        for ((block, index), bytes) in blocks.iter_mut().zip(indices.iter_mut()).zip(bytes.chunks(block_bytes)) {
             used += 1;
+            let next = rest.get(used * block_bytes..).unwrap_or_default();
             block.begin::<WIDTH>(bytes.len());
             // Bitmaps take longer than this, which is in vain where there are repetitions.
             let is_tried = min_match < repeats::LONG || (by_bitmaps || by_positions) && *repeating;
@@ -223,7 +227,7 @@ impl Encode<'_> {
             let is_whole = bytes.len().is_multiple_of(WIDTH);
             if by_positions && is_whole {
                 let rule = shape.rule::<WIDTH>(min_match);
-                if let Some(possible) = bitmaps::find::<WIDTH>(bytes, block.symbols, &rule, &mut block.found) {
+                if let Some(possible) = bitmaps::find::<WIDTH>(bytes, block.symbols, &rule, next, &mut block.found) {
                     *repeating = possible > 0;
                     (block.at, block.is_found) = (block.symbols, true);
                     continue;
@@ -250,7 +254,7 @@ impl Encode<'_> {
                 step::<WIDTH, F>(&finder, block, index, min_match);
             }
         }
-        for ((block, index), bytes) in blocks.iter_mut().zip(indices.iter()).zip(bytes.chunks(params.block_bytes())) {
+        for ((block, index), bytes) in blocks.iter_mut().zip(indices.iter()).zip(bytes.chunks(block_bytes)) {
             while block.at < block.symbols {
                 step::<WIDTH, F>(&finder, block, index, min_match);
             }

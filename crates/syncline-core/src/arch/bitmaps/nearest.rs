@@ -5,6 +5,7 @@
 
 use std::arch::x86_64::*;
 
+use super::super::prefetch;
 use super::avx512::{common, write};
 use super::pieces::{Keys, Written, take_keys};
 use super::{BITMAP_SLACK, MAX_BYTES, Match, Rule, TokenCounts, TokensOut};
@@ -69,7 +70,7 @@ impl Default for Memory {
 
 enabled! {
     /// See [`find`](super::find).
-    pub(super) fn find<const WIDTH: usize>(bytes: &[u8], symbols: usize, rule: &Rule, memory: &mut Memory) -> Option<usize> {
+    pub(super) fn find<const WIDTH: usize>(bytes: &[u8], symbols: usize, rule: &Rule, next: &[u8], memory: &mut Memory) -> Option<usize> {
         let Rule { window, depth, key_symbols, min_match, max_match } = *rule;
         assert!(symbols * WIDTH <= MAX_BYTES && symbols * WIDTH <= bytes.len());
         assert!((key_symbols..=16).contains(&min_match) && max_match > REACH);
@@ -82,21 +83,23 @@ enabled! {
             Keys::Hashes => return None,
         };
         (memory.symbols, memory.max_match) = (symbols, max_match);
+        let next = (next, WIDTH);
         memory.possible = match (memory.key_bytes, key_symbols) {
-            (1, 1) => find_by::<1, 1>(memory, min_match),
-            (1, 2) => find_by::<1, 2>(memory, min_match),
-            (1, 3) => find_by::<1, 3>(memory, min_match),
-            (1, _) => find_by::<1, 4>(memory, min_match),
-            (_, 1) => find_by::<2, 1>(memory, min_match),
-            (_, 2) => find_by::<2, 2>(memory, min_match),
-            (_, 3) => find_by::<2, 3>(memory, min_match),
-            _ => find_by::<2, 4>(memory, min_match),
+            (1, 1) => find_by::<1, 1>(memory, min_match, next),
+            (1, 2) => find_by::<1, 2>(memory, min_match, next),
+            (1, 3) => find_by::<1, 3>(memory, min_match, next),
+            (1, _) => find_by::<1, 4>(memory, min_match, next),
+            (_, 1) => find_by::<2, 1>(memory, min_match, next),
+            (_, 2) => find_by::<2, 2>(memory, min_match, next),
+            (_, 3) => find_by::<2, 3>(memory, min_match, next),
+            _ => find_by::<2, 4>(memory, min_match, next),
         };
         Some(memory.possible)
     }
 
-    /// Finds the match of each position, by keys of `KEY` (1 or 2) bytes a symbol, `SYMBOLS` of them. Returns how many there are.
-    fn find_by<const KEY: usize, const SYMBOLS: usize>(memory: &mut Memory, min_match: usize) -> usize {
+    /// Finds the match of each position, by keys of `KEY` (1 or 2) bytes a symbol, `SYMBOLS` of them. Returns how many there are. Meanwhile asks for what comes next, symbols of so many bytes: all this
+    /// takes nothing from memory.
+    fn find_by<const KEY: usize, const SYMBOLS: usize>(memory: &mut Memory, min_match: usize, (next, width): (&[u8], usize)) -> usize {
         let lanes = VECTOR / KEY;
         let Memory { keys, pairs, symbols, steps, distances, may_match, .. } = memory;
         let symbols = *symbols;
@@ -129,6 +132,9 @@ enabled! {
         may_match[..symbols.div_ceil(64)].fill(0);
         assert!((symbols + lanes) * KEY <= MAX_BYTES + VECTOR * KEY);
         for from in (0..symbols).step_by(lanes) {
+            if let Some(next) = next.get(from * width..(from + lanes) * width) {
+                prefetch(next.as_ptr(), next.len());
+            }
             // The keys of as many positions, from so many symbols before or behind these on.
             let at = |offset: isize| {
                 let start = (FRONT + from * KEY).wrapping_add_signed(offset * KEY as isize);
