@@ -424,6 +424,28 @@ mod tests {
     }
 
     #[test]
+    fn words_are_left_out_where_a_codebook_takes_what_they_save() {
+        let noise = |i: u32| {
+            let mixed = (i + 1).wrapping_mul(0x9E37_79B9);
+            (mixed ^ mixed >> 15).wrapping_mul(0x85EB_CA6B).rotate_left(16).wrapping_mul(0xC2B2_AE35)
+        };
+        let bytes = |count: u32, value: fn(u32) -> u32| -> Vec<u8> {
+            (0..count).flat_map(|i| noise(value(i)).to_le_bytes()).collect()
+        };
+        let may = |bytes: &[u8]| may_have_words(bytes, SymbolWidth::Four);
+        // Noise in both pairs of bytes; too few to say; few values; noise beside few values.
+        assert!(!may(&bytes(8192, |i| i)));
+        assert!(may(&bytes(2000, |i| i)));
+        assert!(may(&bytes(8192, |i| i % 500)));
+        let mixed = |i: u32, few: u32| (noise(i) >> 16 | i % few * 0x0111_0000).to_le_bytes();
+        assert!(may(&(0..8192).flat_map(|i| mixed(i, 50)).collect::<Vec<u8>>()));
+        assert!(!may(&(0..8192).flat_map(|i| mixed(i, 1)).collect::<Vec<u8>>()));
+        // Of bytes there are none, and of bytes beside zeros nothing to gain, nor to lose.
+        assert!(may_have_words(&bytes(8192, |i| i), SymbolWidth::One));
+        assert!(may(&(0..8192_u32).flat_map(|i| (i % 200).to_le_bytes()).collect::<Vec<u8>>()));
+    }
+
+    #[test]
     fn samples_lie_in_the_chunk() {
         for tiles in [0, 1, 7, 31, 32, 33, 512, 4096] {
             let ranges = sample_tiles(&vec![1024; tiles], 4, 3);

@@ -176,8 +176,14 @@ mod tests {
         let shape = Shape::new(&[40_000]).unwrap();
         let geometry = Geometry::new(shape);
         let element = ElementType::I32;
-        let arrays: [fn(u32) -> u32; 4] =
-            [|i| i / 3, |i| i % 37 * 0x0101_0003, |i| i.wrapping_mul(0x9E37_79B9) >> 7, |i| i / 900 % 4 * 77];
+        let arrays: [fn(u32) -> u32; 5] = [
+            |i| i / 3,
+            |i| i % 37 * 0x0101_0003,
+            |i| i.wrapping_mul(0x9E37_79B9) >> 7,
+            |i| i.wrapping_mul(0x9E37_79B9) >> 8,
+            |i| i / 900 % 4 * 77,
+        ];
+        let (mut without_matches, mut without_words) = (0, 0);
         for array in arrays {
             for (pipeline, level) in
                 [LosslessPipeline::Lzss, LosslessPipeline::LzssHuffman].into_iter().flat_map(|p| [(p, 3), (p, 6)])
@@ -198,6 +204,8 @@ mod tests {
                 let best = best_lzss(element, &options, sampled as u64, 40_000, &weighed).unwrap();
                 assert_eq!(best, at_once.for_others(), "{options:?}");
                 assert_eq!(best_lzss(element, &options, sampled as u64, 40_000, &weighed[1..]), None);
+                without_matches += usize::from(!best.has_matches);
+                without_words += usize::from(!best.has_words);
                 // Those that are spared change nothing where they are not asked for.
                 let trials = lzss_trials(element, &options, sampled as u64, 40_000);
                 let made = |(weighed, trial): (&Option<WeighedLzss>, &LzssTrial)| weighed.filter(|_| !trial.is_spare);
@@ -206,5 +214,7 @@ mod tests {
                 assert!(without.is_none_or(|without| without == best), "{options:?}");
             }
         }
+        // Of noise: once with as many values as bytes say alone.
+        assert_eq!((without_matches, without_words), (2, 1));
     }
 }
