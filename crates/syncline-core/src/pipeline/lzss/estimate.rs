@@ -95,6 +95,8 @@ struct Seen<'b> {
     bytes: &'b [u8],
     /// Of its planes of bytes, in 2^-16 bits; 0 if nobody asks.
     entropy: u64,
+    /// What codewords take at least, likewise: a bit for each symbol.
+    as_literals: u64,
     has_words: bool,
 }
 
@@ -178,16 +180,17 @@ impl Case<'_> {
     /// What all trials of a way need to know.
     fn look_at<'b>(&self, way: Way, bytes: &'b [u8]) -> Seen<'b> {
         let entropy = if self.entropy_coded { entropy(bytes, way.width.bytes()) } else { 0 };
+        let as_literals = entropy.max(((bytes.len() / way.width.bytes()) as u64) << LOG_BITS);
         // Planes of 16-bit symbols are tried unless it is known that they do not pay.
         let has_words = !(self.is_fast() && self.entropy_coded) || may_have_words(bytes, way.width);
-        Seen { bytes, entropy, has_words }
+        Seen { bytes, entropy, as_literals, has_words }
     }
 
     fn weigh_seen(
         &self,
         way: Way,
         trial: usize,
-        &Seen { bytes, entropy, has_words }: &Seen,
+        &Seen { bytes, entropy, as_literals, has_words }: &Seen,
         bases: usize,
         scratch: &mut EncodeBuffers,
     ) -> Option<Choice> {
@@ -209,7 +212,7 @@ impl Case<'_> {
             scratch.tokenise(bytes, &params);
             if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 }
         } else {
-            (entropy >> LOG_BITS) + bytes.len().div_ceil(params.block_bytes()) as u64 * BLOCK_BITS
+            (as_literals >> LOG_BITS) + bytes.len().div_ceil(params.block_bytes()) as u64 * BLOCK_BITS
         };
         let bytes = (bits / 8 + side as u64) * self.elements as u64 / (self.sampled as u64).max(1);
         // Prediction, narrow symbols and matches take time that only a clearly smaller stream is worth, short matches most of all, where speed is what was asked for.
