@@ -95,7 +95,7 @@ struct Seen<'b> {
     bytes: &'b [u8],
     /// Of its planes of bytes, in 2^-16 bits; 0 if nobody asks.
     entropy: u64,
-    /// What codewords take at least, likewise: a bit for each symbol.
+    /// What it takes without matches, likewise: three quarters of a bit a symbol at least.
     as_literals: u64,
     has_words: bool,
 }
@@ -180,7 +180,8 @@ impl Case<'_> {
     /// What all trials of a way need to know.
     fn look_at<'b>(&self, way: Way, bytes: &'b [u8]) -> Seen<'b> {
         let entropy = if self.entropy_coded { entropy(bytes, way.width.bytes()) } else { 0 };
-        let as_literals = entropy.max(((bytes.len() / way.width.bytes()) as u64) << LOG_BITS);
+        // Codewords have no less than a bit; but the literals that matches leave have them, too.
+        let as_literals = entropy.max((bytes.len() / way.width.bytes()) as u64 * (3 << (LOG_BITS - 2)));
         // Planes of 16-bit symbols are tried unless it is known that they do not pay.
         let has_words = !(self.is_fast() && self.entropy_coded) || may_have_words(bytes, way.width);
         Seen { bytes, entropy, as_literals, has_words }
