@@ -1,6 +1,6 @@
 // What quantising leaves of a chunk for its record. Mirrored by quantize/quantizer.rs and container/prepared.rs.
 #pragma once
-#include "common.cuh"
+#include "huffman_span.cuh"
 
 // What came out of a chunk.
 struct ChunkSummary {
@@ -20,20 +20,14 @@ struct TileSums {
 };
 constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
 
-// A stream's codes, as huffman_encode.cuh has them.
-struct ListedSpan {
-    uint64_t first_group;
-    uint32_t groups;
-    uint32_t free_symbol;
-};
 
 // Where all of it goes.
 struct ForRecords {
-    ListedSpan *spans;     // of `streams` streams, the first ones those of the chunks; null: nobody makes records
+    Span *spans;           // of `streams` streams, the first ones those of the chunks; null: nobody makes records
     TileSums *tile_sums;   // as many of each chunk as blocks share it
     uint64_t *hashed;      // a word a chunk, to be cleared
     ChunkSummary *host;    // in memory of the host, if it is to know
-    uint32_t *control;     // what quantising has counted with, to be cleared
+    uint32_t *control;     // what quantising has counted with, to be cleared; with the extreme codes of chunks
     uint64_t control_words;
     uint32_t streams;
     uint32_t element_bytes;

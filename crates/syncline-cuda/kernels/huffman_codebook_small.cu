@@ -14,8 +14,9 @@
 // BYTES       whether codebooks are written as bytes too and chosen, and counts cleared
 // SPREAD      blocks that make the trees of a codebook, of which the last to be done goes on; 1 unless ALL_TREES and BYTES
 // BLOCKS      blocks that a multiprocessor should hold: what registers are dealt out for
-// TEAM is 1; and the constants of huffman_tree.cuh. SYMBOLS is 1,024 at most.
+// TEAM is 1; and the constants of huffman_tree.cuh, with BYTES those of huffman_sample.cuh. SYMBOLS is 1,024 at most.
 #include "huffman_codebook_steps.cuh"
+#include "huffman_sample.cuh"
 
 // What a code for an encoder comes to.
 struct Streams {
@@ -27,6 +28,7 @@ struct Streams {
     uint32_t *done;      // books of each stream that are made, 0 between launches
     Lengths *trees;      // of each book, what its blocks have made
     uint32_t *arrived;   // blocks of each book that are done with that, 0 between launches
+    const Span *spans;   // which say what of a stream has been counted
 };
 
 // Where blocks exchange the rounds of tree 0: there are no codewords of so many bits.
@@ -112,7 +114,9 @@ __device__ inline void finish_stream(const Streams &streams, uint32_t which, uin
     if (BOOKS > 1) {
         __shared__ bool is_last;
         if (threadIdx.x == 0) {
-            streams.book_bits[which] = bits + 8 * bytes;
+            // A bit of the bytes is worth as much as one of a symbol's codeword.
+            const uint32_t log2 = lot_log2(streams.spans[stream]);
+            streams.book_bits[which] = bits + uint64_t(8 * bytes) * (log2 == 0 ? 1 : SAMPLE_WEIGHT >> log2);
             __threadfence();
             is_last = atomicAdd(&streams.done[stream], DONE_BOOK) % DONE_READING == DONE_BOOK * (BOOKS - 1);
         }
@@ -165,6 +169,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const long long start = clock64();
     Count own[OWN];
     read_counts(counts, which, own);
+#if BYTES
+    weigh(streams.spans[which / BOOKS], own);
+#endif
     __syncthreads();
     uint32_t last = 0;
 #pragma unroll

@@ -1,6 +1,7 @@
 // Codebooks of small alphabets: what a block works with, and sorting. See huffman_codebook_small.cu, which has the constants.
 #pragma once
 #include "huffman_code.cuh"
+#include "huffman_sample.cuh"
 #include "huffman_tree.cuh"
 #include "scan.cuh"
 
@@ -61,6 +62,20 @@ __device__ inline void read_counts(const Count *counts, uint32_t which, Count (&
     }
 }
 
+#if BYTES
+// Makes counts of a sample frequencies.
+__device__ inline void weigh(const Span &span, Count (&own)[OWN]) {
+    const uint32_t log2 = lot_log2(span);
+    if (log2 > 0) {
+#pragma unroll
+        for (uint32_t i = 0; i < OWN; ++i) {
+            const uint32_t symbol = OWN * threadIdx.x + i;
+            own[i] = symbol < SYMBOLS ? frequency(own[i], symbol, span, log2) : 0;
+        }
+    }
+}
+#endif
+
 // Counts share a bucket if their most significant bits and exponents are the same. Within one they differ in so few of the other bits that a key holds those and the symbol.
 constexpr uint32_t SYMBOL_BITS = 10, LEADING_BITS = COUNT_BITS == 32 ? 4 : 3, BUCKETS = 512;
 static_assert(SYMBOLS <= 1u << SYMBOL_BITS && ((COUNT_BITS == 32 ? 26 : 43) + 1) << LEADING_BITS <= BUCKETS, "a bucket for every count");
@@ -87,31 +102,38 @@ __device__ inline uint32_t sort_used(const Count (&own)[OWN], Shared &shared, ui
     __shared__ uint32_t warp_sums[WARPS];
     Count *keys = reinterpret_cast<Count *>(memory);
     Bucket buckets[OWN];
-    uint32_t places[OWN], used;
+    // Symbols that occur once, or may occur in a sample, can be many: they are the first bucket, in their order.
+    uint32_t places[OWN], total, singles = 0;
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
-        if (own[i] != 0) {
+        singles += own[i] == 1;
+        if (own[i] > 1) {
             buckets[i] = bucket_of(own[i], OWN * threadIdx.x + i);
             const uint32_t shift = buckets[i].number % 2 * 16;
             places[i] = atomicAdd(reinterpret_cast<uint32_t *>(numbers) + buckets[i].number / 2, 1u << shift) >> shift & 0xFFFF;
         }
     }
     __syncthreads();
-    const uint32_t first = block_scan<THREADS, uint32_t>(threadIdx.x < BUCKETS ? numbers[threadIdx.x] : 0, warp_sums, used);
+    const uint32_t before = block_scan<THREADS, uint32_t>((threadIdx.x < BUCKETS ? numbers[threadIdx.x] : 0) | singles << 16, warp_sums, total);
+    const uint32_t used = (total & 0xFFFF) + (total >> 16);
+    uint32_t single = before >> 16;
     if (threadIdx.x < BUCKETS) {
-        numbers[threadIdx.x] = first;
+        numbers[threadIdx.x] = (before & 0xFFFF) + (total >> 16);
     }
     __syncthreads();
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
-        if (own[i] != 0) {
+        if (own[i] > 1) {
             keys[numbers[buckets[i].number] + places[i]] = buckets[i].key;
         }
     }
     __syncthreads();
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
-        if (own[i] != 0) {
+        if (own[i] == 1) {
+            shared.counts[single] = 1;
+            shared.order[single++] = OWN * threadIdx.x + i;
+        } else if (own[i] != 0) {
             const uint32_t number = buckets[i].number, start = numbers[number], end = number + 1 < BUCKETS ? numbers[number + 1] : used;
             uint32_t rank = start;
 #pragma unroll 8

@@ -11,6 +11,7 @@
 // LONGEST       longest codeword in bits, 16 or 20
 // SEGMENT       symbols in a segment: a power of two from 512 up
 #pragma once
+#include "huffman_span.cuh"
 #include "scan.cuh"
 
 constexpr uint32_t SYMBOL_BITS = 8 * SYMBOL_BYTES;
@@ -20,13 +21,6 @@ constexpr uint32_t SEGMENT_GROUPS = SEGMENT / GROUP;
 constexpr uint32_t SLOT_WORDS = SEGMENT * LONGEST / 32;
 // A codeword as the codebook stage gives it: length above the code.
 constexpr uint32_t CODE_BITS = 27;
-
-// A stream's symbols. The host has checked that they lie within the input.
-struct Span {
-    uint64_t first_group;
-    uint32_t groups;
-    uint32_t free_symbol;
-};
 
 // What an encoder finds out about a segment.
 struct SegmentSums {

@@ -100,13 +100,19 @@ struct Pending {
     uint32_t unit_groups;
 };
 
-__device__ inline void store(const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs, const Shared &shared, const Pending &pending, uint32_t turn) {
+__device__ inline void store(const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs, const Shared &shared, const Pending &pending, uint32_t turn, uint32_t *control) {
     const uint32_t first = shared.before + shared.unit_groups[turn][warp_id()];
     uint16_t *codes = outputs.codes + ((batch.first_slot(pending.chunk) + first) << geometry.group_log2);
     const uint4 *from = reinterpret_cast<const uint4 *>(shared.codes[warp_id()]);
     const uint32_t vectors = pending.unit_groups << geometry.group_log2 >> 3;
+    Extremes extremes;
     for (uint32_t i = lane_id(); i < vectors; i += WARP) {
-        reinterpret_cast<uint4 *>(codes)[i] = from[i];
+        const uint4 eight = from[i];
+        reinterpret_cast<uint4 *>(codes)[i] = eight;
+        extremes.add(eight);
+    }
+    if (vectors > 0) {
+        extremes.note(extremes_of(control, pending.chunk));
     }
     if (pending.exists) {
         outputs.first_groups[pending.number] = first + pending.groups_before;
@@ -114,7 +120,7 @@ __device__ inline void store(const Geometry &geometry, const ChunkBatch &batch, 
     __syncwarp();
 }
 
-// `control` starts as zeros: the ticket counter, then a state for each block of work.
+// `control` starts as zeros: the ticket counter, the extreme codes of each chunk, then a state for each block of work.
 extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes(
     const Element *slab, Geometry geometry, ChunkBatch batch, Step step, Launch launch, Outputs outputs, uint32_t *control
 ) {
@@ -217,7 +223,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
                 }
                 if (lane == UNITS - 1) {
                     shared.block_groups[turn] = sum;
-                    volatile uint32_t *state = control + 1;
+                    volatile uint32_t *state = states_of(control, batch.chunks);
                     state[work.ticket] = (work.ticket == work.first_ticket ? INCLUSIVE : AGGREGATE) | sum;
                 }
                 if (lane == 0) {
@@ -226,7 +232,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
                 __syncwarp();
             }
             if (any_pending) {
-                uint32_t before = look_back(control + 1, pending.first_ticket, pending.ticket, shared.block_groups[turn ^ 1]);
+                uint32_t before = look_back(states_of(control, batch.chunks), pending.first_ticket, pending.ticket, shared.block_groups[turn ^ 1]);
                 if (lane == 0) {
                     shared.before = before;
                 }
@@ -234,7 +240,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
         }
         __syncthreads();
         if (any_pending) {
-            store(geometry, batch, outputs, shared, pending, turn ^ 1);
+            store(geometry, batch, outputs, shared, pending, turn ^ 1, control);
         }
         if (!more) {
             return;

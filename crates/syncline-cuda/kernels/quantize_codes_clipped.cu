@@ -148,16 +148,23 @@ __device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, c
     }
 }
 
-// The codes of this warp's last unit. `tile_group` is what the block's tiles before that with the lane's number take.
+// The codes of this warp's last unit; and the chunk's extremes. `tile_group` is what the block's tiles before that with the lane's number take.
 __device__ inline void store_codes(
-    const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs, const Work &work, uint32_t before, uint32_t tile_group, const uint16_t *unit_codes
+    const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs, const Work &work, uint32_t before, uint32_t tile_group, const uint16_t *unit_codes,
+    uint32_t *control
 ) {
     const uint32_t first = __shfl_sync(ALL_LANES, tile_group, warp_id() * UNIT_TILES), end = __shfl_sync(ALL_LANES, tile_group, (warp_id() + 1) * UNIT_TILES);
     uint16_t *codes = outputs.codes + ((batch.first_slot(work.chunk) + before + first) << geometry.group_log2);
     const uint4 *from = reinterpret_cast<const uint4 *>(unit_codes);
     const uint32_t vectors = (end - first) << geometry.group_log2 >> 3;
+    Extremes extremes;
     for (uint32_t i = lane_id(); i < vectors; i += WARP) {
-        reinterpret_cast<uint4 *>(codes)[i] = from[i];
+        const uint4 eight = from[i];
+        reinterpret_cast<uint4 *>(codes)[i] = eight;
+        extremes.add(eight);
+    }
+    if (vectors > 0) {
+        extremes.note(extremes_of(control, work.chunk));
     }
 }
 
@@ -232,7 +239,7 @@ __device__ inline void place_codes(const FastTile &tile, const WorkTile &extents
     }
 }
 
-// `control` starts as zeros: the ticket counter, then a state for each block of work. The constants are `known`, or if there is `later` what is there once what was launched before is done.
+// `control` starts as zeros: the ticket counter, the extreme codes of each chunk, then a state for each block of work. The constants are `known`, or if there is `later` what is there once what was launched before is done.
 extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes(
     const Element *slab, Geometry geometry, ChunkBatch batch, Step known, Launch launch, Outputs outputs, uint32_t *control, const Step *later
 ) {
@@ -397,7 +404,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
         // Where the last units' codes go: those before them have said by now what they take.
         if (warp_id() == LOOKING_BACK && turn > 0) {
             const uint32_t all = __shfl_sync(ALL_LANES, tile_group, WARP - 1);
-            const uint32_t before = look_back(control + 1 + last.chunk * launch.chunk_blocks, last.block, all);
+            const uint32_t before = look_back(states_of(control, batch.chunks) + last.chunk * launch.chunk_blocks, last.block, all);
             if (lane == 0) {
                 shared.before[(turn + 1) % 2] = before;
             }
@@ -407,13 +414,13 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
         if (more) {
             tile_group = scan_tiles(shared.tile_groups[turn % 2]);
             if (warp_id() == 0 && lane == WARP - 1) {
-                volatile uint32_t *state = control + 1;
+                volatile uint32_t *state = states_of(control, batch.chunks);
                 state[work.chunk * launch.chunk_blocks + work.block] = (work.block == 0 ? INCLUSIVE : AGGREGATE) | tile_group;
             }
         }
         if (turn > 0) {
             const uint32_t before = shared.before[(turn + 1) % 2];
-            store_codes(geometry, batch, outputs, last, before, last_tile_group, shared.codes[(turn + 1) % 2][warp_id()]);
+            store_codes(geometry, batch, outputs, last, before, last_tile_group, shared.codes[(turn + 1) % 2][warp_id()], control);
             const uint32_t number = last.first_tile + lane;
             if (warp_id() == UNITS - 1 && lane < BLOCK_TILES && number < last.end_tile) {
                 outputs.first_groups[number] = before + last_tile_group;

@@ -130,10 +130,13 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
             live_tiles = tile_flags = words_of_bases = 0;
         }
         for (uint64_t i = blockIdx.x * THREADS + threadIdx.x; i < records.control_words; i += gridDim.x * THREADS) {
-            records.control[i] = 0;
+            // The extremes of a chunk are its own blocks'.
+            if (i < LINE_WORDS || i >= LINE_WORDS * (1 + uint64_t(batch.chunks))) {
+                records.control[i] = 0;
+            }
         }
         for (uint32_t i = batch.chunks + blockIdx.x * THREADS + threadIdx.x; i < records.streams; i += gridDim.x * THREADS) {
-            records.spans[i] = {0, 0, RADIUS};
+            records.spans[i] = {0, 0, RADIUS, 0, 0};
         }
     }
 
@@ -258,7 +261,13 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
             summaries[chunk] = summary;
             if (for_records) {
                 const bool is_raw = summary.is_raw(elements_of_chunk, records.element_bytes);
-                records.spans[chunk] = {batch.first_slot(chunk), wide || is_raw ? 0 : summary.groups, RADIUS};
+                uint32_t symbols = 0;
+                if (records.control_words != 0) {
+                    uint32_t *extremes = extremes_of(records.control, chunk);
+                    symbols = extremes[0] << 16 | (0xFFFF - extremes[1] + 1 & 0xFFFF);
+                    extremes[0] = extremes[1] = 0;
+                }
+                records.spans[chunk] = {batch.first_slot(chunk), wide || is_raw ? 0 : summary.groups, RADIUS, symbols, 0};
                 records.hashed[chunk] = 0;
                 if (records.host != nullptr) {
                     records.host[chunk] = is_raw ? summary.of_raw(RADIUS) : summary;

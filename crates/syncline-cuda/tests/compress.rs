@@ -9,6 +9,7 @@ use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::HEADER_LEN;
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
+use syncline_core::huffman::sample::Sample;
 use syncline_cuda::Device;
 use syncline_cuda::error::CudaError;
 use syncline_cuda::geometry::{ChunkBatch, Slab, element_span};
@@ -120,6 +121,33 @@ fn small_arrays_of_every_kind() {
         ] {
             if share.takes() {
                 check(device, field, &options);
+            }
+        }
+    }
+}
+
+/// Streams at which samples become coarser, with codes that only groups have that are not counted.
+#[test]
+fn large_streams_are_counted_in_samples() {
+    let Some(device) = common::device() else { return };
+    let all = [
+        (ElementType::F32, 2048, 7),
+        (ElementType::F32, 2047, 7),
+        (ElementType::F64, 4096, 7),
+        (ElementType::F32, 4095, 7),
+        (ElementType::F32, 8192, 6),
+        (ElementType::F64, 8191, 6),
+    ];
+    for &(element, groups, group_log2) in &all[..pick(all.len(), 1)] {
+        let (sample, group) = (Sample::of(groups), 1_u64 << group_log2);
+        let unseen = |i: u64| !sample.has((i / group) as usize);
+        let smooth = Field::smooth(element, &[groups as u64 * group], 0.01);
+        let rare = smooth.clone().with("rare codes", |i| (i % 50_021 == 77 && unseen(i)).then_some(0.3));
+        let outliers = smooth.clone().with("rare outliers", |i| (i % 30_011 == 7 && unseen(i)).then_some(60.0));
+        let hidden = smooth.clone().with("nothing counted", |i| Some(f64::from(unseen(i) && i % group == 9)));
+        for index in pick(&[IndexKind::Symbol, IndexKind::Gap, IndexKind::None][..], &[IndexKind::Symbol]) {
+            for field in [&smooth, &rare, &outliers, &hidden] {
+                check(device, field, &Options { index: *index, group_log2, ..Options::new(Bound::Abs(1e-3)) });
             }
         }
     }

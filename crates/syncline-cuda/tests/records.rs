@@ -58,6 +58,8 @@ struct Arrays {
     summaries: Vec<ChunkSummary>,
     told: Vec<ChunkSummary>,
     sums: Vec<TileSums>,
+    /// The smallest code but 0, and the largest.
+    extremes: Vec<[u16; 2]>,
     outlier_positions: Vec<u32>,
     residuals: Vec<i32>,
     verbatim_positions: Vec<u32>,
@@ -72,6 +74,8 @@ impl Arrays {
         let masks = chunk.metas.iter().any(|meta| meta.mask as u8 != 0);
         let signs = chunk.metas.iter().any(|meta| meta.sign as u8 != 0);
         self.sums.push(TileSums::new(live, masks, signs, words_of_bases(&chunk.bases)));
+        let smallest = chunk.codes.iter().filter(|&&code| code > 0).min().copied().unwrap_or(0);
+        self.extremes.push([smallest, chunk.codes.iter().max().copied().unwrap_or(0)]);
         self.metas.extend(chunk.metas.iter().map(packed));
         self.bases.extend(chunk.bases.iter().map(|&base| base as i32));
         // What is past a chunk's codes must not matter.
@@ -151,7 +155,7 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             let observer = &mut |_| Ok(());
             let device_geometry = DeviceGeometry::new(&geometry, header.group_log2);
             let mut prepared = assembler.prepare(&mut frame, &batch, batch_chunks as u32).unwrap();
-            assembler.upload(&stream, &mut prepared, &batch, &arrays.told, &arrays.sums).unwrap();
+            assembler.upload(&stream, &mut prepared, &batch, &arrays.told, &arrays.sums, &arrays.extremes).unwrap();
             let begun = assembler.begin(&mut frame, prepared, quantised, observer).unwrap();
             let plan = BatchPlan::new(&batch, &arrays.told);
             let contents = Contents {

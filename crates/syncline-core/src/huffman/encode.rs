@@ -2,6 +2,7 @@
 
 use super::codebook::Codebook;
 use super::histogram::{self, HistogramScratch, NARROW, Survey};
+use super::sample::Sample;
 use super::lengths::{LengthScratch, code_lengths};
 use super::stream::Header;
 use super::{Checksum, IndexKind, MAX_CLASSES, MAX_SYMBOLS, SUBSEQUENCE_BITS, Symbol, index};
@@ -86,14 +87,50 @@ pub fn encode<S: Symbol>(
     out: &mut Vec<u8>,
 ) -> EncodeSummary {
     let (group_len, free) = begin(symbols, options, scratch);
+    encode_surveyed(symbols, classes, (group_len, free), options, Sample::default(), scratch, out)
+}
+
+/// [`encode`] with symbols of a large stream counted in a sample of its groups, if all symbols are below 1,024.
+///
+/// # Panics
+/// As [`encode`].
+pub fn encode_sampled<S: Symbol>(
+    symbols: &[S],
+    classes: &[u8],
+    options: &EncodeOptions,
+    scratch: &mut EncodeScratch,
+    out: &mut Vec<u8>,
+) -> EncodeSummary {
+    let (group_len, free) = begin(symbols, options, scratch);
+    let Survey { live, largest, .. } = &scratch.survey;
+    let may_be_partial = usize::from(*largest) < NARROW && live.contains(&true);
+    let sample = if may_be_partial { Sample::of(live.len()) } else { Sample::default() };
+    encode_surveyed(symbols, classes, (group_len, free), options, sample, scratch, out)
+}
+
+/// Encodes symbols that have been surveyed, counted in a sample of the groups.
+fn encode_surveyed<S: Symbol>(
+    symbols: &[S],
+    classes: &[u8],
+    (group_len, free): (usize, u16),
+    options: &EncodeOptions,
+    sample: Sample,
+    scratch: &mut EncodeScratch,
+    out: &mut Vec<u8>,
+) -> EncodeSummary {
     assert!(classes.is_empty() || classes.len() == symbols.len() / group_len, "one class for each group");
     assert!(out.len().is_multiple_of(16), "streams start on multiples of 16");
 
     let classes = if options.index == IndexKind::Symbol { classes } else { &[] };
-    let codebooks = choose_codebooks(symbols, group_len, classes, scratch);
+    let codebooks = choose_codebooks(symbols, group_len, classes, sample, scratch);
     let classes = if codebooks.len() > 1 { classes } else { &[] };
-    let bits = count_bits(&codebooks, scratch);
-    write_codewords(symbols, group_len, classes, &codebooks, bits, scratch);
+    let bits = if sample.is_partial() {
+        write_unmeasured(symbols, group_len, classes, &codebooks, scratch)
+    } else {
+        let bits = count_bits(&codebooks, scratch);
+        write_codewords(symbols, group_len, classes, &codebooks, bits, scratch);
+        bits
+    };
     finish(symbols, free, options, &codebooks, bits, scratch, out)
 }
 
@@ -195,25 +232,33 @@ pub(super) fn choose_codebooks<S: Symbol>(
     symbols: &[S],
     group_len: usize,
     classes: &[u8],
+    sample: Sample,
     scratch: &mut EncodeScratch,
 ) -> Vec<Codebook> {
     let EncodeScratch { survey, histogram, counts, total, lengths, .. } = scratch;
     let class_count = if classes.is_empty() { 1 } else { MAX_CLASSES };
     let counts = &mut counts[..class_count];
-    let class_of = |g: usize| survey.live[g].then(|| classes.get(g).copied().unwrap_or(0));
+    let is_counted = |g: usize| survey.live[g] && sample.has(g);
+    let class_of = |g: usize| is_counted(g).then(|| classes.get(g).copied().unwrap_or(0));
     histogram::count(symbols, group_len, class_of, survey.largest, histogram, counts);
     total.clear();
+    if class_count > 1 {
+        total.resize(counts[0].len(), 0);
+        for count in counts.iter() {
+            total.iter_mut().zip(count).for_each(|(sum, &n)| *sum += n);
+        }
+    }
+    if sample.is_partial() {
+        counts.iter_mut().chain([&mut *total]).for_each(|counts| sample.weigh(counts, survey.smallest, survey.largest));
+    }
     if class_count == 1 {
         return vec![build(&counts[0], lengths)];
     }
-    total.resize(counts[0].len(), 0);
-    for count in counts.iter() {
-        total.iter_mut().zip(count).for_each(|(sum, &n)| *sum += n);
-    }
     let single = build(total, lengths);
     let several: Vec<_> = counts.iter().map(|count| build(count, lengths)).collect();
-    let several_bits: u64 = several.iter().zip(counts.iter()).map(|(book, count)| coded_bits(book, count)).sum();
-    if several_bits < coded_bits(&single, total) { several } else { vec![single] }
+    let several_bits: u64 =
+        several.iter().zip(counts.iter()).map(|(book, count)| coded_bits(book, count, sample)).sum();
+    if several_bits < coded_bits(&single, total, sample) { several } else { vec![single] }
 }
 
 fn build(frequencies: &[u32], scratch: &mut LengthScratch) -> Codebook {
@@ -222,12 +267,27 @@ fn build(frequencies: &[u32], scratch: &mut LengthScratch) -> Codebook {
     Codebook::new(lengths).expect("code lengths are complete")
 }
 
-/// Bits of the codewords of symbols with these frequencies and of the codebook.
-fn coded_bits(codebook: &Codebook, frequencies: &[u32]) -> u64 {
+/// Bits of the codewords of symbols with these frequencies and of the codebook, which the sample may give another weight.
+fn coded_bits(codebook: &Codebook, frequencies: &[u32], sample: Sample) -> u64 {
     let codewords: u64 = codebook.lengths().iter().zip(frequencies).map(|(&l, &f)| u64::from(l) * u64::from(f)).sum();
     let mut bytes = Vec::new();
     codebook.write(&mut bytes);
-    codewords + 8 * bytes.len() as u64
+    codewords + sample.bit() * 8 * bytes.len() as u64
+}
+
+/// [`write_codewords`] where nobody knows how many bits they have: the number of bits.
+fn write_unmeasured<S: Symbol>(
+    symbols: &[S],
+    group_len: usize,
+    classes: &[u8],
+    codebooks: &[Codebook],
+    scratch: &mut EncodeScratch,
+) -> u32 {
+    let live = scratch.survey.live.iter().filter(|&&live| live).count();
+    let longest = codebooks.iter().map(Codebook::longest).max().unwrap_or(0);
+    let bits = write_at_most(symbols, group_len, classes, codebooks, (live * group_len) as u32 * longest, scratch);
+    scratch.codewords.truncate(BitWords::byte_len(bits) as usize);
+    bits
 }
 
 /// Writes all codewords and their padding to `scratch.codewords`, the start of each live group and the end to `scratch.starts`.
@@ -239,6 +299,19 @@ pub(super) fn write_codewords<S: Symbol>(
     bits: u32,
     scratch: &mut EncodeScratch,
 ) {
+    let written = write_at_most(symbols, group_len, classes, codebooks, bits, scratch);
+    assert_eq!(written, bits, "codewords take what the histogram says");
+}
+
+/// [`write_codewords`] in room for so many bits: how many they have.
+fn write_at_most<S: Symbol>(
+    symbols: &[S],
+    group_len: usize,
+    classes: &[u8],
+    codebooks: &[Codebook],
+    bits: u32,
+    scratch: &mut EncodeScratch,
+) -> u32 {
     let largest = scratch.survey.largest as usize;
     let longest = codebooks.iter().map(Codebook::longest).max().unwrap_or(0);
     let entries = if largest < NARROW { NARROW } else { 1 << 16 };
@@ -254,15 +327,14 @@ pub(super) fn write_codewords<S: Symbol>(
     let groups = Groups { symbols, group_len, classes, live: &survey.live, alphabet: largest + 1, starts };
     let writer = BitWriter::new(&mut scratch.codewords);
     let tables = scratch.tables.as_slice();
-    let written = match (entries == NARROW, longest <= 16) {
+    match (entries == NARROW, longest <= 16) {
         (true, true) => codewords::with_best(Writing::<_, NARROW> { groups, tables: tables.as_chunks().0, writer }),
         (true, false) => dispatch::run(Writing::<_, NARROW> { groups, tables: tables.as_chunks().0, writer }),
         (false, true) => {
             codewords::with_best(Writing::<_, { 1 << 16 }> { groups, tables: tables.as_chunks().0, writer })
         }
         (false, false) => dispatch::run(Writing::<_, { 1 << 16 }> { groups, tables: tables.as_chunks().0, writer }),
-    };
-    assert_eq!(written, bits, "codewords take what the histogram says");
+    }
 }
 
 /// Bits of all codewords.

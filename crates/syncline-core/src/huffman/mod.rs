@@ -17,13 +17,14 @@ pub mod histogram;
 mod index;
 pub mod lengths;
 mod plan;
+pub mod sample;
 pub mod stream;
 #[cfg(test)]
 mod tests;
 
 pub use checksum::Checksum;
 pub use decode::StreamDecoder;
-pub use encode::{EncodeOptions, EncodeScratch, EncodeSummary, encode};
+pub use encode::{EncodeOptions, EncodeScratch, EncodeSummary, encode, encode_sampled};
 pub use plan::{Plan, plan, plan_free, write_plan};
 pub use stream::Stream;
 

@@ -315,7 +315,8 @@ fn write_record(
     let coding =
         huffman::EncodeOptions { group_log2: header.group_log2, index: header.index, free_symbol: Some(radius as u16) };
     buffers.coded.clear();
-    let summary = huffman::encode(&buffers.codes, &buffers.classes, &coding, huffman, &mut buffers.coded);
+    let encode = if radius == RADIUS { huffman::encode_sampled } else { huffman::encode };
+    let summary = encode(&buffers.codes, &buffers.classes, &coding, huffman, &mut buffers.coded);
     let coded = std::mem::take(&mut buffers.coded);
     let outliers = std::mem::take(&mut buffers.outliers);
     let kind = Coding { kind: ChunkKind::Quantised, radius, classes: summary.uses_classes(), outliers: &outliers };

@@ -284,7 +284,8 @@ impl<'d> Assembler<'d> {
         Prepared::new(frame, batch.chunks(), self.sums_of_chunk, &mut room.batch, element_bytes)
     }
 
-    /// Takes what quantising would leave from the host, for chunks that were quantised elsewhere: their summaries, those of raw chunks cleared, and what their tiles come to.
+    /// Takes what quantising would leave from the host, for chunks that were quantised elsewhere: their summaries, those of raw chunks cleared, what their tiles come to, and their smallest
+    /// codes, but for 0, and largest.
     ///
     /// # Errors
     /// [`CudaError`](crate::CudaError)
@@ -295,6 +296,7 @@ impl<'d> Assembler<'d> {
         batch: &ChunkBatch,
         summaries: &[ChunkSummary],
         sums: &[TileSums],
+        extremes: &[[u16; 2]],
     ) -> Result<()> {
         let span = |(chunk, summary): (u32, &ChunkSummary)| StreamSpan {
             first_group: batch.first_slot(chunk),
@@ -303,7 +305,7 @@ impl<'d> Assembler<'d> {
         };
         let spans: Vec<_> = (0..).zip(summaries).map(span).collect();
         if let Some(room) = &mut self.narrow.room {
-            room.batch.list(stream, &spans)?;
+            room.batch.list(stream, &spans, extremes)?;
         }
         prepared.upload(stream, sums)
     }

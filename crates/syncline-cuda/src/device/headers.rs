@@ -46,6 +46,8 @@ const HEADERS: &[Source] = &[
     Source { name: "reconstruct_fused.cuh", text: include_str!("../../kernels/reconstruct_fused.cuh") },
     Source { name: "reconstruct_work.cuh", text: include_str!("../../kernels/reconstruct_work.cuh") },
     Source { name: "reconstruct_elements.cuh", text: include_str!("../../kernels/reconstruct_elements.cuh") },
+    Source { name: "huffman_span.cuh", text: include_str!("../../kernels/huffman_span.cuh") },
+    Source { name: "huffman_sample.cuh", text: include_str!("../../kernels/huffman_sample.cuh") },
     Source { name: "huffman_encode.cuh", text: include_str!("../../kernels/huffman_encode.cuh") },
     Source { name: "huffman_encode_counts.cuh", text: include_str!("../../kernels/huffman_encode_counts.cuh") },
     Source { name: "huffman_encode_gaps.cuh", text: include_str!("../../kernels/huffman_encode_gaps.cuh") },

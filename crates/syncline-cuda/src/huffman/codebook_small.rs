@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, DeviceRepr};
-use syncline_core::huffman::lengths;
+use syncline_core::huffman::{lengths, sample};
 
 use super::codebook::{DeviceCodebook, constants};
 use crate::device::{Device, DeviceInfo, Kernel, Source, Specialization, Successive};
@@ -54,9 +54,9 @@ impl Purpose {
 /// Where an encoder wants what it needs: `Streams` in huffman_codebook_small.cu.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
-pub(super) struct StreamPointers(pub [CUdeviceptr; 8]);
+pub(super) struct StreamPointers(pub [CUdeviceptr; 9]);
 
-// SAFETY: eight device addresses, as `Streams` has.
+// SAFETY: nine device addresses, as `Streams` has.
 unsafe impl DeviceRepr for StreamPointers {}
 
 /// How blocks are laid out.
@@ -76,6 +76,16 @@ const SHAPES: [Shape; 3] = [
     Shape { warps: WARPS_OF_FEW, blocks: FEW, all_trees: true, spread: 1 },
     Shape { warps: WARPS_OF_MANY, blocks: MANY, all_trees: false, spread: 1 },
 ];
+
+/// What the kernels know of samples.
+pub(super) fn sample_constants() -> [(&'static str, u64); 4] {
+    [
+        ("LEAST_LOTS", sample::LEAST_LOTS.into()),
+        ("MOST_LOT_LOG2", sample::MOST_LOG2.into()),
+        ("SAMPLE_WEIGHT", sample::WEIGHT.into()),
+        ("GOLDEN", sample::GOLDEN.into()),
+    ]
+}
 
 /// Words of what a codebook's blocks exchange: of each tree its bits and numbers of codewords.
 pub(super) const TREES_WORDS: usize = (lengths::FLOORS as usize + 1) * 17;
@@ -113,6 +123,7 @@ impl Shape {
             ("SHARED_BYTES", shared.into()),
             ("LEAST_TREE_BYTES", tree.into()),
         ]);
+        constants.extend(sample_constants());
         Specialization { source: SOURCE, constants }
     }
 
@@ -168,8 +179,8 @@ impl SmallCodebooks {
     ///
     /// # Safety
     /// `counts` is the address of as many counts as the codebooks take, of 64 bits, or of 32 for streams; these are followed by four words for each stream, are cleared, and
-    /// come to less than 2^26 for each stream. `streams` has the addresses of two words and SYMBOLS + 4 bytes a book, one word a stream, twice, 64 bits a book, one word a
-    /// stream that is 0, [`TREES_WORDS`] a book, and one word a book that is 0.
+    /// come to less than 2^26 for each stream, a 32nd of that where it is counted in a sample. `streams` has the addresses of two words and SYMBOLS + 4 bytes a book, one word a stream, twice, 64 bits a book, one word a
+    /// stream that is 0, [`TREES_WORDS`] a book, one word a book that is 0, and the list of streams that were counted.
     pub unsafe fn launch(
         &self,
         stream: &Arc<CudaStream>,

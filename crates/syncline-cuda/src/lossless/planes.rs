@@ -114,7 +114,7 @@ impl<S: histogram::Symbol> PlaneEncoder<S> {
             let number = self.room(frame, spans.len() as u32, most_groups)?;
             let Room { batch, books, encoded, plans, is_taken } = &mut self.rooms[number];
             *is_taken = true;
-            batch.list(&stream, &spans)?;
+            batch.list(&stream, &spans, &[])?;
             self.builder.launch(frame, input, None, batch, books)?;
             launched("codebooks")?;
             let layout = self.encoder.lay_out(frame, input, None, batch, books, encoded, launched)?;

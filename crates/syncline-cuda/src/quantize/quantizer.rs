@@ -27,6 +27,8 @@ use crate::geometry::{ChunkBatch, DeviceGeometry, Divider32, Slab};
 
 /// Chunks whose blocks of work take turns: 64 measured faster than 32, and that than 4.
 const CHUNKS_IN_TURN: u32 = 64;
+/// Words of the counter of tickets, and of what says which codes a chunk has: `LINE_WORDS` in quantize.cuh.
+const LINE_WORDS: u64 = 32;
 /// First architecture whose blocks form clusters.
 const CLUSTER_ARCHITECTURE: u32 = 90;
 /// Chunks that the second dimension of a grid can have.
@@ -296,7 +298,8 @@ impl Quantizer {
     /// Words that so many chunks are counted with.
     pub(crate) fn control_words(&self, chunks: u64) -> usize {
         let tiles = u64::from(self.geometry.tiles_per_chunk()).min(self.geometry.tiles());
-        usize::try_from(chunks.saturating_mul(tiles.div_ceil(self.unit_tiles()))).unwrap_or(usize::MAX - 1) + 1
+        let words = chunks.saturating_mul(tiles.div_ceil(self.unit_tiles()).saturating_add(LINE_WORDS));
+        usize::try_from(words).unwrap_or(usize::MAX - LINE_WORDS as usize) + LINE_WORDS as usize
     }
 
     /// Tiles that a block takes at a time.
@@ -327,7 +330,7 @@ impl Quantizer {
         }
         let chunk_blocks = (batch.tiles_of(0).len() as u64).div_ceil(self.unit_tiles()) as u32;
         let blocks = batch.chunks() * chunk_blocks;
-        if control.len() <= blocks as usize {
+        if (control.len() as u64) < u64::from(blocks) + LINE_WORDS * (1 + u64::from(batch.chunks())) {
             return Err(CudaError::invalid("too few words to count blocks with"));
         }
         let chunks_in_turn = CHUNKS_IN_TURN.min(batch.chunks());
@@ -361,7 +364,7 @@ impl Quantizer {
         let grid = Kernel::grid(blocks.min(self.blocks), self.units * 32, self.shared_memory);
         // SAFETY: the kernel's parameters are (const Element *, Geometry, ChunkBatch, Step, Launch, Outputs, u32 *), and of the one that fetches ahead then a const Step *. It reads
         // the elements of the batch's tiles, which `check` found in the slab, writes an entry for each tile and each chunk's codes within its slots, as many as its tiles can
-        // have, whatever the constants are, and `control` has a counter and a state for each block of work, cleared. Where it may begin early it waits before it touches any of it.
+        // have, whatever the constants are, and `control` has a line, one for each chunk and a state for each block of work, cleared. Where it may begin early it waits before it touches any of it.
         unsafe { launch.launch(grid) }?;
 
         let launch = Successive::new(&self.finish, &stream);

@@ -26,9 +26,19 @@ pub struct Span {
     first_group: u64,
     groups: u32,
     free_symbol: u32,
+    /// 0: all symbols are counted. Quantising says what codes there are.
+    symbols: u32,
+    unused: u32,
 }
 
-// SAFETY: plain numbers without padding, laid out as `Span` in huffman_encode.cuh.
+impl From<&StreamSpan> for Span {
+    fn from(span: &StreamSpan) -> Self {
+        let &StreamSpan { first_group, groups, free_symbol } = span;
+        Self { first_group, groups, free_symbol: free_symbol.into(), symbols: 0, unused: 0 }
+    }
+}
+
+// SAFETY: plain numbers without padding, laid out as `Span` in huffman_span.cuh.
 unsafe impl DeviceRepr for Span {}
 // SAFETY: numbers.
 unsafe impl ValidAsZeroBits for Span {}
@@ -51,6 +61,8 @@ pub struct Batch {
     pub(super) symbols: u64,
     /// Bytes that the streams take at most.
     pub(super) max_bytes: u64,
+    /// Whether streams may have far fewer groups than the largest could.
+    pub(super) uneven: bool,
     pub(super) format: Format,
 }
 
@@ -78,10 +90,7 @@ impl Batch {
         let count = u32::try_from(streams.len()).ok().filter(|count| (1..=1 << 20).contains(count));
         let count = count.ok_or_else(|| CudaError::invalid("a batch has 1 to 2^20 streams"))?;
         let symbols = streams.iter().map(|span| u64::from(span.groups)).sum::<u64>() << format.group_log2;
-        let spans: Vec<_> = streams
-            .iter()
-            .map(|s| Span { first_group: s.first_group, groups: s.groups, free_symbol: s.free_symbol.into() })
-            .collect();
+        let spans: Vec<Span> = streams.iter().map(Span::from).collect();
         let spans = stream.clone_htod(&spans).doing("uploading the list of streams")?;
         Ok(Self {
             spans,
@@ -91,6 +100,7 @@ impl Batch {
             input_groups: batch.1,
             symbols,
             max_bytes: batch.2,
+            uneven: false,
             format: *format,
         })
     }
@@ -117,24 +127,27 @@ impl Batch {
             input_groups,
             symbols: each * u64::from(streams),
             max_bytes: format.max_stream_bytes(most_groups) * u64::from(streams),
+            uneven: true,
             format: *format,
         })
     }
 
-    /// Lists streams in a batch that was made by [`Self::on_device`]; those behind them have no groups.
+    /// Lists streams in a batch that was made by [`Self::on_device`]; those behind them have no groups. All symbols are counted but of the first streams, whose smallest symbols other than
+    /// 0, and largest, are given.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there are more, or larger ones, than there is room for.
-    pub(crate) fn list(&mut self, stream: &Arc<CudaStream>, streams: &[StreamSpan]) -> Result<()> {
+    pub(crate) fn list(&mut self, stream: &Arc<CudaStream>, streams: &[StreamSpan], extremes: &[[u16; 2]]) -> Result<()> {
         let fits =
             |span: &StreamSpan| span.groups <= self.most_groups && u32::from(span.free_symbol) < self.format.alphabet;
         if streams.len() > self.streams as usize || !streams.iter().all(fits) {
             return Err(CudaError::invalid("the batch has no room for these streams"));
         }
-        let span =
-            |s: &StreamSpan| Span { first_group: s.first_group, groups: s.groups, free_symbol: s.free_symbol.into() };
-        let mut spans: Vec<Span> = streams.iter().map(span).collect();
-        spans.resize(self.streams as usize, Span { first_group: 0, groups: 0, free_symbol: 0 });
+        let mut spans: Vec<Span> = streams.iter().map(Span::from).collect();
+        for (span, &[smallest, largest]) in spans.iter_mut().zip(extremes) {
+            span.symbols = u32::from(smallest) | u32::from(largest) << 16;
+        }
+        spans.resize(self.streams as usize, Span::from(&StreamSpan { first_group: 0, groups: 0, free_symbol: 0 }));
         self.input_groups = spans.iter().map(|span| span.first_group + u64::from(span.groups)).max().unwrap_or(0);
         stream.memcpy_htod(&spans, &mut self.spans).doing("listing streams")
     }

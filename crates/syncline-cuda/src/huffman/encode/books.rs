@@ -4,7 +4,7 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtrMut, DriverError, PushKernelArg};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut, DriverError, PushKernelArg};
 
 use super::batch::Batch;
 use super::encoder::check_input;
@@ -12,7 +12,9 @@ use super::format::{CLASSES, Format};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::codebook::{CodebookBuilder, DeviceCodebook};
-use crate::huffman::codebook_small::{Purpose, SMALL_ALPHABET, SmallCodebooks, StreamPointers, TREES_WORDS};
+use crate::huffman::codebook_small::{
+    Purpose, SMALL_ALPHABET, SmallCodebooks, StreamPointers, TREES_WORDS, sample_constants,
+};
 use crate::huffman::histogram::Symbol;
 
 const SOURCE: Source =
@@ -20,6 +22,10 @@ const SOURCE: Source =
 const THREADS: u32 = 512;
 /// Symbols of a stream that a block counts at the least.
 const PART: u32 = 1 << 14;
+/// Blocks that count on a multiprocessor at a time, where there is shared memory for so many.
+const BLOCKS: u32 = 3;
+/// Most streams whose parts the device deals out by the groups that they have: two a thread.
+const MOST_STREAMS: u32 = 2 * THREADS;
 /// Words behind a stream's counts.
 const STATUS_WORDS: usize = 4;
 /// Most copies of the counters in a block, and where it counts few parts: clearing and adding them up then takes longer than counting.
@@ -55,8 +61,10 @@ fn specialization(format: &Format, copies: u32) -> Specialization {
         ("COPIES", copies.into()),
         ("THREADS", THREADS.into()),
         ("PART", PART.into()),
+        ("BLOCKS", BLOCKS.into()),
         ("SMALL", is_small(format).into()),
     ]);
+    constants.extend(sample_constants());
     Specialization { source: SOURCE, constants }
 }
 
@@ -246,6 +254,7 @@ impl<S: Symbol> BooksBuilder<S> {
                     done,
                     trees.device_ptr_mut(&stream).0,
                     arrived,
+                    batch.spans.device_ptr(&stream).0,
                 ]);
                 // SAFETY: `Books::new` and `Counting::new` have made each array for these streams and codebooks. A stream has at most 2^23 symbols; its counts were 0.
                 unsafe { small.launch(&stream, counts, &mut books.codebooks, streams) }?;
@@ -286,7 +295,8 @@ impl<S: Symbol> BooksBuilder<S> {
             Some(classes) => launch.reads(classes),
             None => launch.value(0_u64),
         };
-        let launch = launch.value(batch.streams).value(parts).value(counts).value(status);
+        let dealt_out = batch.uneven && (2..=MOST_STREAMS).contains(&batch.streams);
+        let launch = launch.value(batch.streams).value(if dealt_out { 0 } else { parts }).value(counts).value(status);
         let grid = Kernel::grid(blocks, THREADS, counter.shared_memory);
         // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u8 *, u32, u32, Count *, u32 *). Spans lie within the input and classes, as checked;
         // each stream's counts have BOOKS * ALPHABET entries, or CLASSES * ALPHABET and a status, and every symbol is taken modulo ALPHABET. It waits before it reads.

@@ -118,8 +118,8 @@ impl Batches {
         let chunks = self.most_chunks();
         // Codewords, symbols in their order and bytes of five codebooks a chunk, and counts of four.
         let books = chunks * 1024 * (5 * (size_of::<u32>() + size_of::<u16>() + 1) + 4 * size_of::<u32>()) as u64;
-        // What quantising counts with, a word for at least eight tiles.
-        let control = chunks * (u64::from(geometry.tiles_per_chunk()).min(geometry.tiles()) / 2 + 4);
+        // What quantising counts with, a word for at least eight tiles and 32 for the chunk.
+        let control = chunks * (u64::from(geometry.tiles_per_chunk()).min(geometry.tiles()) / 2 + 132) + 128;
         let lengths = self.chunks * size_of::<u32>() as u64;
         self.workspace() + books + control + lengths
     }

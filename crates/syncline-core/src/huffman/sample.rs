@@ -1,0 +1,188 @@
+//! Which groups of a large stream its symbols are counted in, and what is made of the counts (`docs/FORMAT.md`, "Frequencies").
+//!
+//! A codebook hardly changes when three groups of four are left out, and counting is limited by memory on a GPU. Which group of so many consecutive ones is taken changes
+//! from one lot to the next: tiles are 4 or 8 groups, of which the first are predicted from less than the others (always the first: streams 3 % longer).
+
+/// Lots of a stream, at the least, if lots are of more than one group.
+pub const LEAST_LOTS: u32 = 1024;
+/// Logarithm of the groups in the largest lots.
+pub const MOST_LOG2: u32 = 3;
+/// What a symbol counted is worth, beside one that may occur.
+pub const WEIGHT: u32 = 32;
+/// 2^32 divided by the golden ratio: its multiples are spread evenly, however many there are.
+pub const GOLDEN: u32 = 0x9E37_79B9;
+
+/// The sample of a stream: one group of each lot.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sample {
+    /// Logarithm of the groups in a lot.
+    log2: u32,
+}
+
+impl Sample {
+    /// That of a stream of so many groups.
+    pub fn of(groups: usize) -> Self {
+        let lots = groups as u32 / LEAST_LOTS;
+        Self { log2: lots.checked_ilog2().unwrap_or(0).min(MOST_LOG2) }
+    }
+
+    /// Whether there are groups that are not counted.
+    pub fn is_partial(self) -> bool {
+        self.log2 > 0
+    }
+
+    /// Whether the group is counted.
+    #[inline(always)]
+    pub fn has(self, group: usize) -> bool {
+        let lot = group as u32 >> self.log2;
+        let within = lot.wrapping_mul(GOLDEN) >> (32 - MOST_LOG2) >> (MOST_LOG2 - self.log2);
+        group as u32 == (lot << self.log2) + within
+    }
+
+    /// Replaces counts of a partial sample by frequencies. Those of symbol 0 and of `first` to `last` are not 0.
+    pub fn weigh(self, counts: &mut [u32], first: u16, last: u16) {
+        for (symbol, count) in counts.iter_mut().enumerate() {
+            let may_occur = symbol == 0 || (first as usize..=last as usize).contains(&symbol);
+            *count = *count * WEIGHT + u32::from(may_occur);
+        }
+    }
+
+    /// What a bit outside of the codewords is worth, in units of a bit of a symbol that [`Self::weigh`] has weighed.
+    pub fn bit(self) -> u64 {
+        if self.is_partial() { u64::from(WEIGHT >> self.log2) } else { 1 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::Random;
+    use super::super::{Decoder, EncodeOptions, EncodeScratch, EncodeSummary, IndexKind, Stream, encode, encode_sampled};
+    use super::*;
+
+    const K: usize = 64;
+    const FREE: u16 = 512;
+
+    /// The stream and its summary, decoded; beside them those where all is counted.
+    fn both(symbols: &[u16], classes: &[u8], index: IndexKind) -> [(Vec<u8>, EncodeSummary); 2] {
+        let options = EncodeOptions { group_log2: 6, index, free_symbol: Some(FREE) };
+        let scratch = &mut EncodeScratch::default();
+        let (mut bytes, mut exact) = (Vec::new(), Vec::new());
+        let summary = encode_sampled(symbols, classes, &options, scratch, &mut bytes);
+        let of_all = encode(symbols, classes, &options, scratch, &mut exact);
+        // What is left in the scratch memory by one does not change the other.
+        let mut again = Vec::new();
+        assert_eq!(encode_sampled(symbols, classes, &options, scratch, &mut again), summary);
+        assert!(again == bytes);
+        let stream = Stream::<u16>::parse(&bytes, "test").unwrap();
+        let classes = if summary.uses_classes() { classes } else { &[] };
+        for decoder in [Decoder::Auto, Decoder::Chunked] {
+            let mut back = vec![0; symbols.len()];
+            stream.decoder(decoder, classes).unwrap().decode(&mut back, 2).unwrap();
+            assert!(back == symbols);
+        }
+        [(bytes, summary), (exact, of_all)]
+    }
+
+    /// Groups of geometric symbols of four classes, a third of them free.
+    fn symbols(groups: usize) -> (Vec<u16>, Vec<u8>) {
+        let mut r = Random(groups as u64 + 1);
+        let classes: Vec<u8> = (0..groups).map(|group| (group / 7 % 4) as u8).collect();
+        let group = |(number, &class): (usize, &u8)| {
+            let keep = if number % 3 == 1 { 0 } else { [60, 300, 700, 950][usize::from(class)] };
+            (0..K).map(|_| r.geometric(FREE, keep)).collect::<Vec<_>>()
+        };
+        (classes.iter().enumerate().flat_map(group).collect(), classes)
+    }
+
+    #[test]
+    fn streams_come_back_and_are_hardly_longer() {
+        for groups in [0, 1, 2047, 2048, 4095, 4096, 8191, 8192, 9001] {
+            let (symbols, classes) = symbols(groups);
+            for index in IndexKind::ALL {
+                for classes in [&classes[..], &[]] {
+                    let [(bytes, summary), (exact, of_all)] = both(&symbols, classes, index);
+                    if groups < 2048 {
+                        assert!(bytes == exact);
+                        continue;
+                    }
+                    assert!(bytes != exact, "{groups} groups");
+                    assert_eq!(summary.codebooks, of_all.codebooks);
+                    assert!(bytes.len() * 100 < exact.len() * 101, "{groups}: {} instead of {}", bytes.len(), exact.len());
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_no_sample_has_is_coded() {
+        let (clean, classes) = symbols(4500);
+        let sample = Sample::of(4500);
+        let unseen: Vec<usize> = (0..4500).filter(|&group| !sample.has(group)).collect();
+        // One symbol in one group: an outlier, the smallest, the largest, and one beside the others.
+        for symbol in [0, 1, 1023, 700] {
+            let mut symbols = clean.clone();
+            symbols[unseen[unseen.len() / 2] * K + 5] = symbol;
+            for index in IndexKind::ALL {
+                both(&symbols, &classes, index);
+            }
+        }
+        // A class that the sample has not, and no live group at all in the sample.
+        let mut of_seen = classes.clone();
+        let mut symbols = clean;
+        for group in (0..4500).filter(|&group| sample.has(group)) {
+            of_seen[group] = 0;
+            symbols[group * K..][..K].fill(FREE);
+        }
+        both(&symbols, &of_seen, IndexKind::Symbol);
+        // All symbols, each in one group, most of them in none of the sample.
+        let all: Vec<u16> = (0..2100 * K).map(|i| if i < 1024 * K { (i / K) as u16 } else { FREE }).collect();
+        for classes in [&classes[..2100], &[]] {
+            both(&all, classes, IndexKind::Symbol);
+        }
+        // Only symbol 0, and only one other.
+        both(&vec![0; 3000 * K], &[], IndexKind::Symbol);
+        both(&vec![9; 3000 * K], &[], IndexKind::Gap);
+    }
+
+    #[test]
+    fn where_all_is_counted() {
+        // Nothing is live.
+        let [(bytes, summary), (exact, _)] = both(&vec![FREE; 5000 * K], &[], IndexKind::Symbol);
+        assert!(bytes == exact && summary.live_groups == 0);
+        // Symbols of a wide alphabet.
+        let (mut symbols, classes) = symbols(5000);
+        symbols[K * 17] = 1024;
+        let [(bytes, _), (exact, _)] = both(&symbols, &classes, IndexKind::Symbol);
+        assert!(bytes == exact);
+    }
+
+    #[test]
+    fn one_group_of_each_lot() {
+        for (groups, lot) in
+            [(0, 1), (1, 1), (2047, 1), (2048, 2), (4095, 2), (4096, 4), (8191, 4), (8192, 8), (1 << 17, 8), (5001, 4)]
+        {
+            let sample = Sample::of(groups);
+            assert_eq!((1 << sample.log2, sample.is_partial()), (lot, lot > 1));
+            assert_eq!(sample.bit(), if lot == 1 { 1 } else { u64::from(WEIGHT) / lot as u64 });
+            let mut within = vec![0; lot];
+            for first in (0..groups / lot * lot).step_by(lot) {
+                let taken: Vec<usize> = (first..first + lot).filter(|&group| sample.has(group)).collect();
+                assert_eq!(taken.len(), 1, "group {first} of {groups}");
+                within[taken[0] - first] += 1;
+            }
+            // Every place as often as the others.
+            let (most, fewest) = (within.iter().max().unwrap(), within.iter().min().unwrap());
+            assert!(most - fewest <= 4, "{within:?}");
+        }
+    }
+
+    #[test]
+    fn symbols_that_may_occur_have_a_frequency() {
+        let mut counts = [0, 3, 0, 5, 0, 0];
+        Sample::of(5000).weigh(&mut counts, 1, 4);
+        assert_eq!(counts, [1, 3 * WEIGHT + 1, 1, 5 * WEIGHT + 1, 1, 0]);
+        let mut counts = [7, 0, 0];
+        Sample::of(5000).weigh(&mut counts, u16::MAX, 0);
+        assert_eq!(counts, [7 * WEIGHT + 1, 0, 0]);
+    }
+}
