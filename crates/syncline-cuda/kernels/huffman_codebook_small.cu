@@ -147,14 +147,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     uint8_t *trees = memory + sizeof(Shared);
     __shared__ Lengths codes[FLOORS + 1];
     alignas(4) __shared__ uint16_t of_warp[WARPS][WARP]; // while symbols are sorted, numbers of buckets
-    __shared__ uint32_t last_symbol, status;
+    __shared__ uint32_t last_symbol, status, counted;
     __shared__ bool is_due;
     const uint32_t which = blockIdx.x / SPREAD, part = blockIdx.x % SPREAD;
     codewords += uint64_t(which) * SYMBOLS;
     symbols_by_codeword += uint64_t(which) * SYMBOLS;
     summary += which * SUMMARY_WORDS;
     if (threadIdx.x == 0) {
-        last_symbol = status = 0;
+        last_symbol = status = counted = 0;
         is_due = false;
     }
 #pragma unroll 1
@@ -169,10 +169,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const long long start = clock64();
     Count own[OWN];
     read_counts(counts, which, own);
-#if BYTES
-    weigh(streams.spans[which / BOOKS], own);
-#endif
     __syncthreads();
+#if BYTES
+    const Count least = weigh(streams.spans[which / BOOKS], own, counted);
+#else
+    constexpr Count least = 1;
+#endif
     uint32_t last = 0;
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
@@ -189,7 +191,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (lane_id() == 0) {
         atomicMax(&last_symbol, last);
     }
-    const uint32_t used = sort_used(own, shared, of_warp[0], trees);
+    const uint32_t used = sort_used(own, least, shared, of_warp[0], trees);
     sum_counts(shared, used);
     const long long sorted = clock64();
     long long melded = sorted;

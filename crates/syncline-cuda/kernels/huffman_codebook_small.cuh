@@ -63,16 +63,28 @@ __device__ inline void read_counts(const Count *counts, uint32_t which, Count (&
 }
 
 #if BYTES
-// Makes counts of a sample frequencies.
-__device__ inline void weigh(const Span &span, Count (&own)[OWN]) {
-    const uint32_t log2 = lot_log2(span);
-    if (log2 > 0) {
-#pragma unroll
-        for (uint32_t i = 0; i < OWN; ++i) {
-            const uint32_t symbol = OWN * threadIdx.x + i;
-            own[i] = symbol < SYMBOLS ? frequency(own[i], symbol, span, log2) : 0;
-        }
+// Makes counts of a sample frequencies, of which it returns the least; by the whole block. `counted` is 0.
+__device__ inline uint32_t weigh(const Span &span, Count (&own)[OWN], uint32_t &counted) {
+    if (lot_log2(span) == 0) {
+        return 1;
     }
+    uint32_t sum = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < OWN; ++i) {
+        sum += own[i];
+    }
+    sum = warp_sum(sum);
+    if (lane_id() == 0) {
+        atomicAdd(&counted, sum);
+    }
+    __syncthreads();
+    const uint32_t least = least_frequency(counted);
+#pragma unroll
+    for (uint32_t i = 0; i < OWN; ++i) {
+        const uint32_t symbol = OWN * threadIdx.x + i;
+        own[i] = symbol < SYMBOLS ? frequency(own[i], symbol, span, least) : 0;
+    }
+    return least;
 }
 #endif
 
@@ -98,16 +110,17 @@ __device__ inline Bucket bucket_of(Count count, uint32_t symbol) {
 }
 
 // Sorts the symbols that occur by count, then symbol; returns how many there are. By the whole block. `numbers` has BUCKETS entries that are 0, two to a word; `memory` has ROOM keys.
-__device__ inline uint32_t sort_used(const Count (&own)[OWN], Shared &shared, uint16_t *numbers, uint8_t *memory) {
+// No symbol that occurs has a smaller count than `least`.
+__device__ inline uint32_t sort_used(const Count (&own)[OWN], Count least, Shared &shared, uint16_t *numbers, uint8_t *memory) {
     __shared__ uint32_t warp_sums[WARPS];
     Count *keys = reinterpret_cast<Count *>(memory);
     Bucket buckets[OWN];
-    // Symbols that occur once, or may occur in a sample, can be many: they are the first bucket, in their order.
+    // Symbols with the least count can be many, of a sample: they come first, in their order.
     uint32_t places[OWN], total, singles = 0;
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
-        singles += own[i] == 1;
-        if (own[i] > 1) {
+        singles += own[i] == least;
+        if (own[i] > least) {
             buckets[i] = bucket_of(own[i], OWN * threadIdx.x + i);
             const uint32_t shift = buckets[i].number % 2 * 16;
             places[i] = atomicAdd(reinterpret_cast<uint32_t *>(numbers) + buckets[i].number / 2, 1u << shift) >> shift & 0xFFFF;
@@ -123,15 +136,15 @@ __device__ inline uint32_t sort_used(const Count (&own)[OWN], Shared &shared, ui
     __syncthreads();
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
-        if (own[i] > 1) {
+        if (own[i] > least) {
             keys[numbers[buckets[i].number] + places[i]] = buckets[i].key;
         }
     }
     __syncthreads();
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
-        if (own[i] == 1) {
-            shared.counts[single] = 1;
+        if (own[i] == least) {
+            shared.counts[single] = least;
             shared.order[single++] = OWN * threadIdx.x + i;
         } else if (own[i] != 0) {
             const uint32_t number = buckets[i].number, start = numbers[number], end = number + 1 < BUCKETS ? numbers[number + 1] : used;

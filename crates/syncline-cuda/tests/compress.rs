@@ -144,7 +144,7 @@ fn large_streams_are_counted_in_samples() {
         let smooth = Field::smooth(element, &[groups as u64 * group], 0.01);
         let rare = smooth.clone().with("rare codes", |i| (i % 50_021 == 77 && unseen(i)).then_some(0.3));
         let outliers = smooth.clone().with("rare outliers", |i| (i % 30_011 == 7 && unseen(i)).then_some(60.0));
-        let hidden = smooth.clone().with("nothing counted", |i| Some(f64::from(unseen(i) && i % group == 9)));
+        let hidden = smooth.clone().with("nothing counted", |i| Some(2.5 + f64::from(unseen(i) && i % group == 9)));
         for index in pick(&[IndexKind::Symbol, IndexKind::Gap, IndexKind::None][..], &[IndexKind::Symbol]) {
             for field in [&smooth, &rare, &outliers, &hidden] {
                 check(device, field, &Options { index: *index, group_log2, ..Options::new(Bound::Abs(1e-3)) });

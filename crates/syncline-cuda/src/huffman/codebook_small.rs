@@ -78,11 +78,13 @@ const SHAPES: [Shape; 3] = [
 ];
 
 /// What the kernels know of samples.
-pub(super) fn sample_constants() -> [(&'static str, u64); 4] {
+pub(super) fn sample_constants() -> [(&'static str, u64); 6] {
     [
         ("LEAST_LOTS", sample::LEAST_LOTS.into()),
         ("MOST_LOT_LOG2", sample::MOST_LOG2.into()),
         ("SAMPLE_WEIGHT", sample::WEIGHT.into()),
+        ("SAMPLE_FLOOR", sample::FLOOR.into()),
+        ("SAMPLE_FLOOR_LOG2", sample::FLOOR_LOG2.into()),
         ("GOLDEN", sample::GOLDEN.into()),
     ]
 }
@@ -179,7 +181,7 @@ impl SmallCodebooks {
     ///
     /// # Safety
     /// `counts` is the address of as many counts as the codebooks take, of 64 bits, or of 32 for streams; these are followed by four words for each stream, are cleared, and
-    /// come to less than 2^26 for each stream, a 32nd of that where it is counted in a sample. `streams` has the addresses of two words and SYMBOLS + 4 bytes a book, one word a stream, twice, 64 bits a book, one word a
+    /// come to less than 2^26 for each stream, to at most 2^20 where it is counted in a sample. `streams` has the addresses of two words and SYMBOLS + 4 bytes a book, one word a stream, twice, 64 bits a book, one word a
     /// stream that is 0, [`TREES_WORDS`] a book, one word a book that is 0, and the list of streams that were counted.
     pub unsafe fn launch(
         &self,
