@@ -2,8 +2,8 @@
 
 use super::codebook::Codebook;
 use super::histogram::{self, HistogramScratch, NARROW, Survey};
-use super::sample::Sample;
 use super::lengths::{LengthScratch, code_lengths};
+use super::sample::Sample;
 use super::stream::Header;
 use super::{Checksum, IndexKind, MAX_CLASSES, MAX_SYMBOLS, SUBSEQUENCE_BITS, Symbol, index};
 use crate::arch::codewords::{self, JOINED, Join, Joining, Pieces, merge};

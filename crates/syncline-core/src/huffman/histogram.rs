@@ -36,8 +36,7 @@ impl Survey {
     /// Surveys groups of `group_len` symbols.
     pub fn fill<S: Symbol>(&mut self, symbols: &[S], group_len: usize, free: S) {
         self.live.clear();
-        (self.smallest, self.largest) =
-            dispatch::run(SurveyKernel { symbols, group_len, free, live: &mut self.live });
+        (self.smallest, self.largest) = dispatch::run(SurveyKernel { symbols, group_len, free, live: &mut self.live });
     }
 }
 

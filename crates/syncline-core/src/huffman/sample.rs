@@ -48,7 +48,7 @@ impl Sample {
     pub fn weigh(self, counts: &mut [u32], first: u16, last: u16) {
         // At most 2^20 symbols are counted.
         let total = counts.iter().sum::<u32>() * WEIGHT;
-        let floor = (total * FLOOR >> FLOOR_LOG2).max(1);
+        let floor = ((total * FLOOR) >> FLOOR_LOG2).max(1);
         for (symbol, count) in counts.iter_mut().enumerate() {
             let may_occur = symbol == 0 || (first as usize..=last as usize).contains(&symbol);
             *count = if may_occur { (*count * WEIGHT).max(floor) } else { 0 };
@@ -64,7 +64,9 @@ impl Sample {
 #[cfg(test)]
 mod tests {
     use super::super::tests::Random;
-    use super::super::{Decoder, EncodeOptions, EncodeScratch, EncodeSummary, IndexKind, Stream, encode, encode_sampled};
+    use super::super::{
+        Decoder, EncodeOptions, EncodeScratch, EncodeSummary, IndexKind, Stream, encode, encode_sampled,
+    };
     use super::*;
 
     const K: usize = 64;
@@ -115,7 +117,12 @@ mod tests {
                     }
                     assert!(bytes != exact, "{groups} groups");
                     assert_eq!(summary.codebooks, of_all.codebooks);
-                    assert!(bytes.len() * 100 < exact.len() * 101, "{groups}: {} instead of {}", bytes.len(), exact.len());
+                    assert!(
+                        bytes.len() * 100 < exact.len() * 101,
+                        "{groups}: {} instead of {}",
+                        bytes.len(),
+                        exact.len()
+                    );
                 }
             }
         }

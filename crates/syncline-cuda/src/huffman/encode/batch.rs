@@ -137,7 +137,12 @@ impl Batch {
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there are more, or larger ones, than there is room for.
-    pub(crate) fn list(&mut self, stream: &Arc<CudaStream>, streams: &[StreamSpan], extremes: &[[u16; 2]]) -> Result<()> {
+    pub(crate) fn list(
+        &mut self,
+        stream: &Arc<CudaStream>,
+        streams: &[StreamSpan],
+        extremes: &[[u16; 2]],
+    ) -> Result<()> {
         let fits =
             |span: &StreamSpan| span.groups <= self.most_groups && u32::from(span.free_symbol) < self.format.alphabet;
         if streams.len() > self.streams as usize || !streams.iter().all(fits) {
