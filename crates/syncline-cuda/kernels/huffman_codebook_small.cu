@@ -18,6 +18,32 @@
 #include "huffman_codebook_steps.cuh"
 #include "huffman_sample.cuh"
 
+#if BYTES
+// Makes counts of a sample frequencies, of which it returns the least; by the whole block. `counted` is 0.
+__device__ inline uint32_t weigh(const Span &span, Count (&own)[OWN], uint32_t &counted) {
+    if (lot_log2(span) == 0) {
+        return 1;
+    }
+    uint32_t sum = 0;
+#pragma unroll
+    for (uint32_t i = 0; i < OWN; ++i) {
+        sum += own[i];
+    }
+    sum = warp_sum(sum);
+    if (lane_id() == 0) {
+        atomicAdd(&counted, sum);
+    }
+    __syncthreads();
+    const uint32_t least = least_frequency(counted);
+#pragma unroll
+    for (uint32_t i = 0; i < OWN; ++i) {
+        const uint32_t symbol = OWN * threadIdx.x + i;
+        own[i] = symbol < SYMBOLS ? frequency(own[i], symbol, span, least) : 0;
+    }
+    return least;
+}
+#endif
+
 // What a code for an encoder comes to.
 struct Streams {
     uint32_t *summaries; // of each book: bytes, longest codeword

@@ -1,7 +1,6 @@
 // Codebooks of small alphabets: what a block works with, and sorting. See huffman_codebook_small.cu, which has the constants.
 #pragma once
 #include "huffman_code.cuh"
-#include "huffman_sample.cuh"
 #include "huffman_tree.cuh"
 #include "scan.cuh"
 
@@ -61,32 +60,6 @@ __device__ inline void read_counts(const Count *counts, uint32_t which, Count (&
         }
     }
 }
-
-#if BYTES
-// Makes counts of a sample frequencies, of which it returns the least; by the whole block. `counted` is 0.
-__device__ inline uint32_t weigh(const Span &span, Count (&own)[OWN], uint32_t &counted) {
-    if (lot_log2(span) == 0) {
-        return 1;
-    }
-    uint32_t sum = 0;
-#pragma unroll
-    for (uint32_t i = 0; i < OWN; ++i) {
-        sum += own[i];
-    }
-    sum = warp_sum(sum);
-    if (lane_id() == 0) {
-        atomicAdd(&counted, sum);
-    }
-    __syncthreads();
-    const uint32_t least = least_frequency(counted);
-#pragma unroll
-    for (uint32_t i = 0; i < OWN; ++i) {
-        const uint32_t symbol = OWN * threadIdx.x + i;
-        own[i] = symbol < SYMBOLS ? frequency(own[i], symbol, span, least) : 0;
-    }
-    return least;
-}
-#endif
 
 // Counts share a bucket if their most significant bits and exponents are the same. Within one they differ in so few of the other bits that a key holds those and the symbol.
 constexpr uint32_t SYMBOL_BITS = 10, LEADING_BITS = COUNT_BITS == 32 ? 4 : 3, BUCKETS = 512;

@@ -148,7 +148,7 @@ __device__ inline void make_codebook(uint32_t own_count, uint8_t *memory, const 
         atomicMax(&last_symbol, warp_id() * WARP + WARP - __clz(are_used));
     }
     const uint32_t own[codebook::OWN] = {own_count};
-    const uint32_t used = codebook::sort_used(own, book, of_warp[0], trees);
+    const uint32_t used = codebook::sort_used(own, 1, book, of_warp[0], trees);
     codebook::sum_counts(book, used);
     uint32_t rounds = 0;
     const bool due = share_trees(book, used, trees, together, share, codes, rounds);
