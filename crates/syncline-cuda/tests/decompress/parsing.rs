@@ -34,7 +34,6 @@ fn parsing_finds_what_the_host_finds() {
             let verbatim_starts = stream.clone_dtoh(&view.verbatim_starts).unwrap();
             let mask_starts = view.mask_starts.as_ref().map(|starts| stream.clone_dtoh(starts).unwrap());
             let sign_starts = view.sign_starts.as_ref().map(|starts| stream.clone_dtoh(starts).unwrap());
-            let ranks = stream.clone_dtoh(&view.ranks).unwrap();
             let mut kinds = [0; 3];
             for (number, (mine, theirs)) in chunks.iter().zip(&host.chunks).enumerate() {
                 let what = format!("{extents:?} {index:?} chunk {number}");
@@ -79,7 +78,9 @@ fn parsing_finds_what_the_host_finds() {
                 if mine.live < mine.groups {
                     let own = number * view.rank_stride as usize
                         ..number * view.rank_stride as usize + mine.groups.div_ceil(32) as usize;
-                    assert_eq!(ranks[own.clone()], host.ranks[own], "{what}");
+                    // There are none where all groups are live.
+                    let ranks = stream.clone_dtoh(&view.ranks.slice(own.clone())).unwrap();
+                    assert_eq!(ranks, host.ranks[own], "{what}");
                 }
             }
             assert!(kinds[2] > 0, "{extents:?}: no quantised chunk");
