@@ -132,9 +132,7 @@ impl Bench {
     fn encoder(&self, what: &str, p: &mut Prepared, encoder: &Encoder<u16>) -> Result<()> {
         let poison = vec![0xA5_u8; p.encoded.bytes().len()];
         self.stream.memcpy_htod(&poison, p.encoded.bytes_mut()).doing("poisoning")?;
-        let median = seconds(&self.stream, || {
-            encoder.launch(&mut p.arena.frame()?, &p.input.as_view(), None, &p.batch, &p.books, &mut p.encoded)
-        })?;
+        let median = seconds(&self.stream, || p.encode(encoder))?;
         self.line(what, p.input.len() * 2, median);
         self.check(what, p)
     }
@@ -243,16 +241,7 @@ impl Bench {
                 for encoder in [&at_once, &in_turn] {
                     let poison = vec![0xA5_u8; p.encoded.bytes().len()];
                     self.stream.memcpy_htod(&poison, p.encoded.bytes_mut()).doing("poisoning")?;
-                    times.push(timing::seconds(&self.stream, runs, || {
-                        encoder.launch(
-                            &mut p.arena.frame()?,
-                            &p.input.as_view(),
-                            None,
-                            &p.batch,
-                            &p.books,
-                            &mut p.encoded,
-                        )
-                    })?);
+                    times.push(timing::seconds(&self.stream, runs, || p.encode(encoder))?);
                     self.check(&name, &p)?;
                 }
                 times.push(timing::seconds(&self.stream, runs, || {
@@ -269,20 +258,11 @@ impl Bench {
                 self.check(&name, &p)?;
                 for encoder in [&at_once, &in_turn] {
                     times.push(timing::seconds(&self.stream, runs, || {
-                        p.builder.launch(&mut p.arena.frame()?, &p.input.as_view(), None, &p.batch, &mut p.books)?;
-                        encoder.launch(
-                            &mut p.arena.frame()?,
-                            &p.input.as_view(),
-                            None,
-                            &p.batch,
-                            &p.books,
-                            &mut p.encoded,
-                        )
+                        p.build_codebooks()?;
+                        p.encode(encoder)
                     })?);
                 }
-                times.push(timing::seconds(&self.stream, runs, || {
-                    p.builder.launch(&mut p.arena.frame()?, &p.input.as_view(), None, &p.batch, &mut p.books)
-                })?);
+                times.push(timing::seconds(&self.stream, runs, || p.build_codebooks())?);
                 let times: Vec<_> = times
                     .into_iter()
                     .map(|(median, shortest)| format!("{:6.1} ({:.1})", median * 1e6, shortest * 1e6))
@@ -331,12 +311,10 @@ impl Bench {
     fn whole_path(&self, what: &str, p: &mut Prepared, encoder: &Encoder<u16>) -> Result<()> {
         let poison = vec![0x5A_u8; p.encoded.bytes().len()];
         self.stream.memcpy_htod(&poison, p.encoded.bytes_mut()).doing("poisoning")?;
-        let books = seconds(&self.stream, || {
-            p.builder.launch(&mut p.arena.frame()?, &p.input.as_view(), None, &p.batch, &mut p.books)
-        })?;
+        let books = seconds(&self.stream, || p.build_codebooks())?;
         let both = seconds(&self.stream, || {
-            p.builder.launch(&mut p.arena.frame()?, &p.input.as_view(), None, &p.batch, &mut p.books)?;
-            encoder.launch(&mut p.arena.frame()?, &p.input.as_view(), None, &p.batch, &p.books, &mut p.encoded)
+            p.build_codebooks()?;
+            p.encode(encoder)
         })?;
         self.line("  histogram and codebooks alone", p.input.len() * 2, books);
         self.line(what, p.input.len() * 2, both);
@@ -345,8 +323,12 @@ impl Bench {
 }
 
 impl Prepared {
-    fn encoded_plans(&mut self, bench: &Bench, method: Method) -> Result<Vec<Plan>> {
-        let encoder = Encoder::new(&bench.device, &self.format, method)?;
+    /// Counts, and makes codebooks.
+    fn build_codebooks(&mut self) -> Result<()> {
+        self.builder.launch(&mut self.arena.frame()?, &self.input.as_view(), None, &self.batch, &mut self.books)
+    }
+
+    fn encode(&mut self, encoder: &Encoder<u16>) -> Result<()> {
         encoder.launch(
             &mut self.arena.frame()?,
             &self.input.as_view(),
@@ -354,7 +336,11 @@ impl Prepared {
             &self.batch,
             &self.books,
             &mut self.encoded,
-        )?;
+        )
+    }
+
+    fn encoded_plans(&mut self, bench: &Bench, method: Method) -> Result<Vec<Plan>> {
+        self.encode(&Encoder::new(&bench.device, &self.format, method)?)?;
         self.encoded.read_plans(&bench.stream)
     }
 }
