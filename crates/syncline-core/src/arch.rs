@@ -9,6 +9,7 @@ pub mod codewords;
 pub mod copy;
 pub mod float;
 pub mod lorenzo;
+pub mod place;
 pub mod scan;
 pub mod scatter;
 pub mod spread;
@@ -57,6 +58,7 @@ pub fn has_avx512_vbmi2() -> bool {
         && is_x86_feature_detected!("popcnt")
         && is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512bw")
+        && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512vbmi")
         && is_x86_feature_detected!("avx512vbmi2")
@@ -77,6 +79,28 @@ pub fn prefetch(address: *const u8, len: usize) {
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (address, len);
+}
+
+/// Memory that is soon read or written, asked for a cache line at a time while something else is done: many at once would be waited for.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Ahead {
+    /// Where it is read.
+    pub read: Option<*const u8>,
+    /// Where it is written.
+    pub written: Option<*const u8>,
+}
+
+/// As [`prefetch`], one line, to the second cache: for what the first has no room for yet.
+#[inline(always)]
+pub fn prefetch_second(address: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as in `prefetch`.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+        _mm_prefetch::<{ _MM_HINT_T1 }>(address.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = address;
 }
 
 /// `len` zero bytes, or `None` if there is no room for them.

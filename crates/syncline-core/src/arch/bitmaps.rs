@@ -18,9 +18,13 @@ macro_rules! enabled {
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
+mod links;
+#[cfg(target_arch = "x86_64")]
 mod nearest;
 #[cfg(target_arch = "x86_64")]
 mod pieces;
+#[cfg(all(test, target_arch = "x86_64"))]
+mod tests;
 
 /// Most bytes in a block.
 pub const MAX_BYTES: usize = NEAR_BLOCK_BYTES;
@@ -69,6 +73,11 @@ pub struct TokenCounts {
 pub struct Scratch {
     #[cfg(target_arch = "x86_64")]
     memory: Option<Box<pieces::Memory>>,
+    #[cfg(target_arch = "x86_64")]
+    links: Option<Box<links::Memory>>,
+    /// Calls for which links will not be tried.
+    #[cfg(target_arch = "x86_64")]
+    waiting: u8,
 }
 
 /// Makes the tokens of a block of `symbols` symbols of `WIDTH` (1, 2, 4 or 8) bytes, which are at the start of `bytes`. Returns `None`, whatever it has written to `out`, if this machine
@@ -90,6 +99,49 @@ pub fn tokens<const WIDTH: usize>(
         return unsafe { pieces::tokens::<WIDTH>(bytes, symbols, rule, memory, out) };
     }
     let _ = (bytes, symbols, rule, scratch, out);
+    None
+}
+
+/// A call for a block with too many longer matches, and those after it that are taken to be the same.
+#[cfg(target_arch = "x86_64")]
+const LIKEWISE: u8 = 8;
+
+/// Makes the tokens of a block of symbols of one byte, if a rule has keys and shortest matches of three symbols and two candidates or four, and if few matches are longer. Returns `None`, whatever it
+/// has written to `out`, if not, or if this machine has not the instructions.
+///
+/// `next` is what will be asked for next, if it is known: it is brought to the cache.
+///
+/// # Panics
+/// There is less memory than described, or the block is too long: mistakes of the caller, whatever the data.
+pub fn short_tokens(
+    bytes: &[u8],
+    rule: &Rule,
+    next: &[u8],
+    scratch: &mut Scratch,
+    out: TokensOut,
+) -> Option<TokenCounts> {
+    #[cfg(target_arch = "x86_64")]
+    if (rule.key_symbols, rule.min_match) == (3, 3) && is_fast() {
+        if scratch.waiting > 0 {
+            scratch.waiting -= 1;
+            return None;
+        }
+        let memory = scratch.links.get_or_insert_default();
+        let few = links::FEW;
+        // SAFETY: `is_fast` has just found every feature that these enable.
+        let counts = unsafe {
+            match (rule.window, rule.depth) {
+                (64, 2) => links::tokens::<2>(bytes, rule, few, next, memory, out),
+                (128, 4) => links::tokens::<4>(bytes, rule, few, next, memory, out),
+                _ => return None,
+            }
+        };
+        if counts.is_none() {
+            scratch.waiting = LIKEWISE - 1;
+        }
+        return counts;
+    }
+    let _ = (bytes, rule, next, scratch, out);
     None
 }
 

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytemuck::Pod;
 
+use super::place::{Place, Written};
 use super::{advise_huge_pages, prefetch, zeroed};
 use crate::geometry::{Geometry, Region, Tile};
 
@@ -163,6 +164,60 @@ impl ChunkSink<'_> {
         self.current.map(|tile| (tile, self.target.region.meets(&tile)))
     }
 
+    /// Lets `fill` write the next `bytes` bytes, and at most `slack` behind them, where they are, if these are whole tiles, are all wanted and lie one after another, and what is behind them belongs
+    /// to this chunk and comes later. Returns how many tiles were filled, or the error of `fill`; `None` if it was not called.
+    ///
+    /// # Panics
+    /// What `fill` has written is not what it was to write.
+    pub fn fill<E>(
+        &mut self,
+        bytes: usize,
+        slack: usize,
+        fill: impl for<'m> FnOnce(Place<'m>) -> Result<Written<'m>, E>,
+    ) -> Option<Result<usize, E>> {
+        let at = self.piece(bytes, slack)?;
+        // SAFETY: `piece` has found that so many bytes from there on are in the exclusively borrowed memory that `data` points to, and belong to tiles of this sink's chunk from the current one on:
+        // no other thread touches them (see `write_rows`), and this sink writes or leaves them out later only by another call. Code that fills a `Place` writes nothing that is not initialised.
+        let place = unsafe {
+            let start = self.target.data.add(at).cast();
+            Place::new(std::slice::from_raw_parts_mut(start, bytes + slack))
+        };
+        let start = place.address();
+        match fill(place) {
+            Ok(written) => assert!(written.is(start, bytes)),
+            Err(error) => return Some(Err(error)),
+        }
+        let mut filled = 0;
+        let mut tiles = 0;
+        while let Some(tile) = self.current.filter(|_| filled < bytes) {
+            filled += tile.len() * self.target.element;
+            tiles += 1;
+            self.current = self.tiles.next();
+        }
+        if let Some(written) = self.target.written {
+            written.fetch_add(filled, Ordering::Relaxed);
+        }
+        Some(Ok(tiles))
+    }
+
+    /// Where the next `bytes + slack` bytes are, under the conditions of [`ChunkSink::fill`].
+    fn piece(&self, bytes: usize, slack: usize) -> Option<usize> {
+        let Target { geometry, region, element, len, .. } = &self.target;
+        let tile = self.current?;
+        let (start, extent, dims) = (region.start()[3], region.extent()[3], geometry.dims());
+        let tile_elements = geometry.unclipped_extent()[2] as u64;
+        let is_row = dims[..3] == [1; 3] && geometry.unclipped_extent()[..2] == [1; 2] && !region.is_empty();
+        let is_whole = bytes.is_multiple_of(tile_elements as usize * element) && tile.origin[3] >= start;
+        if cfg!(target_endian = "big") || !is_row || !is_whole {
+            return None;
+        }
+        // Elements of this chunk and of the region end here.
+        let end = (geometry.chunk_range(self.chunk).end * tile_elements).min(start + extent);
+        let at = (tile.origin[3] - start) as usize * element;
+        let end = ((end - start) as usize * element).min(*len);
+        (at + bytes + slack <= end).then_some(at)
+    }
+
     /// Leaves the next tile out.
     pub fn skip(&mut self) {
         self.current = self.tiles.next();
@@ -263,6 +318,8 @@ struct Clip {
 
 #[cfg(test)]
 mod tests {
+    use std::mem::MaybeUninit;
+
     use super::*;
     use crate::array::Shape;
     use crate::geometry::Window;
@@ -306,6 +363,61 @@ mod tests {
             }}}}
             prop_assert_eq!(output.written(), Some(expected));
         }
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_go_where_tiles_would(
+            len in 1_u64..20_000, from in 0_u64..20_000, to in 0_u64..20_000, chunk_tiles in 1_u32..9, tiles in 1_usize..5,
+        ) {
+            let geometry = Geometry::with_chunk_tiles(Shape::new(&[len]).unwrap(), chunk_tiles).unwrap();
+            let (from, to) = (from.min(to).min(len), from.max(to).min(len));
+            let region = geometry.region(std::slice::from_ref(&(from..to))).unwrap();
+            let expected: Vec<u16> = (from..to).map(|i| (i * 40503) as u16).collect();
+            let mut output = Unwritten::new(expected.len() * 2).unwrap();
+            let bytes = tiles * 2048;
+            for mut sink in output.scatter(&geometry, region, 2) {
+                let last = geometry.chunk_range(sink.chunk()).end - 1;
+                while let Some((tile, wanted)) = sink.peek() {
+                    let values: Vec<u16> = (tile.origin[3]..).take(tiles * 1024 + 32).map(|i| (i * 40503) as u16).collect();
+                    let filled = sink.fill(bytes, 64, |mut place| {
+                        assert_eq!(place.len(), bytes + 64);
+                        // What is behind is written over later.
+                        place.bytes().fill(MaybeUninit::new(0xA5));
+                        let written: &[u8] = bytemuck::cast_slice(&values);
+                        for (to, from) in place.bytes().iter_mut().zip(&written[..bytes]) {
+                            to.write(*from);
+                        }
+                        // SAFETY: all has been written.
+                        Ok::<_, ()>(unsafe { place.written(bytes) })
+                    });
+                    let whole = tile.origin[3] >= from && tile.number + (tiles as u64) <= last;
+                    let has_room = tile.origin[3] + tiles as u64 * 1024 + 32 <= to;
+                    prop_assert_eq!(filled.is_some(), whole && has_room);
+                    match filled {
+                        Some(count) => prop_assert_eq!(count, Ok(tiles)),
+                        None if wanted => sink.put(&values),
+                        None => sink.skip(),
+                    }
+                }
+            }
+            prop_assert_eq!(output.written(), Some(bytemuck::cast_slice(&expected).to_vec()));
+        }
+    }
+
+    #[test]
+    fn pieces_need_rows_that_are_whole() {
+        let geometry = Geometry::with_chunk_tiles(Shape::new(&[64, 64]).unwrap(), 4).unwrap();
+        let mut output = vec![0; 64 * 64];
+        let mut sink = Scatter::new(&mut output, &geometry, geometry.whole(), 1).next().unwrap();
+        assert!(sink.fill::<()>(1024, 0, |_| unreachable!("tiles are squares")).is_none());
+        let geometry = Geometry::with_chunk_tiles(Shape::new(&[4096]).unwrap(), 4).unwrap();
+        let mut output = vec![0; 4096];
+        let mut sink = Scatter::new(&mut output, &geometry, geometry.whole(), 1).next().unwrap();
+        assert!(sink.fill::<()>(1000, 0, |_| unreachable!("a part of a tile")).is_none());
+        assert!(sink.fill::<()>(8192, 0, |_| unreachable!("more than the chunk")).is_none());
+        assert_eq!(sink.fill(1024, 64, |_| Err("on purpose")).unwrap(), Err("on purpose"));
+        assert_eq!(sink.peek().unwrap().0.number, 0);
     }
 
     #[test]

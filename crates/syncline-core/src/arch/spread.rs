@@ -8,6 +8,13 @@ mod avx512;
 #[cfg(target_arch = "x86_64")]
 pub use avx512::Avx512;
 
+use std::mem::MaybeUninit;
+
+use super::Ahead;
+use super::place::{Place, Written};
+
+/// Bytes of a vector.
+const VECTOR: usize = 64;
 /// Bytes after literals, lengths, distances and symbols that may be read or written.
 pub const SPREAD_SLACK: usize = 64;
 /// Entries after those of a block's symbols that may be written.
@@ -57,6 +64,54 @@ pub struct TokenWord<'a> {
     pub distances: &'a [u8],
 }
 
+/// How far back the matches of a block lead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reach {
+    /// Whether any distance is below `CLOSE`.
+    pub is_close: bool,
+    /// Whether any is above `WINDOW`.
+    pub is_far: bool,
+}
+
+/// From this distance on, 64 symbols have at most 16 in a row of which each is the source of the next.
+const CLOSE: u8 = 4;
+/// The longest distance of levels 1 to 3.
+const WINDOW: u8 = 128;
+
+impl Reach {
+    /// Of matches with these distances; `None` if one is 0.
+    #[inline(always)]
+    pub fn of(distances: &[u8]) -> Option<Self> {
+        let (mut low, mut high) = ([u8::MAX; VECTOR], [0; VECTOR]);
+        let mut look = |lane: usize, distance: u8| {
+            low[lane] = low[lane].min(distance);
+            high[lane] = high[lane].max(distance);
+        };
+        let (vectors, rest) = distances.as_chunks::<VECTOR>();
+        vectors.iter().for_each(|vector| (0..VECTOR).for_each(|lane| look(lane, vector[lane])));
+        rest.iter().enumerate().for_each(|(lane, &distance)| look(lane, distance));
+        // The least itself would take as many comparisons that wait for each other as there are lanes.
+        let any = |lanes: &[u8; VECTOR], is: fn(u8) -> bool| lanes.iter().fold(false, |any, &lane| any | is(lane));
+        let reach = Self { is_close: any(&low, |low| low < CLOSE), is_far: any(&high, |high| high > WINDOW) };
+        (!any(&low, |low| low == 0)).then_some(reach)
+    }
+}
+
+/// Bytes that start a cache line, so that few vectors of them span two.
+#[repr(align(64))]
+pub struct Aligned<const COUNT: usize>(pub [u8; COUNT]);
+
+/// Bytes with all bits, then as many with none.
+static THOSE: Aligned<128> = {
+    let mut those = [0; 128];
+    let mut i = 0;
+    while i < 64 {
+        those[i] = 0xff;
+        i += 1;
+    }
+    Aligned(those)
+};
+
 /// A way to write distances and to follow them. Loops are generic over it, and inlined where its instructions are enabled.
 pub trait Spread: Copy {
     /// Writes the distances of the symbols of these tokens to `entries[at..]`, which are 0 and stay so for literals and behind. Matches have `min_match` symbols, at least 1, or more.
@@ -66,19 +121,20 @@ pub trait Spread: Copy {
     /// They have not, or there are fewer lengths or distances than flags.
     fn note(self, entries: &mut [u8], at: usize, symbols: usize, word: TokenWord, min_match: usize) -> Option<usize>;
 
-    /// Makes the first `symbols` symbols, of `WIDTH` (1, 2, 4 or 8) bytes, from their distances, of which the greatest is `farthest`, and from the literals. All three have
-    /// [`SPREAD_SLACK`] bytes more.
+    /// Makes the first `symbols` symbols, of `WIDTH` (1, 2, 4 or 8) bytes, from their distances, which are of this reach, and from the literals. All three have
+    /// [`SPREAD_SLACK`] bytes more. Meanwhile it may ask for as much memory as it makes.
     ///
     /// # Panics
     /// They have not, or a distance reaches out of the block.
-    fn follow<const WIDTH: usize>(
+    fn follow<'m, const WIDTH: usize>(
         self,
-        out: &mut [u8],
+        out: Place<'m>,
         symbols: usize,
         distances: &[u8],
-        farthest: u8,
+        reach: Reach,
+        ahead: Ahead,
         literals: &[u8],
-    );
+    ) -> Written<'m>;
 }
 
 /// Whether every distance leads to a symbol of the block.
@@ -111,15 +167,29 @@ impl Spread for Portable {
     }
 
     #[inline(always)]
-    fn follow<const WIDTH: usize>(self, out: &mut [u8], symbols: usize, distances: &[u8], _: u8, literals: &[u8]) {
-        let (symbols_out, distances) = (&mut out.as_chunks_mut::<WIDTH>().0[..symbols], &distances[..symbols]);
+    fn follow<'m, const WIDTH: usize>(
+        self,
+        mut out: Place<'m>,
+        symbols: usize,
+        distances: &[u8],
+        _: Reach,
+        _: Ahead,
+        literals: &[u8],
+    ) -> Written<'m> {
+        let symbols_out = &mut out.bytes().as_chunks_mut::<WIDTH>().0[..symbols];
+        let distances = &distances[..symbols];
         assert!(are_inside(distances));
         let literals = literals.as_chunks::<WIDTH>().0;
         let mut literal = 0;
         for (at, &distance) in distances.iter().enumerate() {
-            symbols_out[at] = if distance == 0 { literals[literal] } else { symbols_out[at - usize::from(distance)] };
+            symbols_out[at] = match distance {
+                0 => literals[literal].map(MaybeUninit::new),
+                _ => symbols_out[at - usize::from(distance)],
+            };
             literal += usize::from(distance == 0);
         }
+        // SAFETY: every symbol is a literal, or as one before it.
+        unsafe { out.written(symbols * WIDTH) }
     }
 }
 
@@ -137,7 +207,9 @@ pub trait Spreading {
 pub fn with_best<L: Spreading>(spreading: L) -> L::Output {
     #[cfg(target_arch = "x86_64")]
     {
-        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
+        #[target_feature(
+            enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx2,fma,bmi1,bmi2,lzcnt,popcnt"
+        )]
         fn wide<L: Spreading>(spreading: L) -> L::Output {
             spreading.run(Avx512(()))
         }

@@ -77,7 +77,7 @@ impl RecordBuilder {
 /// # Errors
 /// Truncated, damaged, or another chunk's record.
 pub fn parse_record(record: &[u8], chunk: u64) -> Result<(ChunkKind, &[u8])> {
-    let parsed = parse_unchecked(record, chunk)?;
+    let mut parsed = parse_unchecked(record, chunk)?;
     parsed.checksum.verify()?;
     parsed.kind.map(|kind| (kind, &record[RECORD_HEADER_LEN..]))
 }
@@ -110,11 +110,23 @@ impl RecordChecksum<'_> {
         self.done = to;
     }
 
+    /// Where the payload is that comes next.
+    pub fn next(&self) -> *const u8 {
+        self.payload[self.done..].as_ptr()
+    }
+
+    /// Takes as much of the payload as `done` is of `all`.
+    pub fn keep_up(&mut self, done: usize, all: usize) {
+        // Both are below 2^32, as is a record.
+        let to = (self.payload.len() as u64 * done.min(all) as u64 / all.max(1) as u64) as usize;
+        self.advance(to);
+    }
+
     /// Takes the rest.
     ///
     /// # Errors
     /// The record is damaged.
-    pub fn verify(mut self) -> Result<()> {
+    pub fn verify(&mut self) -> Result<()> {
         self.advance(self.payload.len());
         if self.hash.finish() == self.stored {
             return Ok(());

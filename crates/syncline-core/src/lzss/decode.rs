@@ -4,8 +4,12 @@
 //! it comes from; how long a match is decides about no jump up to [`LANES`] symbols. The second copies symbol by symbol: wider loads would span several
 //! of the last stores and wait until these have reached the cache.
 
+use std::ops::Range;
+
 use super::{Params, SymbolWidth, near_decode};
+use crate::arch::Ahead;
 use crate::arch::copy::copy_from_sources;
+use crate::arch::place::{Place, Written};
 use crate::arch::spread::SPREAD_SLACK;
 use crate::bits::dispatch::{self, Kernel};
 
@@ -46,14 +50,51 @@ pub fn decode_block(
     start: usize,
     end: usize,
 ) -> Result<(), &'static str> {
+    decode_block_ahead(parts, params, out, start..end, Ahead::default())
+}
+
+/// As [`decode_block`], asking meanwhile for as much of the memory that comes next as the block is long.
+///
+/// # Errors
+/// As [`decode_block`].
+///
+/// # Panics
+/// As [`decode_block`].
+pub(crate) fn decode_block_ahead(
+    parts: &TokenParts,
+    params: &Params,
+    out: &mut [u8],
+    place: Range<usize>,
+    ahead: Ahead,
+) -> Result<(), &'static str> {
+    let Range { start, end } = place;
     assert!(end - start <= params.block_bytes() && (end - start).is_multiple_of(params.width.bytes()));
     let out = &mut out[start..end + SLACK];
-    check_counts(parts, params)?;
     if params.distance_bytes() == 1 {
-        let symbols = (end - start) / params.width.bytes();
-        return near_decode::decode(parts, params.width, params.min_match.into(), out, symbols);
+        return decode_near_block(parts, params, out.into(), ahead).map(|_| ());
     }
+    check_counts(parts, params)?;
     dispatch::run(Decode { parts, params, out })
+}
+
+/// Decodes a block of levels 1 to 4 to `out` less its last [`SLACK`] bytes, which may be overwritten.
+///
+/// # Errors
+/// As [`decode_block`].
+///
+/// # Panics
+/// `out` has not so many bytes, or not whole symbols, or more than a block.
+pub(crate) fn decode_near_block<'m>(
+    parts: &TokenParts,
+    params: &Params,
+    out: Place<'m>,
+    ahead: Ahead,
+) -> Result<Written<'m>, &'static str> {
+    let bytes = out.len() - SLACK;
+    assert!(params.distance_bytes() == 1 && bytes <= params.block_bytes());
+    assert!(bytes.is_multiple_of(params.width.bytes()));
+    check_counts(parts, params)?;
+    near_decode::decode(parts, (params.width, params.min_match.into()), out, bytes / params.width.bytes(), ahead)
 }
 
 struct Decode<'a> {

@@ -14,6 +14,7 @@ pub mod oracle;
 mod tests;
 
 pub use decode::{SLACK, TokenParts, decode_block};
+pub(crate) use decode::{decode_block_ahead, decode_near_block};
 pub use encode::{EncodeScratch, encode};
 
 /// Longest match beyond the shortest: the length is stored in a byte.

@@ -1,6 +1,6 @@
 //! Tokens of blocks whose window is at most 255 symbols (levels 1 to 4).
 //!
-//! With AVX-512, up to level 3, blocks are taken by [`bitmaps`](crate::arch::bitmaps) wherever these can tell symbols apart. Else, and on other machines,
+//! With AVX-512, up to level 3, blocks are taken by [`bitmaps`](crate::arch::bitmaps) wherever these can tell symbols apart, but symbols of one byte at levels 2 and 3, where matches are short, by links to what begins alike. Else, and on other machines,
 //! a [`Finder`] learns about all of a block, then finds the match of each token. [`chains`] learns which positions begin alike, which takes as long for every position;
 //! [`windows`] compares each token with the whole window, which is worth it with AVX-512 where tokens are few. All find the same matches.
 
@@ -133,6 +133,7 @@ pub(super) fn encode(bytes: &[u8], params: &Params, near: &mut Near, tokens: &mu
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Positions,
+    Links,
     Bitmaps,
     #[cfg_attr(not(test), expect(dead_code, reason = "what is left"))]
     Chains,
@@ -179,6 +180,10 @@ impl Encode<'_> {
         let shape = Shape::new(params);
         let mut rest = self.bytes;
         while !rest.is_empty() {
+            if WIDTH == 1 && self.append_by_links(rest) {
+                rest = &rest[rest.len().min(params.block_bytes())..];
+                continue;
+            }
             let worth = A::WINDOWS && (LANES == 1 || !self.near.often);
             if LANES > MOST_DEPTH || !self.way.map_or(worth, |way| way == Way::Windows) {
                 let mut memory = self.near.chains.take().unwrap_or_default();
@@ -192,6 +197,24 @@ impl Encode<'_> {
             }
             rest = &rest[rest.len().min(params.block_bytes() * STREAMS)..];
         }
+    }
+
+    /// Appends the tokens of one block, the first of `rest`, symbols of one byte each, if most of its matches are short: at once, while they are in the first cache.
+    fn append_by_links(&mut self, rest: &[u8]) -> bool {
+        let Self { params, near, tokens, way, .. } = self;
+        let Near { blocks: [block, ..], bitmaps, .. } = &mut **near;
+        if way.is_some_and(|way| way != Way::Links) {
+            return false;
+        }
+        let (bytes, next) = rest.split_at(rest.len().min(params.block_bytes()));
+        block.begin::<1>(bytes.len());
+        let rule = Shape::new(params).rule::<1>(params.min_match.into());
+        let (.., out) = block.parts();
+        let counts = bitmaps::short_tokens(bytes, &rule, next, bitmaps, out);
+        let Some(counts) = counts else { return false };
+        block.count_all::<1>(counts);
+        block.append_to(bytes, tokens);
+        true
     }
 
     /// Appends the tokens of some blocks, the first of `rest`.
@@ -318,6 +341,18 @@ impl Block {
         self.bytes[bytes.len()..bytes.len() + WIDTH].fill(0);
     }
 
+    /// Its bytes, what has been found of them, and where tokens go.
+    fn parts(&mut self) -> (&Bytes, &bitmaps::Found, TokensOut<'_>) {
+        let Self { bytes, found, flags, literals, lengths, match_distances, .. } = self;
+        let out = TokensOut {
+            flags: &mut **flags,
+            literals: &mut **literals,
+            lengths: &mut **lengths,
+            distances: &mut **match_distances,
+        };
+        (bytes, found, out)
+    }
+
     /// Takes the symbols before `until` as literals.
     #[inline(always)]
     fn take_literals<const WIDTH: usize>(&mut self, until: usize) {
@@ -338,26 +373,16 @@ impl Block {
         min_match: usize,
         scratch: &mut bitmaps::Scratch,
     ) -> bool {
-        let out = TokensOut {
-            flags: &mut *self.flags,
-            literals: &mut *self.literals,
-            lengths: &mut *self.lengths,
-            distances: &mut *self.match_distances,
-        };
-        let rule = shape.rule::<WIDTH>(min_match);
-        let counts = bitmaps::tokens::<WIDTH>(&*self.bytes, self.symbols, &rule, scratch, out);
+        let (rule, symbols) = (shape.rule::<WIDTH>(min_match), self.symbols);
+        let (bytes, _, out) = self.parts();
+        let counts = bitmaps::tokens::<WIDTH>(bytes, symbols, &rule, scratch, out);
         counts.map(|counts| self.count_all::<WIDTH>(counts)).is_some()
     }
 
     /// Takes all of the block's tokens, whose matches have been found.
     fn write_found<const WIDTH: usize>(&mut self, min_match: usize) {
-        let out = TokensOut {
-            flags: &mut *self.flags,
-            literals: &mut *self.literals,
-            lengths: &mut *self.lengths,
-            distances: &mut *self.match_distances,
-        };
-        let counts = bitmaps::write_found::<WIDTH>(&*self.bytes, min_match, &self.found, out);
+        let (bytes, found, out) = self.parts();
+        let counts = bitmaps::write_found::<WIDTH>(bytes, min_match, found, out);
         self.count_all::<WIDTH>(counts);
     }
 
@@ -441,11 +466,12 @@ mod tests {
                     let params = Params::new(width, level);
                     let params = Params { min_match: params.min_match + more, ..params };
                     let near = &mut Near::default();
-                    let [mut best, mut positions, mut bitmaps, mut chains, mut windows] =
-                        [(); 5].map(|()| Tokens::default());
+                    let [mut best, mut positions, mut links, mut bitmaps, mut chains, mut windows] =
+                        [(); 6].map(|()| Tokens::default());
                     encode(&bytes, &params, near, &mut best);
                     let ways = [
                         (&mut positions, Way::Positions),
+                        (&mut links, Way::Links),
                         (&mut bitmaps, Way::Bitmaps),
                         (&mut chains, Way::Chains),
                         (&mut windows, Way::Windows),
@@ -453,7 +479,10 @@ mod tests {
                     for (tokens, way) in ways {
                         Encode { bytes: &bytes, params: &params, near, tokens, way: Some(way) }.run(Portable);
                     }
-                    assert!(best == positions && best == bitmaps && best == chains && best == windows, "{params:?}");
+                    assert!(
+                        best == positions && best == links && best == bitmaps && best == chains && best == windows,
+                        "{params:?}"
+                    );
                     assert!(best.lengths.len() > 50, "{params:?}");
                 }
             }

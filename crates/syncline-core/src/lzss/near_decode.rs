@@ -5,32 +5,35 @@
 
 use super::decode::{OUTSIDE, TOO_EARLY};
 use super::{SymbolWidth, TokenParts};
-use crate::arch::spread::{SPREAD_ROOM, Spread, Spreading, TokenWord, are_inside, with_best};
+use crate::arch::Ahead;
+use crate::arch::place::{Place, Written};
+use crate::arch::spread::{Aligned, Reach, SPREAD_ROOM, Spread, Spreading, TokenWord, are_inside, with_best};
 
 /// Most bytes in a block.
 const MAX_BYTES: usize = 1 << 14;
 
-/// Decodes a block to the first `symbols` symbols of `out`. Counts have been checked.
-pub(super) fn decode(
+/// Decodes a block to the first `symbols` symbols of `out`. Counts have been checked. As many bytes as it has may be asked for meanwhile.
+pub(super) fn decode<'m>(
     parts: &TokenParts,
-    width: SymbolWidth,
-    min_match: usize,
-    out: &mut [u8],
+    (width, min_match): (SymbolWidth, usize),
+    out: Place<'m>,
     symbols: usize,
-) -> Result<(), &'static str> {
-    with_best(Decode { parts, width, min_match, out, symbols })
+    ahead: Ahead,
+) -> Result<Written<'m>, &'static str> {
+    with_best(Decode { parts, width, min_match, out, symbols, ahead })
 }
 
-struct Decode<'a> {
+struct Decode<'a, 'm> {
     parts: &'a TokenParts<'a>,
     width: SymbolWidth,
     min_match: usize,
-    out: &'a mut [u8],
+    out: Place<'m>,
     symbols: usize,
+    ahead: Ahead,
 }
 
-impl Spreading for Decode<'_> {
-    type Output = Result<(), &'static str>;
+impl<'m> Spreading for Decode<'_, 'm> {
+    type Output = Result<Written<'m>, &'static str>;
 
     #[inline(always)]
     fn run<S: Spread>(self, spread: S) -> Self::Output {
@@ -43,17 +46,14 @@ impl Spreading for Decode<'_> {
     }
 }
 
-impl Decode<'_> {
+impl<'m> Decode<'_, 'm> {
     /// `ROOM`: the most symbols of a block, and [`SPREAD_ROOM`].
     #[inline(always)]
-    fn block<const WIDTH: usize, const ROOM: usize, S: Spread>(self, spread: S) -> Result<(), &'static str> {
-        let matches = &self.parts.distances[..self.parts.matches];
-        let (nearest, farthest) = matches.iter().fold((u8::MAX, 0), |(low, high), &d| (d.min(low), d.max(high)));
-        if nearest == 0 {
-            return Err(OUTSIDE);
-        }
-        let mut distances = [0; ROOM];
-        let end = self.note(&mut distances, spread).ok_or(OUTSIDE)?;
+    fn block<const WIDTH: usize, const ROOM: usize, S: Spread>(self, spread: S) -> Result<Written<'m>, &'static str> {
+        let reach = Reach::of(&self.parts.distances[..self.parts.matches]).ok_or(OUTSIDE)?;
+        let mut distances = Aligned([0; ROOM]);
+        let distances = &mut distances.0;
+        let end = self.note(distances, spread).ok_or(OUTSIDE)?;
         // A match may start before there is anything so far back.
         if !are_inside(&distances[..self.symbols]) {
             return Err(OUTSIDE);
@@ -61,8 +61,7 @@ impl Decode<'_> {
         if end < self.symbols {
             return Err(TOO_EARLY);
         }
-        spread.follow::<WIDTH>(self.out, self.symbols, &distances, farthest, self.parts.literals);
-        Ok(())
+        Ok(spread.follow::<WIDTH>(self.out, self.symbols, distances, reach, self.ahead, self.parts.literals))
     }
 
     /// Writes the distance of every symbol to `distances`, which are 0. Returns the end of the last token, or `None` if that is behind the block's.
@@ -82,7 +81,9 @@ impl Decode<'_> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{MAX_MIN_MATCH, Params, SLACK, Tokens, oracle};
+    use proptest::prelude::*;
+
+    use super::super::{BlockCounts, MAX_MIN_MATCH, Params, SLACK, Tokens, oracle};
     use super::*;
     use crate::arch::spread::Portable;
 
@@ -113,14 +114,15 @@ mod tests {
                     let params = Params { min_match: (params.min_match + more).min(MAX_MIN_MATCH), ..params };
                     let tokens = oracle::encode(&bytes, &params);
                     assert_eq!(decode_both(&tokens, &params, length), Ok(bytes.clone()), "{params:?}");
-                    damage(&tokens, &params, length);
+                    let errors = damage(&tokens, &params, length);
+                    assert!(errors > 3 || tokens.lengths.is_empty(), "{params:?}");
                 }
             }
         }
     }
 
     /// Tokens that lie are the same error, or the same bytes.
-    fn damage(tokens: &Tokens, params: &Params, length: usize) {
+    fn damage(tokens: &Tokens, params: &Params, length: usize) -> usize {
         let mut errors = 0;
         for i in 0..30 {
             let mut tokens = tokens.clone();
@@ -131,7 +133,7 @@ mod tests {
             }
             errors += usize::from(decode_both(&tokens, params, length).is_err());
         }
-        assert!(errors > 3 || tokens.lengths.is_empty(), "{params:?}");
+        errors
     }
 
     fn decode_both(tokens: &Tokens, params: &Params, length: usize) -> Result<Vec<u8>, &'static str> {
@@ -149,13 +151,86 @@ mod tests {
         };
         let [mut best, mut portable] = [0xA5, 0x5A].map(|byte| vec![byte; length + SLACK]);
         let (width, min_match, symbols) = (params.width, params.min_match.into(), length / params.width.bytes());
-        let one = decode(&parts, width, min_match, &mut best, symbols);
-        let decode = Decode { parts: &parts, width, min_match, out: &mut portable, symbols };
-        let other = decode.run(Portable);
+        let one = decode(&parts, (width, min_match), best.as_mut_slice().into(), symbols, Ahead::default()).map(|_| ());
+        let decode = Decode {
+            parts: &parts,
+            width,
+            min_match,
+            out: portable.as_mut_slice().into(),
+            symbols,
+            ahead: Ahead::default(),
+        };
+        let other = decode.run(Portable).map(|_| ());
         assert_eq!(one, other, "{params:?}");
         best.truncate(length);
         portable.truncate(length);
         assert!(one.is_err() || best == portable, "{params:?}");
         one.map(|()| best)
+    }
+
+    /// Tokens of a block at random: lengths up to `longest`, distances from `nearest` on.
+    fn random_tokens(width: SymbolWidth, nearest: usize, longest: u64, rare: u64, seed: u64) -> (Tokens, usize) {
+        let mut state = seed;
+        let mut next = |below: u64| {
+            state = state.wrapping_mul(0x5851_F42D_4C95_7F2D).wrapping_add(0x1405_7B7E_F767_814F);
+            (state >> 33) % below
+        };
+        let (mut tokens, mut symbols, mut counts) = (Tokens::default(), 0, (0, 0));
+        let mut flags = vec![0_u64; MAX_BYTES / 64];
+        while symbols + 300 < MAX_BYTES / width.bytes() {
+            if symbols >= nearest && next(5) < 2 {
+                let farthest = symbols.min(if next(50) == 0 { 255 } else { 128 });
+                let length = if next(rare) == 0 { next(longest) } else { 0 };
+                tokens.distances.push((nearest + next((farthest - nearest + 1) as u64) as usize) as u8);
+                tokens.lengths.push(length as u8);
+                flags[counts.0 / 64] |= 1 << (counts.0 % 64);
+                counts.1 += 1;
+                symbols += 3 + length as usize;
+            } else {
+                tokens.literals.extend((0..width.bytes()).map(|_| next(256) as u8));
+                symbols += 1;
+            }
+            counts.0 += 1;
+        }
+        flags.truncate(counts.0.div_ceil(64));
+        tokens.flags = flags;
+        tokens.blocks.push(BlockCounts { tokens: counts.0 as u32, matches: counts.1 });
+        (tokens, symbols)
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(60))]
+        #[test]
+        fn every_length_and_distance(
+            seed in any::<u64>(), nearest in 1_usize..9, longest in 1_u64..40, rare in 1_u64..60, far in any::<bool>(),
+        ) {
+            for width in SymbolWidth::ALL {
+                let (mut tokens, symbols) = random_tokens(width, nearest, longest, rare, seed);
+                if !far {
+                    tokens.distances.iter_mut().for_each(|distance| *distance = (*distance).min(128));
+                }
+                let params = Params { min_match: 3, ..Params::new(width, 4) };
+                let decoded = decode_both(&tokens, &params, symbols * width.bytes());
+                prop_assert_eq!(decoded, Ok(by_symbol(&tokens, width)));
+                damage(&tokens, &params, symbols * width.bytes());
+            }
+        }
+    }
+
+    /// The simple way.
+    fn by_symbol(tokens: &Tokens, width: SymbolWidth) -> Vec<u8> {
+        let (mut bytes, mut literal, mut number) = (Vec::new(), 0, 0);
+        for i in 0..tokens.blocks[0].tokens as usize {
+            if tokens.flags[i / 64] >> (i % 64) & 1 == 1 {
+                for _ in 0..(3 + usize::from(tokens.lengths[number])) * width.bytes() {
+                    bytes.push(bytes[bytes.len() - usize::from(tokens.distances[number]) * width.bytes()]);
+                }
+                number += 1;
+            } else {
+                bytes.extend_from_slice(&tokens.literals[literal..literal + width.bytes()]);
+                literal += width.bytes();
+            }
+        }
+        bytes
     }
 }

@@ -10,6 +10,7 @@ mod report;
 
 use bytemuck::Pod;
 
+use crate::arch::place::{Place, Written};
 use crate::arch::scatter::ChunkSink;
 use crate::array::ElementType;
 use crate::bound::Pipeline;
@@ -40,6 +41,16 @@ pub trait ElementSource: Sync {
 pub trait TileSink {
     /// The tile that comes next, and whether it is wanted.
     fn peek(&self) -> Option<(Tile, bool)>;
+    /// As [`ChunkSink::fill`]; a sink need not be able to.
+    fn fill<E>(
+        &mut self,
+        bytes: usize,
+        slack: usize,
+        fill: impl for<'m> FnOnce(Place<'m>) -> std::result::Result<Written<'m>, E>,
+    ) -> Option<std::result::Result<usize, E>> {
+        let _ = (bytes, slack, fill);
+        None
+    }
     /// Leaves the next tile out.
     fn skip(&mut self);
     /// Takes the elements of the next tile, in raster order of the tile; there may be more in `values`.
@@ -52,6 +63,15 @@ pub trait TileSink {
 impl TileSink for ChunkSink<'_> {
     fn peek(&self) -> Option<(Tile, bool)> {
         self.peek()
+    }
+
+    fn fill<E>(
+        &mut self,
+        bytes: usize,
+        slack: usize,
+        fill: impl for<'m> FnOnce(Place<'m>) -> std::result::Result<Written<'m>, E>,
+    ) -> Option<std::result::Result<usize, E>> {
+        self.fill(bytes, slack, fill)
     }
 
     fn skip(&mut self) {
@@ -171,26 +191,30 @@ pub fn decode_chunk<K: TileSink>(
 ) -> Result<()> {
     let Unchecked { kind, payload, mut checksum } = parse_unchecked(record, chunk)?;
     let context = Context { header, geometry, chunk, place: format!("chunk {chunk}"), decoder };
+    // Whatever else is wrong with a damaged record is not worth saying.
     if matches!(kind, Ok(ChunkKind::Raw)) {
         let decoded = raw::decode(&context, payload, &mut checksum, sink);
-        // Whatever else is wrong with a damaged record is not worth saying.
+        return checksum.verify().and(decoded);
+    }
+    if matches!((&kind, header.pipeline), (Ok(ChunkKind::Lzss), Pipeline::Lossless)) {
+        let parts = (payload, &mut checksum, &mut scratch.lzss);
+        let decoded = match header.element_type.size() {
+            1 => lzss::decode::<u8, K>(&context, parts, sink),
+            2 => lzss::decode::<u16, K>(&context, parts, sink),
+            4 => lzss::decode::<u32, K>(&context, parts, sink),
+            _ => lzss::decode::<u64, K>(&context, parts, sink),
+        };
         return checksum.verify().and(decoded);
     }
     checksum.verify()?;
     let kind = kind?;
-    use ChunkKind::{Lossless, Lzss, LzssCodes, Quantised};
+    use ChunkKind::{Lossless, LzssCodes, Quantised};
     match (kind, header.element_type, header.pipeline) {
         (Lossless, element, Pipeline::Lossless) => match element.size() {
             1 => lossless::decode::<u8, K>(&context, payload, sink),
             2 => lossless::decode::<u16, K>(&context, payload, sink),
             4 => lossless::decode::<u32, K>(&context, payload, sink),
             _ => lossless::decode::<u64, K>(&context, payload, sink),
-        },
-        (Lzss, element, Pipeline::Lossless) => match element.size() {
-            1 => lzss::decode::<u8, K>(&context, payload, &mut scratch.lzss, sink),
-            2 => lzss::decode::<u16, K>(&context, payload, &mut scratch.lzss, sink),
-            4 => lzss::decode::<u32, K>(&context, payload, &mut scratch.lzss, sink),
-            _ => lzss::decode::<u64, K>(&context, payload, &mut scratch.lzss, sink),
         },
         (LzssCodes, ..) if !header.lzss_codes => {
             Err(Error::corrupt(context.place, "its codes are LZSS tokens, which the header does not announce"))

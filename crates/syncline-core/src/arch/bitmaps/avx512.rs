@@ -12,14 +12,14 @@ const VECTOR: usize = 64;
 
 /// The 64 bytes from `at` on.
 #[inline(always)]
-fn load(bytes: &[u8], at: usize) -> __m512i {
+pub(super) fn load(bytes: &[u8], at: usize) -> __m512i {
     let bytes: &[u8; VECTOR] = bytes[at..at + VECTOR].try_into().expect("as many");
     // SAFETY: a load of the array, unaligned, by an instruction that callers in this file have enabled.
     unsafe { _mm512_loadu_si512(bytes.as_ptr().cast()) }
 }
 
 #[inline(always)]
-fn store(bytes: &mut [u8], at: usize, vector: __m512i) {
+pub(super) fn store(bytes: &mut [u8], at: usize, vector: __m512i) {
     let bytes: &mut [u8; VECTOR] = (&mut bytes[at..at + VECTOR]).try_into().expect("as many");
     // SAFETY: a store to the array, unaligned, by an instruction that callers in this file have enabled.
     unsafe { _mm512_storeu_si512(bytes.as_mut_ptr().cast(), vector) }

@@ -1,15 +1,26 @@
 //! Distances and symbols 64 bytes at a time.
 
+mod lanes;
+
 use std::arch::x86_64::*;
+use std::mem::MaybeUninit;
 
-use super::{ROW, ROWS, SHORT, SPREAD_ROOM, SPREAD_SLACK, Spread, TokenWord, are_inside, write_match};
+use self::lanes::{Lanes, load};
+use crate::arch::place::{Place, Written};
+use crate::arch::{prefetch, prefetch_second};
 
-/// Bytes of a vector.
-const VECTOR: usize = 64;
-/// The longest distance of levels 1 to 3.
-const WINDOW: usize = 128;
+use super::{
+    Ahead, Aligned, ROW, ROWS, Reach, SHORT, SPREAD_ROOM, SPREAD_SLACK, Spread, THOSE, TokenWord, VECTOR, are_inside,
+    write_match,
+};
+
+/// Matches up to so many symbols are taken 16 at a time.
+const FEW: usize = 4;
+/// Bytes from what is read to what is asked for: the machine's own prefetching ends with each page.
+const SOON: usize = 2048;
+const SOON_LITERALS: usize = 1024;
 /// What it costs to take all tokens of a word in groups, and for each long one, in matches taken one by one.
-const GROUPS_COST: u32 = 12;
+const GROUPS_COST: u32 = 8;
 const LONG_COST: u32 = 5;
 
 /// Vectors of 64 bytes, of which some lanes are loaded, stored, expanded and permuted.
@@ -18,84 +29,60 @@ pub struct Avx512(pub(super) ());
 
 impl Spread for Avx512 {
     #[inline(always)]
-    fn note(
-        self,
-        entries: &mut [u8],
-        mut at: usize,
-        symbols: usize,
-        word: TokenWord,
-        min_match: usize,
-    ) -> Option<usize> {
+    fn note(self, entries: &mut [u8], at: usize, symbols: usize, word: TokenWord, min_match: usize) -> Option<usize> {
         assert!(entries.len() >= symbols + SPREAD_ROOM && at <= symbols);
-        let TokenWord { flags, tokens, lengths, distances } = word;
-        let (some_lengths, some_distances) = (&lengths[..VECTOR], &distances[..VECTOR]);
-        // By token: symbols beyond the first, distances, whether it is too long to be taken with others.
-        let (mut more, mut back) = ([0u8; VECTOR + SHORT], [0u8; VECTOR + SHORT]);
-        // SAFETY: only `with_best` makes an `Avx512`, and only where it has found every feature of these instructions. Loads and stores are of slices and arrays of a
-        // vector's length.
-        let long = unsafe {
-            let lengths = load(some_lengths.as_ptr());
-            // A match of more than 256 symbols counts as one of 256: it is long.
-            let beyond = _mm512_adds_epu8(lengths, _mm512_set1_epi8((min_match - 1) as i8));
-            let long = _mm512_cmpge_epu8_mask(beyond, _mm512_set1_epi8(SHORT as i8));
-            _mm512_storeu_si512(more.as_mut_ptr().cast(), _mm512_maskz_expand_epi8(flags, beyond));
-            let distances = load(some_distances.as_ptr());
-            _mm512_storeu_si512(back.as_mut_ptr().cast(), _mm512_maskz_expand_epi8(flags, distances));
-            _pdep_u64(long, flags)
-        };
-        if flags.count_ones() < GROUPS_COST + LONG_COST * long.count_ones() {
+        prefetch(word.lengths.as_ptr().wrapping_add(SOON), 1);
+        prefetch(word.distances.as_ptr().wrapping_add(SOON), 1);
+        // SAFETY: only `with_best` makes an `Avx512`, and only where it has found every feature that is asked for.
+        let kinds = unsafe { Lengths::new(&word, min_match) };
+        // So that jumps are few where no match is long.
+        let cost = if kinds.middle == 0 { GROUPS_COST } else { GROUPS_COST + LONG_COST * kinds.long.count_ones() };
+        if word.flags.count_ones() < cost {
             return match_by_match(entries, at, symbols, word, min_match);
         }
-        let mut token = 0;
-        while token < tokens {
-            let next_long = (long >> token) as u8;
-            let count = if next_long == 0 { SHORT.min(tokens - token) } else { next_long.trailing_zeros() as usize };
-            let group = |bytes: &[u8; VECTOR + SHORT]| -> i64 {
-                i64::from_le_bytes(bytes[token..token + SHORT].try_into().expect("as many"))
-            };
-            let to: &mut [u8; VECTOR] = (&mut entries[at..at + VECTOR]).try_into().expect("as many");
-            // SAFETY: the features as above; the store is of the array.
-            at += unsafe { write_group(group(&more), group(&back), count, to) };
-            token += count;
-            if next_long != 0 {
-                let number = (flags & !(u64::MAX << token)).count_ones() as usize;
-                let end = at + usize::from(lengths[number]) + min_match;
-                if end > symbols {
-                    return None;
-                }
-                write_match(&mut entries[at..end], back[token]);
-                at = end;
-                token += 1;
+        // SAFETY: the features as above, and `at` is that of a symbol, with as much room behind it as 64 tokens of `SHORT` symbols and a vector take.
+        let at = unsafe {
+            if kinds.middle == 0 {
+                in_quarters(entries, at, &word, &kinds)
+            } else if kinds.long == 0 {
+                in_eighths(entries, at, &word, &kinds)
+            } else {
+                between_long(entries, at, symbols, &word, min_match, &kinds)?
             }
-        }
+        };
         Some(at).filter(|&at| at <= symbols)
     }
 
     #[inline(always)]
-    fn follow<const WIDTH: usize>(
+    fn follow<'m, const WIDTH: usize>(
         self,
-        out: &mut [u8],
+        mut out: Place<'m>,
         symbols: usize,
         distances: &[u8],
-        farthest: u8,
+        reach: Reach,
+        ahead: Ahead,
         literals: &[u8],
-    ) {
+    ) -> Written<'m> {
         assert!(matches!(WIDTH, 1 | 2 | 4 | 8) && out.len() >= symbols * WIDTH + SPREAD_SLACK);
         assert!(distances.len() >= symbols + SPREAD_SLACK && are_inside(&distances[..symbols]));
-        let near = usize::from(farthest) <= WINDOW;
+        let near = !reach.is_far;
+        let bytes = out.bytes();
         // SAFETY: the features as above; there is slack, and no distance leads out of the block, as has just been asserted.
         unsafe {
             match WIDTH {
-                1 if near => in_registers::<1, 2>(out, symbols, distances, literals),
-                2 if near => in_registers::<2, 4>(out, symbols, distances, literals),
-                2 => in_registers::<2, 8>(out, symbols, distances, literals),
-                4 if near => in_registers::<4, 8>(out, symbols, distances, literals),
-                4 => in_registers::<4, 16>(out, symbols, distances, literals),
+                1 if near && !reach.is_close => in_registers::<1, 2, 4>(bytes, symbols, distances, literals, ahead),
+                1 if near => in_registers::<1, 2, 6>(bytes, symbols, distances, literals, ahead),
+                2 if near => in_registers::<2, 4, 5>(bytes, symbols, distances, literals, ahead),
+                2 => in_registers::<2, 8, 5>(bytes, symbols, distances, literals, ahead),
+                4 if near => in_registers::<4, 8, 4>(bytes, symbols, distances, literals, ahead),
+                4 => in_registers::<4, 16, 4>(bytes, symbols, distances, literals, ahead),
                 _ => {
-                    place_literals::<WIDTH>(out, symbols, distances, literals);
-                    copy_symbols::<WIDTH>(out, symbols, distances);
+                    place_literals::<WIDTH>(bytes, symbols, distances, literals);
+                    copy_symbols::<WIDTH>(bytes, symbols, distances);
                 }
             }
+            // All symbols have been written, whole vectors of them, from literals and from symbols before.
+            out.written(symbols * WIDTH)
         }
     }
 }
@@ -129,33 +116,179 @@ fn match_by_match(entries: &mut [u8], at: usize, symbols: usize, word: TokenWord
     Some(start + word.tokens).filter(|&at| at <= symbols)
 }
 
-/// Writes the distances of the first `count` of [`SHORT`] tokens, each as often as it has symbols, of which those beyond the first are given. Returns how many.
+/// What is known of 64 tokens before any is written.
+struct Lengths {
+    /// Of each match its symbols beyond the first, at most 255; what follows is not theirs.
+    beyond: __m512i,
+    /// Tokens of more than [`FEW`] symbols, and of more than [`SHORT`].
+    middle: u64,
+    long: u64,
+}
+
+impl Lengths {
+    /// # Safety
+    /// The machine has AVX-512 VBMI2.
+    #[inline(always)]
+    unsafe fn new(word: &TokenWord, min_match: usize) -> Self {
+        let lengths: &[u8; VECTOR] = word.lengths[..VECTOR].try_into().expect("as many");
+        // SAFETY: the load is of the array; the features are the caller's.
+        unsafe {
+            let beyond = _mm512_adds_epu8(load(lengths.as_ptr()), _mm512_set1_epi8((min_match - 1) as i8));
+            // The highest bit says it: unlike a comparison, no work for the unit that permutes.
+            let more_than = |symbols: usize| {
+                let lengths = _mm512_adds_epu8(beyond, _mm512_set1_epi8((128 - symbols) as i8));
+                _pdep_u64(_mm512_movepi8_mask(lengths), word.flags)
+            };
+            let middle = more_than(FEW);
+            Self { beyond, middle, long: if middle == 0 { 0 } else { more_than(SHORT) } }
+        }
+    }
+}
+
+/// Distances of tokens, one a byte, and which of a token's places it takes.
 ///
 /// # Safety
 /// The machine has AVX-512 VBMI2.
 #[inline(always)]
-unsafe fn write_group(more: i64, back: i64, count: usize, to: &mut [u8; VECTOR]) -> usize {
-    const { assert!(SHORT * SHORT == VECTOR) };
-    // SAFETY: the store is of the array; the features are the caller's.
+unsafe fn by_token(word: &TokenWord, lengths: &Lengths) -> (__m512i, __m512i) {
+    // The low bits of a byte, one more each.
+    const TAKEN: [u8; 16] = [1, 3, 7, 15, 31, 63, 127, 255, 0, 0, 0, 0, 0, 0, 0, 0];
+    let distances: &[u8; VECTOR] = word.distances[..VECTOR].try_into().expect("as many");
+    // SAFETY: the load is of the array; the features are the caller's.
     unsafe {
-        // Eight places for each token: of them it takes the first ones.
-        let tokens = _mm512_set_epi64(
-            0x0707_0707_0707_0707,
-            0x0606_0606_0606_0606,
-            0x0505_0505_0505_0505,
-            0x0404_0404_0404_0404,
-            0x0303_0303_0303_0303,
-            0x0202_0202_0202_0202,
-            0x0101_0101_0101_0101,
-            0,
-        );
-        let places = _mm512_set1_epi64(0x0706_0504_0302_0100);
-        let more = _mm512_shuffle_epi8(_mm512_set1_epi64(more), tokens);
-        let back = _mm512_shuffle_epi8(_mm512_set1_epi64(back), tokens);
-        let taken = _bzhi_u64(_mm512_cmple_epu8_mask(places, more), (count * SHORT) as u32);
-        _mm512_storeu_si512(to.as_mut_ptr().cast(), _mm512_maskz_compress_epi8(taken, back));
-        taken.count_ones() as usize
+        let back = _mm512_maskz_expand_epi8(word.flags, load(distances.as_ptr()));
+        let more = _mm512_maskz_expand_epi8(word.flags, lengths.beyond);
+        let taken = _mm512_broadcast_i32x4(_mm_loadu_si128(TAKEN.as_ptr().cast()));
+        let those = load(THOSE.0[VECTOR - word.tokens..][..VECTOR].as_ptr());
+        (back, _mm512_and_si512(those, _mm512_shuffle_epi8(taken, more)))
     }
+}
+
+/// Writes the distances of tokens of at most [`FEW`] symbols, 16 at a time, four places each. Returns where the next go.
+///
+/// # Safety
+/// The machine has AVX-512 VBMI2; behind `at` there is room for as much as these tokens take, and a vector.
+#[inline(always)]
+unsafe fn in_quarters(entries: &mut [u8], mut at: usize, word: &TokenWord, lengths: &Lengths) -> usize {
+    const { assert!(FEW == 4) };
+    let mut taken = [0u64; VECTOR / 8];
+    // SAFETY: the store is of the array, and so are loads; the rest is the caller's.
+    unsafe {
+        let (distances, bytes) = by_token(word, lengths);
+        // Pairs of bytes to bytes, then these to the front.
+        let pairs = _mm512_maddubs_epi16(bytes, _mm512_set1_epi16(0x1001));
+        let nibbles = _mm512_permutexvar_epi8(load(EVEN.0.as_ptr()), pairs);
+        _mm512_storeu_si512(taken.as_mut_ptr().cast(), nibbles);
+        let places = load(QUARTERS.0.as_ptr());
+        for i in 0..4 {
+            let places = _mm512_add_epi8(places, _mm512_set1_epi8(16 * i as i8));
+            // The compiler would take them from the vector, by permuting it: that is what this loop waits for.
+            let taken = taken.as_ptr().add(i).read_volatile();
+            at += compress(_mm512_permutexvar_epi8(places, distances), taken, entries, at);
+        }
+    }
+    at
+}
+
+/// As [`in_quarters`], of at most [`SHORT`] symbols, eight at a time, eight places each.
+///
+/// # Safety
+/// As [`in_quarters`].
+#[inline(always)]
+unsafe fn in_eighths(entries: &mut [u8], mut at: usize, word: &TokenWord, lengths: &Lengths) -> usize {
+    const { assert!(SHORT == 8) };
+    let mut taken = [0u64; VECTOR / 8];
+    // SAFETY: the store is of the array, and so are loads; the rest is the caller's.
+    unsafe {
+        let (distances, bytes) = by_token(word, lengths);
+        _mm512_storeu_si512(taken.as_mut_ptr().cast(), bytes);
+        let places = load(EIGHTHS.0.as_ptr());
+        for i in 0..8 {
+            let places = _mm512_add_epi8(places, _mm512_set1_epi8(8 * i as i8));
+            let taken = taken.as_ptr().add(i).read_volatile();
+            at += compress(_mm512_permutexvar_epi8(places, distances), taken, entries, at);
+        }
+    }
+    at
+}
+
+/// Numbers of lanes, each a multiple.
+const fn lanes(multiple: usize, divisor: usize) -> Aligned<VECTOR> {
+    let mut lanes = [0; VECTOR];
+    let mut i = 0;
+    while i < VECTOR {
+        lanes[i] = (i * multiple / divisor) as u8;
+        i += 1;
+    }
+    Aligned(lanes)
+}
+
+/// The even bytes; what follows does not matter.
+static EVEN: Aligned<VECTOR> = lanes(2, 1);
+/// Places of 16 tokens, four each, and of 8, eight each.
+static QUARTERS: Aligned<VECTOR> = lanes(1, FEW);
+static EIGHTHS: Aligned<VECTOR> = lanes(1, SHORT);
+
+/// As [`in_eighths`], but what is longer by itself.
+///
+/// # Safety
+/// The machine has AVX-512 VBMI2.
+#[inline(always)]
+unsafe fn between_long(
+    entries: &mut [u8],
+    mut at: usize,
+    symbols: usize,
+    word: &TokenWord,
+    min_match: usize,
+    lengths: &Lengths,
+) -> Option<usize> {
+    let (mut back, mut taken) = ([0u8; VECTOR + SHORT], [0u8; VECTOR + SHORT]);
+    // SAFETY: stores are of a vector's bytes of the arrays; the features are the caller's.
+    unsafe {
+        let (distances, bytes) = by_token(word, lengths);
+        _mm512_storeu_si512(back.as_mut_ptr().cast(), distances);
+        _mm512_storeu_si512(taken.as_mut_ptr().cast(), bytes);
+    }
+    let group = |bytes: &[u8; VECTOR + SHORT], token: usize| {
+        u64::from_le_bytes(bytes[token..token + SHORT].try_into().expect("as many"))
+    };
+    let mut token = 0;
+    while token < word.tokens {
+        let next_long = (lengths.long >> token) as u8;
+        let count = (next_long.trailing_zeros() as usize).min(SHORT);
+        // SAFETY: as above.
+        at += unsafe {
+            let back = _mm512_set1_epi64(group(&back, token) as i64);
+            let taken = _bzhi_u64(group(&taken, token), (count * SHORT) as u32);
+            compress(_mm512_shuffle_epi8(back, load(EIGHTHS.0.as_ptr())), taken, entries, at)
+        };
+        token += count;
+        if next_long != 0 {
+            let number = (word.flags & !(u64::MAX << token)).count_ones() as usize;
+            let end = at + usize::from(word.lengths[number]) + min_match;
+            if end > symbols {
+                return None;
+            }
+            write_match(&mut entries[at..end], back[token]);
+            at = end;
+            token += 1;
+        }
+    }
+    Some(at)
+}
+
+/// Writes the lanes that are taken one after another to `entries[at..]`, and 0 behind them up to a vector. Returns how many.
+///
+/// # Safety
+/// There is a vector of entries from `at` on, and the machine has AVX-512 VBMI2.
+#[inline(always)]
+unsafe fn compress(lanes: __m512i, taken: u64, entries: &mut [u8], at: usize) -> usize {
+    debug_assert!(at + VECTOR <= entries.len());
+    // SAFETY: what the caller has promised.
+    unsafe {
+        _mm512_storeu_si512(entries.as_mut_ptr().add(at).cast(), _mm512_maskz_compress_epi8(taken, lanes));
+    }
+    taken.count_ones() as usize
 }
 
 /// The next literals, of symbols of `WIDTH` bytes, in the lanes of a mask; 0 in the others.
@@ -166,6 +299,7 @@ unsafe fn write_group(more: i64, back: i64, count: usize, to: &mut [u8; VECTOR])
 unsafe fn expand<const WIDTH: usize>(mask: u64, literals: &[u8], used: &mut usize) -> __m512i {
     let next: &[u8; VECTOR] = literals[*used..*used + VECTOR].try_into().expect("as many");
     *used += mask.count_ones() as usize * WIDTH;
+    prefetch(next.as_ptr().wrapping_add(SOON_LITERALS), 1);
     // SAFETY: the load is of the array; the features are the caller's.
     unsafe {
         let next = _mm512_loadu_si512(next.as_ptr().cast());
@@ -183,7 +317,12 @@ unsafe fn expand<const WIDTH: usize>(mask: u64, literals: &[u8], used: &mut usiz
 /// # Safety
 /// The machine has AVX-512 VBMI2; `out` and `distances` have [`SPREAD_SLACK`] bytes more than `symbols` symbols.
 #[inline(always)]
-unsafe fn place_literals<const WIDTH: usize>(out: &mut [u8], symbols: usize, distances: &[u8], literals: &[u8]) {
+unsafe fn place_literals<const WIDTH: usize>(
+    out: &mut [MaybeUninit<u8>],
+    symbols: usize,
+    distances: &[u8],
+    literals: &[u8],
+) {
     let lanes = VECTOR / WIDTH;
     let mut used = 0;
     for at in (0..symbols).step_by(lanes) {
@@ -211,23 +350,13 @@ unsafe fn place_literals<const WIDTH: usize>(out: &mut [u8], symbols: usize, dis
     }
 }
 
-/// A vector from anywhere.
-///
-/// # Safety
-/// 64 bytes from `at` on may be read; the machine has AVX-512.
-#[inline(always)]
-unsafe fn load(at: *const u8) -> __m512i {
-    // SAFETY: the caller's.
-    unsafe { _mm512_loadu_si512(at.cast()) }
-}
-
 /// Copies each symbol from its source; a literal onto itself.
 ///
 /// # Safety
-/// `out` and `distances` have `symbols` symbols, and no distance is greater than the symbols before it.
+/// `out`, which is initialised, and `distances` have `symbols` symbols, and no distance is greater than the symbols before it.
 #[inline(always)]
-unsafe fn copy_symbols<const WIDTH: usize>(out: &mut [u8], symbols: usize, distances: &[u8]) {
-    let start = out.as_mut_ptr();
+unsafe fn copy_symbols<const WIDTH: usize>(out: &mut [MaybeUninit<u8>], symbols: usize, distances: &[u8]) {
+    let start = out.as_mut_ptr().cast::<u8>();
     for (at, &distance) in distances[..symbols].iter().enumerate() {
         // SAFETY: `at` is a symbol of the block, and so is what the distance leads to, says the caller. Loads and stores are unaligned.
         unsafe {
@@ -242,156 +371,68 @@ unsafe fn copy_symbols<const WIDTH: usize>(out: &mut [u8], symbols: usize, dista
     }
 }
 
-/// Instructions on lanes of `WIDTH` (1, 2 or 4) bytes.
-struct Lanes<const WIDTH: usize>;
-
-impl<const WIDTH: usize> Lanes<WIDTH> {
-    /// Bytes from `at` on, one a lane.
-    ///
-    /// # Safety
-    /// `64 / WIDTH` bytes from `at` on may be read, and the machine has AVX-512 BW.
-    #[inline(always)]
-    unsafe fn widen(at: *const u8) -> __m512i {
-        // SAFETY: what the caller has promised.
-        unsafe {
-            match WIDTH {
-                1 => load(at),
-                2 => _mm512_cvtepu8_epi16(_mm256_loadu_si256(at.cast())),
-                _ => _mm512_cvtepu8_epi32(_mm_loadu_si128(at.cast())),
-            }
-        }
-    }
-
-    /// `a` less `b`, lane by lane.
-    ///
-    /// # Safety
-    /// The machine has AVX-512 BW.
-    #[inline(always)]
-    unsafe fn subtract(a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: what the caller has promised.
-        unsafe {
-            match WIDTH {
-                1 => _mm512_sub_epi8(a, b),
-                2 => _mm512_sub_epi16(a, b),
-                _ => _mm512_sub_epi32(a, b),
-            }
-        }
-    }
-
-    /// The lanes that have any of these bits.
-    ///
-    /// # Safety
-    /// The machine has AVX-512 BW.
-    #[inline(always)]
-    unsafe fn having(a: __m512i, bits: i32) -> u64 {
-        // SAFETY: what the caller has promised.
-        unsafe {
-            match WIDTH {
-                1 => _mm512_test_epi8_mask(a, _mm512_set1_epi8(bits as i8)),
-                2 => _mm512_test_epi16_mask(a, _mm512_set1_epi16(bits as i16)).into(),
-                _ => _mm512_test_epi32_mask(a, _mm512_set1_epi32(bits)).into(),
-            }
-        }
-    }
-
-    /// In the lanes of the mask, what `a` has in the lane that `index` names; elsewhere `other`.
-    ///
-    /// # Safety
-    /// The machine has AVX-512 VBMI.
-    #[inline(always)]
-    unsafe fn permute(other: __m512i, mask: u64, index: __m512i, a: __m512i) -> __m512i {
-        // SAFETY: what the caller has promised.
-        unsafe {
-            match WIDTH {
-                1 => _mm512_mask_permutexvar_epi8(other, mask, index, a),
-                2 => _mm512_mask_permutexvar_epi16(other, mask as u32, index, a),
-                _ => _mm512_mask_permutexvar_epi32(other, mask as u16, index, a),
-            }
-        }
-    }
-
-    /// What the lanes of `a`, then of `b`, have that `index` names.
-    ///
-    /// # Safety
-    /// The machine has AVX-512 VBMI.
-    #[inline(always)]
-    unsafe fn permute_both(a: __m512i, index: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: what the caller has promised.
-        unsafe {
-            match WIDTH {
-                1 => _mm512_permutex2var_epi8(a, index, b),
-                2 => _mm512_permutex2var_epi16(a, index, b),
-                _ => _mm512_permutex2var_epi32(a, index, b),
-            }
-        }
-    }
-
-    /// `b` in the lanes of the mask, `a` elsewhere.
-    ///
-    /// # Safety
-    /// The machine has AVX-512 BW.
-    #[inline(always)]
-    unsafe fn blend(mask: u64, a: __m512i, b: __m512i) -> __m512i {
-        // SAFETY: what the caller has promised.
-        unsafe {
-            match WIDTH {
-                1 => _mm512_mask_blend_epi8(mask, a, b),
-                2 => _mm512_mask_blend_epi16(mask as u32, a, b),
-                _ => _mm512_mask_blend_epi32(mask as u16, a, b),
-            }
-        }
-    }
-}
-
-/// Symbols 64 bytes at a time, none farther from its source than `VECTORS` registers hold.
+/// Symbols 64 bytes at a time, none farther from its source than `VECTORS` registers hold, and of these no more than `2^ROUNDS` in a row of which each is the source of the next.
 ///
 /// # Safety
 /// The machine has AVX-512 VBMI and VBMI2; `out` and `distances` have [`SPREAD_SLACK`] bytes more than `symbols` symbols.
 #[inline(always)]
-unsafe fn in_registers<const WIDTH: usize, const VECTORS: usize>(
-    out: &mut [u8],
+unsafe fn in_registers<const WIDTH: usize, const VECTORS: usize, const ROUNDS: usize>(
+    out: &mut [MaybeUninit<u8>],
     symbols: usize,
     distances: &[u8],
     literals: &[u8],
+    ahead: Ahead,
 ) {
     let lanes = VECTOR / WIDTH;
-    const BEFORE: i32 = -128;
     let mut numbers = [0u8; VECTOR];
     numbers.iter_mut().zip(0..).for_each(|(number, i)| *number = i);
     let mut used = 0;
+    // What is not to be asked for is replaced by what is written at once: a prefetch more instead of a jump.
+    let (read, written) = (ahead.read.unwrap_or(out.as_ptr().cast()), ahead.written.unwrap_or(out.as_ptr().cast()));
     // SAFETY: a vector from a symbol of the block on reaches no farther than the slack behind the last.
     unsafe {
         let numbers = Lanes::<WIDTH>::widen(numbers.as_ptr());
         // The oldest first.
         let mut window = [_mm512_setzero_si512(); VECTORS];
         for at in (0..symbols).step_by(lanes) {
+            prefetch_second(read.wrapping_add(at * WIDTH));
+            prefetch_second(written.wrapping_add(at * WIDTH));
             let distances = Lanes::<WIDTH>::widen(distances.as_ptr().add(at));
             let of_matches = Lanes::<WIDTH>::having(distances, -1);
             let literals = expand::<WIDTH>(!of_matches & (u64::MAX >> (VECTOR - lanes)), literals, &mut used);
             // Counted from the first of these symbols: negative where it is before them. A literal is its own source.
-            let mut sources = Lanes::<WIDTH>::subtract(numbers, distances);
-            // A source among these symbols becomes that one's source, until it is a literal or before them.
-            let mut within = !Lanes::<WIDTH>::having(sources, BEFORE);
-            for _ in 0..lanes.ilog2() {
-                sources = Lanes::<WIDTH>::permute(sources, within, sources, sources);
-                within = !Lanes::<WIDTH>::having(sources, BEFORE);
+            let sources = Lanes::<WIDTH>::subtract(numbers, distances);
+            let before = Lanes::<WIDTH>::negative(sources);
+            // What is before them is found, and is its own source now.
+            let mut roots = Lanes::<WIDTH>::blend(before, sources, numbers);
+            // A source becomes that one's source, until it is there.
+            for _ in 0..ROUNDS {
+                roots = Lanes::<WIDTH>::permute(roots, roots);
             }
-            // Pairs of vectors, then pairs of pairs, chosen by the bits of the source above those of its lane.
-            let mut found = window;
-            let mut left = VECTORS / 2;
-            for i in 0..left {
-                found[i] = Lanes::<WIDTH>::permute_both(found[2 * i], sources, found[2 * i + 1]);
-            }
-            let mut bit = 2 * lanes as i32;
-            while left > 1 {
-                let odd = Lanes::<WIDTH>::having(sources, bit);
-                left /= 2;
+            let found = if WIDTH == 1 && VECTORS == 2 {
+                // The highest bit but one says which vector; it is not set in a literal.
+                let last = Lanes::<WIDTH>::negative(_mm512_add_epi8(sources, sources));
+                let found = _mm512_mask_permutexvar_epi8(literals, before, sources, window[0]);
+                _mm512_mask_permutexvar_epi8(found, last, sources, window[1])
+            } else {
+                // Pairs of vectors, then pairs of pairs, chosen by the bits of the source above those of its lane.
+                let mut found = window;
+                let mut left = VECTORS / 2;
                 for i in 0..left {
-                    found[i] = Lanes::<WIDTH>::blend(odd, found[2 * i], found[2 * i + 1]);
+                    found[i] = Lanes::<WIDTH>::permute_both(found[2 * i], sources, found[2 * i + 1]);
                 }
-                bit *= 2;
-            }
-            let made = Lanes::<WIDTH>::permute(found[0], within, sources, literals);
+                let mut bit = 2 * lanes as i32;
+                while left > 1 {
+                    let odd = Lanes::<WIDTH>::having(sources, bit);
+                    left /= 2;
+                    for i in 0..left {
+                        found[i] = Lanes::<WIDTH>::blend(odd, found[2 * i], found[2 * i + 1]);
+                    }
+                    bit *= 2;
+                }
+                Lanes::<WIDTH>::blend(of_matches, literals, found[0])
+            };
+            let made = Lanes::<WIDTH>::permute(roots, found);
             _mm512_storeu_si512(out.as_mut_ptr().add(at * WIDTH).cast(), made);
             window.rotate_left(1);
             window[VECTORS - 1] = made;

@@ -1,16 +1,23 @@
 //! LZSS chunks back to elements.
 
-use super::parts::PlaneReader;
+use super::parts::{Padded, PlaneReader};
 use super::{
     BLOCKS, DISTANCES, DISTANCES_BIT, FLAGS, FLAGS_BIT, LENGTHS, LENGTHS_BIT, LITERALS, LITERALS_BIT, PARAMETER_BYTES,
 };
-use crate::container::{Fields, Sections, TileSection, read_bases};
+use crate::arch::Ahead;
+use crate::arch::place::{Place, Written};
+use crate::container::{Fields, RecordChecksum, Sections, TileSection, read_bases};
 use crate::error::Result;
 use crate::geometry::MAX_TILE_ELEMENTS;
-use crate::lzss::{BlockCounts, LEVELS, MAX_MIN_MATCH, Params, SLACK, SymbolWidth, TokenParts, decode_block};
+use crate::lzss::{
+    BlockCounts, LEVELS, MAX_MIN_MATCH, Params, SLACK, SymbolWidth, TokenParts, decode_block_ahead, decode_near_block,
+};
 use crate::pipeline::{Context, TileSink};
 use crate::predict::lorenzo::Word;
 use crate::predict::words;
+
+/// Where the parameters say of how many bytes the symbols of the literals' planes are, 0 if there are none.
+const LITERAL_BYTES_AT: usize = 3;
 
 /// Memory that the decoder keeps from chunk to chunk.
 #[derive(Default)]
@@ -38,14 +45,17 @@ struct Chunk {
     bytes: usize,
 }
 
+/// Decodes a payload. Its checksum is still to be verified: it is taken while blocks are decoded if the tokens are stored as they are, and else before.
 pub(in super::super) fn decode<W: Word, K: TileSink>(
     context: &Context,
-    payload: &[u8],
-    buffers: &mut DecodeBuffers,
+    (payload, checksum, buffers): (&[u8], &mut RecordChecksum, &mut DecodeBuffers),
     sink: &mut K,
 ) -> Result<()> {
     let place = context.place.as_str();
     let sections = Sections::parse(payload, place)?;
+    if sections.0[BLOCKS].get(LITERAL_BYTES_AT) != Some(&0) {
+        checksum.verify()?;
+    }
     let predicted = if sections.0[0].is_empty() {
         None
     } else {
@@ -56,15 +66,27 @@ pub(in super::super) fn decode<W: Word, K: TileSink>(
     let is_live = |number: usize| predicted.as_ref().is_none_or(|(tiles, _)| !tiles.tiles[number].constant);
     let lengths = context.geometry.chunk(context.chunk).enumerate();
     let elements: usize = lengths.filter(|(number, _)| is_live(*number)).map(|(_, tile)| tile.len()).sum();
-    let mut reader = BlockReader::new(context, &sections, elements * size_of::<W>(), buffers)?;
+    let bytes = elements * size_of::<W>();
+    let mut reader = BlockReader::new(context, &sections, bytes, buffers)?;
     let mut words = [W::ZERO; MAX_TILE_ELEMENTS];
     let (mut from, mut number) = (0, 0);
     while let Some((tile, wanted)) = sink.peek() {
+        if let (None, Some(block)) = (&predicted, reader.near_block_at(from)) {
+            let read = Some(checksum.next());
+            if let Some(filled) = sink.fill(block, SLACK, |place| reader.decode_next(place, read)) {
+                number += filled.map_err(|what| context.corrupt(what))?;
+                from += block;
+                checksum.keep_up(from, bytes);
+                continue;
+            }
+        }
         let live = number < context.tile_count() && is_live(number);
         let to = from + if live { tile.len() * size_of::<W>() } else { 0 };
         if wanted {
             let words = &mut words[..tile.len()];
-            let coded: &[W] = bytemuck::cast_slice(reader.bytes(from, to).map_err(|what| context.corrupt(what))?);
+            let ahead = Ahead { read: Some(checksum.next()), written: None };
+            let coded = reader.bytes(from, to, ahead).map_err(|what| context.corrupt(what))?;
+            let coded: &[W] = bytemuck::cast_slice(coded);
             match &predicted {
                 None if cfg!(target_endian = "little") => sink.put(coded)?,
                 None => {
@@ -82,6 +104,7 @@ pub(in super::super) fn decode<W: Word, K: TileSink>(
         } else {
             sink.skip();
         }
+        checksum.keep_up(to, bytes);
         (from, number) = (to, number + 1);
     }
     Ok(())
@@ -129,9 +152,9 @@ impl Chunk {
 /// The tokens of a chunk, each part followed by [`SLACK`] bytes.
 struct Parts<'b> {
     flags: &'b [u64],
-    lengths: &'b [u8],
-    distances: &'b [u8],
-    literals: &'b [u8],
+    lengths: Padded<'b>,
+    distances: Padded<'b>,
+    literals: Padded<'b>,
 }
 
 /// Finds flags, lengths, distances and literals; decodes to the buffers what is coded.
@@ -142,7 +165,7 @@ fn read_parts<'b>(
     buffers: &'b mut TokenBuffers,
 ) -> Result<Parts<'b>> {
     let parameters = sections.0[BLOCKS];
-    let literal_bytes = parameters[3];
+    let literal_bytes = parameters[LITERAL_BYTES_AT];
     let coded = u16::from_le_bytes([parameters[4], parameters[5]]);
     let Chunk { params, blocks, .. } = chunk;
     let sum = |count: fn(&BlockCounts) -> usize| blocks.iter().map(count).sum::<usize>();
@@ -154,12 +177,16 @@ fn read_parts<'b>(
     let TokenBuffers { flags, flag_bytes, lengths, distances, literals: literal_out } = buffers;
     let (bytes, parts) = match (literal_bytes, width) {
         (0, _) => {
-            let plain =
-                |number: usize, length, buffer| reader.plain(sections.0[number], sections.1[number], length, buffer);
-            let bytes = plain(FLAGS, words * 8, flag_bytes)?;
+            // No block has more symbols than bytes, nor more distances than symbols.
+            let most = 2 * params.block_bytes();
+            let plain = |number: usize, length, buffer| {
+                reader.plain(sections.0[number], sections.1[number], (length, most), buffer)
+            };
             let lengths = plain(LENGTHS, matches, lengths)?;
             let distances = plain(DISTANCES, matches * params.distance_bytes(), distances)?;
-            (bytes, Parts { flags: &[], lengths, distances, literals: plain(LITERALS, literals * width, literal_out)? })
+            let literals = plain(LITERALS, literals * width, literal_out)?;
+            reader.check_length(sections.0[FLAGS], words * 8)?;
+            (sections.0[FLAGS], Parts { flags: &[], lengths, distances, literals })
         }
         (1, _) | (2, 2..) => {
             let mask = |bit: u32| coded >> bit;
@@ -174,12 +201,17 @@ fn read_parts<'b>(
             } else {
                 reader.planes::<u16>(section(LITERALS), width / 2, literals, mask, literal_out)?;
             }
-            (flag_bytes.as_slice(), Parts { flags: &[], lengths, distances, literals: literal_out })
+            let [lengths, distances, literals] =
+                [&*lengths, &*distances, &*literal_out].map(|part| part.as_slice().into());
+            (&flag_bytes[..words * 8], Parts { flags: &[], lengths, distances, literals })
         }
         _ => return Err(context.corrupt("unknown width of LZSS literal planes")),
     };
+    if let (true, Ok(flags)) = (cfg!(target_endian = "little"), bytemuck::try_cast_slice(bytes)) {
+        return Ok(Parts { flags, ..parts });
+    }
     flags.clear();
-    flags.extend(bytes[..words * 8].as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)));
+    flags.extend(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)));
     Ok(Parts { flags, ..parts })
 }
 
@@ -213,36 +245,74 @@ impl<'b> BlockReader<'b> {
         Ok(Self { chunk, parts, out: &mut buffers.out, base: 0, next: 0, flag: 0, literal: 0, matched: 0 })
     }
 
-    /// Bytes `from..to`, which are in the chunk and not before any asked for earlier. If `from` is a multiple of 2, 4 or 8, so is their address.
-    pub(in super::super) fn bytes(&mut self, from: usize, to: usize) -> std::result::Result<&[u8], &'static str> {
+    /// Bytes `from..to`, which are in the chunk and not before any asked for earlier. If `from` is a multiple of 2, 4 or 8, so is their address. Each block that is decoded
+    /// asks for what is `ahead`.
+    pub(in super::super) fn bytes(
+        &mut self,
+        from: usize,
+        to: usize,
+        ahead: Ahead,
+    ) -> std::result::Result<&[u8], &'static str> {
         let block_bytes = self.chunk.params.block_bytes();
         while self.next * block_bytes < to {
-            let BlockCounts { tokens, matches } = self.chunk.blocks[self.next];
-            let (tokens, matches) = (tokens as usize, matches as usize);
-            let flags = tokens.div_ceil(64);
             let start = self.next * block_bytes;
             let end = (start + block_bytes).min(self.chunk.bytes);
             if end > from {
                 self.make_room(from.min(start), start, end);
-                let parts = TokenParts {
-                    tokens,
-                    matches,
-                    flags: &self.parts.flags[self.flag..self.flag + flags],
-                    literals: &self.parts.literals[self.literal..],
-                    lengths: &self.parts.lengths[self.matched..],
-                    distances: &self.parts.distances[self.matched * self.chunk.params.distance_bytes()..],
-                };
+                let (place, parts) = (start - self.base..end - self.base, self.next_parts());
                 let out = bytemuck::cast_slice_mut(self.out);
-                decode_block(&parts, &self.chunk.params, out, start - self.base, end - self.base)?;
+                decode_block_ahead(&parts, &self.chunk.params, out, place, ahead)?;
             }
-            self.next += 1;
-            self.flag += flags;
-            self.matched += matches;
-            self.literal += (tokens - matches) * self.chunk.params.width.bytes();
+            self.leave_next();
         }
         let bytes = bytemuck::cast_slice::<u64, u8>(self.out);
         // No bytes, but where any would be aligned.
         Ok(if from == to { &bytes[..0] } else { &bytes[from - self.base..to - self.base] })
+    }
+
+    /// The length of the block from byte `from` on, if it is the next, whole and of a level up to 4.
+    fn near_block_at(&self, from: usize) -> Option<usize> {
+        let bytes = self.chunk.params.block_bytes();
+        let is_next = self.next * bytes == from && from + bytes <= self.chunk.bytes;
+        (is_next && self.chunk.params.distance_bytes() == 1).then_some(bytes)
+    }
+
+    /// Decodes that block to another place, asking for what is to be `read` next and for where the block behind it goes.
+    fn decode_next<'m>(
+        &mut self,
+        place: Place<'m>,
+        read: Option<*const u8>,
+    ) -> std::result::Result<Written<'m>, &'static str> {
+        let params = self.chunk.params;
+        let ahead = Ahead { read, written: Some(place.address().wrapping_add(params.block_bytes())) };
+        let written = decode_near_block(&self.next_parts(), &params, place, ahead)?;
+        self.leave_next();
+        Ok(written)
+    }
+
+    /// The tokens of the next block, which there is.
+    fn next_parts(&self) -> TokenParts<'b> {
+        let BlockCounts { tokens, matches } = self.chunk.blocks[self.next];
+        let (tokens, matches) = (tokens as usize, matches as usize);
+        let (width, stride) = (self.chunk.params.width.bytes(), self.chunk.params.distance_bytes());
+        TokenParts {
+            tokens,
+            matches,
+            flags: &self.parts.flags[self.flag..self.flag + tokens.div_ceil(64)],
+            literals: self.parts.literals.piece(self.literal, (tokens - matches) * width),
+            lengths: self.parts.lengths.piece(self.matched, matches),
+            distances: self.parts.distances.piece(self.matched * stride, matches * stride),
+        }
+    }
+
+    /// Goes on to the block after it.
+    fn leave_next(&mut self) {
+        let BlockCounts { tokens, matches } = self.chunk.blocks[self.next];
+        let (tokens, matches) = (tokens as usize, matches as usize);
+        self.next += 1;
+        self.flag += tokens.div_ceil(64);
+        self.matched += matches;
+        self.literal += (tokens - matches) * self.chunk.params.width.bytes();
     }
 
     /// Makes room for bytes `start..end`; what is before `from` goes if need be.

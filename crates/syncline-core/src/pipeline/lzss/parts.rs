@@ -285,6 +285,29 @@ fn append_raw<S: Symbol>(out: &mut Vec<u8>, plane: &[S]) {
     out.extend(raw.flat_map(|bytes| bytes.into_iter().take(S::BYTES)));
 }
 
+/// Bytes of which pieces are read, each with [`SLACK`] bytes more.
+#[derive(Clone, Copy)]
+pub(super) struct Padded<'p> {
+    bytes: &'p [u8],
+    /// Those from `end_at` on and [`SLACK`] more, if that is not all.
+    end: &'p [u8],
+    end_at: usize,
+}
+
+impl<'p> From<&'p [u8]> for Padded<'p> {
+    /// All but the last [`SLACK`] of these bytes.
+    fn from(bytes: &'p [u8]) -> Self {
+        Self { bytes, end: &[], end_at: bytes.len() }
+    }
+}
+
+impl<'p> Padded<'p> {
+    /// The bytes from `at` on: `length`, and [`SLACK`] or more.
+    pub fn piece(&self, at: usize, length: usize) -> &'p [u8] {
+        if at + length + SLACK <= self.bytes.len() { &self.bytes[at..] } else { &self.end[at - self.end_at..] }
+    }
+}
+
 /// Reads planes back.
 pub(super) struct PlaneReader<'a> {
     pub decoder: Decoder,
@@ -292,24 +315,31 @@ pub(super) struct PlaneReader<'a> {
 }
 
 impl PlaneReader<'_> {
-    /// A section that is stored as it is: `length` bytes and [`SLACK`] more, which are those of its `tail` where that has as many, or zeros, with the section, in `buffer`.
+    /// Whether a section that is stored as it is has so many bytes.
+    pub fn check_length(&self, section: &[u8], length: usize) -> Result<()> {
+        if section.len() == length {
+            return Ok(());
+        }
+        Err(Error::corrupt(self.place, "an LZSS section does not fit the token counts"))
+    }
+
+    /// A section that is stored as it is, of `length` bytes, to be read at most `most` bytes at a time; in `buffer` its end, if the `tail` has not [`SLACK`] bytes behind it.
     pub fn plain<'p>(
         &self,
-        section: &[u8],
+        section: &'p [u8],
         tail: &'p [u8],
-        length: usize,
+        (length, most): (usize, usize),
         buffer: &'p mut Vec<u8>,
-    ) -> Result<&'p [u8]> {
-        if section.len() != length {
-            return Err(Error::corrupt(self.place, "an LZSS section does not fit the token counts"));
-        }
+    ) -> Result<Padded<'p>> {
+        self.check_length(section, length)?;
         if let Some(section) = tail.get(..length + SLACK) {
-            return Ok(section);
+            return Ok(section.into());
         }
+        let end_at = length.saturating_sub(most + SLACK);
         buffer.clear();
-        buffer.extend_from_slice(section);
-        buffer.resize(length + SLACK, 0);
-        Ok(buffer)
+        buffer.extend_from_slice(&section[end_at..]);
+        buffer.resize(length - end_at + SLACK, 0);
+        Ok(Padded { bytes: section, end: buffer, end_at })
     }
 
     /// A section of `stride` planes of `count` symbols each; `out` becomes their symbols in turn and [`SLACK`] zeros.

@@ -1,6 +1,7 @@
 //! Quantised chunks back to elements.
 
 use super::Quantiser;
+use crate::arch::Ahead;
 use crate::container::{ChunkKind, Sections, SparseList, TileSection, read_bases};
 use crate::error::Result;
 use crate::geometry::{MAX_TILE_ELEMENTS, Tile};
@@ -131,7 +132,8 @@ impl Codes<'_, '_, '_> {
         match self {
             Self::Huffman(reader) => reader.groups(first, count),
             Self::Tokens(reader, tile) => {
-                let bytes = reader.bytes(first << group_log2, (first + count) << group_log2);
+                let (from, to) = (first << group_log2, (first + count) << group_log2);
+                let bytes = reader.bytes(from, to, Ahead::default());
                 let bytes = bytes.map_err(|what| context.corrupt(what))?;
                 let tile = &mut tile[..bytes.len()];
                 tile.iter_mut().zip(bytes).for_each(|(code, &byte)| *code = byte.into());

@@ -1,0 +1,103 @@
+use proptest::prelude::*;
+
+use super::*;
+use crate::lzss::{Params, SymbolWidth, Tokens, oracle};
+
+/// Blocks of numbers of four bytes, a few or many different ones; of few values or noise; of repeated pieces; of runs.
+fn any_block() -> impl Strategy<Value = Vec<u8>> {
+    const MOST: usize = 2500;
+    let number =
+        |values: u32| (0..values, 0..4u32).prop_map(|(number, low)| if low == 0 { number } else { number + 8000 });
+    let numbers = prop::sample::select(vec![3, 200, 2500, 60_000, u32::MAX - 8000])
+        .prop_flat_map(move |values| prop::collection::vec(number(values), 0..MOST / 4))
+        .prop_map(|numbers| numbers.into_iter().flat_map(u32::to_le_bytes).collect::<Vec<u8>>());
+    let noise = |values: std::ops::RangeInclusive<u8>| prop::collection::vec(values, 1..MOST);
+    let pieces = (noise(0..=255), prop::collection::vec((0..MOST, 1..300usize), 1..40)).prop_map(|(all, pieces)| {
+        let piece = |(at, length): (usize, usize)| all.iter().cycle().skip(at % all.len()).take(length).copied();
+        pieces.into_iter().flat_map(piece).take(MOST).collect()
+    });
+    let runs = prop::collection::vec((any::<u8>(), 1..400usize), 1..20)
+        .prop_map(|runs| runs.into_iter().flat_map(|(byte, length)| std::iter::repeat_n(byte, length)).collect());
+    // A last symbol or two that are no number.
+    let ragged = (numbers, 0..4usize).prop_map(|(mut bytes, more)| {
+        bytes.extend(std::iter::repeat_n(0, more));
+        bytes
+    });
+    prop_oneof![4 => ragged, 1 => noise(0..=1), 1 => noise(0..=15), 1 => noise(0..=255), 2 => pieces, 1 => runs]
+}
+
+/// Memory for the tokens of a block.
+struct Fields {
+    flags: Vec<u64>,
+    /// Literals, lengths, distances.
+    bytes: [Vec<u8>; 3],
+}
+
+impl Fields {
+    /// What nobody has cleared.
+    fn new() -> Self {
+        Self { flags: vec![u64::MAX; MAX_BYTES / 64], bytes: [(); 3].map(|()| vec![0xA5; MAX_BYTES + BITMAP_SLACK]) }
+    }
+
+    fn out(&mut self) -> TokensOut<'_> {
+        let [literals, lengths, distances] = &mut self.bytes;
+        TokensOut { flags: &mut self.flags, literals, lengths, distances }
+    }
+
+    fn tokens(&self, TokenCounts { tokens, matches }: TokenCounts) -> Tokens {
+        let [literals, lengths, distances] = &self.bytes;
+        Tokens {
+            blocks: vec![crate::lzss::BlockCounts { tokens: tokens as u32, matches: matches as u32 }],
+            flags: self.flags[..tokens.div_ceil(64)].to_vec(),
+            literals: literals[..tokens - matches].to_vec(),
+            lengths: lengths[..matches].to_vec(),
+            distances: distances[..matches].to_vec(),
+        }
+    }
+}
+
+fn rule(params: &Params) -> Rule {
+    let (min_match, max_match) = (usize::from(params.min_match), params.max_match());
+    Rule { window: params.window(), depth: params.depth(), key_symbols: params.key_bytes(), min_match, max_match }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(200))]
+
+    #[test]
+    fn links_give_the_tokens_of_the_oracle(blocks in prop::collection::vec(any_block(), 1..4), level in 2..=3u8) {
+        let params = Params::new(SymbolWidth::One, level);
+        let mut memory = Box::<links::Memory>::default();
+        // What other blocks have left in memory does not matter.
+        for block in blocks.iter().filter(|block| !block.is_empty() && is_fast()) {
+            let mut fields = Fields::new();
+            let (rule, most, out) = (rule(&params), usize::MAX, fields.out());
+            // SAFETY: `is_fast` has just found every feature that these enable.
+            let counts = unsafe {
+                match level {
+                    2 => links::tokens::<2>(block, &rule, most, &[], &mut memory, out),
+                    _ => links::tokens::<4>(block, &rule, most, &[], &mut memory, out),
+                }
+            };
+            let counts = counts.expect("nothing is too much");
+            prop_assert!(fields.tokens(counts) == oracle::encode(block, &params), "{block:?}");
+        }
+    }
+}
+
+#[test]
+fn blocks_with_long_matches_are_left_to_bitmaps() {
+    let rule = rule(&Params::new(SymbolWidth::One, 3));
+    let (mut scratch, mut fields) = (Scratch::default(), Fields::new());
+    let mut is_taken = |bytes: &[u8]| short_tokens(bytes, &rule, &[], &mut scratch, fields.out()).is_some();
+    let numbers = |values: u32| -> Vec<u8> {
+        let numbers = (0..2000_u32).map(|i| i.wrapping_mul(0x9E37_79B1) >> 7);
+        numbers.flat_map(|number| (number % values).to_le_bytes()).collect()
+    };
+    let (short, long) = (numbers(3000), numbers(7));
+    let is_possible = is_taken(&short);
+    assert!(!is_taken(&long));
+    // For a while none are tried.
+    let tried = (1..50).find(|_| is_taken(&short));
+    assert_eq!(tried, is_possible.then_some(LIKEWISE.into()));
+}
