@@ -11,8 +11,8 @@ use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
 use syncline_cuda::huffman::decode::{
-    Batch, BatchStream, Chunked, Decoding, Gap, Indexed, IndexedTuning, Lookup, Room, SelfSync, SelfSyncTuning,
-    SpansTuning, Writing, status_text,
+    Batch, BatchStream, Chunked, Decoding, Gap, Indexed, IndexedTuning, Room, SelfSync, SelfSyncTuning, SpansTuning,
+    Writing, status_text,
 };
 
 #[path = "../tests/common/mod.rs"]
@@ -102,8 +102,6 @@ impl Bench<'_> {
             ("gap", Writing::default()),
             ("gap, room for 1,024", Writing::Spans(SpansTuning { room: Some(1024), ..spans })),
             ("gap, 768 threads", Writing::Spans(SpansTuning { threads: 768, ..spans })),
-            ("gap, in pairs", Writing::Spans(SpansTuning { lookup: Some(Lookup::Pairs), ..spans })),
-            ("gap, one by one", Writing::Spans(SpansTuning { lookup: Some(Lookup::Single), ..spans })),
             ("gap, room by class", Writing::Tuned(Room::Classes { blocks: 1 })),
             ("gap, as in 2020", Writing::Published),
         ] {

@@ -2,6 +2,7 @@
 //
 // THREADS  threads in a block
 // BLOCKS   blocks that a multiprocessor should hold: what registers are dealt out for
+#include "huffman_span.cuh"
 #include "successor.cuh"
 #include "xxh3.cuh"
 
@@ -188,7 +189,17 @@ __device__ inline void read_part(const Hashed &input, uint32_t begin, uint32_t e
     }
 }
 
-__device__ inline uint64_t atomic_or(uint64_t *word, uint64_t bits) { return atomicOr(reinterpret_cast<unsigned long long *>(word), bits); }
+// What was written before, by all threads of the block if it is behind a barrier, is there for whoever finds the bits; and what they have written is there for this one.
+__device__ inline uint64_t atomic_or(uint64_t *word, uint64_t bits) {
+    uint64_t before;
+    asm volatile("atom.acq_rel.gpu.or.b64 %0, [%1], %2;" : "=l"(before) : "l"(word), "l"(bits) : "memory");
+    return before;
+}
+__device__ inline uint64_t atomic_add(uint64_t *word, uint64_t more) {
+    uint64_t before;
+    asm volatile("atom.acq_rel.gpu.add.u64 %0, [%1], %2;" : "=l"(before) : "l"(word), "l"(more) : "memory");
+    return before;
+}
 
 // Says that a part is read. Whoever finds that the next part of the chain is read and that nobody is at it goes on with it, and lets go where the next one is missing: nobody
 // waits. Accumulators are passed on in place of the last sums that went into them. Called by the whole block; true for the one that comes to the end, whose first warp gets the hash.
@@ -197,7 +208,6 @@ __device__ inline bool chain_parts(const Hashed &input, const Parts &parts, uint
     const uint32_t lane = lane_id() % HASH_LANES;
     const bool meanwhile = parts.blocks >= CHAINED_MEANWHILE;
     const uint64_t own = uint64_t(1) << part;
-    __threadfence();
     __syncthreads();
     if (threadIdx.x == 0) {
         found = atomic_or(progress, meanwhile ? own | CHAINING : own) | own;
@@ -208,7 +218,6 @@ __device__ inline bool chain_parts(const Hashed &input, const Parts &parts, uint
         return false;
     }
     while (true) {
-        __threadfence();
         const uint32_t next = uint32_t(state >> CHAINED_AT) % 64, until = next + __ffsll(~((state & parts.all()) >> next)) - 1;
         const uint32_t from = next * parts.each, to = min_of(until * parts.each, parts.blocks);
         uint64_t accumulator = next == 0 ? FIRST_ACCUMULATORS[lane] : __ldcg(&sums[uint64_t(from - 1) * HASH_LANES + lane]);
@@ -227,12 +236,11 @@ __device__ inline bool chain_parts(const Hashed &input, const Parts &parts, uint
         }
         if (threadIdx.x < HASH_LANES && to > from) {
             sums[uint64_t(to - 1) * HASH_LANES + lane] = accumulator;
-            __threadfence();
         }
         __syncthreads();
         if (threadIdx.x == 0) {
             // Adding its topmost bit clears it.
-            state = atomicAdd(reinterpret_cast<unsigned long long *>(progress), (uint64_t(until - next) << CHAINED_AT) + CHAINING);
+            state = atomic_add(progress, (uint64_t(until - next) << CHAINED_AT) + CHAINING);
             // A part that was read before it was let go, but not seen: whoever has read it has left.
             found = (state >> until & 1) != 0 ? atomic_or(progress, CHAINING) : CHAINING;
         }
@@ -254,16 +262,19 @@ __device__ inline uint64_t hash_at(const uint8_t *bytes) {
 }
 
 // Pieces of more than LONGEST_SHORT bytes are shared by up to `most_parts` blocks of threads each, as many as have something for each warp to do: what their KiB add goes to `sums`.
-// First parts of all pieces come first, so that all get on alike. `progress` has a word a piece. The hash goes to `hashes`, if that is given, and to the first eight bytes of the
+// `unwritten`, if it is given, has for each piece the number of blocks of the kernels before that have yet to write something of it: it is read when that is 0. `signed_pieces`, if it is given, counts pieces
+// that are done. Sums go to where the groups of a piece's stream were, of `group_bytes` bytes each, if there are `spans`: other streams may still be read there. First parts of all pieces come first, so that all get on alike. `progress` has a word a piece. The hash goes to `hashes`, if that is given, and to the first eight bytes of the
 // gap in `sign`, if that is given. A piece that is not wholly there has hash 0 and is not written to. `differs`, if that is given, is whether the hash that a piece has in the first
 // eight bytes of its gap is another; not where there is no such piece.
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    hash_pieces(Pieces pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress, uint64_t *hashes, uint8_t *sign,
-                uint32_t *differs) {
+__device__ inline void hash_share(const Pieces &pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress, uint64_t *hashes, uint8_t *sign,
+                                  uint32_t *differs, const uint32_t *unwritten, uint32_t *signed_pieces, const Span *spans, uint32_t group_bytes) {
     // What comes next, if it knows how to wait, begins when this one has waited: it then finds all that was there before.
-    wait_for_all_before();
-    let_next_begin();
+    if (unwritten == nullptr) {
+        wait_for_all_before();
+        let_next_begin();
+    }
     const uint32_t count = gridDim.x / most_parts, piece = blockIdx.x % count, part = blockIdx.x / count;
+    // The kernel before lets this one begin when starts and lengths are there.
     const bool there = pieces.is_there(piece);
     uint64_t hash = 0;
     if (there) {
@@ -272,8 +283,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         if (part >= parts.count) {
             return;
         }
+        if (unwritten != nullptr) {
+            if (threadIdx.x == 0) {
+                wait_for_number(&unwritten[piece], 0u);
+            }
+            __syncthreads();
+            let_next_begin();
+        }
         if (input.length > LONGEST_SHORT) {
-            uint64_t *own_sums = sums + piece * pieces.sums_stride * HASH_LANES;
+            uint64_t *own_sums = sums + (spans != nullptr ? spans[piece].first_group * (group_bytes / 8) : piece * pieces.sums_stride * HASH_LANES);
             read_part(input, part * parts.each, parts.end(part), own_sums);
             if (!chain_parts(input, parts, part, own_sums, progress + piece, hash)) {
                 return;
@@ -294,5 +312,17 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     if (differs != nullptr) {
         differs[piece] = has_gap && hash_at(pieces.bytes + pieces.starts[piece] + pieces.gap_at) != hash;
+    }
+    if (signed_pieces != nullptr) {
+        tell(signed_pieces, 1);
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    hash_pieces(Pieces pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress, uint64_t *hashes, uint8_t *sign,
+                uint32_t *differs, const uint32_t *unwritten, uint32_t *signed_pieces, const Span *spans, uint32_t group_bytes) {
+    hash_share(pieces, most_parts, sums, progress, hashes, sign, differs, unwritten, signed_pieces, spans, group_bytes);
+    if (unwritten != nullptr && blockIdx.x == 0) {
+        wait_for_all_before();
     }
 }

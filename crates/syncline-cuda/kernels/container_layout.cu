@@ -2,7 +2,7 @@
 //
 // THREADS        threads in a block
 // ELEMENT_BYTES  4 or 8
-// PLAN_WORDS, PLAN_CODEBOOKS, PLAN_BYTES, PLAN_STATUS  words of a stream's plan, and which of them is what
+// PLAN_WORDS, PLAN_GROUPS, PLAN_CODEBOOKS, PLAN_BYTES, PLAN_STATUS  words of a stream's plan, and which of them is what
 #include "container_record.cuh"
 #include "scan.cuh"
 #include "successor.cuh"
@@ -35,6 +35,11 @@ struct Output {
     uint32_t *lengths; // likewise
     uint64_t begins;   // whether the batch is the first
     uint64_t number;   // by which what writes the records sees that they are laid out
+    uint32_t *streams_done; // narrow streams that are laid out, to be 0 afterwards; null: nobody counts them
+    uint32_t *unwritten;    // of each record, blocks that have yet to write something of it; null: nobody counts them
+    uint32_t *signed_records; // of all batches
+    uint32_t groups_of_block, blocks_of_record; // that encode_write and record_write have
+    uint64_t are_all;       // whether there are no streams but those that are counted
 };
 
 // A chunk as it was quantised.
@@ -141,18 +146,30 @@ extern "C" __global__ void __launch_bounds__(THREADS) record_layout(Geometry geo
     uint64_t running = output.begins ? output.start : output.state[0], total;
     uint32_t status = 0;
     Before before = {};
-    wait_for_all_before();
+    ChunkParts parts = place_parts(threadIdx.x < batch.chunks ? own.summary : own.summary.of_raw(RADIUS), threadIdx.x, before, warp_sums);
+    if (output.streams_done != nullptr && output.are_all) {
+        if (threadIdx.x == 0) {
+            wait_for_number(output.streams_done, sources.narrow_streams);
+        }
+        __syncthreads();
+    } else {
+        wait_for_all_before();
+    }
     for (uint32_t begin = 0; begin < batch.chunks; begin += THREADS) {
         const uint32_t chunk = begin + threadIdx.x;
         const bool exists = chunk < batch.chunks;
         if (begin > 0) {
             own = Chunk(geometry, batch, sources, min_of(chunk, batch.chunks - 1));
+            parts = place_parts(exists ? own.summary : own.summary.of_raw(RADIUS), chunk, before, warp_sums);
         }
-        const ChunkParts parts = place_parts(exists ? own.summary : own.summary.of_raw(RADIUS), chunk, before, warp_sums);
         RecordPlan plan = {};
         if (exists) {
             plan = plan_of(sources, own, parts, chunk);
             output.lengths[chunk] = plan.bytes;
+            if (output.unwritten != nullptr) {
+                // A block for what is in no segment.
+                output.unwritten[chunk] = output.blocks_of_record + 1 + ceil_div(sources.narrow.word(chunk, PLAN_GROUPS), output.groups_of_block);
+            }
             all_parts[chunk] = parts;
         }
         plan.place = running + block_scan<THREADS, uint64_t>(plan.bytes, warp_sums, total);
@@ -186,14 +203,23 @@ extern "C" __global__ void __launch_bounds__(THREADS) record_layout(Geometry geo
     }
     for (uint32_t stream = batch.chunks + threadIdx.x; stream < sources.narrow_streams; stream += THREADS) {
         sources.narrow.places[stream] = NO_PLACE;
+        if (output.unwritten != nullptr) {
+            output.unwritten[stream] = 0;
+        }
     }
     const bool bad = __syncthreads_or(status & STATUS_BAD_STREAM), no_room = __syncthreads_or(status & STATUS_NO_ROOM);
     if (threadIdx.x == 0) {
         status = (bad ? STATUS_BAD_STREAM : 0) | (no_room ? STATUS_NO_ROOM : 0);
         output.state[0] = running;
         output.state[1] = status | (output.begins ? 0 : output.state[1]);
+        if (output.begins) {
+            *output.signed_records = 0;
+        }
+        if (output.streams_done != nullptr) {
+            *output.streams_done = 0;
+        }
         // After the barrier above: of all threads.
-        __threadfence();
-        *reinterpret_cast<volatile unsigned long long *>(&output.state[2]) = output.number;
+        publish(&output.state[2], output.number);
+        wait_for_all_before();
     }
 }

@@ -3,6 +3,7 @@
 // THREADS        threads in a block
 // STREAM_HEADER  bytes of a stream's header
 #include "container_record.cuh"
+#include "successor.cuh"
 #include "xxh3.cuh"
 
 constexpr uint32_t TRAILER = 32;
@@ -46,7 +47,7 @@ struct Told {
 // Writes the header, and the table of `chunks` record lengths and the trailer to where the records end, beside the kernel before, which hashes. When that is done, too, tells the
 // host where the stream ends, and the status. One block.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    record_table(StreamHeader header, const uint32_t *lengths, uint64_t chunks, const uint64_t *state, uint64_t room, uint8_t *output, uint64_t number, Told *host) {
+    record_table(StreamHeader header, const uint32_t *lengths, uint64_t chunks, const uint64_t *state, uint64_t room, uint8_t *output, uint64_t number, Told *host, const uint32_t *signed_records) {
     if (chunks == 0) {
         wait_for_previous(); // whatever it is
     }
@@ -65,8 +66,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         host->status = status | (fits ? 0 : STATUS_NO_ROOM);
         __threadfence_system();
     }
-    wait_for_previous();
     if (threadIdx.x == 0) {
+        if (chunks > 0) {
+            wait_for_number(signed_records, uint32_t(chunks));
+        }
         *reinterpret_cast<volatile unsigned long long *>(&host->number) = number;
+        wait_for_all_before();
     }
 }

@@ -268,10 +268,12 @@ __device__ inline void write_raw(const Record &record, const Geometry &geometry,
     }
 }
 
-// A record by `parts_of_record` blocks, two or more: the first two have the tile section and the bases, all have a share of the lists or raw elements.
+// A record by `parts_of_record` blocks, two or more: the first two have the tile section and the bases, all have a share of the lists or raw elements. They begin
+// when `laid_out` is `laid_out_number`. `unwritten`, if it is given, has the number of blocks that a record still waits for.
 extern "C" __global__ void __launch_bounds__(THREADS)
     record_write(Geometry geometry, ChunkBatch batch, const ChunkParts *all_parts, const RecordPlan *plans, const uint16_t *metas, const int32_t *bases,
-                 Lists lists, const Element *input, uint64_t first_element, uint32_t parts_of_record, uint8_t *output) {
+                 Lists lists, const Element *input, uint64_t first_element, uint32_t parts_of_record, uint8_t *output, const uint64_t *laid_out, uint64_t laid_out_number,
+                 uint32_t *unwritten) {
     const uint32_t chunk = blockIdx.x / parts_of_record, part = blockIdx.x % parts_of_record;
     __shared__ RecordPlan plan;
     __shared__ union {
@@ -288,43 +290,55 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     } else if (part == 1) {
         own_bases = pack_bases(bases + first, tiles, packed.bases);
     }
-    wait_for_all_before();
     if (threadIdx.x == 0) {
+        wait_for_number(laid_out, laid_out_number);
         plan = plans[chunk];
     }
     __syncthreads();
-    if (plan.kind == KIND_NO_ROOM) {
-        return;
-    }
-    const ChunkParts parts = all_parts[chunk];
-    const Record record{output + plan.place, &plan};
-    if (part == parts_of_record - 1) {
-        write_frame(record, batch.first_chunk + chunk);
-    }
-    if (plan.kind == KIND_RAW) {
-        const uint64_t tile = batch.first_tile + first;
-        write_raw(record, geometry, tile, tiles, input, first_element, part * WARPS + warp_id(), parts_of_record * WARPS);
-        if (part == 0) {
-            const uint64_t elements = geometry.elements_before(tile + tiles) - geometry.elements_before(tile);
-            const uint32_t at = RECORD_HEADER + uint32_t(elements) * ELEMENT_BYTES + threadIdx.x;
-            if (at < plan.bytes) {
-                record.out[at] = 0;
-            }
+    auto write_part = [&]() {
+        if (plan.kind == KIND_NO_ROOM) {
+            return;
         }
-        return;
+        const ChunkParts parts = all_parts[chunk];
+        const Record record{output + plan.place, &plan};
+        if (part == parts_of_record - 1) {
+            write_frame(record, batch.first_chunk + chunk);
+        }
+        if (plan.kind == KIND_RAW) {
+            const uint64_t tile = batch.first_tile + first;
+            write_raw(record, geometry, tile, tiles, input, first_element, part * WARPS + warp_id(), parts_of_record * WARPS);
+            if (part == 0) {
+                const uint64_t elements = geometry.elements_before(tile + tiles) - geometry.elements_before(tile);
+                const uint32_t at = RECORD_HEADER + uint32_t(elements) * ELEMENT_BYTES + threadIdx.x;
+                if (at < plan.bytes) {
+                    record.out[at] = 0;
+                }
+            }
+            return;
+        }
+        if (part == 0) {
+            write_tiles(record, packed.tiles, metas + first, tiles, plan.kind == KIND_TOKENS ? NARROW_RADIUS : parts.radius);
+        } else if (part == 1) {
+            write_bases(record, own_bases, packed.bases, tiles);
+        }
+        const uint32_t rank = part * THREADS + threadIdx.x, step = parts_of_record * THREADS;
+        if (plan.kind == KIND_TOKENS) {
+            const TokenParts tokens = lists.tokens[chunk];
+            write_list(record.section(OUTLIERS), lists.narrow_positions + tokens.first_outlier, lists.narrow_values + tokens.first_outlier, tokens.outliers, rank, step);
+        } else {
+            write_list(record.section(OUTLIERS), lists.outlier_positions + parts.first_outlier, lists.outlier_values + parts.first_outlier, parts.outliers, rank, step);
+        }
+        write_list(record.section(VERBATIM), lists.verbatim_positions + parts.first_verbatim, lists.verbatim_values + parts.first_verbatim, parts.verbatim, rank,
+                   step);
+    };
+    write_part();
+    if (unwritten != nullptr) {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            tell(&unwritten[chunk], uint32_t(-1));
+        }
     }
-    if (part == 0) {
-        write_tiles(record, packed.tiles, metas + first, tiles, plan.kind == KIND_TOKENS ? NARROW_RADIUS : parts.radius);
-    } else if (part == 1) {
-        write_bases(record, own_bases, packed.bases, tiles);
+    if (blockIdx.x == 0) {
+        wait_for_all_before();
     }
-    const uint32_t rank = part * THREADS + threadIdx.x, step = parts_of_record * THREADS;
-    if (plan.kind == KIND_TOKENS) {
-        const TokenParts tokens = lists.tokens[chunk];
-        write_list(record.section(OUTLIERS), lists.narrow_positions + tokens.first_outlier, lists.narrow_values + tokens.first_outlier, tokens.outliers, rank, step);
-    } else {
-        write_list(record.section(OUTLIERS), lists.outlier_positions + parts.first_outlier, lists.outlier_values + parts.first_outlier, parts.outliers, rank, step);
-    }
-    write_list(record.section(VERBATIM), lists.verbatim_positions + parts.first_verbatim, lists.verbatim_values + parts.first_verbatim, parts.verbatim, rank,
-               step);
 }

@@ -1,9 +1,10 @@
 // Codebooks of small alphabets, a block each: from counts to the canonical code and, for encoders, to the codebook's bytes and the choice between one codebook and several.
 //
 //  - Symbols that occur are sorted by (count, symbol): into buckets of alike counts, of which there are eight or sixteen an octave; in its bucket each symbol counts those before it.
-//  - A tree is a warp's: rounds of melding as huffman_codebook.cu explains them. So the trees of the length limit's step (3) are made side by side by the block's warps, with
-//    nothing but the counts shared. Where blocks are few (ALL_TREES) all are made at once, before it is known whether they are needed; where they are so few that
-//    multiprocessors would have nothing to do (SPREAD), several blocks sort the same counts and share the trees, which would be in each other's way.
+//  - A tree is a warp's, or that of four: rounds of melding as huffman_codebook.cu explains them. So the trees of the length limit's step (3) are made side by side by the block's warps, with
+//    nothing but the counts shared. Where blocks are few (ALL_TREES) and counts not of a sample, of which few trees need to be limited, all are made at once, before it is known whether they are needed;
+//    where multiprocessors would have nothing to do (SPREAD), or for the codebook of a stream that is the likeliest to need them (LAST_SPREAD), several blocks sort the same counts and share the
+//    trees, which would be in each other's way.
 //  - The limit, the bits of a code and its first codewords are found by a warp that has a length a lane.
 //  - Codewords ascend by symbol within a length: ranks by ballots, added up over warps.
 //
@@ -12,11 +13,13 @@
 // ALL_TREES   whether every tree is made at once
 // CLASSES     codebooks of a stream: 1, or 4 and a fifth for all classes together
 // BYTES       whether codebooks are written as bytes too and chosen, and counts cleared
-// SPREAD      blocks that make the trees of a codebook, of which the last to be done goes on; 1 unless ALL_TREES and BYTES
+// SPREAD      blocks that make the trees of a codebook, of which the last to be done goes on; 1 unless BYTES
+// LAST_SPREAD the same for the codebook of a stream's last class; no less
 // BLOCKS      blocks that a multiprocessor should hold: what registers are dealt out for
 // TEAM is 1; and the constants of huffman_tree.cuh, with BYTES those of huffman_sample.cuh. SYMBOLS is 1,024 at most.
 #include "huffman_codebook_steps.cuh"
 #include "huffman_sample.cuh"
+#include "successor.cuh"
 
 #if BYTES
 // Makes counts of a sample frequencies, of which it returns the least; by the whole block. `counted` is 0.
@@ -57,6 +60,23 @@ struct Streams {
     const Span *spans;   // which say what of a stream has been counted
 };
 
+// Blocks of a stream: those of the codebook of the last class first.
+constexpr uint32_t LAST_CLASS = CLASSES - 1, BLOCKS_OF_STREAM = (BOOKS - 1) * SPREAD + LAST_SPREAD;
+constexpr bool SHARES = SPREAD > 1 || LAST_SPREAD > 1;
+
+// A block's codebook, and which of its `spread` blocks this is.
+struct Place {
+    uint32_t which, part, spread;
+};
+__device__ inline Place own_place() {
+    const uint32_t first_book = blockIdx.x / BLOCKS_OF_STREAM * BOOKS, block = blockIdx.x % BLOCKS_OF_STREAM;
+    if (block < LAST_SPREAD) {
+        return {first_book + LAST_CLASS, block, LAST_SPREAD};
+    }
+    const uint32_t other = (block - LAST_SPREAD) / SPREAD;
+    return {first_book + other + (other >= LAST_CLASS), (block - LAST_SPREAD) % SPREAD, SPREAD};
+}
+
 // Where blocks exchange the rounds of tree 0: there are no codewords of so many bits.
 constexpr uint32_t ROUNDS_AT = WARP - 1;
 static_assert(LIMIT < ROUNDS_AT, "a lane a length");
@@ -65,22 +85,24 @@ static_assert(LIMIT < ROUNDS_AT, "a lane a length");
 constexpr uint32_t DONE_BLOCK = 1, NOT_DUE = 1u << 16;
 // What counts of a stream come to that are made, and beside it the blocks that have read its counts.
 constexpr uint32_t DONE_BOOK = 1, DONE_READING = 1u << 16;
-static_assert(BOOKS * SPREAD < 1u << 16, "both have room");
+static_assert(BLOCKS_OF_STREAM < 1u << 16, "both have room");
 
-// Whether this block goes on with the codebook `which`: the first where step (3) is not due, else the last that makes trees of it; `codes` then has those of all. By the whole block.
-__device__ inline bool gather_trees(const Streams &streams, uint32_t which, bool first_and_not_due, Lengths *codes) {
+// Whether this block goes on with its codebook: the first where step (3) is not due, else the last that makes trees of it; `codes` then has those of all, which are to be made. This block has
+// `made` some. By the whole block.
+__device__ inline bool gather_trees(const Streams &streams, const Place &place, bool first_and_not_due, uint32_t to_make, uint32_t made, Lengths *codes) {
+    const uint32_t which = place.which, last = DONE_BLOCK * (place.spread - 1);
     constexpr uint32_t WORDS = sizeof(Lengths) / 4;
     uint32_t *all = reinterpret_cast<uint32_t *>(streams.trees + uint64_t(which) * (FLOORS + 1));
     uint32_t *own = reinterpret_cast<uint32_t *>(codes);
     if (first_and_not_due) {
         // By a thread that the others do not wait for.
-        if (threadIdx.x == THREADS - 1 && atomicAdd(&streams.arrived[which], DONE_BLOCK | NOT_DUE) == DONE_BLOCK * (SPREAD - 1)) {
+        if (threadIdx.x == THREADS - 1 && atomicAdd(&streams.arrived[which], DONE_BLOCK | NOT_DUE) == last) {
             streams.arrived[which] = 0;
         }
         return true;
     }
     for (uint32_t i = threadIdx.x; i < (FLOORS + 1) * WORDS; i += THREADS) {
-        if (i / WORDS % SPREAD == blockIdx.x % SPREAD) {
+        if (made >> i / WORDS & 1) {
             all[i] = own[i];
         }
     }
@@ -89,16 +111,18 @@ __device__ inline bool gather_trees(const Streams &streams, uint32_t which, bool
     if (threadIdx.x == 0) {
         __threadfence();
         const uint32_t before = atomicAdd(&streams.arrived[which], DONE_BLOCK);
-        if (before % NOT_DUE == DONE_BLOCK * (SPREAD - 1)) {
+        if (before % NOT_DUE == last) {
             streams.arrived[which] = 0;
         }
-        goes_on = before == DONE_BLOCK * (SPREAD - 1);
+        goes_on = before == last;
         __threadfence();
     }
     __syncthreads();
     if (goes_on) {
         for (uint32_t i = threadIdx.x; i < (FLOORS + 1) * WORDS; i += THREADS) {
-            own[i] = __ldcg(&all[i]);
+            if (to_make >> i / WORDS & 1) {
+                own[i] = __ldcg(&all[i]);
+            }
         }
         __syncthreads();
     }
@@ -120,7 +144,6 @@ __device__ inline void clear_counts(const Streams &streams, uint32_t stream, Cou
 
 // Where several blocks read the same counts: the last of them clears these. By a warp that has nothing else to do.
 __device__ inline void note_reading(const Streams &streams, uint32_t stream, Count *counts) {
-    constexpr uint32_t BLOCKS_OF_STREAM = BOOKS * SPREAD;
     uint32_t before = 0;
     if (lane_id() == 0) {
         before = atomicAdd(&streams.done[stream], DONE_READING);
@@ -160,7 +183,7 @@ __device__ inline void finish_stream(const Streams &streams, uint32_t which, uin
             atomicAdd(&streams.done[stream], 0u - DONE_BOOK * BOOKS);
         }
     }
-    if (SPREAD == 1) {
+    if (!SHARES) {
         clear_counts(streams, stream, counts, threadIdx.x, THREADS);
     }
 }
@@ -172,16 +195,20 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     Shared &shared = *reinterpret_cast<Shared *>(memory);
     uint8_t *trees = memory + sizeof(Shared);
     __shared__ Lengths codes[FLOORS + 1];
-    alignas(4) __shared__ uint16_t of_warp[WARPS][WARP]; // while symbols are sorted, numbers of buckets
+    alignas(4) __shared__ uint16_t of_warp[WARPS][WARP_ROW]; // while symbols are sorted, numbers of buckets
     __shared__ uint32_t last_symbol, status, counted;
     __shared__ bool is_due;
-    const uint32_t which = blockIdx.x / SPREAD, part = blockIdx.x % SPREAD;
+    const Place place = own_place();
+    const uint32_t which = place.which, part = place.part, spread = place.spread;
     codewords += uint64_t(which) * SYMBOLS;
     symbols_by_codeword += uint64_t(which) * SYMBOLS;
     summary += which * SUMMARY_WORDS;
     if (threadIdx.x == 0) {
         last_symbol = status = counted = 0;
         is_due = false;
+    }
+    if (threadIdx.x <= FLOORS) {
+        codes[threadIdx.x].bits = ~Count(0); // of those that are not made
     }
 #pragma unroll 1
     for (uint32_t i = threadIdx.x; i < ROOM / 4; i += THREADS) {
@@ -191,14 +218,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     for (uint32_t i = threadIdx.x; i < WARPS * WARP / 2; i += THREADS) {
         reinterpret_cast<uint32_t *>(of_warp)[i] = 0;
     }
-    wait_for_previous();
+    // What comes next then finds what was there before this one without waiting.
+    wait_for_all_before();
+    let_next_begin();
     const long long start = clock64();
     Count own[OWN];
     read_counts(counts, which, own);
     __syncthreads();
 #if BYTES
-    const Count least = weigh(streams.spans[which / BOOKS], own, counted);
+    const Span span = streams.spans[which / BOOKS];
+    const bool is_sampled = lot_log2(span) > 0;
+    const Count least = weigh(span, own, counted);
 #else
+    constexpr bool is_sampled = false;
     constexpr Count least = 1;
 #endif
     uint32_t last = 0;
@@ -224,48 +256,57 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 
     // The trees; number 0 is that of the counts as they are.
     bool due = false;
-    uint32_t rounds = 0;
-    if (SPREAD > 1 && warp_id() == WARPS - 1) {
+    uint32_t rounds = 0, to_make = 1, made = 0;
+    if (SHARES && warp_id() == WARPS - 1) {
         note_reading(streams, which / BOOKS, counts);
     }
     if (used > 1) {
         const uint32_t bytes = tree_bytes(used), at_once = min_of(WARPS, room / bytes);
         const Count total = shared.sums[used];
-        auto make = [&](uint32_t number) {
-            Count unlimited;
-            uint32_t own_rounds;
-            const Count floor = number == 0 ? 0 : total * (4 + (number - 1) % 4) >> (LIMIT + 4 - (number - 1) / 4);
-            const bool limited = make_tree(shared, used, floor, trees + warp_id() * bytes, codes[number], unlimited, own_rounds);
-            if (number == 0 && lane_id() == 0) {
-                melded = clock64();
-                rounds = own_rounds;
-                is_due = limited && codes[0].bits > unlimited + unlimited / 2048;
-            }
-        };
-        if (warp_id() < at_once) {
-#pragma unroll 1
-            for (uint32_t number = part + warp_id() * SPREAD; number <= (ALL_TREES ? FLOORS : 0); number += at_once * SPREAD) {
-                make(number);
-            }
+        to_make = trees_to_make(shared.counts[0], total);
+        // Tries are made before it is known whether they are due where they cost little: of a sample few trees need to be limited.
+        const bool all = spread > 1 || (ALL_TREES && !is_sampled);
+        uint32_t left = all ? to_make : 1;
+        if (spread > 1) {
+            // The first block has the first tree, which may be all that is needed.
+            const uint32_t rank = __popc(left & ((1u << lane_id()) - 1));
+            left = __ballot_sync(ALL_LANES, (left >> lane_id() & 1) && (rank == 0 ? 0 : 1 + rank % (spread - 1)) == part);
         }
-        __syncthreads();
-        due = is_due;
-        if (!ALL_TREES && due) {
-            if (warp_id() < at_once) {
-                for (uint32_t number = 1 + warp_id(); number <= FLOORS; number += at_once) {
-                    make(number);
+        made = left;
+#pragma unroll 1
+        while (left != 0) {
+            const uint32_t count = min_of<uint32_t>(at_once, __popc(left));
+            const TreeTeam team(count <= MOST_TEAMS ? TEAM_WARPS : 1);
+            if (team.number < count) {
+                const uint32_t number = set_bit(left, team.number);
+                const Count floor = floor_of_tree(number, total);
+                uint8_t *const own_memory = trees + team.number * bytes;
+                const Melding at = meld_by_team(team, shared, used, floor, own_memory);
+                if (team.rank() < WARP) {
+                    const Tree tree = note_tree(shared, at, floor, own_memory, codes[number]);
+                    if (number == 0 && lane_id() == 0) {
+                        melded = clock64();
+                        rounds = tree.rounds;
+                        is_due = tries_are_due(tree, codes[0].bits);
+                    }
                 }
             }
+            const uint32_t next = set_bit(left, count);
+            left = next < 32 ? left >> next << next : 0;
             __syncthreads();
+            if (!all && !due && is_due) {
+                left = to_make - 1;
+            }
+            due = is_due;
         }
     }
-    if (SPREAD > 1) {
+    if (SHARES && spread > 1) {
         if (part == 0 && threadIdx.x == 0) {
             codes[0].at_length[ROUNDS_AT] = rounds;
         }
         __syncthreads();
         const bool first_and_not_due = part == 0 && !due;
-        if (!gather_trees(streams, which, first_and_not_due, codes)) {
+        if (!gather_trees(streams, place, first_and_not_due, to_make, made, codes)) {
             return;
         }
         due = !first_and_not_due;

@@ -17,31 +17,125 @@ struct RaisedWeights {
     __device__ inline void set_tree(uint32_t i, Count weight) const { trees[i] = weight; }
 };
 
-// Makes the tree of the counts raised to `floor`, limits its depth, and notes the code; by a warp. `memory` is the tree's. Returns whether there was something to limit.
-// The bits without a limit go to `unlimited`.
-__device__ inline bool make_tree(const Shared &shared, uint32_t used, Count floor, uint8_t *memory, Lengths &to, Count &unlimited, uint32_t &rounds) {
-    Count *trees = reinterpret_cast<Count *>(memory);
-    uint16_t *fronts = reinterpret_cast<uint16_t *>(trees + used);
-    RaisedWeights weights{shared.counts, trees, floor};
-    Melding at{used, 0, 0, 0, 0};
-    meld_in_warp<Count, false>(at, weights, fronts);
-    rounds = at.rounds;
-    // Each count is in as many trees as it is deep.
-    unlimited = 0;
-#pragma unroll 1
-    for (uint32_t i = lane_id(); i + 1 < used; i += WARP) {
-        unlimited += trees[i];
+// What the counts are raised to for tree `number`: 0 is that of the counts as they are, the others are the tries of the limit's step (3).
+__device__ inline Count floor_of_tree(uint32_t number, Count total) { return number == 0 ? 0 : Count(floor_of(number - 1, total, LIMIT)); }
+
+__device__ inline uint16_t *fronts_of(uint8_t *memory, uint32_t used) { return reinterpret_cast<uint16_t *>(reinterpret_cast<Count *>(memory) + used); }
+
+// Trees that are to be made, a bit each: that of the counts as they are, and of the tries those that raise a count and differ from the one before. By a warp, a lane a tree.
+__device__ inline uint32_t trees_to_make(Count least, Count total) {
+    const uint32_t number = lane_id();
+    const Count floor = number <= FLOORS ? floor_of_tree(number, total) : 0, before = __shfl_up_sync(ALL_LANES, floor, 1);
+    return __ballot_sync(ALL_LANES, number == 0 || (floor > least && floor != before));
+}
+
+// The number of the `rank`th set bit, or 32 if there are not so many; by a warp.
+__device__ inline uint32_t set_bit(uint32_t bits, uint32_t rank) {
+    const uint32_t before = __popc(bits & ((1u << lane_id()) - 1));
+    return __clz(__brev(__ballot_sync(ALL_LANES, before == rank && (bits >> lane_id() & 1))));
+}
+
+// A tree's warps: one, or as many as a multiprocessor has parts, of which all have the rounds of many and the first has the others. More would be in each other's way.
+constexpr uint32_t TEAM_WARPS = 4, MOST_TEAMS = WARPS / TEAM_WARPS;
+
+struct TreeTeam {
+    uint32_t number, warps;
+
+    __device__ inline explicit TreeTeam(uint32_t warps) : number(warp_id() / warps), warps(warps) {}
+    __device__ inline uint32_t threads() const { return warps * WARP; }
+    __device__ inline uint32_t rank() const { return threadIdx.x - number * threads(); }
+    __device__ inline void sync() const {
+        if (warps == 1) {
+            __syncwarp();
+        } else {
+            asm volatile("bar.sync %0, %1;" : : "r"(number + 1), "n"(TEAM_WARPS * WARP) : "memory");
+        }
     }
-    unlimited = warp_sum(unlimited);
+};
+
+// Melds the counts raised to `floor` until one tree is left; by a team, whose tree's `memory` is.
+__device__ inline Melding meld_by_team(const TreeTeam &team, const Shared &shared, uint32_t used, Count floor, uint8_t *memory) {
+    constexpr Count NONE = ~Count(0);
+    __shared__ uint32_t leaf_ends[WARPS];
+    __shared__ Melding handed_over[WARPS];
+    uint16_t *fronts = fronts_of(memory, used);
+    RaisedWeights weights{shared.counts, reinterpret_cast<Count *>(memory), floor};
+    auto leaf_or_none = [&](uint32_t i) { return i < used ? weights.leaf(i) : NONE; };
+    auto tree_or_none = [&](uint32_t i, uint32_t back) { return i < back ? weights.tree(i) : NONE; };
+    Melding at{used, 0, 0, 0, 0};
+#pragma unroll 1
+    while (at.left() > 1) {
+        // What a warp leaves to the team: rounds of FEW or more, which may be all that is left.
+#pragma unroll 1
+        while (at.left() >= FEW) {
+            const Count sum = two_smallest(leaf_or_none(at.leaf_front), leaf_or_none(at.leaf_front + 1), tree_or_none(at.front, at.back), tree_or_none(at.front + 1, at.back));
+            // One thread finds the last leaf that is no larger.
+            uint32_t leaf = at.leaf_front + team.rank();
+            if (team.rank() == 0 && leaf_or_none(leaf) > sum) {
+                leaf_ends[team.number] = leaf;
+            }
+#pragma unroll 1
+            for (; leaf < used && weights.leaf(leaf) <= sum; leaf += team.threads()) {
+                if (leaf_or_none(leaf + 1) > sum) {
+                    leaf_ends[team.number] = leaf + 1;
+                }
+            }
+            team.sync();
+            const uint32_t leaf_end = leaf_ends[team.number];
+            if (leaf_end - at.leaf_front < FEW && at.back - at.front <= FEW) {
+                break;
+            }
+            meld_in_turn(at, weights, fronts, leaf_end, team.rank(), team.threads());
+            team.sync();
+        }
+        if (team.rank() < WARP) {
+            meld_in_warp<Count>(at, weights, fronts);
+            if (lane_id() == 0) {
+                handed_over[team.number] = at;
+            }
+        }
+        team.sync();
+        at = handed_over[team.number];
+        // Before it is written again.
+        team.sync();
+    }
+    return at;
+}
+
+// What is known of a tree that has been made.
+struct Tree {
+    bool limited;    // whether there was something to limit
+    Count unlimited; // bits without a limit, of counts as they are
+    uint32_t rounds;
+};
+
+// Of a tree that has been melded from the counts raised to `floor`: limits its depth, and notes the code; by a warp. `memory` is the tree's.
+__device__ inline Tree note_tree(const Shared &shared, const Melding &at, Count floor, const uint8_t *memory, Lengths &to) {
+    const uint32_t used = at.used;
+    const Count *trees = reinterpret_cast<const Count *>(memory);
+    const uint16_t *fronts = reinterpret_cast<const uint16_t *>(trees + used);
     uint32_t over;
     const uint32_t at_length = limited_lengths([&](uint32_t tree) { return uint32_t(fronts[tree]); }, used, LIMIT, over);
-    const Count bits = over > 0 || floor > 0 ? coded_bits(shared.sums, used, LIMIT, at_length) : unlimited;
+    const Count bits = coded_bits(shared.sums, used, LIMIT, at_length);
+    Count unlimited = bits;
+    if (over > 0 && floor == 0) {
+        // Each count is in as many trees as it is deep.
+        unlimited = 0;
+#pragma unroll 4
+        for (uint32_t i = lane_id(); i + 1 < used; i += WARP) {
+            unlimited += trees[i];
+        }
+        unlimited = warp_sum(unlimited);
+    }
     to.at_length[lane_id()] = at_length;
     if (lane_id() == 0) {
         to.bits = bits;
     }
-    return over > 0;
+    return {over > 0, unlimited, at.rounds};
 }
+
+// Whether the tries of the limit's step (3) are due, of the tree of the counts as they are and its `bits`.
+__device__ inline bool tries_are_due(const Tree &tree, Count bits) { return tree.limited && bits > tree.unlimited + tree.unlimited / 2048; }
 
 // The code with the fewest bits, the earlier of equals; by a warp, a lane a length.
 __device__ inline uint32_t best_code(const Lengths *codes, bool due, Count &bits) {
@@ -107,6 +201,9 @@ __device__ inline uint32_t write_bytes(const Shared &shared, const uint16_t *sta
     return written;
 }
 
+// Words of lengths that warps exchange: rows that start in banks of their own.
+constexpr uint32_t WARP_ROW = WARP + 2;
+
 // A canonical code, a lane a length: the first codeword of each, how many are shorter. And the longest, and how many runs of equal lengths the symbols have.
 struct NewCode {
     uint32_t first_code, entry, longest, runs;
@@ -115,7 +212,8 @@ struct NewCode {
 // From the numbers of each length, a lane a length in every warp, to each symbol's codeword, as `put(symbol, codeword, place among all codewords)`, and to where the runs of equal lengths
 // start among the first `alphabet` symbols. By the whole block; `of_warp` has a row for each warp.
 template <typename Put>
-__device__ inline NewCode assign_codewords(Shared &shared, uint32_t used, uint32_t alphabet, uint32_t at_length, uint16_t (*of_warp)[WARP], uint16_t *starts, Put put) {
+__device__ inline NewCode assign_codewords(Shared &shared, uint32_t used, uint32_t alphabet, uint32_t at_length, uint16_t (*of_warp)[WARP_ROW], uint16_t *starts, Put put) {
+    __shared__ uint32_t runs;
     const uint32_t through = warp_scan_inclusive(at_length), entry = through - at_length;
     const uint32_t longest = 31 - __clz(__ballot_sync(ALL_LANES, at_length > 0) | 1);
     const uint32_t units = lane_id() < WARP - 1 ? at_length << (WARP - 1 - lane_id()) : 0;
@@ -136,11 +234,14 @@ __device__ inline NewCode assign_codewords(Shared &shared, uint32_t used, uint32
     }
     __syncthreads();
     uint32_t lengths[STRETCHES], ranks[STRETCHES], run_starts[STRETCHES], seen = 0;
+    bool any[STRETCHES];
 #pragma unroll
     for (uint32_t i = 0; i < STRETCHES; ++i) {
         const uint32_t symbol = (warp_id() * STRETCHES + i) * WARP + lane_id();
         lengths[i] = symbol < ROOM ? shared.lengths[symbol] : 0;
-        const uint2 lanes = lanes_of_length(lengths[i]);
+        // Most stretches of a quiet field's codes have no symbol that occurs.
+        any[i] = __any_sync(ALL_LANES, lengths[i] != 0);
+        const uint2 lanes = any[i] ? lanes_of_length(lengths[i]) : make_uint2(0, 0);
         const bool is_start = symbol < alphabet && (symbol == 0 || shared.lengths[symbol - 1] != lengths[i]);
         run_starts[i] = BYTES ? __ballot_sync(ALL_LANES, is_start) : 0;
         ranks[i] = __shfl_sync(ALL_LANES, seen, lengths[i]) + __popc(lanes.x & ((1u << lane_id()) - 1));
@@ -149,20 +250,29 @@ __device__ inline NewCode assign_codewords(Shared &shared, uint32_t used, uint32
     }
     of_warp[warp_id()][lane_id()] = seen;
     __syncthreads();
-    uint32_t before = 0, runs = 0;
-#pragma unroll 2
-    for (uint32_t warp = 0; warp < WARPS; ++warp) {
-        const uint32_t count = of_warp[warp][lane_id()];
-        before += warp < warp_id() ? count : 0;
-        runs += count;
+    // Sums over warps, a length a warp: each for itself they would all do the same.
+#pragma unroll 1
+    for (uint32_t length = warp_id(); length <= LIMIT; length += WARPS) {
+        const uint32_t count = lane_id() < WARPS ? of_warp[lane_id()][length] : 0, through_warp = warp_scan_inclusive(count);
+        if (lane_id() < WARPS) {
+            of_warp[lane_id()][length] = through_warp - count;
+        }
+        if (length == 0 && lane_id() == WARP - 1) {
+            runs = through_warp;
+        }
     }
-    runs = __shfl_sync(ALL_LANES, runs, 0);
+    __syncthreads();
+    const uint32_t before = of_warp[warp_id()][lane_id()];
     uint32_t run = __shfl_sync(ALL_LANES, before, 0);
 #pragma unroll
     for (uint32_t i = 0; i < STRETCHES; ++i) {
         const uint32_t symbol = (warp_id() * STRETCHES + i) * WARP + lane_id();
-        const uint32_t rank = __shfl_sync(ALL_LANES, before, lengths[i]) + ranks[i];
-        const uint32_t code = __shfl_sync(ALL_LANES, first_code, lengths[i]) + rank, place = __shfl_sync(ALL_LANES, entry, lengths[i]) + rank;
+        uint32_t code = 0, place = 0;
+        if (any[i]) {
+            const uint32_t rank = __shfl_sync(ALL_LANES, before, lengths[i]) + ranks[i];
+            code = __shfl_sync(ALL_LANES, first_code, lengths[i]) + rank;
+            place = __shfl_sync(ALL_LANES, entry, lengths[i]) + rank;
+        }
         if (symbol < SYMBOLS) {
             put(symbol, lengths[i] == 0 ? 0 : lengths[i] << 27 | code, place);
         }

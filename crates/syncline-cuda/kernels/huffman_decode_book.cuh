@@ -60,14 +60,14 @@ struct OwnBook {
         __syncthreads();
     }
 
-    // The length of a window's codeword, from FIRST up; LAST + 1 if it is greater than LAST. Limits do not fall with the length, so all can be compared at once.
+    // The length of a window's codeword, from FIRST up; LAST + 1 if it is greater than LAST. Limits do not fall with the length, so all can be compared at once, those past the longest too.
     template <uint32_t FIRST, uint32_t LAST> __device__ inline uint32_t longer_than(uint32_t window) const {
         uint32_t length = FIRST;
 #pragma unroll
         for (uint32_t i = FIRST; i <= LAST; ++i) {
-            length += i < book.longest && window >= book.limit[i];
+            length += window >= book.limit[i];
         }
-        return length;
+        return min_of(length, max_of(FIRST, book.longest));
     }
 
     // As `canonical` has it.

@@ -32,6 +32,7 @@ __device__ inline uint32_t nth_one(uint32_t word, uint32_t before) {
 constexpr uint32_t LOOKED_AT = 4;
 struct LiveWords {
     uint32_t words[LOOKED_AT];
+    __device__ inline LiveWords() : words{} {}
     __device__ inline LiveWords(const uint32_t *bitmap, uint32_t groups, uint32_t base) {
 #pragma unroll
         for (uint32_t i = 0; i < LOOKED_AT; ++i) {

@@ -12,20 +12,30 @@ struct IndexBlock {
     // What a block's first read is of: by itself for those who have others to wait for with it.
     static __device__ inline uint64_t descriptor_of(const uint8_t *input, const Stream &stream, uint32_t block) { return reinterpret_cast<const uint64_t *>(input + stream.index)[block]; }
 
-    __device__ inline IndexBlock(const uint8_t *input, const Stream &stream, uint32_t block, uint64_t descriptor) {
+    // What its second read is of: the words that a lane's delta is in, which depend on the first.
+    struct Deltas {
+        uint32_t low, high;
+    };
+    static __device__ inline uint32_t width_of(uint64_t descriptor) { return uint32_t(descriptor >> 44) & 15; }
+    static __device__ inline Deltas deltas_of(const uint8_t *input, const Stream &stream, uint64_t descriptor) {
         const uint32_t blocks = ceil_div(stream.live, WARP);
         const uint32_t *deltas = reinterpret_cast<const uint32_t *>(input + stream.index + uint64_t(blocks) * 8);
         const uint32_t delta_words = (stream.index_bytes - blocks * 8) / 4;
-        const uint32_t shortest = uint32_t(descriptor >> 32) & 0xFFF;
-        const uint32_t width = uint32_t(descriptor >> 44) & 15;
-        const uint32_t bit = lane_id() * width;
-        const uint32_t word = uint32_t(descriptor >> 48) + bit / 32;
-        uint32_t length = 0;
-        if (width != 0) {
-            uint32_t low = word < delta_words ? deltas[word] : 0;
-            uint32_t high = word + 1 < delta_words ? deltas[word + 1] : 0;
-            length = __funnelshift_r(low, high, bit) & ((1u << width) - 1);
+        const uint32_t word = uint32_t(descriptor >> 48) + lane_id() * width_of(descriptor) / 32;
+        Deltas own{0, 0};
+        if (width_of(descriptor) != 0) {
+            own.low = word < delta_words ? deltas[word] : 0;
+            own.high = word + 1 < delta_words ? deltas[word + 1] : 0;
         }
+        return own;
+    }
+
+    __device__ inline IndexBlock(const uint8_t *input, const Stream &stream, uint32_t block, uint64_t descriptor)
+        : IndexBlock(stream, block, descriptor, deltas_of(input, stream, descriptor)) {}
+
+    __device__ inline IndexBlock(const Stream &stream, uint32_t block, uint64_t descriptor, Deltas deltas) {
+        const uint32_t shortest = uint32_t(descriptor >> 32) & 0xFFF, width = width_of(descriptor);
+        uint32_t length = __funnelshift_r(deltas.low, deltas.high, lane_id() * width) & ((1u << width) - 1);
         length = block * WARP + lane_id() < stream.live ? length + shortest : 0;
         uint32_t sum = length;
         for (uint32_t distance = 1; distance < WARP; distance *= 2) {

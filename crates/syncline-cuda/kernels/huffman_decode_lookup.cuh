@@ -1,11 +1,15 @@
 // Decoding for speed: table entries that are added to a position as they are, and two lookups to a window of 32 bits.
 //
+// KNOWN_BITS   bits that entries for long codewords are for, at most: LONG_BITS, or more where a block makes the table for its own codebook, as many as the longest of that has
 // TABLE_SKEW   0, or log2 of the entries of a table of single symbols after which a word is left out
 #pragma once
 #include "huffman_decode_book.cuh"
 
 #ifndef TABLE_SKEW
 #define TABLE_SKEW 0
+#endif
+#ifndef KNOWN_BITS
+#define KNOWN_BITS LONG_BITS
 #endif
 // Where an entry is. Lanes hit banks by the last bits of their windows, where mostly a codeword starts; and codewords start alike: in dense parts of a field with ones. Words left out mix in
 // bits that come before. Growing, so that the greater of two numbers has the greater place.
@@ -17,9 +21,21 @@ __device__ inline constexpr uint32_t table_words(uint32_t entries) { return (tab
 // 22-31 the symbols minus the base; those with one symbol have ALONE. So the low six bits of a sum of entries are that of their lengths: enough for where in its word a position
 // is, and whether it is in the next.
 constexpr uint32_t LENGTH_MASK = 63, PAIRED_BITS = 10, PAIRED_MASK = (1u << PAIRED_BITS) - 1;
-// No codeword ends within the lookup.
-constexpr uint32_t LONGER = 1u << 14;
+// No codeword ends within the lookup. With a length that no window has room for, for those who look at lengths.
+constexpr uint32_t LONGER = 1u << 14, LONGER_LENGTH = 33;
 constexpr uint32_t ALONE = 1u << 21; // of an entry of symbols: there is no second
+
+// Entries of runs, where the commonest symbol's codeword is one bit, a zero: bits 0-5 the bits that are taken, 8-15 how many symbols those are, or their bytes, from bit 16 up the last of them. All
+// before that are the commonest, and the last is too where the codeword after them does not fit. No symbols: a codeword longer than an entry knows.
+constexpr uint32_t ONE_SYMBOL = 1u << 8, BYTES_OF_ONE = SYMBOL_BYTES << 8;
+__device__ inline uint32_t run_length(uint32_t entry) { return entry & LENGTH_MASK; }
+__device__ inline uint32_t run_extent(uint32_t entry) { return __byte_perm(entry, 0, 0x4441); }
+
+// The entry of a window that starts with so many zeros, each of which is `one`, from that of what is behind them, 0 if that is not known.
+__device__ inline uint32_t run_entry(uint32_t zeros, uint32_t one, uint32_t behind, uint32_t common) {
+    const uint32_t length = run_length(behind);
+    return zeros + zeros * one + (length != 0 && zeros + length <= TABLE_BITS ? behind : common << 16);
+}
 
 // A window over words in order. `Words::move_on(there, word0, word1)` takes the next word in if `there` is not 0.
 template <typename Words> struct Bits {
@@ -45,7 +61,8 @@ struct Steps {
     uint32_t shift; // 32 minus the bits that the others are for
 
     // Of a table with room for so many entries, TABLE at least.
-    __device__ inline Steps(const Book &book, uint32_t room) : first(book.limit[TABLE_BITS] >> (32 - TABLE_BITS)), shift(32 - LONG_BITS) {
+    __device__ inline Steps(const Book &book, uint32_t room)
+        : first(book.limit[TABLE_BITS] >> (32 - TABLE_BITS)), shift(KNOWN_BITS == LONG_BITS ? 32 - LONG_BITS : 32 - max_of<uint32_t>(TABLE_BITS, min_of<uint32_t>(KNOWN_BITS, book.longest))) {
         while (shift < 32 - TABLE_BITS && entries() > room) {
             ++shift;
         }
@@ -96,7 +113,7 @@ struct Lookup {
         const Steps steps(*code, TABLE + entries_for_long);
         shift = steps.shift;
         offset = steps.offset();
-        complete = code->longest <= 32 - steps.shift;
+        complete = code->longest <= min_of(32 - steps.shift, LONG_BITS);
     }
 
     // Codewords beyond the table are searched for, which must stay rare.
@@ -190,7 +207,8 @@ struct Lookup {
 
     // Two symbols with an entry each.
     template <bool CHECKED, typename Words> __device__ inline uint32_t two(uint32_t first, uint32_t second, Bits<Words> &from) const {
-        if (CHECKED && (first | second) & LONGER) {
+        // Two codewords of more than a window, of which the second was looked up with what was there of it, are longer than that with it too.
+        if (CHECKED && (KNOWN_BITS > LONG_BITS ? ((first + second) & (LONGER - 1)) > 32 : ((first | second) & LONGER) != 0)) {
             return two_apart(from);
         }
         from.skip(first + second);

@@ -26,19 +26,25 @@ __device__ inline uint32_t long_table_entry(const OwnBook &own, const uint16_t *
     return window < start || one.length <= TABLE_BITS || one.length > LONG_BITS ? 0 : one.length | one.symbol << 16;
 }
 
-// An entry for counting in so many bits; bits from 16 up are set where codewords end.
-__device__ inline uint32_t count_entry(const OwnBook &own, uint32_t window, uint32_t known) {
-    uint32_t bits = 0, count = 0, ends = 0;
-    while (true) {
-        const uint32_t length = own.length(window << bits);
-        if (bits + length > known) {
-            return (count == 0 ? COUNT_LONGER : bits | count << COUNT_SHIFT) | ends << 16;
+// The codewords that end in a window's first bits: how many bits they take and how many they are, as entries have it, and from bit 16 up where they end.
+struct Counted {
+    uint32_t entry;
+
+    // Goes on to those that end in `known` bits.
+    __device__ inline void go_on(const OwnBook &own, uint32_t window, uint32_t known) {
+        while (true) {
+            const uint32_t bits = entry & ((1u << COUNT_SHIFT) - 1), through = bits + own.length(window << bits);
+            if (through > known) {
+                return;
+            }
+            entry += through - bits + (1u << COUNT_SHIFT) + (through <= TABLE_BITS ? 1u << (15 + through) : 0);
         }
-        bits += length;
-        ++count;
-        ends |= 1u << (bits - 1);
     }
-}
+    __device__ inline uint32_t count() const { return (entry & 0xFFFF) == 0 ? COUNT_LONGER : entry & 0xFFFF; }
+    __device__ inline uint32_t ends() const { return entry >> 16; }
+};
+// Counts of windows that start with the same TABLE_BITS bits.
+constexpr uint32_t ALIKE = 1u << (COUNT_BITS - TABLE_BITS);
 
 // What tables are built from, and where: those for counting unless that is null.
 struct Tables {
@@ -56,16 +62,23 @@ struct Tables {
         book.load(books[number]);
         uint32_t *to = tables + uint64_t(number) * BOOK_WORDS;
         uint16_t *counts = count_tables + uint64_t(number) * (COUNTS + ENDS);
-        const uint32_t all = BOOK_WORDS + (count_tables == nullptr ? 0 : COUNTS + ENDS);
+        const uint32_t all = BOOK_WORDS + (count_tables == nullptr ? 0 : ENDS);
         for (uint32_t i = part * blockDim.x + threadIdx.x; i < all; i += parts * blockDim.x) {
             if (i < TABLE) {
                 to[i] = table_entry(book, symbols, i);
             } else if (i < BOOK_WORDS) {
                 to[i] = long_table_entry(book, symbols, i - TABLE);
-            } else if (i < BOOK_WORDS + COUNTS) {
-                counts[i - BOOK_WORDS] = count_entry(book, (i - BOOK_WORDS) << (32 - COUNT_BITS), COUNT_BITS);
             } else {
-                counts[i - BOOK_WORDS] = count_entry(book, (i - BOOK_WORDS - COUNTS) << (32 - TABLE_BITS), TABLE_BITS) >> 16;
+                const uint32_t start = i - BOOK_WORDS, window = start << (32 - TABLE_BITS);
+                Counted shared{0};
+                shared.go_on(book, window, TABLE_BITS);
+                counts[COUNTS + start] = shared.ends();
+#pragma unroll
+                for (uint32_t j = 0; j < ALIKE; ++j) {
+                    Counted own = shared;
+                    own.go_on(book, window | j << (32 - COUNT_BITS), COUNT_BITS);
+                    counts[start * ALIKE + j] = own.count();
+                }
             }
         }
     }

@@ -1,13 +1,7 @@
-// Decoding where the commonest symbol has a codeword of one bit, and few others are between: an entry is for as many of it as there are, and the symbol that ends them.
+// Decoding an index block where the commonest symbol has a codeword of one bit, and few others are between: an entry is for as many of it as there are, and the symbol that ends them.
 #pragma once
 #include "huffman_decode_small.cuh"
 #include "huffman_decode_work.cuh"
-
-// Entries of runs, where the commonest symbol's codeword is one bit, a zero: bits 0-5 the bits that are taken, 8-15 how many symbols those are, from bit 16 up the last of them. All before that
-// are the commonest, and the last is too where the codeword after them does not fit. No symbols: a codeword longer than an entry knows.
-__device__ inline uint32_t run_length(uint32_t entry) { return entry & LENGTH_MASK; }
-__device__ inline uint32_t run_symbols(uint32_t entry) { return __byte_perm(entry, 0, 0x4441); }
-constexpr uint32_t ONE_SYMBOL = 1u << 8;
 
 // A tile of whole groups: rows that are a unit apart from a multiple of 128 bytes, as lanes are mostly at the same place of their groups.
 constexpr uint32_t ROW_UNITS = GROUP_BYTES / 16, WHOLE_ROW = ROW_UNITS + 1, WHOLE_TILE = WARP * WHOLE_ROW;
@@ -62,16 +56,16 @@ struct Runs {
             // Shifts are by the low five bits of entries.
             first = lookup.lookup(window);
             second = lookup.lookup(__funnelshift_l(0, window, first));
-            if (CHECKED && (run_symbols(first) == 0 || run_symbols(second) == 0)) {
-                first = run_symbols(first) == 0 ? lookup.far(window) + ONE_SYMBOL : first;
+            if (CHECKED && (run_extent(first) == 0 || run_extent(second) == 0)) {
+                first = run_extent(first) == 0 ? lookup.far(window) + ONE_SYMBOL : first;
                 second = 0;
-                between = after = before + run_symbols(first);
+                between = after = before + run_extent(first);
                 put(first, between);
                 bits.skip(run_length(first));
                 continue;
             }
-            between = before + run_symbols(first);
-            after = between + run_symbols(second);
+            between = before + run_extent(first);
+            after = between + run_extent(second);
             put(first, between);
             put(second, after);
             bits.skip(first + second);
@@ -107,55 +101,3 @@ struct Runs {
         }
     }
 };
-
-// Waits for so many threads of the block, whole warps, that come here.
-__device__ inline void some_threads(uint32_t count) { asm volatile("bar.sync 1, %0;" ::"r"(count) : "memory"); }
-
-// Entries `begin` to `end` of a table of single symbols, EACH at a time, which mostly are of one codeword where they are for TABLE_BITS bits; `symbol` is added to those that are known. By `threads` threads, this being number `thread`.
-template <uint32_t EACH>
-__device__ inline void make_entries(uint32_t *to, const OwnBook &own, const uint16_t *symbols, const Steps &steps, uint32_t begin, uint32_t end, uint32_t symbol, uint32_t thread, uint32_t threads) {
-    const auto entry_of = [&](uint32_t i, uint32_t &length) {
-        const uint32_t entry = table_entry(own, symbols, steps, i, length);
-        return symbol == 0 ? entry : (entry & 0xFFFF) == LONGER ? 0 : entry + symbol;
-    };
-    constexpr uint32_t SPARE = EACH / 2;
-#pragma unroll 1
-    for (uint32_t i = begin + EACH * thread; i < end; i += EACH * threads) {
-        uint32_t length, entry = entry_of(i, length);
-        const bool alike = length + SPARE <= TABLE_BITS;
-#pragma unroll
-        for (uint32_t j = 0; j < EACH; ++j) {
-            if (j > 0 && !alike) {
-                entry = entry_of(i + j, length);
-            }
-            if (i + j < end) {
-                to[i + j] = entry;
-            }
-        }
-    }
-}
-
-// The table of a codebook, of single symbols. By `threads` threads, this being number `thread`.
-__device__ inline void make_singles(uint32_t *to, const OwnBook &own, const uint16_t *symbols, uint32_t thread, uint32_t threads, uint32_t symbol = 0) {
-    const Steps steps(own.book, OWN_ENTRIES);
-    make_entries<1>(to, own, symbols, steps, steps.first, steps.entries(), symbol, thread, threads);
-    make_entries<4>(to, own, symbols, steps, 0, steps.first, symbol, thread, threads);
-}
-
-// The same of runs; where no codeword is one bit, of one symbol each. `common` is the first symbol.
-__device__ inline void make_runs(uint32_t *to, const OwnBook &own, const uint16_t *symbols, uint32_t common, uint32_t thread, uint32_t threads) {
-    if (own.book.limit[1] == 0 || own.book.symbol_count == 0) {
-        make_singles(to, own, symbols, thread, threads, ONE_SYMBOL);
-        return;
-    }
-    const Steps steps(own.book, OWN_ENTRIES);
-    make_entries<1>(to, own, symbols, steps, steps.first, steps.entries(), ONE_SYMBOL, thread, threads);
-    // Those that start with another codeword; the others have theirs behind zeros.
-    make_entries<2>(to, own, symbols, steps, TABLE / 2, steps.first, ONE_SYMBOL, thread, threads);
-    some_threads(threads);
-    for (uint32_t i = thread; i < TABLE / 2; i += threads) {
-        const uint32_t zeros = __clz(i << 1 | 1) - (31 - TABLE_BITS), behind = i << zeros;
-        const uint32_t other = behind < steps.first ? to[zeros == TABLE_BITS ? TABLE / 2 : behind] : 0, length = run_length(other);
-        to[i] = zeros + zeros * ONE_SYMBOL + (length != 0 && zeros + length <= TABLE_BITS ? other : common << 16);
-    }
-}

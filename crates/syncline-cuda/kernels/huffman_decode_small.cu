@@ -11,6 +11,9 @@
 #define NARROW_ROWS 0
 #define AHEAD 1
 #define LAST_SYMBOLS 1024
+#if !RUNS
+#define KNOWN_BITS LONGEST
+#endif
 #include "huffman_decode_book.cuh"
 #include "huffman_decode_free.cuh"
 #include "huffman_decode_runs.cuh"
@@ -19,15 +22,25 @@ constexpr uint32_t WARPS = THREADS / WARP;
 
 // Index blocks of a stream.
 struct Share {
-    uint32_t number, first, end;
+    uint32_t number, first, end, blocks;
 };
 
 // What the block has, `most` index blocks at most: false if nothing. Streams without live groups have a block too, which looks at their bitmap. All streams' descriptors are read
 // at once: each read that waits for another counts. By the whole block; `some` has the stream as number `place` then.
-__device__ inline bool own_share(const Stream *streams, uint32_t count, uint32_t most, Stream *some, Share &share, uint32_t &place) {
+__device__ inline bool own_share(const List &list, const Stream *streams, uint32_t count, uint32_t most, Stream *some, Share &share, uint32_t &place) {
+    if (list.count != 0) {
+        const Part part = list.parts[blockIdx.x];
+        copy_listed(list, some);
+        __syncthreads();
+        place = part.stream;
+        share = {part.stream, part.first, part.end, part.blocks};
+        return part.blocks != 0;
+    }
     constexpr uint32_t WORDS = sizeof(Stream) / 4;
     uint32_t block = blockIdx.x;
+#pragma unroll 1
     for (uint32_t first = 0; first < count; first += WARP) {
+#pragma unroll 1
         for (uint32_t i = threadIdx.x; i < min_of(WARP, count - first) * WORDS; i += THREADS) {
             reinterpret_cast<uint32_t *>(some)[i] = reinterpret_cast<const uint32_t *>(streams + first)[i];
         }
@@ -40,7 +53,7 @@ __device__ inline bool own_share(const Stream *streams, uint32_t count, uint32_t
             const uint32_t own = block - __shfl_sync(ALL_LANES, through - blocks, place), of = __shfl_sync(ALL_LANES, blocks, place);
             // A stream has a few thousand index blocks at most: 32 bits are enough.
             const uint32_t all = __shfl_sync(ALL_LANES, tasks, place);
-            share = {first + place, all * own / of, all * (own + 1) / of};
+            share = {first + place, all * own / of, all * (own + 1) / of, of};
             return true;
         }
         block -= __shfl_sync(ALL_LANES, through, WARP - 1);
@@ -55,111 +68,117 @@ constexpr uint32_t SYMBOLS_AT_HAND = LAST_SYMBOLS;
 constexpr uint32_t LEAST_MAKERS = WARPS / 4;
 constexpr uint32_t TILE_UNITS = RUNS ? WHOLE_TILE : TILE_BYTES / 16;
 
-// A block has `most_tasks` index blocks at most, as many warps at least, and room for `staged_words` words for each of those. `sums` has three words for each stream and one more,
-// all 0 before and after.
+// Makes a stream's table from its codebook. By `threads` threads, this being number `thread`; `book_word` is what it has of `from`.
+__device__ inline void make_own_table(uint32_t *table, OwnBook &book, uint32_t book_word, const Book &from, const uint16_t *symbols, uint32_t thread, uint32_t threads) {
+    const uint32_t first_symbol = from.symbols, symbol_count = from.symbol_count;
+    const uint32_t at_hand = min_of(symbol_count, SYMBOLS_AT_HAND), first_last = symbol_count - at_hand;
+    if (thread < sizeof(Book) / 4) {
+        reinterpret_cast<uint32_t *>(&book.book)[thread] = book_word;
+    }
+    // Read meanwhile.
+    constexpr uint32_t EACH = SYMBOLS_AT_HAND / WARP / LEAST_MAKERS;
+    uint16_t own_symbols[EACH];
+#pragma unroll
+    for (uint32_t i = 0; i < EACH; ++i) {
+        own_symbols[i] = thread + i * threads < at_hand ? symbols[first_symbol + first_last + thread + i * threads] : 0;
+    }
+    const uint32_t common = RUNS && symbol_count != 0 ? symbols[first_symbol] : 0;
+    some_threads<1>(threads);
+#pragma unroll 1
+    for (uint32_t i = thread; i < 1u << LENGTH_BITS; i += threads) {
+        const uint32_t length = book.longer_than<1, LENGTH_BITS>(i << (32 - LENGTH_BITS));
+        book.lengths[i] = length <= LENGTH_BITS ? length : 0;
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < EACH; ++i) {
+        if (thread + i * threads < at_hand) {
+            book.last.symbols[thread + i * threads] = own_symbols[i];
+        }
+    }
+    if (thread == 0) {
+        book.last.first = first_last;
+    }
+    some_threads<1>(threads);
+    make_table<ONE_SYMBOL>(table, book, symbols, Steps(book.book, OWN_ENTRIES), RUNS, common, thread, threads);
+}
+
+// A block has `most_tasks` index blocks at most, as many warps at least, and room for `staged_words` words for each of those. `tallies` has one for each stream, all 0 before and after.
 extern "C" __global__ void __launch_bounds__(THREADS)
     decode_small(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *symbols, const Totals *totals, uint32_t most_tasks,
-                 uint32_t staged_words, uint32_t keeps_status, uint32_t *sums, uint32_t *status, uint8_t *out) {
+                 uint32_t staged_words, uint32_t keeps_status, Tally *tallies, uint32_t *status, uint8_t *out, const __grid_constant__ List list) {
     wait_for_previous();
     extern __shared__ uint4 dynamic[];
     __shared__ OwnBook book;
     __shared__ Stream some[WARP];
-    uint32_t *table = reinterpret_cast<uint32_t *>(dynamic);
-    uint4 *tile = dynamic + OWN_WORDS / 4 + warp_id() * (TILE_UNITS + staged_words / 4);
-    uint32_t *staged = reinterpret_cast<uint32_t *>(tile + TILE_UNITS);
-    Share share{0, 0, 0};
+    __shared__ uint32_t found[3];
+    if (threadIdx.x < 3) {
+        found[threadIdx.x] = 0;
+    }
+    Share share{0, 0, 0, 0};
     uint32_t place = 0;
-    const uint32_t placed = totals->placings * PLACED_WORDS;
-    const bool has_share = own_share(streams, stream_count, most_tasks, some, share, place);
-    const Stream *streams_at_hand = stream_count <= WARP ? some : streams;
-    // Warps without an index block fill free groups while others decode, if there are enough of them; else all do afterwards.
-    const bool fills_later = most_tasks + 4 > WARPS;
-    const bool fills = fills_later || warp_id() >= most_tasks;
-    const uint32_t first_filler = fills_later ? 0 : most_tasks, fillers = (WARPS - first_filler) * gridDim.x;
-    const uint32_t filled = ceil_div(placed, fillers), first_filled = ((warp_id() - first_filler) * gridDim.x + blockIdx.x) * filled;
-    const auto filler = [&](uint32_t i) { return Filler(input, streams_at_hand, stream_count, first_filled + i + lane_id(), fills && i + lane_id() < filled && first_filled + i + lane_id() < placed); };
-    const auto fill = [&](const Filler &first_of) {
-        first_of.fill(out);
-        for (uint32_t i = WARP; i < filled; i += WARP) {
-            filler(i).fill(out);
-        }
-    };
-    if (has_share) {
+    if (own_share(list, streams, stream_count, most_tasks, some, share, place)) {
         const Stream &stream = some[place];
-        uint32_t problems = 0;
-        Checksum checksum{0, 0};
         const uint32_t tasks = share.end - share.first, block = share.first + warp_id();
         const bool has_task = block < share.end;
-        const uint32_t first_maker = WARPS - tasks >= LEAST_MAKERS ? tasks : 0, makers = (WARPS - first_maker) * WARP;
+        // Warps without an index block make the table, if there are enough of them; else all do. What a warp has nothing to do with it passes by: a multiprocessor's warps take turns.
+        const uint32_t first_maker = WARPS - tasks >= LEAST_MAKERS ? tasks : 0;
+        const bool makes = warp_id() >= first_maker;
         const Book &from = books[stream.first_book];
-        const uint32_t first_symbol = from.symbols, symbol_count = from.symbol_count;
+        uint32_t *table = reinterpret_cast<uint32_t *>(dynamic);
+        uint4 *tile = dynamic + OWN_WORDS / 4 + warp_id() * (TILE_UNITS + staged_words / 4);
+        uint32_t *staged = reinterpret_cast<uint32_t *>(tile + TILE_UNITS);
+        const uint32_t maker = threadIdx.x - first_maker * WARP;
+        const uint32_t book_word = makes && maker < sizeof(Book) / 4 ? reinterpret_cast<const uint32_t *>(&from)[maker] : 0;
         const uint32_t *words = reinterpret_cast<const uint32_t *>(input + stream.words);
-        const bool is_last = share.end == ceil_div(stream.live, WARP) && block + 1 == max_of(1u, share.end);
         const uint32_t rank = block * WARP + lane_id();
-        uint32_t group = rank, first = 0, count = 0;
+        uint32_t group = rank, start = 0, end = 0, problems = 0;
+        [[maybe_unused]] uint32_t common = 0;
         bool live = has_task && rank < stream.live, damaged = false, fits = false;
-        const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);
-        const bool looks = stream.has_free && (has_task || is_last);
-        IndexBlock at(input, stream, 0, 0);
-        if (has_task) {
-            at = IndexBlock(input, stream, block);
-            damaged = __any_sync(ALL_LANES, at.damaged);
-            first = __shfl_sync(ALL_LANES, at.start, 0) / 128 * 4;
-            count = ceil_div(__shfl_sync(ALL_LANES, at.end, WARP - 1), 32) - first;
-            fits = !damaged && count <= staged_words - SLACK_WORDS;
-            // Words are under way while tables are made.
-            if (fits) {
-                start_staging(staged, words, first, first + count);
+        const bool is_last = share.end == ceil_div(stream.live, WARP) && block + 1 == max_of(1u, share.end);
+        if (has_task || is_last) {
+            // All that can be read is under way before any of it is waited for, and what there is to do for one is done while others are.
+            const uint64_t descriptor = has_task ? IndexBlock::descriptor_of(input, stream, block) : 0;
+            const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);
+            LiveWords live_words;
+            if (stream.has_free) {
+                live_words = LiveWords(bitmap, stream.groups, 0);
             }
-        }
-        if (looks) {
-            const uint32_t there = find_group(bitmap, stream.groups, LiveWords(bitmap, stream.groups, 0), block * WARP, is_last, group);
-            problems |= is_last && there != stream.live ? STATUS_INDEX : 0;
-            live = live && group < stream.groups;
-        }
 #if RUNS
-        const uint32_t common = symbol_count != 0 ? symbols[first_symbol] : 0;
-        if (has_task) {
-            Runs::clear(tile, common);
-        }
+            const uint32_t first_symbol = from.symbols, symbol_count = from.symbol_count;
 #endif
-        const Filler own_filler = filler(0);
-        if (warp_id() >= first_maker) {
-            const uint32_t thread = threadIdx.x - first_maker * WARP;
-            const uint32_t at_hand = min_of(symbol_count, SYMBOLS_AT_HAND), first_last = symbol_count - at_hand;
-            for (uint32_t i = thread; i < sizeof(Book) / 4; i += makers) {
-                reinterpret_cast<uint32_t *>(&book.book)[i] = reinterpret_cast<const uint32_t *>(&from)[i];
+            IndexBlock::Deltas deltas{};
+            if (has_task) {
+                deltas = IndexBlock::deltas_of(input, stream, descriptor);
+#if RUNS
+                common = symbol_count != 0 ? symbols[first_symbol] : 0;
+#endif
             }
-            // Read meanwhile.
-            constexpr uint32_t EACH = SYMBOLS_AT_HAND / WARP / LEAST_MAKERS;
-            uint16_t own_symbols[EACH];
-#pragma unroll
-            for (uint32_t i = 0; i < EACH; ++i) {
-                own_symbols[i] = thread + i * makers < at_hand ? symbols[first_symbol + first_last + thread + i * makers] : 0;
+            if (stream.has_free) {
+                const uint32_t there = find_group(bitmap, stream.groups, live_words, block * WARP, is_last, group);
+                problems |= is_last && there != stream.live ? STATUS_INDEX : 0;
+                live = live && group < stream.groups;
             }
-            some_threads(makers);
-            for (uint32_t i = thread; i < 1u << LENGTH_BITS; i += makers) {
-                const uint32_t length = book.longer_than<1, LENGTH_BITS>(i << (32 - LENGTH_BITS));
-                book.lengths[i] = length <= LENGTH_BITS ? length : 0;
-            }
-#pragma unroll
-            for (uint32_t i = 0; i < EACH; ++i) {
-                if (thread + i * makers < at_hand) {
-                    book.last.symbols[thread + i * makers] = own_symbols[i];
+            if (has_task) {
+                const IndexBlock at(stream, block, descriptor, deltas);
+                start = at.start;
+                end = at.end;
+                damaged = __any_sync(ALL_LANES, at.damaged);
+                const uint32_t first = __shfl_sync(ALL_LANES, start, 0) / 128 * 4, count = ceil_div(__shfl_sync(ALL_LANES, end, WARP - 1), 32) - first;
+                fits = !damaged && count <= staged_words - SLACK_WORDS;
+                // Words are under way while tables are made.
+                if (fits) {
+                    start_staging(staged, words, first, first + count);
                 }
-            }
-            if (thread == 0) {
-                book.last.first = first_last;
-            }
-            some_threads(makers);
-            const uint16_t *own = symbol_count <= SYMBOLS_AT_HAND ? book.last.symbols - book.book.symbols : symbols;
 #if RUNS
-            make_runs(table, book, own, common, thread, makers);
-#else
-            make_singles(table, book, own, thread, makers);
+                Runs::clear(tile, common);
 #endif
+            }
+        }
+        if (makes) {
+            make_own_table(table, book, book_word, from, symbols, maker, (WARPS - first_maker) * WARP);
         }
         __syncthreads();
+        Checksum checksum{0, 0};
         if (has_task) {
             const Lookup lookup(table, &book.book, symbols, OWN_LONG, false);
             uint8_t *to = out + stream.out * SYMBOL_BYTES;
@@ -175,25 +194,34 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 return Work<ROW_BYTES>{lookup, tile, to, group, rank, is_turn}.decode(staged, words_there, start, checksum);
 #endif
             };
-            problems |= damaged ? STATUS_INDEX : decode_in_turns(places, words, at, live, fits, decode);
-            checksum.flush(&sums[3 * share.number]);
+            problems |= damaged ? STATUS_INDEX : decode_in_turns(places, words, start, end, live, fits, decode);
+            const uint32_t own = sum_of_warp(checksum.sum), own_weighted = sum_of_warp(checksum.weighted);
+            if (lane_id() == 0) {
+                atomicAdd(&found[0], own);
+                atomicAdd(&found[1], own_weighted);
+            }
         }
-        problems = any_of(problems);
-        if (problems != 0 && lane_id() == 0) {
-            atomicOr(&sums[3 * share.number + 2], problems);
+        const uint32_t deciding = max_of(1u, tasks);
+        if (warp_id() < deciding) {
+            if (problems != 0) {
+                found[2] = STATUS_INDEX;
+            }
+            some_threads<2>(deciding * WARP);
+            if (warp_id() == 0) {
+                const uint32_t expected = lane_id() == 0 ? stream.sum : stream.weighted;
+                add_to_tally(tallies[share.number], found[lane_id() & 1], found[2], share.blocks, expected, keeps_status, &status[share.number]);
+            }
         }
-        if (fills) {
-            fill(own_filler);
-        }
-    } else if (fills) {
-        fill(filler(0));
     }
-    // The last block compares checksums.
-    const bool is_last_block = is_last_to_come(&sums[3 * stream_count]);
-    if (is_last_block) {
-        write_statuses(streams, stream_count, sums, keeps_status, status);
-        if (threadIdx.x == 0) {
-            sums[3 * stream_count] = 0;
+    // Warps without an index block fill free groups while others decode, if there are enough of them; else all do.
+    const uint32_t first_filler = most_tasks + 4 > WARPS ? 0 : most_tasks;
+    if (warp_id() >= first_filler) {
+        const Stream *at_hand = stream_count <= WARP ? some : streams;
+        const uint32_t placed = totals->placings * PLACED_WORDS;
+        const uint32_t filled = ceil_div(placed, (WARPS - first_filler) * gridDim.x), first = ((warp_id() - first_filler) * gridDim.x + blockIdx.x) * filled;
+#pragma unroll 1
+        for (uint32_t i = lane_id(); i < filled + lane_id(); i += WARP) {
+            Filler(input, at_hand, stream_count, first + i, i < filled && first + i < placed).fill(out);
         }
     }
 }

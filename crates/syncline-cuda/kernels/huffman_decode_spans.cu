@@ -6,7 +6,7 @@
 //
 // COUNT_THREADS   threads in a block of spans_count
 // BLOCKS      blocks of spans_write that a multiprocessor should have room for
-// SPAN_COST   what a span takes beside its symbols, in symbols
+// SPAN_COST   what a span takes beside its symbols, in symbols; DENSE_SPAN_COST in batches that have fewer than DENSE_SPAN symbols a span
 #include "huffman_decode_free.cuh"
 #include "huffman_decode_put.cuh"
 #include "scan.cuh"
@@ -51,7 +51,13 @@ extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
             subsequence += blockDim.x;
             load();
             entries[at] = own_entry;
-            counts[at] = counter.count_up_to(reader, own_end);
+            // Nothing but zeros, as in a smooth field: each is a codeword.
+            const bool smooth = reader.zeros() && own_end >= own_entry && own_end <= SUBSEQUENCE_BITS;
+            if (counter.zero_is_one && __all_sync(ALL_LANES, smooth)) {
+                counts[at] = own_end - own_entry;
+            } else {
+                counts[at] = counter.count_up_to(reader, own_end);
+            }
         }
     }
     // Blocks without spans too: that this kernel is done says that those before it are.
@@ -112,20 +118,25 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// What decoding takes, of all streams in order: symbols, and SPAN_COST for each span. Blocks have equal shares of that: fields are uneven, spans have 200 to 4,096 symbols.
+// What decoding takes, of all streams in order: symbols, and a cost for each span. Blocks have equal shares of that: fields are uneven, spans have 200 to 4,096 symbols.
 struct Costs {
     const Stream *streams;
     const uint32_t *before; // symbols before each span of its stream
+    uint64_t tasks, sequences;
+    uint32_t of_span;
 
-    // Of the streams before this one. Index blocks count symbols too, whole ones: what is too much is nobody's.
-    __device__ inline uint64_t stream(uint32_t number) const {
-        const Stream &of = streams[number];
-        return uint64_t(of.first_task) * (WARP * GROUP) + uint64_t(of.first_sequence) * (SPANS * SPAN_COST);
-    }
+    // A dense span takes as long as its symbols do; one in which most codewords are a bit is decoded by runs, and the more of these the fewer others there are.
+    __device__ inline Costs(const Stream *of, const uint32_t *symbols_before, const Totals &totals)
+        : streams(of), before(symbols_before), tasks(totals.tasks), sequences(totals.sequences),
+          of_span(tasks * (WARP * GROUP) < sequences * (SPANS * DENSE_SPAN) ? DENSE_SPAN_COST : SPAN_COST) {}
 
-    __device__ inline uint64_t all(const Totals &totals) const {
-        return uint64_t(totals.tasks) * (WARP * GROUP) + uint64_t(totals.sequences) * (SPANS * SPAN_COST);
-    }
+    // Of so many index blocks and sequences. Index blocks count symbols too, whole ones: what is too much is nobody's.
+    __device__ inline uint64_t cost(uint64_t index_blocks, uint64_t whole_sequences) const { return index_blocks * (WARP * GROUP) + whole_sequences * SPANS * of_span; }
+
+    // Of the streams before this one.
+    __device__ inline uint64_t stream(uint32_t number) const { return cost(streams[number].first_task, streams[number].first_sequence); }
+
+    __device__ inline uint64_t all() const { return cost(tasks, sequences); }
 
     // The first of a stream's spans that has not less than `cost` before it. By a warp: each lane looks at one of 32 parts.
     __device__ inline uint32_t first_span(uint32_t number, uint64_t cost) const {
@@ -134,7 +145,7 @@ struct Costs {
         uint32_t low = 0, high = ceil_div(of.bits, SPAN_BITS);
         while (low < high) {
             const uint32_t step = ceil_div(high - low, WARP), span = low + lane_id() * step;
-            const bool less = span < high && start + before[uint64_t(of.first_sequence) * SPANS + span] + uint64_t(span) * SPAN_COST < cost;
+            const bool less = span < high && start + before[uint64_t(of.first_sequence) * SPANS + span] + uint64_t(span) * of_span < cost;
             const uint32_t parts = __popc(__ballot_sync(ALL_LANES, less));
             if (parts == 0) {
                 break;
@@ -156,6 +167,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     constexpr uint32_t TABLE_WORDS = TABLE + LONG_ENTRIES;
     __shared__ Stream stream;
     __shared__ Book book;
+    __shared__ uint32_t drawn; // of the spans that warps draw
     uint32_t *table = reinterpret_cast<uint32_t *>(dynamic);
     uint4 *buffer = dynamic + TABLE_WORDS / 4 + warp_id() * (room / SYMBOLS_IN_UNIT);
     // Half of the blocks fill first, half decode first: neither memory nor instructions are idle then. Of a small batch all, while what comes before this ends.
@@ -163,8 +175,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (fills_first) {
         fill_free(input, streams, stream_count, totals, out);
     }
-    const Costs costs{streams, before};
-    const uint64_t all_costs = costs.all(*totals);
+    const Costs costs(streams, before, *totals);
+    const uint64_t all_costs = costs.all();
     const uint64_t own_start = all_costs * blockIdx.x / gridDim.x, own_end = all_costs * (blockIdx.x + 1) / gridDim.x;
     uint32_t number = stream_of_warp(own_start, stream_count, [&](uint32_t i) { return costs.stream(i); });
     bool is_first = true;
@@ -178,7 +190,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             continue;
         }
         load_stream(stream, book, streams, number, books);
-        const bool paired = load_lookups<TABLE_WORDS>(table, tables + uint64_t(stream.first_book) * BOOK_WORDS, symbols, &book, 1);
+        if (threadIdx.x == 0) {
+            drawn = 0;
+        }
+        const Common common(book, symbols);
+        load_alone(table, tables + uint64_t(stream.first_book) * BOOK_WORDS, TABLE_WORDS, book, symbols);
+        __syncthreads();
+        if (common.there) {
+            make_runs(table, book, TABLE_WORDS, common);
+            __syncthreads();
+        }
         if (is_first) {
             // Tables are there since codewords are counted; sums of counts are not.
             wait_for_previous();
@@ -186,32 +207,35 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             first_span = costs.first_span(number, own_start);
             stop = costs.first_span(number, own_end);
         }
-        const Lookup lookup(table, &book, symbols, LONG_ENTRIES, paired);
-        const Common common(book, symbols);
-        const auto group = [&](uint32_t rank) { return group_of(stream, map, rank); };
+        const Lookup lookup(table, &book, symbols, LONG_ENTRIES, false);
+        const MappedGroups group{stream, map};
         const uint32_t all = stream.live * GROUP;
         Checksum checksum{0, 0};
-        uint32_t subsequence = (first_span + warp_id()) * WARP + lane_id();
         LaneWords words;
-        uint32_t entry = 0, count = 0;
-        const auto load = [&] {
+        uint32_t entry = 0, count = 0, base = 0;
+        const auto load = [&](uint32_t span) {
+            const uint32_t subsequence = span * WARP + lane_id();
             count = 0;
+            if (span < stop) {
+                base = before[uint64_t(stream.first_sequence) * SPANS + span];
+            }
             if (bits_in(stream, subsequence) > 0) {
                 words.load(input, stream, subsequence);
                 entry = entries[uint64_t(stream.first_subsequence) + subsequence];
                 count = counts[uint64_t(stream.first_subsequence) + subsequence];
             }
         };
-        load();
-        for (uint32_t span = first_span + warp_id(); span < stop; span += WARPS) {
-            const uint32_t base = before[uint64_t(stream.first_sequence) * SPANS + span];
+        load(first_span + warp_id());
+        // Warps draw the next one when they come to it: spans are uneven.
+        for (uint32_t span = first_span + warp_id(), next; span < stop; span = next) {
             // Damaged codewords may be more than there is room for.
             const uint32_t sum = base + warp_scan_inclusive(count), begin = min_of(all, sum - count), end = min_of(all, sum);
             LaneReader reader(words, entry);
             // The next span's words are under way meanwhile.
-            subsequence += WARPS * WARP;
-            load();
-            put_lanes(lookup, common, reader, buffer, room, begin, end, stream, group, out, checksum);
+            next = lane_id() == 0 ? first_span + WARPS + atomicAdd(&drawn, 1u) : 0;
+            next = __shfl_sync(ALL_LANES, next, 0);
+            load(next);
+            put_lanes<true>(lookup, common, reader, buffer, room, begin, end, stream, group, out, checksum);
         }
         checksum.flush(&sums[2 * number]);
     }

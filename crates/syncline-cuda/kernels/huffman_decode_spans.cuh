@@ -70,6 +70,9 @@ struct WordsAhead {
 struct LaneReader : Bits<WordsAhead> {
     __device__ inline LaneReader(const LaneWords &from, uint32_t start)
         : Bits<WordsAhead>{{{from.own.z, from.own.w, from.ahead.x, from.ahead.y}}, from.own.x, from.own.y, start} {}
+
+    // Whether all of the subsequence's bits from there on are zeros, as long as nothing is skipped.
+    __device__ inline bool zeros() const { return (word0 << position | word1 | words.word[0] | words.word[1]) == 0; }
 };
 
 // The length of a window's codeword, which has at least `shortest` bits.
@@ -86,9 +89,10 @@ struct Counter {
     const uint16_t *table; // COUNTS entries, then ENDS
     const Book *book;
     uint32_t longest_shares; // 2^16 over the longest codeword's length, rounded up
+    bool zero_is_one;        // codeword
 
     __device__ inline Counter(const uint16_t *tables, const Book *code)
-        : table(tables), book(code), longest_shares((1u << 16) / max_of<uint32_t>(1, code->longest) + 1) {}
+        : table(tables), book(code), longest_shares((1u << 16) / max_of<uint32_t>(1, code->longest) + 1), zero_is_one(code->limit[1] != 0) {}
 
     // The length of a codeword that is longer than a lookup.
     __device__ inline uint32_t long_length(uint32_t window) const { return length_from(*book, window, TABLE_BITS + 1); }

@@ -1,8 +1,8 @@
 // Decoding a small batch from subsequences in one launch: with the gap index, or with none by self-synchronisation.
 //
 // A block has spans of one stream and does with them all that takes kernels of their own for large batches: it makes tables, finds where codewords start, counts them,
-// learns from the stream's blocks before it how many symbols those have, and writes. What it asks of the others is one word of each, so nobody waits for a chain of them. Blocks
-// take their numbers as they start: who is waited for has started.
+// learns from the stream's blocks before it how many symbols those have, and writes. What it asks of the others is one word of each, so nobody waits for a chain of them. All blocks
+// run at the same time.
 //
 // Without an index a block starts a span early, from its first bit: codes that synchronise at all have done so after 4,096 bits. The block before says where it ended;
 // whoever started elsewhere finds out what its subsequences do from every start there can be, as huffman_decode_compose.cu does.
@@ -10,6 +10,7 @@
 // HAS_GAPS      whether streams have the gap index
 // THREADS       threads in a block, 1,024
 // others        see huffman_decode_settle.cuh and huffman_decode_spans.cuh
+#define KNOWN_BITS LONGEST
 #include "huffman_decode_book.cuh"
 #include "huffman_decode_free.cuh"
 #include "huffman_decode_put.cuh"
@@ -18,8 +19,6 @@
 #include "scan.cuh"
 
 constexpr uint32_t OWN_WORDS = TABLE + LONG_ENTRIES;
-// Streams of a batch, at most: a lane looks at each.
-constexpr uint32_t MOST_STREAMS = WARP;
 // Rows of 32 parts that a block has at most: a row a span (spans_small.rs has fewer), or of parts one a warp.
 constexpr uint32_t MOST_ROWS = 128;
 // A block that has little to decode has subsequences in parts, for more lanes: 2^MOST_PARTS_LOG2 at most, as many as there are lanes for.
@@ -35,22 +34,6 @@ struct Share {
     uint32_t number, index, blocks, first, end;
 };
 
-// The share of block `block` of `grid`: false if nothing. Streams without spans have a block too, which looks at their bitmap. By a warp, each lane a stream.
-__device__ inline bool own_share(const Stream *all, uint32_t count, uint32_t block, uint32_t grid, Share &share, uint32_t &most) {
-    const bool there = lane_id() < count;
-    const uint32_t spans = there ? ceil_div(all[lane_id()].bits, SPAN_BITS) : 0;
-    most = max_of(1u, ceil_div(warp_sum(spans), grid - count));
-    const uint32_t blocks = there ? max_of(1u, ceil_div(spans, most)) : 0, through = warp_scan_inclusive(blocks), found = __ballot_sync(ALL_LANES, block < through);
-    if (found == 0) {
-        return false;
-    }
-    const uint32_t lane = __ffs(found) - 1;
-    const uint32_t index = block - __shfl_sync(ALL_LANES, through - blocks, lane), of = __shfl_sync(ALL_LANES, blocks, lane);
-    const uint64_t spans_of = __shfl_sync(ALL_LANES, spans, lane);
-    share = {lane, index, of, uint32_t(spans_of * index / of), uint32_t(spans_of * (index + 1) / of)};
-    return true;
-}
-
 // What a block says of itself to those after it: how many codewords its spans have, where its first one starts and where its last one ends behind its end; 0 is nothing said.
 // It says that first from its own words, without waiting for anyone. If it started elsewhere than the block before it ends, or does not know where, it says what is right once that is known: its
 // FINAL word.
@@ -64,10 +47,11 @@ struct Before {
     uint32_t symbols, entry; // that this block starts with
 };
 
-// By a warp: `states` are those of the stream's blocks. Both waits end: blocks with smaller numbers have started, their first words wait for nobody, and a FINAL word is waited for only
+// By a warp: `states` are those of the stream's blocks. Both waits end: all blocks run, their first words wait for nobody, and a FINAL word is waited for only
 // where the block before ends elsewhere, which is just when a block says one; that waits for words before it alone.
 __device__ inline Before look_back(const volatile uint64_t *states, uint32_t index) {
     uint32_t symbols = 0, entry = 0;
+#pragma unroll 1
     for (uint32_t first = 0; first < index; first += WARP) {
         const uint32_t i = first + lane_id();
         const bool there = i < index;
@@ -95,32 +79,22 @@ __device__ inline Before look_back(const volatile uint64_t *states, uint32_t ind
     return {symbols, entry};
 }
 
-// The table of a codebook. By `threads` threads, this being number `thread`.
-__device__ inline void make_table(uint32_t *to, const OwnBook &own, const uint16_t *symbols, uint32_t thread, uint32_t threads) {
-    const Steps steps(own.book, OWN_WORDS);
-    const auto entry = [&](uint32_t i) {
-        uint32_t length;
-        return table_entry(own, symbols, steps, i, length);
-    };
-    // Four of a thread start with the same LENGTH_BITS bits.
-    const uint32_t begin = steps.first;
-    for (uint32_t first = 4 * thread; first < begin; first += 4 * threads) {
-        if (first + 4 <= begin && own.lengths[first / 4] != 0) {
-            const uint32_t one = entry(first);
-            reinterpret_cast<uint4 *>(to)[first / 4] = make_uint4(one, one, one, one);
-        } else {
-            for (uint32_t i = first; i < min_of(begin, first + 4); ++i) {
-                to[i] = entry(i);
-            }
-        }
-    }
-    for (uint32_t i = begin + thread; i < steps.entries(); i += threads) {
-        to[i] = entry(i);
-    }
+// Codes of so many eighths of a bit on average at most are decoded by runs of their commonest symbol.
+constexpr uint32_t RUNS_EIGHTHS = 22;
+
+// Called in two places, of which a block comes to one.
+__device__ __noinline__ void make_table_of(uint32_t *to, const OwnBook &own, const uint16_t *symbols, bool of_runs, uint32_t common, uint32_t thread, uint32_t threads) {
+    make_table<BYTES_OF_ONE>(to, own, symbols, Steps(own.book, OWN_WORDS), of_runs, common, thread, threads);
+}
+
+// Called in three places, of which a block comes to one.
+__device__ __noinline__ void fill_share(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Totals *totals, uint32_t warp, uint32_t warps, uint8_t *out) {
+    fill_free(input, streams, stream_count, totals, warp, warps, out);
 }
 
 // Adds up the counts of rows of 32 parts, `rows` from part `first` on: those before each row go to `before`. Returns all, to the first warp. By the whole block.
 __device__ inline uint32_t add_rows(const uint8_t *counts, uint32_t first, uint32_t rows, uint32_t *before) {
+#pragma unroll 1
     for (uint32_t row = warp_id(); row < rows; row += WARPS) {
         const uint32_t sum = warp_sum(uint32_t(counts[first + row * WARP + lane_id()]));
         if (lane_id() == 0) {
@@ -130,6 +104,7 @@ __device__ inline uint32_t add_rows(const uint8_t *counts, uint32_t first, uint3
     __syncthreads();
     uint32_t all = 0;
     if (warp_id() == 0) {
+#pragma unroll 1
         for (uint32_t base = 0; base < rows; base += WARP) {
             const uint32_t row = base + lane_id(), own = row < rows ? before[row] : 0, through = warp_scan_inclusive(own);
             if (row < rows) {
@@ -141,30 +116,28 @@ __device__ inline uint32_t add_rows(const uint8_t *counts, uint32_t first, uint3
     return all;
 }
 
-// Blocks have room for `most_spans` spans, `most_parts` parts, and for each warp `room` symbols, in that order. `states` has a word for each block, and behind them 32-bit words: three for each
-// stream, and two; all are 0 before and after.
+// Blocks have room for `most_spans` spans, `most_parts` parts, and for each warp `room` symbols, in that order. `states` has a word for each block, and behind them a tally for each
+// stream; all are 0 before and after.
 extern "C" __global__ void __launch_bounds__(THREADS)
     spans_small(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *symbols, const Totals *totals, uint32_t most_spans,
-                uint32_t most_parts, uint32_t room, uint64_t *states, uint32_t *status, uint8_t *out) {
+                uint32_t most_parts, uint32_t room, uint64_t *states, uint32_t *status, uint8_t *out, const __grid_constant__ List list) {
     wait_for_previous();
     extern __shared__ uint4 dynamic[];
-    __shared__ Stream all_streams[MOST_STREAMS];
+    __shared__ Stream all_streams[LISTED];
     __shared__ OwnBook book;
     __shared__ uint32_t row_before[MOST_ROWS];
     __shared__ uint16_t at_hand[SYMBOLS_AT_HAND];
-    __shared__ uint32_t ticket;
     __shared__ Before found;
-    uint32_t *sums = reinterpret_cast<uint32_t *>(states + gridDim.x), *tickets = sums + 3 * stream_count;
-    if (threadIdx.x == 0) {
-        ticket = atomicAdd(&tickets[0], 1u);
+    __shared__ uint32_t of_block[3];
+    Tally *tallies = reinterpret_cast<Tally *>(states + gridDim.x);
+    if (threadIdx.x < 3) {
+        of_block[threadIdx.x] = 0;
     }
-    for (uint32_t i = threadIdx.x; i < stream_count * (sizeof(Stream) / 4); i += THREADS) {
-        reinterpret_cast<uint32_t *>(all_streams)[i] = reinterpret_cast<const uint32_t *>(streams)[i];
-    }
+    const Part part = list.parts[blockIdx.x];
+    const uint32_t most = list.most;
+    copy_listed(list, all_streams);
     __syncthreads();
-    Share share;
-    uint32_t most;
-    const bool has_share = own_share(all_streams, stream_count, ticket, gridDim.x, share, most);
+    const Stream &stream = all_streams[part.stream];
     uint32_t parts_log2 = MOST_PARTS_LOG2;
     while (parts_log2 > 0 && most << parts_log2 > WARPS) {
         --parts_log2;
@@ -175,15 +148,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const auto fill = [&] {
         const uint32_t first = fills_later ? most_rows : 1, warps = WARPS - first;
         if (warp_id() >= first) {
-            fill_free(input, streams, stream_count, totals, (warp_id() - first) * gridDim.x + ticket, gridDim.x * warps, out);
+            fill_share(input, streams, stream_count, totals, (warp_id() - first) * gridDim.x + blockIdx.x, gridDim.x * warps, out);
         }
     };
-    if (has_share) {
-        const Stream &stream = all_streams[share.number];
+    if (part.blocks != 0) {
+        const Share share{part.stream, part.index, part.blocks, part.first, part.end};
         // What does not wait for anything else is read first.
         const uint32_t book_word = OwnBook::word_of(books[stream.first_book]);
-        const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);
-        const LiveWords live_words(bitmap, stream.has_free ? stream.groups : 0, 0);
         const uint32_t warm = HAS_GAPS || share.index == 0 ? 0 : 1, spans = share.end - share.first;
         // Counted from the first span that is looked at.
         const uint32_t first_subsequence = (share.first - warm) * WARP, subsequences = (spans + warm) * WARP;
@@ -196,17 +167,26 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         uint4 *buffer = reinterpret_cast<uint4 *>(buffers) + warp_id() * (room / SYMBOLS_IN_UNIT);
         const uint8_t *from = input + stream.words + uint64_t(first_subsequence) * (SUBSEQUENCE_BITS / 8);
         const uint32_t there = max_of(ceil_div(stream.bits, 32) + 2, first_subsequence * WORDS_IN_SUBSEQUENCE) - first_subsequence * WORDS_IN_SUBSEQUENCE;
+#pragma unroll 1
         for (uint32_t i = threadIdx.x * 4; i < subsequences * WORDS_IN_SUBSEQUENCE + SLACK_WORDS; i += THREADS * 4) {
             if (i + 4 <= there) {
                 copy_unit(words + i, from + i * 4);
                 continue;
             }
             // The last words by themselves: memory may end behind them.
+#pragma unroll 1
             for (uint32_t j = i; j < i + 4; ++j) {
                 words[j] = j < there ? reinterpret_cast<const uint32_t *>(from)[j] : 0;
             }
         }
         end_copies();
+        // As many groups as the block's symbols can be in.
+        const uint32_t most_groups = spans * (SPAN_BITS / GROUP) + 2;
+        const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);
+        LiveWords live_words;
+        if (stream.has_free && warp_id() * WARP < most_groups) {
+            live_words = LiveWords(bitmap, stream.groups, 0);
+        }
 #if HAS_GAPS
         for (uint32_t i = threadIdx.x; i < subsequences; i += THREADS) {
             span.starts[i] = bits_of(i) > 0 ? gap_of(input, stream, first_subsequence + i) : 0;
@@ -229,11 +209,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         // Warps that have nothing to count make the other table meanwhile, if there are enough of them.
         const uint32_t counting = ceil_div(subsequences, WARP);
         const bool makes_early = counting + LEAST_MAKERS <= WARPS;
+        const bool of_runs = book.book.limit[1] != 0 && symbol_count != 0 && uint64_t(stream.bits) * 8 <= uint64_t(stream.live) * GROUP * RUNS_EIGHTHS;
+        const uint32_t commonest = of_runs ? own_symbols[book.book.symbols] : 0;
         if (makes_early && warp_id() >= counting) {
-            make_table(table, book, own_symbols, threadIdx.x - counting * WARP, THREADS - counting * WARP);
+            make_table_of(table, book, own_symbols, of_runs, commonest, threadIdx.x - counting * WARP, THREADS - counting * WARP);
         }
         const uint32_t own_first = warm * WARP, first_part = own_first << parts_log2, rows = spans << parts_log2;
-        uint64_t *stream_states = states + (ticket - share.index);
+        uint64_t *stream_states = states + (blockIdx.x - share.index);
 #if HAS_GAPS
         for (uint32_t i = threadIdx.x; i < subsequences; i += THREADS) {
             span.count(counter, i, bits_of(i), span.starts[i]);
@@ -256,7 +238,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         // Others say it meanwhile.
         if (!makes_early) {
-            make_table(table, book, own_symbols, threadIdx.x, THREADS);
+            make_table_of(table, book, own_symbols, of_runs, commonest, threadIdx.x, THREADS);
         }
         if (warp_id() == 0) {
             const Before before = look_back(stream_states, share.index);
@@ -288,8 +270,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         const uint32_t first_group = min_of(found.symbols, all) / GROUP;
         if (stream.has_free) {
-            // As many as the block's symbols can be in.
-            const uint32_t most_groups = spans * (SPAN_BITS / GROUP) + 2, end = min_of(stream.live, first_group + most_groups);
+            const uint32_t end = min_of(stream.live, first_group + most_groups);
+#pragma unroll 1
             for (uint32_t i = warp_id() * WARP; i < most_groups; i += THREADS) {
                 const bool counts = is_last && i + WARP >= most_groups;
                 uint32_t own_group;
@@ -299,8 +281,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 }
                 problems |= counts && live != stream.live ? STATUS_INDEX : 0;
             }
-            __syncthreads();
         }
+        if (problems != 0) {
+            atomicOr(&of_block[2], problems);
+        }
+        __syncthreads();
         const auto group = [&](uint32_t rank) { return min_of(stream.has_free ? places[rank - first_group] : rank, stream.groups - 1); };
         const Lookup lookup(table, &book.book, own_symbols, LONG_ENTRIES, false);
         const Common common(book.book, own_symbols);
@@ -310,30 +295,31 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             // Damaged codewords may be more than there is room for.
             const uint32_t sum = found.symbols + row_before[row] + warp_scan_inclusive(count), begin = min_of(all, sum - count), end = min_of(all, sum);
             LaneReader reader = span.reader(part, span.entries[part]);
-            put_lanes(lookup, common, reader, buffer, room, begin, end, stream, group, out, checksum);
+            if (of_runs) {
+                put_lanes<true>(lookup, common, reader, buffer, room, begin, end, stream, group, out, checksum);
+            } else {
+                put_lanes(lookup, common, reader, buffer, room, begin, end, stream, group, out, checksum);
+            }
         }
-        if (warp_id() < rows) {
-            checksum.flush(&sums[3 * share.number]);
+        const uint32_t deciding = max_of(1u, min_of(rows, WARPS));
+        if (warp_id() < deciding) {
+            const uint32_t own = sum_of_warp(checksum.sum), own_weighted = sum_of_warp(checksum.weighted);
+            if (lane_id() == 0) {
+                atomicAdd(&of_block[0], own);
+                atomicAdd(&of_block[1], own_weighted);
+            }
+            some_threads<2>(deciding * WARP);
+            if (warp_id() == 0 && add_to_tally(tallies[share.number], of_block[lane_id() & 1], of_block[2], share.blocks, lane_id() == 0 ? stream.sum : stream.weighted, false, &status[share.number])) {
+#pragma unroll 1
+                for (uint32_t i = lane_id(); i < share.blocks; i += WARP) {
+                    stream_states[i] = 0;
+                }
+            }
         }
         if (fills_later) {
             fill();
         }
-        problems = any_of(problems);
-        if (problems != 0 && lane_id() == 0) {
-            atomicOr(&sums[3 * share.number + 2], problems);
-        }
     } else {
         fill();
-    }
-    // The last block compares checksums.
-    const bool is_last_block = is_last_to_come(&tickets[1]);
-    if (is_last_block) {
-        write_statuses(streams, stream_count, sums, false, status);
-        for (uint32_t i = threadIdx.x; i < gridDim.x; i += THREADS) {
-            states[i] = 0;
-        }
-        if (threadIdx.x < 2) {
-            tickets[threadIdx.x] = 0;
-        }
     }
 }

@@ -13,7 +13,6 @@
 constexpr uint32_t OWN_ENTRIES = TABLE + OWN_LONG;
 // Words of a codebook's tables.
 constexpr uint32_t OWN_WORDS = table_words(OWN_ENTRIES);
-static_assert(OWN_LONG <= LONG_ENTRIES, "there are no more");
 constexpr uint32_t GROUP_BYTES = GROUP * SYMBOL_BYTES;
 constexpr uint32_t ROW_BYTES = GROUP_BYTES < ROW ? GROUP_BYTES : ROW;
 constexpr uint32_t TILE_BYTES = WARP * ROW_BYTES;
@@ -140,18 +139,19 @@ struct Places {
 // Decodes an index block's groups, as many at a time as there is room for: all, but where a field is uneven. Less than half of the warp then has nothing to do for a while; reading words where
 // they are would take ten times as long. If all fit, they may be `staged` already. `decode(count, start, is_turn)` decodes staged words, `count` of them, from a lane's bit `start` on, and says where it ended; lanes whose turn it is not
 // go along, somewhere. By a warp; returns bits of the stream's status.
-template <typename Decode> __device__ inline uint32_t decode_in_turns(const Places &places, const uint32_t *words, const IndexBlock &at, bool live, bool staged, Decode decode) {
+template <typename Decode>
+__device__ inline uint32_t decode_in_turns(const Places &places, const uint32_t *words, uint32_t own_start, uint32_t own_end, bool live, bool staged, Decode decode) {
     const uint32_t room = places.staged_words - SLACK_WORDS;
     uint32_t problems = 0;
     for (uint32_t lane = 0; lane < WARP;) {
-        const uint32_t first = __shfl_sync(ALL_LANES, at.start, lane) / 32 / 4 * 4;
-        const uint32_t fitting = __ballot_sync(ALL_LANES, lane_id() >= lane && ceil_div(at.end, 32) - first <= room);
+        const uint32_t first = __shfl_sync(ALL_LANES, own_start, lane) / 32 / 4 * 4;
+        const uint32_t fitting = __ballot_sync(ALL_LANES, lane_id() >= lane && ceil_div(own_end, 32) - first <= room);
         if (fitting == 0) {
             // No group is so long.
             return problems | STATUS_INDEX;
         }
         const uint32_t lanes = WARP - __clz(fitting);
-        const uint32_t count = ceil_div(__shfl_sync(ALL_LANES, at.end, lanes - 1), 32) - first;
+        const uint32_t count = ceil_div(__shfl_sync(ALL_LANES, own_end, lanes - 1), 32) - first;
         const bool is_turn = lane_id() >= lane && lane_id() < lanes;
         if (staged) {
             copies_done();
@@ -159,8 +159,8 @@ template <typename Decode> __device__ inline uint32_t decode_in_turns(const Plac
         } else {
             stage(places.staged, words, first, first + count);
         }
-        const uint32_t end = decode(count, is_turn ? at.start - first * 32 : 0, live && is_turn);
-        problems |= live && is_turn && first * 32 + end != at.end ? STATUS_INDEX : 0;
+        const uint32_t end = decode(count, is_turn ? own_start - first * 32 : 0, live && is_turn);
+        problems |= live && is_turn && first * 32 + end != own_end ? STATUS_INDEX : 0;
         lane = lanes;
     }
     return problems;
@@ -195,7 +195,7 @@ __device__ inline uint32_t decode_block(const Own &own, const Places &places, co
         return problems | (live && first_word * 32 + end != at.end ? STATUS_INDEX : 0);
     }
 #endif
-    return problems | decode_in_turns(places, words, at, live, false, [&](uint32_t count, uint32_t start, bool is_turn) {
+    return problems | decode_in_turns(places, words, at.start, at.end, live, false, [&](uint32_t count, uint32_t start, bool is_turn) {
         return Work<ROW_BYTES>{lookup, places.tile, out, group, rank, is_turn}.decode(places.staged, count, start, checksum);
     });
 }

@@ -19,6 +19,9 @@ constexpr uint32_t SYMBOL_MASK = (1u << SYMBOL_BITS) - 1;
 constexpr uint32_t BOOKS = CLASSES == 1 ? 1 : CLASSES + 1;
 constexpr uint32_t SEGMENT_GROUPS = SEGMENT / GROUP;
 constexpr uint32_t SLOT_WORDS = SEGMENT * LONGEST / 32;
+// Whether blocks are dealt out to streams in turn, as segments of less than the longest kind are of inputs that the device has room for almost at once: blocks behind a stream's end, which have nothing to
+// do, then come last, when all others have a place.
+constexpr bool SIDE_BY_SIDE = SEGMENT < 8192;
 // A codeword as the codebook stage gives it: length above the code.
 constexpr uint32_t CODE_BITS = 27;
 

@@ -4,6 +4,7 @@
 // METHOD     0 coarse, 1 prefix sum, 2 reduce-shuffle-merge: SEGMENT is then the paper's chunk of 2^M symbols
 // REDUCTION  the paper's r
 #include "huffman_encode.cuh"
+#include "successor.cuh"
 
 struct Code {
     uint32_t bits, length; // right-aligned
@@ -39,7 +40,8 @@ __device__ inline uint32_t symbol_at(const uint8_t *symbols, uint64_t index) {
 extern "C" __global__ void __launch_bounds__(THREADS)
     encode_coarse(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, const uint32_t *codebooks, const uint8_t *classes,
                   uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
-    wait_for_previous();
+    wait_for_all_before();
+    let_next_begin();
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, THREADS);
     const uint32_t stream = blockIdx.x / blocks_in_stream;
     const uint32_t segment = blockIdx.x % blocks_in_stream * THREADS + threadIdx.x;
@@ -145,7 +147,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                       uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
     __shared__ BlockSums block;
     __shared__ uint64_t warp_sums[THREADS / WARP];
-    wait_for_previous();
+    wait_for_all_before();
+    let_next_begin();
     const uint32_t stream = blockIdx.x / segments_in_stream, segment = blockIdx.x % segments_in_stream;
     const Span span = spans[stream];
     const uint32_t first_group = segment * SEGMENT_GROUPS;
@@ -216,7 +219,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ BlockSums block;
     __shared__ uint32_t buffers[2][UNITS * WIDE];
     __shared__ uint32_t bits_of[2][UNITS];
-    wait_for_previous();
+    wait_for_all_before();
+    let_next_begin();
     const uint32_t stream = blockIdx.x / segments_in_stream, segment = blockIdx.x % segments_in_stream;
     const Span span = spans[stream];
     const uint32_t first_group = segment * SEGMENT_GROUPS;

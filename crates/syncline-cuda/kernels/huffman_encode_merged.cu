@@ -9,8 +9,11 @@
 // NOTE_LENGTHS  1: the length of each codeword is noted, for the gap index
 // SHARED_TABLE  1: the codewords are in shared memory; 0: in device memory, since there are too many
 #include "huffman_encode_pieces.cuh"
+#include "successor.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
+// The classes of a segment's groups stay with its warp, a byte each: lane `l` has those of groups `l`, `l + 32` and so on. Longer segments look each up.
+constexpr bool KEEPS_CLASSES = CLASSES > 1 && SEGMENT_GROUPS <= 4 * WARP;
 // What leaves for the slot at a time.
 constexpr uint32_t LINE_WORDS = 4 * WARP;
 // A ring of lines; behind it, what a lane writes past the end of the last, which belongs to the first.
@@ -18,7 +21,7 @@ constexpr uint32_t RING_WORDS = 4 * LINE_WORDS, RING_BITS = 32 * RING_WORDS, PAS
 constexpr uint32_t BUFFER_WORDS = RING_WORDS + PAST_RING;
 static_assert(LINE_WORDS + WARP_SYMBOLS * LONGEST / 32 + PAST_RING <= RING_WORDS, "what is left of a line, and a round");
 
-// The table of so many vectors of codewords, a few of a thread's on their way at a time: a block waits for them before it encodes anything. By the whole block.
+// The table of so many vectors of codewords, a few of a thread's on their way at a time: a block waits for them before it encodes anything. By the whole block; a vector is always the same thread's.
 __device__ inline void make_table(const uint32_t *codewords, uint32_t vectors, uint4 *table) {
     constexpr uint32_t AHEAD = 4;
     for (uint32_t first = threadIdx.x; first < vectors; first += AHEAD * THREADS) {
@@ -38,38 +41,63 @@ __device__ inline void make_table(const uint32_t *codewords, uint32_t vectors, u
     }
 }
 
+// `segments_done`, if it is given, has the number of a stream's segments that are done.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     encode_merged(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, const uint32_t *codebooks, const uint8_t *classes,
-                  uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits, uint32_t *notes) {
+                  uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits, uint32_t *notes, uint32_t *segments_done) {
     extern __shared__ __align__(16) uint8_t shared[];
     uint32_t(*buffers)[BUFFER_WORDS] = reinterpret_cast<uint32_t(*)[BUFFER_WORDS]>(shared);
     uint16_t(*lengths)[SEGMENT_GROUPS] = reinterpret_cast<uint16_t(*)[SEGMENT_GROUPS]>(shared + 4 * WARPS * BUFFER_WORDS);
     uint8_t *table = shared + 4 * WARPS * BUFFER_WORDS + 2 * WARPS * SEGMENT_GROUPS;
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WARPS);
-    const uint32_t stream = blockIdx.x / blocks_in_stream;
+    const uint32_t streams = gridDim.x / blocks_in_stream;
+    const uint32_t stream = SIDE_BY_SIDE ? blockIdx.x % streams : blockIdx.x / blocks_in_stream;
     const uint32_t warp = same_for_all(warp_id());
-    const uint32_t segment = blockIdx.x % blocks_in_stream * WARPS + warp;
+    const uint32_t segment = (SIDE_BY_SIDE ? blockIdx.x / streams : blockIdx.x % blocks_in_stream) * WARPS + warp;
     for (uint32_t i = lane_id(); i < BUFFER_WORDS / 4; i += WARP) {
         reinterpret_cast<uint4 *>(buffers[warp])[i] = make_uint4(0, 0, 0, 0);
     }
-    wait_for_previous();
+    // Symbols and streams are there: what makes codebooks lets this one begin when all before it was done. So blocks that have nothing to do are gone before others wait.
     Span span = spans[stream];
     span.groups = same_for_all(span.groups);
     span.free_symbol = same_for_all(span.free_symbol);
     if (uint64_t(segment - warp) * SEGMENT_GROUPS >= span.groups) {
+        // Whatever comes behind this kernel comes behind the one before, too.
+        if (blockIdx.x == 0) {
+            wait_for_all_before();
+        }
         return;
     }
     const uint32_t first_group = segment * SEGMENT_GROUPS;
     const uint32_t stream_symbols = span.groups * GROUP, last = stream_symbols - LANE_SYMBOLS;
     const uint8_t *stream_begin = symbols + span.first_group * GROUP * SYMBOL_BYTES;
     uint32_t at = segment * SEGMENT + lane_id() * LANE_SYMBOLS;
-    // Under way while the table is made.
+    // Under way while codebooks are made.
     LaneSymbols even, odd;
     even.load(stream_begin + min_of(at, last) * SYMBOL_BYTES);
-    const uint32_t used_books = CLASSES == 1 || codebooks[stream] == 1 ? 1 : CLASSES;
-    const uint32_t *books = codewords + uint64_t(book_of(stream, used_books, 0)) * ALPHABET;
+    uint32_t own_classes = 0;
+    if (KEEPS_CLASSES) {
+#pragma unroll
+        for (uint32_t i = 0; i < ceil_div(SEGMENT_GROUPS, WARP); ++i) {
+            const uint32_t group = first_group + i * WARP + lane_id();
+            own_classes |= i * WARP + lane_id() < SEGMENT_GROUPS && group < span.groups ? min_of<uint32_t>(classes[span.first_group + group], CLASSES - 1) << 8 * i : 0;
+        }
+    }
+    // What comes next then finds what was there before this one without waiting.
+    wait_for_all_before();
+    let_next_begin();
+    const uint32_t books_in_use = CLASSES == 1 ? 1 : codebooks[stream];
+    const uint32_t *books = codewords + uint64_t(book_of(stream, CLASSES, 0)) * ALPHABET;
     if (SHARED_TABLE) {
-        make_table(books, used_books * ALPHABET / 4, reinterpret_cast<uint4 *>(table));
+        // Of all classes, whether or not they have codebooks of their own: most often they do.
+        make_table(books, CLASSES * ALPHABET / 4, reinterpret_cast<uint4 *>(table));
+    }
+    const uint32_t used_books = books_in_use == 1 ? 1 : CLASSES;
+    if (CLASSES > 1 && used_books == 1) {
+        books = codewords + uint64_t(book_of(stream, 1, 0)) * ALPHABET;
+        if (SHARED_TABLE) {
+            make_table(books, ALPHABET / 4, reinterpret_cast<uint4 *>(table));
+        }
     }
     __syncthreads();
     if (first_group >= span.groups) {
@@ -93,11 +121,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     uint16_t *noted_ends = reinterpret_cast<uint16_t *>(noted + SEGMENT_NOTES * NOTE_WORDS) + lane_id();
     noted += lane_id() * NOTE_WORDS;
     auto encode_round = [&](LaneSymbols &own) {
-        // Where few symbols are free ones, the first word most often tells.
-        uint32_t live_lanes = __ballot_sync(ALL_LANES, at < stream_symbols && own.words[0] != free_word);
-        if (live_lanes != ALL_LANES) {
-            live_lanes = __ballot_sync(ALL_LANES, at < stream_symbols && own.differs_from(free_word));
-        }
+        const uint32_t live_lanes = lanes_with_others(own, at < stream_symbols, free_word);
         if (live_lanes == 0) {
             if (lane_id() % LANES_IN_GROUP == 0) {
                 lengths[warp][group_at] = 0;
@@ -109,18 +133,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
         uint32_t book = 0;
         if (CLASSES > 1 && used_books > 1) {
-            book = min_of<uint32_t>(classes[span.first_group + min_of(at, last) / GROUP], CLASSES - 1);
+            if (KEEPS_CLASSES) {
+                book = __shfl_sync(ALL_LANES, own_classes, group_at % WARP) >> group_at / WARP * 8 & 0xFF;
+            } else {
+                book = min_of<uint32_t>(classes[span.first_group + min_of(at, last) / GROUP], CLASSES - 1);
+            }
         }
         uint32_t own_sum = 0, own_weighted = 0;
         own.checksum(own_sum, own_weighted);
 
-        if (__any_sync(ALL_LANES, (own.all_bits() & BEYOND_ALPHABET) != 0)) {
-            seen |= (live_lanes & group_lanes()) != 0 ? own.all_bits() : 0;
-#pragma unroll
-            for (uint32_t w = 0; w < LANE_WORDS; ++w) {
-                own.words[w] &= ~BEYOND_ALPHABET;
-            }
-        }
+        keep_in_alphabet(own, live_lanes, seen);
         // Lanes without live symbols do as the others, to no effect in the end: no way but the whole warp's.
         uint32_t singles[LANE_SYMBOLS];
 #pragma unroll
@@ -186,19 +208,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         // In bits of shared memory.
         const uint32_t position = 8 * shared_address(ring) + (line_at + carried + through - total) % RING_BITS;
         carried += __shfl_sync(ALL_LANES, through, WARP - 1);
-        // The fewer pieces, the fewer stores: all in one at low entropy, most often two.
-        if (__all_sync(ALL_LANES, total <= 64)) {
-            put(position, join(join_all(pieces), join_all(pieces + PIECES / 2)));
-        } else if (__all_sync(ALL_LANES, max_of(front_bits, back_bits) <= 64)) {
-            put<true>(position, join_all(pieces), join_all(pieces + PIECES / 2));
-        } else {
-            uint32_t to = position;
-#pragma unroll
-            for (uint32_t i = 0; i < PIECES; i += 2) {
-                put<false>(to, pieces[i], pieces[i + 1]);
-                to += pieces[i].bits + pieces[i + 1].bits;
-            }
-        }
+        put_all(position, pieces, front_bits, back_bits);
         __syncwarp();
         if (carried >= 32 * LINE_WORDS) {
             if (line_at + carried > RING_BITS) {
@@ -250,5 +260,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (lane_id() == 0) {
         const uint32_t flushed = uint32_t(slot - reinterpret_cast<uint4 *>(own_slot)) * 4;
         sums[slot_number] = {flushed * 32 + carried, live_before | (bad ? SEGMENT_BAD : 0), sum, weighted};
+    }
+    if (segments_done != nullptr) {
+        __syncwarp();
+        if (lane_id() == 0) {
+            tell(&segments_done[stream], 1);
+        }
     }
 }

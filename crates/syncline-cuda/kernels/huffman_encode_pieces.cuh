@@ -96,6 +96,42 @@ template <bool FOURTH> __device__ inline void put(uint32_t position, const Piece
     }
 }
 
+// All the pieces of a lane, one behind the other: the fewer there are, the fewer stores; all in one at low entropy, most often two. By a whole warp.
+__device__ inline void put_all(uint32_t position, const Piece *pieces, uint32_t front_bits, uint32_t back_bits) {
+    if (__all_sync(ALL_LANES, front_bits + back_bits <= 64)) {
+        put(position, join(join_all(pieces), join_all(pieces + PIECES / 2)));
+    } else if (__all_sync(ALL_LANES, max_of(front_bits, back_bits) <= 64)) {
+        put<true>(position, join_all(pieces), join_all(pieces + PIECES / 2));
+    } else {
+        uint32_t to = position;
+#pragma unroll
+        for (uint32_t i = 0; i < PIECES; i += 2) {
+            put<false>(to, pieces[i], pieces[i + 1]);
+            to += pieces[i].bits + pieces[i + 1].bits;
+        }
+    }
+}
+
+// The lanes that are in the stream and have other symbols than the free one: most often the first word tells. By a whole warp.
+__device__ inline uint32_t lanes_with_others(const LaneSymbols &own, bool in_stream, uint32_t free_word) {
+    uint32_t lanes = __ballot_sync(ALL_LANES, in_stream && own.words[0] != free_word);
+    if (lanes != ALL_LANES) {
+        lanes = __ballot_sync(ALL_LANES, in_stream && own.differs_from(free_word));
+    }
+    return lanes;
+}
+
+// Takes symbols modulo ALPHABET; where that changes any, `seen` gets what live groups have. By a whole warp.
+__device__ inline void keep_in_alphabet(LaneSymbols &own, uint32_t live_lanes, uint32_t &seen) {
+    if (__any_sync(ALL_LANES, (own.all_bits() & BEYOND_ALPHABET) != 0)) {
+        seen |= (live_lanes & group_lanes()) != 0 ? own.all_bits() : 0;
+#pragma unroll
+        for (uint32_t w = 0; w < LANE_WORDS; ++w) {
+            own.words[w] &= ~BEYOND_ALPHABET;
+        }
+    }
+}
+
 // The lengths less one of WORD_LENGTHS codewords, the first in the low bits. Lengths of two are masked together: what they carry goes when the ones are taken off.
 constexpr uint32_t WORD_LENGTHS = 32 / LENGTH_BITS;
 __device__ inline uint32_t lengths_of(const uint32_t *entries) {

@@ -2,6 +2,10 @@
 #define WHOLE 0
 #include "huffman_encode_together.cuh"
 
+// Vectors of four codewords, and how many of them a thread has.
+constexpr uint32_t VECTORS = ALPHABET / 4, OWN_VECTORS = (VECTORS + THREADS - 1) / THREADS;
+static_assert(ALPHABET % 4 == 0, "whole vectors");
+
 // Starts the copy of a word to shared memory; `copies_done` waits for a thread's own.
 __device__ inline void copy_word(void *to, const void *from) {
 #if __CUDA_ARCH__ >= 800
@@ -52,18 +56,23 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const uint32_t first_at = share.first * UNIT_GROUPS * GROUP;
     uint32_t at = first_at + round_begin * WARP_SYMBOLS + lane_id() * LANE_SYMBOLS;
     wait_for_previous();
-    LaneSymbols here, next;
-    if (round_begin < round_end) {
-        here.load(from + min_of(at, last) * SYMBOL_BYTES);
-        next.load(from + min_of(at + WARP_SYMBOLS, last) * SYMBOL_BYTES);
-    }
-    constexpr uint32_t OWN_ENTRIES = (ALPHABET + THREADS - 1) / THREADS;
-    uint32_t entries[OWN_ENTRIES];
+    // Nothing can start without the table: its codewords are asked for first, by the warps that are there first.
+    const uint4 *of_stream = reinterpret_cast<const uint4 *>(codewords + uint64_t(share.stream) * ALPHABET);
+    uint4 entries[OWN_VECTORS];
 #pragma unroll
-    for (uint32_t i = 0; i < OWN_ENTRIES; ++i) {
-        const uint32_t symbol = i * THREADS + threadIdx.x;
-        entries[i] = symbol < ALPHABET ? codewords[uint64_t(share.stream) * ALPHABET + symbol] : 0;
+    for (uint32_t i = 0; i < OWN_VECTORS; ++i) {
+        if (i * THREADS + threadIdx.x < VECTORS) {
+            entries[i] = of_stream[i * THREADS + threadIdx.x];
+        }
     }
+    LaneSymbols here, next;
+    const auto load = [&](LaneSymbols &own, uint32_t round, uint32_t own_at) {
+        if (round < round_end) {
+            own.load(from + min_of(own_at, last) * SYMBOL_BYTES);
+        }
+    };
+    load(here, round_begin, at);
+    load(next, round_begin + 1, at + WARP_SYMBOLS);
     if (warp == 0 && lane_id() < list.streams) {
         copy_word(&shared.book_bytes[lane_id()], &books.summaries[2 * lane_id()]);
     }
@@ -76,12 +85,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         reinterpret_cast<uint4 *>(slot)[i] = make_uint4(0, 0, 0, 0);
     }
     if (warp == 0) {
-        clear_shared(shared);
+        clear_shared(shared, list);
     }
 #pragma unroll
-    for (uint32_t i = 0; i < OWN_ENTRIES; ++i) {
-        if (i * THREADS + threadIdx.x < ALPHABET) {
-            reinterpret_cast<uint32_t *>(table)[i * THREADS + threadIdx.x] = entry_of(entries[i]);
+    for (uint32_t i = 0; i < OWN_VECTORS; ++i) {
+        if (i * THREADS + threadIdx.x < VECTORS) {
+            const uint4 own = entries[i];
+            reinterpret_cast<uint4 *>(table)[i * THREADS + threadIdx.x] = make_uint4(entry_of(own.x), entry_of(own.y), entry_of(own.z), entry_of(own.w));
         }
     }
     __syncthreads();
@@ -91,7 +101,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     for (uint32_t round = round_begin; round < round_end; ++round) {
         encode_round(here, at, stream_symbols, free_word, table, slot_at, lengths + round * ROUND_GROUPS, own);
         here = next;
-        next.load(from + min_of(at + 2 * WARP_SYMBOLS, last) * SYMBOL_BYTES);
+        load(next, round + 2, at + 2 * WARP_SYMBOLS);
         at += WARP_SYMBOLS;
     }
     copies_done();

@@ -5,7 +5,7 @@
 // stream is, and writes its own. So everybody waits twice for everybody else, who all run: launches are cooperative. What blocks say of themselves are words that are 0 until then: what is in a
 // word arrives with it, and nothing needs a fence.
 //
-// THREADS  threads in a block, 1,024
+// THREADS  threads in a block, 512 or 1,024
 // INDEX    0 none, 2 symbol
 // WHOLE    whether codebooks are made on the way
 // CLASSES is 1; and the constants of huffman_encode.cuh, of which SEGMENT plays no part.
@@ -15,7 +15,7 @@
 #include "huffman_encode_pieces.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
-static_assert(CLASSES == 1 && INDEX != 1 && WARPS == WARP, "a codebook a stream, no gaps, a lane a warp");
+static_assert(CLASSES == 1 && INDEX != 1 && WARPS <= WARP, "a codebook a stream, no gaps, a lane a warp");
 // Groups are dealt out in bytes of the bitmap.
 constexpr uint32_t UNIT_GROUPS = 8;
 constexpr uint32_t ROUND_GROUPS = WARP / LANES_IN_GROUP;
@@ -27,10 +27,13 @@ constexpr uint32_t MOST_STREAMS = WARP, MOST_BLOCKS = 256;
 static_assert(MOST_BLOCKS <= THREADS, "a thread a block");
 
 // The streams, and how blocks are dealt out to them: by the host, so that no block need work it out. The host has checked that they lie within the input.
+struct Stream {
+    uint64_t first_group; // and above 48 bits the free symbol
+    uint32_t groups;
+    uint16_t first_block, blocks;
+};
 struct StreamList {
-    uint64_t first_groups[MOST_STREAMS]; // and above 48 bits the free symbol
-    uint32_t groups[MOST_STREAMS];
-    uint16_t first_blocks[MOST_STREAMS + 2]; // of each stream, and the end of the last one's
+    Stream of[MOST_STREAMS];
     uint8_t stream_of[MOST_BLOCKS];
     uint32_t streams, most; // units of a block, but for a stream's last
 };
@@ -49,13 +52,13 @@ struct Share {
 __device__ inline Share own_share(const StreamList &list) {
     Share share;
     share.stream = list.stream_of[blockIdx.x];
-    share.first_block = list.first_blocks[share.stream];
-    share.blocks = list.first_blocks[share.stream + 1] - share.first_block;
+    const Stream stream = list.of[share.stream];
+    share.first_block = stream.first_block;
+    share.blocks = stream.blocks;
     share.index = blockIdx.x - share.first_block;
-    const uint64_t first_group = list.first_groups[share.stream];
-    share.first_group = first_group & ((1ull << 48) - 1);
-    share.free_symbol = uint32_t(first_group >> 48);
-    share.groups = list.groups[share.stream];
+    share.first_group = stream.first_group & ((1ull << 48) - 1);
+    share.free_symbol = uint32_t(stream.first_group >> 48);
+    share.groups = stream.groups;
     share.first = share.index * list.most;
     share.units = min_of(list.most, ceil_div(share.groups, UNIT_GROUPS) - share.first);
     return share;
@@ -70,10 +73,7 @@ struct Encoding {
 __device__ inline void encode_round(LaneSymbols &own, uint32_t at, uint32_t stream_symbols, uint32_t free_word, const uint8_t *table, uint32_t slot, uint16_t *lengths,
                                     Encoding &all) {
     const uint32_t group_in_round = lane_id() / LANES_IN_GROUP;
-    uint32_t live_lanes = __ballot_sync(ALL_LANES, at < stream_symbols && own.words[0] != free_word);
-    if (live_lanes != ALL_LANES) {
-        live_lanes = __ballot_sync(ALL_LANES, at < stream_symbols && own.differs_from(free_word));
-    }
+    const uint32_t live_lanes = lanes_with_others(own, at < stream_symbols, free_word);
     if (live_lanes == 0) {
         if (lane_id() % LANES_IN_GROUP == 0) {
             lengths[group_in_round] = 0;
@@ -82,13 +82,7 @@ __device__ inline void encode_round(LaneSymbols &own, uint32_t at, uint32_t stre
     }
     uint32_t own_sum = 0, own_weighted = 0;
     own.checksum(own_sum, own_weighted);
-    if (__any_sync(ALL_LANES, (own.all_bits() & BEYOND_ALPHABET) != 0)) {
-        all.seen |= (live_lanes & group_lanes()) != 0 ? own.all_bits() : 0;
-#pragma unroll
-        for (uint32_t w = 0; w < LANE_WORDS; ++w) {
-            own.words[w] &= ~BEYOND_ALPHABET;
-        }
-    }
+    keep_in_alphabet(own, live_lanes, all.seen);
     // Lanes without live symbols do as the others, to no effect in the end.
     uint32_t singles[LANE_SYMBOLS];
 #pragma unroll
@@ -134,16 +128,5 @@ __device__ inline void encode_round(LaneSymbols &own, uint32_t at, uint32_t stre
     }
     const uint32_t position = 8 * slot + all.bits + through - total;
     all.bits += __shfl_sync(ALL_LANES, through, WARP - 1);
-    if (__all_sync(ALL_LANES, total <= 64)) {
-        put(position, join(join_all(pieces), join_all(pieces + PIECES / 2)));
-    } else if (__all_sync(ALL_LANES, max_of(front_bits, back_bits) <= 64)) {
-        put<true>(position, join_all(pieces), join_all(pieces + PIECES / 2));
-    } else {
-        uint32_t to = position;
-#pragma unroll
-        for (uint32_t i = 0; i < PIECES; i += 2) {
-            put<false>(to, pieces[i], pieces[i + 1]);
-            to += pieces[i].bits + pieces[i + 1].bits;
-        }
-    }
+    put_all(position, pieces, front_bits, back_bits);
 }

@@ -10,31 +10,88 @@
 #endif
 #include "huffman_encode_parts.cuh"
 
-// Lays out one stream a block. Without `blocks_done`, encode_write finds the streams' places.
-extern "C" __global__ void __launch_bounds__(THREADS)
+// Groups of a thread: their bits are a vector.
+constexpr uint32_t OWN_GROUPS = 8;
+static_assert(SEGMENT_GROUPS % OWN_GROUPS == 0, "a thread's groups are of one segment");
+constexpr uint32_t THREADS_IN_SEGMENT = SEGMENT_GROUPS / OWN_GROUPS;
+// Bits of so many live groups are kept in shared memory: of more, as of streams of more than 2^20 symbols, they are read where they are.
+constexpr uint32_t KEPT = THREADS * OWN_GROUPS;
+
+// What a stream's codebooks come to, by one of its warps: asked for by a lane each, and added up by `find` when it is there.
+struct BookSums {
+    uint32_t codebooks = 1, bytes = 0, longest = 0;
+
+    __device__ inline void ask(const Books &books, uint32_t stream) {
+        codebooks = CLASSES == 1 ? 1 : books.codebooks[stream];
+        if (lane_id() < BOOKS) {
+            const uint2 summary = reinterpret_cast<const uint2 *>(books.summaries)[stream * BOOKS + lane_id()];
+            bytes = summary.x;
+            longest = summary.y;
+        }
+    }
+    __device__ inline void find() {
+        codebooks = codebooks == 1 ? 1 : CLASSES;
+        const bool used = CLASSES == 1 || (codebooks == 1) == (lane_id() == CLASSES);
+        bytes = warp_sum(used ? bytes : 0);
+        uint32_t most = used ? longest : 0;
+#pragma unroll
+        for (uint32_t distance = 4; distance > 0; distance /= 2) {
+            most = max_of(most, __shfl_xor_sync(ALL_LANES, most, distance));
+        }
+        longest = most;
+    }
+};
+
+// Lays out one stream a block. Without `blocks_done`, encode_write finds the streams' places. If there is `segments_done`, a stream is laid out as soon as all of its segments are done, and the number is 0 again
+// afterwards; `streams_done`, if it is given, has the number of streams that are laid out.
+extern "C" __global__ void __launch_bounds__(THREADS, 1)
     encode_layout(const Span *spans, Books books, Scratch all, uint32_t segments_in_stream, const uint32_t *status, Plan *plans, uint64_t *places,
-                  uint32_t *blocks_done) {
+                  uint32_t *blocks_done, uint32_t *segments_done, uint32_t *streams_done) {
     __shared__ uint64_t warp_sums[THREADS / WARP];
-    // What comes next, if it knows how to wait, begins when this one has waited: it then finds all that was there before.
-    wait_for_all_before();
-    let_next_begin();
+    __shared__ uint32_t checksum[2], live_before[THREADS];
+    __shared__ __align__(16) uint16_t kept[KEPT];
+    // The kernel that encodes lets this one begin when all before it was done: what is not its own work is there.
     const uint32_t stream = blockIdx.x;
     const Span span = spans[stream];
     const Scratch scratch = of_stream(all, stream, segments_in_stream);
     const uint32_t segments = ceil_div(span.groups, SEGMENT_GROUPS);
-
-    // What the first thread needs at the end, asked for at the start.
-    uint32_t codebooks = 1, codebook_bytes = 0, longest_codeword = 0, stream_status = 0;
-    if (threadIdx.x == 0) {
-        codebooks = CLASSES == 1 || books.codebooks[stream] == 1 ? 1 : CLASSES;
-        for (uint32_t book = 0; book < codebooks; ++book) {
-            const uint2 summary = reinterpret_cast<const uint2 *>(books.summaries)[book_of(stream, codebooks, book)];
-            codebook_bytes += summary.x;
-            longest_codeword = max_of(longest_codeword, summary.y);
-        }
+    BookSums book_sums;
+    uint32_t stream_status = 0;
+    if (warp_id() == 0) {
+        book_sums.ask(books, stream);
+        book_sums.find();
         stream_status = status[stream];
     }
+    if (threadIdx.x < 2) {
+        checksum[threadIdx.x] = 0;
+    }
+    // What comes next, if it knows how to wait, begins when this one has waited: it then finds all that was there before.
+    if (segments_done == nullptr) {
+        wait_for_all_before();
+    } else {
+        if (threadIdx.x == 0) {
+            wait_for_number(&segments_done[stream], segments);
+            segments_done[stream] = 0;
+        }
+        __syncthreads();
+    }
+    let_next_begin();
 
+    // Bits of a thread's groups; none past the stream's end.
+    auto lengths_from = [&](uint32_t first) {
+        const uint16_t *from = scratch.group_bits + first;
+        if (first + OWN_GROUPS <= span.groups) {
+            return *reinterpret_cast<const uint4 *>(from);
+        }
+        uint32_t pairs[OWN_GROUPS / 2] = {};
+#pragma unroll
+        for (uint32_t i = 0; i < OWN_GROUPS; ++i) {
+            pairs[i / 2] |= first + i < span.groups ? uint32_t(from[i]) << i % 2 * 16 : 0;
+        }
+        return make_uint4(pairs[0], pairs[1], pairs[2], pairs[3]);
+    };
+    // Asked for while the sums are added up.
+    uint4 lengths = lengths_from(threadIdx.x * OWN_GROUPS);
     // Where each segment starts: bits in the low half of the sums, live groups in the high half. Those that a shorter stream does not have start at its end.
     uint64_t running = 0, total;
     uint32_t sum = 0, weighted = 0;
@@ -44,115 +101,140 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         SegmentSums own = {0, 0, 0, 0};
         if (segment < segments) {
             own = scratch.sums[segment];
-            bad |= own.live >= SEGMENT_BAD;
-            own.live &= SEGMENT_BAD - 1;
         }
+        bad |= own.live >= SEGMENT_BAD;
+        own.live &= SEGMENT_BAD - 1;
         const uint64_t before = running + block_scan<THREADS, uint64_t>(uint64_t(own.live) << 32 | own.bits, warp_sums, total);
         if (segment < segments_in_stream) {
             scratch.starts[segment] = make_uint2(uint32_t(before), uint32_t(before >> 32));
+        }
+        if (first == 0) {
+            live_before[threadIdx.x] = uint32_t(before >> 32);
         }
         sum += own.sum;
         weighted += own.weighted + uint32_t(before >> 32) * GROUP * own.sum;
         running += total;
     }
     const uint32_t bits = uint32_t(running), live = uint32_t(running >> 32);
-    __shared__ uint32_t checksum[2];
-    if (threadIdx.x < 2) {
-        checksum[threadIdx.x] = 0;
-    }
-    __syncthreads();
-    sum = warp_sum(sum);
-    weighted = warp_sum(weighted);
-    if (lane_id() == 0) {
-        atomicAdd(&checksum[0], sum);
-        atomicAdd(&checksum[1], weighted);
-    }
+    const bool all_live = live == span.groups;
+    bad = __syncthreads_or(bad);
 
     // The live groups side by side, and the bitmap of the others, if there are any.
-    // A warp has AHEAD words of 32 groups at a time, so that their loads do not wait for each other.
-    constexpr uint32_t AHEAD = 8;
-    const uint32_t words = live == span.groups ? 0 : ceil_div(span.groups, 32);
-    for (uint32_t first = warp_id() * AHEAD; first < words; first += THREADS / WARP * AHEAD) {
-        uint32_t lengths[AHEAD], ranks[AHEAD];
-#pragma unroll
-        for (uint32_t i = 0; i < AHEAD; ++i) {
-            const uint32_t group = (first + i) * 32 + lane_id();
-            lengths[i] = group < span.groups ? scratch.group_bits[group] : 0;
-            const uint32_t segment = (first + i) * 32 / SEGMENT_GROUPS;
-            ranks[i] = segment < segments && (first + i) * 32 % SEGMENT_GROUPS == 0 ? scratch.starts[segment].y : 0;
+    if (all_live) {
+        reinterpret_cast<uint4 *>(kept)[threadIdx.x] = lengths;
+    }
+    uint32_t live_groups = 0;
+#pragma unroll 1
+    for (uint32_t begin = 0; !all_live && begin < span.groups; begin += KEPT) {
+        const uint32_t first = begin + threadIdx.x * OWN_GROUPS, segment = first / SEGMENT_GROUPS;
+        // One multiprocessor does it all: warps that have nothing are not to be in the way.
+        if (THREADS_IN_SEGMENT <= WARP && begin + warp_id() * WARP * OWN_GROUPS >= span.groups) {
+            break;
         }
-        uint32_t rank = 0;
+        if (begin > 0) {
+            lengths = lengths_from(first);
+        }
+        const uint32_t pairs[OWN_GROUPS / 2] = {lengths.x, lengths.y, lengths.z, lengths.w};
+        uint32_t is_live = 0;
 #pragma unroll
-        for (uint32_t i = 0; i < AHEAD; ++i) {
-            const uint32_t word = first + i;
-            if (word >= words) {
-                break;
+        for (uint32_t i = 0; i < OWN_GROUPS; ++i) {
+            is_live |= (pairs[i / 2] >> i % 2 * 16 & 0xFFFF) != 0 ? 1u << i : 0;
+        }
+        const uint32_t own = __popc(is_live);
+        uint32_t rank;
+        if (THREADS_IN_SEGMENT <= WARP) {
+            uint32_t through = own;
+#pragma unroll
+            for (uint32_t distance = 1; distance < THREADS_IN_SEGMENT; distance *= 2) {
+                const uint32_t below = __shfl_up_sync(ALL_LANES, through, distance, THREADS_IN_SEGMENT);
+                through += lane_id() % THREADS_IN_SEGMENT >= distance ? below : 0;
             }
-            const uint32_t live_here = __ballot_sync(ALL_LANES, lengths[i] != 0);
-            if (word * 32 % SEGMENT_GROUPS == 0) {
-                rank = ranks[i];
-            } else if (i == 0) {
-                // Begins within a segment: words of it before this one.
-                const uint32_t segment = word * 32 / SEGMENT_GROUPS;
-                rank = scratch.starts[segment].y;
-                for (uint32_t before = segment * SEGMENT_GROUPS; before < word * 32; before += 32) {
-                    rank += __popc(__ballot_sync(ALL_LANES, scratch.group_bits[before + lane_id()] != 0));
+            const uint32_t before = segment < THREADS ? live_before[segment] : segment < segments ? scratch.starts[segment].y : 0;
+            rank = before + through - own;
+        } else {
+            uint32_t all;
+            rank = live_groups + block_scan<THREADS, uint32_t>(own, reinterpret_cast<uint32_t *>(warp_sums), all);
+            live_groups += all;
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < OWN_GROUPS; ++i) {
+            const uint16_t length = pairs[i / 2] >> i % 2 * 16;
+            if (length != 0) {
+                if (rank < KEPT) {
+                    kept[rank] = length;
+                } else {
+                    scratch.live_bits[rank] = length;
                 }
+                ++rank;
             }
-            if (lengths[i] != 0) {
-                scratch.live_bits[rank + __popc(live_here & ((1u << lane_id()) - 1))] = lengths[i];
-            }
-            rank += __popc(live_here);
-            if (lane_id() == 0) {
-                const uint32_t there = span.groups - word * 32;
-                scratch.free_bitmap[word] = ~live_here & (there >= 32 ? ALL_LANES : (1u << there) - 1);
-            }
+        }
+        // Whole words.
+        if (first < align_up(span.groups, 32)) {
+            const uint32_t there = first < span.groups ? min_of(span.groups - first, OWN_GROUPS) : 0;
+            reinterpret_cast<uint8_t *>(scratch.free_bitmap)[first / OWN_GROUPS] = ~is_live & ((1u << there) - 1);
+        }
+    }
+    if (warp_id() * WARP < segments) {
+        sum = warp_sum(sum);
+        weighted = warp_sum(weighted);
+        if (lane_id() == 0) {
+            atomicAdd(&checksum[0], sum);
+            atomicAdd(&checksum[1], weighted);
         }
     }
     __syncthreads();
+    if (!all_live && threadIdx.x * OWN_GROUPS < live) {
+        reinterpret_cast<uint4 *>(scratch.live_bits)[threadIdx.x] = reinterpret_cast<const uint4 *>(kept)[threadIdx.x];
+    }
 
     uint32_t index_bytes = 0;
     if (INDEX == 2) {
+        // Of each index block the shortest group, the longest and the bits of all, by four lanes.
+        constexpr uint32_t LANES = INDEX_BLOCK / OWN_GROUPS;
         const uint32_t blocks = ceil_div(live, INDEX_BLOCK);
         running = 0;
-        for (uint32_t first = 0; first < blocks; first += THREADS) {
-            const uint32_t block = first + threadIdx.x;
+#pragma unroll 1
+        for (uint32_t first = 0; first < blocks; first += THREADS / LANES) {
+            const uint32_t at = first * INDEX_BLOCK + threadIdx.x * OWN_GROUPS, here = at < live ? min_of(live - at, OWN_GROUPS) : 0;
             uint32_t shortest = 0xFFFF, longest = 0, block_bits = 0;
-            if (block < blocks) {
-                const uint16_t *lengths = scratch.bits_of_live(live == span.groups) + block * INDEX_BLOCK;
-                auto add = [&](uint32_t length) {
-                    shortest = min_of(shortest, length);
-                    longest = max_of(longest, length);
-                    block_bits += length;
-                };
-                if (live - block * INDEX_BLOCK < INDEX_BLOCK) {
-                    for (uint32_t i = 0; i < live - block * INDEX_BLOCK; ++i) {
-                        add(lengths[i]);
-                    }
-                } else {
-                    uint4 vectors[INDEX_BLOCK / 8];
+            auto add = [&](uint32_t length, bool there) {
+                shortest = min_of<uint32_t>(shortest, there ? length : 0xFFFF);
+                longest = max_of<uint32_t>(longest, there ? length : 0);
+                block_bits += there ? length : 0;
+            };
+            const bool is_kept = at < KEPT, is_idle = at - lane_id() * OWN_GROUPS >= live;
+            const uint16_t *own = is_kept ? kept + at : scratch.bits_of_live(all_live) + at;
+            if (is_idle) {
+            } else if (is_kept || here == OWN_GROUPS) {
+                const uint4 vector = *reinterpret_cast<const uint4 *>(own);
+                const uint32_t pairs[OWN_GROUPS / 2] = {vector.x, vector.y, vector.z, vector.w};
 #pragma unroll
-                    for (uint32_t v = 0; v < INDEX_BLOCK / 8; ++v) {
-                        vectors[v] = reinterpret_cast<const uint4 *>(lengths)[v];
-                    }
-#pragma unroll
-                    for (uint32_t i = 0; i < INDEX_BLOCK; ++i) {
-                        const uint4 vector = vectors[i / 8];
-                        const uint32_t pair = i % 8 < 2 ? vector.x : i % 8 < 4 ? vector.y : i % 8 < 6 ? vector.z : vector.w;
-                        add(pair >> i % 2 * 16 & 0xFFFF);
-                    }
+                for (uint32_t i = 0; i < OWN_GROUPS; ++i) {
+                    add(pairs[i / 2] >> i % 2 * 16 & 0xFFFF, i < here);
+                }
+            } else {
+#pragma unroll 1
+                for (uint32_t i = 0; i < here; ++i) {
+                    add(own[i], true);
                 }
             }
-            const uint32_t width = block < blocks ? 32 - __clz(longest - shortest) : 0;
-            const uint64_t before = running + block_scan<THREADS, uint64_t>(uint64_t(width) << 32 | block_bits, warp_sums, total);
-            if (block < blocks) {
+#pragma unroll
+            for (uint32_t distance = 1; distance < LANES && !is_idle; distance *= 2) {
+                shortest = min_of(shortest, __shfl_xor_sync(ALL_LANES, shortest, distance));
+                longest = max_of(longest, __shfl_xor_sync(ALL_LANES, longest, distance));
+                block_bits += __shfl_xor_sync(ALL_LANES, block_bits, distance);
+            }
+            const uint32_t block = first + threadIdx.x / LANES;
+            const bool notes = threadIdx.x % LANES == 0 && block < blocks;
+            const uint32_t width = notes ? 32 - __clz(longest - shortest) : 0;
+            const uint64_t before = running + block_scan<THREADS, uint64_t>(notes ? uint64_t(width) << 32 | block_bits : 0, warp_sums, total);
+            if (notes) {
                 scratch.descriptors[block] = (before & 0xFFFFFFFFu) | uint64_t(shortest) << 32 | uint64_t(width) << 44 | before >> 32 << 48;
             }
             running += total;
         }
         index_bytes = 8 * blocks + 4 * uint32_t(running >> 32);
     }
-    bad = __syncthreads_or(bad);
     if (threadIdx.x == 0) {
         Plan plan;
         plan.groups = span.groups;
@@ -160,9 +242,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         plan.bits = bits;
         plan.sum = checksum[0];
         plan.weighted = checksum[1];
-        plan.codebooks = codebooks;
-        plan.codebook_bytes = codebook_bytes;
-        plan.longest = longest_codeword;
+        plan.codebooks = book_sums.codebooks;
+        plan.codebook_bytes = book_sums.bytes;
+        plan.longest = book_sums.longest;
         // A given codebook may have codewords though nothing is live: the stream then has an empty one.
         if (live == 0) {
             plan.codebooks = 1;
@@ -182,7 +264,14 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         plan.codewords_at = align_up(plan.index_at + index_bytes, 16);
         plan.stream_bytes = plan.codewords_at + 4 * (ceil_div(bits, 32) + 2);
         plans[stream] = plan;
-        __threadfence();
+        if (streams_done != nullptr) {
+            tell(streams_done, 1);
+        } else {
+            __threadfence();
+        }
+    }
+    if (segments_done != nullptr && blockIdx.x == 0) {
+        wait_for_all_before();
     }
     if (blocks_done == nullptr) {
         return;
@@ -229,16 +318,11 @@ __device__ inline uint64_t find_place(const Plan *plans, uint32_t stream, uint32
     return place;
 }
 
-// A block's share of the streams' bytes: the codewords of WRITE_WARPS segments, and some of the rest.
-__device__ inline void write_share(Plan *plans, const Books &books, const Scratch &all, const uint32_t *all_slots, uint64_t slots_in_stream, const Span *spans,
+// The share of block `number` of `blocks_in_stream` in a stream's bytes: the codewords of WRITE_WARPS segments, and some of the rest. The first has what is in no segment: others need not wait for it.
+__device__ inline void write_share(uint32_t stream, uint32_t number, uint32_t streams, Plan *plans, const Books &books, const Scratch &all, const uint32_t *all_slots, uint64_t slots_in_stream, const Span *spans,
                                    uint32_t segments_in_stream, uint64_t *places, uint32_t find_places, const uint32_t *notes, uint8_t *out, uint64_t out_bytes) {
-    // One more, for what is in no segment: others need not wait for it.
-    const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WRITE_WARPS) + 1;
-    // From the last: what was encoded last may still be in the second-level cache.
-    const uint32_t number = gridDim.x - 1 - blockIdx.x;
-    const uint32_t stream = number / blocks_in_stream;
-    const bool is_frame = number % blocks_in_stream == 0;
-    const uint32_t block = is_frame ? 0 : number % blocks_in_stream - 1;
+    const bool is_frame = number == 0;
+    const uint32_t block = is_frame ? 0 : number - 1;
     // Where this warp's segment starts and ends: asked for together with the plan, which says whether there is one.
     const Scratch scratch = of_stream(all, stream, segments_in_stream);
     const uint32_t segment = block * WRITE_WARPS + same_for_all(warp_id());
@@ -248,7 +332,7 @@ __device__ inline void write_share(Plan *plans, const Books &books, const Scratc
         starts[i] = segment + i < segments_in_stream ? scratch.starts[segment + i].x : 0;
     }
     const Plan plan = plans[stream];
-    const uint64_t place = find_places ? find_place(plans, stream, gridDim.x / blocks_in_stream, is_frame && warp_id() == 0, places) : places[stream];
+    const uint64_t place = find_places ? find_place(plans, stream, streams, is_frame && warp_id() == 0, places) : places[stream];
     const uint32_t segments = ceil_div(plan.groups, SEGMENT_GROUPS);
     const uint32_t blocks = max_of(1u, ceil_div(segments, WRITE_WARPS));
     if (block >= blocks) {
@@ -348,25 +432,44 @@ __device__ inline void write_share(Plan *plans, const Books &books, const Scratc
 // Blocks to a multiprocessor: what registers are dealt out for.
 constexpr uint32_t WRITE_BLOCKS = 40 / WRITE_WARPS;
 
-// The streams' bytes. A stream's slots have `slots_in_stream` words, or, if that is 0, are where its symbols were. If there is `laid_out`, the kernel before may still be at work, on other parts of the output,
-// and this one begins as soon as `laid_out` is `number`: what sets it has its place on the device, and does not wait for this one. Whatever comes behind this one comes behind both.
+// The streams' bytes, by as many blocks of each as the largest has segments for, and one more. A stream's slots have `slots_in_stream` words, or, if that is 0, are where its symbols were. If there is `laid_out`, the kernel before may still be at work, on other parts of the output,
+// and this one begins as soon as `laid_out` is `laid_out_number`: what sets it has its place on the device, and does not wait for this one. Whatever comes behind this one comes behind both.
+// `unwritten`, if it is given, has the number of blocks that a stream's record still waits for.
 extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
     encode_write(Plan *plans, Books books, Scratch all, const uint32_t *all_slots, uint64_t slots_in_stream, const Span *spans,
-                 uint32_t segments_in_stream, uint64_t *places, uint32_t find_places, const uint32_t *notes, uint8_t *out, uint64_t out_bytes, const uint64_t *laid_out, uint64_t number) {
+                 uint32_t segments_in_stream, uint64_t *places, uint32_t find_places, const uint32_t *notes, uint8_t *out, uint64_t out_bytes, const uint64_t *laid_out, uint64_t laid_out_number, uint32_t *unwritten,
+                 uint32_t blocks_in_stream) {
+    const uint32_t streams = gridDim.x / blocks_in_stream;
+    // Else from the last: what was encoded last may still be in the second-level cache.
+    const uint32_t from_last = gridDim.x - 1 - blockIdx.x;
+    const uint32_t stream = same_for_all(SIDE_BY_SIDE ? blockIdx.x % streams : from_last / blocks_in_stream);
+    const uint32_t number = SIDE_BY_SIDE ? blockIdx.x / streams : from_last % blocks_in_stream;
     if (laid_out == nullptr) {
         let_next_begin();
         wait_for_all_before();
     } else {
-        if (threadIdx.x == 0) {
-            while (*reinterpret_cast<const volatile unsigned long long *>(laid_out) != number) {
+        // Streams are encoded when records are being laid out: who has no segment makes room at once.
+        if (number > 0 && (number - 1) * WRITE_WARPS * SEGMENT_GROUPS >= spans[stream].groups) {
+            if (blockIdx.x == 0) {
+                wait_for_all_before();
             }
-            __threadfence();
+            return;
+        }
+        if (threadIdx.x == 0) {
+            wait_for_number(laid_out, laid_out_number);
         }
         __syncthreads();
         // What comes next then finds the records laid out.
         let_next_begin();
     }
-    write_share(plans, books, all, all_slots, slots_in_stream, spans, segments_in_stream, places, find_places, notes, out, out_bytes);
+    write_share(stream, number, streams, plans, books, all, all_slots, slots_in_stream, spans, segments_in_stream, places, find_places, notes, out, out_bytes);
+    // Not with the gap index, which is not encoded in place.
+    if (INDEX != 1 && unwritten != nullptr) {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            tell(&unwritten[stream], uint32_t(-1));
+        }
+    }
     if (laid_out != nullptr && blockIdx.x == 0) {
         wait_for_all_before();
     }

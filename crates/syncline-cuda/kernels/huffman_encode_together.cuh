@@ -3,39 +3,7 @@
 // What is one warp's to work out is not worked out by all 32: that would take as long as eight of them one after another.
 #pragma once
 #include "huffman_encode_small.cuh"
-
-// What blocks say, each kind side by side; all are 0 before and after.
-struct States {
-    uint64_t *sizes;    // bits, above them live groups and the stream's number, IS_BAD
-    uint64_t *sums;     // of the live symbols
-    uint64_t *weighted; // the same, numbered from the block's first
-    uint64_t *fronts;   // the first 32 bits
-    uint64_t *widths;   // words of deltas
-    uint64_t *books;    // bytes of each stream's codebook, where that is made on the way
-    uint32_t *lengths;  // bits of the first live groups, WARP words of each block
-    uint32_t *done;     // blocks that need no more of this
-};
-constexpr uint64_t SAID = 1ull << 63, IS_BAD = 1ull << 62;
-constexpr uint32_t SAID_LENGTH = 1u << 31, STREAM_AT = 56;
-constexpr uint64_t SIZES = (1ull << STREAM_AT) - 1;
-
-__device__ inline States states_at(uint64_t *memory) {
-    const uint32_t blocks = gridDim.x;
-    uint64_t *books = memory + 5 * blocks;
-    uint32_t *lengths = reinterpret_cast<uint32_t *>(books + MOST_STREAMS);
-    return {memory, memory + blocks, memory + 2 * blocks, memory + 3 * blocks, memory + 4 * blocks, books, lengths, lengths + WARP * blocks};
-}
-// Words of 32 bits that they take, an even number.
-__device__ inline uint32_t state_words() { return (5 * 2 + WARP) * gridDim.x + 2 * MOST_STREAMS + 2; }
-
-template <typename Word> __device__ inline void say(Word *state, Word word) { *const_cast<volatile Word *>(state) = word; }
-template <typename Word> __device__ inline Word wait_for(const Word *state) {
-    Word word;
-    do {
-        word = *const_cast<const volatile Word *>(state);
-    } while (word == 0);
-    return word;
-}
+#include "huffman_encode_states.cuh"
 
 #if __CUDA_ARCH__ >= 800
 __device__ inline uint32_t warp_or(uint32_t value) { return __reduce_or_sync(ALL_LANES, value); }
@@ -77,20 +45,29 @@ __device__ inline Parts parts_of(uint32_t groups, uint32_t live, uint32_t bits, 
     return parts;
 }
 
-// Sizes are bits, and above 32 of them live groups.
+// Sizes of what is in a block are a word: bits, and above them live groups.
+constexpr uint32_t SHORT_LIVE_AT = 22;
+static_assert((THREADS - WARP) * GROUP * LONGEST < 1u << SHORT_LIVE_AT && THREADS - WARP < 1u << (32 - SHORT_LIVE_AT), "a block's groups have room");
+__device__ inline uint32_t bits_of(uint32_t sizes) { return sizes % (1u << SHORT_LIVE_AT); }
+__device__ inline uint32_t live_of(uint32_t sizes) { return sizes >> SHORT_LIVE_AT; }
+
+// Those of several blocks are bits, and above 32 of them live groups.
 __device__ inline uint32_t bits_of(uint64_t sizes) { return uint32_t(sizes); }
 __device__ inline uint32_t live_of(uint64_t sizes) { return uint32_t((sizes & SIZES) >> 32); }
 
+// Blocks behind a block whose first live groups it asks for before it knows whether it needs them.
+constexpr uint32_t BLOCKS_AHEAD = 3;
+
 // Shared memory beside the dynamic.
 struct Shared {
-    uint64_t starts[MOST_BLOCKS + 1];                     // sizes of what is before each of the stream's blocks, and of the stream
-    uint64_t warp_sizes[WARPS], warp_starts[WARPS], sizes; // of each warp's groups, of those before it in the block, of the block's
+    uint64_t starts[MOST_BLOCKS + 1];               // sizes of what is before each of the stream's blocks, and of the stream
+    uint32_t warp_sizes[WARPS], warp_starts[WARPS]; // of each warp's groups, of those before it in the block
     uint32_t sum[WARPS], weighted[WARPS];
-    uint64_t entries[WARPS];   // of the block's groups among those of each entry: bits; and words of its deltas
-    uint32_t packed[WARPS][16]; // deltas of an entry
-    uint32_t book_bytes[MOST_STREAMS];
-    uint32_t all_bits[MOST_STREAMS], all_live[MOST_STREAMS], all_widths[MOST_STREAMS]; // of the streams up to this one
-    uint32_t widths_before;                                                            // of the stream's blocks before this one
+    uint32_t entries[WARPS];            // of the block's groups among those of each entry: bits; above them words of its deltas
+    uint32_t packed[WARPS][16];         // deltas of an entry
+    uint32_t ahead[BLOCKS_AHEAD][WARP]; // bits of the first live groups of the blocks behind this one
+    uint32_t groups[MOST_STREAMS], blocks[MOST_STREAMS], book_bytes[MOST_STREAMS]; // of each stream
+    uint32_t widths_before;                                                        // of the stream's blocks before this one
     // Of the stream, for the block that writes its frame.
     uint32_t checksum[2];
     uint32_t summary[2]; // of its codebook: bytes and longest codeword
@@ -102,11 +79,11 @@ struct Shared {
 };
 
 // Before anything else of it is touched; by the first warp.
-__device__ inline void clear_shared(Shared &shared) {
-    shared.all_bits[lane_id()] = shared.all_live[lane_id()] = shared.all_widths[lane_id()] = 0;
+__device__ inline void clear_shared(Shared &shared, const StreamList &list) {
+    shared.groups[lane_id()] = list.of[lane_id()].groups;
+    shared.blocks[lane_id()] = list.of[lane_id()].blocks;
     if (lane_id() == 0) {
-        shared.widths_before = 0;
-        shared.is_bad = shared.stream_is_bad = false;
+        shared.is_bad = false;
     }
 }
 
@@ -119,6 +96,11 @@ struct Work {
     uint32_t slot_words;
     uint16_t *lengths, *live_lengths; // bits of its groups, and of those that are live
     uint32_t round_begin, round_end;  // of this warp
+};
+
+// Sizes of what the block has, and of what is before the warp in it.
+struct Place {
+    uint32_t sizes, before;
 };
 
 // Where the streams go.
@@ -134,7 +116,7 @@ __device__ inline void note_warp(Shared &shared, const Encoding &own) {
     const uint32_t sum = warp_total(own.sum), weighted = warp_total(own.weighted);
     const bool is_bad = __any_sync(ALL_LANES, (own.any & ANY_MISSING) != 0 || (own.seen & BEYOND_ALPHABET) != 0);
     if (lane_id() == 0) {
-        shared.warp_sizes[warp_id()] = uint64_t(own.live) << 32 | own.bits;
+        shared.warp_sizes[warp_id()] = own.live << SHORT_LIVE_AT | own.bits;
         shared.sum[warp_id()] = sum;
         shared.weighted[warp_id()] = weighted;
         if (is_bad) {
@@ -143,32 +125,40 @@ __device__ inline void note_warp(Shared &shared, const Encoding &own) {
     }
 }
 
-// A lane a warp: where each begins, and what the block says first. By the first warp.
-__device__ inline void say_sizes(Shared &shared, const Work &work) {
-    const uint64_t own = shared.warp_sizes[lane_id()], through = warp_scan_inclusive(own);
-    shared.warp_starts[lane_id()] = through - own;
-    if (lane_id() == WARP - 1) {
-        shared.sizes = through;
-        say(&work.states.sizes[blockIdx.x], SAID | (shared.is_bad ? IS_BAD : 0) | uint64_t(work.share.stream) << STREAM_AT | through);
-    }
+// Where the warp is in its block.
+__device__ inline Place own_place(const Shared &shared) {
+    const uint32_t sizes = lane_id() < WARPS ? shared.warp_sizes[lane_id()] : 0;
+    return {warp_total(sizes), warp_total(lane_id() < warp_id() ? sizes : 0)};
 }
 
-// The block's first bits and its checksum. By a warp.
-__device__ inline void say_more(const Shared &shared, const Work &work) {
-    const uint32_t bits = bits_of(shared.warp_sizes[lane_id()]), start = bits_of(shared.warp_starts[lane_id()]);
-    const uint32_t front = warp_or(bits > 0 && start < 32 ? work.slots[lane_id() * work.slot_words] >> start : 0);
-    const uint32_t sum = warp_total(shared.sum[lane_id()]);
-    const uint32_t weighted = warp_total(shared.weighted[lane_id()] + live_of(shared.warp_starts[lane_id()]) * GROUP * shared.sum[lane_id()]);
+// What the block says first. By a thread.
+__device__ inline void say_sizes(const Shared &shared, const Work &work, uint32_t sizes) {
+    const uint64_t all = uint64_t(live_of(sizes)) << 32 | bits_of(sizes);
+    say(&work.states.sizes[blockIdx.x].first, SAID | (shared.is_bad ? IS_BAD : 0) | all);
+    add_to(&work.states.totals[work.share.stream].first, all);
+}
+
+// The block's first bits and its checksum; and where each warp begins, a lane a warp. By a warp.
+__device__ inline void say_more(Shared &shared, const Work &work) {
+    const bool there = lane_id() < WARPS;
+    const uint32_t own = there ? shared.warp_sizes[lane_id()] : 0, before = warp_scan_inclusive(own) - own;
+    if (there) {
+        shared.warp_starts[lane_id()] = before;
+    }
+    const uint32_t front = warp_or(bits_of(own) > 0 && bits_of(before) < 32 ? work.slots[lane_id() * work.slot_words] >> bits_of(before) : 0);
+    const uint32_t own_sum = there ? shared.sum[lane_id()] : 0, own_weighted = there ? shared.weighted[lane_id()] : 0;
+    const uint32_t sum = warp_total(own_sum), weighted = warp_total(own_weighted + live_of(before) * GROUP * own_sum);
     if (lane_id() == 0) {
         say(&work.states.fronts[blockIdx.x], SAID | front);
-        say(&work.states.sums[blockIdx.x], SAID | sum);
-        say(&work.states.weighted[blockIdx.x], SAID | weighted);
+        say(&work.states.sums[blockIdx.x].first, SAID | sum);
+        say(&work.states.sums[blockIdx.x].second, SAID | weighted);
     }
 }
 
 // Brings the warp's live groups side by side with the others'; the first of the block somebody may wait for.
-__device__ inline void line_up(const Shared &shared, const Work &work) {
-    uint32_t rank = live_of(shared.warp_starts[warp_id()]);
+__device__ inline void line_up(const Work &work, const Place &place) {
+    uint32_t rank = live_of(place.before);
+    uint32_t *firsts = work.states.lengths + blockIdx.x * WARP;
     const uint32_t end = work.round_end * ROUND_GROUPS;
 #pragma unroll 1
     for (uint32_t first = work.round_begin * ROUND_GROUPS; first < end; first += WARP) {
@@ -178,10 +168,21 @@ __device__ inline void line_up(const Shared &shared, const Work &work) {
             const uint32_t own_rank = rank + __popc(are_live & ((1u << lane_id()) - 1));
             work.live_lengths[own_rank] = length;
             if (own_rank < WARP) {
-                say(&work.states.lengths[blockIdx.x * WARP + own_rank], SAID_LENGTH | length);
+                say(&firsts[own_rank], SAID_LENGTH | length);
             }
         }
         rank += __popc(are_live);
+    }
+    if (warp_id() == 0 && lane_id() >= live_of(place.sizes)) {
+        say(&firsts[lane_id()], SAID_LENGTH);
+    }
+}
+
+// What a block behind this one says of its first live groups. By a warp for each of the blocks ahead.
+__device__ inline void hear_ahead(Shared &shared, const Work &work, uint32_t which) {
+    const uint32_t other = work.share.index + 1 + which;
+    if (other < work.share.blocks) {
+        shared.ahead[which][lane_id()] = wait_for(&work.states.lengths[(work.share.first_block + other) * WARP + lane_id()]) & ~SAID_LENGTH;
     }
 }
 
@@ -193,7 +194,7 @@ __device__ inline void hear_sizes(Shared &shared, const Work &work) {
     for (uint32_t first = 0; first < work.share.blocks; first += WARP) {
         const uint32_t other = first + lane_id();
         const bool there = other < work.share.blocks;
-        const uint64_t said = there ? wait_for(&work.states.sizes[work.share.first_block + other]) : 0, own = said & SIZES;
+        const uint64_t said = there ? wait_for(&work.states.sizes[work.share.first_block + other].first) : 0, own = said & SIZES;
         __syncwarp();
         const uint64_t through = warp_scan_inclusive(own);
         is_bad |= (said & IS_BAD) != 0;
@@ -211,13 +212,13 @@ __device__ inline void hear_sizes(Shared &shared, const Work &work) {
 
 // Of the live group that is number `rank` of the stream, and in a block behind this one, but among its first: its bits.
 __device__ inline uint32_t length_behind(const Shared &shared, const Work &work, uint32_t rank) {
-    uint32_t low = work.share.index + 1, high = work.share.blocks;
+    uint32_t other = work.share.index + 1;
 #pragma unroll 1
-    while (high - low > 1) {
-        const uint32_t middle = (low + high) / 2;
-        (live_of(shared.starts[middle]) <= rank ? low : high) = middle;
+    while (live_of(shared.starts[other + 1]) <= rank) {
+        ++other;
     }
-    return wait_for(&work.states.lengths[(work.share.first_block + low) * WARP + rank - live_of(shared.starts[low])]) & ~SAID_LENGTH;
+    const uint32_t which = other - work.share.index - 1, at = rank - live_of(shared.starts[other]);
+    return which < BLOCKS_AHEAD ? shared.ahead[which][at] : wait_for(&work.states.lengths[(work.share.first_block + other) * WARP + at]) & ~SAID_LENGTH;
 }
 
 // An entry of the symbol index, a warp's.
@@ -227,8 +228,8 @@ struct Entry {
 };
 
 // Makes the entries that start in this block and says how many words their deltas have. The first warp has that of the block's first live group, if it starts there. By the whole block.
-__device__ inline Entry make_entry(Shared &shared, const Work &work, uint64_t starts, uint32_t stream_live) {
-    const uint32_t warp = warp_id(), live = live_of(shared.sizes), live_start = live_of(starts), skew = live_start % INDEX_BLOCK;
+__device__ inline Entry make_entry(Shared &shared, const Work &work, uint32_t live, uint64_t starts, uint32_t stream_live) {
+    const uint32_t warp = warp_id(), live_start = live_of(starts), skew = live_start % INDEX_BLOCK;
     const uint32_t warps = max_of(1u, ceil_div(skew + live, INDEX_BLOCK)), first = warp * INDEX_BLOCK, in_block = threadIdx.x - skew;
     Entry entry = {warp < warps && first >= skew && first - skew < live, live_start / INDEX_BLOCK + warp, 0, 0, 0, 0};
     const bool there = entry.number * INDEX_BLOCK + lane_id() < stream_live;
@@ -245,20 +246,24 @@ __device__ inline Entry make_entry(Shared &shared, const Work &work, uint64_t st
             entry.width = 32 - __clz(warp_max(there ? length : 0) - entry.shortest);
         }
         if (lane_id() == 0) {
-            shared.entries[warp] = uint64_t(entry.width) << 32 | bits;
+            shared.entries[warp] = entry.width << SHORT_LIVE_AT | bits;
         }
     }
     __syncthreads();
     if (warp >= warps) {
         return entry;
     }
-    const uint64_t own = lane_id() < warps ? shared.entries[lane_id()] : 0, through = warp_scan_inclusive(own);
-    if (threadIdx.x == WARP - 1) {
-        say(&work.states.widths[blockIdx.x], SAID | through >> 32);
+    const uint32_t own = lane_id() < warps ? shared.entries[lane_id()] : 0;
+    if (warp == 0) {
+        const uint32_t all = warp_total(own);
+        if (lane_id() == 0) {
+            say(&work.states.sizes[blockIdx.x].second, SAID | all >> SHORT_LIVE_AT);
+            add_to(&work.states.totals[work.share.stream].second, all >> SHORT_LIVE_AT);
+        }
     }
-    const uint64_t before = __shfl_sync(ALL_LANES, through - own, warp);
-    entry.start = bits_of(starts) + uint32_t(before);
-    entry.deltas_at = uint32_t(before >> 32);
+    const uint32_t before = warp_total(lane_id() < warp ? own : 0);
+    entry.start = bits_of(starts) + bits_of(before);
+    entry.deltas_at = before >> SHORT_LIVE_AT;
     if (entry.there && entry.width > 0) {
         uint32_t *packed = shared.packed[warp];
         if (lane_id() < 16) {
@@ -273,78 +278,77 @@ __device__ inline Entry make_entry(Shared &shared, const Work &work, uint64_t st
     return entry;
 }
 
-// What comes behind bit `end` of the stream in its word, from the warps and the blocks behind this warp; by a warp.
-__device__ inline uint32_t rest_of_word(const Shared &shared, const Work &work, uint32_t block_start, uint32_t end) {
-    const uint32_t word_end = align_up(end, 32), warp = warp_id();
-    // Most often the next warp has all of it.
-    if (warp + 1 < WARPS && bits_of(shared.warp_sizes[warp + 1]) >= word_end - end) {
-        return work.slots[(warp + 1) * work.slot_words] >> end % 32;
+// What comes behind bit `end` of the stream, where this warp's bits end, in its word; by a warp. The next warp or block that has anything has all of it: a live group has more bits than a word.
+__device__ inline uint32_t rest_of_word(const Shared &shared, const Work &work, uint32_t end) {
+    static_assert(GROUP > 32, "a bit a symbol at least");
+    const uint32_t warps = __ballot_sync(ALL_LANES, lane_id() > warp_id() && lane_id() < WARPS && bits_of(shared.warp_sizes[min_of(lane_id(), WARPS - 1)]) > 0);
+    if (warps != 0) {
+        return work.slots[(__ffs(warps) - 1) * work.slot_words] >> end % 32;
     }
-    const uint32_t start = block_start + bits_of(shared.warp_starts[lane_id()]), bits = bits_of(shared.warp_sizes[lane_id()]);
-    uint32_t word = lane_id() > warp && bits > 0 && start < word_end ? work.slots[lane_id() * work.slot_words] >> start % 32 : 0;
-    bool more = bits_of(shared.starts[work.share.index + 1]) < word_end;
 #pragma unroll 1
-    for (uint32_t first = work.share.index + 1; more && first < work.share.blocks; first += WARP) {
+    for (uint32_t first = work.share.index + 1; first < work.share.blocks; first += WARP) {
         const uint32_t other = first + lane_id();
-        bool behind = true;
-        if (other < work.share.blocks) {
-            const uint32_t begin = bits_of(shared.starts[other]), next = bits_of(shared.starts[other + 1]);
-            word |= begin < word_end && begin < next ? uint32_t(wait_for(&work.states.fronts[work.share.first_block + other])) >> begin % 32 : 0;
-            behind = next < word_end;
+        const uint32_t blocks = __ballot_sync(ALL_LANES, other < work.share.blocks && bits_of(shared.starts[other]) < bits_of(shared.starts[other + 1]));
+        if (blocks != 0) {
+            return uint32_t(wait_for(&work.states.fronts[work.share.first_block + first + __ffs(blocks) - 1])) >> end % 32;
         }
-        more = __all_sync(ALL_LANES, behind);
     }
-    return warp_or(word);
+    return 0;
 }
 
-// What all blocks say of the streams up to this one: a thread a block. By the whole block.
-__device__ inline void hear_all(Shared &shared, const Work &work) {
-    const Share &share = work.share;
-    const States &states = work.states;
-    if (threadIdx.x < share.first_block + share.blocks) {
-        const uint64_t sizes = wait_for(&states.sizes[threadIdx.x]);
-        const uint32_t widths = INDEX == 2 ? uint32_t(wait_for(&states.widths[threadIdx.x])) : 0;
-        const uint32_t stream = uint32_t(sizes >> STREAM_AT) % MOST_STREAMS;
-        atomicAdd(&shared.all_bits[stream], bits_of(sizes));
-        atomicAdd(&shared.all_live[stream], live_of(sizes));
-        atomicAdd(&shared.all_widths[stream], widths);
-        if (threadIdx.x >= share.first_block && threadIdx.x < blockIdx.x) {
-            atomicAdd(&shared.widths_before, widths);
-        }
-    }
-    if (WHOLE && warp_id() == WARPS - 2 && lane_id() <= share.stream) {
-        shared.book_bytes[lane_id()] = uint32_t(wait_for(&states.books[lane_id()]));
-    }
-    if (share.has_frame() && warp_id() == WARPS - 1) {
-        uint32_t sum = 0, weighted = 0;
-#pragma unroll 1
-        for (uint32_t other = lane_id(); other < share.blocks; other += WARP) {
-            const uint32_t own = uint32_t(wait_for(&states.sums[share.first_block + other]));
-            sum += own;
-            weighted += uint32_t(wait_for(&states.weighted[share.first_block + other])) + live_of(shared.starts[other]) * GROUP * own;
-        }
-        __syncwarp();
-        sum = warp_total(sum);
-        weighted = warp_total(weighted);
-        if (lane_id() == 0) {
-            shared.checksum[0] = sum;
-            shared.checksum[1] = weighted;
-        }
-    }
-}
-
-// Where the stream is, and its parts in it: a lane a stream up to this one. By a warp.
+// Waits for the totals of the streams up to this one, a lane a stream, and finds out where this one is, and its parts in it. By a warp.
 __device__ inline void place_stream(Shared &shared, const Work &work) {
-    const uint32_t lane = lane_id();
-    const Parts parts = parts_of(work.list.groups[lane], shared.all_live[lane], shared.all_bits[lane], shared.all_widths[lane], shared.book_bytes[lane]);
-    const uint64_t place = warp_sum(lane < work.share.stream ? uint64_t(align_up(parts.stream_bytes, 16)) : 0);
-    if (lane == work.share.stream) {
+    const uint32_t lane = lane_id(), stream = work.share.stream;
+    Pair totals = {0, 0};
+    uint32_t book_bytes = 0;
+    if (lane <= stream) {
+        do {
+            totals = look_at(&work.states.totals[lane]);
+        } while (totals.first >> COUNT_AT != shared.blocks[lane] || (INDEX == 2 && totals.second >> COUNT_AT != shared.blocks[lane]));
+        book_bytes = WHOLE ? uint32_t(wait_for(&work.states.books[lane])) : shared.book_bytes[lane];
+    }
+    __syncwarp();
+    const Parts parts = parts_of(shared.groups[lane], live_of(totals.first), bits_of(totals.first), uint32_t(totals.second), book_bytes);
+    const uint32_t place = warp_total(lane < stream ? align_up(parts.stream_bytes, 16) : 0);
+    if (lane == stream) {
         shared.parts = parts;
         shared.place = place;
     }
 }
 
-// Header, codebook, padding and plan of the stream; by a warp.
+// Words of deltas of the stream's blocks before this one. By a warp.
+__device__ inline void hear_widths(Shared &shared, const Work &work) {
+    uint32_t before = 0;
+#pragma unroll 1
+    for (uint32_t other = lane_id(); other < work.share.index; other += WARP) {
+        before += uint32_t(wait_for(&work.states.sizes[work.share.first_block + other].second));
+    }
+    __syncwarp();
+    before = warp_total(before);
+    if (lane_id() == 0) {
+        shared.widths_before = before;
+    }
+}
+
+// The stream's checksum. By a warp.
+__device__ inline void hear_sums(Shared &shared, const Work &work) {
+    uint32_t sum = 0, weighted = 0;
+#pragma unroll 1
+    for (uint32_t other = lane_id(); other < work.share.blocks; other += WARP) {
+        const Pair own = wait_for(&work.states.sums[work.share.first_block + other]);
+        sum += uint32_t(own.first);
+        weighted += uint32_t(own.second) + live_of(shared.starts[other]) * GROUP * uint32_t(own.first);
+    }
+    __syncwarp();
+    sum = warp_total(sum);
+    weighted = warp_total(weighted);
+    if (lane_id() == 0) {
+        shared.checksum[0] = sum;
+        shared.checksum[1] = weighted;
+    }
+}
+
+// Header, codebook, padding and plan of the stream; by the whole block.
 __device__ inline void write_own_frame(const Shared &shared, const Work &work, uint64_t sizes, bool fits, uint32_t *status, const Result &result) {
     const Parts &parts = shared.parts;
     const uint32_t stream = work.share.stream, live = live_of(sizes);
@@ -368,9 +372,10 @@ __device__ inline void write_own_frame(const Shared &shared, const Work &work, u
     const uint32_t missing = shared.stream_is_bad ? STATUS_MISSING_CODEWORD : 0;
     plan.status = (WHOLE ? 0 : shared.status) | missing | (fits ? 0 : STATUS_NO_ROOM);
     if (fits) {
-        write_frame(result.out + shared.place, plan, {shared.summary, nullptr, shared.book}, 0, lane_id(), WARP);
+        write_frame(result.out + shared.place, plan, {shared.summary, nullptr, shared.book}, 0, threadIdx.x, THREADS);
     }
-    if (lane_id() == 0) {
+    // Another warp than that which writes the header.
+    if (threadIdx.x == 2 * WARP) {
         result.plans[stream] = plan;
         result.places[stream] = shared.place;
         if (WHOLE) {
@@ -402,44 +407,53 @@ __device__ inline void write_streams(Shared &shared, const Work &work, const Enc
     const uint32_t warp = same_for_all(warp_id());
     note_warp(shared, own);
     __syncthreads();
-    if (warp == 0) {
-        say_sizes(shared, work);
+    const Place place = own_place(shared);
+    if (threadIdx.x == 0) {
+        say_sizes(shared, work, place.sizes);
     }
-    __syncthreads();
     if (warp == WARPS - 1) {
         say_more(shared, work);
     }
-    line_up(shared, work);
+    line_up(work, place);
     if (warp == 0) {
         hear_sizes(shared, work);
+    } else if (INDEX == 2 && warp <= BLOCKS_AHEAD) {
+        hear_ahead(shared, work, warp - 1);
     }
     __syncthreads();
     const uint64_t starts = shared.starts[work.share.index], sizes = shared.starts[work.share.blocks];
     const bool all_live = live_of(sizes) == work.share.groups;
     Entry entry = {false, 0, 0, 0, 0, 0};
     if (INDEX == 2) {
-        entry = make_entry(shared, work, starts, live_of(sizes));
+        entry = make_entry(shared, work, live_of(place.sizes), starts, live_of(sizes));
     }
     // Words that start among the warp's bits, the last of which needs what comes behind.
-    const uint32_t start = bits_of(starts) + bits_of(shared.warp_starts[warp]), end = start + own.bits;
+    const uint32_t start = bits_of(starts) + bits_of(place.before), end = start + own.bits;
     const uint32_t first_word = ceil_div(start, 32), last_word = ceil_div(end, 32);
-    const uint32_t rest = last_word > first_word && end % 32 != 0 ? rest_of_word(shared, work, bits_of(starts), end) : 0;
-    hear_all(shared, work);
-    __syncthreads();
+    const uint32_t rest = last_word > first_word && end % 32 != 0 ? rest_of_word(shared, work, end) : 0;
     if (warp == 0) {
         place_stream(shared, work);
+    } else if (INDEX == 2 && warp == 1) {
+        hear_widths(shared, work);
+    } else if (warp == WARPS - 1 && work.share.has_frame()) {
+        hear_sums(shared, work);
     }
     heard();
-    if (threadIdx.x == THREADS - 1) {
-        // What this block has said, and nobody may have waited for, comes before whoever clears it.
-        __threadfence();
-        shared.is_last = atomicAdd(work.states.done, 1u) == gridDim.x - 1;
-    }
     __syncthreads();
+    if (warp == 1) {
+        // All blocks of the stream have read these by now.
+        work.states.lengths[blockIdx.x * WARP + lane_id()] = 0;
+    }
+    uint32_t done_before = 0;
+    if (threadIdx.x == THREADS - 1) {
+        // What this block has said, and nobody may have waited for, comes before whoever clears it. How many were before this one is known when it has written.
+        __threadfence();
+        done_before = atomicAdd(work.states.done, 1u);
+    }
     const Parts &parts = shared.parts;
     const bool fits = shared.place <= result.out_bytes && parts.stream_bytes <= result.out_bytes - shared.place;
     uint8_t *to = result.out + shared.place;
-    if (work.share.has_frame() && warp == 0) {
+    if (work.share.has_frame()) {
         write_own_frame(shared, work, sizes, fits, status, result);
     }
     if (fits) {
@@ -469,12 +483,18 @@ __device__ inline void write_streams(Shared &shared, const Work &work, const Enc
         }
     }
     // Nobody needs any more what the blocks have said.
+    if (threadIdx.x == THREADS - 1) {
+        shared.is_last = done_before == gridDim.x - 1;
+    }
     __syncthreads();
     if (shared.is_last) {
-        uint32_t *words = reinterpret_cast<uint32_t *>(work.states.sizes);
+        uint64_t *words = &work.states.sizes->first;
 #pragma unroll 1
-        for (uint32_t i = threadIdx.x; i < state_words(); i += THREADS) {
+        for (uint32_t i = threadIdx.x; i < words_of_all(); i += THREADS) {
             words[i] = 0;
+        }
+        if (threadIdx.x == 0) {
+            *work.states.done = 0;
         }
     }
 }

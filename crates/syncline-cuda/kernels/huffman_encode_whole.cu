@@ -25,45 +25,40 @@ struct Made {
 // What blocks of a stream work on together, behind what they say of themselves; all is 0 before and after.
 constexpr uint32_t TREES = FLOORS + 1, TREE_WORDS = WARP + 1;
 struct Together {
-    uint32_t *counts;  // of each symbol
-    uint32_t *trees;   // of each the numbers of codewords of each length, and their bits
-    uint32_t *arrived; // blocks that have counted
-    uint32_t *due;     // whether there are more trees than the first
+    uint32_t *counts; // of each symbol, and above it how many blocks have added theirs
+    uint32_t *trees;  // of each the numbers of codewords of each length, and their bits
+    uint32_t *due;    // whether there are more trees than the first
 };
 constexpr uint32_t IS_DUE = 2, NOT_DUE = 1, SAID_WORD = 1u << 31;
 __device__ inline Together together_at(uint64_t *memory, uint32_t stream) {
-    uint32_t *words = reinterpret_cast<uint32_t *>(memory) + state_words(), *trees = words + 2 * MOST_STREAMS, *counts = trees + MOST_STREAMS * TREES * TREE_WORDS;
-    return {counts + stream * ALPHABET, trees + stream * TREES * TREE_WORDS, words + stream, words + MOST_STREAMS + stream};
+    uint32_t *words = reinterpret_cast<uint32_t *>(memory) + state_words(), *trees = words + MOST_STREAMS, *counts = trees + MOST_STREAMS * TREES * TREE_WORDS;
+    return {counts + stream * ALPHABET, trees + stream * TREES * TREE_WORDS, words + stream};
 }
 
 // Memory of a codebook while it is made: where later the warps' codewords are.
 constexpr uint32_t CODEBOOK_BYTES = sizeof(codebook::Shared) + TREES_AT_ONCE * LEAST_TREE_BYTES;
 static_assert(CODEBOOK_BYTES % 16 == 0 && 4 * COPIES * ALPHABET <= CODEBOOK_BYTES, "counters have room too");
 
-// Adds what the block has counted to the stream's counts, waits until all its blocks have done so, and returns the thread's.
+// Where in a symbol's word the blocks are counted: whoever sees that all have added theirs needs no fence.
+constexpr uint32_t ADDED_AT = 24;
+
+// Adds what the block has counted to the stream's counts, waits until all its blocks have done so, and returns the thread's. By the whole block.
 __device__ inline uint32_t add_counts(const uint32_t *counters, const Together &together, uint32_t blocks) {
     __syncthreads();
+    uint32_t all = 0;
     if (threadIdx.x < ALPHABET) {
-        uint32_t sum = 0;
+        uint32_t sum = 1u << ADDED_AT;
 #pragma unroll
         for (uint32_t copy = 0; copy < COPIES; ++copy) {
             // Rotated by thread: the same copy of neighbouring counters may be in the same bank.
             sum += counters[threadIdx.x * COPIES + (copy + threadIdx.x) % COPIES];
         }
-        if (sum > 0) {
-            atomicAdd(&together.counts[threadIdx.x], sum);
-        }
+        atomicAdd(&together.counts[threadIdx.x], sum);
+        do {
+            all = wait_for(&together.counts[threadIdx.x]);
+        } while (all >> ADDED_AT != blocks);
     }
-    __syncthreads();
-    if (threadIdx.x == 0) {
-        __threadfence();
-        atomicAdd(together.arrived, 1u);
-        while (*const_cast<volatile uint32_t *>(together.arrived) < blocks) {
-        }
-        __threadfence();
-    }
-    __syncthreads();
-    return threadIdx.x < ALPHABET ? __ldcg(&together.counts[threadIdx.x]) : 0;
+    return all % (1u << ADDED_AT);
 }
 
 // Makes the stream's trees, which its blocks share; `codes` then has all that there are to choose from. Returns whether that is more than the first. By the whole block.
@@ -79,27 +74,40 @@ __device__ inline bool share_trees(const codebook::Shared &book, uint32_t used, 
         __syncthreads();
         return false;
     }
-    const uint32_t bytes = codebook::tree_bytes(used), at_once = min_of(WARPS, TREES_AT_ONCE * LEAST_TREE_BYTES / bytes), total = book.sums[used];
-    if (warp_id() < at_once) {
+    const uint32_t bytes = codebook::tree_bytes(used), at_once = min_of(codebook::MOST_TEAMS, TREES_AT_ONCE * LEAST_TREE_BYTES / bytes), total = book.sums[used];
+    const uint32_t to_make = codebook::trees_to_make(book.counts[0], total), trees = __popc(to_make);
+    // Back and forth, so that where there are many blocks the first tree, which all wait for, is alone in its block.
+    auto rank_of = [&](uint32_t turn) { return turn * share.blocks + (turn % 2 == 0 ? share.blocks - 1 - share.index : share.index); };
 #pragma unroll 1
-        for (uint32_t number = share.blocks - 1 - share.index + warp_id() * share.blocks; number < TREES; number += at_once * share.blocks) {
-            uint32_t unlimited, own_rounds;
-            const uint32_t floor = number == 0 ? 0 : uint64_t(total) * (4 + (number - 1) % 4) >> (codebook::LIMIT + 4 - (number - 1) / 4);
-            const bool limited = codebook::make_tree(book, used, floor, memory + warp_id() * bytes, codes[number], unlimited, own_rounds);
-            __syncwarp();
-            say(&together.trees[number * TREE_WORDS + lane_id()], SAID_WORD | codes[number].at_length[lane_id()]);
-            if (lane_id() == 0) {
-                say(&together.trees[number * TREE_WORDS + WARP], SAID_WORD | codes[number].bits);
-                if (number == 0) {
-                    say(together.due, limited && codes[0].bits > unlimited + unlimited / 2048 ? IS_DUE : NOT_DUE);
-                    rounds = own_rounds;
+    for (uint32_t turn = 0; turn * share.blocks < trees; turn += at_once) {
+        const codebook::TreeTeam team(codebook::TEAM_WARPS);
+        const uint32_t rank = rank_of(turn + team.number);
+        if (team.number < at_once && rank < trees) {
+            const uint32_t number = codebook::set_bit(to_make, rank), floor = codebook::floor_of_tree(number, total);
+            uint8_t *const own_memory = memory + team.number * bytes;
+            const codebook::Melding at = codebook::meld_by_team(team, book, used, floor, own_memory);
+            if (team.rank() < WARP) {
+                const codebook::Tree tree = codebook::note_tree(book, at, floor, own_memory, codes[number]);
+                __syncwarp();
+                say(&together.trees[number * TREE_WORDS + lane_id()], SAID_WORD | codes[number].at_length[lane_id()]);
+                if (lane_id() == 0) {
+                    say(&together.trees[number * TREE_WORDS + WARP], SAID_WORD | codes[number].bits);
+                    if (number == 0) {
+                        say(together.due, codebook::tries_are_due(tree, codes[0].bits) ? IS_DUE : NOT_DUE);
+                        rounds = tree.rounds;
+                    }
                 }
             }
         }
+        __syncthreads();
     }
-    __syncthreads();
     auto take = [&](uint32_t i) {
-        const uint32_t word = wait_for(&together.trees[i]) & ~SAID_WORD, tree = i / TREE_WORDS, length = i % TREE_WORDS;
+        const uint32_t tree = i / TREE_WORDS, length = i % TREE_WORDS;
+        if ((to_make >> tree & 1) == 0) {
+            codes[tree].bits = ~0u;
+            return;
+        }
+        const uint32_t word = wait_for(&together.trees[i]) & ~SAID_WORD;
         if (length < WARP) {
             codes[tree].at_length[length] = word;
         } else {
@@ -124,25 +132,31 @@ __device__ inline bool share_trees(const codebook::Shared &book, uint32_t used, 
     return is_due;
 }
 
-// From the stream's counts, of which each thread has one, to the table of codewords. By the whole block; that with the frame writes the codebook, and makes the first tree.
-__device__ inline void make_codebook(uint32_t own_count, uint8_t *memory, const Together &together, const Share &share, const Made &made, const States &states, Shared &shared, uint8_t *table) {
+// Shared memory for the codebook beside that which later has codewords.
+struct Making {
+    codebook::Lengths codes[TREES];
+    alignas(4) uint16_t of_warp[WARPS][codebook::WARP_ROW]; // while symbols are sorted, numbers of buckets
+    uint32_t last_symbol;
+
+    // Before anything else of it is touched; by the whole block.
+    __device__ inline void clear() {
+        static_assert(WARPS * WARP / 2 <= THREADS, "a thread a word");
+        if (threadIdx.x < WARPS * WARP / 2) {
+            reinterpret_cast<uint32_t *>(of_warp)[threadIdx.x] = 0;
+        }
+        if (threadIdx.x == 0) {
+            last_symbol = 0;
+        }
+    }
+};
+
+// From the stream's counts, of which each thread has one, to the table of codewords. By the whole block; that with the frame writes the codebook, and makes the first tree. `making` and the lengths
+// in `memory` have been cleared.
+__device__ inline void make_codebook(uint32_t own_count, uint8_t *memory, const Together &together, const Share &share, const Made &made, const States &states, Making &making, Shared &shared,
+                                     uint8_t *table) {
     codebook::Shared &book = *reinterpret_cast<codebook::Shared *>(memory);
     uint8_t *trees = memory + sizeof(codebook::Shared);
-    __shared__ codebook::Lengths codes[TREES];
-    alignas(4) __shared__ uint16_t of_warp[WARPS][WARP]; // while symbols are sorted, numbers of buckets
-    __shared__ uint32_t last_symbol;
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < ALPHABET / 4; i += THREADS) {
-        reinterpret_cast<uint32_t *>(book.lengths)[i] = 0;
-    }
-#pragma unroll 1
-    for (uint32_t i = threadIdx.x; i < WARPS * WARP / 2; i += THREADS) {
-        reinterpret_cast<uint32_t *>(of_warp)[i] = 0;
-    }
-    if (threadIdx.x == 0) {
-        last_symbol = 0;
-    }
-    __syncthreads();
+    auto &[codes, of_warp, last_symbol] = making;
     const uint32_t are_used = __ballot_sync(ALL_LANES, own_count != 0);
     if (lane_id() == 0 && are_used != 0) {
         atomicMax(&last_symbol, warp_id() * WARP + WARP - __clz(are_used));
@@ -202,6 +216,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                  Result result) {
     extern __shared__ __align__(16) uint8_t dynamic[];
     __shared__ Shared shared;
+    __shared__ Making making;
     const uint32_t slot_words = most_rounds * ROUND_WORDS + PAST_SLOT;
     uint8_t *table = dynamic;
     uint4 *kept = reinterpret_cast<uint4 *>(dynamic + 4 * ALPHABET);
@@ -225,19 +240,21 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const uint32_t free_word = spread_symbol(share.free_symbol);
     const uint8_t *from = symbols + share.first_group * GROUP * SYMBOL_BYTES;
     const uint32_t own_at = share.first * UNIT_GROUPS * GROUP + lane_id() * LANE_SYMBOLS;
-    const auto load = [&](LaneSymbols &own, uint32_t round) { own.load(from + min_of(own_at + round * WARP_SYMBOLS, last) * SYMBOL_BYTES); };
+    const auto load = [&](LaneSymbols &own, uint32_t round) {
+        if (round < round_end) {
+            own.load(from + min_of(own_at + round * WARP_SYMBOLS, last) * SYMBOL_BYTES);
+        }
+    };
     const auto kept_of = [&](uint32_t round) { return kept + round * (LANE_VECTORS * WARP) + lane_id(); };
     wait_for_previous();
     LaneSymbols here, next;
-    if (round_begin < round_end) {
-        load(here, round_begin);
-        load(next, round_begin + 1);
-    }
+    load(here, round_begin);
+    load(next, round_begin + 1);
     // While they are under way.
-    clear(0, 4 * COPIES * ALPHABET);
-    clear(CODEBOOK_BYTES, 4 * WARPS * slot_words);
+    clear(0, max_of(CODEBOOK_BYTES, 4 * WARPS * slot_words));
+    making.clear();
     if (warp == 0) {
-        clear_shared(shared);
+        clear_shared(shared, list);
     }
     __syncthreads();
     const uint32_t copy = shared_address(area) + lane_id() % COPIES * 4;
@@ -260,7 +277,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const States states = states_at(memory);
     const Together together = together_at(memory, share.stream);
     const uint32_t own_count = add_counts(reinterpret_cast<const uint32_t *>(area), together, share.blocks);
-    make_codebook(own_count, area, together, share, made, states, shared, table);
+    make_codebook(own_count, area, together, share, made, states, making, shared, table);
     clear(0, min_of(CODEBOOK_BYTES, 4 * WARPS * slot_words));
     __syncthreads();
 
@@ -290,7 +307,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 together.trees[i] = 0;
             }
             if (threadIdx.x == 0) {
-                *together.arrived = *together.due = 0;
+                *together.due = 0;
             }
         }
     });

@@ -103,14 +103,15 @@ template <typename Weights> __device__ inline void meld_large_rounds(Melding &at
     }
 }
 
-// As meld_round, by a warp whose lanes have every 32nd pair, each found on its own: neighbours read neighbouring words, where stretches of pairs would have all lanes
+// As meld_round, by so many `threads`, of which this is number `rank`: pairs by turns, each found on its own: neighbours read neighbouring words, where stretches of pairs would have all lanes
 // meet in a bank.
-template <typename Weights> __device__ inline void meld_in_turn(Melding &at, Weights &weights, uint16_t *fronts, uint32_t leaf_end) {
+template <typename Weights>
+__device__ inline void meld_in_turn(Melding &at, Weights &weights, uint16_t *fronts, uint32_t leaf_end, uint32_t rank, uint32_t threads) {
     using Weight = decltype(weights.tree(0));
     constexpr Weight NONE = ~Weight(0);
     const uint32_t leaves = leaf_end - at.leaf_front, trees = at.back - at.front, pairs = (leaves + trees) / 2;
 #pragma unroll 1
-    for (uint32_t pair = lane_id(); pair < pairs; pair += WARP) {
+    for (uint32_t pair = rank; pair < pairs; pair += threads) {
         const uint32_t before = leaves_among(weights, at, leaves, trees, 2 * pair);
         const uint32_t leaf = at.leaf_front + before, tree = at.front + 2 * pair - before;
         const Weight weight = two_smallest(leaf < leaf_end ? weights.leaf(leaf) : NONE, leaf + 1 < leaf_end ? weights.leaf(leaf + 1) : NONE,
@@ -195,50 +196,58 @@ constexpr uint32_t SERIAL = 4;
 
 // GenerateCL by one warp, to the last round, or to the first of more than FEW leaves or trees. Rounds of few, which are the many, are done in registers, and melds that are one after another
 // count as a round each. No weight but the last reaches half of the greatest Weight.
-template <typename Weight, bool ONLY_FEW, typename Weights> __device__ inline void meld_in_warp(Melding &at, Weights &weights, uint16_t *fronts) {
+template <typename Weight, typename Weights> __device__ inline void meld_in_warp(Melding &at, Weights &weights, uint16_t *fronts) {
     constexpr Weight NONE = ~Weight(0);
     auto leaf_or_none = [&](uint32_t i) { return i < at.used ? Weight(weights.leaf(i)) : NONE; };
     auto tree_or_none = [&](uint32_t i) { return i < at.back ? Weight(weights.tree(i)) : NONE; };
 #pragma unroll 1
-    while (at.left() > 1) {
-        const Weight leaf0 = leaf_or_none(at.leaf_front), leaf1 = leaf_or_none(at.leaf_front + 1), tree0 = tree_or_none(at.front), tree1 = tree_or_none(at.front + 1);
-        const Weight beyond = leaf_or_none(at.leaf_front + SERIAL);
-        const bool two_leaves = leaf1 <= tree0, two_trees = tree1 < leaf0;
-        const Weight sum = two_leaves ? leaf0 + leaf1 : two_trees ? tree0 + tree1 : leaf0 + tree0;
-        const uint32_t trees = at.back - at.front;
-        if (beyond > sum && trees <= SERIAL) {
+    for (; at.left() > 1; __syncwarp()) {
+        // The fronts of both queues, a lane a weight: melds that are one after another read no memory.
+        const uint32_t first_leaf = at.leaf_front, first_tree = at.front;
+        Weight leaf[1] = {leaf_or_none(first_leaf + lane_id())}, tree[1] = {tree_or_none(first_tree + (WARP - 1 - lane_id()))}, sum;
+        uint32_t trees;
+        bool is_round;
+#pragma unroll 1
+        while (true) {
+            const uint32_t at_leaf = at.leaf_front - first_leaf, at_tree = WARP - 1 - (at.front - first_tree);
+            const Weight leaf0 = __shfl_sync(ALL_LANES, leaf[0], at_leaf), leaf1 = __shfl_sync(ALL_LANES, leaf[0], at_leaf + 1);
+            const Weight tree0 = __shfl_sync(ALL_LANES, tree[0], at_tree), tree1 = __shfl_sync(ALL_LANES, tree[0], at_tree - 1);
+            const Weight beyond = __shfl_sync(ALL_LANES, leaf[0], at_leaf + SERIAL);
+            const bool two_leaves = leaf1 <= tree0, two_trees = tree1 < leaf0;
+            sum = two_leaves ? leaf0 + leaf1 : two_trees ? tree0 + tree1 : leaf0 + tree0;
+            trees = at.back - at.front;
+            is_round = beyond <= sum || trees > SERIAL;
+            if (is_round) {
+                break;
+            }
             if (lane_id() == 0) {
                 weights.set_tree(at.back, sum);
                 fronts[at.back] = at.front;
             }
-            const uint32_t leaves = two_leaves ? 2 : two_trees ? 0 : 1;
+            const uint32_t place = at.back - first_tree, leaves = two_leaves ? 2 : two_trees ? 0 : 1;
+            tree[0] = lane_id() == WARP - 1 - place ? sum : tree[0];
             at.leaf_front += leaves;
             at.front += 2 - leaves;
             ++at.back;
             ++at.rounds;
-            __syncwarp();
+            if (at.left() == 1 || at_leaf + leaves + SERIAL >= WARP || place + 2 >= WARP) {
+                break;
+            }
+        }
+        if (!is_round || at.leaf_front != first_leaf || at.front != first_tree) {
             continue;
         }
-        const Weight leaf[1] = {leaf_or_none(at.leaf_front + lane_id())}, tree[1] = {tree_or_none(at.front + (WARP - 1 - lane_id()))};
         uint32_t leaves = __popc(__ballot_sync(ALL_LANES, leaf[0] <= sum));
         if (leaves < WARP && trees <= WARP) {
             meld_in_registers<1>(at, weights, fronts, leaf, tree, sum, leaves);
-        } else {
-            const Weight leaf2[2] = {leaf[0], leaf_or_none(at.leaf_front + WARP + lane_id())}, tree2[2] = {tree_or_none(at.front + (2 * WARP - 1 - lane_id())), tree[0]};
-            leaves += __popc(__ballot_sync(ALL_LANES, leaf2[1] <= sum));
-            if (leaves < FEW && trees <= FEW) {
-                meld_in_registers<2>(at, weights, fronts, leaf2, tree2, sum, leaves);
-            } else if (ONLY_FEW) {
-                return;
-            } else {
-                uint32_t leaf_end = at.leaf_front + leaves;
-                if (leaves == FEW) {
-                    leaf_end = partition_point(leaf_end, at.used, [&](uint32_t i) { return weights.leaf(i) <= sum; });
-                }
-                meld_in_turn(at, weights, fronts, leaf_end);
-            }
+            continue;
         }
-        __syncwarp();
+        const Weight leaf2[2] = {leaf[0], leaf_or_none(at.leaf_front + WARP + lane_id())}, tree2[2] = {tree_or_none(at.front + (2 * WARP - 1 - lane_id())), tree[0]};
+        leaves += __popc(__ballot_sync(ALL_LANES, leaf2[1] <= sum));
+        if (leaves >= FEW || trees > FEW) {
+            return;
+        }
+        meld_in_registers<2>(at, weights, fronts, leaf2, tree2, sum, leaves);
     }
 }
 
@@ -252,9 +261,9 @@ template <typename Weights> __device__ inline void meld_in_block(Melding &at, We
         meld_large_rounds(at, weights, fronts);
         if (warp_id() == 0) {
             if (total <= NARROW) {
-                meld_in_warp<uint32_t, true>(at, weights, fronts);
+                meld_in_warp<uint32_t>(at, weights, fronts);
             } else {
-                meld_in_warp<uint64_t, true>(at, weights, fronts);
+                meld_in_warp<uint64_t>(at, weights, fronts);
             }
             if (lane_id() == 0) {
                 handed_over = at;

@@ -1,7 +1,7 @@
 // Elements to codes: quantisation, prediction, the choice of the predictor, and codes dense in each chunk, in one reading.
 //
 // A block takes UNITS units of 1,024 elements (quantize_unit.cuh) after another, a warp each. What the fast ways cannot do a warp does the plain way
-// (quantize_tile.cuh), in shared memory. The elements of a warp's next unit are on their way to shared memory while it works on this one.
+// (quantize_tile.cuh), in shared memory. The elements of a warp's next unit are on their way to shared memory while it works on this one. One warp more, the clerk, sets out the work of the others.
 //
 // Where a tile's codes go depends on how many tiles before it in the chunk are constant: blocks find their place by looking back at those before them (Merrill and Garland 2016).
 // To wait for those would cost more than all the rest: each is found only after the codes of the block's next units are made, until when the codes stay in
@@ -13,79 +13,14 @@
 // PATTERNS  1 if there may be fill patterns that the fast way must look for
 // MEASURE   1 to sum up squared errors
 // MANY_CLIPPED  1 if whole tiles are to go the way of clipped ones: less code
-// UNITS     warps in a block
+// UNITS     units that a block works on at a time
 // BLOCKS    blocks on a multiprocessor
 #include "quantize_tile.cuh"
 #include "quantize_unit.cuh"
+#include "quantize_work.cuh"
 #include "successor.cuh"
 
 constexpr uint32_t UNIT_ELEMENTS = 1024;
-constexpr uint32_t BLOCK_TILES = UNITS * UNIT_TILES;
-constexpr uint32_t AGGREGATE = 1u << 30;
-constexpr uint32_t INCLUSIVE = 2u << 30;
-constexpr uint32_t VALUE = AGGREGATE - 1;
-// Beside the warp that takes work.
-constexpr uint32_t LOOKING_BACK = UNITS > 1 ? 1 : 0;
-static_assert(BLOCK_TILES < WARP, "a lane a tile, and one for all");
-
-struct Launch {
-    uint64_t first_element; // of the slab
-    uint32_t chunk_blocks;  // blocks of work of a chunk
-    uint32_t aligned;       // quads of elements start on multiples of 16 bytes
-    uint32_t use_fast;
-    uint32_t chunks_in_turn;
-    Divider32 by_turn, by_chunks, by_last_chunks; // by tickets in a turn of chunks, and chunks in each, or in the last
-    Divider32 by_grid[3];                         // by tiles along z, y, x
-    uint32_t few_tiles;                           // the array's tiles have numbers of 32 bits
-    uint32_t unused;
-
-    // Tile `number` of the array.
-    __device__ inline Tile tile(const Geometry &geometry, uint64_t number) const {
-        if (few_tiles == 0) {
-            return geometry.tile(number);
-        }
-        const uint32_t rows = by_grid[2].quotient(uint32_t(number)), planes = by_grid[1].quotient(rows), b = by_grid[0].quotient(planes);
-        const uint32_t z = planes - b * uint32_t(geometry.grid[0]), y = rows - planes * uint32_t(geometry.grid[1]), x = uint32_t(number) - rows * uint32_t(geometry.grid[2]);
-        return geometry.tile(Place{b, z, y, x});
-    }
-};
-
-// The groups of the chunk's blocks before block `own` of it, which has published its own. Called by one warp.
-__device__ inline uint32_t look_back(uint32_t *states, uint32_t own, uint32_t own_groups) {
-    volatile uint32_t *state = states;
-    if (own == 0) {
-        return 0;
-    }
-    uint32_t before = 0;
-    int32_t at = int32_t(own) - 1 - int32_t(lane_id());
-    for (;;) {
-        // Before the chunk's first block there is nothing.
-        uint32_t seen = INCLUSIVE;
-        if (at >= 0) {
-            do {
-                seen = state[at];
-            } while (seen == 0);
-        }
-        uint32_t complete = __ballot_sync(ALL_LANES, (seen & INCLUSIVE) != 0);
-        uint32_t last = complete != 0 ? __ffs(int32_t(complete)) - 1 : WARP - 1;
-        before += warp_sum(lane_id() <= last ? seen & VALUE : 0);
-        if (complete != 0) {
-            break;
-        }
-        at -= int32_t(WARP);
-    }
-    if (lane_id() == 0) {
-        state[own] = INCLUSIVE | (before + own_groups);
-    }
-    return before;
-}
-
-// What a block works on: the tiles of the batch from `first_tile` on, those that are of the chunk.
-struct Work {
-    uint32_t chunk, block; // the batch's chunk, or none; block of it
-    uint32_t first_tile, end_tile;
-    WorkTile tiles[BLOCK_TILES];
-};
 
 // What a block finds about a tile, to be written together.
 struct Found {
@@ -98,9 +33,15 @@ struct Found {
 #endif
 };
 
-// Turns for which a block has its work: so far ahead that elements of the next are on their way while those of this are worked on.
-constexpr uint32_t AHEAD = 3;
-constexpr uint32_t WORKS = 8; // a power of two, more than those ahead, this one and the last
+// Turns that work is set out ahead: elements of the next are on their way while those of this are worked on.
+constexpr uint32_t AHEAD = 2;
+constexpr uint32_t WORKS = 8; // a power of two, more than those ahead, this one and the two before
+// The warp that has no units of its own. It sets out the others' work and finds where their codes go, a turn behind them.
+constexpr uint32_t CLERK = UNITS;
+constexpr uint32_t THREADS = (UNITS + 1) * WARP;
+// The turn before the first.
+constexpr uint32_t REHEARSAL = ~0u;
+constexpr bool REHEARSES = PATTERNS == 0 && MEASURE == 0;
 
 struct Shared {
     alignas(16) uint16_t codes[2][UNITS][UNIT_ELEMENTS];
@@ -109,51 +50,19 @@ struct Shared {
     Work work[WORKS];
     uint32_t tile_groups[2][BLOCK_TILES];
     Found found[2][BLOCK_TILES];
-    uint32_t before[2]; // groups of the chunk before the block's last units
+    uint32_t before[2];             // groups of the chunk before the block's last units
+    uint32_t tiles_before[2][WARP]; // and of the block before each of their tiles, and before the next block
     Step step;
 };
 
 static_assert(sizeof(Shared) <= UNITS * UNIT_ELEMENTS * (4 + ELEMENT_BYTES) + 4608, "what the host gives a block");
 
-// Sets out the work of a ticket. Called by one warp.
-__device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, const Launch &launch, uint32_t ticket, Work &work) {
-    const uint32_t lane = lane_id(), tickets_in_turn = launch.chunks_in_turn * launch.chunk_blocks;
-    const uint32_t turn = launch.by_turn.quotient(ticket), first_chunk = turn * launch.chunks_in_turn;
-    uint32_t chunk = first_chunk, block = 0;
-    if (first_chunk < batch.chunks) {
-        const uint32_t chunks = min_of(batch.chunks - first_chunk, launch.chunks_in_turn), within = ticket - turn * tickets_in_turn;
-        block = (chunks == launch.chunks_in_turn ? launch.by_chunks : launch.by_last_chunks).quotient(within);
-        // Past the batch's last ticket there is no such block.
-        chunk = block < launch.chunk_blocks ? first_chunk + (within - block * chunks) : batch.chunks;
-    }
-    if (lane == 0) {
-        work.chunk = chunk;
-        work.block = block;
-    }
-    if (chunk >= batch.chunks) {
-        return;
-    }
-    const uint32_t first_tile = batch.chunk_first(chunk) + block * BLOCK_TILES, end = batch.chunk_first(chunk + 1), number = first_tile + lane;
-    if (lane == 0) {
-        work.first_tile = first_tile;
-        work.end_tile = end;
-    }
-    if (lane < BLOCK_TILES) {
-        WorkTile out = {};
-        if (number < end) {
-            const Tile tile = launch.tile(geometry, batch.first_tile + number);
-            out = {tile.first_element - launch.first_element, tile.nz << 24 | tile.ny << 16 | tile.nx, tile.elements()};
-        }
-        work.tiles[lane] = out;
-    }
-}
-
-// The codes of this warp's last unit; and the chunk's extremes. `tile_group` is what the block's tiles before that with the lane's number take.
+// The codes of this warp's last unit; and the chunk's extremes. `before` is what the chunk's tiles before the block take, `tiles_before` what the block's before each.
 __device__ inline void store_codes(
-    const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs, const Work &work, uint32_t before, uint32_t tile_group, const uint16_t *unit_codes,
+    const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs, const Work &work, uint32_t before, const uint32_t (&tiles_before)[WARP], const uint16_t *unit_codes,
     uint32_t *control
 ) {
-    const uint32_t first = __shfl_sync(ALL_LANES, tile_group, warp_id() * UNIT_TILES), end = __shfl_sync(ALL_LANES, tile_group, (warp_id() + 1) * UNIT_TILES);
+    const uint32_t first = tiles_before[warp_id() * UNIT_TILES], end = tiles_before[(warp_id() + 1) * UNIT_TILES];
     uint16_t *codes = outputs.codes + ((batch.first_slot(work.chunk) + before + first) << geometry.group_log2);
     const uint4 *from = reinterpret_cast<const uint4 *>(unit_codes);
     const uint32_t vectors = (end - first) << geometry.group_log2 >> 3;
@@ -184,17 +93,6 @@ __device__ inline void store_found(const Outputs &outputs, const Found (&all)[BL
         outputs.counted[number] = uint16_t(found.counted);
 #endif
     }
-}
-
-// What the block's tiles before that with the lane's number take.
-__device__ inline uint32_t scan_tiles(const uint32_t (&tile_groups)[BLOCK_TILES]) {
-    const uint32_t lane = lane_id(), own = lane < BLOCK_TILES ? tile_groups[lane] : 0;
-    uint32_t sum = own;
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-        sum += lane >= distance ? below : 0;
-    }
-    return sum - own;
 }
 
 // Puts the codes of the lane's rows where they belong in the tile's, and fills the last group up.
@@ -239,30 +137,103 @@ __device__ inline void place_codes(const FastTile &tile, const WorkTile &extents
     }
 }
 
+// What the clerk does, turn by turn, until the block has no more work. `ticket` is that of the third turn, on the first lane.
+__device__ inline void keep_books(
+    const Geometry &geometry, const ChunkBatch &batch, const Launch &launch, const Outputs &outputs, uint32_t *control, Shared &shared, uint32_t ticket
+) {
+    const uint32_t lane = lane_id();
+    for (uint32_t turn = 0;; ++turn) {
+        const bool more = __any_sync(ALL_LANES, shared.work[turn % WORKS].chunk < batch.chunks);
+        const Work &last = shared.work[(turn + WORKS - 1) % WORKS];
+        const uint32_t parity = (turn + 1) % 2; // of the last turn
+        uint32_t *states = states_of(control, batch.chunks), tile_group = 0;
+        if (turn > 0) {
+            states += last.chunk * launch.chunk_blocks;
+            tile_group = scan_tiles(shared.tile_groups[parity]);
+            shared.tiles_before[parity][lane] = tile_group;
+            // Others wait for that.
+            if (lane == WARP - 1) {
+                *static_cast<volatile uint32_t *>(states + last.block) = (last.block == 0 ? INCLUSIVE : AGGREGATE) | tile_group;
+            }
+        }
+        if (more) {
+            take(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[(turn + AHEAD) % WORKS]);
+            // Drawn a turn before it is wanted, as it takes long.
+            ticket = lane == 0 ? atomicAdd(control, 1u) : 0;
+        }
+        if (turn > 0) {
+            store_found(outputs, shared.found[parity], last);
+            const uint32_t before = look_back(states, last.block, __shfl_sync(ALL_LANES, tile_group, WARP - 1)), number = last.first_tile + lane;
+            if (lane == 0) {
+                shared.before[parity] = before;
+            }
+            if (lane < BLOCK_TILES && number < last.end_tile) {
+                outputs.first_groups[number] = before + tile_group;
+            }
+        }
+        __syncthreads();
+        if (!more) {
+            return;
+        }
+    }
+}
+
+// Units that are quantised while the constants are not there yet, so that the instructions are when they come: they are waited for longer than elements, and every launch finds them gone. Integers are the
+// elements, in shared memory; of every four units one is clipped along x, and in 3-D one along z.
+__device__ inline void set_out_rehearsal(Shared &shared) {
+    if (threadIdx.x == 0) {
+        Step plain = {};
+        plain.inverse = plain.step = 1.0;
+        plain.inverse_high = plain.high = 1.0f;
+        plain.limit = 0.75;
+        plain.bound = 0.75f;
+        plain.reach_known = 1;
+        shared.step = plain;
+    }
+    if (threadIdx.x < BLOCK_TILES) {
+        constexpr uint32_t SIDE_Z = AXES == 3 ? 8 : 1, SIDE_Y = AXES == 3 ? 8 : AXES == 2 ? 32 : 1, SIDE_X = MOST_ELEMENTS / SIDE_Y / SIDE_Z;
+        const uint32_t unit = threadIdx.x / UNIT_TILES % 4;
+        const uint32_t nz = AXES == 3 && unit == 3 ? FLAT : SIDE_Z, nx = AXES > 1 && unit == 1 ? SIDE_X - 5 : SIDE_X;
+        shared.work[REHEARSAL % WORKS].tiles[threadIdx.x] = {0, nz << 24 | SIDE_Y << 16 | nx, nz * SIDE_Y * nx};
+    }
+    for (uint32_t i = lane_id(); i < UNIT_ELEMENTS; i += WARP) {
+        shared.elements[warp_id()][i] = Element(i * 5 % 13);
+    }
+}
+
 // `control` starts as zeros: the ticket counter, the extreme codes of each chunk, then a state for each block of work. The constants are `known`, or if there is `later` what is there once what was launched before is done.
-extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes(
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) quantize_codes(
     const Element *slab, Geometry geometry, ChunkBatch batch, Step known, Launch launch, Outputs outputs, uint32_t *control, const Step *later
 ) {
     extern __shared__ uint4 shared_memory[];
     Shared &shared = *reinterpret_cast<Shared *>(shared_memory);
     const Step &step = shared.step;
     const uint32_t lane = lane_id();
-    wait_for_all_before();
-    if (threadIdx.x < sizeof(Step) / 4) {
-        reinterpret_cast<uint32_t *>(&shared.step)[threadIdx.x] = reinterpret_cast<const uint32_t *>(later != nullptr ? later : &known)[threadIdx.x];
+    // With `later` the kernel before this is one that reads the same elements and leaves the constants: elements and the counter of tickets may be touched beside it.
+    if (later == nullptr) {
+        wait_for_all_before();
     }
-    uint32_t ticket = 0; // the next, in the first lane of the first warp: drawn early, as it takes long
-    auto take_next = [&](uint32_t turn) {
-        take(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[turn % WORKS]);
-        if (lane == 0) {
-            ticket = atomicAdd(control, 1u);
+    if (warp_id() == CLERK) {
+        auto draw = [&]() { return lane == 0 ? atomicAdd(control, 1u) : 0; };
+        auto take_drawn = [&](uint32_t ticket, uint32_t turn) { take(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[turn]); };
+        take_drawn(draw(), 0);
+        __syncthreads();
+        __syncthreads();
+        wait_for_all_before();
+        // Not sooner: blocks that begin first would have work for their second turn that those who begin last wait for in their first.
+        const uint32_t ticket = draw();
+        __syncthreads();
+        take_drawn(ticket, 1);
+        // The others wait for it in their first turn, if they have one.
+        if (__any_sync(ALL_LANES, shared.work[0].chunk < batch.chunks)) {
+            __syncthreads();
         }
-    };
-    if (warp_id() == 0) {
-        if (lane == 0) {
-            ticket = atomicAdd(control, 1u);
-        }
-        take_next(0);
+        keep_books(geometry, batch, launch, outputs, control, shared, draw());
+        return;
+    }
+    const bool rehearses = REHEARSES && later != nullptr && launch.use_fast != 0;
+    if (rehearses) {
+        set_out_rehearsal(shared);
     }
     __syncthreads();
     const uint64_t row = geometry.dims[3], plane = geometry.dims[2] * geometry.dims[3];
@@ -284,23 +255,15 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
     tile.row_stride = AXES == 3 ? plane : AXES == 2 ? row : WARP * QUAD;
     Landing landing = {shared.elements[warp_id()], false};
     int32_t *integers = reinterpret_cast<int32_t *>(shared.elements[warp_id()]);
-    uint32_t tile_group = 0; // of the last units: what the block's tiles before that with the lane's number take
     Expected expected = {AXES, NARROW, 0};
-    // Elements are on their way while the rest of the work ahead is set out.
-    if (__any_sync(ALL_LANES, shared.work[0].chunk < batch.chunks)) {
-        describe(shared.work[0].tiles[own_tile], tile);
-        landing.fetch(slab, tile, shared.work[0].tiles + warp_id() * UNIT_TILES, row, plane, launch.aligned != 0);
-    }
-    if (warp_id() == 0) {
-        for (uint32_t turn = 1; turn < AHEAD; ++turn) {
-            take_next(turn);
-        }
-    }
-    __syncthreads();
-    for (uint32_t turn = 0;; ++turn) {
+    bool has_second = false; // the second turn's work is known
+    // The turn before the first asks for the first units' elements, and makes nothing that is kept.
+    landing.full = __any_sync(ALL_LANES, rehearses);
+    for (uint32_t turn = REHEARSAL;; ++turn) {
+        const bool begun = turn != REHEARSAL;
         const Work &work = shared.work[turn % WORKS], &last = shared.work[(turn + WORKS - 1) % WORKS];
         // A vote, so that the compiler knows all lanes to agree: else it guards every shuffle below against their being apart.
-        const bool more = __any_sync(ALL_LANES, work.chunk < batch.chunks);
+        const bool more = __any_sync(ALL_LANES, begun ? work.chunk < batch.chunks : rehearses);
         if (more) {
             const WorkTile &extents = work.tiles[own_tile];
             const bool exists = extents.elements > 0;
@@ -313,6 +276,11 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
             };
             auto refill = [&]() {
                 const Work &next = shared.work[(turn + 1) % WORKS];
+                // The clerk sets out the second turn's work while this warp finds its first integers.
+                if (turn == 0 && !has_second) {
+                    __syncthreads();
+                }
+                has_second = true;
                 if (ASYNCHRONOUS && __any_sync(ALL_LANES, next.chunk < batch.chunks)) {
                     FastTile following;
                     following.row_stride = tile.row_stride;
@@ -340,7 +308,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
             result.counted = fast.counted;
             uint32_t outliers = fast.outliers, wide_outliers = fast.wide_outliers;
             // The others the plain way. Everything about a tile is in the registers of its lanes.
-            const uint32_t plain = __ballot_sync(ALL_LANES, exists && !fast.fast);
+            const uint32_t plain = __ballot_sync(ALL_LANES, begun && exists && !fast.fast);
             if (plain != 0) {
                 landing.discard();
                 for (uint32_t t = 0; t < UNIT_TILES; ++t) {
@@ -401,39 +369,29 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
                 shared.tile_groups[turn % 2][own_tile] = own_groups;
             }
         }
-        // Where the last units' codes go: those before them have said by now what they take.
-        if (warp_id() == LOOKING_BACK && turn > 0) {
-            const uint32_t all = __shfl_sync(ALL_LANES, tile_group, WARP - 1);
-            const uint32_t before = look_back(states_of(control, batch.chunks) + last.chunk * launch.chunk_blocks, last.block, all);
-            if (lane == 0) {
-                shared.before[(turn + 1) % 2] = before;
+        if (!begun) {
+            if (!more && __any_sync(ALL_LANES, shared.work[0].chunk < batch.chunks)) {
+                describe(shared.work[0].tiles[own_tile], tile);
+                landing.fetch(slab, tile, shared.work[0].tiles + warp_id() * UNIT_TILES, row, plane, launch.aligned != 0);
             }
+            __syncthreads();
+            wait_for_all_before();
+            if (threadIdx.x < sizeof(Step) / 4) {
+                reinterpret_cast<uint32_t *>(&shared.step)[threadIdx.x] = reinterpret_cast<const uint32_t *>(later != nullptr ? later : &known)[threadIdx.x];
+            }
+            __syncthreads();
+            has_second = false;
+            expected = {AXES, NARROW, 0};
+            continue;
         }
         __syncthreads();
-        const uint32_t last_tile_group = tile_group;
-        if (more) {
-            tile_group = scan_tiles(shared.tile_groups[turn % 2]);
-            if (warp_id() == 0 && lane == WARP - 1) {
-                volatile uint32_t *state = states_of(control, batch.chunks);
-                state[work.chunk * launch.chunk_blocks + work.block] = (work.block == 0 ? INCLUSIVE : AGGREGATE) | tile_group;
-            }
-        }
         if (turn > 0) {
-            const uint32_t before = shared.before[(turn + 1) % 2];
-            store_codes(geometry, batch, outputs, last, before, last_tile_group, shared.codes[(turn + 1) % 2][warp_id()], control);
-            const uint32_t number = last.first_tile + lane;
-            if (warp_id() == UNITS - 1 && lane < BLOCK_TILES && number < last.end_tile) {
-                outputs.first_groups[number] = before + last_tile_group;
-            }
+            const uint32_t parity = (turn + 1) % 2;
+            store_codes(geometry, batch, outputs, last, shared.before[parity], shared.tiles_before[parity], shared.codes[parity][warp_id()], control);
             __syncwarp();
         }
         if (!more) {
             return;
-        }
-        if (warp_id() == 0) {
-            take_next(turn + AHEAD);
-        } else if (warp_id() == UNITS - 1) {
-            store_found(outputs, shared.found[turn % 2], work);
         }
     }
 }

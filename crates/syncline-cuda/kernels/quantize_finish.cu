@@ -92,25 +92,41 @@ template <typename T> __device__ inline T all_of(const T &own) {
     return sum;
 }
 
-// What is summed up over a chunk's tiles: all of it fits 32 bits, but for errors.
-enum { GROUPS, OUTLIERS, WIDE, VERBATIM, MASKS, SIGNS, SUMS };
+// What is summed up over a chunk's tiles: all of it fits 32 bits, but for errors. And the number of the last tile that has a base of its own, plus 1; 0: none.
+enum { GROUPS, OUTLIERS, WIDE, VERBATIM, MASKS, SIGNS, BASED, SUMS };
 enum { ERROR, COUNTED, ERRORS };
 
-__device__ inline uint32_t reduced(uint32_t value) {
+__device__ inline uint32_t reduced(uint32_t value, bool largest) {
 #if __CUDA_ARCH__ >= 800
-    return __reduce_add_sync(ALL_LANES, value);
+    return largest ? __reduce_max_sync(ALL_LANES, value) : __reduce_add_sync(ALL_LANES, value);
 #else
-    return warp_sum(value);
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        const uint32_t other = __shfl_xor_sync(ALL_LANES, value, distance);
+        value = largest ? max_of(value, other) : value + other;
+    }
+    return value;
 #endif
+}
+
+// The sums of all of a cluster's blocks, or of those that the lane is to `take`, on the lanes whose numbers are theirs: a word of a block a lane.
+constexpr uint32_t SLOTS = 8;
+static_assert(SUMS <= SLOTS && PARTS * SLOTS <= WARP, "a lane a word");
+__device__ inline uint32_t over_parts(uint32_t word, bool take) {
+    uint32_t value = take ? word : 0;
+#pragma unroll
+    for (uint32_t distance = SLOTS; distance < PARTS * SLOTS; distance *= 2) {
+        const uint32_t other = __shfl_xor_sync(ALL_LANES, value, distance);
+        value = lane_id() % SLOTS == BASED ? max_of(value, other) : value + other;
+    }
+    return value;
 }
 
 extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_finish(
     Geometry geometry, ChunkBatch batch, uint32_t with_classes, Outputs outputs, SideOffsets *offsets, uint8_t *group_classes, ChunkSummary *summaries, ForRecords records
 ) {
     __shared__ uint32_t part_bins[BINS_OF_LANE * WARP], bins[BINS_OF_LANE * WARP];
-    __shared__ uint32_t part_sums[SUMS];
+    __shared__ uint32_t part_sums[SLOTS];
     __shared__ uint64_t part_errors[ERRORS];
-    __shared__ Running part_running;
     __shared__ uint32_t warp_sums[SUMS][WARPS];
     __shared__ uint64_t warp_errors[ERRORS][WARPS];
     __shared__ Running warp_running[ROUNDS][WARPS];
@@ -156,6 +172,12 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
     constexpr uint32_t BASES = PARTS > 1 ? ROUNDS : 1;
     uint32_t bases[BASES] = {}, bases_before[BASES] = {};
     uint64_t error = 0, counted = 0;
+    // The lowest and highest codes of the chunk, for the thread that tells of it.
+    uint32_t *extremes = threadIdx.x == WARP && part == 0 && for_records && records.control_words != 0 ? extremes_of(records.control, chunk) : nullptr;
+    uint32_t symbols = 0;
+    if (extremes != nullptr) {
+        symbols = extremes[0] << 16 | (0xFFFF - extremes[1] + 1 & 0xFFFF);
+    }
 #pragma unroll
     for (uint32_t round = 0; round < ROUNDS; ++round) {
         const uint32_t tile = first_of_part + round * THREADS + threadIdx.x, number = first + tile;
@@ -193,11 +215,12 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
             sums[VERBATIM] += counts[round] >> 16;
             sums[MASKS] += uint32_t(bitmaps);
             sums[SIGNS] += uint32_t(bitmaps >> 32);
+            sums[BASED] = (meta & META_EMPTY) == 0 ? first + first_of_part + round * THREADS + threadIdx.x + 1 : sums[BASED];
         }
     }
 #pragma unroll
     for (uint32_t i = 0; i < SUMS; ++i) {
-        const uint32_t sum = reduced(sums[i]);
+        const uint32_t sum = reduced(sums[i], i == BASED);
         if (lane_id() == 0) {
             warp_sums[i][warp_id()] = sum;
         }
@@ -211,7 +234,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
     }
     __syncthreads();
     if (warp_id() < SUMS) {
-        const uint32_t sum = reduced(lane_id() < WARPS ? warp_sums[warp_id()][lane_id()] : 0);
+        const uint32_t sum = reduced(lane_id() < WARPS ? warp_sums[warp_id()][lane_id()] : 0, warp_id() == BASED);
         if (lane_id() == 0) {
             part_sums[warp_id()] = sum;
         }
@@ -223,7 +246,12 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
     }
     cluster_arrive();
     cluster_wait();
-    const uint32_t outliers = all_of(part_sums[OUTLIERS]);
+    const bool has_word = lane_id() < PARTS * SLOTS;
+    const uint32_t word = has_word ? word_of_part(part_sums[lane_id() % SLOTS], lane_id() / SLOTS) : 0;
+    const uint32_t chunk_sums = over_parts(word, true), sums_before = over_parts(word, lane_id() / SLOTS < part);
+    auto of_chunk = [&](uint32_t i) { return __shfl_sync(ALL_LANES, chunk_sums, i); };
+    auto before_part = [&](uint32_t i) { return __shfl_sync(ALL_LANES, sums_before, i); };
+    const uint32_t outliers = of_chunk(OUTLIERS);
     const bool wide = outliers > elements_of_chunk / WIDE_SHARE;
     const bool classify = with_classes != 0 && !wide;
     if (warp_id() == 0) {
@@ -249,11 +277,11 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
         }
     } else if (warp_id() == 1 && part == 0) {
         ChunkSummary summary;
-        summary.groups = all_of(part_sums[GROUPS]);
-        summary.outliers = wide ? all_of(part_sums[WIDE]) : outliers;
-        summary.verbatim = all_of(part_sums[VERBATIM]);
-        summary.mask_bytes = all_of(part_sums[MASKS]);
-        summary.sign_bytes = all_of(part_sums[SIGNS]);
+        summary.groups = of_chunk(GROUPS);
+        summary.outliers = of_chunk(wide ? WIDE : OUTLIERS);
+        summary.verbatim = of_chunk(VERBATIM);
+        summary.mask_bytes = of_chunk(MASKS);
+        summary.sign_bytes = of_chunk(SIGNS);
         summary.radius = wide ? WIDE_RADIUS : RADIUS;
         summary.squared_error = all_of(part_errors[ERROR]);
         summary.counted = all_of(part_errors[COUNTED]);
@@ -261,10 +289,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
             summaries[chunk] = summary;
             if (for_records) {
                 const bool is_raw = summary.is_raw(elements_of_chunk, records.element_bytes);
-                uint32_t symbols = 0;
-                if (records.control_words != 0) {
-                    uint32_t *extremes = extremes_of(records.control, chunk);
-                    symbols = extremes[0] << 16 | (0xFFFF - extremes[1] + 1 & 0xFFFF);
+                if (extremes != nullptr) {
                     extremes[0] = extremes[1] = 0;
                 }
                 records.spans[chunk] = {batch.first_slot(chunk), wide || is_raw ? 0 : summary.groups, RADIUS, symbols, 0};
@@ -292,34 +317,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
         }
     }
     __syncthreads();
-    if (PARTS > 1) {
-        if (warp_id() == 0) {
-            Running sum = {};
-#pragma unroll
-            for (uint32_t round = 0; round < ROUNDS; ++round) {
-                if (first_of_part + round * THREADS < tiles && lane_id() < WARPS) {
-                    const Running &of_warp = warp_running[round][lane_id()];
-                    // The last base's number is the greatest.
-                    sum = {sum.lists + of_warp.lists, sum.bitmaps + of_warp.bitmaps, max_of(sum.based, of_warp.based)};
-                }
-            }
-            for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-                sum.lists += __shfl_xor_sync(ALL_LANES, sum.lists, distance);
-                sum.bitmaps += __shfl_xor_sync(ALL_LANES, sum.bitmaps, distance);
-                sum.based = max_of(sum.based, __shfl_xor_sync(ALL_LANES, sum.based, distance));
-            }
-            if (lane_id() == 0) {
-                part_running = sum;
-            }
-        }
-        cluster_arrive();
-        cluster_wait();
-    }
-
-    Running carried = {};
-    for (uint32_t other = 0; other < part; ++other) {
-        carried = carried.plus({word_of_part(part_running.lists, other), word_of_part(part_running.bitmaps, other), word_of_part(part_running.based, other)});
-    }
+    Running carried = {before_part(wide ? WIDE : OUTLIERS) | uint64_t(before_part(VERBATIM)) << 32, before_part(MASKS) | uint64_t(before_part(SIGNS)) << 32, before_part(BASED)};
     cluster_arrive();
     TileSums own_sums = {};
 #pragma unroll

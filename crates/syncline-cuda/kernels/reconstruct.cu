@@ -235,9 +235,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #else
         write_chunk<false>(shared, task, target);
 #endif
-        // The next chunk's tables take the place of this one's.
+        // The next chunk's tables take the place of this one's, and so does what thread 0 finds of its tiles.
+        const bool has_codes = shared.items.live != 0;
         __syncthreads();
-        if (threadIdx.x == 0 && shared.items.live != 0) {
+        if (threadIdx.x == 0 && has_codes) {
             atomicAdd(&sums[2 * chunk], shared.sum);
             atomicAdd(&sums[2 * chunk + 1], shared.weighted);
         }

@@ -2,6 +2,7 @@
 #pragma once
 #include "reconstruct_decode.cuh"
 #include "reconstruct_work.cuh"
+#include "scan.cuh"
 
 constexpr uint32_t BOOKS = 4;
 // Words that a warp's input needs on average, with some more.
@@ -115,18 +116,6 @@ struct Task {
     const uint16_t *symbols;
     uint32_t *sums, *status;
 };
-
-// The sum over a warp's lanes, in the first one at least.
-__device__ inline uint32_t sum_of_warp(uint32_t value) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_add_sync(ALL_LANES, value);
-#else
-    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-        value += __shfl_xor_sync(ALL_LANES, value, distance);
-    }
-    return value;
-#endif
-}
 
 // Where the groups of a warp's lanes start and end, in bits of the stream.
 struct Span {

@@ -32,6 +32,18 @@ __device__ inline uint64_t warp_scan_inclusive(uint64_t value) {
     return value;
 }
 
+// The sum over a warp's lanes, by one instruction where there is one.
+__device__ inline uint32_t sum_of_warp(uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(ALL_LANES, value);
+#else
+    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+        value += __shfl_xor_sync(ALL_LANES, value, distance);
+    }
+    return value;
+#endif
+}
+
 // Exclusive sums over a block of BLOCK threads; `total` becomes the sum of all. Called by the whole block.
 template <uint32_t BLOCK, typename T> __device__ inline T block_scan(T value, T *warp_sums, T &total) {
     static_assert(BLOCK % WARP == 0 && BLOCK <= WARP * WARP, "a warp adds up the warps");

@@ -181,6 +181,20 @@ fn codebooks_equal_the_cpus() {
     }
 }
 
+/// Rounds that meld all there is, of as many symbols as a warp has by itself, some more and some fewer.
+#[test]
+fn codebooks_of_equal_counts_equal_the_cpus() {
+    let Some(device) = common::device() else { return };
+    let mut arena = Arena::new(device.context().default_stream());
+    for used in [2, 31, 32, 33, 63, 64, 65, 96, 127, 128, 129, 255, 256, 257, 1024] {
+        for different in [1, 2] {
+            let mut counts = vec![0; 1024];
+            (0..used).for_each(|i| counts[i * 1024 / used] = 1 + (i % different) as u32);
+            check(device, &mut arena, &counts, &format!("{used} symbols with {different} counts"));
+        }
+    }
+}
+
 fn check_limited(alphabets: &[u32], mut share: Share) {
     let Some(device) = common::device() else { return };
     let mut arena = Arena::new(device.context().default_stream());

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut};
 use syncline_core::container::{HEADER_LEN, RECORD_HEADER_LEN};
 use syncline_core::huffman::IndexKind;
@@ -14,7 +13,7 @@ use super::records::{Contents, RecordWriter, Streams, TokenLists};
 use crate::device::{Device, Frame};
 use crate::error::Result;
 use crate::geometry::ChunkBatch;
-use crate::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Layout, StreamSpan};
+use crate::huffman::encode::{Batch, Beside, Books, BooksBuilder, Encoded, Encoder, Format, Layout, StreamSpan};
 use crate::huffman::histogram::Symbol;
 use crate::quantize::{ChunkSummary, parts_of_chunk};
 
@@ -131,12 +130,12 @@ impl<S: Symbol> Coder<S> {
         stream: &Arc<CudaStream>,
         layout: Option<Layout<'_>>,
         output: &mut CudaViewMut<'_, u8>,
-        laid_out: (CUdeviceptr, u64),
+        beside: Beside,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
         match (layout, &mut self.room) {
             (Some(mut layout), Some(Room { books, encoded, .. })) => {
-                self.encoder.write_beside(stream, &mut layout, books, encoded, output, laid_out, observer)
+                self.encoder.write_beside(stream, &mut layout, books, encoded, output, beside, observer)
             }
             _ => Ok(()),
         }
@@ -154,6 +153,8 @@ pub struct BatchPlan {
     pub signs: Vec<StreamSpan>,
     /// Whether any chunk has outliers or verbatim values.
     pub lists: bool,
+    /// Groups of codes of the chunk that has most.
+    pub most_groups: u32,
 }
 
 impl BatchPlan {
@@ -169,6 +170,7 @@ impl BatchPlan {
                     free_symbol: WIDE_RADIUS as u16,
                 });
             }
+            plan.most_groups = plan.most_groups.max(summary.groups);
             plan.lists |= summary.outliers > 0 || summary.verbatim > 0;
             add_bitmaps(&mut plan.masks, &mut mask_bytes, summary.mask_bytes);
             add_bitmaps(&mut plan.signs, &mut sign_bytes, summary.sign_bytes);
@@ -253,7 +255,7 @@ impl<'d> Assembler<'d> {
             wide: None,
             masks: None,
             signs: None,
-            records: RecordWriter::new(device, element_bytes)?,
+            records: RecordWriter::new(device, element_bytes, group_log2)?,
             end: StreamEnd::new(device)?,
             sums_of_chunk: parts_of_chunk(device),
         })
@@ -389,30 +391,52 @@ impl<'d> Assembler<'d> {
         let signs = listed(self.device, &mut self.signs, bitmap_format, frame, signs_view, &plan.signs, observer)?;
 
         let room = output.len() as u64;
-        let Some(narrow) = self.narrow.encoded() else { return Ok(()) };
+        let Begun { mut prepared, narrow } = begun;
+        let Some(encoded) = self.narrow.encoded() else { return Ok(()) };
         let mut streams = Streams {
-            narrow,
+            narrow: encoded,
+            done: narrow.as_ref().map_or(0, Layout::streams_done),
+            spans: narrow.as_ref().map_or(0, Layout::spans),
+            groups_of_block: narrow.as_ref().map_or(1, Layout::groups_of_block),
             wide: self.wide.as_mut().and_then(Coder::encoded),
             masks: self.masks.as_mut().and_then(Coder::encoded),
             signs: self.signs.as_mut().and_then(Coder::encoded),
         };
-        let Begun { mut prepared, narrow } = begun;
         let (lists, write_tokens) = tokens.map_or((None, None), |tokens| (Some(tokens.lists), Some(tokens.write)));
-        let layout =
-            self.records.lay_out(frame, contents, &prepared, summaries, &mut streams, lists, progress, first, room)?;
+        let any = plan.lists;
+        let mut layout = self.records.lay_out(
+            frame,
+            contents,
+            &prepared,
+            summaries,
+            &mut streams,
+            lists,
+            any,
+            progress,
+            first,
+            room,
+        )?;
         observer("record_layout")?;
         let token_places = write_tokens.is_some().then(|| layout.read_token_places(&stream)).transpose()?;
         // Codes and the rest of the records side by side: these are a few blocks of many steps, and begin first.
-        self.records.write(&stream, contents, &layout, lists, plan.lists, output)?;
         let laid_out = progress.laid_out();
-        self.narrow.write(&stream, narrow, output, laid_out, observer)?;
+        self.records.write(&stream, contents, &mut layout, lists, laid_out, output)?;
+        let unwritten = layout.unwritten(&stream);
+        self.narrow.write(
+            &stream,
+            narrow,
+            output,
+            Beside { laid_out, unwritten, most_groups: plan.most_groups },
+            observer,
+        )?;
+        let beside = Beside { laid_out, unwritten: 0, most_groups: u32::MAX };
         for (coder, layout) in [(&mut self.masks, masks), (&mut self.signs, signs)] {
             if let Some(coder) = coder {
-                coder.write(&stream, layout, output, laid_out, observer)?;
+                coder.write(&stream, layout, output, beside, observer)?;
             }
         }
         if let Some(coder) = &mut self.wide {
-            coder.write(&stream, wide, output, laid_out, observer)?;
+            coder.write(&stream, wide, output, beside, observer)?;
         }
         if let (Some(write), Some(places)) = (write_tokens, &token_places) {
             write(places, output, observer)?;
@@ -420,7 +444,7 @@ impl<'d> Assembler<'d> {
         observer("record_write")?;
         let chunk_bytes = contents.most_chunk_elements() * u64::from(self.records.element_bytes());
         let longest = (RECORD_HEADER_LEN as u64 + chunk_bytes).next_multiple_of(16);
-        self.records.sign(frame, &mut prepared, &layout, progress, longest as u32, output, codes)?;
+        self.records.sign(frame, &mut prepared, &mut layout, progress, longest as u32, output, codes)?;
         observer("container_hash")
     }
 

@@ -55,6 +55,19 @@ pub struct Pieces<'a> {
     pub gap: Gap,
 }
 
+/// How it is seen that pieces are written, where nobody waits for the kernels that do to end, and where the sums of each piece go meanwhile. Addresses in device memory, or 0.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Written {
+    /// Of each piece the number of blocks that have yet to write something of it.
+    pub unwritten: CUdeviceptr,
+    /// The list of streams, one of each piece: its sums go to where its groups were, which must be enough.
+    pub spans: CUdeviceptr,
+    /// Bytes of a group.
+    pub group_bytes: u32,
+    /// A number that pieces are added to when they are signed.
+    pub signed: CUdeviceptr,
+}
+
 /// Where hashes go, each an address or 0: an array of them, the gaps of the pieces' own buffer, or what they are compared with there and whether they differ.
 #[derive(Debug, Clone, Copy, Default)]
 struct Destination {
@@ -127,7 +140,8 @@ impl Hasher {
         let mut progress = frame.zeros::<u64>(pieces.starts.len())?;
         let mut sums = frame.slice::<u64>(Self::sums_words(pieces))?;
         let to = Destination { hashes, ..Destination::default() };
-        self.launch(&stream, pointer, bytes.len(), pieces, &mut progress, sums.device_ptr_mut(&stream).0, to)
+        let sums = sums.device_ptr_mut(&stream).0;
+        self.launch(&stream, pointer, bytes.len(), pieces, &mut progress, sums, to, Written::default())
     }
 
     /// Compares the hash of each piece of `bytes` with what it has in its gap, as records have it: writes to `differs` whether they differ. Not so for a piece that does not
@@ -151,7 +165,8 @@ impl Hasher {
         let (pointer, _reads) = bytes.device_ptr(&stream);
         let mut sums = frame.slice::<u64>(Self::sums_words(pieces))?;
         let to = Destination { differs, ..Destination::default() };
-        self.launch(&stream, pointer, bytes.len(), pieces, progress, sums.device_ptr_mut(&stream).0, to)
+        let sums = sums.device_ptr_mut(&stream).0;
+        self.launch(&stream, pointer, bytes.len(), pieces, progress, sums, to, Written::default())
     }
 
     /// Writes the hash of each piece into its gap, as records have it. A piece that does not lie within `bytes` is left as it is.
@@ -161,10 +176,11 @@ impl Hasher {
     pub fn sign(&self, frame: &mut Frame<'_>, bytes: &mut CudaViewMut<'_, u8>, pieces: &Pieces<'_>) -> Result<()> {
         let mut progress = frame.zeros::<u64>(pieces.starts.len())?;
         let mut scratch = frame.slice::<u16>(0)?;
-        self.sign_in(frame, bytes, pieces, &mut progress, &mut scratch)
+        self.sign_in(frame, bytes, pieces, &mut progress, &mut scratch, Written::default())
     }
 
-    /// [`Self::sign`] with words of progress that are 0, one a piece, which they are again afterwards. Works in `scratch` if that is enough, else in memory of the frame.
+    /// [`Self::sign`] with words of progress that are 0, one a piece, which they are again afterwards. Works in `scratch` if that is enough, else in memory of the frame; with a list of streams in
+    /// `scratch`, where their groups were. What says that pieces are written is brought there by the kernels before on the stream, which have let this one begin when it was known where pieces start.
     pub(crate) fn sign_in(
         &self,
         frame: &mut Frame<'_>,
@@ -172,6 +188,7 @@ impl Hasher {
         pieces: &Pieces<'_>,
         progress: &mut CudaViewMut<'_, u64>,
         scratch: &mut CudaViewMut<'_, u16>,
+        written: Written,
     ) -> Result<()> {
         let stream = frame.stream().clone();
         let length = bytes.len();
@@ -180,12 +197,12 @@ impl Hasher {
             return Err(CudaError::invalid("a hash is written to a multiple of 8 bytes, in a gap of at least as many"));
         }
         let words = Self::sums_words(pieces);
-        let sums = match scratch.len() * size_of::<u16>() >= words * size_of::<u64>() {
+        let sums = match written.spans != 0 || scratch.len() * size_of::<u16>() >= words * size_of::<u64>() {
             true => scratch.device_ptr_mut(&stream).0,
             false => frame.slice::<u64>(words)?.device_ptr_mut(&stream).0,
         };
         let to = Destination { sign: pointer, ..Destination::default() };
-        self.launch(&stream, pointer, length, pieces, progress, sums, to)
+        self.launch(&stream, pointer, length, pieces, progress, sums, to, written)
     }
 
     #[expect(clippy::too_many_arguments, reason = "what is hashed, with what, and where hashes go")]
@@ -198,6 +215,7 @@ impl Hasher {
         progress: &mut CudaViewMut<'_, u64>,
         sums: CUdeviceptr,
         to: Destination,
+        written: Written,
     ) -> Result<()> {
         let count = u32::try_from(pieces.starts.len()).ok().filter(|&count| count < 1 << 20);
         let count = count.ok_or_else(|| CudaError::invalid("at most 2^20 pieces are hashed at a time"))?;
@@ -229,10 +247,11 @@ impl Hasher {
             .value(parts)
             .value(sums)
             .writes(progress);
-        let launch = launch.value(to.hashes).value(to.sign).value(to.differs);
-        // SAFETY: the kernel's parameters are (Pieces, u32, u64 *, u64 *, u64 *, u8 *, u32 *). It reads pieces only where they lie within `available` bytes, has room for the sums of
+        let launch = launch.value(to.hashes).value(to.sign).value(to.differs).value(written.unwritten);
+        let launch = launch.value(written.signed).value(written.spans).value(written.group_bytes);
+        // SAFETY: the kernel's parameters are (Pieces, u32, u64 *, u64 *, u64 *, u8 *, u32 *, const u32 *, u32 *, const Span *, u32). It reads pieces only where they lie within `available` bytes, has room for the sums of
         // as many KiB as a piece of at most `longest` bytes has and a word of progress a piece, and writes one hash a piece if `hashes` is not 0, a word a piece if `differs` is not; if `sign` is not 0 it is `bytes`, ours
-        // to write, and gaps are within their pieces. It waits at its start.
+        // to write, and gaps are within their pieces. It waits at its start, or for each piece until that is written, as the caller of `sign_in` vouches for.
         unsafe { launch.launch(Kernel::grid(count * parts, THREADS, 0)) }
     }
 }

@@ -313,6 +313,7 @@ impl RecordParser {
             },
             codes: BatchView {
                 descriptors: codes.into_view(),
+                listed: &[],
                 books: code_books.into_view(),
                 symbols: code_symbols.into_view(),
                 sums: totals.into_view(),
@@ -332,6 +333,7 @@ impl RecordParser {
                 0 => None,
                 _ => Some(BatchView {
                     descriptors: bitmaps.into_view(),
+                    listed: &[],
                     books: bitmap_books.into_view(),
                     symbols: bitmap_symbols.into_view(),
                     sums: bitmap_totals.into_view(),

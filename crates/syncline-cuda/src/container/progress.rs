@@ -13,10 +13,11 @@ use crate::error::{CudaError, Result};
 const TABLE: Source = Source { name: "container_table.cu", text: include_str!("../../kernels/container_table.cu") };
 const THREADS: u32 = 1024;
 const STATUS_BAD_STREAM: u32 = 1;
-/// Words of 64 bits that say how far a stream is written: where the next record starts, the status, and the number of the last batch that was laid out.
-const STATE_WORDS: usize = 3;
-/// Byte of the last of these.
+/// Words of 64 bits that say how far a stream is written: where the next record starts, the status, the number of the last batch that was laid out, and how many records are signed.
+const STATE_WORDS: usize = 4;
+/// Bytes of the last two of these.
 const LAID_OUT_AT: usize = 2 * size_of::<u64>();
+const SIGNED_AT: usize = 3 * size_of::<u64>();
 
 pub(super) fn specialization() -> Specialization {
     let constants = vec![("THREADS", THREADS.into()), ("STREAM_HEADER", HEADER_LEN as u64)];
@@ -125,6 +126,11 @@ impl Progress {
         (state + LAID_OUT_AT as u64, self.batches)
     }
 
+    /// The number of records that are signed, of 32 bits.
+    pub(super) fn signed(&mut self) -> CUdeviceptr {
+        self.state.device_ptr_mut(&self.stream).0 + SIGNED_AT as u64
+    }
+
     /// Where the records end, and the bytes of the first `count` of them, which waits for the stream.
     ///
     /// # Errors
@@ -202,11 +208,12 @@ impl StreamEnd {
         let header = StreamHeader(*header);
         progress.number += 1;
         let (number, told) = (progress.number, progress.told.device_pointer());
+        let signed = progress.signed();
         let launch = Successive::new(&self.kernel, stream).value(header).reads(&progress.lengths).value(chunks);
-        let launch = launch.reads(&progress.state).value(room).writes(output).value(number).value(told);
-        // SAFETY: the kernel's parameters are (StreamHeader, const u32 *, u64, const u64 *, u64, u8 *, u64, Told *); it reads `chunks` lengths and the state, and writes only where
-        // `room` bytes hold all that it writes, and what the host is told, which waits for the event below. It waits before it tells; the kernel before it, which hashes, has waited for all
-        // that it reads and touches nothing that it writes, and if there is none it waits at its start.
+        let launch = launch.reads(&progress.state).value(room).writes(output).value(number).value(told).value(signed);
+        // SAFETY: the kernel's parameters are (StreamHeader, const u32 *, u64, const u64 *, u64, u8 *, u64, Told *, const u32 *); it reads `chunks` lengths and the state, and writes only where
+        // `room` bytes hold all that it writes, and what the host is told, which waits for the event below. It tells when all records are signed; the kernel before it, which signs them, lets it
+        // begin when all that it reads is there, and touches nothing that it writes; and if there is none it waits at its start.
         unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }?;
         progress.told.written()
     }

@@ -8,7 +8,7 @@ use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut,
 
 use syncline_core::container::{ALIGNMENT, ChunkKind, RECORD_HEADER_LEN, SECTIONS};
 
-use super::hash::{Gap, Hasher, Pieces};
+use super::hash::{Gap, Hasher, Pieces, Written};
 use super::prepared::Prepared;
 use super::progress::{self, Progress};
 
@@ -42,6 +42,7 @@ fn layout_specialization(element_bytes: u64) -> Specialization {
         ("THREADS", LAYOUT_THREADS.into()),
         ("ELEMENT_BYTES", element_bytes),
         ("PLAN_WORDS", word(size_of::<Plan>())),
+        ("PLAN_GROUPS", word(offset_of!(Plan, groups))),
         ("PLAN_CODEBOOKS", word(offset_of!(Plan, codebooks))),
         ("PLAN_BYTES", word(offset_of!(Plan, stream_bytes))),
         ("PLAN_STATUS", word(offset_of!(Plan, status))),
@@ -155,9 +156,15 @@ struct OutputPointers {
     lengths: CUdeviceptr,
     begins: u64,
     number: u64,
+    streams_done: CUdeviceptr,
+    unwritten: CUdeviceptr,
+    signed: CUdeviceptr,
+    groups_of_block: u32,
+    blocks_of_record: u32,
+    are_all: u64,
 }
 
-// SAFETY: words of 64 bits, as `Output` has.
+// SAFETY: words of 64 bits, and two of 32 bits side by side, as `Output` has.
 unsafe impl DeviceRepr for OutputPointers {}
 
 /// `Lists` in container_write.cu.
@@ -215,6 +222,12 @@ pub struct Streams<'a> {
     pub masks: Option<&'a mut Encoded>,
     /// Bitmaps of signs.
     pub signs: Option<&'a mut Encoded>,
+    /// Where those with the usual radius that are laid out are counted; 0: they are not.
+    pub done: CUdeviceptr,
+    /// The list of those.
+    pub spans: CUdeviceptr,
+    /// Groups of those that a block which writes streams has.
+    pub groups_of_block: u32,
 }
 
 /// Writes records.
@@ -227,6 +240,8 @@ pub struct RecordWriter {
     write: Kernel,
     hasher: Hasher,
     blocks_at_a_time: u32,
+    /// Bytes of a group of codes.
+    group_bytes: u32,
 }
 
 /// Records that are laid out but not yet written.
@@ -234,11 +249,21 @@ pub struct RecordLayout<'a> {
     parts: CudaViewMut<'a, ChunkParts>,
     plans: CudaViewMut<'a, RecordPlan>,
     starts: CudaViewMut<'a, u64>,
+    /// Of each stream with the usual radius the blocks that have yet to write something of its record, if they are counted.
+    unwritten: Option<CudaViewMut<'a, u32>>,
+    spans: CUdeviceptr,
     first_chunk: u64,
     chunks: u32,
+    /// Blocks that write a record.
+    blocks: u32,
 }
 
 impl RecordLayout<'_> {
+    /// Where it says of each stream with the usual radius how many blocks have yet to write something of its record; 0: nowhere.
+    pub(crate) fn unwritten(&mut self, stream: &Arc<CudaStream>) -> CUdeviceptr {
+        self.unwritten.as_mut().map_or(0, |unwritten| unwritten.device_ptr_mut(stream).0)
+    }
+
     /// Where the codes go of the chunks that have tokens, which waits for the stream.
     pub(crate) fn read_token_places(&self, stream: &Arc<CudaStream>) -> Result<Vec<Option<u64>>> {
         let plans = stream.clone_dtoh(&self.plans).doing("reading where records are")?;
@@ -252,7 +277,7 @@ impl RecordWriter {
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] for other elements; errors of [`Device::kernel`].
-    pub fn new(device: &Device, element_bytes: u32) -> Result<Self> {
+    pub fn new(device: &Device, element_bytes: u32, group_log2: u8) -> Result<Self> {
         if !matches!(element_bytes, 4 | 8) {
             return Err(CudaError::invalid("elements have 4 or 8 bytes"));
         }
@@ -262,10 +287,12 @@ impl RecordWriter {
             write: device.kernel(&write_specialization(element_bytes.into()), "record_write")?,
             hasher: Hasher::new(device)?,
             blocks_at_a_time: device.info().multiprocessors * 2,
+            group_bytes: (size_of::<u16>() as u32) << group_log2,
         })
     }
 
     /// Places the records of a batch behind those before, and its streams in them. `first` is the number of the batch's first chunk in `progress`.
+    /// Without `any_lists` no chunk has outliers or verbatim values.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the parts do not fit together; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
@@ -278,6 +305,7 @@ impl RecordWriter {
         summaries: &CudaView<'_, ChunkSummary>,
         streams: &mut Streams<'_>,
         tokens: Option<&TokenLists<'_>>,
+        any_lists: bool,
         progress: &mut Progress,
         first: u64,
         room: u64,
@@ -298,9 +326,27 @@ impl RecordWriter {
         let mut parts = frame.slice::<ChunkParts>(chunks as usize)?;
         let mut plans = frame.slice::<RecordPlan>(chunks as usize)?;
         let mut starts = frame.slice::<u64>(chunks as usize)?;
+        let most = if any_lists || tokens.is_some() { BLOCKS_OF_RECORD } else { LEAST_BLOCKS_OF_RECORD };
+        let blocks = most.min(self.blocks_at_a_time.div_ceil(chunks.max(1))).max(LEAST_BLOCKS_OF_RECORD);
+        let spans = streams.spans;
         if chunks == 0 {
-            return Ok(RecordLayout { parts, plans, starts, first_chunk: first, chunks });
+            return Ok(RecordLayout {
+                parts,
+                plans,
+                starts,
+                unwritten: None,
+                spans,
+                first_chunk: first,
+                chunks,
+                blocks,
+            });
         }
+        let are_all = streams.wide.is_none() && streams.masks.is_none() && streams.signs.is_none() && tokens.is_none();
+        let counted = streams.done != 0 && are_all;
+        let mut unwritten = match counted {
+            true => Some(frame.slice::<u32>(streams.narrow.plans().len())?),
+            false => None,
+        };
         let pointers = |encoded: Option<&mut Encoded>| match encoded {
             Some(encoded) => {
                 let (plans, _) = encoded.plans().device_ptr(&stream);
@@ -323,6 +369,7 @@ impl RecordWriter {
         };
         let begins = u64::from(!std::mem::replace(&mut progress.begun, true));
         progress.batches += 1;
+        let signed = progress.signed();
         let mut lengths = progress.lengths.slice_mut(first as usize..);
         let output = OutputPointers {
             room,
@@ -332,17 +379,25 @@ impl RecordWriter {
             lengths: lengths.device_ptr_mut(&stream).0,
             begins,
             number: progress.batches,
+            streams_done: streams.done,
+            unwritten: unwritten.as_mut().map_or(0, |unwritten| unwritten.device_ptr_mut(&stream).0),
+            signed,
+            groups_of_block: streams.groups_of_block,
+            blocks_of_record: blocks,
+            are_all: are_all.into(),
         };
         let launch = Successive::new(&self.layout, &stream).value(contents.geometry).value(contents.batch);
         let launch = launch.value(sources).value(output).writes(&mut parts).writes(&mut plans);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, Sources, Output, ChunkParts *, RecordPlan *). There are summaries, sums of tiles, parts, a length and a plan for
         // the batch's chunks, a narrow stream for each; `Assembler` numbers the other streams by the batches that it makes of them. Before it waits it
-        // reads what quantising has left of chunks: `encode_layout` lets it begin when all before that is done, and other kernels when they are done themselves.
+        // reads what quantising has left of chunks: `encode_layout` lets it begin when all before that is done, and other kernels when they are done themselves. Where it waits for a count, it sets
+        // that to 0 again.
         unsafe { launch.launch(Kernel::grid(1, LAYOUT_THREADS, 0)) }?;
-        Ok(RecordLayout { parts, plans, starts, first_chunk: first, chunks })
+        streams.narrow.counted();
+        Ok(RecordLayout { parts, plans, starts, unwritten, spans, first_chunk: first, chunks, blocks })
     }
 
-    /// Writes everything of the records but the Huffman streams and the hashes. Without `any_lists` no chunk has outliers or verbatim values.
+    /// Writes everything of the records but the Huffman streams and the hashes, when the word at `laid_out.0` is `laid_out.1`.
     ///
     /// # Errors
     /// As [`Self::lay_out`].
@@ -350,9 +405,9 @@ impl RecordWriter {
         &self,
         stream: &Arc<CudaStream>,
         contents: &Contents<'_>,
-        layout: &RecordLayout<'_>,
+        layout: &mut RecordLayout<'_>,
         tokens: Option<&TokenLists<'_>>,
-        any_lists: bool,
+        laid_out: (CUdeviceptr, u64),
         output: &mut CudaViewMut<'_, u8>,
     ) -> Result<()> {
         if layout.chunks == 0 {
@@ -372,13 +427,13 @@ impl RecordWriter {
             narrow[1],
             narrow[2],
         ]);
-        let most = if any_lists || tokens.is_some() { BLOCKS_OF_RECORD } else { LEAST_BLOCKS_OF_RECORD };
-        let blocks = most.min(self.blocks_at_a_time.div_ceil(layout.chunks)).max(LEAST_BLOCKS_OF_RECORD);
+        let (blocks, unwritten) = (layout.blocks, layout.unwritten(stream));
         let (parts, plans) = (layout.parts.as_view(), layout.plans.as_view());
         let launch = Successive::new(&self.write, stream).value(contents.geometry).value(contents.batch).reads(&parts);
         let launch = launch.reads(&plans).reads(contents.metas).reads(contents.bases).value(pointers);
         let launch = launch.reads(&contents.slab.bytes).value(contents.slab.first_element).value(blocks).writes(output);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkParts *, const RecordPlan *, const u16 *, const i32 *, Lists, const Element *, u64, u32, u8 *).
+        let launch = launch.value(laid_out.0).value(laid_out.1).value(unwritten);
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkParts *, const RecordPlan *, const u16 *, const i32 *, Lists, const Element *, u64, u32, u8 *, const u64 *, u64, u32 *).
         // Plans place records within the output or say that there is no room; metas, bases and parts are as `lay_out` checked; lists have what the parts say, and the
         // elements are those of the batch's chunks, which `Assembler` sees to. Before it waits it reads
         // tiles and bases, which nobody writes once records are being laid out.
@@ -394,17 +449,23 @@ impl RecordWriter {
         &self,
         frame: &mut Frame<'_>,
         prepared: &mut Prepared<'_>,
-        layout: &RecordLayout<'_>,
-        progress: &Progress,
+        layout: &mut RecordLayout<'_>,
+        progress: &mut Progress,
         longest: u32,
         output: &mut CudaViewMut<'_, u8>,
         scratch: &mut CudaViewMut<'_, u16>,
     ) -> Result<()> {
         let first = layout.first_chunk as usize;
+        let mut written = Written { signed: progress.signed(), ..Written::default() };
+        if layout.unwritten.is_some() {
+            // A record of a chunk has at most 8 bytes an element and some more, its sums a sixteenth of that; its groups had two bytes an element.
+            let unwritten = layout.unwritten(frame.stream());
+            written = Written { unwritten, spans: layout.spans, group_bytes: self.group_bytes, ..written };
+        }
         let lengths = progress.lengths.slice(first..first + layout.chunks as usize);
         let starts = layout.starts.as_view();
         let pieces = Pieces { starts: &starts, lengths: &lengths, longest, gap: Gap::RECORD };
-        self.hasher.sign_in(frame, output, &pieces, prepared.hashed_mut(), scratch)
+        self.hasher.sign_in(frame, output, &pieces, prepared.hashed_mut(), scratch, written)
     }
 
     /// Bytes of an element.

@@ -21,6 +21,8 @@ const WARPS_OF_FEW: u32 = lengths::FLOORS + 2;
 const WARPS_OF_MANY: u32 = 16;
 /// Blocks that share the trees of a codebook, where there are multiprocessors enough: three trees each.
 const SPREAD: u32 = 7;
+/// Blocks that share the trees of the codebook of a stream's last class: the first has that of the counts as they are, the others the tries of step (3).
+const LAST_SPREAD: u32 = 4;
 /// Blocks that a multiprocessor holds at a time, if they are few and if they are many.
 const FEW: u32 = 1;
 const MANY: u32 = 3;
@@ -41,9 +43,21 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    /// The shapes that blocks may have; several to a codebook need memory that only streams come with.
+    /// The shapes that blocks may have, those for fewer codebooks first; several to a codebook need memory that only streams come with.
     fn shapes(self) -> &'static [Shape] {
-        if self == Self::Counts { &SHAPES[1..] } else { &SHAPES }
+        match self {
+            Self::Counts => &[OF_FEW, OF_MANY],
+            Self::Streams { classes: 1 } => &[SPREAD_OUT, OF_FEW, OF_MANY],
+            Self::Streams { .. } => &[SPREAD_OUT, LAST_SPREAD_OUT, OF_MANY],
+        }
+    }
+
+    /// Codebooks of a stream.
+    fn books(self) -> u32 {
+        match self {
+            Self::Counts | Self::Streams { classes: 1 } => 1,
+            Self::Streams { classes } => classes + 1,
+        }
     }
 
     fn count_bytes(self) -> u32 {
@@ -68,14 +82,20 @@ struct Shape {
     all_trees: bool,
     /// Blocks of a codebook.
     spread: u32,
+    /// Blocks of the codebook of a stream's last class, whose trees are the ones that may need to be limited.
+    last_spread: u32,
 }
 
-/// For very few codebooks (of streams), few and many.
-const SHAPES: [Shape; 3] = [
-    Shape { warps: WARPS_OF_MANY, blocks: FEW, all_trees: true, spread: SPREAD },
-    Shape { warps: WARPS_OF_FEW, blocks: FEW, all_trees: true, spread: 1 },
-    Shape { warps: WARPS_OF_MANY, blocks: MANY, all_trees: false, spread: 1 },
-];
+/// Very few codebooks, of streams.
+const SPREAD_OUT: Shape =
+    Shape { warps: WARPS_OF_MANY, blocks: FEW, all_trees: true, spread: SPREAD, last_spread: SPREAD };
+/// Those of streams with classes, as long as all blocks run at a time.
+const LAST_SPREAD_OUT: Shape =
+    Shape { warps: WARPS_OF_MANY, blocks: MANY, all_trees: false, spread: 1, last_spread: LAST_SPREAD };
+/// Few codebooks.
+const OF_FEW: Shape = Shape { warps: WARPS_OF_FEW, blocks: FEW, all_trees: true, spread: 1, last_spread: 1 };
+/// Any number.
+const OF_MANY: Shape = Shape { warps: WARPS_OF_MANY, blocks: MANY, all_trees: false, spread: 1, last_spread: 1 };
 
 /// What the kernels know of samples.
 pub(super) fn sample_constants() -> [(&'static str, u64); 6] {
@@ -121,12 +141,18 @@ impl Shape {
             ("CLASSES", classes.into()),
             ("BYTES", bytes.into()),
             ("SPREAD", self.spread.into()),
+            ("LAST_SPREAD", self.last_spread.into()),
             ("BLOCKS", self.blocks.into()),
             ("SHARED_BYTES", shared.into()),
             ("LEAST_TREE_BYTES", tree.into()),
         ]);
         constants.extend(sample_constants());
         Specialization { source: SOURCE, constants }
+    }
+
+    /// Blocks of so many codebooks.
+    fn grid(self, books: u32, purpose: Purpose) -> u32 {
+        books * self.spread + books / purpose.books() * (self.last_spread - self.spread)
     }
 
     /// Bytes for trees that each of so many blocks a multiprocessor can have: at least one tree's, at most one's for each warp.
@@ -191,16 +217,18 @@ impl SmallCodebooks {
         streams: StreamPointers,
     ) -> Result<()> {
         let books = codebook.books();
-        // The first that leaves a multiprocessor to each block, or the last.
-        let fits = |(shape, _): &&(Shape, Kernel)| books <= FEW * self.multiprocessors / shape.spread;
+        // The first whose blocks all run at a time, or the last.
+        let fits =
+            |(shape, _): &&(Shape, Kernel)| shape.grid(books, self.purpose) <= shape.blocks * self.multiprocessors;
         let Some((shape, kernel)) = self.kernels.iter().find(fits).or(self.kernels.last()) else { return Ok(()) };
-        let blocks = (books * shape.spread).div_ceil(self.multiprocessors);
+        let grid = shape.grid(books, self.purpose);
+        let blocks = grid.div_ceil(self.multiprocessors);
         let room = shape.tree_room(self.symbols, self.purpose, blocks, self.shared_memory);
         let (shared, _) = shared_and_tree(self.symbols, self.purpose.count_bytes());
         let (codewords, symbols, summary) = codebook.parts();
         let launch = Successive::new(kernel, stream).value(counts);
         let launch = launch.writes(codewords).writes(symbols).writes(summary).value(room).value(streams);
-        let grid = Kernel::grid(books * shape.spread, 32 * shape.warps, shared + room);
+        let grid = Kernel::grid(grid, 32 * shape.warps, shared + room);
         // SAFETY: the kernel's parameters are (Count *, u32 *, u16 *, u32 *, u32, Streams); each block has its codebook's share of each, whose lengths `DeviceCodebook` has
         // checked and the caller vouches for; a tree takes at most what `tree_room` gives at the least. It waits before it reads counts.
         unsafe { launch.launch(grid) }
@@ -216,7 +244,7 @@ mod tests {
         for shared_memory in [64 << 10, 96 << 10, 99 << 10, 163 << 10, 227 << 10] {
             for symbols in [1, 2, 31, 256, 1000, 1024] {
                 for purpose in [Purpose::Counts, Purpose::Streams { classes: 4 }] {
-                    for shape in SHAPES {
+                    for &shape in purpose.shapes() {
                         for blocks in [1, 2, 3, 10, 100] {
                             let room = shape.tree_room(symbols, purpose, blocks, shared_memory);
                             let (shared, tree) = shared_and_tree(symbols, purpose.count_bytes());
@@ -228,7 +256,7 @@ mod tests {
             }
         }
         let of_encoder = Purpose::Streams { classes: 4 };
-        assert_eq!(SHAPES[1].tree_room(1024, of_encoder, 1, 227 << 10), 22 * 6144);
-        assert!(SHAPES[2].tree_room(1024, of_encoder, 100, 227 << 10) * MANY < 227 << 10);
+        assert_eq!(OF_FEW.tree_room(1024, of_encoder, 1, 227 << 10), 22 * 6144);
+        assert!(OF_MANY.tree_room(1024, of_encoder, 100, 227 << 10) * MANY < 227 << 10);
     }
 }

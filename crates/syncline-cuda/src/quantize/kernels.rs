@@ -14,7 +14,7 @@ pub(super) const WIDE: Source =
 pub(super) const GATHER: Source =
     Source { name: "quantize_gather.cu", text: include_str!("../../kernels/quantize_gather.cu") };
 
-/// Warps of a block of `quantize_codes` on devices with little shared memory.
+/// Units of a block of `quantize_codes` on devices with little shared memory.
 pub(super) const FEW_UNITS: u32 = 4;
 /// An array of which more than one in so many elements is in a clipped tile gets the kernel for that.
 const CLIPPED_SHARE: u64 = 256;
@@ -32,17 +32,22 @@ pub(super) fn shared_memory(kind: Kind, ahead: bool, units: u32) -> u32 {
     if ahead { units * 1024 * (2 * 2 + kind.element_bytes) + 4608 } else { units * 1024 * (2 + 4) + 2048 }
 }
 
-/// Warps of a block and blocks on a multiprocessor, which limit registers: 80 with 24 warps there, 96 with 20, 128 with 16.
+/// Units that a block works on at a time, and blocks on a multiprocessor. These limit registers: 80 with 24 warps there, 96 with 20, 128 with 16.
 pub(super) fn block_shape(kind: Kind, ahead: bool) -> (u32, u32) {
     match kind {
         _ if !ahead => (8, 3),
-        Kind { element_bytes: 8, .. } | Kind { patterns: true, .. } => (8, 2),
-        Kind { axes: 3, .. } => (10, 2),
-        _ => (8, 3),
+        Kind { element_bytes: 8, .. } | Kind { patterns: true, .. } => (7, 2),
+        Kind { axes: 3, .. } => (9, 2),
+        _ => (7, 3),
     }
 }
 
-/// The kernel from elements to codes: with `ahead` the one that fetches ahead, with blocks of so many warps, so many of them on a multiprocessor.
+/// Threads of a block: a warp a unit, and where elements are fetched ahead one that has none.
+pub(super) fn threads(ahead: bool, units: u32) -> u32 {
+    (units + u32::from(ahead)) * 32
+}
+
+/// The kernel from elements to codes: with `ahead` the one that fetches ahead, with blocks of so many units, so many of them on a multiprocessor.
 pub(super) fn codes_specialization(
     kind: Kind,
     ahead: bool,

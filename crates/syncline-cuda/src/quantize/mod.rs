@@ -19,7 +19,7 @@ use self::step::Kind;
 use crate::device::{Source, Specialization};
 
 /// Headers that these kernels include.
-pub(crate) const HEADERS: [Source; 10] = [
+pub(crate) const HEADERS: [Source; 11] = [
     Source { name: "quantize_step.cuh", text: include_str!("../../kernels/quantize_step.cuh") },
     Source { name: "quantize.cuh", text: include_str!("../../kernels/quantize.cuh") },
     Source { name: "quantize_lanes.cuh", text: include_str!("../../kernels/quantize_lanes.cuh") },
@@ -30,6 +30,7 @@ pub(crate) const HEADERS: [Source; 10] = [
     Source { name: "quantize_landing.cuh", text: include_str!("../../kernels/quantize_landing.cuh") },
     Source { name: "quantize_unit.cuh", text: include_str!("../../kernels/quantize_unit.cuh") },
     Source { name: "quantize_tile.cuh", text: include_str!("../../kernels/quantize_tile.cuh") },
+    Source { name: "quantize_work.cuh", text: include_str!("../../kernels/quantize_work.cuh") },
 ];
 
 /// What a tile is, in the 16 bits that the kernels keep of it.

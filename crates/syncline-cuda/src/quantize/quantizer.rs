@@ -15,7 +15,7 @@ use syncline_core::predict::codes::WIDE_RADIUS;
 use super::gather::SideOffsets;
 use super::kernels::{
     FEW_UNITS, FINISH_CLUSTER, FINISH_THREADS, GATHER, MANY_CLIPPED_SHARE, WARPS, WIDE, block_shape,
-    codes_specialization, finish_specialization, is_ahead, is_clipped, may_have_many_clipped, shared_memory,
+    codes_specialization, finish_specialization, is_ahead, is_clipped, may_have_many_clipped, shared_memory, threads,
     tile_specialization,
 };
 use super::scan::FoundStep;
@@ -94,9 +94,11 @@ struct Launch {
     by_turn: Divider32,
     by_chunks: Divider32,
     by_last_chunks: Divider32,
+    by_long_chunks: Divider32,
     by_grid: [Divider32; 3],
     /// Whether tiles of the array have numbers of 32 bits, as `by_grid` needs.
     few_tiles: u32,
+    last_blocks: u32,
     unused: u32,
 }
 
@@ -196,7 +198,7 @@ pub struct Quantizer {
     codes: Kernel,
     /// Whether it fetches ahead: that one can take its constants from memory.
     ahead: bool,
-    /// Warps of a block of it.
+    /// Units of a block of it.
     units: u32,
     shared_memory: u32,
     /// Blocks of it that the device runs at a time.
@@ -223,7 +225,7 @@ impl Quantizer {
         let many_clipped = may_have_many_clipped(kind) && is_clipped(kind, geometry, MANY_CLIPPED_SHARE);
         let codes = device.kernel(&codes_specialization(kind, ahead, many_clipped, units, blocks), "quantize_codes")?;
         codes.allow_shared_memory(shared_memory)?;
-        let resident = codes.blocks_per_multiprocessor(units * 32, shared_memory)?.max(1);
+        let resident = codes.blocks_per_multiprocessor(threads(ahead, units), shared_memory)?.max(1);
         Ok(Self {
             kind,
             step: Step::new(header, true),
@@ -334,6 +336,9 @@ impl Quantizer {
             return Err(CudaError::invalid("too few words to count blocks with"));
         }
         let chunks_in_turn = CHUNKS_IN_TURN.min(batch.chunks());
+        // Chunks in the last turn, of which the very last may be shorter.
+        let last_chunks = (batch.chunks() - 1) % chunks_in_turn + 1;
+        let last_blocks = (batch.tiles_of(batch.chunks() - 1).len() as u64).div_ceil(self.unit_tiles()) as u32;
         let few_tiles = self.device_geometry.tiles() <= u64::from(u32::MAX);
         let launch_constants = Launch {
             first_element: slab.first_element,
@@ -343,9 +348,11 @@ impl Quantizer {
             chunks_in_turn,
             by_turn: Divider32::new(chunks_in_turn * chunk_blocks),
             by_chunks: Divider32::new(chunks_in_turn),
-            by_last_chunks: Divider32::new(batch.chunks() % chunks_in_turn),
+            by_last_chunks: Divider32::new(last_chunks),
+            by_long_chunks: Divider32::new(last_chunks - 1),
             by_grid: self.device_geometry.grid().map(|tiles| Divider32::new(tiles.try_into().unwrap_or(1))),
             few_tiles: few_tiles.into(),
+            last_blocks,
             unused: 0,
         };
         let pointers = out.pointers(&stream);
@@ -361,10 +368,11 @@ impl Quantizer {
                 None => launch.value(0_u64),
             };
         }
-        let grid = Kernel::grid(blocks.min(self.blocks), self.units * 32, self.shared_memory);
+        let grid = Kernel::grid(blocks.min(self.blocks), threads(self.ahead, self.units), self.shared_memory);
         // SAFETY: the kernel's parameters are (const Element *, Geometry, ChunkBatch, Step, Launch, Outputs, u32 *), and of the one that fetches ahead then a const Step *. It reads
         // the elements of the batch's tiles, which `check` found in the slab, writes an entry for each tile and each chunk's codes within its slots, as many as its tiles can
-        // have, whatever the constants are, and `control` has a line, one for each chunk and a state for each block of work, cleared. Where it may begin early it waits before it touches any of it.
+        // have, whatever the constants are, and `control` has a line, one for each chunk and a state for each block of work, cleared. Where it may begin early, beside the scan of these elements, nothing else is at work on
+        // the elements or `control`, and it waits before it touches the rest.
         unsafe { launch.launch(grid) }?;
 
         let launch = Successive::new(&self.finish, &stream);

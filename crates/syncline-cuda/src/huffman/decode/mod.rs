@@ -8,6 +8,7 @@ mod chunked;
 mod classes;
 mod gap;
 mod indexed;
+mod listed;
 pub(crate) mod parse;
 mod self_sync;
 mod small;
@@ -28,7 +29,7 @@ pub use gap::{Gap, Writing};
 pub use indexed::{Indexed, IndexedTuning};
 pub use parse::{Limits, Parser, StreamPlace};
 pub use self_sync::{SelfSync, SelfSyncTuning};
-pub use spans::{Lookup, SpansTuning};
+pub use spans::SpansTuning;
 
 use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, Result};

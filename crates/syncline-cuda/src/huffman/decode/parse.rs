@@ -242,6 +242,7 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
         }
         Ok(BatchView {
             descriptors: descriptors.into_view(),
+            listed: &[],
             books: books.into_view(),
             symbols: symbols.into_view(),
             sums: sums.into_view(),

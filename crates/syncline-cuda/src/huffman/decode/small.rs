@@ -3,9 +3,10 @@
 use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::Symbol;
 
-use super::batch::Totals;
+use super::batch::{Descriptor, Totals};
 use super::indexed::{LEAST_STAGED_WORDS, MOST_STAGED_WORDS, row_bytes, wanted_words};
-use super::{Decoding, LONG_ENTRIES, SHAPES, TABLE_BITS, constants};
+use super::listed::{List, MOST_BLOCKS, MOST_LISTED, TALLY_WORDS};
+use super::{Decoding, SHAPES, TABLE_BITS, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::Result;
 
@@ -14,8 +15,10 @@ const SOURCE: Source =
 
 /// Threads in a block: with 512, tables took so long that everything was 8 % slower.
 const THREADS: u32 = 1024;
+/// Entries for long codewords in a block's table.
+const OWN_LONG: u32 = 4096;
 /// Bytes of a block's table.
-const TABLE_BYTES: u32 = ((1 << TABLE_BITS) + LONG_ENTRIES) * 4;
+const TABLE_BYTES: u32 = ((1 << TABLE_BITS) + OWN_LONG) * 4;
 /// Shared memory that a block has beside its table and what warps have.
 const OWN_SHARED_MEMORY: u32 = 8 << 10;
 /// Codes of so many eighths of a bit on average at most are decoded by runs of their commonest symbol: with more there is hardly a run.
@@ -26,9 +29,9 @@ const STAGED_PERCENT: u32 = 130;
 fn specialization(symbol_bytes: usize, group_log2: u32, runs: bool) -> Specialization {
     let mut constants = constants(symbol_bytes, group_log2, false);
     let row_bytes = row_bytes(false, symbol_bytes, group_log2);
-    let own = [("OWN_LONG", LONG_ENTRIES), ("THREADS", THREADS), ("ROW", row_bytes)];
+    let own = [("OWN_LONG", OWN_LONG), ("THREADS", THREADS), ("ROW", row_bytes)];
     constants.extend(own.map(|(name, value)| (name, u64::from(value))));
-    constants.push(("RUNS", runs.into()));
+    constants.extend([("RUNS", runs.into()), ("LISTED", MOST_LISTED as u64), ("LISTED_BLOCKS", MOST_BLOCKS as u64)]);
     Specialization { source: SOURCE, constants }
 }
 
@@ -88,6 +91,11 @@ impl Small {
         if most_tasks > THREADS / 32 {
             return None;
         }
+        // Where there is little to decode there is all the more to fill.
+        let blocks = (totals.tasks.div_ceil(most_tasks) + totals.streams).max(self.multiprocessors);
+        if blocks as usize > MOST_BLOCKS {
+            return None;
+        }
         let room = self.shared_memory.checked_sub(TABLE_BYTES)? / most_tasks;
         let wanted = wanted_words(totals.bits / u64::from(totals.tasks.max(1)), STAGED_PERCENT).max(LEAST_STAGED_WORDS);
         let plan = |runs| {
@@ -97,8 +105,7 @@ impl Small {
                 runs,
                 most_tasks,
                 staged_words,
-                // Where there is little to decode there is all the more to fill.
-                blocks: (totals.tasks.div_ceil(most_tasks) + totals.streams).max(self.multiprocessors),
+                blocks,
                 shared_memory: TABLE_BYTES + most_tasks * (tile_bytes + staged_words * 4),
             })
         };
@@ -114,17 +121,19 @@ impl Small {
         plan: Plan,
     ) -> Result<()> {
         let streams = work.batch.totals.streams;
-        let mut sums = frame.counters(3 * streams as usize + 1)?;
+        // Batches parsed on the device are not listed.
+        let list = List::new(work.batch.listed, plan.blocks, plan.most_tasks, Descriptor::tasks);
+        let mut sums = frame.counters(TALLY_WORDS * streams as usize)?;
         let launch = Successive::new(&self.variants[usize::from(plan.runs)].kernel, frame.stream())
             .reads(work.input)
             .reads(&work.batch.descriptors);
         let launch = launch.value(streams).reads(&work.batch.books).reads(&work.batch.symbols);
         let launch = launch.reads(&work.batch.sums).value(plan.most_tasks).value(plan.staged_words);
         let launch = launch.value(u32::from(work.batch.keep_status)).writes(&mut sums);
-        let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
-        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32, u32, u32, u32 *, u32 *, u8 *). Descriptors were made from parsed
+        let launch = launch.writes(&mut *work.status).writes(&mut *work.output).value(list.unwrap_or_else(List::none));
+        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32, u32, u32, Tally *, u32 *, u8 *, List). Descriptors were made from parsed
         // streams whose bytes lie in the input and whose symbols in the output (`Decoding::check`); positions that the device's bytes give are bounded by the stream's bits, groups by
-        // its groups. Counters are three for each stream and one more. Shared memory is what the kernel lays out: a table, then a tile and `staged_words` words for each
+        // its groups. Counters are a tally for each stream, and start where an allocation does, on a multiple of 8. Shared memory is what the kernel lays out: a table, then a tile and `staged_words` words for each
         // of `most_tasks` warps, of which a block has no fewer. Blocks beyond the streams' have nothing to decode.
         unsafe { launch.launch(Kernel::grid(plan.blocks, THREADS, plan.shared_memory)) }
     }

@@ -26,7 +26,10 @@ pub(super) const MOST_ROOM: u32 = SPAN * SUBSEQUENCE_BITS;
 /// Threads of a block that counts.
 const COUNT_THREADS: u32 = 512;
 /// What a span takes beside its symbols, in symbols.
-const SPAN_COST: u32 = 256;
+const SPAN_COST: u32 = 4096;
+/// The same in a batch that has fewer than so many symbols a span in the mean.
+const DENSE_SPAN_COST: u32 = 512;
+const DENSE_SPAN: u32 = 1024;
 
 /// What an observer of a launch's steps is given: a step's name, when all of it is queued.
 pub(super) type Step<'s> = &'s mut dyn FnMut(&'static str) -> Result<()>;
@@ -40,43 +43,28 @@ pub struct SpansTuning {
     pub blocks: u32,
     /// Symbols of a span that a warp has room for at most; `None`: as many as fit. What does not fit goes in several rounds.
     pub room: Option<u32>,
-    /// How codewords are looked up; `None`: as suits the batch.
-    pub lookup: Option<Lookup>,
     /// Whether small batches are decoded in one launch, by blocks that do everything themselves.
     pub small: bool,
 }
 
 impl Default for SpansTuning {
     fn default() -> Self {
-        Self { threads: 1024, blocks: 1, room: None, lookup: None, small: true }
+        Self { threads: 1024, blocks: 1, room: None, small: true }
     }
 }
 
-/// What a lookup gives.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Lookup {
-    /// A codeword, of up to 16 bits.
-    Single,
-    /// Two, where they have up to 12 bits together: where they mostly do.
-    Pairs,
-}
-
-impl Lookup {
-    const ALL: [Self; 2] = [Self::Single, Self::Pairs];
-}
-
-fn specialization(symbol_bytes: usize, group_log2: u32, lookup: Lookup, tuning: SpansTuning) -> Specialization {
-    let mut constants = constants(symbol_bytes, group_log2, lookup == Lookup::Pairs);
+fn specialization(symbol_bytes: usize, group_log2: u32, tuning: SpansTuning) -> Specialization {
+    let mut constants = constants(symbol_bytes, group_log2, false);
     constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", tuning.threads.into())]);
     constants.extend([("BLOCKS", tuning.blocks.into())]);
     constants.extend([("COUNT_THREADS", COUNT_THREADS.into()), ("SPAN_COST", SPAN_COST.into())]);
+    constants.extend([("DENSE_SPAN_COST", DENSE_SPAN_COST.into()), ("DENSE_SPAN", DENSE_SPAN.into())]);
     Specialization { source: SOURCE, constants }
 }
 
 /// What the compile check compiles.
 pub(super) fn specializations() -> Vec<Specialization> {
-    let of = |lookup| SHAPES.map(|(bytes, log2)| specialization(bytes, log2, lookup, SpansTuning::default()));
-    Lookup::ALL.into_iter().flat_map(of).collect()
+    SHAPES.map(|(bytes, log2)| specialization(bytes, log2, SpansTuning::default())).to_vec()
 }
 
 /// Where the codewords of subsequences start, and how many there are.
@@ -115,11 +103,10 @@ pub(super) fn one_wave(resident: u32, totals: &Totals) -> u32 {
 pub(super) struct Spans {
     count: Kernel,
     scan: Kernel,
-    /// In the order of [`Lookup::ALL`].
-    write: [Kernel; 2],
+    write: Kernel,
     /// Blocks that run at a time: those that count, and those that write.
     resident_count: u32,
-    resident_write: [u32; 2],
+    resident_write: u32,
     tuning: SpansTuning,
     symbol_bytes: u32,
     /// Bytes that a block's table and buffers may have.
@@ -135,39 +122,28 @@ impl Spans {
             return Err(CudaError::invalid("a block has whole warps, at most 32"));
         }
         let shared_memory = device.info().shared_memory_per_block.saturating_sub(OWN_SHARED_MEMORY);
-        let kernel = |lookup, name| device.kernel(&specialization(S::BYTES, group_log2, lookup, tuning), name);
-        let write = |lookup: Lookup| -> Result<Kernel> {
-            let least = TABLE_BYTES + tuning.threads / 32 * LEAST_ROOM * S::BYTES as u32;
-            if least > shared_memory / tuning.blocks {
-                return Err(CudaError::invalid("blocks of so many threads do not fit the device's shared memory"));
-            }
-            let kernel = kernel(lookup, "spans_write")?;
-            kernel.allow_shared_memory(shared_memory)?;
-            Ok(kernel)
-        };
-        let [single, pairs] = Lookup::ALL;
+        let least = TABLE_BYTES + tuning.threads / 32 * LEAST_ROOM * S::BYTES as u32;
+        if least > shared_memory / tuning.blocks {
+            return Err(CudaError::invalid("blocks of so many threads do not fit the device's shared memory"));
+        }
+        let kernel = |name| device.kernel(&specialization(S::BYTES, group_log2, tuning), name);
+        let write = kernel("spans_write")?;
+        write.allow_shared_memory(shared_memory)?;
         let multiprocessors = device.info().multiprocessors;
-        let count = kernel(single, "spans_count")?;
+        let count = kernel("spans_count")?;
         let mut spans = Self {
             resident_count: resident(&count, COUNT_THREADS, 0, multiprocessors)?,
             count,
-            scan: kernel(single, "spans_scan")?,
-            write: [write(single)?, write(pairs)?],
-            resident_write: [0; 2],
+            scan: kernel("spans_scan")?,
+            write,
+            resident_write: 0,
             tuning,
             symbol_bytes: S::BYTES as u32,
             shared_memory,
         };
-        for lookup in Lookup::ALL {
-            let (kernel, shared_memory) = (&spans.write[lookup as usize], spans.shared_memory_to_write());
-            spans.resident_write[lookup as usize] = resident(kernel, tuning.threads, shared_memory, multiprocessors)?;
-        }
+        let shared_memory = spans.shared_memory_to_write();
+        spans.resident_write = resident(&spans.write, tuning.threads, shared_memory, multiprocessors)?;
         Ok(spans)
-    }
-
-    /// How to look up a batch's codewords.
-    fn lookup(&self, totals: &Totals) -> Lookup {
-        self.tuning.lookup.unwrap_or(if totals.pairs() { Lookup::Pairs } else { Lookup::Single })
     }
 
     /// Symbols that a warp gathers at a time: as many as fit. Fields are uneven, and with room for little more than the mean, spans of many symbols took several rounds and
@@ -229,15 +205,13 @@ impl Spans {
         unsafe { launch.launch(Kernel::grid(totals.streams, self.tuning.threads, 0)) }?;
         step("output index")?;
 
-        let lookup = self.lookup(&totals);
-        let kernel = &self.write[lookup as usize];
         let room = self.room();
-        let launch = Successive::new(kernel, &stream).reads(work.input).reads(&work.batch.descriptors);
+        let launch = Successive::new(&self.write, &stream).reads(work.input).reads(&work.batch.descriptors);
         let launch = launch.value(totals.streams).reads(&work.batch.books).reads(&scratch.tables);
         let launch = launch.reads(&work.batch.symbols).reads(&scratch.map).reads(&entries).reads(&counts);
         let launch = launch.reads(&before).reads(&work.batch.sums).value(room).writes(&mut scratch.sums);
         let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
-        let blocks = one_wave(self.resident_write[lookup as usize], &totals);
+        let blocks = one_wave(self.resident_write, &totals);
         let grid = Kernel::grid(blocks, self.tuning.threads, self.shared_memory_to_write());
         // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *, const u8 *, const u8 *, const u32 *,
         // const Totals *, u32, u32 *, u32 *, u8 *). Words are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number, and free groups, to groups within the

@@ -4,11 +4,12 @@ use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{SUBSEQUENCE_BITS, Symbol};
 
-use super::batch::BatchView;
+use super::batch::{BatchView, Descriptor};
+use super::listed::{List, MOST_BLOCKS, MOST_LISTED, TALLY_WORDS};
 use super::spans::{BUFFER_STEP, LEAST_ROOM, MOST_ROOM, SPAN};
 use super::{Decoding, LONG_ENTRIES, SEQUENCE, SHAPES, TABLE_BITS, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
-use crate::error::Result;
+use crate::error::{CudaError, Result};
 
 const SOURCE: Source = Source {
     name: "huffman_decode_spans_small.cu",
@@ -24,8 +25,6 @@ const ROUNDS: u32 = 16;
 const TABLE_BYTES: u32 = ((1 << TABLE_BITS) + LONG_ENTRIES) * 4;
 /// Shared memory that a block has beside what is laid out here.
 const OWN_SHARED_MEMORY: u32 = 12 << 10;
-/// Streams of a small batch, at most: a lane looks at each.
-const MOST_STREAMS: u32 = 32;
 /// Spans of a block, at most: not many more than 10 MB of the papers' sets have. The kernel has room for 128.
 const MOST_SPANS: u32 = 72;
 /// Parts of subsequences of a block that has so few spans that it splits them, at most: a row for each warp, and a span before them.
@@ -39,6 +38,7 @@ fn specialization(symbol_bytes: usize, group_log2: u32, gaps: bool) -> Specializ
     let mut constants = constants(symbol_bytes, group_log2, false);
     constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", THREADS.into())]);
     constants.extend([("HAS_GAPS", gaps.into()), ("ROUNDS", ROUNDS.into())]);
+    constants.extend([("LISTED", MOST_LISTED as u64), ("LISTED_BLOCKS", MOST_BLOCKS as u64)]);
     Specialization { source: SOURCE, constants }
 }
 
@@ -82,12 +82,9 @@ impl SpansSmall {
     /// of more, which may be captured in a graph, and counters cannot be made then.
     pub fn plan<S>(&self, batch: &BatchView<'_, S>) -> Option<Plan> {
         let totals = &batch.totals;
-        if batch.keep_status {
-            return None;
-        }
         let streams = totals.streams;
         let bytes = totals.live_symbols * u64::from(self.symbol_bytes);
-        if streams == 0 || streams > MOST_STREAMS || totals.most_books > 1 || bytes > MOST_BYTES {
+        if streams == 0 || totals.most_books > 1 || bytes > MOST_BYTES {
             return None;
         }
         // Streams have a block each that is not full.
@@ -108,11 +105,12 @@ impl SpansSmall {
         // Functions of subsequences and spans are in the place of buffers, and a table for counting.
         let functions = spans * ((SPAN + 1) * MAX_LENGTH + 1) + (4 << TABLE_BITS);
         let buffers = WARPS * room * self.symbol_bytes;
-        (room >= LEAST_ROOM && functions <= buffers).then_some(Plan {
+        let blocks = full + streams;
+        (room >= LEAST_ROOM && functions <= buffers && List::fits(batch.listed, blocks)).then_some(Plan {
             spans,
             parts,
             room,
-            blocks: full + streams,
+            blocks,
             shared_memory: before_buffers + buffers,
         })
     }
@@ -125,17 +123,23 @@ impl SpansSmall {
         plan: Plan,
     ) -> Result<()> {
         let streams = work.batch.totals.streams;
-        let mut states = frame.counters(2 * plan.blocks as usize + 3 * streams as usize + 2)?;
-        let launch = Successive::new(&self.kernel, frame.stream()).reads(work.input).reads(&work.batch.descriptors);
+        let spans_of = |descriptor: &Descriptor| descriptor.bits().div_ceil(SPAN * SUBSEQUENCE_BITS);
+        let all: u32 = work.batch.listed.iter().map(spans_of).sum();
+        let most = all.div_ceil(plan.blocks.saturating_sub(streams).max(1)).max(1);
+        let list = List::new(work.batch.listed, plan.blocks, most, spans_of)
+            .ok_or_else(|| CudaError::invalid("the plan is not the batch's"))?;
+        let mut states = frame.counters(2 * plan.blocks as usize + TALLY_WORDS * streams as usize)?;
+        let launch = Successive::new(&self.kernel, frame.stream()).together(true);
+        let launch = launch.reads(work.input).reads(&work.batch.descriptors);
         let launch = launch.value(streams).reads(&work.batch.books).reads(&work.batch.symbols);
         let launch = launch.reads(&work.batch.sums).value(plan.spans).value(plan.parts).value(plan.room);
         let launch = launch.writes(&mut states);
-        let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
-        // States are a 64-bit word for each block, then 32-bit words, three for each stream and two; all are 0, and counters start where an allocation does, on a multiple of 8.
+        let launch = launch.writes(&mut *work.status).writes(&mut *work.output).value(list);
+        // States are a 64-bit word for each block, then a tally for each stream; all are 0, and counters start where an allocation does, on a multiple of 8.
         // Shared memory is what the kernel lays out: a table; words, places, parts and subsequences of `spans` spans and one more; a buffer of `room` symbols for each warp. There
-        // are no more streams than it has room for (`MOST_STREAMS`), nor spans than rows (`MOST_SPANS`). The grid is more blocks than streams, and so many that none has more
-        // than `spans` spans. A block waits only for blocks that took their numbers before it, and so run.
-        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32, u32, u32, u64 *, u32 *, u8 *). Descriptors were made from
+        // are no more spans than rows (`MOST_SPANS`). The grid is more blocks than streams, and so many that none has more
+        // than `spans` spans. A block waits only for others of the grid, which all run at the same time.
+        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32, u32, u32, u64 *, u32 *, u8 *, List). Descriptors were made from
         // parsed streams whose bytes lie in the input and whose symbols in the output (`Decoding::check`); symbols are written up to the live groups' number, to groups
         // within the stream; states and shared memory are as said above.
         unsafe { launch.launch(Kernel::grid(plan.blocks, THREADS, plan.shared_memory)) }

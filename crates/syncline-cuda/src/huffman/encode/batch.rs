@@ -250,6 +250,10 @@ pub struct Encoded {
     pub(super) plans: CudaSlice<Plan>,
     /// A counter of the layout's blocks, 0 between launches.
     pub(super) blocks_done: CudaSlice<u32>,
+    /// Of each stream the segments that are encoded, and behind them the streams that are laid out, if these are counted: else 0.
+    pub(super) done: CudaSlice<u32>,
+    /// Whether a launch that was to set the last of these to 0 again is missing.
+    pub(super) counting: bool,
 }
 
 impl Encoded {
@@ -264,6 +268,8 @@ impl Encoded {
                 places: stream.alloc_zeros(batch.streams as usize + 1)?,
                 plans: stream.alloc_zeros(batch.streams as usize)?,
                 blocks_done: stream.alloc_zeros(1)?,
+                done: stream.alloc_zeros(batch.streams as usize + 1)?,
+                counting: false,
             })
         };
         allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes })
@@ -292,6 +298,11 @@ impl Encoded {
     /// What each stream came out as, in device memory.
     pub fn plans(&self) -> &CudaSlice<Plan> {
         &self.plans
+    }
+
+    /// Says that what was counted is 0 again when a kernel that was just launched is done.
+    pub(crate) fn counted(&mut self) {
+        self.counting = false;
     }
 
     /// Copies the plans to the host, which waits for the stream.

@@ -10,11 +10,12 @@ use syncline_core::huffman::IndexKind;
 use super::batch::{Batch, Encoded, Plan};
 use super::books::{Books, BooksBuilder};
 use super::format::{Format, Method};
+use super::layout::{Beside, Layout};
 use super::scratch::Scratch;
 use super::shape::{LAYOUT_THREADS, MERGED_KERNEL, Shape, WRITE_THREADS, merged, shapes};
 use super::small::Small;
 use crate::device::{Device, Frame, Kernel, Successive};
-use crate::error::{CudaError, Result};
+use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::histogram::Symbol;
 
 /// Large inputs have so many large segments a multiprocessor, a few times what it encodes at once; medium ones so many medium segments.
@@ -37,8 +38,8 @@ enum Writing {
     Placed,
     /// One after another, which gives the places.
     Placing,
-    /// Each to its place, while the kernel before may still write elsewhere, as soon as this word of device memory is this number.
-    Beside(CUdeviceptr, u64),
+    /// Each to its place, while the kernel before may still write elsewhere.
+    Beside(Beside),
 }
 
 /// The kernels for segments of one length.
@@ -309,22 +310,34 @@ impl<S: Symbol> Encoder<S> {
         };
         let Scratch { sums, group_bits, notes, .. } = &mut scratch;
         let launch = launch.value(segments).value(slots).writes(sums).writes(group_bits);
-        let launch = if kernels.segments.name() == MERGED_KERNEL { launch.writes(notes) } else { launch };
+        let Encoded { plans, places, blocks_done, done, counting, .. } = encoded;
+        // Where the device has room for almost all segments at once, what comes behind them looks itself whether they are done. With more of them it would not be sooner by much.
+        let counted = in_place.is_some() && batch.symbols < self.kernels[0].0;
+        if counted && std::mem::replace(counting, true) {
+            stream.memset_zeros(done).doing("clearing counters")?;
+        }
+        let segments_done = if counted { done.device_ptr_mut(&stream).0 } else { 0 };
+        let launch = match kernels.segments.name() == MERGED_KERNEL {
+            true => launch.writes(notes).value(segments_done),
+            false => launch,
+        };
         let blocks = batch.streams * segments.div_ceil(shape.segments_in_block);
-        // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32, u32 *, SegmentSums *, u16 *), and of ours a u32 *.
+        // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32, u32 *, SegmentSums *, u16 *), and of ours two u32 *.
         // Spans lie within the input and the classes, checked; the arrays have the places of all segments of all streams (`Scratch::new`), a segment's codewords
         // have at most LONGEST bits each, and symbols are taken modulo ALPHABET, the size of each codebook. They wait before they read. Segments in place of their symbols are written behind
         // what has been read of them.
         unsafe { launch.launch(Kernel::grid(blocks, shape.threads, shape.shared_memory)) }?;
         launched(kernels.segments.name())?;
 
-        let Encoded { plans, places, blocks_done, .. } = encoded;
         let launch = Successive::new(&kernels.layout, &stream).reads(&batch.spans).value(book_pointers);
         let launch = launch.value(pointers).value(segments).reads(&books.status);
         let launch = launch.writes(plans).writes(places);
         let launch = if places_too { launch.writes(blocks_done) } else { launch.value(0_u64) };
-        // SAFETY: the kernel's parameters are (const Span *, Books, Scratch, u32, const u32 *, Plan *, u64 *, u32 *); a block has its stream's part of each
-        // array; there are one plan a stream and one place more, checked above; the counter, if it is given, is 0, as each launch leaves it. It waits at its start.
+        let streams_done = if counted { segments_done + u64::from(batch.streams) * size_of::<u32>() as u64 } else { 0 };
+        let launch = launch.value(segments_done).value(streams_done);
+        // SAFETY: the kernel's parameters are (const Span *, Books, Scratch, u32, const u32 *, Plan *, u64 *, u32 *, u32 *, u32 *); a block has its stream's part of each
+        // array; there are one plan a stream and one place more, checked above; the counters, if they are given, are 0, as each launch leaves them or what it is for does. It waits for what encodes,
+        // and reads nothing before but what was there before that one.
         unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }?;
         launched(kernels.layout.name())?;
 
@@ -338,10 +351,19 @@ impl<S: Symbol> Encoder<S> {
             launched(gaps.name())?;
         }
         let spans = batch.spans.device_ptr(&stream).0;
-        Ok(Layout { scratch, slots_in_stream, spans, segments, shape, streams: batch.streams })
+        Ok(Layout {
+            scratch,
+            slots_in_stream,
+            spans,
+            segments,
+            shape,
+            streams: batch.streams,
+            streams_done,
+            group: self.format.group(),
+        })
     }
 
-    /// The second part: writes each stream to its place in `output`. A stream whose place is [`NO_PLACE`] is left out, and so is one that does not fit, which
+    /// The second part: writes each stream to its place in `output`. A stream whose place is [`NO_PLACE`](super::NO_PLACE) is left out, and so is one that does not fit, which
     /// its plan's status says of both.
     ///
     /// # Errors
@@ -359,7 +381,7 @@ impl<S: Symbol> Encoder<S> {
         self.launch_write(stream, layout, books, plans, places, output, Writing::Placed, launched)
     }
 
-    /// [`Self::write`] beside the kernel before on the stream, which writes elsewhere, as soon as the word at `laid_out.0` is `laid_out.1`: the kernel before that one sets it when the places are there.
+    /// [`Self::write`] beside the kernel before on the stream, which writes elsewhere, as soon as the places are there.
     #[expect(clippy::too_many_arguments, reason = "those of `write`, and what to wait for")]
     pub(crate) fn write_beside(
         &self,
@@ -368,11 +390,11 @@ impl<S: Symbol> Encoder<S> {
         books: &Books,
         encoded: &mut Encoded,
         output: &mut CudaViewMut<'_, u8>,
-        laid_out: (CUdeviceptr, u64),
+        beside: Beside,
         launched: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         let Encoded { places, plans, .. } = encoded;
-        let writing = Writing::Beside(laid_out.0, laid_out.1);
+        let writing = Writing::Beside(beside);
         self.launch_write(stream, layout, books, plans, places, output, writing, launched)
     }
 
@@ -398,8 +420,6 @@ impl<S: Symbol> Encoder<S> {
         let kernels = kernels.ok_or_else(|| CudaError::invalid("the streams were laid out for another batch"))?;
         let pointers = layout.scratch.pointers(stream);
         let book_pointers = books_pointers(books, stream);
-        // One more for what is in no segment.
-        let blocks = layout.streams * (layout.segments.div_ceil(WRITE_THREADS / 32) + 1);
         let room = output.len() as u64;
         // The plan's status was final before the streams were written; what does not fit is noted in it.
         let launch = Successive::new(&kernels.write, stream).writes(plans).value(book_pointers).value(pointers);
@@ -407,29 +427,21 @@ impl<S: Symbol> Encoder<S> {
             launch.value(layout.scratch.slots.pointer(stream)).value(layout.slots_in_stream).value(layout.spans);
         let launch = launch.value(layout.segments).writes(places).value(u32::from(writing == Writing::Placing));
         let launch = launch.reads(&layout.scratch.notes).writes(output).value(room);
-        let (laid_out, number) =
-            if let Writing::Beside(laid_out, number) = writing { (laid_out, number) } else { (0, 0) };
-        let launch = launch.value(laid_out).value(number);
-        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u64, const Span *, u32, u64 *, u32, const u32 *, u8 *, u64, const u64 *, u64); a stream is written only
+        let Beside { laid_out, unwritten, most_groups } = match writing {
+            Writing::Beside(beside) => beside,
+            _ => Beside { laid_out: (0, 0), unwritten: 0, most_groups: u32::MAX },
+        };
+        let segments = most_groups.div_ceil(layout.shape.segment / self.format.group()).min(layout.segments);
+        // One more for what is in no segment.
+        let blocks_in_stream = segments.div_ceil(WRITE_THREADS / 32) + 1;
+        let launch = launch.value(laid_out.0).value(laid_out.1).value(unwritten).value(blocks_in_stream);
+        let blocks = layout.streams * blocks_in_stream;
+        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u64, const Span *, u32, u64 *, u32, const u32 *, u8 *, u64, const u64 *, u64, u32 *, u32); a stream is written only
         // where `room` bytes hold all of it; notes are those that the encoder has made, if the kernel reads them. It waits at its start, or for the word that its
         // caller vouches for.
         unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
         launched(kernels.write.name())
     }
-}
-
-/// A place that no stream can have.
-pub const NO_PLACE: u64 = u64::MAX;
-
-/// Streams that are laid out but not yet written: see [`Encoder::lay_out`].
-pub struct Layout<'a> {
-    scratch: Scratch<'a>,
-    /// Words of a stream's slots; 0: they are where its symbols were, and the list of streams says where that is.
-    slots_in_stream: u64,
-    spans: CUdeviceptr,
-    segments: u32,
-    shape: Shape,
-    streams: u32,
 }
 
 pub(super) fn books_pointers(books: &Books, stream: &Arc<CudaStream>) -> BooksPointers {

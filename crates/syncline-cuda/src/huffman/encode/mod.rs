@@ -8,14 +8,17 @@ mod batch;
 mod books;
 mod encoder;
 mod format;
+mod layout;
 mod scratch;
 mod shape;
 mod small;
 
 pub use batch::{Batch, Encoded, Plan, Span, StreamSpan};
 pub use books::{Books, BooksBuilder};
-pub use encoder::{Encoder, Layout, NO_PLACE};
+pub use encoder::Encoder;
 pub use format::{Format, Method};
+pub(crate) use layout::Beside;
+pub use layout::{Layout, NO_PLACE};
 
 use crate::device::Specialization;
 

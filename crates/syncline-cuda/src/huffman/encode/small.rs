@@ -19,8 +19,10 @@ const SOURCE: Source =
     Source { name: "huffman_encode_small.cu", text: include_str!("../../../kernels/huffman_encode_small.cu") };
 const WHOLE: Source =
     Source { name: "huffman_encode_whole.cu", text: include_str!("../../../kernels/huffman_encode_whole.cu") };
-const THREADS: u32 = 1024;
-const WARPS: u32 = THREADS / 32;
+/// Threads of a block that has its codebooks: as few as have a lane for each of its groups, since what warps do once takes as long as there are warps.
+const GIVEN_THREADS: [u32; 2] = [512, 1024];
+/// Threads of a block that makes its codebooks: one for each symbol.
+const WHOLE_THREADS: u32 = 1024;
 /// Streams of a small batch, at most: a lane looks at each.
 const MOST_STREAMS: u32 = SHORT_LIST as u32;
 /// Blocks at most: a thread looks at each.
@@ -30,16 +32,17 @@ const UNIT_GROUPS: u32 = 8;
 const ROUND_SYMBOLS: u32 = 512;
 /// Words behind a warp's codewords.
 const PAST_SLOT: u32 = 8;
-/// Groups of a block at most: a thread for each, from a multiple of 32 on.
-const MOST_GROUPS: u32 = THREADS - 32;
 /// Shared memory that a block has beside what is laid out here.
 const OWN_SHARED_MEMORY: u32 = 12 << 10;
 /// Words that a block says of itself, and those beside them (`state_words`).
 const STATE_WORDS: u32 = 5 * 2 + 32;
-const OTHER_WORDS: u32 = 2 * MOST_STREAMS + 2;
+const OTHER_WORDS: u32 = 6 * MOST_STREAMS + 2;
 /// Words of a tree that blocks share, and of a stream beside those and its counts (`Together`).
 const TREE_WORDS: u32 = 33;
-const TOGETHER_WORDS: u32 = 2;
+const TOGETHER_WORDS: u32 = 1;
+/// Symbols of a stream whose codebook is made on the way, and blocks that share it, are below these: both are in a word.
+const COUNTED_SYMBOLS: u64 = 1 << 24;
+const COUNTING_BLOCKS: u32 = 1 << 8;
 /// Trees of the largest size that a block makes at a time, and copies of its counters: clearing and adding up more takes longer than they save.
 const TREES_AT_ONCE: u32 = 3;
 const COPIES: u32 = 1;
@@ -53,8 +56,8 @@ fn is_for(format: &Format) -> bool {
 
 /// What the compile check compiles.
 pub(super) fn specializations(format: &Format) -> Vec<Specialization> {
-    let given = is_for(format).then(|| specialization(format));
-    given.into_iter().chain(is_for_whole(format).then(|| whole_specialization(format))).collect()
+    let given = GIVEN_THREADS.iter().filter(|_| is_for(format)).map(|&threads| specialization(format, threads));
+    given.chain(is_for_whole(format).then(|| whole_specialization(format))).collect()
 }
 
 /// Whether codebooks of this format are a block's.
@@ -63,8 +66,8 @@ fn is_for_whole(format: &Format) -> bool {
 }
 
 fn whole_specialization(format: &Format) -> Specialization {
-    let mut constants = specialization(format).constants;
-    let own = block_constants(format.alphabet, THREADS);
+    let mut constants = specialization(format, WHOLE_THREADS).constants;
+    let own = block_constants(format.alphabet, WHOLE_THREADS);
     constants.retain(|(name, _)| own.iter().all(|(other, _)| other != name));
     constants.extend(own);
     constants.extend([("COPIES", COPIES.into()), ("TREES_AT_ONCE", TREES_AT_ONCE.into())]);
@@ -77,22 +80,29 @@ fn codebook_bytes(format: &Format) -> u32 {
     shared + TREES_AT_ONCE * tree
 }
 
-fn specialization(format: &Format) -> Specialization {
+fn specialization(format: &Format, threads: u32) -> Specialization {
     // The segment's size plays no part here.
     let mut constants = format.constants(4096);
-    constants.extend([("INDEX", format.index as u64), ("THREADS", THREADS.into())]);
+    constants.extend([("INDEX", format.index as u64), ("THREADS", threads.into())]);
     Specialization { source: SOURCE, constants }
+}
+
+/// A stream and its blocks: `Stream` in huffman_encode_small.cuh.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[repr(C)]
+struct ListedStream {
+    /// Its first group, and above 48 bits the free symbol.
+    first_group: u64,
+    groups: u32,
+    first_block: u16,
+    blocks: u16,
 }
 
 /// The streams, and how blocks are dealt out to them: `StreamList` in huffman_encode_small.cuh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 struct StreamList {
-    /// The first group of each, and above 48 bits the free symbol.
-    first_groups: [u64; SHORT_LIST],
-    groups: [u32; SHORT_LIST],
-    /// Of each stream, and the end of the last one's.
-    first_blocks: [u16; SHORT_LIST + 2],
+    of: [ListedStream; SHORT_LIST],
     stream_of: [u8; MOST_BLOCKS as usize],
     streams: u32,
     /// Units of a block, but for a stream's last.
@@ -103,12 +113,11 @@ struct StreamList {
 unsafe impl DeviceRepr for StreamList {}
 
 impl StreamList {
-    /// Deals out at most so many blocks, each to one stream; a stream without groups has one too. `None` if there are too few of them, or too many streams.
-    fn new(streams: &[StreamSpan], blocks: u32) -> Option<Self> {
+    /// Deals out at most so many blocks, each to one stream; a stream without groups has one too. `even`: no block has more than it must; otherwise the last of a stream
+    /// has far less than the others. `None` if there are too few blocks, or too many streams.
+    fn new(streams: &[StreamSpan], blocks: u32, even: bool) -> Option<Self> {
         let mut list = Self {
-            first_groups: [0; SHORT_LIST],
-            groups: [0; SHORT_LIST],
-            first_blocks: [0; SHORT_LIST + 2],
+            of: [ListedStream::default(); SHORT_LIST],
             stream_of: [0; MOST_BLOCKS as usize],
             streams: streams.len() as u32,
             most: 1,
@@ -117,25 +126,32 @@ impl StreamList {
         // Streams have a block each that is not full.
         let full = blocks.checked_sub(list.streams).filter(|&full| full > blocks / 2)?;
         let all: u64 = streams.iter().map(|span| u64::from(units(span))).sum();
-        list.most = u32::try_from(all.div_ceil(full.into())).ok()?.max(1);
         if streams.len() > SHORT_LIST || blocks > MOST_BLOCKS {
             return None;
         }
+        list.most = u32::try_from(all.div_ceil(full.into())).ok()?.max(1);
+        let wanted = |most: u32| -> u32 { streams.iter().map(|span| units(span).div_ceil(most).max(1)).sum() };
+        while even && list.most > 1 && wanted(list.most - 1) <= blocks {
+            list.most -= 1;
+        }
         let mut end = 0;
         for (i, span) in streams.iter().enumerate() {
-            // Below 2^48, as has been checked.
-            list.first_groups[i] = span.first_group | u64::from(span.free_symbol) << 48;
-            list.groups[i] = span.groups;
             let begin = end;
             end += units(span).div_ceil(list.most).max(1) as usize;
             list.stream_of[begin..end].fill(i as u8);
-            list.first_blocks[i + 1] = end as u16;
+            list.of[i] = ListedStream {
+                // Below 2^48, as has been checked.
+                first_group: span.first_group | u64::from(span.free_symbol) << 48,
+                groups: span.groups,
+                first_block: begin as u16,
+                blocks: (end - begin) as u16,
+            };
         }
         Some(list)
     }
 
     fn blocks(&self) -> u32 {
-        self.first_blocks[self.streams as usize].into()
+        self.of[..self.streams as usize].iter().map(|stream| u32::from(stream.blocks)).sum()
     }
 }
 
@@ -143,6 +159,7 @@ impl StreamList {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Plan {
     list: StreamList,
+    threads: u32,
     /// Rounds of a warp.
     rounds: u32,
     /// Groups of a block.
@@ -152,14 +169,22 @@ pub(super) struct Plan {
 
 /// How at most so many blocks lay out these streams; `None` if they have no room. `whole`: codebooks are made on the way.
 fn plan(format: &Format, whole: bool, streams: &[StreamSpan], blocks: u32, shared_memory: u32) -> Option<Plan> {
-    let list = StreamList::new(streams, blocks)?;
-    let groups = list.most.checked_mul(UNIT_GROUPS).filter(|&groups| groups <= MOST_GROUPS)?;
-    let rounds = (groups * format.group()).div_ceil(ROUND_SYMBOLS).div_ceil(WARPS);
-    let slots = WARPS * (rounds * ROUND_SYMBOLS * format.longest() / 8 + 4 * PAST_SLOT);
+    // Who writes the codebook, the last of a stream, does so before it encodes.
+    let list = StreamList::new(streams, blocks, !whole)?;
+    let is_counted = |span: &StreamSpan| u64::from(span.groups) * u64::from(format.group()) < COUNTED_SYMBOLS;
+    if whole && !(list.blocks() < COUNTING_BLOCKS && streams.iter().all(is_counted)) {
+        return None;
+    }
+    let groups = list.most.checked_mul(UNIT_GROUPS)?;
+    // A thread for each, from a multiple of 32 on.
+    let has_room = |threads: &&u32| groups <= **threads - 32;
+    let threads = *if whole { &[WHOLE_THREADS][..] } else { &GIVEN_THREADS }.iter().find(has_room)?;
+    let rounds = (groups * format.group()).div_ceil(ROUND_SYMBOLS).div_ceil(threads / 32);
+    let slots = threads / 32 * (rounds * ROUND_SYMBOLS * format.longest() / 8 + 4 * PAST_SLOT);
     let kept = if whole { groups * format.group() * format.symbol_bytes } else { 0 };
     let area = if whole { slots.max(codebook_bytes(format)) } else { slots };
     let wanted = 4 * format.alphabet + kept + 2 * 2 * groups + area;
-    (wanted <= shared_memory).then_some(Plan { list, rounds, groups, shared_memory: wanted })
+    (wanted <= shared_memory).then_some(Plan { list, threads, rounds, groups, shared_memory: wanted })
 }
 
 /// Where a codebook goes: `Made` in huffman_encode_whole.cu.
@@ -191,7 +216,8 @@ impl ResultPointers {
 /// The kernels, and what their blocks may have.
 #[derive(Debug, Clone)]
 pub(super) struct Small {
-    given: Kernel,
+    /// For each of [`GIVEN_THREADS`].
+    given: [Kernel; 2],
     /// Where codebooks are made on the way.
     whole: Option<Kernel>,
     format: Format,
@@ -206,13 +232,16 @@ impl Small {
             return Ok(None);
         }
         let shared_memory = device.info().shared_memory_per_block.saturating_sub(OWN_SHARED_MEMORY);
-        let kernel = |specialization: &Specialization, name| -> Result<Option<Kernel>> {
+        let kernel = |specialization: &Specialization, name, threads| -> Result<Option<Kernel>> {
             let kernel = device.kernel(specialization, name)?;
             kernel.allow_shared_memory(shared_memory)?;
-            Ok((kernel.blocks_per_multiprocessor(THREADS, shared_memory)? > 0).then_some(kernel))
+            Ok((kernel.blocks_per_multiprocessor(threads, shared_memory)? > 0).then_some(kernel))
         };
-        let Some(given) = kernel(&specialization(format), "encode_small")? else { return Ok(None) };
-        let whole = || kernel(&whole_specialization(format), "encode_whole");
+        let [fewer, more] =
+            GIVEN_THREADS.map(|threads| kernel(&specialization(format, threads), "encode_small", threads));
+        let (Some(fewer), Some(more)) = (fewer?, more?) else { return Ok(None) };
+        let given = [fewer, more];
+        let whole = || kernel(&whole_specialization(format), "encode_whole", WHOLE_THREADS);
         let whole = if is_for_whole(format) { whole()? } else { None };
         let multiprocessors = device.info().multiprocessors;
         Ok(Some(Self { given, whole, format: *format, multiprocessors, shared_memory }))
@@ -243,7 +272,8 @@ impl Small {
         let blocks = plan.list.blocks();
         let mut states = frame.counters((blocks * STATE_WORDS + OTHER_WORDS) as usize)?;
         let codewords = books.codebooks.codewords();
-        let launch = Successive::new(&self.given, &stream).together(true).reads(input).value(plan.list);
+        let kernel = &self.given[usize::from(plan.threads > GIVEN_THREADS[0])];
+        let launch = Successive::new(kernel, &stream).together(true).reads(input).value(plan.list);
         let launch = launch.reads(&codewords).value(books_pointers(books, &stream));
         let launch = launch.reads(&books.status).value(plan.rounds).value(plan.groups).writes(&mut states);
         let launch = launch.value(ResultPointers::new(encoded, &stream));
@@ -252,8 +282,8 @@ impl Small {
         // them, and counters start where an allocation does. Shared memory is what the kernel lays out: a table, a slot for each warp, two numbers for each group; a block has at most
         // `groups` groups, a warp `rounds` rounds: a block has at most `most` units of a stream. A stream is written only where there is
         // room for it. The launch is cooperative, so that blocks may wait for each other.
-        unsafe { launch.launch(Kernel::grid(blocks, THREADS, plan.shared_memory)) }?;
-        Ok(self.given.name())
+        unsafe { launch.launch(Kernel::grid(blocks, plan.threads, plan.shared_memory)) }?;
+        Ok(kernel.name())
     }
 
     /// Makes the codebooks of the batch, whose kernel and plan for that these are, and encodes it; the caller has checked that everything was made for it.
@@ -285,9 +315,9 @@ impl Small {
         let launch = launch.value(plan.rounds).value(plan.groups).writes(&mut states);
         let launch = launch.value(ResultPointers::new(encoded, &stream));
         // SAFETY: the kernel's parameters are (const u8 *, StreamList, Made, u32 *, u32, u32, u64 *, Result). As in `launch`; a codebook is written where `Books::new` has room for it,
-        // behind the states are two words, the trees and ALPHABET counts for each of `MOST_STREAMS` streams, 0 too, and shared memory has the symbols besides, and where the slots are
+        // behind the states are a word, the trees and ALPHABET counts for each of `MOST_STREAMS` streams, 0 too, and shared memory has the symbols besides, and where the slots are
         // at least `codebook_bytes`.
-        unsafe { launch.launch(Kernel::grid(blocks, THREADS, plan.shared_memory)) }
+        unsafe { launch.launch(Kernel::grid(blocks, plan.threads, plan.shared_memory)) }
     }
 }
 
@@ -307,8 +337,14 @@ mod tests {
         let mut ten_megabytes = vec![4096; 9];
         ten_megabytes.push(39_062 - 9 * 4096);
         let (given, whole) = (of(false, &ten_megabytes).unwrap(), of(true, &ten_megabytes).unwrap());
-        assert_eq!((given.rounds, given.groups, given.list.blocks()), (3, 328, 124));
-        assert_eq!(whole.shared_memory, given.shared_memory + 328 * 256);
+        assert_eq!((given.rounds, given.groups, given.list.blocks()), (5, 320, 124));
+        assert_eq!((whole.rounds, whole.groups, whole.list.blocks()), (3, 328, 124));
+        assert_eq!((given.threads, whole.threads), (512, 1024));
+        assert_eq!(given.shared_memory, 4096 + 320 * 4 + 16 * (5 * 1024 + 32));
+        assert_eq!(whole.shared_memory, 4096 + 328 * (256 + 4) + 32 * (3 * 1024 + 32));
+        // More groups of a block than 512 threads have lanes for.
+        let more = of(false, &[8192; 8]).unwrap();
+        assert_eq!((more.groups, more.threads), (512, 1024));
         let least = of(true, &[0]).unwrap();
         assert_eq!((least.list.blocks(), least.groups), (1, 8));
         assert_eq!(least.shared_memory, 4096 + 8 * (256 + 4) + (32 * (1024 + 32)).max(codebook_bytes(&format)));
@@ -316,17 +352,18 @@ mod tests {
         assert_eq!((of(true, &[8192; 10]), of(false, &[1 << 16; 3])), (None, None));
         for count in 1..32 {
             let groups: Vec<u32> = (0..count).map(|i| i * 977 % 3001).collect();
-            let Plan { list, rounds, groups: room, .. } = of(false, &groups).unwrap();
-            assert!(rounds * WARPS * ROUND_SYMBOLS >= room * 128 && room <= MOST_GROUPS && list.blocks() <= blocks);
+            let Plan { list, threads, rounds, groups: room, .. } = of(false, &groups).unwrap();
+            assert!(rounds * (threads / 32) * ROUND_SYMBOLS >= room * 128 && room <= threads - 32);
+            assert!(list.blocks() <= blocks);
             for (i, &groups) in groups.iter().enumerate() {
-                let own = u32::from(list.first_blocks[i + 1] - list.first_blocks[i]);
+                let (first, own) = (list.of[i].first_block, u32::from(list.of[i].blocks));
                 let units = groups.div_ceil(UNIT_GROUPS);
                 assert!(
                     own * list.most >= units && (own - 1) * list.most <= units,
                     "no block begins behind its stream"
                 );
                 assert!(
-                    (list.first_blocks[i]..list.first_blocks[i + 1])
+                    (first..first + list.of[i].blocks)
                         .all(|block| usize::from(list.stream_of[usize::from(block)]) == i)
                 );
             }

@@ -1,169 +1,18 @@
 //! The decoders against the CPU's streams: every kind of data that has a way to go wrong, several streams a launch, damage.
 
+mod batch;
+#[path = "../common/mod.rs"]
 mod common;
 
 use std::sync::OnceLock;
 
+use batch::{Any, Case, decode};
 use common::{Random, Share, pick, unless_tiny};
 use cudarc::driver::DeviceRepr;
-use syncline_core::huffman::{
-    Decoder, EncodeOptions, EncodeScratch, IndexKind, SUBSEQUENCE_BITS, Stream, Symbol, encode,
-};
+use syncline_core::huffman::{Decoder, EncodeOptions, IndexKind, SUBSEQUENCE_BITS, Stream, Symbol};
 use syncline_cuda::cudarc;
-use syncline_cuda::device::{Arena, Device};
-use syncline_cuda::huffman::decode::{
-    Batch, BatchStream, Chunked, Decoding, Gap, Indexed, IndexedTuning, Lookup, Room, SelfSync, SelfSyncTuning,
-    SpansTuning, Writing, status_text,
-};
-
-/// A decoder of any kind.
-enum Any<S> {
-    Chunked(Chunked<S>),
-    Indexed(Indexed<S>),
-    Gap(Gap<S>),
-    SelfSync(SelfSync<S>),
-}
-
-impl<S: Symbol + DeviceRepr> Any<S> {
-    /// Every decoder, in its variants, for a group size.
-    fn all(device: &Device, group_log2: u32) -> Vec<(&'static str, Self)> {
-        // Batches of tests are small.
-        let large = IndexedTuning { small: false, ..IndexedTuning::default() };
-        let unstaged = IndexedTuning {
-            threads: Some(128),
-            waves: 2,
-            staged_percent: 10,
-            row_bytes: Some(64),
-            pairs: Some(true),
-            ..large
-        };
-        let one_by_one = IndexedTuning { row_bytes: Some(128), pairs: Some(false), ..large };
-        let tight = SpansTuning { threads: 64, blocks: 1, room: Some(192), lookup: Some(Lookup::Pairs), small: false };
-        let single = SpansTuning { lookup: Some(Lookup::Single), small: false, ..SpansTuning::default() };
-        let large_spans = Writing::Spans(SpansTuning { small: false, ..SpansTuning::default() });
-        let large_self_sync = SelfSyncTuning { writing: large_spans, ..SelfSyncTuning::default() };
-        let classes = Writing::Tuned(Room::Classes { blocks: 2 });
-        let classes = SelfSyncTuning { writing: classes, ..SelfSyncTuning::default() };
-        let gap = |writing| Self::Gap(Gap::with_writing(device, group_log2, writing).unwrap());
-        vec![
-            ("chunked", Self::Chunked(Chunked::new(device, group_log2).unwrap())),
-            ("indexed", Self::Indexed(Indexed::new(device, group_log2).unwrap())),
-            ("indexed, as large batches", Self::Indexed(Indexed::with_tuning(device, group_log2, large).unwrap())),
-            ("indexed, unstaged", Self::Indexed(Indexed::with_tuning(device, group_log2, unstaged).unwrap())),
-            ("indexed, one by one", Self::Indexed(Indexed::with_tuning(device, group_log2, one_by_one).unwrap())),
-            ("gap", Self::Gap(Gap::new(device, group_log2).unwrap())),
-            ("gap, as large batches", gap(large_spans)),
-            ("gap, as published", gap(Writing::Published)),
-            ("gap, in rounds", gap(Writing::Spans(tight))),
-            ("gap, one by one", gap(Writing::Spans(single))),
-            ("gap, by class", gap(Writing::Tuned(Room::Classes { blocks: 1 }))),
-            ("gap, little room", gap(Writing::Tuned(Room::Fixed { bytes: 1000 }))),
-            ("self-sync, by class", Self::SelfSync(SelfSync::with_tuning(device, group_log2, classes).unwrap())),
-            ("self-sync", Self::SelfSync(SelfSync::new(device, group_log2).unwrap())),
-            (
-                "self-sync, as large batches",
-                Self::SelfSync(SelfSync::with_tuning(device, group_log2, large_self_sync).unwrap()),
-            ),
-            (
-                "self-sync, as published",
-                Self::SelfSync(SelfSync::with_tuning(device, group_log2, SelfSyncTuning::published()).unwrap()),
-            ),
-        ]
-    }
-
-    /// Whether it reads streams with this index and so many codebooks.
-    fn reads(&self, index: IndexKind, codebooks: usize) -> bool {
-        match self {
-            Self::Chunked(_) => true,
-            Self::Indexed(_) => index == IndexKind::Symbol,
-            Self::Gap(_) => index == IndexKind::Gap,
-            Self::SelfSync(_) => codebooks <= 1,
-        }
-    }
-
-    fn launch(&self, arena: &mut Arena, work: Decoding<'_, '_, S>) -> syncline_cuda::Result<()> {
-        let mut frame = arena.frame().unwrap();
-        match self {
-            Self::Chunked(d) => d.launch(&mut frame, work),
-            Self::Indexed(d) => d.launch(&mut frame, work),
-            Self::Gap(d) => d.launch(&mut frame, work),
-            Self::SelfSync(d) => d.launch(&mut frame, work),
-        }
-    }
-}
-
-/// Symbols behind and between outputs that nothing may write.
-const GUARD: usize = 256;
-
-/// Some streams, their symbols and classes.
-struct Case<S> {
-    what: String,
-    symbols: Vec<S>,
-    classes: Vec<u8>,
-    bytes: Vec<u8>,
-    /// What the device gets; differs from `bytes` if damaged.
-    on_device: Vec<u8>,
-}
-
-impl<S: Symbol> Case<S> {
-    fn new(what: &str, symbols: Vec<S>, classes: Vec<u8>, options: &EncodeOptions) -> Self {
-        let mut bytes = Vec::new();
-        encode(&symbols, &classes, options, &mut EncodeScratch::default(), &mut bytes);
-        let what = format!("{what}, {} bytes a symbol, {options:?}", S::BYTES);
-        Self { what, symbols, classes, on_device: bytes.clone(), bytes }
-    }
-}
-
-/// Decodes the cases as one batch; for each its status, and its symbols.
-fn decode<S: Symbol + DeviceRepr>(arena: &mut Arena, decoder: &Any<S>, cases: &[&Case<S>]) -> Vec<(u32, Vec<S>)> {
-    let poison = S::truncate(0x5a5a);
-    let stream = arena.stream().clone();
-    let parsed: Vec<_> = cases.iter().map(|case| Stream::<S>::parse(&case.bytes, "test").unwrap()).collect();
-    let (mut input, mut classes, mut places, mut room) = (vec![0xa5_u8; 48], Vec::new(), Vec::new(), 0);
-    for (case, stream) in cases.iter().zip(&parsed) {
-        let place = BatchStream {
-            stream,
-            input_offset: input.len() as u64,
-            output_offset: room as u64,
-            classes_offset: classes.len() as u64,
-        };
-        places.push(place);
-        input.extend_from_slice(&case.on_device);
-        input.resize(input.len().next_multiple_of(16), 0xa5);
-        classes.extend_from_slice(&case.classes);
-        room += case.symbols.len() + GUARD;
-    }
-    // Not rounded: the last stream ends with the buffer.
-    let last = parsed.last().map_or(48, |s| places[places.len() - 1].input_offset as usize + s.byte_len());
-    input.truncate(last);
-    let batch = Batch::new(&stream, &places).unwrap();
-    let input = stream.clone_htod(&input).unwrap();
-    classes.push(0);
-    let classes = stream.clone_htod(&classes).unwrap();
-    let mut output = stream.clone_htod(&vec![poison; room.max(1)]).unwrap();
-    let mut status = stream.clone_htod(&vec![u32::MAX; cases.len()]).unwrap();
-    let work = Decoding {
-        input: &input.as_view(),
-        classes: &classes.as_view(),
-        batch: &batch.as_view(),
-        output: &mut output.as_view_mut(),
-        status: &mut status.as_view_mut(),
-    };
-    decoder.launch(arena, work).unwrap();
-    let output = stream.clone_dtoh(&output).unwrap();
-    let status = stream.clone_dtoh(&status).unwrap();
-    cases
-        .iter()
-        .zip(&places)
-        .zip(status)
-        .map(|((case, place), status)| {
-            let start = place.output_offset as usize;
-            let end = start + case.symbols.len();
-            assert!(output[end..end + GUARD].iter().all(|&s| s == poison), "{}: written past its end", case.what);
-            (status, output[start..end].to_vec())
-        })
-        .collect()
-}
+use syncline_cuda::device::Arena;
+use syncline_cuda::huffman::decode::{Batch, BatchStream, Chunked, Decoding, Gap, Indexed, status_text};
 
 /// Symbols of many shapes, a multiple of 128 each, all below 2^`bits`.
 fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
@@ -337,6 +186,39 @@ fn sixteen_bits_self_synchronising_in_groups_of_128() {
     sixteen_bits(7, |decoder| matches!(decoder, Any::SelfSync(_)));
 }
 
+/// Stretches of nothing but the commonest symbol, longer than what a warp decodes at a time, beside dense ones and rare symbols with the longest codewords; all groups coded.
+fn stretches<S: Symbol + DeviceRepr>(bits: u32) {
+    let length = 128 * unless_tiny(1500, 150);
+    let (centre, most) = (1_u16 << (bits - 1), ((1_u32 << bits) - 2) as u16);
+    let dense = common::symbols(common::Spread::Geometric(0.15), 1 << (bits - 1), length, 2);
+    let mut r = Random(9);
+    let of = |i: usize| match i / 9000 % 3 {
+        0 => centre,
+        1 => dense[i],
+        _ if r.below(40) == 0 => r.below(u64::from(most)) as u16,
+        _ => centre,
+    };
+    let symbols: Vec<S> = (0..length).map(of).map(S::truncate).collect();
+    // No group consists of the free symbol.
+    let case = |index| {
+        Case::new(
+            "stretches",
+            symbols.clone(),
+            vec![],
+            &EncodeOptions { group_log2: 7, index, free_symbol: Some(most) },
+        )
+    };
+    round_trips_of(&[IndexKind::Gap, IndexKind::None].map(case), 7, |any| {
+        matches!(any, Any::Gap(_) | Any::SelfSync(_))
+    });
+}
+
+#[test]
+fn stretches_of_one_symbol() {
+    stretches::<u8>(8);
+    stretches::<u16>(16);
+}
+
 /// All decoders on little data, as the sanitizer's tools take their time.
 #[test]
 fn small_streams() {
@@ -363,6 +245,38 @@ fn small_streams() {
             for (case, (status, symbols)) in readable.iter().zip(decode(&mut arena, &decoder, &readable)) {
                 assert_eq!(status_text(status), None, "{name}: {}", case.what);
                 assert!(symbols == case.symbols, "{name}: {}", case.what);
+            }
+        }
+    }
+}
+
+/// Batches small enough for one launch: with as many streams as that lists in its arguments, and with one more.
+#[test]
+fn batches_of_several_streams() {
+    let Some(device) = common::device() else { return };
+    let mut arena = Arena::new(device.context().default_stream());
+    for index in IndexKind::ALL {
+        let options = EncodeOptions { group_log2: 7, index, free_symbol: Some(512) };
+        let case = |i: usize| {
+            let length = 128 * [1, 300, 40, 7][i % 4];
+            let spread = common::Spread::Geometric([0.3, 0.9][i % 2]);
+            let mut symbols = common::symbols(spread, 1024, length, i as u64 + 1);
+            // A third of each is free, and all of one in five.
+            let free = if i % 5 == 4 { length } else { length / 3 };
+            symbols[..free].fill(512);
+            Case::new("one of several", symbols, vec![], &options)
+        };
+        let cases: Vec<_> = (0..17).map(case).collect();
+        for (name, decoder) in Any::<u16>::all(device, 7) {
+            if !decoder.reads(index, 1) {
+                continue;
+            }
+            for count in [5, 16, 17] {
+                let batch: Vec<&Case<u16>> = cases[..count].iter().collect();
+                for (case, (status, symbols)) in batch.iter().zip(decode(&mut arena, &decoder, &batch)) {
+                    assert_eq!(status_text(status), None, "{name}: {} of {count}", case.what);
+                    assert!(symbols == case.symbols, "{name}: {} of {count}", case.what);
+                }
             }
         }
     }
