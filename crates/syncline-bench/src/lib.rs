@@ -3,6 +3,7 @@
 
 pub mod bytes;
 mod check;
+pub mod clock;
 pub mod codes;
 pub mod fields;
 mod gpu;

@@ -36,6 +36,9 @@ pub struct Arguments {
     /// MiB of each set on a GPU: bytes have as many, smaller fields are measured as they are and repeated; beside them 10 MB of each
     #[arg(long, default_value_t = 256)]
     mebibytes: usize,
+    /// On a GPU, nothing but 10 MB of each set
+    #[arg(long)]
+    only_small: bool,
     /// Threads of the CPU
     #[arg(long, value_delimiter = ',', default_value = "1")]
     threads: Vec<usize>,
@@ -136,11 +139,14 @@ fn on_gpu(arguments: &Arguments) -> Result<()> {
             failed += 1;
         }
     }
-    for (i, &ratio) in CURVE_SETS.iter().enumerate() {
+    let curve = if arguments.only_small { &[][..] } else { &CURVE_SETS };
+    for (i, &ratio) in curve.iter().enumerate() {
         let set = Set::geometric(&tables::curve_name(i), arguments.mebibytes << 19, ratio);
         gpu.measure(&set, Extent::Decoders, &mut results)?;
     }
-    gpu.measure_codebooks(&mut results)?;
+    if !arguments.only_small {
+        gpu.measure_codebooks(&mut results)?;
+    }
     let tables = tables::all(&results);
     if arguments.json {
         let report = Report { device: gpu.name(), copy: gpu.copy_rate() / 1e9, results: &results, tables: &tables };
@@ -168,8 +174,11 @@ fn measure_set(
     let set = load(name, arguments.scale.unwrap_or(1.0), bytes, arguments.rel)?;
     let repeated = set.repeated(bytes);
     let small = set.cut("10MB", SMALL);
-    let mut all = vec![(&set, Extent::Everything)];
-    all.extend(repeated.as_ref().map(|set| (set, Extent::Everything)));
+    let mut all = Vec::new();
+    if !arguments.only_small {
+        all.push((&set, Extent::Everything));
+        all.extend(repeated.as_ref().map(|set| (set, Extent::Everything)));
+    }
     if set.bytes() > SMALL {
         all.push((&small, Extent::Fastest));
     }
@@ -207,13 +216,23 @@ fn print(rows: &[Row]) {
     let Some(first) = rows.first() else { return };
     println!("\n{}, {:.1} MiB, {}", first.set, first.bytes as f64 / f64::from(1 << 20), first.device);
     println!(
-        "  {:<8}{:<32}{:<8}{:<6}{:>9}{:>8}{:>12}{:>20}{:>8}{:>14}",
-        "", "method", "index", "free", "bits", "ratio", "GB/s", "slowest-fastest", "of C", "microseconds"
+        "  {:<8}{:<32}{:<8}{:<6}{:>9}{:>8}{:>12}{:>20}{:>8}{:>14}{:>20}",
+        "",
+        "method",
+        "index",
+        "free",
+        "bits",
+        "ratio",
+        "GB/s",
+        "slowest-fastest",
+        "of C",
+        "microseconds",
+        "one after another"
     );
     for row in rows {
         let free = if row.free_groups { "yes" } else { "no" };
         println!(
-            "  {:<8}{:<32}{:<8}{free:<6}{:>9.3}{:>8.2}{:>12.2}{:>20}{:>8}{:>14.1}",
+            "  {:<8}{:<32}{:<8}{free:<6}{:>9.3}{:>8.2}{:>12.2}{:>20}{:>8}{:>14.1}{:>20}",
             row.direction,
             row.method,
             row.index,
@@ -223,18 +242,20 @@ fn print(rows: &[Row]) {
             format!("{:.2}-{:.2}", row.slowest, row.best),
             row.share_of_copy.map_or("-".into(), |share| format!("{share:.3}")),
             row.microseconds,
+            row.one_after_another.map_or("-".into(), |rate| format!("{rate:.2}")),
         );
     }
 }
 
 fn print_csv(rows: &[Row]) {
     println!(
-        "set,bytes,device,direction,method,index,free_groups,bits,ratio,median,best,slowest,microseconds,share_of_copy"
+        "set,bytes,device,direction,method,index,free_groups,bits,ratio,median,best,slowest,microseconds,share_of_copy,one_after_another"
     );
     for r in rows {
-        let share = r.share_of_copy.map_or_else(String::new, |s| s.to_string());
+        let optional = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
+        let (share, one_after_another) = (optional(r.share_of_copy), optional(r.one_after_another));
         println!(
-            "{},{},\"{}\",{},\"{}\",{},{},{},{},{},{},{},{},{share}",
+            "{},{},\"{}\",{},\"{}\",{},{},{},{},{},{},{},{},{share},{one_after_another}",
             r.set,
             r.bytes,
             r.device,

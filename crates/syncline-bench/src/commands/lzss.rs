@@ -8,8 +8,9 @@ use clap::{Args, ValueEnum};
 use serde::Serialize;
 use syncline::{LosslessPipeline, SymbolWidth};
 
+use syncline_bench::clock::Clock;
 use syncline_bench::lossy::Rate;
-use syncline_bench::lzss::codecs::Codec;
+use syncline_bench::lzss::codecs::{Codec, Method};
 use syncline_bench::lzss::cuda::{self, Gpu};
 use syncline_bench::lzss::{CHUNKS, LEVELS, Results, Row, Set, WIDTHS, cpu, lossy, tables};
 use syncline_bench::nvcomp::Nvcomp;
@@ -47,6 +48,15 @@ pub struct Arguments {
     /// Runs to time
     #[arg(long, default_value_t = 5)]
     runs: usize,
+    /// Take the time that processors worked for this program, which others do not add to, instead of elapsed time (pipelines and other codecs, on the CPU)
+    #[arg(long)]
+    processor_time: bool,
+    /// Keep what codecs decompress, so that they always write to new memory, instead of what was used before (on the CPU)
+    #[arg(long)]
+    new_memory: bool,
+    /// Python 3 with the package blosc2, to measure that beside ours on the CPU
+    #[arg(long, default_value = "python3")]
+    python: String,
     /// nvCOMP's library or its folder, to measure its codecs beside ours [default: where the loader finds it]
     #[arg(long, value_name = "PATH")]
     nvcomp: Option<PathBuf>,
@@ -120,6 +130,11 @@ impl Arguments {
         self.widths.iter().map(width).collect()
     }
 
+    fn method(&self) -> Method {
+        let clock = if self.processor_time { Clock::Processor } else { Clock::Elapsed };
+        Method { runs: self.runs, clock, keeps: self.new_memory }
+    }
+
     fn has(&self, part: Part) -> bool {
         self.parts.is_empty() || self.parts.contains(&part)
     }
@@ -174,6 +189,7 @@ fn set_on_cpu(arguments: &Arguments, widths: &[SymbolWidth], set: &Set, results:
         Err(error) => failed += complain(&error),
     };
     let runs = arguments.runs;
+    let method = arguments.method();
     if arguments.has(Part::Grid) {
         for (chunk, level, width) in arguments.grid(widths) {
             keep(cpu::measure(set, chunk, level, width, runs));
@@ -184,17 +200,21 @@ fn set_on_cpu(arguments: &Arguments, widths: &[SymbolWidth], set: &Set, results:
         // At its fastest, too.
         let fastest = Some(1).filter(|&level| level != arguments.level);
         let fastest = fastest.map(|level| Codec::ours(set.element, LosslessPipeline::LzssHuffman, level, None));
-        let all: Vec<Codec> = ours.into_iter().chain(fastest).chain(Codec::rivals(set.element)).collect();
-        Codec::measure_in_turn(&all, set, runs).into_iter().for_each(&mut keep);
+        let mut all: Vec<Codec> = ours.into_iter().chain(fastest).chain(Codec::rivals(set.element)).collect();
+        match Codec::blosc2(&arguments.python, set.element) {
+            Ok(codecs) => all.extend(codecs),
+            Err(error) => eprintln!("left out: blosc2: {error:#}"),
+        }
+        Codec::measure_in_turn(&all, set, method).into_iter().for_each(&mut keep);
     }
     if arguments.has(Part::Choice) {
         for pipeline in [LosslessPipeline::Lzss, LosslessPipeline::LzssHuffman] {
             // Those that the codecs have are not measured twice.
             let has = |level: u8| level == arguments.level || level == 1 && pipeline == LosslessPipeline::LzssHuffman;
             let levels = (1..=9).filter(|&level| !has(level) || !arguments.has(Part::Codecs));
-            levels.for_each(|level| keep(Codec::ours(set.element, pipeline, level, None).measure(set, runs)));
+            levels.for_each(|level| keep(Codec::ours(set.element, pipeline, level, None).measure(set, method)));
             for width in SymbolWidth::ALL {
-                keep(Codec::ours(set.element, pipeline, arguments.level, Some(width)).measure(set, runs));
+                keep(Codec::ours(set.element, pipeline, arguments.level, Some(width)).measure(set, method));
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Our lossless pipelines and other projects' codecs on one thread of the CPU.
 
-use std::time::Instant;
+use std::cell::RefCell;
+use std::rc::Rc;
 
 use anyhow::{Context, Result, ensure};
 use syncline::{
@@ -12,12 +13,32 @@ use syncline_cuda::timing::Times;
 
 use super::cpu::DEVICE;
 use super::{Row, Set};
+use crate::clock::{Clock, Stopwatch};
 use crate::lossy::Rate;
+use crate::rivals::{BLOSC2_SETTINGS, Blosc2, Blosc2Setting, Timed};
 
-type Code = Box<dyn Fn(&[u8]) -> Result<Vec<u8>>>;
-type Decode = Box<dyn Fn(&[u8], usize) -> Result<Vec<u8>>>;
+type Code = Box<dyn Fn(&[u8], Clock) -> Result<Timed<Vec<u8>>>>;
+type Decode = Box<dyn Fn(&[u8], usize, Clock) -> Result<Timed<Vec<u8>>>>;
 
-/// Something that compresses bytes.
+/// How codecs are measured.
+#[derive(Clone, Copy, Debug)]
+pub struct Method {
+    /// Runs that count.
+    pub runs: usize,
+    /// What time is taken.
+    pub clock: Clock,
+    /// Whether all that was decompressed is kept, so that the next goes to new memory.
+    pub keeps: bool,
+}
+
+/// Times what is done in this process.
+fn timed(clock: Clock, make: impl FnOnce() -> Result<Vec<u8>>) -> Result<Timed<Vec<u8>>> {
+    let watch = Stopwatch::start(clock);
+    let value = make()?;
+    Ok(Timed { value, seconds: watch.seconds() })
+}
+
+/// Something that compresses bytes, and says how long that took.
 pub struct Codec {
     name: String,
     level: Option<u8>,
@@ -32,19 +53,43 @@ impl Codec {
         let options = Options::new(Bound::Lossless).with_backend(Backend::Cpu).with_threads(1);
         let options = options.with_pipeline(pipeline).with_level(level).with_symbol(symbol);
         let uses_lzss = pipeline != LosslessPipeline::Planes;
+        let encode = move |bytes: &[u8]| {
+            let shape = Shape::new(&[(bytes.len() / element.size()) as u64])?;
+            Ok(compress(&ArrayView::from_bytes(bytes, element, shape)?, &options)?)
+        };
+        let decode = |stream: &[u8]| {
+            let options = DecodeOptions::default().with_backend(Backend::Cpu).with_threads(1);
+            Ok(decompress(stream, &options)?.into_bytes())
+        };
         Self {
             name: pipeline.to_string(),
             level: uses_lzss.then_some(level),
             symbol,
-            compress: Box::new(move |bytes| {
-                let shape = Shape::new(&[(bytes.len() / element.size()) as u64])?;
-                Ok(compress(&ArrayView::from_bytes(bytes, element, shape)?, &options)?)
-            }),
-            decompress: Box::new(|stream, _| {
-                let options = DecodeOptions::default().with_backend(Backend::Cpu).with_threads(1);
-                Ok(decompress(stream, &options)?.into_bytes())
-            }),
+            compress: Box::new(move |bytes, clock| timed(clock, || encode(bytes))),
+            decompress: Box::new(move |stream, _, clock| timed(clock, || decode(stream))),
         }
+    }
+
+    /// Blosc2 in a Python that has it, on elements of so many bytes.
+    ///
+    /// # Errors
+    /// There is no such Python, or it has no `blosc2`.
+    pub fn blosc2(python: &str, element: ElementType) -> Result<Vec<Self>> {
+        let worker = Rc::new(RefCell::new(Blosc2::start(python)?));
+        let size = element.size();
+        let codec = |setting: Blosc2Setting| {
+            let (to_compress, to_decompress) = (worker.clone(), worker.clone());
+            Self {
+                name: setting.name.to_owned(),
+                level: None,
+                symbol: None,
+                compress: Box::new(move |bytes, clock| to_compress.borrow_mut().compress(setting, size, bytes, clock)),
+                decompress: Box::new(move |stream, _, clock| {
+                    to_decompress.borrow_mut().decompress(setting, size, stream, clock)
+                }),
+            }
+        };
+        Ok(BLOSC2_SETTINGS.map(codec).into())
     }
 
     /// Those of other projects that this build has.
@@ -62,20 +107,20 @@ impl Codec {
     ///
     /// # Errors
     /// It fails, or other bytes come back.
-    pub fn measure(&self, set: &Set, runs: usize) -> Result<Row> {
-        Self::measure_in_turn(std::slice::from_ref(self), set, runs).remove(0)
+    pub fn measure(&self, set: &Set, method: Method) -> Result<Row> {
+        Self::measure_in_turn(std::slice::from_ref(self), set, method).remove(0)
     }
 
     /// Measures several on a set, run by run in turn, so that whatever else the machine does meets all of them. The first run is not counted. All compression comes before all decompression: what
     /// the one gives back decides whether the other's memory is new to the process, for some codecs and not for others.
-    pub fn measure_in_turn(codecs: &[Self], set: &Set, runs: usize) -> Vec<Result<Row>> {
+    pub fn measure_in_turn(codecs: &[Self], set: &Set, method: Method) -> Vec<Result<Row>> {
         let mut all: Vec<Result<Seconds>> = codecs.iter().map(|_| Ok(Seconds::default())).collect();
-        let mut in_turn = |step: fn(&Self, &Set, &mut Seconds) -> Result<f64>,
+        let mut in_turn = |step: fn(&Self, &Set, Method, &mut Seconds) -> Result<f64>,
                            times: fn(&mut Seconds) -> &mut Vec<f64>| {
-            for run in 0..=runs.max(1) {
+            for run in 0..=method.runs.max(1) {
                 for (codec, seconds) in codecs.iter().zip(&mut all) {
                     let Ok(so_far) = seconds else { continue };
-                    match step(codec, set, so_far).with_context(|| format!("{} on {}", codec.name, set.name)) {
+                    match step(codec, set, method, so_far).with_context(|| format!("{} on {}", codec.name, set.name)) {
                         Ok(time) if run > 0 => times(so_far).push(time),
                         Ok(_) => {}
                         Err(error) => *seconds = Err(error),
@@ -89,20 +134,19 @@ impl Codec {
     }
 
     /// Compresses once; the seconds.
-    fn run_compression(&self, set: &Set, so_far: &mut Seconds) -> Result<f64> {
-        let start = Instant::now();
-        let stream = (self.compress)(&set.bytes)?;
-        let seconds = start.elapsed().as_secs_f64();
-        so_far.stream = stream;
+    fn run_compression(&self, set: &Set, method: Method, so_far: &mut Seconds) -> Result<f64> {
+        let Timed { value, seconds } = (self.compress)(&set.bytes, method.clock)?;
+        so_far.stream = value;
         Ok(seconds)
     }
 
     /// Decompresses once what has been compressed.
-    fn run_decompression(&self, set: &Set, so_far: &mut Seconds) -> Result<f64> {
-        let start = Instant::now();
-        let back = (self.decompress)(&so_far.stream, set.bytes.len())?;
-        let seconds = start.elapsed().as_secs_f64();
+    fn run_decompression(&self, set: &Set, method: Method, so_far: &mut Seconds) -> Result<f64> {
+        let Timed { value: back, seconds } = (self.decompress)(&so_far.stream, set.bytes.len(), method.clock)?;
         ensure!(back == set.bytes, "other bytes came back");
+        if method.keeps {
+            so_far.kept.push(back);
+        }
         Ok(seconds)
     }
 
@@ -130,6 +174,7 @@ struct Seconds {
     compression: Vec<f64>,
     decompression: Vec<f64>,
     stream: Vec<u8>,
+    kept: Vec<Vec<u8>>,
 }
 
 #[cfg(feature = "rivals")]
@@ -158,34 +203,44 @@ mod others {
         all
     }
 
-    fn codec(name: String, compress: Code, decompress: Decode) -> Codec {
-        Codec { name, level: None, symbol: None, compress, decompress }
+    fn codec(
+        name: String,
+        compress: impl Fn(&[u8]) -> Result<Vec<u8>> + 'static,
+        decompress: impl Fn(&[u8], usize) -> Result<Vec<u8>> + 'static,
+    ) -> Codec {
+        Codec {
+            name,
+            level: None,
+            symbol: None,
+            compress: Box::new(move |bytes, clock| timed(clock, || compress(bytes))),
+            decompress: Box::new(move |stream, length, clock| timed(clock, || decompress(stream, length))),
+        }
     }
 
     fn zstandard(level: i32) -> Codec {
         codec(
             format!("zstd -{level}"),
-            Box::new(move |bytes| Ok(zstd::bulk::compress(bytes, level)?)),
-            Box::new(|stream, length| Ok(zstd::bulk::decompress(stream, length)?)),
+            move |bytes| Ok(zstd::bulk::compress(bytes, level)?),
+            |stream, length| Ok(zstd::bulk::decompress(stream, length)?),
         )
     }
 
     fn lz4_block() -> Codec {
         codec(
             "lz4".into(),
-            Box::new(|bytes| Ok(lz4::block::compress(bytes, None, false)?)),
-            Box::new(|stream, length| Ok(lz4::block::decompress(stream, Some(i32::try_from(length)?))?)),
+            |bytes| Ok(lz4::block::compress(bytes, None, false)?),
+            |stream, length| Ok(lz4::block::decompress(stream, Some(i32::try_from(length)?))?),
         )
     }
 
     fn pcodec<T: Number + bytemuck::Pod>() -> Codec {
         codec(
             "pcodec".into(),
-            Box::new(|bytes| {
+            |bytes| {
                 let numbers = try_cast_slice::<u8, T>(bytes).map_err(|error| anyhow::anyhow!("{error}"))?;
                 Ok(simple_compress(numbers, &ChunkConfig::default())?)
-            }),
-            Box::new(|stream, _| Ok(cast_slice::<T, u8>(&simple_decompress::<T>(stream)?).to_vec())),
+            },
+            |stream, _| Ok(cast_slice::<T, u8>(&simple_decompress::<T>(stream)?).to_vec()),
         )
     }
 }
@@ -202,7 +257,8 @@ mod tests {
             let rivals = Codec::rivals(set.element);
             assert_eq!(rivals.len(), if cfg!(feature = "rivals") { 3 + set.element.size().min(2) - 1 } else { 0 });
             for codec in ours.iter().chain(&rivals) {
-                let row = codec.measure(&set, 1).unwrap();
+                let method = Method { runs: 1, clock: Clock::Processor, keeps: true };
+                let row = codec.measure(&set, method).unwrap();
                 assert!(row.ratio > 0.99 && row.compress.median > 0.0, "{row:?}");
                 assert_eq!(row.level.is_some(), row.codec.contains("lzss") || row.codec == "auto", "{row:?}");
             }

@@ -1,7 +1,9 @@
 //! Codecs to compare, ours among them, behind one trait.
 
+mod blosc2;
 mod syncline;
 mod sz3;
+mod worker;
 
 #[cfg(feature = "rivals")]
 mod pcodec;
@@ -14,6 +16,7 @@ use anyhow::Result;
 
 use crate::fields::Field;
 
+pub use self::blosc2::{Blosc2, SETTINGS as BLOSC2_SETTINGS, Setting as Blosc2Setting};
 pub use self::syncline::Syncline;
 pub use sz3::{Algorithm, Sz3};
 

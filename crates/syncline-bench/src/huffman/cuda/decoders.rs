@@ -12,7 +12,8 @@ use syncline_cuda::huffman::decode::{
 use syncline_cuda::timing::{self, Times};
 
 use super::encoders::Streams;
-use super::{Code, Extent, Gpu, Input, POISON, Results, names, view_bytes, view_bytes_mut};
+use super::rotation::COPIES;
+use super::{Code, Extent, Gpu, Input, POISON, Results, Row, names, view_bytes, view_bytes_mut};
 use crate::huffman::GROUP_LOG2;
 
 /// A decoder step by step.
@@ -106,14 +107,19 @@ impl Gpu {
         results: &mut Results,
     ) -> Result<()> {
         let index = streams.format.index;
-        let mut prepared = self.prepare(streams)?;
+        let mut prepared = self.prepare(streams, streams.encoded.bytes().slice(..streams.end()))?;
         // One at a time: a decoder with streams of its own slows all launches while it lives.
         let names: Vec<&str> = self.decoders::<S>(index, extent)?.iter().map(|(name, _)| *name).collect();
         for (i, name) in names.into_iter().enumerate() {
             let (_, decoder) = self.decoders::<S>(index, extent)?.swap_remove(i);
             let times = self.time_decoder(&mut prepared, &decoder).with_context(|| name.to_owned())?;
             self.check_decoded(input, &mut prepared, &decoder).with_context(|| name.to_owned())?;
-            results.rows.push(self.row(&input.set, input.bytes(), streams.what("decode", name), &times));
+            let one_after_another = (extent == Extent::Fastest)
+                .then(|| self.rate_in_turn(input, streams, &decoder))
+                .transpose()
+                .with_context(|| format!("{name}, one call after another"))?;
+            let row = self.row(&input.set, input.bytes(), streams.what("decode", name), &times);
+            results.rows.push(Row { one_after_another, ..row });
             // As in the papers: all groups have codewords.
             if extent == Extent::Everything && !streams.free_groups && index != IndexKind::Symbol {
                 results.phases.push(self.time_steps(input, &mut prepared, name, &decoder)?);
@@ -126,9 +132,8 @@ impl Gpu {
         Ok(())
     }
 
-    fn prepare<'s, S: Code>(&self, streams: &'s Streams<S>) -> Result<Prepared<'s, S>> {
-        let end = streams.end();
-        let input = streams.encoded.bytes().slice(..end);
+    /// The streams as they are in `input`.
+    fn prepare<'s, S: Code>(&self, streams: &Streams<S>, input: CudaView<'s, u8>) -> Result<Prepared<'s, S>> {
         let bytes = self.stream.clone_dtoh(&input).doing("reading the streams")?;
         let parsed: Vec<_> = streams
             .places
@@ -181,6 +186,25 @@ impl Gpu {
         Ok(timing::seconds(&stream, runs, || self.decode(prepared, decoder, &mut |_| Ok(())))?)
     }
 
+    /// The rate of calls one after another, 10^9 bytes of symbols a second, each with an input, descriptors and an output of its own, all of which are checked.
+    fn rate_in_turn<S: Code>(
+        &mut self,
+        input: &Input<S>,
+        streams: &Streams<S>,
+        decoder: &AnyDecoder<S>,
+    ) -> Result<f64> {
+        let own = streams.encoded.bytes().slice(..streams.end());
+        let copy = || self.stream.clone_dtod(&own).doing("copying the streams");
+        let inputs = (0..COPIES).map(|_| copy()).collect::<Result<Vec<_>, _>>()?;
+        let mut copies = inputs.iter().map(|copy| self.prepare(streams, copy.as_view())).collect::<Result<Vec<_>>>()?;
+        for copy in &mut copies {
+            self.check.poison(&mut view_bytes_mut(&mut copy.output), POISON)?;
+        }
+        let seconds = self.time_in_turn(&mut copies, |gpu, copy| gpu.decode(copy, decoder, &mut |_| Ok(())))?;
+        copies.iter().try_for_each(|copy| self.check_output(input, copy))?;
+        Ok(input.bytes() as f64 / seconds / 1e9)
+    }
+
     /// Decodes into a poisoned buffer and compares with the input.
     pub(super) fn check_decoded<S: Code>(
         &mut self,
@@ -190,6 +214,10 @@ impl Gpu {
     ) -> Result<()> {
         self.check.poison(&mut view_bytes_mut(&mut prepared.output), POISON)?;
         self.decode(prepared, decoder, &mut |_| Ok(()))?;
+        self.check_output(input, prepared)
+    }
+
+    fn check_output<S: Code>(&mut self, input: &Input<S>, prepared: &Prepared<'_, S>) -> Result<()> {
         let differences = self.check.differences(&input.as_bytes(), &view_bytes(&prepared.output))?;
         let status = self.stream.clone_dtoh(&prepared.status).doing("reading the status")?;
         if let Some(problem) = status.into_iter().find_map(status_text) {

@@ -7,7 +7,8 @@ use syncline_cuda::error::DriverContext;
 use syncline_cuda::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Method, StreamSpan};
 use syncline_cuda::timing::{self, Times};
 
-use super::{Code, Extent, Gpu, Input, POISON, Results, What, names};
+use super::rotation::COPIES;
+use super::{Code, Extent, Gpu, Input, POISON, Results, Row, What, names};
 use crate::huffman::GROUP_LOG2;
 
 /// A set's streams in device memory, and with what they were made.
@@ -25,6 +26,13 @@ pub(super) struct Streams<S> {
     books: Books,
     builder: BooksBuilder<S>,
     encoder: Encoder<S>,
+}
+
+/// A set's symbols once more, and what is made of them.
+struct Copy<S> {
+    symbols: CudaSlice<S>,
+    books: Books,
+    encoded: Encoded,
 }
 
 impl<S: Code> Streams<S> {
@@ -130,6 +138,10 @@ impl Gpu {
         results: &mut Results,
     ) -> Result<()> {
         let expected = self.stream.clone_dtod(streams.encoded.bytes()).doing("keeping the streams")?;
+        let [given, whole] = match extent {
+            Extent::Fastest => self.rates_in_turn(input, streams, &expected)?.map(Some),
+            _ => [None, None],
+        };
         let mut methods = vec![Method::Merged];
         if extent == Extent::Everything && streams.format.index == IndexKind::Symbol && streams.free_groups {
             methods.extend(&Method::ALL[1..]);
@@ -149,13 +161,16 @@ impl Gpu {
                 _ => method.name().to_owned(),
             };
             let times = self.time_encoder(input, streams, &encoder)?;
-            self.check_encoded(streams, &expected).with_context(|| name.clone())?;
-            results.rows.push(self.row(&input.set, input.bytes(), streams.what("encode", name), &times));
+            self.check_encoded(streams, &streams.encoded, &expected).with_context(|| name.clone())?;
+            let row = self.row(&input.set, input.bytes(), streams.what("encode", name), &times);
+            // Of small sets there is no other method.
+            results.rows.push(Row { one_after_another: given, ..row });
         }
         let times = self.time_whole_path(input, streams)?;
-        self.check_encoded(streams, &expected).context(names::WHOLE_PATH)?;
+        self.check_encoded(streams, &streams.encoded, &expected).context(names::WHOLE_PATH)?;
         let what = streams.what("encode", names::WHOLE_PATH);
-        results.rows.push(self.row(&input.set, input.bytes(), what, &times));
+        let row = self.row(&input.set, input.bytes(), what, &times);
+        results.rows.push(Row { one_after_another: whole, ..row });
         Ok(())
     }
 
@@ -191,10 +206,53 @@ impl Gpu {
         })?)
     }
 
-    fn check_encoded<S: Code>(&mut self, streams: &Streams<S>, expected: &CudaSlice<u8>) -> Result<()> {
-        streams.encoded.read_plans(&self.stream)?;
+    /// Rates of our own encoder's calls one after another, 10^9 bytes of symbols a second, with codebooks that there are and from symbols on. Each call has symbols, codebooks and streams of
+    /// its own; all are checked.
+    fn rates_in_turn<S: Code>(
+        &mut self,
+        input: &Input<S>,
+        streams: &Streams<S>,
+        expected: &CudaSlice<u8>,
+    ) -> Result<[f64; 2]> {
+        let Streams { batch, builder, encoder, .. } = streams;
+        let copy = || -> Result<Copy<S>> {
+            Ok(Copy {
+                symbols: self.stream.clone_dtod(&input.symbols).doing("copying symbols")?,
+                books: Books::new(&self.stream, batch)?,
+                encoded: Encoded::new(&self.stream, batch, batch.max_bytes())?,
+            })
+        };
+        let mut copies = (0..COPIES).map(|_| copy()).collect::<Result<Vec<_>>>()?;
+        for Copy { symbols, books, encoded } in &mut copies {
+            self.poison_streams(encoded)?;
+            builder.launch(&mut self.arena.frame()?, &symbols.as_view(), None, batch, books)?;
+        }
+        let given = self.time_in_turn(&mut copies, |gpu, Copy { symbols, books, encoded }| {
+            encoder.launch(&mut gpu.arena.frame()?, &symbols.as_view(), None, batch, books, encoded)
+        })?;
+        for copy in &mut copies {
+            self.check_encoded(streams, &copy.encoded, expected).context("one call after another")?;
+            self.poison_streams(&mut copy.encoded)?;
+        }
+        let whole = self.time_in_turn(&mut copies, |gpu, Copy { symbols, books, encoded }| {
+            encoder.launch_whole(builder, &mut gpu.arena.frame()?, &symbols.as_view(), None, batch, books, encoded)
+        })?;
+        for copy in &copies {
+            let checked = self.check_encoded(streams, &copy.encoded, expected);
+            checked.with_context(|| format!("{}, one call after another", names::WHOLE_PATH))?;
+        }
+        Ok([given, whole].map(|seconds| input.bytes() as f64 / seconds / 1e9))
+    }
+
+    fn check_encoded<S: Code>(
+        &mut self,
+        streams: &Streams<S>,
+        encoded: &Encoded,
+        expected: &CudaSlice<u8>,
+    ) -> Result<()> {
+        encoded.read_plans(&self.stream)?;
         let end = streams.end();
-        let differences = self.check.differences(&streams.encoded.bytes().slice(..end), &expected.slice(..end))?;
+        let differences = self.check.differences(&encoded.bytes().slice(..end), &expected.slice(..end))?;
         ensure!(differences == 0, "{differences} bytes of {end} differ from the CPU's streams");
         Ok(())
     }

@@ -6,6 +6,7 @@ mod codebooks;
 mod decoders;
 mod encoders;
 pub mod names;
+pub mod rotation;
 mod staging;
 
 use std::sync::Arc;
@@ -47,7 +48,7 @@ impl Code for u16 {
 pub enum Extent {
     /// Every encoder and decoder, phases, staging buffers.
     Everything,
-    /// Our own encoder and the optimised decoders.
+    /// Our own encoder and the optimised decoders, each call alone and calls one after another: of a small set.
     Fastest,
     /// The decoders alone, for a curve over many sets.
     Decoders,
@@ -231,6 +232,7 @@ impl Gpu {
             slowest: rate(times.longest()),
             microseconds: times.median() * 1e6,
             share_of_copy: Some(rate(times.median()) * 1e9 / self.copy),
+            one_after_another: None,
         }
     }
 }

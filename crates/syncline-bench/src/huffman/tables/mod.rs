@@ -8,6 +8,7 @@ mod papers;
 mod peers;
 mod phases;
 mod ratios;
+mod small;
 mod staging;
 mod throughput;
 
@@ -22,6 +23,7 @@ pub fn all(results: &Results) -> Vec<Table> {
     let tables = [
         throughput::decoding(&results.rows),
         throughput::encoding(&results.rows),
+        small::table(&results.rows),
         peers::table(&results.rows),
         peers::codecs(&results.rows),
         staging::table(&results.staging),
@@ -85,6 +87,7 @@ mod tests {
             slowest: median,
             microseconds: 1e6,
             share_of_copy: Some(median / 2000.0),
+            one_after_another: None,
         }
     }
 
@@ -102,6 +105,8 @@ mod tests {
         }
         rows.push(row("nyx", "encode", "reduce-shuffle-merge M=10 r=3", "symbol", true, 300.0));
         rows.push(row(&curve_name(0), "decode", "self-sync", "none", false, 100.0));
+        let small = row("nyx-10MB", "decode", "indexed", "symbol", true, 480.0);
+        rows.push(Row { bytes: 10_000_000, one_after_another: Some(720.0), ..small });
         let results = Results {
             rows,
             phases: vec![Phases {
@@ -131,6 +136,10 @@ mod tests {
         // 0.4 of the copy over 364 of 2,060 GB/s.
         assert!(titled("authors' own code").to_string().contains("2.26"), "{}", titled("authors' own code"));
         assert!(titled("reduce").to_string().contains("314.63"));
+        // A quarter of nyx's 2,000 GB/s.
+        let small = &titled("one after another").lines;
+        assert_eq!(small.len(), 1);
+        assert_eq!(small[0][5..], [480.0, 720.0, 500.0].map(|rate| Cell::Number(rate, 0)));
     }
 
     #[test]

@@ -1,0 +1,53 @@
+//! Small sets: calls alone, calls one after another, and what large sets would have them be.
+
+use super::super::Row;
+use super::{Cell, Table, field_of};
+
+/// What the names of small sets end in.
+const SMALL: &str = "-10MB";
+/// A small set is to have this share of the large one's rate.
+const GOAL: f64 = 0.25;
+
+/// Each small set and method both ways, beside a quarter of the rate of the largest set of the same field.
+pub fn table(rows: &[Row]) -> Table {
+    let mut table = Table::new(
+        "10 MB, GB/s of symbols: each call alone, and calls one after another",
+        "alone: one call from event to event on an idle device, launch included; one after another: 36 calls between two events, a call's share, with 12 copies of input and output in turn, \
+         so that they are in no cache",
+        &[
+            "set",
+            "direction",
+            "method",
+            "index",
+            "free groups",
+            "alone, event to event",
+            "one after another",
+            "a quarter of the large set's",
+        ],
+    );
+    for row in rows.iter().filter(|row| row.one_after_another.is_some()) {
+        let goal = large_set_of(row, rows).map(|large| GOAL * large.median);
+        table.line([
+            row.set.as_str().into(),
+            row.direction.into(),
+            row.method.as_str().into(),
+            row.index.as_str().into(),
+            if row.free_groups { "yes" } else { "no" }.into(),
+            Cell::Number(row.median, 0),
+            Cell::number(row.one_after_another, 0),
+            Cell::number(goal, 0),
+        ]);
+    }
+    table
+}
+
+/// The same of the largest set that a small one is the start of.
+fn large_set_of<'r>(small: &Row, rows: &'r [Row]) -> Option<&'r Row> {
+    let field = small.set.strip_suffix(SMALL)?;
+    let same = |row: &&Row| {
+        field_of(&row.set) == field
+            && (row.direction, &row.method, &row.index, row.free_groups)
+                == (small.direction, &small.method, &small.index, small.free_groups)
+    };
+    rows.iter().filter(same).max_by_key(|row| row.bytes)
+}
