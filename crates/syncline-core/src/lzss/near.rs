@@ -5,6 +5,7 @@
 //! [`windows`] compares each token with the whole window, which is worth it with AVX-512 where tokens are few. All find the same matches.
 
 mod chains;
+mod rare;
 mod repeats;
 mod windows;
 
@@ -12,7 +13,7 @@ use self::chains::{Chains, ROUNDS};
 use self::windows::{MOST_DEPTH, Windows};
 use super::{BlockCounts, NEAR_BLOCK_BYTES, Params, SymbolWidth, Tokens};
 use crate::arch::agree::{Agree, Comparing, with_best};
-use crate::arch::bitmaps::{self, BITMAP_SLACK, Match, Rule, TokenCounts, TokensOut};
+use crate::arch::bitmaps::{self, BITMAP_SLACK, Rule, TokenCounts, TokensOut};
 
 /// Most bytes in a block.
 const MAX_BYTES: usize = NEAR_BLOCK_BYTES;
@@ -31,6 +32,7 @@ const OFTEN: usize = 4;
 pub(super) struct Near {
     sums: repeats::Sums,
     bitmaps: bitmaps::Scratch,
+    rare: rare::Rare,
     blocks: [Block; STREAMS],
     /// For the ways that are taken.
     chains: Option<Box<([chains::Distances; STREAMS], chains::Heads)>>,
@@ -133,6 +135,7 @@ pub(super) fn encode(bytes: &[u8], params: &Params, near: &mut Near, tokens: &mu
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
     Positions,
+    Rare,
     Links,
     Bitmaps,
     #[cfg_attr(not(test), expect(dead_code, reason = "what is left"))]
@@ -180,7 +183,8 @@ impl Encode<'_> {
         let shape = Shape::new(params);
         let mut rest = self.bytes;
         while !rest.is_empty() {
-            if WIDTH == 1 && self.append_by_links(rest) {
+            let is_done = if WIDTH == 1 { self.append_by_links(rest) } else { self.append_if_rare::<WIDTH>(rest) };
+            if is_done {
                 rest = &rest[rest.len().min(params.block_bytes())..];
                 continue;
             }
@@ -214,6 +218,22 @@ impl Encode<'_> {
         let Some(counts) = counts else { return false };
         block.count_all::<1>(counts);
         block.append_to(bytes, tokens);
+        true
+    }
+
+    /// Appends the tokens of one block, the first of `rest`, if hardly any symbol repeats one of the window.
+    fn append_if_rare<const WIDTH: usize>(&mut self, rest: &[u8]) -> bool {
+        let Self { params, near, tokens, way, .. } = self;
+        let shape = Shape::new(params);
+        // One candidate is found as fast for every position.
+        if way.map_or(shape.depth == 1, |way| way != Way::Rare) {
+            return false;
+        }
+        let bytes = &rest[..rest.len().min(params.block_bytes())];
+        let (symbols, []) = bytes.as_chunks::<WIDTH>() else { return false };
+        let min_match = params.min_match.into();
+        let Some(matches) = rare::find(symbols, shape, min_match, &mut near.rare) else { return false };
+        rare::append::<WIDTH>(matches, min_match, bytes, tokens);
         true
     }
 
@@ -284,7 +304,7 @@ impl Encode<'_> {
             if block.is_found {
                 match block.found.rare() {
                     Some(matches) => {
-                        (block.count, block.matches) = append_rare::<WIDTH>(matches, min_match, bytes, tokens);
+                        (block.count, block.matches) = rare::append::<WIDTH>(matches, min_match, bytes, tokens);
                         continue;
                     }
                     None => {
@@ -408,33 +428,6 @@ impl Block {
     }
 }
 
-/// Appends the tokens of a block of these bytes, whole symbols, whose matches are few. Returns how many tokens there are, and how many matches.
-fn append_rare<const WIDTH: usize>(
-    matches: &[Match],
-    min_match: usize,
-    bytes: &[u8],
-    tokens: &mut Tokens,
-) -> (usize, usize) {
-    let symbols = bytes.len() / WIDTH;
-    let covered: usize = matches.iter().map(|found| found.length - 1).sum();
-    let first_word = tokens.flags.len();
-    tokens.flags.resize(first_word + (symbols - covered).div_ceil(64), 0);
-    let (mut at, mut count) = (0, 0);
-    for found in matches {
-        tokens.literals.extend_from_slice(&bytes[at * WIDTH..found.at * WIDTH]);
-        count += found.at - at;
-        tokens.flags[first_word + count / 64] |= 1 << (count % 64);
-        count += 1;
-        tokens.lengths.push((found.length - min_match) as u8);
-        tokens.distances.push(found.distance);
-        at = found.at + found.length;
-    }
-    tokens.literals.extend_from_slice(&bytes[at * WIDTH..]);
-    count += symbols - at;
-    tokens.blocks.push(BlockCounts { tokens: count as u32, matches: matches.len() as u32 });
-    (count, matches.len())
-}
-
 #[inline(always)]
 fn load(bytes: &Bytes, at: usize) -> u64 {
     let at = at % MAX_BYTES;
@@ -466,11 +459,12 @@ mod tests {
                     let params = Params::new(width, level);
                     let params = Params { min_match: params.min_match + more, ..params };
                     let near = &mut Near::default();
-                    let [mut best, mut positions, mut links, mut bitmaps, mut chains, mut windows] =
-                        [(); 6].map(|()| Tokens::default());
+                    let [mut best, mut positions, mut rare, mut links, mut bitmaps, mut chains, mut windows] =
+                        [(); 7].map(|()| Tokens::default());
                     encode(&bytes, &params, near, &mut best);
                     let ways = [
                         (&mut positions, Way::Positions),
+                        (&mut rare, Way::Rare),
                         (&mut links, Way::Links),
                         (&mut bitmaps, Way::Bitmaps),
                         (&mut chains, Way::Chains),
@@ -479,10 +473,9 @@ mod tests {
                     for (tokens, way) in ways {
                         Encode { bytes: &bytes, params: &params, near, tokens, way: Some(way) }.run(Portable);
                     }
-                    assert!(
-                        best == positions && best == links && best == bitmaps && best == chains && best == windows,
-                        "{params:?}"
-                    );
+                    for other in [positions, rare, links, bitmaps, chains, windows] {
+                        assert!(best == other, "{params:?}");
+                    }
                     assert!(best.lengths.len() > 50, "{params:?}");
                 }
             }
