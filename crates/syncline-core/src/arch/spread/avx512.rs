@@ -43,9 +43,9 @@ impl Spread for Avx512 {
         // SAFETY: the features as above, and `at` is that of a symbol, with as much room behind it as 64 tokens of `SHORT` symbols and a vector take.
         let at = unsafe {
             if kinds.middle == 0 {
-                in_quarters(entries, at, &word, &kinds)
+                in_groups::<FEW>(entries, at, &word, &kinds)
             } else if kinds.long == 0 {
-                in_eighths(entries, at, &word, &kinds)
+                in_groups::<SHORT>(entries, at, &word, &kinds)
             } else {
                 between_long(entries, at, symbols, &word, min_match, &kinds)?
             }
@@ -164,72 +164,50 @@ unsafe fn by_token(word: &TokenWord, lengths: &Lengths) -> (__m512i, __m512i) {
     }
 }
 
-/// Writes the distances of tokens of at most [`FEW`] symbols, 16 at a time, four places each. Returns where the next go.
+/// Writes the distances of tokens of at most `PLACES` ([`FEW`] or [`SHORT`]) symbols, as many at a time as have room in a vector with so many places each. Returns where the next go.
 ///
 /// # Safety
 /// The machine has AVX-512 VBMI2; behind `at` there is room for as much as these tokens take, and a vector.
 #[inline(always)]
-unsafe fn in_quarters(entries: &mut [u8], mut at: usize, word: &TokenWord, lengths: &Lengths) -> usize {
-    const { assert!(FEW == 4) };
-    let mut taken = [0u64; VECTOR / 8];
-    // SAFETY: the store is of the array, and so are loads; the rest is the caller's.
+unsafe fn in_groups<const PLACES: usize>(
+    entries: &mut [u8],
+    mut at: usize,
+    word: &TokenWord,
+    lengths: &Lengths,
+) -> usize {
+    // SAFETY: loads are of arrays; the rest is the caller's.
     unsafe {
-        let (distances, bytes) = by_token(word, lengths);
-        // Pairs of bytes to bytes, then these to the front.
-        let pairs = _mm512_maddubs_epi16(bytes, _mm512_set1_epi16(0x1001));
-        let nibbles = _mm512_permutexvar_epi8(load(EVEN.0.as_ptr()), pairs);
-        _mm512_storeu_si512(taken.as_mut_ptr().cast(), nibbles);
-        let places = load(QUARTERS.0.as_ptr());
-        for i in 0..4 {
-            let places = _mm512_add_epi8(places, _mm512_set1_epi8(16 * i as i8));
-            // The compiler would take them from the vector, by permuting it: that is what this loop waits for.
-            let taken = taken.as_ptr().add(i).read_volatile();
-            at += compress(_mm512_permutexvar_epi8(places, distances), taken, entries, at);
+        let distances: &[u8; VECTOR] = word.distances[..VECTOR].try_into().expect("as many");
+        let distances = _mm512_maskz_expand_epi8(word.flags, load(distances.as_ptr()));
+        let beyond = _mm512_maskz_expand_epi8(word.flags, lengths.beyond);
+        // None of what is no token.
+        let symbols = _mm512_maskz_add_epi8(u64::MAX >> (VECTOR - word.tokens), beyond, _mm512_set1_epi8(1));
+        let (tokens, places) = (load(TOKENS[PLACES / SHORT].0.as_ptr()), load(PLACES_OF[PLACES / SHORT].0.as_ptr()));
+        for i in 0..PLACES {
+            let tokens = _mm512_add_epi8(tokens, _mm512_set1_epi8((VECTOR / PLACES * i) as i8));
+            let taken = _mm512_cmplt_epu8_mask(places, _mm512_permutexvar_epi8(tokens, symbols));
+            at += compress(_mm512_permutexvar_epi8(tokens, distances), taken, entries, at);
         }
     }
     at
 }
 
-/// As [`in_quarters`], of at most [`SHORT`] symbols, eight at a time, eight places each.
-///
-/// # Safety
-/// As [`in_quarters`].
-#[inline(always)]
-unsafe fn in_eighths(entries: &mut [u8], mut at: usize, word: &TokenWord, lengths: &Lengths) -> usize {
-    const { assert!(SHORT == 8) };
-    let mut taken = [0u64; VECTOR / 8];
-    // SAFETY: the store is of the array, and so are loads; the rest is the caller's.
-    unsafe {
-        let (distances, bytes) = by_token(word, lengths);
-        _mm512_storeu_si512(taken.as_mut_ptr().cast(), bytes);
-        let places = load(EIGHTHS.0.as_ptr());
-        for i in 0..8 {
-            let places = _mm512_add_epi8(places, _mm512_set1_epi8(8 * i as i8));
-            let taken = taken.as_ptr().add(i).read_volatile();
-            at += compress(_mm512_permutexvar_epi8(places, distances), taken, entries, at);
-        }
-    }
-    at
-}
+/// Of each lane the token, and the place in it, where each has [`FEW`], or [`SHORT`].
+static TOKENS: [Aligned<VECTOR>; 2] = [lanes(FEW, 64), lanes(SHORT, 64)];
+static PLACES_OF: [Aligned<VECTOR>; 2] = [lanes(1, FEW), lanes(1, SHORT)];
 
-/// Numbers of lanes, each a multiple.
-const fn lanes(multiple: usize, divisor: usize) -> Aligned<VECTOR> {
+/// Of the number of each lane the quotient by `divisor`, then the remainder by `modulus`.
+const fn lanes(divisor: usize, modulus: usize) -> Aligned<VECTOR> {
     let mut lanes = [0; VECTOR];
     let mut i = 0;
     while i < VECTOR {
-        lanes[i] = (i * multiple / divisor) as u8;
+        lanes[i] = (i / divisor % modulus) as u8;
         i += 1;
     }
     Aligned(lanes)
 }
 
-/// The even bytes; what follows does not matter.
-static EVEN: Aligned<VECTOR> = lanes(2, 1);
-/// Places of 16 tokens, four each, and of 8, eight each.
-static QUARTERS: Aligned<VECTOR> = lanes(1, FEW);
-static EIGHTHS: Aligned<VECTOR> = lanes(1, SHORT);
-
-/// As [`in_eighths`], but what is longer by itself.
+/// As [`in_groups`], but what is longer by itself.
 ///
 /// # Safety
 /// The machine has AVX-512 VBMI2.
@@ -260,7 +238,7 @@ unsafe fn between_long(
         at += unsafe {
             let back = _mm512_set1_epi64(group(&back, token) as i64);
             let taken = _bzhi_u64(group(&taken, token), (count * SHORT) as u32);
-            compress(_mm512_shuffle_epi8(back, load(EIGHTHS.0.as_ptr())), taken, entries, at)
+            compress(_mm512_shuffle_epi8(back, load(TOKENS[1].0.as_ptr())), taken, entries, at)
         };
         token += count;
         if next_long != 0 {
