@@ -5,6 +5,7 @@
 
 pub mod agree;
 pub mod bitmaps;
+pub mod checksum;
 pub mod codewords;
 pub mod copy;
 pub mod float;

@@ -80,6 +80,33 @@ fn small_and_uniform_arrays_come_back() {
 }
 
 #[test]
+fn noise_is_stored_as_it_is() {
+    let mut state = 1_u64;
+    let mut noise = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        (state >> 20) as u16
+    };
+    let values: Vec<u16> = (0..150_000).map(|_| noise()).collect();
+    for extents in [&[150_000_u64][..], &[300, 500], &[30, 50, 100]] {
+        let stream = check(&values, extents, &options(LosslessPipeline::Lzss, None, 3));
+        let report = inspect(&stream).unwrap();
+        assert_eq!(report.raw_chunks, report.chunks);
+        let mut damaged = stream.clone();
+        damaged[HEADER + 32 + 20_000] ^= 1;
+        let error = decompress(&damaged, &DecodeOptions::default()).unwrap_err().to_string();
+        assert!(error.contains("checksum"), "{error}");
+    }
+    let stream = compress(&ArrayView::new(&values, &[150_000]).unwrap(), &options(LosslessPipeline::Lzss, None, 3));
+    let stream = stream.unwrap();
+    for region in [0..1024, 0..149_999, 1023..1024, 1024..100_000, 70_001..150_000, 5..5] {
+        let part = decompress_region(&stream, std::slice::from_ref(&region), &DecodeOptions::default()).unwrap();
+        assert_eq!(part.to_vec::<u16>().unwrap(), values[region.start as usize..region.end as usize]);
+    }
+}
+
+#[test]
 fn auto_is_no_longer_than_planes_and_uses_lzss_where_it_pays() {
     let values: Vec<i64> = column(300_000, 9).iter().map(|&v| v as i64).collect();
     let planes = check(&values, &[300_000], &options(LosslessPipeline::Planes, None, 3));

@@ -5,6 +5,8 @@ use std::hash::Hasher;
 use twox_hash::XxHash3_64;
 
 use super::{ALIGNMENT, Fields, align};
+use crate::arch::checksum::Checksum;
+use crate::arch::place::{Place, Written};
 use crate::error::{Error, Result};
 
 /// Bytes of a record before its payload.
@@ -28,13 +30,6 @@ pub enum ChunkKind {
     Lzss = 3,
     /// Quantisation codes as LZSS tokens.
     LzssCodes = 4,
-}
-
-/// The hash of what is before the checksum; the payload follows.
-fn hash_of_header(record: &[u8]) -> XxHash3_64 {
-    let mut hash = XxHash3_64::new();
-    hash.write(&record[..CHECKSUM_AT]);
-    hash
 }
 
 /// A record under construction, at the end of a buffer.
@@ -66,7 +61,8 @@ impl RecordBuilder {
         let record = &mut out[self.start..];
         let length = u32::try_from(record.len()).expect("a chunk holds at most 2^22 elements");
         record[4..8].copy_from_slice(&length.to_le_bytes());
-        let mut hash = hash_of_header(record);
+        let mut hash = XxHash3_64::new();
+        hash.write(&record[..CHECKSUM_AT]);
         hash.write(&record[RECORD_HEADER_LEN..]);
         record[CHECKSUM_AT..RECORD_HEADER_LEN].copy_from_slice(&hash.finish().to_le_bytes());
     }
@@ -94,7 +90,8 @@ pub struct Unchecked<'a> {
 
 /// The checksum of a record while it is read.
 pub struct RecordChecksum<'a> {
-    hash: XxHash3_64,
+    /// Of what is before the checksum and of the payload.
+    hash: Checksum,
     payload: &'a [u8],
     /// Bytes of the payload that are hashed.
     done: usize,
@@ -108,6 +105,16 @@ impl RecordChecksum<'_> {
         let to = to.clamp(self.done, self.payload.len());
         self.hash.write(&self.payload[self.done..to]);
         self.done = to;
+    }
+
+    /// Takes the next `count` bytes of the payload and writes them to the first of `place`.
+    ///
+    /// # Panics
+    /// The payload or `place` has fewer.
+    pub fn copy_next<'m>(&mut self, count: usize, place: Place<'m>) -> Written<'m> {
+        let bytes = &self.payload[self.done..][..count];
+        self.done += count;
+        self.hash.copy(bytes, place)
     }
 
     /// Where the payload is that comes next.
@@ -164,6 +171,8 @@ pub fn parse_unchecked(record: &[u8], chunk: u64) -> Result<Unchecked<'_>> {
         _ => Err(corrupt("unknown kind of chunk")),
     };
     let payload = &record[RECORD_HEADER_LEN..];
-    let checksum = RecordChecksum { hash: hash_of_header(record), payload, done: 0, stored, chunk };
+    let mut hash = Checksum::new(CHECKSUM_AT + payload.len());
+    hash.write(&record[..CHECKSUM_AT]);
+    let checksum = RecordChecksum { hash, payload, done: 0, stored, chunk };
     Ok(Unchecked { kind, payload, checksum })
 }

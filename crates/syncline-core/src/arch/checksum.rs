@@ -1,0 +1,200 @@
+//! XXH3-64 (seed 0, default secret) of a message whose length is known, taken while it is read or copied.
+//!
+//! To hash and to copy in turn reads everything twice, and how fast that is depends on how both memories lie: 10 to 26 GB/s in the third cache.
+//! With AVX-512 one loop does both at the speed of a copy, 25 to 29.
+
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+
+use std::hash::Hasher;
+
+use twox_hash::XxHash3_64;
+
+use super::place::{Place, Written};
+
+/// Messages up to so many bytes have other algorithms.
+#[cfg(target_arch = "x86_64")]
+const SHORT: usize = 240;
+/// Bytes that are copied after they have been hashed, while the first cache has them.
+const PIECE: usize = 4096;
+
+/// The checksum of a message, so far.
+pub struct Checksum {
+    /// Bytes of the message that are still to come.
+    left: usize,
+    way: Way,
+}
+
+/// How it is taken: the result is the same.
+enum Way {
+    Library(XxHash3_64),
+    #[cfg(target_arch = "x86_64")]
+    Avx512(avx512::Long),
+}
+
+impl Checksum {
+    /// Of a message of exactly `len` bytes, of which none has come.
+    pub fn new(len: usize) -> Self {
+        #[cfg(target_arch = "x86_64")]
+        if let Some(long) = avx512::Long::new().filter(|_| len > SHORT) {
+            return Self { left: len, way: Way::Avx512(long) };
+        }
+        Self::by_library(len)
+    }
+
+    /// As [`Checksum::new`], on any machine.
+    fn by_library(len: usize) -> Self {
+        Self { left: len, way: Way::Library(XxHash3_64::new()) }
+    }
+
+    /// Takes the next bytes of the message.
+    ///
+    /// # Panics
+    /// The message has fewer left.
+    pub fn write(&mut self, bytes: &[u8]) {
+        self.count(bytes.len());
+        match &mut self.way {
+            Way::Library(hash) => hash.write(bytes),
+            #[cfg(target_arch = "x86_64")]
+            Way::Avx512(long) => long.write(bytes),
+        }
+    }
+
+    /// Takes the next bytes of the message, and writes them to the first bytes of `place`, and nothing behind.
+    ///
+    /// # Panics
+    /// The message has fewer left, or `place` is shorter.
+    pub fn copy<'m>(&mut self, bytes: &[u8], mut place: Place<'m>) -> Written<'m> {
+        self.count(bytes.len());
+        let to = &mut place.bytes()[..bytes.len()];
+        match &mut self.way {
+            Way::Library(hash) => {
+                for (from, to) in bytes.chunks(PIECE).zip(to.chunks_mut(PIECE)) {
+                    hash.write(from);
+                    to.write_copy_of_slice(from);
+                }
+            }
+            #[cfg(target_arch = "x86_64")]
+            Way::Avx512(long) => long.copy(bytes, to),
+        }
+        // SAFETY: both ways have written all of `to`, which is as long as `bytes`: pieces of both were copied in pairs, or `Long::copy` says so.
+        unsafe { place.written(bytes.len()) }
+    }
+
+    fn count(&mut self, len: usize) {
+        self.left = self.left.checked_sub(len).expect("no more bytes than the message has");
+    }
+
+    /// The checksum of the message.
+    ///
+    /// # Panics
+    /// Some of it has not come.
+    pub fn finish(&self) -> u64 {
+        assert_eq!(self.left, 0, "all of the message has come");
+        match &self.way {
+            Way::Library(hash) => hash.finish(),
+            #[cfg(target_arch = "x86_64")]
+            Way::Avx512(long) => long.finish(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn message(len: usize) -> Vec<u8> {
+        (0..len as u64).map(|i| (i.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40) as u8).collect()
+    }
+
+    /// Both ways, of which one may be the other.
+    fn ways(len: usize) -> [Checksum; 2] {
+        [Checksum::new(len), Checksum::by_library(len)]
+    }
+
+    /// Takes the message in pieces of these lengths, again and again; those marked are copied, to a place that starts so many bytes into its memory.
+    fn in_pieces(mut checksum: Checksum, message: &[u8], pieces: &[(usize, bool, usize)]) -> u64 {
+        let mut rest = message;
+        for &(len, copied, offset) in pieces.iter().cycle().take_while(|_| !message.is_empty()) {
+            let (piece, later) = rest.split_at(len.min(rest.len()));
+            if copied {
+                let mut memory = vec![0xA5; offset + piece.len() + 64];
+                let place = Place::from(&mut memory[offset..]);
+                let start = place.address();
+                assert!(checksum.copy(piece, place).is(start, piece.len()));
+                assert_eq!(memory[offset..][..piece.len()], *piece);
+                let around = [&memory[..offset], &memory[offset + piece.len()..]].concat();
+                assert!(around.iter().all(|&byte| byte == 0xA5));
+            } else {
+                checksum.write(piece);
+            }
+            rest = later;
+            if rest.is_empty() {
+                break;
+            }
+        }
+        checksum.finish()
+    }
+
+    #[test]
+    fn every_length_at_once() {
+        let message = message(5000);
+        for len in 0..=message.len() {
+            let expected = XxHash3_64::oneshot(&message[..len]);
+            for copied in [false, true] {
+                for checksum in ways(len) {
+                    assert_eq!(in_pieces(checksum, &message[..len], &[(len, copied, 3)]), expected, "{len} bytes");
+                }
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_pieces(
+            len in prop_oneof![0_usize..600, 0_usize..20_000, 300_000_usize..300_200],
+            start in 0_usize..64,
+            pieces in prop::collection::vec((prop_oneof![1_usize..70, 1_usize..3000], any::<bool>(), 0_usize..64), 1..8),
+        ) {
+            let memory = message(start + len);
+            let message = &memory[start..];
+            for checksum in ways(len) {
+                prop_assert_eq!(in_pieces(checksum, message, &pieces), XxHash3_64::oneshot(message));
+            }
+        }
+    }
+
+    #[test]
+    fn empty_pieces_change_nothing() {
+        let message = message(1024);
+        for mut checksum in ways(message.len()) {
+            checksum.write(&[]);
+            checksum.write(&message[..512]);
+            checksum.copy(&[], Place::from(&mut [][..]));
+            checksum.write(&message[512..]);
+            checksum.write(&[]);
+            assert_eq!(checksum.finish(), XxHash3_64::oneshot(&message));
+        }
+    }
+
+    #[test]
+    #[should_panic = "no more bytes"]
+    fn no_longer_than_said() {
+        Checksum::new(300).write(&[0; 301]);
+    }
+
+    #[test]
+    #[should_panic = "all of the message"]
+    fn no_shorter_than_said() {
+        let mut checksum = Checksum::new(300);
+        checksum.write(&[0; 299]);
+        checksum.finish();
+    }
+
+    #[test]
+    #[should_panic]
+    fn no_shorter_place() {
+        Checksum::new(300).copy(&[0; 300], Place::from(&mut [0; 299][..]));
+    }
+}
