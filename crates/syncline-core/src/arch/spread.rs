@@ -114,7 +114,7 @@ static THOSE: Aligned<128> = {
 
 /// A way to write distances and to follow them. Loops are generic over it, and inlined where its instructions are enabled.
 pub trait Spread: Copy {
-    /// Writes the distances of the symbols of these tokens to `entries[at..]`, which are 0 and stay so for literals and behind. Matches have `min_match` symbols, at least 1, or more.
+    /// Writes the distances of the symbols of these tokens, 0 for literals, to `entries[at..]`; what follows may be written over. Matches have `min_match` symbols, at least 1, or more.
     /// Returns where the next tokens' begin, or `None` if that is behind `symbols`. `entries` have [`SPREAD_ROOM`] more.
     ///
     /// # Panics
@@ -157,13 +157,19 @@ impl Spread for Portable {
             flags &= flags - 1;
             done += literals + 1;
             let first = at + literals;
+            if first > symbols {
+                return None;
+            }
+            entries[at..first].fill(0);
             at = first + usize::from(length) + min_match;
             if at > symbols {
                 return None;
             }
             write_match(&mut entries[first..at], distance);
         }
-        Some(at + word.tokens - done).filter(|&at| at <= symbols)
+        let end = at + word.tokens - done;
+        entries.get_mut(at..end).filter(|_| end <= symbols)?.fill(0);
+        Some(end)
     }
 
     #[inline(always)]

@@ -3,6 +3,8 @@
 //! In two passes over the block. The first goes from match to match and notes for every symbol how far back its source is (0: it is a literal). The second makes the symbols,
 //! without looking at tokens.
 
+use std::cell::RefCell;
+
 use super::decode::{OUTSIDE, TOO_EARLY};
 use super::{SymbolWidth, TokenParts};
 use crate::arch::Ahead;
@@ -20,7 +22,16 @@ pub(super) fn decode<'m>(
     symbols: usize,
     ahead: Ahead,
 ) -> Result<Written<'m>, &'static str> {
-    with_best(Decode { parts, width, min_match, out, symbols, ahead })
+    // Not in a closure within, which is not compiled for this machine's vectors.
+    ENTRIES.with_borrow_mut(|entries| with_best(Decode { parts, width, min_match, out, symbols, ahead, entries }))
+}
+
+/// Of each symbol of a block how far back its source is, and room for what is written behind.
+type Entries = Aligned<{ MAX_BYTES + SPREAD_ROOM }>;
+
+thread_local! {
+    /// From block to block: to fill it with zeros for each took a thirtieth of the time.
+    static ENTRIES: RefCell<Box<Entries>> = RefCell::new(Box::new(Aligned([0; _])));
 }
 
 struct Decode<'a, 'm> {
@@ -30,6 +41,7 @@ struct Decode<'a, 'm> {
     out: Place<'m>,
     symbols: usize,
     ahead: Ahead,
+    entries: &'a mut Entries,
 }
 
 impl<'m> Spreading for Decode<'_, 'm> {
@@ -38,45 +50,49 @@ impl<'m> Spreading for Decode<'_, 'm> {
     #[inline(always)]
     fn run<S: Spread>(self, spread: S) -> Self::Output {
         match self.width {
-            SymbolWidth::One => self.block::<1, { MAX_BYTES + SPREAD_ROOM }, S>(spread),
-            SymbolWidth::Two => self.block::<2, { MAX_BYTES / 2 + SPREAD_ROOM }, S>(spread),
-            SymbolWidth::Four => self.block::<4, { MAX_BYTES / 4 + SPREAD_ROOM }, S>(spread),
-            SymbolWidth::Eight => self.block::<8, { MAX_BYTES / 8 + SPREAD_ROOM }, S>(spread),
+            SymbolWidth::One => self.block::<1, S>(spread),
+            SymbolWidth::Two => self.block::<2, S>(spread),
+            SymbolWidth::Four => self.block::<4, S>(spread),
+            SymbolWidth::Eight => self.block::<8, S>(spread),
         }
     }
 }
 
 impl<'m> Decode<'_, 'm> {
-    /// `ROOM`: the most symbols of a block, and [`SPREAD_ROOM`].
     #[inline(always)]
-    fn block<const WIDTH: usize, const ROOM: usize, S: Spread>(self, spread: S) -> Result<Written<'m>, &'static str> {
-        let reach = Reach::of(&self.parts.distances[..self.parts.matches]).ok_or(OUTSIDE)?;
-        let mut distances = Aligned([0; ROOM]);
-        let distances = &mut distances.0;
-        let end = self.note(distances, spread).ok_or(OUTSIDE)?;
+    fn block<const WIDTH: usize, S: Spread>(self, spread: S) -> Result<Written<'m>, &'static str> {
+        let Self { parts, min_match, out, symbols, ahead, entries: Aligned(distances), .. } = self;
+        let reach = Reach::of(&parts.distances[..parts.matches]).ok_or(OUTSIDE)?;
+        let end = note(parts, min_match, symbols, distances, spread).ok_or(OUTSIDE)?;
         // A match may start before there is anything so far back.
-        if !are_inside(&distances[..self.symbols]) {
+        if !are_inside(&distances[..end]) {
             return Err(OUTSIDE);
         }
-        if end < self.symbols {
+        if end < symbols {
             return Err(TOO_EARLY);
         }
-        Ok(spread.follow::<WIDTH>(self.out, self.symbols, distances, reach, self.ahead, self.parts.literals))
+        Ok(spread.follow::<WIDTH>(out, symbols, distances, reach, ahead, parts.literals))
     }
+}
 
-    /// Writes the distance of every symbol to `distances`, which are 0. Returns the end of the last token, or `None` if that is behind the block's.
-    #[inline(always)]
-    fn note<const ROOM: usize, S: Spread>(&self, distances: &mut [u8; ROOM], spread: S) -> Option<usize> {
-        let TokenParts { tokens, flags, lengths, distances: of_matches, .. } = *self.parts;
-        let (mut at, mut number) = (0, 0);
-        for (i, &flags) in flags.iter().enumerate() {
-            let tokens = (tokens - i * 64).min(64);
-            let word = TokenWord { flags, tokens, lengths: &lengths[number..], distances: &of_matches[number..] };
-            at = spread.note(distances, at, self.symbols, word, self.min_match)?;
-            number += flags.count_ones() as usize;
-        }
-        Some(at)
+/// Writes the distance of every symbol to `distances`. Returns the end of the last token, or `None` if that is behind the block's `symbols`.
+#[inline(always)]
+fn note<S: Spread>(
+    parts: &TokenParts,
+    min_match: usize,
+    symbols: usize,
+    distances: &mut [u8],
+    spread: S,
+) -> Option<usize> {
+    let (mut at, mut number) = (0, 0);
+    for (i, &flags) in parts.flags.iter().enumerate() {
+        let tokens = (parts.tokens - i * 64).min(64);
+        let (lengths, of_matches) = (&parts.lengths[number..], &parts.distances[number..]);
+        let word = TokenWord { flags, tokens, lengths, distances: of_matches };
+        at = spread.note(distances, at, symbols, word, min_match)?;
+        number += flags.count_ones() as usize;
     }
+    Some(at)
 }
 
 #[cfg(test)]
@@ -159,6 +175,7 @@ mod tests {
             out: portable.as_mut_slice().into(),
             symbols,
             ahead: Ahead::default(),
+            entries: &mut Aligned([0xA5; _]),
         };
         let other = decode.run(Portable).map(|_| ());
         assert_eq!(one, other, "{params:?}");

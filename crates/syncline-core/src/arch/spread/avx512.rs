@@ -87,12 +87,14 @@ impl Spread for Avx512 {
     }
 }
 
-/// As [`Spread::note`], where matches are few or long. What is behind `at` is 0.
+/// As [`Spread::note`], where matches are few or long.
 #[inline(always)]
 fn match_by_match(entries: &mut [u8], at: usize, symbols: usize, word: TokenWord, min_match: usize) -> Option<usize> {
     let mut flags = word.flags;
     // Where the word's tokens would start, which their positions are added to, if matches were as long as literals.
     let mut start = at;
+    // As many literals as there may be, before the first match and behind each.
+    entries[at..at + VECTOR].fill(0);
     for (&length, &distance) in word.lengths.iter().zip(word.distances).take(flags.count_ones() as usize) {
         let first = start + flags.trailing_zeros() as usize;
         flags &= flags.wrapping_sub(1);
@@ -112,6 +114,7 @@ fn match_by_match(entries: &mut [u8], at: usize, symbols: usize, word: TokenWord
         if length > ROW {
             write_match(&mut entries[first..first + length], distance);
         }
+        entries[first + length..][..VECTOR].fill(0);
     }
     Some(start + word.tokens).filter(|&at| at <= symbols)
 }
