@@ -23,14 +23,26 @@ pub fn map<W: Word>(words: &mut [W], element: ElementType) {
 /// Inverse of [`map`].
 #[inline]
 pub fn unmap<W: Word>(words: &mut [W], element: ElementType) {
-    let top = W::narrow(1 << (W::BITS - 1));
-    if element.is_float() {
-        for w in words {
-            *w = W::narrow(w.widen() ^ if *w >= top { top.widen() } else { u64::MAX });
-        }
-    } else if element.is_signed_integer() {
-        for w in words {
-            *w = w.plus(top);
+    dispatch::run(Unmap(words, element));
+}
+
+struct Unmap<'a, W>(&'a mut [W], ElementType);
+
+impl<W: Word> Kernel for Unmap<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Self(words, element) = self;
+        let top = W::narrow(1 << (W::BITS - 1));
+        if element.is_float() {
+            for w in words {
+                *w = W::narrow(w.widen() ^ if *w >= top { top.widen() } else { u64::MAX });
+            }
+        } else if element.is_signed_integer() {
+            for w in words {
+                *w = w.plus(top);
+            }
         }
     }
 }
@@ -79,12 +91,28 @@ impl<W: Word> Kernel for Zigzag<'_, W> {
 /// # Panics
 /// `words` has not the extents' length.
 pub fn decode<W: Word>(words: &mut [W], extent: [usize; 3], predictor: u8, base: W) {
-    for w in words.iter_mut() {
-        *w = w.unzigzag();
+    // Sums of residuals all have the first one in them once.
+    let added = if predictor == 0 { base } else { W::ZERO };
+    dispatch::run(Unzigzag(words, added));
+    if predictor > 0
+        && let Some(first) = words.first_mut()
+    {
+        *first = first.plus(base);
     }
     integrate(words, extent, predictor);
-    for w in words {
-        *w = w.plus(base);
+}
+
+/// Decodes zigzag, then adds a number.
+struct Unzigzag<'a, W>(&'a mut [W], W);
+
+impl<W: Word> Kernel for Unzigzag<'_, W> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        for word in self.0 {
+            *word = word.unzigzag().plus(self.1);
+        }
     }
 }
 

@@ -172,9 +172,10 @@ pub fn prefix_rows(v: &mut [u32], nx: usize) {
         let (octets, rest) = row.as_chunks_mut::<8>();
         for octet in octets {
             let octet: &mut [i32; 8] = bytemuck::cast_mut(octet);
-            let sums = _mm256_add_epi32(prefix_x(load(octet)), sum);
-            store(octet, sums);
-            sum = _mm256_permutevar8x32_epi32(sums, _mm256_set1_epi32(7));
+            let sums = prefix_x(load(octet));
+            store(octet, _mm256_add_epi32(sums, sum));
+            // From octet to octet one addition waits for another, nothing else.
+            sum = _mm256_add_epi32(sum, _mm256_permutevar8x32_epi32(sums, _mm256_set1_epi32(7)));
         }
         let mut sum = lanes(sum)[0] as u32;
         for value in rest {

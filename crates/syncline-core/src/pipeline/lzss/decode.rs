@@ -94,8 +94,12 @@ pub(in super::super) fn decode<W: Word, K: TileSink>(
                     sink.put(words)?;
                 }
                 Some((tiles, bases)) => {
-                    words.fill(W::ZERO);
-                    words.iter_mut().zip(coded).for_each(|(word, coded)| *word = from_little(*coded));
+                    // A constant tile has none.
+                    match coded {
+                        [] => words.fill(W::ZERO),
+                        _ if cfg!(target_endian = "little") => words.copy_from_slice(coded),
+                        _ => words.iter_mut().zip(coded).for_each(|(word, coded)| *word = from_little(*coded)),
+                    }
                     words::decode(words, tile.extent, tiles.tiles[number].predictor, bases[number]);
                     words::unmap(words, context.header.element_type);
                     sink.put(words)?;
