@@ -257,7 +257,7 @@ fn check_counts(parts: &TokenParts, params: &Params) -> Result<(), &'static str>
         && parts.literals.len() >= literal_bytes + SLACK
         && parts.lengths.len() >= parts.matches + SLACK
         && parts.distances.len() >= parts.matches * params.distance_bytes() + SLACK;
-    let set: usize = parts.flags.iter().map(|word| word.count_ones() as usize).sum();
+    let set = dispatch::run(CountOnes(parts.flags));
     // A bit behind the last token would be counted as a match and make the block take more literals than are there.
     let unused = parts.flags.last().map_or(0, |&word| match parts.tokens % 64 {
         0 => 0,
@@ -267,6 +267,22 @@ fn check_counts(parts: &TokenParts, params: &Params) -> Result<(), &'static str>
         return Err("its LZSS flags and token counts disagree");
     }
     Ok(())
+}
+
+/// How many bits are set.
+struct CountOnes<'a>(&'a [u64]);
+
+impl Kernel for CountOnes<'_> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        let mut ones = 0;
+        for word in self.0 {
+            ones += u64::from(word.count_ones());
+        }
+        ones as usize
+    }
 }
 
 /// Copies a match of bytes, and up to [`SLACK`] more.
