@@ -1,7 +1,8 @@
 //! Tokens of blocks whose window is at most 255 symbols (levels 1 to 4).
 //!
-//! With AVX-512, up to level 3, blocks are taken by [`bitmaps`](crate::arch::bitmaps) wherever these can tell symbols apart, but symbols of one byte at levels 2 and 3, where matches are short, by links to what begins alike. Else, and on other machines,
-//! a [`Finder`] learns about all of a block, then finds the match of each token. [`chains`] learns which positions begin alike, which takes as long for every position;
+//! Blocks that hardly repeat anything are taken by [`rare`], wherever that is faster. Of the others, with AVX-512 and up to level 3, those that [`bitmaps`](crate::arch::bitmaps) can tell the symbols of
+//! apart are taken by these, but symbols of one byte at levels 2 and 3, where matches are short, by links to what begins alike. Else, and on other machines, a [`Finder`] learns about all of a block, then
+//! finds the match of each token. [`chains`] learns which positions begin alike, which takes as long for every position;
 //! [`windows`] compares each token with the whole window, which is worth it with AVX-512 where tokens are few. All find the same matches.
 
 mod chains;

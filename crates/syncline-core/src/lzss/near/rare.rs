@@ -8,7 +8,7 @@ use super::{MAX_SYMBOLS, Shape};
 use crate::arch::bitmaps::Match;
 use crate::bits::dispatch::{self, Kernel};
 
-/// log2 of the entries in the table of last positions: fewer than a byte's worth of positions in a hundred are looked at in vain, and it fits the first-level cache with the block.
+/// log2 of the entries in the table of last positions: of symbols that never repeat at most 3 % are looked at in vain, 1.6 % up to level 3, and table and block fit a first-level cache.
 const HASH_BITS: u32 = 13;
 /// No position yet: farther than any window from every position.
 const NOWHERE: u16 = 1 << 15;
