@@ -20,8 +20,10 @@ pub const SPREAD_SLACK: usize = 64;
 /// Entries after those of a block's symbols that may be written.
 pub const SPREAD_ROOM: usize = 64 * SHORT + SPREAD_SLACK;
 
+/// Matches up to so many symbols are taken many at a time.
+const FEW: usize = 4;
 /// Matches up to so many symbols are taken several at a time.
-const SHORT: usize = 8;
+const SHORT: usize = 7;
 /// Entries of a long match that are looked up.
 const ROW: usize = 32;
 
@@ -62,6 +64,19 @@ pub struct TokenWord<'a> {
     pub lengths: &'a [u8],
     /// Likewise their distances, none 0.
     pub distances: &'a [u8],
+    /// Whether [`are_mostly_few`] says so of the block: how, not what, is noted.
+    pub mostly_few: bool,
+}
+
+/// Whether hardly one of six words of 32 matches has any with more than [`FEW`] symbols, by the lengths of a block's matches, less the shortest.
+#[inline(always)]
+pub fn are_mostly_few(lengths: &[u8], min_match: usize) -> bool {
+    let few = FEW.saturating_sub(min_match) as u8;
+    let mut longer = 0;
+    for &length in lengths {
+        longer += u32::from(length > few);
+    }
+    longer as usize * 6 * 32 < lengths.len()
 }
 
 /// How far back the matches of a block lead.

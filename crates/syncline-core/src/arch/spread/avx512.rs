@@ -10,12 +10,16 @@ use crate::arch::place::{Place, Written};
 use crate::arch::{prefetch, prefetch_second};
 
 use super::{
-    Ahead, Aligned, ROW, ROWS, Reach, SHORT, SPREAD_ROOM, SPREAD_SLACK, Spread, THOSE, TokenWord, VECTOR, are_inside,
-    write_match,
+    Ahead, Aligned, FEW, ROW, ROWS, Reach, SHORT, SPREAD_ROOM, SPREAD_SLACK, Spread, THOSE, TokenWord, VECTOR,
+    are_inside, write_match,
 };
 
-/// Matches up to so many symbols are taken 16 at a time.
-const FEW: usize = 4;
+/// Other matches are taken as many at a time as a word has bytes.
+const BYTES: usize = 8;
+/// Of 64 tokens of columns of integers as bytes, 35 to 46 are left so.
+const MOSTLY_PAIRS: usize = 48;
+/// Where matches have at least so many symbols, literals are taken together with matches behind them.
+const MANY: usize = 3;
 /// Bytes from what is read to what is asked for: the machine's own prefetching ends with each page.
 const SOON: usize = 2048;
 const SOON_LITERALS: usize = 1024;
@@ -44,10 +48,12 @@ impl Spread for Avx512 {
         let at = unsafe {
             if kinds.middle == 0 {
                 in_groups::<FEW>(entries, at, &word, &kinds)
-            } else if kinds.long == 0 {
-                in_groups::<SHORT>(entries, at, &word, &kinds)
-            } else {
+            } else if kinds.long != 0 {
                 between_long(entries, at, symbols, &word, min_match, &kinds)?
+            } else if min_match < MANY {
+                in_groups::<BYTES>(entries, at, &word, &kinds)
+            } else {
+                in_pairs(entries, at, &word, &kinds)
             }
         };
         Some(at).filter(|&at| at <= symbols)
@@ -123,7 +129,7 @@ fn match_by_match(entries: &mut [u8], at: usize, symbols: usize, word: TokenWord
 struct Lengths {
     /// Of each match its symbols beyond the first, at most 255; what follows is not theirs.
     beyond: __m512i,
-    /// Tokens of more than [`FEW`] symbols, and of more than [`SHORT`].
+    /// Tokens of more than [`FEW`] symbols, or all matches, and those of more than [`SHORT`].
     middle: u64,
     long: u64,
 }
@@ -142,7 +148,8 @@ impl Lengths {
                 let lengths = _mm512_adds_epu8(beyond, _mm512_set1_epi8((128 - symbols) as i8));
                 _pdep_u64(_mm512_movepi8_mask(lengths), word.flags)
             };
-            let middle = more_than(FEW);
+            // Where some are longer, to ask which costs more in jumps than it saves.
+            let middle = if min_match >= MANY && !word.mostly_few { word.flags } else { more_than(FEW) };
             Self { beyond, middle, long: if middle == 0 { 0 } else { more_than(SHORT) } }
         }
     }
@@ -167,7 +174,7 @@ unsafe fn by_token(word: &TokenWord, lengths: &Lengths) -> (__m512i, __m512i) {
     }
 }
 
-/// Writes the distances of tokens of at most `PLACES` ([`FEW`] or [`SHORT`]) symbols, as many at a time as have room in a vector with so many places each. Returns where the next go.
+/// Writes the distances of tokens of at most `PLACES` ([`FEW`] or [`BYTES`]) symbols, as many at a time as have room in a vector with so many places each. Returns where the next go.
 ///
 /// # Safety
 /// The machine has AVX-512 VBMI2; behind `at` there is room for as much as these tokens take, and a vector.
@@ -185,7 +192,7 @@ unsafe fn in_groups<const PLACES: usize>(
         let beyond = _mm512_maskz_expand_epi8(word.flags, lengths.beyond);
         // None of what is no token.
         let symbols = _mm512_maskz_add_epi8(u64::MAX >> (VECTOR - word.tokens), beyond, _mm512_set1_epi8(1));
-        let (tokens, places) = (load(TOKENS[PLACES / SHORT].0.as_ptr()), load(PLACES_OF[PLACES / SHORT].0.as_ptr()));
+        let (tokens, places) = (load(TOKENS[PLACES / BYTES].0.as_ptr()), load(PLACES_OF[PLACES / BYTES].0.as_ptr()));
         for i in 0..PLACES {
             let tokens = _mm512_add_epi8(tokens, _mm512_set1_epi8((VECTOR / PLACES * i) as i8));
             let taken = _mm512_cmplt_epu8_mask(places, _mm512_permutexvar_epi8(tokens, symbols));
@@ -195,9 +202,43 @@ unsafe fn in_groups<const PLACES: usize>(
     at
 }
 
-/// Of each lane the token, and the place in it, where each has [`FEW`], or [`SHORT`].
-static TOKENS: [Aligned<VECTOR>; 2] = [lanes(FEW, 64), lanes(SHORT, 64)];
-static PLACES_OF: [Aligned<VECTOR>; 2] = [lanes(1, FEW), lanes(1, SHORT)];
+/// The same of tokens of at most [`SHORT`] symbols, where a literal and a match behind it are one: tokens of columns of integers as bytes alternate.
+///
+/// # Safety
+/// As [`in_groups`], and the machine has BMI2.
+#[inline(always)]
+unsafe fn in_pairs(entries: &mut [u8], mut at: usize, word: &TokenWord, lengths: &Lengths) -> usize {
+    const { assert!(SHORT + 1 == BYTES) };
+    let tokens = u64::MAX >> (VECTOR - word.tokens);
+    let literals = tokens & !word.flags;
+    let joined = word.flags & literals << 1;
+    let starts = tokens & !joined;
+    // SAFETY: loads are of arrays; the rest is the caller's.
+    unsafe {
+        let with_match = _pext_u64(word.flags | joined >> 1, starts);
+        let with_literal = _pext_u64(literals, starts);
+        let distances: &[u8; VECTOR] = word.distances[..VECTOR].try_into().expect("as many");
+        let distances = _mm512_maskz_expand_epi8(with_match, load(distances.as_ptr()));
+        let one = _mm512_set1_epi8(1);
+        let symbols = _mm512_maskz_expand_epi8(with_match, lengths.beyond);
+        let symbols = _mm512_mask_add_epi8(symbols, with_match, symbols, one);
+        let symbols = _mm512_mask_add_epi8(symbols, with_literal, symbols, one);
+        let (numbers, places) = (load(TOKENS[1].0.as_ptr()), load(PLACES_OF[1].0.as_ptr()));
+        // Few words have more, and fewer would have to be jumped over.
+        let count = (starts.count_ones() as usize).max(MOSTLY_PAIRS);
+        for first in (0..count).step_by(BYTES) {
+            let numbers = _mm512_add_epi8(numbers, _mm512_set1_epi8(first as i8));
+            let taken = _mm512_cmplt_epu8_mask(places, _mm512_permutexvar_epi8(numbers, symbols));
+            let of_matches = !_pdep_u64(with_literal >> first, u64::from_le_bytes([1; BYTES]));
+            at += compress(_mm512_maskz_permutexvar_epi8(of_matches, numbers, distances), taken, entries, at);
+        }
+    }
+    at
+}
+
+/// Of each lane the token, and the place in it, where each has [`FEW`], or [`BYTES`].
+static TOKENS: [Aligned<VECTOR>; 2] = [lanes(FEW, 64), lanes(BYTES, 64)];
+static PLACES_OF: [Aligned<VECTOR>; 2] = [lanes(1, FEW), lanes(1, BYTES)];
 
 /// Of the number of each lane the quotient by `divisor`, then the remainder by `modulus`.
 const fn lanes(divisor: usize, modulus: usize) -> Aligned<VECTOR> {
@@ -223,24 +264,24 @@ unsafe fn between_long(
     min_match: usize,
     lengths: &Lengths,
 ) -> Option<usize> {
-    let (mut back, mut taken) = ([0u8; VECTOR + SHORT], [0u8; VECTOR + SHORT]);
+    let (mut back, mut taken) = ([0u8; VECTOR + BYTES], [0u8; VECTOR + BYTES]);
     // SAFETY: stores are of a vector's bytes of the arrays; the features are the caller's.
     unsafe {
         let (distances, bytes) = by_token(word, lengths);
         _mm512_storeu_si512(back.as_mut_ptr().cast(), distances);
         _mm512_storeu_si512(taken.as_mut_ptr().cast(), bytes);
     }
-    let group = |bytes: &[u8; VECTOR + SHORT], token: usize| {
-        u64::from_le_bytes(bytes[token..token + SHORT].try_into().expect("as many"))
+    let group = |bytes: &[u8; VECTOR + BYTES], token: usize| {
+        u64::from_le_bytes(bytes[token..token + BYTES].try_into().expect("as many"))
     };
     let mut token = 0;
     while token < word.tokens {
         let next_long = (lengths.long >> token) as u8;
-        let count = (next_long.trailing_zeros() as usize).min(SHORT);
+        let count = (next_long.trailing_zeros() as usize).min(BYTES);
         // SAFETY: as above.
         at += unsafe {
             let back = _mm512_set1_epi64(group(&back, token) as i64);
-            let taken = _bzhi_u64(group(&taken, token), (count * SHORT) as u32);
+            let taken = _bzhi_u64(group(&taken, token), (count * 8) as u32);
             compress(_mm512_shuffle_epi8(back, load(TOKENS[1].0.as_ptr())), taken, entries, at)
         };
         token += count;
