@@ -68,7 +68,7 @@ pub struct TokenWord<'a> {
     pub mostly_few: bool,
 }
 
-/// Whether hardly one of six words of 32 matches has any with more than [`FEW`] symbols, by the lengths of a block's matches, less the shortest.
+/// Whether hardly one of six words of 32 matches has any with more than `FEW` symbols, by the lengths of a block's matches, less the shortest.
 #[inline(always)]
 pub fn are_mostly_few(lengths: &[u8], min_match: usize) -> bool {
     let few = FEW.saturating_sub(min_match) as u8;
