@@ -14,12 +14,12 @@ use super::{
     are_inside, write_match,
 };
 
-/// Other matches are taken as many at a time as a word has bytes.
+/// Tokens that are taken at a time where some have more than [`FEW`] symbols: as many as a word has bytes.
 const BYTES: usize = 8;
-/// Of 64 tokens of columns of integers as bytes, 35 to 46 are left so.
-const MOSTLY_PAIRS: usize = 48;
 /// Where matches have at least so many symbols, literals are taken together with matches behind them.
 const MANY: usize = 3;
+/// Of 64 tokens of columns of integers as bytes 35 to 46 are left so.
+const MOSTLY_PAIRS: usize = 48;
 /// Bytes from what is read to what is asked for: the machine's own prefetching ends with each page.
 const SOON: usize = 2048;
 const SOON_LITERALS: usize = 1024;

@@ -277,11 +277,10 @@ impl Small {
         let launch = launch.reads(&codewords).value(books_pointers(books, &stream));
         let launch = launch.reads(&books.status).value(plan.rounds).value(plan.groups).writes(&mut states);
         let launch = launch.value(ResultPointers::new(encoded, &stream));
-        // SAFETY: the kernel's parameters are (const u8 *, StreamList, const u32 *, Books, u32 *, u32, u32, u64 *, Result); the status is only read. Spans lie within the
-        // input, as checked; the codebooks, plans and places are this batch's. States are five 64-bit words and 32 of 32 bits for each block, and `OTHER_WORDS`; all are 0, as each launch leaves
-        // them, and counters start where an allocation does. Shared memory is what the kernel lays out: a table, a slot for each warp, two numbers for each group; a block has at most
-        // `groups` groups, a warp `rounds` rounds: a block has at most `most` units of a stream. A stream is written only where there is
-        // room for it. The launch is cooperative, so that blocks may wait for each other.
+        // SAFETY: the kernel's parameters are (const u8 *, StreamList, const u32 *, Books, u32 *, u32, u32, u64 *, Result); the status is only read. Spans lie within the input, as checked; the codebooks, plans
+        // and places are this batch's. States are five 64-bit words and 32 of 32 bits for each block, and `OTHER_WORDS`; all are 0, as each launch leaves them, and counters start where an allocation does.
+        // Shared memory is what the kernel lays out: a table, a slot for each warp, two numbers for each group; a block has at most `groups` groups, a warp `rounds` rounds: a block has at most `most` units of a
+        // stream. A stream is written only where there is room for it. The launch is cooperative, so that blocks may wait for each other.
         unsafe { launch.launch(Kernel::grid(blocks, plan.threads, plan.shared_memory)) }?;
         Ok(kernel.name())
     }
