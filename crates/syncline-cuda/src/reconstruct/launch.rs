@@ -197,10 +197,8 @@ impl Reconstructor {
                 launch.arg(work.input).arg(&self.device_geometry).arg(&parsed).arg(&self.values).arg(&request);
                 launch.arg(codes).arg(work.output);
                 let grid = Kernel::grid(blocks, CODES_THREADS, self.format.rows_bytes(true) * warps);
-                // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const u16 *, Element *). What
-                // parsing left of a chunk whose status is 0 has been checked by it; groups are bounded by the slots, for
-                // which `check` has seen that there are codes, and the elements of the tiles lie in the output. Shared
-                // memory is the rows of each warp.
+                // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const u16 *, Element *). What parsing left of a chunk whose status is 0 has been checked by it; groups are bounded by the slots, for
+                // which `check` has seen that there are codes, and the elements of the tiles lie in the output. Shared memory is the rows of each warp.
                 unsafe { launch.launch(grid) }.doing("reconstructing")?;
                 Ok(false)
             }
