@@ -229,11 +229,10 @@ impl Reconstructor {
             let launch =
                 launch.writes(&mut *work.sums).writes(&mut *work.status).writes(&mut *work.output).value(ending);
             let grid = Kernel::grid(blocks, FUSED_THREADS, dynamic_bytes);
-            // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const Book *, const u16 *, u32 *, u32 *, Element *, Ending). There are a stream,
-            // a word of status and four of sums for each chunk, MOST_CHUNKS at most, and one word more (`check`); streams lie in the input, and positions that codewords and
-            // index give are bounded by their bits, and in shared memory by the room behind the last warp's. What parsing left of a chunk whose status is 0 has been
-            // checked by it; the elements of the tiles lie in the output. What the ending points to is of the batch whose
-            // chunks these are. It waits for the kernel before it before it reads or writes anything.
+            // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const Book *, const u16 *, u32 *, u32 *, Element *, Ending). There are a stream, a word of status and four of sums
+            // for each chunk, MOST_CHUNKS at most, and one word more (`check`); streams lie in the input, and positions that codewords and index give are bounded by their bits, and in shared memory by the room
+            // behind the last warp's. What parsing left of a chunk whose status is 0 has been checked by it; the elements of the tiles lie in the output. What the ending points to is of the batch whose chunks these
+            // are. It waits for the kernel before it before it reads or writes anything.
             unsafe { launch.launch(grid) }?;
         }
         Ok(())
