@@ -22,6 +22,8 @@ pub const SPREAD_ROOM: usize = 64 * SHORT + SPREAD_SLACK;
 
 /// Matches up to so many symbols are taken many at a time.
 const FEW: usize = 4;
+/// Where matches have at least so many symbols, literals are taken together with matches behind them.
+const MANY: usize = 3;
 /// Matches up to so many symbols are taken several at a time.
 const SHORT: usize = 7;
 /// Entries of a long match that are looked up.
@@ -64,13 +66,17 @@ pub struct TokenWord<'a> {
     pub lengths: &'a [u8],
     /// Likewise their distances, none 0.
     pub distances: &'a [u8],
-    /// Whether [`are_mostly_few`] says so of the block: how, not what, is noted.
-    pub mostly_few: bool,
+    /// What [`asks_for_few`] says of the block: how, not what, is noted.
+    pub asks_for_few: bool,
 }
 
-/// Whether hardly one of six words of 32 matches has any with more than `FEW` symbols, by the lengths of a block's matches, less the shortest.
+/// Whether it pays to ask of each word whether all its matches have at most `FEW` symbols, by the lengths of a block's matches, less the shortest: not if it has literals and matches taken
+/// together where they have more, and these are in more than one of about six words. To jump there costs more than that saves.
 #[inline(always)]
-pub fn are_mostly_few(lengths: &[u8], min_match: usize) -> bool {
+pub fn asks_for_few(lengths: &[u8], min_match: usize) -> bool {
+    if min_match < MANY {
+        return true;
+    }
     let few = FEW.saturating_sub(min_match) as u8;
     let mut longer = 0;
     for &length in lengths {

@@ -10,7 +10,7 @@ use super::{SymbolWidth, TokenParts};
 use crate::arch::Ahead;
 use crate::arch::place::{Place, Written};
 use crate::arch::spread::{
-    Aligned, Reach, SPREAD_ROOM, Spread, Spreading, TokenWord, are_inside, are_mostly_few, with_best,
+    Aligned, Reach, SPREAD_ROOM, Spread, Spreading, TokenWord, are_inside, asks_for_few, with_best,
 };
 
 /// Most bytes in a block.
@@ -86,12 +86,12 @@ fn note<S: Spread>(
     distances: &mut [u8],
     spread: S,
 ) -> Option<usize> {
-    let mostly_few = are_mostly_few(&parts.lengths[..parts.matches], min_match);
+    let asks_for_few = asks_for_few(&parts.lengths[..parts.matches], min_match);
     let (mut at, mut number) = (0, 0);
     for (i, &flags) in parts.flags.iter().enumerate() {
         let tokens = (parts.tokens - i * 64).min(64);
         let (lengths, of_matches) = (&parts.lengths[number..], &parts.distances[number..]);
-        let word = TokenWord { flags, tokens, lengths, distances: of_matches, mostly_few };
+        let word = TokenWord { flags, tokens, lengths, distances: of_matches, asks_for_few };
         at = spread.note(distances, at, symbols, word, min_match)?;
         number += flags.count_ones() as usize;
     }

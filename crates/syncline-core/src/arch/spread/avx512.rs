@@ -10,14 +10,12 @@ use crate::arch::place::{Place, Written};
 use crate::arch::{prefetch, prefetch_second};
 
 use super::{
-    Ahead, Aligned, FEW, ROW, ROWS, Reach, SHORT, SPREAD_ROOM, SPREAD_SLACK, Spread, THOSE, TokenWord, VECTOR,
+    Ahead, Aligned, FEW, MANY, ROW, ROWS, Reach, SHORT, SPREAD_ROOM, SPREAD_SLACK, Spread, THOSE, TokenWord, VECTOR,
     are_inside, write_match,
 };
 
 /// Tokens that are taken at a time where some have more than [`FEW`] symbols: as many as a word has bytes.
 const BYTES: usize = 8;
-/// Where matches have at least so many symbols, literals are taken together with matches behind them.
-const MANY: usize = 3;
 /// Of 64 tokens of columns of integers as bytes 35 to 46 are left so.
 const MOSTLY_PAIRS: usize = 48;
 /// Bytes from what is read to what is asked for: the machine's own prefetching ends with each page.
@@ -148,8 +146,7 @@ impl Lengths {
                 let lengths = _mm512_adds_epu8(beyond, _mm512_set1_epi8((128 - symbols) as i8));
                 _pdep_u64(_mm512_movepi8_mask(lengths), word.flags)
             };
-            // Where some are longer, to ask which costs more in jumps than it saves.
-            let middle = if min_match >= MANY && !word.mostly_few { word.flags } else { more_than(FEW) };
+            let middle = if word.asks_for_few { more_than(FEW) } else { word.flags };
             Self { beyond, middle, long: if middle == 0 { 0 } else { more_than(SHORT) } }
         }
     }
