@@ -57,6 +57,8 @@ case $what in
         # Some tests provoke errors of the driver's functions on purpose; those are not findings.
         quiet=; [ "$2" = memcheck ] && quiet="--report-api-errors no"
         size=small; [ "$2" = racecheck ] && size=tiny
+        # Kernels with barriers that synccheck and racecheck understand (docs/KERNELS.md, "Sanitizers").
+        export SYNCLINE_NVRTC_OPTIONS="${SYNCLINE_NVRTC_OPTIONS:--DUNDER_SANITIZER=1}"
         start=$(date +%s)
         SYNCLINE_TEST_SIZE="${SYNCLINE_TEST_SIZE:-$size}" timeout -k 5 "${SANITIZE_LIMIT:-600}" compute-sanitizer --tool "$2" $quiet --show-backtrace no --print-limit 20 --error-exitcode 86 \
             "$3" --test-threads=1 --exact "$4" >"$log" 2>&1

@@ -291,6 +291,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                     }
                 }
             }
+            team.even_out();
             const uint32_t next = set_bit(left, count);
             left = next < 32 ? left >> next << next : 0;
             __syncthreads();

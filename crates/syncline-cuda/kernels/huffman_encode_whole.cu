@@ -99,6 +99,7 @@ __device__ inline bool share_trees(const codebook::Shared &book, uint32_t used, 
                 }
             }
         }
+        team.even_out();
         __syncthreads();
     }
     auto take = [&](uint32_t i) {

@@ -23,10 +23,15 @@ pub struct Specialization {
 }
 
 impl Specialization {
-    /// The compiler options, without the architecture.
+    /// The compiler options, without the architecture: ours, those in `SYNCLINE_NVRTC_OPTIONS`, and the constants.
     pub fn options(&self) -> Vec<String> {
+        self.options_with(&std::env::var("SYNCLINE_NVRTC_OPTIONS").unwrap_or_default())
+    }
+
+    /// The same with what that variable says, options separated by white space.
+    fn options_with(&self, more: &str) -> Vec<String> {
         let constants = self.constants.iter().map(|(name, value)| format!("-D{name}={value}"));
-        OPTIONS.into_iter().map(str::to_owned).chain(constants).collect()
+        OPTIONS.into_iter().chain(more.split_whitespace()).map(str::to_owned).chain(constants).collect()
     }
 
     /// Compiles to a cubin for `sm_<architecture>`.
@@ -147,5 +152,13 @@ mod tests {
         let source = Source { name: "a.cu", text: "" };
         let options = Specialization { source, constants: vec![("BINS", 1 << 16), ("COPIES", 8)] }.options();
         assert!(options.contains(&"-DBINS=65536".to_owned()) && options.contains(&"--fmad=false".to_owned()));
+    }
+
+    #[test]
+    fn further_options_are_words() {
+        let one = Specialization { source: Source { name: "a.cu", text: "" }, constants: vec![("BINS", 256)] };
+        assert_eq!(one.options_with(""), one.options_with("  \n"));
+        let options = one.options_with(" -DUNDER_SANITIZER=1 --maxrregcount=32 ");
+        assert_eq!(options[OPTIONS.len()..], ["-DUNDER_SANITIZER=1", "--maxrregcount=32", "-DBINS=256"]);
     }
 }
