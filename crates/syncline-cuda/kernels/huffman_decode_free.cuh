@@ -7,12 +7,8 @@
 constexpr uint32_t PLACED_WORDS = 32;
 constexpr uint32_t PLACED = PLACED_WORDS * 32;
 
-// Word `i` of a stream's bitmap, `past` for groups that are not there. The bitmap's last word is whole: other parts follow.
-__device__ inline uint32_t free_word(const uint32_t *bitmap, uint32_t groups, uint32_t i, bool past) {
-    const uint32_t word = bitmap[i], groups_left = groups - i * 32;
-    const uint32_t none = groups_left < 32 ? ALL_LANES << groups_left : 0;
-    return past ? word | none : word & ~none;
-}
+// The groups of a bitmap's word `i` that are not there, past the last one.
+__device__ inline uint32_t groups_past(uint32_t groups, uint32_t i) { return groups - i * 32 < 32 ? ALL_LANES << (groups - i * 32) : 0; }
 
 // Which bit of a word is the one with `before` set ones below it.
 __device__ inline uint32_t nth_one(uint32_t word, uint32_t before) {
@@ -28,35 +24,43 @@ __device__ inline uint32_t nth_one(uint32_t word, uint32_t before) {
     return place;
 }
 
-// Words of a bitmap that a lane looks at, at a time.
+// Words of a bitmap that a lane looks at, at a time, as they are: nothing is made of them before they are needed, so that they may be on their way until then. A bitmap's last word is whole: other
+// parts follow.
 constexpr uint32_t LOOKED_AT = 4;
-struct LiveWords {
+struct FreeWords {
     uint32_t words[LOOKED_AT];
-    __device__ inline LiveWords() : words{} {}
-    __device__ inline LiveWords(const uint32_t *bitmap, uint32_t groups, uint32_t base) {
+    __device__ inline FreeWords() : words{} {}
+    __device__ inline FreeWords(const uint32_t *bitmap, uint32_t groups, uint32_t base) {
 #pragma unroll
         for (uint32_t i = 0; i < LOOKED_AT; ++i) {
             const uint32_t at = base + lane_id() * LOOKED_AT + i;
-            words[i] = at * 32 < groups ? ~free_word(bitmap, groups, at, true) : 0;
+            words[i] = at * 32 < groups ? bitmap[at] : 0;
         }
+    }
+
+    // The live groups of word `i` of the lane's.
+    __device__ inline uint32_t live(uint32_t groups, uint32_t base, uint32_t i) const {
+        const uint32_t at = base + lane_id() * LOOKED_AT + i;
+        return at * 32 < groups ? ~(words[i] | groups_past(groups, at)) : 0;
     }
 };
 
-// The group of each lane's live group `first + lane`; ALL_LANES if there is none. Returns how many live groups there are up to the end of what was looked at: all if `all`. `live` is of the
-// bitmap's first words. By a warp.
-__device__ inline uint32_t find_group(const uint32_t *bitmap, uint32_t groups, LiveWords live, uint32_t first, bool all, uint32_t &group) {
+// The group of each lane's live group `first + lane`; ALL_LANES if there is none. Returns how many live groups there are up to the end of what was looked at: all if `all`. `words` are the
+// bitmap's first. By a warp.
+__device__ inline uint32_t find_group(const uint32_t *bitmap, uint32_t groups, FreeWords words, uint32_t first, bool all, uint32_t &group) {
     const uint32_t rank = first + lane_id();
     uint32_t before = 0;
     group = ALL_LANES;
     for (uint32_t base = 0; base * 32 < groups && (all || before < first + WARP); base += LOOKED_AT * WARP) {
         if (base > 0) {
-            live = LiveWords(bitmap, groups, base);
+            words = FreeWords(bitmap, groups, base);
         }
-        uint32_t own = 0, ones[LOOKED_AT];
+        uint32_t own = 0, ones[LOOKED_AT], live[LOOKED_AT];
 #pragma unroll
         for (uint32_t i = 0; i < LOOKED_AT; ++i) {
+            live[i] = words.live(groups, base, i);
             ones[i] = own;
-            own += __popc(live.words[i]);
+            own += __popc(live[i]);
         }
         const uint32_t through = warp_scan_inclusive(own), start = before + through - own;
         const uint32_t end = __shfl_sync(ALL_LANES, before + through, WARP - 1);
@@ -70,7 +74,7 @@ __device__ inline uint32_t find_group(const uint32_t *bitmap, uint32_t groups, L
             uint32_t word = 0, below = 0, place = 0;
 #pragma unroll
             for (uint32_t i = 0; i < LOOKED_AT; ++i) {
-                const uint32_t its = __shfl_sync(ALL_LANES, live.words[i], lane), its_below = __shfl_sync(ALL_LANES, ones[i], lane);
+                const uint32_t its = __shfl_sync(ALL_LANES, live[i], lane), its_below = __shfl_sync(ALL_LANES, ones[i], lane);
                 if (its_below <= within) {
                     word = its;
                     below = its_below;
@@ -97,7 +101,7 @@ struct Filler {
             const Stream &stream = streams[stream_of(at / PLACED_WORDS, stream_count, [&](uint32_t i) { return streams[i].first_placing; })];
             const uint32_t i = at - stream.first_placing * PLACED_WORDS;
             if (stream.has_free && i * 32 < stream.groups) {
-                word = free_word(reinterpret_cast<const uint32_t *>(input + stream.bitmap), stream.groups, i, false);
+                word = reinterpret_cast<const uint32_t *>(input + stream.bitmap)[i] & ~groups_past(stream.groups, i);
                 symbol = SYMBOL_BYTES == 1 ? stream.free_symbol * 0x01010101u : stream.free_symbol * 0x10001u;
                 to = (stream.out + uint64_t(i) * 32 * GROUP) * SYMBOL_BYTES;
             }

@@ -15,7 +15,7 @@ __device__ inline void make_count_table(uint32_t *to, const OwnBook &own) {
             const uint32_t bits = entry & 0xFF, rest = window << bits;
             uint32_t length = own.lengths[rest >> (32 - LENGTH_BITS)];
             if (length == 0) {
-                length = bits + LENGTH_BITS < known ? length_from(own.book, rest, LENGTH_BITS + 1) : known + 1;
+                length = bits + LENGTH_BITS < known ? own.longer_than<LENGTH_BITS + 1, TABLE_BITS>(rest) : known + 1;
             }
             if (bits + length > known) {
                 return entry;
@@ -33,10 +33,43 @@ __device__ inline void make_count_table(uint32_t *to, const OwnBook &own) {
     reinterpret_cast<uint4 *>(to)[threadIdx.x] = make_uint4(entries[0], entries[1], entries[2], entries[3]);
 }
 
-// Counts codewords by such entries.
+// Bits of windows whose codewords' lengths have as much room as such entries, a byte each.
+constexpr uint32_t KNOWN_LENGTH_BITS = TABLE_BITS + 2;
+
+// The lengths of windows' first codewords; 0 if longer. A thread makes those of windows that start with the same LENGTH_BITS bits: mostly one codeword's. By the whole block, followed by a barrier.
+__device__ inline void make_length_table(uint8_t *to, const OwnBook &own) {
+    constexpr uint32_t EACH = 1u << (KNOWN_LENGTH_BITS - LENGTH_BITS);
+    static_assert(EACH == 16, "sixteen are stored at once");
+    const uint32_t length = own.lengths[threadIdx.x], four = length * 0x01010101;
+    uint4 all = make_uint4(four, four, four, four);
+    if (length == 0) {
+        uint32_t words[EACH / 4] = {};
+#pragma unroll
+        for (uint32_t i = 0; i < EACH; ++i) {
+            const uint32_t longer = own.longer_than<LENGTH_BITS + 1, KNOWN_LENGTH_BITS>((threadIdx.x * EACH + i) << (32 - KNOWN_LENGTH_BITS));
+            words[i / 4] |= longer <= KNOWN_LENGTH_BITS ? longer << i % 4 * 8 : 0;
+        }
+        all = make_uint4(words[0], words[1], words[2], words[3]);
+    }
+    reinterpret_cast<uint4 *>(to)[threadIdx.x] = all;
+}
+
+// Counts codewords by such entries, many at a time; or by such lengths one by one, but for those of one bit: entries take longer to make, which a block with little to count does not gain back.
 struct PartCounter {
     const uint32_t *table;
+    const uint8_t *lengths; // if there is no table
     const OwnBook *own;
+    uint32_t most_zeros; // that are taken at once: each is a codeword; 0 if none is
+
+    // `memory` has room for either: it is made here. By the whole block, followed by a barrier. With so many zeros taken from it a window still has a longest codeword.
+    __device__ inline PartCounter(uint32_t *memory, const OwnBook &book, bool one_by_one)
+        : table(one_by_one ? nullptr : memory), lengths(reinterpret_cast<const uint8_t *>(memory)), own(&book), most_zeros(book.book.limit[1] != 0 ? 32 - LONGEST : 0) {
+        if (one_by_one) {
+            make_length_table(reinterpret_cast<uint8_t *>(memory), book);
+        } else {
+            make_count_table(memory, book);
+        }
+    }
 
     static __device__ inline uint32_t position(const LaneReader &from) { return from.position & 0xFF; }
 
@@ -47,6 +80,27 @@ struct PartCounter {
 
     // Goes on to the first codeword that starts at `stop` or later. Positions count codewords along, from bit 8 up.
     __device__ inline void go_on(LaneReader &from, uint32_t stop) const {
+        if (table == nullptr) {
+            one_by_one(from, stop);
+        } else {
+            by_table(from, stop);
+        }
+    }
+
+    __device__ inline uint32_t length_of(uint32_t window) const {
+        const uint32_t length = lengths[window >> (32 - KNOWN_LENGTH_BITS)];
+        return length != 0 ? length : own->longer_than<KNOWN_LENGTH_BITS + 1, LONGEST - 1>(window);
+    }
+
+    __device__ inline void one_by_one(LaneReader &from, uint32_t stop) const {
+#pragma unroll 1
+        while (position(from) < stop) {
+            const uint32_t window = from.window(), left = stop - position(from), zeros = min_of(min_of<uint32_t>(__clz(window), most_zeros), left);
+            from.skip((zeros | zeros << 8) + (zeros < left ? length_of(window << zeros) | 1u << 8 : 0));
+        }
+    }
+
+    __device__ inline void by_table(LaneReader &from, uint32_t stop) const {
         while (position(from) + 2 * TABLE_BITS <= stop) {
             const uint32_t window = from.window(), one = lookup(window);
             // Shifts by the low five bits of an entry: those it takes.
@@ -98,21 +152,24 @@ struct Span {
         return LaneReader(own, entry);
     }
 
-    // Entries and counts of a subsequence's parts, if its first codeword is at `entry`. Returns where the last one ends, in bits behind its end.
-    __device__ inline uint32_t count(const PartCounter &counter, uint32_t subsequence, uint32_t bits, uint32_t entry) const {
-        LaneWords own;
-        const uint32_t *from = words + subsequence * WORDS_IN_SUBSEQUENCE;
-        own.own = *reinterpret_cast<const uint4 *>(from);
-        own.ahead = *reinterpret_cast<const uint2 *>(from + WORDS_IN_SUBSEQUENCE);
-        LaneReader reader(own, entry);
-        const uint32_t first = subsequence << parts_log2, part_bits = SUBSEQUENCE_BITS >> parts_log2;
-        for (uint32_t part = 0; part < 1u << parts_log2; ++part) {
-            const uint32_t before = reader.position, at = before & 0xFF, start = part * part_bits;
-            counter.go_on(reader, min_of(bits, start + part_bits));
-            entries[first + part] = at > start ? at - start : 0;
-            counts[first + part] = (reader.position - before) >> 8;
+    // Entries and counts of parts `first` to `end`, of so many bits in all, if their first codeword is at `entry`. Returns where the last one ends, in bits behind their end.
+    __device__ inline uint32_t count(const PartCounter &counter, uint32_t first, uint32_t end, uint32_t bits, uint32_t entry) const {
+        LaneReader from = reader(first, entry);
+        const uint32_t part_bits = SUBSEQUENCE_BITS >> parts_log2;
+        uint32_t start = 0;
+#pragma unroll 1
+        for (uint32_t part = first; part < end; ++part, start += part_bits) {
+            const uint32_t before = from.position, at = before & 0xFF;
+            counter.go_on(from, min_of(bits, start + part_bits));
+            entries[part] = at > start ? at - start : 0;
+            counts[part] = (from.position - before) >> 8;
         }
-        const uint32_t end = PartCounter::position(reader);
-        return end > bits ? end - bits : 0;
+        const uint32_t last = PartCounter::position(from);
+        return last > bits ? last - bits : 0;
+    }
+
+    // The same of a subsequence's.
+    __device__ inline uint32_t count(const PartCounter &counter, uint32_t subsequence, uint32_t bits, uint32_t entry) const {
+        return count(counter, subsequence << parts_log2, (subsequence + 1) << parts_log2, bits, entry);
     }
 };

@@ -51,8 +51,8 @@ struct Functions {
     }
 };
 
-// Where codewords start in `count` subsequences, if one does at the first. Whether that has settled. By the whole block.
-template <typename BitsOf> __device__ inline bool synchronise(const Span &span, const PartCounter &counter, uint32_t count, BitsOf bits_of) {
+// Where codewords start in `count` subsequences, if one does at the first. Whether that has settled; `exit` becomes where the last codeword ends. By the whole block.
+template <typename BitsOf> __device__ inline bool synchronise(const Span &span, const PartCounter &counter, uint32_t count, BitsOf bits_of, uint32_t &exit) {
     for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
         span.starts[i] = 0;
         span.exits[i] = span.count(counter, i, bits_of(i), 0);
@@ -68,6 +68,7 @@ template <typename BitsOf> __device__ inline bool synchronise(const Span &span, 
             }
         }
         if (!__syncthreads_or(again)) {
+            exit = count > 0 ? span.exits[count - 1] : 0;
             return true;
         }
         if (round == ROUNDS) {
@@ -77,6 +78,47 @@ template <typename BitsOf> __device__ inline bool synchronise(const Span &span, 
             if (again & 1) {
                 span.exits[i] = span.count(counter, i, bits_of(i), span.starts[i]);
             }
+        }
+    }
+}
+
+// Where codewords start in subsequences of which 2^`chunks_log2` lanes have a chunk each, a warp having a row of 32 chunks, if one starts at the first: a lane takes its first codeword to start with the
+// chunk until the lane before it says otherwise. Whether all has settled; `exit` becomes where the last codeword ends. By the whole block, which has `rows` rows, a warp one at most.
+template <typename BitsOf>
+__device__ inline bool settle_chunks(const Span &span, const PartCounter &counter, uint32_t chunks_log2, uint32_t rows, BitsOf bits_of, uint32_t &exit) {
+    __shared__ uint8_t row_exits[WARPS];
+    const uint32_t subsequence = threadIdx.x >> chunks_log2, chunk_bits = SUBSEQUENCE_BITS >> chunks_log2, before = (threadIdx.x - (subsequence << chunks_log2)) * chunk_bits;
+    const uint32_t parts = 1u << (span.parts_log2 - chunks_log2), first = threadIdx.x * parts;
+    const bool there = warp_id() < rows;
+    const uint32_t all_bits = there ? bits_of(subsequence) : 0, bits = min_of(all_bits - min_of(all_bits, before), chunk_bits);
+    uint32_t start = 0, expected = 0, end = 0;
+    bool again = there, settles = true;
+    for (uint32_t round = 0;; ++round) {
+        for (uint32_t turn = 0; __any_sync(ALL_LANES, again); ++turn) {
+            if (turn > ROUNDS) {
+                settles = false;
+                break;
+            }
+            if (again) {
+                start = expected;
+                end = span.count(counter, first, first + parts, bits, start);
+            }
+            expected = __shfl_up_sync(ALL_LANES, end, 1);
+            again = lane_id() > 0 && bits > 0 && expected != start;
+        }
+        if (there && lane_id() == WARP - 1) {
+            row_exits[warp_id()] = end;
+        }
+        __syncthreads();
+        expected = there && lane_id() == 0 && warp_id() > 0 && bits > 0 ? row_exits[warp_id() - 1] : start;
+        again = settles && expected != start;
+        // Behind this all have read it.
+        if (!__syncthreads_or(again || !settles)) {
+            exit = rows > 0 ? row_exits[rows - 1] : 0;
+            return true;
+        }
+        if (round == ROUNDS) {
+            return false;
         }
     }
 }

@@ -139,9 +139,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             // All that can be read is under way before any of it is waited for, and what there is to do for one is done while others are.
             const uint64_t descriptor = has_task ? IndexBlock::descriptor_of(input, stream, block) : 0;
             const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);
-            LiveWords live_words;
+            FreeWords free_words;
             if (stream.has_free) {
-                live_words = LiveWords(bitmap, stream.groups, 0);
+                free_words = FreeWords(bitmap, stream.groups, 0);
             }
 #if RUNS
             const uint32_t first_symbol = from.symbols, symbol_count = from.symbol_count;
@@ -154,7 +154,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #endif
             }
             if (stream.has_free) {
-                const uint32_t there = find_group(bitmap, stream.groups, live_words, block * WARP, is_last, group);
+                const uint32_t there = find_group(bitmap, stream.groups, free_words, block * WARP, is_last, group);
                 problems |= is_last && there != stream.live ? STATUS_INDEX : 0;
                 live = live && group < stream.groups;
             }

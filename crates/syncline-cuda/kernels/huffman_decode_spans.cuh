@@ -24,10 +24,15 @@ constexpr uint32_t LAST_ENTRY = 31;
 // What a damaged index may say that a subsequence has at most.
 constexpr uint32_t MOST_COUNT = SUBSEQUENCE_BITS + LAST_ENTRY;
 
-// The gap of a stream's subsequence.
+// The byte that has the gap of a stream's subsequence, and the gap in it.
+__device__ inline uint32_t gap_byte(const uint8_t *input, const Stream &stream, uint32_t subsequence) {
+    return (input + stream.index)[stream.longest <= 16 ? subsequence / 2 : subsequence];
+}
+__device__ inline uint32_t gap_in(uint32_t byte, const Stream &stream, uint32_t subsequence) {
+    return stream.longest <= 16 ? byte >> (subsequence % 2 * 4) & 15 : min_of<uint32_t>(byte, LAST_ENTRY);
+}
 __device__ inline uint32_t gap_of(const uint8_t *input, const Stream &stream, uint32_t subsequence) {
-    const uint8_t *gaps = input + stream.index;
-    return stream.longest <= 16 ? gaps[subsequence / 2] >> (subsequence % 2 * 4) & 15 : min_of<uint32_t>(gaps[subsequence], LAST_ENTRY);
+    return gap_in(gap_byte(input, stream, subsequence), stream, subsequence);
 }
 
 // A subsequence's words, as they are in memory.

@@ -142,6 +142,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     while (parts_log2 > 0 && most << parts_log2 > WARPS) {
         --parts_log2;
     }
+    const bool few_spans = parts_log2 == MOST_PARTS_LOG2;
     // Warps without a row fill free groups while the others decode, if there are enough of them in each block; else all but the first before that.
     const uint32_t most_rows = most << parts_log2;
     const bool fills_later = most_rows + 4 <= WARPS;
@@ -183,36 +184,43 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         // As many groups as the block's symbols can be in.
         const uint32_t most_groups = spans * (SPAN_BITS / GROUP) + 2;
         const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);
-        LiveWords live_words;
+        FreeWords free_words;
         if (stream.has_free && warp_id() * WARP < most_groups) {
-            live_words = LiveWords(bitmap, stream.groups, 0);
+            free_words = FreeWords(bitmap, stream.groups, 0);
         }
 #if HAS_GAPS
-        for (uint32_t i = threadIdx.x; i < subsequences; i += THREADS) {
-            span.starts[i] = bits_of(i) > 0 ? gap_of(input, stream, first_subsequence + i) : 0;
-        }
+        // Nothing is made of it before it is needed.
+        const uint32_t own_gap = threadIdx.x < subsequences && bits_of(threadIdx.x) > 0 ? gap_byte(input, stream, first_subsequence + threadIdx.x) : 0;
 #endif
         book.store(book_word);
         const uint32_t symbol_count = book.book.symbol_count;
         const bool has_at_hand = symbol_count <= SYMBOLS_AT_HAND;
         const uint32_t own_symbol = has_at_hand && threadIdx.x < symbol_count ? symbols[book.book.symbols + threadIdx.x] : 0;
+#if HAS_GAPS
+        for (uint32_t i = threadIdx.x; i < subsequences; i += THREADS) {
+            const uint32_t byte = i == threadIdx.x ? own_gap : bits_of(i) > 0 ? gap_byte(input, stream, first_subsequence + i) : 0;
+            span.starts[i] = gap_in(byte, stream, first_subsequence + i);
+        }
+#endif
         // In the last place of the buffers, behind what else is there before those are used.
-        uint32_t *count_table = reinterpret_cast<uint32_t *>(buffers + WARPS * room * SYMBOL_BYTES) - TABLE;
-        make_count_table(count_table, book);
+        const PartCounter counter(reinterpret_cast<uint32_t *>(buffers + WARPS * room * SYMBOL_BYTES) - TABLE, book, few_spans);
         if (has_at_hand && threadIdx.x < symbol_count) {
             at_hand[threadIdx.x] = own_symbol;
         }
         copies_done();
         __syncthreads();
-        const PartCounter counter{count_table, &book};
         const uint16_t *own_symbols = has_at_hand ? at_hand - book.book.symbols : symbols;
-        // Warps that have nothing to count make the other table meanwhile, if there are enough of them.
-        const uint32_t counting = ceil_div(subsequences, WARP);
+        // Two lanes synchronise a subsequence where there are enough of them: what one has to go through again is shorter then. With more it has to be done more often.
+        const uint32_t chunks_log2 = !HAS_GAPS && few_spans ? 1 : 0;
+        // Warps that have nothing to count make the other table meanwhile, if there are enough of them; else all but the first while that learns what is before.
+        const uint32_t counting = (spans + warm) << chunks_log2;
         const bool makes_early = counting + LEAST_MAKERS <= WARPS;
         const bool of_runs = book.book.limit[1] != 0 && symbol_count != 0 && uint64_t(stream.bits) * 8 <= uint64_t(stream.live) * GROUP * RUNS_EIGHTHS;
         const uint32_t commonest = of_runs ? own_symbols[book.book.symbols] : 0;
         if (makes_early && warp_id() >= counting) {
             make_table_of(table, book, own_symbols, of_runs, commonest, threadIdx.x - counting * WARP, THREADS - counting * WARP);
+        } else if (makes_early && of_runs) {
+            others_pass();
         }
         const uint32_t own_first = warm * WARP, first_part = own_first << parts_log2, rows = spans << parts_log2;
         uint64_t *stream_states = states + (blockIdx.x - share.index);
@@ -224,29 +232,38 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #else
         const Functions functions{buffers, buffers + spans * WARP * LONGEST, buffers + spans * (WARP + 1) * LONGEST, own_first, spans,
                                   max_of(1u, min_of<uint32_t>(book.book.longest, LONGEST))};
-        const bool settled = synchronise(span, counter, subsequences, bits_of);
+        uint32_t entry = NOWHERE, exit = 0;
+        const bool settled = chunks_log2 > 0 ? settle_chunks(span, counter, chunks_log2, counting, bits_of, exit) : synchronise(span, counter, subsequences, bits_of, exit);
+        if (settled && spans > 0) {
+            entry = span.entries[first_part];
+        } else {
+            exit = 0;
+        }
         if (!settled) {
             // Makes the counts worthless.
             functions.find(span, counter, bits_of);
         }
-        const uint32_t entry = settled && spans > 0 ? span.starts[own_first] : NOWHERE, exit = settled && spans > 0 ? span.exits[subsequences - 1] : 0;
 #endif
         __syncthreads();
         uint32_t total = add_rows(span.counts, first_part, rows, row_before);
         if (threadIdx.x == 0) {
             atomicExch(reinterpret_cast<unsigned long long *>(&stream_states[share.index]), SAID | state_of(total, entry, exit));
         }
-        // Others say it meanwhile.
-        if (!makes_early) {
-            make_table_of(table, book, own_symbols, of_runs, commonest, threadIdx.x, THREADS);
-        }
         if (warp_id() == 0) {
             const Before before = look_back(stream_states, share.index);
             if (lane_id() == 0) {
                 found = before;
             }
-        } else if (!fills_later) {
-            fill();
+            if (!makes_early && of_runs) {
+                others_pass();
+            }
+        } else {
+            if (!makes_early) {
+                make_table_of(table, book, own_symbols, of_runs, commonest, threadIdx.x - WARP, THREADS - WARP);
+            }
+            if (!fills_later) {
+                fill();
+            }
         }
         __syncthreads();
 #if !HAS_GAPS
@@ -275,7 +292,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             for (uint32_t i = warp_id() * WARP; i < most_groups; i += THREADS) {
                 const bool counts = is_last && i + WARP >= most_groups;
                 uint32_t own_group;
-                const uint32_t live = find_group(bitmap, stream.groups, live_words, first_group + i, counts, own_group);
+                const uint32_t live = find_group(bitmap, stream.groups, free_words, first_group + i, counts, own_group);
                 if (i + lane_id() < most_groups) {
                     places[i + lane_id()] = first_group + i + lane_id() < end ? own_group : ALL_LANES;
                 }
