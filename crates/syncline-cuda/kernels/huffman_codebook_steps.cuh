@@ -58,14 +58,12 @@ struct TreeTeam {
         }
     }
 
-    // By all warps of the block, those without a tree too, before they meet. racecheck tells accesses apart by how many barriers their warps have passed, not by whether there was one between
-    // them (docs/KERNELS.md, "Sanitizers"): for it all pass as many.
+    // By all warps of the block, those without a tree too, before they meet: all have passed as many barriers then, under a sanitizer.
     __device__ inline void even_out() const {
 #if UNDER_SANITIZER
         constexpr uint32_t MOST = 256;
-        __syncwarp();
         for (; passed < MOST; ++passed) {
-            asm volatile("bar.sync 15, %0;" : : "n"(WARP) : "memory");
+            pass_alone();
         }
 #endif
     }

@@ -108,7 +108,8 @@ __device__ inline void place(uint32_t unit, const uint8_t *input, const Stream *
     }
     __syncthreads();
     if (warp_id() == 0) {
-        uint32_t word = (first_word + lane_id()) * 32 < groups ? (bitmap[first_word + lane_id()] | groups_past(groups, first_word + lane_id())) : ALL_LANES;
+        const uint32_t at = first_word + lane_id();
+        uint32_t word = at * 32 < groups ? bitmap[at] | groups_past(groups, at) : ALL_LANES;
         uint32_t own = __popc(~word), sum = own;
         for (uint32_t distance = 1; distance < WARP; distance *= 2) {
             uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);

@@ -10,14 +10,6 @@
 // Waits for so many threads of the block, whole warps, that come here: at barrier NUMBER, not 0.
 template <uint32_t NUMBER> __device__ inline void some_threads(uint32_t count) { asm volatile("bar.sync %0, %1;" ::"n"(NUMBER), "r"(count) : "memory"); }
 
-// By a block's other warps, where they are to have passed as many barriers: see `TreeTeam::even_out` in huffman_codebook_steps.cuh.
-__device__ inline void others_pass() {
-#if UNDER_SANITIZER
-    __syncwarp();
-    asm volatile("bar.sync 15, %0;" ::"n"(WARP) : "memory");
-#endif
-}
-
 // The symbol of a window's codeword of so many bits, as an entry of one symbol.
 __device__ inline uint32_t table_entry(const OwnBook &own, const uint16_t *symbols, uint32_t window, uint32_t length) {
     if (own.book.symbol_count == 0) {

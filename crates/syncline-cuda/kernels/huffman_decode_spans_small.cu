@@ -220,7 +220,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (makes_early && warp_id() >= counting) {
             make_table_of(table, book, own_symbols, of_runs, commonest, threadIdx.x - counting * WARP, THREADS - counting * WARP);
         } else if (makes_early && of_runs) {
-            others_pass();
+            pass_alone();
         }
         const uint32_t own_first = warm * WARP, first_part = own_first << parts_log2, rows = spans << parts_log2;
         uint64_t *stream_states = states + (blockIdx.x - share.index);
@@ -255,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 found = before;
             }
             if (!makes_early && of_runs) {
-                others_pass();
+                pass_alone();
             }
         } else {
             if (!makes_early) {
