@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
 
-/// Most bytes of a bundle: it has to travel.
+/// Most bytes of a packed bundle: it has to travel.
 const LARGEST: u64 = 60 << 20;
 
 /// Runs what is in a bundle. Finds NVRTC where CUDA's toolkit and Python's packages put it.
@@ -58,7 +58,11 @@ case $what in
         quiet=; [ "$2" = memcheck ] && quiet="--report-api-errors no"
         size=small; [ "$2" = racecheck ] && size=tiny
         # Kernels with barriers that synccheck and racecheck understand (docs/KERNELS.md, "Sanitizers").
-        export SYNCLINE_NVRTC_OPTIONS="${SYNCLINE_NVRTC_OPTIONS:--DUNDER_SANITIZER=1}"
+        case $2 in
+            racecheck) : "${SYNCLINE_NVRTC_OPTIONS:=-DUNDER_RACECHECK=1}" ;;
+            synccheck) : "${SYNCLINE_NVRTC_OPTIONS:=-DUNDER_SYNCCHECK=1}" ;;
+        esac
+        export SYNCLINE_NVRTC_OPTIONS="${SYNCLINE_NVRTC_OPTIONS:-}"
         start=$(date +%s)
         SYNCLINE_TEST_SIZE="${SYNCLINE_TEST_SIZE:-$size}" timeout -k 5 "${SANITIZE_LIMIT:-600}" compute-sanitizer --tool "$2" $quiet --show-backtrace no --print-limit 20 --error-exitcode 86 \
             "$3" --test-threads=1 --exact "$4" >"$log" 2>&1
@@ -76,13 +80,16 @@ esac
 exit $failed
 "#;
 
-/// Builds `target/bundle`: `tests/`, `benches/` (stripped, optimised) and `run.sh`.
+/// Tests that need no device, and of a GPU machine nothing but NVRTC: `cargo xtask nvrtc` runs them.
+const WITHOUT_DEVICE: [&str; 1] = ["compile"];
+
+/// Builds `target/bundle`: `tests/`, `benches/` (stripped, optimised) and `run.sh`. Packs it into `target/bundle.tar.gz`.
 pub fn run() -> Result<()> {
-    let bundle = crate::root().join("target").join("bundle");
+    let target = crate::root().join("target");
+    let bundle = target.join("bundle");
     if bundle.exists() {
         fs::remove_dir_all(&bundle).with_context(|| format!("cannot clear {}", bundle.display()))?;
     }
-    let mut bytes = 0;
     // Of the library only the tests inside of it use devices.
     for (package, flag, folder) in [
         ("syncline-cuda", "--tests", "tests"),
@@ -92,15 +99,17 @@ pub fn run() -> Result<()> {
         let folder = bundle.join(folder);
         fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
         for (name, program) in build(package, flag)? {
-            bytes +=
-                fs::copy(&program, folder.join(name)).with_context(|| format!("cannot copy {}", program.display()))?;
+            fs::copy(&program, folder.join(name)).with_context(|| format!("cannot copy {}", program.display()))?;
         }
     }
     let script = bundle.join("run.sh");
     fs::write(&script, RUN).with_context(|| format!("cannot write {}", script.display()))?;
     make_executable(&script)?;
-    ensure!(bytes <= LARGEST, "the bundle has {bytes} bytes, {LARGEST} at most");
-    println!("{}: {:.1} MiB", bundle.display(), bytes as f64 / f64::from(1 << 20));
+    let packed = target.join("bundle.tar.gz");
+    crate::run(Command::new("tar").arg("-czf").arg(&packed).arg("-C").arg(&target).arg("bundle"))?;
+    let bytes = fs::metadata(&packed).with_context(|| format!("cannot read {}", packed.display()))?.len();
+    ensure!(bytes <= LARGEST, "{} has {bytes} bytes, {LARGEST} at most", packed.display());
+    println!("{}: {:.1} MiB", packed.display(), bytes as f64 / f64::from(1 << 20));
     Ok(())
 }
 
@@ -123,7 +132,9 @@ fn build(package: &str, flag: &str) -> Result<Vec<(String, PathBuf)>> {
             && target["kind"][0].as_str().is_some_and(|kind| wanted.contains(&kind))
         {
             let name = target["name"].as_str().context("a target without a name")?;
-            programs.push((name.to_owned(), PathBuf::from(program)));
+            if !WITHOUT_DEVICE.contains(&name) {
+                programs.push((name.to_owned(), PathBuf::from(program)));
+            }
         }
     }
     ensure!(!programs.is_empty(), "cargo built no program for {flag}");

@@ -21,10 +21,10 @@ __device__ inline uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1)
 // The address that shared-memory instructions take.
 __device__ inline uint32_t shared_address(const void *pointer) { return uint32_t(__cvta_generic_to_shared(pointer)); }
 
-// A barrier that a warp passes alone, under a sanitizer: racecheck tells accesses apart by how many barriers their warps have passed, not by whether there was one between them (docs/KERNELS.md,
+// A barrier that a warp passes alone, under racecheck, which tells accesses apart by how many barriers their warps have passed, not by whether there was one between them (docs/KERNELS.md,
 // "Sanitizers"), so that where some of a block's warps meet, the others are to pass as many before all do. Nobody else has barrier 15.
 __device__ inline void pass_alone() {
-#if UNDER_SANITIZER
+#if UNDER_RACECHECK
     __syncwarp();
     asm volatile("bar.sync 15, %0;" ::"n"(WARP) : "memory");
 #endif

@@ -40,7 +40,7 @@ constexpr uint32_t TEAM_WARPS = 4, MOST_TEAMS = WARPS / TEAM_WARPS;
 
 struct TreeTeam {
     uint32_t number, warps;
-#if UNDER_SANITIZER
+#if UNDER_RACECHECK
     mutable uint32_t passed = 0; // barriers
 #endif
 
@@ -52,15 +52,15 @@ struct TreeTeam {
             __syncwarp();
         } else {
             asm volatile("bar.sync %0, %1;" : : "r"(number + 1), "n"(TEAM_WARPS * WARP) : "memory");
-#if UNDER_SANITIZER
+#if UNDER_RACECHECK
             ++passed;
 #endif
         }
     }
 
-    // By all warps of the block, those without a tree too, before they meet: all have passed as many barriers then, under a sanitizer.
+    // By all warps of the block, those without a tree too, before they meet: all have passed as many barriers then, under racecheck.
     __device__ inline void even_out() const {
-#if UNDER_SANITIZER
+#if UNDER_RACECHECK
         constexpr uint32_t MOST = 256;
         for (; passed < MOST; ++passed) {
             pass_alone();

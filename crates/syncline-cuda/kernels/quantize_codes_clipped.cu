@@ -41,7 +41,7 @@ constexpr uint32_t CLERK = UNITS;
 constexpr uint32_t THREADS = (UNITS + 1) * WARP;
 // Where the clerk and the others meet. They come there from different places, which synccheck takes for a mistake, unless the barrier is one that allows for it: that costs 1 to 2 % of a call.
 __device__ inline void meet() {
-#if UNDER_SANITIZER
+#if UNDER_SYNCCHECK
     asm volatile("barrier.sync 1, %0;" ::"n"(THREADS) : "memory");
 #else
     __syncthreads();

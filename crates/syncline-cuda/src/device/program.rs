@@ -158,7 +158,7 @@ mod tests {
     fn further_options_are_words() {
         let one = Specialization { source: Source { name: "a.cu", text: "" }, constants: vec![("BINS", 256)] };
         assert_eq!(one.options_with(""), one.options_with("  \n"));
-        let options = one.options_with(" -DUNDER_SANITIZER=1 --maxrregcount=32 ");
-        assert_eq!(options[OPTIONS.len()..], ["-DUNDER_SANITIZER=1", "--maxrregcount=32", "-DBINS=256"]);
+        let options = one.options_with(" -DUNDER_RACECHECK=1 --maxrregcount=32 ");
+        assert_eq!(options[OPTIONS.len()..], ["-DUNDER_RACECHECK=1", "--maxrregcount=32", "-DBINS=256"]);
     }
 }
