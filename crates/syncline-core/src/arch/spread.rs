@@ -50,30 +50,56 @@ fn write_match(entries: &mut [u8], distance: u8) {
     let row = &ROWS[usize::from(distance)];
     let first = entries.len().min(ROW);
     entries[..first].copy_from_slice(&row[..first]);
-    // From the row's end on any multiple that is no less than a row will do.
-    let later = if usize::from(distance) < ROW { row[ROW - 1] } else { distance };
-    entries[first..].fill(later);
+    entries[first..].fill(later_in_match(distance));
 }
 
-/// Up to 64 tokens.
+/// The distances of the symbols of a match from the end of a row on: any multiple will do that is no less than a row.
+#[inline(always)]
+fn later_in_match(distance: u8) -> u8 {
+    if usize::from(distance) < ROW { ROWS[usize::from(distance)][ROW - 1] } else { distance }
+}
+
+/// The tokens of a block, but for literals.
 #[derive(Clone, Copy, Debug)]
-pub struct TokenWord<'a> {
-    /// Which are matches.
-    pub flags: u64,
-    /// How many tokens there are.
+pub struct BlockTokens<'a> {
+    /// Which are matches, 64 a word.
+    pub flags: &'a [u64],
+    /// How many tokens there are: as many words of them as there are flags.
     pub tokens: usize,
-    /// Of the matches their lengths, less the shortest; these and others behind them, at least [`SPREAD_SLACK`].
+    /// Of the matches their lengths, less `min_match`; behind them there are at least [`SPREAD_SLACK`] bytes.
     pub lengths: &'a [u8],
     /// Likewise their distances, none 0.
     pub distances: &'a [u8],
-    /// What [`asks_for_few`] says of the block: how, not what, is noted.
-    pub asks_for_few: bool,
+    /// The symbols of the shortest match, at least 1.
+    pub min_match: usize,
+}
+
+impl<'a> BlockTokens<'a> {
+    /// The tokens of a word, the matches before it being `matched`.
+    #[inline(always)]
+    fn word(&self, number: usize, matched: usize) -> TokenWord<'a> {
+        TokenWord {
+            flags: self.flags[number],
+            tokens: (self.tokens - number * 64).min(64),
+            lengths: &self.lengths[matched..],
+            distances: &self.distances[matched..],
+        }
+    }
+}
+
+/// Up to 64 tokens, as in [`BlockTokens`].
+#[derive(Clone, Copy, Debug)]
+struct TokenWord<'a> {
+    flags: u64,
+    tokens: usize,
+    lengths: &'a [u8],
+    distances: &'a [u8],
 }
 
 /// Whether it pays to ask of each word whether all its matches have at most `FEW` symbols, by the lengths of a block's matches, less the shortest: not if it has literals and matches taken
 /// together where they have more, and these are in more than one of about six words. To jump there costs more than that saves.
 #[inline(always)]
-pub fn asks_for_few(lengths: &[u8], min_match: usize) -> bool {
+fn asks_for_few(lengths: &[u8], min_match: usize) -> bool {
     if min_match < MANY {
         return true;
     }
@@ -122,25 +148,14 @@ impl Reach {
 #[repr(align(64))]
 pub struct Aligned<const COUNT: usize>(pub [u8; COUNT]);
 
-/// Bytes with all bits, then as many with none.
-static THOSE: Aligned<128> = {
-    let mut those = [0; 128];
-    let mut i = 0;
-    while i < 64 {
-        those[i] = 0xff;
-        i += 1;
-    }
-    Aligned(those)
-};
-
 /// A way to write distances and to follow them. Loops are generic over it, and inlined where its instructions are enabled.
 pub trait Spread: Copy {
-    /// Writes the distances of the symbols of these tokens, 0 for literals, to `entries[at..]`; what follows may be written over. Matches have `min_match` symbols, at least 1, or more.
-    /// Returns where the next tokens' begin, or `None` if that is behind `symbols`. `entries` have [`SPREAD_ROOM`] more.
+    /// Writes the distances of the symbols of a block's tokens, 0 for literals, to `entries`, which has [`SPREAD_ROOM`] more than `symbols`. Returns where they end, or `None` if that
+    /// is behind `symbols`.
     ///
     /// # Panics
-    /// They have not, or there are fewer lengths or distances than flags.
-    fn note(self, entries: &mut [u8], at: usize, symbols: usize, word: TokenWord, min_match: usize) -> Option<usize>;
+    /// There is less room, or there are fewer lengths or distances than flags.
+    fn note(self, entries: &mut [u8], symbols: usize, block: &BlockTokens) -> Option<usize>;
 
     /// Makes the first `symbols` symbols, of `WIDTH` (1, 2, 4 or 8) bytes, from their distances, which are of this reach, and from the literals. All three have
     /// [`SPREAD_SLACK`] bytes more. Meanwhile it may ask for as much memory as it makes.
@@ -171,26 +186,13 @@ pub struct Portable;
 
 impl Spread for Portable {
     #[inline(always)]
-    fn note(self, entries: &mut [u8], at: usize, symbols: usize, word: TokenWord, min_match: usize) -> Option<usize> {
-        let (mut flags, mut at, mut done) = (word.flags, at, 0);
-        for (&length, &distance) in word.lengths.iter().zip(word.distances).take(flags.count_ones() as usize) {
-            let literals = flags.trailing_zeros() as usize - done;
-            flags &= flags - 1;
-            done += literals + 1;
-            let first = at + literals;
-            if first > symbols {
-                return None;
-            }
-            entries[at..first].fill(0);
-            at = first + usize::from(length) + min_match;
-            if at > symbols {
-                return None;
-            }
-            write_match(&mut entries[first..at], distance);
+    fn note(self, entries: &mut [u8], symbols: usize, block: &BlockTokens) -> Option<usize> {
+        let (mut at, mut matched) = (0, 0);
+        for (number, flags) in block.flags.iter().enumerate() {
+            at = note_word(entries, at, symbols, block.word(number, matched), block.min_match)?;
+            matched += flags.count_ones() as usize;
         }
-        let end = at + word.tokens - done;
-        entries.get_mut(at..end).filter(|_| end <= symbols)?.fill(0);
-        Some(end)
+        Some(at)
     }
 
     #[inline(always)]
@@ -218,6 +220,30 @@ impl Spread for Portable {
         // SAFETY: every symbol is a literal, or as one before it.
         unsafe { out.written(symbols * WIDTH) }
     }
+}
+
+/// The distances of one word's tokens, from `entries[at]` on; where the next ones' begin.
+#[inline(always)]
+fn note_word(entries: &mut [u8], at: usize, symbols: usize, word: TokenWord, min_match: usize) -> Option<usize> {
+    let (mut flags, mut at, mut done) = (word.flags, at, 0);
+    for (&length, &distance) in word.lengths.iter().zip(word.distances).take(flags.count_ones() as usize) {
+        let literals = flags.trailing_zeros() as usize - done;
+        flags &= flags - 1;
+        done += literals + 1;
+        let first = at + literals;
+        if first > symbols {
+            return None;
+        }
+        entries[at..first].fill(0);
+        at = first + usize::from(length) + min_match;
+        if at > symbols {
+            return None;
+        }
+        write_match(&mut entries[first..at], distance);
+    }
+    let end = at + word.tokens - done;
+    entries.get_mut(at..end).filter(|_| end <= symbols)?.fill(0);
+    Some(end)
 }
 
 /// A loop that spreads.

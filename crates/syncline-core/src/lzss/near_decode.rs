@@ -9,9 +9,7 @@ use super::decode::{OUTSIDE, TOO_EARLY};
 use super::{SymbolWidth, TokenParts};
 use crate::arch::Ahead;
 use crate::arch::place::{Place, Written};
-use crate::arch::spread::{
-    Aligned, Reach, SPREAD_ROOM, Spread, Spreading, TokenWord, are_inside, asks_for_few, with_best,
-};
+use crate::arch::spread::{Aligned, BlockTokens, Reach, SPREAD_ROOM, Spread, Spreading, are_inside, with_best};
 
 /// Most bytes in a block.
 const MAX_BYTES: usize = 1 << 14;
@@ -24,8 +22,8 @@ pub(super) fn decode<'m>(
     symbols: usize,
     ahead: Ahead,
 ) -> Result<Written<'m>, &'static str> {
-    // Not in a closure within, which is not compiled for this machine's vectors.
-    ENTRIES.with_borrow_mut(|entries| with_best(Decode { parts, width, min_match, out, symbols, ahead, entries }))
+    let decode = Decode { parts, width, min_match, out, symbols, ahead };
+    ENTRIES.with_borrow_mut(|entries| decode.in_two_passes(entries, |note| with_best(note), |follow| with_best(follow)))
 }
 
 /// Of each symbol of a block how far back its source is, and room for what is written behind.
@@ -43,59 +41,75 @@ struct Decode<'a, 'm> {
     out: Place<'m>,
     symbols: usize,
     ahead: Ahead,
-    entries: &'a mut Entries,
-}
-
-impl<'m> Spreading for Decode<'_, 'm> {
-    type Output = Result<Written<'m>, &'static str>;
-
-    #[inline(always)]
-    fn run<S: Spread>(self, spread: S) -> Self::Output {
-        match self.width {
-            SymbolWidth::One => self.block::<1, S>(spread),
-            SymbolWidth::Two => self.block::<2, S>(spread),
-            SymbolWidth::Four => self.block::<4, S>(spread),
-            SymbolWidth::Eight => self.block::<8, S>(spread),
-        }
-    }
 }
 
 impl<'m> Decode<'_, 'm> {
+    /// The passes are given how to be run. They are compiled apart, each with registers enough.
+    fn in_two_passes(
+        self,
+        Aligned(entries): &mut Entries,
+        note: impl FnOnce(Note) -> Result<Reach, &'static str>,
+        follow: impl FnOnce(Follow<'_, 'm>) -> Written<'m>,
+    ) -> Result<Written<'m>, &'static str> {
+        let Self { parts, width, min_match, out, symbols, ahead } = self;
+        let &TokenParts { tokens, matches, flags, literals, lengths, distances } = parts;
+        let block = BlockTokens { flags, tokens, lengths, distances, min_match };
+        let reach = note(Note { entries, symbols, block, matches })?;
+        Ok(follow(Follow { out, width, symbols, distances: entries, reach, ahead, literals }))
+    }
+}
+
+/// The first pass: [`Spread::note`], and what is to be known before the second.
+struct Note<'a> {
+    entries: &'a mut [u8],
+    symbols: usize,
+    block: BlockTokens<'a>,
+    matches: usize,
+}
+
+impl Spreading for Note<'_> {
+    type Output = Result<Reach, &'static str>;
+
     #[inline(always)]
-    fn block<const WIDTH: usize, S: Spread>(self, spread: S) -> Result<Written<'m>, &'static str> {
-        let Self { parts, min_match, out, symbols, ahead, entries: Aligned(distances), .. } = self;
-        let reach = Reach::of(&parts.distances[..parts.matches]).ok_or(OUTSIDE)?;
-        let end = note(parts, min_match, symbols, distances, spread).ok_or(OUTSIDE)?;
+    fn run<S: Spread>(self, spread: S) -> Self::Output {
+        let Self { entries, symbols, block, matches } = self;
+        let reach = Reach::of(&block.distances[..matches]).ok_or(OUTSIDE)?;
+        let end = spread.note(entries, symbols, &block).ok_or(OUTSIDE)?;
         // A match may start before there is anything so far back.
-        if !are_inside(&distances[..end]) {
+        if !are_inside(&entries[..end]) {
             return Err(OUTSIDE);
         }
         if end < symbols {
             return Err(TOO_EARLY);
         }
-        Ok(spread.follow::<WIDTH>(out, symbols, distances, reach, ahead, parts.literals))
+        Ok(reach)
     }
 }
 
-/// Writes the distance of every symbol to `distances`. Returns the end of the last token, or `None` if that is behind the block's `symbols`.
-#[inline(always)]
-fn note<S: Spread>(
-    parts: &TokenParts,
-    min_match: usize,
+/// The second: [`Spread::follow`].
+struct Follow<'a, 'm> {
+    out: Place<'m>,
+    width: SymbolWidth,
     symbols: usize,
-    distances: &mut [u8],
-    spread: S,
-) -> Option<usize> {
-    let asks_for_few = asks_for_few(&parts.lengths[..parts.matches], min_match);
-    let (mut at, mut number) = (0, 0);
-    for (i, &flags) in parts.flags.iter().enumerate() {
-        let tokens = (parts.tokens - i * 64).min(64);
-        let (lengths, of_matches) = (&parts.lengths[number..], &parts.distances[number..]);
-        let word = TokenWord { flags, tokens, lengths, distances: of_matches, asks_for_few };
-        at = spread.note(distances, at, symbols, word, min_match)?;
-        number += flags.count_ones() as usize;
+    distances: &'a [u8],
+    reach: Reach,
+    ahead: Ahead,
+    literals: &'a [u8],
+}
+
+impl<'m> Spreading for Follow<'_, 'm> {
+    type Output = Written<'m>;
+
+    #[inline(always)]
+    fn run<S: Spread>(self, spread: S) -> Self::Output {
+        let Self { out, width, symbols, distances, reach, ahead, literals } = self;
+        match width {
+            SymbolWidth::One => spread.follow::<1>(out, symbols, distances, reach, ahead, literals),
+            SymbolWidth::Two => spread.follow::<2>(out, symbols, distances, reach, ahead, literals),
+            SymbolWidth::Four => spread.follow::<4>(out, symbols, distances, reach, ahead, literals),
+            SymbolWidth::Eight => spread.follow::<8>(out, symbols, distances, reach, ahead, literals),
+        }
     }
-    Some(at)
 }
 
 #[cfg(test)]
@@ -178,9 +192,10 @@ mod tests {
             out: portable.as_mut_slice().into(),
             symbols,
             ahead: Ahead::default(),
-            entries: &mut Aligned([0xA5; _]),
         };
-        let other = decode.run(Portable).map(|_| ());
+        let mut entries = Aligned([0xA5; _]);
+        let other =
+            decode.in_two_passes(&mut entries, |note| note.run(Portable), |follow| follow.run(Portable)).map(|_| ());
         assert_eq!(one, other, "{params:?}");
         best.truncate(length);
         portable.truncate(length);
