@@ -1,7 +1,7 @@
 //! Distances of symbols from tokens, 64 at a time.
 //!
-//! Addresses instead of positions in slices, nothing called, and constants that are computed: so that as little as possible is put aside in memory. Loads from the stack between
-//! these stores took half as long again wherever the system had put both on the wrong pages, as it did for one thread in three (docs/SPEED.md, "Lossless, integers").
+//! Addresses instead of positions in slices, hardly anything called, and short words by themselves: so that nothing is put aside in memory. Loads from the stack soon after stores there, with
+//! stores of vectors between them, took half of the time again wherever the system had put stack and entries on the wrong two pages, one pair in eight (docs/SPEED.md, "Lossless, integers").
 
 use std::arch::x86_64::*;
 
@@ -241,10 +241,9 @@ impl Lengths {
         // SAFETY: the caller's.
         unsafe {
             let beyond = _mm512_adds_epu8(load(word.lengths), _mm512_set1_epi8((min_match - 1) as i8));
-            // The highest bit says it: unlike a comparison, no work for the unit that permutes.
             let more_than = |symbols: usize| {
-                let lengths = _mm512_adds_epu8(beyond, _mm512_set1_epi8((128 - symbols) as i8));
-                _pdep_u64(_mm512_movepi8_mask(lengths), word.flags)
+                let more = _mm512_cmpgt_epu8_mask(beyond, _mm512_set1_epi8((symbols - 1) as i8));
+                _pdep_u64(more, word.flags)
             };
             let middle = if ASKS { more_than(FEW) } else { word.flags };
             Self { beyond, middle, long: if middle == 0 { 0 } else { more_than(SHORT) } }
@@ -282,13 +281,12 @@ unsafe fn in_groups<const PLACES: usize>(mut to: *mut u8, word: &Word, lengths: 
     // SAFETY: loads are of the distances, and of arrays; the rest is the caller's.
     unsafe {
         let (distances, symbols) = by_token(word, lengths);
-        let mut tokens = in_register(load(TOKENS[PLACES / BYTES].0.as_ptr()));
+        let tokens = load(TOKENS[PLACES / BYTES].0.as_ptr());
         let places = load(PLACES_OF[PLACES / BYTES].0.as_ptr());
-        let next = in_register(_mm512_set1_epi8((VECTOR / PLACES) as i8));
-        for _ in 0..PLACES {
+        for i in 0..PLACES {
+            let tokens = _mm512_add_epi8(tokens, _mm512_set1_epi8((VECTOR / PLACES * i) as i8));
             let taken = _mm512_cmplt_epu8_mask(places, _mm512_permutexvar_epi8(tokens, symbols));
             to = compress(_mm512_permutexvar_epi8(tokens, distances), taken, to);
-            tokens = _mm512_add_epi8(tokens, next);
         }
     }
     to
@@ -314,28 +312,18 @@ unsafe fn in_pairs(mut to: *mut u8, word: &Word, lengths: &Lengths) -> *mut u8 {
         let symbols = _mm512_maskz_expand_epi8(with_match, lengths.beyond);
         let symbols = _mm512_mask_add_epi8(symbols, with_match, symbols, one);
         let symbols = _mm512_mask_add_epi8(symbols, with_literal, symbols, one);
-        let mut numbers = in_register(load(TOKENS[1].0.as_ptr()));
+        let numbers = load(TOKENS[1].0.as_ptr());
         let places = load(PLACES_OF[1].0.as_ptr());
-        let next = in_register(_mm512_set1_epi8(BYTES as i8));
         // Few words have more, and fewer would have to be jumped over.
         let count = (starts.count_ones() as usize).max(MOSTLY_PAIRS);
         for first in (0..count).step_by(BYTES) {
+            let numbers = _mm512_add_epi8(numbers, _mm512_set1_epi8(first as i8));
             let taken = _mm512_cmplt_epu8_mask(places, _mm512_permutexvar_epi8(numbers, symbols));
             let of_matches = !_pdep_u64(with_literal >> first, u64::from_le_bytes([1; BYTES]));
             to = compress(_mm512_maskz_permutexvar_epi8(of_matches, numbers, distances), taken, to);
-            numbers = _mm512_add_epi8(numbers, next);
         }
     }
     to
-}
-
-/// A vector that the compiler takes for unknown: what is made of it is computed, not loaded.
-#[inline]
-#[target_feature(enable = "avx512f")]
-fn in_register(mut a: __m512i) -> __m512i {
-    // SAFETY: no instruction.
-    unsafe { std::arch::asm!("/* {0} */", inout(zmm_reg) a, options(pure, nomem, nostack, preserves_flags)) };
-    a
 }
 
 /// Of each lane the token, and the place in it, where each has [`FEW`], or [`BYTES`].
