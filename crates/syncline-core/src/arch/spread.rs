@@ -154,7 +154,7 @@ pub trait Spread: Copy {
     /// is behind `symbols`.
     ///
     /// # Panics
-    /// There is less room, or there are fewer lengths or distances than flags.
+    /// There is less room, there are fewer lengths or distances than flags, or a match may have no symbol.
     fn note(self, entries: &mut [u8], symbols: usize, block: &BlockTokens) -> Option<usize>;
 
     /// Makes the first `symbols` symbols, of `WIDTH` (1, 2, 4 or 8) bytes, from their distances, which are of this reach, and from the literals. All three have

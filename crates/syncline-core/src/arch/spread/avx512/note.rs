@@ -30,6 +30,7 @@ pub unsafe fn note(entries: &mut [u8], symbols: usize, block: &BlockTokens) -> O
     let matches = block.flags.iter().map(|flags| flags.count_ones() as usize).sum::<usize>();
     assert!(entries.len() >= symbols + SPREAD_ROOM && block.flags.len() == block.tokens.div_ceil(64));
     assert!(block.lengths.len() >= matches + SPREAD_SLACK && block.distances.len() >= matches + SPREAD_SLACK);
+    assert!(block.min_match > 0);
     let asks_for_few = asks_for_few(&block.lengths[..matches], block.min_match);
     let start = entries.as_mut_ptr();
     // SAFETY: `start` has so many entries, and room; the rest has just been asserted, and is the caller's.
@@ -194,11 +195,11 @@ unsafe fn match_by_match(to: *mut u8, end: *mut u8, word: &Word, min_match: usiz
             let first = start.add(flags.trailing_zeros() as usize);
             flags &= flags.wrapping_sub(1);
             let length = usize::from(*word.lengths.add(i)) + min_match;
-            start = start.add(length - 1);
             let behind = first.wrapping_add(length);
             if behind > end {
                 return None;
             }
+            start = start.add(length - 1);
             write_match(first, length, *word.distances.add(i));
             _mm512_storeu_si512(behind.cast(), _mm512_setzero_si512());
         }
