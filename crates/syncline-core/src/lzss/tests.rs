@@ -46,7 +46,18 @@ fn any_bytes(most: usize) -> impl Strategy<Value = Vec<u8>> {
         .prop_map(|(words, values)| words.into_iter().flat_map(|word| (word % values).to_le_bytes()).collect());
     let halves = (prop::collection::vec(0..60_000u32, 0..most / 4), prop_oneof![Just(3), Just(200), Just(60_000u32)])
         .prop_map(|(words, values)| words.into_iter().flat_map(|word| (word % values + 7).to_le_bytes()).collect());
-    prop_oneof![noise(0..2), noise(0..255), pieces, runs, words, halves]
+    // Decimals in hundredths, say, of which one may have more.
+    let multiples =
+        (prop::collection::vec(0..200u32, 0..most / 4), 2..400u32, any::<prop::sample::Index>(), any::<bool>())
+            .prop_map(|(mut words, factor, other, is_other)| {
+                words.iter_mut().for_each(|word| *word = *word * factor + 7);
+                if is_other && !words.is_empty() {
+                    let at = other.index(words.len());
+                    words[at] += 1;
+                }
+                words.into_iter().flat_map(u32::to_le_bytes).collect()
+            });
+    prop_oneof![noise(0..2), noise(0..255), pieces, runs, words, halves, multiples]
 }
 
 fn any_params() -> impl Strategy<Value = Params> {

@@ -369,9 +369,26 @@ enabled! {
                 }
                 Keys::Narrow
             }
-            0x100..=0xffff => {
+            span @ 0x100..=0xffff => {
+                let offset = |symbol| word(symbol).wrapping_sub(low) as u16;
+                let divisor = common_divisor(symbols.iter().take(FIRST).map(offset));
+                // Decimals are often multiples: of 100, where they have no cents.
+                if divisor > 1 && span / u64::from(divisor) <= 0xff {
+                    // Rounded up, so that quotients of multiples are exact: what that adds to them is less than `span` by 2^16.
+                    let reciprocal = (1_u32 << 16).div_ceil(divisor.into());
+                    let mut rest = 0;
+                    for (key, symbol) in keys.iter_mut().zip(symbols) {
+                        let offset = offset(symbol);
+                        let quotient = ((u32::from(offset) * reciprocal) >> 16) as u16;
+                        rest |= offset ^ quotient.wrapping_mul(divisor);
+                        *key = quotient as u8;
+                    }
+                    if rest == 0 {
+                        return Keys::Narrow;
+                    }
+                }
                 for (key, symbol) in keys.as_chunks_mut().0.iter_mut().zip(symbols) {
-                    *key = (word(symbol).wrapping_sub(low) as u16).to_le_bytes();
+                    *key = offset(symbol).to_le_bytes();
                 }
                 Keys::Wide
             }
@@ -385,6 +402,23 @@ enabled! {
             }
         }
     }
+}
+
+/// Symbols that are looked at for a divisor of all.
+const FIRST: usize = 64;
+
+/// The greatest common divisor; 0 of nothing but 0.
+fn common_divisor(numbers: impl Iterator<Item = u16>) -> u16 {
+    let mut divisor = 0;
+    for mut number in numbers {
+        while number != 0 {
+            (divisor, number) = (number, divisor % number);
+        }
+        if divisor == 1 {
+            break;
+        }
+    }
+    divisor
 }
 
 /// A symbol as a number.

@@ -101,3 +101,30 @@ fn blocks_with_long_matches_are_left_to_bitmaps() {
     let tried = (1..50).find(|_| is_taken(&short));
     assert_eq!(tried, is_possible.then_some(LIKEWISE.into()));
 }
+
+proptest! {
+    #[test]
+    fn multiples_have_keys_of_one_byte(quotients in prop::collection::vec(0..=255u16, 100..300), divisor in 2..=257u16, base in any::<u16>()) {
+        let mut symbols: Vec<u32> = quotients.iter().map(|&q| u32::from(q) * u32::from(divisor) + u32::from(base)).collect();
+        // Two that are neighbours, so that there is no greater divisor.
+        symbols[..3].copy_from_slice(&[0, 254, 255].map(|q| q * u32::from(divisor) + u32::from(base)));
+        let keys = |symbols: &[u32]| {
+            let mut keys = vec![0xA5; symbols.len() * 2];
+            let bytes: Vec<u8> = symbols.iter().copied().flat_map(u32::to_le_bytes).collect();
+            // SAFETY: `is_fast` has just found every feature that it enables.
+            (unsafe { pieces::take_keys::<4>(&bytes, &mut keys) }, keys)
+        };
+        if is_fast() {
+            let (kind, found) = keys(&symbols);
+            prop_assert_eq!(kind, pieces::Keys::Narrow);
+            let offset = |symbol: u32| (symbol - u32::from(base)) / u32::from(divisor);
+            prop_assert!(found.iter().zip(&symbols).all(|(&key, &symbol)| u32::from(key) == offset(symbol)));
+            symbols[99] = 300 * u32::from(divisor) / 2 + u32::from(base) + 1;
+            let (kind, found) = keys(&symbols);
+            let is_multiple = (symbols[99] - u32::from(base)).is_multiple_of(divisor.into());
+            prop_assert_eq!(kind, if is_multiple { pieces::Keys::Narrow } else { pieces::Keys::Wide });
+            let wide = |i: usize| u16::from_le_bytes([found[2 * i], found[2 * i + 1]]);
+            prop_assert!(is_multiple || (0..symbols.len()).all(|i| u32::from(wide(i)) == symbols[i] - u32::from(base)));
+        }
+    }
+}
