@@ -355,8 +355,8 @@ unsafe fn between_long(
     lengths: &Lengths,
 ) -> Option<*mut u8> {
     let mut token = 0;
-    // SAFETY: loads are of distances and lengths, and of arrays. 64 tokens of `SHORT` symbols have room behind where the word began, or the last long match ended; if that is no farther
-    // than `end`. A long token is a match, of which there are a length and a distance.
+    // SAFETY: loads are of distances and lengths, and of arrays. Neither the word's start nor a long match's end is behind `end`, so that 64 tokens of `SHORT` symbols have room behind each. A
+    // long token is a match, of which there are a length and a distance.
     unsafe {
         let (distances, symbols) = by_token(word, lengths);
         let (numbers, places) = (load(TOKENS[1].0.as_ptr()), load(PLACES_OF[1].0.as_ptr()));
