@@ -179,7 +179,7 @@ impl Bench<'_> {
 
         let mut rebuilding = 0.0;
         let reconstructor = Reconstructor::new(self.device, header, geometry)?;
-        if reconstructor.is_fused() && parsed.bitmaps.is_none() {
+        if reconstructor.way().decodes() && parsed.bitmaps.is_none() {
             let tiles = parsed.tiles.parsed(None);
             let length = output.len() * size_of::<T>();
             // SAFETY: as many bytes as the elements have.

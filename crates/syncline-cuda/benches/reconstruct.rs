@@ -13,7 +13,7 @@ use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
 use syncline_cuda::huffman::decode::status_text;
-use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor, sums_len};
+use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor, Way, sums_len};
 
 #[path = "../tests/common/stream.rs"]
 mod streams;
@@ -35,7 +35,10 @@ fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| !argument.starts_with("--")).collect();
     let (files, wanted) = arguments.into_iter().partition(|argument| argument.ends_with(".syn"));
     let bench = Bench { device: &device, stream, copy, wanted };
-    println!("{:44} {:>6} {:>9} {:>9} {:>6} {:>9} {:>6}", "field", "bits", "MiB", "fused", "of C", "unfused", "of C");
+    println!(
+        "{:44} {:>6} {:>9} {:>9} {:>6} {:>9} {:>6} {:>9} {:>6}",
+        "field", "bits", "MiB", "fused", "of C", "apart", "of C", "decoded", "of C"
+    );
     let wave = |wavelength: f64, noise: f64| Field { wavelength, noise, flat: 0.0 };
     bench.field("hurricane, 3-D f32", &[100, 500, 500], wave(60.0, 0.3), ElementType::F32)?;
     bench.field("smooth, 3-D f32", &[1024, 512, 512], wave(60.0, 0.3), ElementType::F32)?;
@@ -109,11 +112,13 @@ impl Bench<'_> {
             (parsed.view(), parsed.input.as_view(), parsed.batch.as_view(), parsed.codes.as_view());
         let mut rates = Vec::new();
         let expected = decompress(stream);
-        for fused in [true, false] {
-            let reconstructor = match fused {
-                true => Reconstructor::new(self.device, &header, &geometry)?,
-                false => Reconstructor::from_codes(self.device, &header, &geometry)?,
-            };
+        for way in Way::ALL {
+            if way == Way::Apart && geometry.axes() != 3 {
+                rates.push(f64::NAN);
+                continue;
+            }
+            let fused = way.decodes();
+            let reconstructor = Reconstructor::with_way(self.device, &header, &geometry, way)?;
             let (median, _) = timing::seconds(&self.stream, RUNS, || {
                 let work = Reconstruction {
                     input: &input,
@@ -130,7 +135,7 @@ impl Bench<'_> {
             })?;
             rates.push(bytes as f64 / median);
             let got = self.stream.clone_dtoh(&output).doing("reading back")?;
-            assert!(got == expected, "{name}, fused {fused}: wrong elements");
+            assert!(got == expected, "{name}, {way:?}: wrong elements");
             self.stream.memset_zeros(&mut output).doing("poisoning")?;
         }
         for status in self.stream.clone_dtoh(&status).doing("reading back")? {
@@ -138,12 +143,14 @@ impl Bench<'_> {
         }
         let bits = stream.len() as f64 * 8.0 / geometry.elements() as f64;
         println!(
-            "{name:44} {bits:6.2} {:9.0} {:9.0} {:6.2} {:9.0} {:6.2}",
+            "{name:44} {bits:6.2} {:9.0} {:9.0} {:6.2} {:9.0} {:6.2} {:9.0} {:6.2}",
             bytes as f64 / f64::from(1 << 20),
             rates[0] / 1e9,
             rates[0] / self.copy,
             rates[1] / 1e9,
-            rates[1] / self.copy
+            rates[1] / self.copy,
+            rates[2] / 1e9,
+            rates[2] / self.copy
         );
         Ok(())
     }

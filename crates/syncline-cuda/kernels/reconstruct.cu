@@ -6,6 +6,7 @@
 // (reconstruct_elements.cuh). Nothing waits for another block.
 //
 // FUSED     codes are decoded here
+// APART     they are, but their rows go to memory instead of elements (`out`: CODES of 16 bits a group), for reconstruct_strips.cu
 // OWN_LONG  entries for long codewords in a block's tables, with one codebook and with several (OWN_LONG_MANY)
 // THREADS   threads in a block, at least MOST_CHUNKS if fused
 // LIVE_COST what a tile with codes costs, in constant ones
@@ -46,7 +47,7 @@ __device__ inline Items own_items(const Geometry &geometry, const Parsed &parsed
     if ((record.wide != 0) != WIDE && record.kind != CHUNK_RAW) {
         items.live = 0;
     }
-    if (WIDE) {
+    if (WIDE || APART) {
         items.constant = 0;
     }
     return items;
@@ -165,7 +166,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __syncthreads();
     // Of chunks with wide codes others have drawn the constant tiles.
     uint32_t *draws = sums + (WIDE ? 3 : 2) * chunks + 1;
+#if APART
+    const Task task{geometry, parsed, request, symbols, sums, status, reinterpret_cast<uint16_t *>(out)};
+#else
     const Task task{geometry, parsed, request, symbols, sums, status};
+#endif
     for (uint32_t visit = 0;; ++visit) {
         const uint32_t behind = shared.first + shared.visits;
         uint32_t chunk = shared.best + visit < behind ? shared.best + visit : behind - 1 - visit;

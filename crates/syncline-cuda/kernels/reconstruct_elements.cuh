@@ -26,6 +26,17 @@ struct Values {
     float step_high, step_low; // their sum is the step
 };
 
+// What a launch is asked for; mirrored in reconstruct/launch.rs.
+struct Request {
+    uint64_t first_chunk;        // of the batch
+    uint64_t tiles_start, tiles_end;
+    uint64_t first_element;      // that the slab starts with
+    uint32_t parts;              // blocks for each chunk, where each has its own
+    uint32_t dynamic_bytes;      // of shared memory
+    uint32_t vectors;
+    uint32_t tabled; // codebooks of narrow symbols have tables behind their symbols
+};
+
 __device__ inline float from_bits(uint32_t bits) { return __uint_as_float(bits); }
 __device__ inline double from_bits(uint64_t bits) { return __longlong_as_double(int64_t(bits)); }
 __device__ inline uint32_t bits_of(float value) { return __float_as_uint(value); }

@@ -1,5 +1,6 @@
 // Decoding of tiles to the rows that they are written from.
 #pragma once
+#include "reconstruct_apart.cuh"
 #include "reconstruct_decode.cuh"
 #include "reconstruct_work.cuh"
 #include "scan.cuh"
@@ -115,6 +116,9 @@ struct Task {
     const Request &request;
     const uint16_t *symbols;
     uint32_t *sums, *status;
+#if APART
+    uint16_t *rows; // where groups' rows go
+#endif
 };
 
 // Where the groups of a warp's lanes start and end, in bits of the stream.
@@ -226,11 +230,25 @@ __device__ inline bool decode_tiles(Shared &shared, const Task &task, const Lane
             if (chosen != 0) {
                 stage(staged, words, first, __shfl_sync(ALL_LANES, end, 31 - __clz(chosen)) + 1);
             }
+            // A start that is not behind the first one is none of a stream that is right.
+            const uint32_t from = span.start - first * 32;
+            const uint32_t begin = group.live && from < staged_words * 32 ? from : 0;
+#if APART
+            // Rows go to memory by the whole warp: lanes whose turn it is not go along with nothing.
+            Lookup<PAIRED> own_lookup = lookup;
+            Rows own_rows = rows;
+            if (!fits) {
+                own_lookup.rest(shared_address(&shared.idle));
+                own_rows.group = ALL_LANES;
+            }
+            const Decoded found = decode(own_lookup, Near(staged, begin / 32), begin, radius, predictor, own_rows);
+            decoded = fits ? found : decoded;
+#else
             if (fits) {
-                // A start that is not behind the first one is none of a stream that is right.
-                const uint32_t from = span.start - first * 32;
-                const uint32_t begin = group.live && from < staged_words * 32 ? from : 0;
                 decoded = decode(lookup, Near(staged, begin / 32), begin, radius, predictor, rows);
+            }
+#endif
+            if (fits) {
                 decoded.end += (first - shared_address(staged) / 4) * 32;
                 pending = false;
             }
@@ -412,7 +430,20 @@ template <bool PAIRED> __device__ inline void write_chunk(Shared &shared, const 
         const Draw draw(drawn.draw, shared.layout.live_units, shared.layout.units - shared.layout.live_units);
         const bool wanted = drawn.number != NONE;
         const Work work = work_of(task.geometry, task.request, shared.start, wanted ? drawn.number : 0, wanted, drawn.found);
-        const Rows rows{shared.layout.first + warp_id() * shared.layout.stride};
+        Rows rows{shared.layout.first + warp_id() * shared.layout.stride};
+#if APART
+        const Lane lane(work, work.wanted ? lane_id() : NONE);
+        rows.to = reinterpret_cast<uint4 *>(task.rows + uint64_t(target.chunk) * task.parsed.slots * CODES);
+        rows.group = lane.exists ? lane.number : ALL_LANES;
+        decode_tiles<PAIRED>(shared, task, lane, true, target, rows);
+#if !WIDE
+        __syncwarp();
+        for (uint32_t to_sum = __ballot_sync(ALL_LANES, work.wanted && !work.is_regular()); to_sum != 0; to_sum &= to_sum - 1) {
+            const uint32_t slot = __ffs(to_sum) - 1, group = __shfl_sync(ALL_LANES, work.first_group, slot);
+            sum_clipped(reinterpret_cast<uint16_t *>(rows.to + uint64_t(group) * ROW_UNITS), work.of(slot));
+        }
+#endif
+#else
         if (!draw.is_constant) {
             write_live(rows, work, target, [&](uint32_t slots, bool needed) {
                 return decode_tiles<PAIRED>(shared, task, Lane(work, slots), needed, target, rows);
@@ -422,6 +453,7 @@ template <bool PAIRED> __device__ inline void write_chunk(Shared &shared, const 
         } else {
             write_constant(rows, work, target);
         }
+#endif
         drawn.next(shared, task, target.chunk);
     }
 }

@@ -10,10 +10,11 @@
 // AXES        along which tiles extend, 1 to 3
 // GROUP_LOG2  log2 of the codes in a group, 6 or 7
 // WIDE        whether sums have 32 bits and are of residuals: for any radius and symbols
+// APART       whether rows go to memory, for reconstruct_strips.cu, which adds up wide codes itself
 #pragma once
 #include "common.cuh"
 
-#if WIDE
+#if WIDE && !APART
 typedef uint32_t Sum;
 #else
 typedef uint16_t Sum;
@@ -32,7 +33,9 @@ constexpr uint32_t STEP = TILE_ELEMENTS / STEPS;
 // Rows are stored in units of 16 bytes.
 constexpr uint32_t UNIT_SUMS = 16 / sizeof(Sum);
 constexpr uint32_t ROW_UNITS = CODES / UNIT_SUMS;
-constexpr uint32_t ROWS_BYTES = WARP * ROW_UNITS * 16;
+// Units of a row that are in shared memory at a time.
+constexpr uint32_t KEPT_UNITS = APART ? 4 : ROW_UNITS;
+constexpr uint32_t ROWS_BYTES = WARP * KEPT_UNITS * 16;
 // Codes come eight at a time.
 constexpr uint32_t EIGHTS = CODES / 8;
 // Eights after which the sums along x begin anew (along y too, in 3-D: a plane): with Summing::begin.
@@ -53,6 +56,35 @@ __device__ inline uint32_t slot(uint32_t row, uint32_t unit) { return row * ROW_
 // The rows of a warp.
 struct Rows {
     uint32_t first; // unit of the block's shared memory
+#if APART
+    uint4 *to;      // where group 0 has its row
+    uint32_t group; // the lane's; ALL_LANES if it has none
+
+    // Where a lane's unit waits: neither lanes that write the same unit nor those that read what lies side by side meet in the banks.
+    static __device__ inline uint32_t place(uint32_t lane, uint32_t number) { return lane * KEPT_UNITS + (number ^ lane >> 1) % KEPT_UNITS; }
+
+    // Units go to memory KEPT_UNITS at a time, as whole sectors. By the whole warp.
+    __device__ inline void put(uint32_t number, uint4 sums) const {
+        dynamic[first + place(lane_id(), number)] = sums;
+        if (number % KEPT_UNITS != KEPT_UNITS - 1) {
+            return;
+        }
+        __syncwarp();
+#pragma unroll
+        for (uint32_t round = 0; round < KEPT_UNITS; ++round) {
+            const uint32_t lane = (round * WARP + lane_id()) / KEPT_UNITS, unit = lane_id() % KEPT_UNITS;
+            const uint32_t of = __shfl_sync(ALL_LANES, group, lane);
+            const uint4 kept = dynamic[first + place(lane, unit)];
+            if (of != ALL_LANES) {
+                to[of * ROW_UNITS + (number - (KEPT_UNITS - 1)) + unit] = kept;
+            }
+        }
+        __syncwarp();
+    }
+#else
+    // Unit `number` of the lane's row.
+    __device__ inline void put(uint32_t number, uint4 sums) const { unit(lane_id(), number) = sums; }
+#endif
 
     __device__ inline uint4 &unit(uint32_t row, uint32_t number) const { return dynamic[first + slot(row, number)]; }
 
@@ -79,7 +111,14 @@ struct Steps {
     }
 };
 
-#if WIDE
+#if WIDE && APART
+// Codes as they are.
+struct Summing {
+    __device__ inline Summing(uint32_t, uint32_t) {}
+    __device__ inline void begin() {}
+    __device__ inline void add(uint4 codes, uint32_t eight, const Rows &rows) { rows.put(eight, codes); }
+};
+#elif WIDE
 // Sums of the residuals of a lane's group, eight at a time.
 struct Summing {
     uint32_t radius, along_x, along_y, from_start;
@@ -109,8 +148,8 @@ struct Summing {
             running = running * along_x + code - radius;
             above[i] = above[i] * along_y + running;
         }
-        rows.unit(lane_id(), 2 * eight) = make_uint4(above[0], above[1], above[2], above[3]);
-        rows.unit(lane_id(), 2 * eight + 1) = make_uint4(above[4], above[5], above[6], above[7]);
+        rows.put(2 * eight, make_uint4(above[0], above[1], above[2], above[3]));
+        rows.put(2 * eight + 1, make_uint4(above[4], above[5], above[6], above[7]));
     }
 };
 #else
@@ -151,7 +190,7 @@ struct Summing {
         } else {
             running = __byte_perm(sums.w, 0, carry);
         }
-        rows.unit(lane_id(), eight) = sums;
+        rows.put(eight, sums);
     }
 };
 #endif

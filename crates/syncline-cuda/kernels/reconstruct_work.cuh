@@ -5,17 +5,6 @@
 #pragma once
 #include "reconstruct_any.cuh"
 
-// What a launch is asked for; mirrored in reconstruct/launch.rs.
-struct Request {
-    uint64_t first_chunk;        // of the batch
-    uint64_t tiles_start, tiles_end;
-    uint64_t first_element;      // that the slab starts with
-    uint32_t parts;              // blocks for each chunk, where each has its own
-    uint32_t dynamic_bytes;      // of shared memory
-    uint32_t vectors;
-    uint32_t tabled; // codebooks of narrow symbols have tables behind their symbols
-};
-
 // The tiles of a chunk that are wanted: entries of its order.
 struct Items {
     uint32_t first_live, live;

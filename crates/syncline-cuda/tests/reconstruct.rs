@@ -14,7 +14,7 @@ use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::decode::status_text;
-use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor, sums_len};
+use syncline_cuda::reconstruct::{Codes, Reconstruction, Reconstructor, Way, sums_len};
 
 const POISON: u8 = 0xa5;
 
@@ -108,7 +108,7 @@ impl<'d> Tester<'d> {
         let mut sums = stream.clone_htod(&vec![0_u32; sums_len(parsed.chunk_count as usize)]).unwrap();
         let (view, input, batch, decoded) =
             (parsed.view(), parsed.input.as_view(), parsed.batch.as_view(), parsed.codes.as_view());
-        let codes = if reconstructor.is_fused() { Codes::Streams(&batch) } else { Codes::Decoded(&decoded) };
+        let codes = if reconstructor.way().decodes() { Codes::Streams(&batch) } else { Codes::Decoded(&decoded) };
         let mut frame = self.arena.frame().unwrap();
         let work = Reconstruction {
             input: &input,
@@ -137,7 +137,7 @@ impl<'d> Tester<'d> {
         extents: &[u64],
         bound: Bound,
         making: &Making,
-        ways: &[bool],
+        ways: &[Way],
     ) {
         let what = format!("{kind:?} {element} {extents:?} {bound:?} {making:?}");
         let bytes = bytes_of(&field(kind, extents, 7), element);
@@ -146,14 +146,11 @@ impl<'d> Tester<'d> {
         let expected = decompress(&stream);
         let (header, geometry) = opened(&stream);
         let size = element.size();
-        for &fused in ways {
-            let what = format!("{what} fused {fused}");
-            let reconstructor = if fused {
-                Reconstructor::new(self.device, &header, &geometry).unwrap()
-            } else {
-                Reconstructor::from_codes(self.device, &header, &geometry).unwrap()
-            };
-            assert_eq!(reconstructor.is_fused(), fused, "{what}");
+        for &way in ways.iter().filter(|way| **way != Way::Apart || geometry.axes() == 3) {
+            let what = format!("{what} {way:?}");
+            let reconstructor = Reconstructor::with_way(self.device, &header, &geometry, way).unwrap();
+            assert_eq!(reconstructor.way(), way, "{what}");
+            let fused = way.decodes();
             let parsed = HostParsed::new(&stream, 0..geometry.chunks(), !fused).upload(&self.arena.stream().clone());
             let (all, status) = self.run(&reconstructor, &parsed, 0, 0..u64::MAX, 0..geometry.elements(), size);
             for (chunk, &status) in status.iter().enumerate() {
@@ -193,7 +190,6 @@ impl<'d> Tester<'d> {
     }
 }
 
-const BOTH: [bool; 2] = [true, false];
 const SHAPES: [&[u64]; 12] = [
     &[40, 48, 64],
     &[19, 33, 50],
@@ -209,7 +205,7 @@ const SHAPES: [&[u64]; 12] = [
     &[70, 3],
 ];
 
-fn all_shapes(element: ElementType, making: &Making, ways: &[bool]) {
+fn all_shapes(element: ElementType, making: &Making, ways: &[Way]) {
     let Some(device) = common::device() else { return };
     let mut tester = Tester::new(device);
     let mut share = Share::one_in(3);
@@ -264,17 +260,17 @@ fn fields_are_what_they_are_meant_to_be() {
 
 #[test]
 fn f32_of_every_shape() {
-    all_shapes(ElementType::F32, &Making::default(), &BOTH);
+    all_shapes(ElementType::F32, &Making::default(), &Way::ALL);
 }
 
 #[test]
 fn f64_of_every_shape() {
-    all_shapes(ElementType::F64, &Making::default(), &BOTH);
+    all_shapes(ElementType::F64, &Making::default(), &Way::ALL);
 }
 
 #[test]
 fn groups_of_64() {
-    all_shapes(ElementType::F32, &Making { group_log2: 6, ..Making::default() }, &BOTH);
+    all_shapes(ElementType::F32, &Making { group_log2: 6, ..Making::default() }, &Way::ALL);
 }
 
 #[test]
@@ -286,7 +282,14 @@ fn chunks_as_large_as_the_shape_suggests() {
     for extents in pick(shapes, [&[32, 40, 48], &[25, 27, 31], &[150, 120], &[550_000]]) {
         for kind in [Kind::Smooth, Kind::Spikes, Kind::Noise] {
             if share.takes() {
-                tester.check(kind, ElementType::F32, extents, Bound::Rel(1e-4), &Making::default(), &[true]);
+                tester.check(
+                    kind,
+                    ElementType::F32,
+                    extents,
+                    Bound::Rel(1e-4),
+                    &Making::default(),
+                    &[Way::Fused, Way::Apart],
+                );
             }
         }
     }
@@ -299,7 +302,7 @@ fn gap_index_and_none() {
     for index in [IndexKind::Gap, IndexKind::None] {
         for extents in [&[19, 33, 50][..], &[133, 91], &[5001]] {
             let making = Making { index, chunk_tiles: Some(13), ..Making::default() };
-            tester.check(Kind::Smooth, ElementType::F32, extents, Bound::Abs(1e-2), &making, &[false]);
+            tester.check(Kind::Smooth, ElementType::F32, extents, Bound::Abs(1e-2), &making, &[Way::Decoded]);
         }
     }
 }
@@ -312,7 +315,7 @@ fn logarithms(element: ElementType) {
     for extents in [&[19, 33, 50][..], &[40, 48, 64], &[133, 91], &[5001]] {
         for kind in [Kind::Smooth, Kind::Holes, Kind::Flat] {
             if share.takes() {
-                tester.check(kind, element, extents, Bound::PwRel(1e-2), &making, &BOTH);
+                tester.check(kind, element, extents, Bound::PwRel(1e-2), &making, &Way::ALL);
             }
         }
     }
@@ -333,7 +336,7 @@ fn a_fill_value_that_is_given() {
     let Some(device) = common::device() else { return };
     let mut tester = Tester::new(device);
     let making = Making { fill: Fill::Value(-9999.0), chunk_tiles: Some(31), ..Making::default() };
-    tester.check(Kind::Holes, ElementType::F32, &[24, 30, 44], Bound::Abs(1e-2), &making, &BOTH);
+    tester.check(Kind::Holes, ElementType::F32, &[24, 30, 44], Bound::Abs(1e-2), &making, &Way::ALL);
 }
 
 /// Damage to codewords, index and bitmaps is found, or at least does no harm: nothing outside of the output is written and the status word says so.

@@ -20,7 +20,7 @@ use crate::device::{Arena, Device, Frame, SideStream};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::{Decoding, Gap, Indexed, SelfSync, workspace};
-use crate::reconstruct::{Codes, Reconstruction, Reconstructor};
+use crate::reconstruct::{Codes, Reconstruction, Reconstructor, Way};
 
 /// Elements of a batch of chunks at most, where codes are decoded and reconstructed in one go, and where codes go through memory in between, so that
 /// they take no more than 128 MiB there.
@@ -109,27 +109,32 @@ impl Decompressor {
     /// [`CudaError::Unsupported`] for the streams that [`StreamInfo::check_decompressible`] names: decompress them on the CPU. Errors of
     /// [`Device::kernel`], [`CudaError::OutOfMemory`].
     pub fn new(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo) -> Result<Self> {
-        Self::build(device, stream, info, true)
+        Self::build(device, stream, info, None)
     }
 
-    /// [`Self::new`], decoding codes to memory and reconstructing from there, whatever the index: to measure what doing both at once is worth.
+    /// [`Self::new`], reconstructing in the given way: to measure what ways are worth.
     ///
     /// # Errors
-    /// As [`Self::new`].
-    pub fn unfused(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo) -> Result<Self> {
-        Self::build(device, stream, info, false)
+    /// As [`Self::new`] and [`Reconstructor::with_way`].
+    pub fn with_way(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo, way: Way) -> Result<Self> {
+        Self::build(device, stream, info, Some(way))
     }
 
-    fn build(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo, fuse: bool) -> Result<Self> {
+    fn build(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo, way: Option<Way>) -> Result<Self> {
         info.check_decompressible()?;
         let header = info.header();
         let format = Format::new(header, info.geometry());
         // Where some chunks have no streams of codes, the codes of all go through memory.
-        let reconstructor = match fuse && !header.lzss_codes {
-            true => Reconstructor::new(device, header, info.geometry())?,
-            false => Reconstructor::from_codes(device, header, info.geometry())?,
+        let way = if header.lzss_codes { way.or(Some(Way::Decoded)) } else { way };
+        let reconstructor = match way {
+            Some(way) => Reconstructor::with_way(device, header, info.geometry(), way)?,
+            None => Reconstructor::new(device, header, info.geometry())?,
         };
-        let decoder = CodeDecoder::new(device, format.index(), header.group_log2.into(), reconstructor.is_fused())?;
+        let way = reconstructor.way();
+        if header.lzss_codes && way.decodes() {
+            return Err(CudaError::invalid("where codes may be LZSS tokens they are decoded before all else"));
+        }
+        let decoder = CodeDecoder::new(device, format.index(), header.group_log2.into(), way.decodes())?;
         let bitmaps = match format.bitmap_kinds() {
             0 => None,
             _ => Some(SelfSync::new(device, BITMAP_GROUP_LOG2)?),
@@ -142,7 +147,7 @@ impl Decompressor {
             let words = stream.alloc_zeros::<u32>(chunks.max(1));
             words.map_err(|_| CudaError::OutOfMemory { bytes: chunks as u64 * 4 })
         };
-        let elements = if decoder.is_fused() { FUSED_ELEMENTS } else { DECODED_ELEMENTS };
+        let elements = if way == Way::Fused { FUSED_ELEMENTS } else { DECODED_ELEMENTS };
         let in_chunk = u64::from(info.geometry().tiles_per_chunk()) * info.geometry().unclipped_len();
         let side = SideStream::new(stream.context())?;
         let chunks_in_batch = (elements / in_chunk).clamp(1, MOST_CHUNKS as u64);
@@ -206,7 +211,7 @@ impl Decompressor {
             let count = batch.chunks() as usize;
             let codes = self.format.code_bounds(&batch, record_bytes, 0);
             let mut bytes = self.format.workspace(&batch, !self.decoder.is_fused());
-            bytes += Arena::bytes_for::<u8>(1);
+            bytes += Arena::bytes_for::<u8>(1) + self.reconstructor.workspace(batch.chunks(), batch.slots());
             if let Some(kind) = self.decoder.kind() {
                 bytes += workspace(kind, &codes.totals()?);
                 bytes += Arena::bytes_for::<u16>(codes.output_symbols as usize);

@@ -1,14 +1,15 @@
-//! Launches of the kernels of `reconstruct.cu`.
+//! Launches of the kernels of `reconstruct.cu`, and of what comes behind them.
 
-use cudarc::driver::{DevicePtr, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg};
 use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 
-use super::{CODES_THREADS, Codes, FUSED_THREADS, Format, OWN_LONG, Reconstruction};
+use super::strips::{self, Strips};
+use super::{APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, OWN_LONG, Reconstruction, Way};
 use crate::container::ParsedArgument;
 use crate::container::parse::{Ending, MOST_CHUNKS};
-use crate::device::{Device, Frame, Kernel, Successive};
+use crate::device::{Arena, Device, Frame, Kernel, Successive};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::DeviceGeometry;
 use crate::huffman::decode::{BatchView, TABLE_BITS};
@@ -33,7 +34,7 @@ pub(super) fn fuses(index: IndexKind, shared_memory: u32) -> bool {
 /// `Values` of `reconstruct_elements.cuh`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-struct Values {
+pub(super) struct Values {
     step: f64,
     patterns: [u64; 4],
     step_high: f32,
@@ -54,7 +55,7 @@ impl Values {
 /// `Request` of `reconstruct.cu`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
-struct Request {
+pub(super) struct Request {
     first_chunk: u64,
     tiles_start: u64,
     tiles_end: u64,
@@ -68,11 +69,12 @@ struct Request {
 // SAFETY: plain numbers without padding, laid out as the kernels' struct.
 unsafe impl DeviceRepr for Request {}
 
-/// The kernels that decode and reconstruct.
+/// The kernels of a [`Way`]. Those that decode are for radius 512, and for any codes.
 #[derive(Debug, Clone)]
-struct Fused {
-    /// For radius 512, and for any codes.
-    kernels: [Kernel; 2],
+enum Kernels {
+    Fused([Kernel; 2]),
+    Apart([Kernel; 2], Strips),
+    Decoded(Kernel),
 }
 
 /// Reconstructs the chunks of one stream.
@@ -82,61 +84,90 @@ pub struct Reconstructor {
     geometry: Geometry,
     device_geometry: DeviceGeometry,
     values: Values,
-    fused: Option<Fused>,
-    from_codes: Option<Kernel>,
+    kernels: Kernels,
     multiprocessors: u32,
     shared_memory: u32,
 }
 
 impl Reconstructor {
-    /// For a stream with this header, tiled as `geometry` says.
+    /// For a stream with this header, tiled as `geometry` says, in the way that is fastest.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] for a stream that is lossless or of another element type; errors of [`Device::kernel`].
     pub fn new(device: &Device, header: &Header, geometry: &Geometry) -> Result<Self> {
-        let fused = fuses(header.index, device.info().shared_memory_per_block);
-        Self::with_fusion(device, header, geometry, fused)
+        let way = if !fuses(header.index, device.info().shared_memory_per_block) {
+            Way::Decoded
+        } else if strips::pays(geometry, header.element_type.size() as u64) {
+            Way::Apart
+        } else {
+            Way::Fused
+        };
+        Self::with_way(device, header, geometry, way)
     }
 
-    /// [`Self::new`], taking decoded codes whatever the index: to measure what fusion is worth.
+    /// [`Self::new`] in another way, to measure what ways are worth.
     ///
     /// # Errors
-    /// As [`Self::new`].
-    pub fn from_codes(device: &Device, header: &Header, geometry: &Geometry) -> Result<Self> {
-        Self::with_fusion(device, header, geometry, false)
-    }
-
-    fn with_fusion(device: &Device, header: &Header, geometry: &Geometry, fused: bool) -> Result<Self> {
+    /// As [`Self::new`]; [`CudaError::InvalidArgument`] where the way is not for the stream or the device.
+    pub fn with_way(device: &Device, header: &Header, geometry: &Geometry, way: Way) -> Result<Self> {
         let format = Format::new(header, geometry)?;
         let shared_memory = device.info().shared_memory_per_block;
-        let kernel = |wide| -> Result<Kernel> {
-            let kernel = device.kernel(&format.fused(wide), "reconstruct")?;
-            kernel.allow_shared_memory(shared_memory - OWN_SHARED_MEMORY)?;
-            Ok(kernel)
-        };
-        let (mut together, mut from_codes) = (None, None);
-        if fused {
-            together = Some(Fused { kernels: [kernel(false)?, kernel(true)?] });
-        } else {
-            let kernel = device.kernel(&format.unfused(), "reconstruct_codes")?;
-            kernel.allow_shared_memory(format.rows_bytes(true) * CODES_THREADS / 32)?;
-            from_codes = Some(kernel);
+        if way.decodes() && !fuses(header.index, shared_memory) {
+            return Err(CudaError::invalid(
+                "only streams with the symbol index are decoded while they are reconstructed",
+            ));
         }
+        if way == Way::Apart && format.axes != 3 {
+            return Err(CudaError::invalid("only arrays with tiles of three axes are reconstructed apart"));
+        }
+        let decoding = |apart| -> Result<[Kernel; 2]> {
+            let kernel = |wide| -> Result<Kernel> {
+                let kernel = device.kernel(&format.fused(wide, apart), "reconstruct")?;
+                kernel.allow_shared_memory(shared_memory - OWN_SHARED_MEMORY)?;
+                Ok(kernel)
+            };
+            Ok([kernel(false)?, kernel(true)?])
+        };
+        let kernels = match way {
+            Way::Fused => Kernels::Fused(decoding(false)?),
+            Way::Apart => Kernels::Apart(decoding(true)?, Strips::new(device, format, geometry)?),
+            Way::Decoded => {
+                let kernel = device.kernel(&format.unfused(), "reconstruct_codes")?;
+                kernel.allow_shared_memory(format.rows_bytes(true) * CODES_THREADS / 32)?;
+                Kernels::Decoded(kernel)
+            }
+        };
         Ok(Self {
             format,
             geometry: geometry.clone(),
             device_geometry: DeviceGeometry::new(geometry, header.group_log2),
             values: Values::new(header),
-            fused: together,
-            from_codes,
+            kernels,
             multiprocessors: device.info().multiprocessors,
             shared_memory,
         })
     }
 
-    /// Whether it takes [`Codes::Streams`]; otherwise [`Codes::Decoded`].
-    pub fn is_fused(&self) -> bool {
-        self.fused.is_some()
+    /// How it reconstructs.
+    pub fn way(&self) -> Way {
+        match self.kernels {
+            Kernels::Fused(_) => Way::Fused,
+            Kernels::Apart(..) => Way::Apart,
+            Kernels::Decoded(_) => Way::Decoded,
+        }
+    }
+
+    /// Bytes that a launch takes of its frame, for so many chunks with so many groups each at most.
+    pub fn workspace(&self, chunks: u32, slots: u32) -> usize {
+        match self.kernels {
+            Kernels::Apart(..) => Arena::bytes_for::<u16>(self.rows_len(chunks, slots)),
+            _ => 0,
+        }
+    }
+
+    /// Sums of the rows of so many chunks.
+    fn rows_len(&self, chunks: u32, slots: u32) -> usize {
+        (chunks as usize * slots as usize) << self.format.group_log2
     }
 
     /// Reconstructs on the frame's stream, without waiting for it.
@@ -155,7 +186,7 @@ impl Reconstructor {
     pub(crate) fn launch_ending(
         &self,
         frame: &mut Frame<'_>,
-        mut work: Reconstruction<'_, '_>,
+        work: Reconstruction<'_, '_>,
         ending: Ending,
     ) -> Result<bool> {
         let tiles = self.check(frame, &work)?;
@@ -179,12 +210,36 @@ impl Reconstructor {
             tabled: 0,
         };
         let parsed = work.parsed.argument(&stream);
-        match (&self.fused, &self.from_codes, work.codes) {
-            (Some(fused), _, Codes::Streams(batch)) => {
-                self.launch_fused(frame, fused, batch, parsed, request, &mut work, ending)?;
+        match (&self.kernels, work.codes) {
+            (Kernels::Fused(kernels), Codes::Streams(batch)) => {
+                let Reconstruction { input, output, status, sums, .. } = work;
+                let to = (output, status, sums);
+                self.launch_decoding(frame, kernels, FUSED_THREADS, input, batch, parsed, request, to, ending)?;
                 Ok(true)
             }
-            (_, Some(kernel), Codes::Decoded(codes)) => {
+            (Kernels::Apart(kernels, strips), Codes::Streams(batch)) => {
+                let len = self.rows_len(work.parsed.chunk_count, work.parsed.slots);
+                let mut rows = frame.slice::<u16>(len)?;
+                // SAFETY: as many bytes as the sums have.
+                let bytes = unsafe { rows.transmute_mut::<u8>(len * 2) };
+                let bytes = bytes.ok_or_else(|| CudaError::invalid("the batch is too large: make several"))?;
+                let (mut bytes, nothing) = (bytes, Ending::ELSEWHERE);
+                let Reconstruction { input, output, status, sums, .. } = work;
+                let to = (&mut bytes, &mut *status, &mut *sums);
+                self.launch_decoding(frame, kernels, APART_THREADS, input, batch, parsed, request, to, nothing)?;
+                let (geometry, values, rows) = (self.device_geometry, self.values, rows.as_view());
+                // The word behind two for each chunk.
+                let mut ended = sums.slice_mut(2 * work.parsed.chunk_count as usize..);
+                // SAFETY: the kernels before have left sums for all slots; `check` has seen that the output has the elements of the tiles. What the ending points to is of the batch whose chunks these are.
+                unsafe {
+                    strips.launch(
+                        frame, input, geometry, parsed, values, request, tiles, &rows, output, &mut ended, ending,
+                        status,
+                    )?;
+                }
+                Ok(true)
+            }
+            (Kernels::Decoded(kernel), Codes::Decoded(codes)) => {
                 let warps = CODES_THREADS / 32;
                 // Constant tiles are fewer units than others.
                 let tiles = self.geometry.tiles().min(self.geometry.tiles_per_chunk().into()) as u32;
@@ -202,19 +257,24 @@ impl Reconstructor {
                 unsafe { launch.launch(grid) }.doing("reconstructing")?;
                 Ok(false)
             }
-            _ => Err(CudaError::invalid("codes as streams are for a fused reconstructor, decoded ones for the other")),
+            _ => {
+                Err(CudaError::invalid("codes as streams are for reconstructors that decode, decoded ones for others"))
+            }
         }
     }
 
-    #[expect(clippy::too_many_arguments, reason = "what is reconstructed, with what, and how it ends")]
-    fn launch_fused(
+    /// Launches the kernels that decode, to elements or to rows of sums for all slots.
+    #[expect(clippy::too_many_arguments, reason = "what is reconstructed, with what, where to, and how it ends")]
+    fn launch_decoding(
         &self,
-        frame: &mut Frame<'_>,
-        fused: &Fused,
+        frame: &Frame<'_>,
+        kernels: &[Kernel; 2],
+        threads: u32,
+        input: &CudaView<'_, u8>,
         batch: &BatchView<'_, u16>,
         parsed: ParsedArgument,
         request: Request,
-        work: &mut Reconstruction<'_, '_>,
+        (output, status, sums): (&mut CudaViewMut<'_, u8>, &mut CudaViewMut<'_, u32>, &mut CudaViewMut<'_, u32>),
         ending: Ending,
     ) -> Result<()> {
         let stream = frame.stream().clone();
@@ -222,17 +282,16 @@ impl Reconstructor {
         // One has all of a multiprocessor's shared memory; the kernel gives all an equal share of the work.
         let blocks = self.multiprocessors;
         let request = Request { dynamic_bytes, tabled: batch.tabled.into(), ..request };
-        for kernel in &fused.kernels {
-            let launch = Successive::new(kernel, &stream).reads(work.input).value(self.device_geometry).value(parsed);
+        for kernel in kernels {
+            let launch = Successive::new(kernel, &stream).reads(input).value(self.device_geometry).value(parsed);
             let launch = launch.value(self.values).value(request);
             let launch = launch.reads(&batch.descriptors).reads(&batch.books).reads(&batch.symbols);
-            let launch =
-                launch.writes(&mut *work.sums).writes(&mut *work.status).writes(&mut *work.output).value(ending);
-            let grid = Kernel::grid(blocks, FUSED_THREADS, dynamic_bytes);
+            let launch = launch.writes(&mut *sums).writes(&mut *status).writes(&mut *output).value(ending);
+            let grid = Kernel::grid(blocks, threads, dynamic_bytes);
             // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const Book *, const u16 *, u32 *, u32 *, Element *, Ending). There are a stream, a word of status and four of sums
             // for each chunk, MOST_CHUNKS at most, and one word more (`check`); streams lie in the input, and positions that codewords and index give are bounded by their bits, and in shared memory by the room
-            // behind the last warp's. What parsing left of a chunk whose status is 0 has been checked by it; the elements of the tiles lie in the output. What the ending points to is of the batch whose chunks these
-            // are. It waits for the kernel before it before it reads or writes anything.
+            // behind the last warp's. What parsing left of a chunk whose status is 0 has been checked by it; the elements of the tiles, or the rows of all slots, lie in the output. What the ending points to is of the
+            // batch whose chunks these are. It waits for the kernel before it before it reads or writes anything.
             unsafe { launch.launch(grid) }?;
         }
         Ok(())

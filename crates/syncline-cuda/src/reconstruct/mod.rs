@@ -1,9 +1,10 @@
 //! From parsed chunks to elements: launchers of `kernels/reconstruct.cu`.
 //!
-//! Streams with the symbol index are decoded and reconstructed by one kernel; the codes of others are decoded first
-//! ([`crate::huffman::decode`]) and reconstructed by another. Both write each element once, except verbatim values, which are written over.
+//! Streams with the symbol index are decoded and reconstructed by one kernel, or by one that leaves sums of residuals in memory and one that makes elements of them ([`Way`]); the codes
+//! of others are decoded first ([`crate::huffman::decode`]). All write each element once, except verbatim values, which may be written over.
 
 mod launch;
+mod strips;
 
 use std::ops::Range;
 
@@ -22,9 +23,13 @@ use crate::error::{CudaError, Result};
 use crate::huffman::decode::{BatchView, LONG_ENTRIES, PAIRED_SHARE, code_constants};
 
 const SOURCE: Source = Source { name: "reconstruct.cu", text: include_str!("../../kernels/reconstruct.cu") };
+const STRIPS_SOURCE: Source =
+    Source { name: "reconstruct_strips.cu", text: include_str!("../../kernels/reconstruct_strips.cu") };
 
 /// Threads in a block that decodes: as many as leave each 128 registers.
 const FUSED_THREADS: u32 = 512;
+/// Threads in a block that decodes and leaves rows in memory.
+const APART_THREADS: u32 = 640;
 /// What a tile with codes costs, in constant ones: blocks share out work by it.
 const LIVE_COST: u32 = 3;
 /// What it costs a block to begin with a chunk, likewise.
@@ -33,6 +38,27 @@ const START_COST: u32 = 100;
 const CODES_THREADS: u32 = 128;
 /// Entries for long codewords in a block's tables, with one codebook and with four.
 pub(crate) const OWN_LONG: [u32; 2] = [LONG_ENTRIES, LONG_ENTRIES / 2];
+
+/// How a stream is reconstructed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Way {
+    /// From streams with the symbol index, by one kernel.
+    Fused,
+    /// From streams with the symbol index, 3-D: codes are decoded and added up along x and y, go to memory, and become elements a strip of rows at a time.
+    Apart,
+    /// From decoded codes.
+    Decoded,
+}
+
+impl Way {
+    /// Every way.
+    pub const ALL: [Self; 3] = [Self::Fused, Self::Apart, Self::Decoded];
+
+    /// Whether it takes [`Codes::Streams`]; otherwise [`Codes::Decoded`].
+    pub fn decodes(self) -> bool {
+        self != Self::Decoded
+    }
+}
 
 /// Where the codes of a batch's chunks come from.
 #[derive(Debug, Clone, Copy)]
@@ -96,7 +122,7 @@ impl Format {
         })
     }
 
-    fn element_bytes(self) -> u64 {
+    pub(crate) fn element_bytes(self) -> u64 {
         if self.double { 8 } else { 4 }
     }
 
@@ -114,32 +140,53 @@ impl Format {
         32 << (self.group_log2 + if wide { 2 } else { 1 })
     }
 
-    fn constants(self, wide: bool, fused: bool) -> Vec<(&'static str, u64)> {
-        let mut constants =
-            if fused { code_constants(self.group_log2) } else { vec![("GROUP_LOG2", self.group_log2.into())] };
+    fn constants(self, wide: bool) -> Vec<(&'static str, u64)> {
         let own = [
             ("AXES", self.axes),
             ("DOUBLE", self.double.into()),
             ("LOG", self.logarithm.into()),
             ("WIDE", wide.into()),
-            ("FUSED", fused.into()),
+        ];
+        own.map(|(name, value)| (name, u64::from(value))).into()
+    }
+
+    /// With what decoding needs. Rows that go to memory are the same whatever becomes of them.
+    fn fused(self, wide: bool, apart: bool) -> Specialization {
+        let format = if apart { Self { double: false, logarithm: false, ..self } } else { self };
+        let mut constants = code_constants(self.group_log2);
+        constants.extend(format.constants(wide));
+        let own = [
+            ("FUSED", 1),
+            ("APART", apart.into()),
             ("OWN_LONG", OWN_LONG[0]),
             ("OWN_LONG_MANY", OWN_LONG[1]),
             ("PAIRED_PERCENT", (PAIRED_SHARE * 100.0) as u32),
-            ("THREADS", if fused { FUSED_THREADS } else { CODES_THREADS }),
+            ("THREADS", if apart { APART_THREADS } else { FUSED_THREADS }),
             ("LIVE_COST", LIVE_COST),
             ("START_COST", START_COST),
         ];
         constants.extend(own.map(|(name, value)| (name, u64::from(value))));
-        constants
+        Specialization { source: SOURCE, constants }
     }
 
-    fn fused(self, wide: bool) -> Specialization {
-        Specialization { source: SOURCE, constants: self.constants(wide, true) }
-    }
-
+    /// For decoded codes.
     fn unfused(self) -> Specialization {
-        Specialization { source: SOURCE, constants: self.constants(true, false) }
+        let mut constants = self.constants(true);
+        let own = [("GROUP_LOG2", self.group_log2), ("FUSED", 0), ("APART", 0), ("THREADS", CODES_THREADS)];
+        let costs = [("LIVE_COST", LIVE_COST), ("START_COST", START_COST)];
+        constants.extend(own.into_iter().chain(costs).map(|(name, value)| (name, u64::from(value))));
+        Specialization { source: SOURCE, constants }
+    }
+
+    /// For 3-D tiles, from sums of codes.
+    fn strips(self, threads: u32) -> Specialization {
+        let mut constants = self.constants(true);
+        let own = [("GROUP_LOG2", self.group_log2), ("APART", 0), ("THREADS", threads)];
+        // Logarithms take more registers.
+        let resident = if self.logarithm { 512 / threads } else { 4 };
+        constants.extend([("PLANES", strips::PLANES.into()), ("RESIDENT", resident.into())]);
+        constants.extend(own.map(|(name, value)| (name, u64::from(value))));
+        Specialization { source: STRIPS_SOURCE, constants }
     }
 }
 
@@ -155,8 +202,19 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         })
     });
     let of = |format: Format| {
-        let fused = if fuses { vec![format.fused(false), format.fused(true)] } else { Vec::new() };
-        [fused, vec![format.unfused()]].concat()
+        let mut all = vec![format.unfused()];
+        if !fuses {
+            return all;
+        }
+        all.extend([format.fused(false, false), format.fused(true, false)]);
+        if format.axes == 3 {
+            all.push(format.strips(strips::threads(format.double)));
+        }
+        // The same for all elements.
+        if format.axes == 3 && (!format.double || format.group_log2 == 6) {
+            all.extend([format.fused(false, true), format.fused(true, true)]);
+        }
+        all
     };
     formats.flat_map(of).collect()
 }

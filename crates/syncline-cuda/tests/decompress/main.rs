@@ -27,6 +27,7 @@ use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::CudaError;
 use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry};
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
+use syncline_cuda::reconstruct::Way;
 
 /// The GPU, and a stream of its own that may be captured.
 fn device() -> Option<(&'static Device, Arc<CudaStream>)> {
@@ -73,11 +74,13 @@ fn settled(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> Deco
     decompressor
 }
 
-/// How the device reads a stream.
-fn ways(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> [Decompressor; 2] {
-    let both = [settled(device, stream, info), Decompressor::unfused(device, stream.clone(), info).unwrap()];
+/// How the device reads a stream: as it likes, and in each way that there is.
+fn ways(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> Vec<Decompressor> {
+    let mut all = vec![settled(device, stream, info)];
+    all.extend(Way::ALL.into_iter().filter_map(|way| Decompressor::with_way(device, stream.clone(), info, way).ok()));
+    assert!(all.len() > 1 + usize::from(info.header().index == IndexKind::Symbol));
     stream.synchronize().unwrap();
-    both
+    all
 }
 
 fn comes_back<T: Real>(device: &Device, stream: &Arc<CudaStream>, bytes: &[u8], what: &str) {

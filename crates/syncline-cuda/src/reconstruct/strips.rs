@@ -1,0 +1,195 @@
+//! The launch of `kernels/reconstruct_strips.cu`.
+
+use std::ops::Range;
+
+use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr};
+use syncline_core::geometry::Geometry;
+
+use super::Format;
+use super::launch::{Request, Values};
+use crate::container::ParsedArgument;
+use crate::container::parse::Ending;
+use crate::device::{Device, Frame, Kernel, Successive};
+use crate::error::{CudaError, Result};
+use crate::geometry::DeviceGeometry;
+
+/// Elements along each axis of a tile.
+const SIDE: u64 = 8;
+/// Planes of a block's image.
+pub(super) const PLANES: u32 = 4;
+/// Bytes of a block's image at most.
+const IMAGE_BYTES: u32 = (9 << 10) * PLANES;
+const THREADS: u32 = 256;
+
+/// `sizeof(Segment)` of `reconstruct_strips.cuh`.
+const SEGMENT_BYTES: u32 = 40;
+
+/// Threads of a block: eight a tile.
+pub(super) fn threads(double: bool) -> u32 {
+    if double { THREADS / 2 } else { THREADS }
+}
+
+/// `Strips` of `reconstruct_strips.cuh`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(C)]
+struct Cut {
+    first_row: u64,
+    rows: u32,
+    segments: u32,
+    width: u32,
+    row_pitch: u32,
+    plane_pitch: u32,
+    whole: u32,
+    by_width: u32,
+}
+
+// SAFETY: plain numbers without padding, laid out as the kernels' struct.
+unsafe impl DeviceRepr for Cut {}
+
+/// Whether an array is faster made of strips than tile by tile: rows start anywhere, so that tiles would share sectors with their neighbours, and few tiles are clipped, which take longer in strips.
+pub(super) fn pays(geometry: &Geometry, element_bytes: u64) -> bool {
+    let dims = geometry.dims();
+    let unaligned = !dims[3].is_multiple_of(16 / element_bytes);
+    let (whole, all) = (dims[2] / SIDE * (dims[3] / SIDE), dims[2].div_ceil(SIDE) * dims[3].div_ceil(SIDE));
+    geometry.axes() == 3 && unaligned && 10 * whole >= 9 * all
+}
+
+impl Cut {
+    /// Rows of tiles of an array with rows of `nx` elements of so many bytes, by blocks for so many tiles. All but where they start.
+    fn new(nx: u64, element_bytes: u64, tiles: u64) -> Self {
+        let vector = 16 / element_bytes;
+        let along = nx.div_ceil(SIDE);
+        let segments = along.div_ceil(tiles);
+        let width = along.div_ceil(segments);
+        // Rows of the image are as far from each other as those of the array, but for multiples of 16 bytes; and not by a multiple of 32, or the rows of a tile meet in the banks.
+        let meets = |pitch: u64| pitch.is_multiple_of(2 * vector);
+        let whole = segments == 1 && !meets(nx);
+        let mut row_pitch = if whole { nx } else { width * SIDE + nx % vector };
+        if meets(row_pitch) {
+            row_pitch += vector;
+        }
+        let plane_pitch = (SIDE * row_pitch + vector - 1).next_multiple_of(vector);
+        let row_bytes = u64::from(PLANES) * plane_pitch * element_bytes;
+        let rows = if segments == 1 { (tiles / width).min(u64::from(IMAGE_BYTES) / row_bytes).max(1) } else { 1 };
+        Self {
+            first_row: 0,
+            rows: rows as u32,
+            segments: segments as u32,
+            width: width as u32,
+            row_pitch: row_pitch as u32,
+            plane_pitch: plane_pitch as u32,
+            whole: whole.into(),
+            by_width: (1_u32 << 16).div_ceil(width as u32),
+        }
+    }
+
+    fn image_bytes(&self, element_bytes: u64) -> u32 {
+        self.rows * PLANES * self.plane_pitch * element_bytes as u32
+    }
+}
+
+/// Makes elements of sums of codes, a strip of rows at a time.
+#[derive(Debug, Clone)]
+pub(super) struct Strips {
+    kernel: Kernel,
+    threads: u32,
+    cut: Cut,
+    shared_bytes: u32,
+    along: u64,
+}
+
+impl Strips {
+    /// For a 3-D array tiled as `geometry` says.
+    pub(super) fn new(device: &Device, format: Format, geometry: &Geometry) -> Result<Self> {
+        let threads = threads(format.double);
+        let kernel = device.kernel(&format.strips(threads), "reconstruct_strips")?;
+        let nx = geometry.dims()[3];
+        let cut = Cut::new(nx, format.element_bytes(), u64::from(threads) / SIDE);
+        let segments = threads / SIDE as u32 * SEGMENT_BYTES;
+        let shared_bytes = segments + cut.image_bytes(format.element_bytes());
+        // The same for all, as they share the kernel.
+        kernel.allow_shared_memory(segments + IMAGE_BYTES)?;
+        Ok(Self { kernel, threads, cut, shared_bytes, along: nx.div_ceil(SIDE) })
+    }
+
+    /// Reconstructs the tiles.
+    ///
+    /// # Safety
+    /// `parsed` is what parsing has left of the chunks, and `rows_of_sums` has those of the slots of all of them; the elements of the tiles lie in the output. What `ending` points to is of the batch of these
+    /// chunks, and then the first of `sums` is 0, as it is again behind it, and `status` has a word a chunk; otherwise neither is touched.
+    #[expect(clippy::too_many_arguments, reason = "the kernel's arguments")]
+    pub(super) unsafe fn launch(
+        &self,
+        frame: &Frame<'_>,
+        input: &CudaView<'_, u8>,
+        geometry: DeviceGeometry,
+        parsed: ParsedArgument,
+        values: Values,
+        request: Request,
+        tiles: Range<u64>,
+        rows_of_sums: &CudaView<'_, u16>,
+        output: &mut CudaViewMut<'_, u8>,
+        sums: &mut CudaViewMut<'_, u32>,
+        ending: Ending,
+        status: &CudaViewMut<'_, u32>,
+    ) -> Result<()> {
+        let stream = frame.stream();
+        let first_row = tiles.start / self.along;
+        let rows = tiles.end.div_ceil(self.along) - first_row;
+        let blocks = rows.div_ceil(self.cut.rows.into()).saturating_mul(self.cut.segments.into());
+        let blocks = u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32);
+        let blocks = blocks.ok_or_else(|| CudaError::invalid("the batch is too large: make several"))?;
+        let cut = Cut { first_row, ..self.cut };
+        let launch = Successive::new(&self.kernel, stream).reads(input).value(geometry).value(parsed);
+        let launch = launch.value(values).value(request).value(cut).reads(rows_of_sums).writes(output);
+        let launch = launch.writes(sums).value(ending).reads(status);
+        // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, Strips, const u16 *, Element *, u32 *, Ending, const u32 *). Blocks are those of the rows of the tiles, and write the tiles' elements, which
+        // the caller has seen in the output; shared memory is that of segments and an image. What parsing left of a chunk whose status is 0 has been checked by it; groups are bounded by the slots, for which there
+        // are sums. It waits for the kernel before it before it reads or writes anything.
+        unsafe { launch.launch(Kernel::grid(blocks, self.threads, self.shared_bytes)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use syncline_core::array::Shape;
+
+    use super::*;
+
+    #[test]
+    fn images_lie_as_arrays_do() {
+        for (element, tiles) in [(4, 32), (8, 16)] {
+            let vector = 16 / element;
+            for nx in (1..600).chain([1000, 4095, 4096, 4097, 1 << 20, (1 << 32) + 3]) {
+                let cut = Cut::new(nx, element, tiles);
+                let (rows, width) = (u64::from(cut.rows), u64::from(cut.width));
+                let (pitch, plane) = (u64::from(cut.row_pitch), u64::from(cut.plane_pitch));
+                let what = format!("{nx} of {element}: {cut:?}");
+                assert!(rows * width <= tiles && rows > 0 && (rows == 1 || cut.segments == 1), "{what}");
+                let along = nx.div_ceil(SIDE);
+                let segments = u64::from(cut.segments);
+                assert!(segments * width >= along && (segments - 1) * width < along, "{what}");
+                // Rows beside each other, and room for what a plane is moved by.
+                assert!(pitch >= nx.min(width * SIDE) && pitch % vector == nx % vector, "{what}");
+                assert!(plane >= SIDE * pitch + vector - 1 && plane.is_multiple_of(vector), "{what}");
+                assert!(!pitch.is_multiple_of(2 * vector) && (cut.whole == 0 || pitch == nx), "{what}");
+                assert!(cut.image_bytes(element) <= IMAGE_BYTES, "{what}");
+                for slot in 0..tiles as u32 {
+                    assert_eq!((slot * cut.by_width) >> 16, slot / cut.width, "{what}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn strips_are_for_rows_that_start_anywhere_and_few_clipped_tiles() {
+        let pays_for = |extents: &[u64], bytes| {
+            let geometry = Geometry::new(Shape::new(extents).unwrap());
+            pays(&geometry, bytes)
+        };
+        assert!(pays_for(&[449, 449, 235], 4) && pays_for(&[449, 449, 235], 8));
+        assert!(!pays_for(&[512, 512, 512], 4) && !pays_for(&[100, 500, 500], 4), "rows start on 16 bytes");
+        assert!(!pays_for(&[288, 115, 69, 69], 4), "many tiles are clipped");
+        assert!(!pays_for(&[1801, 3601], 4), "2-D");
+    }
+}
