@@ -1,7 +1,7 @@
 // From sums of the codes of 3-D tiles to elements, a strip of whole rows at a time (reconstruct_strips.cuh): a block a strip. Nothing waits for another block.
 //
-// THREADS  eight a tile
-// RESIDENT blocks that a multiprocessor is to have registers for
+// THREADS   eight a tile
+// RESIDENT  blocks that a multiprocessor is to have registers for
 #include "reconstruct_strips.cuh"
 
 // A segment of row `number` of tiles, as much of it as is wanted.

@@ -15,8 +15,8 @@ struct Strips {
     uint32_t width;       // tiles of a segment, but the last
     uint32_t row_pitch;   // elements of the image from row to row and from plane to plane
     uint32_t plane_pitch;
-    uint32_t whole;    // the image's rows follow each other as the array's
-    uint32_t by_width; // 2^16 by `width`, rounded up: tiles of a strip are few
+    uint32_t whole;       // the image's rows follow each other as the array's
+    uint32_t by_width;    // 2^16 by `width`, rounded up: tiles of a strip are few
 };
 
 // What is written of a strip's row of tiles.
@@ -137,8 +137,8 @@ struct Strand {
     uint32_t nz, ny, nx, y;
     uint32_t meta, predictor;
     uint32_t base;
-    uint32_t first;        // in the image, without its planes' shifts
-    const uint16_t *codes;       // of the tile
+    uint32_t first;         // in the image, without its planes' shifts
+    const uint16_t *codes;  // of the tile
     bool wanted, raw, dead, live, narrow;
 
     __device__ inline bool is_clipped() const { return nx < SIDE || ny < SIDE; }

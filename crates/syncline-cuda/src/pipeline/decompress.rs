@@ -126,14 +126,14 @@ impl Decompressor {
         let format = Format::new(header, info.geometry());
         // Where some chunks have no streams of codes, the codes of all go through memory.
         let way = if header.lzss_codes { way.or(Some(Way::Decoded)) } else { way };
+        if header.lzss_codes && way != Some(Way::Decoded) {
+            return Err(CudaError::invalid("where codes may be LZSS tokens they are decoded before all else"));
+        }
         let reconstructor = match way {
             Some(way) => Reconstructor::with_way(device, header, info.geometry(), way)?,
             None => Reconstructor::new(device, header, info.geometry())?,
         };
         let way = reconstructor.way();
-        if header.lzss_codes && way.decodes() {
-            return Err(CudaError::invalid("where codes may be LZSS tokens they are decoded before all else"));
-        }
         let decoder = CodeDecoder::new(device, format.index(), header.group_log2.into(), way.decodes())?;
         let bitmaps = match format.bitmap_kinds() {
             0 => None,

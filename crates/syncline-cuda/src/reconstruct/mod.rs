@@ -122,7 +122,7 @@ impl Format {
         })
     }
 
-    pub(crate) fn element_bytes(self) -> u64 {
+    fn element_bytes(self) -> u64 {
         if self.double { 8 } else { 4 }
     }
 
@@ -140,21 +140,20 @@ impl Format {
         32 << (self.group_log2 + if wide { 2 } else { 1 })
     }
 
-    fn constants(self, wide: bool) -> Vec<(&'static str, u64)> {
-        let own = [
+    /// What all kernels are compiled with, and `own` constants.
+    fn constants(self, wide: bool, own: &[(&'static str, u32)]) -> Vec<(&'static str, u64)> {
+        let shared = [
             ("AXES", self.axes),
             ("DOUBLE", self.double.into()),
             ("LOG", self.logarithm.into()),
             ("WIDE", wide.into()),
         ];
-        own.map(|(name, value)| (name, u64::from(value))).into()
+        shared.iter().chain(own).map(|&(name, value)| (name, value.into())).collect()
     }
 
     /// With what decoding needs. Rows that go to memory are the same whatever becomes of them.
     fn fused(self, wide: bool, apart: bool) -> Specialization {
         let format = if apart { Self { double: false, logarithm: false, ..self } } else { self };
-        let mut constants = code_constants(self.group_log2);
-        constants.extend(format.constants(wide));
         let own = [
             ("FUSED", 1),
             ("APART", apart.into()),
@@ -165,28 +164,35 @@ impl Format {
             ("LIVE_COST", LIVE_COST),
             ("START_COST", START_COST),
         ];
-        constants.extend(own.map(|(name, value)| (name, u64::from(value))));
+        let constants = [code_constants(self.group_log2), format.constants(wide, &own)].concat();
         Specialization { source: SOURCE, constants }
     }
 
     /// For decoded codes.
     fn unfused(self) -> Specialization {
-        let mut constants = self.constants(true);
-        let own = [("GROUP_LOG2", self.group_log2), ("FUSED", 0), ("APART", 0), ("THREADS", CODES_THREADS)];
-        let costs = [("LIVE_COST", LIVE_COST), ("START_COST", START_COST)];
-        constants.extend(own.into_iter().chain(costs).map(|(name, value)| (name, u64::from(value))));
-        Specialization { source: SOURCE, constants }
+        let own = [
+            ("GROUP_LOG2", self.group_log2),
+            ("FUSED", 0),
+            ("APART", 0),
+            ("THREADS", CODES_THREADS),
+            ("LIVE_COST", LIVE_COST),
+            ("START_COST", START_COST),
+        ];
+        Specialization { source: SOURCE, constants: self.constants(true, &own) }
     }
 
     /// For 3-D tiles, from sums of codes.
-    fn strips(self, threads: u32) -> Specialization {
-        let mut constants = self.constants(true);
-        let own = [("GROUP_LOG2", self.group_log2), ("APART", 0), ("THREADS", threads)];
-        // Logarithms take more registers.
-        let resident = if self.logarithm { 512 / threads } else { 4 };
-        constants.extend([("PLANES", strips::PLANES.into()), ("RESIDENT", resident.into())]);
-        constants.extend(own.map(|(name, value)| (name, u64::from(value))));
-        Specialization { source: STRIPS_SOURCE, constants }
+    fn strips(self) -> Specialization {
+        let threads = strips::threads(self.double);
+        let own = [
+            ("GROUP_LOG2", self.group_log2),
+            ("APART", 0),
+            ("THREADS", threads),
+            ("PLANES", strips::PLANES),
+            // Logarithms take more registers.
+            ("RESIDENT", if self.logarithm { 512 / threads } else { 4 }),
+        ];
+        Specialization { source: STRIPS_SOURCE, constants: self.constants(true, &own) }
     }
 }
 
@@ -208,9 +214,9 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         }
         all.extend([format.fused(false, false), format.fused(true, false)]);
         if format.axes == 3 {
-            all.push(format.strips(strips::threads(format.double)));
+            all.push(format.strips());
         }
-        // The same for all elements.
+        // Rows that go to memory are the same for all elements: once for each size of groups.
         if format.axes == 3 && (!format.double || format.group_log2 == 6) {
             all.extend([format.fused(false, true), format.fused(true, true)]);
         }

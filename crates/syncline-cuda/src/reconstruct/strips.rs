@@ -102,7 +102,7 @@ impl Strips {
     /// For a 3-D array tiled as `geometry` says.
     pub(super) fn new(device: &Device, format: Format, geometry: &Geometry) -> Result<Self> {
         let threads = threads(format.double);
-        let kernel = device.kernel(&format.strips(threads), "reconstruct_strips")?;
+        let kernel = device.kernel(&format.strips(), "reconstruct_strips")?;
         let nx = geometry.dims()[3];
         let cut = Cut::new(nx, format.element_bytes(), u64::from(threads) / SIDE);
         let segments = threads / SIDE as u32 * SEGMENT_BYTES;
