@@ -164,19 +164,18 @@ __device__ inline Strand strand_of(const Parsed &parsed, uint32_t chunk_tiles, c
         ++own.chunk;
     }
     const ParsedChunk &record = parsed.chunks[own.chunk];
-    const uint64_t place = uint64_t(own.chunk) * parsed.tiles + own.number;
-    const uint32_t meta = parsed.metas[place], base = uint32_t(parsed.bases[place]), group = parsed.first_groups[place];
     own.dead = record.status != 0;
     own.raw = !own.dead && record.kind == CHUNK_RAW;
     if (own.dead || own.raw) {
         return own;
     }
-    own.meta = meta;
-    own.base = base;
-    own.live = !meta_constant(meta);
-    own.predictor = own.live ? meta_predictor(meta) : 0;
+    const uint64_t place = uint64_t(own.chunk) * parsed.tiles + own.number;
+    own.meta = parsed.metas[place];
+    own.base = uint32_t(parsed.bases[place]);
+    own.live = !meta_constant(own.meta);
+    own.predictor = own.live ? meta_predictor(own.meta) : 0;
     own.narrow = record.wide == 0;
-    own.codes = codes + (uint64_t(own.chunk) * parsed.slots + group) * CODES;
+    own.codes = codes + (uint64_t(own.chunk) * parsed.slots + parsed.first_groups[place]) * CODES;
     return own;
 }
 
