@@ -12,6 +12,7 @@
 // LIVE_COST what a tile with codes costs, in constant ones
 // START_COST what it costs a block to begin with a chunk, likewise
 #include "reconstruct_work.cuh"
+#include "successor.cuh"
 #if FUSED
 #include "reconstruct_fused.cuh"
 static_assert(THREADS >= MOST_CHUNKS, "a thread for each chunk");
@@ -114,7 +115,7 @@ __device__ inline void end_with(const Ending &ending, const Parsed &parsed, cons
     }
 }
 
-// A launch with WIDE 0 and then one with WIDE 1 do all, and then the latter ends the batch, if `ending` says so. `sums`: four words for each chunk and one more, all 0 before and after.
+// A launch with WIDE 0 and then one with WIDE 1 do all, and then the latter ends the batch, if `ending` says so. `sums`: four words for each chunk and one more, all 0 before and after; two more are reconstruct_strips.cu's.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     reconstruct(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
                 const __grid_constant__ Request request, const Stream *streams, const Book *books, const uint16_t *symbols, uint32_t *sums,
@@ -122,7 +123,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     __shared__ Shared shared;
     __shared__ uint32_t before[MOST_CHUNKS + 1];
     const uint32_t chunks = parsed.chunk_count;
+#if APART && !WIDE
+    // The next kernel takes from this one's place that what parsing has left is there.
+    wait_for_all_before();
+    let_next_begin();
+#else
     wait_for_previous();
+#endif
 #if WIDE
     // As good as never has a chunk codes of this kind: then only checksums are compared.
     if (!__syncthreads_or(threadIdx.x < chunks && parsed.chunks[threadIdx.x].wide != 0)) {

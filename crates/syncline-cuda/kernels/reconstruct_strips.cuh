@@ -1,90 +1,17 @@
-// Strips: whole rows of 3-D tiles, put together in shared memory and written from there.
+// Strips: whole rows of 3-D tiles, put together in shared memory and written from there; those of one value reconstruct_flat.cu has written.
 //
 // A lane has a row of eight elements of a tile, in each of its planes; what is summed along z stays in its registers. A strip's image in shared memory has PLANES planes at a time.
 // Codes of narrow chunks have been added up along x and y by reconstruct.cu with APART; those of wide ones are codes.
 //
 // PLANES   of the eight of a tile
 #pragma once
-#include "reconstruct_any.cuh"
-
-// How the array is cut into strips; mirrored in reconstruct/strips.rs.
-struct Strips {
-    uint64_t first_row;   // the first row of tiles along x that is wanted
-    uint32_t rows;        // of tiles in a strip; 1 if there is more than one segment
-    uint32_t segments;    // of a row of tiles
-    uint32_t width;       // tiles of a segment, but the last
-    uint32_t row_pitch;   // elements of the image from row to row and from plane to plane
-    uint32_t plane_pitch;
-    uint32_t whole;       // the image's rows follow each other as the array's
-    uint32_t by_width;    // 2^16 by `width`, rounded up: tiles of a strip are few
-};
-
-// What is written of a strip's row of tiles.
-struct Segment {
-    uint64_t first_element; // in the slab, of the segment's first tile
-    uint32_t nz, ny;        // planes, and rows of each
-    uint32_t from, to;      // elements along x of what is wanted, from the segment's start
-    uint32_t is_whole;      // and these are all of the row
-    uint32_t chunk, tile;   // of the segment's first tile: its chunk in the batch, and its number in that; the first may be before the batch
-};
-static_assert(sizeof(Segment) == 40, "as the launcher has it");
+#include "reconstruct_segments.cuh"
 
 // The block's shared memory: its segments, and behind them the image.
 constexpr uint32_t STRIP_TILES = THREADS / SIDE, IMAGE_AT = STRIP_TILES * sizeof(Segment);
 static_assert(IMAGE_AT % 16 == 0, "the image starts on 16 bytes");
 __device__ inline Segment *segments_of_block() { return reinterpret_cast<Segment *>(dynamic); }
 __device__ inline Element *image() { return reinterpret_cast<Element *>(reinterpret_cast<uint8_t *>(dynamic) + IMAGE_AT); }
-
-// Elements by which the planes of an image are moved, so that, counted in 16 bytes, each element has its place as in the array.
-struct Shifts {
-    uint32_t first;
-    const Geometry &geometry;
-
-    __device__ inline Shifts(const Segment &segment, const Geometry &array, const Element *out)
-        : first(uint32_t(segment.first_element) + uint32_t(reinterpret_cast<uint64_t>(out) / sizeof(Element))), geometry(array) {}
-    __device__ inline uint32_t of(uint32_t z) const { return (first + z * uint32_t(geometry.strides[1])) % VECTOR; }
-};
-
-// Lanes that copy a run together.
-constexpr uint32_t RUN_LANES = 8;
-static_assert(VECTOR <= RUN_LANES, "a lane an element beside whole units");
-
-// Copies elements that follow each other from element `first` of the image on to the array, where they lie alike in 16 bytes. By RUN_LANES lanes, which wait with `copies_have_read` before any
-// of that is written over.
-__device__ inline void copy_run(uint32_t first, uint32_t length, Element *to) {
-    const Element *from = image() + first;
-    const uint32_t lane = threadIdx.x % RUN_LANES, head = min_of((VECTOR - first % VECTOR) % VECTOR, length), body = (length - head) / VECTOR * VECTOR;
-    if (lane < head) {
-        to[lane] = from[lane];
-    }
-    if (head + body + lane < length) {
-        to[head + body + lane] = from[head + body + lane];
-    }
-#if __CUDA_ARCH__ >= 900
-    if (lane == 0 && body != 0) {
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;" ::"l"(to + head), "r"(shared_address(from + head)), "r"(body * uint32_t(sizeof(Element))) : "memory");
-    }
-#else
-    for (uint32_t i = lane; i < body / VECTOR; i += RUN_LANES) {
-        reinterpret_cast<uint4 *>(to + head)[i] = reinterpret_cast<const uint4 *>(from + head)[i];
-    }
-#endif
-}
-
-// What a thread has written to shared memory is there for copies behind a barrier.
-__device__ inline void let_copies_see() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
-#endif
-}
-
-// The thread's copies need the image no longer.
-__device__ inline void copies_have_read() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("cp.async.bulk.commit_group;" ::: "memory");
-    asm volatile("cp.async.bulk.wait_group.read 0;" ::: "memory");
-#endif
-}
 
 // All of the block's warps, each from where it is.
 __device__ inline void meet() {
@@ -121,7 +48,7 @@ struct Copier {
             // Where only a part of a whole row is wanted, row by row all the same.
             const uint32_t first_y = whole ? 0 : run % SIDE, end_y = all || !whole ? min_of(first_y + 1, line.ny) : line.ny;
             for (uint32_t y = first_y; y < end_y; ++y) {
-                copy_run(image_start + y * strips.row_pitch, all ? line.ny * line.to : line.to - line.from, out + plane_start + y * geometry.strides[2]);
+                copy_run(image(), image_start + y * strips.row_pitch, all ? line.ny * line.to : line.to - line.from, out + plane_start + y * geometry.strides[2]);
             }
         }
         copies_have_read();
@@ -157,12 +84,9 @@ __device__ inline Strand strand_of(const Parsed &parsed, uint32_t chunk_tiles, c
     if (!wanted) {
         return own;
     }
-    own.chunk = line.chunk;
-    own.number = line.tile + tile;
-    while (own.number >= chunk_tiles) {
-        own.number -= chunk_tiles;
-        ++own.chunk;
-    }
+    const TileOfBatch at(line, tile, chunk_tiles);
+    own.chunk = at.chunk;
+    own.number = at.number;
     const ParsedChunk &record = parsed.chunks[own.chunk];
     own.dead = record.status != 0;
     own.raw = !own.dead && record.kind == CHUNK_RAW;

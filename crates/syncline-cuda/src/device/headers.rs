@@ -48,6 +48,7 @@ const HEADERS: &[Source] = &[
     Source { name: "reconstruct_fused.cuh", text: include_str!("../../kernels/reconstruct_fused.cuh") },
     Source { name: "reconstruct_work.cuh", text: include_str!("../../kernels/reconstruct_work.cuh") },
     Source { name: "reconstruct_apart.cuh", text: include_str!("../../kernels/reconstruct_apart.cuh") },
+    Source { name: "reconstruct_segments.cuh", text: include_str!("../../kernels/reconstruct_segments.cuh") },
     Source { name: "reconstruct_strips.cuh", text: include_str!("../../kernels/reconstruct_strips.cuh") },
     Source { name: "reconstruct_elements.cuh", text: include_str!("../../kernels/reconstruct_elements.cuh") },
     Source { name: "huffman_span.cuh", text: include_str!("../../kernels/huffman_span.cuh") },

@@ -81,7 +81,7 @@ impl Kernel {
     }
 
     /// Whether `wait_for_previous` in it does something.
-    pub(super) fn waits_for_previous(&self) -> bool {
+    pub(crate) fn waits_for_previous(&self) -> bool {
         self.architecture >= WAITING_ARCHITECTURE
     }
 

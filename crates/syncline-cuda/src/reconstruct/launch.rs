@@ -5,7 +5,7 @@ use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 
-use super::strips::{self, Strips};
+use super::strips::{self, Strips, Wanted};
 use super::{APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, OWN_LONG, Reconstruction, Way};
 use crate::container::ParsedArgument;
 use crate::container::parse::{Ending, MOST_CHUNKS};
@@ -23,7 +23,7 @@ const OF_PAIRS: u32 = 4 * ((4 << TABLE_BITS) + 2 * OWN_LONG[1]) + 4 * (2 << TABL
 
 /// Words that [`Reconstruction::sums`] has for so many chunks.
 pub fn sums_len(chunks: usize) -> usize {
-    4 * chunks + 1
+    4 * chunks + 3
 }
 
 /// Whether a device with so much shared memory a block decodes and reconstructs in one kernel.
@@ -75,6 +75,15 @@ enum Kernels {
     Fused([Kernel; 2]),
     Apart([Kernel; 2], Strips),
     Decoded(Kernel),
+}
+
+/// What a kernel that decodes reads, and how much shared memory its blocks have.
+struct Coded<'c, 'v> {
+    input: &'c CudaView<'v, u8>,
+    batch: &'c BatchView<'v, u16>,
+    parsed: ParsedArgument,
+    request: Request,
+    dynamic_bytes: u32,
 }
 
 /// Reconstructs the chunks of one stream.
@@ -159,8 +168,11 @@ impl Reconstructor {
 
     /// Bytes that a launch takes of its frame, for so many chunks with so many groups each at most.
     pub fn workspace(&self, chunks: u32, slots: u32) -> usize {
-        match self.kernels {
-            Kernels::Apart(..) => Arena::bytes_for::<u16>(self.rows_len(chunks, slots)),
+        match &self.kernels {
+            Kernels::Apart(_, strips) => {
+                let tiles = u64::from(chunks) * u64::from(self.geometry.tiles_per_chunk());
+                Arena::bytes_for::<u16>(self.rows_len(chunks, slots)) + strips.workspace(tiles)
+            }
             _ => 0,
         }
     }
@@ -213,30 +225,36 @@ impl Reconstructor {
         match (&self.kernels, work.codes) {
             (Kernels::Fused(kernels), Codes::Streams(batch)) => {
                 let Reconstruction { input, output, status, sums, .. } = work;
-                let to = (output, status, sums);
-                self.launch_decoding(frame, kernels, FUSED_THREADS, input, batch, parsed, request, to, ending)?;
+                let coded =
+                    Coded { input, batch, parsed, request, dynamic_bytes: self.shared_memory - OWN_SHARED_MEMORY };
+                for kernel in kernels {
+                    let to = (&mut *output, &mut *status, &mut *sums);
+                    self.launch_decoding(frame, kernel, FUSED_THREADS, &coded, to, ending)?;
+                }
                 Ok(true)
             }
-            (Kernels::Apart(kernels, strips), Codes::Streams(batch)) => {
+            (Kernels::Apart([narrow, wide], strips), Codes::Streams(batch)) => {
                 let len = self.rows_len(work.parsed.chunk_count, work.parsed.slots);
                 let mut rows = frame.slice::<u16>(len)?;
+                let mut listed = strips.list(frame, &tiles)?;
                 // SAFETY: as many bytes as the sums have.
                 let bytes = unsafe { rows.transmute_mut::<u8>(len * 2) };
-                let bytes = bytes.ok_or_else(|| CudaError::invalid("the batch is too large: make several"))?;
-                let (mut bytes, nothing) = (bytes, Ending::ELSEWHERE);
+                let mut bytes = bytes.ok_or_else(|| CudaError::invalid("the batch is too large: make several"))?;
                 let Reconstruction { input, output, status, sums, .. } = work;
+                let least = OF_ANY_SYMBOLS.max(OF_PAIRS);
+                let dynamic_bytes = (self.shared_memory - OWN_SHARED_MEMORY - strips.shared_beside()).max(least);
+                let coded = Coded { input, batch, parsed, request, dynamic_bytes };
+                let wanted = Wanted { geometry: self.device_geometry, parsed, values: self.values, request, tiles };
                 let to = (&mut bytes, &mut *status, &mut *sums);
-                self.launch_decoding(frame, kernels, APART_THREADS, input, batch, parsed, request, to, nothing)?;
-                let (geometry, values, rows) = (self.device_geometry, self.values, rows.as_view());
-                // The word behind two for each chunk.
-                let mut ended = sums.slice_mut(2 * work.parsed.chunk_count as usize..);
-                // SAFETY: the kernels before have left sums for all slots; `check` has seen that the output has the elements of the tiles. What the ending points to is of the batch whose chunks these are.
+                self.launch_decoding(frame, narrow, APART_THREADS, &coded, to, Ending::ELSEWHERE)?;
+                // SAFETY: the kernel before waits for parsing before it lets another begin, and has nothing to do with output, list and last sums; `check` has seen that the output has the elements of the tiles.
+                unsafe { strips.launch_flat(frame, &wanted, output, &mut listed, sums) }?;
+                let to = (&mut bytes, &mut *status, &mut *sums);
+                self.launch_decoding(frame, wide, APART_THREADS, &coded, to, Ending::ELSEWHERE)?;
+                // SAFETY: the kernels before have left sums for all slots, and the list; `check` has seen that the output has the elements of the tiles. What the ending points to is of the batch whose chunks these are.
                 unsafe {
-                    strips.launch(
-                        frame, input, geometry, parsed, values, request, tiles, &rows, output, &mut ended, ending,
-                        status,
-                    )?;
-                }
+                    strips.launch(frame, input, &wanted, &rows.as_view(), &listed, output, sums, ending, status)
+                }?;
                 Ok(true)
             }
             (Kernels::Decoded(kernel), Codes::Decoded(codes)) => {
@@ -263,38 +281,29 @@ impl Reconstructor {
         }
     }
 
-    /// Launches the kernels that decode, to elements or to rows of sums for all slots.
-    #[expect(clippy::too_many_arguments, reason = "what is reconstructed, with what, where to, and how it ends")]
+    /// Launches a kernel that decodes, to elements or to rows of sums for all slots.
     fn launch_decoding(
         &self,
         frame: &Frame<'_>,
-        kernels: &[Kernel; 2],
+        kernel: &Kernel,
         threads: u32,
-        input: &CudaView<'_, u8>,
-        batch: &BatchView<'_, u16>,
-        parsed: ParsedArgument,
-        request: Request,
+        coded: &Coded<'_, '_>,
         (output, status, sums): (&mut CudaViewMut<'_, u8>, &mut CudaViewMut<'_, u32>, &mut CudaViewMut<'_, u32>),
         ending: Ending,
     ) -> Result<()> {
-        let stream = frame.stream().clone();
-        let dynamic_bytes = self.shared_memory - OWN_SHARED_MEMORY;
-        // One has all of a multiprocessor's shared memory; the kernel gives all an equal share of the work.
-        let blocks = self.multiprocessors;
+        let Coded { input, batch, parsed, request, dynamic_bytes } = *coded;
         let request = Request { dynamic_bytes, tabled: batch.tabled.into(), ..request };
-        for kernel in kernels {
-            let launch = Successive::new(kernel, &stream).reads(input).value(self.device_geometry).value(parsed);
-            let launch = launch.value(self.values).value(request);
-            let launch = launch.reads(&batch.descriptors).reads(&batch.books).reads(&batch.symbols);
-            let launch = launch.writes(&mut *sums).writes(&mut *status).writes(&mut *output).value(ending);
-            let grid = Kernel::grid(blocks, threads, dynamic_bytes);
-            // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const Book *, const u16 *, u32 *, u32 *, Element *, Ending). There are a stream, a word of status and four of sums
-            // for each chunk, MOST_CHUNKS at most, and one word more (`check`); streams lie in the input, and positions that codewords and index give are bounded by their bits, and in shared memory by the room
-            // behind the last warp's. What parsing left of a chunk whose status is 0 has been checked by it; the elements of the tiles, or the rows of all slots, lie in the output. What the ending points to is of the
-            // batch whose chunks these are. It waits for the kernel before it before it reads or writes anything.
-            unsafe { launch.launch(grid) }?;
-        }
-        Ok(())
+        let launch = Successive::new(kernel, frame.stream()).reads(input).value(self.device_geometry).value(parsed);
+        let launch = launch.value(self.values).value(request);
+        let launch = launch.reads(&batch.descriptors).reads(&batch.books).reads(&batch.symbols);
+        let launch = launch.writes(sums).writes(status).writes(output).value(ending);
+        // One has all of a multiprocessor's shared memory, or as good as all; the kernel gives all an equal share of the work.
+        let grid = Kernel::grid(self.multiprocessors, threads, dynamic_bytes);
+        // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const Book *, const u16 *, u32 *, u32 *, Element *, Ending). There are a stream, a word of status and four of sums
+        // for each chunk, MOST_CHUNKS at most, and three words more (`check`); streams lie in the input, and positions that codewords and index give are bounded by their bits, and in shared memory by the room
+        // behind the last warp's. What parsing left of a chunk whose status is 0 has been checked by it; the elements of the tiles, or the rows of all slots, lie in the output. What the ending points to is of the
+        // batch whose chunks these are. It waits for the kernel before it before it reads or writes anything.
+        unsafe { launch.launch(grid) }
     }
 
     /// Checks lengths and alignments; the tiles that are in the batch.
@@ -342,7 +351,7 @@ impl Reconstructor {
             (work.status.len() < parsed.chunk_count as usize, "there is one word of status for each chunk"),
             (
                 matches!(work.codes, Codes::Streams(_)) && work.sums.len() < sums_len(parsed.chunk_count as usize),
-                "there are four sums for each chunk, and one word more",
+                "there are four sums for each chunk, and three words more",
             ),
         ];
         match problems.iter().find(|problem| problem.0) {

@@ -25,10 +25,12 @@ use crate::huffman::decode::{BatchView, LONG_ENTRIES, PAIRED_SHARE, code_constan
 const SOURCE: Source = Source { name: "reconstruct.cu", text: include_str!("../../kernels/reconstruct.cu") };
 const STRIPS_SOURCE: Source =
     Source { name: "reconstruct_strips.cu", text: include_str!("../../kernels/reconstruct_strips.cu") };
+const FLAT_SOURCE: Source =
+    Source { name: "reconstruct_flat.cu", text: include_str!("../../kernels/reconstruct_flat.cu") };
 
 /// Threads in a block that decodes: as many as leave each 128 registers.
 const FUSED_THREADS: u32 = 512;
-/// Threads in a block that decodes and leaves rows in memory.
+/// Threads in a block that decodes and leaves rows in memory: with 96 registers each, they leave a block beside them [`strips::FLAT_THREADS`] of 32.
 const APART_THREADS: u32 = 640;
 /// What a tile with codes costs, in constant ones: blocks share out work by it.
 const LIVE_COST: u32 = 3;
@@ -184,15 +186,25 @@ impl Format {
     /// For 3-D tiles, from sums of codes.
     fn strips(self) -> Specialization {
         let threads = strips::threads(self.double);
+        // Logarithms take more registers.
+        let resident = if self.logarithm { 512 / threads } else { 4 };
+        self.of_strips(STRIPS_SOURCE, threads, resident)
+    }
+
+    /// For strips of 3-D tiles that have one value.
+    fn flat_strips(self) -> Specialization {
+        self.of_strips(FLAT_SOURCE, strips::FLAT_THREADS, strips::FLAT_RESIDENT)
+    }
+
+    fn of_strips(self, source: Source, threads: u32, resident: u32) -> Specialization {
         let own = [
             ("GROUP_LOG2", self.group_log2),
             ("APART", 0),
             ("THREADS", threads),
             ("PLANES", strips::PLANES),
-            // Logarithms take more registers.
-            ("RESIDENT", if self.logarithm { 512 / threads } else { 4 }),
+            ("RESIDENT", resident),
         ];
-        Specialization { source: STRIPS_SOURCE, constants: self.constants(true, &own) }
+        Specialization { source, constants: self.constants(true, &own) }
     }
 }
 
@@ -214,7 +226,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         }
         all.extend([format.fused(false, false), format.fused(true, false)]);
         if format.axes == 3 {
-            all.push(format.strips());
+            all.extend([format.strips(), format.flat_strips()]);
         }
         // Rows that go to memory are the same for all elements: once for each size of groups.
         if format.axes == 3 && (!format.double || format.group_log2 == 6) {

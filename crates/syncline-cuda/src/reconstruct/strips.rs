@@ -1,4 +1,4 @@
-//! The launch of `kernels/reconstruct_strips.cu`.
+//! The launches of `kernels/reconstruct_strips.cu` and `kernels/reconstruct_flat.cu`.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use super::Format;
 use super::launch::{Request, Values};
 use crate::container::ParsedArgument;
 use crate::container::parse::Ending;
-use crate::device::{Device, Frame, Kernel, Successive};
+use crate::device::{Arena, Device, Frame, Kernel, Successive};
 use crate::error::{CudaError, Result};
 use crate::geometry::DeviceGeometry;
 
@@ -20,8 +20,13 @@ pub(super) const PLANES: u32 = 4;
 /// Bytes of a block's image at most.
 const IMAGE_BYTES: u32 = (9 << 10) * PLANES;
 const THREADS: u32 = 256;
+/// Threads of a block for strips of one value, and blocks that registers are dealt out for: 32 a thread.
+pub(super) const FLAT_THREADS: u32 = 128;
+pub(super) const FLAT_RESIDENT: u32 = 16;
+/// Shared memory that a block takes beside what it asks for.
+const BLOCK_SHARED_MEMORY: u32 = 1 << 10;
 
-/// `sizeof(Segment)` of `reconstruct_strips.cuh`.
+/// `sizeof(Segment)` of `reconstruct_segments.cuh`.
 const SEGMENT_BYTES: u32 = 40;
 
 /// Threads of a block: eight a tile.
@@ -29,7 +34,7 @@ pub(super) fn threads(double: bool) -> u32 {
     if double { THREADS / 2 } else { THREADS }
 }
 
-/// `Strips` of `reconstruct_strips.cuh`.
+/// `Strips` of `reconstruct_segments.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 struct Cut {
@@ -88,14 +93,27 @@ impl Cut {
     }
 }
 
+/// A batch's tiles, and what the kernels need to know of it.
+#[derive(Debug, Clone)]
+pub(super) struct Wanted {
+    pub geometry: DeviceGeometry,
+    pub parsed: ParsedArgument,
+    pub values: Values,
+    pub request: Request,
+    pub tiles: Range<u64>,
+}
+
 /// Makes elements of sums of codes, a strip of rows at a time.
 #[derive(Debug, Clone)]
 pub(super) struct Strips {
     kernel: Kernel,
+    flat: Kernel,
     threads: u32,
     cut: Cut,
     shared_bytes: u32,
+    flat_shared_bytes: u32,
     along: u64,
+    multiprocessors: u32,
 }
 
 impl Strips {
@@ -103,50 +121,97 @@ impl Strips {
     pub(super) fn new(device: &Device, format: Format, geometry: &Geometry) -> Result<Self> {
         let threads = threads(format.double);
         let kernel = device.kernel(&format.strips(), "reconstruct_strips")?;
+        let flat = device.kernel(&format.flat_strips(), "reconstruct_flat")?;
         let nx = geometry.dims()[3];
         let cut = Cut::new(nx, format.element_bytes(), u64::from(threads) / SIDE);
         let segments = threads / SIDE as u32 * SEGMENT_BYTES;
         let shared_bytes = segments + cut.image_bytes(format.element_bytes());
         // The same for all, as they share the kernel.
         kernel.allow_shared_memory(segments + IMAGE_BYTES)?;
-        Ok(Self { kernel, threads, cut, shared_bytes, along: nx.div_ceil(SIDE) })
+        let flat_shared_bytes = FLAT_THREADS / 32 * cut.plane_pitch * format.element_bytes() as u32;
+        let (along, multiprocessors) = (nx.div_ceil(SIDE), device.info().multiprocessors);
+        Ok(Self { kernel, flat, threads, cut, shared_bytes, flat_shared_bytes, along, multiprocessors })
     }
 
-    /// Reconstructs the tiles.
+    /// Shared memory of a multiprocessor that the kernel before leaves to [`Self::launch_flat`]'s, so that both run at the same time.
+    pub(super) fn shared_beside(&self) -> u32 {
+        if self.flat.waits_for_previous() { self.flat_shared_bytes + BLOCK_SHARED_MEMORY } else { 0 }
+    }
+
+    /// Bytes that the list of the strips of so many tiles takes of a frame.
+    pub(super) fn workspace(&self, tiles: u64) -> usize {
+        // A row of tiles more at either end.
+        let rows = (tiles / self.along + 2).div_ceil(self.cut.rows.into());
+        Arena::bytes_for::<u32>((rows * u64::from(self.cut.segments)) as usize)
+    }
+
+    /// The first row of tiles, and how many strips the tiles are in, segments counted apart.
+    fn strips_of(&self, tiles: &Range<u64>) -> Result<(u64, u32)> {
+        let first_row = tiles.start / self.along;
+        let rows = tiles.end.div_ceil(self.along) - first_row;
+        let strips = rows.div_ceil(self.cut.rows.into()).saturating_mul(self.cut.segments.into());
+        let strips = u32::try_from(strips).ok().filter(|&strips| strips <= i32::MAX as u32);
+        strips
+            .map(|strips| (first_row, strips))
+            .ok_or_else(|| CudaError::invalid("the batch is too large: make several"))
+    }
+
+    /// Room for the numbers of the strips of the tiles.
+    pub(super) fn list<'f>(&self, frame: &mut Frame<'f>, tiles: &Range<u64>) -> Result<CudaViewMut<'f, u32>> {
+        frame.slice(self.strips_of(tiles)?.1 as usize)
+    }
+
+    /// Writes the strips that have one value throughout each row of tiles, and lists the others. Beside the kernel that was launched before.
     ///
     /// # Safety
-    /// `parsed` is what parsing has left of the chunks, and `rows_of_sums` has those of the slots of all of them; the elements of the tiles lie in the output. What `ending` points to is of the batch of these
-    /// chunks, and then the first of `sums` is 0, as it is again behind it, and `status` has a word a chunk; otherwise neither is touched.
+    /// `wanted.parsed` is what parsing has left of the chunks: the kernel launched before waits for that before it lets another one begin, and neither reads nor writes what this one writes. The
+    /// elements of the tiles lie in the output; `listed` is [`Self::list`]'s; the last two of the `sums` of the chunks are 0.
+    pub(super) unsafe fn launch_flat(
+        &self,
+        frame: &Frame<'_>,
+        wanted: &Wanted,
+        output: &mut CudaViewMut<'_, u8>,
+        listed: &mut CudaViewMut<'_, u32>,
+        sums: &mut CudaViewMut<'_, u32>,
+    ) -> Result<()> {
+        let (first_row, strips) = self.strips_of(&wanted.tiles)?;
+        let launch = Successive::new(&self.flat, frame.stream()).value(wanted.geometry).value(wanted.parsed);
+        let launch = launch.value(wanted.values).value(wanted.request).value(Cut { first_row, ..self.cut });
+        let launch = launch.value(strips).writes(output).writes(listed).writes(sums);
+        let blocks = self.multiprocessors.min(strips.div_ceil(FLAT_THREADS / 32));
+        // SAFETY: parameters (Geometry, Parsed, Values, Request, Strips, u32, Element *, u32 *, u32 *). Strips are those of the tiles; it writes the tiles' elements, which the caller has seen in the output, a number a
+        // strip at most, and a word of the sums; shared memory is that of an image's plane a warp. What parsing left of a chunk whose status is 0 has been checked by it. What the kernel before is at work on
+        // is none of its business.
+        unsafe { launch.launch(Kernel::grid(blocks, FLAT_THREADS, self.flat_shared_bytes)) }
+    }
+
+    /// Reconstructs the tiles of all other strips.
+    ///
+    /// # Safety
+    /// `wanted.parsed` is what parsing has left of the chunks, and `rows_of_sums` has those of the slots of all of them; the elements of the tiles lie in the output; `listed` is [`Self::launch_flat`]'s. What `ending`
+    /// points to is of the batch of these chunks, and then `status` has a word a chunk; otherwise neither is touched.
     #[expect(clippy::too_many_arguments, reason = "the kernel's arguments")]
     pub(super) unsafe fn launch(
         &self,
         frame: &Frame<'_>,
         input: &CudaView<'_, u8>,
-        geometry: DeviceGeometry,
-        parsed: ParsedArgument,
-        values: Values,
-        request: Request,
-        tiles: Range<u64>,
+        wanted: &Wanted,
         rows_of_sums: &CudaView<'_, u16>,
+        listed: &CudaViewMut<'_, u32>,
         output: &mut CudaViewMut<'_, u8>,
         sums: &mut CudaViewMut<'_, u32>,
         ending: Ending,
         status: &CudaViewMut<'_, u32>,
     ) -> Result<()> {
-        let stream = frame.stream();
-        let first_row = tiles.start / self.along;
-        let rows = tiles.end.div_ceil(self.along) - first_row;
-        let blocks = rows.div_ceil(self.cut.rows.into()).saturating_mul(self.cut.segments.into());
-        let blocks = u32::try_from(blocks).ok().filter(|&blocks| blocks <= i32::MAX as u32);
-        let blocks = blocks.ok_or_else(|| CudaError::invalid("the batch is too large: make several"))?;
-        let cut = Cut { first_row, ..self.cut };
-        let launch = Successive::new(&self.kernel, stream).reads(input).value(geometry).value(parsed);
-        let launch = launch.value(values).value(request).value(cut).reads(rows_of_sums).writes(output);
+        let (first_row, strips) = self.strips_of(&wanted.tiles)?;
+        let launch = Successive::new(&self.kernel, frame.stream()).reads(input).value(wanted.geometry);
+        let launch = launch.value(wanted.parsed).value(wanted.values).value(wanted.request);
+        let launch = launch.value(Cut { first_row, ..self.cut }).reads(rows_of_sums).reads(listed).writes(output);
         let launch = launch.writes(sums).value(ending).reads(status);
-        // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, Strips, const u16 *, Element *, u32 *, Ending, const u32 *). Blocks are those of the rows of the tiles, and write the tiles' elements, which
-        // the caller has seen in the output; shared memory is that of segments and an image. What parsing left of a chunk whose status is 0 has been checked by it; groups are bounded by the slots, for which there
-        // are sums. It waits for the kernel before it before it reads or writes anything.
-        unsafe { launch.launch(Kernel::grid(blocks, self.threads, self.shared_bytes)) }
+        // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, Strips, const u16 *, const u32 *, Element *, u32 *, Ending, const u32 *). There is a block for each strip that may be listed; strips are
+        // those of the tiles, whose elements the caller has seen in the output; shared memory is that of segments and an image. What parsing left of a chunk whose status is 0 has been checked by it; groups are
+        // bounded by the slots, for which there are sums. It waits for the kernel before it before it reads or writes anything.
+        unsafe { launch.launch(Kernel::grid(strips, self.threads, self.shared_bytes)) }
     }
 }
 
