@@ -70,28 +70,17 @@ struct Ending {
     uint32_t bitmaps;
 };
 
-// Brings statuses together of chunks from number `first` on, a thread a chunk.
-__device__ inline void end_chunks(const Ending &ending, const ParsedChunk *chunks, const uint32_t *code_status, uint32_t first, uint32_t count) {
-    const uint32_t i = first + threadIdx.x;
-    if (i < count) {
+// Brings statuses together and clears what the next batch needs to be 0, when everything else is done. By a whole block.
+__device__ inline void end_batch(const Ending &ending, const ParsedChunk *chunks, const uint32_t *code_status, uint32_t count) {
+    for (uint32_t i = threadIdx.x; i < count; i += blockDim.x) {
         uint32_t status = chunks[i].status | (__ldcg(&code_status[i]) & 0xFF) << 16;
         for (uint32_t bitmap = 0; bitmap < ending.bitmaps; ++bitmap) {
             status |= ending.bitmap_status[bitmap * count + i] << 24;
         }
         ending.result[i] = status;
     }
-}
-
-// Clears what the next batch needs to be 0. By a whole block.
-__device__ inline void clear_for_next(const Ending &ending) {
+    __syncthreads();
     for (uint32_t word = threadIdx.x; word < ending.clear_bytes / 4; word += blockDim.x) {
         ending.clear[word] = 0;
     }
-}
-
-// Brings statuses together and clears what has to be, when everything else is done. By a block that has a thread a chunk.
-__device__ inline void end_batch(const Ending &ending, const ParsedChunk *chunks, const uint32_t *code_status, uint32_t count) {
-    end_chunks(ending, chunks, code_status, 0, count);
-    __syncthreads();
-    clear_for_next(ending);
 }

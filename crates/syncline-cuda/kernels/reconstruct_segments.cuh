@@ -63,9 +63,12 @@ struct Strip {
     }
 };
 
-// Words of reconstruction's `sums`, behind those that reconstruct.cu has, or among them when it is through with them: how many strips are listed, and how many blocks are through with what parsing has left.
-__device__ inline uint32_t *listed_strips(uint32_t *sums, uint32_t chunks) { return sums + 4 * chunks + 1; }
-__device__ inline uint32_t *done_blocks(uint32_t *sums, uint32_t chunks) { return sums + 4 * chunks + 2; }
+// What is known of a strip: that it is written, having one value in each row of tiles; that its chunks are all quantised, so that there is what parsing leaves of their tiles.
+constexpr uint32_t STRIP_FLAT = 1, STRIP_CODED = 2;
+
+// Words of reconstruction's `sums` behind those of reconstruct.cu: how many strips are not flat, and how many blocks of these are through with what parsing has left.
+__device__ inline uint32_t *strips_left(uint32_t *sums, uint32_t chunks) { return sums + 4 * chunks + 1; }
+__device__ inline uint32_t *strips_through(uint32_t *sums, uint32_t chunks) { return sums + 4 * chunks + 2; }
 
 // Tile `tile` of a segment.
 struct TileOfBatch {

@@ -1,4 +1,4 @@
-// From sums of the codes of 3-D tiles to elements, a strip of whole rows at a time (reconstruct_strips.cuh): a block a strip, of those that reconstruct_flat.cu has listed. Nothing waits for another block.
+// From sums of the codes of 3-D tiles to elements, a strip of whole rows at a time (reconstruct_strips.cuh): a block a strip, of those that reconstruct_flat.cu has left. Nothing waits for another block.
 //
 // THREADS   eight a tile
 // RESIDENT  blocks that a multiprocessor is to have registers for
@@ -9,44 +9,47 @@ __device__ inline bool has_sums_alone(const Parsed &parsed, const Strand &own) {
     if (!own.is_plain()) {
         return false;
     }
-    const ParsedChunk &record = parsed.chunks[own.chunk];
     const uint64_t entry = uint64_t(own.chunk) * (parsed.tiles + 1) + own.number;
-    const bool verbatim = record.verbatim != 0 && parsed.verbatim_starts[entry] != parsed.verbatim_starts[entry + 1];
-    return !verbatim && (!own.live || record.outliers == 0 || parsed.outlier_starts[entry] == parsed.outlier_starts[entry + 1]);
+    const bool verbatim = own.has_verbatim && parsed.verbatim_starts[entry] != parsed.verbatim_starts[entry + 1];
+    return !verbatim && (!own.live || !own.has_outliers || parsed.outlier_starts[entry] == parsed.outlier_starts[entry + 1]);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     reconstruct_strips(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
-                       const __grid_constant__ Request request, const __grid_constant__ Strips strips, const uint16_t *codes, const uint32_t *listed, Element *out, uint32_t *sums,
+                       const __grid_constant__ Request request, const __grid_constant__ Strips strips, const uint16_t *codes, const uint8_t *states, Element *out, uint32_t *sums,
                        const __grid_constant__ Ending ending, const uint32_t *status) {
     wait_for_previous();
-    uint32_t *done = done_blocks(sums, parsed.chunk_count), *strip_count = listed_strips(sums, parsed.chunk_count);
-    const uint32_t count = __ldcg(strip_count), number = listed[blockIdx.x];
-    // The first block ends the batch if there is no strip.
-    if (blockIdx.x >= max_of(count, 1u)) {
+    uint32_t *through = strips_through(sums, parsed.chunk_count), *left = strips_left(sums, parsed.chunk_count);
+    // The first block has a part in ending the batch whatever its strip is: there may be no other.
+    const uint32_t state = states[blockIdx.x], blocks = __ldcg(left) + ((states[0] & STRIP_FLAT) != 0);
+    const bool flat = (state & STRIP_FLAT) != 0;
+    if (flat && blockIdx.x != 0) {
         return;
     }
-    bool last = count == 0;
-    if (count != 0) {
-        const Strip strip(geometry, strips, number);
+    bool last = false;
+    // The last block that is through with what parsing has left ends the batch.
+    const auto end = [&]() {
+        if (threadIdx.x == 0) {
+            __threadfence();
+            last = atomicAdd(through, 1u) + 1 == blocks;
+        }
+    };
+    if (flat) {
+        end();
+    } else {
+        const Strip strip(geometry, strips, blockIdx.x);
         const uint32_t slot = threadIdx.x / SIDE, row = slot * strips.by_width >> 16, tile = slot - row * strips.width, x = tile * SIDE;
         if (threadIdx.x < strip.rows) {
             segments_of_block()[threadIdx.x] = strip.line(geometry, request, strips, threadIdx.x);
         }
         __syncthreads();
         const Segment line = row < strip.rows ? segments_of_block()[row] : Segment{};
-        Strand own = strand_of(parsed, geometry.chunk_tiles, line, codes, tile, x >= line.from && x < line.to, min_of(SIDE, line.to - min_of(line.to, x)));
+        Strand own = strand_of(parsed, geometry.chunk_tiles, line, codes, tile, x >= line.from && x < line.to, min_of(SIDE, line.to - min_of(line.to, x)), (state & STRIP_CODED) != 0);
         own.y = threadIdx.x % SIDE;
         own.first = row * PLANES * strips.plane_pitch + own.y * strips.row_pitch + x;
         const bool plain = !own.wanted || has_sums_alone(parsed, own);
-        // The last block that is through with what parsing has left ends the batch. Mostly that is known from here on, and said while there is other work.
+        // Mostly it is through with that from here on, and says so while there is other work.
         const bool is_through = __syncthreads_and(plain);
-        const auto end = [&]() {
-            if (threadIdx.x == 0) {
-                __threadfence();
-                last = atomicAdd(done, 1u) + 1 == count;
-            }
-        };
         if (is_through) {
             end();
         }
@@ -71,15 +74,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     }
     if (__syncthreads_or(last)) {
         if (threadIdx.x == 0) {
-            *done = 0;
-            *strip_count = 0;
+            *through = 0;
+            *left = 0;
         }
         if (ending.result != nullptr) {
-            for (uint32_t first = 0; first < parsed.chunk_count; first += THREADS) {
-                end_chunks(ending, parsed.chunks, status, first, parsed.chunk_count);
-            }
-            __syncthreads();
-            clear_for_next(ending);
+            end_batch(ending, parsed.chunks, status, parsed.chunk_count);
         }
     }
 }

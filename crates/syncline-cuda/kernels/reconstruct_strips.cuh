@@ -1,4 +1,4 @@
-// Strips: whole rows of 3-D tiles, put together in shared memory and written from there; those of one value reconstruct_flat.cu has written.
+// Strips: whole rows of 3-D tiles, put together in shared memory and written from there; those of one value reconstruct_flat.cu writes.
 //
 // A lane has a row of eight elements of a tile, in each of its planes; what is summed along z stays in its registers. A strip's image in shared memory has PLANES planes at a time.
 // Codes of narrow chunks have been added up along x and y by reconstruct.cu with APART; those of wide ones are codes.
@@ -67,14 +67,15 @@ struct Strand {
     uint32_t first;         // in the image, without its planes' shifts
     const uint16_t *codes;  // of the tile
     bool wanted, raw, dead, live, narrow;
+    bool has_outliers, has_verbatim; // the chunk
 
     __device__ inline bool is_clipped() const { return nx < SIDE || ny < SIDE; }
     // Whether its elements are base and sums of 16 bits and nothing else.
     __device__ inline bool is_plain() const { return !raw && !dead && meta_mask(meta) == 0 && meta_sign(meta) == 0 && (!live || narrow); }
 };
 
-// The tile that a lane has a row of, number `tile` of the segment that `line` is of.
-__device__ inline Strand strand_of(const Parsed &parsed, uint32_t chunk_tiles, const Segment &line, const uint16_t *codes, uint32_t tile, bool wanted, uint32_t nx) {
+// The tile that a lane has a row of, number `tile` of the segment that `line` is of. `coded`: all chunks of the strip are quantised, so that all loads are under way together.
+__device__ inline Strand strand_of(const Parsed &parsed, uint32_t chunk_tiles, const Segment &line, const uint16_t *codes, uint32_t tile, bool wanted, uint32_t nx, bool coded) {
     Strand own{};
     own.wanted = wanted;
     own.nz = line.nz;
@@ -88,18 +89,23 @@ __device__ inline Strand strand_of(const Parsed &parsed, uint32_t chunk_tiles, c
     own.chunk = at.chunk;
     own.number = at.number;
     const ParsedChunk &record = parsed.chunks[own.chunk];
-    own.dead = record.status != 0;
-    own.raw = !own.dead && record.kind == CHUNK_RAW;
-    if (own.dead || own.raw) {
-        return own;
+    if (!coded) {
+        own.dead = record.status != 0;
+        own.raw = !own.dead && record.kind == CHUNK_RAW;
+        if (own.dead || own.raw) {
+            return own;
+        }
     }
     const uint64_t place = uint64_t(own.chunk) * parsed.tiles + own.number;
-    own.meta = parsed.metas[place];
-    own.base = uint32_t(parsed.bases[place]);
-    own.live = !meta_constant(own.meta);
-    own.predictor = own.live ? meta_predictor(own.meta) : 0;
-    own.narrow = record.wide == 0;
-    own.codes = codes + (uint64_t(own.chunk) * parsed.slots + parsed.first_groups[place]) * CODES;
+    const uint32_t meta = parsed.metas[place], base = uint32_t(parsed.bases[place]), group = parsed.first_groups[place], wide = record.wide;
+    own.has_outliers = record.outliers != 0;
+    own.has_verbatim = record.verbatim != 0;
+    own.meta = meta;
+    own.base = base;
+    own.live = !meta_constant(meta);
+    own.predictor = own.live ? meta_predictor(meta) : 0;
+    own.narrow = wide == 0;
+    own.codes = codes + (uint64_t(own.chunk) * parsed.slots + group) * CODES;
     return own;
 }
 
@@ -243,7 +249,7 @@ __device__ inline void make_plain(const Strand &own, const Shifts &shifts, const
 
 // The residuals of a lane's row in plane `z`, added up along x and y as the tile's predictor has it. By the whole warp.
 __device__ inline void residuals(const Strand &own, uint32_t radius, uint32_t z, uint32_t (&sums)[SIDE]) {
-    const bool summed = own.narrow ? true : false;
+    const bool summed = own.narrow;
     unpack(load_row(own, z), sums);
 #pragma unroll
     for (uint32_t x = 0; x < SIDE; ++x) {

@@ -31,6 +31,10 @@ enum Kind {
     Noise,
     /// NaN and a fill value in patches, infinities here and there.
     Holes,
+    /// Rows of tiles of one value, others for others, and in between smooth ones.
+    Layers,
+    /// One value.
+    Still,
 }
 
 fn field(kind: Kind, extents: &[u64], seed: u64) -> Vec<f64> {
@@ -55,6 +59,11 @@ fn field(kind: Kind, extents: &[u64], seed: u64) -> Vec<f64> {
             Kind::Holes if (x as u64 / 19 + y as u64 / 11).is_multiple_of(5) => -9999.0,
             Kind::Holes if random.below(500) == 0 => f64::INFINITY,
             Kind::Holes => smooth - 0.5 + noise,
+            Kind::Layers => match (y as u64 / 8 + 2 * (z as u64 / 8)) % 7 {
+                0 => smooth + noise,
+                band => [0.0, 0.0, 3.0, 3.0, -2.0, 0.0][band as usize - 1],
+            },
+            Kind::Still => 0.25,
         });
     }
     out
@@ -256,6 +265,16 @@ fn fields_are_what_they_are_meant_to_be() {
     let loud = parsed(Kind::Noise, Bound::Abs(1e-4));
     assert!(loud.chunks.iter().any(|c| c.kind == 0), "raw chunks");
     assert!(metas(&parsed(Kind::Smooth, Bound::PwRel(1e-2)), |m| m >> 9 & 3 == 2));
+    for bound in [Bound::Abs(1e-3), Bound::PwRel(1e-2)] {
+        let layers = parsed(Kind::Layers, bound);
+        assert!(metas(&layers, |m| m & 1 == 1) && metas(&layers, |m| m & 1 == 0));
+        let mut values: Vec<i32> =
+            layers.metas.iter().zip(&layers.bases).filter(|(m, _)| *m & 1 == 1).map(|(_, &base)| base).collect();
+        values.sort_unstable();
+        values.dedup();
+        assert!(values.len() > 2, "constant tiles of several values: {values:?}");
+    }
+    assert!(!metas(&parsed(Kind::Still, Bound::Abs(1e-3)), |m| m & 1 == 0));
 }
 
 #[test]
@@ -290,6 +309,26 @@ fn chunks_as_large_as_the_shape_suggests() {
                     &Making::default(),
                     &[Way::Fused, Way::Apart],
                 );
+            }
+        }
+    }
+}
+
+/// Strips of whole rows that have one value are written apart from the others: several rows of tiles to a strip, one, segments of one; all of them, and none.
+#[test]
+fn strips_of_one_value() {
+    let Some(device) = common::device() else { return };
+    let mut tester = Tester::new(device);
+    let mut share = Share::one_in(2);
+    for extents in [&[20, 57, 61][..], &[17, 41, 235], &[9, 33, 701], &[2, 12, 40, 13]] {
+        for element in [ElementType::F32, ElementType::F64] {
+            for (kind, bound) in
+                [(Kind::Layers, Bound::Abs(1e-3)), (Kind::Layers, Bound::PwRel(1e-2)), (Kind::Still, Bound::Abs(1e-3))]
+            {
+                if share.takes() {
+                    let making = Making { chunk_tiles: Some(37), ..Making::default() };
+                    tester.check(kind, element, extents, bound, &making, &[Way::Fused, Way::Apart]);
+                }
             }
         }
     }

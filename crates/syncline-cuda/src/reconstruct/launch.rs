@@ -236,7 +236,7 @@ impl Reconstructor {
             (Kernels::Apart([narrow, wide], strips), Codes::Streams(batch)) => {
                 let len = self.rows_len(work.parsed.chunk_count, work.parsed.slots);
                 let mut rows = frame.slice::<u16>(len)?;
-                let mut listed = strips.list(frame, &tiles)?;
+                let mut states = strips.states(frame, &tiles)?;
                 // SAFETY: as many bytes as the sums have.
                 let bytes = unsafe { rows.transmute_mut::<u8>(len * 2) };
                 let mut bytes = bytes.ok_or_else(|| CudaError::invalid("the batch is too large: make several"))?;
@@ -247,13 +247,13 @@ impl Reconstructor {
                 let wanted = Wanted { geometry: self.device_geometry, parsed, values: self.values, request, tiles };
                 let to = (&mut bytes, &mut *status, &mut *sums);
                 self.launch_decoding(frame, narrow, APART_THREADS, &coded, to, Ending::ELSEWHERE)?;
-                // SAFETY: the kernel before waits for parsing before it lets another begin, and has nothing to do with output, list and last sums; `check` has seen that the output has the elements of the tiles.
-                unsafe { strips.launch_flat(frame, &wanted, output, &mut listed, sums) }?;
+                // SAFETY: the kernel before waits for parsing before it lets another begin, and has nothing to do with output, states and last sums; `check` has seen that the output has the elements of the tiles.
+                unsafe { strips.launch_flat(frame, &wanted, output, &mut states, sums) }?;
                 let to = (&mut bytes, &mut *status, &mut *sums);
                 self.launch_decoding(frame, wide, APART_THREADS, &coded, to, Ending::ELSEWHERE)?;
-                // SAFETY: the kernels before have left sums for all slots, and the list; `check` has seen that the output has the elements of the tiles. What the ending points to is of the batch whose chunks these are.
+                // SAFETY: the kernels before have left sums for all slots, and states; `check` has seen that the output has the elements of the tiles. What the ending points to is of the batch whose chunks these are.
                 unsafe {
-                    strips.launch(frame, input, &wanted, &rows.as_view(), &listed, output, sums, ending, status)
+                    strips.launch(frame, input, &wanted, &rows.as_view(), &states, output, sums, ending, status)
                 }?;
                 Ok(true)
             }

@@ -30,7 +30,7 @@ const FLAT_SOURCE: Source =
 
 /// Threads in a block that decodes: as many as leave each 128 registers.
 const FUSED_THREADS: u32 = 512;
-/// Threads in a block that decodes and leaves rows in memory: with 96 registers each, they leave a block beside them [`strips::FLAT_THREADS`] of 32.
+/// Threads in a block that decodes and leaves rows in memory: with 96 registers each, they leave room for a block of `reconstruct_flat.cu` beside them.
 const APART_THREADS: u32 = 640;
 /// What a tile with codes costs, in constant ones: blocks share out work by it.
 const LIVE_COST: u32 = 3;

@@ -20,7 +20,8 @@ pub(super) const PLANES: u32 = 4;
 /// Bytes of a block's image at most.
 const IMAGE_BYTES: u32 = (9 << 10) * PLANES;
 const THREADS: u32 = 256;
-/// Threads of a block for strips of one value, and blocks that registers are dealt out for: 32 a thread.
+/// Threads of a block for strips of one value, and blocks that registers are dealt out for: 32 a thread. Each quarter of a multiprocessor has registers left for a warp of so many beside the kernel that decodes; with
+/// more a thread (as with fewer threads, for which the compiler takes more) the blocks wait for that to end and then crowd on the first multiprocessors that are free: rtm in 294 microseconds instead of 127.
 pub(super) const FLAT_THREADS: u32 = 128;
 pub(super) const FLAT_RESIDENT: u32 = 16;
 /// Shared memory that a block takes beside what it asks for.
@@ -138,11 +139,11 @@ impl Strips {
         if self.flat.waits_for_previous() { self.flat_shared_bytes + BLOCK_SHARED_MEMORY } else { 0 }
     }
 
-    /// Bytes that the list of the strips of so many tiles takes of a frame.
+    /// Bytes that the states of the strips of so many tiles take of a frame.
     pub(super) fn workspace(&self, tiles: u64) -> usize {
         // A row of tiles more at either end.
         let rows = (tiles / self.along + 2).div_ceil(self.cut.rows.into());
-        Arena::bytes_for::<u32>((rows * u64::from(self.cut.segments)) as usize)
+        Arena::bytes_for::<u8>((rows * u64::from(self.cut.segments)) as usize)
     }
 
     /// The first row of tiles, and how many strips the tiles are in, segments counted apart.
@@ -156,31 +157,31 @@ impl Strips {
             .ok_or_else(|| CudaError::invalid("the batch is too large: make several"))
     }
 
-    /// Room for the numbers of the strips of the tiles.
-    pub(super) fn list<'f>(&self, frame: &mut Frame<'f>, tiles: &Range<u64>) -> Result<CudaViewMut<'f, u32>> {
+    /// Room for the states of the strips of the tiles.
+    pub(super) fn states<'f>(&self, frame: &mut Frame<'f>, tiles: &Range<u64>) -> Result<CudaViewMut<'f, u8>> {
         frame.slice(self.strips_of(tiles)?.1 as usize)
     }
 
-    /// Writes the strips that have one value throughout each row of tiles, and lists the others. Beside the kernel that was launched before.
+    /// Writes the strips that have one value throughout each row of tiles, and says which these are. Beside the kernel that was launched before.
     ///
     /// # Safety
     /// `wanted.parsed` is what parsing has left of the chunks: the kernel launched before waits for that before it lets another one begin, and neither reads nor writes what this one writes. The
-    /// elements of the tiles lie in the output; `listed` is [`Self::list`]'s; the last two of the `sums` of the chunks are 0.
+    /// elements of the tiles lie in the output; `states` is [`Self::states`]'s; the last two of the `sums` of the chunks are 0.
     pub(super) unsafe fn launch_flat(
         &self,
         frame: &Frame<'_>,
         wanted: &Wanted,
         output: &mut CudaViewMut<'_, u8>,
-        listed: &mut CudaViewMut<'_, u32>,
+        states: &mut CudaViewMut<'_, u8>,
         sums: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
         let (first_row, strips) = self.strips_of(&wanted.tiles)?;
         let launch = Successive::new(&self.flat, frame.stream()).value(wanted.geometry).value(wanted.parsed);
         let launch = launch.value(wanted.values).value(wanted.request).value(Cut { first_row, ..self.cut });
-        let launch = launch.value(strips).writes(output).writes(listed).writes(sums);
+        let launch = launch.value(strips).writes(output).writes(states).writes(sums);
         let blocks = self.multiprocessors.min(strips.div_ceil(FLAT_THREADS / 32));
-        // SAFETY: parameters (Geometry, Parsed, Values, Request, Strips, u32, Element *, u32 *, u32 *). Strips are those of the tiles; it writes the tiles' elements, which the caller has seen in the output, a number a
-        // strip at most, and a word of the sums; shared memory is that of an image's plane a warp. What parsing left of a chunk whose status is 0 has been checked by it. What the kernel before is at work on
+        // SAFETY: parameters (Geometry, Parsed, Values, Request, Strips, u32, Element *, u8 *, u32 *). Strips are those of the tiles; it writes the tiles' elements, which the caller has seen in the output, a state a
+        // strip, and a word of the sums; shared memory is that of an image's plane a warp. What parsing left of a chunk whose status is 0 has been checked by it. What the kernel before is at work on
         // is none of its business.
         unsafe { launch.launch(Kernel::grid(blocks, FLAT_THREADS, self.flat_shared_bytes)) }
     }
@@ -188,7 +189,7 @@ impl Strips {
     /// Reconstructs the tiles of all other strips.
     ///
     /// # Safety
-    /// `wanted.parsed` is what parsing has left of the chunks, and `rows_of_sums` has those of the slots of all of them; the elements of the tiles lie in the output; `listed` is [`Self::launch_flat`]'s. What `ending`
+    /// `wanted.parsed` is what parsing has left of the chunks, and `rows_of_sums` has those of the slots of all of them; the elements of the tiles lie in the output; `states` are [`Self::launch_flat`]'s. What `ending`
     /// points to is of the batch of these chunks, and then `status` has a word a chunk; otherwise neither is touched.
     #[expect(clippy::too_many_arguments, reason = "the kernel's arguments")]
     pub(super) unsafe fn launch(
@@ -197,7 +198,7 @@ impl Strips {
         input: &CudaView<'_, u8>,
         wanted: &Wanted,
         rows_of_sums: &CudaView<'_, u16>,
-        listed: &CudaViewMut<'_, u32>,
+        states: &CudaViewMut<'_, u8>,
         output: &mut CudaViewMut<'_, u8>,
         sums: &mut CudaViewMut<'_, u32>,
         ending: Ending,
@@ -206,9 +207,9 @@ impl Strips {
         let (first_row, strips) = self.strips_of(&wanted.tiles)?;
         let launch = Successive::new(&self.kernel, frame.stream()).reads(input).value(wanted.geometry);
         let launch = launch.value(wanted.parsed).value(wanted.values).value(wanted.request);
-        let launch = launch.value(Cut { first_row, ..self.cut }).reads(rows_of_sums).reads(listed).writes(output);
+        let launch = launch.value(Cut { first_row, ..self.cut }).reads(rows_of_sums).reads(states).writes(output);
         let launch = launch.writes(sums).value(ending).reads(status);
-        // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, Strips, const u16 *, const u32 *, Element *, u32 *, Ending, const u32 *). There is a block for each strip that may be listed; strips are
+        // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, Strips, const u16 *, const u8 *, Element *, u32 *, Ending, const u32 *). There is a block for each strip; strips are
         // those of the tiles, whose elements the caller has seen in the output; shared memory is that of segments and an image. What parsing left of a chunk whose status is 0 has been checked by it; groups are
         // bounded by the slots, for which there are sums. It waits for the kernel before it before it reads or writes anything.
         unsafe { launch.launch(Kernel::grid(strips, self.threads, self.shared_bytes)) }
