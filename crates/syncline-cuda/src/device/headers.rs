@@ -32,6 +32,7 @@ const HEADERS: &[Source] = &[
     crate::quantize::HEADERS[8],
     crate::quantize::HEADERS[9],
     crate::quantize::HEADERS[10],
+    crate::quantize::HEADERS[11],
     Source { name: "length_limit.cuh", text: include_str!("../../kernels/length_limit.cuh") },
     Source { name: "team.cuh", text: include_str!("../../kernels/team.cuh") },
     Source { name: "parsed.cuh", text: include_str!("../../kernels/parsed.cuh") },

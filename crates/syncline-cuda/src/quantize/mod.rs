@@ -19,10 +19,11 @@ use self::step::Kind;
 use crate::device::{Source, Specialization};
 
 /// Headers that these kernels include.
-pub(crate) const HEADERS: [Source; 11] = [
+pub(crate) const HEADERS: [Source; 12] = [
     Source { name: "quantize_step.cuh", text: include_str!("../../kernels/quantize_step.cuh") },
     Source { name: "quantize.cuh", text: include_str!("../../kernels/quantize.cuh") },
     Source { name: "quantize_lanes.cuh", text: include_str!("../../kernels/quantize_lanes.cuh") },
+    Source { name: "quantize_integers.cuh", text: include_str!("../../kernels/quantize_integers.cuh") },
     Source { name: "quantize_fast.cuh", text: include_str!("../../kernels/quantize_fast.cuh") },
     Source { name: "quantize_rows.cuh", text: include_str!("../../kernels/quantize_rows.cuh") },
     Source { name: "quantize_fill.cuh", text: include_str!("../../kernels/quantize_fill.cuh") },

@@ -1,0 +1,57 @@
+// Elements to integers, kept as floats: what both fast ways of quantising share.
+#pragma once
+#include "quantize_lanes.cuh"
+
+// The integer of a value as a float, the same as that of `quantize` where this and the magnitudes of the integers (below 2^22) are good.
+__device__ inline float quantize_long(const Step &step, Element x, bool &good) {
+#if LOGARITHM
+    int32_t q;
+    good = quantize(step, x, q) && good;
+    q = max_of(min_of(q, 1 << 22), -(1 << 22)); // larger ones are not exact, and found out by their sums
+    return float(q);
+#elif ELEMENT_BYTES == 4
+    float rounded = (x * step.inverse_high + MAGIC) - MAGIC;
+    float rest = __fmaf_rn(x, step.inverse_low, __fmaf_rn(x, step.inverse_high, -rounded));
+    float q = rounded + ((rest + MAGIC) - MAGIC);
+    float back = __fmaf_rn(q, step.high, q * step.low);
+    good = fabsf(x - back) < step.bound && bits_of(x) != SIGN_BIT && good;
+    return q;
+#else
+    double shifted = x * step.inverse + WIDE_MAGIC;
+    double q = shifted - WIDE_MAGIC;
+    good = fabs(x - q * step.step) < step.limit && fabs(q) < 4194304.0 && bits_of(x) != SIGN_BIT && good;
+    // The low word is the integer; conversions between widths are slow.
+    return __uint_as_float(uint32_t(uint64_t(__double_as_longlong(shifted))) + 0x4B400000u) - MAGIC;
+#endif
+}
+
+// The integers of a row, all of the warp's together.
+//
+// f32: most values lie so far from the middle between two integers that one rounding finds the one that the format's operations find. With integers of
+// at most Q, `x / step` and what is computed here differ by at most Q * 2^-24 + 2^-23: where the error leaves that much to half a step, there is no other
+// integer near enough. Where it does not, the row is done again the long way.
+__device__ inline void quantize_row(const Step &step, const Element (&x)[QUAD], float (&q)[QUAD], bool &good) {
+#if ELEMENT_BYTES == 4 && !LOGARITHM
+    if (step.short_bits > 0) {
+        const float magic = MAGIC + step.short_reach;
+        uint32_t reach = 0;
+        bool sure = true;
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+            float shifted = __fmaf_rn(x[j], step.inverse_high, magic);
+            q[j] = shifted - magic;
+            float back = __fmaf_rn(q[j], step.high, q[j] * step.low);
+            sure = fabsf(x[j] - back) < step.short_bound && bits_of(x[j]) != SIGN_BIT && sure;
+            // Bits above those of -reach to reach - 1 differ from the magic number's where an integer is larger, unless it is below -2^21.
+            reach |= __float_as_uint(shifted);
+        }
+        if (__all_sync(ALL_LANES, sure && reach >> step.short_bits == 0x4B400000u >> step.short_bits)) {
+            return;
+        }
+    }
+#endif
+#pragma unroll
+    for (uint32_t j = 0; j < QUAD; ++j) {
+        q[j] = quantize_long(step, x[j], good);
+    }
+}
