@@ -5,11 +5,7 @@ use std::ops::Range;
 use cudarc::driver::{CudaView, DeviceRepr};
 use syncline_core::geometry::{Geometry, Tile};
 
-use crate::device::Source;
 use crate::error::{CudaError, Result};
-
-/// The header that kernels include.
-pub(crate) const HEADER: Source = Source { name: "geometry.cuh", text: include_str!("../kernels/geometry.cuh") };
 
 /// Division by a number known beforehand, as a multiplication (Granlund and Montgomery 1994).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

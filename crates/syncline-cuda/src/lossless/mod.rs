@@ -19,7 +19,6 @@ pub use decompress::LosslessDecompressor;
 pub(crate) use heads::Head;
 pub(crate) use read_tokens::{TokenDecoder, Tokens};
 pub(crate) use records::TokenSections;
-pub(crate) use tiles::HEADER;
 pub(crate) use write_tokens::{FoundTokens, LaidOutPlanes, Source as TokenSource, TokenEncoder, TokenPlaces, sections};
 
 use crate::device::Specialization;

@@ -13,8 +13,6 @@ use crate::error::{DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 
 const SOURCE: Source = Source { name: "lossless_tiles.cu", text: include_str!("../../kernels/lossless_tiles.cu") };
-pub(crate) const HEADER: Source =
-    Source { name: "lossless_tile.cuh", text: include_str!("../../kernels/lossless_tile.cuh") };
 /// Threads of a block whose warps have a tile each: few, as each tile may take 8 KiB of shared memory.
 const THREADS: u32 = 128;
 /// Threads of a block that has a chunk: `CHUNK_THREADS` of the source.

@@ -14,8 +14,6 @@ const DECODE: Source = Source { name: "lzss_decode.cu", text: include_str!("../.
 
 const DECODE_WARPS: Source =
     Source { name: "lzss_decode_warps.cu", text: include_str!("../../kernels/lzss_decode_warps.cu") };
-pub(crate) const HEADER: Source =
-    Source { name: "lzss_decode.cuh", text: include_str!("../../kernels/lzss_decode.cuh") };
 
 /// Words of `Start` in lzss_decode.cuh.
 const START_WORDS: usize = 5;

@@ -7,7 +7,6 @@ mod decode;
 mod encode;
 mod sections;
 
-pub(crate) use decode::HEADER;
 pub use decode::{DecodeBatch, DecodeSpan, Decoder, status_text};
 pub use encode::{Encoder, Method};
 pub(crate) use encode::{Found, PlaneStarts, WORD_PLANES};

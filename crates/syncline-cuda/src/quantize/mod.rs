@@ -16,23 +16,7 @@ pub use scan::BoundScan;
 pub(crate) use scan::ScanBegun;
 
 use self::step::Kind;
-use crate::device::{Source, Specialization};
-
-/// Headers that these kernels include.
-pub(crate) const HEADERS: [Source; 12] = [
-    Source { name: "quantize_step.cuh", text: include_str!("../../kernels/quantize_step.cuh") },
-    Source { name: "quantize.cuh", text: include_str!("../../kernels/quantize.cuh") },
-    Source { name: "quantize_lanes.cuh", text: include_str!("../../kernels/quantize_lanes.cuh") },
-    Source { name: "quantize_integers.cuh", text: include_str!("../../kernels/quantize_integers.cuh") },
-    Source { name: "quantize_fast.cuh", text: include_str!("../../kernels/quantize_fast.cuh") },
-    Source { name: "quantize_rows.cuh", text: include_str!("../../kernels/quantize_rows.cuh") },
-    Source { name: "quantize_fill.cuh", text: include_str!("../../kernels/quantize_fill.cuh") },
-    Source { name: "quantize_halves.cuh", text: include_str!("../../kernels/quantize_halves.cuh") },
-    Source { name: "quantize_landing.cuh", text: include_str!("../../kernels/quantize_landing.cuh") },
-    Source { name: "quantize_unit.cuh", text: include_str!("../../kernels/quantize_unit.cuh") },
-    Source { name: "quantize_tile.cuh", text: include_str!("../../kernels/quantize_tile.cuh") },
-    Source { name: "quantize_work.cuh", text: include_str!("../../kernels/quantize_work.cuh") },
-];
+use crate::device::Specialization;
 
 /// What a tile is, in the 16 bits that the kernels keep of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

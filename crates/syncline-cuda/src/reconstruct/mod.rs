@@ -1,7 +1,7 @@
 //! From parsed chunks to elements: launchers of `kernels/reconstruct.cu`.
 //!
-//! Streams with the symbol index are decoded and reconstructed by one kernel, or by one that leaves sums of residuals in memory and one that makes elements of them ([`Way`]); the codes
-//! of others are decoded first ([`crate::huffman::decode`]). All write each element once, except verbatim values, which may be written over.
+//! Streams with the symbol index are decoded and reconstructed by one kernel, or by one that leaves sums of residuals in memory, one beside it that writes what has one value, and one that
+//! makes elements of the sums ([`Way`]); the codes of others are decoded first ([`crate::huffman::decode`]). All write each element once, except verbatim values, which may be written over.
 
 mod launch;
 mod strips;
@@ -46,7 +46,7 @@ pub(crate) const OWN_LONG: [u32; 2] = [LONG_ENTRIES, LONG_ENTRIES / 2];
 pub enum Way {
     /// From streams with the symbol index, by one kernel.
     Fused,
-    /// From streams with the symbol index, 3-D: codes are decoded and added up along x and y, go to memory, and become elements a strip of rows at a time.
+    /// From streams with the symbol index, 3-D: codes are decoded and added up along x and y, go to memory, and become elements a strip of rows at a time; strips of one value are written beside the decoding.
     Apart,
     /// From decoded codes.
     Decoded,
