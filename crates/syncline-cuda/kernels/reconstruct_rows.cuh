@@ -195,11 +195,8 @@ struct Summing {
 };
 #endif
 
-// What the radius adds to the sum at (y, x) of a plane; x counts within a row or a segment.
-__device__ inline uint32_t bias_of(uint32_t predictor, uint32_t y, uint32_t x) {
-    if (WIDE) {
-        return 0;
-    }
+// What the radius adds to the sum of narrow codes at (y, x) of a plane; x counts within a row or a segment.
+__device__ inline uint32_t narrow_bias(uint32_t predictor, uint32_t y, uint32_t x) {
     if (predictor == 0) {
         return RADIUS;
     }
@@ -208,6 +205,9 @@ __device__ inline uint32_t bias_of(uint32_t predictor, uint32_t y, uint32_t x) {
     }
     return RADIUS * (x + 1);
 }
+
+// The same of any codes: sums of wide ones are of residuals.
+__device__ inline uint32_t bias_of(uint32_t predictor, uint32_t y, uint32_t x) { return WIDE ? 0 : narrow_bias(predictor, y, x); }
 
 #if AXES == 3 && !WIDE
 // Eight 16-bit codes of a row of units, the first of which is number `first` of the tile; those from `count` on are 0.

@@ -109,11 +109,6 @@ __device__ inline Strand strand_of(const Parsed &parsed, uint32_t chunk_tiles, c
     return own;
 }
 
-// What the radius adds to sums along x and y, as reconstruct_rows.cuh has it for narrow codes.
-__device__ inline uint32_t narrow_bias(uint32_t predictor, uint32_t y, uint32_t x) {
-    return RADIUS * (predictor == 0 ? 1 : predictor == 1 ? x + 1 + y : (x + 1) * (y + 1));
-}
-
 // Eight numbers of 16 bits.
 __device__ inline void unpack(uint4 words, uint32_t (&numbers)[8]) {
     const uint32_t all[4] = {words.x, words.y, words.z, words.w};
