@@ -5,7 +5,7 @@ use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 
-use super::strips::{self, Strips, Wanted};
+use super::strips::{self, Strips};
 use super::{APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, OWN_LONG, Reconstruction, Way};
 use crate::container::ParsedArgument;
 use crate::container::parse::{Ending, MOST_CHUNKS};
@@ -77,12 +77,20 @@ enum Kernels {
     Decoded(Kernel),
 }
 
+/// What is wanted of a batch, as the kernels are told.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Wanted {
+    pub geometry: DeviceGeometry,
+    pub parsed: ParsedArgument,
+    pub values: Values,
+    pub request: Request,
+}
+
 /// What a kernel that decodes reads, and how much shared memory its blocks have.
 struct Coded<'c, 'v> {
+    wanted: &'c Wanted,
     input: &'c CudaView<'v, u8>,
     batch: &'c BatchView<'v, u16>,
-    parsed: ParsedArgument,
-    request: Request,
     dynamic_bytes: u32,
 }
 
@@ -221,12 +229,17 @@ impl Reconstructor {
             vectors: (aligned && address.is_multiple_of(16)).into(),
             tabled: 0,
         };
-        let parsed = work.parsed.argument(&stream);
+        let wanted = Wanted {
+            geometry: self.device_geometry,
+            parsed: work.parsed.argument(&stream),
+            values: self.values,
+            request,
+        };
         match (&self.kernels, work.codes) {
             (Kernels::Fused(kernels), Codes::Streams(batch)) => {
                 let Reconstruction { input, output, status, sums, .. } = work;
                 let coded =
-                    Coded { input, batch, parsed, request, dynamic_bytes: self.shared_memory - OWN_SHARED_MEMORY };
+                    Coded { wanted: &wanted, input, batch, dynamic_bytes: self.shared_memory - OWN_SHARED_MEMORY };
                 for kernel in kernels {
                     let to = (&mut *output, &mut *status, &mut *sums);
                     self.launch_decoding(frame, kernel, FUSED_THREADS, &coded, to, ending)?;
@@ -236,25 +249,23 @@ impl Reconstructor {
             (Kernels::Apart([narrow, wide], strips), Codes::Streams(batch)) => {
                 let len = self.rows_len(work.parsed.chunk_count, work.parsed.slots);
                 let mut rows = frame.slice::<u16>(len)?;
-                let mut states = strips.states(frame, &tiles)?;
+                let mut strip_batch = strips.batch(frame, &tiles)?;
                 // SAFETY: as many bytes as the sums have.
                 let bytes = unsafe { rows.transmute_mut::<u8>(len * 2) };
                 let mut bytes = bytes.ok_or_else(|| CudaError::invalid("the batch is too large: make several"))?;
                 let Reconstruction { input, output, status, sums, .. } = work;
                 let least = OF_ANY_SYMBOLS.max(OF_PAIRS);
                 let dynamic_bytes = (self.shared_memory - OWN_SHARED_MEMORY - strips.shared_beside()).max(least);
-                let coded = Coded { input, batch, parsed, request, dynamic_bytes };
-                let wanted = Wanted { geometry: self.device_geometry, parsed, values: self.values, request, tiles };
+                let coded = Coded { wanted: &wanted, input, batch, dynamic_bytes };
                 let to = (&mut bytes, &mut *status, &mut *sums);
                 self.launch_decoding(frame, narrow, APART_THREADS, &coded, to, Ending::ELSEWHERE)?;
                 // SAFETY: the kernel before waits for parsing before it lets another begin, and has nothing to do with output, states and last sums; `check` has seen that the output has the elements of the tiles.
-                unsafe { strips.launch_flat(frame, &wanted, output, &mut states, sums) }?;
+                unsafe { strips.launch_flat(frame, &wanted, &mut strip_batch, output, sums) }?;
                 let to = (&mut bytes, &mut *status, &mut *sums);
                 self.launch_decoding(frame, wide, APART_THREADS, &coded, to, Ending::ELSEWHERE)?;
+                let rows = rows.as_view();
                 // SAFETY: the kernels before have left sums for all slots, and states; `check` has seen that the output has the elements of the tiles. What the ending points to is of the batch whose chunks these are.
-                unsafe {
-                    strips.launch(frame, input, &wanted, &rows.as_view(), &states, output, sums, ending, status)
-                }?;
+                unsafe { strips.launch(frame, input, &wanted, &strip_batch, &rows, output, sums, ending, status) }?;
                 Ok(true)
             }
             (Kernels::Decoded(kernel), Codes::Decoded(codes)) => {
@@ -267,7 +278,7 @@ impl Reconstructor {
                     u32::try_from(blocks).map_err(|_| CudaError::invalid("the batch is too large: make several"))?;
                 let request = Request { parts, ..request };
                 let mut launch = stream.launch_builder(kernel.function());
-                launch.arg(work.input).arg(&self.device_geometry).arg(&parsed).arg(&self.values).arg(&request);
+                launch.arg(work.input).arg(&wanted.geometry).arg(&wanted.parsed).arg(&wanted.values).arg(&request);
                 launch.arg(codes).arg(work.output);
                 let grid = Kernel::grid(blocks, CODES_THREADS, self.format.rows_bytes(true) * warps);
                 // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const u16 *, Element *). What parsing left of a chunk whose status is 0 has been checked by it; groups are bounded by the slots, for
@@ -291,10 +302,10 @@ impl Reconstructor {
         (output, status, sums): (&mut CudaViewMut<'_, u8>, &mut CudaViewMut<'_, u32>, &mut CudaViewMut<'_, u32>),
         ending: Ending,
     ) -> Result<()> {
-        let Coded { input, batch, parsed, request, dynamic_bytes } = *coded;
-        let request = Request { dynamic_bytes, tabled: batch.tabled.into(), ..request };
-        let launch = Successive::new(kernel, frame.stream()).reads(input).value(self.device_geometry).value(parsed);
-        let launch = launch.value(self.values).value(request);
+        let Coded { wanted, input, batch, dynamic_bytes } = *coded;
+        let request = Request { dynamic_bytes, tabled: batch.tabled.into(), ..wanted.request };
+        let launch = Successive::new(kernel, frame.stream()).reads(input).value(wanted.geometry).value(wanted.parsed);
+        let launch = launch.value(wanted.values).value(request);
         let launch = launch.reads(&batch.descriptors).reads(&batch.books).reads(&batch.symbols);
         let launch = launch.writes(sums).writes(status).writes(output).value(ending);
         // One has all of a multiprocessor's shared memory, or as good as all; the kernel gives all an equal share of the work.

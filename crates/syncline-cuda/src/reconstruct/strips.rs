@@ -6,12 +6,10 @@ use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr};
 use syncline_core::geometry::Geometry;
 
 use super::Format;
-use super::launch::{Request, Values};
-use crate::container::ParsedArgument;
+use super::launch::Wanted;
 use crate::container::parse::Ending;
 use crate::device::{Arena, Device, Frame, Kernel, Successive};
 use crate::error::{CudaError, Result};
-use crate::geometry::DeviceGeometry;
 
 /// Elements along each axis of a tile.
 const SIDE: u64 = 8;
@@ -94,14 +92,13 @@ impl Cut {
     }
 }
 
-/// A batch's tiles, and what the kernels need to know of it.
-#[derive(Debug, Clone)]
-pub(super) struct Wanted {
-    pub geometry: DeviceGeometry,
-    pub parsed: ParsedArgument,
-    pub values: Values,
-    pub request: Request,
-    pub tiles: Range<u64>,
+/// Strips of a batch, segments counted apart.
+#[derive(Debug)]
+pub(super) struct StripBatch<'f> {
+    cut: Cut,
+    count: u32,
+    /// What is known of each: [`Strips::launch_flat`] writes it, for [`Strips::launch`].
+    states: CudaViewMut<'f, u8>,
 }
 
 /// Makes elements of sums of codes, a strip of rows at a time.
@@ -146,40 +143,34 @@ impl Strips {
         Arena::bytes_for::<u8>((rows * u64::from(self.cut.segments)) as usize)
     }
 
-    /// The first row of tiles, and how many strips the tiles are in, segments counted apart.
-    fn strips_of(&self, tiles: &Range<u64>) -> Result<(u64, u32)> {
+    /// The strips that the tiles are in, and room for what becomes known of each.
+    pub(super) fn batch<'f>(&self, frame: &mut Frame<'f>, tiles: &Range<u64>) -> Result<StripBatch<'f>> {
         let first_row = tiles.start / self.along;
         let rows = tiles.end.div_ceil(self.along) - first_row;
-        let strips = rows.div_ceil(self.cut.rows.into()).saturating_mul(self.cut.segments.into());
-        let strips = u32::try_from(strips).ok().filter(|&strips| strips <= i32::MAX as u32);
-        strips
-            .map(|strips| (first_row, strips))
-            .ok_or_else(|| CudaError::invalid("the batch is too large: make several"))
-    }
-
-    /// Room for the states of the strips of the tiles.
-    pub(super) fn states<'f>(&self, frame: &mut Frame<'f>, tiles: &Range<u64>) -> Result<CudaViewMut<'f, u8>> {
-        frame.slice(self.strips_of(tiles)?.1 as usize)
+        let count = rows.div_ceil(self.cut.rows.into()).saturating_mul(self.cut.segments.into());
+        let count = u32::try_from(count).ok().filter(|&count| count <= i32::MAX as u32);
+        let count = count.ok_or_else(|| CudaError::invalid("the batch is too large: make several"))?;
+        Ok(StripBatch { cut: Cut { first_row, ..self.cut }, count, states: frame.slice(count as usize)? })
     }
 
     /// Writes the strips that have one value throughout each row of tiles, and says which these are. Beside the kernel that was launched before.
     ///
     /// # Safety
     /// `wanted.parsed` is what parsing has left of the chunks: the kernel launched before waits for that before it lets another one begin, and neither reads nor writes what this one writes. The
-    /// elements of the tiles lie in the output; `states` is [`Self::states`]'s; the last two of the `sums` of the chunks are 0.
+    /// elements of the tiles lie in the output; `batch` is [`Self::batch`]'s; the last two of the `sums` of the chunks are 0.
     pub(super) unsafe fn launch_flat(
         &self,
         frame: &Frame<'_>,
         wanted: &Wanted,
+        batch: &mut StripBatch<'_>,
         output: &mut CudaViewMut<'_, u8>,
-        states: &mut CudaViewMut<'_, u8>,
         sums: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
-        let (first_row, strips) = self.strips_of(&wanted.tiles)?;
+        let StripBatch { cut, count, states } = batch;
         let launch = Successive::new(&self.flat, frame.stream()).value(wanted.geometry).value(wanted.parsed);
-        let launch = launch.value(wanted.values).value(wanted.request).value(Cut { first_row, ..self.cut });
-        let launch = launch.value(strips).writes(output).writes(states).writes(sums);
-        let blocks = self.multiprocessors.min(strips.div_ceil(FLAT_THREADS / 32));
+        let launch = launch.value(wanted.values).value(wanted.request).value(*cut).value(*count);
+        let launch = launch.writes(output).writes(states).writes(sums);
+        let blocks = self.multiprocessors.min(count.div_ceil(FLAT_THREADS / 32));
         // SAFETY: parameters (Geometry, Parsed, Values, Request, Strips, u32, Element *, u8 *, u32 *). Strips are those of the tiles; it writes the tiles' elements, which the caller has seen in the output, a state a
         // strip, and a word of the sums; shared memory is that of an image's plane a warp. What parsing left of a chunk whose status is 0 has been checked by it. What the kernel before is at work on
         // is none of its business.
@@ -189,7 +180,7 @@ impl Strips {
     /// Reconstructs the tiles of all other strips.
     ///
     /// # Safety
-    /// `wanted.parsed` is what parsing has left of the chunks, and `rows_of_sums` has those of the slots of all of them; the elements of the tiles lie in the output; `states` are [`Self::launch_flat`]'s. What `ending`
+    /// `wanted.parsed` is what parsing has left of the chunks, and `rows_of_sums` has those of the slots of all of them; the elements of the tiles lie in the output; [`Self::launch_flat`] has had the `batch`. What `ending`
     /// points to is of the batch of these chunks, and then `status` has a word a chunk; otherwise neither is touched.
     #[expect(clippy::too_many_arguments, reason = "the kernel's arguments")]
     pub(super) unsafe fn launch(
@@ -197,22 +188,21 @@ impl Strips {
         frame: &Frame<'_>,
         input: &CudaView<'_, u8>,
         wanted: &Wanted,
+        batch: &StripBatch<'_>,
         rows_of_sums: &CudaView<'_, u16>,
-        states: &CudaViewMut<'_, u8>,
         output: &mut CudaViewMut<'_, u8>,
         sums: &mut CudaViewMut<'_, u32>,
         ending: Ending,
         status: &CudaViewMut<'_, u32>,
     ) -> Result<()> {
-        let (first_row, strips) = self.strips_of(&wanted.tiles)?;
         let launch = Successive::new(&self.kernel, frame.stream()).reads(input).value(wanted.geometry);
-        let launch = launch.value(wanted.parsed).value(wanted.values).value(wanted.request);
-        let launch = launch.value(Cut { first_row, ..self.cut }).reads(rows_of_sums).reads(states).writes(output);
+        let launch = launch.value(wanted.parsed).value(wanted.values).value(wanted.request).value(batch.cut);
+        let launch = launch.reads(rows_of_sums).reads(&batch.states).writes(output);
         let launch = launch.writes(sums).value(ending).reads(status);
         // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, Strips, const u16 *, const u8 *, Element *, u32 *, Ending, const u32 *). There is a block for each strip; strips are
         // those of the tiles, whose elements the caller has seen in the output; shared memory is that of segments and an image. What parsing left of a chunk whose status is 0 has been checked by it; groups are
         // bounded by the slots, for which there are sums. It waits for the kernel before it before it reads or writes anything.
-        unsafe { launch.launch(Kernel::grid(strips, self.threads, self.shared_bytes)) }
+        unsafe { launch.launch(Kernel::grid(batch.count, self.threads, self.shared_bytes)) }
     }
 }
 
