@@ -1,4 +1,4 @@
-// Poisoning outputs and comparing them where they are: neither has to go through the host.
+// Poisoning outputs and comparing them where they are: neither has to go through the host. And keeping the device from what is queued next.
 
 typedef unsigned char uint8_t;
 typedef unsigned long long uint64_t;
@@ -18,4 +18,13 @@ extern "C" __global__ void bench_differences(const uint8_t *a, const uint8_t *b,
     if (own != 0) {
         atomicAdd(differences, own);
     }
+}
+
+// By one thread.
+extern "C" __global__ void bench_wait(uint64_t nanoseconds) {
+    uint64_t start, now;
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(start));
+    do {
+        asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+    } while (now - start < nanoseconds);
 }

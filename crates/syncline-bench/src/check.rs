@@ -1,4 +1,4 @@
-//! Poisoning and comparing buffers in device memory: launcher of `kernels/bench_check.cu`.
+//! Poisoning and comparing buffers in device memory, and keeping the device busy: launchers of `kernels/bench_check.cu`.
 
 use std::sync::Arc;
 
@@ -11,11 +11,14 @@ const SOURCE: Source = Source { name: "bench_check.cu", text: include_str!("../k
 pub const POISON: u8 = 0xA5;
 const THREADS: u32 = 512;
 const BLOCKS: u32 = 2048;
+/// How long the device is kept busy: longer than the host takes for all that a call launches, which is some 30 microseconds where there are most.
+const WAIT_NANOSECONDS: u64 = 100_000;
 
 /// Fills and compares bytes on one stream.
 pub struct Check {
     fill: Kernel,
     compare: Kernel,
+    wait: Kernel,
     stream: Arc<CudaStream>,
     differences: CudaSlice<u64>,
 }
@@ -28,9 +31,9 @@ impl Check {
     pub fn new(device: &Device, stream: Arc<CudaStream>) -> Result<Self> {
         let specialization = Specialization { source: SOURCE, constants: Vec::new() };
         let kernel = |name| device.kernel(&specialization, name);
-        let (fill, compare) = (kernel("bench_fill")?, kernel("bench_differences")?);
+        let (fill, compare, wait) = (kernel("bench_fill")?, kernel("bench_differences")?, kernel("bench_wait")?);
         let differences = stream.alloc_zeros(1).doing("allocating")?;
-        let mut check = Self { fill, compare, stream, differences };
+        let mut check = Self { fill, compare, wait, stream, differences };
         check.try_out()?;
         Ok(check)
     }
@@ -63,6 +66,11 @@ impl Check {
         Ok(())
     }
 
+    /// What keeps the stream busy while the host queues what is timed.
+    pub fn wait(&self) -> Wait {
+        Wait { kernel: self.wait.clone(), stream: self.stream.clone() }
+    }
+
     /// How many bytes differ; those that only one has count, too.
     ///
     /// # Errors
@@ -78,6 +86,26 @@ impl Check {
         }
         let found = self.stream.clone_dtoh(&self.differences).doing("reading a counter")?[0];
         Ok(found + a.len().abs_diff(b.len()) as u64)
+    }
+}
+
+/// Keeps a stream busy.
+pub struct Wait {
+    kernel: Kernel,
+    stream: Arc<CudaStream>,
+}
+
+impl Wait {
+    /// For so long that the host has queued a call's kernels before the device begins with them.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`].
+    pub fn launch(&self) -> Result<()> {
+        let mut launch = self.stream.launch_builder(self.kernel.function());
+        launch.arg(&WAIT_NANOSECONDS);
+        // SAFETY: parameter u64: touches no memory.
+        unsafe { launch.launch(Kernel::grid(1, 1, 0)) }.doing("waiting on the device")?;
+        Ok(())
     }
 }
 

@@ -60,9 +60,23 @@ fn seconds_between(start: &CudaEvent, end: &CudaEvent) -> Result<f64> {
 ///
 /// # Errors
 /// Those of `work`; [`CudaError::Driver`](crate::CudaError::Driver).
-pub fn seconds(stream: &Arc<CudaStream>, runs: Runs, mut work: impl FnMut() -> Result<()>) -> Result<Times> {
+pub fn seconds(stream: &Arc<CudaStream>, runs: Runs, work: impl FnMut() -> Result<()>) -> Result<Times> {
+    seconds_behind(stream, runs, || Ok(()), work)
+}
+
+/// [`seconds`] of `work` alone, queued behind `before`: if that keeps the device busy for long enough, what the host takes to launch `work` is not part of it.
+///
+/// # Errors
+/// Those of `before` and `work`; [`CudaError::Driver`](crate::CudaError::Driver).
+pub fn seconds_behind(
+    stream: &Arc<CudaStream>,
+    runs: Runs,
+    mut before: impl FnMut() -> Result<()>,
+    mut work: impl FnMut() -> Result<()>,
+) -> Result<Times> {
     let mut times = Vec::new();
     for run in 0..runs.warm_up + runs.counted {
+        before()?;
         let start = event(stream)?;
         work()?;
         let taken = seconds_between(&start, &event(stream)?)?;

@@ -216,7 +216,7 @@ fn print(rows: &[Row]) {
     let Some(first) = rows.first() else { return };
     println!("\n{}, {:.1} MiB, {}", first.set, first.bytes as f64 / f64::from(1 << 20), first.device);
     println!(
-        "  {:<8}{:<32}{:<8}{:<6}{:>9}{:>8}{:>12}{:>20}{:>8}{:>14}{:>20}",
+        "  {:<8}{:<32}{:<8}{:<6}{:>9}{:>8}{:>12}{:>20}{:>8}{:>14}{:>12}{:>20}",
         "",
         "method",
         "index",
@@ -227,12 +227,14 @@ fn print(rows: &[Row]) {
         "slowest-fastest",
         "of C",
         "microseconds",
+        "queued",
         "one after another"
     );
+    let optional = |rate: Option<f64>| rate.map_or("-".into(), |rate| format!("{rate:.2}"));
     for row in rows {
         let free = if row.free_groups { "yes" } else { "no" };
         println!(
-            "  {:<8}{:<32}{:<8}{free:<6}{:>9.3}{:>8.2}{:>12.2}{:>20}{:>8}{:>14.1}{:>20}",
+            "  {:<8}{:<32}{:<8}{free:<6}{:>9.3}{:>8.2}{:>12.2}{:>20}{:>8}{:>14.1}{:>12}{:>20}",
             row.direction,
             row.method,
             row.index,
@@ -242,20 +244,22 @@ fn print(rows: &[Row]) {
             format!("{:.2}-{:.2}", row.slowest, row.best),
             row.share_of_copy.map_or("-".into(), |share| format!("{share:.3}")),
             row.microseconds,
-            row.one_after_another.map_or("-".into(), |rate| format!("{rate:.2}")),
+            optional(row.queued),
+            optional(row.one_after_another),
         );
     }
 }
 
 fn print_csv(rows: &[Row]) {
     println!(
-        "set,bytes,device,direction,method,index,free_groups,bits,ratio,median,best,slowest,microseconds,share_of_copy,one_after_another"
+        "set,bytes,device,direction,method,index,free_groups,bits,ratio,median,best,slowest,microseconds,share_of_copy,queued,one_after_another"
     );
     for r in rows {
         let optional = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
-        let (share, one_after_another) = (optional(r.share_of_copy), optional(r.one_after_another));
+        let (share, queued) = (optional(r.share_of_copy), optional(r.queued));
+        let one_after_another = optional(r.one_after_another);
         println!(
-            "{},{},\"{}\",{},\"{}\",{},{},{},{},{},{},{},{},{share},{one_after_another}",
+            "{},{},\"{}\",{},\"{}\",{},{},{},{},{},{},{},{},{share},{queued},{one_after_another}",
             r.set,
             r.bytes,
             r.device,

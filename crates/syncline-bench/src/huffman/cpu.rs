@@ -63,6 +63,7 @@ fn measure_symbols<S: Symbol>(
                 slowest: rate(times.longest()),
                 microseconds: times.median() * 1e6,
                 share_of_copy: None,
+                queued: None,
                 one_after_another: None,
             });
         };

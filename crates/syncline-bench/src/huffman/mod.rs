@@ -136,7 +136,9 @@ pub struct Row {
     pub microseconds: f64,
     /// Median over the rate of a device copy in the same run; on a GPU only.
     pub share_of_copy: Option<f64>,
-    /// 10^9 bytes of symbols a second of [calls one after another](cuda::rotation), where `median` is of calls alone, from event to event on an idle device; of small sets on a GPU.
+    /// 10^9 bytes of symbols a second of single calls [queued while the device was busy](cuda::rotation), where `median` is of calls on an idle device, launch included; of small sets on a GPU.
+    pub queued: Option<f64>,
+    /// The same of [calls one after another](cuda::rotation).
     pub one_after_another: Option<f64>,
 }
 

@@ -12,8 +12,8 @@ use syncline_cuda::huffman::decode::{
 use syncline_cuda::timing::{self, Times};
 
 use super::encoders::Streams;
-use super::rotation::COPIES;
-use super::{Code, Extent, Gpu, Input, POISON, Results, Row, names, view_bytes, view_bytes_mut};
+use super::rotation::{COPIES, InTurn};
+use super::{Code, Extent, Gpu, Input, POISON, Results, names, view_bytes, view_bytes_mut};
 use crate::huffman::GROUP_LOG2;
 
 /// A decoder step by step.
@@ -114,12 +114,12 @@ impl Gpu {
             let (_, decoder) = self.decoders::<S>(index, extent)?.swap_remove(i);
             let times = self.time_decoder(&mut prepared, &decoder).with_context(|| name.to_owned())?;
             self.check_decoded(input, &mut prepared, &decoder).with_context(|| name.to_owned())?;
-            let one_after_another = (extent == Extent::Fastest)
-                .then(|| self.rate_in_turn(input, streams, &decoder))
+            let in_turn = (extent == Extent::Fastest)
+                .then(|| self.decoding_in_turn(input, streams, &decoder))
                 .transpose()
                 .with_context(|| format!("{name}, one call after another"))?;
             let row = self.row(&input.set, input.bytes(), streams.what("decode", name), &times);
-            results.rows.push(Row { one_after_another, ..row });
+            results.rows.push(row.in_turn(in_turn));
             // As in the papers: all groups have codewords.
             if extent == Extent::Everything && !streams.free_groups && index != IndexKind::Symbol {
                 results.phases.push(self.time_steps(input, &mut prepared, name, &decoder)?);
@@ -186,13 +186,13 @@ impl Gpu {
         Ok(timing::seconds(&stream, runs, || self.decode(prepared, decoder, &mut |_| Ok(())))?)
     }
 
-    /// The rate of calls one after another, 10^9 bytes of symbols a second, each with an input, descriptors and an output of its own, all of which are checked.
-    fn rate_in_turn<S: Code>(
+    /// Rates of calls in turn, each with an input, descriptors and an output of its own, all of which are checked.
+    fn decoding_in_turn<S: Code>(
         &mut self,
         input: &Input<S>,
         streams: &Streams<S>,
         decoder: &AnyDecoder<S>,
-    ) -> Result<f64> {
+    ) -> Result<InTurn> {
         let own = streams.encoded.bytes().slice(..streams.end());
         let copy = || self.stream.clone_dtod(&own).doing("copying the streams");
         let inputs = (0..COPIES).map(|_| copy()).collect::<Result<Vec<_>, _>>()?;
@@ -202,7 +202,7 @@ impl Gpu {
         }
         let seconds = self.time_in_turn(&mut copies, |gpu, copy| gpu.decode(copy, decoder, &mut |_| Ok(())))?;
         copies.iter().try_for_each(|copy| self.check_output(input, copy))?;
-        Ok(input.bytes() as f64 / seconds / 1e9)
+        Ok(seconds.rates(input.bytes()))
     }
 
     /// Decodes into a poisoned buffer and compares with the input.

@@ -7,8 +7,8 @@ use syncline_cuda::error::DriverContext;
 use syncline_cuda::huffman::encode::{Batch, Books, BooksBuilder, Encoded, Encoder, Format, Method, StreamSpan};
 use syncline_cuda::timing::{self, Times};
 
-use super::rotation::COPIES;
-use super::{Code, Extent, Gpu, Input, POISON, Results, Row, What, names};
+use super::rotation::{COPIES, InTurn};
+use super::{Code, Extent, Gpu, Input, POISON, Results, What, names};
 use crate::huffman::GROUP_LOG2;
 
 /// A set's streams in device memory, and with what they were made.
@@ -139,7 +139,7 @@ impl Gpu {
     ) -> Result<()> {
         let expected = self.stream.clone_dtod(streams.encoded.bytes()).doing("keeping the streams")?;
         let [given, whole] = match extent {
-            Extent::Fastest => self.rates_in_turn(input, streams, &expected)?.map(Some),
+            Extent::Fastest => self.encoding_in_turn(input, streams, &expected)?.map(Some),
             _ => [None, None],
         };
         let mut methods = vec![Method::Merged];
@@ -164,13 +164,13 @@ impl Gpu {
             self.check_encoded(streams, &streams.encoded, &expected).with_context(|| name.clone())?;
             let row = self.row(&input.set, input.bytes(), streams.what("encode", name), &times);
             // Of small sets there is no other method.
-            results.rows.push(Row { one_after_another: given, ..row });
+            results.rows.push(row.in_turn(given));
         }
         let times = self.time_whole_path(input, streams)?;
         self.check_encoded(streams, &streams.encoded, &expected).context(names::WHOLE_PATH)?;
         let what = streams.what("encode", names::WHOLE_PATH);
         let row = self.row(&input.set, input.bytes(), what, &times);
-        results.rows.push(Row { one_after_another: whole, ..row });
+        results.rows.push(row.in_turn(whole));
         Ok(())
     }
 
@@ -206,14 +206,14 @@ impl Gpu {
         })?)
     }
 
-    /// Rates of our own encoder's calls one after another, 10^9 bytes of symbols a second, with codebooks that there are and from symbols on. Each call has symbols, codebooks and streams of
+    /// Rates of our own encoder's calls in turn, with codebooks that there are and from symbols on. Each call has symbols, codebooks and streams of
     /// its own; all are checked.
-    fn rates_in_turn<S: Code>(
+    fn encoding_in_turn<S: Code>(
         &mut self,
         input: &Input<S>,
         streams: &Streams<S>,
         expected: &CudaSlice<u8>,
-    ) -> Result<[f64; 2]> {
+    ) -> Result<[InTurn; 2]> {
         let Streams { batch, builder, encoder, .. } = streams;
         let copy = || -> Result<Copy<S>> {
             Ok(Copy {
@@ -241,7 +241,7 @@ impl Gpu {
             let checked = self.check_encoded(streams, &copy.encoded, expected);
             checked.with_context(|| format!("{}, one call after another", names::WHOLE_PATH))?;
         }
-        Ok([given, whole].map(|seconds| input.bytes() as f64 / seconds / 1e9))
+        Ok([given, whole].map(|seconds| seconds.rates(input.bytes())))
     }
 
     fn check_encoded<S: Code>(

@@ -232,8 +232,17 @@ impl Gpu {
             slowest: rate(times.longest()),
             microseconds: times.median() * 1e6,
             share_of_copy: Some(rate(times.median()) * 1e9 / self.copy),
+            queued: None,
             one_after_another: None,
         }
+    }
+}
+
+impl Row {
+    /// With what calls in turn came to.
+    fn in_turn(self, rates: Option<rotation::InTurn>) -> Self {
+        let (queued, one_after_another) = rates.map(|rates| (rates.queued, rates.one_after_another)).unzip();
+        Self { queued, one_after_another, ..self }
     }
 }
 

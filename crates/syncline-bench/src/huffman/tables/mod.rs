@@ -87,6 +87,7 @@ mod tests {
             slowest: median,
             microseconds: 1e6,
             share_of_copy: Some(median / 2000.0),
+            queued: None,
             one_after_another: None,
         }
     }
@@ -106,7 +107,7 @@ mod tests {
         rows.push(row("nyx", "encode", "reduce-shuffle-merge M=10 r=3", "symbol", true, 300.0));
         rows.push(row(&curve_name(0), "decode", "self-sync", "none", false, 100.0));
         let small = row("nyx-10MB", "decode", "indexed", "symbol", true, 480.0);
-        rows.push(Row { bytes: 10_000_000, one_after_another: Some(720.0), ..small });
+        rows.push(Row { bytes: 10_000_000, queued: Some(600.0), one_after_another: Some(720.0), ..small });
         let results = Results {
             rows,
             phases: vec![Phases {
@@ -139,7 +140,7 @@ mod tests {
         // A quarter of nyx's 2,000 GB/s.
         let small = &titled("one after another").lines;
         assert_eq!(small.len(), 1);
-        assert_eq!(small[0][5..], [480.0, 720.0, 500.0].map(|rate| Cell::Number(rate, 0)));
+        assert_eq!(small[0][5..], [480.0, 600.0, 720.0, 500.0].map(|rate| Cell::Number(rate, 0)));
     }
 
     #[test]

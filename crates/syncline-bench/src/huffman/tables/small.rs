@@ -1,4 +1,4 @@
-//! Small sets: calls alone, calls one after another, and what large sets would have them be.
+//! Small sets: calls alone, calls queued ahead, calls one after another, and what large sets would have them be.
 
 use super::super::Row;
 use super::{Cell, Table, field_of};
@@ -12,15 +12,16 @@ const GOAL: f64 = 0.25;
 pub fn table(rows: &[Row]) -> Table {
     let mut table = Table::new(
         "10 MB, GB/s of symbols: each call alone, and calls one after another",
-        "alone: one call from event to event on an idle device, launch included; one after another: 36 calls between two events, a call's share, with 12 copies of input and output in turn, \
-         so that they are in no cache",
+        "idle: one call from event to event on an idle device, launch included; queued: one call from event to event that the host has launched while the device was busy; one after another: 36 calls \
+         between two events, a call's share; the latter two with 12 copies of input and output in turn, so that they are in no cache",
         &[
             "set",
             "direction",
             "method",
             "index",
             "free groups",
-            "alone, event to event",
+            "alone, device idle",
+            "alone, queued",
             "one after another",
             "a quarter of the large set's",
         ],
@@ -34,6 +35,7 @@ pub fn table(rows: &[Row]) -> Table {
             row.index.as_str().into(),
             if row.free_groups { "yes" } else { "no" }.into(),
             Cell::Number(row.median, 0),
+            Cell::number(row.queued, 0),
             Cell::number(row.one_after_another, 0),
             Cell::number(goal, 0),
         ]);
