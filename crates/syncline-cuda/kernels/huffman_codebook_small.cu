@@ -281,12 +281,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 const uint32_t number = set_bit(left, team.number);
                 const Count floor = floor_of_tree(number, total);
                 uint8_t *const own_memory = trees + team.number * bytes;
-                const Melding at = meld_by_team(team, shared, used, floor, own_memory);
+                const Melding at = meld_by_team<RoundsInTurn>(team, shared, used, floor, own_memory);
                 if (team.rank() < WARP) {
-                    const Tree tree = note_tree(shared, at, floor, own_memory, codes[number]);
+                    const Tree tree = note_tree<true>(shared, at.used, floor, own_memory, codes[number]);
                     if (number == 0 && lane_id() == 0) {
                         melded = clock64();
-                        rounds = tree.rounds;
+                        rounds = at.rounds;
                         is_due = tries_are_due(tree, codes[0].bits);
                     }
                 }

@@ -21,6 +21,7 @@ struct RaisedWeights {
 __device__ inline Count floor_of_tree(uint32_t number, Count total) { return number == 0 ? 0 : Count(floor_of(number - 1, total, LIMIT)); }
 
 __device__ inline uint16_t *fronts_of(uint8_t *memory, uint32_t used) { return reinterpret_cast<uint16_t *>(reinterpret_cast<Count *>(memory) + used); }
+__device__ inline const uint16_t *fronts_of(const uint8_t *memory, uint32_t used) { return reinterpret_cast<const uint16_t *>(reinterpret_cast<const Count *>(memory) + used); }
 
 // Trees that are to be made, a bit each: that of the counts as they are, and of the tries those that raise a count and differ from the one before. By a warp, a lane a tree.
 __device__ inline uint32_t trees_to_make(Count least, Count total) {
@@ -70,19 +71,13 @@ struct TreeTeam {
 };
 static_assert(MOST_TEAMS < 15, "that barrier is nobody's");
 
-// Melds the counts raised to `floor` until one tree is left; by a team, whose tree's `memory` is.
-__device__ inline Melding meld_by_team(const TreeTeam &team, const Shared &shared, uint32_t used, Count floor, uint8_t *memory) {
-    constexpr Count NONE = ~Count(0);
-    __shared__ uint32_t leaf_ends[WARPS];
-    __shared__ Melding handed_over[WARPS];
-    uint16_t *fronts = fronts_of(memory, used);
-    RaisedWeights weights{shared.counts, reinterpret_cast<Count *>(memory), floor};
-    auto leaf_or_none = [&](uint32_t i) { return i < used ? weights.leaf(i) : NONE; };
-    auto tree_or_none = [&](uint32_t i, uint32_t back) { return i < back ? weights.tree(i) : NONE; };
-    Melding at{used, 0, 0, 0, 0};
-#pragma unroll 1
-    while (at.left() > 1) {
-        // What a warp leaves to the team: rounds of FEW or more, which may be all that is left.
+// Rounds of many, until one tree is left or the next round has few: by a team, pairs by turns.
+struct RoundsInTurn {
+    __device__ inline void operator()(const TreeTeam &team, uint32_t used, Melding &at, const RaisedWeights &weights, uint16_t *fronts) const {
+        constexpr Count NONE = ~Count(0);
+        __shared__ uint32_t leaf_ends[WARPS];
+        auto leaf_or_none = [&](uint32_t i) { return i < used ? weights.leaf(i) : NONE; };
+        auto tree_or_none = [&](uint32_t i, uint32_t back) { return i < back ? weights.tree(i) : NONE; };
 #pragma unroll 1
         while (at.left() >= FEW) {
             const Count sum = two_smallest(leaf_or_none(at.leaf_front), leaf_or_none(at.leaf_front + 1), tree_or_none(at.front, at.back), tree_or_none(at.front + 1, at.back));
@@ -105,6 +100,19 @@ __device__ inline Melding meld_by_team(const TreeTeam &team, const Shared &share
             meld_in_turn(at, weights, fronts, leaf_end, team.rank(), team.threads());
             team.sync();
         }
+    }
+};
+
+// Melds the counts raised to `floor` until one tree is left; by a team, whose tree's `memory` is. `Rounds` are those of many.
+template <typename Rounds> __device__ inline Melding meld_by_team(const TreeTeam &team, const Shared &shared, uint32_t used, Count floor, uint8_t *memory) {
+    __shared__ Melding handed_over[WARPS];
+    uint16_t *fronts = fronts_of(memory, used);
+    RaisedWeights weights{shared.counts, reinterpret_cast<Count *>(memory), floor};
+    Melding at{used, 0, 0, 0, 0};
+#pragma unroll 1
+    while (at.left() > 1) {
+        // What a warp leaves to the team may be all that is left.
+        Rounds()(team, used, at, weights, fronts);
         if (team.rank() < WARP) {
             meld_in_warp<Count>(at, weights, fronts);
             if (lane_id() == 0) {
@@ -122,33 +130,35 @@ __device__ inline Melding meld_by_team(const TreeTeam &team, const Shared &share
 // What is known of a tree that has been made.
 struct Tree {
     bool limited;    // whether there was something to limit
-    Count unlimited; // bits without a limit, of counts as they are
-    uint32_t rounds;
+    Count unlimited; // bits without a limit, of counts as they are, where that is asked for
 };
 
-// Of a tree that has been melded from the counts raised to `floor`: limits its depth, and notes the code; by a warp. `memory` is the tree's.
-__device__ inline Tree note_tree(const Shared &shared, const Melding &at, Count floor, const uint8_t *memory, Lengths &to) {
-    const uint32_t used = at.used;
+// Bits of all codewords without a limit, of a tree of the counts as they are: each count is in as many trees as it is deep. By a warp.
+__device__ inline Count unlimited_bits(uint32_t used, const uint8_t *memory) {
     const Count *trees = reinterpret_cast<const Count *>(memory);
-    const uint16_t *fronts = reinterpret_cast<const uint16_t *>(trees + used);
+    Count sum = 0;
+#pragma unroll 4
+    for (uint32_t i = lane_id(); i + 1 < used; i += WARP) {
+        sum += trees[i];
+    }
+    return warp_sum(sum);
+}
+
+// Of a tree that has been melded from the counts raised to `floor`: limits its depth, and notes the code; by a warp. `memory` is the tree's.
+template <bool UNLIMITED> __device__ inline Tree note_tree(const Shared &shared, uint32_t used, Count floor, const uint8_t *memory, Lengths &to) {
+    const uint16_t *fronts = fronts_of(memory, used);
     uint32_t over;
     const uint32_t at_length = limited_lengths([&](uint32_t tree) { return uint32_t(fronts[tree]); }, used, LIMIT, over);
     const Count bits = coded_bits(shared.sums, used, LIMIT, at_length);
     Count unlimited = bits;
-    if (over > 0 && floor == 0) {
-        // Each count is in as many trees as it is deep.
-        unlimited = 0;
-#pragma unroll 4
-        for (uint32_t i = lane_id(); i + 1 < used; i += WARP) {
-            unlimited += trees[i];
-        }
-        unlimited = warp_sum(unlimited);
+    if (UNLIMITED && over > 0 && floor == 0) {
+        unlimited = unlimited_bits(used, memory);
     }
     to.at_length[lane_id()] = at_length;
     if (lane_id() == 0) {
         to.bits = bits;
     }
-    return {over > 0, unlimited, at.rounds};
+    return {over > 0, unlimited};
 }
 
 // Whether the tries of the limit's step (3) are due, of the tree of the counts as they are and its `bits`.

@@ -10,7 +10,7 @@
 #include "huffman_encode_together.cuh"
 // Both have names of their own for what they have alike.
 namespace codebook {
-#include "huffman_codebook_steps.cuh"
+#include "huffman_tree_alone.cuh"
 }
 static_assert(SYMBOLS == ALPHABET && SYMBOLS <= THREADS, "a thread a symbol");
 
@@ -85,16 +85,17 @@ __device__ inline bool share_trees(const codebook::Shared &book, uint32_t used, 
         if (team.number < at_once && rank < trees) {
             const uint32_t number = codebook::set_bit(to_make, rank), floor = codebook::floor_of_tree(number, total);
             uint8_t *const own_memory = memory + team.number * bytes;
-            const codebook::Melding at = codebook::meld_by_team(team, book, used, floor, own_memory);
+            const codebook::Melding at = codebook::meld_by_team<codebook::RoundsByWarps>(team, book, used, floor, own_memory);
+            const bool limited = team.rank() < WARP && codebook::note_tree<false>(book, used, floor, own_memory, codes[number]).limited;
+            const bool is_due = number == 0 && codebook::tries_are_due_alone(team, limited, used, own_memory, codes[0]);
             if (team.rank() < WARP) {
-                const codebook::Tree tree = codebook::note_tree(book, at, floor, own_memory, codes[number]);
                 __syncwarp();
                 say(&together.trees[number * TREE_WORDS + lane_id()], SAID_WORD | codes[number].at_length[lane_id()]);
                 if (lane_id() == 0) {
                     say(&together.trees[number * TREE_WORDS + WARP], SAID_WORD | codes[number].bits);
                     if (number == 0) {
-                        say(together.due, codebook::tries_are_due(tree, codes[0].bits) ? IS_DUE : NOT_DUE);
-                        rounds = tree.rounds;
+                        say(together.due, is_due ? IS_DUE : NOT_DUE);
+                        rounds = at.rounds;
                     }
                 }
             }

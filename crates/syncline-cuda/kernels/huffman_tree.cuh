@@ -127,24 +127,11 @@ __device__ inline void meld_in_turn(Melding &at, Weights &weights, uint16_t *fro
     ++at.rounds;
 }
 
-// A round of a warp, in registers: of the leaves up to `sum` and all internal trees, of which there are at most 32 * EACH. Leaves ascend over registers and lanes, trees descend; a bitonic merge
-// (Batcher 1968) brings those that are melded side by side. What it leaves out is the order of the two.
-template <uint32_t EACH, typename Weights, typename Weight>
-__device__ inline void meld_in_registers(Melding &at, Weights &weights, uint16_t *fronts, const Weight (&leaf)[EACH], const Weight (&tree)[EACH], Weight sum,
-                                         uint32_t leaves) {
-    constexpr Weight NONE = ~Weight(0);
-    constexpr uint32_t REGISTERS = 2 * EACH, PAIRS = WARP / 2;
-    const uint32_t trees = at.back - at.front, pairs = (leaves + trees) / 2;
-    Weight own[REGISTERS];
+// Sorts what lanes have, register by register, of a sequence that first ascends and then descends or is one such after another for each half of the registers (Batcher 1968); but for the order of
+// two that are side by side, which is left out.
+template <uint32_t HALF, uint32_t REGISTERS, typename Weight> __device__ inline void sort_pairs(Weight (&own)[REGISTERS]) {
 #pragma unroll
-    for (uint32_t i = 0; i < EACH; ++i) {
-        // Twice the weight, and one more for internal trees: leaves come first where weights are equal.
-        const Weight own_leaf = leaf[i] <= sum ? 2 * leaf[i] : NONE, own_tree = tree[i] == NONE ? NONE : 2 * tree[i] + 1;
-        own[i] = min_of(own_leaf, own_tree);
-        own[EACH + i] = max_of(own_leaf, own_tree);
-    }
-#pragma unroll
-    for (uint32_t apart = EACH / 2; apart > 0; apart /= 2) {
+    for (uint32_t apart = HALF / 2; apart > 0; apart /= 2) {
 #pragma unroll
         for (uint32_t i = 0; i < REGISTERS; ++i) {
             if ((i & apart) == 0) {
@@ -166,22 +153,51 @@ __device__ inline void meld_in_registers(Melding &at, Weights &weights, uint16_t
             }
         }
     }
+}
+
+// Twice the weight, and one more for internal trees: leaves come first where weights are equal.
+template <typename Weight> __device__ inline Weight leaf_key(Weight weight) { return 2 * weight; }
+template <typename Weight> __device__ inline Weight tree_key(Weight weight) { return 2 * weight + 1; }
+
+// Melds `pairs` that are side by side, to internal trees from `back` on; the first internal tree among them is `front`. Returns which lanes have internal trees, or none, in the register behind the last pair.
+template <uint32_t REGISTERS, typename Weights, typename Weight>
+__device__ inline uint32_t meld_side_by_side(Weights &weights, uint16_t *fronts, const Weight (&own)[REGISTERS], uint32_t back, uint32_t front, uint32_t pairs) {
+    constexpr uint32_t PAIRS = WARP / 2;
     // Of two registers, even lanes have the pairs of the first, odd lanes those of the second.
     const bool is_odd = lane_id() % 2 != 0;
     const uint32_t before_pair = (1u << lane_id() / 2 * 2) - 1;
-    uint32_t front = at.front, at_end = 0;
+    uint32_t at_end = 0;
 #pragma unroll
     for (uint32_t i = 0; i < REGISTERS; i += 2) {
         const Weight other = __shfl_xor_sync(ALL_LANES, is_odd ? own[i] : own[i + 1], 1), mine = is_odd ? own[i + 1] : own[i];
         const uint32_t are_trees[2] = {__ballot_sync(ALL_LANES, own[i] % 2 != 0), __ballot_sync(ALL_LANES, own[i + 1] % 2 != 0)};
         const uint32_t pair = (is_odd ? i + 1 : i) * PAIRS + lane_id() / 2, trees_before = __popc(are_trees[0]);
         if (pair < pairs) {
-            weights.set_tree(at.back + pair, mine / 2 + other / 2);
-            fronts[at.back + pair] = front + (is_odd ? trees_before : 0) + __popc((is_odd ? are_trees[1] : are_trees[0]) & before_pair);
+            weights.set_tree(back + pair, mine / 2 + other / 2);
+            fronts[back + pair] = front + (is_odd ? trees_before : 0) + __popc((is_odd ? are_trees[1] : are_trees[0]) & before_pair);
         }
         front += trees_before + __popc(are_trees[1]);
         at_end = pairs / PAIRS == i ? are_trees[0] : pairs / PAIRS == i + 1 ? are_trees[1] : at_end;
     }
+    return at_end;
+}
+
+// A round of a warp, in registers: of the leaves up to `sum` and all internal trees, of which there are at most 32 * EACH. Leaves ascend over registers and lanes, trees descend; a bitonic merge
+// brings those that are melded side by side.
+template <uint32_t EACH, typename Weights, typename Weight>
+__device__ inline void meld_in_registers(Melding &at, Weights &weights, uint16_t *fronts, const Weight (&leaf)[EACH], const Weight (&tree)[EACH], Weight sum,
+                                         uint32_t leaves) {
+    constexpr Weight NONE = ~Weight(0);
+    const uint32_t trees = at.back - at.front, pairs = (leaves + trees) / 2;
+    Weight own[2 * EACH];
+#pragma unroll
+    for (uint32_t i = 0; i < EACH; ++i) {
+        const Weight own_leaf = leaf[i] <= sum ? leaf_key(leaf[i]) : NONE, own_tree = tree[i] == NONE ? NONE : tree_key(tree[i]);
+        own[i] = min_of(own_leaf, own_tree);
+        own[EACH + i] = max_of(own_leaf, own_tree);
+    }
+    sort_pairs<EACH>(own);
+    const uint32_t at_end = meld_side_by_side(weights, fronts, own, at.back, at.front, pairs);
     // An odd one out is the last in order, beside none, which looks like a tree.
     const bool odd = (leaves + trees) % 2 != 0;
     const bool tree_is_last = odd && (at_end >> 2 * pairs % WARP & 3) == 3;

@@ -47,6 +47,7 @@ const HEADERS: &[Source] = headers![
     "huffman_sample.cuh",
     "huffman_span.cuh",
     "huffman_tree.cuh",
+    "huffman_tree_alone.cuh",
     "huffman_trees.cuh",
     "length_limit.cuh",
     "lossless_tile.cuh",
