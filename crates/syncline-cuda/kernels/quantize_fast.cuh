@@ -24,28 +24,13 @@ struct FastResult {
 
 // The predictor with the smallest of the tile's sums, ties going to the larger number, from each lane's sums.
 __device__ inline void choose(const float (&lane_sums)[4], uint32_t &predictor, uint32_t &activity) {
-    const uint32_t lane = lane_id();
     uint32_t sums[4];
 #pragma unroll
     for (uint32_t p = 0; p < 4; ++p) {
         // Below 2^24 wherever it counts; predictors that are not in use come out larger.
         sums[p] = p <= AXES ? uint32_t(lane_sums[p]) : 1u << 24;
     }
-    // Half of the lanes go on with half of the sums, twice.
-    const bool upper = (lane & 1) != 0, odd = (lane & 4) != 0;
-    uint32_t low = (upper ? sums[2] : sums[0]) + __shfl_xor_sync(ALL_LANES, upper ? sums[0] : sums[2], 1);
-    uint32_t high = (upper ? sums[3] : sums[1]) + __shfl_xor_sync(ALL_LANES, upper ? sums[1] : sums[3], 1);
-    uint32_t sum = (odd ? high : low) + __shfl_xor_sync(ALL_LANES, odd ? low : high, 4);
-    if (AXES != 3) {
-        sum += __shfl_xor_sync(ALL_LANES, sum, 2);
-    }
-    sum += __shfl_xor_sync(ALL_LANES, sum, 8);
-    sum += __shfl_xor_sync(ALL_LANES, sum, 16);
-    uint32_t key = sum << 2 | (3 - (2 * upper + odd));
-    key = min_of(key, __shfl_xor_sync(ALL_LANES, key, 1));
-    key = min_of(key, __shfl_xor_sync(ALL_LANES, key, 4));
-    predictor = 3 - (key & 3);
-    activity = key >> 2;
+    smallest_sum(sums, predictor, activity);
 }
 
 // Sums of the residuals' magnitudes under each predictor, and codes of those under predictors GUESS and OTHER.
@@ -196,23 +181,7 @@ __device__ inline FastResult quantize_unit(
 
     outliers = 0;
     wide_outliers = 0;
-    // The guess serves where it is right and no residual is outside: a lane's sum below the radius says so.
-    float own_sum = sums[0];
-#pragma unroll
-    for (uint32_t p = 1; p <= AXES; ++p) {
-        own_sum = result.predictor == p ? sums[p] : own_sum;
-    }
-    bool right = result.predictor == guess;
-    if constexpr (AXES == 3) {
-        right = result.predictor >= 2;
-#pragma unroll
-        for (uint32_t k = 0; k < ROWS; ++k) {
-            codes[k].x = result.predictor == 2 ? others[k].x : codes[k].x;
-            codes[k].y = result.predictor == 2 ? others[k].y : codes[k].y;
-        }
-    }
-    const bool live = result.fast && result.activity > 0;
-    const bool again = live && (!right || own_sum >= float(RADIUS));
+    const auto [live, again] = settle_guess(result, sums, guess, codes, others);
     if (__any_sync(ALL_LANES, again)) {
         const uint32_t predictor = again ? result.predictor : 4;
         codes_if_any<0>(kept, base, predictor, codes, outliers, wide_outliers);
@@ -225,9 +194,7 @@ __device__ inline FastResult quantize_unit(
         }
     }
     if constexpr (AXES < 3) {
-        // The first tile's, by votes: from them the compiler knows it to be the same for all lanes.
-        const uint32_t found = lane_id() == 0 ? (live ? result.predictor : guess) : 0;
-        guess = uint32_t(__any_sync(ALL_LANES, (found & 1) != 0)) | uint32_t(__any_sync(ALL_LANES, (found & 2) != 0)) << 1;
+        guess = next_guess(live, result.predictor, guess);
     }
     // Sums over the tile's lanes; there are outliers in few tiles.
     if (__any_sync(ALL_LANES, outliers > 0)) {

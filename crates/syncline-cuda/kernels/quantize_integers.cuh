@@ -55,3 +55,56 @@ __device__ inline void quantize_row(const Step &step, const Element (&x)[QUAD], 
         q[j] = quantize_long(step, x[j], good);
     }
 }
+
+// The predictor with the smallest of the tile's sums, ties going to the larger number, from each lane's sums under all four.
+__device__ inline void smallest_sum(const uint32_t (&sums)[4], uint32_t &predictor, uint32_t &activity) {
+    const uint32_t lane = lane_id();
+    // Half of the lanes go on with half of the sums, twice.
+    const bool upper = (lane & 1) != 0, odd = (lane & 4) != 0;
+    uint32_t low = (upper ? sums[2] : sums[0]) + __shfl_xor_sync(ALL_LANES, upper ? sums[0] : sums[2], 1);
+    uint32_t high = (upper ? sums[3] : sums[1]) + __shfl_xor_sync(ALL_LANES, upper ? sums[1] : sums[3], 1);
+    uint32_t sum = (odd ? high : low) + __shfl_xor_sync(ALL_LANES, odd ? low : high, 4);
+    if (AXES != 3) {
+        sum += __shfl_xor_sync(ALL_LANES, sum, 2);
+    }
+    sum += __shfl_xor_sync(ALL_LANES, sum, 8);
+    sum += __shfl_xor_sync(ALL_LANES, sum, 16);
+    uint32_t key = sum << 2 | (3 - (2 * upper + odd));
+    key = min_of(key, __shfl_xor_sync(ALL_LANES, key, 1));
+    key = min_of(key, __shfl_xor_sync(ALL_LANES, key, 4));
+    predictor = 3 - (key & 3);
+    activity = key >> 2;
+}
+
+// What becomes of codes that were made under a predictor that was likely.
+struct Guessed {
+    bool live;  // the tile has codes
+    bool again; // but not these
+};
+
+// The guess serves where it is right and no residual is outside: a lane's sum below the radius says so. In 3-D predictors 3 and 2 were likely, whose codes are `codes` and `others`.
+template <typename Result>
+__device__ inline Guessed settle_guess(const Result &result, const float (&sums)[4], uint32_t guess, uint2 (&codes)[ROWS], const uint2 (&others)[ROWS]) {
+    float own_sum = sums[0];
+#pragma unroll
+    for (uint32_t p = 1; p <= AXES; ++p) {
+        own_sum = result.predictor == p ? sums[p] : own_sum;
+    }
+    bool right = result.predictor == guess;
+    if constexpr (AXES == 3) {
+        right = result.predictor >= 2;
+#pragma unroll
+        for (uint32_t k = 0; k < ROWS; ++k) {
+            codes[k].x = result.predictor == 2 ? others[k].x : codes[k].x;
+            codes[k].y = result.predictor == 2 ? others[k].y : codes[k].y;
+        }
+    }
+    const bool live = result.fast && result.activity > 0;
+    return {live, live && (!right || own_sum >= float(RADIUS))};
+}
+
+// The next tiles' guess: the first of these tiles' predictor, by votes, from which the compiler knows it to be the same for all lanes.
+__device__ inline uint32_t next_guess(bool live, uint32_t predictor, uint32_t guess) {
+    const uint32_t found = lane_id() == 0 ? (live ? predictor : guess) : 0;
+    return uint32_t(__any_sync(ALL_LANES, (found & 1) != 0)) | uint32_t(__any_sync(ALL_LANES, (found & 2) != 0)) << 1;
+}

@@ -92,7 +92,6 @@ __device__ inline void load_unit(const Element *slab, const FastTile &tile, bool
 
 // The predictor with the smallest of the tile's sums, ties going to the larger number, from each lane's sums.
 __device__ inline void choose(uint32_t (&sums)[4], uint32_t &predictor, uint32_t &activity) {
-    const uint32_t lane = lane_id();
 #pragma unroll
     for (uint32_t p = AXES + 1; p < 4; ++p) {
         sums[p] = 1u << 24; // the others are smaller wherever it counts
@@ -109,21 +108,7 @@ __device__ inline void choose(uint32_t (&sums)[4], uint32_t &predictor, uint32_t
         return;
     }
 #endif
-    // Half of the lanes go on with half of the sums, twice.
-    const bool upper = (lane & 1) != 0, odd = (lane & 4) != 0;
-    uint32_t low = (upper ? sums[2] : sums[0]) + __shfl_xor_sync(ALL_LANES, upper ? sums[0] : sums[2], 1);
-    uint32_t high = (upper ? sums[3] : sums[1]) + __shfl_xor_sync(ALL_LANES, upper ? sums[1] : sums[3], 1);
-    uint32_t sum = (odd ? high : low) + __shfl_xor_sync(ALL_LANES, odd ? low : high, 4);
-    if (AXES != 3) {
-        sum += __shfl_xor_sync(ALL_LANES, sum, 2);
-    }
-    sum += __shfl_xor_sync(ALL_LANES, sum, 8);
-    sum += __shfl_xor_sync(ALL_LANES, sum, 16);
-    uint32_t key = sum << 2 | (3 - (2 * upper + odd));
-    key = min_of(key, __shfl_xor_sync(ALL_LANES, key, 1));
-    key = min_of(key, __shfl_xor_sync(ALL_LANES, key, 4));
-    predictor = 3 - (key & 3);
-    activity = key >> 2;
+    smallest_sum(sums, predictor, activity);
 }
 
 // Sums of the residuals' magnitudes under each predictor, and codes of those under predictors GUESS and OTHER.

@@ -38,23 +38,7 @@ __device__ inline void predict_unit(
     uint32_t whole_sums[4] = {uint32_t(sums[0]), uint32_t(sums[1]), uint32_t(sums[2]), uint32_t(sums[3])};
     choose(whole_sums, result.predictor, result.activity);
 
-    // The guess serves where it is right and no residual is outside: a lane's sum below the radius says so.
-    float own_sum = sums[0];
-#pragma unroll
-    for (uint32_t p = 1; p <= AXES; ++p) {
-        own_sum = result.predictor == p ? sums[p] : own_sum;
-    }
-    bool right = result.predictor == guess;
-    if constexpr (AXES == 3) {
-        right = result.predictor >= 2;
-#pragma unroll
-        for (uint32_t k = 0; k < ROWS; ++k) {
-            codes[k].x = result.predictor == 2 ? others[k].x : codes[k].x;
-            codes[k].y = result.predictor == 2 ? others[k].y : codes[k].y;
-        }
-    }
-    const bool live = result.fast && result.activity > 0;
-    const bool again = live && (!right || own_sum >= float(RADIUS));
+    const auto [live, again] = settle_guess(result, sums, guess, codes, others);
     if (__any_sync(ALL_LANES, again)) {
         const uint32_t predictor = again ? result.predictor : 4;
         codes_if_any<0>(tile, kept, base, predictor, codes, outliers, wide_outliers);
@@ -67,9 +51,7 @@ __device__ inline void predict_unit(
         }
     }
     if constexpr (AXES < 3) {
-        // The first tile's, by votes: from them the compiler knows it to be the same for all lanes.
-        const uint32_t found = lane_id() == 0 ? (live ? result.predictor : guess) : 0;
-        guess = uint32_t(__any_sync(ALL_LANES, (found & 1) != 0)) | uint32_t(__any_sync(ALL_LANES, (found & 2) != 0)) << 1;
+        guess = next_guess(live, result.predictor, guess);
     }
     // There are outliers in few tiles.
     if (__any_sync(ALL_LANES, outliers > 0)) {
