@@ -45,6 +45,18 @@ template <typename Weight> __device__ inline Weight two_smallest(Weight leaf0, W
     return leaf0 <= tree0 ? leaf0 + min_of(leaf1, tree0) : tree0 + min_of(leaf0, tree1);
 }
 
+// Where melding stands behind a round of the leaves up to `leaf_end` and all internal trees.
+template <typename Weights> __device__ inline void finish_round(Melding &at, const Weights &weights, uint32_t leaf_end) {
+    const uint32_t leaves = leaf_end - at.leaf_front, trees = at.back - at.front;
+    // An odd one out is the last in order.
+    const bool odd = (leaves + trees) % 2 == 1;
+    const bool leaf_is_last = leaves > 0 && (trees == 0 || weights.leaf(leaf_end - 1) > weights.tree(at.back - 1));
+    at.leaf_front = leaf_end - (odd && leaf_is_last);
+    at.front = at.back - (odd && !leaf_is_last);
+    at.back += (leaves + trees) / 2;
+    ++at.rounds;
+}
+
 // A round's melding, of the leaves up to `leaf_end` and all internal trees, by a whole block.
 template <typename Weights> __device__ inline void meld_round(Melding &at, Weights &weights, uint16_t *fronts, uint32_t leaf_end) {
     using Weight = decltype(weights.tree(0));
@@ -75,13 +87,7 @@ template <typename Weights> __device__ inline void meld_round(Melding &at, Weigh
             weights.set_tree(parent, weight);
         }
     }
-    // An odd one out is the last in order.
-    const bool odd = (leaves + trees) % 2 == 1;
-    const bool leaf_is_last = leaves > 0 && (trees == 0 || weights.leaf(leaf_end - 1) > weights.tree(at.back - 1));
-    at.leaf_front = leaf_end - (odd && leaf_is_last);
-    at.front = at.back - (odd && !leaf_is_last);
-    at.back += pairs;
-    ++at.rounds;
+    finish_round(at, weights, leaf_end);
 }
 
 // Rounds by a whole block, until one tree is left or the next round has few.
@@ -119,12 +125,7 @@ __device__ inline void meld_in_turn(Melding &at, Weights &weights, uint16_t *fro
         weights.set_tree(at.back + pair, weight);
         fronts[at.back + pair] = tree;
     }
-    const bool odd = (leaves + trees) % 2 == 1;
-    const bool leaf_is_last = leaves > 0 && (trees == 0 || weights.leaf(leaf_end - 1) > weights.tree(at.back - 1));
-    at.leaf_front = leaf_end - (odd && leaf_is_last);
-    at.front = at.back - (odd && !leaf_is_last);
-    at.back += pairs;
-    ++at.rounds;
+    finish_round(at, weights, leaf_end);
 }
 
 // Sorts what lanes have, register by register, of a sequence that first ascends and then descends or is one such after another for each half of the registers (Batcher 1968); but for the order of

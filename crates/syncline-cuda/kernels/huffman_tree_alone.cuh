@@ -25,22 +25,14 @@ __device__ inline uint32_t leaves_among_by_warp(const Weights &weights, const Me
     return low;
 }
 
-// Where melding stands behind a round of the leaves up to `leaf_end` and all internal trees.
-template <typename Weights> __device__ inline Melding after_round(const Melding &at, const Weights &weights, uint32_t leaf_end) {
-    const uint32_t leaves = leaf_end - at.leaf_front, trees = at.back - at.front;
-    // An odd one out is the last in order.
-    const bool odd = (leaves + trees) % 2 == 1;
-    const bool leaf_is_last = leaves > 0 && (trees == 0 || weights.leaf(leaf_end - 1) > weights.tree(at.back - 1));
-    return {at.used, leaf_end - (odd && leaf_is_last), at.back - (odd && !leaf_is_last), at.back + (leaves + trees) / 2, at.rounds + 1};
-}
-
 // As meld_round, by so many `warps`, of which this is number `warp`: each finds where its 32 pairs begin and merges these in registers, as a round of few is merged.
 template <typename Weights>
 __device__ inline void meld_by_warps(Melding &at, Weights &weights, uint16_t *fronts, uint32_t leaf_end, uint32_t warp, uint32_t warps) {
     using Weight = decltype(weights.tree(0));
     constexpr Weight NONE = ~Weight(0);
     const uint32_t leaves = leaf_end - at.leaf_front, trees = at.back - at.front, pairs = (leaves + trees) / 2;
-    const Melding after = after_round(at, weights, leaf_end);
+    Melding after = at;
+    finish_round(after, weights, leaf_end);
 #pragma unroll 1
     for (uint32_t first = warp * WARP; first < pairs; first += warps * WARP) {
         const uint32_t before = leaves_among_by_warp(weights, at, leaves, trees, 2 * first);
