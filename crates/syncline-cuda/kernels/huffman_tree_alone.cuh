@@ -101,6 +101,6 @@ __device__ inline bool tries_are_due_alone(const TreeTeam &team, bool limited, u
         }
     }
     team.sync();
-    return limited && code.bits > unlimited + unlimited / 2048;
+    return tries_are_due({limited, unlimited}, code.bits);
 }
 

@@ -256,8 +256,7 @@ fn print_csv(rows: &[Row]) {
     );
     for r in rows {
         let optional = |number: Option<f64>| number.map_or_else(String::new, |number| number.to_string());
-        let (share, queued) = (optional(r.share_of_copy), optional(r.queued));
-        let one_after_another = optional(r.one_after_another);
+        let [share, queued, one_after_another] = [r.share_of_copy, r.queued, r.one_after_another].map(optional);
         println!(
             "{},{},\"{}\",{},\"{}\",{},{},{},{},{},{},{},{},{share},{queued},{one_after_another}",
             r.set,

@@ -40,12 +40,15 @@ impl Gpu {
         let (stream, runs, wait) = (self.stream.clone(), self.runs, self.check.wait());
         let many = timing::seconds(&stream, runs, || (0..CALLS).try_for_each(|i| call(self, &mut copies[i % COPIES])))?;
         let single = timing::Runs { counted: runs.counted.max(COPIES), ..runs };
-        let mut next = (0..COPIES).cycle();
+        let mut calls = 0;
         let alone = timing::seconds_behind(
             &stream,
             single,
             || wait.launch(),
-            || next.next().map_or(Ok(()), |i| call(self, &mut copies[i])),
+            || {
+                calls += 1;
+                call(self, &mut copies[calls % COPIES])
+            },
         )?;
         Ok(InTurn { queued: alone.median(), one_after_another: many.median() / CALLS as f64 })
     }
