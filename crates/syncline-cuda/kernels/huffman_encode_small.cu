@@ -45,6 +45,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     uint8_t *table = dynamic;
     uint32_t *slots = reinterpret_cast<uint32_t *>(dynamic + 4 * ALPHABET);
     uint16_t *lengths = reinterpret_cast<uint16_t *>(slots + WARPS * slot_words), *live_lengths = lengths + most_groups;
+    const BlockGaps gaps(live_lengths, most_groups, table);
     const uint32_t warp = same_for_all(warp_id());
     uint32_t *slot = slots + warp * slot_words;
     const Share share = own_share(list);
@@ -99,12 +100,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const uint32_t free_word = spread_symbol(share.free_symbol), slot_at = shared_address(slot);
 #pragma unroll 1
     for (uint32_t round = round_begin; round < round_end; ++round) {
-        encode_round(here, at, stream_symbols, free_word, table, slot_at, lengths + round * ROUND_GROUPS, own);
+        encode_round(here, at, stream_symbols, free_word, table, slot_at, lengths + round * ROUND_GROUPS, gaps.starts + round * WARP, own);
         here = next;
         load(next, round + 2, at + 2 * WARP_SYMBOLS);
         at += WARP_SYMBOLS;
     }
     copies_done();
-    const Work work{list, share, states_at(memory), slots, slot_words, lengths, live_lengths, round_begin, round_end};
-    write_streams(shared, work, own, status, result, [] {});
+    const Work work{list, share, states_at(memory), slots, slot_words, lengths, live_lengths, round_begin, round_end, gaps};
+    // What symbols the gaps need again is known only now: most often they are still in the second-level cache.
+    write_streams(shared, work, own, status, result, [] {}, [=](LaneSymbols &of_turn, uint32_t turn) {
+        load(of_turn, round_begin + turn / WARP, first_at + round_begin * WARP_SYMBOLS + turn * LANE_SYMBOLS);
+    });
 }

@@ -1,12 +1,12 @@
 // Encoding a small batch in one launch: what the kernel that has codebooks and the one that makes them share.
 //
 // A block has consecutive groups of one stream. It encodes them to shared memory, each warp some of them, and says how many bits and live groups they come to. When it knows those of the
-// stream's other blocks it knows which groups the entries of the symbol index are of, and says how many words their deltas take. When it knows that of all blocks it knows where each part of the
-// stream is, and writes its own. So everybody waits twice for everybody else, who all run: launches are cooperative. What blocks say of themselves are words that are 0 until then: what is in a
+// stream's other blocks it knows which groups the entries of the symbol index are of, and says how many words their deltas take; or where subsequences start, and finds their gaps. When it knows the
+// sizes of all blocks it knows where each part of the stream is, and writes its own. So everybody waits twice for everybody else, who all run: launches are cooperative. What blocks say of themselves are words that are 0 until then: what is in a
 // word arrives with it, and nothing needs a fence.
 //
 // THREADS  threads in a block, 512 or 1,024
-// INDEX    0 none, 2 symbol
+// INDEX    0 none, 1 gap, 2 symbol
 // WHOLE    whether codebooks are made on the way
 // CLASSES is 1; and the constants of huffman_encode.cuh, of which SEGMENT plays no part.
 #pragma once
@@ -15,7 +15,7 @@
 #include "huffman_encode_pieces.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
-static_assert(CLASSES == 1 && INDEX != 1 && WARPS <= WARP, "a codebook a stream, no gaps, a lane a warp");
+static_assert(CLASSES == 1 && WARPS <= WARP, "a codebook a stream, a lane a warp");
 // Groups are dealt out in bytes of the bitmap.
 constexpr uint32_t UNIT_GROUPS = 8;
 constexpr uint32_t ROUND_GROUPS = WARP / LANES_IN_GROUP;
@@ -69,12 +69,22 @@ struct Encoding {
     uint32_t bits, live, sum, weighted, any, seen;
 };
 
-// Encodes a round of a warp: `at` is where in the stream the lane's symbols are, `lengths` those of its groups, `slot` the address of the warp's bits.
+// Where in the table a symbol's entry is: picks it of its word, times the size of an entry, in one instruction of the multipliers.
+__device__ inline uint32_t entry_at(const LaneSymbols &own, uint32_t i) {
+    const uint32_t word = own.words[i / WORD_SYMBOLS], factor = FACTORS[i % WORD_SYMBOLS];
+    return SYMBOL_BYTES == 1 ? __dp4a(word, factor, 0u) : __dp2a_lo(word, factor, 0u);
+}
+
+// Encodes a round of a warp: `at` is where in the stream the lane's symbols are, `lengths` those of its groups, `slot` the address of the warp's bits. The gap index is to know where the lane's start
+// among them: `starts` has a place for each lane.
 __device__ inline void encode_round(LaneSymbols &own, uint32_t at, uint32_t stream_symbols, uint32_t free_word, const uint8_t *table, uint32_t slot, uint16_t *lengths,
-                                    Encoding &all) {
+                                    uint16_t *starts, Encoding &all) {
     const uint32_t group_in_round = lane_id() / LANES_IN_GROUP;
     const uint32_t live_lanes = lanes_with_others(own, at < stream_symbols, free_word);
     if (live_lanes == 0) {
+        if (INDEX == 1) {
+            starts[lane_id()] = all.bits;
+        }
         if (lane_id() % LANES_IN_GROUP == 0) {
             lengths[group_in_round] = 0;
         }
@@ -87,8 +97,7 @@ __device__ inline void encode_round(LaneSymbols &own, uint32_t at, uint32_t stre
     uint32_t singles[LANE_SYMBOLS];
 #pragma unroll
     for (uint32_t i = 0; i < LANE_SYMBOLS; ++i) {
-        const uint32_t word = own.words[i / WORD_SYMBOLS], factor = FACTORS[i % WORD_SYMBOLS];
-        singles[i] = *reinterpret_cast<const uint32_t *>(table + (SYMBOL_BYTES == 1 ? __dp4a(word, factor, 0u) : __dp2a_lo(word, factor, 0u)));
+        singles[i] = *reinterpret_cast<const uint32_t *>(table + entry_at(own, i));
     }
     Piece pieces[PIECES];
     uint32_t missing = 0;
@@ -125,6 +134,9 @@ __device__ inline void encode_round(LaneSymbols &own, uint32_t at, uint32_t stre
     const uint32_t group_end = __shfl_sync(ALL_LANES, through, lane_id() | (LANES_IN_GROUP - 1));
     if (lane_id() % LANES_IN_GROUP == 0) {
         lengths[group_in_round] = group_end - (through - total);
+    }
+    if (INDEX == 1) {
+        starts[lane_id()] = all.bits + through - total;
     }
     const uint32_t position = 8 * slot + all.bits + through - total;
     all.bits += __shfl_sync(ALL_LANES, through, WARP - 1);

@@ -22,6 +22,16 @@ constexpr uint32_t SAID_LENGTH = 1u << 31, COUNT_AT = 54;
 constexpr uint64_t SIZES = (1ull << COUNT_AT) - 1;
 static_assert(MOST_BLOCKS < 1u << (64 - COUNT_AT), "counts have room");
 
+// Sizes of what is in a block are a word: bits, and above them live groups.
+constexpr uint32_t SHORT_LIVE_AT = 22;
+static_assert((THREADS - WARP) * GROUP * LONGEST < 1u << SHORT_LIVE_AT && THREADS - WARP < 1u << (32 - SHORT_LIVE_AT), "a block's groups have room");
+__device__ inline uint32_t bits_of(uint32_t sizes) { return sizes % (1u << SHORT_LIVE_AT); }
+__device__ inline uint32_t live_of(uint32_t sizes) { return sizes >> SHORT_LIVE_AT; }
+
+// Those of several blocks are bits, and above 32 of them live groups.
+__device__ inline uint32_t bits_of(uint64_t sizes) { return uint32_t(sizes); }
+__device__ inline uint32_t live_of(uint64_t sizes) { return uint32_t((sizes & SIZES) >> 32); }
+
 __device__ inline States states_at(uint64_t *memory) {
     const uint32_t blocks = gridDim.x;
     Pair *sizes = reinterpret_cast<Pair *>(memory);

@@ -2,8 +2,7 @@
 //
 // What is one warp's to work out is not worked out by all 32: that would take as long as eight of them one after another.
 #pragma once
-#include "huffman_encode_small.cuh"
-#include "huffman_encode_states.cuh"
+#include "huffman_encode_gaps_small.cuh"
 
 #if __CUDA_ARCH__ >= 800
 __device__ inline uint32_t warp_or(uint32_t value) { return __reduce_or_sync(ALL_LANES, value); }
@@ -39,21 +38,11 @@ __device__ inline Parts parts_of(uint32_t groups, uint32_t live, uint32_t bits, 
     parts.codebook_bytes = live == 0 ? EMPTY_BOOK_BYTES : book_bytes;
     parts.bitmap_at = align_up(HEADER_BYTES + parts.codebook_bytes, 4);
     parts.index_at = align_up(parts.bitmap_at + (live < groups ? ceil_div(groups, 8) : 0), 8);
-    parts.index_bytes = INDEX == 2 ? 8 * ceil_div(live, INDEX_BLOCK) + 4 * widths : 0;
+    parts.index_bytes = INDEX == 2 ? 8 * ceil_div(live, INDEX_BLOCK) + 4 * widths : INDEX == 1 ? ceil_div(ceil_div(bits, SUBSEQUENCE) * GAP_BITS, 8) : 0;
     parts.codewords_at = align_up(parts.index_at + parts.index_bytes, 16);
     parts.stream_bytes = parts.codewords_at + 4 * (ceil_div(bits, 32) + 2);
     return parts;
 }
-
-// Sizes of what is in a block are a word: bits, and above them live groups.
-constexpr uint32_t SHORT_LIVE_AT = 22;
-static_assert((THREADS - WARP) * GROUP * LONGEST < 1u << SHORT_LIVE_AT && THREADS - WARP < 1u << (32 - SHORT_LIVE_AT), "a block's groups have room");
-__device__ inline uint32_t bits_of(uint32_t sizes) { return sizes % (1u << SHORT_LIVE_AT); }
-__device__ inline uint32_t live_of(uint32_t sizes) { return sizes >> SHORT_LIVE_AT; }
-
-// Those of several blocks are bits, and above 32 of them live groups.
-__device__ inline uint32_t bits_of(uint64_t sizes) { return uint32_t(sizes); }
-__device__ inline uint32_t live_of(uint64_t sizes) { return uint32_t((sizes & SIZES) >> 32); }
 
 // Blocks behind a block whose first live groups it asks for before it knows whether it needs them.
 constexpr uint32_t BLOCKS_AHEAD = 3;
@@ -96,6 +85,7 @@ struct Work {
     uint32_t slot_words;
     uint16_t *lengths, *live_lengths; // bits of its groups, and of those that are live
     uint32_t round_begin, round_end;  // of this warp
+    BlockGaps gaps;
 };
 
 // Sizes of what the block has, and of what is before the warp in it.
@@ -401,9 +391,9 @@ __device__ inline void write_bitmap(const Work &work, uint8_t *to) {
     }
 }
 
-// From encoded groups to the streams' bytes. `own` is what the warp's groups have come to. By the whole block; `heard` is called when all blocks of the stream have got as far.
-template <typename Heard>
-__device__ inline void write_streams(Shared &shared, const Work &work, const Encoding &own, uint32_t *status, const Result &result, Heard heard) {
+// From encoded groups to the streams' bytes. `own` is what the warp's groups have come to. By the whole block; `heard` is called when all blocks of the stream have got as far, `load` loads a turn of the warp.
+template <typename Heard, typename Load>
+__device__ inline void write_streams(Shared &shared, const Work &work, const Encoding &own, uint32_t *status, const Result &result, Heard heard, Load load) {
     const uint32_t warp = same_for_all(warp_id());
     note_warp(shared, own);
     __syncthreads();
@@ -414,7 +404,9 @@ __device__ inline void write_streams(Shared &shared, const Work &work, const Enc
     if (warp == WARPS - 1) {
         say_more(shared, work);
     }
-    line_up(work, place);
+    if (INDEX != 1) {
+        line_up(work, place);
+    }
     if (warp == 0) {
         hear_sizes(shared, work);
     } else if (INDEX == 2 && warp <= BLOCKS_AHEAD) {
@@ -431,6 +423,17 @@ __device__ inline void write_streams(Shared &shared, const Work &work, const Enc
     const uint32_t start = bits_of(starts) + bits_of(place.before), end = start + own.bits;
     const uint32_t first_word = ceil_div(start, 32), last_word = ceil_div(end, 32);
     const uint32_t rest = last_word > first_word && end % 32 != 0 ? rest_of_word(shared, work, end) : 0;
+    const uint32_t subsequences = ceil_div(bits_of(sizes), SUBSEQUENCE);
+    Subsequences of_block = reached(bits_of(starts), bits_of(starts) + bits_of(place.sizes), subsequences);
+    if (work.share.index == 0) {
+        of_block.first = 0;
+    }
+    if (INDEX == 1) {
+        if (threadIdx.x == 0 && work.share.index == 0) {
+            work.gaps.gaps[0] = 0;
+        }
+        work.gaps.find(reached(start, end, subsequences), start, work.round_begin * WARP, (work.round_end - work.round_begin) * WARP, of_block.first, load);
+    }
     if (warp == 0) {
         place_stream(shared, work);
     } else if (INDEX == 2 && warp == 1) {
@@ -440,7 +443,7 @@ __device__ inline void write_streams(Shared &shared, const Work &work, const Enc
     }
     heard();
     __syncthreads();
-    if (warp == 1) {
+    if (INDEX != 1 && warp == 1) {
         // All blocks of the stream have read these by now.
         work.states.lengths[blockIdx.x * WARP + lane_id()] = 0;
     }
@@ -477,6 +480,9 @@ __device__ inline void write_streams(Shared &shared, const Work &work, const Enc
             if (lane_id() < entry.width) {
                 deltas[deltas_at + lane_id()] = shared.packed[warp][lane_id()];
             }
+        }
+        if (INDEX == 1) {
+            work.gaps.write(of_block, subsequences, to + parts.index_at);
         }
         if (!all_live) {
             write_bitmap(work, to + parts.bitmap_at);

@@ -224,8 +224,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     uint4 *kept = reinterpret_cast<uint4 *>(dynamic + 4 * ALPHABET);
     uint16_t *lengths = reinterpret_cast<uint16_t *>(kept + most_groups * (GROUP * SYMBOL_BYTES / 16)), *live_lengths = lengths + most_groups;
     // First the counters, then the codebook, then the codewords.
-    uint32_t *slots = reinterpret_cast<uint32_t *>(live_lengths + most_groups);
+    uint32_t *slots = reinterpret_cast<uint32_t *>(live_lengths + most_groups * INDEX_ROOM + PAST_INDEX_ROOM);
     uint8_t *area = reinterpret_cast<uint8_t *>(slots);
+    const BlockGaps gaps(live_lengths, most_groups, table);
     const uint32_t warp = same_for_all(warp_id());
     uint32_t *slot = slots + warp * slot_words;
     auto clear = [&](uint32_t begin, uint32_t end) {
@@ -248,6 +249,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
     };
     const auto kept_of = [&](uint32_t round) { return kept + round * (LANE_VECTORS * WARP) + lane_id(); };
+    const auto take = [&](LaneSymbols &own, const uint4 *from) {
+#pragma unroll
+        for (uint32_t v = 0; v < LANE_VECTORS; ++v) {
+            const uint4 vector = from[v * WARP];
+            own.words[4 * v] = vector.x;
+            own.words[4 * v + 1] = vector.y;
+            own.words[4 * v + 2] = vector.z;
+            own.words[4 * v + 3] = vector.w;
+        }
+    };
     wait_for_previous();
     LaneSymbols here, next;
     load(here, round_begin);
@@ -287,18 +298,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const uint32_t slot_at = shared_address(slot);
 #pragma unroll 1
     for (uint32_t round = round_begin; round < round_end; ++round) {
-#pragma unroll
-        for (uint32_t v = 0; v < LANE_VECTORS; ++v) {
-            const uint4 vector = kept_of(round)[v * WARP];
-            here.words[4 * v] = vector.x;
-            here.words[4 * v + 1] = vector.y;
-            here.words[4 * v + 2] = vector.z;
-            here.words[4 * v + 3] = vector.w;
-        }
-        encode_round(here, own_at + round * WARP_SYMBOLS, stream_symbols, free_word, table, slot_at, lengths + round * ROUND_GROUPS, own);
+        take(here, kept_of(round));
+        encode_round(here, own_at + round * WARP_SYMBOLS, stream_symbols, free_word, table, slot_at, lengths + round * ROUND_GROUPS, gaps.starts + round * WARP, own);
     }
-    const Work work{list, share, states, slots, slot_words, lengths, live_lengths, round_begin, round_end};
-    write_streams(shared, work, own, status, result, [&] {
+    const Work work{list, share, states, slots, slot_words, lengths, live_lengths, round_begin, round_end, gaps};
+    const auto load_turn = [&](LaneSymbols &of_turn, uint32_t turn) { take(of_turn, kept + (round_begin + turn / WARP) * (LANE_VECTORS * WARP) + turn % WARP); };
+    const auto heard = [&] {
         // Nobody needs any more what the stream's blocks have worked on together.
         if (share.index == 0) {
             if (threadIdx.x < ALPHABET) {
@@ -312,5 +317,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 *together.due = 0;
             }
         }
-    });
+    };
+    write_streams(shared, work, own, status, result, heard, load_turn);
 }

@@ -38,6 +38,7 @@ const HEADERS: &[Source] = headers![
     "huffman_encode.cuh",
     "huffman_encode_counts.cuh",
     "huffman_encode_gaps.cuh",
+    "huffman_encode_gaps_small.cuh",
     "huffman_encode_parts.cuh",
     "huffman_encode_pieces.cuh",
     "huffman_encode_scratch.cuh",

@@ -26,7 +26,7 @@ fn kernels(device: &Device, format: &Format, spans: &[StreamSpan], groups: u64) 
     names
 }
 
-/// Batches of one launch, at their edges: streams and blocks that end within a word, a byte of the bitmap or an entry of the index.
+/// Batches of one launch, at their edges: streams and blocks that end within a word, a byte of the bitmap or an entry of the index, or where a subsequence does.
 #[test]
 fn small_batches() {
     let Some(device) = common::device() else { return };
@@ -39,10 +39,14 @@ fn small_batches() {
         ("hardly any live groups", sparse(longest, longest - 1)),
         ("one symbol", vec![512; longest]),
         ("another symbol", vec![9; longest]),
+        // A bit each: groups, and so blocks and streams, are subsequences or halves of one.
+        ("two symbols", symbols(Spread::Flat, 2, longest, 23).iter().map(|s| 511 + s).collect()),
+        // Frequencies that want codewords longer than the limit.
+        ("long codewords", (0..longest).map(|i| 500 + i.trailing_zeros() as u16).collect()),
     ];
     let mut share = Share::one_in(5);
     for group_log2 in [6, 7] {
-        for index in [IndexKind::None, IndexKind::Symbol] {
+        for index in IndexKind::ALL {
             let format = format(2, group_log2, 1024, index);
             let groups = (longest >> group_log2) as u32;
             let mut cuts: Vec<_> =
@@ -65,30 +69,35 @@ fn small_batches() {
             assert_eq!(kernels(device, &format, &many, groups.into()).len(), 3, "more streams than it can have");
         }
     }
-    let gaps = format(2, 7, 1024, IndexKind::Gap);
-    assert_eq!(kernels(device, &gaps, &[span(0, 100, 0)], 100).len(), 3, "no gap index in one launch");
-    let most = format(2, 7, 1024, IndexKind::Symbol);
-    assert_eq!(kernels(device, &most, &[span(0, 1 << 15, 0); 8], 1 << 15).len(), 3, "more than there is room for");
+    let wide = format(2, 7, 8192, IndexKind::Gap);
+    assert_eq!(kernels(device, &wide, &[span(0, 100, 0)], 100).len(), 3, "no gaps of eight bits in one launch");
+    for index in IndexKind::ALL {
+        let most = format(2, 7, 1024, index);
+        assert_eq!(kernels(device, &most, &[span(0, 1 << 15, 0); 8], 1 << 15).len(), 3, "more than there is room for");
+    }
 }
 
 /// Of streams that are encoded together each has its own errors.
 #[test]
 fn errors_are_of_one_stream() {
     let Some(device) = common::device() else { return };
+    IndexKind::ALL.into_iter().for_each(|index| errors_with(device, &format(2, 7, 1024, index)));
+}
+
+fn errors_with(device: &Device, format: &Format) {
     let stream = device.context().default_stream();
-    let format = format(2, 7, 1024, IndexKind::Symbol);
     let spans = [0, 100, 200].map(|first_group| StreamSpan { first_group, groups: 100, free_symbol: 3 });
     let mut input = symbols(Spread::Flat, 8, 300 << 7, 5);
-    let batch = Batch::new(&stream, &format, &spans).unwrap();
+    let batch = Batch::new(&stream, format, &spans).unwrap();
     let mut arena = Arena::new(stream.clone());
     let mut books = Books::new(&stream, &batch).unwrap();
-    let builder = BooksBuilder::<u16>::new(device, &format).unwrap();
+    let builder = BooksBuilder::<u16>::new(device, format).unwrap();
     let good = stream.clone_htod(&input).unwrap();
     builder.launch(&mut arena.frame().unwrap(), &good.as_view(), None, &batch, &mut books).unwrap();
     input[150 << 7] = 1024;
     let bad = stream.clone_htod(&input).unwrap();
-    let in_turn = Encoder::<u16>::with_merged_shape(device, &format, 256, 4, 2048).unwrap();
-    for encoder in [Encoder::<u16>::new(device, &format, Method::Merged).unwrap(), in_turn] {
+    let in_turn = Encoder::<u16>::with_merged_shape(device, format, 256, 4, 2048).unwrap();
+    for encoder in [Encoder::<u16>::new(device, format, Method::Merged).unwrap(), in_turn] {
         let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes()).unwrap();
         let mut launch = |encoded: &mut Encoded| {
             encoder.launch(&mut arena.frame().unwrap(), &bad.as_view(), None, &batch, &books, encoded).unwrap();

@@ -143,6 +143,7 @@ pub(super) fn checked() -> Vec<Format> {
     vec![
         format(2, 7, 1024, false, IndexKind::Symbol),
         format(2, 6, 1024, true, IndexKind::Symbol),
+        format(2, 7, 1024, false, IndexKind::Gap),
         format(2, 6, 65_536, false, IndexKind::Gap),
         format(1, 6, 256, false, IndexKind::None),
     ]

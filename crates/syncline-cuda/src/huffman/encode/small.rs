@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtrMut, DeviceRepr};
-use syncline_core::huffman::{IndexKind, lengths};
+use syncline_core::huffman::{IndexKind, SUBSEQUENCE_BITS, lengths};
 
 use super::batch::{Batch, Encoded, SHORT_LIST, StreamSpan};
 use super::books::Books;
@@ -27,9 +27,10 @@ const WHOLE_THREADS: u32 = 1024;
 const MOST_STREAMS: u32 = SHORT_LIST as u32;
 /// Blocks at most: a thread looks at each.
 const MOST_BLOCKS: u32 = 256;
-/// Groups that are dealt out together, and symbols that a warp encodes at a time.
+/// Groups that are dealt out together, and symbols that a warp encodes at a time, and a lane.
 const UNIT_GROUPS: u32 = 8;
 const ROUND_SYMBOLS: u32 = 512;
+const LANE_SYMBOLS: u32 = 16;
 /// Words behind a warp's codewords.
 const PAST_SLOT: u32 = 8;
 /// Shared memory that a block has beside what is laid out here.
@@ -49,9 +50,9 @@ const COPIES: u32 = 1;
 /// Largest alphabet whose codewords are in shared memory.
 const MOST_ALPHABET: u32 = 4096;
 
-/// Whether batches of this format may be small: no gap index, a codebook a stream.
+/// Whether batches of this format may be small: a codebook a stream.
 fn is_for(format: &Format) -> bool {
-    !format.classes && format.index != IndexKind::Gap && format.alphabet <= MOST_ALPHABET
+    !format.classes && format.alphabet <= MOST_ALPHABET
 }
 
 /// What the compile check compiles.
@@ -78,6 +79,18 @@ fn whole_specialization(format: &Format) -> Specialization {
 fn codebook_bytes(format: &Format) -> u32 {
     let (shared, tree) = shared_and_tree(format.alphabet, COUNT_BYTES);
     shared + TREES_AT_ONCE * tree
+}
+
+/// Bytes of a block's memory for the index: of each group, and of none (`INDEX_ROOM` and `PAST_INDEX_ROOM` in huffman_encode_gaps_small.cuh).
+fn index_room(format: &Format) -> (u32, u32) {
+    match format.index {
+        // Where each lane's symbols start, and a byte a subsequence.
+        IndexKind::Gap => {
+            (2 * format.group() / LANE_SYMBOLS + format.group() * format.longest() / SUBSEQUENCE_BITS, 16)
+        }
+        // The bits of the live groups.
+        IndexKind::None | IndexKind::Symbol => (2, 0),
+    }
 }
 
 fn specialization(format: &Format, threads: u32) -> Specialization {
@@ -183,7 +196,8 @@ fn plan(format: &Format, whole: bool, streams: &[StreamSpan], blocks: u32, share
     let slots = threads / 32 * (rounds * ROUND_SYMBOLS * format.longest() / 8 + 4 * PAST_SLOT);
     let kept = if whole { groups * format.group() * format.symbol_bytes } else { 0 };
     let area = if whole { slots.max(codebook_bytes(format)) } else { slots };
-    let wanted = 4 * format.alphabet + kept + 2 * 2 * groups + area;
+    let (of_group, past) = index_room(format);
+    let wanted = 4 * format.alphabet + kept + (2 + of_group) * groups + past + area;
     (wanted <= shared_memory).then_some(Plan { list, threads, rounds, groups, shared_memory: wanted })
 }
 
@@ -279,7 +293,7 @@ impl Small {
         let launch = launch.value(ResultPointers::new(encoded, &stream));
         // SAFETY: the kernel's parameters are (const u8 *, StreamList, const u32 *, Books, u32 *, u32, u32, u64 *, Result); the status is only read. Spans lie within the input, as checked; the codebooks, plans
         // and places are this batch's. States are five 64-bit words and 32 of 32 bits for each block, and `OTHER_WORDS`; all are 0, as each launch leaves them, and counters start where an allocation does.
-        // Shared memory is what the kernel lays out: a table, a slot for each warp, two numbers for each group; a block has at most `groups` groups, a warp `rounds` rounds: a block has at most `most` units of a
+        // Shared memory is what the kernel lays out: a table, a slot for each warp, for each group a number and what the index needs; a block has at most `groups` groups, a warp `rounds` rounds: a block has at most `most` units of a
         // stream. A stream is written only where there is room for it. The launch is cooperative, so that blocks may wait for each other.
         unsafe { launch.launch(Kernel::grid(blocks, plan.threads, plan.shared_memory)) }?;
         Ok(kernel.name())
@@ -349,6 +363,13 @@ mod tests {
         assert_eq!(least.shared_memory, 4096 + 8 * (256 + 4) + (32 * (1024 + 32)).max(codebook_bytes(&format)));
         assert!(of(false, &[1; 32]).is_some() && of(false, &[1; 33]).is_none());
         assert_eq!((of(true, &[8192; 10]), of(false, &[1 << 16; 3])), (None, None));
+        // Gaps take a little more: of each group where its 8 lanes start, and 16 gaps at most, instead of the bits of those that are live.
+        let with_gaps = Format { index: IndexKind::Gap, ..format };
+        for (whole, without) in [(false, given), (true, whole)] {
+            let with = plan(&with_gaps, whole, &spans(&ten_megabytes), blocks, shared_memory).unwrap();
+            let shared_memory = without.shared_memory + without.groups * (16 + 16 - 2) + 16;
+            assert_eq!(with, Plan { shared_memory, ..without });
+        }
         for count in 1..32 {
             let groups: Vec<u32> = (0..count).map(|i| i * 977 % 3001).collect();
             let Plan { list, threads, rounds, groups: room, .. } = of(false, &groups).unwrap();
