@@ -1,167 +1,9 @@
-// Reading Huffman streams on the device: header, codebooks and what follows from them, checked as `huffman/stream.rs` of the core does. A block reads the codebooks of
-// a stream up to one of them and prepares that one; so a stream with four codebooks takes four blocks, which do not wait for each other.
+// Reading Huffman streams on the device: header, codebooks and what follows from them, checked as `huffman/stream.rs` of the core does. A block finds where one of a stream's codebooks starts, reads that and prepares it; so a stream with
+// four codebooks takes four blocks, which do not wait for each other. Marks that runs of code lengths have left (huffman_decode_lengths.cuh) are spread, and symbols sorted stably by length.
 //
-// Code lengths come as runs of one to four bytes; a thread looks at a byte, and finds from the few before it whether a run starts there. A scan of the runs says which
-// symbols they stand for. A run leaves a mark at its first symbol, and symbols are then sorted stably by length.
-//
-// THREADS        threads in a block, a multiple of 32, at most 1024
-// STAGED         bytes of codebooks that fit shared memory, a multiple of 16 times THREADS or less
-// MARKS          symbols whose marks fit shared memory, a multiple of 16; also the largest alphabet of each of several codebooks
 // SEQUENCE       subsequences in a sequence
 #pragma once
-#include "huffman_decode_header.cuh"
-
-constexpr uint32_t PARSE_WARPS = THREADS / WARP;
-// More than any codeword has bits: lengths that make no complete code.
-constexpr uint32_t NO_CODE = 0xFFFFFFFF;
-
-// Exclusive sums over a block, and the sum of all; `warp_sums` has a place for each warp.
-template <typename T> __device__ inline T block_scan(T value, T *warp_sums, T &total) {
-    T sum = value;
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        const T below = __shfl_up_sync(ALL_LANES, sum, distance);
-        sum += lane_id() >= distance ? below : 0;
-    }
-    if (lane_id() == WARP - 1) {
-        warp_sums[warp_id()] = sum;
-    }
-    __syncthreads();
-    T warps = lane_id() < PARSE_WARPS ? warp_sums[lane_id()] : 0;
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        const T below = __shfl_up_sync(ALL_LANES, warps, distance);
-        warps += lane_id() >= distance ? below : 0;
-    }
-    total = __shfl_sync(ALL_LANES, warps, WARP - 1);
-    const T before = __shfl_sync(ALL_LANES, warps, (warp_id() + WARP - 1) % WARP);
-    __syncthreads();
-    return (warp_id() == 0 ? 0 : before) + sum - value;
-}
-
-// Shared memory of a block that reads a stream.
-struct ParseScratch {
-    uint32_t counts[LENGTHS]; // symbols with each length
-    uint32_t entry[LENGTHS];  // place of the first symbol of each length in canonical order
-    uint32_t warp_sums[PARSE_WARPS];
-    uint32_t last_marks[PARSE_WARPS];
-    uint32_t warp_counts[PARSE_WARPS][LENGTHS];
-    uint32_t end;           // of the codebook, in the codebooks' bytes
-    uint32_t bad;
-    uint32_t longest;       // codeword of this codebook
-    uint32_t used;          // symbols
-    uint32_t least, most;   // symbol with a codeword that a table lookup finds
-    Book book;
-    alignas(16) uint8_t bytes[STAGED]; // the codebooks, if they fit
-    alignas(16) uint8_t marks[MARKS];
-};
-
-// Whether a run starts at byte `at`, given that one does at byte `start`: a byte below 0x80 is the last of its run, so it is enough to look at those of 0x80 and more
-// just before. There are few in a row, as these are long runs and parts of their numbers.
-__device__ inline bool run_starts(const uint8_t *bytes, uint32_t start, uint32_t at) {
-    uint32_t from = at;
-    while (from > start && bytes[from - 1] >= 0x80) {
-        --from;
-    }
-    uint32_t bytes_of_number = 0; // seen, of three
-    for (; from < at; ++from) {
-        bytes_of_number = bytes_of_number > 0 ? (bytes_of_number + 1) & 3 : bytes[from] >= 0xE0;
-    }
-    return bytes_of_number == 0;
-}
-
-// A run of code lengths.
-struct Run {
-    uint32_t symbols, bytes;
-    bool cut;
-};
-
-__device__ inline Run run_at(const uint8_t *bytes, uint32_t at, uint32_t end) {
-    Run run{(bytes[at] >> 5) + 1u, 1, false};
-    if (run.symbols == 8) {
-        uint32_t shift = 0;
-        bool more = true;
-        while (more && shift < 21 && at + run.bytes < end) {
-            const uint32_t byte = bytes[at + run.bytes];
-            run.symbols += (byte & 0x7F) << shift;
-            shift += 7;
-            run.bytes += 1;
-            more = byte >= 0x80;
-        }
-        run.cut = more;
-    }
-    return run;
-}
-
-// Reads the runs of the codebook that starts at byte `position` of `bytes`, whole blocks of them at a time: counts symbols by length, sets `end`, and marks the first
-// symbol of each run with its length plus 1 unless `marks` is null. Returns the size of the alphabet. By the whole block; what is found is there after a barrier.
-__device__ inline uint32_t read_runs(const uint8_t *bytes, uint32_t position, uint32_t book_bytes, uint32_t alphabet_limit, uint8_t *marks,
-                                     ParseScratch &scratch) {
-    if (threadIdx.x < LENGTHS) {
-        scratch.counts[threadIdx.x] = 0;
-    }
-    if (threadIdx.x == 0) {
-        scratch.bad = 0;
-        scratch.end = position + 4;
-    }
-    if (book_bytes - position < 4) {
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            scratch.bad = 1;
-        }
-        return 0;
-    }
-    uint32_t alphabet = 0;
-    for (uint32_t i = 0; i < 4; ++i) {
-        alphabet |= uint32_t(bytes[position + i]) << 8 * i;
-    }
-    if (alphabet > alphabet_limit) {
-        __syncthreads();
-        if (threadIdx.x == 0) {
-            scratch.bad = 1;
-        }
-        return 0;
-    }
-    if (marks != nullptr) {
-        // Marks start on a multiple of 16 and have room for whole units.
-        for (uint32_t i = threadIdx.x; i < ceil_div(alphabet, 16); i += THREADS) {
-            reinterpret_cast<uint4 *>(marks)[i] = make_uint4(0, 0, 0, 0);
-        }
-    }
-    __syncthreads();
-    uint32_t filled = 0;
-    for (uint32_t window = position + 4; filled < alphabet; window += THREADS) {
-        if (window >= book_bytes) {
-            if (threadIdx.x == 0) {
-                scratch.bad = 1;
-            }
-            break;
-        }
-        const uint32_t at = window + threadIdx.x;
-        const uint32_t byte = at < book_bytes ? bytes[at] : 0;
-        const bool starts = at < book_bytes && run_starts(bytes, position + 4, at);
-        const Run run = starts ? run_at(bytes, at, book_bytes) : Run{0, 0, false};
-        uint32_t total;
-        const uint32_t first = filled + block_scan(run.symbols, scratch.warp_sums, total);
-        if (starts && first < alphabet) {
-            const uint32_t length = byte & 31;
-            const bool last = run.symbols == alphabet - first;
-            if (run.cut || run.symbols > alphabet - first || length > LONGEST || (last && length == 0)) {
-                scratch.bad = 1;
-            } else {
-                if (marks != nullptr) {
-                    marks[first] = length + 1;
-                }
-                if (marks != nullptr && length > 0) {
-                    atomicAdd(&scratch.counts[length], run.symbols);
-                }
-                if (last) {
-                    scratch.end = at + run.bytes;
-                }
-            }
-        }
-        filled += total;
-    }
-    return alphabet;
-}
+#include "huffman_decode_lengths.cuh"
 
 // What follows from the number of symbols with each length; by one warp. Sets the book's numbers, `entry`, `used`, and `longest`, to NO_CODE unless the code is complete.
 // Not `bad`: other warps may be reading that.
@@ -325,9 +167,15 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
         bytes = scratch.bytes;
         __syncthreads();
     }
-    uint32_t position = 0;
+    uint32_t position = 0, first_read = 0;
     bool prepared = false;
-    for (uint32_t number = 0; number <= own && own < header.books && status == 0; ++number) {
+    if (status == 0 && own > 0 && own < header.books && header.book_bytes <= STAGED) {
+        // Marks come later.
+        position = start_of_book(bytes, header.book_bytes, own, alphabet_limit, reinterpret_cast<uint32_t *>(scratch.marks), scratch.warp_sums);
+        status = position == NO_BOOK ? STATUS_BOOK : 0;
+        first_read = own;
+    }
+    for (uint32_t number = first_read; number <= own && own < header.books && status == 0; ++number) {
         // A mark for each symbol, in shared memory if they fit.
         const bool is_own = number == own;
         const bool small = header.book_bytes - position < 4 || alphabet_limit <= MARKS ||

@@ -4,7 +4,6 @@ mod common;
 
 use common::{Random, pick};
 use cudarc::driver::DeviceRepr;
-use syncline_core::huffman::codebook::Codebook;
 use syncline_core::huffman::{Decoder, EncodeOptions, EncodeScratch, IndexKind, Stream, Symbol, encode};
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
@@ -251,32 +250,61 @@ fn damaged_streams_are_found_or_harmless() {
     }
 }
 
-/// Codebooks in bytes of one's own, as runs that no encoder makes: the CPU's verdict and the device's agree.
-#[test]
-fn any_runs_are_judged_as_the_cpu_does() {
-    let Some(device) = common::device() else { return };
-    let mut arena = Arena::new(device.context().default_stream());
-    let parser = Parser::<u16>::new(device, 6, Some(IndexKind::None)).unwrap();
-    let decoder = Any::Chunked(Chunked::new(device, 6).unwrap());
-    let symbols: Vec<u16> = (0..64 * 3).map(|i| i % 7).collect();
-    let options = EncodeOptions { index: IndexKind::None, free_symbol: None, group_log2: 6 };
-    let good = Case::new(symbols, vec![], &options);
-    let book_bytes = u32::from_le_bytes(good.on_device[28..32].try_into().unwrap()) as usize;
-    let words = (40 + book_bytes).next_multiple_of(16);
-    let mut random = Random(5);
-    let mut tried = Vec::new();
-    let count = pick(3000, 300);
-    for _ in 0..count {
-        // The lengths of the good stream (all 3 but one of 2), cut into runs in some way, sometimes with numbers that are longer than they need be.
-        let lengths = Stream::<u16>::parse(&good.on_device, "test").unwrap().codebooks()[0].lengths().to_vec();
-        let mut book = (lengths.len() as u32).to_le_bytes().to_vec();
-        for run in lengths.chunk_by(|a, b| a == b) {
-            let mut left = run.len();
-            while left > 0 {
-                let take = 1 + random.below(left as u64) as usize;
+/// A codebook's bytes with its lengths cut into runs in some way, sometimes with numbers that are longer than they need be.
+fn cut_into_runs(lengths: &[u8], random: &mut Random, book: &mut Vec<u8>) {
+    const LONG_RUN: usize = 8;
+    book.extend_from_slice(&(lengths.len() as u32).to_le_bytes());
+    for run in lengths.chunk_by(|a, b| a == b) {
+        let mut left = run.len();
+        while left > 0 {
+            let take = 1 + random.below(left as u64) as usize;
+            left -= take;
+            if take < LONG_RUN {
                 book.push(run[0] | (take as u8 - 1) << 5);
-                left -= take;
+                continue;
             }
+            book.push(run[0] | 7 << 5);
+            let (mut number, mut padding) = (take - LONG_RUN, random.below(2));
+            let mut bytes = 1;
+            while number >= 0x80 || (padding > 0 && bytes < 3) {
+                book.push(number as u8 | 0x80);
+                number >>= 7;
+                padding -= padding.min(1);
+                bytes += 1;
+            }
+            book.push(number as u8);
+        }
+    }
+}
+
+/// The stream with codebooks in bytes of one's own, right or damaged.
+fn with_books(good: &Case<u16>, book: &[u8]) -> Case<u16> {
+    let word = |at: usize| u32::from_le_bytes(good.on_device[at..at + 4].try_into().unwrap()) as usize;
+    let (book_bytes, index_bytes) = (word(28), word(32));
+    let index_at = (40 + book_bytes).next_multiple_of(8);
+    let words_at = (index_at + index_bytes).next_multiple_of(16);
+    let mut bytes = good.on_device[..40].to_vec();
+    bytes[28..32].copy_from_slice(&(book.len() as u32).to_le_bytes());
+    bytes.extend_from_slice(book);
+    bytes.resize(bytes.len().next_multiple_of(8), 0);
+    bytes.extend_from_slice(&good.on_device[index_at..index_at + index_bytes]);
+    bytes.resize(bytes.len().next_multiple_of(16), 0);
+    bytes.extend_from_slice(&good.on_device[words_at..]);
+    Case { on_device: bytes, ..good.clone() }
+}
+
+/// Runs that no encoder makes, of all of a stream's codebooks: the CPU's verdict and the device's agree.
+fn runs_are_judged_alike(device: &Device, good: &Case<u16>, index: IndexKind, decoder: &Any<u16>) {
+    let mut arena = Arena::new(device.context().default_stream());
+    let parser = Parser::<u16>::new(device, 6, Some(index)).unwrap();
+    let stream = Stream::<u16>::parse(&good.on_device, "test").unwrap();
+    let mut random = Random(5);
+    let count = pick(3000, 300);
+    let mut cases = Vec::new();
+    for _ in 0..count {
+        let mut book = Vec::new();
+        for codebook in stream.codebooks() {
+            cut_into_runs(codebook.lengths(), &mut random, &mut book);
         }
         for _ in 0..random.below(3) {
             let at = random.below(book.len() as u64) as usize;
@@ -288,23 +316,39 @@ fn any_runs_are_judged_as_the_cpu_does() {
                 }
             }
         }
-        let mut case = good.clone();
-        case.on_device = good.on_device[..40].to_vec();
-        case.on_device[28..32].copy_from_slice(&(book.len() as u32).to_le_bytes());
-        case.on_device.extend_from_slice(&book);
-        case.on_device.resize(case.on_device.len().next_multiple_of(16), 0);
-        case.on_device.extend_from_slice(&good.on_device[words..]);
-        let right = Codebook::parse(&book, 1 << 16, "test").is_ok_and(|(_, length)| length == book.len());
-        tried.push((case, right));
+        cases.push(with_books(good, &book));
     }
-    let cases: Vec<_> = tried.iter().map(|(case, _)| case.clone()).collect();
-    let results = decode(&mut arena, &parser, &decoder, 64, &cases);
+    let results = decode(&mut arena, &parser, decoder, 64, &cases);
     let mut rights = 0;
-    for ((case, right), (status, _)) in tried.iter().zip(results) {
+    for (case, (status, symbols)) in cases.iter().zip(results) {
         const BOOK: u32 = 32;
         let whole = Stream::<u16>::parse(&case.on_device, "test").is_ok();
-        assert_eq!(status & BOOK != 0, !whole, "the codebook alone is right: {right}");
+        assert_eq!(status & BOOK != 0, !whole, "{index:?}: the CPU finds it {}", if whole { "right" } else { "wrong" });
+        if status == 0 {
+            assert_eq!(on_cpu(case), Some(symbols), "{index:?}: other symbols than the CPU's");
+        }
         rights += usize::from(whole);
     }
     assert!(rights > count / 30 && rights < count * 29 / 30, "{rights} of {count} are right");
+}
+
+#[test]
+fn any_runs_are_judged_as_the_cpu_does() {
+    let Some(device) = common::device() else { return };
+    let options = |index| EncodeOptions { index, free_symbol: None, group_log2: 6 };
+    let one = Case::new((0..64 * 3).map(|i| i % 7).collect(), vec![], &options(IndexKind::None));
+    runs_are_judged_alike(device, &one, IndexKind::None, &Any::Chunked(Chunked::new(device, 6).unwrap()));
+    // Alphabets whose size starts with bytes of which runs could: 1,000, 897, one that is not there, and one of some hundred bytes.
+    let mut random = Random(23);
+    let mut draw = |class: u32| match class {
+        0 => [3, 999][random.below(2) as usize],
+        1 => 896 - random.below(90) as u16,
+        _ => (random.below(700) * random.below(700) / 700) as u16,
+    };
+    let classes: Vec<u8> = (0..pick(200_u32, 40)).map(|i| [0, 1, 3][i as usize % 3]).collect();
+    let symbols = classes.iter().flat_map(|&class| (0..64).map(|_| draw(class.into())).collect::<Vec<u16>>()).collect();
+    let four = Case::new(symbols, classes, &options(IndexKind::Symbol));
+    assert_eq!(Stream::<u16>::parse(&four.on_device, "test").unwrap().codebooks().len(), 4, "several codebooks");
+    let decoder = Any::Indexed(Indexed::new(device, 6).unwrap());
+    runs_are_judged_alike(device, &four, IndexKind::Symbol, &decoder);
 }

@@ -25,6 +25,7 @@ const HEADERS: &[Source] = headers![
     "huffman_decode_free.cuh",
     "huffman_decode_header.cuh",
     "huffman_decode_index.cuh",
+    "huffman_decode_lengths.cuh",
     "huffman_decode_lookup.cuh",
     "huffman_decode_parse.cuh",
     "huffman_decode_parts.cuh",
