@@ -84,7 +84,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
             for (uint32_t run = lane / RUN_LANES; run < line.nz * rows; run += WARP / RUN_LANES) {
                 const uint32_t plane = run / rows, y = run - plane * rows;
                 Element *to = out + line.first_element + plane * geometry.strides[1] + y * geometry.strides[2] + line.from;
-                copy_run(image, uint32_t(reinterpret_cast<uint64_t>(to) / sizeof(Element)) % VECTOR, length, to);
+                copy_run(image, uint32_t(reinterpret_cast<uint64_t>(to) / sizeof(Element)) % SECTOR, length, to);
             }
         }
     }

@@ -9,7 +9,7 @@
 
 // The block's shared memory: its segments, and behind them the image.
 constexpr uint32_t STRIP_TILES = THREADS / SIDE, IMAGE_AT = STRIP_TILES * sizeof(Segment);
-static_assert(IMAGE_AT % 16 == 0, "the image starts on 16 bytes");
+static_assert(IMAGE_AT % 32 == 0, "the image starts with a sector");
 __device__ inline Segment *segments_of_block() { return reinterpret_cast<Segment *>(dynamic); }
 __device__ inline Element *image() { return reinterpret_cast<Element *>(reinterpret_cast<uint8_t *>(dynamic) + IMAGE_AT); }
 

@@ -61,18 +61,18 @@ pub(super) fn pays(geometry: &Geometry, element_bytes: u64) -> bool {
 impl Cut {
     /// Rows of tiles of an array with rows of `nx` elements of so many bytes, by blocks for so many tiles. All but where they start.
     fn new(nx: u64, element_bytes: u64, tiles: u64) -> Self {
-        let vector = 16 / element_bytes;
+        let (vector, sector) = (16 / element_bytes, 32 / element_bytes);
         let along = nx.div_ceil(SIDE);
         let segments = along.div_ceil(tiles);
         let width = along.div_ceil(segments);
-        // Rows of the image are as far from each other as those of the array, but for multiples of 16 bytes; and not by a multiple of 32, or the rows of a tile meet in the banks.
-        let meets = |pitch: u64| pitch.is_multiple_of(2 * vector);
+        // Rows of the image are as far from each other as those of the array, but for multiples of 32 bytes; and not by such a multiple themselves, or the rows of a tile meet in the banks.
+        let meets = |pitch: u64| pitch.is_multiple_of(sector);
         let whole = segments == 1 && !meets(nx);
-        let mut row_pitch = if whole { nx } else { width * SIDE + nx % vector };
+        let mut row_pitch = if whole { nx } else { width * SIDE + nx % sector };
         if meets(row_pitch) {
             row_pitch += vector;
         }
-        let plane_pitch = (SIDE * row_pitch + vector - 1).next_multiple_of(vector);
+        let plane_pitch = (SIDE * row_pitch + sector - 1).next_multiple_of(sector);
         let row_bytes = u64::from(PLANES) * plane_pitch * element_bytes;
         let rows = if segments == 1 { (tiles / width).min(u64::from(IMAGE_BYTES) / row_bytes).max(1) } else { 1 };
         Self {
@@ -215,7 +215,7 @@ mod tests {
     #[test]
     fn images_lie_as_arrays_do() {
         for (element, tiles) in [(4, 32), (8, 16)] {
-            let vector = 16 / element;
+            let (vector, sector) = (16 / element, 32 / element);
             for nx in (1..600).chain([1000, 4095, 4096, 4097, 1 << 20, (1 << 32) + 3]) {
                 let cut = Cut::new(nx, element, tiles);
                 let (rows, width) = (u64::from(cut.rows), u64::from(cut.width));
@@ -227,8 +227,9 @@ mod tests {
                 assert!(segments * width >= along && (segments - 1) * width < along, "{what}");
                 // Rows beside each other, and room for what a plane is moved by.
                 assert!(pitch >= nx.min(width * SIDE) && pitch % vector == nx % vector, "{what}");
-                assert!(plane >= SIDE * pitch + vector - 1 && plane.is_multiple_of(vector), "{what}");
-                assert!(!pitch.is_multiple_of(2 * vector) && (cut.whole == 0 || pitch == nx), "{what}");
+                assert!(nx % sector == 0 || pitch % sector == nx % sector, "{what}");
+                assert!(plane >= SIDE * pitch + sector - 1 && plane.is_multiple_of(sector), "{what}");
+                assert!(!pitch.is_multiple_of(sector) && (cut.whole == 0 || pitch == nx), "{what}");
                 assert!(cut.image_bytes(element) <= IMAGE_BYTES, "{what}");
                 for slot in 0..tiles as u32 {
                     assert_eq!((slot * cut.by_width) >> 16, slot / cut.width, "{what}");
