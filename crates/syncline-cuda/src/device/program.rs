@@ -111,6 +111,17 @@ impl Kernel {
         self.function.set_attribute(limit, bytes as i32).doing(&format!("shared memory of kernel {}", self.name))
     }
 
+    /// Lets a multiprocessor at which the kernel is at work have all of its shared memory, so that another kernel's blocks may have what this one's leave: otherwise the driver chooses the least
+    /// that is enough for this one.
+    ///
+    /// # Errors
+    /// [`CudaError::Driver`].
+    pub fn leave_shared_memory(&self) -> Result<()> {
+        let share = CUfunction_attribute::CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT;
+        self.context.bind_to_thread().doing("making the device's context current")?;
+        self.function.set_attribute(share, 100).doing(&format!("shared memory beside kernel {}", self.name))
+    }
+
     /// Blocks of this size that a multiprocessor holds at a time.
     ///
     /// # Errors

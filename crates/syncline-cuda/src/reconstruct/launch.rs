@@ -141,6 +141,9 @@ impl Reconstructor {
             let kernel = |wide| -> Result<Kernel> {
                 let kernel = device.kernel(&format.fused(wide, apart), "reconstruct")?;
                 kernel.allow_shared_memory(shared_memory - OWN_SHARED_MEMORY)?;
+                if apart && !wide {
+                    kernel.leave_shared_memory()?;
+                }
                 Ok(kernel)
             };
             Ok([kernel(false)?, kernel(true)?])
