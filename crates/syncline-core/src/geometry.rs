@@ -56,8 +56,8 @@ impl Geometry {
         let target: u64 = match shape.len() {
             // Small arrays give every thread a few chunks.
             0..0x100_0000 => 1 << 19,
-            0x100_0000..0x200_0000 => 1 << 20,
-            0x200_0000..0x1000_0000 => 1 << 21,
+            0x100_0000..0x400_0000 => 1 << 20,
+            0x400_0000..0x1000_0000 => 1 << 21,
             _ => 1 << 22,
         };
         Self::build(shape, |tile_elements| target / tile_elements)
