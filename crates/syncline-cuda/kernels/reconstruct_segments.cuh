@@ -82,9 +82,10 @@ struct TileOfBatch {
     }
 };
 
-// Elements by which the planes of an image are moved, so that, counted in sectors of 32 bytes, each element has its place as in the array. 16 would do for copies, but where halves of a sector
-// are not each other's, 190 MB take 90 microseconds instead of 63.
+// Elements of a sector of memory: images lie as the array does in these. 16 bytes would do for copies, but where halves of a sector are not each other's, 190 MB take 90 microseconds instead of 63.
 constexpr uint32_t SECTOR = 32 / sizeof(Element);
+
+// Elements by which the planes of an image are moved, so that each element has its place in a sector as in the array.
 struct Shifts {
     uint32_t first;
     const Geometry &geometry;
