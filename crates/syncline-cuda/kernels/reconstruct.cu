@@ -15,6 +15,7 @@
 #include "successor.cuh"
 #if FUSED
 #include "reconstruct_fused.cuh"
+#include "reconstruct_progress.cuh"
 static_assert(THREADS >= MOST_CHUNKS, "a thread for each chunk");
 
 // What the chunks before each cost. By the whole block.
@@ -115,7 +116,7 @@ __device__ inline void end_with(const Ending &ending, const Parsed &parsed, cons
     }
 }
 
-// A launch with WIDE 0 and then one with WIDE 1 do all, and then the latter ends the batch, if `ending` says so. `sums`: four words for each chunk and one more, all 0 before and after; two more are reconstruct_strips.cu's.
+// A launch with WIDE 0 and then one with WIDE 1 do all, and then the latter ends the batch, if `ending` says so. `sums`: four words for each chunk and one more, all 0 before and after, and those of reconstruct_progress.cuh.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
     reconstruct(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
                 const __grid_constant__ Request request, const Stream *streams, const Book *books, const uint16_t *symbols, uint32_t *sums,
@@ -126,13 +127,29 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #if APART && !WIDE
     // The next kernel takes from this one's place that what parsing has left is there.
     wait_for_all_before();
+    if (blockIdx.x == 0) {
+        if (threadIdx.x == 0) {
+            *flat_unseen(sums, chunks) = gridDim.x;
+            __threadfence();
+        }
+        __syncthreads();
+    }
+    let_next_begin();
+#elif APART
+    // So does this one, most of whose blocks have nothing to do.
     let_next_begin();
 #else
     wait_for_previous();
 #endif
 #if WIDE
     // As good as never has a chunk codes of this kind: then only checksums are compared.
-    if (!__syncthreads_or(threadIdx.x < chunks && parsed.chunks[threadIdx.x].wide != 0)) {
+    const bool any_wide = __syncthreads_or(threadIdx.x < chunks && parsed.chunks[threadIdx.x].wide != 0);
+#if APART
+    if (any_wide || blockIdx.x == 0) {
+        wait_for_all_before();
+    }
+#endif
+    if (!any_wide) {
         if (blockIdx.x == 0) {
             compare_checksums(geometry, parsed, request, streams, false, sums, status);
             end_with(ending, parsed, status, sums);

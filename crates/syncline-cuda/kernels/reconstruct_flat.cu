@@ -37,7 +37,7 @@ __device__ inline Seen look_at(const Parsed &parsed, uint32_t chunk_tiles, const
 }
 
 // `strip_count` strips, segments of a row of tiles counted apart. What parsing has left is there already, as the kernel before has waited for it before it let this one begin; that one has nothing to do with
-// what this one writes. `states` gets a byte for each strip, and a word of `sums` how many are not flat.
+// what this one writes. `states` gets a byte for each strip, and words of `sums` how many are not flat, and that this is known. As many blocks as the kernel before has.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     reconstruct_flat(const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
                      const __grid_constant__ Request request, const __grid_constant__ Strips strips, uint32_t strip_count, Element *out, uint8_t *states, uint32_t *sums) {
@@ -87,6 +87,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
                 copy_run(image, uint32_t(reinterpret_cast<uint64_t>(to) / sizeof(Element)) % SECTOR, length, to);
             }
         }
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        tell(flat_unseen(sums, parsed.chunk_count), uint32_t(-1));
     }
     copies_have_read();
     // What comes behind this kernel is to come behind the one before, too.

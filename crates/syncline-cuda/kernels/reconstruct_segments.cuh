@@ -1,6 +1,7 @@
 // How 3-D arrays are cut into strips of whole rows, and how these are written from shared memory.
 #pragma once
 #include "reconstruct_any.cuh"
+#include "reconstruct_progress.cuh"
 
 // How the array is cut into strips; mirrored in reconstruct/strips.rs.
 struct Strips {
@@ -66,10 +67,6 @@ struct Strip {
 // What is known of a strip: that it is written, having one value in each row of tiles; that its chunks are all quantised, so that there is what parsing leaves of their tiles.
 constexpr uint32_t STRIP_FLAT = 1, STRIP_CODED = 2;
 
-// Words of reconstruction's `sums` behind those of reconstruct.cu: how many strips are not flat, and how many blocks of these are through with what parsing has left.
-__device__ inline uint32_t *strips_left(uint32_t *sums, uint32_t chunks) { return sums + 4 * chunks + 1; }
-__device__ inline uint32_t *strips_through(uint32_t *sums, uint32_t chunks) { return sums + 4 * chunks + 2; }
-
 // Tile `tile` of a segment.
 struct TileOfBatch {
     uint32_t chunk, number; // of the batch, of its tiles
@@ -123,6 +120,13 @@ __device__ inline void copy_run(const Element *image, uint32_t first, uint32_t l
     for (uint32_t i = lane; i < body / VECTOR; i += RUN_LANES) {
         reinterpret_cast<uint4 *>(to + head)[i] = reinterpret_cast<const uint4 *>(from + head)[i];
     }
+#endif
+}
+
+// What a line of 128 bytes holds is lost, so that it need not be written from the second-level cache to memory.
+__device__ inline void drop_line(const void *line) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("discard.global.L2 [%0], 128;" ::"l"(line) : "memory");
 #endif
 }
 

@@ -3,6 +3,7 @@
 // THREADS   eight a tile
 // RESIDENT  blocks that a multiprocessor is to have registers for
 #include "reconstruct_strips.cuh"
+#include "successor.cuh"
 
 // Whether a tile has neither outliers nor verbatim values, nor anything else that sums do not tell.
 __device__ inline bool has_sums_alone(const Parsed &parsed, const Strand &own) {
@@ -18,8 +19,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     reconstruct_strips(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
                        const __grid_constant__ Request request, const __grid_constant__ Strips strips, const uint16_t *codes, const uint8_t *states, Element *out, uint32_t *sums,
                        const __grid_constant__ Ending ending, const uint32_t *status) {
-    wait_for_previous();
+    // Until it waits for all before it looks at what parsing and reconstruct_flat.cu have left, while codes are still being decoded.
+    let_next_begin();
     uint32_t *through = strips_through(sums, parsed.chunk_count), *left = strips_left(sums, parsed.chunk_count);
+    if (threadIdx.x == 0) {
+        wait_for_number(flat_unseen(sums, parsed.chunk_count), 0u);
+    }
+    __syncthreads();
     // The first block has a part in ending the batch whatever its strip is: there may be no other.
     const uint32_t state = states[blockIdx.x], blocks = __ldcg(left) + ((states[0] & STRIP_FLAT) != 0);
     const bool flat = (state & STRIP_FLAT) != 0;
@@ -35,6 +41,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         }
     };
     if (flat) {
+        wait_for_all_before();
         end();
     } else {
         const Strip strip(geometry, strips, blockIdx.x);
@@ -50,22 +57,22 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         const bool plain = !own.wanted || has_sums_alone(parsed, own);
         // Mostly it is through with that from here on, and says so while there is other work.
         const bool is_through = __syncthreads_and(plain);
+        wait_for_all_before();
         if (is_through) {
             end();
         }
-        const bool vectors = request.vectors != 0;
         const Shifts shifts(line, geometry, out);
         const Copier copier{out, geometry, strips, strip.rows};
         if (!__all_sync(ALL_LANES, plain)) {
             make_any(own, shifts, input, geometry, parsed, request, values, copier);
         } else if (!__any_sync(ALL_LANES, own.live)) {
-            make_flat(own, shifts, Quantum(values), vectors, copier);
+            make_flat(own, shifts, Quantum(values), copier);
         } else if (__any_sync(ALL_LANES, own.live && own.is_clipped())) {
-            make_plain<false, true>(own, shifts, Quantum(values), vectors, copier);
+            make_plain<false, true>(own, shifts, Quantum(values), copier);
         } else if (__all_sync(ALL_LANES, !own.live || own.predictor >= AXES)) {
-            make_plain<true, false>(own, shifts, Quantum(values), vectors, copier);
+            make_plain<true, false>(own, shifts, Quantum(values), copier);
         } else {
-            make_plain<false, false>(own, shifts, Quantum(values), vectors, copier);
+            make_plain<false, false>(own, shifts, Quantum(values), copier);
         }
         if (!is_through) {
             __syncthreads();

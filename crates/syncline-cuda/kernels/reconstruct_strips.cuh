@@ -119,33 +119,24 @@ __device__ inline void unpack(uint4 words, uint32_t (&numbers)[8]) {
 }
 
 // A row of elements to the image.
-__device__ inline void put_row(Element *to, const Element (&row)[SIDE], uint32_t nx, bool vectors) {
-    if (nx < SIDE) {
+__device__ inline void put_row(Element *to, const Element (&row)[SIDE], uint32_t nx) {
+    if (nx == SIDE) {
+#pragma unroll
+        for (uint32_t i = 0; i < SIDE; ++i) {
+            to[i] = row[i];
+        }
+    } else {
 #pragma unroll
         for (uint32_t i = 0; i < SIDE; ++i) {
             if (i < nx) {
                 to[i] = row[i];
             }
         }
-    } else if (vectors) {
-#pragma unroll
-        for (uint32_t i = 0; i < SIDE; i += VECTOR) {
-#if DOUBLE
-            *reinterpret_cast<double2 *>(to + i) = make_double2(row[i], row[i + 1]);
-#else
-            *reinterpret_cast<float4 *>(to + i) = make_float4(row[i], row[i + 1], row[i + 2], row[i + 3]);
-#endif
-        }
-    } else {
-#pragma unroll
-        for (uint32_t i = 0; i < SIDE; ++i) {
-            to[i] = row[i];
-        }
     }
 }
 
 // Makes the rows of a warp's constant tiles.
-__device__ inline void make_flat(const Strand &own, const Shifts &shifts, const Quantum &quantum, bool vectors, const Copier &copier) {
+__device__ inline void make_flat(const Strand &own, const Shifts &shifts, const Quantum &quantum, const Copier &copier) {
     const uint32_t planes = own.wanted && own.y < own.ny ? own.nz : 0;
     const Element flat = dequantised(int32_t(own.base), quantum);
     Element row[SIDE];
@@ -158,7 +149,7 @@ __device__ inline void make_flat(const Strand &own, const Shifts &shifts, const 
 #pragma unroll
         for (uint32_t z = first; z < first + PLANES; ++z) {
             if (z < planes) {
-                put_row(image() + own.first + z % PLANES * copier.strips.plane_pitch + shifts.of(z), row, own.nx, vectors);
+                put_row(image() + own.first + z % PLANES * copier.strips.plane_pitch + shifts.of(z), row, own.nx);
             }
         }
         copier.hand_over(first);
@@ -192,15 +183,13 @@ __device__ inline uint4 load_row(const Strand &own, uint32_t z) {
 
 // Makes the rows of a warp's tiles, all of which are plain. FULL: predictors are along all axes; CLIPPED: some tiles are.
 template <bool FULL, bool CLIPPED>
-__device__ inline void make_plain(const Strand &own, const Shifts &shifts, const Quantum &quantum, bool vectors, const Copier &copier) {
+__device__ inline void make_plain(const Strand &own, const Shifts &shifts, const Quantum &quantum, const Copier &copier) {
     const uint32_t live = own.live, planes = own.wanted && own.y < own.ny ? own.nz : 0;
     const uint32_t across = FULL ? 1 : own.predictor >= AXES, onwards = FULL ? 0 : own.predictor >= 1 && across == 0;
-    // An element is the sum at its place plus what all planes before it left; that grows by the sum there, or by the reference. What the radius adds is taken off: at x from a plane `bias + x * slope`,
-    // and so much more from what goes on.
+    // An element is the sum at its place plus what all planes before it left; that grows by the sum there, or by the reference. What the radius adds is taken off each sum at once: at x `bias + x * slope`.
     const uint32_t rows_before = FULL || own.predictor >= 2 ? own.y + 1 : 1, radius = RADIUS * live;
     const uint32_t bias = radius * (own.predictor == 1 && !FULL ? own.y + 1 : rows_before), slope = FULL || own.predictor >= 1 ? radius * rows_before : 0;
-    const uint32_t reference_bias = radius * onwards;
-    uint32_t before[SIDE], taken = bias, taken_slope = slope;
+    uint32_t before[SIDE];
 #pragma unroll
     for (uint32_t x = 0; x < SIDE; ++x) {
         before[x] = own.base;
@@ -222,23 +211,26 @@ __device__ inline void make_plain(const Strand &own, const Shifts &shifts, const
             const uint32_t z = first + i;
             uint32_t here[SIDE];
             unpack(words[i], here);
-            const uint32_t reference = FULL ? 0 : __shfl_sync(ALL_LANES, here[0], lane_id() / SIDE * SIDE) * onwards;
+            const uint32_t reference = FULL ? 0 : (__shfl_sync(ALL_LANES, here[0], lane_id() / SIDE * SIDE) - radius) * onwards;
             Element row[SIDE];
 #pragma unroll
             for (uint32_t x = 0; x < SIDE; ++x) {
+                here[x] -= bias + x * slope;
                 const uint32_t sum = before[x] + here[x];
-                row[x] = dequantised(int32_t(sum - x * taken_slope - taken), quantum);
+                row[x] = dequantised(int32_t(sum), quantum);
                 before[x] = FULL ? sum : before[x] + here[x] * across + reference;
             }
-            taken += bias * across + reference_bias;
-            taken_slope += slope * across;
             if (z < planes) {
-                put_row(image() + own.first + z % PLANES * copier.strips.plane_pitch + shifts.of(z), row, own.nx, vectors);
+                put_row(image() + own.first + z % PLANES * copier.strips.plane_pitch + shifts.of(z), row, own.nx);
             }
         }
         // The next ones are on their way while these are copied.
         load(first + PLANES);
         copier.hand_over(first);
+    }
+    // What has been read is needed no more: its lines, one a plane, are not to be written to memory. All lanes have read them, as a barrier of the block is behind.
+    if (!CLIPPED && own.live && own.y < planes) {
+        drop_line(own.codes + own.y * SIDE * SIDE);
     }
 }
 

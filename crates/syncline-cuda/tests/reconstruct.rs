@@ -332,6 +332,9 @@ fn strips_of_one_value() {
             }
         }
     }
+    // More of them than run at a time, so that some come when others have ended.
+    let extents = pick([192, 1024, 61], [16, 48, 61]);
+    tester.check(Kind::Still, ElementType::F32, &extents, Bound::Abs(1e-3), &Making::default(), &[Way::Apart]);
 }
 
 #[test]

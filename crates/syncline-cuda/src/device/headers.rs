@@ -76,6 +76,7 @@ const HEADERS: &[Source] = headers![
     "reconstruct_decode.cuh",
     "reconstruct_elements.cuh",
     "reconstruct_fused.cuh",
+    "reconstruct_progress.cuh",
     "reconstruct_rows.cuh",
     "reconstruct_segments.cuh",
     "reconstruct_strips.cuh",

@@ -9,6 +9,7 @@ use syncline_core::error::Error;
 use syncline_core::huffman::{Decoder, IndexKind};
 
 use super::StreamInfo;
+use super::batches::Batch;
 use crate::coded::CodeTokens;
 use crate::container::assemble::Observer;
 use crate::container::hash::{Gap as HashGap, Hasher, Pieces};
@@ -100,6 +101,8 @@ pub struct Decompressor {
     hash_progress: CudaSlice<u64>,
     kept_is_clear: bool,
     chunks_in_batch: u64,
+    /// Those of the whole array, known before a call: what the host does before the first launch, the device waits for.
+    batches: Arc<[Batch]>,
 }
 
 impl Decompressor {
@@ -175,6 +178,7 @@ impl Decompressor {
             hash_progress,
             kept_is_clear: true,
             chunks_in_batch,
+            batches: Batch::all(info, 0..chunks as u64, chunks_in_batch)?.into(),
             info: info.clone(),
         };
         let (main, beside) = decompressor.workspace()?;
@@ -203,25 +207,23 @@ impl Decompressor {
     /// Bytes of arena that the largest batch takes, of the stream's own and of the one beside it.
     fn workspace(&self) -> Result<(usize, usize)> {
         let (mut main, mut side) = (0, 0);
-        for chunks in self.batches(0..self.info.geometry().chunks()) {
-            let lengths = self.record_lengths(&chunks);
-            let longest = lengths.iter().copied().max().unwrap_or(0) as usize;
+        for own in &*self.batches {
+            let Batch { geometry: batch, lengths, .. } = own;
             let record_bytes = lengths.iter().map(|&length| u64::from(length)).sum();
-            let batch = self.batch(chunks)?;
             let count = batch.chunks() as usize;
-            let codes = self.format.code_bounds(&batch, record_bytes, 0);
-            let mut bytes = self.format.workspace(&batch, !self.decoder.is_fused());
+            let codes = self.format.code_bounds(batch, record_bytes, 0);
+            let mut bytes = self.format.workspace(batch, !self.decoder.is_fused());
             bytes += Arena::bytes_for::<u8>(1) + self.reconstructor.workspace(batch.chunks(), batch.slots());
             if let Some(kind) = self.decoder.kind() {
                 bytes += workspace(kind, &codes.totals()?);
                 bytes += Arena::bytes_for::<u16>(codes.output_symbols as usize);
             }
             if self.bitmaps.is_some() {
-                let bounds = self.format.bitmap_bounds(&batch, record_bytes, 0);
+                let bounds = self.format.bitmap_bounds(batch, record_bytes, 0);
                 bytes += workspace(Decoder::SelfSync, &bounds.totals()?);
             }
             main = main.max(bytes);
-            side = side.max(Hasher::workspace(count, longest) + RecordPlaces::workspace(count));
+            side = side.max(Hasher::workspace(count, own.longest() as usize) + RecordPlaces::workspace(count));
         }
         Ok((main, side))
     }
@@ -301,14 +303,16 @@ impl Decompressor {
         let output = unsafe { output.transmute_mut::<u8>(bytes) };
         let mut output = output.ok_or_else(|| CudaError::invalid("the output is too large"))?;
         let wanted = self.info.chunks_of(tiles.clone());
+        let mut batches = self.batches.clone();
         // Each batch writes its chunks' statuses.
         if wanted != (0..self.info.geometry().chunks()) {
+            batches = Batch::all(&self.info, wanted, self.chunks_in_batch)?.into();
             let stream = self.arena.stream().clone();
             stream.memset_zeros(&mut self.statuses).doing("clearing statuses")?;
             stream.memset_zeros(&mut self.hashes_differ).doing("clearing statuses")?;
         }
-        for chunks in self.batches(wanted) {
-            self.decompress_batch(input, input_offset, chunks, tiles.clone(), &mut output, first_element, observer)?;
+        for batch in &*batches {
+            self.decompress_batch(input, input_offset, batch, tiles.clone(), &mut output, first_element, observer)?;
         }
         Ok(())
     }
@@ -330,37 +334,22 @@ impl Decompressor {
         Ok(())
     }
 
-    fn batches(&self, chunks: Range<u64>) -> impl Iterator<Item = Range<u64>> + use<> {
-        let step = self.chunks_in_batch;
-        (chunks.start..chunks.end).step_by(step as usize).map(move |first| first..(first + step).min(chunks.end))
-    }
-
-    fn batch(&self, chunks: Range<u64>) -> Result<ChunkBatch> {
-        ChunkBatch::new(self.info.geometry(), self.info.header().group_log2, chunks)
-    }
-
-    fn record_lengths(&self, chunks: &Range<u64>) -> Vec<u32> {
-        // The table has 32 bits for each.
-        chunks.clone().map(|chunk| self.info.record(chunk).1 as u32).collect()
-    }
-
     #[expect(clippy::too_many_arguments, reason = "what is decompressed, where it comes from and goes to")]
     fn decompress_batch(
         &mut self,
         input: &CudaView<'_, u8>,
         input_offset: u64,
-        chunks: Range<u64>,
+        batch: &Batch,
         tiles: Range<u64>,
         output: &mut CudaViewMut<'_, u8>,
         first_element: u64,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
-        let batch = self.batch(chunks.clone())?;
-        let lengths = self.record_lengths(&chunks);
+        let Batch { chunks, geometry, lengths } = batch;
         let bytes = self.info.bytes_of(chunks.clone());
         let first = bytes.start.checked_sub(input_offset);
         let first = first.ok_or_else(|| CudaError::invalid("the input starts behind the records that are wanted"))?;
-        let records = Records { input, first, lengths: &lengths };
+        let records = Records { input, first, lengths };
         let stream = self.arena.stream().clone();
         let mut frame = self.arena.frame()?;
 
@@ -375,11 +364,11 @@ impl Decompressor {
         let kept = self.kept.slice_mut(..cleared_bytes(lengths.len(), lengths.len() * kinds));
         let classes = !self.decoder.is_fused();
         let mut parsed =
-            self.parser.parse(&mut frame, records, &self.format, &self.geometry, &batch, classes, Some(kept))?;
+            self.parser.parse(&mut frame, records, &self.format, &self.geometry, geometry, classes, Some(kept))?;
         observer("record_parse")?;
         self.side.follow()?;
         let mut side_frame = self.side_arena.frame()?;
-        let longest = lengths.iter().copied().max().unwrap_or(0);
+        let longest = batch.longest();
         let places = self.parser.places(&mut side_frame, records)?;
         let pieces = Pieces { starts: &places.starts, lengths: &places.lengths, longest, gap: HashGap::RECORD };
         let own = chunks.start as usize..chunks.end as usize;
@@ -405,7 +394,7 @@ impl Decompressor {
                 observer("bitmaps")?;
             }
             let reconstruction = Part { tiles, first_chunk: chunks.start, first_element };
-            let tokens = self.tokens.as_mut().map(|tokens| (tokens, records, &batch));
+            let tokens = self.tokens.as_mut().map(|tokens| (tokens, records, geometry));
             reconstruct(
                 &mut frame,
                 &self.decoder,

@@ -1,5 +1,6 @@
 //! Whole streams from arrays in device memory, and back.
 
+mod batches;
 mod compress;
 mod decompress;
 mod info;

@@ -23,7 +23,7 @@ const OF_PAIRS: u32 = 4 * ((4 << TABLE_BITS) + 2 * OWN_LONG[1]) + 4 * (2 << TABL
 
 /// Words that [`Reconstruction::sums`] has for so many chunks.
 pub fn sums_len(chunks: usize) -> usize {
-    4 * chunks + 3
+    4 * chunks + 4
 }
 
 /// Whether a device with so much shared memory a block decodes and reconstructs in one kernel.
@@ -262,7 +262,8 @@ impl Reconstructor {
                 let coded = Coded { wanted: &wanted, input, batch, dynamic_bytes };
                 let to = (&mut bytes, &mut *status, &mut *sums);
                 self.launch_decoding(frame, narrow, APART_THREADS, &coded, to, Ending::ELSEWHERE)?;
-                // SAFETY: the kernel before waits for parsing before it lets another begin, and has nothing to do with output, states and last sums; `check` has seen that the output has the elements of the tiles.
+                // SAFETY: the kernel before waits for parsing and tells by a sum how many blocks are to come before it lets another begin, and has nothing else to do with output, states and last sums; it has a block for each
+                // multiprocessor; `check` has seen that the output has the elements of the tiles.
                 unsafe { strips.launch_flat(frame, &wanted, &mut strip_batch, output, sums) }?;
                 let to = (&mut bytes, &mut *status, &mut *sums);
                 self.launch_decoding(frame, wide, APART_THREADS, &coded, to, Ending::ELSEWHERE)?;
@@ -314,9 +315,10 @@ impl Reconstructor {
         // One has all of a multiprocessor's shared memory, or as good as all; the kernel gives all an equal share of the work.
         let grid = Kernel::grid(self.multiprocessors, threads, dynamic_bytes);
         // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const Book *, const u16 *, u32 *, u32 *, Element *, Ending). There are a stream, a word of status and four of sums
-        // for each chunk, MOST_CHUNKS at most, and three words more (`check`); streams lie in the input, and positions that codewords and index give are bounded by their bits, and in shared memory by the room
+        // for each chunk, MOST_CHUNKS at most, and four words more (`check`); streams lie in the input, and positions that codewords and index give are bounded by their bits, and in shared memory by the room
         // behind the last warp's. What parsing left of a chunk whose status is 0 has been checked by it; the elements of the tiles, or the rows of all slots, lie in the output. What the ending points to is of the
-        // batch whose chunks these are. It waits for the kernel before it before it reads or writes anything.
+        // batch whose chunks these are. It waits for the kernel before it before it reads or writes anything; but where it is for strips, the kernel for wide codes reads before that which chunks have any, as parsing has left it, for
+        // which the kernel for others has waited.
         unsafe { launch.launch(grid) }
     }
 
@@ -365,7 +367,7 @@ impl Reconstructor {
             (work.status.len() < parsed.chunk_count as usize, "there is one word of status for each chunk"),
             (
                 matches!(work.codes, Codes::Streams(_)) && work.sums.len() < sums_len(parsed.chunk_count as usize),
-                "there are four sums for each chunk, and three words more",
+                "there are four sums for each chunk, and four words more",
             ),
         ];
         match problems.iter().find(|problem| problem.0) {

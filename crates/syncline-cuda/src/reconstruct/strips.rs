@@ -157,7 +157,7 @@ impl Strips {
     ///
     /// # Safety
     /// `wanted.parsed` is what parsing has left of the chunks: the kernel launched before waits for that before it lets another one begin, and neither reads nor writes what this one writes. The
-    /// elements of the tiles lie in the output; `batch` is [`Self::batch`]'s; the last two of the `sums` of the chunks are 0.
+    /// elements of the tiles lie in the output; `batch` is [`Self::batch`]'s; that kernel has a block for each multiprocessor, and the last of the `sums` of the chunks are 0, but for what it tells this one.
     pub(super) unsafe fn launch_flat(
         &self,
         frame: &Frame<'_>,
@@ -170,11 +170,10 @@ impl Strips {
         let launch = Successive::new(&self.flat, frame.stream()).value(wanted.geometry).value(wanted.parsed);
         let launch = launch.value(wanted.values).value(wanted.request).value(*cut).value(*count);
         let launch = launch.writes(output).writes(states).writes(sums);
-        let blocks = self.multiprocessors.min(count.div_ceil(FLAT_THREADS / 32));
         // SAFETY: parameters (Geometry, Parsed, Values, Request, Strips, u32, Element *, u8 *, u32 *). Strips are those of the tiles; it writes the tiles' elements, which the caller has seen in the output, a state a
-        // strip, and a word of the sums; shared memory is that of an image's plane a warp. What parsing left of a chunk whose status is 0 has been checked by it. What the kernel before is at work on
+        // strip, and words of the sums; shared memory is that of an image's plane a warp. What parsing left of a chunk whose status is 0 has been checked by it. What the kernel before is at work on
         // is none of its business.
-        unsafe { launch.launch(Kernel::grid(blocks, FLAT_THREADS, self.flat_shared_bytes)) }
+        unsafe { launch.launch(Kernel::grid(self.multiprocessors, FLAT_THREADS, self.flat_shared_bytes)) }
     }
 
     /// Reconstructs the tiles of all other strips.
@@ -201,7 +200,7 @@ impl Strips {
         let launch = launch.writes(sums).value(ending).reads(status);
         // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, Strips, const u16 *, const u8 *, Element *, u32 *, Ending, const u32 *). There is a block for each strip; strips are
         // those of the tiles, whose elements the caller has seen in the output; shared memory is that of segments and an image. What parsing left of a chunk whose status is 0 has been checked by it; groups are
-        // bounded by the slots, for which there are sums. It waits for the kernel before it before it reads or writes anything.
+        // bounded by the slots, for which there are sums. Before it waits for the kernels before it, it reads states that it has waited for, and what parsing has left, which the first of them has waited for.
         unsafe { launch.launch(Kernel::grid(batch.count, self.threads, self.shared_bytes)) }
     }
 }
