@@ -143,24 +143,6 @@ impl DeviceGeometry {
         self.groups_of([0, 1, 2].map(|axis| self.dims[axis + 1].min(self.side[axis].into()))) as u32
     }
 
-    /// Groups that tiles `0..number` take if none is constant.
-    fn groups_before(&self, number: u64) -> u64 {
-        let [depth, height, width] = self.side.map(u64::from);
-        let row = |depth: u64, height: u64| self.along(2, |width| self.groups_of([depth, height, width]));
-        let plane = |depth: u64| self.along(1, |height| row(depth, height));
-        if number >= self.tiles {
-            return self.dims[0] * self.along(0, plane);
-        }
-        let rows = self.by_grid[2].quotient(number);
-        let planes = self.by_grid[1].quotient(rows);
-        let b = self.by_grid[0].quotient(planes);
-        let [x, y, z] = [number - rows * self.grid[2], rows - planes * self.grid[1], planes - b * self.grid[0]];
-        let own_depth = (self.dims[1] - z * depth).min(depth);
-        let own_height = (self.dims[2] - y * height).min(height);
-        let in_row = x * self.groups_of([own_depth, own_height, width]);
-        b * self.along(0, plane) + z * plane(depth) + y * row(own_depth, height) + in_row
-    }
-
     /// Groups of a tile of these extents.
     fn groups_of(&self, extents: [u64; 3]) -> u64 {
         extents.iter().product::<u64>().div_ceil(1 << self.group_log2)
@@ -181,13 +163,8 @@ impl DeviceGeometry {
         if chunks > MOST_CHUNKS_COUNTED {
             return bound;
         }
-        (0..chunks).map(|chunk| self.slots_of(chunk)).max().unwrap_or(0).min(bound)
-    }
-
-    /// The same of one chunk.
-    fn slots_of(&self, chunk: u64) -> u64 {
-        let before = |chunk: u64| self.groups_before(chunk * u64::from(self.chunk_tiles));
-        (before(chunk + 1) - before(chunk)).next_multiple_of(SLOTS_TOGETHER)
+        let groups = Groups::new(self);
+        (0..chunks).map(|chunk| groups.slots_of(chunk)).max().unwrap_or(0).min(bound)
     }
 
     /// How many of these chunks have room for `slots` groups each, and for how many the others have, so that all have room for as few as possible.
@@ -197,14 +174,68 @@ impl DeviceGeometry {
         if count > MOST_CHUNKS_COUNTED {
             return best;
         }
+        let groups = Groups::new(self);
         for full in (0..count).rev() {
-            most = self.slots_of(chunks.start + full).max(most).min(slots);
+            most = groups.slots_of(chunks.start + full).max(most).min(slots);
             let all = full * slots + (count - full) * most;
             if all < least {
                 (best, least) = ((full, most), all);
             }
         }
         best
+    }
+}
+
+/// How many groups tiles take that are not constant, with what is the same for all chunks reckoned once: a call goes through all of them.
+struct Groups<'g> {
+    geometry: &'g DeviceGeometry,
+    /// Of a tile of full width, a row of tiles and a plane of them: by whether an edge clips their depth, then their height.
+    tile: [[u64; 2]; 2],
+    row: [[u64; 2]; 2],
+    plane: [u64; 2],
+    /// Of all tiles along the innermost three axes.
+    volume: u64,
+}
+
+impl<'g> Groups<'g> {
+    fn new(geometry: &'g DeviceGeometry) -> Self {
+        let [depth, height, width] = geometry.side.map(u64::from);
+        let (depths, heights) = ([depth, geometry.dims[1] % depth], [height, geometry.dims[2] % height]);
+        let of_tile = |depth, height| geometry.groups_of([depth, height, width]);
+        let of_row = |depth, height| geometry.along(2, |width| geometry.groups_of([depth, height, width]));
+        let of_plane = |depth| geometry.along(1, |height| of_row(depth, height));
+        Self {
+            geometry,
+            tile: depths.map(|depth| heights.map(|height| of_tile(depth, height))),
+            row: depths.map(|depth| heights.map(|height| of_row(depth, height))),
+            plane: depths.map(of_plane),
+            volume: geometry.along(0, of_plane),
+        }
+    }
+
+    /// Groups of tiles `0..number`.
+    fn before(&self, number: u64) -> u64 {
+        let geometry = self.geometry;
+        if number >= geometry.tiles {
+            return geometry.dims[0] * self.volume;
+        }
+        let rows = geometry.by_grid[2].quotient(number);
+        let planes = geometry.by_grid[1].quotient(rows);
+        let b = geometry.by_grid[0].quotient(planes);
+        let [x, y, z] =
+            [number - rows * geometry.grid[2], rows - planes * geometry.grid[1], planes - b * geometry.grid[0]];
+        let clipped = |axis: usize, tile: u64| {
+            let side = u64::from(geometry.side[axis]);
+            usize::from(geometry.dims[axis + 1] - tile * side < side)
+        };
+        let (thin, low) = (clipped(0, z), clipped(1, y));
+        b * self.volume + z * self.plane[0] + y * self.row[thin][0] + x * self.tile[thin][low]
+    }
+
+    /// Groups that a chunk needs room for.
+    fn slots_of(&self, chunk: u64) -> u64 {
+        let in_chunk = u64::from(self.geometry.chunk_tiles);
+        (self.before((chunk + 1) * in_chunk) - self.before(chunk * in_chunk)).next_multiple_of(SLOTS_TOGETHER)
     }
 }
 
@@ -405,16 +436,17 @@ mod tests {
                 let geometry = Geometry::with_chunk_tiles(Shape::new(extents).unwrap(), chunk_tiles).unwrap();
                 for group_log2 in [6, 7] {
                     let device = DeviceGeometry::new(&geometry, group_log2);
+                    let counted = Groups::new(&device);
                     let (mut elements, mut groups) = (0, 0);
                     for tile in geometry.range(0..u64::MAX) {
                         assert_eq!(device.elements_before(tile.number), elements);
-                        assert_eq!(device.groups_before(tile.number), groups);
+                        assert_eq!(counted.before(tile.number), groups);
                         assert!(tile.groups(1 << group_log2) <= device.most_groups_of_tile() as usize);
                         elements += tile.len() as u64;
                         groups += tile.groups(1 << group_log2) as u64;
                     }
                     assert_eq!(device.elements_before(geometry.tiles()), elements);
-                    assert_eq!(device.groups_before(geometry.tiles()), groups);
+                    assert_eq!(counted.before(geometry.tiles()), groups);
                     let batch = ChunkBatch::new(&geometry, group_log2, 0..geometry.chunks()).unwrap();
                     assert_eq!(u64::from(batch.tiles()), geometry.tiles());
                     for first in 0..geometry.chunks() {
