@@ -38,6 +38,7 @@ const HEADERS: &[Source] = headers![
     "huffman_decode_work.cuh",
     "huffman_encode.cuh",
     "huffman_encode_counts.cuh",
+    "huffman_encode_exchange.cuh",
     "huffman_encode_gaps.cuh",
     "huffman_encode_gaps_small.cuh",
     "huffman_encode_parts.cuh",
