@@ -11,7 +11,7 @@ use crate::geometry::ChunkBatch;
 pub(super) struct Batch {
     /// Their numbers.
     pub(super) chunks: Range<u64>,
-    /// The same for kernels: found by going through all chunks, which takes longer than launching a kernel.
+    /// The same for kernels: found by going through all chunks.
     pub(super) geometry: ChunkBatch,
     /// Bytes of each record.
     pub(super) lengths: Vec<u32>,

@@ -314,11 +314,12 @@ impl Reconstructor {
         let launch = launch.writes(sums).writes(status).writes(output).value(ending);
         // One has all of a multiprocessor's shared memory, or as good as all; the kernel gives all an equal share of the work.
         let grid = Kernel::grid(self.multiprocessors, threads, dynamic_bytes);
+        // It waits for the kernel before it before it reads or writes anything; but where it is for strips, the kernel for wide codes reads before that which chunks have any, as parsing has left it, for which the kernel for others
+        // has waited.
         // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const Book *, const u16 *, u32 *, u32 *, Element *, Ending). There are a stream, a word of status and four of sums
         // for each chunk, MOST_CHUNKS at most, and four words more (`check`); streams lie in the input, and positions that codewords and index give are bounded by their bits, and in shared memory by the room
         // behind the last warp's. What parsing left of a chunk whose status is 0 has been checked by it; the elements of the tiles, or the rows of all slots, lie in the output. What the ending points to is of the
-        // batch whose chunks these are. It waits for the kernel before it before it reads or writes anything; but where it is for strips, the kernel for wide codes reads before that which chunks have any, as parsing has left it, for
-        // which the kernel for others has waited.
+        // batch whose chunks these are. When it reads and writes is said above.
         unsafe { launch.launch(grid) }
     }
 
