@@ -64,7 +64,7 @@ case $what in
         esac
         export SYNCLINE_NVRTC_OPTIONS="${SYNCLINE_NVRTC_OPTIONS:-}"
         # Racecheck looks through a kernel's code on the stack of the thread that loads it: of 2 MiB, as tests' threads have them, reconstruction's kernels need more.
-        export RUST_MIN_STACK="${RUST_MIN_STACK:-1073741824}"
+        export RUST_MIN_STACK="${RUST_MIN_STACK:-17179869184}"
         start=$(date +%s)
         SYNCLINE_TEST_SIZE="${SYNCLINE_TEST_SIZE:-$size}" timeout -k 5 "${SANITIZE_LIMIT:-600}" compute-sanitizer --tool "$2" $quiet --show-backtrace no --print-limit 20 --error-exitcode 86 \
             "$3" --test-threads=1 --exact "$4" >"$log" 2>&1

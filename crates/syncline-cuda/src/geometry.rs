@@ -121,18 +121,22 @@ impl DeviceGeometry {
         self.group_log2
     }
 
+    /// Where tile `number` is in the grid of tiles: along the outermost axis, z, y and x.
+    fn grid_place(&self, number: u64) -> [u64; 4] {
+        let rows = self.by_grid[2].quotient(number);
+        let planes = self.by_grid[1].quotient(rows);
+        let b = self.by_grid[0].quotient(planes);
+        [b, planes - b * self.grid[0], rows - planes * self.grid[1], number - rows * self.grid[2]]
+    }
+
     /// Elements of the tiles before tile `number`, in tile order; of the array for every number from [`Self::tiles`] on.
     /// Minus that of a chunk's first tile it is the position in the chunk of a tile's first element.
     pub fn elements_before(&self, number: u64) -> u64 {
         if number >= self.tiles {
             return self.dims[0] * self.strides[0];
         }
-        let rows = self.by_grid[2].quotient(number);
-        let x = (number - rows * self.grid[2]) * u64::from(self.side[2]);
-        let planes = self.by_grid[1].quotient(rows);
-        let y = (rows - planes * self.grid[1]) * u64::from(self.side[1]);
-        let b = self.by_grid[0].quotient(planes);
-        let z = (planes - b * self.grid[0]) * u64::from(self.side[0]);
+        let [b, z, y, x] = self.grid_place(number);
+        let [z, y, x] = [z * u64::from(self.side[0]), y * u64::from(self.side[1]), x * u64::from(self.side[2])];
         let depth = (self.dims[1] - z).min(self.side[0].into());
         let height = (self.dims[2] - y).min(self.side[1].into());
         b * self.strides[0] + z * self.strides[1] + depth * (y * self.dims[3] + height * x)
@@ -219,11 +223,7 @@ impl<'g> Groups<'g> {
         if number >= geometry.tiles {
             return geometry.dims[0] * self.volume;
         }
-        let rows = geometry.by_grid[2].quotient(number);
-        let planes = geometry.by_grid[1].quotient(rows);
-        let b = geometry.by_grid[0].quotient(planes);
-        let [x, y, z] =
-            [number - rows * geometry.grid[2], rows - planes * geometry.grid[1], planes - b * geometry.grid[0]];
+        let [b, z, y, x] = geometry.grid_place(number);
         let clipped = |axis: usize, tile: u64| {
             let side = u64::from(geometry.side[axis]);
             usize::from(geometry.dims[axis + 1] - tile * side < side)

@@ -208,7 +208,7 @@ impl Decompressor {
     fn workspace(&self) -> Result<(usize, usize)> {
         let (mut main, mut side) = (0, 0);
         for own in &*self.batches {
-            let Batch { geometry: batch, lengths, .. } = own;
+            let Batch { geometry: batch, lengths } = own;
             let record_bytes = lengths.iter().map(|&length| u64::from(length)).sum();
             let count = batch.chunks() as usize;
             let codes = self.format.code_bounds(batch, record_bytes, 0);
@@ -345,7 +345,7 @@ impl Decompressor {
         first_element: u64,
         observer: &mut Observer<'_>,
     ) -> Result<()> {
-        let Batch { chunks, geometry, lengths } = batch;
+        let (Batch { geometry, lengths }, chunks) = (batch, batch.chunks());
         let bytes = self.info.bytes_of(chunks.clone());
         let first = bytes.start.checked_sub(input_offset);
         let first = first.ok_or_else(|| CudaError::invalid("the input starts behind the records that are wanted"))?;
