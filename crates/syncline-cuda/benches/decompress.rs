@@ -164,11 +164,11 @@ impl Bench<'_> {
         let records = Records { input, first: HEADER_LEN as u64, lengths: &lengths };
         let parsing = self.replayed(|| {
             let mut frame = arena.frame()?;
-            parser.parse(&mut frame, records, &format, &device_geometry, &batch, false, None).map(drop)
+            parser.parse(&mut frame, records, &format, &device_geometry, &batch, false, None, None).map(drop)
         })?;
 
         let mut frame = arena.frame()?;
-        let mut parsed = parser.parse(&mut frame, records, &format, &device_geometry, &batch, false, None)?;
+        let mut parsed = parser.parse(&mut frame, records, &format, &device_geometry, &batch, false, None, None)?;
         let hasher = Hasher::new(self.device)?;
         let mut hashes = frame.slice::<u64>(lengths.len())?;
         let mut hash_arena = Arena::with_capacity(stream.clone(), 1 << 28)?;

@@ -1,4 +1,4 @@
-// Chunk records to what reconstruction wants (parsed.cuh): a grid of (chunks, roles), so that a chunk's parts are read side by side. Nothing that is read is trusted: a
+// Chunk records to what reconstruction wants (parsed.cuh): a grid of (chunks, roles), so that a chunk's parts are read side by side, and of short records the hashes, too. Nothing that is read is trusted: a
 // problem is a bit of the chunk's status, and whatever is written lies within the places of the batch.
 //
 // ELEMENT_BYTES   4 or 8
@@ -363,13 +363,32 @@ __device__ inline void make_tables(uint16_t *symbols, uint32_t books, ParseScrat
     make_all_entries(symbols + TABLES_AT, scratch.book, near, books == 1 ? OWN_LONG : OWN_LONG_MANY);
 }
 
+// Compares a record's hash with what its bytes have, `part` of up to `hashing.parts` blocks. What is not wholly there does not differ: parsing says what is wrong with it.
+__device__ inline void check_hash(const Records &records, uint32_t number, const Hashing &hashing, uint32_t part, ChainScratch &scratch) {
+    const uint64_t start = records.first + uint64_t(records.starts[number]) * 16;
+    const uint32_t length = (records.starts[number + 1] - records.starts[number]) * 16;
+    const bool there =
+        length >= RECORD_HEADER_BYTES && length / HASH_BLOCK <= hashing.longest && start <= records.input_bytes && length <= records.input_bytes - start;
+    const Hashed input{records.input + start, there ? length - 8 : 0, HASH_AT, 8};
+    const HashParts parts(uint32_t(input.blocks()), hashing.parts);
+    uint64_t hash;
+    if (part < parts.count &&
+        hash_by_parts(input, parts, part, hashing.sums + uint64_t(number) * hashing.longest * HASH_LANES, hashing.progress + number, scratch, hash) && threadIdx.x == 0) {
+        hashing.differs[number] = there && hash_at(input.bytes + HASH_AT) != hash;
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     container_parse(const __grid_constant__ Records records, const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
-                    const __grid_constant__ Results to) {
+                    const __grid_constant__ Results to, const __grid_constant__ Hashing hashing) {
     __shared__ __align__(16) RoleScratch scratch;
     // What comes after may have its blocks dealt out as soon as all of these have begun.
     wait_for_previous();
-    const uint32_t number = blockIdx.x, role = blockIdx.y;
+    const uint32_t number = blockIdx.x, role = blockIdx.y, roles = gridDim.y - hashing.parts;
+    if (role >= roles) {
+        check_hash(records, number, hashing, role - roles, scratch.chain);
+        return;
+    }
     const bool has_masks = to.mask_starts != nullptr, has_signs = to.sign_starts != nullptr;
     const Chunk chunk = chunk_of_batch(batch, number);
     const Record record = read_record(records, batch.first_chunk + number, number, to.lzss_codes != 0);
@@ -457,7 +476,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     }
 }
 
-// Where records are, for the hash, which does not wait for parsing. A record that is not wholly there has length 0. A thread a chunk.
+// Where records are, for hashes of long ones, which do not wait for parsing. A record that is not wholly there has length 0. A thread a chunk.
 extern "C" __global__ void container_places(const __grid_constant__ Records records, uint32_t count, uint64_t *starts, uint32_t *lengths) {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count) {

@@ -1,5 +1,6 @@
 // What the roles of container_parse.cu share: a batch's records and chunks, where results go, small readers.
 #pragma once
+#include "container_hash.cuh"
 #include "geometry.cuh"
 #include "huffman_decode_parse.cuh"
 #include "parsed.cuh"
@@ -7,6 +8,8 @@
 
 constexpr uint32_t RECORD_HEADER_BYTES = 32;
 constexpr uint32_t RECORD_MARKER = 0x4B435953; // "SYCK"
+// A record's hash ends its header.
+constexpr uint32_t HASH_AT = RECORD_HEADER_BYTES - 8;
 constexpr uint32_t SECTIONS = 10;
 constexpr uint32_t TILES = 0, BASES = 1, MASKS = 2, CODES = 3, OUTLIERS = 4, VERBATIM = 5, SIGNS = 6;
 constexpr uint32_t TILE_HEADER_BYTES = 16;
@@ -62,6 +65,15 @@ struct Results {
     uint32_t patterns;       // fill patterns of the header
     uint32_t index_kind;     // of the codes
     uint32_t lzss_codes;     // whether chunks may have codes as LZSS tokens
+};
+
+// How records' hashes are compared, by the blocks behind those of all roles.
+struct Hashing {
+    uint64_t *sums;     // room for a record's of `longest` KiB each
+    uint64_t *progress; // a word a record, 0 before and after
+    uint32_t *differs;  // a word a record: whether it has another hash
+    uint32_t longest;
+    uint32_t parts; // blocks that share a record at most; 0: hashes are compared elsewhere
 };
 
 struct Section {
@@ -188,6 +200,7 @@ union RoleScratch {
         alignas(16) uint8_t section[STAGED_SECTION];
     } tiles;
     uint32_t warp_sums[PARSE_WARPS];
+    ChainScratch chain;
 };
 
 // A section in shared memory, if it fits; else where it is. It starts on a multiple of 16, and its record has whole units of that. By the whole block.

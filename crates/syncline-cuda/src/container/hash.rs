@@ -12,11 +12,11 @@ use crate::error::{CudaError, Result};
 const SOURCE: Source = Source { name: "container_hash.cu", text: include_str!("../../kernels/container_hash.cu") };
 const THREADS: u32 = 256;
 /// Bytes of a block of XXH3, and what its sums take.
-const BLOCK: u32 = 1024;
-const SUMS_WORDS: usize = 8;
+pub(super) const BLOCK: u32 = 1024;
+pub(super) const SUMS_WORDS: usize = 8;
 /// Blocks of threads for each that the device runs at a time.
 const BLOCKS_IN_PLACE: u32 = 4;
-/// Parts that a piece is read in, at most: `MOST_PARTS` in container_hash.cu.
+/// Parts that a piece is read in, at most: `MOST_HASH_PARTS` in container_hash.cuh.
 const MOST_PARTS: u32 = 56;
 /// Blocks of threads that a multiprocessor holds.
 const BLOCKS_AT_A_TIME: u32 = 5;

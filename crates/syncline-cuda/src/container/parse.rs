@@ -2,6 +2,7 @@
 
 mod ending;
 mod format;
+mod hashing;
 mod results;
 mod status;
 
@@ -16,6 +17,7 @@ pub(crate) use ending::Ending;
 pub use format::Format;
 pub(crate) use format::cleared_bytes;
 use format::rank_stride;
+pub use hashing::Hashing;
 pub use results::{ParsedRecords, Tiles};
 pub use status::chunk_status_text;
 pub(crate) use status::{STATUS_HASH, STATUS_TOKENS};
@@ -194,7 +196,7 @@ impl RecordParser {
     }
 
     /// Parses the records of a batch on the frame's stream, without waiting for it; `classes`: classes of groups are wanted, for decoders of whole streams. `kept`: memory of
-    /// `cleared_bytes` that is 0 and that [`Self::finish`] clears again; without it some of the frame's is cleared, which takes a call more.
+    /// `cleared_bytes` that is 0 and that [`Self::finish`] clears again; without it some of the frame's is cleared, which takes a call more. `hashing`: records' hashes are compared on the way.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] for records that are not as many as the batch's chunks, or misaligned, or more than [`MOST_CHUNKS`]; [`CudaError::OutOfMemory`];
@@ -209,6 +211,7 @@ impl RecordParser {
         batch: &ChunkBatch,
         classes: bool,
         kept: Option<CudaViewMut<'a, u8>>,
+        hashing: Option<Hashing<'_, '_>>,
     ) -> Result<ParsedRecords<'a>> {
         let stream = frame.stream().clone();
         let chunks = batch.chunks() as usize;
@@ -286,12 +289,14 @@ impl RecordParser {
             index_kind: format.index as u32,
             lzss_codes: format.lzss_codes.into(),
         };
+        let hashing = hashing.map(|hashing| hashing.on_device(frame, chunks)).transpose()?.unwrap_or_default();
         let mut launch = stream.launch_builder(self.parse.function());
-        launch.arg(&device_records).arg(geometry).arg(batch).arg(&results);
+        launch.arg(&device_records).arg(geometry).arg(batch).arg(&results).arg(&hashing);
         let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
-        grid.grid_dim.1 = ROLES + if bitmap_count > 0 { BITMAP_ROLES } else { 0 };
-        // SAFETY: parameters (Records, Geometry, ChunkBatch, Results) by value, laid out alike. The results have as many entries as the kernel's comments say for the
+        grid.grid_dim.1 = ROLES + if bitmap_count > 0 { BITMAP_ROLES } else { 0 } + hashing.parts;
+        // SAFETY: parameters (Records, Geometry, ChunkBatch, Results, Hashing) by value, laid out alike. The results have as many entries as the kernel's comments say for the
         // batch's chunks and tiles: slices of the frame that live as long as what is returned, those that `cleared_bytes` counts cleared. Records are read within `input_bytes`.
+        // `Hashing::on_device` vouches for what hashes need.
         unsafe { launch.launch(grid) }.doing("parsing records")?;
         Ok(ParsedRecords {
             tiles: Tiles {

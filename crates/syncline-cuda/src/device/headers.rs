@@ -12,6 +12,7 @@ macro_rules! headers {
 /// What a kernel source may include.
 const HEADERS: &[Source] = headers![
     "common.cuh",
+    "container_hash.cuh",
     "container_parse.cuh",
     "container_record.cuh",
     "container_sums.cuh",

@@ -14,8 +14,8 @@ use crate::coded::CodeTokens;
 use crate::container::assemble::Observer;
 use crate::container::hash::{Gap as HashGap, Hasher, Pieces};
 use crate::container::parse::{
-    BITMAP_GROUP_LOG2, Ending, Format, MOST_CHUNKS, ParsedRecords, RecordParser, RecordPlaces, Records, STATUS_HASH,
-    chunk_status_text, cleared_bytes,
+    BITMAP_GROUP_LOG2, Ending, Format, Hashing, MOST_CHUNKS, ParsedRecords, RecordParser, RecordPlaces, Records,
+    STATUS_HASH, chunk_status_text, cleared_bytes,
 };
 use crate::device::{Arena, Device, Frame, SideStream};
 use crate::error::{CudaError, DriverContext, Result};
@@ -222,8 +222,13 @@ impl Decompressor {
                 let bounds = self.format.bitmap_bounds(batch, record_bytes, 0);
                 bytes += workspace(Decoder::SelfSync, &bounds.totals()?);
             }
+            match Hashing::pays(own.longest()) {
+                true => bytes += Hashing::workspace(count, own.longest()),
+                false => {
+                    side = side.max(Hasher::workspace(count, own.longest() as usize) + RecordPlaces::workspace(count))
+                }
+            }
             main = main.max(bytes);
-            side = side.max(Hasher::workspace(count, own.longest() as usize) + RecordPlaces::workspace(count));
         }
         Ok((main, side))
     }
@@ -357,24 +362,39 @@ impl Decompressor {
             stream.memset_zeros(&mut self.kept).doing("clearing scratch memory")?;
             stream.memset_zeros(&mut self.hash_progress).doing("clearing scratch memory")?;
         }
-        // Hashes, beside the rest: while records are parsed most of the device is idle. They may start when parsing does; calls that are not needed for parsing come later.
-        self.side.mark(&stream)?;
+        let own = chunks.start as usize..chunks.end as usize;
+        let longest = batch.longest();
+        let mut progress = self.hash_progress.slice_mut(..lengths.len());
+        let mut differs = self.hashes_differ.slice_mut(own.clone());
+        // Hashes of short records are compared by blocks of the kernel that parses, of long ones beside the rest: while records are parsed most of the device is idle.
+        let beside = !Hashing::pays(longest);
+        if beside {
+            // They may start when parsing does; calls that are not needed for parsing come later.
+            self.side.mark(&stream)?;
+        }
         self.kept_is_clear = false;
         let kinds = self.format.bitmap_kinds() as usize;
         let kept = self.kept.slice_mut(..cleared_bytes(lengths.len(), lengths.len() * kinds));
         let classes = !self.decoder.is_fused();
-        let mut parsed =
-            self.parser.parse(&mut frame, records, &self.format, &self.geometry, geometry, classes, Some(kept))?;
+        let hashing = (!beside).then_some(Hashing { longest, progress: &mut progress, differs: &mut differs });
+        let mut parsed = self.parser.parse(
+            &mut frame,
+            records,
+            &self.format,
+            &self.geometry,
+            geometry,
+            classes,
+            Some(kept),
+            hashing,
+        )?;
         observer("record_parse")?;
-        self.side.follow()?;
-        let mut side_frame = self.side_arena.frame()?;
-        let longest = batch.longest();
-        let places = self.parser.places(&mut side_frame, records)?;
-        let pieces = Pieces { starts: &places.starts, lengths: &places.lengths, longest, gap: HashGap::RECORD };
-        let own = chunks.start as usize..chunks.end as usize;
-        let mut progress = self.hash_progress.slice_mut(..lengths.len());
-        let mut differ = self.hashes_differ.slice_mut(own.clone());
-        self.hasher.verify(&mut side_frame, input, &pieces, &mut progress, &mut differ)?;
+        if beside {
+            self.side.follow()?;
+            let mut side_frame = self.side_arena.frame()?;
+            let places = self.parser.places(&mut side_frame, records)?;
+            let pieces = Pieces { starts: &places.starts, lengths: &places.lengths, longest, gap: HashGap::RECORD };
+            self.hasher.verify(&mut side_frame, input, &pieces, &mut progress, &mut differs)?;
+        }
         let mut result = self.statuses.slice_mut(own);
         let ending = parsed.ending(&stream, &mut result)?;
 
@@ -409,8 +429,10 @@ impl Decompressor {
             )
         };
         let done = rest();
-        // Whatever became of it: the input may be gone when this returns.
-        self.side.join(&stream)?;
+        if beside {
+            // Whatever became of it: the input may be gone when this returns.
+            self.side.join(&stream)?;
+        }
         if !done? {
             self.parser.finish(&stream, &mut parsed, &mut result)?;
         }

@@ -1,5 +1,6 @@
 //! Damaged and cut streams: found, or harmless.
 
+use syncline_core::container::RECORD_HEADER_LEN;
 use syncline_cuda::container::parsed::CHUNK_QUANTISED;
 
 use super::*;
@@ -84,6 +85,35 @@ fn damage_is_found_or_harmless_with_the_symbol_index() {
 #[test]
 fn damage_is_found_or_harmless_with_gaps_or_nothing() {
     damage_is_found_or_harmless(2..4);
+}
+
+/// Records of several KiB, whose hashes are compared while they are parsed, and of more than 512, whose hashes have a stream of their own: where all but the hash is right, that is said,
+/// and the array comes back.
+#[test]
+fn wrong_hashes_are_found_in_records_short_and_long() {
+    let Some((device, stream)) = device() else { return };
+    for (extents, noise, long) in [([50_u64, 1000], 0.0, false), ([400, 1000], 100.0, true)] {
+        let mut random = Random(8);
+        let values: Vec<f64> = field(&extents, 6, false).iter().map(|v| v + noise * random.unit()).collect();
+        let making = Making { chunk_tiles: Some(if long { 100 } else { 10 }), ..Making::default() };
+        let good = compress(&bytes_of::<f64>(&values), ElementType::F64, &extents, Bound::Abs(1e-4), &making);
+        let expected = try_decompress(&good).unwrap();
+        let table = table(&good);
+        let longest = (0..table.chunks()).map(|chunk| table.record(chunk).1).max().unwrap();
+        assert_eq!(longest > 512 << 10, long, "{longest} bytes");
+        let mut decompressor = settled(device, &stream, &StreamInfo::from_bytes(&good).unwrap());
+        for chunk in [0, table.chunks() / 2, table.chunks() - 1] {
+            let mut bytes = good.clone();
+            bytes[table.record(chunk).0 as usize + RECORD_HEADER_LEN - 3] ^= 1;
+            let error = on_gpu::<f64>(&mut decompressor, &stream, &bytes).unwrap_err().to_string();
+            assert!(error.contains(&format!("chunk {chunk}:")) && error.contains("checksum"), "{error}");
+            let input = stream.clone_htod(&bytes).unwrap();
+            let mut output = stream.alloc_zeros::<f64>(values.len()).unwrap();
+            decompressor.decompress(&input.as_view(), &mut output.as_view_mut()).unwrap();
+            assert_eq!(bytemuck::cast_slice::<f64, u8>(&stream.clone_dtoh(&output).unwrap()), expected);
+        }
+        assert_eq!(on_gpu::<f64>(&mut decompressor, &stream, &good).unwrap(), expected, "undamaged after all");
+    }
 }
 
 /// Moves outliers of quantised records to the next position, where the code is hardly ever 0. Returns how many.

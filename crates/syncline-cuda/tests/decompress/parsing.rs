@@ -33,7 +33,8 @@ fn parsing_finds_what_the_host_finds() {
             let records = Records { input: &input.as_view(), first: HEADER_LEN as u64, lengths: &lengths };
             let format = Format::new(&header, &geometry);
             let device_geometry = DeviceGeometry::new(&geometry, header.group_log2);
-            let parsed = parser.parse(&mut frame, records, &format, &device_geometry, &batch, true, None).unwrap();
+            let parsed =
+                parser.parse(&mut frame, records, &format, &device_geometry, &batch, true, None, None).unwrap();
             let view = parsed.tiles.parsed(None);
             let chunks = stream.clone_dtoh(&view.chunks).unwrap();
             let mut kinds = [0; 3];
