@@ -1,4 +1,4 @@
-//! Codes from the LZSS tokens of a batch of records: launchers of `kernels/coded_decode.cu`.
+//! Codes from the LZSS tokens of a batch of records: launchers of `kernels/coded/decode.cu`.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::ChunkBatch;
 use crate::lossless::{Head, TokenDecoder, Tokens};
 
-const SOURCE: Source = Source { name: "coded_decode.cu", text: include_str!("../../kernels/coded_decode.cu") };
+const SOURCE: Source = Source { name: "coded/decode.cu", text: include_str!("../../kernels/coded/decode.cu") };
 const THREADS: u32 = 512;
 /// Codes that a block widens, about.
 const WIDENED: u64 = 64 << 10;

@@ -1,4 +1,4 @@
-//! Codes of a batch of chunks to LZSS tokens: launchers of `kernels/coded_encode.cu`, and the decision for or against tokens.
+//! Codes of a batch of chunks to LZSS tokens: launchers of `kernels/coded/encode.cu`, and the decision for or against tokens.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::lossless::{FoundTokens, LaidOutPlanes, TokenEncoder, TokenPlaces, Tok
 use crate::quantize::{ChunkSummary, Quantised, Quantizer, SideLists, SideOffsets};
 use crate::workers;
 
-const SOURCE: Source = Source { name: "coded_encode.cu", text: include_str!("../../kernels/coded_encode.cu") };
+const SOURCE: Source = Source { name: "coded/encode.cu", text: include_str!("../../kernels/coded/encode.cu") };
 const THREADS: u32 = 256;
 /// In place of the codes of a chunk that cannot have tokens: `NOT_NARROW` in the source.
 const NOT_NARROW: u32 = u32::MAX;

@@ -1,4 +1,4 @@
-//! XXH3-64 of many pieces of a buffer at once: launcher of `kernels/container_hash.cu`.
+//! XXH3-64 of many pieces of a buffer at once: launcher of `kernels/container/hash.cu`.
 
 use std::sync::Arc;
 
@@ -9,14 +9,14 @@ use syncline_core::container::RECORD_HEADER_LEN;
 use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, Result};
 
-const SOURCE: Source = Source { name: "container_hash.cu", text: include_str!("../../kernels/container_hash.cu") };
+const SOURCE: Source = Source { name: "container/hash.cu", text: include_str!("../../kernels/container/hash.cu") };
 const THREADS: u32 = 256;
 /// Bytes of a block of XXH3, and what its sums take.
 pub(super) const BLOCK: u32 = 1024;
 pub(super) const SUMS_WORDS: usize = 8;
 /// Blocks of threads for each that the device runs at a time.
 const BLOCKS_IN_PLACE: u32 = 4;
-/// Parts that a piece is read in, at most: `MOST_HASH_PARTS` in container_hash.cuh.
+/// Parts that a piece is read in, at most: `MOST_HASH_PARTS` in container/hash.cuh.
 const MOST_PARTS: u32 = 56;
 /// Blocks of threads that a multiprocessor holds.
 const BLOCKS_AT_A_TIME: u32 = 5;
@@ -76,7 +76,7 @@ struct Destination {
     differs: CUdeviceptr,
 }
 
-/// `Pieces` in container_hash.cu.
+/// `Pieces` in container/hash.cu.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct PiecesPointers {

@@ -1,4 +1,4 @@
-//! Chunk records to what reconstruction wants, all on the device: launcher of `kernels/container_parse.cu`.
+//! Chunk records to what reconstruction wants, all on the device: launcher of `kernels/container/parse.cu`.
 
 mod ending;
 mod format;
@@ -31,7 +31,7 @@ use crate::huffman::decode::batch::{Book, Descriptor, DeviceTotals};
 use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, parse_constants};
 use crate::reconstruct::{OWN_LONG, sums_len};
 
-const SOURCE: Source = Source { name: "container_parse.cu", text: include_str!("../../kernels/container_parse.cu") };
+const SOURCE: Source = Source { name: "container/parse.cu", text: include_str!("../../kernels/container/parse.cu") };
 
 /// Chunks of a batch at most: where their records start travels as an argument.
 pub const MOST_CHUNKS: usize = 256;

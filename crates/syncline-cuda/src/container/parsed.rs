@@ -1,9 +1,9 @@
-//! What parsing leaves in device memory for reconstruction: mirror of `kernels/parsed.cuh`, which says what the parts mean.
+//! What parsing leaves in device memory for reconstruction: mirror of `kernels/container/parsed.cuh`, which says what the parts mean.
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, DevicePtr, DeviceRepr};
 
-/// `ParsedChunk` of `parsed.cuh`. Offsets are bytes from the start of the input.
+/// `ParsedChunk` of `container/parsed.cuh`. Offsets are bytes from the start of the input.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 #[allow(missing_docs, reason = "the fields are those of the kernels' struct")]
@@ -74,7 +74,7 @@ pub struct Parsed<'a> {
     pub slots: u32,
 }
 
-/// `Parsed` of `parsed.cuh`: the addresses, as kernels take them by value.
+/// `Parsed` of `container/parsed.cuh`: the addresses, as kernels take them by value.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub struct ParsedArgument {

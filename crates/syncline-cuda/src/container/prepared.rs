@@ -10,7 +10,7 @@ use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::encode::Batch;
 use crate::quantize::ChunkSummary;
 
-/// What some tiles of a chunk come to: `TileSums` in container_sums.cuh.
+/// What some tiles of a chunk come to: `TileSums` in container/sums.cuh.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct TileSums {
@@ -30,10 +30,10 @@ impl TileSums {
     }
 }
 
-// SAFETY: plain numbers without padding, laid out as `TileSums` in container_sums.cuh.
+// SAFETY: plain numbers without padding, laid out as `TileSums` in container/sums.cuh.
 unsafe impl DeviceRepr for TileSums {}
 
-/// `ForRecords` in container_sums.cuh.
+/// `ForRecords` in container/sums.cuh.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct ForRecords {
@@ -43,7 +43,7 @@ pub(crate) struct ForRecords {
     element_bytes: u32,
 }
 
-// SAFETY: addresses and numbers without padding, laid out as `ForRecords` in container_sums.cuh.
+// SAFETY: addresses and numbers without padding, laid out as `ForRecords` in container/sums.cuh.
 unsafe impl DeviceRepr for ForRecords {}
 
 /// Room for what records need of the chunks of a batch, in device memory.

@@ -1,4 +1,4 @@
-//! How far a stream is written, and its end: launcher of `kernels/container_table.cu`.
+//! How far a stream is written, and its end: launcher of `kernels/container/table.cu`.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use syncline_core::container::{ALIGNMENT, HEADER_LEN};
 use crate::device::{Device, Kernel, Pinned, Source, Specialization, Successive};
 use crate::error::{CudaError, Result};
 
-const TABLE: Source = Source { name: "container_table.cu", text: include_str!("../../kernels/container_table.cu") };
+const TABLE: Source = Source { name: "container/table.cu", text: include_str!("../../kernels/container/table.cu") };
 const THREADS: u32 = 1024;
 const STATUS_BAD_STREAM: u32 = 1;
 /// Words of 64 bits that say how far a stream is written: where the next record starts, the status, the number of the last batch that was laid out, and how many records are signed.
@@ -24,7 +24,7 @@ pub(super) fn specialization() -> Specialization {
     Specialization { source: TABLE, constants }
 }
 
-/// `StreamHeader` in container_table.cu.
+/// `StreamHeader` in container/table.cu.
 #[derive(Clone, Copy)]
 #[repr(C, align(4))]
 struct StreamHeader([u8; HEADER_LEN]);
@@ -32,7 +32,7 @@ struct StreamHeader([u8; HEADER_LEN]);
 // SAFETY: as many bytes as `StreamHeader` has, aligned like it.
 unsafe impl DeviceRepr for StreamHeader {}
 
-/// `Told` in container_table.cu.
+/// `Told` in container/table.cu.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct Told {
@@ -42,7 +42,7 @@ struct Told {
     number: u64,
 }
 
-// SAFETY: three u64, laid out as `Told` in container_table.cu.
+// SAFETY: three u64, laid out as `Told` in container/table.cu.
 unsafe impl DeviceRepr for Told {}
 // SAFETY: numbers.
 unsafe impl ValidAsZeroBits for Told {}

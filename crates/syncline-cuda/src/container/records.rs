@@ -18,8 +18,8 @@ use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 use crate::huffman::encode::{Encoded, Plan};
 use crate::quantize::ChunkSummary;
 
-const LAYOUT: Source = Source { name: "container_layout.cu", text: include_str!("../../kernels/container_layout.cu") };
-const WRITE: Source = Source { name: "container_write.cu", text: include_str!("../../kernels/container_write.cu") };
+const LAYOUT: Source = Source { name: "container/layout.cu", text: include_str!("../../kernels/container/layout.cu") };
+const WRITE: Source = Source { name: "container/write.cu", text: include_str!("../../kernels/container/write.cu") };
 /// Threads of the block that lays records out, one a chunk: most batches have fewer chunks.
 const LAYOUT_THREADS: u32 = 256;
 /// Threads of a block that writes records, beside the many blocks that write codes.
@@ -57,7 +57,7 @@ fn write_specialization(element_bytes: u64) -> Specialization {
     }
 }
 
-/// What a chunk has besides its tiles, and where that is: `ChunkParts` in container_record.cuh.
+/// What a chunk has besides its tiles, and where that is: `ChunkParts` in container/record.cuh.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct ChunkParts {
@@ -65,10 +65,10 @@ pub struct ChunkParts {
     rest: [u32; 6],
 }
 
-// SAFETY: plain numbers without padding, laid out as `ChunkParts` in container_record.cuh.
+// SAFETY: plain numbers without padding, laid out as `ChunkParts` in container/record.cuh.
 unsafe impl DeviceRepr for ChunkParts {}
 
-/// What a chunk comes to with its codes as LZSS tokens: `TokenParts` in container_record.cuh.
+/// What a chunk comes to with its codes as LZSS tokens: `TokenParts` in container/record.cuh.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct TokenParts {
@@ -80,7 +80,7 @@ pub(crate) struct TokenParts {
     pub bytes: u32,
 }
 
-// SAFETY: plain numbers without padding, laid out as `TokenParts` in container_record.cuh.
+// SAFETY: plain numbers without padding, laid out as `TokenParts` in container/record.cuh.
 unsafe impl DeviceRepr for TokenParts {}
 
 /// What records of LZSS tokens have in place of the outliers that others have.
@@ -93,7 +93,7 @@ pub(crate) struct TokenLists<'t> {
     pub residuals: CudaView<'t, i32>,
 }
 
-/// `RecordPlan` in container_record.cuh.
+/// `RecordPlan` in container/record.cuh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 pub(crate) struct RecordPlan {
@@ -107,7 +107,7 @@ pub(crate) struct RecordPlan {
     unused: u32,
 }
 
-// SAFETY: plain numbers without padding, laid out as `RecordPlan` in container_record.cuh.
+// SAFETY: plain numbers without padding, laid out as `RecordPlan` in container/record.cuh.
 unsafe impl DeviceRepr for RecordPlan {}
 // SAFETY: numbers.
 unsafe impl ValidAsZeroBits for RecordPlan {}
@@ -122,7 +122,7 @@ impl RecordPlan {
     }
 }
 
-/// `Streams` in container_layout.cu.
+/// `Streams` in container/layout.cu.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct StreamsPointers {
@@ -130,7 +130,7 @@ struct StreamsPointers {
     places: CUdeviceptr,
 }
 
-/// `Sources` in container_layout.cu.
+/// `Sources` in container/layout.cu.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct SourcesPointers {
@@ -145,7 +145,7 @@ struct SourcesPointers {
 // SAFETY: addresses and two numbers of 32 bits, as `Sources` has.
 unsafe impl DeviceRepr for SourcesPointers {}
 
-/// `Output` in container_layout.cu.
+/// `Output` in container/layout.cu.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct OutputPointers {
@@ -167,7 +167,7 @@ struct OutputPointers {
 // SAFETY: words of 64 bits, and two of 32 bits side by side, as `Output` has.
 unsafe impl DeviceRepr for OutputPointers {}
 
-/// `Lists` in container_write.cu.
+/// `Lists` in container/write.cu.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct ListsPointers([CUdeviceptr; 7]);

@@ -2,7 +2,7 @@
 
 use super::Source;
 
-/// Headers of the folder of kernels.
+/// Headers of the folder of kernels, a folder for each stage.
 macro_rules! headers {
     ($($name:literal),* $(,)?) => {
         &[$(Source { name: $name, text: include_str!(concat!("../../kernels/", $name)) }),*]
@@ -12,82 +12,82 @@ macro_rules! headers {
 /// What a kernel source may include.
 const HEADERS: &[Source] = headers![
     "common.cuh",
-    "container_hash.cuh",
-    "container_parse.cuh",
-    "container_record.cuh",
-    "container_sums.cuh",
+    "container/hash.cuh",
+    "container/parse.cuh",
+    "container/parsed.cuh",
+    "container/record.cuh",
+    "container/sums.cuh",
+    "container/xxh3.cuh",
     "geometry.cuh",
-    "huffman_code.cuh",
-    "huffman_codebook_small.cuh",
-    "huffman_codebook_sort.cuh",
-    "huffman_codebook_steps.cuh",
-    "huffman_decode.cuh",
-    "huffman_decode_book.cuh",
-    "huffman_decode_free.cuh",
-    "huffman_decode_header.cuh",
-    "huffman_decode_index.cuh",
-    "huffman_decode_lengths.cuh",
-    "huffman_decode_lookup.cuh",
-    "huffman_decode_parse.cuh",
-    "huffman_decode_parts.cuh",
-    "huffman_decode_put.cuh",
-    "huffman_decode_put_runs.cuh",
-    "huffman_decode_runs.cuh",
-    "huffman_decode_settle.cuh",
-    "huffman_decode_small.cuh",
-    "huffman_decode_spans.cuh",
-    "huffman_decode_work.cuh",
-    "huffman_encode.cuh",
-    "huffman_encode_counts.cuh",
-    "huffman_encode_exchange.cuh",
-    "huffman_encode_gaps.cuh",
-    "huffman_encode_gaps_small.cuh",
-    "huffman_encode_parts.cuh",
-    "huffman_encode_pieces.cuh",
-    "huffman_encode_scratch.cuh",
-    "huffman_encode_small.cuh",
-    "huffman_encode_states.cuh",
-    "huffman_encode_together.cuh",
-    "huffman_sample.cuh",
-    "huffman_span.cuh",
-    "huffman_tree.cuh",
-    "huffman_tree_alone.cuh",
-    "huffman_trees.cuh",
-    "length_limit.cuh",
-    "lossless_tile.cuh",
-    "lossless_tokens.cuh",
-    "lzss.cuh",
-    "lzss_decode.cuh",
-    "lzss_encode.cuh",
-    "lzss_slots.cuh",
-    "parsed.cuh",
-    "quantize.cuh",
-    "quantize_fast.cuh",
-    "quantize_fill.cuh",
-    "quantize_halves.cuh",
-    "quantize_integers.cuh",
-    "quantize_landing.cuh",
-    "quantize_lanes.cuh",
-    "quantize_rows.cuh",
-    "quantize_step.cuh",
-    "quantize_tile.cuh",
-    "quantize_unit.cuh",
-    "quantize_work.cuh",
-    "reconstruct_any.cuh",
-    "reconstruct_apart.cuh",
-    "reconstruct_decode.cuh",
-    "reconstruct_elements.cuh",
-    "reconstruct_fused.cuh",
-    "reconstruct_progress.cuh",
-    "reconstruct_rows.cuh",
-    "reconstruct_segments.cuh",
-    "reconstruct_strips.cuh",
-    "reconstruct_tables.cuh",
-    "reconstruct_work.cuh",
+    "huffman/code.cuh",
+    "huffman/codebook/length_limit.cuh",
+    "huffman/codebook/small.cuh",
+    "huffman/codebook/sort.cuh",
+    "huffman/codebook/steps.cuh",
+    "huffman/codebook/tree.cuh",
+    "huffman/codebook/tree_alone.cuh",
+    "huffman/codebook/trees.cuh",
+    "huffman/decode/book.cuh",
+    "huffman/decode/decode.cuh",
+    "huffman/decode/free.cuh",
+    "huffman/decode/header.cuh",
+    "huffman/decode/index.cuh",
+    "huffman/decode/lengths.cuh",
+    "huffman/decode/lookup.cuh",
+    "huffman/decode/parse.cuh",
+    "huffman/decode/parts.cuh",
+    "huffman/decode/put.cuh",
+    "huffman/decode/put_runs.cuh",
+    "huffman/decode/runs.cuh",
+    "huffman/decode/settle.cuh",
+    "huffman/decode/small.cuh",
+    "huffman/decode/spans.cuh",
+    "huffman/decode/work.cuh",
+    "huffman/encode/counts.cuh",
+    "huffman/encode/encode.cuh",
+    "huffman/encode/exchange.cuh",
+    "huffman/encode/gaps.cuh",
+    "huffman/encode/gaps_small.cuh",
+    "huffman/encode/parts.cuh",
+    "huffman/encode/pieces.cuh",
+    "huffman/encode/scratch.cuh",
+    "huffman/encode/small.cuh",
+    "huffman/encode/states.cuh",
+    "huffman/encode/together.cuh",
+    "huffman/sample.cuh",
+    "huffman/span.cuh",
+    "lossless/tile.cuh",
+    "lossless/tokens.cuh",
+    "lzss/decode.cuh",
+    "lzss/encode.cuh",
+    "lzss/lzss.cuh",
+    "lzss/slots.cuh",
+    "quantize/fast.cuh",
+    "quantize/fill.cuh",
+    "quantize/halves.cuh",
+    "quantize/integers.cuh",
+    "quantize/landing.cuh",
+    "quantize/lanes.cuh",
+    "quantize/quantize.cuh",
+    "quantize/rows.cuh",
+    "quantize/step.cuh",
+    "quantize/tile.cuh",
+    "quantize/unit.cuh",
+    "quantize/work.cuh",
+    "reconstruct/any.cuh",
+    "reconstruct/apart.cuh",
+    "reconstruct/decode.cuh",
+    "reconstruct/elements.cuh",
+    "reconstruct/fused.cuh",
+    "reconstruct/progress.cuh",
+    "reconstruct/rows.cuh",
+    "reconstruct/segments.cuh",
+    "reconstruct/strips.cuh",
+    "reconstruct/tables.cuh",
+    "reconstruct/work.cuh",
     "scan.cuh",
     "successor.cuh",
     "team.cuh",
-    "xxh3.cuh",
 ];
 
 /// The headers that `source` includes, directly or through others, each once.
@@ -113,6 +113,8 @@ fn quoted_include(line: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
 
     #[test]
@@ -120,15 +122,28 @@ mod tests {
         let names = |text| included(Source { name: "a.cu", text }).iter().map(|header| header.name).collect::<Vec<_>>();
         assert_eq!(names("int a;\n// #include \"common.cuh\"\n"), Vec::<&str>::new());
         assert_eq!(names("#include \"common.cuh\"\n#include \"common.cuh\"\n"), ["common.cuh"]);
-        let fused = names("  #include \"reconstruct_fused.cuh\"\n");
+        let fused = names("  #include \"reconstruct/fused.cuh\"\n");
         assert!(fused.len() > 3 && fused.contains(&"common.cuh"), "{fused:?}");
+    }
+
+    /// Headers in a folder and those in it, as sources include them.
+    fn headers_in(folder: &Path, prefix: &str) -> Vec<String> {
+        let mut all = Vec::new();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            let name = format!("{prefix}{}", path.file_name().unwrap().to_str().unwrap());
+            if path.is_dir() {
+                all.extend(headers_in(&path, &format!("{name}/")));
+            } else if name.ends_with(".cuh") {
+                all.push(name);
+            }
+        }
+        all
     }
 
     #[test]
     fn every_header_of_the_folder_is_listed() {
-        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/kernels");
-        let names = std::fs::read_dir(folder).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap());
-        let mut headers: Vec<String> = names.filter(|name| name.ends_with(".cuh")).collect();
+        let mut headers = headers_in(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels")), "");
         headers.sort();
         assert_eq!(HEADERS.iter().map(|header| header.name).collect::<Vec<_>>(), headers);
     }

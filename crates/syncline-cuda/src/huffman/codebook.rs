@@ -1,5 +1,5 @@
-//! From counts to a canonical Huffman code on the device: launcher of `kernels/huffman_codebook.cu` and `kernels/huffman_codebook_tries.cu`,
-//! for large alphabets of `kernels/huffman_codebook_team.cu` and `kernels/huffman_codebook_trees.cu`, and for small ones of `kernels/huffman_codebook_small.cu`.
+//! From counts to a canonical Huffman code on the device: launcher of `kernels/huffman/codebook/codebook.cu` and `kernels/huffman/codebook/tries.cu`,
+//! for large alphabets of `kernels/huffman/codebook/team.cu` and `kernels/huffman/codebook/trees.cu`, and for small ones of `kernels/huffman/codebook/small.cu`.
 
 use std::sync::Arc;
 
@@ -11,11 +11,12 @@ use super::codebook_team::{TeamCodebooks, TreesShape};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
-const SOURCE: Source = Source { name: "huffman_codebook.cu", text: include_str!("../../kernels/huffman_codebook.cu") };
+const SOURCE: Source =
+    Source { name: "huffman/codebook/codebook.cu", text: include_str!("../../kernels/huffman/codebook/codebook.cu") };
 const TRIES: Source =
-    Source { name: "huffman_codebook_tries.cu", text: include_str!("../../kernels/huffman_codebook_tries.cu") };
+    Source { name: "huffman/codebook/tries.cu", text: include_str!("../../kernels/huffman/codebook/tries.cu") };
 const TEAM: Source =
-    Source { name: "huffman_codebook_team.cu", text: include_str!("../../kernels/huffman_codebook_team.cu") };
+    Source { name: "huffman/codebook/team.cu", text: include_str!("../../kernels/huffman/codebook/team.cu") };
 
 /// Longest codeword in bits, if at most [`LARGE_ALPHABET`] symbols are used.
 pub const MAX_LENGTH: u32 = 16;

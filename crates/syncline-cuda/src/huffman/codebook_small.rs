@@ -1,4 +1,4 @@
-//! Codebooks of small alphabets, a block each: launcher of `kernels/huffman_codebook_small.cu`.
+//! Codebooks of small alphabets, a block each: launcher of `kernels/huffman/codebook/small.cu`.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::device::{Device, DeviceInfo, Kernel, Source, Specialization, Successi
 use crate::error::Result;
 
 const SOURCE: Source =
-    Source { name: "huffman_codebook_small.cu", text: include_str!("../../kernels/huffman_codebook_small.cu") };
+    Source { name: "huffman/codebook/small.cu", text: include_str!("../../kernels/huffman/codebook/small.cu") };
 
 /// Most symbols of an alphabet that has a block for a codebook.
 pub(super) const SMALL_ALPHABET: u32 = 1024;
@@ -65,7 +65,7 @@ impl Purpose {
     }
 }
 
-/// Where an encoder wants what it needs: `Streams` in huffman_codebook_small.cu.
+/// Where an encoder wants what it needs: `Streams` in huffman/codebook/small.cu.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(super) struct StreamPointers(pub [CUdeviceptr; 9]);
@@ -118,7 +118,7 @@ pub(super) fn shared_and_tree(symbols: u32, count_bytes: u32) -> (u32, u32) {
     (room * (2 * count_bytes + 3) + 4 * count_bytes, room * (count_bytes + 2))
 }
 
-/// Constants of huffman_codebook_small.cuh for a stream's only codebook, which a block of so many threads makes among other things.
+/// Constants of huffman/codebook/small.cuh for a stream's only codebook, which a block of so many threads makes among other things.
 pub(super) fn block_constants(symbols: u32, threads: u32) -> Vec<(&'static str, u64)> {
     let (shared, tree) = shared_and_tree(symbols, COUNT_BYTES);
     let mut constants = constants(symbols, threads, 1);

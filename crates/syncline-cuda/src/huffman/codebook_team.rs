@@ -1,4 +1,4 @@
-//! Codebooks of alphabets that are too large for one block's shared memory: launcher of `kernels/huffman_codebook_team.cu` and `kernels/huffman_codebook_trees.cu`.
+//! Codebooks of alphabets that are too large for one block's shared memory: launcher of `kernels/huffman/codebook/team.cu` and `kernels/huffman/codebook/trees.cu`.
 
 use cudarc::driver::{CudaView, PushKernelArg};
 
@@ -9,7 +9,7 @@ use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, DriverContext, Result};
 
 const TREES: Source =
-    Source { name: "huffman_codebook_trees.cu", text: include_str!("../../kernels/huffman_codebook_trees.cu") };
+    Source { name: "huffman/codebook/trees.cu", text: include_str!("../../kernels/huffman/codebook/trees.cu") };
 
 /// How the trees of a large alphabet are made, a block each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,4 +1,4 @@
-//! Counting symbols: launcher of `kernels/huffman_histogram.cu`.
+//! Counting symbols: launcher of `kernels/huffman/histogram.cu`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::device::{Device, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source =
-    Source { name: "huffman_histogram.cu", text: include_str!("../../kernels/huffman_histogram.cu") };
+    Source { name: "huffman/histogram.cu", text: include_str!("../../kernels/huffman/histogram.cu") };
 
 /// Most copies of the counters in a block: one for each lane of a warp.
 const MOST_COPIES: u32 = 32;

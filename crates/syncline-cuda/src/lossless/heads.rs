@@ -1,4 +1,4 @@
-//! Records read as far as they are not tokens: launcher of `kernels/lossless_parse.cu`.
+//! Records read as far as they are not tokens: launcher of `kernels/lossless/parse.cu`.
 
 use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr, PushKernelArg, ValidAsZeroBits};
 use syncline_core::container::SECTIONS;
@@ -10,7 +10,7 @@ use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{DriverContext, Result};
 use crate::geometry::ChunkBatch;
 
-const SOURCE: Source = Source { name: "lossless_parse.cu", text: include_str!("../../kernels/lossless_parse.cu") };
+const SOURCE: Source = Source { name: "lossless/parse.cu", text: include_str!("../../kernels/lossless/parse.cu") };
 const THREADS: u32 = 512;
 /// Most planes of a chunk: flags, lengths, two of distances, eight of literals.
 const PLANES: usize = 12;

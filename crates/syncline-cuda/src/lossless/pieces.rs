@@ -1,4 +1,4 @@
-//! Launchers of `kernels/lossless_pieces.cu`.
+//! Launchers of `kernels/lossless/pieces.cu`.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr, PushKernelAr
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{DriverContext, Result};
 
-const SOURCE: Source = Source { name: "lossless_pieces.cu", text: include_str!("../../kernels/lossless_pieces.cu") };
+const SOURCE: Source = Source { name: "lossless/pieces.cu", text: include_str!("../../kernels/lossless/pieces.cu") };
 const THREADS: u32 = 256;
 /// Most bytes that a block copies, a multiple of 16.
 const PIECE: u64 = 32 << 10;

@@ -1,4 +1,4 @@
-//! Launchers of `kernels/lossless_tiles.cu`.
+//! Launchers of `kernels/lossless/tiles.cu`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 
-const SOURCE: Source = Source { name: "lossless_tiles.cu", text: include_str!("../../kernels/lossless_tiles.cu") };
+const SOURCE: Source = Source { name: "lossless/tiles.cu", text: include_str!("../../kernels/lossless/tiles.cu") };
 /// Threads of a block whose warps have a tile each: few, as each tile may take 8 KiB of shared memory.
 const THREADS: u32 = 128;
 /// Threads of a block that has a chunk: `CHUNK_THREADS` of the source.

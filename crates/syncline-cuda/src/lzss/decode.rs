@@ -10,14 +10,14 @@ use super::{check_chunk, constants, params};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
-const DECODE: Source = Source { name: "lzss_decode.cu", text: include_str!("../../kernels/lzss_decode.cu") };
+const DECODE: Source = Source { name: "lzss/decode.cu", text: include_str!("../../kernels/lzss/decode.cu") };
 
 const DECODE_WARPS: Source =
-    Source { name: "lzss_decode_warps.cu", text: include_str!("../../kernels/lzss_decode_warps.cu") };
+    Source { name: "lzss/decode_warps.cu", text: include_str!("../../kernels/lzss/decode_warps.cu") };
 
-/// Words of `Start` in lzss_decode.cuh.
+/// Words of `Start` in lzss/decode.cuh.
 const START_WORDS: usize = 5;
-/// Bytes of `Match` in lzss_decode.cu: without and with a match's end and distance.
+/// Bytes of `Match` in lzss/decode.cu: without and with a match's end and distance.
 const MATCH_BYTES: [u32; 2] = [4, 8];
 /// Symbols at the end of a row that are not used.
 const ROW_PADDING: u32 = 8;
@@ -55,7 +55,7 @@ pub struct DecodeSpan {
     pub min_match: u8,
 }
 
-/// [`DecodeSpan`] as the kernels read it: `Section` in lzss_decode.cuh.
+/// [`DecodeSpan`] as the kernels read it: `Section` in lzss/decode.cuh.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 struct Section {
@@ -197,7 +197,7 @@ impl Shape {
         shapes.into_iter().find(|shape| shape.work_bytes() + DECLARED <= shared_memory)
     }
 
-    /// Symbols, and behind them sources or matches; in rows that are a little longer than they have symbols (`ROW` of lzss_decode.cu).
+    /// Symbols, and behind them sources or matches; in rows that are a little longer than they have symbols (`ROW` of lzss/decode.cu).
     fn work_bytes(&self) -> u32 {
         let symbols = self.params.block_symbols() as u32;
         let places = symbols + ROW_PADDING * 8;

@@ -12,20 +12,20 @@ use crate::container::hash::{Gap, Hasher, Pieces};
 use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
-const LINKED: Source = Source { name: "lzss_encode.cu", text: include_str!("../../kernels/lzss_encode.cu") };
+const LINKED: Source = Source { name: "lzss/encode.cu", text: include_str!("../../kernels/lzss/encode.cu") };
 const PUBLISHED: Source =
-    Source { name: "lzss_encode_published.cu", text: include_str!("../../kernels/lzss_encode_published.cu") };
-const SECTIONS: Source = Source { name: "lzss_sections.cu", text: include_str!("../../kernels/lzss_sections.cu") };
+    Source { name: "lzss/encode_published.cu", text: include_str!("../../kernels/lzss/encode_published.cu") };
+const SECTIONS: Source = Source { name: "lzss/sections.cu", text: include_str!("../../kernels/lzss/sections.cu") };
 
 /// Threads of the kernels that lay out and move tokens.
 const SECTION_THREADS: u32 = 256;
-/// Bytes behind a block's data that may be loaded (`PADDING` of lzss_encode.cuh).
+/// Bytes behind a block's data that may be loaded (`PADDING` of lzss/encode.cuh).
 const PADDING: u32 = 32;
-/// Bytes that are known of 32 positions (`INFO_BYTES` of lzss_encode.cuh).
+/// Bytes that are known of 32 positions (`INFO_BYTES` of lzss/encode.cuh).
 const CHUNK_INFO: u32 = 17;
 /// log2 of the entries in the table of a warp that links a whole block.
 const LONG_HASH_BITS: u32 = 12;
-/// Words of `Start` in lzss_sections.cu.
+/// Words of `Start` in lzss/sections.cu.
 const START_WORDS: usize = 3;
 
 /// How matches are found.
@@ -80,7 +80,7 @@ impl Shape {
         2 * self.params.distance_bytes() as u32
     }
 
-    /// Bytes of a block's work: `WORK_BYTES` of lzss_encode.cuh.
+    /// Bytes of a block's work: `WORK_BYTES` of lzss/encode.cuh.
     fn work_bytes(&self) -> u32 {
         let symbols = self.symbols();
         let link_bytes = if self.params.window() > 255 { 2 } else { 1 };
@@ -94,7 +94,7 @@ impl Shape {
         if self.in_shared { self.work_bytes() } else { (self.link_warps * 2) << self.hash_bits }
     }
 
-    /// Bytes of a block's slot: `SLOT_BYTES` of lzss_slots.cuh.
+    /// Bytes of a block's slot: `SLOT_BYTES` of lzss/slots.cuh.
     fn slot_bytes(&self) -> u32 {
         self.symbols() / 8 + self.params.block_bytes() as u32 + 64
     }
@@ -367,7 +367,7 @@ pub(crate) struct Found<'a> {
 /// Planes of two bytes that the literals of a chunk may have.
 pub(crate) const WORD_PLANES: usize = 4;
 
-/// Where the planes of a chunk's tokens start, in symbols from the start of all with as many bytes: `PlaneStarts` in lzss_sections.cu.
+/// Where the planes of a chunk's tokens start, in symbols from the start of all with as many bytes: `PlaneStarts` in lzss/sections.cu.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct PlaneStarts {

@@ -44,7 +44,7 @@ impl Form {
     }
 }
 
-/// [`Span`] as the kernels read it: `Section` in lzss_slots.cuh.
+/// [`Span`] as the kernels read it: `Section` in lzss/slots.cuh.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(super) struct Section {
@@ -174,7 +174,7 @@ pub struct Plan {
     pub status: u32,
 }
 
-// SAFETY: ten u32, laid out as `Plan` in lzss_sections.cu.
+// SAFETY: ten u32, laid out as `Plan` in lzss/sections.cu.
 unsafe impl DeviceRepr for Plan {}
 // SAFETY: numbers.
 unsafe impl ValidAsZeroBits for Plan {}

@@ -1,4 +1,4 @@
-//! Outliers, verbatim values and bitmaps: launcher of `kernels/quantize_gather.cu`.
+//! Outliers, verbatim values and bitmaps: launcher of `kernels/quantize/gather.cu`.
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaView, CudaViewMut, DevicePtrMut, DeviceRepr, PushKernelArg};
@@ -26,7 +26,7 @@ pub struct SideStarts {
     unused: u32,
 }
 
-// SAFETY: plain numbers without padding, laid out as `SideStarts` in quantize_gather.cu.
+// SAFETY: plain numbers without padding, laid out as `SideStarts` in quantize/gather.cu.
 unsafe impl DeviceRepr for SideStarts {}
 
 /// Where a tile's entries start in its chunk's lists: `SideOffsets` of the kernels.
@@ -34,10 +34,10 @@ unsafe impl DeviceRepr for SideStarts {}
 #[repr(C)]
 pub(crate) struct SideOffsets([u32; 4]);
 
-// SAFETY: plain numbers without padding, laid out as `SideOffsets` in quantize_finish.cu.
+// SAFETY: plain numbers without padding, laid out as `SideOffsets` in quantize/finish.cu.
 unsafe impl DeviceRepr for SideOffsets {}
 
-/// `SideLists` in quantize_gather.cu.
+/// `SideLists` in quantize/gather.cu.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Pointers([CUdeviceptr; 6]);

@@ -5,14 +5,14 @@ use syncline_core::geometry::Geometry;
 use super::step::Kind;
 use crate::device::{Source, Specialization};
 
-const CODES: Source = Source { name: "quantize_codes.cu", text: include_str!("../../kernels/quantize_codes.cu") };
+const CODES: Source = Source { name: "quantize/codes.cu", text: include_str!("../../kernels/quantize/codes.cu") };
 const CLIPPED: Source =
-    Source { name: "quantize_codes_clipped.cu", text: include_str!("../../kernels/quantize_codes_clipped.cu") };
-const FINISH: Source = Source { name: "quantize_finish.cu", text: include_str!("../../kernels/quantize_finish.cu") };
+    Source { name: "quantize/codes_clipped.cu", text: include_str!("../../kernels/quantize/codes_clipped.cu") };
+const FINISH: Source = Source { name: "quantize/finish.cu", text: include_str!("../../kernels/quantize/finish.cu") };
 pub(super) const WIDE: Source =
-    Source { name: "quantize_wide.cu", text: include_str!("../../kernels/quantize_wide.cu") };
+    Source { name: "quantize/wide.cu", text: include_str!("../../kernels/quantize/wide.cu") };
 pub(super) const GATHER: Source =
-    Source { name: "quantize_gather.cu", text: include_str!("../../kernels/quantize_gather.cu") };
+    Source { name: "quantize/gather.cu", text: include_str!("../../kernels/quantize/gather.cu") };
 
 /// Units of a block of `quantize_codes` on devices with little shared memory.
 pub(super) const FEW_UNITS: u32 = 4;

@@ -1,4 +1,4 @@
-//! Elements to codes: launchers of `kernels/quantize_codes.cu`, `quantize_finish.cu` and `quantize_wide.cu`.
+//! Elements to codes: launchers of `kernels/quantize/codes.cu`, `quantize/finish.cu` and `quantize/wide.cu`.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ use crate::geometry::{ChunkBatch, DeviceGeometry, Divider32, Slab};
 
 /// Chunks whose blocks of work take turns: 64 measured faster than 32, and that than 4.
 const CHUNKS_IN_TURN: u32 = 64;
-/// Words of the counter of tickets, and of what says which codes a chunk has: `LINE_WORDS` in quantize.cuh.
+/// Words of the counter of tickets, and of what says which codes a chunk has: `LINE_WORDS` in quantize/quantize.cuh.
 const LINE_WORDS: u64 = 32;
 /// First architecture whose blocks form clusters.
 const CLUSTER_ARCHITECTURE: u32 = 90;
@@ -61,12 +61,12 @@ pub struct ChunkSummary {
     pub counted: u64,
 }
 
-// SAFETY: plain numbers without padding, laid out as `ChunkSummary` in quantize_finish.cu.
+// SAFETY: plain numbers without padding, laid out as `ChunkSummary` in quantize/finish.cu.
 unsafe impl DeviceRepr for ChunkSummary {}
 // SAFETY: numbers.
 unsafe impl ValidAsZeroBits for ChunkSummary {}
 
-/// `Outputs` in quantize.cuh.
+/// `Outputs` in quantize/quantize.cuh.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Outputs([CUdeviceptr; 10]);
@@ -82,7 +82,7 @@ impl Outputs {
     }
 }
 
-/// `Launch` in quantize_codes.cu and quantize_codes_clipped.cu.
+/// `Launch` in quantize/codes.cu and quantize/codes_clipped.cu.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Launch {
@@ -102,7 +102,7 @@ struct Launch {
     unused: u32,
 }
 
-// SAFETY: plain numbers without padding, laid out as `Launch` in quantize_codes_clipped.cu, which that of quantize_codes.cu is the beginning of.
+// SAFETY: plain numbers without padding, laid out as `Launch` in quantize/codes_clipped.cu, which that of quantize/codes.cu is the beginning of.
 unsafe impl DeviceRepr for Launch {}
 
 /// A batch of chunks up to the codes, in memory of an arena. Tiles are numbered from the batch's first.

@@ -1,4 +1,4 @@
-//! One look at every value before compression: launcher of `kernels/bound_scan.cu`.
+//! One look at every value before compression: launcher of `kernels/quantize/bound_scan.cu`.
 
 use std::mem::offset_of;
 use std::sync::Arc;
@@ -15,7 +15,8 @@ use crate::device::{Device, Kernel, Pinned, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::quantize::step::STEP_WORDS;
 
-const SOURCE: Source = Source { name: "bound_scan.cu", text: include_str!("../../kernels/bound_scan.cu") };
+const SOURCE: Source =
+    Source { name: "quantize/bound_scan.cu", text: include_str!("../../kernels/quantize/bound_scan.cu") };
 
 /// Threads of a block.
 const THREADS: u32 = 1024;
@@ -24,10 +25,10 @@ const BLOCKS: u32 = 1;
 const UNROLL: u32 = 4;
 /// Bytes that a block looks at, at least: one turn.
 const LEAST_BYTES_PER_BLOCK: u64 = (THREADS * UNROLL * 16) as u64;
-/// Words of 64 bits that a block leaves at most: `BlockPartial` in bound_scan.cu.
+/// Words of 64 bits that a block leaves at most: `BlockPartial` in quantize/bound_scan.cu.
 const PARTIAL_WORDS: usize = 11;
 
-/// `Found` in bound_scan.cu. Extremes, and the number of the first NaN, are kept so that larger is further and 0 is none.
+/// `Found` in quantize/bound_scan.cu. Extremes, and the number of the first NaN, are kept so that larger is further and 0 is none.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct Told {
@@ -51,7 +52,7 @@ struct Told {
     number: u64,
 }
 
-// SAFETY: u64 throughout, laid out as `Found` in bound_scan.cu.
+// SAFETY: u64 throughout, laid out as `Found` in quantize/bound_scan.cu.
 unsafe impl DeviceRepr for Told {}
 // SAFETY: numbers.
 unsafe impl ValidAsZeroBits for Told {}
@@ -118,7 +119,7 @@ pub struct BoundScan {
     results: Option<Results>,
 }
 
-/// A bound, as the kernel takes it to find the quantiser's constants: `Order` in quantize_step.cuh.
+/// A bound, as the kernel takes it to find the quantiser's constants: `Order` in quantize/step.cuh.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Order {
@@ -127,7 +128,7 @@ struct Order {
     element_bytes: u32,
 }
 
-// SAFETY: plain numbers without padding, laid out as `Order` in quantize_step.cuh.
+// SAFETY: plain numbers without padding, laid out as `Order` in quantize/step.cuh.
 unsafe impl DeviceRepr for Order {}
 
 impl Order {

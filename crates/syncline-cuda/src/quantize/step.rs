@@ -21,7 +21,7 @@ pub(super) struct Kind {
     pub measure: bool,
 }
 
-/// `Step` of quantize_step.cuh.
+/// `Step` of quantize/step.cuh.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[repr(C)]
 pub(super) struct Step {
@@ -48,7 +48,7 @@ pub(super) struct Step {
 /// Words of 64 bits that a [`Step`] has.
 pub(super) const STEP_WORDS: usize = size_of::<Step>() / size_of::<u64>();
 
-// SAFETY: plain numbers without padding, laid out as `Step` in quantize_step.cuh.
+// SAFETY: plain numbers without padding, laid out as `Step` in quantize/step.cuh.
 unsafe impl DeviceRepr for Step {}
 
 impl Kind {

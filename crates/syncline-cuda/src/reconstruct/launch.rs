@@ -1,4 +1,4 @@
-//! Launches of the kernels of `reconstruct.cu`, and of what comes behind them.
+//! Launches of the kernels of `reconstruct/reconstruct.cu`, and of what comes behind them.
 
 use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg};
 use syncline_core::container::Header;
@@ -31,7 +31,7 @@ pub(super) fn fuses(index: IndexKind, shared_memory: u32) -> bool {
     index == IndexKind::Symbol && shared_memory >= OF_ANY_SYMBOLS.max(OF_PAIRS) + OWN_SHARED_MEMORY
 }
 
-/// `Values` of `reconstruct_elements.cuh`.
+/// `Values` of `reconstruct/elements.cuh`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(super) struct Values {
@@ -52,7 +52,7 @@ impl Values {
     }
 }
 
-/// `Request` of `reconstruct.cu`.
+/// `Request` of `reconstruct/reconstruct.cu`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(super) struct Request {

@@ -1,4 +1,4 @@
-//! From parsed chunks to elements: launchers of `kernels/reconstruct.cu`.
+//! From parsed chunks to elements: launchers of `kernels/reconstruct/reconstruct.cu`.
 //!
 //! Streams with the symbol index are decoded and reconstructed by one kernel, or by one that leaves sums of residuals in memory, one beside it that writes what has one value, and one that
 //! makes elements of the sums ([`Way`]); the codes of others are decoded first ([`crate::huffman::decode`]). All write each element once, except verbatim values, which may be written over.
@@ -22,15 +22,16 @@ use crate::device::{Source, Specialization};
 use crate::error::{CudaError, Result};
 use crate::huffman::decode::{BatchView, LONG_ENTRIES, PAIRED_SHARE, code_constants};
 
-const SOURCE: Source = Source { name: "reconstruct.cu", text: include_str!("../../kernels/reconstruct.cu") };
+const SOURCE: Source =
+    Source { name: "reconstruct/reconstruct.cu", text: include_str!("../../kernels/reconstruct/reconstruct.cu") };
 const STRIPS_SOURCE: Source =
-    Source { name: "reconstruct_strips.cu", text: include_str!("../../kernels/reconstruct_strips.cu") };
+    Source { name: "reconstruct/strips.cu", text: include_str!("../../kernels/reconstruct/strips.cu") };
 const FLAT_SOURCE: Source =
-    Source { name: "reconstruct_flat.cu", text: include_str!("../../kernels/reconstruct_flat.cu") };
+    Source { name: "reconstruct/flat.cu", text: include_str!("../../kernels/reconstruct/flat.cu") };
 
 /// Threads in a block that decodes: as many as leave each 128 registers.
 const FUSED_THREADS: u32 = 512;
-/// Threads in a block that decodes and leaves rows in memory: with 96 registers each, they leave room for a block of `reconstruct_flat.cu` beside them.
+/// Threads in a block that decodes and leaves rows in memory: with 96 registers each, they leave room for a block of `reconstruct/flat.cu` beside them.
 const APART_THREADS: u32 = 640;
 /// What a tile with codes costs, in constant ones: blocks share out work by it.
 const LIVE_COST: u32 = 3;

@@ -1,4 +1,4 @@
-//! The launches of `kernels/reconstruct_strips.cu` and `kernels/reconstruct_flat.cu`.
+//! The launches of `kernels/reconstruct/strips.cu` and `kernels/reconstruct/flat.cu`.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ pub(super) const FLAT_RESIDENT: u32 = 16;
 /// Shared memory that a block takes beside what it asks for.
 const BLOCK_SHARED_MEMORY: u32 = 1 << 10;
 
-/// `sizeof(Segment)` of `reconstruct_segments.cuh`.
+/// `sizeof(Segment)` of `reconstruct/segments.cuh`.
 const SEGMENT_BYTES: u32 = 40;
 
 /// Threads of a block: eight a tile.
@@ -33,7 +33,7 @@ pub(super) fn threads(double: bool) -> u32 {
     if double { THREADS / 2 } else { THREADS }
 }
 
-/// `Strips` of `reconstruct_segments.cuh`.
+/// `Strips` of `reconstruct/segments.cuh`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 struct Cut {

@@ -178,7 +178,7 @@ pub fn try_decompress(stream: &[u8]) -> syncline_core::error::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What parsing leaves for reconstruction, made on the host: see `kernels/parsed.cuh`.
+/// What parsing leaves for reconstruction, made on the host: see `kernels/container/parsed.cuh`.
 #[derive(Debug, Default)]
 pub struct HostParsed {
     pub chunks: Vec<ParsedChunk>,

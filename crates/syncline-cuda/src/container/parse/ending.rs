@@ -6,7 +6,7 @@ use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRep
 use super::ParsedRecords;
 use crate::error::{CudaError, Result};
 
-/// `Ending` of `parsed.cuh`: addresses of a batch's memory, for the kernel that ends it.
+/// `Ending` of `container/parsed.cuh`: addresses of a batch's memory, for the kernel that ends it.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Ending {

@@ -2,7 +2,7 @@
 
 use crate::huffman::decode::status_text;
 
-/// Bits of a chunk's status that parsing sets, as in `container_parse.cuh`, and what they say.
+/// Bits of a chunk's status that parsing sets, as in `container/parse.cuh`, and what they say.
 const PROBLEMS: [(u32, &str); 12] = [
     (1, "no chunk record where the chunk table says there is one"),
     (STATUS_HASH, "its checksum does not match; the other chunks can still be read"),

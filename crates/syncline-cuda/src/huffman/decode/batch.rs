@@ -19,7 +19,7 @@ const NARROW_MASK: u32 = 0xfff;
 /// Mask of a symbol in a table entry that holds one.
 const WIDE_MASK: u32 = 0xffff;
 
-/// `Stream` of `huffman_decode.cuh`.
+/// `Stream` of `huffman/decode/decode.cuh`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct Descriptor {
@@ -49,7 +49,7 @@ pub(crate) struct Descriptor {
 // SAFETY: plain integers without padding (five of 8 bytes, then sixteen of 4), laid out as the kernels' struct.
 unsafe impl DeviceRepr for Descriptor {}
 
-/// `Book` of `huffman_decode.cuh`.
+/// `Book` of `huffman/decode/decode.cuh`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(crate) struct Book {
@@ -140,7 +140,7 @@ pub struct BatchView<'b, S> {
     pub(crate) symbol: PhantomData<S>,
 }
 
-/// `Totals` of `huffman_decode.cuh`.
+/// `Totals` of `huffman/decode/decode.cuh`.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct DeviceTotals {

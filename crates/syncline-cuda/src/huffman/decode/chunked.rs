@@ -1,4 +1,4 @@
-//! The baseline: a thread an independent piece, symbol by symbol. Launcher of `kernels/huffman_decode_chunked.cu`.
+//! The baseline: a thread an independent piece, symbol by symbol. Launcher of `kernels/huffman/decode/chunked.cu`.
 
 use cudarc::driver::{DeviceRepr, PushKernelArg};
 use syncline_core::huffman::{Decoder, IndexKind, Symbol};
@@ -8,7 +8,7 @@ use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{DriverContext, Result};
 
 const SOURCE: Source =
-    Source { name: "huffman_decode_chunked.cu", text: include_str!("../../../kernels/huffman_decode_chunked.cu") };
+    Source { name: "huffman/decode/chunked.cu", text: include_str!("../../../kernels/huffman/decode/chunked.cu") };
 
 /// Threads in a block: few, as there may be few pieces.
 const THREADS: u32 = 64;

@@ -1,4 +1,4 @@
-//! Writing symbols with shared memory tuned by compression ratio, a launch a class: launcher of `kernels/huffman_decode_classes.cu`.
+//! Writing symbols with shared memory tuned by compression ratio, a launch a class: launcher of `kernels/huffman/decode/classes.cu`.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source =
-    Source { name: "huffman_decode_classes.cu", text: include_str!("../../../kernels/huffman_decode_classes.cu") };
+    Source { name: "huffman/decode/classes.cu", text: include_str!("../../../kernels/huffman/decode/classes.cu") };
 
 /// Shared memory that a block has beside its buffer: tables, a sequence's words, a little.
 const OWN_SHARED_MEMORY: u32 = 34 << 10;

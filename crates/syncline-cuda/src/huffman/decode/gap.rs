@@ -1,4 +1,4 @@
-//! Decoding with the gap index: as published in 2020 (launcher of `kernels/huffman_decode_gap.cu`), and by spans.
+//! Decoding with the gap index: as published in 2020 (launcher of `kernels/huffman/decode/gap.cu`), and by spans.
 
 use cudarc::driver::{DeviceRepr, PushKernelArg};
 use syncline_core::huffman::{Decoder, Symbol};
@@ -11,7 +11,7 @@ use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{DriverContext, Result};
 
 const SOURCE: Source =
-    Source { name: "huffman_decode_gap.cu", text: include_str!("../../../kernels/huffman_decode_gap.cu") };
+    Source { name: "huffman/decode/gap.cu", text: include_str!("../../../kernels/huffman/decode/gap.cu") };
 
 /// How symbols are decoded and written once it is known where subsequences start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

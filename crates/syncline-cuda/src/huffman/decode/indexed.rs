@@ -1,4 +1,4 @@
-//! Decoding with the symbol index: launcher of `kernels/huffman_decode_indexed.cu`.
+//! Decoding with the symbol index: launcher of `kernels/huffman/decode/indexed.cu`.
 
 use std::cmp::Reverse;
 
@@ -11,7 +11,7 @@ use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source =
-    Source { name: "huffman_decode_indexed.cu", text: include_str!("../../../kernels/huffman_decode_indexed.cu") };
+    Source { name: "huffman/decode/indexed.cu", text: include_str!("../../../kernels/huffman/decode/indexed.cu") };
 
 /// Shared memory that a block has beside tables and tiles.
 const OWN_SHARED_MEMORY: u32 = 2048;
@@ -27,7 +27,7 @@ const DRIVERS_SHARED_MEMORY: u32 = 1024;
 /// Codewords are looked up in pairs where they have so many bits on average at most. With more there is hardly a time when no lane of a warp gets a single symbol, and all wait
 /// for that lane.
 const PAIRED_BITS: f64 = 1.2;
-/// log2 of the entries of a table after which a word is left out, so that entries of codewords that end alike are in different banks (`huffman_decode_lookup.cuh`).
+/// log2 of the entries of a table after which a word is left out, so that entries of codewords that end alike are in different banks (`huffman/decode/lookup.cuh`).
 const TABLE_SKEW: u32 = 6;
 /// Most threads in a block.
 const MOST_THREADS: u32 = 1024;
@@ -78,7 +78,7 @@ fn long_entries(books: u32) -> u32 {
     if books == 1 { LONG_ENTRIES } else { LONG_ENTRIES / 2 }
 }
 
-/// Words of a block's tables (`table_words` of `huffman_decode_lookup.cuh`).
+/// Words of a block's tables (`table_words` of `huffman/decode/lookup.cuh`).
 fn table_words(books: u32) -> u32 {
     let entries = (1 << TABLE_BITS) + long_entries(books);
     books * (entries + (entries >> TABLE_SKEW)).next_multiple_of(4)

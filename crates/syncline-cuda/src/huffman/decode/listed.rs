@@ -9,10 +9,10 @@ pub(super) const MOST_LISTED: usize = 16;
 /// Blocks at most. What a stream's blocks count themselves by has room for 255.
 pub(super) const MOST_BLOCKS: usize = 192;
 
-/// Words of a stream's `Tally` (`huffman_decode_small.cuh`).
+/// Words of a stream's `Tally` (`huffman/decode/small.cuh`).
 pub(super) const TALLY_WORDS: usize = 6;
 
-/// `Part` of `huffman_decode_small.cuh`: the share of a block, units `first` to `end` of a stream, of whose blocks it is number `index` of `blocks`; of no blocks if it has none.
+/// `Part` of `huffman/decode/small.cuh`: the share of a block, units `first` to `end` of a stream, of whose blocks it is number `index` of `blocks`; of no blocks if it has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 struct Part {
@@ -24,7 +24,7 @@ struct Part {
     unused: u8,
 }
 
-/// `List` of `huffman_decode_small.cuh`.
+/// `List` of `huffman/decode/small.cuh`.
 #[derive(Debug, Clone, Copy)]
 #[repr(C)]
 pub(super) struct List {

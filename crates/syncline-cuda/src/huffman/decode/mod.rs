@@ -42,7 +42,7 @@ const SEQUENCE: u32 = 512;
 const PLACED_GROUPS: u32 = 1024;
 /// Bits that a table lookup takes.
 pub(crate) const TABLE_BITS: u32 = 12;
-/// Words of a codebook's tables: for lookups, for long codewords (`BOOK_WORDS` of `huffman_decode.cuh`).
+/// Words of a codebook's tables: for lookups, for long codewords (`BOOK_WORDS` of `huffman/decode/decode.cuh`).
 const BOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize;
 /// Entries of a codebook's tables for counting (`COUNTS` and `ENDS` there).
 const COUNT_ENTRIES: usize = (1 << 14) + (1 << TABLE_BITS);
@@ -56,7 +56,7 @@ const ALL_TABLE_BLOCKS: u32 = 1024;
 const PREPARE_THREADS: u32 = 256;
 
 const PREPARE: Source =
-    Source { name: "huffman_decode_prepare.cu", text: include_str!("../../../kernels/huffman_decode_prepare.cu") };
+    Source { name: "huffman/decode/prepare.cu", text: include_str!("../../../kernels/huffman/decode/prepare.cu") };
 
 /// What a status word says, or `None` if it is 0 and the stream's symbols are right.
 pub fn status_text(status: u32) -> Option<&'static str> {
@@ -72,7 +72,7 @@ pub fn status_text(status: u32) -> Option<&'static str> {
     }
 }
 
-/// The bits of a status word, as in `huffman_decode.cuh` and `huffman_decode_parse.cuh`.
+/// The bits of a status word, as in `huffman/decode/decode.cuh` and `huffman/decode/parse.cuh`.
 const STATUS_COUNT: u32 = 2;
 const STATUS_INDEX: u32 = 4;
 const STATUS_CLASS: u32 = 8;
@@ -221,7 +221,7 @@ impl<'a> Scratch<'a> {
     }
 }
 
-/// Constants that kernels outside of this module which include `huffman_decode.cuh` for codes need.
+/// Constants that kernels outside of this module which include `huffman/decode/decode.cuh` for codes need.
 pub(crate) fn code_constants(group_log2: u32) -> Vec<(&'static str, u64)> {
     constants(2, group_log2, true)
 }

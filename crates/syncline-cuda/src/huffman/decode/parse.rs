@@ -1,4 +1,4 @@
-//! Batches made on the device from where streams stand in the input: launcher of `kernels/huffman_decode_parse.cu`.
+//! Batches made on the device from where streams stand in the input: launcher of `kernels/huffman/decode/parse.cu`.
 
 use std::marker::PhantomData;
 
@@ -11,7 +11,7 @@ use crate::device::{Device, Frame, Kernel, Source, Specialization};
 use crate::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source =
-    Source { name: "huffman_decode_parse.cu", text: include_str!("../../../kernels/huffman_decode_parse.cu") };
+    Source { name: "huffman/decode/parse.cu", text: include_str!("../../../kernels/huffman/decode/parse.cu") };
 
 /// Threads of a block that parses.
 pub(crate) const PARSE_THREADS: u32 = 512;
@@ -26,7 +26,7 @@ pub(crate) const BYTE_ALPHABET: usize = 1 << 8;
 /// `INDEX_ANY` of the kernel.
 const ANY_INDEX: u64 = 3;
 
-/// Constants of everything that includes `huffman_decode_parse.cuh`.
+/// Constants of everything that includes `huffman/decode/parse.cuh`.
 pub(crate) fn parse_constants(symbol_bytes: usize, group_log2: u32, threads: u32) -> Vec<(&'static str, u64)> {
     let mut all = constants(symbol_bytes, group_log2, false);
     all.extend(

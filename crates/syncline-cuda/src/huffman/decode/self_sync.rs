@@ -1,4 +1,4 @@
-//! Decoding without an index: launcher of `kernels/huffman_decode_self_sync.cu` and `huffman_decode_compose.cu`.
+//! Decoding without an index: launcher of `kernels/huffman/decode/self_sync.cu` and `huffman/decode/compose.cu`.
 
 use cudarc::driver::{CudaViewMut, DeviceRepr};
 use syncline_core::huffman::lengths::MAX_LENGTH;
@@ -13,10 +13,10 @@ use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Succes
 use crate::error::{CudaError, Result};
 
 const SOURCE: Source =
-    Source { name: "huffman_decode_self_sync.cu", text: include_str!("../../../kernels/huffman_decode_self_sync.cu") };
+    Source { name: "huffman/decode/self_sync.cu", text: include_str!("../../../kernels/huffman/decode/self_sync.cu") };
 
 const COMPOSE: Source =
-    Source { name: "huffman_decode_compose.cu", text: include_str!("../../../kernels/huffman_decode_compose.cu") };
+    Source { name: "huffman/decode/compose.cu", text: include_str!("../../../kernels/huffman/decode/compose.cu") };
 
 /// Threads of a block that synchronises.
 const THREADS: u32 = 512;

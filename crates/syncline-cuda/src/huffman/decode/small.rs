@@ -1,4 +1,4 @@
-//! Decoding small batches with the symbol index, in one launch: launcher of `kernels/huffman_decode_small.cu`.
+//! Decoding small batches with the symbol index, in one launch: launcher of `kernels/huffman/decode/small.cu`.
 
 use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::Symbol;
@@ -11,7 +11,7 @@ use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::Result;
 
 const SOURCE: Source =
-    Source { name: "huffman_decode_small.cu", text: include_str!("../../../kernels/huffman_decode_small.cu") };
+    Source { name: "huffman/decode/small.cu", text: include_str!("../../../kernels/huffman/decode/small.cu") };
 
 /// Threads in a block: with 512, tables took so long that everything was 8 % slower.
 const THREADS: u32 = 1024;

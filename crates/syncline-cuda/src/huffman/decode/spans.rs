@@ -1,4 +1,4 @@
-//! Decoding from where subsequences start: launchers of `kernels/huffman_decode_spans.cu`.
+//! Decoding from where subsequences start: launchers of `kernels/huffman/decode/spans.cu`.
 
 use cudarc::driver::{CudaViewMut, DeviceRepr};
 use syncline_core::huffman::{SUBSEQUENCE_BITS, Symbol};
@@ -9,7 +9,7 @@ use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Succes
 use crate::error::{CudaError, Result};
 
 const SOURCE: Source =
-    Source { name: "huffman_decode_spans.cu", text: include_str!("../../../kernels/huffman_decode_spans.cu") };
+    Source { name: "huffman/decode/spans.cu", text: include_str!("../../../kernels/huffman/decode/spans.cu") };
 
 /// Subsequences that a warp decodes at a time.
 pub(super) const SPAN: u32 = 32;

@@ -1,4 +1,4 @@
-//! Decoding small batches from subsequences, in one launch: launcher of `kernels/huffman_decode_spans_small.cu`.
+//! Decoding small batches from subsequences, in one launch: launcher of `kernels/huffman/decode/spans_small.cu`.
 
 use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::lengths::MAX_LENGTH;
@@ -12,8 +12,8 @@ use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
 use crate::error::{CudaError, Result};
 
 const SOURCE: Source = Source {
-    name: "huffman_decode_spans_small.cu",
-    text: include_str!("../../../kernels/huffman_decode_spans_small.cu"),
+    name: "huffman/decode/spans_small.cu",
+    text: include_str!("../../../kernels/huffman/decode/spans_small.cu"),
 };
 
 /// Threads in a block.

@@ -38,7 +38,7 @@ impl From<&StreamSpan> for Span {
     }
 }
 
-// SAFETY: plain numbers without padding, laid out as `Span` in huffman_span.cuh.
+// SAFETY: plain numbers without padding, laid out as `Span` in huffman/span.cuh.
 unsafe impl DeviceRepr for Span {}
 // SAFETY: numbers.
 unsafe impl ValidAsZeroBits for Span {}
@@ -237,7 +237,7 @@ impl Plan {
     }
 }
 
-// SAFETY: sixteen u32, laid out as `Plan` in huffman_encode.cuh.
+// SAFETY: sixteen u32, laid out as `Plan` in huffman/encode/encode.cuh.
 unsafe impl DeviceRepr for Plan {}
 // SAFETY: numbers.
 unsafe impl ValidAsZeroBits for Plan {}

@@ -18,7 +18,7 @@ use crate::huffman::codebook_small::{
 use crate::huffman::histogram::Symbol;
 
 const SOURCE: Source =
-    Source { name: "huffman_encode_books.cu", text: include_str!("../../../kernels/huffman_encode_books.cu") };
+    Source { name: "huffman/encode/books.cu", text: include_str!("../../../kernels/huffman/encode/books.cu") };
 const THREADS: u32 = 512;
 /// Symbols of a stream that a block counts at the least.
 const PART: u32 = 1 << 14;

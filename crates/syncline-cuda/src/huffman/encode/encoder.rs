@@ -23,7 +23,7 @@ const SEGMENTS_IN_LARGE: u64 = 64;
 const SEGMENTS_IN_MEDIUM: u64 = 24;
 /// So few streams have their places found by each warp that writes one: a kernel's chain of loads is then shorter.
 const FEW_STREAMS: u32 = 64;
-/// `Books` in huffman_encode_parts.cuh.
+/// `Books` in huffman/encode/parts.cuh.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct BooksPointers([CUdeviceptr; 3]);

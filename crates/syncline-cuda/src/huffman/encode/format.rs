@@ -65,7 +65,7 @@ impl Format {
         self.alphabet + 4
     }
 
-    /// The constants of `huffman_encode.cuh`.
+    /// The constants of `huffman/encode/encode.cuh`.
     pub(super) fn constants(&self, segment: u32) -> Vec<(&'static str, u64)> {
         let constants = [
             ("SYMBOL_BYTES", self.symbol_bytes),

@@ -12,11 +12,11 @@ use super::shape::Shape;
 use crate::device::Frame;
 use crate::error::Result;
 
-/// Words that a segment's sums have (`SegmentSums` in huffman_encode.cuh), and what the layout notes of it.
+/// Words that a segment's sums have (`SegmentSums` in huffman/encode/encode.cuh), and what the layout notes of it.
 const SUMS_WORDS: usize = 4;
 const STARTS_WORDS: usize = 2;
 
-/// Where the layout's scratch memory is: `Scratch` in huffman_encode_scratch.cuh.
+/// Where the layout's scratch memory is: `Scratch` in huffman/encode/scratch.cuh.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct ScratchPointers([CUdeviceptr; 7]);
@@ -40,7 +40,7 @@ impl Slots<'_> {
     }
 }
 
-/// Words that are noted of a segment for the gap index (`NOTED_WORDS` in huffman_encode.cuh): the length of each codeword in 4 bits, in 8 where they may be longer, and 16
+/// Words that are noted of a segment for the gap index (`NOTED_WORDS` in huffman/encode/encode.cuh): the length of each codeword in 4 bits, in 8 where they may be longer, and 16
 /// bits for 16 symbols.
 fn noted_words(format: &Format, segment: u32) -> usize {
     let length_bits = if format.longest() <= 16 { 4 } else { 8 };

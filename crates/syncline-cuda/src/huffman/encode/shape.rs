@@ -6,13 +6,13 @@ use super::format::{CLASSES, Format, Method};
 use crate::device::{Source, Specialization};
 
 const MERGED: Source =
-    Source { name: "huffman_encode_merged.cu", text: include_str!("../../../kernels/huffman_encode_merged.cu") };
+    Source { name: "huffman/encode/merged.cu", text: include_str!("../../../kernels/huffman/encode/merged.cu") };
 const BASELINES: Source =
-    Source { name: "huffman_encode_baselines.cu", text: include_str!("../../../kernels/huffman_encode_baselines.cu") };
+    Source { name: "huffman/encode/baselines.cu", text: include_str!("../../../kernels/huffman/encode/baselines.cu") };
 const STREAM: Source =
-    Source { name: "huffman_encode_stream.cu", text: include_str!("../../../kernels/huffman_encode_stream.cu") };
+    Source { name: "huffman/encode/stream.cu", text: include_str!("../../../kernels/huffman/encode/stream.cu") };
 const GAPS: Source =
-    Source { name: "huffman_encode_gaps.cu", text: include_str!("../../../kernels/huffman_encode_gaps.cu") };
+    Source { name: "huffman/encode/gaps.cu", text: include_str!("../../../kernels/huffman/encode/gaps.cu") };
 
 /// Threads of a block that lays out a stream.
 pub(super) const LAYOUT_THREADS: u32 = 1024;
@@ -42,7 +42,7 @@ pub(super) struct Shape {
     pub constants: [(&'static str, u64); 4],
 }
 
-/// Words of a warp's bit buffer (huffman_encode_merged.cu).
+/// Words of a warp's bit buffer (huffman/encode/merged.cu).
 const BUFFER_WORDS: u32 = 4 * 128 + 16;
 /// Most shared memory in bytes that a block of the encoder asks for: what every device has.
 const MOST_SHARED_MEMORY: u32 = 64 << 10;

@@ -1,4 +1,4 @@
-//! Encoding small batches in one launch: launchers of `kernels/huffman_encode_small.cu` and `kernels/huffman_encode_whole.cu`.
+//! Encoding small batches in one launch: launchers of `kernels/huffman/encode/small.cu` and `kernels/huffman/encode/whole.cu`.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::huffman::codebook_small::{COUNT_BYTES, SMALL_ALPHABET, block_constant
 use crate::huffman::histogram::Symbol;
 
 const SOURCE: Source =
-    Source { name: "huffman_encode_small.cu", text: include_str!("../../../kernels/huffman_encode_small.cu") };
+    Source { name: "huffman/encode/small.cu", text: include_str!("../../../kernels/huffman/encode/small.cu") };
 const WHOLE: Source =
-    Source { name: "huffman_encode_whole.cu", text: include_str!("../../../kernels/huffman_encode_whole.cu") };
+    Source { name: "huffman/encode/whole.cu", text: include_str!("../../../kernels/huffman/encode/whole.cu") };
 /// Threads of a block that has its codebooks: as few as have a lane for each of its groups, since what warps do once takes as long as there are warps.
 const GIVEN_THREADS: [u32; 2] = [512, 1024];
 /// Threads of a block that makes its codebooks: one for each symbol.
@@ -81,7 +81,7 @@ fn codebook_bytes(format: &Format) -> u32 {
     shared + TREES_AT_ONCE * tree
 }
 
-/// Bytes of a block's memory for the index: of each group, and of none (`INDEX_ROOM` and `PAST_INDEX_ROOM` in huffman_encode_gaps_small.cuh).
+/// Bytes of a block's memory for the index: of each group, and of none (`INDEX_ROOM` and `PAST_INDEX_ROOM` in huffman/encode/gaps_small.cuh).
 fn index_room(format: &Format) -> (u32, u32) {
     match format.index {
         // Where each lane's symbols start, and a byte a subsequence.
@@ -100,7 +100,7 @@ fn specialization(format: &Format, threads: u32) -> Specialization {
     Specialization { source: SOURCE, constants }
 }
 
-/// A stream and its blocks: `Stream` in huffman_encode_small.cuh.
+/// A stream and its blocks: `Stream` in huffman/encode/small.cuh.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 struct ListedStream {
@@ -111,7 +111,7 @@ struct ListedStream {
     blocks: u16,
 }
 
-/// The streams, and how blocks are dealt out to them: `StreamList` in huffman_encode_small.cuh.
+/// The streams, and how blocks are dealt out to them: `StreamList` in huffman/encode/small.cuh.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(C)]
 struct StreamList {
@@ -122,7 +122,7 @@ struct StreamList {
     most: u32,
 }
 
-// SAFETY: plain numbers, laid out as `StreamList` in huffman_encode_small.cuh.
+// SAFETY: plain numbers, laid out as `StreamList` in huffman/encode/small.cuh.
 unsafe impl DeviceRepr for StreamList {}
 
 impl StreamList {
@@ -201,7 +201,7 @@ fn plan(format: &Format, whole: bool, streams: &[StreamSpan], blocks: u32, share
     (wanted <= shared_memory).then_some(Plan { list, threads, rounds, groups, shared_memory: wanted })
 }
 
-/// Where a codebook goes: `Made` in huffman_encode_whole.cu.
+/// Where a codebook goes: `Made` in huffman/encode/whole.cu.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct MadePointers([CUdeviceptr; 5]);
@@ -209,7 +209,7 @@ struct MadePointers([CUdeviceptr; 5]);
 // SAFETY: five device addresses, as `Made` has.
 unsafe impl DeviceRepr for MadePointers {}
 
-/// Where streams go: `Result` in huffman_encode_small.cuh.
+/// Where streams go: `Result` in huffman/encode/small.cuh.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct ResultPointers([CUdeviceptr; 3], u64);

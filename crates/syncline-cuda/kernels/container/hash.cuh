@@ -1,0 +1,258 @@
+// XXH3-64 of pieces that several blocks of threads share: what their KiB add side by side, the chain of scrambling by whoever comes when it can go on.
+//
+// THREADS  threads in a block
+#pragma once
+#include "container/xxh3.cuh"
+
+constexpr uint32_t HASH_WARPS = THREADS / WARP;
+
+// Blocks whose sums are fetched to shared memory while those before are scrambled: a step is some 15 cycles, the sums are fifty times that away.
+constexpr uint32_t CHAIN_BATCH = 128;
+// A few steps more than are fetched: what is past the end is asked for, too, but not used.
+constexpr uint32_t CHAIN_UNROLLED = 4;
+
+// Shared memory of a block.
+struct ChainScratch {
+    alignas(16) uint64_t fetched[2][(CHAIN_BATCH + CHAIN_UNROLLED) * HASH_LANES];
+    uint64_t found;
+};
+
+// An accumulator scrambled, and what comes next added: a shift, an exclusive or and a multiplication with addition wait for each other. Only with the carry named does the compiler
+// take one instruction for the product and the sum of 64 bits.
+__device__ inline uint64_t scrambled_plus(uint64_t accumulator, uint64_t key, uint2 next) {
+    const uint32_t low = uint32_t(accumulator), high = uint32_t(accumulator >> 32);
+    const uint32_t front = (high ^ uint32_t(key >> 32)) * uint32_t(PRIME32_1) + next.y, back = low ^ high >> 15 ^ uint32_t(key);
+    uint32_t lower, upper;
+    asm("mad.lo.cc.u32 %0, %2, %3, %4;\n"
+        "madc.hi.u32 %1, %2, %3, %5;"
+        : "=&r"(lower), "=r"(upper)
+        : "r"(back), "r"(uint32_t(PRIME32_1)), "r"(next.x), "r"(front));
+    return uint64_t(upper) << 32 | lower;
+}
+
+// A word of shared memory, asked for in the order of the program.
+__device__ inline uint2 ask(uint32_t address) {
+    uint2 word;
+    asm volatile("ld.shared.v2.u32 {%0, %1}, [%2];" : "=r"(word.x), "=r"(word.y) : "r"(address) : "memory");
+    return word;
+}
+
+// Goes on with a piece's accumulators from KiB `from` to `to`, one after another: eight lanes of the first warp do, the other warps fetch sums. Called by the whole block; the
+// first warp gets them.
+__device__ inline uint64_t chained(const uint64_t *sums, uint32_t from, uint32_t to, uint64_t accumulator, ChainScratch &scratch) {
+    constexpr uint32_t IN_KIB = 8 * HASH_LANES / sizeof(uint4), FETCHERS = THREADS - WARP, FETCHES = (CHAIN_BATCH * IN_KIB + FETCHERS - 1) / FETCHERS;
+    constexpr uint32_t STEP = HASH_LANES * sizeof(uint64_t);
+    const uint32_t lane = lane_id() % HASH_LANES;
+    const uint64_t key = SECRET[16 + lane];
+    // The first batch is fetched by the first round, which scrambles nothing.
+    for (uint32_t begin = from, round = 0; begin < to + CHAIN_BATCH; begin += CHAIN_BATCH, ++round) {
+        if (warp_id() > 0) {
+            // All loads before the first store: they wait for memory once.
+            const uint32_t vectors = min_of(to - min_of(begin, to), CHAIN_BATCH) * IN_KIB, first = threadIdx.x - WARP;
+            const uint4 *source = reinterpret_cast<const uint4 *>(sums) + uint64_t(begin) * IN_KIB;
+            uint4 loaded[FETCHES];
+#pragma unroll
+            for (uint32_t i = 0; i < FETCHES; ++i) {
+                const uint32_t vector = first + i * FETCHERS;
+                loaded[i] = vector < vectors ? __ldcg(source + vector) : uint4{};
+            }
+#pragma unroll
+            for (uint32_t i = 0; i < FETCHES; ++i) {
+                const uint32_t vector = first + i * FETCHERS;
+                if (vector < vectors) {
+                    reinterpret_cast<uint4 *>(scratch.fetched[round % 2])[vector] = loaded[i];
+                }
+            }
+        } else if (round > 0) {
+            const uint32_t own = shared_address(scratch.fetched[(round + 1) % 2] + lane);
+            const uint32_t count = min_of(to - (begin - CHAIN_BATCH), CHAIN_BATCH);
+            // A few are on their way from shared memory while those before are added.
+            const uint2 first = ask(own);
+            accumulator += uint64_t(first.y) << 32 | first.x;
+            uint32_t step = 1;
+            uint2 next[CHAIN_UNROLLED];
+#pragma unroll
+            for (uint32_t i = 0; i < CHAIN_UNROLLED; ++i) {
+                next[i] = ask(own + (step + i) * STEP);
+            }
+            for (; step + CHAIN_UNROLLED <= count; step += CHAIN_UNROLLED) {
+#pragma unroll
+                for (uint32_t i = 0; i < CHAIN_UNROLLED; ++i) {
+                    accumulator = scrambled_plus(accumulator, key, next[i]);
+                    next[i] = ask(own + (step + CHAIN_UNROLLED + i) * STEP);
+                }
+            }
+#pragma unroll
+            for (uint32_t i = 0; i < CHAIN_UNROLLED; ++i, ++step) {
+                if (step < count) {
+                    accumulator = scrambled_plus(accumulator, key, next[i]);
+                }
+            }
+            accumulator = scrambled_plus(accumulator, key, {0, 0});
+        }
+        __syncthreads();
+    }
+    return accumulator;
+}
+
+// What whole KiB add, several of a warp's at a time so that all loads are under way together.
+constexpr uint32_t KIB_AT_ONCE = 2;
+constexpr uint32_t KIB_LOADS = HASH_BLOCK / (8 * WARP);
+
+struct BlockKeys {
+    uint64_t keys[KIB_LOADS];
+
+    __device__ inline BlockKeys() {
+#pragma unroll
+        for (uint32_t i = 0; i < KIB_LOADS; ++i) {
+            keys[i] = SECRET[i * (WARP / HASH_LANES) + lane_id() / HASH_LANES + lane_id() % HASH_LANES];
+        }
+    }
+    // Sums of the lane's words of a KiB, for accumulator `lane % 8`; every lane gets them all.
+    __device__ inline uint64_t sum(const uint64_t *values) const {
+        uint64_t plain = 0, products = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < KIB_LOADS; ++i) {
+            const uint64_t keyed = values[i] ^ keys[i];
+            plain += values[i];
+            products += uint64_t(uint32_t(keyed)) * uint32_t(keyed >> 32);
+        }
+        // A word itself goes to the neighbouring accumulator.
+        uint64_t sum = products + __shfl_xor_sync(ALL_LANES, plain, 1);
+        sum += __shfl_xor_sync(ALL_LANES, sum, 8);
+        return sum + __shfl_xor_sync(ALL_LANES, sum, 16);
+    }
+};
+
+// How far a piece is, in a word that is 0 before and after: a bit for each part that is read, how many of them are chained, and whether some block is at that.
+constexpr uint32_t MOST_HASH_PARTS = 56, CHAINED_AT = MOST_HASH_PARTS;
+constexpr uint64_t CHAINING = uint64_t(1) << 63;
+// Pieces of so many KiB are chained while they are read; of shorter ones the chain takes less than passing it on.
+constexpr uint32_t CHAINED_MEANWHILE = 512;
+
+// The parts that a piece is read in: whole turns of a block.
+struct HashParts {
+    uint32_t blocks, each, count;
+
+    __device__ inline HashParts(uint32_t blocks, uint32_t most) : blocks(blocks) {
+        constexpr uint32_t TURN = HASH_WARPS * KIB_AT_ONCE;
+        each = max_of(ceil_div(ceil_div(blocks, most), TURN), 1u) * TURN;
+        count = max_of(ceil_div(blocks, each), 1u);
+    }
+    __device__ inline uint32_t end(uint32_t part) const { return min_of((part + 1) * each, blocks); }
+    __device__ inline uint64_t all() const { return (uint64_t(1) << count) - 1; }
+};
+
+// What the KiB of a part add goes to `sums`. By a whole block.
+__device__ inline void read_part(const Hashed &input, uint32_t begin, uint32_t end, uint64_t *sums) {
+    const BlockKeys keys;
+    uint32_t block = begin + warp_id();
+    // KiB with the gap in them, or not on words' boundaries.
+    const bool aligned = reinterpret_cast<uint64_t>(input.bytes + input.gap_bytes) % 8 == 0;
+    for (; block < end && (!aligned || uint64_t(block) * HASH_BLOCK < input.gap_at); block += HASH_WARPS) {
+        const uint64_t sum = stripes_sum(input, block, STRIPES_IN_BLOCK);
+        if (lane_id() < HASH_LANES) {
+            sums[uint64_t(block) * HASH_LANES + lane_id()] = sum;
+        }
+    }
+    const uint64_t *words = reinterpret_cast<const uint64_t *>(input.bytes + input.gap_bytes) + lane_id();
+    for (; block < end; block += KIB_AT_ONCE * HASH_WARPS) {
+        uint64_t values[KIB_AT_ONCE][KIB_LOADS];
+#pragma unroll
+        for (uint32_t k = 0; k < KIB_AT_ONCE; ++k) {
+            const uint64_t *from = words + uint64_t(min_of(block + k * HASH_WARPS, end - 1)) * (HASH_BLOCK / 8);
+#pragma unroll
+            for (uint32_t i = 0; i < KIB_LOADS; ++i) {
+                values[k][i] = from[i * WARP];
+            }
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < KIB_AT_ONCE; ++k) {
+            const uint64_t sum = keys.sum(values[k]);
+            if (lane_id() / HASH_LANES == k && block + k * HASH_WARPS < end) {
+                sums[uint64_t(block + k * HASH_WARPS) * HASH_LANES + lane_id() % HASH_LANES] = sum;
+            }
+        }
+    }
+}
+
+// What was written before, by all threads of the block if it is behind a barrier, is there for whoever finds the bits; and what they have written is there for this one.
+__device__ inline uint64_t atomic_or(uint64_t *word, uint64_t bits) {
+    uint64_t before;
+    asm volatile("atom.acq_rel.gpu.or.b64 %0, [%1], %2;" : "=l"(before) : "l"(word), "l"(bits) : "memory");
+    return before;
+}
+__device__ inline uint64_t atomic_add(uint64_t *word, uint64_t more) {
+    uint64_t before;
+    asm volatile("atom.acq_rel.gpu.add.u64 %0, [%1], %2;" : "=l"(before) : "l"(word), "l"(more) : "memory");
+    return before;
+}
+
+// Says that a part is read. Whoever finds that the next part of the chain is read and that nobody is at it goes on with it, and lets go where the next one is missing: nobody
+// waits. Accumulators are passed on in place of the last sums that went into them. Called by the whole block; true for the one that comes to the end, whose first warp gets the hash.
+__device__ inline bool chain_parts(const Hashed &input, const HashParts &parts, uint32_t part, uint64_t *sums, uint64_t *progress, ChainScratch &scratch, uint64_t &hash) {
+    const uint32_t lane = lane_id() % HASH_LANES;
+    const bool meanwhile = parts.blocks >= CHAINED_MEANWHILE;
+    const uint64_t own = uint64_t(1) << part;
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        scratch.found = atomic_or(progress, meanwhile ? own | CHAINING : own) | own;
+    }
+    __syncthreads();
+    uint64_t state = scratch.found;
+    if (meanwhile ? (state & CHAINING) != 0 : (state & parts.all()) != parts.all()) {
+        return false;
+    }
+    while (true) {
+        const uint32_t next = uint32_t(state >> CHAINED_AT) % 64, until = next + __ffsll(~((state & parts.all()) >> next)) - 1;
+        const uint32_t from = next * parts.each, to = min_of(until * parts.each, parts.blocks);
+        uint64_t accumulator = next == 0 ? FIRST_ACCUMULATORS[lane] : __ldcg(&sums[uint64_t(from - 1) * HASH_LANES + lane]);
+        const bool ends = until == parts.count;
+        uint64_t rest = 0;
+        if (ends && warp_id() == 0) {
+            rest = stripes_sum(input, parts.blocks, stripes_left(input));
+        }
+        accumulator = chained(sums, from, to, accumulator, scratch);
+        if (ends) {
+            if (threadIdx.x == 0) {
+                *progress = 0;
+            }
+            hash = warp_id() > 0 ? 0 : hash_finished(input, accumulator + rest);
+            return true;
+        }
+        if (threadIdx.x < HASH_LANES && to > from) {
+            sums[uint64_t(to - 1) * HASH_LANES + lane] = accumulator;
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            // Adding its topmost bit clears it.
+            state = atomic_add(progress, (uint64_t(until - next) << CHAINED_AT) + CHAINING);
+            // A part that was read before it was let go, but not seen: whoever has read it has left.
+            scratch.found = (state >> until & 1) != 0 ? atomic_or(progress, CHAINING) : CHAINING;
+        }
+        __syncthreads();
+        state = scratch.found;
+        if ((state & CHAINING) != 0) {
+            return false;
+        }
+    }
+}
+
+// The hash that stands there, wherever that is.
+__device__ inline uint64_t hash_at(const uint8_t *bytes) {
+    uint64_t hash = 0;
+    for (uint32_t i = 0; i < 8; ++i) {
+        hash |= uint64_t(bytes[i]) << 8 * i;
+    }
+    return hash;
+}
+
+// The hash of a piece, of which this block has a part. Called by the whole block; true for the one that comes to the end, whose first thread gets it.
+__device__ inline bool hash_by_parts(const Hashed &input, const HashParts &parts, uint32_t part, uint64_t *sums, uint64_t *progress, ChainScratch &scratch, uint64_t &hash) {
+    if (input.length <= LONGEST_SHORT) {
+        hash = hash_short(input);
+        return true;
+    }
+    read_part(input, part * parts.each, parts.end(part), sums);
+    return chain_parts(input, parts, part, sums, progress, scratch, hash);
+}

@@ -1,0 +1,225 @@
+// From the streams' plans to the places of all records.
+//
+// THREADS        threads in a block
+// ELEMENT_BYTES  4 or 8
+// PLAN_WORDS, PLAN_GROUPS, PLAN_CODEBOOKS, PLAN_BYTES, PLAN_STATUS  words of a stream's plan, and which of them is what
+#include "container/record.cuh"
+#include "scan.cuh"
+#include "successor.cuh"
+
+constexpr uint32_t WARPS = THREADS / WARP;
+
+// The streams of one kind: of codes with either radius, of masks, of signs.
+struct Streams {
+    const uint32_t *plans;
+    uint64_t *places;
+
+    __device__ inline uint32_t word(uint32_t stream, uint32_t word) const { return plans[uint64_t(stream) * PLAN_WORDS + word]; }
+};
+
+struct Sources {
+    const ChunkSummary *summaries;
+    const TileSums *tiles; // `sums_of_chunk` of each chunk
+    Streams narrow, wide, masks, signs;
+    uint32_t narrow_streams; // one for each chunk of the batch, in order, and maybe more
+    uint32_t sums_of_chunk;
+    const TokenParts *tokens; // of each chunk; null if no codes are tokens
+};
+
+// Where records go, and what became of them.
+struct Output {
+    uint64_t room;     // bytes that there are
+    uint64_t start;    // where the first record of a stream starts
+    uint64_t *state;   // where the next one starts, if there were room for all; status; `number`, when all is laid out
+    uint64_t *starts;  // of each record of the batch
+    uint32_t *lengths; // likewise
+    uint64_t begins;   // whether the batch is the first
+    uint64_t number;   // by which what writes the records sees that they are laid out
+    uint32_t *streams_done; // narrow streams that are laid out, to be 0 afterwards; null: nobody counts them
+    uint32_t *unwritten;    // of each record, blocks that have yet to write something of it; null: nobody counts them
+    uint32_t *signed_records; // of all batches
+    uint32_t groups_of_block, blocks_of_record; // that encode_write and record_write have
+    uint64_t are_all;       // whether there are no streams but those that are counted
+};
+
+// A chunk as it was quantised.
+struct Chunk {
+    ChunkSummary summary;
+    TileSums sums;
+    uint32_t tiles, elements;
+    bool is_raw; // whatever its streams come to
+
+    __device__ inline Chunk(const Geometry &geometry, const ChunkBatch &batch, const Sources &sources, uint32_t chunk) : summary(sources.summaries[chunk]), sums{} {
+        const uint32_t first = batch.chunk_first(chunk);
+        tiles = batch.chunk_first(chunk + 1) - first;
+        for (uint32_t i = 0; i < sources.sums_of_chunk; ++i) {
+            const TileSums own = sources.tiles[chunk * sources.sums_of_chunk + i];
+            sums = {sums.live + own.live, sums.flags | own.flags, sums.words_of_bases + own.words_of_bases, 0};
+        }
+        const uint64_t tile = batch.first_tile + first;
+        elements = uint32_t(geometry.elements_before(tile + tiles) - geometry.elements_before(tile));
+        is_raw = summary.is_raw(elements, ELEMENT_BYTES);
+        summary = is_raw ? summary.of_raw(RADIUS) : summary;
+    }
+};
+
+// Of the chunks before, and of a chunk: entries of lists, and numbers of the streams that not every chunk has.
+struct Before {
+    uint64_t outliers, verbatim;
+    uint64_t streams; // with the wide radius, masks and signs, 20 bits each: a batch has fewer
+};
+
+// Where what a chunk has stands among that of the others. Called by the whole block, for chunks side by side; `before` goes on.
+__device__ inline ChunkParts place_parts(const ChunkSummary &summary, uint32_t chunk, Before &before, uint64_t *warp_sums) {
+    const bool wide = summary.radius > RADIUS, masks = summary.mask_bytes > 0, signs = summary.sign_bytes > 0;
+    ChunkParts parts = {before.outliers, before.verbatim, summary.outliers, summary.verbatim, summary.radius, chunk, NO_STREAM, NO_STREAM};
+    const bool any = summary.outliers > 0 || summary.verbatim > 0 || wide || masks || signs;
+    if (!__syncthreads_or(any)) {
+        return parts;
+    }
+    // A chunk has fewer of either than 2^22, so that those of a round fit 32 bits.
+    uint64_t total;
+    const uint64_t lists = block_scan<THREADS, uint64_t>(summary.outliers | uint64_t(summary.verbatim) << 32, warp_sums, total);
+    parts.first_outlier += uint32_t(lists);
+    parts.first_verbatim += lists >> 32;
+    before.outliers += uint32_t(total);
+    before.verbatim += total >> 32;
+    const uint64_t own = uint64_t(wide) | uint64_t(masks) << 20 | uint64_t(signs) << 40;
+    const uint64_t streams = before.streams + block_scan<THREADS, uint64_t>(own, warp_sums, total);
+    before.streams += total;
+    constexpr uint32_t NUMBER = (1u << 20) - 1;
+    parts.codes = wide ? uint32_t(streams) & NUMBER : chunk;
+    parts.masks = masks ? uint32_t(streams >> 20) & NUMBER : NO_STREAM;
+    parts.signs = signs ? uint32_t(streams >> 40) & NUMBER : NO_STREAM;
+    return parts;
+}
+
+__device__ inline RecordPlan plan_of(const Sources &sources, const Chunk &own, const ChunkParts &parts, uint32_t chunk) {
+    const Streams &codes = parts.radius == RADIUS ? sources.narrow : sources.wide;
+    const TileSums &sums = own.sums;
+    const uint32_t tiles = own.tiles;
+    RecordPlan plan = {};
+    plan.live = sums.live;
+    plan.flags = sums.flags | (codes.word(parts.codes, PLAN_CODEBOOKS) > 1 ? FLAG_CLASSES : 0);
+    plan.lengths[TILES] = TileWords(tiles, plan.live, plan.flags).bytes();
+    plan.lengths[BASES] = aligned(ceil_div(tiles, WARP), 4) + 4 * sums.words_of_bases;
+    uint32_t bad = codes.word(parts.codes, PLAN_STATUS);
+    plan.lengths[CODES] = codes.word(parts.codes, PLAN_BYTES);
+    if (parts.masks != NO_STREAM) {
+        plan.lengths[MASKS] = sources.masks.word(parts.masks, PLAN_BYTES);
+        bad |= sources.masks.word(parts.masks, PLAN_STATUS);
+    }
+    if (parts.signs != NO_STREAM) {
+        plan.lengths[SIGNS] = sources.signs.word(parts.signs, PLAN_BYTES);
+        bad |= sources.signs.word(parts.signs, PLAN_STATUS);
+    }
+    plan.lengths[OUTLIERS] = outlier_bytes(parts.outliers);
+    plan.lengths[VERBATIM] = parts.verbatim == 0 ? 0 : aligned(4 + 4 * parts.verbatim, 8) + ELEMENT_BYTES * parts.verbatim;
+    plan.kind = KIND_QUANTISED;
+    plan.bytes = section_start(plan.lengths, SECTIONS);
+    const TokenParts tokens = sources.tokens != nullptr ? sources.tokens[chunk] : TokenParts{};
+    if (tokens.bytes > 0) {
+        RecordPlan shorter = plan;
+        shorter.kind = KIND_TOKENS;
+        shorter.flags = sums.flags;
+        shorter.lengths[TILES] = TileWords(tiles, shorter.live, shorter.flags).bytes();
+        shorter.lengths[CODES] = tokens.bytes;
+        shorter.lengths[OUTLIERS] = outlier_bytes(tokens.outliers);
+        shorter.bytes = section_start(shorter.lengths, SECTIONS);
+        plan = shorter.bytes < plan.bytes ? shorter : plan;
+    }
+    const uint32_t raw_bytes = aligned(RECORD_HEADER + own.elements * ELEMENT_BYTES, ALIGNMENT);
+    if (plan.bytes >= raw_bytes || own.is_raw) {
+        plan.kind = KIND_RAW;
+        plan.bytes = raw_bytes;
+    }
+    plan.status = bad != 0 ? STATUS_BAD_STREAM : 0;
+    return plan;
+}
+
+// Places the records of a batch one after another, and their streams in them. One block, a thread a chunk.
+extern "C" __global__ void __launch_bounds__(THREADS) record_layout(Geometry geometry, ChunkBatch batch, Sources sources, Output output, ChunkParts *all_parts, RecordPlan *plans) {
+    let_next_begin();
+    // While the streams are still being laid out: that kernel has let this one begin when all before it was done.
+    Chunk own(geometry, batch, sources, min_of(threadIdx.x, batch.chunks - 1));
+    __shared__ uint64_t warp_sums[WARPS];
+    uint64_t running = output.begins ? output.start : output.state[0], total;
+    uint32_t status = 0;
+    Before before = {};
+    ChunkParts parts = place_parts(threadIdx.x < batch.chunks ? own.summary : own.summary.of_raw(RADIUS), threadIdx.x, before, warp_sums);
+    if (output.streams_done != nullptr && output.are_all) {
+        if (threadIdx.x == 0) {
+            wait_for_number(output.streams_done, sources.narrow_streams);
+        }
+        __syncthreads();
+    } else {
+        wait_for_all_before();
+    }
+    for (uint32_t begin = 0; begin < batch.chunks; begin += THREADS) {
+        const uint32_t chunk = begin + threadIdx.x;
+        const bool exists = chunk < batch.chunks;
+        if (begin > 0) {
+            own = Chunk(geometry, batch, sources, min_of(chunk, batch.chunks - 1));
+            parts = place_parts(exists ? own.summary : own.summary.of_raw(RADIUS), chunk, before, warp_sums);
+        }
+        RecordPlan plan = {};
+        if (exists) {
+            plan = plan_of(sources, own, parts, chunk);
+            output.lengths[chunk] = plan.bytes;
+            if (output.unwritten != nullptr) {
+                // A block for what is in no segment.
+                output.unwritten[chunk] = output.blocks_of_record + 1 + ceil_div(sources.narrow.word(chunk, PLAN_GROUPS), output.groups_of_block);
+            }
+            all_parts[chunk] = parts;
+        }
+        plan.place = running + block_scan<THREADS, uint64_t>(plan.bytes, warp_sums, total);
+        running += total;
+        if (!exists) {
+            continue;
+        }
+        status |= plan.status;
+        if (plan.place > output.room || plan.bytes > output.room - plan.place) {
+            plan.kind = KIND_NO_ROOM;
+            status |= STATUS_NO_ROOM;
+        }
+        plans[chunk] = plan;
+        output.starts[chunk] = plan.place;
+        auto place_of = [&](uint32_t section) {
+            const bool there = plan.kind == KIND_QUANTISED || (plan.kind == KIND_TOKENS && section != CODES);
+            return there ? plan.place + section_start(plan.lengths, section) : NO_PLACE;
+        };
+        if (parts.radius == RADIUS) {
+            sources.narrow.places[parts.codes] = place_of(CODES);
+        } else {
+            sources.wide.places[parts.codes] = place_of(CODES);
+            sources.narrow.places[chunk] = NO_PLACE;
+        }
+        if (parts.masks != NO_STREAM) {
+            sources.masks.places[parts.masks] = place_of(MASKS);
+        }
+        if (parts.signs != NO_STREAM) {
+            sources.signs.places[parts.signs] = place_of(SIGNS);
+        }
+    }
+    for (uint32_t stream = batch.chunks + threadIdx.x; stream < sources.narrow_streams; stream += THREADS) {
+        sources.narrow.places[stream] = NO_PLACE;
+        if (output.unwritten != nullptr) {
+            output.unwritten[stream] = 0;
+        }
+    }
+    const bool bad = __syncthreads_or(status & STATUS_BAD_STREAM), no_room = __syncthreads_or(status & STATUS_NO_ROOM);
+    if (threadIdx.x == 0) {
+        status = (bad ? STATUS_BAD_STREAM : 0) | (no_room ? STATUS_NO_ROOM : 0);
+        output.state[0] = running;
+        output.state[1] = status | (output.begins ? 0 : output.state[1]);
+        if (output.begins) {
+            *output.signed_records = 0;
+        }
+        if (output.streams_done != nullptr) {
+            *output.streams_done = 0;
+        }
+        // After the barrier above: of all threads.
+        publish(&output.state[2], output.number);
+        wait_for_all_before();
+    }
+}

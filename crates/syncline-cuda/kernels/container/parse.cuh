@@ -1,0 +1,227 @@
+// What the roles of container/parse.cu share: a batch's records and chunks, where results go, small readers.
+#pragma once
+#include "container/hash.cuh"
+#include "geometry.cuh"
+#include "huffman/decode/parse.cuh"
+#include "container/parsed.cuh"
+#include "reconstruct/tables.cuh"
+
+constexpr uint32_t RECORD_HEADER_BYTES = 32;
+constexpr uint32_t RECORD_MARKER = 0x4B435953; // "SYCK"
+// A record's hash ends its header.
+constexpr uint32_t HASH_AT = RECORD_HEADER_BYTES - 8;
+constexpr uint32_t SECTIONS = 10;
+constexpr uint32_t TILES = 0, BASES = 1, MASKS = 2, CODES = 3, OUTLIERS = 4, VERBATIM = 5, SIGNS = 6;
+constexpr uint32_t TILE_HEADER_BYTES = 16;
+constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
+constexpr uint32_t BITMAP_GROUP_LOG2 = 6;
+constexpr uint32_t NARROW_RADIUS = 128, SMALL_RADIUS = 512;
+// Alphabets of codes that small have symbols of 10 bits.
+constexpr uint32_t NARROW_SYMBOLS = 2 * SMALL_RADIUS;
+static_assert(NARROW_SYMBOLS <= TABLES_AT && (TABLES_AT + TABLE + OWN_LONG) <= MARKS, "a codebook's symbols and tables have room");
+// Tiles of a chunk at most: 2^22 elements in tiles of 512 before clipping.
+constexpr uint32_t MOST_TILES = 8192;
+constexpr uint32_t BLOCK_TILES = 32; // that have their bases packed together
+constexpr uint32_t MOST_BLOCKS = MOST_TILES / BLOCK_TILES;
+static_assert(MOST_BLOCKS % PARSE_WARPS == 0, "warps share them equally");
+
+// Who does what of a chunk. Several blocks share a list.
+// The first MOST_BOOKS read the codes' codebooks.
+constexpr uint32_t ROLE_TILES = MOST_BOOKS, ROLE_BASES = ROLE_TILES + 1, ROLE_RANKS = ROLE_TILES + 2, ROLE_LISTS = ROLE_TILES + 3, LIST_BLOCKS = 2,
+                   ROLE_MASKS = ROLE_LISTS + 2 * LIST_BLOCKS, ROLE_SIGNS = ROLE_MASKS + 1;
+static_assert(ROLES == ROLE_MASKS, "the launcher knows how many roles there are without bitmaps; the last two are left out where there are none");
+
+// Bits of a chunk's status.
+constexpr uint32_t PARSE_RECORD = 1, PARSE_NUMBER = 2, PARSE_KIND = 4, PARSE_SECTIONS = 8, PARSE_RAW = 16, PARSE_TILES = 32, PARSE_BASES = 64,
+                   PARSE_LISTS = 128, PARSE_BITMAPS = 256, PARSE_CODES = 512;
+
+// The batch's records in the input: they follow one another, in units of 16 bytes from `first` on.
+struct Records {
+    const uint8_t *input;
+    uint64_t input_bytes;
+    uint64_t first;
+    uint32_t starts[MOST_CHUNKS + 1];
+};
+
+// Where results go. Null where no chunk can have such a thing.
+struct Results {
+    ParsedChunk *chunks; // 0 at the start
+    uint16_t *metas;
+    int32_t *bases;
+    uint16_t *order;
+    uint32_t *first_groups, *outlier_starts, *verbatim_starts, *mask_starts, *sign_starts;
+    uint8_t *classes; // of groups, if whole streams are decoded by themselves: then their sums are wanted too
+    uint32_t *ranks;
+    uint32_t *done; // 0 at the start
+    // Streams of codes, one a chunk, and of bitmaps: masks, if there can be any, then signs.
+    Stream *codes, *bitmaps;
+    Book *code_books, *bitmap_books;
+    uint16_t *code_symbols, *bitmap_symbols;
+    uint8_t *marks;
+    Totals *totals, *bitmap_totals;
+    uint32_t *code_status, *bitmap_status;
+    uint64_t bitmap_stride;
+    uint32_t rank_stride;
+    uint32_t patterns;       // fill patterns of the header
+    uint32_t index_kind;     // of the codes
+    uint32_t lzss_codes;     // whether chunks may have codes as LZSS tokens
+};
+
+// How records' hashes are compared, by the blocks behind those of all roles.
+struct Hashing {
+    uint64_t *sums;     // room for a record's of `longest` KiB each
+    uint64_t *progress; // a word a record, 0 before and after
+    uint32_t *differs;  // a word a record: whether it has another hash
+    uint32_t longest;
+    uint32_t parts; // blocks that share a record at most; 0: hashes are compared elsewhere
+};
+
+struct Section {
+    uint64_t offset; // in the input
+    uint32_t length;
+};
+
+// A record's header and sections, read by each thread for itself.
+struct Record {
+    uint64_t start;
+    uint32_t length, kind;
+    uint32_t status;
+    Section sections[SECTIONS];
+};
+
+__device__ inline Record read_record(const Records &records, uint64_t chunk_number, uint32_t chunk, bool lzss_codes) {
+    Record record{};
+    record.start = records.first + uint64_t(records.starts[chunk]) * 16;
+    record.length = (records.starts[chunk + 1] - records.starts[chunk]) * 16;
+    if (record.length < RECORD_HEADER_BYTES || record.start > records.input_bytes || record.length > records.input_bytes - record.start) {
+        record.length = 0;
+        record.status = PARSE_RECORD;
+        return record;
+    }
+    const uint4 *units = reinterpret_cast<const uint4 *>(records.input + record.start);
+    const uint4 first = units[0], second = units[1];
+    const bool has_table = record.length >= RECORD_HEADER_BYTES + SECTIONS * 4;
+    const uint4 nothing = make_uint4(0, 0, 0, 0);
+    const uint4 table0 = has_table ? units[2] : nothing, table1 = has_table ? units[3] : nothing;
+    const uint2 table2 = has_table ? *reinterpret_cast<const uint2 *>(units + 4) : make_uint2(0, 0);
+    record.kind = second.x;
+    if (first.x != RECORD_MARKER || first.y != record.length) {
+        record.status = PARSE_RECORD;
+    } else if ((first.z | uint64_t(first.w) << 32) != chunk_number) {
+        record.status = PARSE_NUMBER;
+    } else if ((second.x != CHUNK_RAW && second.x != CHUNK_QUANTISED && (second.x != CHUNK_TOKENS || !lzss_codes)) || second.y != 0) {
+        record.status = PARSE_KIND;
+    }
+    if (record.status != 0 || record.kind == CHUNK_RAW) {
+        return record;
+    }
+    const uint32_t lengths[SECTIONS] = {table0.x, table0.y, table0.z, table0.w, table1.x, table1.y, table1.z, table1.w, table2.x, table2.y};
+    uint64_t position = RECORD_HEADER_BYTES + SECTIONS * 4;
+#pragma unroll
+    for (uint32_t i = 0; i < SECTIONS; ++i) {
+        if (lengths[i] > 0) {
+            position = align_up(position, 16);
+            record.sections[i] = {record.start + position, lengths[i]};
+            position += lengths[i];
+        }
+    }
+    if (!has_table || position > record.length) {
+        record.status = PARSE_SECTIONS;
+    }
+    return record;
+}
+
+// A chunk of the batch.
+struct Chunk {
+    uint32_t number, first_tile, tiles; // in the batch
+    uint64_t first;                     // in the array
+
+    __device__ inline uint64_t elements_before(const Geometry &geometry) const { return geometry.elements_before(first); }
+    __device__ inline uint32_t elements(const Geometry &geometry) const {
+        return uint32_t(geometry.elements_before(first + tiles) - geometry.elements_before(first));
+    }
+};
+
+__device__ inline Chunk chunk_of_batch(const ChunkBatch &batch, uint32_t number) {
+    Chunk chunk;
+    chunk.number = number;
+    chunk.first_tile = batch.chunk_first(number);
+    chunk.tiles = batch.chunk_first(number + 1) - chunk.first_tile;
+    chunk.first = batch.first_tile + chunk.first_tile;
+    return chunk;
+}
+
+// Elements of a chunk's tiles.
+struct TileSizes {
+    const Geometry &geometry;
+    uint64_t first; // number of the chunk's first tile
+    uint32_t unclipped;
+    bool regular; // no tile is clipped
+    bool is_near;
+    Place place;  // of the first
+
+    __device__ inline TileSizes(const Geometry &g, uint64_t first_tile)
+        : geometry(g), first(first_tile), unclipped(g.side[0] * g.side[1] * g.side[2]),
+          regular(g.dims[1] % g.side[0] == 0 && g.dims[2] % g.side[1] == 0 && g.dims[3] % g.side[2] == 0),
+          is_near(g.is_near()), place(g.place(first_tile)) {}
+
+    __device__ inline uint32_t operator()(uint32_t tile) const {
+        if (regular) {
+            return unclipped;
+        }
+        if (!is_near) {
+            return geometry.tile(first + tile).elements();
+        }
+        const Place at = geometry.near_place(place, tile);
+        return extent(0, uint32_t(at.z)) * extent(1, uint32_t(at.y)) * extent(2, uint32_t(at.x));
+    }
+
+    // Along z, y, x, of the tile with that number along it.
+    __device__ inline uint32_t extent(uint32_t axis, uint32_t number) const {
+        const uint32_t last = uint32_t(geometry.grid[axis]) - 1;
+        return number == last ? uint32_t(geometry.dims[axis + 1] - uint64_t(last) * geometry.side[axis]) : geometry.side[axis];
+    }
+};
+
+// Bytes of a tile's bitmap.
+__device__ inline uint32_t bitmap_bytes(uint32_t elements) { return ceil_div(elements, 512) * 64; }
+
+// Bytes of a section that are brought to shared memory, if it has no more.
+constexpr uint32_t STAGED_SECTION = 12288;
+
+union RoleScratch {
+    ParseScratch parse;
+    struct {
+        uint64_t warp_sums[PARSE_WARPS];
+        uint32_t warp_sums_again[PARSE_WARPS];
+        uint32_t block_words[MOST_BLOCKS]; // where a block's packed bases start
+        uint32_t block_bases[MOST_BLOCKS];
+        uint8_t groups[MOST_TILES]; // of tiles that have codes
+        alignas(16) uint8_t section[STAGED_SECTION];
+    } tiles;
+    uint32_t warp_sums[PARSE_WARPS];
+    ChainScratch chain;
+};
+
+// A section in shared memory, if it fits; else where it is. It starts on a multiple of 16, and its record has whole units of that. By the whole block.
+__device__ inline const uint8_t *bring(const Records &records, const Section &section, uint8_t *to) {
+    const uint8_t *from = records.input + section.offset;
+    if (section.length > STAGED_SECTION) {
+        return from;
+    }
+    for (uint32_t i = threadIdx.x; i < ceil_div(section.length, 16); i += THREADS) {
+        reinterpret_cast<uint4 *>(to)[i] = reinterpret_cast<const uint4 *>(from)[i];
+    }
+    __syncthreads();
+    return to;
+}
+
+// Whether there is something in the bytes from `from` up to `to`, fewer than THREADS; by the whole block, each thread for itself.
+__device__ inline bool any_between(const uint8_t *bytes, uint64_t from, uint64_t to) {
+    return from + threadIdx.x < to && bytes[from + threadIdx.x] != 0;
+}
+
+// Value `i` of packed bits, `bits` (1, 2 or 4) each.
+template <uint32_t BITS> __device__ inline uint32_t packed(const uint8_t *bytes, uint32_t i) {
+    return bytes[i * BITS / 8] >> i * BITS % 8 & ((1u << BITS) - 1);
+}

@@ -1,0 +1,86 @@
+// What the kernels that write chunk records share (docs/FORMAT.md, "Chunk record"). Mirrored by container/record.rs.
+#pragma once
+#include "container/sums.cuh"
+#include "geometry.cuh"
+
+constexpr uint32_t RADIUS = 512, NARROW_RADIUS = 128;
+constexpr uint32_t RECORD_HEADER = 32, SECTIONS = 10, ALIGNMENT = 16;
+constexpr uint32_t KIND_RAW = 0, KIND_QUANTISED = 2, KIND_TOKENS = 4, KIND_NO_ROOM = 255;
+enum Section { TILES, BASES, MASKS, CODES, OUTLIERS, VERBATIM, SIGNS };
+constexpr uint32_t STATUS_BAD_STREAM = 1, STATUS_NO_ROOM = 2;
+// A chunk has at most 2^22 elements and a whole tile at least 512.
+constexpr uint32_t MOST_TILES = 1 << 13;
+// In place of the number of a stream that there is not, and of its place.
+constexpr uint32_t NO_STREAM = 0xFFFFFFFF;
+constexpr uint64_t NO_PLACE = ~0ull;
+
+// What a chunk has besides its tiles, and where that is.
+struct ChunkParts {
+    uint64_t first_outlier, first_verbatim; // in the batch's lists
+    uint32_t outliers, verbatim;
+    uint32_t radius;
+    uint32_t codes;        // its stream among those with this radius
+    uint32_t masks, signs; // its streams of bitmaps
+};
+
+// What a chunk comes to with its codes as LZSS tokens: filled in by the host.
+struct TokenParts {
+    uint64_t first_outlier; // in the batch's list of those of the narrow codes
+    uint32_t outliers;
+    uint32_t bytes; // of the section of codes; 0: there are no tokens
+};
+
+// How a record comes out.
+struct RecordPlan {
+    uint64_t place; // in the output
+    uint32_t bytes;
+    uint32_t kind;
+    uint32_t flags, live; // of the tile section; tiles that are not constant
+    uint32_t lengths[SECTIONS];
+    uint32_t status, unused;
+};
+
+// A tile's 16 bits.
+__device__ inline bool meta_constant(uint32_t meta) { return meta & 1; }
+__device__ inline uint32_t meta_predictor(uint32_t meta) { return meta >> 1 & 3; }
+__device__ inline uint32_t meta_class(uint32_t meta) { return meta >> 3 & 3; }
+// The kind of the mask and above it the pattern, as section 0 has them.
+__device__ inline uint32_t meta_mask(uint32_t meta) { return meta >> 5 & 15; }
+__device__ inline uint32_t meta_mask_kind(uint32_t meta) { return meta >> 5 & 3; }
+__device__ inline uint32_t meta_sign(uint32_t meta) { return meta >> 9 & 3; }
+
+__device__ inline uint32_t aligned(uint32_t number, uint32_t to) { return (number + to - 1) / to * to; }
+
+// Bytes of the section of outliers.
+__device__ inline uint32_t outlier_bytes(uint32_t outliers) { return outliers == 0 ? 0 : aligned(4 + 4 * outliers, 8) + 4 * outliers; }
+
+// Where a section starts in its record; `SECTIONS` gives the record's bytes.
+__device__ inline uint32_t section_start(const uint32_t *lengths, uint32_t section) {
+    uint32_t at = aligned(RECORD_HEADER + 4 * SECTIONS, ALIGNMENT);
+    for (uint32_t i = 0; i < section; ++i) {
+        at += aligned(lengths[i], ALIGNMENT);
+    }
+    return at;
+}
+
+// The packed parts of section 0, in words.
+struct TileWords {
+    uint32_t constant, predictors, classes, masks, signs;
+
+    __device__ inline TileWords(uint32_t tiles, uint32_t live, uint32_t flags)
+        : constant(ceil_div(tiles, 32)), predictors(ceil_div(2 * live, 32)), classes(flags & FLAG_CLASSES ? predictors : 0),
+          masks(flags & FLAG_MASKS ? ceil_div(4 * tiles, 32) : 0), signs(flags & FLAG_SIGNS ? ceil_div(2 * tiles, 32) : 0) {}
+    __device__ inline uint32_t bytes() const { return TILES_HEADER + 4 * (constant + predictors + classes + masks + signs); }
+
+    static constexpr uint32_t TILES_HEADER = 16;
+};
+
+// The base of tile `tile` of a chunk minus the one before, zigzag-coded; 0 past the last tile. Called by whole warps, for consecutive tiles.
+__device__ inline uint32_t base_difference(const int32_t *bases, uint32_t tile, uint32_t tiles) {
+    const uint32_t base = tile < tiles ? uint32_t(bases[tile]) : 0;
+    uint32_t before = __shfl_up_sync(ALL_LANES, base, 1);
+    if (lane_id() == 0) {
+        before = tile > 0 && tile <= tiles ? uint32_t(bases[tile - 1]) : 0;
+    }
+    return tile < tiles ? zigzag(base - before) : 0;
+}

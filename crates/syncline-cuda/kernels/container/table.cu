@@ -1,0 +1,76 @@
+// The end of a stream (docs/FORMAT.md, "Chunk table and trailer").
+//
+// THREADS        threads in a block
+// STREAM_HEADER  bytes of a stream's header
+#include "container/record.cuh"
+#include "successor.cuh"
+#include "container/xxh3.cuh"
+
+constexpr uint32_t TRAILER = 32;
+
+// A stream's header, which starts on a multiple of 16 bytes.
+struct StreamHeader {
+    uint32_t words[STREAM_HEADER / 4];
+};
+
+// The header, and at byte `table_at` the table of `chunks` record lengths and the trailer. Called by the whole block.
+__device__ inline void write_end(const StreamHeader &header, const uint32_t *lengths, uint64_t chunks, uint64_t table_at, uint64_t table_bytes, uint64_t padded,
+                                 uint8_t *output) {
+    if (threadIdx.x < STREAM_HEADER / 4) {
+        reinterpret_cast<uint32_t *>(output)[threadIdx.x] = header.words[threadIdx.x];
+    }
+    uint32_t *table = reinterpret_cast<uint32_t *>(output + table_at);
+    for (uint64_t i = threadIdx.x; i < padded / 4; i += THREADS) {
+        table[i] = i < chunks ? lengths[i] : 0;
+    }
+    uint64_t *trailer = reinterpret_cast<uint64_t *>(output + table_at + padded);
+    if (threadIdx.x == 0) {
+        trailer[0] = table_at;
+        trailer[1] = chunks;
+        trailer[3] = 0x0A0D444E454E5953; // SYNEND\r\n
+    }
+    __syncthreads();
+    if (threadIdx.x / WARP == 0) {
+        const uint64_t hash = hash_by_warp(Hashed{output + table_at, table_bytes + 16, table_bytes, padded - table_bytes});
+        if (lane_id() == 0) {
+            trailer[2] = hash;
+        }
+    }
+}
+
+// What the host is told; mirrored in container/records.rs.
+struct Told {
+    uint64_t bytes, status;
+    uint64_t number; // the stream's, by which the host sees that all is written
+};
+
+// Writes the header, and the table of `chunks` record lengths and the trailer to where the records end, beside the kernel before, which hashes. When that is done, too, tells the
+// host where the stream ends, and the status. One block.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    record_table(StreamHeader header, const uint32_t *lengths, uint64_t chunks, const uint64_t *state, uint64_t room, uint8_t *output, uint64_t number, Told *host, const uint32_t *signed_records) {
+    if (chunks == 0) {
+        wait_for_previous(); // whatever it is
+    }
+    const uint64_t table_at = chunks > 0 ? state[0] : STREAM_HEADER;
+    const uint64_t status = chunks > 0 ? state[1] : 0;
+    const uint64_t table_bytes = 4 * chunks, padded = (table_bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    const uint64_t bytes = padded + TRAILER;
+    const bool fits = table_at <= room && bytes <= room - table_at;
+    if (fits) {
+        write_end(header, lengths, chunks, table_at, table_bytes, padded, output);
+    }
+    __syncthreads();
+    // All but the number is there before the others have hashed: what the host needs to see it takes longer than all the rest.
+    if (threadIdx.x == 0) {
+        host->bytes = table_at + bytes;
+        host->status = status | (fits ? 0 : STATUS_NO_ROOM);
+        __threadfence_system();
+    }
+    if (threadIdx.x == 0) {
+        if (chunks > 0) {
+            wait_for_number(signed_records, uint32_t(chunks));
+        }
+        *reinterpret_cast<volatile unsigned long long *>(&host->number) = number;
+        wait_for_all_before();
+    }
+}

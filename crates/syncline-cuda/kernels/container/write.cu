@@ -1,0 +1,344 @@
+// The bytes of chunk records, but for the Huffman streams, which are written straight to their places, and the hash.
+//
+// THREADS        threads in a block, at least MOST_BLOCKS
+// ELEMENT_BYTES  4 or 8
+#include "container/record.cuh"
+#include "scan.cuh"
+#include "successor.cuh"
+
+constexpr uint32_t WARPS = THREADS / WARP;
+constexpr uint32_t MOST_BLOCKS = MOST_TILES / WARP;
+static_assert(THREADS >= MOST_BLOCKS, "a thread for each block of 32 tiles");
+// Blocks of 32 tiles of a warp. What is read of them stays in registers, so that all loads wait for memory together.
+constexpr uint32_t ROUNDS = MOST_BLOCKS / WARPS;
+// Whether a round has any of so many tiles: a block runs its code once, and most of its time waits for it.
+__device__ inline bool is_round(uint32_t round, uint32_t tiles) { return round * WARPS * WARP < tiles; }
+
+#if ELEMENT_BYTES == 4
+typedef uint32_t Element;
+#else
+typedef uint64_t Element;
+#endif
+
+struct Lists {
+    const uint32_t *outlier_positions;
+    const uint32_t *outlier_values;
+    const uint32_t *verbatim_positions;
+    const Element *verbatim_values;
+    // Where codes are tokens: their parts of each chunk, and the outliers of the narrow codes.
+    const TokenParts *tokens;
+    const uint32_t *narrow_positions;
+    const uint32_t *narrow_values;
+};
+
+struct Record {
+    uint8_t *out; // its first byte
+    const RecordPlan *plan;
+
+    __device__ inline uint32_t *section(uint32_t section) const {
+        return reinterpret_cast<uint32_t *>(out + section_start(plan->lengths, section));
+    }
+};
+
+// Header and table of sections, and the zeros behind the header, the table and every section.
+__device__ inline void write_frame(const Record &record, uint64_t chunk) {
+    const RecordPlan &plan = *record.plan;
+    uint32_t *out = reinterpret_cast<uint32_t *>(record.out);
+    const bool raw = plan.kind == KIND_RAW;
+    if (threadIdx.x == 0) {
+        out[0] = 0x4B435953; // SYCK
+        out[1] = plan.bytes;
+        out[2] = uint32_t(chunk);
+        out[3] = uint32_t(chunk >> 32);
+        out[4] = plan.kind;
+        out[5] = 0;
+    }
+    if (raw) {
+        return;
+    }
+    constexpr uint32_t TABLE = RECORD_HEADER / 4;
+    if (threadIdx.x < aligned(TABLE + SECTIONS, ALIGNMENT / 4) - TABLE) {
+        out[TABLE + threadIdx.x] = threadIdx.x < SECTIONS ? plan.lengths[threadIdx.x] : 0;
+    }
+    if (threadIdx.x < SECTIONS) {
+        const uint32_t length = plan.lengths[threadIdx.x];
+        uint8_t *section = record.out + section_start(plan.lengths, threadIdx.x);
+        for (uint32_t i = length; i < aligned(length, ALIGNMENT); ++i) {
+            section[i] = 0;
+        }
+    }
+}
+
+// The packed parts of section 0 that most chunks have, which follow from the tiles alone.
+struct PackedTiles {
+    uint32_t constant[MOST_BLOCKS], predictors[2 * MOST_TILES / 32], classes[2 * MOST_TILES / 32];
+};
+
+// By one block, before it is known where the record goes.
+__device__ inline void pack_tiles(const uint16_t *metas, uint32_t tiles, PackedTiles &packed) {
+    __shared__ uint32_t live_before[MOST_BLOCKS], warp_sums[WARPS];
+    uint32_t own_metas[ROUNDS];
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS && is_round(round, tiles); ++round) {
+        const uint32_t tile = (round * WARPS + warp_id()) * WARP + lane_id();
+        own_metas[round] = tile < tiles ? metas[tile] : 1;
+    }
+    for (uint32_t i = threadIdx.x; i < ceil_div(2 * tiles, 32); i += THREADS) {
+        packed.predictors[i] = packed.classes[i] = 0;
+    }
+    const uint32_t words = ceil_div(tiles, WARP);
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS && is_round(round, tiles); ++round) {
+        const uint32_t word = round * WARPS + warp_id();
+        const uint32_t live = __ballot_sync(ALL_LANES, !meta_constant(own_metas[round]));
+        if (lane_id() == 0 && word < words) {
+            live_before[word] = __popc(live);
+            const uint32_t left = tiles - word * WARP;
+            packed.constant[word] = ~live & (left >= WARP ? ALL_LANES : (1u << left) - 1);
+        }
+    }
+    __syncthreads();
+    uint32_t total;
+    const uint32_t own = threadIdx.x < words ? live_before[threadIdx.x] : 0;
+    const uint32_t before = block_scan<THREADS, uint32_t>(own, warp_sums, total);
+    if (threadIdx.x < words) {
+        live_before[threadIdx.x] = before;
+    }
+    __syncthreads();
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS && is_round(round, tiles); ++round) {
+        const uint32_t word = round * WARPS + warp_id(), meta = own_metas[round];
+        const uint32_t live = __ballot_sync(ALL_LANES, !meta_constant(meta));
+        if (!meta_constant(meta)) {
+            const uint32_t bit = 2 * (live_before[word] + __popc(live & ((1u << lane_id()) - 1)));
+            atomicOr(&packed.predictors[bit / 32], meta_predictor(meta) << bit % 32);
+            atomicOr(&packed.classes[bit / 32], meta_class(meta) << bit % 32);
+        }
+    }
+    __syncthreads();
+}
+
+// Section 0, by one block.
+__device__ inline void write_tiles(const Record &record, const PackedTiles &packed, const uint16_t *metas, uint32_t tiles, uint32_t radius) {
+    const RecordPlan &plan = *record.plan;
+    const TileWords words(tiles, plan.live, plan.flags);
+    uint32_t *to = record.section(TILES);
+    if (threadIdx.x == 0) {
+        to[0] = tiles;
+        to[1] = radius;
+        to[2] = plan.flags;
+        to[3] = 0;
+    }
+    to += TileWords::TILES_HEADER / 4;
+    auto copy = [&](const uint32_t *from, uint32_t count) {
+        for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
+            to[i] = from[i];
+        }
+        to += count;
+    };
+    copy(packed.constant, words.constant);
+    copy(packed.predictors, words.predictors);
+    copy(packed.classes, words.classes);
+    for (uint32_t i = threadIdx.x; i < words.masks; i += THREADS) {
+        uint32_t word = 0;
+        for (uint32_t tile = 8 * i; tile < min_of(8 * i + 8, tiles); ++tile) {
+            word |= meta_mask(metas[tile]) << tile % 8 * 4;
+        }
+        to[i] = word;
+    }
+    to += words.masks;
+    for (uint32_t i = threadIdx.x; i < words.signs; i += THREADS) {
+        uint32_t word = 0;
+        for (uint32_t tile = 16 * i; tile < min_of(16 * i + 16, tiles); ++tile) {
+            word |= meta_sign(metas[tile]) << tile % 16 * 2;
+        }
+        to[i] = word;
+    }
+}
+
+// A warp's values of `width` bits each, side by side: lane `l` gets word `l` if that is below `width`.
+__device__ inline uint32_t packed_word(uint32_t value, uint32_t width) {
+    uint32_t word = 0;
+    // A word begins within the value `first`.
+    const uint32_t first = width == 0 ? 0 : lane_id() * WARP / width;
+    for (uint32_t j = 0; width > 0 && j < 32 / width + 2; ++j) {
+        const uint32_t piece = __shfl_sync(ALL_LANES, value, (first + j) % WARP);
+        const int32_t shift = int32_t((first + j) * width) - int32_t(lane_id() * 32);
+        word |= first + j >= WARP || shift >= 32 || shift <= -32 ? 0 : shift >= 0 ? piece << shift : piece >> -shift;
+    }
+    return word;
+}
+
+// The bases of a chunk, of each the difference to the one before; a thread's stay with it.
+struct Bases {
+    uint32_t differences[ROUNDS];
+};
+
+// Bits of each block of 32 bases, and where its words start.
+struct PackedBases {
+    uint32_t widths[MOST_BLOCKS], starts[MOST_BLOCKS];
+};
+
+// By one block, before it is known where the record goes.
+__device__ inline Bases pack_bases(const int32_t *bases, uint32_t tiles, PackedBases &packed) {
+    __shared__ uint32_t warp_sums[WARPS];
+    const uint32_t blocks = ceil_div(tiles, WARP);
+    Bases own = {};
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS && is_round(round, tiles); ++round) {
+        own.differences[round] = base_difference(bases, (round * WARPS + warp_id()) * WARP + lane_id(), tiles);
+    }
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS && is_round(round, tiles); ++round) {
+        const uint32_t width = width_of(own.differences[round]);
+        if (lane_id() == 0) {
+            packed.widths[round * WARPS + warp_id()] = width;
+        }
+    }
+    __syncthreads();
+    uint32_t total;
+    const uint32_t start = block_scan<THREADS, uint32_t>(threadIdx.x < blocks ? packed.widths[threadIdx.x] : 0, warp_sums, total);
+    if (threadIdx.x < blocks) {
+        packed.starts[threadIdx.x] = start;
+    }
+    __syncthreads();
+    // A lane then has a word of each block, where it had a base.
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS && is_round(round, tiles); ++round) {
+        own.differences[round] = packed_word(own.differences[round], packed.widths[round * WARPS + warp_id()]);
+    }
+    return own;
+}
+
+// Section 1, by one block.
+__device__ inline void write_bases(const Record &record, const Bases &own, const PackedBases &packed, uint32_t tiles) {
+    const uint32_t blocks = ceil_div(tiles, WARP);
+    uint32_t *out = record.section(BASES);
+    for (uint32_t word = threadIdx.x; word < ceil_div(blocks, 4); word += THREADS) {
+        uint32_t four = 0;
+        for (uint32_t block = 4 * word; block < min_of(4 * word + 4, blocks); ++block) {
+            four |= packed.widths[block] << block % 4 * 8;
+        }
+        out[word] = four;
+    }
+    out += ceil_div(blocks, 4);
+#pragma unroll
+    for (uint32_t round = 0; round < ROUNDS && is_round(round, tiles); ++round) {
+        const uint32_t block = round * WARPS + warp_id();
+        if (lane_id() < packed.widths[block]) {
+            out[packed.starts[block] + lane_id()] = own.differences[round];
+        }
+    }
+}
+
+// A sparse list, by the threads `rank`, `rank + step`, ...
+template <typename Value>
+__device__ inline void write_list(uint32_t *out, const uint32_t *positions, const Value *values, uint32_t count, uint32_t rank, uint32_t step) {
+    if (count == 0) {
+        return;
+    }
+    const uint32_t values_at = aligned(1 + count, 2);
+    if (rank == 0) {
+        out[0] = count;
+        if (values_at > 1 + count) {
+            out[1 + count] = 0;
+        }
+    }
+    Value *to = reinterpret_cast<Value *>(out + values_at);
+    for (uint32_t i = rank; i < count; i += step) {
+        out[1 + i] = positions[i];
+        to[i] = values[i];
+    }
+}
+
+// Elements of the tiles `rank`, `rank + step`, ... of a raw chunk, a warp a tile.
+__device__ inline void write_raw(const Record &record, const Geometry &geometry, uint64_t first_tile, uint32_t tiles, const Element *input,
+                                 uint64_t first_element, uint32_t rank, uint32_t step) {
+    Element *out = reinterpret_cast<Element *>(record.out + RECORD_HEADER);
+    const uint64_t before = geometry.elements_before(first_tile);
+    for (uint32_t number = rank; number < tiles; number += step) {
+        const Tile tile = geometry.tile(first_tile + number);
+        const uint32_t elements = tile.elements();
+        const Element *from = input + (tile.first_element - first_element);
+        Element *to = out + (tile.elements_before - before);
+        for (uint32_t i = lane_id(); i < elements; i += WARP) {
+            const uint32_t row = i / tile.nx, plane = row / tile.ny;
+            to[i] = from[plane * geometry.strides[1] + (row - plane * tile.ny) * geometry.strides[2] + (i - row * tile.nx)];
+        }
+    }
+}
+
+// A record by `parts_of_record` blocks, two or more: the first two have the tile section and the bases, all have a share of the lists or raw elements. They begin
+// when `laid_out` is `laid_out_number`. `unwritten`, if it is given, has the number of blocks that a record still waits for.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    record_write(Geometry geometry, ChunkBatch batch, const ChunkParts *all_parts, const RecordPlan *plans, const uint16_t *metas, const int32_t *bases,
+                 Lists lists, const Element *input, uint64_t first_element, uint32_t parts_of_record, uint8_t *output, const uint64_t *laid_out, uint64_t laid_out_number,
+                 uint32_t *unwritten) {
+    const uint32_t chunk = blockIdx.x / parts_of_record, part = blockIdx.x % parts_of_record;
+    __shared__ RecordPlan plan;
+    __shared__ union {
+        PackedTiles tiles;
+        PackedBases bases;
+    } packed;
+    // What comes next, the streams, sees for itself when records are laid out.
+    let_next_begin();
+    // Tiles and bases are there: what lays the records out began when all was done but the layout of the streams.
+    const uint32_t first = batch.chunk_first(chunk), tiles = batch.chunk_first(chunk + 1) - first;
+    Bases own_bases = {};
+    if (part == 0) {
+        pack_tiles(metas + first, tiles, packed.tiles);
+    } else if (part == 1) {
+        own_bases = pack_bases(bases + first, tiles, packed.bases);
+    }
+    if (threadIdx.x == 0) {
+        wait_for_number(laid_out, laid_out_number);
+        plan = plans[chunk];
+    }
+    __syncthreads();
+    auto write_part = [&]() {
+        if (plan.kind == KIND_NO_ROOM) {
+            return;
+        }
+        const ChunkParts parts = all_parts[chunk];
+        const Record record{output + plan.place, &plan};
+        if (part == parts_of_record - 1) {
+            write_frame(record, batch.first_chunk + chunk);
+        }
+        if (plan.kind == KIND_RAW) {
+            const uint64_t tile = batch.first_tile + first;
+            write_raw(record, geometry, tile, tiles, input, first_element, part * WARPS + warp_id(), parts_of_record * WARPS);
+            if (part == 0) {
+                const uint64_t elements = geometry.elements_before(tile + tiles) - geometry.elements_before(tile);
+                const uint32_t at = RECORD_HEADER + uint32_t(elements) * ELEMENT_BYTES + threadIdx.x;
+                if (at < plan.bytes) {
+                    record.out[at] = 0;
+                }
+            }
+            return;
+        }
+        if (part == 0) {
+            write_tiles(record, packed.tiles, metas + first, tiles, plan.kind == KIND_TOKENS ? NARROW_RADIUS : parts.radius);
+        } else if (part == 1) {
+            write_bases(record, own_bases, packed.bases, tiles);
+        }
+        const uint32_t rank = part * THREADS + threadIdx.x, step = parts_of_record * THREADS;
+        if (plan.kind == KIND_TOKENS) {
+            const TokenParts tokens = lists.tokens[chunk];
+            write_list(record.section(OUTLIERS), lists.narrow_positions + tokens.first_outlier, lists.narrow_values + tokens.first_outlier, tokens.outliers, rank, step);
+        } else {
+            write_list(record.section(OUTLIERS), lists.outlier_positions + parts.first_outlier, lists.outlier_values + parts.first_outlier, parts.outliers, rank, step);
+        }
+        write_list(record.section(VERBATIM), lists.verbatim_positions + parts.first_verbatim, lists.verbatim_values + parts.first_verbatim, parts.verbatim, rank,
+                   step);
+    };
+    write_part();
+    if (unwritten != nullptr) {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            tell(&unwritten[chunk], uint32_t(-1));
+        }
+    }
+    if (blockIdx.x == 0) {
+        wait_for_all_before();
+    }
+}

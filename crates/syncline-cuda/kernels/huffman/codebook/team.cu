@@ -1,0 +1,69 @@
+// Codebooks of alphabets that are too large for one block's shared memory: sorting before huffman/codebook/trees.cu makes the trees, and codewords after it.
+//
+// A team of blocks works in step in `memory`, launched cooperatively so that all of them run at the same time and its barrier cannot wait for ever.
+//
+// THREADS     threads in a block, a multiple of 256
+// TEAM        blocks, at least 2
+// and the constants of huffman/codebook/sort.cuh and huffman/codebook/trees.cuh.
+#include "huffman/code.cuh"
+#include "huffman/codebook/sort.cuh"
+#include "huffman/codebook/trees.cuh"
+
+static_assert(TEAM > 1, "blocks share memory");
+
+// Sorts; leaves the counts of each stretch of the sorted symbols in `sums`. What is in `control` is 0 before this kernel and after the last: each clears what the others do not read.
+extern "C" __global__ void __launch_bounds__(THREADS) codebook_sort(const uint64_t *counts, uint8_t *memory, void *control, uint64_t *sums) {
+    wait_for_previous();
+    __shared__ Partition<DIGITS> partition;
+    Arrays a = layout(memory, control);
+    const uint64_t *home = a.keys;
+    Team team{&a.control->barrier, a.digit_counts, 0, blockIdx.x * THREADS + threadIdx.x};
+    const long long start = clock64();
+    const uint32_t unused = sort_symbols(team, partition, a, counts);
+    for (uint32_t stretch = team.rank / WARP; stretch < STRETCHES; stretch += Team::SIZE / WARP) {
+        uint64_t sum = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < STRETCH; i += WARP) {
+            const uint32_t item = stretch * STRETCH + i + lane_id();
+            sum += item < SYMBOLS ? read(&a.keys[item]) >> SYMBOL_BITS : 0;
+        }
+        for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+            sum += __shfl_xor_sync(ALL_LANES, sum, distance);
+        }
+        if (lane_id() == 0) {
+            sums[stretch] = sum;
+        }
+    }
+    if (team.rank == 0) {
+        Found &found = *reinterpret_cast<Found *>(sums + STRETCHES);
+        found.unused = unused;
+        found.in_internal = a.keys != home;
+        found.cycles = clock64() - start;
+        a.control->barrier_of_writers = 0;
+    }
+}
+
+// Takes of all trees' codes the one to use, and writes it.
+extern "C" __global__ void __launch_bounds__(THREADS) codebook_write(const Trees *trees, const uint64_t *sums, uint8_t *memory, void *control, uint32_t *codewords,
+                                                                     uint16_t *symbols_by_codeword, uint32_t *summary) {
+    __shared__ Code code;
+    Arrays a = layout(memory, control);
+    const long long start = clock64();
+    const Found &found = *reinterpret_cast<const Found *>(sums + STRETCHES);
+    const uint64_t *keys = found.in_internal ? a.internal : a.keys;
+    const uint32_t unused = found.unused;
+    Team team{&a.control->barrier_of_writers, a.digit_counts, 0, blockIdx.x * THREADS + threadIdx.x};
+    const uint32_t at_length = warp_id() == 0 ? trees->best() : 0;
+    write_code(
+        team, code, at_length, [&](uint32_t i) { return uint32_t(keys[i] & 0xFFFF); }, unused, a.lengths, codewords, symbols_by_codeword, summary);
+    if (team.rank == 0) {
+        summary[SUMMARY_USED] = SYMBOLS - unused;
+        summary[SUMMARY_STATUS] = a.control->status;
+        summary[SUMMARY_ROUNDS] = trees->rounds;
+        summary[SUMMARY_CYCLES] = found.cycles;
+        summary[SUMMARY_CYCLES + 1] = trees->cycles[0];
+        summary[SUMMARY_CYCLES + 2] = trees->cycles[1];
+        summary[SUMMARY_CYCLES + 3] = clock64() - start;
+        a.control->status = a.control->total = 0;
+    }
+}

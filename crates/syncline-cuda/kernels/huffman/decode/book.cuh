@@ -1,0 +1,86 @@
+// A codebook in shared memory, to make tables from.
+#pragma once
+#include "huffman/decode/decode.cuh"
+
+// The last symbols of a code in canonical order, which have the longest codewords, beside its Book in shared memory, of LAST_SYMBOLS that a kernel has room for.
+#ifndef LAST_SYMBOLS
+#define LAST_SYMBOLS 0
+#endif
+struct Last {
+    uint32_t first; // place of the first of them
+    uint16_t symbols[LAST_SYMBOLS + 2];
+
+    // By the whole block.
+    __device__ inline void load(const Book &book, const uint16_t *all) {
+        const uint32_t from = book.symbol_count - min_of<uint32_t>(book.symbol_count, LAST_SYMBOLS);
+        if (threadIdx.x == 0) {
+            first = from;
+        }
+        for (uint32_t i = threadIdx.x; i < book.symbol_count - from; i += blockDim.x) {
+            symbols[i] = all[book.symbols + from + i];
+        }
+    }
+};
+struct BookWithLast {
+    Book book;
+    Last last;
+};
+
+// The lengths of codewords by their first bits: what searching for them each time would take most of the time for. 0 if longer.
+constexpr uint32_t LENGTH_BITS = 10;
+
+// A codebook in shared memory.
+struct OwnBook {
+    Book book;
+#if LAST_SYMBOLS
+    Last last;
+#endif
+    uint8_t lengths[1u << LENGTH_BITS];
+
+    // By the whole block, with barriers around it.
+    __device__ inline void load(const Book &from) {
+        const uint32_t word = word_of(from);
+        __syncthreads();
+        store(word);
+    }
+
+    // The same in two steps: what a thread reads, and what the block does with it.
+    static __device__ inline uint32_t word_of(const Book &from) {
+        return threadIdx.x < sizeof(Book) / 4 ? reinterpret_cast<const uint32_t *>(&from)[threadIdx.x] : 0;
+    }
+    __device__ inline void store(uint32_t word) {
+        if (threadIdx.x < sizeof(Book) / 4) {
+            reinterpret_cast<uint32_t *>(&book)[threadIdx.x] = word;
+        }
+        __syncthreads();
+        for (uint32_t i = threadIdx.x; i < 1u << LENGTH_BITS; i += blockDim.x) {
+            const uint32_t length = longer_than<1, LENGTH_BITS>(i << (32 - LENGTH_BITS));
+            lengths[i] = length <= LENGTH_BITS ? length : 0;
+        }
+        __syncthreads();
+    }
+
+    // The length of a window's codeword, from FIRST up; LAST + 1 if it is greater than LAST. Limits do not fall with the length, so all can be compared at once, those past the longest too.
+    template <uint32_t FIRST, uint32_t LAST> __device__ inline uint32_t longer_than(uint32_t window) const {
+        uint32_t length = FIRST;
+#pragma unroll
+        for (uint32_t i = FIRST; i <= LAST; ++i) {
+            length += window >= book.limit[i];
+        }
+        return min_of(length, max_of(FIRST, book.longest));
+    }
+
+    // As `canonical` has it.
+    __device__ inline uint32_t length(uint32_t window) const {
+        const uint32_t length = lengths[window >> (32 - LENGTH_BITS)];
+        return length != 0 ? length : longer_than<LENGTH_BITS + 1, LONGEST - 1>(window);
+    }
+
+    __device__ inline Codeword codeword(const uint16_t *symbols, uint32_t window) const {
+        if (book.symbol_count == 0) {
+            return {0, 1};
+        }
+        const uint32_t own = length(window), place = (window >> (32 - own)) + book.offset[own];
+        return {symbols[book.symbols + min_of(place, book.symbol_count - 1)], own};
+    }
+};

@@ -1,0 +1,54 @@
+// The baseline: a thread decodes a block of the symbol index, or a whole stream that has none, one symbol after the other, straight from and to memory.
+//
+// THREADS   threads in a block
+#include "huffman/decode/decode.cuh"
+
+extern "C" __global__ void __launch_bounds__(THREADS)
+    decode_chunked(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *symbols,
+                   const uint8_t *classes, const uint32_t *map, const Totals *totals, uint32_t by_index, uint32_t *sums, uint32_t *status,
+                   uint8_t *out) {
+    const uint32_t piece = blockIdx.x * THREADS + threadIdx.x;
+    if (piece >= (by_index ? totals->tasks : stream_count)) {
+        return;
+    }
+    const uint32_t number = by_index ? stream_of(piece, stream_count, [&](uint32_t i) { return streams[i].first_task; }) : piece;
+    const Stream &stream = streams[number];
+    const uint32_t block = piece - stream.first_task;
+    const uint32_t first = by_index ? block * WARP : 0;
+    const uint32_t end = by_index ? min_of(stream.live, first + WARP) : stream.live;
+    const uint32_t start = by_index ? uint32_t(reinterpret_cast<const uint64_t *>(input + stream.index)[block]) : 0;
+    if (first >= end) {
+        return;
+    }
+    if (start > stream.bits) {
+        atomicOr(&status[number], STATUS_INDEX);
+        return;
+    }
+    Reader<Plain> reader({reinterpret_cast<const uint32_t *>(input + stream.words)}, stream.bits / 32 + 1, start);
+    Checksum checksum{0, 0};
+    for (uint32_t rank = first; rank < end; ++rank) {
+        const uint32_t group = group_of(stream, map, rank);
+        uint32_t class_of_group = stream.books > 1 ? classes[stream.classes + group] : 0;
+        if (class_of_group >= stream.books || books[stream.first_book + class_of_group].longest == 0) {
+            atomicOr(&status[number], STATUS_CLASS);
+            return;
+        }
+        const Book &book = books[stream.first_book + class_of_group];
+        for (uint32_t i = 0; i < GROUP; ++i) {
+            Codeword one = canonical(book, symbols, reader.window(), 1);
+            reader.skip(one.length);
+            uint64_t at = stream.out + uint64_t(group) * GROUP + i;
+            if (SYMBOL_BYTES == 1) {
+                out[at] = one.symbol;
+            } else {
+                reinterpret_cast<uint16_t *>(out)[at] = one.symbol;
+            }
+            checksum.add_symbol(one.symbol, rank * GROUP + i);
+        }
+    }
+    if (end == stream.live && reader.position != stream.bits) {
+        atomicOr(&status[number], STATUS_COUNT);
+    }
+    atomicAdd(&sums[2 * number], checksum.sum);
+    atomicAdd(&sums[2 * number + 1], checksum.weighted);
+}

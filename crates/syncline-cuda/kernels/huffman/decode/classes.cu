@@ -1,0 +1,247 @@
+// Decoding from the starts of subsequences with shared memory tuned by compression ratio, as the 2022 paper has it (its Algorithm 2).
+//
+// Where codewords start and how many there are is known. Then: adding up each sequence's, scanning each stream for where its sequences' symbols go, sorting sequences by
+// class, and a launch a class, all side by side, each with as much shared memory as its class needs. A sequence's class is its compression ratio, rounded up: bytes of
+// symbols for each byte of its codewords. The host need not know how many there are of a class.
+//
+// CLASSES   classes: one for each ratio, the last for all that are higher
+#include "huffman/decode/spans.cuh"
+
+static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
+
+constexpr uint32_t SORT_THREADS = 1024;
+// Symbols of a sequence of compression ratio 1.
+constexpr uint32_t RATIO_SYMBOLS = SEQUENCE_BITS / 8 / SYMBOL_BYTES;
+
+__device__ inline uint32_t class_of(uint32_t symbols_in_sequence) {
+    const uint32_t ratio = ceil_div(symbols_in_sequence, RATIO_SYMBOLS);
+    return min_of<uint32_t>(ratio == 0 ? 0 : ratio - 1, CLASSES - 1);
+}
+
+// A block's share of `all`, one after another.
+struct Share {
+    uint32_t begin, end;
+};
+
+__device__ inline Share share_of_block(uint32_t all) {
+    const uint32_t each = ceil_div(all, gridDim.x);
+    const uint32_t begin = min_of(all, blockIdx.x * each);
+    return {begin, min_of(all, begin + each)};
+}
+
+// What a thread's count is behind, in its block.
+struct Scan {
+    uint32_t before, total;
+};
+
+// By the whole block; `warp_counts` has one for each warp. The caller puts a barrier before the next use of them.
+__device__ inline Scan scan_block(uint32_t count, uint32_t *warp_counts) {
+    uint32_t sum = count;
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+        sum += lane_id() >= distance ? below : 0;
+    }
+    if (lane_id() == WARP - 1) {
+        warp_counts[warp_id()] = sum;
+    }
+    __syncthreads();
+    Scan scan{sum - count, 0};
+    for (uint32_t warp = 0; warp < WARPS; ++warp) {
+        scan.before += warp < warp_id() ? warp_counts[warp] : 0;
+        scan.total += warp_counts[warp];
+    }
+    return scan;
+}
+
+// Codewords of a stream's subsequence; there is nothing in those past its end.
+__device__ inline uint32_t count_of(const Stream &stream, const uint8_t *counts, uint32_t subsequence) {
+    return bits_in(stream, subsequence) == 0 ? 0 : counts[uint64_t(stream.first_subsequence) + subsequence];
+}
+
+// Symbols of each sequence.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    class_counts(const Stream *streams, uint32_t stream_count, const uint8_t *counts, const Totals *totals, uint32_t *sequence_counts) {
+    __shared__ uint32_t warp_counts[WARPS];
+    const Share share = share_of_block(totals->sequences);
+    for (uint32_t next = share.begin; next < share.end; ++next) {
+        const Stream &stream = streams[stream_of(next, stream_count, [&](uint32_t i) { return streams[i].first_sequence; })];
+        const Scan scan = scan_block(count_of(stream, counts, (next - stream.first_sequence) * SEQUENCE + threadIdx.x), warp_counts);
+        if (threadIdx.x == 0) {
+            sequence_counts[next] = scan.total;
+        }
+        __syncthreads();
+    }
+}
+
+// Where in its stream each sequence's symbols go; a block a stream.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    class_starts(const Stream *streams, const uint32_t *sequence_counts, uint32_t *starts, uint32_t *status) {
+    __shared__ uint32_t warp_counts[WARPS];
+    const Stream &stream = streams[blockIdx.x];
+    const uint32_t sequences = ceil_div(stream.bits, SEQUENCE_BITS);
+    uint32_t before = 0;
+    for (uint32_t first = 0; first < sequences; first += THREADS) {
+        const uint32_t i = first + threadIdx.x;
+        const Scan scan = scan_block(i < sequences ? sequence_counts[stream.first_sequence + i] : 0, warp_counts);
+        if (i < sequences) {
+            starts[stream.first_sequence + i] = before + scan.before;
+        }
+        before += scan.total;
+        __syncthreads();
+    }
+    if (threadIdx.x == 0 && before != stream.live * GROUP) {
+        atomicOr(&status[blockIdx.x], STATUS_COUNT);
+    }
+}
+
+// Sorts sequences by class, otherwise in order; `class_ends` is where each class ends in `order`. By one block: there are some thousands of sequences.
+extern "C" __global__ void __launch_bounds__(SORT_THREADS)
+    class_order(const uint32_t *sequence_counts, const Totals *totals, uint32_t *order, uint32_t *class_ends) {
+    const uint32_t sequences = totals->sequences;
+    __shared__ uint32_t next[CLASSES];
+    __shared__ uint32_t in_warp[SORT_THREADS / WARP][CLASSES];
+    if (threadIdx.x < CLASSES) {
+        next[threadIdx.x] = 0;
+    }
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < sequences; i += SORT_THREADS) {
+        atomicAdd(&next[class_of(sequence_counts[i])], 1u);
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        uint32_t end = 0;
+        for (uint32_t i = 0; i < CLASSES; ++i) {
+            const uint32_t count = next[i];
+            next[i] = end;
+            end += count;
+            class_ends[i] = end;
+        }
+    }
+    for (uint32_t first = 0; first < sequences; first += SORT_THREADS) {
+        for (uint32_t i = threadIdx.x; i < SORT_THREADS / WARP * CLASSES; i += SORT_THREADS) {
+            in_warp[i / CLASSES][i % CLASSES] = 0;
+        }
+        __syncthreads();
+        const uint32_t i = first + threadIdx.x;
+        const bool inside = i < sequences;
+        const uint32_t own = inside ? class_of(sequence_counts[i]) : CLASSES;
+        const uint32_t alike = __match_any_sync(ALL_LANES, own);
+        const uint32_t rank = __popc(alike & ((1u << lane_id()) - 1));
+        if (inside && rank == 0) {
+            in_warp[warp_id()][own] = __popc(alike);
+        }
+        __syncthreads();
+        // From counts to where each warp's share of a class starts.
+        if (threadIdx.x < CLASSES) {
+            uint32_t at = next[threadIdx.x];
+            for (uint32_t warp = 0; warp < SORT_THREADS / WARP; ++warp) {
+                const uint32_t count = in_warp[warp][threadIdx.x];
+                in_warp[warp][threadIdx.x] = at;
+                at += count;
+            }
+            next[threadIdx.x] = at;
+        }
+        __syncthreads();
+        if (inside) {
+            order[in_warp[warp_id()][own] + rank] = i;
+        }
+        __syncthreads();
+    }
+}
+
+__device__ inline void store_symbol(uint8_t *to, uint64_t at, uint32_t symbol) {
+    if (SYMBOL_BYTES == 1) {
+        to[at] = symbol;
+    } else {
+        reinterpret_cast<uint16_t *>(to)[at] = symbol;
+    }
+}
+
+// Writes symbols [begin, end) of a stream from the block's buffer, whose first is symbol `first`, a multiple of a unit's.
+__device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin, uint32_t end, const Stream &stream, const uint32_t *map,
+                             uint8_t *out, Checksum &checksum) {
+    for (uint32_t i = threadIdx.x; i < ceil_div(end - first, SYMBOLS_IN_UNIT); i += THREADS) {
+        const uint32_t position = first + i * SYMBOLS_IN_UNIT;
+        const uint64_t at = stream.out + uint64_t(group_of(stream, map, position / GROUP)) * GROUP + position % GROUP;
+        if (position >= begin && position + SYMBOLS_IN_UNIT <= end) {
+            const uint4 unit = buffer[i];
+            store_streaming(reinterpret_cast<uint4 *>(out + at * SYMBOL_BYTES), unit);
+            checksum.add(unit, position);
+            continue;
+        }
+        // The rest of the unit is another sequence's.
+        for (uint32_t j = 0; j < SYMBOLS_IN_UNIT; ++j) {
+            if (position + j >= begin && position + j < end) {
+                const uint32_t symbol = SYMBOL_BYTES == 1 ? reinterpret_cast<const uint8_t *>(buffer)[i * SYMBOLS_IN_UNIT + j]
+                                                          : reinterpret_cast<const uint16_t *>(buffer)[i * SYMBOLS_IN_UNIT + j];
+                store_symbol(out, at + j, symbol);
+                checksum.add_symbol(symbol, position + j);
+            }
+        }
+    }
+}
+
+// Decodes the sequences of one class, `room` symbols (a multiple of 64) at a time.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    class_write(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
+                const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint8_t *counts, const uint32_t *starts,
+                const uint32_t *order, const uint32_t *class_ends, uint32_t own_class, uint32_t room, uint32_t *sums, uint8_t *out) {
+    extern __shared__ uint4 buffer[];
+    __shared__ __align__(16) uint32_t lookup[TABLE + LONG_ENTRIES];
+    __shared__ Sequence sequence;
+    __shared__ Stream stream;
+    __shared__ Book book;
+    __shared__ uint32_t warp_counts[WARPS];
+    constexpr uint32_t SYMBOLS_IN_WORD = 4 / SYMBOL_BYTES;
+    uint8_t *to = reinterpret_cast<uint8_t *>(buffer);
+    uint32_t loaded = ALL_LANES;
+    Checksum checksum{0, 0};
+    const uint32_t first_of_class = own_class == 0 ? 0 : class_ends[own_class - 1];
+    const Share share = share_of_block(class_ends[own_class] - first_of_class);
+    for (uint32_t i = share.begin; i < share.end; ++i) {
+        const uint32_t next = order[first_of_class + i];
+        const uint32_t stream_number = stream_of(next, stream_count, [&](uint32_t s) { return streams[s].first_sequence; });
+        if (stream_number != loaded) {
+            if (loaded != ALL_LANES) {
+                checksum.flush(&sums[2 * loaded]);
+            }
+            load_stream(stream, book, streams, stream_number, books);
+            load_lookup(lookup, tables, stream, book);
+            loaded = stream_number;
+        }
+        const uint32_t number = next - stream.first_sequence;
+        const uint32_t last = sequence.load(input, stream, number);
+        const uint32_t subsequence = number * SEQUENCE + threadIdx.x;
+        const uint32_t count = count_of(stream, counts, subsequence);
+        const uint32_t entry = count == 0 ? 0 : min_of<uint32_t>(entries[uint64_t(stream.first_subsequence) + subsequence], LAST_ENTRY);
+        const Scan in_block = scan_block(count, warp_counts);
+        const Decoder decoder(lookup, LONG_ENTRIES, &book, symbols);
+        Reader<Padded> reader({sequence.words}, last, threadIdx.x * SUBSEQUENCE_BITS + entry);
+        // Damaged codewords may be more than there is room for.
+        const uint32_t all = stream.live * GROUP;
+        const uint32_t begin = min_of(all, starts[next]), end = min_of(all, starts[next] + in_block.total);
+        uint32_t position = begin + in_block.before;
+        const uint32_t own_end = min_of(end, position + count);
+        for (uint32_t first = begin / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT; first < end; first += room) {
+            const uint32_t round_end = min_of(own_end, first + room);
+            // Whole words, and what is before and after them.
+            for (; position < round_end && position % SYMBOLS_IN_WORD != 0; ++position) {
+                store_symbol(to, position - first, decoder.one(reader));
+            }
+            for (; position + SYMBOLS_IN_WORD <= round_end; position += SYMBOLS_IN_WORD) {
+                reinterpret_cast<uint32_t *>(to)[(position - first) / SYMBOLS_IN_WORD] = decoder.word(reader);
+            }
+            for (; position < round_end; ++position) {
+                store_symbol(to, position - first, decoder.one(reader));
+            }
+            __syncthreads();
+            flush(buffer, first, begin, min_of(end, first + room), stream, map, out, checksum);
+            __syncthreads();
+        }
+        // Also where nothing was written: the next sequence's words replace these.
+        __syncthreads();
+    }
+    if (loaded != ALL_LANES) {
+        checksum.flush(&sums[2 * loaded]);
+    }
+}

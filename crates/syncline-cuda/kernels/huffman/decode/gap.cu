@@ -1,0 +1,152 @@
+// Decoding as published in 2020, from the starts of subsequences, which the gap index gives, or the self-synchronising decoder has found.
+//
+// One kernel: a thread counts the codewords of its subsequence, the block adds them up, looks back at the blocks before it for where its symbols go, and decodes once more,
+// straight to memory. Blocks take sequences in the order in which they start, so that nobody looks back at a block that does not run.
+//
+// ENTRIES   0: starts come from the gap index and counts from counting; 1: both have been found before
+#include "huffman/decode/spans.cuh"
+
+static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
+
+// A block's state: the upper half says what the lower is.
+constexpr uint64_t OWN_COUNT = 1ull << 32, ALL_COUNTED = 2ull << 32;
+
+// Symbols of the stream before sequence `number`, of which sequence 0 is `states[0]`; by one warp.
+__device__ inline uint32_t look_back(volatile uint64_t *states, uint32_t number, uint32_t count) {
+    if (lane_id() == 0) {
+        states[number] = (number == 0 ? ALL_COUNTED : OWN_COUNT) | count;
+    }
+    uint32_t before = 0;
+    uint32_t end = number;
+    while (end > 0) {
+        // Lane 0 looks at the nearest.
+        const bool inside = lane_id() < end;
+        uint64_t state = ALL_COUNTED;
+        do {
+            if (inside) {
+                state = states[end - 1 - lane_id()];
+            }
+        } while (__any_sync(ALL_LANES, state >> 32 == 0));
+        const uint32_t counted = __ballot_sync(ALL_LANES, state >> 32 == 2);
+        const uint32_t nearest = counted == 0 ? WARP : __ffs(counted) - 1;
+        uint32_t sum = lane_id() <= nearest ? uint32_t(state) : 0;
+        for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+            sum += __shfl_xor_sync(ALL_LANES, sum, distance);
+        }
+        before += sum;
+        end = counted != 0 || end < WARP ? 0 : end - WARP;
+    }
+    if (lane_id() == 0 && number > 0) {
+        states[number] = ALL_COUNTED | before + count;
+    }
+    return before;
+}
+
+__device__ inline void store_symbol(uint8_t *out, uint64_t at, uint32_t symbol) {
+    if (SYMBOL_BYTES == 1) {
+        out[at] = symbol;
+    } else {
+        reinterpret_cast<uint16_t *>(out)[at] = symbol;
+    }
+}
+
+// Where live symbol `position` of a stream stands in the output.
+__device__ inline uint64_t place_of(const Stream &stream, const uint32_t *map, uint32_t position) {
+    return stream.out + uint64_t(group_of(stream, map, position / GROUP)) * GROUP + position % GROUP;
+}
+
+// `ticket` and `states`, one for each sequence, are 0 at the start. `entries` and `counts` have one for each subsequence (ENTRIES).
+extern "C" __global__ void __launch_bounds__(THREADS)
+    decode_gap(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
+               const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint8_t *counts, const Totals *totals, uint32_t *ticket,
+               uint64_t *states, uint32_t *sums, uint32_t *status, uint8_t *out) {
+    __shared__ __align__(16) uint32_t lookup[TABLE + LONG_ENTRIES];
+    __shared__ Sequence sequence;
+    __shared__ Stream stream;
+    __shared__ Book book;
+    __shared__ uint32_t warp_counts[WARPS];
+    __shared__ uint32_t next_shared, before_shared;
+    const uint32_t sequences = totals->sequences;
+    uint32_t loaded = ALL_LANES;
+    Checksum checksum{0, 0};
+    while (true) {
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            next_shared = atomicAdd(ticket, 1u);
+        }
+        __syncthreads();
+        const uint32_t next = next_shared;
+        if (next >= sequences) {
+            break;
+        }
+        const uint32_t stream_number = stream_of(next, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
+        if (stream_number != loaded) {
+            if (loaded != ALL_LANES) {
+                checksum.flush(&sums[2 * loaded]);
+            }
+            load_stream(stream, book, streams, stream_number, books);
+            load_lookup(lookup, tables, stream, book);
+            loaded = stream_number;
+        }
+        const uint32_t number = next - stream.first_sequence;
+        const uint32_t last = sequence.load(input, stream, number);
+        __syncthreads();
+
+        const Decoder decoder(lookup, LONG_ENTRIES, &book, symbols);
+        const uint32_t subsequence = number * SEQUENCE + threadIdx.x;
+        const uint32_t start = threadIdx.x * SUBSEQUENCE_BITS, bits = bits_in(stream, subsequence);
+        uint32_t count = 0;
+        uint32_t gap = 0;
+        if (bits > 0) {
+#if ENTRIES
+            gap = entries[stream.first_subsequence + subsequence];
+            count = counts[stream.first_subsequence + subsequence];
+#else
+            gap = gap_of(input, stream, subsequence);
+            Reader<Padded> counting({sequence.words}, last, start + gap);
+            for (; counting.position < start + bits; ++count) {
+                decoder.one(counting);
+            }
+#endif
+        }
+        uint32_t sum = count;
+        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+            uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+            sum += lane_id() >= distance ? below : 0;
+        }
+        if (lane_id() == WARP - 1) {
+            warp_counts[warp_id()] = sum;
+        }
+        __syncthreads();
+        uint32_t total = 0, in_block = 0;
+        for (uint32_t warp = 0; warp < WARPS; ++warp) {
+            in_block = warp == warp_id() ? total : in_block;
+            total += warp_counts[warp];
+        }
+        if (warp_id() == 0) {
+            uint32_t before = look_back(states + stream.first_sequence, number, total);
+            if (lane_id() == 0) {
+                before_shared = before;
+            }
+        }
+        __syncthreads();
+        // Damaged codewords may be more than there is room for.
+        const uint32_t all = stream.live * GROUP;
+        const uint32_t begin = min_of(all, before_shared), end = min_of(all, before_shared + total);
+        if (threadIdx.x == 0 && (number + 1) * uint64_t(SEQUENCE_BITS) >= stream.bits && before_shared + total != all) {
+            atomicOr(&status[stream_number], STATUS_COUNT);
+        }
+        uint32_t position = begin + in_block + sum - count;
+        const uint32_t own_end = min_of(end, position + count);
+        Reader<Padded> reader({sequence.words}, last, start + gap);
+        while (position < own_end) {
+            const uint32_t symbol = decoder.one(reader);
+            store_symbol(out, place_of(stream, map, position), symbol);
+            checksum.add_symbol(symbol, position);
+            ++position;
+        }
+    }
+    if (loaded != ALL_LANES) {
+        checksum.flush(&sums[2 * loaded]);
+    }
+}

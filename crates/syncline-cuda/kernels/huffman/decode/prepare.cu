@@ -1,0 +1,195 @@
+// What decoders need before they start, and the comparison of checksums after: tables, the places of live groups, free groups filled.
+#include "huffman/decode/book.cuh"
+#include "huffman/decode/free.cuh"
+
+// Entries for the next TABLE_BITS bits.
+__device__ inline uint32_t table_entry(const OwnBook &own, const uint16_t *symbols, uint32_t i) {
+    const Book &book = own.book;
+    const uint32_t window = i << (32 - TABLE_BITS);
+    const Codeword one = own.codeword(symbols, window);
+    if (one.length > TABLE_BITS) {
+        return 0;
+    }
+    uint32_t entry = one.length * 0x11u | (one.symbol - book.base & book.mask) << 8;
+    // A codeword that ends within the known bits does not depend on the zeros after them.
+    const Codeword other = own.codeword(symbols, window << one.length);
+    if (one.length + other.length <= TABLE_BITS && book.mask == 0xFFF) {
+        entry += other.length | (other.symbol - book.base) << 20;
+    }
+    return entry;
+}
+
+__device__ inline uint32_t long_table_entry(const OwnBook &own, const uint16_t *symbols, uint32_t i) {
+    const uint32_t start = own.book.limit[TABLE_BITS];
+    const uint32_t window = start + (i << (32 - LONG_BITS));
+    const Codeword one = own.codeword(symbols, window);
+    return window < start || one.length <= TABLE_BITS || one.length > LONG_BITS ? 0 : one.length | one.symbol << 16;
+}
+
+// The codewords that end in a window's first bits: how many bits they take and how many they are, as entries have it, and from bit 16 up where they end.
+struct Counted {
+    uint32_t entry;
+
+    // Goes on to those that end in `known` bits.
+    __device__ inline void go_on(const OwnBook &own, uint32_t window, uint32_t known) {
+        while (true) {
+            const uint32_t bits = entry & ((1u << COUNT_SHIFT) - 1), through = bits + own.length(window << bits);
+            if (through > known) {
+                return;
+            }
+            entry += through - bits + (1u << COUNT_SHIFT) + (through <= TABLE_BITS ? 1u << (15 + through) : 0);
+        }
+    }
+    __device__ inline uint32_t count() const { return (entry & 0xFFFF) == 0 ? COUNT_LONGER : entry & 0xFFFF; }
+    __device__ inline uint32_t ends() const { return entry >> 16; }
+};
+// Counts of windows that start with the same TABLE_BITS bits.
+constexpr uint32_t ALIKE = 1u << (COUNT_BITS - TABLE_BITS);
+
+// What tables are built from, and where: those for counting unless that is null.
+struct Tables {
+    const Book *books;
+    const uint16_t *symbols;
+    uint32_t *tables;
+    uint16_t *count_tables;
+
+    // Part `part` of `parts` of a codebook's.
+    __device__ inline void build(uint32_t number, uint32_t part, uint32_t parts) const {
+        __shared__ OwnBook book;
+        if (books[number].absent) {
+            return;
+        }
+        book.load(books[number]);
+        uint32_t *to = tables + uint64_t(number) * BOOK_WORDS;
+        uint16_t *counts = count_tables + uint64_t(number) * (COUNTS + ENDS);
+        const uint32_t all = BOOK_WORDS + (count_tables == nullptr ? 0 : ENDS);
+        for (uint32_t i = part * blockDim.x + threadIdx.x; i < all; i += parts * blockDim.x) {
+            if (i < TABLE) {
+                to[i] = table_entry(book, symbols, i);
+            } else if (i < BOOK_WORDS) {
+                to[i] = long_table_entry(book, symbols, i - TABLE);
+            } else {
+                const uint32_t start = i - BOOK_WORDS, window = start << (32 - TABLE_BITS);
+                Counted shared{0};
+                shared.go_on(book, window, TABLE_BITS);
+                counts[COUNTS + start] = shared.ends();
+#pragma unroll
+                for (uint32_t j = 0; j < ALIKE; ++j) {
+                    Counted own = shared;
+                    own.go_on(book, window | j << (32 - COUNT_BITS), COUNT_BITS);
+                    counts[start * ALIKE + j] = own.count();
+                }
+            }
+        }
+    }
+};
+
+constexpr uint32_t WARPS = THREADS / WARP;
+// Looks after PLACED groups of a stream that has free ones: writes the place of each live one to the map, and fills the others unless the decoder does. How many are
+// live before it is counted anew by each block: the bitmap is a thousandth of the output at most.
+__device__ inline void place(uint32_t unit, const uint8_t *input, const Stream *streams, uint32_t stream_count, bool fills, bool keeps_status, uint32_t *map,
+                             uint32_t *status, uint8_t *out) {
+    __shared__ uint32_t warp_live[WARPS];
+    __shared__ uint32_t free_words[PLACED_WORDS], live_before[PLACED_WORDS], found;
+    const uint32_t number = stream_of(unit, stream_count, [&](uint32_t i) { return streams[i].first_placing; });
+    const Stream &stream = streams[number];
+    const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);
+    const uint32_t groups = stream.groups;
+    const uint32_t first_word = (unit - stream.first_placing) * PLACED_WORDS;
+    uint32_t live = 0;
+    for (uint32_t i = threadIdx.x; i < first_word; i += THREADS) {
+        live += __popc(~bitmap[i]);
+    }
+    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+        live += __shfl_xor_sync(ALL_LANES, live, distance);
+    }
+    if (lane_id() == 0) {
+        warp_live[warp_id()] = live;
+    }
+    __syncthreads();
+    if (warp_id() == 0) {
+        const uint32_t at = first_word + lane_id();
+        uint32_t word = at * 32 < groups ? bitmap[at] | groups_past(groups, at) : ALL_LANES;
+        uint32_t own = __popc(~word), sum = own;
+        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+            uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+            sum += lane_id() >= distance ? below : 0;
+        }
+        uint32_t before = 0;
+        for (uint32_t warp = 0; warp < WARPS; ++warp) {
+            before += warp_live[warp];
+        }
+        free_words[lane_id()] = word;
+        live_before[lane_id()] = before + sum - own;
+        const bool is_last = first_word * 32 + PLACED >= groups;
+        if (lane_id() == WARP - 1) {
+            found = is_last ? before + sum : stream.live;
+            if (is_last) {
+                const uint32_t own_status = before + sum != stream.live ? STATUS_INDEX : 0;
+                status[number] = keeps_status ? status[number] | own_status : own_status;
+            }
+        }
+    }
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < PLACED; i += THREADS) {
+        uint32_t word = free_words[i / 32], bit = i % 32;
+        uint32_t rank = live_before[i / 32] + __popc(~word & ((1u << bit) - 1));
+        if (!(word >> bit & 1) && rank < stream.live) {
+            map[stream.map + rank] = first_word * 32 + i;
+        }
+    }
+    // Decoders take what is in the map before anybody sees the status.
+    for (uint32_t rank = found + threadIdx.x; rank < stream.live; rank += THREADS) {
+        map[stream.map + rank] = 0;
+    }
+    if (!fills) {
+        return;
+    }
+    constexpr uint32_t UNITS = GROUP * SYMBOL_BYTES / 16;
+    const uint32_t filled = SYMBOL_BYTES == 1 ? stream.free_symbol * 0x01010101u : stream.free_symbol * 0x10001u;
+    const uint4 value = make_uint4(filled, filled, filled, filled);
+    uint4 *to = reinterpret_cast<uint4 *>(out + (stream.out + uint64_t(first_word) * 32 * GROUP) * SYMBOL_BYTES);
+#pragma unroll 4
+    for (uint32_t i = threadIdx.x; i < PLACED * UNITS; i += THREADS) {
+        uint32_t group = i / UNITS;
+        if (free_words[group / 32] >> (group % 32) & 1 && first_word * 32 + group < groups) {
+            store_streaming(&to[i], value);
+        }
+    }
+}
+
+// Blocks from `first_placing` on place groups, those before build tables of a codebook, `parts` each, and clear sums, what else a decoder
+// wants cleared, and status unless parsing has written that.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    decode_prepare(const Book *books, const uint16_t *symbols, const uint8_t *input, const Stream *streams, uint32_t stream_count, const Totals *totals,
+                   uint32_t parts, uint32_t first_placing, uint32_t fills, uint32_t keeps_status, uint32_t *tables, uint16_t *count_tables, uint32_t *map,
+                   uint32_t *sums, uint32_t *cleared, uint32_t cleared_words, uint32_t *status, uint8_t *out) {
+    wait_then_let_start();
+    if (blockIdx.x >= first_placing) {
+        const uint32_t unit = blockIdx.x - first_placing;
+        if (unit < totals->placings) {
+            place(unit, input, streams, stream_count, fills != 0, keeps_status != 0, map, status, out);
+        }
+        return;
+    }
+    for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i <= 2 * stream_count; i += first_placing * THREADS) {
+        sums[i] = 0;
+        // Of the others placing writes it.
+        if (i < stream_count && !keeps_status && !streams[i].has_free) {
+            status[i] = 0;
+        }
+    }
+    for (uint32_t i = blockIdx.x * THREADS + threadIdx.x; i < cleared_words; i += first_placing * THREADS) {
+        cleared[i] = 0;
+    }
+    Tables{books, symbols, tables, count_tables}.build(blockIdx.x / parts, blockIdx.x % parts, parts);
+}
+
+// Compares checksums; a thread a stream.
+extern "C" __global__ void decode_verify(const Stream *streams, uint32_t stream_count, const uint32_t *sums, uint32_t *status) {
+    wait_for_previous();
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i < stream_count && (sums[2 * i] != streams[i].sum || sums[2 * i + 1] != streams[i].weighted)) {
+        status[i] |= STATUS_CHECKSUM;
+    }
+}

@@ -1,0 +1,191 @@
+// Decoding the symbols of a span: lanes into a buffer in shared memory, and from there to memory in whole units.
+#pragma once
+#include "huffman/decode/put_runs.cuh"
+
+// Puts symbols `from` to `to`, of four, at their places from `at` on.
+__device__ inline void put_some(uint8_t *at, const uint32_t words[SYMBOL_BYTES], uint32_t from, uint32_t to) {
+#pragma unroll
+    for (uint32_t i = 0; i < 4; ++i) {
+        if (i >= from && i < to) {
+            store_symbol(at, i, words[i * SYMBOL_BYTES / 4] >> i * SYMBOL_BYTES * 8 % 32);
+        }
+    }
+}
+
+// Symbols that are put at once where a smooth field has nothing but its commonest: a window of codewords at most, and so many at least.
+constexpr uint32_t LONGEST_RUN = 32, SHORTEST_RUN = 8;
+
+// Decodes `count` symbols of a lane into a buffer, from its symbol `place` on. Whole words, and what is before and after them. Up to three symbols more are decoded than there are.
+// Looks for runs of the commonest symbol if `RUNS`.
+template <bool RUNS> __device__ inline void put(const Lookup &lookup, const Common &common, LaneReader &reader, uint8_t *buffer, uint32_t place, uint32_t count) {
+    constexpr uint32_t SYMBOLS_IN_WORD = 4 / SYMBOL_BYTES;
+    const uint32_t before = place % SYMBOLS_IN_WORD, shift = before * SYMBOL_BYTES * 8;
+    uint8_t *at = buffer + (place - before) * SYMBOL_BYTES;
+    uint32_t words[SYMBOL_BYTES], last = 0;
+    // Words as they are in the buffer, from those decoded, the last before them being `last`.
+    const auto next = [&] {
+        const uint2 symbols = lookup.four(reader);
+#if SYMBOL_BYTES == 1
+        const uint32_t word = __byte_perm(symbols.x, symbols.y, 0x6420);
+        words[0] = __funnelshift_l(last, word, shift);
+        last = word;
+#else
+        words[0] = __funnelshift_l(last, symbols.x, shift);
+        words[1] = __funnelshift_l(symbols.x, symbols.y, shift);
+        last = symbols.y;
+#endif
+    };
+    // Symbols of words that are not there yet, those before the first included.
+    uint32_t left = before + count;
+    next();
+    put_some(at, words, before, left);
+    for (; left > 4; left -= 4) {
+        at += 4 * SYMBOL_BYTES;
+        if constexpr (RUNS) {
+            const uint32_t zeros = min_of<uint32_t>(__clz(reader.window()), left - 5) / 4 * 4;
+            if (common.there && zeros >= SHORTEST_RUN) {
+                reader.skip(zeros);
+#pragma unroll
+                for (uint32_t i = 0; i < LONGEST_RUN; i += 4) {
+                    if (i < SHORTEST_RUN || i < zeros) {
+#pragma unroll
+                        for (uint32_t j = 0; j < SYMBOL_BYTES; ++j) {
+                            reinterpret_cast<uint32_t *>(at)[i * SYMBOL_BYTES / 4 + j] = i + j == 0 ? __funnelshift_l(last, common.word, shift) : common.word;
+                        }
+                    }
+                }
+                last = common.word;
+                at += (zeros - 4) * SYMBOL_BYTES;
+                left -= zeros - 4;
+                continue;
+            }
+        }
+        next();
+        if (left < 8) {
+            put_some(at, words, 0, left - 4);
+            return;
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < SYMBOL_BYTES; ++i) {
+            reinterpret_cast<uint32_t *>(at)[i] = words[i];
+        }
+    }
+}
+
+// Where a stream's live groups are, by the map.
+struct MappedGroups {
+    const Stream &stream;
+    const uint32_t *map;
+
+    // In registers: a stream is in shared memory.
+    struct Own {
+        const uint32_t *first;
+        uint32_t last;
+        __device__ inline uint32_t operator()(uint32_t rank) const { return min_of(first[rank], last); }
+    };
+    __device__ inline Own own() const { return {map + stream.map, stream.groups - 1}; }
+};
+__device__ inline MappedGroups::Own own_groups(const MappedGroups &groups) { return groups.own(); }
+template <typename Group> __device__ inline const Group &own_groups(const Group &groups) { return groups; }
+
+// Units of a warp's buffer.
+struct Gathered {
+    const uint4 *buffer;
+    __device__ inline uint4 operator()(uint32_t i) const { return buffer[i]; }
+    __device__ inline void add(Checksum &checksum, uint4 unit, uint32_t position) const { checksum.add(unit, position); }
+};
+
+// Units of nothing but one symbol, a word of it given.
+struct Filled {
+    uint4 unit;
+    Checksum own;
+
+    __device__ inline Filled(uint32_t word) : unit(make_uint4(word, word, word, word)), own{0, 0} { own.add(unit, 0); }
+    __device__ inline uint4 operator()(uint32_t) const { return unit; }
+    __device__ inline void add(Checksum &checksum, uint4, uint32_t position) const {
+        checksum.sum += own.sum;
+        checksum.weighted += own.weighted + position * own.sum;
+    }
+};
+
+// As `store_streaming`, but other accesses need not keep their places: nobody here reads what is written.
+__device__ inline void write_unit(uint8_t *to, uint4 unit) {
+    asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(unit.x), "r"(unit.y), "r"(unit.z), "r"(unit.w));
+}
+
+// Writes symbols [begin, end) of a stream from a warp's units, the first of which starts with symbol `first`, a multiple of a unit's.
+// If groups are free, live ones are where `group` says, counted in the stream's groups.
+template <typename Units, typename Group>
+__device__ inline void flush(const Units &units, uint32_t first, uint32_t begin, uint32_t end, const Stream &stream, const Group &group, uint8_t *out, Checksum &checksum) {
+    const auto groups = own_groups(group);
+    uint8_t *const to = out + stream.out * SYMBOL_BYTES;
+    const bool has_free = stream.has_free;
+    const auto place_of = [&](uint32_t position) { return has_free ? uint64_t(groups(position / GROUP)) * GROUP + position % GROUP : position; };
+    for (uint32_t i = lane_id(); i < (end - first) / SYMBOLS_IN_UNIT; i += WARP) {
+        const uint32_t position = first + i * SYMBOLS_IN_UNIT;
+        if (position >= begin) {
+            const uint4 unit = units(i);
+            write_unit(to + place_of(position) * SYMBOL_BYTES, unit);
+            units.add(checksum, unit, position);
+        }
+    }
+    // The rest of the first and of the last unit are other spans': half of the lanes each.
+    static_assert(SYMBOLS_IN_UNIT <= WARP / 2, "a lane a symbol");
+    const uint32_t last = end / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT;
+    const bool at_first = lane_id() < WARP / 2;
+    const uint32_t place = lane_id() % (WARP / 2);
+    const uint32_t position = (at_first ? first : last) + place;
+    const bool broken = at_first ? begin > first : last > first || begin == first;
+    if (broken && place < SYMBOLS_IN_UNIT && position >= begin && position < end) {
+        const uint4 unit = units((position - first) / SYMBOLS_IN_UNIT);
+        const uint32_t byte = place * SYMBOL_BYTES, word = byte < 8 ? byte < 4 ? unit.x : unit.y : byte < 12 ? unit.z : unit.w;
+        const uint32_t symbol = word >> byte % 4 * 8 & (SYMBOL_BYTES == 1 ? 0xFF : 0xFFFF);
+        store_symbol(to, place_of(position), symbol);
+        checksum.add_symbol(symbol, position);
+    }
+}
+
+// Decodes and writes the symbols of a warp's lanes, `begin` to `end` of the stream each, one lane's behind the other's: those of as many lanes at a time as `buffer` has room for, in symbols.
+// Damaged counts may be what no lane has room for: that lane's symbols are left out. The table is of runs if `RUNS` and the commonest symbol has a codeword for that.
+template <bool RUNS = false, typename Group>
+__device__ inline void put_lanes(const Lookup &lookup, const Common &common, LaneReader &reader, uint4 *buffer, uint32_t room, uint32_t begin, uint32_t end, const Stream &stream,
+                                 const Group &group, uint8_t *out, Checksum &checksum) {
+    const bool smooth = common.there && reader.zeros() && end - begin <= SUBSEQUENCE_BITS - reader.position;
+    // Nothing but the commonest, as all of a smooth field: lanes would put symbols at distances that are multiples of all banks.
+    if (__all_sync(ALL_LANES, smooth || begin >= end)) {
+        const uint32_t start = __shfl_sync(ALL_LANES, begin, 0), stop = __shfl_sync(ALL_LANES, end, WARP - 1);
+        if (stop > start) {
+            flush(Filled(common.word), start / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT, start, stop, stream, group, out, checksum);
+        }
+        return;
+    }
+    uint8_t *const bytes = reinterpret_cast<uint8_t *>(buffer);
+    for (uint32_t lane = 0; lane < WARP;) {
+        const uint32_t start = __shfl_sync(ALL_LANES, begin, lane), first = start / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT;
+        const bool fits = begin >= first && end >= begin && end - first <= room;
+        const uint32_t lanes = WARP - __clz(__ballot_sync(ALL_LANES, lane_id() <= lane || fits));
+        const uint32_t stop_at = __shfl_sync(ALL_LANES, fits ? end : 0, lanes - 1);
+        const bool puts = lane_id() >= lane && lane_id() < lanes && fits && begin < end;
+        if (RUNS && common.there) {
+            for (uint32_t i = lane_id(); first + i * SYMBOLS_IN_UNIT < stop_at; i += WARP) {
+                buffer[i] = make_uint4(common.word, common.word, common.word, common.word);
+            }
+            __syncwarp();
+            if (puts && !smooth) {
+                if (lookup.complete) {
+                    put_runs<false>(lookup, reader, bytes, begin - first, end - first);
+                } else {
+                    put_runs<true>(lookup, reader, bytes, begin - first, end - first);
+                }
+            }
+        } else if (puts) {
+            put<!RUNS>(lookup, common, reader, bytes, begin - first, end - begin);
+        }
+        __syncwarp();
+        if (stop_at > start) {
+            flush(Gathered{buffer}, first, start, stop_at, stream, group, out, checksum);
+        }
+        __syncwarp();
+        lane = lanes;
+    }
+}

@@ -1,0 +1,244 @@
+// What the decoders that start at subsequences share: counting the codewords of a span, and reading a subsequence from registers or shared memory.
+//
+// SEQUENCE   subsequences in a sequence
+// THREADS    threads in a block
+#pragma once
+#include "huffman/decode/lookup.cuh"
+
+constexpr uint32_t WORDS_IN_SUBSEQUENCE = SUBSEQUENCE_BITS / 32;
+constexpr uint32_t SEQUENCE_BITS = SEQUENCE * SUBSEQUENCE_BITS;
+// Bits of a span: 32 subsequences, a lane each.
+constexpr uint32_t SPAN_BITS = WARP * SUBSEQUENCE_BITS;
+constexpr uint32_t WARPS = THREADS / WARP;
+
+// Bits of a stream's subsequence.
+__device__ inline uint32_t bits_in(const Stream &stream, uint32_t subsequence) {
+    const uint32_t start = subsequence * SUBSEQUENCE_BITS;
+    return start < stream.bits ? min_of(stream.bits - start, SUBSEQUENCE_BITS) : 0;
+}
+
+// Words that a subsequence's codewords and the look ahead may touch: the last codeword starts in the fourth, at most LONGEST bits of the next are in the fifth.
+constexpr uint32_t LANE_WORDS = WORDS_IN_SUBSEQUENCE + 2;
+// No first codeword starts later; what says so is damaged.
+constexpr uint32_t LAST_ENTRY = 31;
+// What a damaged index may say that a subsequence has at most.
+constexpr uint32_t MOST_COUNT = SUBSEQUENCE_BITS + LAST_ENTRY;
+
+// The byte that has the gap of a stream's subsequence, and the gap in it.
+__device__ inline uint32_t gap_byte(const uint8_t *input, const Stream &stream, uint32_t subsequence) {
+    return (input + stream.index)[stream.longest <= 16 ? subsequence / 2 : subsequence];
+}
+__device__ inline uint32_t gap_in(uint32_t byte, const Stream &stream, uint32_t subsequence) {
+    return stream.longest <= 16 ? byte >> (subsequence % 2 * 4) & 15 : min_of<uint32_t>(byte, LAST_ENTRY);
+}
+__device__ inline uint32_t gap_of(const uint8_t *input, const Stream &stream, uint32_t subsequence) {
+    return gap_in(gap_byte(input, stream, subsequence), stream, subsequence);
+}
+
+// A subsequence's words, as they are in memory.
+struct LaneWords {
+    uint4 own;
+    uint2 ahead;
+
+    // Words past the stream's are 0.
+    __device__ inline void load(const uint8_t *input, const Stream &stream, uint32_t subsequence) {
+        const uint32_t *words = reinterpret_cast<const uint32_t *>(input + stream.words) + subsequence * WORDS_IN_SUBSEQUENCE;
+        const uint32_t end = ceil_div(stream.bits, 32) + 2, first = subsequence * WORDS_IN_SUBSEQUENCE;
+        if (first + LANE_WORDS <= end) {
+            own = __ldg(reinterpret_cast<const uint4 *>(words));
+            ahead = __ldg(reinterpret_cast<const uint2 *>(words + WORDS_IN_SUBSEQUENCE));
+        } else {
+            const auto word = [&](uint32_t i) { return first + i < end ? words[i] : 0; };
+            own = make_uint4(word(0), word(1), word(2), word(3));
+            ahead = make_uint2(word(4), word(5));
+        }
+    }
+};
+
+// What of a subsequence's words is not in a window yet: words move on instead of the window.
+struct WordsAhead {
+    uint32_t word[LANE_WORDS - 2];
+
+    __device__ inline void move_on(uint32_t there, uint32_t &word0, uint32_t &word1) {
+        if (there) {
+            word0 = word1;
+            word1 = word[0];
+#pragma unroll
+            for (uint32_t i = 0; i + 1 < LANE_WORDS - 2; ++i) {
+                word[i] = word[i + 1];
+            }
+        }
+    }
+};
+
+// A window over a subsequence, from a codeword's start on.
+struct LaneReader : Bits<WordsAhead> {
+    __device__ inline LaneReader(const LaneWords &from, uint32_t start)
+        : Bits<WordsAhead>{{{from.own.z, from.own.w, from.ahead.x, from.ahead.y}}, from.own.x, from.own.y, start} {}
+
+    // Whether all of the subsequence's bits from there on are zeros, as long as nothing is skipped.
+    __device__ inline bool zeros() const { return (word0 << position | word1 | words.word[0] | words.word[1]) == 0; }
+};
+
+// The length of a window's codeword, which has at least `shortest` bits.
+__device__ inline uint32_t length_from(const Book &book, uint32_t window, uint32_t shortest) {
+    uint32_t length = shortest;
+    while (length < book.longest && window >= book.limit[length]) {
+        ++length;
+    }
+    return length;
+}
+
+// Counts codewords with a codebook's tables for that.
+struct Counter {
+    const uint16_t *table; // COUNTS entries, then ENDS
+    const Book *book;
+    uint32_t longest_shares; // 2^16 over the longest codeword's length, rounded up
+    bool zero_is_one;        // codeword
+
+    __device__ inline Counter(const uint16_t *tables, const Book *code)
+        : table(tables), book(code), longest_shares((1u << 16) / max_of<uint32_t>(1, code->longest) + 1), zero_is_one(code->limit[1] != 0) {}
+
+    // The length of a codeword that is longer than a lookup.
+    __device__ inline uint32_t long_length(uint32_t window) const { return length_from(*book, window, TABLE_BITS + 1); }
+
+    __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> (32 - COUNT_BITS)]; }
+
+    // Skips the codewords of one lookup, or a longer one. Positions in readers count codewords along: see COUNT_SHIFT.
+    __device__ inline void step(LaneReader &from) const {
+        const uint32_t window = from.window();
+        uint32_t entry = lookup(window);
+        if (entry & COUNT_LONGER) {
+            entry = long_length(window) | 1u << COUNT_SHIFT;
+        }
+        from.skip(entry);
+    }
+
+    // Skips codewords as long as a lookup ends before `stop`.
+    __device__ inline void most(LaneReader &from, uint32_t stop) const {
+        while (position(from) + 2 * COUNT_BITS <= stop) {
+            const uint32_t window = from.window();
+            const uint32_t one = lookup(window);
+            // Shifts by the low five bits of an entry: those it takes.
+            const uint32_t other = lookup(__funnelshift_l(0, window, one));
+            if ((one | other) & COUNT_LONGER) {
+                // A longer codeword may take what the second lookup would have looked at.
+                step(from);
+            } else {
+                from.skip(one + other);
+            }
+        }
+        while (position(from) + COUNT_BITS <= stop) {
+            step(from);
+        }
+    }
+
+    static __device__ inline uint32_t position(const LaneReader &from) { return from.position & ((1u << COUNT_SHIFT) - 1); }
+
+    // The codewords that start from the reader's position on and before `stop`. Sets where the last of them ends.
+    __device__ inline uint32_t count(LaneReader &from, uint32_t stop, uint32_t &end) const {
+        most(from, stop);
+        const uint16_t *ends_table = table + COUNTS;
+        uint32_t count = from.position >> COUNT_SHIFT;
+        end = position(from);
+        // One after the other, until the last start is within a lookup of ends.
+        while (end + TABLE_BITS < stop) {
+            const uint32_t window = from.window(), ends = ends_table[window >> (32 - TABLE_BITS)];
+            const uint32_t length = ends == 0 ? long_length(window) : __ffs(ends);
+            from.skip(length);
+            end += length;
+            ++count;
+        }
+        if (end < stop) {
+            // Of the ends before `stop` each is a start.
+            const uint32_t starts = ends_table[from.window() >> (32 - TABLE_BITS)] & ((1u << (stop - end - 1)) - 1);
+            count += 1 + __popc(starts);
+            from.skip(32 - __clz(starts));
+            const uint32_t window = from.window(), ends = ends_table[window >> (32 - TABLE_BITS)];
+            end += 32 - __clz(starts) + (ends == 0 ? long_length(window) : __ffs(ends));
+        }
+        return count;
+    }
+
+    // The codewords from the reader's position on up to `stop`, where one ends. Ones are put in the place of the bits after it: they are the last codeword, which is
+    // one of the longest, over and over; those within the lookup are taken away again.
+    __device__ inline uint32_t count_up_to(LaneReader &from, uint32_t stop) const {
+        most(from, stop);
+        const uint32_t end = position(from);
+        // Damaged bits may have ended later.
+        const uint32_t rest = stop > end ? stop - end : 0;
+        const uint32_t entry = lookup(from.window() | ALL_LANES >> rest);
+        const int32_t more = (entry >> COUNT_SHIFT & 31) - ((COUNT_BITS - rest) * longest_shares >> 16);
+        return min_of<int32_t>(MOST_COUNT, max_of<int32_t>(0, int32_t(from.position >> COUNT_SHIFT) + more));
+    }
+};
+
+// The units of a block, stream after stream: blocks have equal shares of all. A sequence has UNITS of them.
+template <uint32_t UNITS> struct Run {
+    uint32_t next, end;
+
+    __device__ inline Run(uint32_t sequences) {
+        const uint32_t all = sequences * UNITS, share = ceil_div(all, gridDim.x);
+        next = min_of(all, blockIdx.x * share);
+        end = min_of(all, next + share);
+    }
+
+    // The stream of the next unit, and its units that are this block's: those from `first` to `stop`, counted from the stream's first.
+    __device__ inline uint32_t stream(const Stream *streams, uint32_t stream_count, uint32_t &first, uint32_t &stop) {
+        const uint32_t number = stream_of_warp(next / UNITS, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
+        const uint32_t start = streams[number].first_sequence * UNITS, bits = streams[number].bits;
+        first = next - start;
+        next = min_of(end, start + ceil_div(bits, SEQUENCE_BITS) * UNITS);
+        stop = min_of(next - start, ceil_div(bits, SEQUENCE_BITS / UNITS));
+        return number;
+    }
+};
+
+// Words in shared memory with a gap after every 32: threads that are at the same place of their subsequences, four words apart, hit different banks.
+struct Padded {
+    const uint32_t *words;
+    static __device__ constexpr uint32_t slot(uint32_t i) { return i + (i >> 5); }
+    __device__ inline uint32_t operator[](uint32_t i) const { return words[slot(i)]; }
+};
+
+// A block's sequence in shared memory; a thread has a subsequence. Positions are bits from its start.
+struct Sequence {
+    // Its words, and those that its last codeword and the reader's look ahead may touch.
+    static constexpr uint32_t WORDS = SEQUENCE * WORDS_IN_SUBSEQUENCE + 3;
+    uint32_t words[Padded::slot(WORDS) + 1];
+
+    // Loads sequence `number` of a stream; to be called, and followed by a barrier, by the whole block. Returns its last word.
+    __device__ inline uint32_t load(const uint8_t *input, const Stream &stream, uint32_t number) {
+        const uint32_t *from = reinterpret_cast<const uint32_t *>(input + stream.words) + number * (SEQUENCE_BITS / 32);
+        // The stream has two words more than its bits fill.
+        const uint32_t last = min_of(ceil_div(stream.bits, 32) + 2 - number * (SEQUENCE_BITS / 32), WORDS) - 1;
+        for (uint32_t i = threadIdx.x; i <= last; i += THREADS) {
+            words[Padded::slot(i)] = from[i];
+        }
+        return last;
+    }
+};
+
+// Copies a stream's descriptor and its codebook to shared memory. By the whole block, with barriers around it.
+__device__ inline void load_stream(Stream &stream, Book &book, const Stream *streams, uint32_t number, const Book *books) {
+    __syncthreads();
+    if (threadIdx.x < sizeof(Stream) / 4) {
+        reinterpret_cast<uint32_t *>(&stream)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&streams[number])[threadIdx.x];
+    }
+    __syncthreads();
+    if (threadIdx.x < sizeof(Book) / 4) {
+        reinterpret_cast<uint32_t *>(&book)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&books[stream.first_book])[threadIdx.x];
+    }
+    __syncthreads();
+}
+
+// Its tables for lookups: TABLE + LONG_ENTRIES words. To be followed by a barrier, as the next.
+__device__ inline void load_lookup(uint32_t *to, const uint32_t *tables, const Stream &stream, const Book &book) {
+    load_tables(to, tables + uint64_t(stream.first_book) * BOOK_WORDS, LONG_ENTRIES, book);
+}
+
+// Its tables for counting, that of counts alone or both.
+__device__ inline void load_counts(uint16_t *to, const uint16_t *count_tables, const Stream &stream, bool both) {
+    load_words(reinterpret_cast<uint32_t *>(to), reinterpret_cast<const uint32_t *>(count_tables + uint64_t(stream.first_book) * (COUNTS + ENDS)),
+               (both ? COUNTS + ENDS : COUNTS) / 2);
+}

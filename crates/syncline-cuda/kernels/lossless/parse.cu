@@ -1,0 +1,164 @@
+// Records of lossless streams as far as they are not tokens: header, sections, tiles and bases, what each block has, where the planes stand. Nothing that is read is trusted.
+//
+// THREADS  threads in a block, which has a chunk; at least MOST_BLOCKS
+#include "lossless/tile.cuh"
+#include "lossless/tokens.cuh"
+
+static_assert(THREADS >= MOST_BLOCKS, "a thread for each block of bases");
+constexpr uint32_t MARKER = 0x4B435953; // "SYCK"
+constexpr uint32_t KIND_RAW = 0, KIND_LZSS = 3;
+constexpr uint32_t TILES = 0, BASES = 1;
+
+// Header and table of sections; by one thread.
+__device__ inline uint32_t read_frame(const uint8_t *record, uint32_t length, uint64_t number, uint64_t hash, uint64_t element_bytes, Head &head) {
+    const uint32_t *words = reinterpret_cast<const uint32_t *>(record);
+    const uint64_t *wide = reinterpret_cast<const uint64_t *>(record);
+    if (length < RECORD_HEADER || words[0] != MARKER || words[1] != length) {
+        return RECORD;
+    }
+    if (wide[3] != hash) {
+        return HASH;
+    }
+    if (wide[1] != number) {
+        return NUMBER;
+    }
+    head.kind = words[4];
+    if (words[5] != 0 || (head.kind != KIND_RAW && head.kind != KIND_LZSS)) {
+        return KIND;
+    }
+    if (head.kind == KIND_RAW) {
+        const uint64_t payload = length - RECORD_HEADER;
+        const bool fits = payload >= element_bytes && payload - element_bytes < 16;
+        return fits && all_zero(record, RECORD_HEADER + element_bytes, length) ? FINE : RAW;
+    }
+    return read_sections(record, RECORD_HEADER, length, head);
+}
+
+// Section 0: what each tile is, and where its residuals start; by the whole block, and the result is the same in all of it.
+__device__ inline uint32_t read_tiles(const Geometry &geometry, const ChunkBatch &batch, const uint8_t *section, uint32_t bytes, uint32_t first, uint32_t tiles,
+                                      uint8_t *metas, uint32_t *starts, uint64_t *warp_sums, uint32_t &elements) {
+    const uint32_t *words = reinterpret_cast<const uint32_t *>(section);
+    const uint32_t bitmap_words = ceil_div(tiles, 32);
+    const uint32_t predictors_at = TILE_HEADER_WORDS + bitmap_words;
+    if (bytes % 4 != 0 || bytes < predictors_at * 4 || words[0] != tiles || (words[2] & 0xff) != 0 || words[3] != 0) {
+        return BAD_TILES;
+    }
+    uint64_t before = 0, total;
+    for (uint32_t strip = 0; strip < tiles; strip += THREADS) {
+        const uint32_t tile = strip + threadIdx.x;
+        const bool live = tile < tiles && (words[TILE_HEADER_WORDS + tile / 32] >> tile % 32 & 1) == 0;
+        const uint64_t own = live ? geometry.tile(batch.first_tile + first + tile).elements() : 0;
+        const uint64_t sum = before + block_scan<THREADS, uint64_t>(uint64_t(live) << 32 | own, warp_sums, total);
+        before += total;
+        if (tile < tiles) {
+            const uint32_t rank = uint32_t(sum >> 32), word = predictors_at + rank / 16;
+            uint32_t meta = CONSTANT;
+            if (live) {
+                meta = word < bytes / 4 ? words[word] >> rank % 16 * 2 & 3 : 0;
+            }
+            metas[first + tile] = uint8_t(meta);
+            starts[first + tile] = uint32_t(sum);
+        }
+    }
+    const uint32_t live = uint32_t(before >> 32);
+    elements = uint32_t(before);
+    if (bytes != (predictors_at + ceil_div(2 * live, 32)) * 4) {
+        return BAD_TILES;
+    }
+    const bool padded = all_zero(section, TILE_HEADER_WORDS * 4 + ceil_div(tiles, 8), predictors_at * 4) &&
+                        all_zero(section, predictors_at * 4 + ceil_div(2 * live, 8), bytes);
+    return padded ? FINE : BAD_TILES;
+}
+
+// Section 1; by the whole block.
+__device__ inline uint32_t read_bases(const uint8_t *section, uint32_t bytes, uint32_t first, uint32_t tiles, word_t *bases, uint64_t *warp_sums,
+                                      uint32_t *words_before) {
+    const uint32_t blocks = ceil_div(tiles, BLOCK_TILES), width_bytes = uint32_t(aligned(blocks, 4));
+    if (bytes < width_bytes) {
+        return BAD_BASES;
+    }
+    uint64_t total;
+    const uint32_t own_width = threadIdx.x < blocks ? section[threadIdx.x] : 0;
+    const uint64_t own = block_scan<THREADS, uint64_t>(own_width, warp_sums, total);
+    if (threadIdx.x < blocks) {
+        words_before[threadIdx.x] = uint32_t(own);
+    }
+    const bool bad = __syncthreads_or(own_width > 64);
+    if (bad || bytes != width_bytes + 4 * total || !all_zero(section, blocks, width_bytes)) {
+        return BAD_BASES;
+    }
+    const uint32_t *words = reinterpret_cast<const uint32_t *>(section + width_bytes);
+    uint64_t before = 0;
+    for (uint32_t strip = 0; strip < tiles; strip += THREADS) {
+        const uint32_t tile = strip + threadIdx.x, block = tile / BLOCK_TILES;
+        uint64_t value = 0;
+        if (tile < tiles) {
+            const uint32_t width = section[block];
+            if (width > 0) {
+                const uint32_t *packed = words + words_before[block];
+                const uint32_t bit = lane_id() * width, last = (bit + width - 1) / 32;
+                value = packed[bit / 32] >> bit % 32;
+                for (uint32_t word = bit / 32 + 1; word <= last; ++word) {
+                    value |= uint64_t(packed[word]) << (word * 32 - bit);
+                }
+                value &= ~0ull >> (64 - width);
+            }
+        }
+        // Differences of fewer bits wrap alike when they are added up with 64.
+        const uint64_t difference = unzigzag(word_t(value));
+        const uint64_t exclusive = before + block_scan<THREADS, uint64_t>(difference, warp_sums, total);
+        before += total;
+        if (tile < tiles) {
+            bases[first + tile] = word_t(exclusive + difference);
+        }
+    }
+    return FINE;
+}
+
+// A block a chunk. Records lie in the input, which the host has seen to; all else is found here.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    lossless_parse(Geometry geometry, ChunkBatch batch, const uint8_t *input, const uint64_t *places, const uint32_t *lengths, const uint64_t *hashes,
+                   uint32_t index_kind, uint8_t *metas, word_t *bases, uint32_t *starts, Head *heads) {
+    __shared__ Head head;
+    __shared__ uint64_t warp_sums[WARPS];
+    __shared__ uint32_t words_before[MOST_BLOCKS];
+    const uint32_t chunk = blockIdx.x;
+    const uint8_t *record = input + places[chunk];
+    const uint32_t first = batch.chunk_first(chunk), tiles = batch.chunk_first(chunk + 1) - first;
+    const uint64_t first_tile = batch.first_tile + first;
+    const uint32_t all_elements = uint32_t(geometry.elements_before(first_tile + tiles) - geometry.elements_before(first_tile));
+    for (uint32_t i = threadIdx.x; i < sizeof(Head) / 4; i += THREADS) {
+        reinterpret_cast<uint32_t *>(&head)[i] = 0;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        head.status = read_frame(record, lengths[chunk], batch.first_chunk + chunk, hashes[chunk], uint64_t(all_elements) * ELEMENT_BYTES, head);
+    }
+    __syncthreads();
+    uint32_t status = head.status;
+    if (status == FINE && head.kind == KIND_LZSS) {
+        uint32_t elements = all_elements;
+        if (head.section_bytes[TILES] > 0) {
+            status = read_tiles(geometry, batch, record + head.section_at[TILES], head.section_bytes[TILES], first, tiles, metas, starts, warp_sums, elements);
+            if (status == FINE) {
+                status = read_bases(record + head.section_at[BASES], head.section_bytes[BASES], first, tiles, bases, warp_sums, words_before);
+            }
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            head.elements = elements;
+            head.status = status;
+        }
+        __syncthreads();
+        if (status == FINE) {
+            status = read_tokens(record, uint64_t(elements) * ELEMENT_BYTES, index_kind, warp_sums, head);
+            if (threadIdx.x == 0 && status != FINE) {
+                head.status = status;
+            }
+        }
+    }
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < sizeof(Head) / 4; i += THREADS) {
+        reinterpret_cast<uint32_t *>(heads + chunk)[i] = reinterpret_cast<const uint32_t *>(&head)[i];
+    }
+}

@@ -1,0 +1,211 @@
+// Blocks to tokens.
+//
+// The candidates of a position are those before it that begin with the same symbols. Threads do not compare all of the window: warps link each position to the
+// last one before it with the same hash, 32 positions at a time (`match_any` finds links among the 32), so that a position's candidates are a few steps away,
+// nearest first, as the format wants them. Comparisons are reused: where the next position has its first candidate at the same distance, its match is the rest of this one,
+// so that of a stretch of such positions only the last is compared, several words at a time.
+//
+// Tokens are selected by chunks of 32 positions, a thread a chunk: backwards, it finds where a path from each position leaves the chunk (the position after it has been
+// found before); one thread then goes from chunk to chunk; and the threads follow the path through their chunk from where it enters. That is 37 warp
+// instructions for 32 positions (measured); pointer jumping by shuffles comes to about 60.
+//
+// HASH_BITS   log2 of the entries of a warp's table of last positions
+// LINK_WARPS  warps that link: all, each its own part and the window before it, or one where windows are long
+// BLOCKS      blocks of threads to a multiprocessor
+#include "lzss/encode.cuh"
+
+constexpr uint16_t NOWHERE = 0xffff;
+constexpr uint32_t HASH_ENTRIES = 1 << HASH_BITS;
+constexpr uint32_t LINKED = SYMBOLS / LINK_WARPS;
+constexpr uint32_t SEARCHED = SYMBOLS / WARPS;
+static_assert(LINKED % 32 == 0 && SEARCHED % 32 == 0, "warps take whole chunks");
+
+// The first symbols by which candidates are recognised.
+struct Key {
+    uint32_t symbols;
+    // Multiplicative hashing of the first bytes only: a factor with zeros at its end is one of a number shifted up.
+    uint32_t low_factor;
+    uint32_t high_factor;
+
+    __device__ inline explicit Key(uint32_t min_match) {
+        const uint32_t bytes = min_of<uint32_t>(min_match * WIDTH, 8);
+        symbols = bytes / WIDTH;
+        low_factor = 0x9E3779B1u << (bytes < 4 ? 32 - bytes * 8 : 0);
+        high_factor = bytes <= 4 ? 0 : 0x85EBCA6Bu << (64 - bytes * 8);
+    }
+    __device__ inline uint32_t hash(const Front &front) const {
+        return (front.words[0] * low_factor + front.words[1] * high_factor) >> (32 - HASH_BITS);
+    }
+};
+
+// Links positions `first` to `first + LINKED - 1` to those before them. `heads` is the warp's.
+__device__ inline void link(const Work &work, const Key &key, uint32_t first, uint16_t *heads) {
+    for (uint32_t i = lane_id(); i < HASH_ENTRIES; i += WARP) {
+        heads[i] = NOWHERE;
+    }
+    __syncwarp();
+    const uint32_t end = min_of(first + LINKED, work.symbols);
+    const uint32_t below_me = (1u << lane_id()) - 1;
+    for (uint32_t chunk = first - min_of<uint32_t>(first, (WINDOW + 31) / 32 * 32); chunk < end; chunk += WARP) {
+        const uint32_t position = chunk + lane_id();
+        const uint32_t hash = key.hash(front(work, position));
+        const uint32_t same = __match_any_sync(ALL_LANES, hash);
+        const uint32_t below = same & below_me;
+        const uint32_t in_table = heads[hash];
+        const uint32_t before = below != 0 ? chunk + 31 - __clz(below) : in_table;
+        __syncwarp();
+        if (same >> lane_id() == 1) {
+            heads[hash] = uint16_t(position);
+        }
+        __syncwarp();
+        if (chunk >= first) {
+            // From nowhere, which is behind all, the distance comes out too long or 0.
+            const uint32_t distance = position - before;
+            const bool is_linked = distance <= WINDOW && position + key.symbols <= work.symbols;
+            work.links[position] = is_linked ? link_t(distance) : 0;
+        }
+    }
+}
+
+// Symbols that agree from `position` and `distance` before it on, of which REACH are known to, up to about `most`.
+__device__ inline uint32_t extended(const Work &work, uint32_t position, uint32_t distance, uint32_t most) {
+    uint32_t length = REACH;
+    while (length < most) {
+        const uint32_t more = agreeing(front(work, position + length), front(work, position + length - distance));
+        length += more;
+        if (more < REACH) {
+            break;
+        }
+    }
+    return length;
+}
+
+__device__ inline symbol_t symbol_at(const Work &work, uint32_t position) { return reinterpret_cast<const symbol_t *>(work.data)[position]; }
+
+// The distance to the candidate after the one at `distance`, 0 if there is none.
+__device__ inline uint32_t next_distance(const Work &work, uint32_t position, uint32_t distance) {
+    const uint32_t step = link_at(work, position - distance);
+    return step == 0 || distance + step > WINDOW ? 0 : distance + step;
+}
+
+// The tokens that could start at a warp's positions, from the last chunk to the first.
+__device__ inline void search(const Work &work, const Key &key, uint32_t first) {
+    const uint32_t end = min_of(first + SEARCHED, work.symbols);
+    if (first >= end) {
+        return;
+    }
+    // First candidate of the position behind the chunk, and symbols that agree there.
+    uint32_t behind_distance = 0, behind_length = 0;
+    for (uint32_t chunk = (end - 1) / 32 * 32 + 32; chunk > first;) {
+        chunk -= 32;
+        const uint32_t position = chunk + lane_id();
+        const Front own = front(work, position);
+        const uint32_t limit = min_of(work.symbols - position, work.min_match + LENGTH_SPAN);
+        uint32_t distance = link_at(work, position); // 0 where a block has ended
+        uint32_t length = 0;
+        while (distance != 0) {
+            length = agreeing(own, front(work, position - distance));
+            if (length >= key.symbols) {
+                break;
+            }
+            distance = next_distance(work, position, distance);
+        }
+        __syncwarp();
+        const uint32_t after = __shfl_down_sync(ALL_LANES, distance, 1);
+        const bool is_rest = distance != 0 && distance == (lane_id() == WARP - 1 ? behind_distance : after);
+        if (distance != 0 && length == REACH && !is_rest) {
+            length = extended(work, position, distance, limit);
+        }
+        __syncwarp();
+        const uint32_t rests = __ballot_sync(ALL_LANES, is_rest);
+        // The first lane from this one on whose match is not the rest of it: WARP is the position behind the chunk.
+        const uint32_t last = lane_id() + trailing_zeros(~(rests >> lane_id()));
+        const uint32_t of_last = __shfl_sync(ALL_LANES, length, last % WARP);
+        length = (last < WARP ? of_last : behind_length) + last - lane_id();
+        behind_distance = __shfl_sync(ALL_LANES, distance, 0);
+        behind_length = __shfl_sync(ALL_LANES, length, 0);
+
+        uint32_t best = distance == 0 ? 0 : min_of(length, limit);
+        uint32_t best_distance = distance;
+        if (DEPTH > 1) {
+            const uint32_t enough = min_of<uint32_t>(ENOUGH, limit);
+            uint32_t left = best < enough && distance != 0 ? DEPTH - 1 : 0;
+            // As few branches as can be: lanes that have nothing to do hold up none that have.
+            while (left > 0) {
+                distance = next_distance(work, position, distance);
+                length = agreeing(own, front(work, position - distance));
+                const bool is_candidate = distance != 0 && length >= key.symbols;
+                if (is_candidate && length == REACH) {
+                    const bool is_longer =
+                        best < REACH || symbol_at(work, position + best) == symbol_at(work, position + best - distance);
+                    length = is_longer ? extended(work, position, distance, limit) : 0;
+                }
+                length = min_of(length, limit);
+                left -= is_candidate;
+                if (is_candidate && length > best) {
+                    best = length;
+                    best_distance = distance;
+                }
+                left = distance == 0 || best >= enough ? 0 : left;
+            }
+            __syncwarp();
+        }
+        const bool is_match = best_distance != 0 && best >= work.min_match;
+        work.tokens[spread(position)] = is_match ? token_t((best - work.min_match) << DISTANCE_BITS | best_distance) : 0;
+    }
+}
+
+// Marks where tokens start. Begins and ends with a barrier.
+__device__ inline void select_tokens(const Work &work) {
+    const uint32_t chunks = ceil_div(work.symbols, 32);
+    for (uint32_t chunk = threadIdx.x; chunk < chunks; chunk += THREADS) {
+        const uint32_t end = chunk * 32 + 32;
+        for (uint32_t i = 32; i-- > 0;) {
+            const uint32_t position = chunk * 32 + i;
+            const uint32_t next = position + work.covered(work.tokens[spread(position)]);
+            work.exits[spread(position)] = next >= end ? uint16_t(next - end) : work.exits[spread(next)];
+        }
+        work.entries[chunk] = NO_ENTRY;
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        for (uint32_t position = 0; position < work.symbols;) {
+            work.entries[position / 32] = uint8_t(position % 32);
+            position = position / 32 * 32 + 32 + work.exits[spread(position)];
+        }
+    }
+    __syncthreads();
+    for (uint32_t chunk = threadIdx.x; chunk < chunks; chunk += THREADS) {
+        uint32_t position = work.entries[chunk];
+        uint32_t starts = 0, flags = 0, count = 0;
+        const uint32_t end = min_of<uint32_t>(32, work.symbols - chunk * 32);
+        while (position < end) {
+            const token_t token = work.tokens[spread(chunk * 32 + position)];
+            starts |= 1u << position;
+            flags |= uint32_t(token != 0) << count;
+            ++count;
+            position += work.covered(token);
+        }
+        work.starts[chunk] = starts;
+        work.flags[chunk] = flags;
+    }
+    __syncthreads();
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    lzss_tokens(const uint8_t *input, const Section *sections, uint32_t section_count, uint32_t blocks, uint8_t *slots, Counts *counts, uint8_t *scratch) {
+    extern __shared__ uint4 shared[];
+    uint8_t *memory = IN_SHARED ? reinterpret_cast<uint8_t *>(shared) : scratch + uint64_t(blockIdx.x) * WORK_BYTES;
+    // Tokens are not known before positions are linked: where they lie in shared memory, the tables lie there first.
+    uint16_t *heads = reinterpret_cast<uint16_t *>(IN_SHARED ? memory + TOKENS_AT : reinterpret_cast<uint8_t *>(shared));
+    static_assert(!IN_SHARED || LINK_WARPS * HASH_ENTRIES * 2 <= SYMBOLS * sizeof(token_t), "tables fit");
+    auto find = [&](const Work &work) {
+        const Key key(work.min_match);
+        if (warp_id() < LINK_WARPS && warp_id() * LINKED < work.symbols) {
+            link(work, key, warp_id() * LINKED, heads + warp_id() * HASH_ENTRIES);
+        }
+        __syncthreads();
+        search(work, key, warp_id() * SEARCHED);
+    };
+    encode_blocks(input, sections, section_count, blocks, slots, counts, memory, find, select_tokens);
+}

@@ -1,0 +1,55 @@
+// Blocks to tokens as published for GPULZ (Zhang et al., ICS 2023), the baseline: a thread compares its position with every position of the window, one thread
+// walks along the tokens. The format's rule decides which match is taken, as for `lzss_tokens`.
+#include "lzss/encode.cuh"
+
+__device__ inline symbol_t symbol_at(const Work &work, uint32_t position) { return reinterpret_cast<const symbol_t *>(work.data)[position]; }
+
+__device__ inline token_t longest_match(const Work &work, uint32_t position, uint32_t key_symbols) {
+    const uint32_t limit = min_of(work.symbols - position, work.min_match + LENGTH_SPAN);
+    uint32_t best = 0, best_distance = 0, left = DEPTH;
+    for (uint32_t distance = 1; distance <= min_of<uint32_t>(WINDOW, position) && left > 0 && best < min_of<uint32_t>(ENOUGH, limit); ++distance) {
+        uint32_t length = 0;
+        while (length < limit && symbol_at(work, position + length) == symbol_at(work, position + length - distance)) {
+            ++length;
+        }
+        if (length < key_symbols) {
+            continue;
+        }
+        --left;
+        if (length > best) {
+            best = length;
+            best_distance = distance;
+        }
+    }
+    return best_distance != 0 && best >= work.min_match ? token_t((best - work.min_match) << DISTANCE_BITS | best_distance) : 0;
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS) lzss_tokens_published(const uint8_t *input, const Section *sections, uint32_t section_count,
+                                                                            uint32_t blocks, uint8_t *slots, Counts *counts, uint8_t *scratch) {
+    extern __shared__ uint4 shared[];
+    uint8_t *memory = IN_SHARED ? reinterpret_cast<uint8_t *>(shared) : scratch + uint64_t(blockIdx.x) * WORK_BYTES;
+    auto find = [](const Work &work) {
+        const uint32_t key_symbols = min_of<uint32_t>(8, work.min_match * WIDTH) / WIDTH;
+        for (uint32_t position = threadIdx.x; position < work.symbols; position += THREADS) {
+            work.tokens[spread(position)] = longest_match(work, position, key_symbols);
+        }
+    };
+    auto select = [](const Work &work) {
+        for (uint32_t chunk = threadIdx.x; chunk < CHUNKS; chunk += THREADS) {
+            work.starts[chunk] = 0;
+            work.flags[chunk] = 0;
+        }
+        __syncthreads();
+        if (threadIdx.x == 0) {
+            for (uint32_t position = 0; position < work.symbols;) {
+                const uint32_t chunk = position / 32;
+                const token_t token = work.tokens[spread(position)];
+                work.flags[chunk] |= uint32_t(token != 0) << __popc(work.starts[chunk]);
+                work.starts[chunk] |= 1u << position % 32;
+                position += work.covered(token);
+            }
+        }
+        __syncthreads();
+    };
+    encode_blocks(input, sections, section_count, blocks, slots, counts, memory, find, select);
+}

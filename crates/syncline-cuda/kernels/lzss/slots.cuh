@@ -1,0 +1,19 @@
+// What the encoder's kernels hand each other.
+#pragma once
+#include "lzss/lzss.cuh"
+
+// The bytes that one chunk of an array gives to the stage.
+struct Section {
+    uint64_t offset; // in the input, a multiple of 16
+    uint64_t bytes;
+    uint64_t chunk; // its number, for its record
+    uint32_t first_block;
+    uint32_t min_match;
+};
+
+__host__ __device__ constexpr uint32_t align16(uint32_t bytes) { return (bytes + 15) / 16 * 16; }
+
+// Where a block's tokens go before their place in the output is known: flags, then literals, lengths and distances, each from a multiple of 16.
+constexpr uint32_t SLOT_FLAGS = SYMBOLS / 8;
+constexpr uint32_t SLOT_BYTES = SLOT_FLAGS + BLOCK_BYTES + 64;
+static_assert(SLOT_BYTES == SLOT_BYTES_IN_RUST, "the launcher reserves as much");

@@ -1,0 +1,357 @@
+// What is in an array, in one reading and one launch: `bound/scan.rs` of the core on the device.
+//
+// Bits are compared as signed integers, the magnitude of negative ones flipped ("keys"): their order is that of the values.
+// Each block leaves what it found, the last one to do so adds all up and tells the host.
+//
+// ELEMENT_BYTES  4: f32, 8: f64
+// EXCLUDED       1: elements with given bits are left out
+// THREADS        threads in a block
+// BLOCKS         blocks that a multiprocessor should hold: what registers are dealt out for
+// UNROLL         loads of 16 bytes that a thread has under way
+#include "quantize/step.cuh"
+#include "successor.cuh"
+
+#if ELEMENT_BYTES == 4
+typedef uint32_t Bits;
+typedef int32_t Key;
+#else
+typedef uint64_t Bits;
+typedef int64_t Key;
+#endif
+
+constexpr Bits SIGN_BIT = Bits(1) << (8 * ELEMENT_BYTES - 1);
+constexpr Bits MAGNITUDE = SIGN_BIT - 1;
+constexpr Bits INFINITE = ELEMENT_BYTES == 4 ? Bits(0x7F800000) : Bits(0x7FF0000000000000);
+constexpr Key LEAST = Key(SIGN_BIT), GREATEST = Key(MAGNITUDE);
+constexpr uint32_t IN_VECTOR = 16 / ELEMENT_BYTES;
+constexpr uint32_t IN_BATCH = IN_VECTOR * UNROLL;
+constexpr uint32_t WARPS = THREADS / WARP;
+
+// Keys as unsigned numbers in the same order; that of a finite value is not 0, and neither is its complement.
+typedef Bits Ordered;
+
+__device__ inline Key key_of(Bits bits) { return Key(bits ^ (Bits(Key(bits) >> (8 * ELEMENT_BYTES - 1)) & MAGNITUDE)); }
+__device__ inline Ordered ordered(Key key) { return Bits(key) ^ SIGN_BIT; }
+// The same with 64 bits, as the host has them; 0, which is none, stays 0. `end` 0: of the complement.
+__device__ inline uint64_t widened(Ordered value, uint32_t end) {
+    const uint64_t wide = uint64_t(int64_t(Key((end == 0 ? ~value : value) ^ SIGN_BIT))) ^ uint64_t(1) << 63;
+    return value == 0 ? 0 : end == 0 ? ~wide : wide;
+}
+
+// The value behind an ordered number that is not 0.
+__device__ inline double value_of(Ordered value) {
+    const Bits bits = Bits(key_of(value ^ SIGN_BIT));
+#if ELEMENT_BYTES == 4
+    return double(__uint_as_float(bits));
+#else
+    return __longlong_as_double(int64_t(bits));
+#endif
+}
+
+// What some elements are. What a block counts fits 32 bits: its share of all the elements that a device has memory for is far below 2^32.
+enum { LOWEST, HIGHEST, LOW, HIGH, MAXIMA };
+enum { LEFT_OUT, NANS, INFINITIES, MINUS_ZEROS, ZEROS, COUNTS, SAMPLES = COUNTS, SUMS };
+template <typename Sum> struct Partial {
+    // Kept so that larger is further, 0 being none: not of the number of the first NaN, of those not excluded.
+    uint64_t first_nan;
+    // Not of the lowest `ordered`, the highest; and of the finite samples likewise.
+    Ordered maxima[MAXIMA];
+    // The furthest of the other samples from either end.
+    Ordered seconds[2];
+    Sum sums[SUMS];
+    // How many samples are as far as the furthest.
+    Sum repeats[2];
+
+    __device__ inline void add_sample(uint32_t end, Ordered key, Ordered second, Sum repeats_of_it) {
+        Ordered &first = maxima[LOW + end];
+        seconds[end] = max_of(max_of(seconds[end], second), first == key ? 0 : min_of(first, key));
+        repeats[end] = (first >= key ? repeats[end] : 0) + (key >= first ? repeats_of_it : 0);
+        first = max_of(first, key);
+    }
+};
+typedef Partial<uint32_t> BlockPartial;
+constexpr uint32_t PARTIAL_WORDS = sizeof(BlockPartial) / 4;
+
+// What the host is told; mirrored in quantize/scan.rs.
+struct Found {
+    uint64_t lowest, highest; // as in `Partial`
+    uint64_t counts[COUNTS];
+    uint64_t first_nan;
+    // Of the finite samples:
+    uint64_t samples, at_lowest, at_highest;
+    uint64_t least_above;    // not of the smallest `ordered` above the lowest
+    uint64_t greatest_below; // the largest `ordered` below the highest
+    uint64_t nan_bits;
+    Step step;       // if asked for
+    uint64_t number; // the scan's, by which the host sees that all is there
+};
+
+struct Counter {
+    Key lowest, highest;
+    uint32_t counts[COUNTS];
+    uint64_t first_nan;
+
+    // Any element.
+    __device__ inline void add(Bits bits, uint64_t number, Bits excluded) {
+        if (EXCLUDED && bits == excluded) {
+            ++counts[LEFT_OUT];
+            return;
+        }
+        Bits magnitude = bits & MAGNITUDE;
+        if (magnitude > INFINITE) {
+            ++counts[NANS];
+            first_nan = min_of(first_nan, number);
+        } else if (magnitude == INFINITE) {
+            ++counts[INFINITIES];
+        } else {
+            lowest = min_of(lowest, key_of(bits));
+            highest = max_of(highest, key_of(bits));
+            counts[MINUS_ZEROS] += bits == SIGN_BIT;
+            counts[ZEROS] += bits == 0;
+        }
+    }
+};
+
+__device__ inline void unpack(const uint4 &vector, Bits *to) {
+#if ELEMENT_BYTES == 4
+    to[0] = vector.x, to[1] = vector.y, to[2] = vector.z, to[3] = vector.w;
+#else
+    to[0] = vector.x | uint64_t(vector.y) << 32, to[1] = vector.z | uint64_t(vector.w) << 32;
+#endif
+}
+
+__device__ inline uint32_t warp_max(uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_max_sync(ALL_LANES, value);
+#else
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        value = max_of(value, __shfl_xor_sync(ALL_LANES, value, distance));
+    }
+    return value;
+#endif
+}
+__device__ inline uint64_t warp_max(uint64_t value) {
+    const uint32_t high = warp_max(uint32_t(value >> 32));
+    const uint32_t low = warp_max(value >> 32 == high ? uint32_t(value) : 0);
+    return uint64_t(high) << 32 | low;
+}
+__device__ inline uint32_t warp_sum(uint32_t value) {
+#if __CUDA_ARCH__ >= 800
+    return __reduce_add_sync(ALL_LANES, value);
+#else
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        value += __shfl_xor_sync(ALL_LANES, value, distance);
+    }
+    return value;
+#endif
+}
+// Most of what is counted is nowhere.
+__device__ inline uint64_t warp_sum(uint64_t value) {
+    if (!__any_sync(ALL_LANES, value != 0)) {
+        return 0;
+    }
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        value += __shfl_xor_sync(ALL_LANES, value, distance);
+    }
+    return value;
+}
+
+// What a warp has found, on each lane.
+template <typename Sum> __device__ inline Partial<Sum> merge_warp(const Partial<Sum> &own) {
+    Partial<Sum> all;
+    all.first_nan = __any_sync(ALL_LANES, own.first_nan != 0) ? warp_max(own.first_nan) : 0;
+#pragma unroll
+    for (uint32_t i = 0; i < MAXIMA; ++i) {
+        all.maxima[i] = warp_max(own.maxima[i]);
+    }
+#pragma unroll
+    for (uint32_t i = 0; i < SUMS; ++i) {
+        all.sums[i] = warp_sum(own.sums[i]);
+    }
+#pragma unroll
+    for (uint32_t end = 0; end < 2; ++end) {
+        const Ordered first = own.maxima[LOW + end];
+        const bool furthest = first == all.maxima[LOW + end];
+        all.seconds[end] = warp_max(furthest ? own.seconds[end] : first);
+        all.repeats[end] = warp_sum(furthest ? own.repeats[end] : 0);
+    }
+    return all;
+}
+
+// Adds up what the threads of a block have, in shared memory: each warp by itself, then the first warp, a lane what another warp has found.
+template <typename Sum> __device__ inline void merge_block(const Partial<Sum> &own, Partial<Sum> &all) {
+    static_assert(WARPS <= WARP, "a lane a warp");
+    __shared__ Partial<Sum> of_warps[WARPS];
+    const Partial<Sum> of_warp = merge_warp(own);
+    if (lane_id() == 0) {
+        of_warps[warp_id()] = of_warp;
+    }
+    __syncthreads();
+    if (warp_id() == 0) {
+        const Partial<Sum> merged = merge_warp(lane_id() < WARPS ? of_warps[lane_id()] : Partial<Sum>{});
+        if (lane_id() == 0) {
+            all = merged;
+        }
+    }
+    __syncthreads();
+}
+
+// `stride` says every which element is a sample, from number `first_sample` on; 0: none. `partials` has room for one a block; `blocks_done` is 0, and is again when all is done.
+// `step`, if given, gets the quantiser's constants for a bound of `order`, which what is launched behind takes if it knows how to wait.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t first_sample, uint64_t stride, BlockPartial *partials, uint32_t *blocks_done, Order order, Step *step,
+               uint64_t number, Found *host) {
+    let_next_begin();
+    Counter counter{GREATEST, LEAST, {}, ~uint64_t(0)};
+    // A thread's first sample arrives while it does everything else.
+    const uint64_t samples = stride > 0 && first_sample < length ? (length - first_sample + stride - 1) / stride : 0;
+    const uint64_t own_sample = uint64_t(blockIdx.x) * THREADS + threadIdx.x;
+    Bits sample = own_sample < samples ? elements[first_sample + own_sample * stride] : INFINITE;
+
+    const uint64_t misaligned = reinterpret_cast<uint64_t>(elements) % 16;
+    const uint64_t head = min_of<uint64_t>(length, misaligned == 0 ? 0 : (16 - misaligned) / ELEMENT_BYTES);
+    const uint64_t vector_count = (length - head) / IN_VECTOR;
+    const uint4 *vectors = reinterpret_cast<const uint4 *>(elements + head);
+    // From the end: what is read last, the first elements, may still be in the second-level cache when they are quantised.
+    constexpr uint64_t IN_TURN = UNROLL * THREADS;
+    const uint64_t turns = (vector_count + IN_TURN - 1) / IN_TURN;
+    for (uint64_t turn = blockIdx.x; turn < turns; turn += gridDim.x) {
+        uint64_t at = (turns - 1 - turn) * IN_TURN + threadIdx.x;
+        if (at + (UNROLL - 1) * THREADS >= vector_count) {
+            for (; at < vector_count; at += THREADS) {
+                Bits bits[IN_VECTOR];
+                unpack(vectors[at], bits);
+#pragma unroll
+                for (uint32_t i = 0; i < IN_VECTOR; ++i) {
+                    counter.add(bits[i], head + at * IN_VECTOR + i, excluded);
+                }
+            }
+            continue;
+        }
+        Bits bits[IN_BATCH];
+#pragma unroll
+        for (uint32_t i = 0; i < UNROLL; ++i) {
+            unpack(vectors[at + i * THREADS], bits + i * IN_VECTOR);
+        }
+        Key lowest = GREATEST, highest = LEAST;
+        uint32_t left_out = 0, minus_zeros = 0, zeros = 0;
+#pragma unroll
+        for (uint32_t i = 0; i < IN_BATCH; ++i) {
+            const bool out = EXCLUDED && bits[i] == excluded;
+            const Key key = key_of(bits[i]);
+            lowest = min_of(lowest, out ? GREATEST : key);
+            highest = max_of(highest, out ? LEAST : key);
+            left_out += out;
+            minus_zeros += !out && bits[i] == SIGN_BIT;
+            zeros += !out && bits[i] == 0;
+        }
+        // Keys ascend from -NaN over -infinity to NaN: finite extremes mean that all is finite, or that nothing is left.
+        const bool nothing = EXCLUDED && left_out == IN_BATCH;
+        if (nothing || (highest < Key(INFINITE) && lowest > key_of(INFINITE | SIGN_BIT))) {
+            counter.lowest = min_of(counter.lowest, lowest);
+            counter.highest = max_of(counter.highest, highest);
+            counter.counts[LEFT_OUT] += left_out;
+            counter.counts[MINUS_ZEROS] += minus_zeros;
+            counter.counts[ZEROS] += zeros;
+        } else {
+#pragma unroll
+            for (uint32_t i = 0; i < IN_BATCH; ++i) {
+                uint64_t number = head + (at + uint64_t(i / IN_VECTOR) * THREADS) * IN_VECTOR + i % IN_VECTOR;
+                counter.add(bits[i], number, excluded);
+            }
+        }
+    }
+    if (blockIdx.x == 0) {
+        const uint64_t tail = head + vector_count * IN_VECTOR;
+        for (uint64_t i = threadIdx.x; i < head + length - tail; i += THREADS) {
+            uint64_t number = i < head ? i : tail + i - head;
+            counter.add(elements[number], number, excluded);
+        }
+    }
+
+    BlockPartial own = {};
+    for (uint64_t i = own_sample; i < samples;) {
+        if ((sample & MAGNITUDE) < INFINITE) {
+            const Ordered key = ordered(key_of(sample));
+            ++own.sums[SAMPLES];
+            own.add_sample(0, Ordered(~key), 0, 1);
+            own.add_sample(1, key, 0, 1);
+        }
+        i += uint64_t(gridDim.x) * THREADS;
+        if (i < samples) {
+            sample = elements[first_sample + i * stride];
+        }
+    }
+    const bool any = counter.lowest <= counter.highest;
+    own.maxima[LOWEST] = any ? Ordered(~ordered(counter.lowest)) : 0;
+    own.maxima[HIGHEST] = any ? ordered(counter.highest) : 0;
+    own.first_nan = ~counter.first_nan;
+#pragma unroll
+    for (uint32_t i = 0; i < COUNTS; ++i) {
+        own.sums[i] = counter.counts[i];
+    }
+    __shared__ BlockPartial of_block;
+    __shared__ Partial<uint64_t> all;
+    __shared__ bool last_block;
+    merge_block(own, of_block);
+    if (threadIdx.x < PARTIAL_WORDS) {
+        reinterpret_cast<uint32_t *>(partials + blockIdx.x)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&of_block)[threadIdx.x];
+        __threadfence();
+    }
+    __syncthreads();
+    if (threadIdx.x == 0) {
+        last_block = atomicInc(blocks_done, gridDim.x - 1) == gridDim.x - 1;
+    }
+    __syncthreads();
+    if (!last_block) {
+        return;
+    }
+    __threadfence();
+    Partial<uint64_t> sum = {};
+    for (uint32_t block = threadIdx.x; block < gridDim.x; block += THREADS) {
+        BlockPartial other;
+#pragma unroll
+        for (uint32_t i = 0; i < PARTIAL_WORDS; ++i) {
+            reinterpret_cast<uint32_t *>(&other)[i] = __ldcg(reinterpret_cast<const uint32_t *>(partials + block) + i);
+        }
+        sum.first_nan = max_of(sum.first_nan, other.first_nan);
+#pragma unroll
+        for (uint32_t i = 0; i < LOW; ++i) {
+            sum.maxima[i] = max_of(sum.maxima[i], other.maxima[i]);
+        }
+#pragma unroll
+        for (uint32_t i = 0; i < SUMS; ++i) {
+            sum.sums[i] += other.sums[i];
+        }
+#pragma unroll
+        for (uint32_t end = 0; end < 2; ++end) {
+            sum.add_sample(end, other.maxima[LOW + end], other.seconds[end], other.repeats[end]);
+        }
+    }
+    merge_block(sum, all);
+    Found found = {};
+    if (threadIdx.x == 0) {
+        found.lowest = widened(all.maxima[LOWEST], 0);
+        found.highest = widened(all.maxima[HIGHEST], 1);
+        for (uint32_t i = 0; i < COUNTS; ++i) {
+            found.counts[i] = all.sums[i];
+        }
+        found.first_nan = all.first_nan;
+        found.nan_bits = all.first_nan != 0 ? elements[~all.first_nan] : 0;
+        found.samples = all.sums[SAMPLES];
+        // Samples are elements: none is further than the extremes.
+        const bool low = all.maxima[LOW] == all.maxima[LOWEST], high = all.maxima[HIGH] == all.maxima[HIGHEST];
+        found.at_lowest = low ? all.repeats[0] : 0;
+        found.least_above = widened(low ? all.seconds[0] : all.maxima[LOW], 0);
+        found.at_highest = high ? all.repeats[1] : 0;
+        found.greatest_below = widened(high ? all.seconds[1] : all.maxima[HIGH], 1);
+        if (step != nullptr) {
+            // Adding 0 makes -0 positive.
+            found.step = step_of(order, value_of(~all.maxima[LOWEST]) + 0.0, value_of(all.maxima[HIGHEST]) + 0.0, found.counts[MINUS_ZEROS] > 0);
+            *step = found.step;
+        }
+        *host = found;
+        __threadfence_system();
+        *reinterpret_cast<volatile unsigned long long *>(&host->number) = number;
+    }
+}

@@ -1,0 +1,292 @@
+// Elements to codes: quantisation, prediction, the choice of the predictor, and codes dense in each chunk, in one reading.
+//
+// A block takes UNITS units of 1,024 elements (quantize/fast.cuh) after another, a warp each. What the fast way cannot do a warp does the plain way
+// (quantize/tile.cuh), in shared memory. Where a tile's codes go depends on how many tiles before it in the chunk are constant: blocks find their place by looking back
+// at those before them (Merrill and Garland 2016). To wait for those would cost more than all the rest: each is found only after the codes of the block's
+// next units are made, until when the codes stay in shared memory. Work is handed out in order, so nobody waits for what has not been started.
+//
+// AXES      axes along which tiles extend
+// PATTERNS  1 if there may be fill patterns that the fast way must look for
+// MEASURE   1 to sum up squared errors
+// UNITS     warps in a block
+// BLOCKS    blocks on a multiprocessor
+#include "quantize/fast.cuh"
+#include "quantize/tile.cuh"
+
+constexpr uint32_t UNIT_ELEMENTS = 1024;
+constexpr uint32_t AGGREGATE = 1u << 30;
+constexpr uint32_t INCLUSIVE = 2u << 30;
+constexpr uint32_t VALUE = AGGREGATE - 1;
+
+struct Launch {
+    uint64_t first_element; // of the slab
+    uint32_t chunk_blocks;  // blocks of a chunk
+    uint32_t aligned;       // quads of elements start on multiples of 16 bytes
+    uint32_t use_fast;
+    uint32_t chunks_in_turn; // not here
+};
+
+// The groups of all blocks of the chunk before block `ticket`, of which `first` is the chunk's first and which has published its own. Called by one warp.
+__device__ inline uint32_t look_back(uint32_t *states, uint32_t first, uint32_t ticket, uint32_t own) {
+    volatile uint32_t *state = states;
+    if (ticket == first) {
+        return 0;
+    }
+    uint32_t before = 0;
+    int64_t at = int64_t(ticket) - 1 - lane_id();
+    for (;;) {
+        // Before the chunk's first block there is nothing.
+        uint32_t seen = INCLUSIVE;
+        if (at >= int64_t(first)) {
+            do {
+                seen = state[at];
+            } while (seen == 0);
+        }
+        uint32_t complete = __ballot_sync(ALL_LANES, (seen & INCLUSIVE) != 0);
+        uint32_t last = complete != 0 ? __ffs(int32_t(complete)) - 1 : WARP - 1;
+        before += warp_sum(lane_id() <= last ? seen & VALUE : 0);
+        if (complete != 0) {
+            break;
+        }
+        at -= WARP;
+    }
+    if (lane_id() == 0) {
+        state[ticket] = INCLUSIVE | (before + own);
+    }
+    return before;
+}
+
+// What a block works on: the units from tile `first_tile` of the batch on.
+struct Work {
+    uint32_t ticket, first_ticket; // its own and that of the chunk's first
+    uint32_t chunk, first_tile;
+    Place place; // of that tile
+    // Whether all of the block's tiles are there, unclipped and in one row; then the first element of the first of them, from the slab's start.
+    uint32_t in_row;
+    uint64_t first_element;
+};
+
+struct Shared {
+    alignas(16) uint16_t codes[UNITS][UNIT_ELEMENTS];
+    alignas(16) int32_t integers[UNITS][UNIT_ELEMENTS]; // also as floats, of the fast way
+    uint32_t unit_groups[2][UNITS]; // each unit's; then those of the units before it in the block
+    uint32_t block_groups[2];
+    uint32_t before; // groups of the chunk before the block's last units
+    Work work[2];
+};
+
+// Takes the next work. Called by one thread.
+__device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, const Launch &launch, uint32_t *control, Work &work) {
+    work.ticket = atomicAdd(control, 1u);
+    work.chunk = work.ticket / launch.chunk_blocks;
+    work.first_ticket = work.chunk * launch.chunk_blocks;
+    if (work.chunk < batch.chunks) {
+        work.first_tile = batch.chunk_first(work.chunk) + (work.ticket - work.first_ticket) * (UNITS * UNIT_TILES);
+        const Place place = geometry.place(batch.first_tile + work.first_tile);
+        const bool exist = work.first_tile + UNITS * UNIT_TILES <= batch.chunk_first(work.chunk + 1);
+        const Tile tile = geometry.tile(place);
+        work.place = place;
+        work.in_row = exist && (place.x + UNITS * UNIT_TILES) * geometry.side[2] <= geometry.dims[3] && geometry.is_unclipped(tile);
+        work.first_element = tile.first_element - launch.first_element;
+    }
+}
+
+// What is left to do of a warp's last unit once its place is known.
+struct Pending {
+    uint32_t chunk, first_ticket, ticket;
+    uint32_t number; // of the lane's tile
+    uint32_t exists; // the tile, and this lane speaks for it
+    uint32_t groups_before; // of the unit's other tile, if it comes before
+    uint32_t unit_groups;
+};
+
+__device__ inline void store(const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs, const Shared &shared, const Pending &pending, uint32_t turn, uint32_t *control) {
+    const uint32_t first = shared.before + shared.unit_groups[turn][warp_id()];
+    uint16_t *codes = outputs.codes + ((batch.first_slot(pending.chunk) + first) << geometry.group_log2);
+    const uint4 *from = reinterpret_cast<const uint4 *>(shared.codes[warp_id()]);
+    const uint32_t vectors = pending.unit_groups << geometry.group_log2 >> 3;
+    Extremes extremes;
+    for (uint32_t i = lane_id(); i < vectors; i += WARP) {
+        const uint4 eight = from[i];
+        reinterpret_cast<uint4 *>(codes)[i] = eight;
+        extremes.add(eight);
+    }
+    if (vectors > 0) {
+        extremes.note(extremes_of(control, pending.chunk));
+    }
+    if (pending.exists) {
+        outputs.first_groups[pending.number] = first + pending.groups_before;
+    }
+    __syncwarp();
+}
+
+// `control` starts as zeros: the ticket counter, the extreme codes of each chunk, then a state for each block of work.
+extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes(
+    const Element *slab, Geometry geometry, ChunkBatch batch, Step step, Launch launch, Outputs outputs, uint32_t *control
+) {
+    extern __shared__ uint4 shared_memory[];
+    Shared &shared = *reinterpret_cast<Shared *>(shared_memory);
+    if (threadIdx.x == 0) {
+        take(geometry, batch, launch, control, shared.work[0]);
+    }
+    __syncthreads();
+    const uint32_t lane = lane_id();
+    const uint64_t row = geometry.dims[3], plane = geometry.dims[2] * geometry.dims[3];
+    Pending pending = {};
+    bool any_pending = false; // the same for the block
+    uint32_t guess = AXES;    // of the predictor, the same for the warp
+    for (uint32_t turn = 0;; turn ^= 1) {
+        const Work &work = shared.work[turn];
+        const uint32_t chunk = work.chunk;
+        // A vote, so that the compiler knows all lanes to agree: else it guards every shuffle below against their being apart.
+        const bool more = __any_sync(ALL_LANES, chunk < batch.chunks);
+        uint2 codes[ROWS];
+        uint32_t outliers = 0, wide_outliers = 0;
+        TileResult result = {};
+        Pending next = {};
+        uint32_t unit_tile = 0, end = 0, own_groups = 0, plain = 0, tile_elements = 0;
+        bool fast_lane = false;
+        if (more) {
+            unit_tile = work.first_tile + warp_id() * UNIT_TILES;
+            end = batch.chunk_first(chunk + 1);
+            const uint32_t number = unit_tile + (tile_leader() != 0);
+            const bool exists = number < end;
+            const uint32_t y = AXES == 3 ? lane / 4 : AXES == 2 ? lane / 8 * ROWS : 0;
+            const uint32_t x = AXES == 3 ? (lane & 1) * QUAD : AXES == 2 ? lane % 8 * QUAD : lane * QUAD;
+            uint32_t elements = MOST_ELEMENTS;
+            FastTile fast_tile;
+            fast_tile.row_stride = AXES == 3 ? plane : AXES == 2 ? row : WARP * QUAD;
+            if (work.in_row != 0) {
+                fast_tile.eligible = launch.use_fast != 0;
+                fast_tile.first = work.first_element + (number - work.first_tile) * geometry.side[2] + y * row + x;
+            } else {
+                fast_tile.eligible = false;
+                fast_tile.first = 0;
+                elements = 0;
+                if (exists) {
+                    Place place = work.place;
+                    geometry.advance(place, number - work.first_tile);
+                    const Tile tile = geometry.tile(place);
+                    elements = tile.elements();
+                    fast_tile.eligible = geometry.is_unclipped(tile) && launch.use_fast != 0;
+                    fast_tile.first = tile.first_element - launch.first_element + y * row + x;
+                }
+            }
+            const FastResult fast = quantize_unit(
+                step, slab, fast_tile, launch.aligned != 0, reinterpret_cast<float4 *>(shared.integers[warp_id()]), guess, codes, outliers, wide_outliers
+            );
+            result.base = fast.base;
+            result.predictor = fast.predictor;
+            result.activity = fast.activity;
+            result.meta = fast.sign << META_SIGN;
+            result.error = fast.error;
+            result.counted = elements;
+            fast_lane = exists && fast.fast;
+            tile_elements = elements;
+            // The others the plain way. Everything about a tile is in the registers of its lanes.
+            plain = __ballot_sync(ALL_LANES, exists && !fast.fast);
+            for (uint32_t t = 0; t < UNIT_TILES; ++t) {
+                if ((plain >> (2 * t) & 1) != 0) {
+                    const TileBox other(geometry.tile(batch.first_tile + unit_tile + t));
+                    TileSource source{slab + (other.first_element - launch.first_element), plane, row};
+                    TileWords words;
+                    TileResult found = quantize_tile(step, other, source, shared.integers[warp_id()] + t * MOST_ELEMENTS, words);
+                    if (tile_leader() == 2 * t) {
+                        result = found;
+                    }
+                }
+            }
+            own_groups = exists && result.activity > 0 ? geometry.groups(elements) : 0;
+            // Groups of the unit's first tile and of both.
+            const uint32_t first_groups = __shfl_sync(ALL_LANES, own_groups, 0);
+            next.chunk = chunk;
+            next.first_ticket = work.first_ticket;
+            next.ticket = work.ticket;
+            next.number = number;
+            next.exists = exists && lane == tile_leader();
+            next.groups_before = tile_leader() != 0 ? first_groups : 0;
+            next.unit_groups = UNIT_TILES == 1 ? first_groups : first_groups + __shfl_sync(ALL_LANES, own_groups, 2);
+            if (lane == 0) {
+                shared.unit_groups[turn][warp_id()] = next.unit_groups;
+            }
+        }
+        __syncthreads();
+        if (warp_id() == 0) {
+            if (more) {
+                uint32_t own = lane < UNITS ? shared.unit_groups[turn][lane] : 0, sum = own;
+                for (uint32_t distance = 1; distance < UNITS; distance *= 2) {
+                    uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+                    sum += lane >= distance ? below : 0;
+                }
+                if (lane < UNITS) {
+                    shared.unit_groups[turn][lane] = sum - own;
+                }
+                if (lane == UNITS - 1) {
+                    shared.block_groups[turn] = sum;
+                    volatile uint32_t *state = states_of(control, batch.chunks);
+                    state[work.ticket] = (work.ticket == work.first_ticket ? INCLUSIVE : AGGREGATE) | sum;
+                }
+                if (lane == 0) {
+                    take(geometry, batch, launch, control, shared.work[turn ^ 1]);
+                }
+                __syncwarp();
+            }
+            if (any_pending) {
+                uint32_t before = look_back(states_of(control, batch.chunks), pending.first_ticket, pending.ticket, shared.block_groups[turn ^ 1]);
+                if (lane == 0) {
+                    shared.before = before;
+                }
+            }
+        }
+        __syncthreads();
+        if (any_pending) {
+            store(geometry, batch, outputs, shared, pending, turn ^ 1, control);
+        }
+        if (!more) {
+            return;
+        }
+
+        // The codes of this turn, dense as they will stand.
+        uint16_t *unit_codes = shared.codes[warp_id()];
+        if (fast_lane && own_groups > 0) {
+            uint16_t *to = unit_codes + (next.groups_before << geometry.group_log2) + lane_element();
+#pragma unroll
+            for (uint32_t k = 0; k < ROWS; ++k) {
+                *reinterpret_cast<uint2 *>(to + k * ROW_DISTANCE) = codes[k];
+            }
+        }
+        for (uint32_t t = 0; t < UNIT_TILES; ++t) {
+            const bool live = __shfl_sync(ALL_LANES, own_groups, 2 * t) > 0;
+            if ((plain >> (2 * t) & 1) != 0 && live) {
+                const TileBox other(geometry.tile(batch.first_tile + unit_tile + t));
+                TileResult found = result;
+                found.base = __shfl_sync(ALL_LANES, result.base, 2 * t);
+                found.predictor = __shfl_sync(ALL_LANES, result.predictor, 2 * t);
+                uint16_t *to = unit_codes + (__shfl_sync(ALL_LANES, next.groups_before, 2 * t) << geometry.group_log2);
+                uint32_t codes_end = geometry.groups(other.elements()) << geometry.group_log2, near, far;
+                write_codes(other, shared.integers[warp_id()] + t * MOST_ELEMENTS, found, codes_end, RADIUS, to, near, far);
+                if (tile_leader() == 2 * t) {
+                    outliers = near;
+                    wide_outliers = far;
+                }
+            }
+        }
+        if (next.exists) {
+            const uint32_t number = next.number;
+            const bool constant = result.activity == 0;
+            uint32_t meta = result.meta | (constant ? META_CONSTANT : result.predictor << META_PREDICTOR);
+            outputs.metas[number] = uint16_t(meta | (geometry.groups(tile_elements) - 1) << META_GROUPS);
+            outputs.bases[number] = result.base;
+            outputs.bins[number] = uint8_t(activity_bin(result.activity));
+            outputs.outliers[number] = uint16_t(constant ? 0 : outliers);
+            outputs.wide_outliers[number] = uint16_t(constant ? 0 : wide_outliers);
+            outputs.verbatim[number] = uint16_t(result.verbatim);
+#if MEASURE
+            outputs.errors[number] = result.error;
+            outputs.counted[number] = uint16_t(result.counted);
+#endif
+        }
+        pending = next;
+        any_pending = true;
+    }
+}

@@ -1,0 +1,405 @@
+// Elements to codes: quantisation, prediction, the choice of the predictor, and codes dense in each chunk, in one reading.
+//
+// A block takes UNITS units of 1,024 elements (quantize/unit.cuh) after another, a warp each. What the fast ways cannot do a warp does the plain way
+// (quantize/tile.cuh), in shared memory. The elements of a warp's next unit are on their way to shared memory while it works on this one. One warp more, the clerk, sets out the work of the others.
+//
+// Where a tile's codes go depends on how many tiles before it in the chunk are constant: blocks find their place by looking back at those before them (Merrill and Garland 2016).
+// To wait for those would cost more than all the rest: each is found only after the codes of the block's next units are made, until when the codes stay in
+// shared memory. So a block has one barrier for its units: behind it are the places of its last units and what these take.
+// Several chunks are worked on in turn, so that few of a chunk's blocks are under way at a time and there is not far to look. Work is handed out in order, so
+// nobody waits for what has not been started.
+//
+// AXES      axes along which tiles extend
+// PATTERNS  1 if there may be fill patterns that the fast way must look for
+// MEASURE   1 to sum up squared errors
+// MANY_CLIPPED  1 if whole tiles are to go the way of clipped ones: less code
+// UNITS     units that a block works on at a time
+// BLOCKS    blocks on a multiprocessor
+#include "quantize/tile.cuh"
+#include "quantize/unit.cuh"
+#include "quantize/work.cuh"
+#include "successor.cuh"
+
+constexpr uint32_t UNIT_ELEMENTS = 1024;
+
+// What a block finds about a tile, to be written together.
+struct Found {
+    int32_t base;
+    uint16_t meta, verbatim, outliers, wide_outliers;
+    uint32_t bin;
+#if MEASURE
+    uint64_t error;
+    uint32_t counted;
+#endif
+};
+
+// Turns that work is set out ahead: elements of the next are on their way while those of this are worked on.
+constexpr uint32_t AHEAD = 2;
+constexpr uint32_t WORKS = 8; // a power of two, more than those ahead, this one and the two before
+// The warp that has no units of its own. It sets out the others' work and finds where their codes go, a turn behind them.
+constexpr uint32_t CLERK = UNITS;
+constexpr uint32_t THREADS = (UNITS + 1) * WARP;
+// Where the clerk and the others meet. They come there from different places, which synccheck takes for a mistake, unless the barrier is one that allows for it: that costs 1 to 2 % of a call.
+__device__ inline void meet() {
+#if UNDER_SYNCCHECK
+    asm volatile("barrier.sync 1, %0;" ::"n"(THREADS) : "memory");
+#else
+    __syncthreads();
+#endif
+}
+// The turn before the first.
+constexpr uint32_t REHEARSAL = ~0u;
+constexpr bool REHEARSES = PATTERNS == 0 && MEASURE == 0;
+
+struct Shared {
+    alignas(16) uint16_t codes[2][UNITS][UNIT_ELEMENTS];
+    // Elements of the next unit on their way; or integers, also as floats.
+    alignas(16) Element elements[UNITS][UNIT_ELEMENTS];
+    Work work[WORKS];
+    uint32_t tile_groups[2][BLOCK_TILES];
+    Found found[2][BLOCK_TILES];
+    uint32_t before[2];             // groups of the chunk before the block's last units
+    uint32_t tiles_before[2][WARP]; // and of the block before each of their tiles, and before the next block
+    Step step;
+};
+
+static_assert(sizeof(Shared) <= UNITS * UNIT_ELEMENTS * (4 + ELEMENT_BYTES) + 4608, "what the host gives a block");
+
+// The codes of this warp's last unit; and the chunk's extremes. `before` is what the chunk's tiles before the block take, `tiles_before` what the block's before each.
+__device__ inline void store_codes(
+    const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs, const Work &work, uint32_t before, const uint32_t (&tiles_before)[WARP], const uint16_t *unit_codes,
+    uint32_t *control
+) {
+    const uint32_t first = tiles_before[warp_id() * UNIT_TILES], end = tiles_before[(warp_id() + 1) * UNIT_TILES];
+    uint16_t *codes = outputs.codes + ((batch.first_slot(work.chunk) + before + first) << geometry.group_log2);
+    const uint4 *from = reinterpret_cast<const uint4 *>(unit_codes);
+    const uint32_t vectors = (end - first) << geometry.group_log2 >> 3;
+    Extremes extremes;
+    for (uint32_t i = lane_id(); i < vectors; i += WARP) {
+        const uint4 eight = from[i];
+        reinterpret_cast<uint4 *>(codes)[i] = eight;
+        extremes.add(eight);
+    }
+    if (vectors > 0) {
+        extremes.note(extremes_of(control, work.chunk));
+    }
+}
+
+// All but the places of the units' tiles. Called by one warp.
+__device__ inline void store_found(const Outputs &outputs, const Found (&all)[BLOCK_TILES], const Work &work) {
+    const uint32_t number = work.first_tile + lane_id();
+    if (lane_id() < BLOCK_TILES && number < work.end_tile) {
+        const Found &found = all[lane_id()];
+        outputs.metas[number] = found.meta;
+        outputs.bases[number] = found.base;
+        outputs.bins[number] = uint8_t(found.bin);
+        outputs.outliers[number] = found.outliers;
+        outputs.wide_outliers[number] = found.wide_outliers;
+        outputs.verbatim[number] = found.verbatim;
+#if MEASURE
+        outputs.errors[number] = found.error;
+        outputs.counted[number] = uint16_t(found.counted);
+#endif
+    }
+}
+
+// Puts the codes of the lane's rows where they belong in the tile's, and fills the last group up.
+__device__ inline void place_codes(const FastTile &tile, const WorkTile &extents, uint32_t codes_end, const uint2 (&codes)[ROWS], uint16_t *to) {
+    if (tile.whole) {
+#pragma unroll
+        for (uint32_t k = 0; k < ROWS; ++k) {
+            *reinterpret_cast<uint2 *>(to + lane_element() + k * ROW_DISTANCE) = codes[k];
+        }
+        return;
+    }
+    const uint32_t lane = lane_id(), nx = extents.nz_ny_nx & 0xFFFF, ny = extents.nz_ny_nx >> 16 & 0xFF;
+    const uint32_t row = AXES == 3 ? lane / 4 : lane / 8 * ROWS, x = AXES == 3 ? (lane & 1) * QUAD : lane % 8 * QUAD;
+    if (nx % QUAD == 0) {
+        uint16_t *at = to + row * nx + x;
+        const uint32_t rows = tile.cols > 0 ? tile.rows : 0, distance = AXES == 3 ? ny * nx : nx;
+#pragma unroll
+        for (uint32_t k = 0; k < ROWS; ++k) {
+            if (k < rows) {
+                *reinterpret_cast<uint2 *>(at) = codes[k];
+            }
+            at += distance;
+        }
+    } else {
+#pragma unroll
+        for (uint32_t k = 0; k < ROWS; ++k) {
+            uint16_t *at = to + (AXES == 3 ? k * ny + row : row + k) * nx + x;
+            const uint32_t cols = k < tile.rows ? tile.cols : 0;
+            const uint16_t parts[QUAD] = {uint16_t(codes[k].x), uint16_t(codes[k].x >> 16), uint16_t(codes[k].y), uint16_t(codes[k].y >> 16)};
+#pragma unroll
+            for (uint32_t j = 0; j < QUAD; ++j) {
+                if (j < cols) {
+                    at[j] = parts[j];
+                }
+            }
+        }
+    }
+    // By the lanes of the tile: two lanes side by side of every four, or all.
+    const uint32_t lanes = WARP / UNIT_TILES, rank = AXES == 3 ? lane / 4 * 2 + (lane & 1) : lane;
+    for (uint32_t i = extents.elements + rank; i < codes_end; i += lanes) {
+        to[i] = uint16_t(RADIUS);
+    }
+}
+
+// What the clerk does, turn by turn, until the block has no more work. `ticket` is that of the third turn, on the first lane.
+__device__ inline void keep_books(
+    const Geometry &geometry, const ChunkBatch &batch, const Launch &launch, const Outputs &outputs, uint32_t *control, Shared &shared, uint32_t ticket
+) {
+    const uint32_t lane = lane_id();
+    for (uint32_t turn = 0;; ++turn) {
+        const bool more = __any_sync(ALL_LANES, shared.work[turn % WORKS].chunk < batch.chunks);
+        const Work &last = shared.work[(turn + WORKS - 1) % WORKS];
+        const uint32_t parity = (turn + 1) % 2; // of the last turn
+        uint32_t *states = states_of(control, batch.chunks), tile_group = 0;
+        if (turn > 0) {
+            states += last.chunk * launch.chunk_blocks;
+            tile_group = scan_tiles(shared.tile_groups[parity]);
+            shared.tiles_before[parity][lane] = tile_group;
+            // Others wait for that.
+            if (lane == WARP - 1) {
+                *static_cast<volatile uint32_t *>(states + last.block) = (last.block == 0 ? INCLUSIVE : AGGREGATE) | tile_group;
+            }
+        }
+        if (more) {
+            take(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[(turn + AHEAD) % WORKS]);
+            // Drawn a turn before it is wanted, as it takes long.
+            ticket = lane == 0 ? atomicAdd(control, 1u) : 0;
+        }
+        if (turn > 0) {
+            store_found(outputs, shared.found[parity], last);
+            const uint32_t before = look_back(states, last.block, __shfl_sync(ALL_LANES, tile_group, WARP - 1)), number = last.first_tile + lane;
+            if (lane == 0) {
+                shared.before[parity] = before;
+            }
+            if (lane < BLOCK_TILES && number < last.end_tile) {
+                outputs.first_groups[number] = before + tile_group;
+            }
+        }
+        meet();
+        if (!more) {
+            return;
+        }
+    }
+}
+
+// Units that are quantised while the constants are not there yet, so that the instructions are when they come: they are waited for longer than elements, and every launch finds them gone. Integers are the
+// elements, in shared memory; of every four units one is clipped along x, and in 3-D one along z.
+__device__ inline void set_out_rehearsal(Shared &shared) {
+    if (threadIdx.x == 0) {
+        Step plain = {};
+        plain.inverse = plain.step = 1.0;
+        plain.inverse_high = plain.high = 1.0f;
+        plain.limit = 0.75;
+        plain.bound = 0.75f;
+        plain.reach_known = 1;
+        shared.step = plain;
+    }
+    if (threadIdx.x < BLOCK_TILES) {
+        constexpr uint32_t SIDE_Z = AXES == 3 ? 8 : 1, SIDE_Y = AXES == 3 ? 8 : AXES == 2 ? 32 : 1, SIDE_X = MOST_ELEMENTS / SIDE_Y / SIDE_Z;
+        const uint32_t unit = threadIdx.x / UNIT_TILES % 4;
+        const uint32_t nz = AXES == 3 && unit == 3 ? FLAT : SIDE_Z, nx = AXES > 1 && unit == 1 ? SIDE_X - 5 : SIDE_X;
+        shared.work[REHEARSAL % WORKS].tiles[threadIdx.x] = {0, nz << 24 | SIDE_Y << 16 | nx, nz * SIDE_Y * nx};
+    }
+    for (uint32_t i = lane_id(); i < UNIT_ELEMENTS; i += WARP) {
+        shared.elements[warp_id()][i] = Element(i * 5 % 13);
+    }
+}
+
+// `control` starts as zeros: the ticket counter, the extreme codes of each chunk, then a state for each block of work. The constants are `known`, or if there is `later` what is there once what was launched before is done.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) quantize_codes(
+    const Element *slab, Geometry geometry, ChunkBatch batch, Step known, Launch launch, Outputs outputs, uint32_t *control, const Step *later
+) {
+    extern __shared__ uint4 shared_memory[];
+    Shared &shared = *reinterpret_cast<Shared *>(shared_memory);
+    const Step &step = shared.step;
+    const uint32_t lane = lane_id();
+    // With `later` the kernel before this is one that reads the same elements and leaves the constants: elements and the counter of tickets may be touched beside it.
+    if (later == nullptr) {
+        wait_for_all_before();
+    }
+    if (warp_id() == CLERK) {
+        auto draw = [&]() { return lane == 0 ? atomicAdd(control, 1u) : 0; };
+        auto take_drawn = [&](uint32_t ticket, uint32_t turn) { take(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[turn]); };
+        take_drawn(draw(), 0);
+        meet();
+        meet();
+        wait_for_all_before();
+        // Not sooner: blocks that begin first would have work for their second turn that those who begin last wait for in their first.
+        const uint32_t ticket = draw();
+        meet();
+        take_drawn(ticket, 1);
+        // The others wait for it in their first turn, if they have one.
+        if (__any_sync(ALL_LANES, shared.work[0].chunk < batch.chunks)) {
+            meet();
+        }
+        keep_books(geometry, batch, launch, outputs, control, shared, draw());
+        return;
+    }
+    const bool rehearses = REHEARSES && later != nullptr && launch.use_fast != 0;
+    if (rehearses) {
+        set_out_rehearsal(shared);
+    }
+    meet();
+    const uint64_t row = geometry.dims[3], plane = geometry.dims[2] * geometry.dims[3];
+    const uint32_t own_tile = warp_id() * UNIT_TILES + (tile_leader() != 0); // of the block
+    const uint32_t y = AXES == 3 ? lane / 4 : AXES == 2 ? lane / 8 * ROWS : 0;
+    const uint32_t x = AXES == 3 ? (lane & 1) * QUAD : AXES == 2 ? lane % 8 * QUAD : lane * QUAD;
+    const uint64_t lane_offset = y * row + x;
+    auto describe = [&](const WorkTile &extents, FastTile &tile) {
+        const uint32_t nx = extents.nz_ny_nx & 0xFFFF, ny = extents.nz_ny_nx >> 16 & 0xFF, nz = extents.nz_ny_nx >> 24;
+        // In 1-D a clipped tile goes the plain way: it is the array's last.
+        tile.eligible = extents.elements > 0 && launch.use_fast != 0 && (AXES > 1 || nx == MOST_ELEMENTS);
+        tile.first = extents.first_element + lane_offset;
+        tile.rows = AXES == 3 ? (y < ny ? nz : 0) : AXES == 2 ? min_of(ny - min_of(y, ny), ROWS) : ROWS;
+        tile.cols = AXES == 1 ? QUAD : min_of(nx - min_of(x, nx), QUAD);
+        tile.rows = tile.eligible ? tile.rows : 0;
+        tile.whole = __all_sync(ALL_LANES, tile.rows == ROWS && tile.cols == QUAD);
+    };
+    FastTile tile;
+    tile.row_stride = AXES == 3 ? plane : AXES == 2 ? row : WARP * QUAD;
+    Landing landing = {shared.elements[warp_id()], false};
+    int32_t *integers = reinterpret_cast<int32_t *>(shared.elements[warp_id()]);
+    Expected expected = {AXES, NARROW, 0};
+    bool has_second = false; // the second turn's work is known
+    // The turn before the first asks for the first units' elements, and makes nothing that is kept.
+    landing.full = __any_sync(ALL_LANES, rehearses);
+    for (uint32_t turn = REHEARSAL;; ++turn) {
+        const bool begun = turn != REHEARSAL;
+        const Work &work = shared.work[turn % WORKS], &last = shared.work[(turn + WORKS - 1) % WORKS];
+        // A vote, so that the compiler knows all lanes to agree: else it guards every shuffle below against their being apart.
+        const bool more = __any_sync(ALL_LANES, begun ? work.chunk < batch.chunks : rehearses);
+        if (more) {
+            const WorkTile &extents = work.tiles[own_tile];
+            const bool exists = extents.elements > 0;
+            describe(extents, tile);
+            auto locate = [&]() {
+                FastTile again;
+                again.row_stride = tile.row_stride;
+                describe(work.tiles[own_tile], again);
+                return again;
+            };
+            auto refill = [&]() {
+                const Work &next = shared.work[(turn + 1) % WORKS];
+                // The clerk sets out the second turn's work while this warp finds its first integers.
+                if (turn == 0 && !has_second) {
+                    meet();
+                }
+                has_second = true;
+                if (ASYNCHRONOUS && __any_sync(ALL_LANES, next.chunk < batch.chunks)) {
+                    FastTile following;
+                    following.row_stride = tile.row_stride;
+                    describe(next.tiles[own_tile], following);
+                    landing.fetch(slab, following, next.tiles + warp_id() * UNIT_TILES, row, plane, launch.aligned != 0);
+                }
+            };
+            uint2 codes[ROWS];
+            if (!__any_sync(ALL_LANES, landing.full)) {
+                landing.fetch(slab, tile, work.tiles + warp_id() * UNIT_TILES, row, plane, launch.aligned != 0);
+            }
+            landing.wait();
+            if (!tile.whole) {
+                landing.complete(tile);
+            }
+            const FastResult fast =
+                quantize_unit(step, slab, tile, launch.aligned != 0, extents.elements, landing, refill, locate, expected, codes);
+            TileResult result = {};
+            result.base = fast.base;
+            result.predictor = fast.predictor;
+            result.activity = fast.activity;
+            result.meta = fast.meta;
+            result.verbatim = fast.verbatim;
+            result.error = fast.error;
+            result.counted = fast.counted;
+            uint32_t outliers = fast.outliers, wide_outliers = fast.wide_outliers;
+            // The others the plain way. Everything about a tile is in the registers of its lanes.
+            const uint32_t plain = __ballot_sync(ALL_LANES, begun && exists && !fast.fast);
+            if (plain != 0) {
+                landing.discard();
+                for (uint32_t t = 0; t < UNIT_TILES; ++t) {
+                    if ((plain >> (2 * t) & 1) != 0) {
+                        const TileBox other(geometry.tile(batch.first_tile + work.first_tile + warp_id() * UNIT_TILES + t));
+                        TileSource source{slab + (other.first_element - launch.first_element), plane, row};
+                        TileWords words;
+                        TileResult found = quantize_tile(step, other, source, integers + t * MOST_ELEMENTS, words);
+                        if (tile_leader() == 2 * t) {
+                            result = found;
+                        }
+                    }
+                }
+            }
+            // The codes, dense as they will stand.
+            const uint32_t own_groups = exists && result.activity > 0 ? geometry.groups(extents.elements) : 0;
+            const uint32_t first_groups = __shfl_sync(ALL_LANES, own_groups, 0);
+            const uint32_t own_start = (tile_leader() != 0 ? first_groups : 0) << geometry.group_log2;
+            uint16_t *unit_codes = shared.codes[turn % 2][warp_id()];
+            if (exists && fast.fast && own_groups > 0) {
+                place_codes(tile, extents, own_groups << geometry.group_log2, codes, unit_codes + own_start);
+            }
+            if (plain != 0) {
+                for (uint32_t t = 0; t < UNIT_TILES; ++t) {
+                    const bool live = __shfl_sync(ALL_LANES, own_groups, 2 * t) > 0;
+                    if ((plain >> (2 * t) & 1) != 0 && live) {
+                        const TileBox other(geometry.tile(batch.first_tile + work.first_tile + warp_id() * UNIT_TILES + t));
+                        TileResult found = result;
+                        found.base = __shfl_sync(ALL_LANES, result.base, 2 * t);
+                        found.predictor = __shfl_sync(ALL_LANES, result.predictor, 2 * t);
+                        uint16_t *to = unit_codes + __shfl_sync(ALL_LANES, own_start, 2 * t);
+                        uint32_t codes_end = geometry.groups(other.elements()) << geometry.group_log2, near, far;
+                        write_codes(other, integers + t * MOST_ELEMENTS, found, codes_end, RADIUS, to, near, far);
+                        if (tile_leader() == 2 * t) {
+                            outliers = near;
+                            wide_outliers = far;
+                        }
+                    }
+                }
+            }
+            if (!__any_sync(ALL_LANES, landing.full)) {
+                refill();
+            }
+            if (lane == tile_leader()) {
+                const bool constant = result.activity == 0;
+                Found &found = shared.found[turn % 2][own_tile];
+                const uint32_t meta = result.meta | (constant ? META_CONSTANT : result.predictor << META_PREDICTOR);
+                found.base = result.base;
+                found.meta = uint16_t(meta | (geometry.groups(extents.elements) - 1) << META_GROUPS);
+                found.verbatim = uint16_t(result.verbatim);
+                found.outliers = uint16_t(constant ? 0 : outliers);
+                found.wide_outliers = uint16_t(constant ? 0 : wide_outliers);
+                found.bin = activity_bin(result.activity);
+#if MEASURE
+                found.error = result.error;
+                found.counted = result.counted;
+#endif
+                shared.tile_groups[turn % 2][own_tile] = own_groups;
+            }
+        }
+        if (!begun) {
+            if (!more && __any_sync(ALL_LANES, shared.work[0].chunk < batch.chunks)) {
+                describe(shared.work[0].tiles[own_tile], tile);
+                landing.fetch(slab, tile, shared.work[0].tiles + warp_id() * UNIT_TILES, row, plane, launch.aligned != 0);
+            }
+            meet();
+            wait_for_all_before();
+            if (threadIdx.x < sizeof(Step) / 4) {
+                reinterpret_cast<uint32_t *>(&shared.step)[threadIdx.x] = reinterpret_cast<const uint32_t *>(later != nullptr ? later : &known)[threadIdx.x];
+            }
+            meet();
+            has_second = false;
+            expected = {AXES, NARROW, 0};
+            continue;
+        }
+        meet();
+        if (turn > 0) {
+            const uint32_t parity = (turn + 1) % 2;
+            store_codes(geometry, batch, outputs, last, shared.before[parity], shared.tiles_before[parity], shared.codes[parity][warp_id()], control);
+            __syncwarp();
+        }
+        if (!more) {
+            return;
+        }
+    }
+}

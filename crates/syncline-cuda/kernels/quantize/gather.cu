@@ -1,0 +1,146 @@
+// What few tiles have: outliers, verbatim values, bitmaps of masks and signs. A warp a tile; most have nothing to do.
+//
+// AXES   axes along which tiles extend
+// WARPS  warps in a block
+#define MEASURE 0
+#include "quantize/tile.cuh"
+
+// Where things start; mirrored in quantize/gather.rs. For each chunk, in entries, and for bitmaps in bytes.
+struct SideStarts {
+    uint32_t outliers, verbatim, masks, signs;
+    uint32_t radius; // 0: nothing is gathered for the chunk
+    uint32_t unused;
+};
+// Of each tile, in its chunk.
+struct SideOffsets {
+    uint32_t outliers, verbatim, masks, signs;
+};
+struct SideLists {
+    uint32_t *outlier_positions;
+    int32_t *residuals;
+    uint32_t *verbatim_positions;
+    Bits *verbatim_values;
+    uint8_t *masks;
+    uint8_t *signs;
+};
+
+__device__ inline uint32_t before_lane() { return (1u << lane_id()) - 1; }
+
+// Of bits in words, a word a lane, those `distance` before.
+__device__ inline uint32_t bits_before(uint32_t own_word, uint32_t distance) {
+    const uint32_t words = distance / WARP, high = __shfl_up_sync(ALL_LANES, own_word, words), low = __shfl_up_sync(ALL_LANES, own_word, words + 1);
+    return __funnelshift_l(lane_id() > words ? low : 0, lane_id() >= words ? high : 0, distance);
+}
+
+// Writes a bitmap as it is stored: each bit's exclusive or with its neighbour's, which is the one in the plane before, in the first plane in the row before, and in
+// that plane's first row the one before; then zeros up to a multiple of 64 bytes.
+__device__ inline void write_bitmap(const TileBox &tile, uint32_t own_word, uint32_t *to) {
+    const uint32_t elements = tile.elements(), lane = lane_id(), row = tile.nx, plane = tile.nx * tile.ny;
+    const uint32_t in_row = word_of_first(row, lane), in_plane = word_of_first(plane, lane);
+    uint32_t neighbours = bits_before(own_word, 1) & in_row;
+    if (row < plane) {
+        neighbours |= bits_before(own_word, row) & in_plane & ~in_row;
+    }
+    if (plane < elements) {
+        neighbours |= bits_before(own_word, plane) & ~in_plane;
+    }
+    if (lane < (elements + 511) / 512 * 16) {
+        to[lane] = (own_word ^ neighbours) & word_of_first(elements, lane);
+    }
+}
+
+// The bitmaps of a tile of which nothing is stored verbatim: what has the pattern is filled, and all else has an integer.
+__device__ inline void find_bitmaps(const Step &step, const TileBox &tile, const TileSource &source, uint32_t meta, TileWords &words) {
+    const uint32_t elements = tile.elements(), lane = lane_id();
+    const Bits pattern = Bits(step.patterns[meta >> META_PATTERN & 3]);
+    const bool has_mask = (meta >> META_MASK & 3) != KIND_NONE;
+    constexpr uint32_t TOGETHER = 8;
+    words = {};
+#pragma unroll 1
+    for (uint32_t first_word = 0; first_word * WARP < elements; first_word += TOGETHER) {
+        Element values[TOGETHER];
+#pragma unroll
+        for (uint32_t k = 0; k < TOGETHER; ++k) {
+            const uint32_t i = (first_word + k) * WARP + lane;
+            values[k] = i < elements ? source.load(Position(tile, i)) : Element(0);
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < TOGETHER; ++k) {
+            const uint32_t word = first_word + k;
+            const bool inside = word * WARP + lane < elements, fill = has_mask && inside && bits_of(values[k]) == pattern;
+            const uint32_t filled = __ballot_sync(ALL_LANES, fill), negative = __ballot_sync(ALL_LANES, inside && !fill && (bits_of(values[k]) & SIGN_BIT) != 0);
+            words.fill = lane == word ? filled : words.fill;
+            words.negative = lane == word ? negative : words.negative;
+        }
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(WARPS *WARP) quantize_gather(
+    const Element *slab, uint64_t first_element, Geometry geometry, ChunkBatch batch, Step step, const SideStarts *starts, const SideOffsets *offsets,
+    Outputs outputs, SideLists lists
+) {
+    __shared__ int32_t integers[WARPS][MOST_ELEMENTS];
+    const uint32_t number = blockIdx.x * WARPS + warp_id(), lane = lane_id();
+    if (number >= batch.tiles) {
+        return;
+    }
+    const uint32_t meta = outputs.metas[number];
+    const uint32_t outliers = outputs.outliers[number], verbatim = outputs.verbatim[number];
+    const bool has_mask = (meta >> META_MASK & 3) == KIND_BITMAP, has_signs = (meta >> META_SIGN & 3) == KIND_BITMAP;
+    if (outliers == 0 && verbatim == 0 && !has_mask && !has_signs) {
+        return;
+    }
+    const uint32_t chunk = number / batch.chunk_tiles;
+    const SideStarts start = starts[chunk];
+    if (start.radius == 0) {
+        return;
+    }
+    const SideOffsets offset = offsets[number];
+    const TileBox tile(geometry.tile(batch.first_tile + number));
+    const uint32_t position = uint32_t(tile.elements_before - geometry.elements_before(batch.first_tile + batch.chunk_first(chunk)));
+    const TileSource source{slab + (tile.first_element - first_element), geometry.dims[2] * geometry.dims[3], geometry.dims[3]};
+    TileWords words;
+    TileResult result = {};
+    if (outliers > 0 || verbatim > 0) {
+        result = quantize_tile(step, tile, source, integers[warp_id()], words);
+    } else {
+        find_bitmaps(step, tile, source, meta, words);
+    }
+    const uint32_t elements = tile.elements();
+
+    if (outliers > 0) {
+        uint64_t at = uint64_t(start.outliers) + offset.outliers;
+        const int32_t radius = int32_t(start.radius);
+        each_residual(tile, integers[warp_id()], result, (elements + WARP - 1) / WARP * WARP, [&](uint32_t i, int32_t residual) {
+            bool outside = is_outlier(residual, radius);
+            uint32_t all = __ballot_sync(ALL_LANES, outside);
+            if (outside) {
+                uint64_t to = at + __popc(all & before_lane());
+                lists.outlier_positions[to] = position + i;
+                lists.residuals[to] = residual;
+            }
+            at += __popc(all);
+        });
+    }
+    if (verbatim > 0) {
+        uint64_t at = uint64_t(start.verbatim) + offset.verbatim;
+        for (uint32_t word = 0; word * WARP < elements; ++word) {
+            uint32_t all = __shfl_sync(ALL_LANES, words.verbatim, word);
+            if ((all >> lane & 1) != 0) {
+                uint32_t i = word * WARP + lane;
+                uint64_t to = at + __popc(all & before_lane());
+                lists.verbatim_positions[to] = position + i;
+                lists.verbatim_values[to] = bits_of(source.load(Position(tile, i)));
+            }
+            at += __popc(all);
+        }
+    }
+    if (has_mask) {
+        uint32_t *to = reinterpret_cast<uint32_t *>(lists.masks + uint64_t(start.masks) + offset.masks);
+        write_bitmap(tile, words.fill, to);
+    }
+    if (has_signs) {
+        uint32_t *to = reinterpret_cast<uint32_t *>(lists.signs + uint64_t(start.signs) + offset.signs);
+        write_bitmap(tile, words.negative, to);
+    }
+}

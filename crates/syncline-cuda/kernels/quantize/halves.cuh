@@ -1,0 +1,398 @@
+// Tiles whose integers lie within 1024 of their base, two elements to a word: sums, differences and magnitudes of two elements are an instruction each.
+//
+// An integer k of up to 2048 is the bits of the half k * 2^-24, subnormal or as closely spaced as those. So what a word holds is at the same time two integers of 16 bits and two
+// halves, and nothing has to be converted. Sums up to 2048 are exact, and one that is larger stays larger however it is rounded.
+//
+// A word has the integers less the tile's base, plus 1024 while they are found. Elements that are not there hold the tile's first; along x they are taken from themselves. Of flat units lanes have at most
+// DEPTH rows.
+#pragma once
+#include "quantize/landing.cuh"
+
+constexpr uint32_t PAIRS = QUAD / 2;
+constexpr uint32_t PAIR_REACH_LOG2 = 11; // integers less the base are from -1024 to 1023
+constexpr uint32_t PAIR_BASE = 0x04000400u;
+constexpr uint32_t PAIR_CENTRE = uint32_t(RADIUS) << 16 | uint32_t(RADIUS); // the code of a residual of 0
+constexpr uint32_t PAIR_MINUS_ONE = 0xBC00BC00u;                           // the halves -1.0
+// Bits that halves below 2048 do not have.
+constexpr uint32_t PAIR_INEXACT = 0xF800F800u;
+constexpr float PAIR_LARGEST_BASE = 2097152.0f;
+
+__device__ inline uint32_t pair_add(uint32_t a, uint32_t b) {
+    asm("add.rn.f16x2 %0, %1, %2;" : "=r"(a) : "r"(a), "r"(b));
+    return a;
+}
+__device__ inline uint32_t pair_subtract(uint32_t a, uint32_t b) {
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(a) : "r"(a), "r"(b));
+    return a;
+}
+// a * factor + b
+__device__ inline uint32_t pair_fused(uint32_t a, uint32_t factor, uint32_t b) {
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(a) : "r"(a), "r"(factor), "r"(b));
+    return a;
+}
+__device__ inline uint32_t pair_add_magnitudes(uint32_t sum, uint32_t a) {
+    asm("{ .reg .b32 m; abs.f16x2 m, %1; add.rn.f16x2 %0, %2, m; }" : "=r"(sum) : "r"(a), "r"(sum));
+    return sum;
+}
+// The sum of both, where each counts as 2048 at the most.
+__device__ inline uint32_t pair_sum(uint32_t pair, uint32_t more = 0) {
+#if __CUDA_ARCH__ >= 800
+    asm("min.f16x2 %0, %1, %2;" : "=r"(pair) : "r"(pair), "r"(0x08000800u));
+    return __dp2a_lo(pair, 0x0101u, more);
+#else
+    return min_of(pair & 0xFFFF, 2048u) + min_of(pair >> 16, 2048u) + more;
+#endif
+}
+
+typedef uint32_t PairRows[ROWS][PAIRS];
+
+#if ELEMENT_BYTES == 4
+constexpr Element PAIR_MAGIC = MAGIC + 1024.0f;
+constexpr Element PAIR_ROUNDING = 0x1p-23f;
+__device__ inline Element fused(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+__device__ inline uint32_t sign_word(float a) { return __float_as_uint(a); }
+#else
+constexpr Element PAIR_MAGIC = WIDE_MAGIC + 1024.0;
+constexpr Element PAIR_ROUNDING = 0x1p-51;
+__device__ inline Element fused(double a, double b, double c) { return __fma_rn(a, b, c); }
+__device__ inline uint32_t sign_word(double a) { return uint32_t(__double2hiint(a)); }
+#endif
+
+// Whether 1024 and all integers less the base are from 0 to 2047: bits above those are then the magic number's in all sums with it. What has no other bits is
+// smaller by 2^22 or more, which `Step::reach_known` excludes.
+struct Reach {
+    uint32_t any = 0;
+#if ELEMENT_BYTES == 8
+    uint32_t any_high = 0;
+#endif
+    __device__ inline uint32_t add(Element shifted) {
+#if ELEMENT_BYTES == 4
+        const uint32_t low = __float_as_uint(shifted);
+#else
+        const uint32_t low = uint32_t(__double2loint(shifted));
+        any_high |= uint32_t(__double2hiint(shifted));
+#endif
+        any |= low;
+        return low;
+    }
+    __device__ inline bool inside() const {
+#if ELEMENT_BYTES == 4
+        return any >> PAIR_REACH_LOG2 == 0x4B400000u >> PAIR_REACH_LOG2;
+#else
+        return any >> PAIR_REACH_LOG2 == 0 && any_high == 0x43380000u;
+#endif
+    }
+};
+
+// The words of the lane's rows. False for the warp if there is an integer too far from the base, or an element that has none.
+//
+// One rounding finds the integer that the format's operations find, and its error is within the bound, where `x / step` lies further from the middle between two
+// integers than all roundings together can take it: those of the inverse and of what is reconstructed, each of them at most an integer's 2^-24 (2^-53) share,
+// and some of half a step. Rows in which it does not are done again the long way, as are those that have -0.0.
+template <uint32_t DEPTH>
+__device__ inline bool pair_words(const Step &step, const Landing &landing, const FastTile &tile, float &base, PairRows &words) {
+    bool good = true;
+    const Element first = landing.first();
+    base = quantize_long(step, first, good);
+    good = good && fabsf(base) < PAIR_LARGEST_BASE;
+    const Element inverse = quick_inverse(step), shift = PAIR_MAGIC - Element(base);
+    // No integer here is larger than the unit's reach allows, nor larger than the array's are.
+    const float largest = step.short_bits > 0 ? min_of(fabsf(base) + 1024.0f, step.short_reach) : fabsf(base) + 1024.0f;
+    const Element sure_below = Element(0.5) - (Element(largest) + 64) * PAIR_ROUNDING;
+    Reach reach;
+    uint32_t doubtful = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < DEPTH; ++k) {
+        Element x[QUAD];
+        landing.row(k, x);
+        uint32_t low[QUAD], unsure = 0;
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+            const Element shifted = fused(x[j], inverse, shift), integer = shifted - shift;
+            // A difference's sign costs less than a comparison: there are twice as many units that add. (What is no number is out of reach.)
+            unsure |= sign_word(sure_below - fabs(fused(x[j], inverse, -integer)));
+            low[j] = reach.add(shifted);
+        }
+#if PATTERNS
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+#pragma unroll
+            for (uint32_t p = 0; p < MOST_PATTERNS; ++p) {
+                good = bits_of(x[j]) != Bits(step.patterns[p]) && good; // the rest repeat the first
+            }
+        }
+#endif
+        // The last row is bit 0, the one before bit 1, and so on.
+        doubtful = __funnelshift_l(unsure, doubtful, 1);
+        words[k][0] = __byte_perm(low[0], low[1], 0x5410);
+        words[k][1] = __byte_perm(low[2], low[3], 0x5410);
+    }
+    // -0.0 is not 0, which lies within 1024 of some bases.
+    if (step.minus_zeros != 0 && __any_sync(ALL_LANES, fabsf(base) <= 1024.0f)) {
+#pragma unroll 1
+        for (uint32_t k = 0; k < DEPTH; ++k) {
+            Element x[QUAD];
+            landing.row(k, x);
+            const bool any = bits_of(x[0]) == SIGN_BIT || bits_of(x[1]) == SIGN_BIT || bits_of(x[2]) == SIGN_BIT || bits_of(x[3]) == SIGN_BIT;
+            doubtful |= any ? 1u << (DEPTH - 1 - k) : 0;
+        }
+    }
+    if (step.reach_known == 0) {
+#pragma unroll 1
+        for (uint32_t k = 0; k < DEPTH; ++k) {
+            Element x[QUAD];
+            landing.row(k, x);
+#pragma unroll
+            for (uint32_t j = 0; j < QUAD; ++j) {
+                good = fabs(x[j] * inverse) < Element(PAIR_LARGEST_BASE) && good;
+            }
+        }
+    }
+    if (!__all_sync(ALL_LANES, (good && reach.inside()) || !tile.eligible)) {
+        return false;
+    }
+    if (__any_sync(ALL_LANES, doubtful != 0)) {
+#pragma unroll 1
+        for (uint32_t k = 0; k < DEPTH; ++k) {
+            if (!__any_sync(ALL_LANES, (doubtful >> (DEPTH - 1 - k) & 1) != 0)) {
+                continue;
+            }
+            Element x[QUAD];
+            landing.row(k, x);
+            uint32_t low[QUAD];
+#pragma unroll
+            for (uint32_t j = 0; j < QUAD; ++j) {
+                low[j] = reach.add((Element(quantize_long(step, x[j], good)) - Element(base)) + PAIR_MAGIC);
+            }
+            const uint32_t low_word = __byte_perm(low[0], low[1], 0x5410), high_word = __byte_perm(low[2], low[3], 0x5410);
+#pragma unroll
+            for (uint32_t row = 0; row < DEPTH; ++row) {
+                words[row][0] = row == k ? low_word : words[row][0];
+                words[row][1] = row == k ? high_word : words[row][1];
+            }
+        }
+        return __all_sync(ALL_LANES, (good && reach.inside()) || !tile.eligible);
+    }
+    return true;
+}
+
+// What stands before a row's words along x, so that elements that are not there are taken from themselves.
+template <bool WHOLE> struct BeforeX {
+    uint32_t first, second;    // selectors of what stands before both words
+    uint32_t source;           // 3-D: the lane that has what stands before the row, or above its first element
+    bool at_left, at_corner;   // no quad to the left; nor any row above
+    uint32_t not_left;         // -1, but 0 for the first element along x
+
+    __device__ inline explicit BeforeX(const FastTile &tile) {
+        const uint32_t lane = lane_id();
+        at_left = AXES == 3 ? (lane & 1) == 0 : AXES == 2 ? lane % 8 == 0 : lane == 0;
+        at_corner = AXES == 3 ? (lane & ~2u) == 0 : lane == 0;
+        source = at_left ? (lane + WARP - 4) % WARP : lane - 1;
+        const uint32_t half = AXES == 3 && at_left ? 0x0010u : 0x0032u;
+        first = (WHOLE || tile.cols > 0 ? half : 0x0054u) | (WHOLE || tile.cols > 1 ? 0x5400u : 0x7600u);
+        not_left = at_left && (WHOLE || tile.cols > 0) ? PAIR_MINUS_ONE & 0xFFFF0000u : PAIR_MINUS_ONE;
+        second = (WHOLE || tile.cols > 2 ? 0x0032u : 0x0054u) | (WHOLE || tile.cols > 3 ? 0x5400u : 0x7600u);
+    }
+    __device__ inline uint32_t of_first(uint32_t left, uint32_t word) const { return __byte_perm(left, word, first); }
+    __device__ inline uint32_t of_second(const uint32_t (&words)[PAIRS]) const { return __byte_perm(words[0], words[1], second); }
+    // What stands before row k; for quads at the left what stands above it, in both halves.
+    __device__ inline uint32_t left(const PairRows &words, uint32_t k) const {
+        if constexpr (AXES == 3) {
+            // Quads at the left have their first element asked for by the row below, and their last by the quad to their right.
+            const uint32_t other = __shfl_sync(ALL_LANES, __byte_perm(words[k][0], words[k][1], 0x7610), source);
+            return at_corner ? (k > 0 ? words[k - (k > 0)][0] : 0) : other;
+        } else if constexpr (AXES == 2) {
+            const uint32_t other = __shfl_up_sync(ALL_LANES, words[k][1], 1);
+            uint32_t above = words[(k + ROWS - 1) % ROWS][0];
+            if (k == 0) {
+                above = __shfl_up_sync(ALL_LANES, above, 8);
+                above = at_corner ? 0 : above;
+            }
+            return at_left ? __byte_perm(above, 0, 0x1010) : other;
+        } else {
+            // The element before lane 0's is lane 31's of the row before.
+            const uint32_t last = lane_id() == WARP - 1 && k > 0 ? words[k - (k > 0)][1] : words[k][1];
+            const uint32_t other = __shfl_sync(ALL_LANES, last, (lane_id() + WARP - 1) % WARP);
+            return at_left && k == 0 ? 0 : other;
+        }
+    }
+};
+
+// Differences along x and y, in 1-D along x, and each lane's sums of magnitudes under each predictor but 0.
+template <bool WHOLE, uint32_t DEPTH> __device__ inline void pair_sums(const FastTile &tile, const PairRows &words, PairRows &along, uint32_t (&sums)[4]) {
+    const uint32_t lane = lane_id();
+    const BeforeX<WHOLE> before(tile);
+    // Rows that are not there count nowhere.
+    auto add = [&](uint32_t p, uint32_t k, uint32_t residuals) { sums[p] = pair_add_magnitudes(sums[p], WHOLE || k < tile.rows ? residuals : 0); };
+    if constexpr (AXES == 1) {
+#pragma unroll
+        for (uint32_t k = 0; k < DEPTH; ++k) {
+            along[k][0] = pair_subtract(words[k][0], before.of_first(before.left(words, k), words[k][0]));
+            along[k][1] = pair_subtract(words[k][1], before.of_second(words[k]));
+            add(1, k, along[k][0]);
+            add(1, k, along[k][1]);
+        }
+        return;
+    }
+    const bool at_top = AXES == 3 ? lane < 4 : lane < 8;
+    const uint32_t has_above = at_top ? 0 : PAIR_MINUS_ONE;
+    const uint32_t corner = before.at_corner ? PAIR_MINUS_ONE & 0xFFFF : 0, not_corner = PAIR_MINUS_ONE ^ corner;
+    uint32_t along_x[PAIRS], along_x_above[PAIRS] = {};
+    if constexpr (AXES == 2) {
+        // Along x in the row above the lane's first.
+        const uint32_t(&last)[PAIRS] = words[ROWS - 1];
+        const uint32_t left = __shfl_up_sync(ALL_LANES, last[1], 1);
+        along_x[0] = pair_fused(before.of_first(left, last[0]), before.not_left, last[0]);
+        along_x[1] = pair_subtract(last[1], before.of_second(last));
+#pragma unroll
+        for (uint32_t i = 0; i < PAIRS; ++i) {
+            const uint32_t other = __shfl_up_sync(ALL_LANES, along_x[i], 8);
+            along_x_above[i] = at_top ? 0 : other;
+        }
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < DEPTH; ++k) {
+        const uint32_t first = before.of_first(before.left(words, k), words[k][0]);
+        along_x[0] = pair_fused(first, before.not_left, words[k][0]);
+        along_x[1] = pair_subtract(words[k][1], before.of_second(words[k]));
+        add(1, k, pair_subtract(words[k][0], first));
+        add(1, k, along_x[1]);
+#pragma unroll
+        for (uint32_t i = 0; i < PAIRS; ++i) {
+            if constexpr (AXES == 3) {
+                along[k][i] = pair_fused(__shfl_up_sync(ALL_LANES, along_x[i], 4), has_above, along_x[i]);
+            } else {
+                along[k][i] = pair_subtract(along_x[i], along_x_above[i]);
+            }
+        }
+        if (AXES == 3 && k > 0) {
+            // The element that has no other before it in its plane is differenced along z alone.
+            along[k][0] = pair_fused(along_x_above[0], corner, along[k][0]);
+        }
+        add(2, k, along[k][0]);
+        add(2, k, along[k][1]);
+        if constexpr (AXES == 3) {
+            const uint32_t(&plane_before)[PAIRS] = along[k - (k > 0)];
+            add(3, k, k == 0 ? along[k][0] : pair_fused(plane_before[0], not_corner, along[k][0]));
+            add(3, k, k == 0 ? along[k][1] : pair_subtract(along[k][1], plane_before[1]));
+        }
+        along_x_above[0] = along_x[0];
+        along_x_above[1] = along_x[1];
+    }
+}
+
+// The codes under the tile's predictor.
+template <bool WHOLE, uint32_t DEPTH>
+__device__ inline void pair_codes(const Step &step, const FastTile &tile, const PairRows &words, const PairRows &along, uint32_t predictor, uint2 (&codes)[ROWS]) {
+    if (AXES > 1 && __any_sync(ALL_LANES, predictor == 2 || predictor == 3)) {
+        const uint32_t factor = AXES == 3 && predictor == 3 ? PAIR_MINUS_ONE : 0;
+        const uint32_t first_factor = (lane_id() & ~2u) == 0 ? factor & 0xFFFF0000u : factor;
+#pragma unroll
+        for (uint32_t k = 0; k < DEPTH; ++k) {
+            codes[k].x = pair_add(along[k][0], PAIR_CENTRE);
+            codes[k].y = pair_add(along[k][1], PAIR_CENTRE);
+            if (AXES == 3 && k > 0) {
+                codes[k].x = pair_fused(along[k - (k > 0)][0], first_factor, codes[k].x);
+                codes[k].y = pair_fused(along[k - (k > 0)][1], factor, codes[k].y);
+            }
+        }
+    }
+    if constexpr (AXES == 1) {
+        if (__any_sync(ALL_LANES, predictor == 1)) {
+#pragma unroll
+            for (uint32_t k = 0; k < DEPTH; ++k) {
+                codes[k].x = pair_add(along[k][0], PAIR_CENTRE);
+                codes[k].y = pair_add(along[k][1], PAIR_CENTRE);
+            }
+        }
+    } else if (__any_sync(ALL_LANES, predictor == 1)) {
+        const BeforeX<WHOLE> before(tile);
+        const bool mine = predictor == 1;
+        // What stands before is found again: to the compiler these are other words, or it would keep what it has found for the sums, in registers that are short.
+        const uint32_t nothing = step.reach_known >> 1;
+        PairRows again;
+#pragma unroll
+        for (uint32_t k = 0; k < DEPTH; ++k) {
+#pragma unroll
+            for (uint32_t i = 0; i < PAIRS; ++i) {
+                again[k][i] = words[k][i] ^ nothing;
+            }
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < DEPTH; ++k) {
+            const uint32_t low = pair_add(pair_subtract(again[k][0], before.of_first(before.left(again, k), again[k][0])), PAIR_CENTRE);
+            const uint32_t high = pair_add(pair_subtract(again[k][1], before.of_second(again[k])), PAIR_CENTRE);
+            codes[k].x = mine ? low : codes[k].x;
+            codes[k].y = mine ? high : codes[k].y;
+        }
+    }
+    if (__any_sync(ALL_LANES, predictor == 0)) {
+#pragma unroll
+        for (uint32_t k = 0; k < DEPTH; ++k) {
+            codes[k].x = predictor == 0 ? pair_add(words[k][0], PAIR_CENTRE) : codes[k].x;
+            codes[k].y = predictor == 0 ? pair_add(words[k][1], PAIR_CENTRE) : codes[k].y;
+        }
+    }
+}
+
+// Codes outside of 1 to 1023 become 0; how many there are in the lane. Rows without any are passed over: residuals of 512 and more have bits, as halves, that smaller ones have not,
+// whatever their sign. Only those of `live` tiles matter.
+template <uint32_t DEPTH> __device__ inline uint32_t pair_outliers(const FastTile &tile, bool live, uint2 (&codes)[ROWS]) {
+    uint32_t outliers = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < DEPTH; ++k) {
+        const uint32_t residuals = pair_subtract(codes[k].x, PAIR_CENTRE) | pair_subtract(codes[k].y, PAIR_CENTRE);
+        if (__any_sync(ALL_LANES, live && (residuals & 0x7E007E00u) != 0)) {
+            uint32_t parts[QUAD] = {codes[k].x & 0xFFFF, codes[k].x >> 16, codes[k].y & 0xFFFF, codes[k].y >> 16};
+#pragma unroll
+            for (uint32_t j = 0; j < QUAD; ++j) {
+                const bool outside = parts[j] - 1 >= 2 * uint32_t(RADIUS) - 1;
+                outliers += outside && k < tile.rows && j < tile.cols;
+                parts[j] = outside ? 0 : parts[j];
+            }
+            codes[k] = make_uint2(parts[0] | parts[1] << 16, parts[2] | parts[3] << 16);
+        }
+    }
+    return live ? outliers : 0;
+}
+
+// Predictor, activity and codes of a unit whose tiles all are within reach. False for the warp, if sums that matter are not exact.
+template <bool WHOLE, uint32_t DEPTH>
+__device__ inline bool pair_unit(const Step &step, const FastTile &tile, PairRows &words, FastResult &result, uint2 (&codes)[ROWS]) {
+    uint32_t sums[4] = {}, second = 0;
+#pragma unroll
+    for (uint32_t k = 0; k < DEPTH; ++k) {
+        words[k][0] = pair_subtract(words[k][0], PAIR_BASE);
+        words[k][1] = pair_subtract(words[k][1], PAIR_BASE);
+        sums[0] = pair_add_magnitudes(sums[0], words[k][0]);
+        second = pair_add_magnitudes(second, words[k][1]);
+    }
+    result.predictor = 0;
+    result.activity = 0;
+    if (!__any_sync(ALL_LANES, (sums[0] | second) != 0)) {
+        return true;
+    }
+    PairRows along;
+    pair_sums<WHOLE, DEPTH>(tile, words, along, sums);
+    // Of predictors 0 and 1 what is too large to be exact is known to be too large: their residuals are exact. It matters if such a predictor is the best nevertheless.
+    const bool inexact[2] = {((sums[0] | second) & PAIR_INEXACT) != 0, (sums[1] & PAIR_INEXACT) != 0};
+    uint32_t lane_sums[4] = {pair_sum(sums[0], pair_sum(second)), pair_sum(sums[1]), pair_sum(sums[2]), pair_sum(sums[3])};
+    uint32_t of_tile[4] = {lane_sums[0], lane_sums[1], lane_sums[2], lane_sums[3]};
+    choose(of_tile, result.predictor, result.activity);
+    bool exact = ((sums[2] | sums[3]) & PAIR_INEXACT) == 0;
+    exact = exact && !(inexact[0] && result.predictor == 0) && !(inexact[1] && result.predictor == 1);
+    if (!__all_sync(ALL_LANES, exact || !tile.eligible)) {
+        return false;
+    }
+    uint32_t own = lane_sums[0];
+#pragma unroll
+    for (uint32_t p = 1; p <= AXES; ++p) {
+        own = result.predictor == p ? lane_sums[p] : own;
+    }
+    const bool live = result.activity > 0;
+    pair_codes<WHOLE, DEPTH>(step, tile, words, along, live ? result.predictor : 4, codes);
+    if (__any_sync(ALL_LANES, own >= uint32_t(RADIUS) && live)) {
+        result.outliers = tile_sum(pair_outliers<DEPTH>(tile, live, codes));
+    }
+    return true;
+}

@@ -1,0 +1,110 @@
+// Elements to integers, kept as floats: what both fast ways of quantising share.
+#pragma once
+#include "quantize/lanes.cuh"
+
+// The integer of a value as a float, the same as that of `quantize` where this and the magnitudes of the integers (below 2^22) are good.
+__device__ inline float quantize_long(const Step &step, Element x, bool &good) {
+#if LOGARITHM
+    int32_t q;
+    good = quantize(step, x, q) && good;
+    q = max_of(min_of(q, 1 << 22), -(1 << 22)); // larger ones are not exact, and found out by their sums
+    return float(q);
+#elif ELEMENT_BYTES == 4
+    float rounded = (x * step.inverse_high + MAGIC) - MAGIC;
+    float rest = __fmaf_rn(x, step.inverse_low, __fmaf_rn(x, step.inverse_high, -rounded));
+    float q = rounded + ((rest + MAGIC) - MAGIC);
+    float back = __fmaf_rn(q, step.high, q * step.low);
+    good = fabsf(x - back) < step.bound && bits_of(x) != SIGN_BIT && good;
+    return q;
+#else
+    double shifted = x * step.inverse + WIDE_MAGIC;
+    double q = shifted - WIDE_MAGIC;
+    good = fabs(x - q * step.step) < step.limit && fabs(q) < 4194304.0 && bits_of(x) != SIGN_BIT && good;
+    // The low word is the integer; conversions between widths are slow.
+    return __uint_as_float(uint32_t(uint64_t(__double_as_longlong(shifted))) + 0x4B400000u) - MAGIC;
+#endif
+}
+
+// The integers of a row, all of the warp's together.
+//
+// f32: most values lie so far from the middle between two integers that one rounding finds the one that the format's operations find. With integers of
+// at most Q, `x / step` and what is computed here differ by at most Q * 2^-24 + 2^-23: where the error leaves that much to half a step, there is no other
+// integer near enough. Where it does not, the row is done again the long way.
+__device__ inline void quantize_row(const Step &step, const Element (&x)[QUAD], float (&q)[QUAD], bool &good) {
+#if ELEMENT_BYTES == 4 && !LOGARITHM
+    if (step.short_bits > 0) {
+        const float magic = MAGIC + step.short_reach;
+        uint32_t reach = 0;
+        bool sure = true;
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+            float shifted = __fmaf_rn(x[j], step.inverse_high, magic);
+            q[j] = shifted - magic;
+            float back = __fmaf_rn(q[j], step.high, q[j] * step.low);
+            sure = fabsf(x[j] - back) < step.short_bound && bits_of(x[j]) != SIGN_BIT && sure;
+            // Bits above those of -reach to reach - 1 differ from the magic number's where an integer is larger, unless it is below -2^21.
+            reach |= __float_as_uint(shifted);
+        }
+        if (__all_sync(ALL_LANES, sure && reach >> step.short_bits == 0x4B400000u >> step.short_bits)) {
+            return;
+        }
+    }
+#endif
+#pragma unroll
+    for (uint32_t j = 0; j < QUAD; ++j) {
+        q[j] = quantize_long(step, x[j], good);
+    }
+}
+
+// The predictor with the smallest of the tile's sums, ties going to the larger number, from each lane's sums under all four.
+__device__ inline void smallest_sum(const uint32_t (&sums)[4], uint32_t &predictor, uint32_t &activity) {
+    const uint32_t lane = lane_id();
+    // Half of the lanes go on with half of the sums, twice.
+    const bool upper = (lane & 1) != 0, odd = (lane & 4) != 0;
+    uint32_t low = (upper ? sums[2] : sums[0]) + __shfl_xor_sync(ALL_LANES, upper ? sums[0] : sums[2], 1);
+    uint32_t high = (upper ? sums[3] : sums[1]) + __shfl_xor_sync(ALL_LANES, upper ? sums[1] : sums[3], 1);
+    uint32_t sum = (odd ? high : low) + __shfl_xor_sync(ALL_LANES, odd ? low : high, 4);
+    if (AXES != 3) {
+        sum += __shfl_xor_sync(ALL_LANES, sum, 2);
+    }
+    sum += __shfl_xor_sync(ALL_LANES, sum, 8);
+    sum += __shfl_xor_sync(ALL_LANES, sum, 16);
+    uint32_t key = sum << 2 | (3 - (2 * upper + odd));
+    key = min_of(key, __shfl_xor_sync(ALL_LANES, key, 1));
+    key = min_of(key, __shfl_xor_sync(ALL_LANES, key, 4));
+    predictor = 3 - (key & 3);
+    activity = key >> 2;
+}
+
+// What becomes of codes that were made under a predictor that was likely.
+struct Guessed {
+    bool live;  // the tile has codes
+    bool again; // but not these
+};
+
+// The guess serves where it is right and no residual is outside: a lane's sum below the radius says so. In 3-D predictors 3 and 2 were likely, whose codes are `codes` and `others`.
+template <typename Result>
+__device__ inline Guessed settle_guess(const Result &result, const float (&sums)[4], uint32_t guess, uint2 (&codes)[ROWS], const uint2 (&others)[ROWS]) {
+    float own_sum = sums[0];
+#pragma unroll
+    for (uint32_t p = 1; p <= AXES; ++p) {
+        own_sum = result.predictor == p ? sums[p] : own_sum;
+    }
+    bool right = result.predictor == guess;
+    if constexpr (AXES == 3) {
+        right = result.predictor >= 2;
+#pragma unroll
+        for (uint32_t k = 0; k < ROWS; ++k) {
+            codes[k].x = result.predictor == 2 ? others[k].x : codes[k].x;
+            codes[k].y = result.predictor == 2 ? others[k].y : codes[k].y;
+        }
+    }
+    const bool live = result.fast && result.activity > 0;
+    return {live, live && (!right || own_sum >= float(RADIUS))};
+}
+
+// The next tiles' guess: the first of these tiles' predictor, by votes, from which the compiler knows it to be the same for all lanes.
+__device__ inline uint32_t next_guess(bool live, uint32_t predictor, uint32_t guess) {
+    const uint32_t found = lane_id() == 0 ? (live ? predictor : guess) : 0;
+    return uint32_t(__any_sync(ALL_LANES, (found & 1) != 0)) | uint32_t(__any_sync(ALL_LANES, (found & 2) != 0)) << 1;
+}

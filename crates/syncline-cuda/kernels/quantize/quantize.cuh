@@ -1,0 +1,194 @@
+// Values to integers: the operations of docs/FORMAT.md one by one, compiled without contraction, so that every bit is the CPU's.
+//
+// ELEMENT_BYTES  4: f32, 8: f64
+// LOGARITHM      1: quantise log2 of the magnitudes (pipeline 3)
+#pragma once
+#include "common.cuh"
+#include "geometry.cuh"
+#include "quantize/step.cuh"
+
+#if ELEMENT_BYTES == 4
+typedef float Element;
+typedef uint32_t Bits;
+__device__ inline Bits bits_of(Element x) { return __float_as_uint(x); }
+#else
+typedef double Element;
+typedef uint64_t Bits;
+__device__ inline Bits bits_of(Element x) { return uint64_t(__double_as_longlong(x)); }
+#endif
+
+constexpr Bits SIGN_BIT = Bits(1) << (8 * ELEMENT_BYTES - 1);
+
+constexpr double LN_2 = 0x1.62E42FEFA39EFp-1;
+constexpr double LOG2_E = 0x1.71547652B82FEp0;
+constexpr uint64_t SQRT_HALF_BITS = 0x3FE6A09E667F3BCDull;
+
+__device__ inline double from_bits(uint64_t bits) { return __longlong_as_double(int64_t(bits)); }
+
+// log2 of a positive finite value; of others, anything.
+__device__ inline double log2_defined(double x) {
+    bool subnormal = x < 0x1p-1022;
+    uint64_t bits = uint64_t(__double_as_longlong(subnormal ? x * 0x1p54 : x));
+    int64_t exponent = int64_t(bits - SQRT_HALF_BITS) >> 52;
+    double m = from_bits(bits - (uint64_t(exponent) << 52));
+    double s = (m - 1.0) / (m + 1.0);
+    double w = s * s;
+    double p = 2.0 * LOG2_E / 21.0;
+#pragma unroll
+    for (int i = 9; i >= 0; --i) {
+        p = p * w + 2.0 * LOG2_E / double(2 * i + 1);
+    }
+    return (double(int32_t(exponent)) - (subnormal ? 54.0 : 0.0)) + s * p;
+}
+
+__device__ inline constexpr double factorial(int n) { return n < 2 ? 1.0 : n * factorial(n - 1); }
+
+__device__ inline double exp2_defined(double y) {
+    y = y > -2000.0 ? y : -2000.0;
+    y = y < 2000.0 ? y : 2000.0;
+    double whole = rint(y);
+    double t = (y - whole) * LN_2;
+    constexpr double LAST = 1.0 / factorial(13);
+    double p = LAST;
+#pragma unroll
+    for (int i = 12; i >= 0; --i) {
+        p = p * t + 1.0 / factorial(i);
+    }
+    int32_t k = int32_t(whole), half = k >> 1;
+    // Two factors, both normal: the product rounds once, also to a subnormal.
+    return (p * from_bits(uint64_t(int64_t(half) + 1023) << 52)) * from_bits(uint64_t(int64_t(k - half) + 1023) << 52);
+}
+
+// What an integer reconstructs to; in the logarithmic pipeline its magnitude.
+__device__ inline Element reconstruct(const Step &step, int32_t q) {
+#if LOGARITHM
+    return Element(exp2_defined(double(q) * step.step));
+#elif ELEMENT_BYTES == 4
+    float value = float(q);
+    return __fmaf_rn(value, step.high, value * step.low);
+#else
+    return double(q) * step.step;
+#endif
+}
+
+// The integer of a value. False, and 0, if the value has to be stored as it is.
+__device__ inline bool quantize(const Step &step, Element x, int32_t &integer) {
+#if LOGARITHM
+    double magnitude = fabs(double(x));
+    double q = rint(log2_defined(magnitude) * step.inverse);
+    double error = fabs(magnitude - double(Element(exp2_defined(q * step.step))));
+    double limit = step.limit * magnitude;
+    // Where the limit is subnormal its rounding is not small.
+    bool good = fabs(q) < 1073741824.0 && error < limit && limit >= 0x1p-1022;
+#elif ELEMENT_BYTES == 4
+    float rounded = rintf(x * step.inverse_high);
+    float rest = __fmaf_rn(x, step.inverse_low, __fmaf_rn(x, step.inverse_high, -rounded));
+    float q = rounded + rintf(rest);
+    float error = fabsf(x - __fmaf_rn(q, step.high, q * step.low));
+    bool good = fabsf(q) < 8388608.0f && error < step.bound && bits_of(x) != SIGN_BIT;
+#else
+    double q = rint(x * step.inverse);
+    double error = fabs(x - q * step.step);
+    bool good = fabs(q) < 1073741824.0 && error < step.limit && bits_of(x) != SIGN_BIT;
+#endif
+    integer = good ? int32_t(q) : 0;
+    return good;
+}
+
+// Square of a value's error in units of 1 / error_scale, rounded to an integer and at most 2^30: sums of them do not depend on their order.
+__device__ inline double squared_error(const Step &step, Element x, Element back) {
+    double error = rint((double(x) - double(back)) * step.error_scale);
+    error = fmin(fmax(error, -32768.0), 32768.0);
+    return error * error;
+}
+
+// Sums and extremes over a warp.
+__device__ inline uint32_t warp_sum(uint32_t value) {
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        value += __shfl_xor_sync(ALL_LANES, value, distance);
+    }
+    return value;
+}
+__device__ inline uint64_t warp_sum(uint64_t value) {
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        value += __shfl_xor_sync(ALL_LANES, value, distance);
+    }
+    return value;
+}
+
+// What is known of a tile; bit fields of `metas` as quantize/mod.rs names them.
+constexpr uint32_t META_CONSTANT = 1;
+constexpr uint32_t META_PREDICTOR = 1; // shifts from here on
+constexpr uint32_t META_CLASS = 3;
+constexpr uint32_t META_MASK = 5;
+constexpr uint32_t META_PATTERN = 7;
+constexpr uint32_t META_SIGN = 9;
+// Everything is excluded, and the base is still to be taken from the tile before. Gone when `quantize_finish` has run.
+constexpr uint32_t META_EMPTY = 1u << 11;
+// Groups of the tile's codes less 1, constant or not. Gone likewise.
+constexpr uint32_t META_GROUPS = 12;
+constexpr uint32_t META_LASTING = META_EMPTY - 1;
+
+constexpr uint32_t KIND_NONE = 0;
+constexpr uint32_t KIND_ALL = 1;
+constexpr uint32_t KIND_BITMAP = 2;
+
+// Results for each tile of a batch, and codes; mirrored by `Outputs` in quantize/quantizer.rs.
+struct Outputs {
+    uint16_t *metas;
+    int32_t *bases;
+    uint8_t *bins;
+    uint16_t *outliers;      // residuals that no code of radius 512 has
+    uint16_t *wide_outliers; // and of radius 32768
+    uint16_t *verbatim;
+    uint32_t *first_groups; // of the chunk's
+    uint64_t *errors;       // if measured
+    uint16_t *counted;      // if measured
+    uint16_t *codes;        // of each chunk from group chunk * slots
+};
+
+// The words that quantising counts with: the counter of tickets, the extreme codes of chunks, the states of blocks of work. Extremes have lines of the cache of their own: atomics
+// of all chunks on the same few (hacc) took 85 microseconds of 550.
+constexpr uint32_t LINE_WORDS = 32;
+__device__ inline uint32_t *extremes_of(uint32_t *control, uint32_t chunk) { return control + LINE_WORDS * (1 + chunk); }
+__device__ inline uint32_t *states_of(uint32_t *control, uint32_t chunks) { return control + LINE_WORDS * (1 + chunks); }
+
+// The largest code and the smallest, but for 0, of what a warp stores.
+struct Extremes {
+    uint32_t most = 0, least = 0xFFFFFFFFu; // of the codes in each half of words; of codes less 1, so that 0 is beyond all others
+
+    __device__ inline void add(const uint4 &eight) {
+        constexpr uint32_t MINUS_ONES = 0xFFFFFFFFu;
+        most = __vimax3_u16x2(__vimax3_u16x2(eight.x, eight.y, eight.z), eight.w, most);
+        least = __viaddmin_u16x2(eight.x, MINUS_ONES, __viaddmin_u16x2(eight.y, MINUS_ONES, least));
+        least = __viaddmin_u16x2(eight.z, MINUS_ONES, __viaddmin_u16x2(eight.w, MINUS_ONES, least));
+    }
+    // Adds them to a chunk's: the largest, and the smallest less 1 from 0xFFFF. Both begin as 0. By a whole warp.
+    __device__ inline void note(uint32_t *of_chunk) const {
+        uint32_t largest = max_of(most & 0xFFFF, most >> 16), to_smallest = 0xFFFF - min_of(least & 0xFFFF, least >> 16);
+#if __CUDA_ARCH__ >= 800
+        largest = __reduce_max_sync(ALL_LANES, largest);
+        to_smallest = __reduce_max_sync(ALL_LANES, to_smallest);
+#else
+        for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
+            largest = max_of(largest, __shfl_xor_sync(ALL_LANES, largest, distance));
+            to_smallest = max_of(to_smallest, __shfl_xor_sync(ALL_LANES, to_smallest, distance));
+        }
+#endif
+        if (lane_id() < 2) {
+            atomicMax(&of_chunk[lane_id()], lane_id() == 0 ? largest : to_smallest);
+        }
+    }
+};
+
+constexpr int32_t RADIUS = 512;
+constexpr int32_t WIDE_RADIUS = 32768;
+
+// Bin of an activity, which classes are made of.
+__device__ inline uint32_t activity_bin(uint64_t activity) {
+    if (activity < 2) {
+        return uint32_t(activity);
+    }
+    uint32_t log = 63 - __clzll(int64_t(activity));
+    return 2 * log + uint32_t(activity >> (log - 1) & 1) + 1;
+}

@@ -1,0 +1,180 @@
+// Units of 1,024 elements in registers, integers as floats: two tiles of 8 x 8 x 8, or one tile; 32 elements a lane.
+//
+// A lane has 8 rows of 4 elements along x. 3-D: of one tile (lane / 2 % 2), one half (lane % 2) of row lane / 4 of each plane; 2-D: a quad (lane % 8) of rows
+// lane / 8 * 8 to + 7; 1-D: elements 128 * row + 4 * lane. So loads and stores are of whole lines, and differences along the longest axis need no other lane.
+// Of tiles that the array's edges clip, elements that are not there hold the tile's first, and count nowhere. (In 1-D such a tile goes the plain way.)
+//
+// Integers are kept as floats, exact below 2^24: additions of floats have twice the rate of those of integers (sm_80 and later), and take magnitudes on the way.
+#pragma once
+#include "quantize/integers.cuh"
+
+struct FastTile {
+    uint64_t first;      // element of the lane's first row, from the slab's start
+    uint64_t row_stride; // between the lane's rows
+    uint32_t rows, cols; // of the lane that are there; elements in each of them
+    bool whole;          // all of them, in all lanes of the warp
+    bool eligible;
+};
+
+struct FastResult {
+    bool fast; // of all of the tile; else the rest means nothing
+    int32_t base;
+    uint32_t predictor;
+    uint32_t activity;
+    uint32_t meta; // mask, pattern, sign, empty
+    uint32_t verbatim;
+    uint64_t error;
+    uint32_t counted;
+    uint32_t outliers, wide_outliers;
+};
+
+// Sums and votes over the lanes of each tile.
+template <typename T> __device__ inline T tile_sum(T value) {
+#pragma unroll
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        if (AXES != 3 || distance != 2) {
+            value += __shfl_xor_sync(ALL_LANES, value, distance);
+        }
+    }
+    return value;
+}
+__device__ inline bool any_of_tile(bool value) { return (__ballot_sync(ALL_LANES, value) & tile_lanes()) != 0; }
+__device__ inline bool all_of_tile(bool value) { return (~__ballot_sync(ALL_LANES, value) & tile_lanes()) == 0; }
+
+#if ELEMENT_BYTES == 4
+__device__ inline Element quick_inverse(const Step &step) { return step.inverse_high; }
+#else
+__device__ inline Element quick_inverse(const Step &step) { return step.inverse; }
+#endif
+
+// The first `cols` elements of a row; the rest stay as they are.
+__device__ inline void load_row(const Element *from, bool aligned, uint32_t cols, Element (&x)[QUAD]) {
+    if (aligned && cols == QUAD) {
+        load_quad(from, true, x);
+        return;
+    }
+#pragma unroll
+    for (uint32_t j = 0; j < QUAD; ++j) {
+        if (j < cols) {
+            x[j] = from[j];
+        }
+    }
+}
+
+// The elements of the lane's rows.
+__device__ inline void load_unit(const Element *slab, const FastTile &tile, bool aligned, Element (&x)[ROWS][QUAD]) {
+    const Element *from = slab + tile.first;
+    if (tile.whole) {
+#pragma unroll
+        for (uint32_t k = 0; k < ROWS; ++k) {
+            load_quad(from + k * tile.row_stride, aligned, x[k]);
+        }
+        return;
+    }
+#pragma unroll
+    for (uint32_t k = 0; k < ROWS; ++k) {
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+            x[k][j] = 0;
+        }
+        load_row(from + k * tile.row_stride, aligned, k < tile.rows ? tile.cols : 0, x[k]);
+    }
+    const Element first = __shfl_sync(ALL_LANES, x[0][0], tile_leader());
+#pragma unroll
+    for (uint32_t k = 0; k < ROWS; ++k) {
+        const uint32_t cols = k < tile.rows ? tile.cols : 0;
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+            x[k][j] = j < cols ? x[k][j] : first;
+        }
+    }
+}
+
+// The predictor with the smallest of the tile's sums, ties going to the larger number, from each lane's sums.
+__device__ inline void choose(uint32_t (&sums)[4], uint32_t &predictor, uint32_t &activity) {
+#pragma unroll
+    for (uint32_t p = AXES + 1; p < 4; ++p) {
+        sums[p] = 1u << 24; // the others are smaller wherever it counts
+    }
+#if __CUDA_ARCH__ >= 800
+    if constexpr (AXES != 3) {
+        uint32_t key = ~0u;
+#pragma unroll
+        for (uint32_t p = 0; p <= AXES; ++p) {
+            key = min_of(key, __reduce_add_sync(ALL_LANES, sums[p]) << 2 | (3 - p));
+        }
+        predictor = 3 - (key & 3);
+        activity = key >> 2;
+        return;
+    }
+#endif
+    smallest_sum(sums, predictor, activity);
+}
+
+// Sums of the residuals' magnitudes under each predictor, and codes of those under predictors GUESS and OTHER.
+template <bool CLIPPED, uint32_t GUESS, uint32_t OTHER>
+__device__ inline void sums_and_codes(const FastTile &tile, const Integers &q, float base, float (&sums)[4], uint2 (&codes)[ROWS], uint2 (&others)[ROWS]) {
+    each_row<(2u << AXES) - 1>(q, base, [&](uint32_t k, const float (&r)[4][QUAD]) {
+        const uint32_t cols = !CLIPPED ? QUAD : k < tile.rows ? tile.cols : 0;
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+            if (j < cols) {
+#pragma unroll
+                for (uint32_t p = 0; p <= AXES; ++p) {
+                    sums[p] += fabsf(r[p][j]);
+                }
+            }
+        }
+        codes[k] = pack(r[GUESS]);
+        if constexpr (OTHER != GUESS) {
+            others[k] = pack(r[OTHER]);
+        }
+    });
+}
+
+// Neighbours mostly agree about the predictor, in 1-D and 2-D; in 3-D it is mostly one of two.
+template <bool CLIPPED>
+__device__ inline void sums_and_likely_codes(
+    const FastTile &tile, const Integers &q, float base, uint32_t guess, float (&sums)[4], uint2 (&codes)[ROWS], uint2 (&others)[ROWS]
+) {
+    if constexpr (AXES == 3) {
+        sums_and_codes<CLIPPED, 3, 2>(tile, q, base, sums, codes, others);
+    } else if (guess == 0) {
+        sums_and_codes<CLIPPED, 0, 0>(tile, q, base, sums, codes, others);
+    } else if (AXES == 1 || guess == 1) {
+        sums_and_codes<CLIPPED, 1, 1>(tile, q, base, sums, codes, others);
+    } else {
+        sums_and_codes<CLIPPED, AXES, AXES>(tile, q, base, sums, codes, others);
+    }
+}
+
+// The codes of the lane's rows under predictor P, from the integers kept, for tiles that have it. Others keep what they have.
+template <uint32_t P>
+__device__ inline void codes_if_any(
+    const FastTile &tile, const float4 *kept, float base, uint32_t predictor, uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers
+) {
+    const bool mine = predictor == P;
+    if (!__any_sync(ALL_LANES, mine)) {
+        return;
+    }
+    Integers q;
+#pragma unroll
+    for (uint32_t k = 0; k < ROWS; ++k) {
+        float4 row = kept[k * WARP + lane_id()];
+        q[k][0] = row.x, q[k][1] = row.y, q[k][2] = row.z, q[k][3] = row.w;
+    }
+    each_row<1u << P>(q, base, [&](uint32_t k, const float (&r)[4][QUAD]) {
+        uint32_t bits[QUAD];
+#pragma unroll
+        for (uint32_t j = 0; j < QUAD; ++j) {
+            const float magnitude = fabsf(r[P][j]);
+            const bool counts = mine && k < tile.rows && j < tile.cols, outside = counts && magnitude >= float(RADIUS);
+            bits[j] = outside ? 0 : __float_as_uint(r[P][j] + (MAGIC + float(RADIUS)));
+            outliers += outside;
+            wide_outliers += counts && magnitude >= float(WIDE_RADIUS);
+        }
+        uint32_t low = __byte_perm(bits[0], bits[1], 0x5410), high = __byte_perm(bits[2], bits[3], 0x5410);
+        codes[k].x = mine ? low : codes[k].x;
+        codes[k].y = mine ? high : codes[k].y;
+    });
+}

@@ -1,0 +1,269 @@
+// Any tile by a warp: the plain way, which everything that is not the fast one's goes: clipped tiles, fill values, verbatim values, large integers.
+//
+// Element i of a tile is lane i % 32's, in turn i / 32; word k of a bitmap is kept by lane k.
+// AXES  axes along which tiles extend
+#pragma once
+#include "quantize/quantize.cuh"
+
+constexpr uint32_t MOST_ELEMENTS = AXES == 3 ? 512 : 1024;
+// Words of elements loaded together.
+constexpr uint32_t AT_ONCE = LOGARITHM ? 1 : 4;
+
+// A tile whose elements' places are asked for: division by its extents as multiplication, exact for 1,024 elements and extents up to 32.
+struct TileBox : Tile {
+    uint32_t by_nx, by_ny;
+    __device__ inline explicit TileBox(const Tile &tile) : Tile(tile), by_nx((65535 + tile.nx) / tile.nx), by_ny((65535 + tile.ny) / tile.ny) {}
+    __device__ inline uint32_t row_of(uint32_t element) const { return AXES == 1 ? 0 : element * by_nx >> 16; }
+};
+
+// Where an element is in its tile.
+struct Position {
+    uint32_t z, y, x;
+    __device__ inline Position(const TileBox &tile, uint32_t element) {
+        uint32_t row = tile.row_of(element);
+        x = element - row * tile.nx;
+        z = AXES == 3 ? row * tile.by_ny >> 16 : 0;
+        y = row - z * tile.ny;
+    }
+};
+
+// The elements of a tile in memory.
+struct TileSource {
+    const Element *first;
+    uint64_t plane, row;
+
+    __device__ inline Element load(const Position &at) const { return first[at.z * plane + at.y * row + at.x]; }
+};
+
+// Bitmaps over a tile's elements, a word a lane.
+struct TileWords {
+    uint32_t fill;
+    uint32_t verbatim;
+    uint32_t negative; // not those excluded
+};
+
+struct TileResult {
+    int32_t base;
+    uint32_t predictor;
+    uint64_t activity;
+    uint32_t meta; // mask, pattern, sign, empty
+    uint32_t verbatim;
+    uint64_t error;
+    uint32_t counted;
+};
+
+// The bits of word `word` that belong to the first `elements` elements.
+__device__ inline uint32_t word_of_first(uint32_t elements, uint32_t word) {
+    uint32_t left = elements > word * WARP ? elements - word * WARP : 0;
+    return left >= WARP ? ALL_LANES : (1u << left) - 1;
+}
+
+__device__ inline uint32_t up_to_lane() { return (2u << lane_id()) - 1; }
+
+// The residual of an element under a predictor. `q` holds the tile's integers.
+__device__ inline uint32_t residual(const TileBox &tile, const int32_t *q, int32_t base, uint32_t i, const Position &at, uint32_t predictor) {
+    auto value = [&](uint32_t element, bool there) { return there ? uint32_t(q[element]) - uint32_t(base) : 0; };
+    uint32_t nx = tile.nx, plane = tile.nx * tile.ny;
+    auto along_x = [&](uint32_t element, bool there) { return value(element, there) - value(element - 1, there && at.x > 0); };
+    auto along_xy = [&](uint32_t element, bool there) { return along_x(element, there) - along_x(element - nx, there && at.y > 0); };
+    if (predictor == 0) {
+        return value(i, true);
+    }
+    if (predictor == 3) {
+        return along_xy(i, true) - along_xy(i - plane, at.z > 0);
+    }
+    if (at.x == 0 && at.y == 0) {
+        return value(i, true) - value(i - plane, at.z > 0);
+    }
+    if (predictor == 2) {
+        return along_xy(i, true);
+    }
+    return at.x > 0 ? along_x(i, true) : value(i, true) - value(i - nx, at.y > 0);
+}
+
+// Gives each excluded element the integer of the last one before it in its row that is not, else that of its row's predecessor's first element.
+// `valid` is this lane's word of elements that are not excluded. False if there is none.
+__device__ inline bool fill_excluded(const TileBox &tile, int32_t *q, uint32_t valid) {
+    const uint32_t elements = tile.elements(), lane = lane_id();
+    // The last valid element in this lane's word or before, and before this lane's word.
+    int32_t last = valid ? int32_t(lane * WARP + 31 - __clz(int32_t(valid))) : -1;
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        int32_t other = __shfl_up_sync(ALL_LANES, last, distance);
+        last = lane >= distance ? max_of(last, other) : last;
+    }
+    int32_t before = __shfl_up_sync(ALL_LANES, last, 1);
+    before = lane == 0 ? -1 : before;
+    if (__shfl_sync(ALL_LANES, last, WARP - 1) < 0) {
+        return false;
+    }
+    uint32_t first_word = __ffs(int32_t(__ballot_sync(ALL_LANES, valid != 0))) - 1;
+    uint32_t first = first_word * WARP + __ffs(int32_t(__shfl_sync(ALL_LANES, valid, first_word))) - 1;
+    const int32_t base = q[first];
+
+    // At most 64 rows: bit r of `starts` says that row r's first element is valid.
+    const uint32_t rows = tile.nz * tile.ny;
+    uint64_t starts = 0;
+    for (uint32_t part = 0; part < 2; ++part) {
+        uint32_t row = part * WARP + lane, element = min_of(row * tile.nx, elements - 1);
+        uint32_t word = __shfl_sync(ALL_LANES, valid, element / WARP);
+        bool is_valid = row < rows && (word >> element % WARP & 1) != 0;
+        starts |= uint64_t(__ballot_sync(ALL_LANES, is_valid)) << (part * WARP);
+    }
+    int32_t row_value[2];
+    for (uint32_t part = 0; part < 2; ++part) {
+        uint32_t row = min_of(part * WARP + lane, rows - 1);
+        uint32_t z = row / tile.ny, y = row - z * tile.ny;
+        uint64_t above = starts >> (z * tile.ny) & ((uint64_t(2) << y) - 1);
+        int32_t source = above ? int32_t(z * tile.ny + 63 - __clzll(int64_t(above))) : -1;
+        while (source < 0 && z > 0) {
+            --z;
+            source = (starts >> (z * tile.ny) & 1) != 0 ? int32_t(z * tile.ny) : -1;
+        }
+        row_value[part] = source < 0 ? base : q[source * tile.nx];
+    }
+    __syncwarp();
+    for (uint32_t word = 0; word * WARP < elements; ++word) {
+        uint32_t i = word * WARP + lane;
+        uint32_t bits = __shfl_sync(ALL_LANES, valid, word);
+        int32_t source = __shfl_sync(ALL_LANES, before, word);
+        uint32_t here = bits & up_to_lane();
+        source = here ? int32_t(word * WARP + 31 - __clz(int32_t(here))) : source;
+        uint32_t row = tile.row_of(min_of(i, elements - 1));
+        int32_t low = __shfl_sync(ALL_LANES, row_value[0], row % WARP), high = __shfl_sync(ALL_LANES, row_value[1], row % WARP);
+        // Only valid elements are read here and only others written.
+        if (i < elements && (bits >> lane & 1) == 0) {
+            q[i] = source >= int32_t(row * tile.nx) ? q[source] : row < WARP ? low : high;
+        }
+    }
+    __syncwarp();
+    return true;
+}
+
+// Quantises a tile and finds its predictor. `q`, in shared memory, gets its integers.
+__device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile, const TileSource &source, int32_t *q, TileWords &words) {
+    const uint32_t elements = tile.elements(), lane = lane_id();
+    uint32_t exact = 0, negative = 0, matching[MOST_PATTERNS] = {};
+    __syncwarp();
+    for (uint32_t first_word = 0; first_word * WARP < elements; first_word += AT_ONCE) {
+        // Several loads on their way together.
+        Element values[AT_ONCE];
+#pragma unroll
+        for (uint32_t k = 0; k < AT_ONCE; ++k) {
+            uint32_t i = (first_word + k) * WARP + lane;
+            values[k] = i < elements ? source.load(Position(tile, i)) : Element(0);
+        }
+#pragma unroll
+        for (uint32_t k = 0; k < AT_ONCE; ++k) {
+            const uint32_t word = first_word + k, i = word * WARP + lane;
+            const bool inside = i < elements;
+            const Element x = values[k];
+            int32_t value;
+            const bool good = quantize(step, x, value) || !inside;
+            if (inside) {
+                q[i] = value;
+            }
+            uint32_t mask = __ballot_sync(ALL_LANES, !good);
+            exact = lane == word ? mask : exact;
+            mask = __ballot_sync(ALL_LANES, (bits_of(x) & SIGN_BIT) != 0);
+            negative = lane == word ? mask : negative;
+#pragma unroll
+            for (uint32_t p = 0; p < MOST_PATTERNS; ++p) {
+                if (p < step.pattern_count) {
+                    mask = __ballot_sync(ALL_LANES, inside && bits_of(x) == Bits(step.patterns[p]));
+                    matching[p] = lane == word ? mask : matching[p];
+                }
+            }
+        }
+    }
+    __syncwarp();
+
+    // The pattern with most elements, the lower number on a tie; elements of the others are stored as they are.
+    TileResult result = {};
+    uint32_t most = 0, pattern = 0, fill = 0, any_pattern = 0;
+#pragma unroll
+    for (uint32_t p = 0; p < MOST_PATTERNS; ++p) {
+        if (p < step.pattern_count) {
+            uint32_t count = warp_sum(uint32_t(__popc(matching[p])));
+            any_pattern |= matching[p];
+            fill = count > most ? matching[p] : fill;
+            pattern = count > most ? p : pattern;
+            most = max_of(most, count);
+        }
+    }
+    const uint32_t full = word_of_first(elements, lane), excluded = exact | any_pattern, valid = full & ~excluded;
+    words.fill = fill;
+    words.verbatim = excluded & ~fill;
+    words.negative = negative & valid;
+    result.verbatim = warp_sum(uint32_t(__popc(words.verbatim)));
+    uint32_t mask_kind = most == 0 ? KIND_NONE : most == elements ? KIND_ALL : KIND_BITMAP;
+    result.meta = mask_kind << META_MASK | pattern << META_PATTERN;
+    if (LOGARITHM) {
+        bool any = __any_sync(ALL_LANES, words.negative != 0), all = __all_sync(ALL_LANES, words.negative == valid);
+        result.meta |= (!any ? KIND_NONE : all ? KIND_ALL : KIND_BITMAP) << META_SIGN;
+    }
+#if MEASURE
+    double error = 0.0;
+    for (uint32_t word = 0; word * WARP < elements; ++word) {
+        uint32_t i = word * WARP + lane;
+        if ((__shfl_sync(ALL_LANES, valid, word) >> lane & 1) != 0) {
+            error += squared_error(step, source.load(Position(tile, i)), reconstruct(step, q[i]));
+        }
+    }
+    result.error = warp_sum(uint64_t(error));
+    result.counted = warp_sum(uint32_t(__popc(valid)));
+#endif
+    if (__any_sync(ALL_LANES, excluded != 0) && !fill_excluded(tile, q, valid)) {
+        result.meta |= META_EMPTY;
+        return result; // constant, as its activity is 0
+    }
+
+    result.base = q[0];
+    uint64_t sums[AXES + 1] = {};
+    for (uint32_t i = lane; i < elements; i += WARP) {
+        Position at(tile, i);
+#pragma unroll
+        for (uint32_t predictor = 0; predictor <= AXES; ++predictor) {
+            int32_t r = int32_t(residual(tile, q, result.base, i, at, predictor));
+            sums[predictor] += uint32_t(r < 0 ? -uint32_t(r) : uint32_t(r));
+        }
+    }
+    result.activity = ~uint64_t(0);
+#pragma unroll
+    for (uint32_t predictor = 0; predictor <= AXES; ++predictor) {
+        uint64_t sum = warp_sum(sums[predictor]);
+        result.predictor = sum <= result.activity ? predictor : result.predictor;
+        result.activity = min_of(result.activity, sum);
+    }
+    return result;
+}
+
+// Calls `visit(element, residual)` for all elements in turns of a warp; the element may be past the last, its residual is then 0.
+template <typename Visit>
+__device__ inline void each_residual(const TileBox &tile, const int32_t *q, const TileResult &result, uint32_t end, Visit visit) {
+    const uint32_t elements = tile.elements();
+    for (uint32_t i = lane_id(); i < end; i += WARP) {
+        uint32_t value = 0;
+        if (i < elements) {
+            value = residual(tile, q, result.base, i, Position(tile, i), result.predictor);
+        }
+        visit(i, int32_t(value));
+    }
+}
+
+__device__ inline bool is_outlier(int32_t residual, int32_t radius) { return residual >= radius || residual <= -radius; }
+
+// Writes the codes of a tile that is not constant, padded to whole groups. Gives the outliers of this radius and of the wide one.
+__device__ inline void write_codes(
+    const TileBox &tile, const int32_t *q, const TileResult &result, uint32_t codes_end, int32_t radius, uint16_t *codes, uint32_t &outliers, uint32_t &wide_outliers
+) {
+    outliers = 0;
+    wide_outliers = 0;
+    each_residual(tile, q, result, codes_end, [&](uint32_t i, int32_t residual) {
+        bool outside = is_outlier(residual, radius);
+        outliers += outside;
+        wide_outliers += is_outlier(residual, WIDE_RADIUS);
+        codes[i] = uint16_t(outside ? 0 : residual + radius);
+    });
+    outliers = warp_sum(outliers);
+    wide_outliers = warp_sum(wide_outliers);
+}

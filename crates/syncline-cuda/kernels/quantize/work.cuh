@@ -1,0 +1,128 @@
+// What the blocks of `quantize_codes` work on: tickets, in order; and where their codes go, which is known of each when those before it have said what they take.
+//
+// AXES   axes along which tiles extend
+// UNITS  units that a block works on at a time
+#pragma once
+#include "quantize/landing.cuh"
+
+constexpr uint32_t BLOCK_TILES = UNITS * UNIT_TILES;
+constexpr uint32_t AGGREGATE = 1u << 30;
+constexpr uint32_t INCLUSIVE = 2u << 30;
+constexpr uint32_t VALUE = AGGREGATE - 1;
+static_assert(BLOCK_TILES < WARP, "a lane a tile, and one for all");
+
+struct Launch {
+    uint64_t first_element; // of the slab
+    uint32_t chunk_blocks;  // blocks of work of a chunk
+    uint32_t aligned;       // quads of elements start on multiples of 16 bytes
+    uint32_t use_fast;
+    uint32_t chunks_in_turn;
+    Divider32 by_turn, by_chunks, by_last_chunks; // by tickets in a turn of chunks, and chunks in each, or in the last
+    Divider32 by_long_chunks;                     // by those in the last that are not the batch's last, which may be shorter
+    Divider32 by_grid[3];                         // by tiles along z, y, x
+    uint32_t few_tiles;                           // the array's tiles have numbers of 32 bits
+    uint32_t last_blocks;                         // blocks of work of the batch's last chunk
+    uint32_t unused;
+
+    // Tile `number` of the array.
+    __device__ inline Tile tile(const Geometry &geometry, uint64_t number) const {
+        if (few_tiles == 0) {
+            return geometry.tile(number);
+        }
+        const uint32_t rows = by_grid[2].quotient(uint32_t(number)), planes = by_grid[1].quotient(rows), b = by_grid[0].quotient(planes);
+        const uint32_t z = planes - b * uint32_t(geometry.grid[0]), y = rows - planes * uint32_t(geometry.grid[1]), x = uint32_t(number) - rows * uint32_t(geometry.grid[2]);
+        return geometry.tile(Place{b, z, y, x});
+    }
+};
+
+// The groups of the chunk's blocks before block `own` of it, which has published its own. Called by one warp.
+__device__ inline uint32_t look_back(uint32_t *states, uint32_t own, uint32_t own_groups) {
+    volatile uint32_t *state = states;
+    if (own == 0) {
+        return 0;
+    }
+    uint32_t before = 0;
+    int32_t at = int32_t(own) - 1 - int32_t(lane_id());
+    for (;;) {
+        // Before the chunk's first block there is nothing.
+        uint32_t seen = INCLUSIVE;
+        if (at >= 0) {
+            do {
+                seen = state[at];
+            } while (seen == 0);
+        }
+        uint32_t complete = __ballot_sync(ALL_LANES, (seen & INCLUSIVE) != 0);
+        uint32_t last = complete != 0 ? __ffs(int32_t(complete)) - 1 : WARP - 1;
+        before += warp_sum(lane_id() <= last ? seen & VALUE : 0);
+        if (complete != 0) {
+            break;
+        }
+        at -= int32_t(WARP);
+    }
+    if (lane_id() == 0) {
+        state[own] = INCLUSIVE | (before + own_groups);
+    }
+    return before;
+}
+
+// What a block works on: the tiles of the batch from `first_tile` on, those that are of the chunk.
+struct Work {
+    uint32_t chunk, block; // the batch's chunk, or none; block of it
+    uint32_t first_tile, end_tile;
+    WorkTile tiles[BLOCK_TILES];
+};
+
+// Sets out the work of a ticket. Called by one warp.
+__device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, const Launch &launch, uint32_t ticket, Work &work) {
+    const uint32_t lane = lane_id(), tickets_in_turn = launch.chunks_in_turn * launch.chunk_blocks;
+    const uint32_t turn = launch.by_turn.quotient(ticket), first_chunk = turn * launch.chunks_in_turn;
+    uint32_t chunk = batch.chunks, block = 0;
+    if (first_chunk < batch.chunks) {
+        uint32_t chunks = min_of(batch.chunks - first_chunk, launch.chunks_in_turn), within = ticket - turn * tickets_in_turn;
+        Divider32 by_chunks = launch.by_chunks;
+        if (first_chunk + chunks == batch.chunks) {
+            // The last chunk may have fewer blocks than the others, which go on without it.
+            const uint32_t together = chunks * launch.last_blocks;
+            const bool apart = within >= together;
+            by_chunks = apart ? launch.by_long_chunks : launch.by_last_chunks;
+            within -= apart ? together : 0;
+            chunks -= apart;
+            block = apart ? launch.last_blocks : 0;
+        }
+        const uint32_t further = by_chunks.quotient(within);
+        block += further;
+        // Past the batch's last ticket there is no such block.
+        chunk = block < launch.chunk_blocks && chunks > 0 ? first_chunk + (within - further * chunks) : batch.chunks;
+    }
+    if (lane == 0) {
+        work.chunk = chunk;
+        work.block = block;
+    }
+    if (chunk >= batch.chunks) {
+        return;
+    }
+    const uint32_t first_tile = batch.chunk_first(chunk) + block * BLOCK_TILES, end = batch.chunk_first(chunk + 1), number = first_tile + lane;
+    if (lane == 0) {
+        work.first_tile = first_tile;
+        work.end_tile = end;
+    }
+    if (lane < BLOCK_TILES) {
+        WorkTile out = {};
+        if (number < end) {
+            const Tile tile = launch.tile(geometry, batch.first_tile + number);
+            out = {tile.first_element - launch.first_element, tile.nz << 24 | tile.ny << 16 | tile.nx, tile.elements()};
+        }
+        work.tiles[lane] = out;
+    }
+}
+
+// What the block's tiles before that with the lane's number take.
+__device__ inline uint32_t scan_tiles(const uint32_t (&tile_groups)[BLOCK_TILES]) {
+    const uint32_t lane = lane_id(), own = lane < BLOCK_TILES ? tile_groups[lane] : 0;
+    uint32_t sum = own;
+    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
+        uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
+        sum += lane >= distance ? below : 0;
+    }
+    return sum - own;
+}

@@ -1,0 +1,243 @@
+// Decoding of a lane's group for reconstruction: as huffman/decode/decode.cuh's, with tables in another form, made by the block that uses them. Whether lookups go by pairs is
+// decided for each stream.
+//
+// Table entries with pairs (WIDE 0 only): bits 0-9 the first symbol, 10-13 its length, 15 set if there is no second, 16-25 the second symbol, 28-31 the length of all.
+// Without pairs, and for long codewords: a Single (reconstruct/tables.cuh). 0, or 0 and bit 15, where there is no codeword of TABLE_BITS bits.
+#pragma once
+#include "huffman/decode/index.cuh"
+#include "reconstruct/tables.cuh"
+
+constexpr uint32_t PAIR_MASK = 0x03FF03FF, ONLY_ONE = 0x8000;
+
+// The symbols of two single entries, the first in the low half.
+__device__ inline uint32_t pair_of(uint32_t first, uint32_t second) {
+    return WIDE ? __byte_perm(first, second, 0x7632) : __byte_perm(first, second, 0x5410) >> SYMBOL_AT & PAIR_MASK;
+}
+
+// Words in shared memory, one after the other. The block has enough of it behind the last one that a damaged stream may lead to.
+struct Near {
+    uint32_t following; // address
+    __device__ inline Near(const uint32_t *words, uint32_t first) : following(shared_address(words + first)) {}
+    __device__ inline uint32_t next() {
+        uint32_t word;
+        asm volatile("ld.shared.u32 %0, [%1];" : "=r"(word) : "r"(following));
+        following += 4;
+        return word;
+    }
+    // Of the word after next.
+    __device__ inline uint32_t number() const { return following / 4; }
+    // Goes on by a word where `position` and `after` differ in whether their words' numbers are odd. The compiler spends twice the instructions.
+    __device__ inline void advance(uint32_t position, uint32_t after, uint32_t &word0, uint32_t &word1) {
+        asm volatile("{\n"
+                     " .reg .pred further;\n"
+                     " .reg .u32 differing;\n"
+                     " xor.b32 differing, %3, %4;\n"
+                     " and.b32 differing, differing, 32;\n"
+                     " setp.ne.u32 further, differing, 0;\n"
+                     " @further mov.u32 %0, %1;\n"
+                     " @further ld.shared.u32 %1, [%2];\n"
+                     " @further add.u32 %2, %2, 4;\n"
+                     "}"
+                     : "+r"(word0), "+r"(word1), "+r"(following)
+                     : "r"(position), "r"(after));
+    }
+};
+// What a group's codewords may take beyond where the index says that they start, in words: all of them of the longest kind, and the reader's look ahead.
+constexpr uint32_t MOST_GROUP_WORDS = GROUP * LONGEST / 32 + 2;
+
+// Reads from bit `start` of its words' first on. Of the position the lowest six bits are right: what is skipped may have more than a number of bits in it.
+struct BitReader {
+    Near words;
+    uint32_t position, word0, word1;
+
+    __device__ inline BitReader(Near from, uint32_t start) : words(from), position(start) {
+        word0 = words.next();
+        word1 = words.next();
+    }
+    __device__ inline uint32_t window() const { return __funnelshift_l(word1, word0, position); }
+    // At most 32 bits: the lowest six of a number.
+    __device__ inline void skip(uint32_t bits) {
+        const uint32_t after = position + bits;
+        words.advance(position, after, word0, word1);
+        position = after;
+    }
+    // Where it has come to, counted as its words are.
+    __device__ inline uint32_t end() const { return (words.number() - 2) * 32 + position % 32; }
+};
+
+// Types of table entries.
+template <bool PAIRED> struct Entries {
+    typedef Single Entry;
+};
+template <> struct Entries<true> {
+    typedef uint32_t Entry;
+};
+
+// An entry in shared memory, of which functions that are not inlined would not know; an instruction less for each than the compiler's.
+__device__ inline uint32_t shared_entry(uint32_t table, uint32_t i, uint32_t) {
+    uint32_t entry;
+    asm volatile("{\n .reg .u32 address;\n mad.lo.u32 address, %2, 4, %1;\n ld.shared.u32 %0, [address];\n}" : "=r"(entry) : "r"(table), "r"(i));
+    return entry;
+}
+__device__ inline uint32_t shared_entry(uint32_t table, uint32_t i, uint16_t) {
+    uint32_t entry;
+    asm volatile("{\n"
+                 " .reg .u16 half;\n"
+                 " .reg .u32 address;\n"
+                 " mad.lo.u32 address, %2, 2, %1;\n"
+                 " ld.shared.u16 half, [address];\n"
+                 " cvt.u32.u16 %0, half;\n"
+                 "}"
+                 : "=r"(entry)
+                 : "r"(table), "r"(i));
+    return entry;
+}
+
+template <bool PAIRED> struct Lookup {
+    typedef typename Entries<PAIRED>::Entry Entry;
+    uint32_t table, long_table; // addresses
+    uint32_t shift;             // of a window, to the bits that are looked up
+    uint32_t long_start, long_entries;
+    const Book *book;
+    const uint16_t *symbols;
+
+    // Bytes of a codebook's tables.
+    static __device__ inline uint32_t bytes(uint32_t entries_for_long) { return TABLE * sizeof(Entry) + entries_for_long * sizeof(Single); }
+
+    __device__ inline Lookup(uint32_t tables, uint32_t entries_for_long, const Book *code, const uint16_t *all_symbols)
+        : table(tables), long_table(tables + TABLE * sizeof(Entry)), shift(32 - TABLE_BITS), long_start(code->limit[TABLE_BITS]), long_entries(entries_for_long), book(code),
+          symbols(all_symbols) {}
+
+    // Every window has the same entry, that at `idle`: for lanes that have nothing to decode, but go along.
+    __device__ inline void rest(uint32_t idle) {
+        table = idle;
+        shift = 32;
+    }
+    // The entry there: two symbols, or one, of no bits.
+    static __device__ inline uint32_t idle_entry(uint32_t symbol) { return PAIRED ? symbol * 0x10001u : symbol << SYMBOL_AT; }
+
+    __device__ inline uint32_t entry(uint32_t window) const { return shared_entry(table, __funnelshift_rc(window, 0, shift), Entry()); }
+
+    // The first codeword of an entry as a single one; 0 if it is too long for any table.
+    __device__ inline uint32_t first(uint32_t entry, uint32_t window) const {
+        if (PAIRED) {
+            const uint32_t length = entry >> 10 & 15;
+            entry = length == 0 ? 0 : length | (entry & 0x3FF) << SYMBOL_AT;
+        }
+        if (entry == 0) {
+            const uint32_t i = (window - long_start) >> (32 - LONG_BITS);
+            entry = i < long_entries ? shared_entry(long_table, i, Single()) : 0;
+        }
+        return entry;
+    }
+
+    __device__ inline uint32_t one(BitReader &from) const {
+        const uint32_t window = from.window();
+        const uint32_t found = first(entry(window), window);
+        const Codeword next = found == 0 ? canonical(*book, symbols, window, TABLE_BITS + 1) : Codeword{found >> SYMBOL_AT, found & 31};
+        from.skip(next.length);
+        return next.symbol;
+    }
+
+    // Two symbols with an entry each. Sets how many bits are still to skip, in the lowest six bits.
+    __device__ inline uint32_t apart(uint32_t window, uint32_t first_entry, BitReader &from, uint32_t &bits) const {
+        // One window is enough for two codewords of LONG_BITS bits. Shifts by the low five bits of an entry: its length.
+        const uint32_t next = first(first_entry, window);
+        const uint32_t rest = __funnelshift_l(0, window, next);
+        const uint32_t other = first(entry(rest), rest);
+        bits = next + other;
+        uint32_t pair = pair_of(next, other);
+        if (next == 0 || other == 0) {
+            bits = 0;
+            pair = one(from);
+            pair |= one(from) << 16;
+        }
+        return pair;
+    }
+
+    // The next two symbols, the first in the low half.
+    __device__ inline uint32_t two(BitReader &from) const {
+        const uint32_t window = from.window();
+        const uint32_t here = entry(window);
+        uint32_t bits, pair;
+        if (PAIRED) {
+            bits = here >> 28;
+            pair = here & PAIR_MASK;
+            if (here & ONLY_ONE) {
+                pair = apart(window, here, from, bits);
+            }
+        } else {
+            // A codeword without an entry has length 0: what follows it is looked up in vain.
+            const uint32_t rest = __funnelshift_l(0, window, here);
+            const uint32_t other = entry(rest);
+            bits = here + other;
+            pair = pair_of(here, other);
+            if (min_of(here, other) == 0) {
+                pair = apart(window, here, from, bits);
+            }
+        }
+        from.skip(bits);
+        return pair;
+    }
+};
+
+// The share of lookups that give two symbols, as the codebook has it that gives the fewest: a codeword of n bits has the share 2^-n. By a warp, eight lanes a codebook.
+__device__ inline float paired_share(const Book *books, uint32_t count) {
+    constexpr uint32_t LANES = WARP / 4;
+    const uint32_t number = lane_id() / LANES;
+    const Book &book = books[min_of(number, count - 1)];
+    float share = 0;
+    for (uint32_t length = 1 + lane_id() % LANES; length < TABLE_BITS; length += LANES) {
+        share += float(book.limit[length] - book.limit[length - 1]) * float(book.limit[TABLE_BITS - length]) * 0x1p-64f;
+    }
+    for (uint32_t distance = 1; distance < LANES; distance *= 2) {
+        share += __shfl_xor_sync(ALL_LANES, share, distance);
+    }
+    share = book.longest == 0 ? 1 : share;
+    for (uint32_t distance = LANES; distance < WARP; distance *= 2) {
+        share = min_of(share, __shfl_xor_sync(ALL_LANES, share, distance));
+    }
+    return share;
+}
+
+// The symbols of a stream's codebooks in shared memory, MOST_SYMBOLS apart, if there are no more than that of each; else where they are.
+struct BookSymbols {
+    const uint16_t *all;
+    const uint16_t *near;
+
+    __device__ inline const uint16_t *of(const Book &book, uint32_t number) const { return WIDE ? all + book.symbols : near + number * MOST_SYMBOLS; }
+};
+
+// Makes the tables of single codewords of codebooks `first` to `end - 1`, each `stride` entries after the one before. By the whole block.
+__device__ inline void make_singles(Single *to, uint32_t stride, const Book *books, uint32_t first, uint32_t end, const BookSymbols &symbols) {
+    constexpr uint32_t UNITS = TABLE / AT_ONCE;
+    for (uint32_t i = threadIdx.x; i < (end - first) * UNITS; i += THREADS) {
+        const uint32_t number = first + i / UNITS, entry = i % UNITS * AT_ONCE;
+        const Book &book = books[number];
+        if (book.longest != 0) {
+            make_short_entries(to + i / UNITS * stride + entry, book, symbols.of(book, number), entry);
+        }
+    }
+}
+
+// Makes the entries for long codewords, each table `stride` bytes after the one before. By the whole block.
+__device__ inline void make_long(uint8_t *to, uint32_t stride, uint32_t entries, const Book *books, uint32_t count, const BookSymbols &symbols) {
+    const uint32_t units = entries / AT_ONCE;
+    for (uint32_t i = threadIdx.x; i < count * units; i += THREADS) {
+        const uint32_t number = i / units, first = (i - number * units) * AT_ONCE;
+        const Book &book = books[number];
+        make_long_entries(reinterpret_cast<Single *>(to + number * stride) + first, book, symbols.of(book, number), first);
+    }
+}
+
+// An entry for pairs, of single ones.
+__device__ inline uint32_t paired_entry(const Single *singles, uint32_t i) {
+    const uint32_t one = singles[i], length = one & 63;
+    if (one == 0) {
+        return ONLY_ONE;
+    }
+    // A codeword that ends within the known bits does not depend on the zeros after them.
+    const uint32_t other = singles[i << length & (TABLE - 1)], both = length + (other & 63);
+    const uint32_t first = one >> SYMBOL_AT | length << 10;
+    return other != 0 && both <= TABLE_BITS ? first | other >> SYMBOL_AT << 16 | both << 28 : first | ONLY_ONE | length << 28;
+}

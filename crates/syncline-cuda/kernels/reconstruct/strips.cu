@@ -1,0 +1,91 @@
+// From sums of the codes of 3-D tiles to elements, a strip of whole rows at a time (reconstruct/strips.cuh): a block a strip, of those that reconstruct/flat.cu has left. Nothing waits for another block.
+//
+// THREADS   eight a tile
+// RESIDENT  blocks that a multiprocessor is to have registers for
+#include "reconstruct/strips.cuh"
+#include "successor.cuh"
+
+// Whether a tile has neither outliers nor verbatim values, nor anything else that sums do not tell.
+__device__ inline bool has_sums_alone(const Parsed &parsed, const Strand &own) {
+    if (!own.is_plain()) {
+        return false;
+    }
+    const uint64_t entry = uint64_t(own.chunk) * (parsed.tiles + 1) + own.number;
+    const bool verbatim = own.has_verbatim && parsed.verbatim_starts[entry] != parsed.verbatim_starts[entry + 1];
+    return !verbatim && (!own.live || !own.has_outliers || parsed.outlier_starts[entry] == parsed.outlier_starts[entry + 1]);
+}
+
+extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
+    reconstruct_strips(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
+                       const __grid_constant__ Request request, const __grid_constant__ Strips strips, const uint16_t *codes, const uint8_t *states, Element *out, uint32_t *sums,
+                       const __grid_constant__ Ending ending, const uint32_t *status) {
+    // Until it waits for all before it looks at what parsing and reconstruct/flat.cu have left, while codes are still being decoded.
+    let_next_begin();
+    uint32_t *through = strips_through(sums, parsed.chunk_count), *left = strips_left(sums, parsed.chunk_count);
+    if (threadIdx.x == 0) {
+        wait_for_number(flat_unseen(sums, parsed.chunk_count), 0u);
+    }
+    __syncthreads();
+    // The first block has a part in ending the batch whatever its strip is: there may be no other.
+    const uint32_t state = states[blockIdx.x], blocks = __ldcg(left) + ((states[0] & STRIP_FLAT) != 0);
+    const bool flat = (state & STRIP_FLAT) != 0;
+    if (flat && blockIdx.x != 0) {
+        return;
+    }
+    bool last = false;
+    // The last block that is through with what parsing has left ends the batch.
+    const auto end = [&]() {
+        if (threadIdx.x == 0) {
+            __threadfence();
+            last = atomicAdd(through, 1u) + 1 == blocks;
+        }
+    };
+    if (flat) {
+        wait_for_all_before();
+        end();
+    } else {
+        const Strip strip(geometry, strips, blockIdx.x);
+        const uint32_t slot = threadIdx.x / SIDE, row = slot * strips.by_width >> 16, tile = slot - row * strips.width, x = tile * SIDE;
+        if (threadIdx.x < strip.rows) {
+            segments_of_block()[threadIdx.x] = strip.line(geometry, request, strips, threadIdx.x);
+        }
+        __syncthreads();
+        const Segment line = row < strip.rows ? segments_of_block()[row] : Segment{};
+        Strand own = strand_of(parsed, geometry.chunk_tiles, line, codes, tile, x >= line.from && x < line.to, min_of(SIDE, line.to - min_of(line.to, x)), (state & STRIP_CODED) != 0);
+        own.y = threadIdx.x % SIDE;
+        own.first = row * PLANES * strips.plane_pitch + own.y * strips.row_pitch + x;
+        const bool plain = !own.wanted || has_sums_alone(parsed, own);
+        // Mostly it is through with that from here on, and says so while there is other work.
+        const bool is_through = __syncthreads_and(plain);
+        wait_for_all_before();
+        if (is_through) {
+            end();
+        }
+        const Shifts shifts(line, geometry, out);
+        const Copier copier{out, geometry, strips, strip.rows};
+        if (!__all_sync(ALL_LANES, plain)) {
+            make_any(own, shifts, input, geometry, parsed, request, values, copier);
+        } else if (!__any_sync(ALL_LANES, own.live)) {
+            make_flat(own, shifts, Quantum(values), copier);
+        } else if (__any_sync(ALL_LANES, own.live && own.is_clipped())) {
+            make_plain<false, true>(own, shifts, Quantum(values), copier);
+        } else if (__all_sync(ALL_LANES, !own.live || own.predictor >= AXES)) {
+            make_plain<true, false>(own, shifts, Quantum(values), copier);
+        } else {
+            make_plain<false, false>(own, shifts, Quantum(values), copier);
+        }
+        if (!is_through) {
+            __syncthreads();
+            end();
+        }
+    }
+    if (__syncthreads_or(last)) {
+        if (threadIdx.x == 0) {
+            *through = 0;
+            *left = 0;
+        }
+        if (ending.result != nullptr) {
+            end_batch(ending, parsed.chunks, status, parsed.chunk_count);
+        }
+    }
+}
