@@ -5,7 +5,7 @@
 //! Codes are read as integers, since a newer library may return ones that an enum of today does not have.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
 use libloading::Library;
@@ -60,8 +60,9 @@ pub struct Nvrtc {
     log_size: unsafe extern "C" fn(Program, *mut usize) -> Code,
     log: unsafe extern "C" fn(Program, *mut c_char) -> Code,
     error_text: unsafe extern "C" fn(Code) -> *const c_char,
-    // Keeps the functions above mapped.
+    // Keep the functions above mapped.
     _library: Library,
+    _builtins: Vec<Library>,
 }
 
 impl Nvrtc {
@@ -136,6 +137,7 @@ impl Nvrtc {
             log: function!(b"nvrtcGetProgramLog\0"),
             error_text: function!(b"nvrtcGetErrorString\0"),
             _library: library,
+            _builtins: builtins_beside(Path::new(name)),
         })
     }
 
@@ -248,6 +250,21 @@ impl Drop for OpenProgram<'_> {
         // SAFETY: the program is open and not used again.
         unsafe { (self.nvrtc.destroy)(&mut self.handle) };
     }
+}
+
+/// The library of built-in functions in the same folder, which NVRTC asks the loader for by its name alone when it compiles: it is found if it is loaded already. NVIDIA's Python package of version 13 puts both where no loader
+/// looks.
+fn builtins_beside(library: &Path) -> Vec<Library> {
+    let folder = library.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let files = folder.and_then(|folder| std::fs::read_dir(folder).ok());
+    let is_wanted = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+        ["libnvrtc-builtins.so", "nvrtc-builtins64_"].iter().any(|start| name.starts_with(start))
+    };
+    let paths = files.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).filter(is_wanted);
+    // Where one cannot be loaded NVRTC says what it lacks.
+    // SAFETY: loading runs the library's initialisers; it bears the name of NVIDIA's and lies beside the NVRTC that was chosen.
+    paths.filter_map(|path| unsafe { Library::new(path) }.ok()).collect()
 }
 
 /// Names and paths to try, in order; `newest` is the newest major version that the driver takes.
