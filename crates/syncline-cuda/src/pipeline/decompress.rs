@@ -6,10 +6,11 @@ use std::sync::Arc;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
 use syncline_core::array::Element;
 use syncline_core::error::Error;
-use syncline_core::huffman::{Decoder, IndexKind};
+use syncline_core::huffman::Decoder;
 
 use super::StreamInfo;
 use super::batches::Batch;
+use super::code_decoder::CodeDecoder;
 use crate::coded::CodeTokens;
 use crate::container::assemble::Observer;
 use crate::container::hash::{Gap as HashGap, Hasher, Pieces};
@@ -20,56 +21,13 @@ use crate::container::parse::{
 use crate::device::{Arena, Device, Frame, SideStream};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
-use crate::huffman::decode::{Decoding, Gap, Indexed, SelfSync, workspace};
+use crate::huffman::decode::{Decoding, SelfSync, workspace};
 use crate::reconstruct::{Codes, Reconstruction, Reconstructor, Way};
 
 /// Elements of a batch of chunks at most, where codes are decoded and reconstructed in one go, and where codes go through memory in between, so that
 /// they take no more than 128 MiB there.
 const FUSED_ELEMENTS: u64 = 1 << 28;
 const DECODED_ELEMENTS: u64 = 1 << 26;
-
-/// Decoders of whole streams of codes.
-#[derive(Debug)]
-enum CodeDecoder {
-    /// None: the reconstructor decodes.
-    Fused,
-    Indexed(Indexed<u16>),
-    Gap(Gap<u16>),
-    SelfSync(SelfSync<u16>),
-}
-
-impl CodeDecoder {
-    fn new(device: &Device, index: IndexKind, group_log2: u32, fused: bool) -> Result<Self> {
-        Ok(match index {
-            _ if fused => Self::Fused,
-            IndexKind::Symbol => Self::Indexed(Indexed::new(device, group_log2)?),
-            IndexKind::Gap => Self::Gap(Gap::new(device, group_log2)?),
-            IndexKind::None => Self::SelfSync(SelfSync::new(device, group_log2)?),
-        })
-    }
-
-    fn is_fused(&self) -> bool {
-        matches!(self, Self::Fused)
-    }
-
-    fn kind(&self) -> Option<Decoder> {
-        match self {
-            Self::Fused => None,
-            Self::Indexed(_) => Some(Decoder::Indexed),
-            Self::Gap(_) => Some(Decoder::Gap),
-            Self::SelfSync(_) => Some(Decoder::SelfSync),
-        }
-    }
-
-    fn launch(&self, frame: &mut Frame<'_>, work: Decoding<'_, '_, u16>) -> Result<()> {
-        match self {
-            Self::Fused => Ok(()),
-            Self::Indexed(decoder) => decoder.launch(frame, work),
-            Self::Gap(decoder) => decoder.launch(frame, work),
-            Self::SelfSync(decoder) => decoder.launch(frame, work),
-        }
-    }
-}
 
 /// Decompresses one stream, or others with the same header's sizes, from device memory to device memory.
 ///
@@ -91,7 +49,7 @@ pub struct Decompressor {
     arena: Arena,
     /// Workspace of `side`, given back before that is destroyed.
     side_arena: Arena,
-    /// A stream beside the caller's, for hashes, which are a long chain of steps on a small part of the device.
+    /// A stream beside the caller's, for hashes of long records, which are a long chain of steps on a small part of the device.
     side: SideStream,
     /// A word for each chunk of the array; and whether its hash differs.
     statuses: CudaSlice<u32>,
@@ -246,8 +204,8 @@ impl Decompressor {
         self.decompress_observed(input, output, &mut |_| Ok(()))
     }
 
-    /// [`Self::decompress`] that calls `observer` with a name after some launches together: a bench records events there. Hashes run beside the rest; the last
-    /// step waits for them.
+    /// [`Self::decompress`] that calls `observer` with a name after some launches together: a bench records events there. Hashes are part of the first
+    /// step, or, of long records, run beside the rest, and the last step waits for them.
     ///
     /// # Errors
     /// As [`Self::decompress`], or what `observer` returns.

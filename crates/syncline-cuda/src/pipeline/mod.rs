@@ -1,6 +1,7 @@
 //! Whole streams from arrays in device memory, and back.
 
 mod batches;
+mod code_decoder;
 mod compress;
 mod decompress;
 mod info;
