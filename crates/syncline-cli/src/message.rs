@@ -96,7 +96,7 @@ pub fn command_line_failure(error: &clap::Error) -> Failure {
         // Nobody means an option as a value.
         .filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"))
         .collect();
-    Failure::usage(format!("{} (see 'syncline help')", said.join(" ")))
+    Failure::usage(format!("{} (see 'syncline help')", said.join(" ").replace(" tip: ", "; ")))
 }
 
 /// A warning that does not stop the work.

@@ -32,7 +32,7 @@ pub enum CudaError {
     /// The run-time compiler is not on this machine, or none that suits the driver and the device.
     #[error(
         "no usable NVRTC, CUDA's run-time compiler ({details}): install the CUDA toolkit or `pip install nvidia-cuda-nvrtc-cu12` \
-         and put its folder on the library path, or name the library in SYNCLINE_NVRTC"
+         in an active environment of Python, or name the library in SYNCLINE_NVRTC"
     )]
     NoCompiler {
         /// What was looked for and why it did not do.

@@ -7,6 +7,7 @@ fn command_lines_that_make_no_sense() {
     for (line, text) in [
         ("", "no command given"),
         ("frobnicate", "frobnicate"),
+        ("demo --outptu d", "found; a similar argument exists: '--output' (see 'syncline help')"),
         ("compress", "--abs"),
         ("compress x.f32 --shape 100", "--lossless"),
         ("compress x.f32 --shape 100 --abs 1 --rel 1", "cannot be used with"),

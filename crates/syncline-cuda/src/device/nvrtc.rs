@@ -68,7 +68,7 @@ pub struct Nvrtc {
 impl Nvrtc {
     /// The NVRTC that suits a driver of CUDA version `driver` and a device of compute capability `capability` (`10 * major + minor`):
     /// code of a newer major version than the driver's may be refused, and each NVRTC knows a range of devices.
-    /// The library named in `SYNCLINE_NVRTC` (a file or its folder) comes first, then the library path, then the toolkit's usual folders.
+    /// The library named in `SYNCLINE_NVRTC` (a file or its folder) comes first, then the library path, the toolkit's usual folders, and packages of the active environment of Python.
     ///
     /// # Errors
     /// [`CudaError::NoCompiler`] if none is found that suits; it says what was found.
@@ -287,15 +287,29 @@ fn candidates(newest: u32) -> Vec<String> {
         }
     }
     all.extend(names.iter().cloned());
-    let toolkit = ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(std::env::var_os).map(PathBuf::from);
-    for folder in toolkit.chain([PathBuf::from("/usr/local/cuda")]) {
-        for library_folder in ["lib64", "lib", "bin", "bin/x64"] {
-            let folder = folder.join(library_folder);
-            if folder.is_dir() {
-                all.extend(names.iter().map(|name| folder.join(name).to_string_lossy().into_owned()));
-            }
-        }
+    let named = |variables: [&'static str; 2]| variables.into_iter().filter_map(std::env::var_os).map(PathBuf::from);
+    let toolkit = named(["CUDA_HOME", "CUDA_PATH"]).chain([PathBuf::from("/usr/local/cuda")]);
+    let of_toolkit = toolkit.flat_map(|folder| ["lib64", "lib", "bin", "bin/x64"].map(|part| folder.join(part)));
+    let of_packages = named(["VIRTUAL_ENV", "CONDA_PREFIX"]).flat_map(|environment| packages_in(&environment));
+    for folder in of_toolkit.chain(of_packages).filter(|folder| folder.is_dir()) {
+        all.extend(names.iter().map(|name| folder.join(name).to_string_lossy().into_owned()));
     }
+    all
+}
+
+/// Folders of libraries that NVIDIA's packages have in an environment of Python, as `lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib`; and its own, where conda puts them.
+fn packages_in(environment: &Path) -> Vec<PathBuf> {
+    let entries = |folder: PathBuf| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten();
+        entries.filter_map(|entry| Some(entry.ok()?.path()))
+    };
+    let lib = environment.join(if cfg!(windows) { "Lib" } else { "lib" });
+    let versions = if cfg!(windows) { vec![lib.clone()] } else { entries(lib.clone()).collect() };
+    let packages = versions.into_iter().flat_map(|folder| entries(folder.join("site-packages").join("nvidia")));
+    let folders = packages.flat_map(|package| ["lib", "bin"].map(|part| package.join(part)));
+    let mut all: Vec<PathBuf> = folders.filter(|folder| folder.is_dir()).collect();
+    all.sort();
+    all.push(lib);
     all
 }
 
@@ -312,6 +326,18 @@ mod tests {
             assert!(position("libnvrtc.so.12").unwrap() < position("libnvrtc.so").unwrap());
         }
         assert!(candidates(12).iter().all(|name| !name.ends_with(".13")));
+    }
+
+    #[test]
+    fn packages_of_a_python_environment_are_found() {
+        let environment = std::env::temp_dir().join(format!("syncline-nvrtc-{}", std::process::id()));
+        let python = environment.join(if cfg!(windows) { "Lib" } else { "lib/python3.12" });
+        let library = python.join("site-packages").join("nvidia").join("cuda_nvrtc").join("lib");
+        std::fs::create_dir_all(&library).unwrap();
+        let found = packages_in(&environment);
+        assert!(found.contains(&library), "{found:?}");
+        std::fs::remove_dir_all(&environment).unwrap();
+        assert_eq!(packages_in(&environment).len(), 1);
     }
 
     #[test]
