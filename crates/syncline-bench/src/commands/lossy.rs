@@ -9,6 +9,7 @@ use serde::Serialize;
 use syncline_bench::lossy::cuda::{Copies, Extent, Gpu};
 use syncline_bench::lossy::{Results, Row, Set, cpu, tables};
 use syncline_bench::table::Table;
+use syncline_cuda::reconstruct::Way;
 
 use super::output::{Output, Where};
 
@@ -33,11 +34,35 @@ pub struct Arguments {
     /// Runs to time [default: 5, on a GPU 11]
     #[arg(long)]
     runs: Option<usize>,
+    /// How the GPU reconstructs, instead of as it likes; sets that cannot be reconstructed so fail
+    #[arg(long, value_enum)]
+    way: Option<AskedWay>,
     /// Compare the GPU's streams with the CPU's at every bound, not only at the first
     #[arg(long)]
     thorough: bool,
     #[command(flatten)]
     output: Output,
+}
+
+/// A way of reconstructing.
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum AskedWay {
+    /// Decoding and reconstruction in one kernel
+    Fused,
+    /// 3-D: decoding, then strips of whole rows
+    Apart,
+    /// Decoding of whole streams, then reconstruction
+    Decoded,
+}
+
+impl From<AskedWay> for Way {
+    fn from(asked: AskedWay) -> Self {
+        match asked {
+            AskedWay::Fused => Self::Fused,
+            AskedWay::Apart => Self::Apart,
+            AskedWay::Decoded => Self::Decoded,
+        }
+    }
 }
 
 fn parse_bound(text: &str) -> std::result::Result<f64, String> {
@@ -60,6 +85,8 @@ struct Report<'r> {
 /// An unknown set, no GPU if one is asked for, a broken bound, or streams that differ.
 pub fn run(arguments: &Arguments) -> Result<()> {
     ensure!(arguments.threads.iter().all(|&threads| threads > 0), "--threads 0: give at least one");
+    let on_gpu_only = arguments.way.is_some() && matches!(arguments.device, Where::Cpu);
+    ensure!(!on_gpu_only, "--way is how a GPU reconstructs: add --device cuda");
     let names = match arguments.sets.as_slice() {
         [] => Set::DEFAULT.map(str::to_owned).to_vec(),
         given => given.to_vec(),
@@ -73,7 +100,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let (device, copies, failed) = match arguments.device {
         Where::Cpu => ("cpu".to_owned(), None, on_cpu(arguments, &names, &mut results)?),
         Where::Cuda => {
-            let mut gpu = Gpu::open(arguments.runs.unwrap_or(11))?;
+            let mut gpu = Gpu::open(arguments.runs.unwrap_or(11), arguments.way.map(Way::from))?;
             if arguments.output.is_plain() {
                 let Copies { device, to_device, from_device } = gpu.copies();
                 println!(

@@ -14,6 +14,7 @@ use syncline_cuda::device::{Device, Pinned};
 use syncline_cuda::error::DriverContext;
 use syncline_cuda::geometry::Slab;
 use syncline_cuda::pipeline::{CompressOptions, Compressed, Compressor, Decompressor, StreamInfo, max_compressed_len};
+use syncline_cuda::reconstruct::Way;
 use syncline_cuda::timing::{self, Runs, Times};
 
 use super::{Original, Quality, Rate, Results, Row, Set, Steps, Value, Values, compress_on_cpu, ensure_same};
@@ -39,6 +40,7 @@ pub struct Gpu {
     stream: Arc<CudaStream>,
     check: Check,
     runs: Runs,
+    way: Option<Way>,
     copies: Copies,
 }
 
@@ -97,11 +99,11 @@ struct Decompression {
 }
 
 impl Gpu {
-    /// Opens GPU 0 and measures its copies.
+    /// Opens GPU 0 and measures its copies. Streams are reconstructed in the given way, or in the fastest.
     ///
     /// # Errors
     /// There is no GPU, or it cannot be used.
-    pub fn open(runs: usize) -> Result<Self> {
+    pub fn open(runs: usize, way: Option<Way>) -> Result<Self> {
         let device = Device::open(0)?;
         // SAFETY: all memory is used on one stream, but for what the decompressor has on its own, which it orders by events.
         unsafe { device.context().disable_event_tracking() };
@@ -109,7 +111,7 @@ impl Gpu {
         let runs = Runs { warm_up: 3, counted: runs.max(1) };
         let copies = Copies::measure(&stream, runs)?;
         let check = Check::new(&device, stream.clone())?;
-        Ok(Self { device, stream, check, runs, copies })
+        Ok(Self { device, stream, check, runs, way, copies })
     }
 
     /// What the device and its software are.
@@ -297,7 +299,11 @@ impl Gpu {
         host.fill()?.copy_from_slice(bytes);
         let device = self.stream.clone_htod(bytes).doing("uploading a stream")?;
         let info = StreamInfo::from_device(&self.stream, &device.as_view())?;
-        Ok((Decompressor::new(&self.device, self.stream.clone(), &info)?, StreamBuffers { host, device }))
+        let decompressor = match self.way {
+            Some(way) => Decompressor::with_way(&self.device, self.stream.clone(), &info, way)?,
+            None => Decompressor::new(&self.device, self.stream.clone(), &info)?,
+        };
+        Ok((decompressor, StreamBuffers { host, device }))
     }
 
     fn decompress<T: Value>(
