@@ -1,4 +1,4 @@
-//! Chunk records on the device (`docs/FORMAT.md`, "Chunk record"): launchers of `kernels/container_*.cu`.
+//! Chunk records on the device (`docs/FORMAT.md`, "Chunk record"): launchers of `kernels/container/`.
 
 pub mod assemble;
 pub mod hash;

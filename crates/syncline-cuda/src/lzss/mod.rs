@@ -1,6 +1,6 @@
 //! The LZSS stage on the GPU: the tokens of `syncline_core::lzss` as sections 3 to 6 of a chunk record have them (docs/FORMAT.md, "LZSS"), byte for byte, and back.
 //!
-//! Launchers of `kernels/lzss_*.cu`. A call works on the bytes of many chunks in device memory; all of them have the symbol width and level that the
+//! Launchers of `kernels/lzss/`. A call works on the bytes of many chunks in device memory; all of them have the symbol width and level that the
 //! [`Encoder`] or [`Decoder`] was made for, the shortest match is each chunk's own.
 
 mod decode;

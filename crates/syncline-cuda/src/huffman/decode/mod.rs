@@ -1,4 +1,4 @@
-//! Huffman decoders on the GPU, for batches of streams: launchers of `kernels/huffman_decode_*.cu`.
+//! Huffman decoders on the GPU, for batches of streams: launchers of `kernels/huffman/decode/`.
 //!
 //! The host parses streams ([`Stream::parse`](syncline_core::huffman::Stream::parse)) and describes them ([`Batch`]), or the device does ([`Parser`]); codewords, index and
 //! bitmap stay on the device and are not trusted: what does not fit is reported in a status word for each stream ([`status_text`]).

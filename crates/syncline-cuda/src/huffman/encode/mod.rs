@@ -1,4 +1,4 @@
-//! Encoding batches of Huffman streams: launchers of `kernels/huffman_encode_*.cu`.
+//! Encoding batches of Huffman streams: launchers of `kernels/huffman/encode/`.
 //!
 //! A batch is many streams over one buffer of symbols: the chunks of a field. An encoder codes *segments* of every stream side by side, each to a slot
 //! of its own; the layout of each stream follows from their sizes, and a last kernel writes the streams' bytes, those of `syncline_core::huffman::encode`.
