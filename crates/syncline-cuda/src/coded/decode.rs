@@ -7,12 +7,12 @@ use syncline_core::huffman::IndexKind;
 
 use crate::container::assemble::Observer;
 use crate::container::parse::{ParsedRecords, Records, STATUS_TOKENS};
-use crate::device::{Arena, Device, Kernel, Source, Specialization};
+use crate::device::{Arena, Device, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::ChunkBatch;
 use crate::lossless::{Head, TokenDecoder, Tokens};
 
-const SOURCE: Source = Source { name: "coded/decode.cu", text: include_str!("../../kernels/coded/decode.cu") };
+const SOURCE: Source = source!("coded/decode.cu");
 const THREADS: u32 = 512;
 /// Codes that a block widens, about.
 const WIDENED: u64 = 64 << 10;

@@ -11,14 +11,14 @@ use syncline_core::predict::codes::NARROW_RADIUS;
 
 use crate::container::assemble::Observer;
 use crate::container::records::{TokenLists, TokenParts};
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{DeviceGeometry, Slab};
 use crate::lossless::{FoundTokens, LaidOutPlanes, TokenEncoder, TokenPlaces, TokenSections, TokenSource, sections};
 use crate::quantize::{ChunkSummary, Quantised, Quantizer, SideLists, SideOffsets};
 use crate::workers;
 
-const SOURCE: Source = Source { name: "coded/encode.cu", text: include_str!("../../kernels/coded/encode.cu") };
+const SOURCE: Source = source!("coded/encode.cu");
 const THREADS: u32 = 256;
 /// In place of the codes of a chunk that cannot have tokens: `NOT_NARROW` in the source.
 const NOT_NARROW: u32 = u32::MAX;

@@ -6,10 +6,10 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
 use syncline_core::container::RECORD_HEADER_LEN;
 
-use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive, source};
 use crate::error::{CudaError, Result};
 
-const SOURCE: Source = Source { name: "container/hash.cu", text: include_str!("../../kernels/container/hash.cu") };
+const SOURCE: Source = source!("container/hash.cu");
 const THREADS: u32 = 256;
 /// Bytes of a block of XXH3, and what its sums take.
 pub(super) const BLOCK: u32 = 1024;

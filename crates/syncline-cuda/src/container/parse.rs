@@ -23,7 +23,7 @@ pub use status::chunk_status_text;
 pub(crate) use status::{STATUS_HASH, STATUS_TOKENS};
 
 use super::ParsedChunk;
-use crate::device::{Arena, Cleared, Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Arena, Cleared, Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::BatchView;
@@ -31,7 +31,7 @@ use crate::huffman::decode::batch::{Book, Descriptor, DeviceTotals};
 use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, parse_constants};
 use crate::reconstruct::{OWN_LONG, sums_len};
 
-const SOURCE: Source = Source { name: "container/parse.cu", text: include_str!("../../kernels/container/parse.cu") };
+const SOURCE: Source = source!("container/parse.cu");
 
 /// Chunks of a batch at most: where their records start travels as an argument.
 pub const MOST_CHUNKS: usize = 256;

@@ -7,10 +7,10 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, CudaViewMut, DevicePtrMut, DeviceRepr, ValidAsZeroBits};
 use syncline_core::container::{ALIGNMENT, HEADER_LEN};
 
-use crate::device::{Device, Kernel, Pinned, Source, Specialization, Successive};
+use crate::device::{Device, Kernel, Pinned, Source, Specialization, Successive, source};
 use crate::error::{CudaError, Result};
 
-const TABLE: Source = Source { name: "container/table.cu", text: include_str!("../../kernels/container/table.cu") };
+const TABLE: Source = source!("container/table.cu");
 const THREADS: u32 = 1024;
 const STATUS_BAD_STREAM: u32 = 1;
 /// Words of 64 bits that say how far a stream is written: where the next record starts, the status, the number of the last batch that was laid out, and how many records are signed.

@@ -12,14 +12,14 @@ use super::hash::{Gap, Hasher, Pieces, Written};
 use super::prepared::Prepared;
 use super::progress::{self, Progress};
 
-use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 use crate::huffman::encode::{Encoded, Plan};
 use crate::quantize::ChunkSummary;
 
-const LAYOUT: Source = Source { name: "container/layout.cu", text: include_str!("../../kernels/container/layout.cu") };
-const WRITE: Source = Source { name: "container/write.cu", text: include_str!("../../kernels/container/write.cu") };
+const LAYOUT: Source = source!("container/layout.cu");
+const WRITE: Source = source!("container/write.cu");
 /// Threads of the block that lays records out, one a chunk: most batches have fewer chunks.
 const LAYOUT_THREADS: u32 = 256;
 /// Threads of a block that writes records, beside the many blocks that write codes.

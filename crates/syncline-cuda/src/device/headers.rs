@@ -1,11 +1,11 @@
 //! The headers of the kernels, and which of them a source includes.
 
-use super::Source;
+use super::{Source, source};
 
 /// Headers of the folder of kernels, a folder for each stage.
 macro_rules! headers {
     ($($name:literal),* $(,)?) => {
-        &[$(Source { name: $name, text: include_str!(concat!("../../kernels/", $name)) }),*]
+        &[$(source!($name)),*]
     };
 }
 

@@ -28,6 +28,17 @@ pub use successive::Successive;
 
 use crate::error::{CudaError, DriverContext, Result};
 
+/// The [`Source`] of a file in the folder of kernels.
+macro_rules! source {
+    ($name:literal) => {
+        $crate::device::Source {
+            name: $name,
+            text: include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/kernels/", $name)),
+        }
+    };
+}
+pub(crate) use source;
+
 /// What there is to know about a device and the software that drives it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceInfo {

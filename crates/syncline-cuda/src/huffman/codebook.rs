@@ -8,15 +8,12 @@ use syncline_core::huffman::lengths;
 
 use super::codebook_small::{self, Purpose, SMALL_ALPHABET, SmallCodebooks, StreamPointers};
 use super::codebook_team::{TeamCodebooks, TreesShape};
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 
-const SOURCE: Source =
-    Source { name: "huffman/codebook/codebook.cu", text: include_str!("../../kernels/huffman/codebook/codebook.cu") };
-const TRIES: Source =
-    Source { name: "huffman/codebook/tries.cu", text: include_str!("../../kernels/huffman/codebook/tries.cu") };
-const TEAM: Source =
-    Source { name: "huffman/codebook/team.cu", text: include_str!("../../kernels/huffman/codebook/team.cu") };
+const SOURCE: Source = source!("huffman/codebook/codebook.cu");
+const TRIES: Source = source!("huffman/codebook/tries.cu");
+const TEAM: Source = source!("huffman/codebook/team.cu");
 
 /// Longest codeword in bits, if at most [`LARGE_ALPHABET`] symbols are used.
 pub const MAX_LENGTH: u32 = 16;

@@ -7,11 +7,10 @@ use cudarc::driver::{CudaStream, DeviceRepr};
 use syncline_core::huffman::{lengths, sample};
 
 use super::codebook::{DeviceCodebook, constants};
-use crate::device::{Device, DeviceInfo, Kernel, Source, Specialization, Successive};
+use crate::device::{Device, DeviceInfo, Kernel, Source, Specialization, Successive, source};
 use crate::error::Result;
 
-const SOURCE: Source =
-    Source { name: "huffman/codebook/small.cu", text: include_str!("../../kernels/huffman/codebook/small.cu") };
+const SOURCE: Source = source!("huffman/codebook/small.cu");
 
 /// Most symbols of an alphabet that has a block for a codebook.
 pub(super) const SMALL_ALPHABET: u32 = 1024;

@@ -5,11 +5,10 @@ use cudarc::driver::{CudaView, PushKernelArg};
 use super::codebook::{
     CONTROL_BYTES, DeviceCodebook, SUMMARY_WORDS, TREES_BYTES, TREES_OF_CODE, Team, arena_bytes, constants,
 };
-use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive, source};
 use crate::error::{CudaError, DriverContext, Result};
 
-const TREES: Source =
-    Source { name: "huffman/codebook/trees.cu", text: include_str!("../../kernels/huffman/codebook/trees.cu") };
+const TREES: Source = source!("huffman/codebook/trees.cu");
 
 /// How the trees of a large alphabet are made, a block each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
 
-use crate::device::{Device, Kernel, Source, Specialization};
+use crate::device::{Device, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 
-const SOURCE: Source =
-    Source { name: "huffman/histogram.cu", text: include_str!("../../kernels/huffman/histogram.cu") };
+const SOURCE: Source = source!("huffman/histogram.cu");
 
 /// Most copies of the counters in a block: one for each lane of a warp.
 const MOST_COPIES: u32 = 32;

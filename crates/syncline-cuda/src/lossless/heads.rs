@@ -6,11 +6,11 @@ use syncline_core::huffman::IndexKind;
 
 use super::tiles::Tiles;
 use crate::container::parsed::CHUNK_TOKENS;
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{DriverContext, Result};
 use crate::geometry::ChunkBatch;
 
-const SOURCE: Source = Source { name: "lossless/parse.cu", text: include_str!("../../kernels/lossless/parse.cu") };
+const SOURCE: Source = source!("lossless/parse.cu");
 const THREADS: u32 = 512;
 /// Most planes of a chunk: flags, lengths, two of distances, eight of literals.
 const PLANES: usize = 12;

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
 
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{DriverContext, Result};
 
-const SOURCE: Source = Source { name: "lossless/pieces.cu", text: include_str!("../../kernels/lossless/pieces.cu") };
+const SOURCE: Source = source!("lossless/pieces.cu");
 const THREADS: u32 = 256;
 /// Most bytes that a block copies, a multiple of 16.
 const PIECE: u64 = 32 << 10;

@@ -8,11 +8,11 @@ use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr, P
 use syncline_core::array::ElementType;
 use syncline_core::geometry::Geometry;
 
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 
-const SOURCE: Source = Source { name: "lossless/tiles.cu", text: include_str!("../../kernels/lossless/tiles.cu") };
+const SOURCE: Source = source!("lossless/tiles.cu");
 /// Threads of a block whose warps have a tile each: few, as each tile may take 8 KiB of shared memory.
 const THREADS: u32 = 128;
 /// Threads of a block that has a chunk: `CHUNK_THREADS` of the source.

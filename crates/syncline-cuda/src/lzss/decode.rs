@@ -7,13 +7,12 @@ use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, De
 use syncline_core::lzss::{Params, SymbolWidth};
 
 use super::{check_chunk, constants, params};
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 
-const DECODE: Source = Source { name: "lzss/decode.cu", text: include_str!("../../kernels/lzss/decode.cu") };
+const DECODE: Source = source!("lzss/decode.cu");
 
-const DECODE_WARPS: Source =
-    Source { name: "lzss/decode_warps.cu", text: include_str!("../../kernels/lzss/decode_warps.cu") };
+const DECODE_WARPS: Source = source!("lzss/decode_warps.cu");
 
 /// Words of `Start` in lzss/decode.cuh.
 const START_WORDS: usize = 5;

@@ -9,13 +9,12 @@ use syncline_core::lzss::{Params, SymbolWidth};
 use super::sections::{Batch, Encoded, Form, Plan};
 use super::{constants, match_constants, params};
 use crate::container::hash::{Gap, Hasher, Pieces};
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 
-const LINKED: Source = Source { name: "lzss/encode.cu", text: include_str!("../../kernels/lzss/encode.cu") };
-const PUBLISHED: Source =
-    Source { name: "lzss/encode_published.cu", text: include_str!("../../kernels/lzss/encode_published.cu") };
-const SECTIONS: Source = Source { name: "lzss/sections.cu", text: include_str!("../../kernels/lzss/sections.cu") };
+const LINKED: Source = source!("lzss/encode.cu");
+const PUBLISHED: Source = source!("lzss/encode_published.cu");
+const SECTIONS: Source = source!("lzss/sections.cu");
 
 /// Threads of the kernels that lay out and move tokens.
 const SECTION_THREADS: u32 = 256;

@@ -3,16 +3,13 @@
 use syncline_core::geometry::Geometry;
 
 use super::step::Kind;
-use crate::device::{Source, Specialization};
+use crate::device::{Source, Specialization, source};
 
-const CODES: Source = Source { name: "quantize/codes.cu", text: include_str!("../../kernels/quantize/codes.cu") };
-const CLIPPED: Source =
-    Source { name: "quantize/codes_clipped.cu", text: include_str!("../../kernels/quantize/codes_clipped.cu") };
-const FINISH: Source = Source { name: "quantize/finish.cu", text: include_str!("../../kernels/quantize/finish.cu") };
-pub(super) const WIDE: Source =
-    Source { name: "quantize/wide.cu", text: include_str!("../../kernels/quantize/wide.cu") };
-pub(super) const GATHER: Source =
-    Source { name: "quantize/gather.cu", text: include_str!("../../kernels/quantize/gather.cu") };
+const CODES: Source = source!("quantize/codes.cu");
+const CLIPPED: Source = source!("quantize/codes_clipped.cu");
+const FINISH: Source = source!("quantize/finish.cu");
+pub(super) const WIDE: Source = source!("quantize/wide.cu");
+pub(super) const GATHER: Source = source!("quantize/gather.cu");
 
 /// Units of a block of `quantize_codes` on devices with little shared memory.
 pub(super) const FEW_UNITS: u32 = 4;

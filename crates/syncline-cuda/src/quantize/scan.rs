@@ -11,12 +11,11 @@ use syncline_core::array::ElementType;
 use syncline_core::bound::scan::{Found, Samples};
 use syncline_core::bound::{Bound, Fill, Scan};
 
-use crate::device::{Device, Kernel, Pinned, Source, Specialization};
+use crate::device::{Device, Kernel, Pinned, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::quantize::step::STEP_WORDS;
 
-const SOURCE: Source =
-    Source { name: "quantize/bound_scan.cu", text: include_str!("../../kernels/quantize/bound_scan.cu") };
+const SOURCE: Source = source!("quantize/bound_scan.cu");
 
 /// Threads of a block.
 const THREADS: u32 = 1024;

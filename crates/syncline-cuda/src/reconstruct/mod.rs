@@ -18,16 +18,13 @@ use syncline_core::huffman::IndexKind;
 pub use launch::{Reconstructor, sums_len};
 
 use crate::container::Parsed;
-use crate::device::{Source, Specialization};
+use crate::device::{Source, Specialization, source};
 use crate::error::{CudaError, Result};
 use crate::huffman::decode::{BatchView, LONG_ENTRIES, PAIRED_SHARE, code_constants};
 
-const SOURCE: Source =
-    Source { name: "reconstruct/reconstruct.cu", text: include_str!("../../kernels/reconstruct/reconstruct.cu") };
-const STRIPS_SOURCE: Source =
-    Source { name: "reconstruct/strips.cu", text: include_str!("../../kernels/reconstruct/strips.cu") };
-const FLAT_SOURCE: Source =
-    Source { name: "reconstruct/flat.cu", text: include_str!("../../kernels/reconstruct/flat.cu") };
+const SOURCE: Source = source!("reconstruct/reconstruct.cu");
+const STRIPS_SOURCE: Source = source!("reconstruct/strips.cu");
+const FLAT_SOURCE: Source = source!("reconstruct/flat.cu");
 
 /// Threads in a block that decodes: as many as leave each 128 registers.
 const FUSED_THREADS: u32 = 512;

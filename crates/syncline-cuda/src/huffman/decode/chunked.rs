@@ -4,11 +4,10 @@ use cudarc::driver::{DeviceRepr, PushKernelArg};
 use syncline_core::huffman::{Decoder, IndexKind, Symbol};
 
 use super::{Decoding, Preparation, SHAPES, constants};
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{DriverContext, Result};
 
-const SOURCE: Source =
-    Source { name: "huffman/decode/chunked.cu", text: include_str!("../../../kernels/huffman/decode/chunked.cu") };
+const SOURCE: Source = source!("huffman/decode/chunked.cu");
 
 /// Threads in a block: few, as there may be few pieces.
 const THREADS: u32 = 64;

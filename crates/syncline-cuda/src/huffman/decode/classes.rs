@@ -8,11 +8,10 @@ use syncline_core::huffman::Symbol;
 
 use super::spans::{Entries, Step, one_wave, resident};
 use super::{Decoding, SEQUENCE, SHAPES, Scratch, constants};
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 
-const SOURCE: Source =
-    Source { name: "huffman/decode/classes.cu", text: include_str!("../../../kernels/huffman/decode/classes.cu") };
+const SOURCE: Source = source!("huffman/decode/classes.cu");
 
 /// Shared memory that a block has beside its buffer: tables, a sequence's words, a little.
 const OWN_SHARED_MEMORY: u32 = 34 << 10;

@@ -7,11 +7,10 @@ use super::classes::{Classes, Room};
 use super::spans::{Entries, Spans, SpansTuning, Step};
 use super::spans_small::SpansSmall;
 use super::{Decoding, Preparation, SEQUENCE, SHAPES, Scratch, constants};
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{DriverContext, Result};
 
-const SOURCE: Source =
-    Source { name: "huffman/decode/gap.cu", text: include_str!("../../../kernels/huffman/decode/gap.cu") };
+const SOURCE: Source = source!("huffman/decode/gap.cu");
 
 /// How symbols are decoded and written once it is known where subsequences start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

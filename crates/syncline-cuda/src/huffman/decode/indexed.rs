@@ -7,11 +7,10 @@ use syncline_core::huffman::{Decoder, MAX_CLASSES, Symbol};
 
 use super::small::Small;
 use super::{Decoding, LONG_ENTRIES, Preparation, SEQUENCE, SHAPES, TABLE_BITS, constants};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive, source};
 use crate::error::{CudaError, DriverContext, Result};
 
-const SOURCE: Source =
-    Source { name: "huffman/decode/indexed.cu", text: include_str!("../../../kernels/huffman/decode/indexed.cu") };
+const SOURCE: Source = source!("huffman/decode/indexed.cu");
 
 /// Shared memory that a block has beside tables and tiles.
 const OWN_SHARED_MEMORY: u32 = 2048;

@@ -31,7 +31,7 @@ pub use parse::{Limits, Parser, StreamPlace};
 pub use self_sync::{SelfSync, SelfSyncTuning};
 pub use spans::SpansTuning;
 
-use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive, source};
 use crate::error::{CudaError, Result};
 
 /// Live groups in a block of the symbol index.
@@ -55,8 +55,7 @@ const ALL_TABLE_BLOCKS: u32 = 1024;
 /// Threads of the preparing kernels' blocks.
 const PREPARE_THREADS: u32 = 256;
 
-const PREPARE: Source =
-    Source { name: "huffman/decode/prepare.cu", text: include_str!("../../../kernels/huffman/decode/prepare.cu") };
+const PREPARE: Source = source!("huffman/decode/prepare.cu");
 
 /// What a status word says, or `None` if it is 0 and the stream's symbols are right.
 pub fn status_text(status: u32) -> Option<&'static str> {

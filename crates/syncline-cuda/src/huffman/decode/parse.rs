@@ -7,11 +7,10 @@ use syncline_core::huffman::{IndexKind, MAX_CLASSES, SUBSEQUENCE_BITS, Symbol};
 
 use super::batch::{BatchView, Book, Descriptor, DeviceTotals, Totals};
 use super::{INDEX_BLOCK, PLACED_GROUPS, SEQUENCE, SHAPES, constants};
-use crate::device::{Device, Frame, Kernel, Source, Specialization};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 
-const SOURCE: Source =
-    Source { name: "huffman/decode/parse.cu", text: include_str!("../../../kernels/huffman/decode/parse.cu") };
+const SOURCE: Source = source!("huffman/decode/parse.cu");
 
 /// Threads of a block that parses.
 pub(crate) const PARSE_THREADS: u32 = 512;

@@ -9,14 +9,12 @@ use super::gap::{Writer, Writing};
 use super::spans::{Entries, Step, one_wave, resident};
 use super::spans_small::SpansSmall;
 use super::{COUNT_ENTRIES, Decoding, Preparation, SEQUENCE, SHAPES, Scratch, constants};
-use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive, source};
 use crate::error::{CudaError, Result};
 
-const SOURCE: Source =
-    Source { name: "huffman/decode/self_sync.cu", text: include_str!("../../../kernels/huffman/decode/self_sync.cu") };
+const SOURCE: Source = source!("huffman/decode/self_sync.cu");
 
-const COMPOSE: Source =
-    Source { name: "huffman/decode/compose.cu", text: include_str!("../../../kernels/huffman/decode/compose.cu") };
+const COMPOSE: Source = source!("huffman/decode/compose.cu");
 
 /// Threads of a block that synchronises.
 const THREADS: u32 = 512;

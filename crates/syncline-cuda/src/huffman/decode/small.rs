@@ -7,11 +7,10 @@ use super::batch::{Descriptor, Totals};
 use super::indexed::{LEAST_STAGED_WORDS, MOST_STAGED_WORDS, row_bytes, wanted_words};
 use super::listed::{List, MOST_BLOCKS, MOST_LISTED, TALLY_WORDS};
 use super::{Decoding, SHAPES, TABLE_BITS, constants};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive, source};
 use crate::error::Result;
 
-const SOURCE: Source =
-    Source { name: "huffman/decode/small.cu", text: include_str!("../../../kernels/huffman/decode/small.cu") };
+const SOURCE: Source = source!("huffman/decode/small.cu");
 
 /// Threads in a block: with 512, tables took so long that everything was 8 % slower.
 const THREADS: u32 = 1024;

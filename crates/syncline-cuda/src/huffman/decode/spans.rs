@@ -5,11 +5,10 @@ use syncline_core::huffman::{SUBSEQUENCE_BITS, Symbol};
 
 use super::batch::Totals;
 use super::{Decoding, LONG_ENTRIES, SEQUENCE, SHAPES, Scratch, TABLE_BITS, constants};
-use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive, source};
 use crate::error::{CudaError, Result};
 
-const SOURCE: Source =
-    Source { name: "huffman/decode/spans.cu", text: include_str!("../../../kernels/huffman/decode/spans.cu") };
+const SOURCE: Source = source!("huffman/decode/spans.cu");
 
 /// Subsequences that a warp decodes at a time.
 pub(super) const SPAN: u32 = 32;

@@ -8,13 +8,10 @@ use super::batch::{BatchView, Descriptor};
 use super::listed::{List, MOST_BLOCKS, MOST_LISTED, TALLY_WORDS};
 use super::spans::{BUFFER_STEP, LEAST_ROOM, MOST_ROOM, SPAN};
 use super::{Decoding, LONG_ENTRIES, SEQUENCE, SHAPES, TABLE_BITS, constants};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive, source};
 use crate::error::{CudaError, Result};
 
-const SOURCE: Source = Source {
-    name: "huffman/decode/spans_small.cu",
-    text: include_str!("../../../kernels/huffman/decode/spans_small.cu"),
-};
+const SOURCE: Source = source!("huffman/decode/spans_small.cu");
 
 /// Threads in a block.
 const THREADS: u32 = 1024;

@@ -9,7 +9,7 @@ use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut, D
 use super::batch::Batch;
 use super::encoder::check_input;
 use super::format::{CLASSES, Format};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::codebook::{CodebookBuilder, DeviceCodebook};
 use crate::huffman::codebook_small::{
@@ -17,8 +17,7 @@ use crate::huffman::codebook_small::{
 };
 use crate::huffman::histogram::Symbol;
 
-const SOURCE: Source =
-    Source { name: "huffman/encode/books.cu", text: include_str!("../../../kernels/huffman/encode/books.cu") };
+const SOURCE: Source = source!("huffman/encode/books.cu");
 const THREADS: u32 = 512;
 /// Symbols of a stream that a block counts at the least.
 const PART: u32 = 1 << 14;

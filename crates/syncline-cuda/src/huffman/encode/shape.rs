@@ -3,16 +3,12 @@
 use syncline_core::huffman::IndexKind;
 
 use super::format::{CLASSES, Format, Method};
-use crate::device::{Source, Specialization};
+use crate::device::{Source, Specialization, source};
 
-const MERGED: Source =
-    Source { name: "huffman/encode/merged.cu", text: include_str!("../../../kernels/huffman/encode/merged.cu") };
-const BASELINES: Source =
-    Source { name: "huffman/encode/baselines.cu", text: include_str!("../../../kernels/huffman/encode/baselines.cu") };
-const STREAM: Source =
-    Source { name: "huffman/encode/stream.cu", text: include_str!("../../../kernels/huffman/encode/stream.cu") };
-const GAPS: Source =
-    Source { name: "huffman/encode/gaps.cu", text: include_str!("../../../kernels/huffman/encode/gaps.cu") };
+const MERGED: Source = source!("huffman/encode/merged.cu");
+const BASELINES: Source = source!("huffman/encode/baselines.cu");
+const STREAM: Source = source!("huffman/encode/stream.cu");
+const GAPS: Source = source!("huffman/encode/gaps.cu");
 
 /// Threads of a block that lays out a stream.
 pub(super) const LAYOUT_THREADS: u32 = 1024;

@@ -10,15 +10,13 @@ use super::batch::{Batch, Encoded, SHORT_LIST, StreamSpan};
 use super::books::Books;
 use super::encoder::books_pointers;
 use super::format::Format;
-use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive, source};
 use crate::error::Result;
 use crate::huffman::codebook_small::{COUNT_BYTES, SMALL_ALPHABET, block_constants, shared_and_tree};
 use crate::huffman::histogram::Symbol;
 
-const SOURCE: Source =
-    Source { name: "huffman/encode/small.cu", text: include_str!("../../../kernels/huffman/encode/small.cu") };
-const WHOLE: Source =
-    Source { name: "huffman/encode/whole.cu", text: include_str!("../../../kernels/huffman/encode/whole.cu") };
+const SOURCE: Source = source!("huffman/encode/small.cu");
+const WHOLE: Source = source!("huffman/encode/whole.cu");
 /// Threads of a block that has its codebooks: as few as have a lane for each of its groups, since what warps do once takes as long as there are warps.
 const GIVEN_THREADS: [u32; 2] = [512, 1024];
 /// Threads of a block that makes its codebooks: one for each symbol.
