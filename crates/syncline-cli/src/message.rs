@@ -89,14 +89,15 @@ pub fn command_line_failure(error: &clap::Error) -> Failure {
     }
     let text = error.to_string();
     let text = text.strip_prefix("error: ").unwrap_or(&text);
-    let said: Vec<&str> = text
+    let said: String = text
         .lines()
         .map(str::trim)
         .take_while(|line| !line.starts_with("Usage:") && !line.starts_with("For more information"))
         // Nobody means an option as a value.
         .filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"))
+        .map(|line| line.strip_prefix("tip: ").map_or(format!(" {line}"), |tip| format!("; {tip}")))
         .collect();
-    Failure::usage(format!("{} (see 'syncline help')", said.join(" ").replace(" tip: ", "; ")))
+    Failure::usage(format!("{} (see 'syncline help')", said.trim_start()))
 }
 
 /// A warning that does not stop the work.

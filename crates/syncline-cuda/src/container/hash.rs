@@ -13,11 +13,11 @@ const SOURCE: Source = source!("container/hash.cu");
 const THREADS: u32 = 256;
 /// Bytes of a block of XXH3, and what its sums take.
 pub(super) const BLOCK: u32 = 1024;
-pub(super) const SUMS_WORDS: usize = 8;
+const SUMS_WORDS: usize = 8;
 /// Blocks of threads for each that the device runs at a time.
 const BLOCKS_IN_PLACE: u32 = 4;
 /// Parts that a piece is read in, at most: `MOST_HASH_PARTS` in container/hash.cuh.
-const MOST_PARTS: u32 = 56;
+pub(super) const MOST_PARTS: u32 = 56;
 /// Blocks of threads that a multiprocessor holds.
 const BLOCKS_AT_A_TIME: u32 = 5;
 
@@ -53,6 +53,17 @@ pub struct Pieces<'a> {
     pub longest: u32,
     /// What is left out of each.
     pub gap: Gap,
+}
+
+impl Pieces<'_> {
+    fn sums_words(&self) -> usize {
+        sums_words(self.starts.len(), self.longest)
+    }
+}
+
+/// Words of what the whole KiB of so many pieces add, none longer than `longest` bytes.
+pub(super) fn sums_words(pieces: usize, longest: u32) -> usize {
+    pieces * (longest / BLOCK) as usize * SUMS_WORDS
 }
 
 /// How it is seen that pieces are written, where nobody waits for the kernels that do to end, and where the sums of each piece go meanwhile. Addresses in device memory, or 0.
@@ -115,10 +126,6 @@ impl Hasher {
         Arena::bytes_for::<u64>(count * blocks_in_piece * SUMS_WORDS) + Arena::bytes_for::<u64>(count)
     }
 
-    fn sums_words(pieces: &Pieces<'_>) -> usize {
-        pieces.starts.len() * (pieces.longest / BLOCK) as usize * SUMS_WORDS
-    }
-
     /// Writes the hash of each piece of `bytes` to `hashes`, all on the frame's stream. A piece that does not lie within `bytes` has hash 0:
     /// starts and lengths are not trusted.
     ///
@@ -138,7 +145,7 @@ impl Hasher {
         let (hashes, _order) = hashes.device_ptr_mut(&stream);
         let (pointer, _reads) = bytes.device_ptr(&stream);
         let mut progress = frame.zeros::<u64>(pieces.starts.len())?;
-        let mut sums = frame.slice::<u64>(Self::sums_words(pieces))?;
+        let mut sums = frame.slice::<u64>(pieces.sums_words())?;
         let to = Destination { hashes, ..Destination::default() };
         let sums = sums.device_ptr_mut(&stream).0;
         self.launch(&stream, pointer, bytes.len(), pieces, &mut progress, sums, to, Written::default())
@@ -163,7 +170,7 @@ impl Hasher {
         let stream = frame.stream().clone();
         let (differs, _order) = differs.device_ptr_mut(&stream);
         let (pointer, _reads) = bytes.device_ptr(&stream);
-        let mut sums = frame.slice::<u64>(Self::sums_words(pieces))?;
+        let mut sums = frame.slice::<u64>(pieces.sums_words())?;
         let to = Destination { differs, ..Destination::default() };
         let sums = sums.device_ptr_mut(&stream).0;
         self.launch(&stream, pointer, bytes.len(), pieces, progress, sums, to, Written::default())
@@ -196,7 +203,7 @@ impl Hasher {
         if !pointer.is_multiple_of(8) || !pieces.gap.at.is_multiple_of(8) || pieces.gap.bytes < 8 {
             return Err(CudaError::invalid("a hash is written to a multiple of 8 bytes, in a gap of at least as many"));
         }
-        let words = Self::sums_words(pieces);
+        let words = pieces.sums_words();
         let sums = match written.spans != 0 || scratch.len() * size_of::<u16>() >= words * size_of::<u64>() {
             true => scratch.device_ptr_mut(&stream).0,
             false => frame.slice::<u64>(words)?.device_ptr_mut(&stream).0,

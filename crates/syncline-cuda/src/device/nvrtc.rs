@@ -6,7 +6,7 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
+use std::sync::{Mutex, OnceLock};
 
 use libloading::Library;
 
@@ -60,9 +60,10 @@ pub struct Nvrtc {
     log_size: unsafe extern "C" fn(Program, *mut usize) -> Code,
     log: unsafe extern "C" fn(Program, *mut c_char) -> Code,
     error_text: unsafe extern "C" fn(Code) -> *const c_char,
-    // Keep the functions above mapped.
+    // Keeps the functions above mapped.
     _library: Library,
-    _builtins: Vec<Library>,
+    // What it looks for when it first compiles, which it need not where all kernels are in the cache.
+    builtins: OnceLock<Vec<Library>>,
 }
 
 impl Nvrtc {
@@ -137,7 +138,7 @@ impl Nvrtc {
             log: function!(b"nvrtcGetProgramLog\0"),
             error_text: function!(b"nvrtcGetErrorString\0"),
             _library: library,
-            _builtins: builtins_beside(Path::new(name)),
+            builtins: OnceLock::new(),
         })
     }
 
@@ -173,6 +174,7 @@ impl Nvrtc {
         options: &[String],
         architecture: u32,
     ) -> Result<Vec<u8>> {
+        self.builtins.get_or_init(|| builtins_beside(Path::new(&self.name)));
         let failed = |log: String| CudaError::Compile {
             source_name: source.name.to_owned(),
             arch: format!("sm_{architecture}"),
@@ -307,7 +309,7 @@ fn packages_in(environment: &Path) -> Vec<PathBuf> {
     let versions = if cfg!(windows) { vec![lib.clone()] } else { entries(lib.clone()).collect() };
     let packages = versions.into_iter().flat_map(|folder| entries(folder.join("site-packages").join("nvidia")));
     let folders = packages.flat_map(|package| ["lib", "bin"].map(|part| package.join(part)));
-    let mut all: Vec<PathBuf> = folders.filter(|folder| folder.is_dir()).collect();
+    let mut all: Vec<PathBuf> = folders.collect();
     all.sort();
     all.push(lib);
     all
