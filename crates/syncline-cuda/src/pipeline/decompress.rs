@@ -112,7 +112,8 @@ impl Decompressor {
         let in_chunk = u64::from(info.geometry().tiles_per_chunk()) * info.geometry().unclipped_len();
         let side = SideStream::new(stream.context())?;
         let chunks_in_batch = (elements / in_chunk).clamp(1, MOST_CHUNKS as u64);
-        let most = chunks_in_batch.min(chunks as u64) as usize;
+        // One at least: devices without memory pools allocate nothing less than a byte.
+        let most = chunks_in_batch.min(chunks as u64).max(1) as usize;
         let kept_bytes = cleared_bytes(most, most * format.bitmap_kinds() as usize);
         let kept =
             stream.alloc_zeros::<u8>(kept_bytes).map_err(|_| CudaError::OutOfMemory { bytes: kept_bytes as u64 })?;
