@@ -1,0 +1,275 @@
+//! Devices: what the environment asks for.
+
+use std::ffi::{c_char, c_int};
+use std::sync::{Arc, OnceLock};
+
+use super::errors::{Code, Result, guard, put};
+use super::handles::{Handle, fresh};
+use super::streams::Stream;
+use crate::machine::Shape;
+
+/// Memory of a device in bytes.
+pub const TOTAL_MEMORY: usize = 8 << 30;
+
+/// Threads that a block can have.
+pub const MOST_THREADS: u32 = 1024;
+
+/// Dynamic shared memory that a block can have without asking for more, in bytes.
+pub const SHARED_MEMORY_UNASKED: usize = 48 << 10;
+
+/// A device, with its only context.
+#[derive(Debug)]
+pub struct Device {
+    /// Its number, from 0.
+    pub ordinal: c_int,
+    /// What it has.
+    pub shape: Shape,
+    /// Whether it allocates in the order of streams.
+    pub pools: bool,
+    /// Its context.
+    pub context: Handle,
+    /// The stream that callers call 0.
+    pub stream: Arc<Stream>,
+}
+
+/// What the environment says about devices.
+#[derive(Debug, PartialEq, Eq)]
+struct Settings {
+    devices: u32,
+    pools: bool,
+    shape: Shape,
+}
+
+impl Settings {
+    /// Of these variables; what is wrong with them otherwise.
+    fn read(variable: impl Fn(&str) -> Option<String>) -> std::result::Result<Self, String> {
+        let number = |name: &str, default: u32| match variable(name).filter(|text| !text.is_empty()) {
+            Some(text) => text.parse().map_err(|_| format!("{name} is {text:?}, which is no number")),
+            None => Ok(default),
+        };
+        let mut shape = shape(number("SYNCLINE_EMULATOR_ARCHITECTURE", 90)?)?;
+        shape.multiprocessors = number("SYNCLINE_EMULATOR_MULTIPROCESSORS", shape.multiprocessors)?.max(1);
+        let pools = number("SYNCLINE_EMULATOR_MEMORY_POOLS", 1)? != 0;
+        Ok(Self { devices: number("SYNCLINE_EMULATOR_DEVICES", 1)?, pools, shape })
+    }
+}
+
+/// What a device of this compute capability has. It has few multiprocessors, so that tests with little data fill them all; not so few that small batches do not fit.
+fn shape(capability: u32) -> std::result::Result<Shape, String> {
+    let (threads, blocks, shared_memory, shared_memory_per_block) = match capability {
+        75 => (1024, 16, 64, 64),
+        80 => (2048, 32, 164, 163),
+        90 | 100 => (2048, 32, 228, 227),
+        _ => return Err(format!("SYNCLINE_EMULATOR_ARCHITECTURE is {capability}: there are 75, 80, 90 and 100")),
+    };
+    let (shared_memory, shared_memory_per_block) = (shared_memory << 10, shared_memory_per_block << 10);
+    Ok(Shape { capability, multiprocessors: 8, threads, blocks, shared_memory, shared_memory_per_block })
+}
+
+static DEVICES: OnceLock<Result<Vec<Device>>> = OnceLock::new();
+
+/// The devices, made when first asked for.
+pub fn initialise() -> Result<&'static [Device]> {
+    DEVICES.get_or_init(make).as_deref().map_err(|&code| code)
+}
+
+fn make() -> Result<Vec<Device>> {
+    let settings = Settings::read(|name| std::env::var(name).ok()).map_err(|wrong| {
+        eprintln!("syncline-emulator: {wrong}");
+        Code::Unknown
+    })?;
+    let devices = c_int::try_from(settings.devices).unwrap_or(c_int::MAX);
+    if devices == 0 {
+        return Err(Code::NoDevice);
+    }
+    let device = |ordinal| {
+        let stream = Arc::new(Stream::new(ordinal, settings.shape, 0));
+        Device { ordinal, shape: settings.shape, pools: settings.pools, context: fresh(), stream }
+    };
+    Ok((0..devices).map(device).collect())
+}
+
+/// The devices, if the driver has been started.
+pub fn devices() -> Result<&'static [Device]> {
+    DEVICES.get().ok_or(Code::NotInitialized)?.as_deref().map_err(|&code| code)
+}
+
+/// The device with this number.
+pub fn device(ordinal: c_int) -> Result<&'static Device> {
+    devices()?.iter().find(|device| device.ordinal == ordinal).ok_or(Code::InvalidDevice)
+}
+
+/// Highest number of an attribute that the headers of CUDA 13 have.
+const LAST_ATTRIBUTE: u32 = 162;
+
+/// An attribute of a device by its number in `CUdevice_attribute`. What is not listed is 0: a size that nobody asks for, or something that the device cannot do.
+fn attribute(device: &Device, number: u32) -> Result<c_int> {
+    let shape = &device.shape;
+    let value = match number {
+        1..=3 => MOST_THREADS,
+        4 => 64,
+        5 => i32::MAX as u32,
+        6 | 7 => 65535,
+        8 => SHARED_MEMORY_UNASKED as u32,
+        9 => 64 << 10,
+        10 => 32,
+        11 => i32::MAX as u32,
+        12 | 82 => 65536,
+        // Clocks in kHz, of the multiprocessors and of the memory, whose bus has 4096 bits.
+        13 | 36 => 1_000_000,
+        37 => 4096,
+        14 | 51 => 512,
+        16 => shape.multiprocessors,
+        // Maps host memory, runs kernels of several streams, has one address space with the host, and streams with priorities.
+        15 | 19 | 31 | 41 | 78 => 1,
+        33 => 1 + device.ordinal.unsigned_abs(),
+        38 => 4 << 20,
+        39 => shape.threads,
+        40 => 1,
+        75 => shape.capability / 10,
+        76 => shape.capability % 10,
+        79 | 80 => 1,
+        81 => shape.shared_memory as u32,
+        91 | 95 => 1,
+        97 => shape.shared_memory_per_block as u32,
+        106 => shape.blocks,
+        // What the system takes of each block's, from sm_80 on.
+        111 => (shape.shared_memory - shape.shared_memory_per_block) as u32,
+        115 => u32::from(device.pools),
+        // Clusters.
+        120 => u32::from(shape.capability >= 90),
+        number if number == 0 || number > LAST_ATTRIBUTE => return Err(Code::InvalidValue),
+        _ => 0,
+    };
+    Ok(value as c_int)
+}
+
+/// The number of devices.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetCount(count: *mut c_int) -> i32 {
+    // SAFETY: null or the caller's place for it.
+    guard(|| unsafe { put(count, devices()?.len() as c_int) })
+}
+
+/// A device by its number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGet(place: *mut c_int, ordinal: c_int) -> i32 {
+    // SAFETY: null or the caller's place for it.
+    guard(|| unsafe { put(place, device(ordinal)?.ordinal) })
+}
+
+/// A device's name, cut off where the caller's buffer ends.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetName(name: *mut c_char, length: c_int, ordinal: c_int) -> i32 {
+    guard(|| {
+        let text = format!("Emulated sm_{}", device(ordinal)?.shape.capability);
+        let room = usize::try_from(length).unwrap_or(0);
+        if name.is_null() || room == 0 {
+            return Err(Code::InvalidValue);
+        }
+        let count = text.len().min(room - 1);
+        // SAFETY: the caller's buffer has `room` bytes, more than `count`, and is not the text's.
+        unsafe {
+            name.cast::<u8>().copy_from_nonoverlapping(text.as_ptr(), count);
+            name.add(count).write(0);
+        }
+        Ok(())
+    })
+}
+
+/// A device's memory in bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceTotalMem_v2(bytes: *mut usize, ordinal: c_int) -> i32 {
+    // SAFETY: null or the caller's place for it.
+    guard(|| device(ordinal).and_then(|_| unsafe { put(bytes, TOTAL_MEMORY) }))
+}
+
+/// An attribute of a device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetAttribute(value: *mut c_int, number: u32, ordinal: c_int) -> i32 {
+    // SAFETY: null or the caller's place for it.
+    guard(|| unsafe { put(value, attribute(device(ordinal)?, number)?) })
+}
+
+/// A device's compute capability.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceComputeCapability(major: *mut c_int, minor: *mut c_int, ordinal: c_int) -> i32 {
+    guard(|| {
+        let capability = device(ordinal)?.shape.capability as c_int;
+        // SAFETY: null or the caller's places for them.
+        unsafe { put(major, capability / 10).and_then(|()| put(minor, capability % 10)) }
+    })
+}
+
+/// 16 bytes that tell a device from others.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut [u8; 16], ordinal: c_int) -> i32 {
+    guard(|| {
+        let mut bytes = *b"syncline-emu\0\0\0\0";
+        bytes[12..].copy_from_slice(&device(ordinal)?.ordinal.to_be_bytes());
+        // SAFETY: null or the caller's place for them.
+        unsafe { put(uuid, bytes) }
+    })
+}
+
+/// The same as [`cuDeviceGetUuid`] where a device is not divided.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceGetUuid_v2(uuid: *mut [u8; 16], ordinal: c_int) -> i32 {
+    // SAFETY: the caller's argument.
+    unsafe { cuDeviceGetUuid(uuid, ordinal) }
+}
+
+/// Whether a device reaches another's memory: always, there is only one memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuDeviceCanAccessPeer(can: *mut c_int, ordinal: c_int, peer: c_int) -> i32 {
+    // SAFETY: null or the caller's place for it.
+    guard(|| unsafe { put(can, c_int::from(device(ordinal)?.ordinal != device(peer)?.ordinal)) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(variables: &[(&str, &str)]) -> std::result::Result<Settings, String> {
+        let find =
+            |name: &str| variables.iter().find(|variable| variable.0 == name).map(|variable| variable.1.to_owned());
+        Settings::read(find)
+    }
+
+    #[test]
+    fn the_environment_decides() {
+        let default = settings(&[]).unwrap();
+        assert_eq!((default.devices, default.shape.capability, default.shape.multiprocessors), (1, 90, 8));
+        let other = settings(&[
+            ("SYNCLINE_EMULATOR_DEVICES", "3"),
+            ("SYNCLINE_EMULATOR_ARCHITECTURE", "75"),
+            ("SYNCLINE_EMULATOR_MULTIPROCESSORS", "9"),
+            ("SYNCLINE_EMULATOR_MEMORY_POOLS", "0"),
+        ]);
+        let other = other.unwrap();
+        assert_eq!((other.devices, other.shape.threads, other.shape.multiprocessors), (3, 1024, 9));
+        assert_eq!((other.shape.shared_memory_per_block, default.pools, other.pools), (64 << 10, true, false));
+        assert!(settings(&[("SYNCLINE_EMULATOR_ARCHITECTURE", "61")]).is_err());
+        assert!(settings(&[("SYNCLINE_EMULATOR_DEVICES", "many")]).is_err());
+    }
+
+    #[test]
+    fn attributes_of_capabilities() {
+        let shape = shape(100).unwrap();
+        let device = Device { ordinal: 0, shape, pools: true, context: 1, stream: Arc::new(Stream::new(0, shape, 0)) };
+        let of = |number| attribute(&device, number);
+        assert_eq!([of(75), of(76), of(16), of(97), of(115)], [Ok(10), Ok(0), Ok(8), Ok(227 << 10), Ok(1)]);
+        assert_eq!([of(0), of(LAST_ATTRIBUTE + 1)], [Err(Code::InvalidValue); 2]);
+    }
+
+    #[test]
+    fn names_are_cut_off() {
+        initialise().unwrap();
+        let mut name = [c_char::MAX; 8];
+        // SAFETY: a buffer of as many bytes as said.
+        assert_eq!(unsafe { cuDeviceGetName(name.as_mut_ptr(), 6, 0) }, 0);
+        assert_eq!(name.map(|byte| byte as u8), *b"Emula\0\x7f\x7f");
+        // SAFETY: as above.
+        assert_eq!(unsafe { cuDeviceGetName(name.as_mut_ptr(), 6, 99) }, Code::InvalidDevice as i32);
+    }
+}

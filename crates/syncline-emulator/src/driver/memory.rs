@@ -1,0 +1,266 @@
+//! Memory: allocating, copying, filling.
+
+use std::alloc::{Layout, alloc, dealloc};
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+
+use super::contexts::{current, of_context};
+use super::devices::{TOTAL_MEMORY, device};
+use super::errors::{Code, Result, guard, put};
+use super::handles::Handle;
+use super::operations::{Copy, Operation, Place, Set, Value};
+use super::streams::stream;
+use super::{MEMORY, captures, lock};
+use crate::memory::POISON;
+
+/// Locked host memory starts on multiples of that, as pages do.
+const PAGE: usize = 4096;
+
+/// Host memory that the driver allocated, by where it starts.
+static LOCKED: Mutex<BTreeMap<u64, Layout>> = Mutex::new(BTreeMap::new());
+
+fn allocate(bytes: usize) -> Result<u64> {
+    if bytes == 0 {
+        return Err(Code::InvalidValue);
+    }
+    if bytes > TOTAL_MEMORY.saturating_sub(MEMORY.allocated()) {
+        return Err(Code::OutOfMemory);
+    }
+    MEMORY.allocate(bytes).ok_or(Code::OutOfMemory)
+}
+
+fn free(address: u64) -> Result<()> {
+    let known = MEMORY.piece(address).is_some_and(|(start, _)| start == address);
+    // Host memory has a function of its own.
+    if address != 0 && (!known || lock(&LOCKED).contains_key(&address) || !MEMORY.release(address)) {
+        eprintln!("syncline-emulator: {address:#x} is freed, where no allocation starts");
+        return Err(Code::InvalidValue);
+    }
+    Ok(())
+}
+
+fn allocate_locked(bytes: usize) -> Result<u64> {
+    let layout = Layout::from_size_align(bytes, PAGE).map_err(|_| Code::OutOfMemory)?;
+    if bytes == 0 {
+        return Err(Code::InvalidValue);
+    }
+    // SAFETY: the layout's size is not 0.
+    let pointer = unsafe { alloc(layout) };
+    if pointer.is_null() {
+        return Err(Code::OutOfMemory);
+    }
+    // SAFETY: as many bytes as were just allocated.
+    unsafe { pointer.write_bytes(POISON, bytes) };
+    lock(&LOCKED).insert(pointer as u64, layout);
+    MEMORY.register(pointer as u64, bytes);
+    Ok(pointer as u64)
+}
+
+fn free_locked(address: u64) -> Result<()> {
+    let layout = lock(&LOCKED).remove(&address).ok_or(Code::InvalidValue)?;
+    MEMORY.release(address);
+    // SAFETY: allocated with this layout, and known no more.
+    unsafe { dealloc(address as *mut u8, layout) };
+    Ok(())
+}
+
+/// Queues a copy on a stream.
+fn copy(to: Place, from: Place, bytes: usize, handle: Handle) -> Result<()> {
+    let stream = stream(handle)?;
+    stream.settle()?;
+    stream.queue(Operation::Copy(Copy { to, from, bytes }))
+}
+
+/// Copies now, which a capture may not allow.
+fn copy_now(to: Place, from: Place, bytes: usize) -> Result<()> {
+    current()?;
+    captures::forbid()?;
+    copy(to, from, bytes, 0)
+}
+
+/// Fills memory on a stream.
+fn set(to: u64, value: Value, count: usize, handle: Handle) -> Result<()> {
+    let stream = stream(handle)?;
+    stream.settle()?;
+    stream.queue(Operation::Set(Set { to, value, count }))
+}
+
+/// Allocates device memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> i32 {
+    guard(|| {
+        current()?;
+        if address.is_null() {
+            return Err(Code::InvalidValue);
+        }
+        // SAFETY: the caller's place for it.
+        unsafe { put(address, allocate(bytes)?) }
+    })
+}
+
+/// Allocates device memory from a pool, in the order of a stream; none, at no address, if none is asked for.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemAllocAsync(address: *mut u64, bytes: usize, handle: Handle) -> i32 {
+    guard(|| {
+        let allocate = || if bytes == 0 { Ok(0) } else { allocate(bytes) };
+        if !with_pools(handle)? {
+            return Err(Code::NotSupported);
+        }
+        if address.is_null() {
+            return Err(Code::InvalidValue);
+        }
+        // SAFETY: the caller's place for it.
+        unsafe { put(address, allocate()?) }
+    })
+}
+
+/// Frees device memory, in the order of a stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemFreeAsync(address: u64, handle: Handle) -> i32 {
+    guard(|| if with_pools(handle)? { free(address) } else { Err(Code::NotSupported) })
+}
+
+/// Whether the device of a stream has pools of memory.
+fn with_pools(handle: Handle) -> Result<bool> {
+    let stream = stream(handle)?;
+    Ok(device(stream.ordinal)?.pools)
+}
+
+/// Frees device memory.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemFree_v2(address: u64) -> i32 {
+    guard(|| current().and_then(|_| free(address)))
+}
+
+/// Free and total memory in bytes.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemGetInfo_v2(available: *mut usize, total: *mut usize) -> i32 {
+    guard(|| {
+        current()?;
+        let rest = TOTAL_MEMORY.saturating_sub(MEMORY.allocated());
+        // SAFETY: null or the caller's places for them.
+        unsafe { put(available, rest).and_then(|()| put(total, TOTAL_MEMORY)) }
+    })
+}
+
+/// Allocates host memory that kernels reach. The flags (that all contexts see it, that it is mapped, that it is written only) change nothing.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemHostAlloc(address: *mut u64, bytes: usize, flags: u32) -> i32 {
+    guard(|| {
+        current()?;
+        if address.is_null() || flags > 7 {
+            return Err(Code::InvalidValue);
+        }
+        // SAFETY: the caller's place for it.
+        unsafe { put(address, allocate_locked(bytes)?) }
+    })
+}
+
+/// Frees what [`cuMemHostAlloc`] allocated.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemFreeHost(address: u64) -> i32 {
+    guard(|| free_locked(address))
+}
+
+/// Copies from the host to a device, on a stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyHtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: Handle) -> i32 {
+    guard(|| copy(Place::Device(to), Place::Host(from), bytes, stream))
+}
+
+/// Copies from a device to the host, on a stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyDtoHAsync_v2(to: u64, from: u64, bytes: usize, stream: Handle) -> i32 {
+    guard(|| copy(Place::Host(to), Place::Device(from), bytes, stream))
+}
+
+/// Copies within a device, on a stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyDtoDAsync_v2(to: u64, from: u64, bytes: usize, stream: Handle) -> i32 {
+    guard(|| copy(Place::Device(to), Place::Device(from), bytes, stream))
+}
+
+/// Copies from one device to another, on a stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyPeerAsync(
+    to: u64,
+    to_context: Handle,
+    from: u64,
+    from_context: Handle,
+    bytes: usize,
+    stream: Handle,
+) -> i32 {
+    guard(|| {
+        of_context(to_context)?;
+        of_context(from_context)?;
+        copy(Place::Device(to), Place::Device(from), bytes, stream)
+    })
+}
+
+/// Copies from the host to a device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyHtoD_v2(to: u64, from: u64, bytes: usize) -> i32 {
+    guard(|| copy_now(Place::Device(to), Place::Host(from), bytes))
+}
+
+/// Copies from a device to the host.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyDtoH_v2(to: u64, from: u64, bytes: usize) -> i32 {
+    guard(|| copy_now(Place::Host(to), Place::Device(from), bytes))
+}
+
+/// Copies within a device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemcpyDtoD_v2(to: u64, from: u64, bytes: usize) -> i32 {
+    guard(|| copy_now(Place::Device(to), Place::Device(from), bytes))
+}
+
+/// Fills memory with a byte, on a stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemsetD8Async(to: u64, byte: u8, count: usize, stream: Handle) -> i32 {
+    guard(|| set(to, Value::Byte(byte), count, stream))
+}
+
+/// Fills memory with a word of 32 bits, on a stream.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemsetD32Async(to: u64, word: u32, count: usize, stream: Handle) -> i32 {
+    guard(|| set(to, Value::Word(word), count, stream))
+}
+
+/// Fills memory with a byte.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemsetD8_v2(to: u64, byte: u8, count: usize) -> i32 {
+    guard(|| captures::forbid().and_then(|()| set(to, Value::Byte(byte), count, 0)))
+}
+
+/// Fills memory with a word of 32 bits.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuMemsetD32_v2(to: u64, word: u32, count: usize) -> i32 {
+    guard(|| captures::forbid().and_then(|()| set(to, Value::Word(word), count, 0)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_is_limited() {
+        assert_eq!(allocate(0), Err(Code::InvalidValue));
+        assert_eq!(allocate(TOTAL_MEMORY + 1), Err(Code::OutOfMemory));
+        assert_eq!(allocate(usize::MAX), Err(Code::OutOfMemory));
+        let address = allocate(1000).unwrap();
+        assert_eq!(free(address + 1), Err(Code::InvalidValue));
+        assert_eq!(free(address), Ok(()));
+        assert_eq!((free(address), free(0)), (Err(Code::InvalidValue), Ok(())));
+    }
+
+    #[test]
+    fn host_memory_is_known_to_the_device() {
+        assert_eq!(allocate_locked(0), Err(Code::InvalidValue));
+        let address = allocate_locked(5000).unwrap();
+        assert_eq!(MEMORY.piece(address + 4999), Some((address, 5000)));
+        assert_eq!(free(address), Err(Code::InvalidValue), "it is not the device's");
+        assert_eq!((free_locked(address), free_locked(address)), (Ok(()), Err(Code::InvalidValue)));
+        assert_eq!(MEMORY.piece(address), None);
+    }
+}

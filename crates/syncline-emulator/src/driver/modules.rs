@@ -1,0 +1,249 @@
+//! Modules, and the kernels and variables in them.
+
+use std::collections::BTreeMap;
+use std::ffi::{CStr, c_char, c_int};
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::contexts::current;
+use super::devices::SHARED_MEMORY_UNASKED;
+use super::errors::{Code, Result, guard, put};
+use super::handles::{Handle, Handles};
+use super::{MEMORY, lock};
+use crate::machine::{Kernel, Module, Shape};
+
+static MODULES: Handles<Loaded> = Handles::new();
+static FUNCTIONS: Handles<Function> = Handles::new();
+
+/// Registers of a thread that kernels pass for having: the interpreter counts none, and this is what most kernels have.
+const REGISTERS: c_int = 32;
+
+/// A module loaded on a device.
+struct Loaded {
+    ordinal: c_int,
+    shape: Shape,
+    module: Arc<Module>,
+    /// Handles given out, by kernels' names: a kernel has one, and with it one set of attributes.
+    functions: Mutex<BTreeMap<String, Handle>>,
+}
+
+/// A kernel of a module loaded on a device.
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// Number of its device.
+    pub ordinal: c_int,
+    /// What its device has.
+    pub shape: Shape,
+    /// What it does.
+    pub kernel: Arc<Kernel>,
+    /// Dynamic shared memory that a block may have, in bytes.
+    dynamic_limit: AtomicUsize,
+    /// Keeps the variables that it uses, also when the module has been unloaded and a graph still has the kernel.
+    _module: Arc<Module>,
+}
+
+impl fmt::Debug for Function {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Function").field("name", &self.name).finish_non_exhaustive()
+    }
+}
+
+impl Function {
+    /// Dynamic shared memory that a block may have, in bytes.
+    pub fn dynamic_limit(&self) -> usize {
+        self.dynamic_limit.load(Ordering::Relaxed)
+    }
+
+    /// An attribute by its number in `CUfunction_attribute`.
+    fn attribute(&self, number: u32) -> Result<c_int> {
+        let cluster = |axis: usize| self.kernel.cluster().map_or(0, |cluster| cluster[axis] as c_int);
+        Ok(match number {
+            0 => self.kernel.most_threads() as c_int,
+            1 => self.kernel.static_shared_memory() as c_int,
+            // Constants, and the cache of what it loads.
+            2 | 7 => 0,
+            3 => self.kernel.local_memory() as c_int,
+            4 => REGISTERS,
+            5 | 6 => self.shape.capability as c_int,
+            8 => self.dynamic_limit() as c_int,
+            // The driver's choice.
+            9 => -1,
+            10 => c_int::from(self.kernel.cluster().is_some()),
+            11..=13 => cluster(number as usize - 11),
+            14 | 15 => 0,
+            _ => return Err(Code::InvalidValue),
+        })
+    }
+
+    fn set_attribute(&self, number: u32, value: c_int) -> Result<()> {
+        match number {
+            8 => {
+                let most = self.shape.shared_memory_per_block.saturating_sub(self.kernel.static_shared_memory());
+                let bytes = usize::try_from(value).ok().filter(|&bytes| bytes <= most).ok_or(Code::InvalidValue)?;
+                self.dynamic_limit.store(bytes, Ordering::Relaxed);
+                Ok(())
+            }
+            // What part of the memory is shared memory, of no consequence here.
+            9 if (-1..=100).contains(&value) => Ok(()),
+            _ => Err(Code::InvalidValue),
+        }
+    }
+}
+
+/// The kernel that a handle stands for; it has to be one of the current device.
+pub fn function(handle: Handle) -> Result<Arc<Function>> {
+    let function = FUNCTIONS.get(handle)?;
+    if function.ordinal == current()?.ordinal { Ok(function) } else { Err(Code::InvalidHandle) }
+}
+
+fn load(image: &[u8]) -> Result<Loaded> {
+    let device = current()?;
+    let is_ptx = |text: &&str| text.contains(".version") && text.contains(".target");
+    let Some(text) = std::str::from_utf8(image).ok().filter(is_ptx) else {
+        eprintln!("syncline-emulator: an image that is not PTX cannot be loaded");
+        return Err(Code::InvalidImage);
+    };
+    let module = Module::load(text, &MEMORY).map_err(|wrong| {
+        eprintln!("syncline-emulator: loading a module: {wrong}");
+        Code::InvalidPtx
+    })?;
+    let (module, functions) = (Arc::new(module), Mutex::default());
+    Ok(Loaded { ordinal: device.ordinal, shape: device.shape, module, functions })
+}
+
+/// The handle of a kernel, given out when first asked for.
+fn find(loaded: &Loaded, name: &str) -> Result<Handle> {
+    let mut functions = lock(&loaded.functions);
+    if let Some(&handle) = functions.get(name) {
+        return Ok(handle);
+    }
+    let kernel = loaded.module.kernel(name).map_err(|wrong| {
+        eprintln!("syncline-emulator: loading kernel {name}: {wrong}");
+        Code::InvalidPtx
+    })?;
+    let handle = FUNCTIONS.insert(Function {
+        name: name.to_owned(),
+        ordinal: loaded.ordinal,
+        shape: loaded.shape,
+        kernel: kernel.ok_or(Code::NotFound)?,
+        dynamic_limit: AtomicUsize::new(SHARED_MEMORY_UNASKED),
+        _module: loaded.module.clone(),
+    });
+    functions.insert(name.to_owned(), handle);
+    Ok(handle)
+}
+
+/// The text at an address.
+///
+/// # Safety
+/// `text` is null, which is an error, or a C string.
+unsafe fn text<'a>(text: *const c_char) -> Result<&'a CStr> {
+    if text.is_null() {
+        return Err(Code::InvalidValue);
+    }
+    // SAFETY: not null, so a C string.
+    Ok(unsafe { CStr::from_ptr(text) })
+}
+
+/// Loads PTX, which ends with a zero.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleLoadData(module: *mut Handle, image: *const c_char) -> i32 {
+    guard(|| {
+        if module.is_null() {
+            return Err(Code::InvalidValue);
+        }
+        // SAFETY: null or PTX, which ends with a zero. An image of another kind has zeros in its header.
+        let image = unsafe { text(image) }?;
+        // SAFETY: the caller's place for it.
+        unsafe { put(module, MODULES.insert(load(image.to_bytes())?)) }
+    })
+}
+
+/// The same as [`cuModuleLoadData`], with options for a compiler that there is not.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleLoadDataEx(
+    module: *mut Handle,
+    image: *const c_char,
+    _count: u32,
+    _options: *mut c_int,
+    _values: *mut Handle,
+) -> i32 {
+    // SAFETY: the caller's arguments.
+    unsafe { cuModuleLoadData(module, image) }
+}
+
+/// Unloads a module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleUnload(module: Handle) -> i32 {
+    guard(|| {
+        let loaded = MODULES.remove(module)?;
+        lock(&loaded.functions).values().try_for_each(|&handle| FUNCTIONS.remove(handle).map(|_| ()))
+    })
+}
+
+/// A kernel of a module.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleGetFunction(place: *mut Handle, module: Handle, name: *const c_char) -> i32 {
+    guard(|| {
+        let loaded = MODULES.get(module)?;
+        // SAFETY: null or the caller's C string.
+        let name = unsafe { text(name) }?.to_str().map_err(|_| Code::NotFound)?;
+        // SAFETY: null or the caller's place for it.
+        unsafe { put(place, find(&loaded, name)?) }
+    })
+}
+
+/// Address and length in bytes of a module's variable, each if it is wanted.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuModuleGetGlobal_v2(
+    address: *mut u64,
+    bytes: *mut usize,
+    module: Handle,
+    name: *const c_char,
+) -> i32 {
+    guard(|| {
+        let loaded = MODULES.get(module)?;
+        // SAFETY: null or the caller's C string.
+        let name = unsafe { text(name) }?.to_str().map_err(|_| Code::NotFound)?;
+        let (start, length) = loaded.module.variable(name).ok_or(Code::NotFound)?;
+        if !address.is_null() {
+            // SAFETY: the caller's place for it.
+            unsafe { put(address, start) }?;
+        }
+        // SAFETY: the caller's place for it.
+        if bytes.is_null() { Ok(()) } else { unsafe { put(bytes, length) } }
+    })
+}
+
+/// An attribute of a kernel.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncGetAttribute(value: *mut c_int, number: u32, handle: Handle) -> i32 {
+    // SAFETY: null or the caller's place for it.
+    guard(|| unsafe { put(value, function(handle)?.attribute(number)?) })
+}
+
+/// Sets an attribute of a kernel.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn cuFuncSetAttribute(handle: Handle, number: u32, value: c_int) -> i32 {
+    guard(|| function(handle)?.set_attribute(number, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn other_images_are_refused() {
+        let context = super::super::devices::initialise().unwrap()[0].context;
+        // SAFETY: handles and C strings.
+        unsafe {
+            assert_eq!(super::super::contexts::cuCtxSetCurrent(context), 0);
+            let mut module = 0;
+            assert_eq!(cuModuleLoadData(&mut module, c"\x7fELF".as_ptr()), Code::InvalidImage as i32);
+            assert_eq!(cuModuleLoadData(&mut module, std::ptr::null()), Code::InvalidValue as i32);
+            assert_eq!(cuModuleUnload(module), Code::InvalidHandle as i32);
+        }
+    }
+}

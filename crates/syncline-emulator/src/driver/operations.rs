@@ -1,0 +1,200 @@
+//! What is queued on streams: done at once, or recorded while a stream is captured and done when the graph is launched.
+
+use std::sync::Arc;
+
+use super::MEMORY;
+use super::errors::{Code, Result};
+use super::modules::Function;
+use crate::machine::{Launch, Shape};
+use crate::memory::Memory;
+
+/// One piece of work.
+#[derive(Debug, Clone)]
+pub enum Operation {
+    /// A kernel.
+    Launch(Arc<Function>, Launch),
+    /// A copy.
+    Copy(Copy),
+    /// Memory filled with one value.
+    Set(Set),
+}
+
+/// A copy of bytes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Copy {
+    /// Where they go.
+    pub to: Place,
+    /// Where they come from.
+    pub from: Place,
+    /// How many there are.
+    pub bytes: usize,
+}
+
+/// An address, and by that which function was called whose it should be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// The driver must know of it.
+    Device(u64),
+    /// It may be any memory of the program's.
+    Host(u64),
+}
+
+/// Memory filled with one value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Set {
+    /// Where it starts.
+    pub to: u64,
+    /// The value.
+    pub value: Value,
+    /// How often it is written.
+    pub count: usize,
+}
+
+/// What memory is filled with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Value {
+    /// A byte.
+    Byte(u8),
+    /// A word of 32 bits.
+    Word(u32),
+}
+
+impl Operation {
+    /// Whether it touches only memory that is allocated; says on standard error what it is that it should not touch.
+    pub fn check(&self) -> Result<()> {
+        let wrong = match self {
+            // Kernels are checked address by address when they run.
+            Self::Launch(..) => None,
+            Self::Copy(copy) => copy.wrong(&MEMORY),
+            Self::Set(set) => set.wrong(&MEMORY),
+        };
+        let Some(wrong) = wrong else { return Ok(()) };
+        eprintln!("syncline-emulator: {wrong}");
+        Err(Code::InvalidValue)
+    }
+
+    /// Does it. Says on standard error why a kernel failed.
+    pub fn run(&self, shape: &Shape) -> Result<()> {
+        // Also what was checked when it was recorded: it may have been freed since.
+        self.check()?;
+        match self {
+            Self::Launch(function, launch) => function.kernel.run(launch, shape, &MEMORY).map_err(|wrong| {
+                eprintln!("syncline-emulator: kernel {}: {wrong}", function.name);
+                Code::LaunchFailed
+            }),
+            Self::Copy(copy) => {
+                copy.run();
+                Ok(())
+            }
+            Self::Set(set) => {
+                set.run();
+                Ok(())
+            }
+        }
+    }
+}
+
+impl Copy {
+    fn wrong(&self, memory: &Memory) -> Option<String> {
+        let lies = |place| match place {
+            Place::Device(address) => within(memory, address, self.bytes),
+            Place::Host(address) => self.bytes == 0 || address != 0,
+        };
+        let text = || format!("a copy of {} bytes from {:x?} to {:x?}: not allocated", self.bytes, self.from, self.to);
+        (!lies(self.to) || !lies(self.from)).then(text)
+    }
+
+    fn run(&self) {
+        let (from, to) = (self.from.address() as *const u8, self.to.address() as *mut u8);
+        if self.bytes > 0 {
+            // SAFETY: device memory is allocated, as checked just before; for the host's, and for nobody else's using either meanwhile, the caller vouches.
+            unsafe { from.copy_to(to, self.bytes) };
+        }
+    }
+}
+
+impl Place {
+    fn address(self) -> u64 {
+        let (Self::Device(address) | Self::Host(address)) = self;
+        address
+    }
+}
+
+impl Set {
+    fn bytes(&self) -> Option<usize> {
+        let width = match self.value {
+            Value::Byte(_) => 1,
+            Value::Word(_) => size_of::<u32>(),
+        };
+        self.count.checked_mul(width)
+    }
+
+    fn wrong(&self, memory: &Memory) -> Option<String> {
+        let aligned = matches!(self.value, Value::Byte(_)) || self.to.is_multiple_of(size_of::<u32>() as u64);
+        let right = aligned && self.bytes().is_some_and(|bytes| within(memory, self.to, bytes));
+        let text =
+            || format!("{} times {:x?} from {:#x} on: misaligned or not allocated", self.count, self.value, self.to);
+        (!right).then(text)
+    }
+
+    fn run(&self) {
+        if self.count == 0 {
+            return;
+        }
+        match self.value {
+            // SAFETY: allocated, as checked just before; the caller vouches that nobody else uses it.
+            Value::Byte(byte) => unsafe { (self.to as *mut u8).write_bytes(byte, self.count) },
+            Value::Word(word) => {
+                let start = self.to as *mut u32;
+                // SAFETY: as above, and aligned.
+                (0..self.count).for_each(|i| unsafe { start.add(i).write(word) });
+            }
+        }
+    }
+}
+
+/// Whether all of a range was allocated in one piece; an empty one lies anywhere.
+fn within(memory: &Memory, address: u64, bytes: usize) -> bool {
+    let fits = |(start, length): (u64, usize)| bytes as u64 <= length as u64 - (address - start);
+    bytes == 0 || memory.piece(address).is_some_and(fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranges_are_checked() {
+        let memory = Memory::new();
+        let start = memory.allocate(100).unwrap();
+        assert!(within(&memory, start, 100) && within(&memory, start + 99, 1) && within(&memory, 0, 0));
+        assert!(!within(&memory, start, 101) && !within(&memory, start + 99, 2) && !within(&memory, start + 100, 1));
+        assert!(!within(&memory, start - 1, 1) && !within(&memory, start, usize::MAX));
+        let copy = |to, from, bytes| Copy { to, from, bytes }.wrong(&memory).is_none();
+        let host = [0_u8; 200];
+        let host = Place::Host(host.as_ptr() as u64);
+        assert!(copy(Place::Device(start), host, 100) && copy(host, Place::Device(start + 50), 50));
+        assert!(!copy(Place::Device(start), host, 101) && !copy(host, Place::Device(start + 51), 50));
+        assert!(!copy(host, Place::Host(0), 1) && copy(host, Place::Host(0), 0));
+        assert!(!copy(host, Place::Device(0), 1), "a null pointer");
+        memory.release(start);
+        assert!(!within(&memory, start, 1));
+    }
+
+    #[test]
+    fn values_are_set_and_copied() {
+        let start = MEMORY.allocate(64).unwrap();
+        let shape = super::super::devices::initialise().unwrap()[0].shape;
+        let set = |to, value, count| Operation::Set(Set { to, value, count }).run(&shape);
+        assert_eq!(set(start, Value::Byte(7), 64), Ok(()));
+        assert_eq!(set(start + 4, Value::Word(0x0102_0304), 2), Ok(()));
+        assert_eq!(set(start + 2, Value::Word(0), 1), Err(Code::InvalidValue));
+        assert_eq!(set(start, Value::Word(0), 17), Err(Code::InvalidValue));
+        assert_eq!(set(start, Value::Word(0), usize::MAX), Err(Code::InvalidValue));
+        let mut back = [0_u8; 16];
+        let copy = Copy { to: Place::Host(back.as_mut_ptr() as u64), from: Place::Device(start), bytes: 16 };
+        assert_eq!(Operation::Copy(copy).run(&shape), Ok(()));
+        assert_eq!(back, [7, 7, 7, 7, 4, 3, 2, 1, 4, 3, 2, 1, 7, 7, 7, 7]);
+        MEMORY.release(start);
+    }
+}

@@ -1,0 +1,289 @@
+//! What a warp changes: registers, and memory, every byte of which is looked up before it is touched.
+
+use std::ptr;
+
+use super::program::{Address, LANES, Lanes, Operation, Space};
+use super::surroundings::Surroundings;
+use super::warp::{Warp, lanes};
+use crate::memory::POISON;
+
+/// Bits of an address in a cluster's shared memory that say where in a block's; those above are the block's rank.
+const RANK_SHIFT: u32 = 24;
+
+impl Warp {
+    /// Does what an operation does to registers and memory, in the lanes of `mask`.
+    pub(super) fn change(&mut self, operation: &Operation, mask: u32, here: &Surroundings<'_>) -> Result<(), String> {
+        match operation {
+            Operation::Map1(by, to, a) => {
+                let values = by(&self.read(*a, here));
+                self.write(*to, &values, mask);
+            }
+            Operation::Map2(by, to, a, b) => {
+                let values = by(&self.read(*a, here), &self.read(*b, here));
+                self.write(*to, &values, mask);
+            }
+            Operation::Map3(by, to, a, b, c) => {
+                let values = by(&self.read(*a, here), &self.read(*b, here), &self.read(*c, here));
+                self.write(*to, &values, mask);
+            }
+            Operation::Map4(by, to, sources) => {
+                let [a, b, c, d] = sources.map(|source| self.read(source, here));
+                self.write(*to, &by(&a, &b, &c, &d), mask);
+            }
+            Operation::Compare { by, to, opposite, a, b } => {
+                let holds = by(&self.read(*a, here), &self.read(*b, here));
+                to.iter().for_each(|to| self.write_predicate(*to, holds, mask));
+                opposite.iter().for_each(|to| self.write_predicate(*to, !holds, mask));
+            }
+            Operation::Select { to, a, b, by } => {
+                let (first, a, b) = (self.decide(*by), self.read(*a, here), self.read(*b, here));
+                let values = std::array::from_fn(|lane| if first >> lane & 1 == 1 { a[lane] } else { b[lane] });
+                self.write(*to, &values, mask);
+            }
+            Operation::Logic { by, to, a, b } => {
+                let values = by(self.decide(*a), self.decide(*b));
+                self.write_predicate(*to, values, mask);
+            }
+            Operation::Carry { high, to, sources } => {
+                let sources = sources.map(|source| self.read(source, here));
+                self.multiply_and_carry(*high, *to, &sources, mask);
+            }
+            Operation::Pack { to, bits, from } => {
+                let mut values = [0; LANES];
+                for (part, from) in from.iter().enumerate() {
+                    let from = self.read(*from, here);
+                    let cut = u64::MAX >> (64 - bits);
+                    (0..LANES).for_each(|lane| values[lane] |= (from[lane] & cut) << (part as u32 * bits));
+                }
+                self.write(*to, &values, mask);
+            }
+            Operation::Unpack { to, bits, from } => {
+                let from = self.read(*from, here);
+                let cut = u64::MAX >> (64 - bits);
+                for (part, to) in to.iter().enumerate() {
+                    let values = from.map(|value| value >> (part as u32 * bits) & cut);
+                    to.iter().for_each(|to| self.write(*to, &values, mask));
+                }
+            }
+            Operation::Active(to) => self.write(*to, &[u64::from(mask); LANES], mask),
+            Operation::Map { to, address, rank } => {
+                let (address, rank) = (self.read(*address, here), self.read(*rank, here));
+                let values = std::array::from_fn(|lane| rank[lane] << RANK_SHIFT | address[lane]);
+                self.write(*to, &values, mask);
+            }
+            other => return self.change_memory(other, mask, here),
+        }
+        Ok(())
+    }
+
+    /// A product and a sum of twice 32 bits, in two instructions.
+    fn multiply_and_carry(&mut self, high: bool, to: u32, [a, b, c]: &[Lanes; 3], mask: u32) {
+        let mut carry = 0;
+        let values = std::array::from_fn(|lane| {
+            let product = (a[lane] & 0xFFFF_FFFF) * (b[lane] & 0xFFFF_FFFF);
+            let (part, before) =
+                if high { (product >> 32, u64::from(self.carry >> lane & 1)) } else { (product & 0xFFFF_FFFF, 0) };
+            let sum = part + (c[lane] & 0xFFFF_FFFF) + before;
+            carry |= ((sum >> 32 != 0) as u32) << lane;
+            sum & 0xFFFF_FFFF
+        });
+        self.carry = self.carry & !mask | carry & mask;
+        self.write(to, &values, mask);
+    }
+
+    fn change_memory(&mut self, operation: &Operation, mask: u32, here: &Surroundings<'_>) -> Result<(), String> {
+        match operation {
+            Operation::Load { to, bytes, extend, address } => {
+                let addresses = self.addresses(address, here);
+                let mut values = [[0; LANES]; 4];
+                for lane in lanes(mask) {
+                    let from = self.reach(address.space, addresses[lane], *bytes, to.len() as u32, lane, here)?;
+                    for (part, values) in values.iter_mut().enumerate().take(to.len()) {
+                        // SAFETY: `reach` has found as many values there, aligned.
+                        values[lane] = unsafe { get(from.add(part * *bytes as usize), *bytes) };
+                    }
+                }
+                for (to, values) in to.iter().zip(&values) {
+                    let values = extend.map_or(*values, |extend| extend(values));
+                    to.iter().for_each(|to| self.write(*to, &values, mask));
+                }
+            }
+            Operation::Store { from, bytes, address } => {
+                let addresses = self.addresses(address, here);
+                let mut values = [[0; LANES]; 4];
+                values.iter_mut().zip(from).for_each(|(values, from)| *values = self.read(*from, here));
+                for lane in lanes(mask) {
+                    let to = self.reach(address.space, addresses[lane], *bytes, from.len() as u32, lane, here)?;
+                    for (part, values) in values.iter().enumerate().take(from.len()) {
+                        // SAFETY: `reach` has found room for as many values there, aligned.
+                        unsafe { put(to.add(part * *bytes as usize), *bytes, values[lane]) };
+                    }
+                }
+            }
+            Operation::Atomic { to, by, bytes, address, value } => {
+                let value = self.read(*value, here);
+                self.update(*to, *bytes, address, mask, here, |there, lane| Some(by(there, value[lane])))?;
+            }
+            Operation::Exchange { to, bytes, address, expected, value } => {
+                let (expected, value) = (self.read(*expected, here), self.read(*value, here));
+                self.update(*to, *bytes, address, mask, here, |there, lane| {
+                    (there == expected[lane]).then_some(value[lane])
+                })?;
+            }
+            Operation::Copy { to, from, bytes } => {
+                let (there, here_from, bytes) =
+                    (self.addresses(to, here), self.addresses(from, here), self.read(*bytes, here));
+                for lane in lanes(mask) {
+                    // Copies are of 4, 8 or 16 bytes at their own alignment, or of many times 16.
+                    let piece = (bytes[lane] as u32).clamp(1, 16);
+                    let count = bytes[lane] as u32 / piece;
+                    let source = self.reach(from.space, here_from[lane], piece, count, lane, here)?;
+                    let target = self.reach(to.space, there[lane], piece, count, lane, here)?;
+                    // SAFETY: `reach` has found as many bytes at both, in device memory the one and in shared memory the other.
+                    unsafe { ptr::copy_nonoverlapping(source, target, (piece * count) as usize) };
+                }
+            }
+            Operation::Discard { address, bytes } => {
+                let addresses = self.addresses(address, here);
+                for lane in lanes(mask) {
+                    let line = self.reach(address.space, addresses[lane], *bytes, 1, lane, here)?;
+                    // SAFETY: `reach` has found as many bytes there.
+                    unsafe { line.write_bytes(POISON, *bytes as usize) };
+                }
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    /// What is there and what `change` makes of it, if anything, lane after lane; the former to a register.
+    fn update(
+        &mut self,
+        to: Option<u32>,
+        bytes: u32,
+        address: &Address,
+        mask: u32,
+        here: &Surroundings<'_>,
+        change: impl Fn(u64, usize) -> Option<u64>,
+    ) -> Result<(), String> {
+        let addresses = self.addresses(address, here);
+        let mut before = [0; LANES];
+        for lane in lanes(mask) {
+            let place = self.reach(address.space, addresses[lane], bytes, 1, lane, here)?;
+            // SAFETY: `reach` has found a value there, aligned.
+            unsafe {
+                before[lane] = get(place, bytes);
+                if let Some(value) = change(before[lane], lane) {
+                    put(place, bytes, value);
+                }
+            }
+        }
+        to.iter().for_each(|to| self.write(*to, &before, mask));
+        Ok(())
+    }
+
+    fn addresses(&self, address: &Address, here: &Surroundings<'_>) -> Lanes {
+        self.read(address.base, here).map(|base| base.wrapping_add_signed(address.offset))
+    }
+
+    /// Where the host has what `address` means to a lane, once it is known that all of `count` values of `bytes` each lie in something that is there, aligned.
+    fn reach(
+        &mut self,
+        space: Space,
+        address: u64,
+        bytes: u32,
+        count: u32,
+        lane: usize,
+        here: &Surroundings<'_>,
+    ) -> Result<*mut u8, String> {
+        let all = u64::from(bytes) * u64::from(count);
+        let place = match space {
+            Space::Shared => in_shared(u64::from(address as u32), here.rank, all, here),
+            Space::Cluster => {
+                let rank = address as u32 >> RANK_SHIFT;
+                in_shared(u64::from(address as u32) & ((1 << RANK_SHIFT) - 1), rank, all, here)
+            }
+            Space::Global => self.in_device_memory(address, all, here),
+            Space::Local => self.in_local(address, all, lane, here),
+            Space::Parameter => in_piece(address, all, here.parameters),
+            Space::Generic => {
+                let shared = here.shared[here.rank as usize];
+                in_piece(address, all, (shared, here.shared_bytes))
+                    .or_else(|| self.in_local(address, all, lane, here))
+                    .or_else(|| in_piece(address, all, here.parameters))
+                    .or_else(|| self.in_device_memory(address, all, here))
+            }
+        };
+        let place = place.ok_or_else(|| {
+            format!("lane {lane} reaches for {all} bytes at {address:#x} ({space:?}), where there is nothing")
+        })?;
+        let unit = if count.is_power_of_two() && count <= 4 { all } else { u64::from(bytes) };
+        if unit.is_power_of_two() && unit <= 16 && !place.is_multiple_of(unit) {
+            return Err(format!(
+                "lane {lane} reaches for {all} bytes at {address:#x} ({space:?}), which are not aligned"
+            ));
+        }
+        Ok(place as *mut u8)
+    }
+
+    fn in_device_memory(&mut self, address: u64, bytes: u64, here: &Surroundings<'_>) -> Option<u64> {
+        let inside =
+            |(start, end): (u64, u64)| address >= start && address.checked_add(bytes).is_some_and(|last| last <= end);
+        if inside(self.window) {
+            return Some(address);
+        }
+        let (start, length) = here.memory.piece(address)?;
+        self.window = (start, start + length as u64);
+        inside(self.window).then_some(address)
+    }
+
+    fn in_local(&self, address: u64, bytes: u64, lane: usize, here: &Surroundings<'_>) -> Option<u64> {
+        let stride = Self::local_stride(here.program);
+        in_piece(address, bytes, (self.local.as_ptr() as u64 + lane as u64 * stride, stride))
+    }
+}
+
+/// The address, if all of it lies in this piece.
+fn in_piece(address: u64, bytes: u64, (start, length): (u64, u64)) -> Option<u64> {
+    let offset = address.checked_sub(start)?;
+    (offset < length && bytes <= length - offset).then_some(address)
+}
+
+/// The address of so many bytes of a block's shared memory.
+fn in_shared(offset: u64, rank: u32, bytes: u64, here: &Surroundings<'_>) -> Option<u64> {
+    let start = *here.shared.get(rank as usize)?;
+    (offset < here.shared_bytes && bytes <= here.shared_bytes - offset).then_some(start + offset)
+}
+
+/// A number of so many bytes.
+///
+/// # Safety
+/// There must be one, aligned.
+unsafe fn get(from: *const u8, bytes: u32) -> u64 {
+    // Volatile: the host, and kernels on other streams, may look at the same memory meanwhile.
+    // SAFETY: the caller's.
+    unsafe {
+        match bytes {
+            1 => u64::from(from.read_volatile()),
+            2 => u64::from(from.cast::<u16>().read_volatile()),
+            4 => u64::from(from.cast::<u32>().read_volatile()),
+            _ => from.cast::<u64>().read_volatile(),
+        }
+    }
+}
+
+/// Writes the lower bytes of a number.
+///
+/// # Safety
+/// There must be room for them, aligned.
+unsafe fn put(to: *mut u8, bytes: u32, value: u64) {
+    // SAFETY: the caller's.
+    unsafe {
+        match bytes {
+            1 => to.write_volatile(value as u8),
+            2 => to.cast::<u16>().write_volatile(value as u16),
+            4 => to.cast::<u32>().write_volatile(value as u32),
+            _ => to.cast::<u64>().write_volatile(value),
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! Instructions that reach memory.
+
+use super::{Assembler, Frame};
+use crate::machine::opcodes;
+use crate::machine::program::{Address, Operation, Source, Space};
+use crate::ptx::Operand;
+
+type Outcome = Option<Result<Operation, String>>;
+
+/// What the instruction does, if it is one of these.
+pub(super) fn operation<'a>(
+    all: &Assembler<'a>,
+    frame: &Frame<'a>,
+    words: &[&str],
+    operands: &'a [Operand],
+) -> Outcome {
+    Some(match (words, operands) {
+        (["ld", .., kind], [to, from, ..]) => load(all, frame, words, kind, to, from),
+        (["st", .., kind], [to, from, ..]) => store(all, frame, words, kind, to, from),
+        (["atom", .., kind], [to, address, values @ ..]) => atomic(all, frame, words, kind, Some(to), address, values),
+        (["red", .., kind], [address, values @ ..]) => atomic(all, frame, words, kind, None, address, values),
+        (["cp", "async", "bulk", rest @ ..], _) if is_group(rest) => Ok(Operation::Nothing),
+        (["cp", "async", "bulk", "global", ..], [to, from, bytes, ..]) => {
+            copy(all, frame, [to, from], Some(bytes), true)
+        }
+        (["cp", "async", rest @ ..], _) if is_group(rest) => Ok(Operation::Nothing),
+        (["cp", "async", ..], [to, from, bytes]) => copy(all, frame, [to, from], Some(bytes), false),
+        (["createpolicy", ..], [to, ..]) => frame.result(to).map(|to| {
+            // A policy changes what caches keep, which there are none of.
+            Operation::Map1(|a| *a, to, Source::Number(0))
+        }),
+        (["discard", ..], [address, bytes]) => discard(all, frame, address, bytes),
+        (["mapa", ..], [to, address, rank]) => map(all, frame, to, address, rank),
+        _ => return None,
+    })
+}
+
+/// Whether an asynchronous copy is only counted or waited for: copies are done at once.
+fn is_group(words: &[&str]) -> bool {
+    words.first().is_some_and(|word| word.starts_with("commit") || word.starts_with("wait"))
+}
+
+/// The space that an opcode names.
+fn space(words: &[&str]) -> Space {
+    let named = |word: &&str| match *word {
+        "global" | "const" => Some(Space::Global),
+        "shared" | "shared::cta" => Some(Space::Shared),
+        "shared::cluster" => Some(Space::Cluster),
+        "local" => Some(Space::Local),
+        "param" => Some(Space::Parameter),
+        _ => None,
+    };
+    words.iter().find_map(named).unwrap_or(Space::Generic)
+}
+
+/// Bits of a type.
+pub(super) fn bits(kind: &str) -> Result<u32, String> {
+    match kind.trim_start_matches(|c: char| c.is_ascii_alphabetic()) {
+        "8" => Ok(8),
+        "16" => Ok(16),
+        "32" | "16x2" => Ok(32),
+        "64" => Ok(64),
+        _ => Err(format!("no length of type {kind}")),
+    }
+}
+
+fn parts(operand: &Operand) -> &[Operand] {
+    match operand {
+        Operand::Vector(parts) => parts,
+        one => std::slice::from_ref(one),
+    }
+}
+
+fn load<'a>(
+    all: &Assembler<'a>,
+    frame: &Frame<'a>,
+    words: &[&str],
+    kind: &str,
+    to: &'a Operand,
+    from: &'a Operand,
+) -> Result<Operation, String> {
+    let bits = bits(kind)?;
+    let to = parts(to).iter().map(|part| frame.wanted(part)).collect::<Result<_, _>>()?;
+    // Compilers load signed bytes and shorts to the next longer register.
+    let extend = opcodes::extend(kind, bits * 2);
+    Ok(Operation::Load {
+        to,
+        bytes: bits / 8,
+        extend: extend.filter(|_| bits < 32),
+        address: all.address(frame, from, space(words))?,
+    })
+}
+
+fn store<'a>(
+    all: &Assembler<'a>,
+    frame: &Frame<'a>,
+    words: &[&str],
+    kind: &str,
+    to: &'a Operand,
+    from: &'a Operand,
+) -> Result<Operation, String> {
+    let bits = bits(kind)?;
+    let from = parts(from).iter().map(|part| all.source(frame, part, bits)).collect::<Result<_, _>>()?;
+    Ok(Operation::Store { from, bytes: bits / 8, address: all.address(frame, to, space(words))? })
+}
+
+fn atomic<'a>(
+    all: &Assembler<'a>,
+    frame: &Frame<'a>,
+    words: &[&str],
+    kind: &str,
+    to: Option<&'a Operand>,
+    address: &'a Operand,
+    values: &'a [Operand],
+) -> Result<Operation, String> {
+    const NAMES: [&str; 10] = ["add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas"];
+    let bits = bits(kind)?;
+    let name = words.iter().find(|word| NAMES.contains(word)).ok_or("no such atomic operation")?;
+    let to = to.map(|to| frame.wanted(to)).transpose()?.flatten();
+    let address = all.address(frame, address, space(words))?;
+    let source = |operand: &Operand| all.source(frame, operand, bits);
+    match values {
+        [expected, value] if *name == "cas" => {
+            Ok(Operation::Exchange { to, bytes: bits / 8, address, expected: source(expected)?, value: source(value)? })
+        }
+        [value] => {
+            let by = opcodes::update(name, kind).ok_or("no such atomic operation on this type")?;
+            Ok(Operation::Atomic { to, by, bytes: bits / 8, address, value: source(value)? })
+        }
+        _ => Err("another number of values".to_owned()),
+    }
+}
+
+/// From device to shared memory, or the other way.
+fn copy<'a>(
+    all: &Assembler<'a>,
+    frame: &Frame<'a>,
+    [to, from]: [&'a Operand; 2],
+    bytes: Option<&'a Operand>,
+    outward: bool,
+) -> Result<Operation, String> {
+    let (there, here) = if outward { (Space::Global, Space::Shared) } else { (Space::Shared, Space::Global) };
+    let bytes = bytes.ok_or("no length")?;
+    let [to, from]: [Address; 2] = [all.address(frame, to, there)?, all.address(frame, from, here)?];
+    Ok(Operation::Copy { to, from, bytes: all.source(frame, bytes, 32)? })
+}
+
+fn discard<'a>(
+    all: &Assembler<'a>,
+    frame: &Frame<'a>,
+    address: &'a Operand,
+    bytes: &Operand,
+) -> Result<Operation, String> {
+    let Operand::Number(bytes) = bytes else { return Err("no length".to_owned()) };
+    Ok(Operation::Discard { address: all.address(frame, address, Space::Global)?, bytes: *bytes as u32 })
+}
+
+fn map<'a>(
+    all: &Assembler<'a>,
+    frame: &Frame<'a>,
+    to: &Operand,
+    address: &Operand,
+    rank: &Operand,
+) -> Result<Operation, String> {
+    let source = |operand: &Operand| all.source(frame, operand, 32);
+    Ok(Operation::Map { to: frame.result(to)?, address: source(address)?, rank: source(rank)? })
+}

@@ -1,0 +1,90 @@
+//! What lanes of a warp tell each other.
+
+use super::program::{Exchange, LANES, Lanes, Shuffle};
+use super::surroundings::Surroundings;
+use super::warp::{Warp, lanes};
+
+impl Warp {
+    /// Does it for the lanes of `mask`, which are all there.
+    pub(super) fn exchange(&mut self, what: &Exchange, mask: u32, here: &Surroundings<'_>) -> Result<(), String> {
+        match *what {
+            Exchange::Shuffle { way, to, found, value, lane, clamp } => {
+                let [value, lane, clamp] = [value, lane, clamp].map(|source| self.read(source, here));
+                let (values, inside) = shuffle(way, &value, &lane, &clamp);
+                if let Some(to) = to {
+                    self.write(to, &values, mask);
+                }
+                if let Some(found) = found {
+                    self.write_predicate(found, inside, mask);
+                }
+            }
+            Exchange::Ballot { to, of } => {
+                let holds = self.decide(of) & mask;
+                self.write(to, &[u64::from(holds); LANES], mask);
+            }
+            Exchange::Vote { to, any, uniform, of } => {
+                let holds = self.decide(of) & mask;
+                let outcome = if any { holds != 0 } else { holds == mask || uniform && holds == 0 };
+                self.write_predicate(to, if outcome { mask } else { 0 }, mask);
+            }
+            Exchange::Reduce { to, value, by } => {
+                let value = self.read(value, here);
+                let outcome = lanes(mask).map(|lane| value[lane]).reduce(by).ok_or("nobody to reduce for")?;
+                self.write(to, &[outcome; LANES], mask);
+            }
+            Exchange::Match { to, value } => {
+                let value = self.read(value, here);
+                let same = |own: usize| {
+                    lanes(mask).filter(|&lane| value[lane] == value[own]).fold(0, |all, lane| all | 1 << lane)
+                };
+                self.write(to, &std::array::from_fn(same), mask);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Each lane's value from another, its own where that is outside of its segment, and the lanes for which it is inside.
+fn shuffle(way: Shuffle, value: &Lanes, lane: &Lanes, clamp: &Lanes) -> (Lanes, u32) {
+    let mut values = *value;
+    let mut all_inside = 0;
+    for own in 0..LANES as i64 {
+        let at = own as usize;
+        let (by, bound, segment) = (lane[at] as i64 & 31, clamp[at] as i64 & 31, clamp[at] as i64 >> 8 & 31);
+        let (first, last) = (own & segment, own & segment | bound & !segment & 31);
+        let from = match way {
+            Shuffle::Up => own - by,
+            Shuffle::Down => own + by,
+            Shuffle::Butterfly => own ^ by,
+            Shuffle::Index => first | by & !segment,
+        };
+        let inside = if way == Shuffle::Up { from >= last } else { from <= last };
+        if inside {
+            values[at] = value[from as usize];
+            all_inside |= 1 << at;
+        }
+    }
+    (values, all_inside)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shuffles_as_the_manual_says() {
+        let value: Lanes = std::array::from_fn(|lane| 100 + lane as u64);
+        let of = |way, by: u64, clamp: u64| shuffle(way, &value, &[by; LANES], &[clamp; LANES]);
+        let (up, inside) = of(Shuffle::Up, 2, 0);
+        assert_eq!((up[1], up[2], up[31], inside), (101, 100, 129, !3));
+        let (down, inside) = of(Shuffle::Down, 1, 31);
+        assert_eq!((down[0], down[30], down[31], inside), (101, 131, 131, !0 >> 1));
+        let (index, inside) = of(Shuffle::Index, 5, 31);
+        assert_eq!((index[0], index[31], inside), (105, 105, !0));
+        // Segments of eight lanes.
+        let (up, inside) = of(Shuffle::Up, 1, 0x1800);
+        assert_eq!((up[8], up[9], inside), (108, 108, 0xFEFE_FEFE));
+        let (butterfly, inside) = of(Shuffle::Butterfly, 1, 31);
+        assert_eq!((butterfly[6], butterfly[7], inside), (107, 106, !0));
+    }
+}

@@ -1,0 +1,183 @@
+//! All of a kernel's blocks: as many at a time as the device holds, their warps in turn.
+
+use std::time::Instant;
+
+use super::Launch;
+use super::program::{LANES, Program};
+use super::surroundings::{Barriers, Meeting, Surroundings};
+use super::warp::{Progress, Warp};
+use crate::memory::{Memory, POISON};
+
+/// Instructions of a warp until the next one is on.
+const TURN: u32 = 4096;
+
+/// Shared memory starts on a multiple of so many bytes.
+const SHARED_ALIGN: usize = 1024;
+
+/// A block at work.
+struct Block {
+    place: [u32; 3],
+    warps: Vec<Warp>,
+    barriers: Barriers,
+}
+
+/// Blocks that run together.
+struct Cluster {
+    blocks: Vec<Block>,
+    meeting: Meeting,
+    /// Memory of all blocks, and where each one's starts.
+    memory: Vec<u8>,
+    shared: Vec<u64>,
+}
+
+/// A kernel being run.
+pub struct Grid<'a> {
+    program: &'a Program,
+    launch: &'a Launch,
+    memory: &'a Memory,
+    parameters: Vec<u128>,
+    started: Instant,
+    shared_bytes: usize,
+}
+
+impl<'a> Grid<'a> {
+    /// A launch of `program`.
+    pub fn new(program: &'a Program, launch: &'a Launch, memory: &'a Memory) -> Self {
+        // Parameters are read in pieces of up to 16 bytes.
+        let whole = |bytes: &[u8]| {
+            let mut piece = [0; 16];
+            piece[..bytes.len()].copy_from_slice(bytes);
+            u128::from_ne_bytes(piece)
+        };
+        let parameters = launch.parameters.chunks(16).map(whole).collect();
+        let shared_bytes = program.shared + launch.shared_memory;
+        Self { program, launch, memory, parameters, started: Instant::now(), shared_bytes }
+    }
+
+    /// Runs all blocks, up to `at_a_time` of them side by side.
+    ///
+    /// # Errors
+    /// What went wrong, and where.
+    pub fn run(&self, at_a_time: u32) -> Result<(), String> {
+        let size = self.launch.cluster;
+        let counts: [u32; 3] = std::array::from_fn(|axis| self.launch.grid[axis] / size[axis].max(1));
+        let all = counts.iter().map(|&count| u64::from(count)).product::<u64>();
+        let blocks: u32 = size.iter().product();
+        let most = u64::from(at_a_time / blocks.max(1)).max(1).min(all);
+        let mut clusters: Vec<Cluster> = (0..most).map(|_| self.cluster(blocks)).collect();
+        let mut next = 0;
+        for cluster in &mut clusters {
+            self.start(cluster, next, counts);
+            next += 1;
+        }
+        while !clusters.is_empty() {
+            let mut any = false;
+            let mut ended = Vec::new();
+            for (number, cluster) in clusters.iter_mut().enumerate() {
+                let (moved, done) = self.advance(cluster)?;
+                any |= moved;
+                if done && next < all {
+                    self.start(cluster, next, counts);
+                    next += 1;
+                } else if done {
+                    ended.push(number);
+                }
+            }
+            if !any {
+                return Err(self.stuck(&clusters));
+            }
+            ended.into_iter().rev().for_each(|number| drop(clusters.swap_remove(number)));
+        }
+        Ok(())
+    }
+
+    /// Room for a cluster.
+    fn cluster(&self, blocks: u32) -> Cluster {
+        let [x, y, z] = self.launch.block;
+        let warps = (x * y * z).div_ceil(LANES as u32);
+        let stride = self.shared_bytes.next_multiple_of(SHARED_ALIGN);
+        let memory = vec![POISON; stride * blocks as usize + SHARED_ALIGN];
+        let start = (memory.as_ptr() as u64).next_multiple_of(SHARED_ALIGN as u64);
+        let shared = (0..u64::from(blocks)).map(|block| start + block * stride as u64).collect();
+        let warp = |_| Warp::new(self.program);
+        let block = |_| Block { place: [0; 3], warps: (0..warps).map(warp).collect(), barriers: Barriers::default() };
+        Cluster { blocks: (0..blocks).map(block).collect(), meeting: Meeting::default(), memory, shared }
+    }
+
+    /// Sets a cluster to the start of the one with this number.
+    fn start(&self, cluster: &mut Cluster, number: u64, counts: [u32; 3]) {
+        let size = self.launch.cluster;
+        let [x, y, z] = self.launch.block;
+        let threads = x * y * z;
+        let [along_x, along_y, _] = counts.map(u64::from);
+        let place = [number % along_x, number / along_x % along_y, number / along_x / along_y];
+        cluster.memory.fill(POISON);
+        cluster.meeting = Meeting { alive: threads * cluster.blocks.len() as u32, ..Meeting::default() };
+        for (rank, block) in cluster.blocks.iter_mut().enumerate() {
+            let rank = rank as u32;
+            let within = [rank % size[0], rank / size[0] % size[1], rank / size[0] / size[1]];
+            block.place = std::array::from_fn(|axis| place[axis] as u32 * size[axis] + within[axis]);
+            block.barriers = Barriers::of(threads);
+            for (number, warp) in block.warps.iter_mut().enumerate() {
+                let first = number as u32 * LANES as u32;
+                warp.start(number as u32, (threads - first).min(LANES as u32));
+            }
+        }
+    }
+
+    /// Gives each warp of a cluster a turn; whether any could go on, and whether all are done.
+    fn advance(&self, cluster: &mut Cluster) -> Result<(bool, bool), String> {
+        let (mut any, mut left) = (false, false);
+        let Cluster { blocks, meeting, shared, .. } = cluster;
+        let parameters = (self.parameters.as_ptr() as u64, self.launch.parameters.len() as u64);
+        let mut generation = meeting.generation;
+        for rank in 0..blocks.len() {
+            let Block { place, warps, barriers } = &mut blocks[rank];
+            for number in 0..warps.len() {
+                let mut here = Surroundings {
+                    program: self.program,
+                    launch: self.launch,
+                    memory: self.memory,
+                    parameters,
+                    started: self.started,
+                    block: *place,
+                    rank: rank as u32,
+                    shared,
+                    shared_bytes: self.shared_bytes as u64,
+                    barriers,
+                    cluster: meeting,
+                };
+                let before = warps[number].clock;
+                let progress = warps[number].run(&mut here, TURN)?;
+                any |= warps[number].clock != before || !barriers.releases.is_empty();
+                left |= progress != Progress::Done;
+                for release in barriers.releases.drain(..) {
+                    let arrival = release.arrival;
+                    warps[arrival.warp as usize].release(
+                        arrival.mask,
+                        arrival.reduction,
+                        release.holds,
+                        release.threads,
+                    );
+                }
+            }
+            if meeting.generation != generation {
+                generation = meeting.generation;
+                any = true;
+                blocks.iter_mut().flat_map(|block| &mut block.warps).for_each(Warp::release_from_cluster);
+            }
+        }
+        Ok((any, !left))
+    }
+
+    /// What is to be said where all wait for each other.
+    fn stuck(&self, clusters: &[Cluster]) -> String {
+        let blocks = clusters.iter().flat_map(|cluster| &cluster.blocks);
+        let warps = blocks.flat_map(|block| block.warps.iter().map(move |warp| (block.place, warp)));
+        let waiting = warps.filter(|(_, warp)| warp.alive != 0).take(4);
+        let waiting: Vec<_> = waiting
+            .map(|([x, y, z], warp)| format!("block ({x}, {y}, {z}) {}", warp.whereabouts(self.program)))
+            .collect();
+        format!("{}: threads wait for each other for ever: {}", self.program.name, waiting.join("; "))
+    }
+}

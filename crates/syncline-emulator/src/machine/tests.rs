@@ -1,0 +1,260 @@
+//! Small kernels, as a compiler might leave them.
+
+use super::{Launch, Module, Shape};
+use crate::memory::Memory;
+
+static MEMORY: Memory = Memory::new();
+
+const SHAPE: Shape = Shape {
+    capability: 90,
+    multiprocessors: 2,
+    threads: 2048,
+    blocks: 32,
+    shared_memory: 228 << 10,
+    shared_memory_per_block: 227 << 10,
+};
+
+const HEAD: &str = ".version 8.0\n.target sm_90\n.address_size 64\n";
+
+/// Runs `body` with `%out` set to the address of `words` numbers, and `%t` to the number of the thread in all; what the numbers are then, from `fill` each.
+fn run(body: &str, blocks: u32, threads: u32, words: usize, fill: u32) -> Result<Vec<u32>, String> {
+    run_in(".visible .entry k(.param .u64 k_0)", body, [1; 3], blocks, threads, words, fill)
+}
+
+fn run_in(
+    entry: &str,
+    body: &str,
+    cluster: [u32; 3],
+    blocks: u32,
+    threads: u32,
+    words: usize,
+    fill: u32,
+) -> Result<Vec<u32>, String> {
+    let text = format!(
+        "{HEAD}{entry}\n{{\n.reg .pred %p<10>;\n.reg .b32 %r<20>;\n.reg .b32 %t;\n.reg .b64 %rd<10>;\n.reg .b64 %out;\n
+        ld.param.u64 %out, [k_0];\ncvta.to.global.u64 %out, %out;\n
+        mov.u32 %r0, %ctaid.x;\nmov.u32 %r1, %ntid.x;\nmov.u32 %r2, %tid.x;\nmad.lo.s32 %t, %r0, %r1, %r2;\n
+        mul.wide.u32 %rd0, %t, 4;\nadd.s64 %rd0, %out, %rd0;\n{body}\nret;\n}}\n"
+    );
+    let module = Module::load(&text, &MEMORY)?;
+    let kernel = module.kernel("k")?.ok_or("no kernel")?;
+    let out = MEMORY.allocate(words * 4).ok_or("no memory")?;
+    // SAFETY: allocated just now, and released only below.
+    let numbers = unsafe { std::slice::from_raw_parts_mut(out as *mut u32, words) };
+    numbers.fill(fill);
+    let launch = Launch {
+        grid: [blocks, 1, 1],
+        block: [threads, 1, 1],
+        cluster,
+        shared_memory: 64,
+        parameters: out.to_ne_bytes().to_vec(),
+    };
+    let outcome = kernel.run(&launch, &SHAPE, &MEMORY);
+    let numbers = numbers.to_vec();
+    MEMORY.release(out);
+    outcome.map(|()| numbers)
+}
+
+#[test]
+fn each_thread_writes_its_number() {
+    let numbers = run("st.global.u32 [%rd0], %t;", 3, 70, 210, 7).unwrap();
+    assert!(numbers.iter().enumerate().all(|(place, number)| place as u32 == *number));
+}
+
+#[test]
+fn lanes_go_apart_and_come_together() {
+    // A loop of as many rounds as the lane's number, then a sum over the warp.
+    let body = "
+        and.b32 %r3, %t, 31;
+        mov.u32 %r4, 0;
+        $loop:
+        setp.eq.u32 %p0, %r3, 0;
+        @%p0 bra $done;
+        add.s32 %r4, %r4, 2;
+        sub.s32 %r3, %r3, 1;
+        bra.uni $loop;
+        $done:
+        redux.sync.add.u32 %r5, %r4, 0xffffffff;
+        add.s32 %r5, %r5, %r4;
+        st.global.u32 [%rd0], %r5;";
+    let numbers = run(body, 1, 64, 64, 0).unwrap();
+    assert!(
+        numbers.iter().enumerate().all(|(place, number)| 31 * 32 + 2 * (place as u32 % 32) == *number),
+        "{numbers:?}"
+    );
+}
+
+#[test]
+fn a_lane_may_wait_for_another_of_its_warp() {
+    // Lane 0 waits in a loop for what lane 31 writes behind it.
+    let body = "
+        setp.ne.u32 %p0, %t, 0;
+        @%p0 bra $others;
+        $wait:
+        ld.volatile.global.u32 %r3, [%out+124];
+        setp.eq.u32 %p1, %r3, 0;
+        @%p1 bra $wait;
+        st.global.u32 [%out], %r3;
+        bra.uni $end;
+        $others:
+        st.global.u32 [%rd0], %t;
+        $end:";
+    assert_eq!(run(body, 1, 32, 32, 0).unwrap()[0], 31);
+}
+
+#[test]
+fn blocks_wait_for_those_before() {
+    let body = "
+        setp.eq.u32 %p0, %t, 0;
+        @%p0 bra $write;
+        $wait:
+        ld.volatile.global.u32 %r3, [%rd0+-4];
+        setp.eq.u32 %p1, %r3, 0;
+        @%p1 bra $wait;
+        $write:
+        add.s32 %r4, %t, 1;
+        st.volatile.global.u32 [%rd0], %r4;";
+    assert_eq!(run(body, 500, 1, 500, 0).unwrap()[499], 500);
+}
+
+#[test]
+fn a_block_meets_at_barriers() {
+    let body = "
+        .shared .align 4 .b8 place[512];
+        shl.b32 %r3, %t, 2;
+        mov.u32 %r4, place;
+        add.s32 %r4, %r4, %r3;
+        st.shared.u32 [%r4], %t;
+        setp.lt.u32 %p0, %t, 5;
+        bar.red.popc.u32 %r6, 0, %p0;
+        xor.b32 %r3, %r3, 508;
+        mov.u32 %r4, place;
+        add.s32 %r4, %r4, %r3;
+        ld.shared.u32 %r5, [%r4];
+        setp.gt.u32 %p1, %t, 200;
+        bar.red.or.pred %p2, 1, %p1;
+        selp.u32 %r7, 1000, 0, %p2;
+        mad.lo.s32 %r5, %r6, 10000, %r5;
+        add.s32 %r5, %r5, %r7;
+        st.global.u32 [%rd0], %r5;";
+    let numbers = run(body, 1, 128, 128, 0).unwrap();
+    assert!(numbers.iter().enumerate().all(|(place, number)| 50_000 + 127 - place as u32 == *number), "{numbers:?}");
+}
+
+#[test]
+fn those_that_have_ended_are_not_waited_for() {
+    let body = "
+        setp.ge.u32 %p0, %t, 40;
+        @%p0 exit;
+        bar.sync 0;
+        setp.ge.u32 %p0, %t, 8;
+        @%p0 exit;
+        bar.warp.sync 0xffffffff;
+        vote.sync.ballot.b32 %r3, %p0, 0xffffffff;
+        st.global.u32 [%rd0], 9;";
+    assert_eq!(run(body, 1, 64, 64, 1).unwrap().iter().filter(|number| **number == 9).count(), 8);
+}
+
+#[test]
+fn a_cluster_reads_its_other_blocks() {
+    let entry = ".visible .entry k(.param .u64 k_0) .explicitcluster .reqnctapercluster 4, 1, 1";
+    let body = "
+        .shared .align 4 .b8 place[128];
+        add.s32 %r3, %r0, 100;
+        mov.u32 %r4, place;
+        st.shared.u32 [%r4], %r3;
+        barrier.cluster.arrive.release;
+        barrier.cluster.wait.acquire;
+        mov.u32 %r5, %cluster_ctarank;
+        xor.b32 %r5, %r5, 3;
+        mapa.shared::cluster.u32 %r6, %r4, %r5;
+        ld.shared::cluster.u32 %r7, [%r6];
+        st.global.u32 [%rd0], %r7;
+        barrier.cluster.arrive.release;
+        barrier.cluster.wait.acquire;";
+    assert_eq!(run_in(entry, body, [4, 1, 1], 8, 1, 8, 0).unwrap(), [103, 102, 101, 100, 107, 106, 105, 104]);
+}
+
+#[test]
+fn functions_are_called_and_call_themselves() {
+    let entry = "
+        .func (.param .b32 back) sum(.param .b32 number)
+        {
+        .reg .pred %p<2>; .reg .b32 %r<6>;
+        ld.param.u32 %r0, [number];
+        setp.eq.u32 %p0, %r0, 0;
+        mov.u32 %r3, 0;
+        @%p0 bra $end;
+        sub.s32 %r1, %r0, 1;
+        { .param .b32 given; .param .b32 got;
+        st.param.b32 [given+0], %r1;
+        call.uni (got), sum, (given);
+        ld.param.b32 %r2, [got+0]; }
+        add.s32 %r3, %r2, %r0;
+        $end:
+        st.param.b32 [back+0], %r3;
+        ret;
+        }
+        .visible .entry k(.param .u64 k_0)";
+    let body = "
+        { .param .b32 given; .param .b32 got;
+        st.param.b32 [given+0], %t;
+        call.uni (got), sum, (given);
+        ld.param.b32 %r5, [got+0]; }
+        st.global.u32 [%rd0], %r5;";
+    assert_eq!(run_in(entry, body, [1; 3], 1, 5, 5, 0).unwrap(), [0, 1, 3, 6, 10]);
+    // Deeper than functions are put in place.
+    let error = run_in(entry, body, [1; 3], 1, 50, 50, 0).unwrap_err();
+    assert!(error.contains("a trap"), "{error}");
+}
+
+#[test]
+fn numbers_of_64_bits_by_carrying() {
+    let body = "
+        mov.u32 %r3, 0xffffffff;
+        mad.lo.cc.u32 %r4, %r3, %r3, %r3;
+        madc.hi.u32 %r5, %r3, %r3, 1;
+        mov.b64 %rd1, {%r4, %r5};
+        st.global.u64 [%out], %rd1;";
+    // (2^32 - 1)^2 + (2^32 - 1) + 2^32.
+    assert_eq!(run(body, 1, 1, 2, 0).unwrap(), [0, 0]);
+}
+
+#[test]
+fn who_reaches_beside_is_told() {
+    let cases = [
+        ("st.global.u32 [%rd0+40], %t;", "where there is nothing"),
+        ("st.global.u32 [%out+-4], %t;", "where there is nothing"),
+        ("ld.global.u32 %r3, [%out+2];", "not aligned"),
+        ("ld.global.v2.u32 {%r3, %r4}, [%out+4];", "not aligned"),
+        ("ld.shared.u32 %r3, [64];", "where there is nothing"),
+        ("mov.u64 %rd1, 0;\nld.u32 %r3, [%rd1];", "where there is nothing"),
+        ("bar.sync 16;", "no barrier 16"),
+    ];
+    for (body, expected) in cases {
+        let error = run(body, 1, 1, 10, 0).unwrap_err();
+        assert!(error.contains(expected) && error.contains("block (0, 0, 0)"), "{body}: {error}");
+    }
+}
+
+#[test]
+fn who_waits_for_ever_is_told() {
+    let body = "
+        setp.eq.u32 %p0, %t, 3;
+        @%p0 bra $end;
+        bar.sync 1, 64;
+        $end:
+        bar.sync 1, 128;";
+    let error = run(body, 1, 40, 40, 0).unwrap_err();
+    assert!(error.contains("barrier 1 waits for"), "{error}");
+    let error = run("bar.sync 1, 64;", 1, 32, 32, 0).unwrap_err();
+    assert!(error.contains("wait for each other for ever"), "{error}");
+}
+
+#[test]
+fn what_is_not_understood_is_named() {
+    let error = run("frobnicate.u32 %r3, %r4;", 1, 1, 1, 0).unwrap_err();
+    assert!(error.contains("frobnicate.u32"), "{error}");
+    let error = run("mov.u32 %r3, %envreg3;", 1, 1, 1, 0).unwrap_err();
+    assert!(error.contains("envreg3"), "{error}");
+}

@@ -1,0 +1,244 @@
+//! The functions of `libnvrtc.so` that Syncline uses: the true compiler's, but what it leaves is PTX, not code of a device.
+//!
+//! The true one is the file that `SYNCLINE_EMULATOR_NVRTC` names. As in [`crate::driver`], pointers that callers pass have to be what the documentation says.
+
+#![expect(clippy::missing_safety_doc, reason = "it is the same for all functions, as said above")]
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use libloading::Library;
+
+type Program = *mut c_void;
+type Code = c_int;
+
+/// The variable that names the true library.
+const VARIABLE: &str = "SYNCLINE_EMULATOR_NVRTC";
+
+/// `NVRTC_ERROR_INVALID_INPUT`.
+const INVALID_INPUT: Code = 3;
+
+/// `NVRTC_ERROR_INTERNAL_ERROR`.
+const INTERNAL_ERROR: Code = 11;
+
+/// The true library.
+#[derive(Debug)]
+struct Compiler {
+    version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Code,
+    architecture_count: unsafe extern "C" fn(*mut c_int) -> Code,
+    architectures: unsafe extern "C" fn(*mut c_int) -> Code,
+    create: unsafe extern "C" fn(
+        *mut Program,
+        *const c_char,
+        *const c_char,
+        c_int,
+        *const *const c_char,
+        *const *const c_char,
+    ) -> Code,
+    compile: unsafe extern "C" fn(Program, c_int, *const *const c_char) -> Code,
+    destroy: unsafe extern "C" fn(*mut Program) -> Code,
+    ptx_size: unsafe extern "C" fn(Program, *mut usize) -> Code,
+    ptx: unsafe extern "C" fn(Program, *mut c_char) -> Code,
+    log_size: unsafe extern "C" fn(Program, *mut usize) -> Code,
+    log: unsafe extern "C" fn(Program, *mut c_char) -> Code,
+    error_text: unsafe extern "C" fn(Code) -> *const c_char,
+    // Keeps the functions above mapped.
+    _library: Library,
+    // What it looks for by name when it compiles.
+    _builtins: Vec<Library>,
+}
+
+impl Compiler {
+    /// The library in this file; what is wrong with it otherwise.
+    fn load(file: &Path) -> Result<Self, String> {
+        let failed = |error: libloading::Error| format!("{}: {error}", file.display());
+        // Its names stay its own (`RTLD_LOCAL`, libloading's way): they are the same as those exported here.
+        // SAFETY: loading runs the initialisers of a library that the user names.
+        let library = unsafe { Library::new(file) }.map_err(failed)?;
+        macro_rules! function {
+            ($symbol:literal) => {{
+                // SAFETY: the field that takes it has the type in nvrtc.h; `library` is kept beside it.
+                *unsafe { library.get($symbol) }.map_err(failed)?
+            }};
+        }
+        let version: unsafe extern "C" fn(*mut c_int, *mut c_int) -> Code = function!(b"nvrtcVersion\0");
+        if version as usize == nvrtcVersion as *const () as usize {
+            return Err(format!("{VARIABLE} names the emulator itself, not the compiler"));
+        }
+        Ok(Self {
+            version,
+            architecture_count: function!(b"nvrtcGetNumSupportedArchs\0"),
+            architectures: function!(b"nvrtcGetSupportedArchs\0"),
+            create: function!(b"nvrtcCreateProgram\0"),
+            compile: function!(b"nvrtcCompileProgram\0"),
+            destroy: function!(b"nvrtcDestroyProgram\0"),
+            ptx_size: function!(b"nvrtcGetPTXSize\0"),
+            ptx: function!(b"nvrtcGetPTX\0"),
+            log_size: function!(b"nvrtcGetProgramLogSize\0"),
+            log: function!(b"nvrtcGetProgramLog\0"),
+            error_text: function!(b"nvrtcGetErrorString\0"),
+            _library: library,
+            _builtins: builtins_beside(file),
+        })
+    }
+
+    /// The one that the environment names, loaded when first needed. Says once on standard error what is wrong with it.
+    fn get() -> Option<&'static Self> {
+        static COMPILER: OnceLock<Option<Compiler>> = OnceLock::new();
+        let load = || {
+            let file = std::env::var_os(VARIABLE).filter(|file| !file.is_empty()).map(PathBuf::from);
+            let compiler = file.ok_or_else(|| format!("{VARIABLE} does not name the compiler"));
+            let compiler = compiler.and_then(|file| Self::load(&file));
+            compiler.inspect_err(|wrong| eprintln!("syncline-emulator: {wrong}")).ok()
+        };
+        COMPILER.get_or_init(load).as_ref()
+    }
+}
+
+/// The library of built-in functions in the same folder, which the compiler asks the loader for by its name alone: it is found if it is loaded already.
+fn builtins_beside(library: &Path) -> Vec<Library> {
+    let files = library.parent().and_then(|folder| std::fs::read_dir(folder).ok());
+    let is_wanted = |path: &PathBuf| {
+        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with("libnvrtc-builtins.so"))
+    };
+    let paths = files.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).filter(is_wanted);
+    // Where one cannot be loaded the compiler says what it lacks.
+    // SAFETY: loading runs the initialisers of a library beside the compiler that the user names.
+    paths.filter_map(|path| unsafe { Library::new(path) }.ok()).collect()
+}
+
+/// Calls the compiler, if there is one; nothing but a number leaves.
+fn with(call: impl FnOnce(&Compiler) -> Code) -> Code {
+    let call = || Compiler::get().map_or(INTERNAL_ERROR, call);
+    catch_unwind(AssertUnwindSafe(call)).unwrap_or(INTERNAL_ERROR)
+}
+
+/// An option as the compiler gets it: for a virtual architecture where it is for a true one, since what is for a true one comes without PTX.
+fn rewritten(option: &CStr) -> CString {
+    let names = ["-arch=sm_", "--gpu-architecture=sm_"];
+    let rest = option.to_str().ok().and_then(|text| names.iter().find_map(|name| text.strip_prefix(name)));
+    let other = rest.and_then(|architecture| CString::new(format!("-arch=compute_{architecture}")).ok());
+    other.unwrap_or_else(|| option.to_owned())
+}
+
+/// The compiler's version.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvrtcVersion(major: *mut c_int, minor: *mut c_int) -> Code {
+    // SAFETY: the caller's arguments.
+    with(|compiler| unsafe { (compiler.version)(major, minor) })
+}
+
+/// How many architectures it knows.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvrtcGetNumSupportedArchs(count: *mut c_int) -> Code {
+    // SAFETY: the caller's argument.
+    with(|compiler| unsafe { (compiler.architecture_count)(count) })
+}
+
+/// The architectures that it knows.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvrtcGetSupportedArchs(architectures: *mut c_int) -> Code {
+    // SAFETY: the caller's argument.
+    with(|compiler| unsafe { (compiler.architectures)(architectures) })
+}
+
+/// Begins with a source.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvrtcCreateProgram(
+    program: *mut Program,
+    source: *const c_char,
+    name: *const c_char,
+    headers: c_int,
+    header_texts: *const *const c_char,
+    header_names: *const *const c_char,
+) -> Code {
+    // SAFETY: the caller's arguments.
+    with(|compiler| unsafe { (compiler.create)(program, source, name, headers, header_texts, header_names) })
+}
+
+/// Compiles to PTX.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvrtcCompileProgram(program: Program, count: c_int, options: *const *const c_char) -> Code {
+    with(|compiler| {
+        let given = match usize::try_from(count) {
+            Ok(0) => &[],
+            // SAFETY: as many options as the caller says.
+            Ok(count) if !options.is_null() => unsafe { std::slice::from_raw_parts(options, count) },
+            _ => return INVALID_INPUT,
+        };
+        if given.iter().any(|option| option.is_null()) {
+            return INVALID_INPUT;
+        }
+        // SAFETY: each option is a C string.
+        let texts: Vec<_> = given.iter().map(|&option| rewritten(unsafe { CStr::from_ptr(option) })).collect();
+        let pointers: Vec<_> = texts.iter().map(|text| text.as_ptr()).collect();
+        // SAFETY: the caller's program; as many C strings as said, which live until the call returns.
+        unsafe { (compiler.compile)(program, count, pointers.as_ptr()) }
+    })
+}
+
+/// Ends with a source.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvrtcDestroyProgram(program: *mut Program) -> Code {
+    // SAFETY: the caller's argument.
+    with(|compiler| unsafe { (compiler.destroy)(program) })
+}
+
+/// The length in bytes of what was compiled, a zero at the end included.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvrtcGetCUBINSize(program: Program, bytes: *mut usize) -> Code {
+    // SAFETY: the caller's arguments.
+    with(|compiler| unsafe { (compiler.ptx_size)(program, bytes) })
+}
+
+/// What was compiled: PTX with a zero at the end.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvrtcGetCUBIN(program: Program, image: *mut c_char) -> Code {
+    // SAFETY: the caller's arguments.
+    with(|compiler| unsafe { (compiler.ptx)(program, image) })
+}
+
+/// The length in bytes of what the compiler has to say, a zero at the end included.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvrtcGetProgramLogSize(program: Program, bytes: *mut usize) -> Code {
+    // SAFETY: the caller's arguments.
+    with(|compiler| unsafe { (compiler.log_size)(program, bytes) })
+}
+
+/// What the compiler has to say.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvrtcGetProgramLog(program: Program, log: *mut c_char) -> Code {
+    // SAFETY: the caller's arguments.
+    with(|compiler| unsafe { (compiler.log)(program, log) })
+}
+
+/// What a code means.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn nvrtcGetErrorString(code: Code) -> *const c_char {
+    let missing = c"SYNCLINE_EMULATOR_NVRTC does not name a compiler".as_ptr();
+    // SAFETY: takes any number.
+    let text = || Compiler::get().map_or(missing, |compiler| unsafe { (compiler.error_text)(code) });
+    catch_unwind(text).unwrap_or(missing)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn architectures_become_virtual() {
+        assert_eq!(rewritten(c"-arch=sm_90").as_c_str(), c"-arch=compute_90");
+        assert_eq!(rewritten(c"--gpu-architecture=sm_100a").as_c_str(), c"-arch=compute_100a");
+        for other in [c"-arch=compute_75", c"-DARCH=sm_90", c"--fmad=false", c"\xff"] {
+            assert_eq!(rewritten(other).as_c_str(), other);
+        }
+    }
+
+    #[test]
+    fn files_that_are_no_compiler_are_refused() {
+        assert!(Compiler::load(Path::new("/there/is/no/such/file.so")).is_err());
+        assert!(builtins_beside(Path::new("/there/is/no/such/file.so")).is_empty());
+    }
+}
