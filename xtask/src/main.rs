@@ -1,8 +1,9 @@
-//! Chores of the repository: `cargo xtask check | data | nvrtc | bundle`.
+//! Chores of the repository: `cargo xtask check | data | nvrtc | emulate | bundle`.
 
 mod bundle;
 mod check;
 mod data;
+mod emulate;
 mod nvrtc;
 
 use std::path::Path;
@@ -27,6 +28,8 @@ enum Task {
     Data(data::Arguments),
     /// Compile every CUDA kernel, without a GPU (fetches NVRTC with pip)
     Nvrtc(nvrtc::Arguments),
+    /// Run the device tests, or a command, with GPUs emulated on the CPU (fetches NVRTC with pip)
+    Emulate(emulate::Arguments),
     /// Collect the device tests and benches for a GPU machine without Rust
     Bundle,
 }
@@ -46,6 +49,7 @@ fn perform(task: Task) -> Result<()> {
         Task::Check => check::run(),
         Task::Data(arguments) => data::run(&arguments),
         Task::Nvrtc(arguments) => nvrtc::run(&arguments),
+        Task::Emulate(arguments) => emulate::run(&arguments),
         Task::Bundle => bundle::run(),
     }
 }

@@ -27,13 +27,7 @@ pub struct Arguments {
 
 /// Fetches NVRTC into `target/nvrtc` unless it is there, and runs the compile check with it.
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let library = match fetch(&crate::root().join("target").join("nvrtc")) {
-        Err(error) if arguments.if_available => {
-            println!("skipped: kernels are not compiled, as NVRTC cannot be fetched ({error:#})");
-            return Ok(());
-        }
-        library => library?,
-    };
+    let Some(library) = fetch_unless(arguments.if_available, "kernels are not compiled")? else { return Ok(()) };
     let mut check = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     // Not only of its package: others ask for more features of what both depend on, and all of it would be built again without them.
     check.args(["test", "--workspace", "--test", "compile"]);
@@ -47,7 +41,18 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     crate::run(&mut check)
 }
 
-/// Folder of the fetched library.
+/// Folder of the fetched library; `None`, having said what is left out, if it cannot be fetched and need not be.
+pub fn fetch_unless(optional: bool, left_out: &str) -> Result<Option<PathBuf>> {
+    match fetch(&crate::root().join("target").join("nvrtc")) {
+        Err(error) if optional => {
+            println!("skipped: {left_out}, as NVRTC cannot be fetched ({error:#})");
+            Ok(None)
+        }
+        library => library.map(Some),
+    }
+}
+
+/// Folder of the fetched library, fetched unless it is there.
 fn fetch(folder: &Path) -> Result<PathBuf> {
     // A folder of its own for each version, so that a new pin is fetched.
     let folder = folder.join(PACKAGE.replace("==", "-"));

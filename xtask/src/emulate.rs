@@ -1,0 +1,108 @@
+//! `cargo xtask emulate`: the device tests, or any command, with GPUs that are emulated on the CPU (`crates/syncline-emulator`).
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use clap::Args;
+
+/// The tests of `syncline-cuda` that are not about devices.
+const NO_DEVICE: [&str; 2] = ["compile", "common"];
+
+/// Arguments of `emulate`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Compute capability of the GPUs without its dot: 75, 80, 90 or 100
+    #[arg(long, default_value_t = 90)]
+    architecture: u32,
+    /// How many GPUs there are
+    #[arg(long, default_value_t = 2)]
+    devices: u32,
+    /// Where NVRTC cannot be fetched, say so and succeed
+    #[arg(long)]
+    if_available: bool,
+    /// A command and its arguments instead of the device tests, such as `cargo run --release --bin syncline -- demo --device cuda`
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    command: Vec<String>,
+}
+
+/// Builds the emulator, fetches the compiler, and runs the tests or the command with both.
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let Some(folder) = crate::nvrtc::fetch_unless(arguments.if_available, "device tests are not run")? else {
+        return Ok(());
+    };
+    let compiler = library_in(&folder)?;
+    let driver = build()?;
+    let emulated = |command: &mut Command| {
+        let folder = driver.parent().context("a library lies in a folder")?;
+        let mut search = vec![folder.to_path_buf()];
+        search.extend(std::env::var_os(SEARCH_PATH).iter().flat_map(std::env::split_paths));
+        command
+            .env(SEARCH_PATH, std::env::join_paths(search)?)
+            .env("SYNCLINE_NVRTC", &driver)
+            .env("SYNCLINE_EMULATOR_NVRTC", &compiler)
+            .env("SYNCLINE_EMULATOR_ARCHITECTURE", arguments.architecture.to_string())
+            .env("SYNCLINE_EMULATOR_DEVICES", arguments.devices.to_string())
+            // What the emulator takes for compiled is no code for a real GPU, and the other way round.
+            .env("SYNCLINE_CACHE_DIR", folder.join("kernels"))
+            .env("SYNCLINE_REQUIRE_CUDA", "1");
+        if std::env::var_os("SYNCLINE_TEST_SIZE").is_none() {
+            command.env("SYNCLINE_TEST_SIZE", "tiny");
+        }
+        crate::run(command)
+    };
+    if let Some((program, rest)) = arguments.command.split_first() {
+        return emulated(Command::new(program).args(rest));
+    }
+    let mut tests = cargo();
+    // Not only of their package: others ask for more features of what both depend on, and all of it would be built again without them.
+    tests.args(["test", "--workspace"]);
+    device_tests()?.iter().for_each(|test| _ = tests.args(["--test", test]));
+    emulated(&mut tests)?;
+    emulated(cargo().args(["test", "--workspace", "--lib", "--", "gpu::"]))
+}
+
+/// Where the system's loader looks first.
+const SEARCH_PATH: &str = if cfg!(target_os = "macos") { "DYLD_LIBRARY_PATH" } else { "LD_LIBRARY_PATH" };
+
+/// Builds the emulator, and puts a copy under the driver's name into a folder of its own: in one that cargo looks in everybody would take it for the driver.
+fn build() -> Result<PathBuf> {
+    // Optimised without checks of overflow, whatever the tests are: an interpreter's time is the tests'.
+    crate::run(cargo().args(["build", "--release", "--package", "syncline-emulator"]))?;
+    let target = crate::root().join("target");
+    let folder = target.join("emulator");
+    std::fs::create_dir_all(&folder)?;
+    let driver = folder.join(format!("{}cuda{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
+    let built = format!("{}syncline_emulator{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let built = target.join("release").join(built);
+    std::fs::copy(&built, &driver).with_context(|| format!("copying {}", built.display()))?;
+    Ok(driver)
+}
+
+/// NVRTC's own library in a folder where its built-in functions have others.
+fn library_in(folder: &Path) -> Result<PathBuf> {
+    let is_library = |path: &PathBuf| {
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        ["libnvrtc.so", "nvrtc64_"].iter().any(|start| name.starts_with(start)) && !name.contains("alt")
+    };
+    let entries = std::fs::read_dir(folder).with_context(|| format!("reading {}", folder.display()))?;
+    let mut paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+    paths.find(is_library).with_context(|| format!("no NVRTC in {}", folder.display()))
+}
+
+/// Names of the device tests, as cargo knows them.
+fn device_tests() -> Result<Vec<String>> {
+    let folder = crate::root().join("crates").join("syncline-cuda").join("tests");
+    let entries = std::fs::read_dir(&folder).with_context(|| format!("reading {}", folder.display()))?;
+    let name = |path: &Path| path.file_stem().map(|name| name.to_string_lossy().into_owned());
+    let mut names = Vec::new();
+    for entry in entries {
+        names.extend(name(&entry?.path()).filter(|name| !NO_DEVICE.contains(&name.as_str())));
+    }
+    names.sort();
+    Ok(names)
+}
+
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
