@@ -78,7 +78,7 @@ impl Told {
 
     /// Of elements of which the first is number `first` of the array.
     fn first_nan(&self, first: u64) -> Option<(u64, u64)> {
-        (self.first_nan != 0).then_some((first + !self.first_nan, self.nan_bits))
+        (self.first_nan != 0).then(|| (first + !self.first_nan, self.nan_bits))
     }
 
     fn samples(&self) -> Samples {
