@@ -26,8 +26,8 @@ pub fn sums_len(chunks: usize) -> usize {
     4 * chunks + 4
 }
 
-/// Whether a device with so much shared memory a block decodes and reconstructs in one kernel.
-pub(super) fn fuses(index: IndexKind, shared_memory: u32) -> bool {
+/// Whether streams with such an index are decoded while they are reconstructed, where a block has so many bytes of shared memory.
+pub fn fuses(index: IndexKind, shared_memory: u32) -> bool {
     index == IndexKind::Symbol && shared_memory >= OF_ANY_SYMBOLS.max(OF_PAIRS) + OWN_SHARED_MEMORY
 }
 
@@ -131,7 +131,7 @@ impl Reconstructor {
         let shared_memory = device.info().shared_memory_per_block;
         if way.decodes() && !fuses(header.index, shared_memory) {
             return Err(CudaError::invalid(
-                "only streams with the symbol index are decoded while they are reconstructed",
+                "only streams with the symbol index are decoded while they are reconstructed, on devices with 107 KiB of shared memory a block or more",
             ));
         }
         if way == Way::Apart && format.axes != 3 {

@@ -15,7 +15,7 @@ use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
 
-pub use launch::{Reconstructor, sums_len};
+pub use launch::{Reconstructor, fuses, sums_len};
 
 use crate::container::Parsed;
 use crate::device::{Source, Specialization, source};

@@ -71,7 +71,8 @@ fn cases<S: Symbol>(bits: u32, group_log2: u8) -> Vec<Case<S>> {
             let options = EncodeOptions { group_log2, index, free_symbol: None };
             cases.push(Case::new(what, symbols.clone(), vec![], &options));
         }
-        let never = EncodeOptions { group_log2, index: IndexKind::Symbol, free_symbol: Some(((1_u32 << bits) - 2) as u16) };
+        let never =
+            EncodeOptions { group_log2, index: IndexKind::Symbol, free_symbol: Some(((1_u32 << bits) - 2) as u16) };
         cases.push(Case::new(&format!("{what}, hardly a free group"), symbols, vec![], &never));
     }
     // Groups of very different kinds, each with its class.

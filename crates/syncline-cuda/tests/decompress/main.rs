@@ -27,7 +27,7 @@ use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::CudaError;
 use syncline_cuda::geometry::{ChunkBatch, DeviceGeometry};
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
-use syncline_cuda::reconstruct::Way;
+use syncline_cuda::reconstruct::{Way, fuses};
 
 /// The GPU, and a stream of its own that may be captured.
 fn device() -> Option<(&'static Device, Arc<CudaStream>)> {
@@ -78,7 +78,8 @@ fn settled(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> Deco
 fn ways(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> Vec<Decompressor> {
     let mut all = vec![settled(device, stream, info)];
     all.extend(Way::ALL.into_iter().filter_map(|way| Decompressor::with_way(device, stream.clone(), info, way).ok()));
-    assert!(all.len() > 1 + usize::from(info.header().index == IndexKind::Symbol));
+    let fuses = fuses(info.header().index, device.info().shared_memory_per_block);
+    assert!(all.len() > 1 + usize::from(fuses));
     stream.synchronize().unwrap();
     all
 }

@@ -3,7 +3,7 @@
 use cudarc::driver::{DeviceRepr, PushKernelArg};
 use syncline_core::huffman::{Decoder, IndexKind, Symbol};
 
-use super::{Decoding, Preparation, SHAPES, constants};
+use super::{Decoding, Preparation, SHAPES, TABLE_BITS, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{DriverContext, Result};
 
@@ -37,7 +37,7 @@ impl<S: Symbol + DeviceRepr> Chunked<S> {
     /// # Errors
     /// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) unless `group_log2` is 6 or 7; errors of [`Device::kernel`].
     pub fn new(device: &Device, group_log2: u32) -> Result<Self> {
-        let preparation = Preparation::new(device, group_log2)?;
+        let preparation = Preparation::new(device, group_log2, TABLE_BITS)?;
         let kernel = device.kernel(&specialization(S::BYTES, group_log2), "decode_chunked")?;
         Ok(Self { preparation, kernel, group_log2 })
     }

@@ -6,7 +6,7 @@ use syncline_core::huffman::{Decoder, Symbol};
 use super::classes::{Classes, Room};
 use super::spans::{Entries, Spans, SpansTuning, Step};
 use super::spans_small::SpansSmall;
-use super::{Decoding, Preparation, SEQUENCE, SHAPES, Scratch, constants};
+use super::{Decoding, Preparation, SEQUENCE, SHAPES, Scratch, TABLE_BITS, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{DriverContext, Result};
 
@@ -196,7 +196,7 @@ impl<S: Symbol + DeviceRepr> Gap<S> {
     /// # Errors
     /// As [`Self::new`]; also for no room at all.
     pub fn with_writing(device: &Device, group_log2: u32, writing: Writing) -> Result<Self> {
-        let preparation = Preparation::new(device, group_log2)?;
+        let preparation = Preparation::new(device, group_log2, TABLE_BITS)?;
         let small = Writer::small::<S>(device, group_log2, true, writing)?;
         Ok(Self { preparation, writer: Writer::new::<S>(device, group_log2, false, writing)?, small, group_log2 })
     }

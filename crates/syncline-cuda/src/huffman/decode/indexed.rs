@@ -6,7 +6,7 @@ use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{Decoder, MAX_CLASSES, Symbol};
 
 use super::small::Small;
-use super::{Decoding, LONG_ENTRIES, Preparation, SEQUENCE, SHAPES, TABLE_BITS, constants};
+use super::{Decoding, LONG_ENTRIES, Preparation, SEQUENCE, SHAPES, constants, table_bits, with_table_bits};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive, source};
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -78,13 +78,19 @@ fn long_entries(books: u32) -> u32 {
 }
 
 /// Words of a block's tables (`table_words` of `huffman/decode/lookup.cuh`).
-fn table_words(books: u32) -> u32 {
-    let entries = (1 << TABLE_BITS) + long_entries(books);
+fn table_words(books: u32, table_bits: u32) -> u32 {
+    let entries = (1 << table_bits) + long_entries(books);
     books * (entries + (entries >> TABLE_SKEW)).next_multiple_of(4)
 }
 
-fn specialization(symbol_bytes: usize, group_log2: u32, books: u32, pairs: bool, row_bytes: u32) -> Specialization {
-    let mut constants = constants(symbol_bytes, group_log2, pairs);
+fn specialization(
+    (symbol_bytes, group_log2): (usize, u32),
+    table_bits: u32,
+    books: u32,
+    pairs: bool,
+    row_bytes: u32,
+) -> Specialization {
+    let mut constants = with_table_bits(constants(symbol_bytes, group_log2, pairs), table_bits);
     let own = [("BOOKS", books), ("OWN_LONG", long_entries(books)), ("TABLE_SKEW", TABLE_SKEW)];
     let shape = [("THREADS", MOST_THREADS), ("ROW", row_bytes), ("SEQUENCE", SEQUENCE)];
     constants.extend(own.into_iter().chain(shape).map(|(name, value)| (name, u64::from(value))));
@@ -92,12 +98,13 @@ fn specialization(symbol_bytes: usize, group_log2: u32, books: u32, pairs: bool,
 }
 
 /// What the compile check compiles.
-pub(super) fn specializations(_shared_memory: u32) -> Vec<Specialization> {
+pub(super) fn specializations(shared_memory: u32) -> Vec<Specialization> {
     let row_bytes =
         |bytes: usize, group_log2, pairs| IndexedTuning::default().row_bytes(pairs).min((bytes as u32) << group_log2);
     let of = |books, pairs| {
         SHAPES.map(|(bytes, group_log2)| {
-            specialization(bytes, group_log2, books, pairs, row_bytes(bytes, group_log2, pairs))
+            let row_bytes = row_bytes(bytes, group_log2, pairs);
+            specialization((bytes, group_log2), table_bits(shared_memory), books, pairs, row_bytes)
         })
     };
     let most = MAX_CLASSES as u32;
@@ -164,22 +171,23 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
             return Err(CudaError::invalid("64 or 128 bytes of a group are gathered"));
         }
         let shared_memory = device.info().shared_memory_per_block;
+        let table_bits = table_bits(shared_memory);
         let variant = |books, pairs| -> Result<Variant> {
             let row_bytes = tuning.row_bytes(pairs).min((S::BYTES as u32) << group_log2);
-            let specialization = specialization(S::BYTES, group_log2, books, pairs, row_bytes);
+            let specialization = specialization((S::BYTES, group_log2), table_bits, books, pairs, row_bytes);
             let kernel = device.kernel(&specialization, "decode_indexed")?;
             kernel.allow_shared_memory(shared_memory - OWN_SHARED_MEMORY)?;
             let registers = kernel.function().num_regs().doing("asking for a kernel's registers")?.unsigned_abs();
             Ok(Variant {
                 kernel,
-                table_bytes: 4 * table_words(books),
+                table_bytes: 4 * table_words(books, table_bits),
                 row_bytes,
                 threads_by_registers: REGISTERS / registers.next_multiple_of(8).max(8),
             })
         };
         let most = MAX_CLASSES as u32;
         Ok(Self {
-            preparation: Preparation::new(device, group_log2)?,
+            preparation: Preparation::new(device, group_log2, table_bits)?,
             variants: [[variant(1, false)?, variant(1, true)?], [variant(most, false)?, variant(most, true)?]],
             small: if tuning.small { Some(Small::new::<S>(device, group_log2)?) } else { None },
             tuning,

@@ -42,6 +42,10 @@ const SEQUENCE: u32 = 512;
 const PLACED_GROUPS: u32 = 1024;
 /// Bits that a table lookup takes.
 pub(crate) const TABLE_BITS: u32 = 12;
+/// The same of the decoder with the symbol index where a block has less than [`ROOM_FOR_TABLES`]: four codebooks' tables have to fit.
+const FEW_TABLE_BITS: u32 = 10;
+/// Shared memory of a block in bytes that is enough for four tables of [`TABLE_BITS`] and a few warps.
+const ROOM_FOR_TABLES: u32 = 96 << 10;
 /// Words of a codebook's tables: for lookups, for long codewords (`BOOK_WORDS` of `huffman/decode/decode.cuh`).
 const BOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize;
 /// Entries of a codebook's tables for counting (`COUNTS` and `ENDS` there).
@@ -109,14 +113,27 @@ fn constants(symbol_bytes: usize, group_log2: u32, pairs: bool) -> Vec<(&'static
     constants.map(|(name, value)| (name, value.into())).to_vec()
 }
 
+/// Bits that a table lookup takes in the decoder with the symbol index where a block has so many bytes of shared memory.
+fn table_bits(shared_memory: u32) -> u32 {
+    if shared_memory < ROOM_FOR_TABLES { FEW_TABLE_BITS } else { TABLE_BITS }
+}
+
+/// The constants with another number of bits that a lookup takes.
+fn with_table_bits(mut constants: Vec<(&'static str, u64)>, bits: u32) -> Vec<(&'static str, u64)> {
+    constants.iter_mut().filter(|(name, _)| *name == "TABLE_BITS").for_each(|constant| constant.1 = bits.into());
+    constants
+}
+
 /// Every combination of symbol width and group size.
 const SHAPES: [(usize, u32); 4] = [(1, 6), (1, 7), (2, 6), (2, 7)];
 
 /// What the compile check compiles.
 pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
-    let prepare = SHAPES.map(|(bytes, group_log2)| prepare_specialization(bytes, group_log2));
+    let prepare = |bits| SHAPES.map(|(bytes, group_log2)| prepare_specialization(bytes, group_log2, bits));
+    let few = table_bits(shared_memory);
     [
-        prepare.to_vec(),
+        prepare(TABLE_BITS).to_vec(),
+        if few == TABLE_BITS { Vec::new() } else { prepare(few).to_vec() },
         parse::specializations(),
         indexed::specializations(shared_memory),
         small::specializations(),
@@ -130,8 +147,8 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     .concat()
 }
 
-fn prepare_specialization(symbol_bytes: usize, group_log2: u32) -> Specialization {
-    let mut constants = constants(symbol_bytes, group_log2, false);
+fn prepare_specialization(symbol_bytes: usize, group_log2: u32, table_bits: u32) -> Specialization {
+    let mut constants = with_table_bits(constants(symbol_bytes, group_log2, false), table_bits);
     constants.push(("THREADS", PREPARE_THREADS.into()));
     Specialization { source: PREPARE, constants }
 }
@@ -226,11 +243,11 @@ pub(crate) fn code_constants(group_log2: u32) -> Vec<(&'static str, u64)> {
 }
 
 impl<S: Symbol + DeviceRepr> Preparation<S> {
-    fn new(device: &Device, group_log2: u32) -> Result<Self> {
+    fn new(device: &Device, group_log2: u32, table_bits: u32) -> Result<Self> {
         if !matches!(group_log2, 6 | 7) {
             return Err(CudaError::invalid("groups have 64 or 128 symbols"));
         }
-        let specialization = prepare_specialization(S::BYTES, group_log2);
+        let specialization = prepare_specialization(S::BYTES, group_log2, table_bits);
         let kernel = |name| device.kernel(&specialization, name);
         Ok(Self { prepare: kernel("decode_prepare")?, verify: kernel("decode_verify")?, symbol: PhantomData })
     }
@@ -271,7 +288,7 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
             let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
             let grid = Kernel::grid(first_placing + totals.placings, PREPARE_THREADS, 0);
             // SAFETY: parameters (const Book *, const u16 *, const u8 *, const Stream *, u32, const Totals *, u32, u32, u32, u32, u32 *, u16 *, u32 *, u32 *, u32 *, u32,
-            // u32 *, u8 *); blocks for each of the batch's books, which index its symbols, with BOOK_WORDS of tables and COUNT_ENTRIES (or null) each; two sums and a word of status
+            // u32 *, u8 *); blocks for each of the batch's books, which index its symbols, with BOOK_WORDS of tables or fewer and COUNT_ENTRIES (or null) each; two sums and a word of status
             // for each stream, and one more. Bitmaps lie in the input and groups in the output (`Decoding::check`); ranks are bounded by the stream's live groups, of which
             // the map has as many as the batch counted.
             unsafe { launch.launch(grid) }?;

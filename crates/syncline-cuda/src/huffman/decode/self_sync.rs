@@ -8,7 +8,7 @@ use super::batch::Totals;
 use super::gap::{Writer, Writing};
 use super::spans::{Entries, Step, one_wave, resident};
 use super::spans_small::SpansSmall;
-use super::{COUNT_ENTRIES, Decoding, Preparation, SEQUENCE, SHAPES, Scratch, constants};
+use super::{COUNT_ENTRIES, Decoding, Preparation, SEQUENCE, SHAPES, Scratch, TABLE_BITS, constants};
 use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive, source};
 use crate::error::{CudaError, Result};
 
@@ -129,7 +129,7 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         compose.allow_shared_memory(COUNT_TABLE_BYTES)?;
         let synchronise = device.kernel(&synchronising, "self_sync")?;
         Ok(Self {
-            preparation: Preparation::new(device, group_log2)?,
+            preparation: Preparation::new(device, group_log2, TABLE_BITS)?,
             resident: resident(&synchronise, THREADS, 0, device.info().multiprocessors)?,
             synchronise,
             join: device.kernel(&synchronising, "self_sync_join")?,
