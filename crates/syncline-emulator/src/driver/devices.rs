@@ -49,6 +49,7 @@ impl Settings {
         };
         let mut shape = shape(number("SYNCLINE_EMULATOR_ARCHITECTURE", 90)?)?;
         shape.multiprocessors = number("SYNCLINE_EMULATOR_MULTIPROCESSORS", shape.multiprocessors)?.max(1);
+        shape.seed = number("SYNCLINE_EMULATOR_SEED", 0)?.into();
         let pools = number("SYNCLINE_EMULATOR_MEMORY_POOLS", 1)? != 0;
         Ok(Self { devices: number("SYNCLINE_EMULATOR_DEVICES", 1)?, pools, shape })
     }
@@ -63,7 +64,7 @@ fn shape(capability: u32) -> std::result::Result<Shape, String> {
         _ => return Err(format!("SYNCLINE_EMULATOR_ARCHITECTURE is {capability}: there are 75, 80, 90 and 100")),
     };
     let (shared_memory, shared_memory_per_block) = (shared_memory << 10, shared_memory_per_block << 10);
-    Ok(Shape { capability, multiprocessors: 8, threads, blocks, shared_memory, shared_memory_per_block })
+    Ok(Shape { capability, multiprocessors: 8, threads, blocks, shared_memory, shared_memory_per_block, seed: 0 })
 }
 
 static DEVICES: OnceLock<Result<Vec<Device>>> = OnceLock::new();
@@ -245,9 +246,11 @@ mod tests {
             ("SYNCLINE_EMULATOR_ARCHITECTURE", "75"),
             ("SYNCLINE_EMULATOR_MULTIPROCESSORS", "9"),
             ("SYNCLINE_EMULATOR_MEMORY_POOLS", "0"),
+            ("SYNCLINE_EMULATOR_SEED", "5"),
         ]);
         let other = other.unwrap();
         assert_eq!((other.devices, other.shape.threads, other.shape.multiprocessors), (3, 1024, 9));
+        assert_eq!((default.shape.seed, other.shape.seed), (0, 5));
         assert_eq!((other.shape.shared_memory_per_block, default.pools, other.pools), (64 << 10, true, false));
         assert!(settings(&[("SYNCLINE_EMULATOR_ARCHITECTURE", "61")]).is_err());
         assert!(settings(&[("SYNCLINE_EMULATOR_DEVICES", "many")]).is_err());

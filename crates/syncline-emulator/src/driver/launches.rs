@@ -332,6 +332,7 @@ mod tests {
         blocks: 32,
         shared_memory: 228 << 10,
         shared_memory_per_block: 227 << 10,
+        seed: 0,
     };
     const LIMITS: Limits = Limits { most_threads: 512, static_memory: 1 << 10, dynamic_limit: 48 << 10, cluster: None };
     const GRID: Grid =

@@ -1,5 +1,6 @@
 //! All of a kernel's blocks: as many at a time as the device holds, their warps in turn.
 
+use std::cell::Cell;
 use std::time::Instant;
 
 use super::Launch;
@@ -8,7 +9,7 @@ use super::surroundings::{Barriers, Meeting, Surroundings};
 use super::warp::{Progress, Warp};
 use crate::memory::{Memory, POISON};
 
-/// Instructions of a warp until the next one is on.
+/// Instructions of a warp until the next one is on; in other orders than the usual one at most, and often few.
 const TURN: u32 = 4096;
 
 /// Shared memory starts on a multiple of so many bytes.
@@ -38,11 +39,43 @@ pub struct Grid<'a> {
     parameters: Vec<u128>,
     started: Instant,
     shared_bytes: usize,
+    order: Order,
+}
+
+/// In which order blocks and warps are on.
+struct Order {
+    seed: u64,
+    drawn: Cell<u64>,
+}
+
+impl Order {
+    /// A number below `limit`, 0 in the usual order (SplitMix64).
+    fn draw(&self, limit: usize) -> usize {
+        if self.seed == 0 {
+            return 0;
+        }
+        let state = self.drawn.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.drawn.set(state);
+        let mixed = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
+        ((mixed ^ mixed >> 31) % limit as u64) as usize
+    }
+
+    /// All of `count`, from anywhere on.
+    fn all(&self, count: usize) -> impl Iterator<Item = usize> {
+        let first = self.draw(count.max(1));
+        (0..count).map(move |number| (number + first) % count)
+    }
+
+    /// Instructions of a warp's next turn.
+    fn turn(&self) -> u32 {
+        TURN >> self.draw(TURN.ilog2() as usize + 1)
+    }
 }
 
 impl<'a> Grid<'a> {
-    /// A launch of `program`.
-    pub fn new(program: &'a Program, launch: &'a Launch, memory: &'a Memory) -> Self {
+    /// A launch of `program`; an order of its own for each seed other than 0.
+    pub fn new(program: &'a Program, launch: &'a Launch, memory: &'a Memory, seed: u64) -> Self {
         // Parameters are read in pieces of up to 16 bytes.
         let whole = |bytes: &[u8]| {
             let mut piece = [0; 16];
@@ -51,7 +84,8 @@ impl<'a> Grid<'a> {
         };
         let parameters = launch.parameters.chunks(16).map(whole).collect();
         let shared_bytes = program.shared + launch.shared_memory;
-        Self { program, launch, memory, parameters, started: Instant::now(), shared_bytes }
+        let order = Order { seed, drawn: Cell::new(seed) };
+        Self { program, launch, memory, parameters, started: Instant::now(), shared_bytes, order }
     }
 
     /// Runs all blocks, up to `at_a_time` of them side by side.
@@ -73,9 +107,10 @@ impl<'a> Grid<'a> {
         while !clusters.is_empty() {
             let mut any = false;
             let mut ended = Vec::new();
-            for (number, cluster) in clusters.iter_mut().enumerate() {
+            for number in self.order.all(clusters.len()) {
+                let cluster = &mut clusters[number];
                 let (moved, done) = self.advance(cluster)?;
-                any |= moved;
+                any |= moved || done;
                 if done && next < all {
                     self.start(cluster, next, counts);
                     next += 1;
@@ -86,6 +121,7 @@ impl<'a> Grid<'a> {
             if !any {
                 return Err(self.stuck(&clusters));
             }
+            ended.sort_unstable();
             ended.into_iter().rev().for_each(|number| drop(clusters.swap_remove(number)));
         }
         Ok(())
@@ -131,9 +167,9 @@ impl<'a> Grid<'a> {
         let Cluster { blocks, meeting, shared, .. } = cluster;
         let parameters = (self.parameters.as_ptr() as u64, self.launch.parameters.len() as u64);
         let mut generation = meeting.generation;
-        for rank in 0..blocks.len() {
+        for rank in self.order.all(blocks.len()) {
             let Block { place, warps, barriers } = &mut blocks[rank];
-            for number in 0..warps.len() {
+            for number in self.order.all(warps.len()) {
                 let mut here = Surroundings {
                     program: self.program,
                     launch: self.launch,
@@ -148,7 +184,7 @@ impl<'a> Grid<'a> {
                     cluster: meeting,
                 };
                 let before = warps[number].clock;
-                let progress = warps[number].run(&mut here, TURN)?;
+                let progress = warps[number].run(&mut here, self.order.turn())?;
                 any |= warps[number].clock != before || !barriers.releases.is_empty();
                 left |= progress != Progress::Done;
                 for release in barriers.releases.drain(..) {

@@ -38,6 +38,8 @@ pub struct Shape {
     pub shared_memory: usize,
     /// Shared memory that one block can have, in bytes.
     pub shared_memory_per_block: usize,
+    /// What the order depends on in which blocks and warps are on, and for how long; 0 for one after another, long each.
+    pub seed: u64,
 }
 
 /// A loaded module. Its variables lie in the memory that it was loaded to, until it is dropped.
@@ -161,6 +163,6 @@ impl Kernel {
     pub fn run(&self, launch: &Launch, shape: &Shape, memory: &Memory) -> Result<(), String> {
         let threads = launch.block.iter().product();
         let blocks = self.blocks_per_multiprocessor(shape, threads, launch.shared_memory) * shape.multiprocessors;
-        Grid::new(&self.program, launch, memory).run(blocks)
+        Grid::new(&self.program, launch, memory, shape.seed).run(blocks)
     }
 }
