@@ -12,7 +12,7 @@ const NO_DEVICE: [&str; 2] = ["compile", "common"];
 /// Arguments of `emulate`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Compute capability of the GPUs without its dot: 75, 80, 90 or 100
+    /// Compute capability of the GPUs without its dot: 70, 75, 80, 86, 89, 90, 100 or 120
     #[arg(long, default_value_t = 90)]
     architecture: u32,
     /// How many GPUs there are

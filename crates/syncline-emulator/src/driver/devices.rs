@@ -58,10 +58,17 @@ impl Settings {
 /// What a device of this compute capability has. It has few multiprocessors, so that tests with little data fill them all; not so few that small batches do not fit.
 fn shape(capability: u32) -> std::result::Result<Shape, String> {
     let (threads, blocks, shared_memory, shared_memory_per_block) = match capability {
+        70 => (2048, 32, 96, 96),
         75 => (1024, 16, 64, 64),
         80 => (2048, 32, 164, 163),
+        86 => (1536, 16, 100, 99),
+        89 | 120 => (1536, 24, 100, 99),
         90 | 100 => (2048, 32, 228, 227),
-        _ => return Err(format!("SYNCLINE_EMULATOR_ARCHITECTURE is {capability}: there are 75, 80, 90 and 100")),
+        _ => {
+            return Err(format!(
+                "SYNCLINE_EMULATOR_ARCHITECTURE is {capability}: there are 70, 75, 80, 86, 89, 90, 100, 120"
+            ));
+        }
     };
     let (shared_memory, shared_memory_per_block) = (shared_memory << 10, shared_memory_per_block << 10);
     Ok(Shape { capability, multiprocessors: 8, threads, blocks, shared_memory, shared_memory_per_block, seed: 0 })

@@ -6,7 +6,7 @@ use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{Decoder, MAX_CLASSES, Symbol};
 
 use super::small::Small;
-use super::{Decoding, LONG_ENTRIES, Preparation, SEQUENCE, SHAPES, constants, table_bits, with_table_bits};
+use super::{Decoding, LONG_ENTRIES, Preparation, SEQUENCE, SHAPES, TABLE_BITS, constants, with_table_bits};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive, source};
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -30,6 +30,8 @@ const PAIRED_BITS: f64 = 1.2;
 const TABLE_SKEW: u32 = 6;
 /// Most threads in a block.
 const MOST_THREADS: u32 = 1024;
+/// Threads in a block, at least.
+const LEAST_THREADS: u32 = 128;
 
 /// What decides speed only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -81,6 +83,15 @@ fn long_entries(books: u32) -> u32 {
 fn table_words(books: u32, table_bits: u32) -> u32 {
     let entries = (1 << table_bits) + long_entries(books);
     books * (entries + (entries >> TABLE_SKEW)).next_multiple_of(4)
+}
+
+/// Bits that a table lookup takes where a block has so many bytes of shared memory: [`TABLE_BITS`], or fewer if four codebooks' tables leave no room for the smallest block.
+pub(super) fn table_bits(shared_memory: u32) -> u32 {
+    const LEAST_TABLE_BITS: u32 = 10;
+    let of_warp = 32 * IndexedTuning::default().row_bytes(true) + 4 * LEAST_STAGED_WORDS;
+    let others = OWN_SHARED_MEMORY + LEAST_THREADS / 32 * of_warp;
+    let fits = |bits: &u32| 4 * table_words(MAX_CLASSES as u32, *bits) + others <= shared_memory;
+    (LEAST_TABLE_BITS..=TABLE_BITS).rev().find(fits).unwrap_or(LEAST_TABLE_BITS)
 }
 
 fn specialization(
@@ -218,7 +229,7 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
             return plan(threads);
         }
         // Larger blocks share a table among more warps; but not for less room for words.
-        let plans = (128..=MOST_THREADS).step_by(64).map(plan);
+        let plans = (LEAST_THREADS..=MOST_THREADS).step_by(64).map(plan);
         let best = plans.max_by_key(|plan| {
             let all = plan.resident * plan.threads;
             (plan.staged_words, all.min(warps_with_work.saturating_mul(32)), Reverse(all), plan.threads)

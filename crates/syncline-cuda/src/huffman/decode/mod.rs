@@ -42,10 +42,6 @@ const SEQUENCE: u32 = 512;
 const PLACED_GROUPS: u32 = 1024;
 /// Bits that a table lookup takes.
 pub(crate) const TABLE_BITS: u32 = 12;
-/// The same of the decoder with the symbol index where a block has less than [`ROOM_FOR_TABLES`]: four codebooks' tables have to fit.
-const FEW_TABLE_BITS: u32 = 10;
-/// Shared memory of a block in bytes that is enough for four tables of [`TABLE_BITS`] and a few warps.
-const ROOM_FOR_TABLES: u32 = 96 << 10;
 /// Words of a codebook's tables: for lookups, for long codewords (`BOOK_WORDS` of `huffman/decode/decode.cuh`).
 const BOOK_WORDS: usize = (1 << TABLE_BITS) + LONG_ENTRIES as usize;
 /// Entries of a codebook's tables for counting (`COUNTS` and `ENDS` there).
@@ -113,11 +109,6 @@ fn constants(symbol_bytes: usize, group_log2: u32, pairs: bool) -> Vec<(&'static
     constants.map(|(name, value)| (name, value.into())).to_vec()
 }
 
-/// Bits that a table lookup takes in the decoder with the symbol index where a block has so many bytes of shared memory.
-fn table_bits(shared_memory: u32) -> u32 {
-    if shared_memory < ROOM_FOR_TABLES { FEW_TABLE_BITS } else { TABLE_BITS }
-}
-
 /// The constants with another number of bits that a lookup takes.
 fn with_table_bits(mut constants: Vec<(&'static str, u64)>, bits: u32) -> Vec<(&'static str, u64)> {
     constants.iter_mut().filter(|(name, _)| *name == "TABLE_BITS").for_each(|constant| constant.1 = bits.into());
@@ -130,7 +121,7 @@ const SHAPES: [(usize, u32); 4] = [(1, 6), (1, 7), (2, 6), (2, 7)];
 /// What the compile check compiles.
 pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     let prepare = |bits| SHAPES.map(|(bytes, group_log2)| prepare_specialization(bytes, group_log2, bits));
-    let few = table_bits(shared_memory);
+    let few = indexed::table_bits(shared_memory);
     [
         prepare(TABLE_BITS).to_vec(),
         if few == TABLE_BITS { Vec::new() } else { prepare(few).to_vec() },
