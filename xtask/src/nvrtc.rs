@@ -28,17 +28,26 @@ pub struct Arguments {
 /// Fetches NVRTC into `target/nvrtc` unless it is there, and runs the compile check with it.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let Some(library) = fetch_unless(arguments.if_available, "kernels are not compiled")? else { return Ok(()) };
-    let mut check = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    // Not only of its package: others ask for more features of what both depend on, and all of it would be built again without them.
-    check.args(["test", "--workspace", "--test", "compile"]);
-    check.env("SYNCLINE_NVRTC", library).env("SYNCLINE_REQUIRE_NVRTC", "1");
-    if let Some(architectures) = &arguments.architectures {
-        check.env("SYNCLINE_NVRTC_ARCHITECTURES", architectures);
-    }
-    if arguments.fast {
-        check.env("SYNCLINE_NVRTC_OPTIONS", FAST);
-    }
-    crate::run(&mut check)
+    let compile = |architectures: Option<&str>| {
+        let mut check = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        // Not only of its package: others ask for more features of what both depend on, and all of it would be built again without them.
+        check.args(["test", "--workspace", "--test", "compile"]);
+        check.env("SYNCLINE_NVRTC", &library).env("SYNCLINE_REQUIRE_NVRTC", "1");
+        if let Some(architectures) = architectures {
+            check.env("SYNCLINE_NVRTC_ARCHITECTURES", architectures);
+        }
+        if arguments.fast {
+            check.env("SYNCLINE_NVRTC_OPTIONS", FAST);
+        }
+        crate::run(&mut check)
+    };
+    let Some(list) = &arguments.architectures else { return compile(None) };
+    // A process each: NVRTC compiles one kernel at a time in a process, whatever its threads are.
+    std::thread::scope(|scope| {
+        let compile = &compile;
+        let all: Vec<_> = list.split(',').map(|one| scope.spawn(move || compile(Some(one)))).collect();
+        all.into_iter().try_for_each(|one| one.join().expect("a check does not panic"))
+    })
 }
 
 /// Folder of the fetched library; `None`, having said what is left out, if it cannot be fetched and need not be.
