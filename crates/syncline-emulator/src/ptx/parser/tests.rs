@@ -87,8 +87,8 @@ $L__BB0_2:
 	ret;
 
 }
-	.file	1 "/work/main/histogram.cu"
-	.file	2 "/work/main/common.cuh", 123, 456
+	.file	1 "/src/kernels/histogram.cu"
+	.file	2 "/src/kernels/common.cuh", 123, 456
 	.section	.debug_str
 	{
 $L__info_string0:
@@ -147,7 +147,7 @@ fn kernel(body: &str) -> Result<Function, String> {
 fn modules() {
     let module = sample();
     assert_eq!(module.target, 90);
-    let files = [(1, "/work/main/histogram.cu".to_owned()), (2, "/work/main/common.cuh".to_owned())];
+    let files = [(1, "/src/kernels/histogram.cu".to_owned()), (2, "/src/kernels/common.cuh".to_owned())];
     assert_eq!(module.files, files);
     let halves: Vec<u8> = [0.5f64, -0.5, 0.5].iter().flat_map(|half| half.to_le_bytes()).collect();
     let variables = [
