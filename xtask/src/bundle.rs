@@ -117,7 +117,7 @@ pub fn run() -> Result<()> {
 
 /// Builds what `cargo test <flag>` would run for the device; names and paths of the programs.
 fn build(package: &str, flag: &str) -> Result<Vec<(String, PathBuf)>> {
-    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+    let output = crate::cargo()
         .args(["test", "--no-run", "--release", "--package", package, flag, "--message-format=json"])
         .args(["--config", "profile.release.strip=true", "--config", "profile.release.debug=false"])
         .current_dir(crate::root())

@@ -1,6 +1,5 @@
 //! `check`: format, lints, build, documentation, tests.
 
-use std::env;
 use std::process::Command;
 
 use anyhow::Result;
@@ -21,7 +20,7 @@ fn cargo(arguments: &[&str]) -> Result<()> {
 }
 
 fn cargo_command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = crate::cargo();
     command.args(arguments);
     command
 }

@@ -54,12 +54,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some((program, rest)) = arguments.command.split_first() {
         return emulated(Command::new(program).args(rest));
     }
-    let mut tests = cargo();
+    let mut tests = crate::cargo();
     // Not only of their package: others ask for more features of what both depend on, and all of it would be built again without them.
     tests.args(["test", "--workspace"]);
     device_tests()?.iter().for_each(|test| _ = tests.args(["--test", test]));
     emulated(&mut tests)?;
-    emulated(cargo().args(["test", "--workspace", "--lib", "--", "gpu::"]))
+    emulated(crate::cargo().args(["test", "--workspace", "--lib", "--", "gpu::"]))
 }
 
 /// Where the system's loader looks first.
@@ -68,7 +68,7 @@ const SEARCH_PATH: &str = if cfg!(target_os = "macos") { "DYLD_LIBRARY_PATH" } e
 /// Builds the emulator, and puts a copy under the driver's name into a folder of its own: in one that cargo looks in everybody would take it for the driver.
 fn build() -> Result<PathBuf> {
     // Optimised without checks of overflow, whatever the tests are: an interpreter's time is the tests'.
-    crate::run(cargo().args(["build", "--release", "--package", "syncline-emulator"]))?;
+    crate::run(crate::cargo().args(["build", "--release", "--package", "syncline-emulator"]))?;
     let target = crate::root().join("target");
     let folder = target.join("emulator");
     std::fs::create_dir_all(&folder)?;
@@ -101,8 +101,4 @@ fn device_tests() -> Result<Vec<String>> {
     }
     names.sort();
     Ok(names)
-}
-
-fn cargo() -> Command {
-    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }

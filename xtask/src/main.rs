@@ -59,6 +59,11 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository")
 }
 
+/// The cargo that runs this.
+fn cargo() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
 /// Runs a command in the repository's root and shows it.
 fn run(command: &mut Command) -> Result<()> {
     let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();

@@ -29,7 +29,7 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let Some(library) = fetch_unless(arguments.if_available, "kernels are not compiled")? else { return Ok(()) };
     let compile = |architectures: Option<&str>| {
-        let mut check = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        let mut check = crate::cargo();
         // Not only of its package: others ask for more features of what both depend on, and all of it would be built again without them.
         check.args(["test", "--workspace", "--test", "compile"]);
         check.env("SYNCLINE_NVRTC", &library).env("SYNCLINE_REQUIRE_NVRTC", "1");

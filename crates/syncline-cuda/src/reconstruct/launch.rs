@@ -21,6 +21,9 @@ const OF_ANY_SYMBOLS: u32 = 16 * ((1 << TABLE_BITS) + OWN_LONG[1]) + (32 << 9) +
 /// The same while tables with pairs are made: these, and the tables of single codewords that they are made of.
 const OF_PAIRS: u32 = 4 * ((4 << TABLE_BITS) + 2 * OWN_LONG[1]) + 4 * (2 << TABLE_BITS);
 
+/// Shared memory of a block in bytes with which streams are decoded while they are reconstructed.
+const TO_FUSE: u32 = if OF_ANY_SYMBOLS > OF_PAIRS { OF_ANY_SYMBOLS } else { OF_PAIRS } + OWN_SHARED_MEMORY;
+
 /// Words that [`Reconstruction::sums`] has for so many chunks.
 pub fn sums_len(chunks: usize) -> usize {
     4 * chunks + 4
@@ -28,7 +31,7 @@ pub fn sums_len(chunks: usize) -> usize {
 
 /// Whether streams with such an index are decoded while they are reconstructed, where a block has so many bytes of shared memory.
 pub fn fuses(index: IndexKind, shared_memory: u32) -> bool {
-    index == IndexKind::Symbol && shared_memory >= OF_ANY_SYMBOLS.max(OF_PAIRS) + OWN_SHARED_MEMORY
+    index == IndexKind::Symbol && shared_memory >= TO_FUSE
 }
 
 /// `Values` of `reconstruct/elements.cuh`.
@@ -130,9 +133,9 @@ impl Reconstructor {
         let format = Format::new(header, geometry)?;
         let shared_memory = device.info().shared_memory_per_block;
         if way.decodes() && !fuses(header.index, shared_memory) {
-            return Err(CudaError::invalid(
-                "only streams with the symbol index are decoded while they are reconstructed, on devices with 107 KiB of shared memory a block or more",
-            ));
+            return Err(CudaError::invalid(format!(
+                "only streams with the symbol index are decoded while they are reconstructed, on devices with {TO_FUSE} bytes of shared memory a block or more"
+            )));
         }
         if way == Way::Apart && format.axes != 3 {
             return Err(CudaError::invalid("only arrays with tiles of three axes are reconstructed apart"));

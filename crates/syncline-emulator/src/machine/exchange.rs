@@ -2,7 +2,7 @@
 
 use super::program::{Exchange, LANES, Lanes, Shuffle};
 use super::surroundings::Surroundings;
-use super::warp::{Warp, lanes};
+use super::warp::{Warp, lanes, mask_of};
 
 impl Warp {
     /// Does it for the lanes of `mask`, which are all there.
@@ -34,9 +34,7 @@ impl Warp {
             }
             Exchange::Match { to, value } => {
                 let value = self.read(value, here);
-                let same = |own: usize| {
-                    lanes(mask).filter(|&lane| value[lane] == value[own]).fold(0, |all, lane| all | 1 << lane)
-                };
+                let same = |own: usize| u64::from(mask_of(lanes(mask).filter(|&lane| value[lane] == value[own])));
                 self.write(to, &std::array::from_fn(same), mask);
             }
         }

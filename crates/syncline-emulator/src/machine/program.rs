@@ -41,15 +41,8 @@ pub enum Special {
     Lane,
     /// Number of the warp in its block.
     Warp,
-    /// The lanes before this one, this one among them if the first is true; those behind it if the second is.
-    Mask {
-        /// Whether the lane itself is one.
-        itself: bool,
-        /// Lanes behind instead of before.
-        behind: bool,
-        /// Lanes other than itself.
-        others: bool,
-    },
+    /// The mask of lanes on that side of this one.
+    Lanes(Side),
     /// Instructions done so far.
     Clock,
     /// Nanoseconds.
@@ -58,6 +51,21 @@ pub enum Special {
     Rank,
     /// Address at which the block's shared memory starts.
     SharedBase,
+}
+
+/// Lanes, seen from one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Side {
+    /// The lane itself.
+    Own,
+    /// Those before it.
+    Before,
+    /// Those before it and itself.
+    Through,
+    /// Those behind it.
+    Behind,
+    /// Itself and those behind it.
+    From,
 }
 
 /// What decides about something by lanes.

@@ -3,7 +3,9 @@
 //! Of several places that lanes are at the first in the program is on, so that lanes that have taken different ways come together where these meet. A group that goes round in a loop for long gives way to others: it may
 //! be waiting for them.
 
-use super::program::{ALL, Condition, Instruction, LANES, Lanes, Operation, Program, Reduction, Source, Special};
+use super::program::{
+    ALL, Condition, Exchange, Instruction, LANES, Lanes, Operation, Program, Reduction, Side, Source, Special,
+};
 use super::surroundings::{Arrival, Surroundings};
 
 /// Instructions of a group until another one of the same warp is on.
@@ -127,7 +129,7 @@ impl Warp {
         }
         let among = ready & !self.impatient;
         let place = lanes(among).map(|lane| self.places[lane]).min()?;
-        let group = lanes(ready).filter(|&lane| self.places[lane] == place).fold(0, |mask, lane| mask | 1 << lane);
+        let group = mask_of(lanes(ready).filter(|&lane| self.places[lane] == place));
         let others = lanes(ready & !group)
             .map(|lane| self.places[lane])
             .filter(|&other| other > place)
@@ -247,11 +249,15 @@ impl Warp {
             Special::Blocks(axis) => [u64::from(here.launch.grid[axis]); LANES],
             Special::Lane => std::array::from_fn(|lane| lane as u64),
             Special::Warp => [u64::from(self.number); LANES],
-            Special::Mask { itself, behind, others } => std::array::from_fn(|lane| {
-                let own = u32::from(itself) << lane;
-                let before = (1_u32 << lane) - 1;
-                let rest = if behind { !before & !(1 << lane) } else { before };
-                u64::from(own | if others { rest } else { 0 })
+            Special::Lanes(side) => std::array::from_fn(|lane| {
+                let (own, before) = (1_u32 << lane, (1_u32 << lane) - 1);
+                u64::from(match side {
+                    Side::Own => own,
+                    Side::Before => before,
+                    Side::Through => before | own,
+                    Side::Behind => !(before | own),
+                    Side::From => !before,
+                })
             }),
             Special::Clock => [self.clock; LANES],
             Special::Timer => [here.started.elapsed().as_nanos() as u64; LANES],
@@ -321,7 +327,7 @@ impl Warp {
             }
             Operation::ClusterWait => {
                 let late = lanes(mask).filter(|&lane| self.generations[lane] == here.cluster.generation);
-                let late = late.fold(0, |mask, lane| mask | 1 << lane);
+                let late = mask_of(late);
                 self.send(mask, place + 1);
                 self.waiting |= late;
                 self.at_cluster |= late;
@@ -336,7 +342,7 @@ impl Warp {
     fn among(
         &mut self,
         members: &Lanes,
-        what: &super::program::Exchange,
+        what: &Exchange,
         place: u32,
         mask: u32,
         here: &Surroundings<'_>,
@@ -357,7 +363,7 @@ impl Warp {
     fn settle(
         &mut self,
         members: &Lanes,
-        what: &super::program::Exchange,
+        what: &Exchange,
         place: u32,
         mask: u32,
         here: &Surroundings<'_>,
@@ -371,8 +377,7 @@ impl Warp {
             }
             let needed = members[lane] as u32 & self.alive;
             let there = lanes(self.exchanging).filter(|&lane| self.places[lane] == place);
-            let there = there.fold(0, |mask, lane| mask | 1 << lane);
-            if needed & !there == 0 {
+            if needed & !mask_of(there) == 0 {
                 self.exchange(what, needed, here)?;
                 self.send(needed, place + 1);
                 self.waiting &= !needed;
@@ -393,13 +398,20 @@ impl Warp {
         self.waiting |= mask;
         self.meeting |= mask;
         for lane in lanes(mask) {
-            let needed = members[lane] as u32 & self.alive;
-            if needed & !self.meeting == 0 {
-                self.waiting &= !needed;
-                self.meeting &= !needed;
-            }
+            self.part(members[lane] as u32);
         }
         Flow::Apart
+    }
+
+    /// Lets lanes go on if all of them that have not ended have met; whether they do.
+    fn part(&mut self, members: u32) -> bool {
+        let needed = members & self.alive;
+        let met = needed & !self.meeting == 0;
+        if met {
+            self.waiting &= !needed;
+            self.meeting &= !needed;
+        }
+        met
     }
 
     /// Where all lanes wait, some may have done so for lanes that have ended since; whether any can go on.
@@ -420,12 +432,7 @@ impl Warp {
             if self.meeting >> lane & 1 == 1
                 && let Operation::Meet(members) = here.program.instructions[place].operation
             {
-                let needed = self.read(members, here)[lane] as u32 & self.alive;
-                if needed & !self.meeting == 0 {
-                    self.waiting &= !needed;
-                    self.meeting &= !needed;
-                    any = true;
-                }
+                any |= self.part(self.read(members, here)[lane] as u32);
             }
         }
         Ok(any)
@@ -456,6 +463,11 @@ impl Warp {
         let places: Vec<_> = places.iter().map(|place| program.place(*place)).collect();
         format!("warp {} at {}", self.number, places.join(" and "))
     }
+}
+
+/// The mask of lanes.
+pub(super) fn mask_of(lanes: impl Iterator<Item = usize>) -> u32 {
+    lanes.fold(0, |mask, lane| mask | 1 << lane)
 }
 
 /// The lanes of a mask.

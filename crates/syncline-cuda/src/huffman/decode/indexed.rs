@@ -6,7 +6,7 @@ use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{Decoder, MAX_CLASSES, Symbol};
 
 use super::small::Small;
-use super::{Decoding, LONG_ENTRIES, Preparation, SEQUENCE, SHAPES, TABLE_BITS, constants, with_table_bits};
+use super::{Decoding, LONG_ENTRIES, Preparation, SEQUENCE, SHAPES, TABLE_BITS, constants_for};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive, source};
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -101,7 +101,7 @@ fn specialization(
     pairs: bool,
     row_bytes: u32,
 ) -> Specialization {
-    let mut constants = with_table_bits(constants(symbol_bytes, group_log2, pairs), table_bits);
+    let mut constants = constants_for(symbol_bytes, group_log2, table_bits, pairs);
     let own = [("BOOKS", books), ("OWN_LONG", long_entries(books)), ("TABLE_SKEW", TABLE_SKEW)];
     let shape = [("THREADS", MOST_THREADS), ("ROW", row_bytes), ("SEQUENCE", SEQUENCE)];
     constants.extend(own.into_iter().chain(shape).map(|(name, value)| (name, u64::from(value))));
@@ -110,11 +110,9 @@ fn specialization(
 
 /// What the compile check compiles.
 pub(super) fn specializations(shared_memory: u32) -> Vec<Specialization> {
-    let row_bytes =
-        |bytes: usize, group_log2, pairs| IndexedTuning::default().row_bytes(pairs).min((bytes as u32) << group_log2);
     let of = |books, pairs| {
         SHAPES.map(|(bytes, group_log2)| {
-            let row_bytes = row_bytes(bytes, group_log2, pairs);
+            let row_bytes = row_bytes(pairs, bytes, group_log2);
             specialization((bytes, group_log2), table_bits(shared_memory), books, pairs, row_bytes)
         })
     };

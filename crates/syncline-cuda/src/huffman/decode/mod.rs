@@ -99,20 +99,19 @@ pub(crate) fn workspace(decoder: Decoder, totals: &batch::Totals) -> usize {
 
 /// Constants that every decoding kernel needs.
 fn constants(symbol_bytes: usize, group_log2: u32, pairs: bool) -> Vec<(&'static str, u64)> {
+    constants_for(symbol_bytes, group_log2, TABLE_BITS, pairs)
+}
+
+/// The same with another number of bits that a lookup takes.
+fn constants_for(symbol_bytes: usize, group_log2: u32, table_bits: u32, pairs: bool) -> Vec<(&'static str, u64)> {
     let constants = [
         ("SYMBOL_BYTES", symbol_bytes as u32),
         ("GROUP_LOG2", group_log2),
-        ("TABLE_BITS", TABLE_BITS),
+        ("TABLE_BITS", table_bits),
         ("LONGEST", MAX_LENGTH),
         ("PAIRS", pairs.into()),
     ];
     constants.map(|(name, value)| (name, value.into())).to_vec()
-}
-
-/// The constants with another number of bits that a lookup takes.
-fn with_table_bits(mut constants: Vec<(&'static str, u64)>, bits: u32) -> Vec<(&'static str, u64)> {
-    constants.iter_mut().filter(|(name, _)| *name == "TABLE_BITS").for_each(|constant| constant.1 = bits.into());
-    constants
 }
 
 /// Every combination of symbol width and group size.
@@ -139,7 +138,7 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
 }
 
 fn prepare_specialization(symbol_bytes: usize, group_log2: u32, table_bits: u32) -> Specialization {
-    let mut constants = with_table_bits(constants(symbol_bytes, group_log2, false), table_bits);
+    let mut constants = constants_for(symbol_bytes, group_log2, table_bits, false);
     constants.push(("THREADS", PREPARE_THREADS.into()));
     Specialization { source: PREPARE, constants }
 }

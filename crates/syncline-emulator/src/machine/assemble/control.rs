@@ -1,11 +1,9 @@
 //! Instructions by which threads wait for or tell each other something.
 
-use super::{Assembler, Frame};
+use super::{Assembler, Frame, Made};
 use crate::machine::opcodes;
 use crate::machine::program::{Condition, Exchange, Operation, Reduction, Shuffle};
 use crate::ptx::Operand;
-
-type Outcome = Option<Result<Operation, String>>;
 
 /// What the instruction does, if it is one of these.
 pub(super) fn operation<'a>(
@@ -13,7 +11,7 @@ pub(super) fn operation<'a>(
     frame: &Frame<'a>,
     words: &[&str],
     operands: &'a [Operand],
-) -> Outcome {
+) -> Option<Made> {
     Some(match words[0] {
         "exit" => Ok(Operation::Exit),
         "trap" | "brkpt" => Ok(Operation::Trap),
@@ -32,7 +30,7 @@ pub(super) fn operation<'a>(
     })
 }
 
-fn barrier<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands: &'a [Operand]) -> Outcome {
+fn barrier<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands: &'a [Operand]) -> Option<Made> {
     let source = |operand: &Operand| all.source(frame, operand, 32);
     let plain = |number: &Operand, threads: Option<&Operand>| {
         Ok(Operation::Barrier { number: source(number)?, threads: threads.map(source).transpose()?, reduction: None })
@@ -62,7 +60,7 @@ fn reduction<'a>(
     number: &Operand,
     threads: Option<&Operand>,
     predicate: &Operand,
-) -> Result<Operation, String> {
+) -> Made {
     let reduction = if words.contains(&"popc") {
         Reduction::Count(frame.result(to)?)
     } else if words.contains(&"or") {
@@ -75,7 +73,7 @@ fn reduction<'a>(
     Ok(Operation::Barrier { number: all.source(frame, number, 32)?, threads, reduction: Some((reduction, of)) })
 }
 
-fn shuffle<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands: &'a [Operand]) -> Outcome {
+fn shuffle<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands: &'a [Operand]) -> Option<Made> {
     let way = match *words.get(2)? {
         "up" => Shuffle::Up,
         "down" => Shuffle::Down,
@@ -98,7 +96,7 @@ fn shuffle<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands:
     Some(make())
 }
 
-fn vote<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands: &'a [Operand]) -> Outcome {
+fn vote<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands: &'a [Operand]) -> Option<Made> {
     let [to, of, members] = operands else { return None };
     let make = || {
         let of: Condition = frame.deciding(of)?;
@@ -115,7 +113,7 @@ fn vote<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands: &'
     Some(make())
 }
 
-fn reduce<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands: &'a [Operand]) -> Outcome {
+fn reduce<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands: &'a [Operand]) -> Option<Made> {
     let ([_, _, name, kind], [to, value, members]) = (words, operands) else { return None };
     let by = opcodes::update(name, kind)?;
     let make = || {
@@ -125,7 +123,7 @@ fn reduce<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands: 
     Some(make())
 }
 
-fn same<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands: &'a [Operand]) -> Outcome {
+fn same<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands: &'a [Operand]) -> Option<Made> {
     let (["match", "any", "sync", kind], [to, value, members]) = (words, operands) else { return None };
     let bits = if *kind == "b64" { 64 } else { 32 };
     let make = || {

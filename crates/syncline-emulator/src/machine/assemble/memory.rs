@@ -1,11 +1,9 @@
 //! Instructions that reach memory.
 
-use super::{Assembler, Frame};
+use super::{Assembler, Frame, Made};
 use crate::machine::opcodes;
 use crate::machine::program::{Address, Operation, Source, Space};
 use crate::ptx::Operand;
-
-type Outcome = Option<Result<Operation, String>>;
 
 /// What the instruction does, if it is one of these.
 pub(super) fn operation<'a>(
@@ -13,18 +11,16 @@ pub(super) fn operation<'a>(
     frame: &Frame<'a>,
     words: &[&str],
     operands: &'a [Operand],
-) -> Outcome {
+) -> Option<Made> {
     Some(match (words, operands) {
         (["ld", .., kind], [to, from, ..]) => load(all, frame, words, kind, to, from),
         (["st", .., kind], [to, from, ..]) => store(all, frame, words, kind, to, from),
         (["atom", .., kind], [to, address, values @ ..]) => atomic(all, frame, words, kind, Some(to), address, values),
         (["red", .., kind], [address, values @ ..]) => atomic(all, frame, words, kind, None, address, values),
         (["cp", "async", "bulk", rest @ ..], _) if is_group(rest) => Ok(Operation::Nothing),
-        (["cp", "async", "bulk", "global", ..], [to, from, bytes, ..]) => {
-            copy(all, frame, [to, from], Some(bytes), true)
-        }
+        (["cp", "async", "bulk", "global", ..], [to, from, bytes, ..]) => copy(all, frame, [to, from], bytes, true),
         (["cp", "async", rest @ ..], _) if is_group(rest) => Ok(Operation::Nothing),
-        (["cp", "async", ..], [to, from, bytes]) => copy(all, frame, [to, from], Some(bytes), false),
+        (["cp", "async", ..], [to, from, bytes]) => copy(all, frame, [to, from], bytes, false),
         (["createpolicy", ..], [to, ..]) => frame.result(to).map(|to| {
             // A policy changes what caches keep, which there are none of.
             Operation::Map1(|a| *a, to, Source::Number(0))
@@ -78,7 +74,7 @@ fn load<'a>(
     kind: &str,
     to: &'a Operand,
     from: &'a Operand,
-) -> Result<Operation, String> {
+) -> Made {
     let bits = bits(kind)?;
     let to = parts(to).iter().map(|part| frame.wanted(part)).collect::<Result<_, _>>()?;
     // Compilers load signed bytes and shorts to the next longer register.
@@ -98,7 +94,7 @@ fn store<'a>(
     kind: &str,
     to: &'a Operand,
     from: &'a Operand,
-) -> Result<Operation, String> {
+) -> Made {
     let bits = bits(kind)?;
     let from = parts(from).iter().map(|part| all.source(frame, part, bits)).collect::<Result<_, _>>()?;
     Ok(Operation::Store { from, bytes: bits / 8, address: all.address(frame, to, space(words))? })
@@ -112,7 +108,7 @@ fn atomic<'a>(
     to: Option<&'a Operand>,
     address: &'a Operand,
     values: &'a [Operand],
-) -> Result<Operation, String> {
+) -> Made {
     const NAMES: [&str; 10] = ["add", "min", "max", "and", "or", "xor", "exch", "inc", "dec", "cas"];
     let bits = bits(kind)?;
     let name = words.iter().find(|word| NAMES.contains(word)).ok_or("no such atomic operation")?;
@@ -136,32 +132,20 @@ fn copy<'a>(
     all: &Assembler<'a>,
     frame: &Frame<'a>,
     [to, from]: [&'a Operand; 2],
-    bytes: Option<&'a Operand>,
+    bytes: &'a Operand,
     outward: bool,
-) -> Result<Operation, String> {
+) -> Made {
     let (there, here) = if outward { (Space::Global, Space::Shared) } else { (Space::Shared, Space::Global) };
-    let bytes = bytes.ok_or("no length")?;
     let [to, from]: [Address; 2] = [all.address(frame, to, there)?, all.address(frame, from, here)?];
     Ok(Operation::Copy { to, from, bytes: all.source(frame, bytes, 32)? })
 }
 
-fn discard<'a>(
-    all: &Assembler<'a>,
-    frame: &Frame<'a>,
-    address: &'a Operand,
-    bytes: &Operand,
-) -> Result<Operation, String> {
+fn discard<'a>(all: &Assembler<'a>, frame: &Frame<'a>, address: &'a Operand, bytes: &Operand) -> Made {
     let Operand::Number(bytes) = bytes else { return Err("no length".to_owned()) };
     Ok(Operation::Discard { address: all.address(frame, address, Space::Global)?, bytes: *bytes as u32 })
 }
 
-fn map<'a>(
-    all: &Assembler<'a>,
-    frame: &Frame<'a>,
-    to: &Operand,
-    address: &Operand,
-    rank: &Operand,
-) -> Result<Operation, String> {
+fn map<'a>(all: &Assembler<'a>, frame: &Frame<'a>, to: &Operand, address: &Operand, rank: &Operand) -> Made {
     let source = |operand: &Operand| all.source(frame, operand, 32);
     Ok(Operation::Map { to: frame.result(to)?, address: source(address)?, rank: source(rank)? })
 }

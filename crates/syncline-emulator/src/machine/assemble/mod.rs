@@ -7,7 +7,7 @@ mod values;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-use super::program::{Address, Condition, Instruction, Operation, Program, Source, Space, Special};
+use super::program::{Address, Condition, Instruction, Operation, Program, Side, Source, Space, Special};
 use super::registers;
 use crate::ptx::{self, Function, Module, Operand, Register, Statement, Variable};
 
@@ -22,6 +22,9 @@ const MOST_INSTRUCTIONS: usize = 1 << 22;
 
 /// Threads of a block, at most.
 const MOST_THREADS: u32 = 1024;
+
+/// What an instruction does.
+type Made = Result<Operation, String>;
 
 /// Where a name leads.
 #[derive(Debug, Clone, Copy)]
@@ -62,8 +65,7 @@ pub fn assemble(module: &Module, function: &Function, variables: &HashMap<String
     if parameters.last().is_some_and(|(offset, bytes)| offset + bytes > MOST_PARAMETER_BYTES) {
         return Err(format!("kernel {} has more than {MOST_PARAMETER_BYTES} bytes of parameters", function.name));
     }
-    let mut used = HashSet::new();
-    symbols(function, &functions, &mut used, 0);
+    let used = symbols(function, &functions);
     let (shared, bytes) = place_shared(module, function, &functions, &used);
     let program = Program {
         name: function.name.clone(),
@@ -99,25 +101,20 @@ fn layout(variables: &[Variable]) -> Vec<(usize, usize)> {
 }
 
 /// The names that a function and what it calls mention.
-fn symbols<'a>(
-    function: &'a Function,
-    functions: &HashMap<&str, &'a Function>,
-    used: &mut HashSet<&'a str>,
-    depth: usize,
-) {
-    if depth > MOST_DEPTH {
-        return;
-    }
-    for statement in &function.body {
-        let Statement::Instruction(instruction) = statement else { continue };
-        instruction.operands.iter().for_each(|operand| names_in(operand, used));
-        if instruction.opcode.starts_with("call")
-            && let Some(Operand::Symbol(name)) = instruction.operands.get(1)
-            && let Some(called) = functions.get(name.as_str())
-        {
-            symbols(called, functions, used, depth + 1);
+fn symbols<'a>(function: &'a Function, functions: &HashMap<&str, &'a Function>) -> HashSet<&'a str> {
+    let mut used = HashSet::new();
+    let mut left = vec![function];
+    while let Some(function) = left.pop() {
+        let mut mentioned = HashSet::new();
+        for statement in &function.body {
+            if let Statement::Instruction(instruction) = statement {
+                instruction.operands.iter().for_each(|operand| names_in(operand, &mut mentioned));
+            }
         }
+        let new = mentioned.into_iter().filter(|name| used.insert(*name));
+        left.extend(new.filter_map(|name| functions.get(name)));
     }
+    used
 }
 
 fn names_in<'a>(operand: &'a Operand, used: &mut HashSet<&'a str>) {
@@ -359,7 +356,6 @@ fn special(name: &str) -> Result<Special, String> {
         Some("z") => Ok(special(2)),
         _ => Err(format!("no axis in %{name}")),
     };
-    let mask = |itself, behind, others| Ok(Special::Mask { itself, behind, others });
     match name.split('.').next().unwrap_or_default() {
         "tid" => axis(Special::Thread),
         "ntid" => axis(Special::Threads),
@@ -367,11 +363,11 @@ fn special(name: &str) -> Result<Special, String> {
         "nctaid" => axis(Special::Blocks),
         "laneid" => Ok(Special::Lane),
         "warpid" => Ok(Special::Warp),
-        "lanemask_eq" => mask(true, false, false),
-        "lanemask_lt" => mask(false, false, true),
-        "lanemask_le" => mask(true, false, true),
-        "lanemask_gt" => mask(false, true, true),
-        "lanemask_ge" => mask(true, true, true),
+        "lanemask_eq" => Ok(Special::Lanes(Side::Own)),
+        "lanemask_lt" => Ok(Special::Lanes(Side::Before)),
+        "lanemask_le" => Ok(Special::Lanes(Side::Through)),
+        "lanemask_gt" => Ok(Special::Lanes(Side::Behind)),
+        "lanemask_ge" => Ok(Special::Lanes(Side::From)),
         "clock" | "clock64" => Ok(Special::Clock),
         "globaltimer" => Ok(Special::Timer),
         "cluster_ctarank" => Ok(Special::Rank),

@@ -1,12 +1,10 @@
 //! Instructions that make values of values, lane by lane.
 
 use super::memory::bits;
-use super::{Assembler, Frame};
+use super::{Assembler, Frame, Made};
 use crate::machine::opcodes;
 use crate::machine::program::{Condition, Operation, Source, Special};
 use crate::ptx::Operand;
-
-type Made = Result<Operation, String>;
 
 /// What the instruction does, if it is one of these.
 pub(super) fn operation<'a>(
