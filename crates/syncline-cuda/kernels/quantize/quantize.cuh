@@ -41,18 +41,28 @@ __device__ inline double log2_defined(double x) {
     return (double(int32_t(exponent)) - (subnormal ? 54.0 : 0.0)) + s * p;
 }
 
-__device__ inline constexpr double factorial(int n) { return n < 2 ? 1.0 : n * factorial(n - 1); }
+// 1 / n! for n up to 13, reckoned by the compiler: as a function that calls itself they were reckoned by each thread for each element.
+struct InverseFactorials {
+    double of[14];
+    __device__ inline constexpr InverseFactorials() : of() {
+        double factorial = 1.0;
+        for (int n = 0; n < 14; ++n) {
+            factorial *= n < 2 ? 1 : n;
+            of[n] = 1.0 / factorial;
+        }
+    }
+};
 
 __device__ inline double exp2_defined(double y) {
     y = y > -2000.0 ? y : -2000.0;
     y = y < 2000.0 ? y : 2000.0;
     double whole = rint(y);
     double t = (y - whole) * LN_2;
-    constexpr double LAST = 1.0 / factorial(13);
-    double p = LAST;
+    constexpr InverseFactorials INVERSE;
+    double p = INVERSE.of[13];
 #pragma unroll
     for (int i = 12; i >= 0; --i) {
-        p = p * t + 1.0 / factorial(i);
+        p = p * t + INVERSE.of[i];
     }
     int32_t k = int32_t(whole), half = k >> 1;
     // Two factors, both normal: the product rounds once, also to a subnormal.
