@@ -265,6 +265,11 @@ impl ChunkBatch {
     /// Most groups of codes in a batch: numbers of codes fit 32 bits with room to spare.
     const MOST_GROUPS: u64 = 1 << 24;
 
+    /// Most chunks that a batch can have, 1 or more.
+    pub(crate) fn most_chunks(geometry: &DeviceGeometry) -> u64 {
+        (Self::MOST_GROUPS / geometry.chunk_slots().max(1)).max(1)
+    }
+
     /// Chunks `chunks` of an array.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use syncline_core::huffman::IndexKind;
 
 use crate::container::assemble::Observer;
 use crate::container::parse::{ParsedRecords, Records, STATUS_TOKENS};
-use crate::device::{Arena, Device, Kernel, Source, Specialization, source};
+use crate::device::{Arena, Device, Kernel, Source, Specialization, fetch, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::ChunkBatch;
 use crate::lossless::{Head, TokenDecoder, Tokens};
@@ -84,8 +84,7 @@ impl CodeTokens {
         // SAFETY: parameters (const u8 *, const u64 *, ParsedChunk *, u32, Head *): a place, a chunk and a head each. Of a chunk whose status is 0 parsing has seen the
         // record and its section of codes in the input.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("reading tokens of codes")?;
-        let heads = stream.clone_dtoh(&heads).doing("reading what records have")?;
-        stream.synchronize().doing("reading what records have")?;
+        let heads = fetch(&stream, &heads, "reading what records have")?;
         observer("coded_parse")?;
         if !heads.iter().any(Head::has_codes) {
             return Ok(());

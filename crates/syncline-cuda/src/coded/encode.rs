@@ -11,7 +11,7 @@ use syncline_core::predict::codes::NARROW_RADIUS;
 
 use crate::container::assemble::Observer;
 use crate::container::records::{TokenLists, TokenParts};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{DeviceGeometry, Slab};
 use crate::lossless::{FoundTokens, LaidOutPlanes, TokenEncoder, TokenPlaces, TokenSections, TokenSource, sections};
@@ -191,8 +191,7 @@ impl CodeEncoder {
     ) -> Result<Option<CodedBatch<'a>>> {
         let stream = frame.stream().clone();
         let batch = quantised.batch;
-        let narrowed = stream.clone_dtoh(&narrow.narrowed).doing("reading what narrow codes come to")?;
-        stream.synchronize().doing("reading what narrow codes come to")?;
+        let narrowed = fetch(&stream, &narrow.narrowed, "reading what narrow codes come to")?;
         let candidates = narrowed.iter().zip(summaries).zip(code_lengths).enumerate();
         let costs: Vec<(usize, TokenCosts)> = candidates
             .filter(|(_, ((narrowed, _), _))| narrowed.codes != NOT_NARROW)

@@ -12,8 +12,8 @@ use super::hash::{Gap, Hasher, Pieces, Written};
 use super::prepared::Prepared;
 use super::progress::{self, Progress};
 
-use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive, source};
-use crate::error::{CudaError, DriverContext, Result};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive, fetch, source};
+use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 use crate::huffman::encode::{Encoded, Plan};
 use crate::quantize::ChunkSummary;
@@ -266,8 +266,7 @@ impl RecordLayout<'_> {
 
     /// Where the codes go of the chunks that have tokens, which waits for the stream.
     pub(crate) fn read_token_places(&self, stream: &Arc<CudaStream>) -> Result<Vec<Option<u64>>> {
-        let plans = stream.clone_dtoh(&self.plans).doing("reading where records are")?;
-        stream.synchronize().doing("reading where records are")?;
+        let plans = fetch(stream, &self.plans, "reading where records are")?;
         Ok(plans.iter().map(RecordPlan::token_place).collect())
     }
 }

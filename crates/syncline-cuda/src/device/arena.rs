@@ -30,6 +30,14 @@ pub struct Arena {
     counters: Vec<Box<CudaSlice<u32>>>,
 }
 
+impl Drop for Arena {
+    /// Memory can only be given back where the device's context is current, which a thread that has called nothing yet has not.
+    fn drop(&mut self) {
+        // There is nobody to report to.
+        let _ = self.stream.context().bind_to_thread();
+    }
+}
+
 impl Arena {
     /// An arena for work on `stream`, empty at first.
     pub fn new(stream: Arc<CudaStream>) -> Self {

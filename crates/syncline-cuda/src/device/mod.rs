@@ -2,6 +2,7 @@
 
 mod arena;
 mod cache;
+mod fetch;
 mod headers;
 mod nvrtc;
 mod pinned;
@@ -20,6 +21,7 @@ use cudarc::nvrtc::Ptx;
 
 pub use arena::{Arena, Cleared, Frame};
 pub use cache::{Cache, Key};
+pub(crate) use fetch::fetch;
 pub use nvrtc::{Nvrtc, Source, Version};
 pub use pinned::Pinned;
 pub use program::{Kernel, Specialization};

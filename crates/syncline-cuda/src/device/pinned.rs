@@ -179,7 +179,8 @@ impl Pinned<u8> {
 
 impl<T> Drop for Pinned<T> {
     fn drop(&mut self) {
-        // The memory must outlive the copies. An error shows in the next call of the driver.
-        let _ = self.copied.synchronize();
+        // The memory must outlive the copies. What an earlier call has left in the context, as an error that nobody was told, comes first, instead of waiting: so once more.
+        // Other errors show in the next call of the driver.
+        let _ = self.copied.synchronize().or_else(|_| self.copied.synchronize());
     }
 }

@@ -107,8 +107,12 @@ impl Kernel {
             )));
         }
         let limit = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-        self.context.bind_to_thread().doing("making the device's context current")?;
-        self.function.set_attribute(limit, bytes as i32).doing(&format!("shared memory of kernel {}", self.name))
+        let what = format!("shared memory of kernel {}", self.name);
+        // Raised only: others who use the same function may have asked for more.
+        match self.function.get_attribute(limit).doing(&what)? < bytes as i32 {
+            true => self.function.set_attribute(limit, bytes as i32).doing(&what),
+            false => Ok(()),
+        }
     }
 
     /// Lets a multiprocessor at which the kernel is at work have all of its shared memory, so that another kernel's blocks may have what this one's leave: otherwise the driver chooses the least

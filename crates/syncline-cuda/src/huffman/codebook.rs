@@ -8,7 +8,7 @@ use syncline_core::huffman::lengths;
 
 use super::codebook_small::{self, Purpose, SMALL_ALPHABET, SmallCodebooks, StreamPointers};
 use super::codebook_team::{TeamCodebooks, TreesShape};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
 use crate::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source = source!("huffman/codebook/codebook.cu");
@@ -217,7 +217,7 @@ impl DeviceCodebook {
     /// # Errors
     /// [`CudaError::Driver`].
     pub fn read_summary(&self, stream: &Arc<CudaStream>) -> Result<Summary> {
-        let words = stream.clone_dtoh(&self.summary).doing("reading the codebook's summary")?;
+        let words = fetch(stream, &self.summary, "reading the codebook's summary")?;
         let per_length = |first: usize| std::array::from_fn(|length| words[first + length]);
         Ok(Summary {
             used: words[0],

@@ -17,7 +17,7 @@ use super::tiles::{NO_PLACE, Summary, Tiles};
 use super::write_tokens::{self, Source, TokenEncoder, TokenPlaces};
 use crate::container::assemble::Observer;
 use crate::container::hash::{self, Gap, Hasher};
-use crate::device::{Arena, Device, Frame, Pinned};
+use crate::device::{Arena, Device, Frame, Pinned, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
 use crate::pipeline::{ChunkRecords, Compressed, max_compressed_len};
@@ -182,8 +182,7 @@ impl<'d> LosslessCompressor<'d> {
             return Err(CudaError::invalid(format!("chunks {chunks:?} of {}", job.geometry.chunks())));
         }
         self.prepare(job)?;
-        let slot = self.tiles.as_ref().map_or(1, |(.., tiles)| tiles.slot_bytes()).max(1);
-        let step = (self.batch_bytes / slot).clamp(1, 1 << 16);
+        let step = self.tiles.as_ref().map_or(1, |(.., tiles)| tiles.chunks_in(self.batch_bytes, 0));
         let samples = self.samples(job, &chunks)?;
         observer("samples")?;
         // What the next batches' chunks are like is looked at while the device works on one.
@@ -246,8 +245,7 @@ impl<'d> LosslessCompressor<'d> {
             let chosen = frame.upload(&chosen)?;
             let mut tiles_predicted = tiles.predict(&mut frame, &batch, slots, &chosen.as_view())?;
             let written = tiles.residuals(&mut frame, &batch, slots, &chosen.as_view(), &mut tiles_predicted)?;
-            summaries = stream.clone_dtoh(&tiles_predicted.summaries).doing("reading sums over tiles")?;
-            stream.synchronize().doing("reading sums over tiles")?;
+            summaries = fetch(&stream, &tiles_predicted.summaries, "reading sums over tiles")?;
             residuals = Some(written);
             predicted = Some(tiles_predicted);
             observer("prediction")?;

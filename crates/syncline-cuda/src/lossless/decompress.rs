@@ -14,7 +14,7 @@ use super::read_tokens::{STATUS_PLANES, TokenDecoder, Tokens};
 use super::tiles::{ChunkSource, Tiles};
 use crate::container::assemble::Observer;
 use crate::container::hash::{self, Gap, Hasher};
-use crate::device::{Arena, Device};
+use crate::device::{Arena, Device, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::ChunkBatch;
 use crate::pipeline::StreamInfo;
@@ -46,6 +46,12 @@ struct Part<'p> {
     first_element: u64,
 }
 
+/// Chunks of a batch of about so many bytes of elements. Hashing takes memory for each as for the longest record, which in a damaged stream may be far longer than its
+/// elements: it then counts, too.
+fn chunks_in_batch(info: &StreamInfo, tiles: &Tiles, batch_bytes: u64) -> u64 {
+    tiles.chunks_in(batch_bytes, info.longest_record() / 2)
+}
+
 impl LosslessDecompressor {
     /// For the stream that `info` describes, working on `stream`.
     ///
@@ -65,7 +71,7 @@ impl LosslessDecompressor {
             tokens: TokenDecoder::new(device, header.index)?,
             arena: Arena::new(stream),
             statuses: statuses.map_err(|_| CudaError::OutOfMemory { bytes: chunks as u64 * 4 })?,
-            chunks_in_batch: (BATCH_BYTES / tiles.slot_bytes().max(1)).clamp(1, 1 << 16),
+            chunks_in_batch: chunks_in_batch(info, &tiles, BATCH_BYTES),
             tiles,
             info: info.clone(),
         })
@@ -74,7 +80,7 @@ impl LosslessDecompressor {
     /// Works in batches of about so many bytes of elements.
     #[must_use]
     pub fn with_batch_bytes(self, bytes: u64) -> Self {
-        let chunks_in_batch = (bytes / self.tiles.slot_bytes().max(1)).clamp(1, 1 << 16);
+        let chunks_in_batch = chunks_in_batch(&self.info, &self.tiles, bytes);
         Self { chunks_in_batch, ..self }
     }
 
@@ -144,8 +150,7 @@ impl LosslessDecompressor {
     /// [`CudaError::Core`] for the first damaged chunk; [`CudaError::Driver`].
     pub fn check(&self) -> Result<()> {
         let stream = self.arena.stream();
-        let statuses = stream.clone_dtoh(&self.statuses).doing("reading statuses")?;
-        stream.synchronize().doing("waiting for decompression")?;
+        let statuses = fetch(stream, &self.statuses, "reading statuses")?;
         let text = |status: u32| match status {
             0 => None,
             s if s & STATUS_PLANES != 0 => Some("a Huffman stream of its tokens is damaged"),
@@ -208,8 +213,7 @@ impl LosslessDecompressor {
         let records = Records { input: part.input, places: &place_view, lengths: &length_view, hashes: &hash_view };
         let parsed = self.heads.launch(&mut frame, &self.tiles, &batch, &records, self.info.header().index)?;
         observer("parse")?;
-        let heads = stream.clone_dtoh(&parsed.heads).doing("reading what records have")?;
-        stream.synchronize().doing("reading what records have")?;
+        let heads = fetch(&stream, &parsed.heads, "reading what records have")?;
         for (chunk, head) in chunks.clone().zip(&heads) {
             if head.is_of_planes() {
                 return Err(CudaError::Unsupported("chunks of planes are decompressed on the CPU".into()));
@@ -279,6 +283,8 @@ impl LosslessDecompressor {
                 part.first_element,
             )?;
         }
+        // Tokens, literals and raw elements were read, and some elements written, by address: what follows on other streams waits for what is recorded now.
+        drop((part.input.device_ptr(&stream), output.device_ptr_mut(&stream)));
         observer("tiles")
     }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
 
-use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source};
 use crate::error::{DriverContext, Result};
 
 const SOURCE: Source = source!("lossless/pieces.cu");
@@ -188,8 +188,7 @@ impl Pieces {
         grid.grid_dim.1 = most.div_ceil(COUNTED).min(1 << 15) as u32;
         // SAFETY: parameters (const u8 *, const Plane *, u32 *): planes lie in the bytes, just checked; 256 counts for each.
         unsafe { launch.launch(grid) }.doing("counting bytes")?;
-        let counts = stream.clone_dtoh(&counts).doing("reading counts")?;
-        stream.synchronize().doing("reading counts")?;
+        let counts = fetch(&stream, &counts, "reading counts")?;
         Ok(counts.as_chunks::<256>().0.to_vec())
     }
 

@@ -161,6 +161,14 @@ impl Tiles {
         self.slot_bytes
     }
 
+    /// Chunks of a batch of at most so many bytes, where each takes those of a slot or `least`, 1 or more.
+    pub fn chunks_in(&self, batch_bytes: u64, least: u64) -> u64 {
+        /// Chunks have 32 bits or fewer where kernels number them.
+        const MOST: u64 = 1 << 16;
+        let most = ChunkBatch::most_chunks(&self.geometry).min(MOST);
+        (batch_bytes / self.slot_bytes.max(least).max(1)).clamp(1, most)
+    }
+
     /// Elements of a chunk of a batch.
     pub fn elements_of(&self, batch: &ChunkBatch, chunk: u32) -> u64 {
         let tiles = batch.tiles_of(chunk);

@@ -13,7 +13,7 @@ use super::planes::{LaidOut, PlaneEncoder, WordEncoder, WordsLaidOut};
 use super::records::{ChunkPlanes, PARAMETER_BYTES, Plane, PlaneList, TokenSections};
 use super::tiles::NO_PLACE;
 use crate::container::assemble::Observer;
-use crate::device::{Device, Frame, Pinned};
+use crate::device::{Device, Frame, Pinned, fetch};
 use crate::error::{DriverContext, Result};
 use crate::huffman::encode::{self, StreamSpan};
 use crate::lzss::{Batch, Encoder, Form, Found, Method, NO_MATCHES, Plan, Span, WORD_PLANES};
@@ -219,8 +219,7 @@ impl TokenEncoder {
             groups.push(Group { batch, found, first_plan, encoder: (width, level), sources: numbers });
             first_plan = end;
         }
-        let by_group = stream.clone_dtoh(&device_plans).doing("reading the plans")?;
-        stream.synchronize().doing("reading the plans")?;
+        let by_group = fetch(&stream, &device_plans, "reading the plans")?;
         let mut plans = vec![Plan::default(); sources.len()];
         let order = groups.iter().flat_map(|group| &group.sources);
         order.zip(by_group).for_each(|(&source, plan)| plans[source] = plan);

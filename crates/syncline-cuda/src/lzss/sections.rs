@@ -7,6 +7,7 @@ use syncline_core::container::{ALIGNMENT, RECORD_HEADER_LEN, SECTIONS};
 use syncline_core::lzss::{Params, SymbolWidth};
 
 use super::{check_chunk, params};
+use crate::device::fetch;
 use crate::error::{CudaError, DriverContext, Result};
 
 /// The bytes that one chunk of an array gives to the stage.
@@ -235,7 +236,7 @@ impl Encoded {
     /// # Errors
     /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if the sections of a chunk did not fit.
     pub fn read_plans(&self, stream: &Arc<CudaStream>) -> Result<Vec<Plan>> {
-        let plans = stream.clone_dtoh(&self.plans).doing("reading the plans")?;
+        let plans = fetch(stream, &self.plans, "reading the plans")?;
         match plans.iter().position(|plan| plan.status != 0) {
             None => Ok(plans),
             Some(bad) => {

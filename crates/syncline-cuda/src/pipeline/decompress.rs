@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr};
+use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr};
 use syncline_core::array::Element;
 use syncline_core::error::Error;
 use syncline_core::huffman::Decoder;
@@ -18,7 +18,7 @@ use crate::container::parse::{
     BITMAP_GROUP_LOG2, Ending, Format, Hashing, MOST_CHUNKS, ParsedRecords, RecordParser, RecordPlaces, Records,
     STATUS_HASH, chunk_status_text, cleared_bytes,
 };
-use crate::device::{Arena, Device, Frame, SideStream};
+use crate::device::{Arena, Device, Frame, SideStream, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::{Decoding, SelfSync, workspace};
@@ -111,7 +111,9 @@ impl Decompressor {
         let elements = if way == Way::Fused { FUSED_ELEMENTS } else { DECODED_ELEMENTS };
         let in_chunk = u64::from(info.geometry().tiles_per_chunk()) * info.geometry().unclipped_len();
         let side = SideStream::new(stream.context())?;
-        let chunks_in_batch = (elements / in_chunk).clamp(1, MOST_CHUNKS as u64);
+        // Hashing takes memory for each chunk as for the longest record, which in a damaged stream may be far longer than its elements: it then counts, too.
+        let elements_of_record = info.longest_record() / (2 * header.element_type.size() as u64);
+        let chunks_in_batch = (elements / in_chunk.max(elements_of_record)).clamp(1, MOST_CHUNKS as u64);
         // One at least: devices without memory pools allocate nothing less than a byte.
         let most = chunks_in_batch.min(chunks as u64).max(1) as usize;
         let kept_bytes = cleared_bytes(most, most * format.bitmap_kinds() as usize);
@@ -287,9 +289,8 @@ impl Decompressor {
     /// [`CudaError::Core`] for the first damaged chunk; [`CudaError::Driver`].
     pub fn check(&self) -> Result<()> {
         let stream = self.arena.stream();
-        let statuses = stream.clone_dtoh(&self.statuses).doing("reading statuses")?;
-        let differ = stream.clone_dtoh(&self.hashes_differ).doing("reading statuses")?;
-        stream.synchronize().doing("waiting for decompression")?;
+        let statuses = fetch(stream, &self.statuses, "reading statuses")?;
+        let differ = fetch(stream, &self.hashes_differ, "reading statuses")?;
         for (chunk, (&status, &differs)) in statuses.iter().zip(&differ).enumerate() {
             if let Some(text) = chunk_status_text(status | if differs != 0 { STATUS_HASH } else { 0 }) {
                 return Err(Error::corrupt(format!("chunk {chunk}"), text).into());
@@ -347,17 +348,16 @@ impl Decompressor {
             hashing,
         )?;
         observer("record_parse")?;
-        if beside {
-            self.side.follow()?;
-            let mut side_frame = self.side_arena.frame()?;
-            let places = self.parser.places(&mut side_frame, records)?;
-            let pieces = Pieces { starts: &places.starts, lengths: &places.lengths, longest, gap: HashGap::RECORD };
-            self.hasher.verify(&mut side_frame, input, &pieces, &mut progress, &mut differs)?;
-        }
         let mut result = self.statuses.slice_mut(own);
-        let ending = parsed.ending(&stream, &mut result)?;
-
         let rest = || -> Result<bool> {
+            if beside {
+                self.side.follow()?;
+                let mut side_frame = self.side_arena.frame()?;
+                let places = self.parser.places(&mut side_frame, records)?;
+                let pieces = Pieces { starts: &places.starts, lengths: &places.lengths, longest, gap: HashGap::RECORD };
+                self.hasher.verify(&mut side_frame, input, &pieces, &mut progress, &mut differs)?;
+            }
+            let ending = parsed.ending(&stream, &mut result)?;
             let none = frame.slice::<u8>(0)?.into_view();
             if let (Some(decoder), Some(bitmaps), Some(bytes)) =
                 (&self.bitmaps, &parsed.bitmaps, &mut parsed.bitmap_bytes)
@@ -391,6 +391,8 @@ impl Decompressor {
         if beside {
             // Whatever became of it: the input may be gone when this returns.
             self.side.join(&stream)?;
+            // What the caller does with the input on other streams comes after what is recorded now, hashing included.
+            drop(input.device_ptr(&stream));
         }
         if !done? {
             self.parser.finish(&stream, &mut parsed, &mut result)?;

@@ -110,6 +110,11 @@ impl StreamInfo {
         self.table.record(chunk)
     }
 
+    /// Bytes of the longest record, 0 if there is none.
+    pub(crate) fn longest_record(&self) -> u64 {
+        (0..self.geometry.chunks()).map(|chunk| self.record(chunk).1 as u64).max().unwrap_or(0)
+    }
+
     /// The chunks that tiles with these numbers are in.
     pub fn chunks_of(&self, tiles: Range<u64>) -> Range<u64> {
         let end = tiles.end.min(self.geometry.tiles());

@@ -21,7 +21,7 @@ use super::kernels::{
 use super::scan::FoundStep;
 use super::step::{Kind, STEP_WORDS, Step};
 use crate::container::prepared::ForRecords;
-use crate::device::{Device, Frame, Kernel, Successive};
+use crate::device::{Device, Frame, Kernel, Successive, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Divider32, Slab};
 
@@ -181,7 +181,7 @@ impl<'a> Quantised<'a> {
         if self.summaries.is_empty() {
             return Ok(Vec::new());
         }
-        stream.clone_dtoh(&self.summaries).doing("reading what came out of the chunks")
+        fetch(stream, &self.summaries, "reading what came out of the chunks")
     }
 }
 

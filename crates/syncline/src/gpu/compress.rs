@@ -372,6 +372,8 @@ impl Lane<'_> {
 
 impl Drop for Lane<'_> {
     fn drop(&mut self) {
+        // A slab is shared by lanes and remembers only who read it last: it must not be given back while this lane's work is still queued. There is nobody to report to.
+        let _ = self.stream.synchronize();
         self.outbound.waiting.drain(..).for_each(|buffer| self.gpu.buffers.give_back(buffer));
     }
 }

@@ -189,7 +189,7 @@ impl Classes {
         ];
         let written: [CUdeviceptr; 2] = [scratch.sums.device_ptr_mut(stream).0, work.output.device_ptr_mut(stream).0];
         let ready = stream.record_event(None).doing("recording an event")?;
-        for (class, &bytes) in self.buffers.iter().enumerate().rev() {
+        let queue = |(class, &bytes): (usize, &u32)| {
             let own_stream = if class == 0 { stream } else { &self.streams[class - 1] };
             if class > 0 {
                 own_stream.wait(&ready).doing("waiting for an event")?;
@@ -211,8 +211,13 @@ impl Classes {
             // and that stream waits for this launch below. Words are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number to
             // groups within the stream; `room` symbols of shared memory.
             unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, bytes)) }.doing("decoding a class")?;
-        }
-        self.streams.iter().try_for_each(|own_stream| stream.join(own_stream)).doing("waiting for classes")
+            Ok(())
+        };
+        let queued: Result<()> = self.buffers.iter().enumerate().rev().try_for_each(queue);
+        // Whatever became of it: the memory may be used for something else when this returns. What others do with input and output comes after what is recorded now.
+        self.streams.iter().try_for_each(|own_stream| stream.join(own_stream)).doing("waiting for classes")?;
+        drop((work.input.device_ptr(stream), work.output.device_ptr_mut(stream)));
+        queued
     }
 }
 

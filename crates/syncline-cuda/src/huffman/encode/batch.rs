@@ -6,6 +6,7 @@ use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
 use syncline_core::huffman::MAX_SYMBOLS;
 
 use super::format::Format;
+use crate::device::fetch;
 use crate::error::{CudaError, DriverContext, Result};
 
 /// One stream's share of the input.
@@ -310,7 +311,7 @@ impl Encoded {
     /// # Errors
     /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if a stream is not valid: a symbol without a codeword, or no room.
     pub fn read_plans(&self, stream: &Arc<CudaStream>) -> Result<Vec<Plan>> {
-        let plans = stream.clone_dtoh(&self.plans).doing("reading the plans")?;
+        let plans = fetch(stream, &self.plans, "reading the plans")?;
         Plan::check(&plans)?;
         Ok(plans)
     }
@@ -321,9 +322,9 @@ impl Encoded {
     /// As [`Self::read_plans`].
     pub fn read_streams(&self, stream: &Arc<CudaStream>) -> Result<Vec<Vec<u8>>> {
         let plans = self.read_plans(stream)?;
-        let places = stream.clone_dtoh(&self.places).doing("reading the places")?;
+        let places = fetch(stream, &self.places, "reading the places")?;
         let end = places.last().copied().unwrap_or(0).min(self.bytes.len() as u64) as usize;
-        let bytes = stream.clone_dtoh(&self.bytes.slice(..end)).doing("reading the streams")?;
+        let bytes = fetch(stream, &self.bytes.slice(..end), "reading the streams")?;
         let stream_of = |(plan, &place): (&Plan, &u64)| {
             let place = place as usize;
             bytes[place.min(bytes.len())..(place + plan.stream_bytes as usize).min(bytes.len())].to_vec()

@@ -56,8 +56,11 @@ impl Batches {
     /// Chunks `chunks` of an array, in batches of about so many bytes of elements.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if there are no such chunks.
+    /// [`CudaError::InvalidArgument`] if there are no such chunks or groups.
     pub(super) fn new(form: Form, geometry: &Geometry, chunks: Range<u64>, batch_bytes: u64) -> Result<Self> {
+        if !matches!(form.group_log2, 6 | 7) {
+            return Err(CudaError::invalid("groups have 64 or 128 codes"));
+        }
         if chunks.start > chunks.end || chunks.end > geometry.chunks() {
             return Err(CudaError::invalid(format!("chunks {chunks:?} of {}", geometry.chunks())));
         }
