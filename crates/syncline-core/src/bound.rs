@@ -194,7 +194,8 @@ impl Resolved {
     fn quantise_logarithm(&mut self, element: ElementType) {
         let step = log::step(self.resolved, Limits::of(element).rounding);
         // Every finite logarithm of f64 lies within 1,100 of 0. Below some units in the last place the rounding of x' takes the whole bound.
-        if 1100.0 / step < 1_073_741_824.0 && self.resolved > 4.0 * Limits::of(element).rounding {
+        // A bound that the logarithm's own error takes whole has no step above 0.
+        if step > 0.0 && 1100.0 / step < 1_073_741_824.0 && self.resolved > 4.0 * Limits::of(element).rounding {
             (self.pipeline, self.step) = (Pipeline::LogQuantised, step);
         } else {
             self.give_up();
@@ -238,6 +239,12 @@ impl Limits {
     }
 }
 
+/// `share` times the extent of a range, which in f64 may be beyond all numbers where the share of it is not.
+fn of_extent(share: f64, (low, high): (f64, f64)) -> f64 {
+    let extent = high - low;
+    if extent.is_finite() { share * extent } else { share * high - share * low }
+}
+
 /// Resolves a bound with what a settled scan found.
 ///
 /// Where no quantisation can hold the bound (a range of 0, or a bound near the values' own precision), the pipeline is lossless.
@@ -251,13 +258,12 @@ pub fn resolve(bound: Bound, element: ElementType, scan: &Scan) -> Result<Resolv
         return Ok(resolved);
     }
     resolved.patterns = scan.patterns(matches!(bound, Bound::PwRel(_)));
-    let extent = scan.range().map_or(0.0, |(low, high)| high - low);
+    let range = scan.range().unwrap_or((0.0, 0.0));
     resolved.resolved = match bound {
         Bound::Lossless => 0.0,
         Bound::Abs(error) => error,
-        Bound::Rel(share) => share * extent,
-        // The error is uniform in +-bound: its root mean square is bound / sqrt(3).
-        Bound::Psnr(decibels) => extent * 3f64.sqrt() * log::exp2(-decibels / 20.0 * std::f64::consts::LOG2_10),
+        Bound::Rel(share) => of_extent(share, range),
+        Bound::Psnr(decibels) => psnr::bound(decibels, range),
         Bound::PwRel(ratio) => ratio,
     };
     if !resolved.resolved.is_finite() {
@@ -306,6 +312,28 @@ mod tests {
         }
         assert!(Bound::Abs(1.0).validate(ElementType::I32).is_err());
         assert!(Bound::Lossless.validate(ElementType::I32).is_ok());
+    }
+
+    #[test]
+    fn a_resolution_has_a_step_or_is_lossless() {
+        let x = [1.0, 2.0, -3.0];
+        for exponent in 0..64 {
+            let bound = Bound::PwRel(1e-16 * 1.5f64.powi(exponent));
+            let resolved = resolve(bound, ElementType::F64, &scan(&x, Fill::Auto)).unwrap();
+            assert_eq!(resolved.pipeline == Pipeline::Lossless, resolved.step == 0.0, "{bound:?}");
+            assert!(resolved.step >= 0.0 && resolved.step.is_finite(), "{bound:?}");
+        }
+    }
+
+    #[test]
+    fn shares_of_a_range_beyond_all_numbers() {
+        let x = [-1.7e308, 1.0, 1.7e308];
+        let resolved = |bound| resolve(bound, ElementType::F64, &scan(&x, Fill::Auto)).unwrap();
+        assert_eq!(resolved(Bound::Rel(1e-9)).resolved, 2.0 * 1e-9 * 1.7e308);
+        let psnr = resolved(Bound::Psnr(140.0)).resolved;
+        assert!((psnr / (2.0 * 1.7e301 * 3f64.sqrt()) - 1.0).abs() < 1e-12, "{psnr}");
+        assert_eq!(resolved(Bound::Psnr(1e300)).pipeline, Pipeline::Lossless);
+        assert_eq!(resolved(Bound::Rel(1e300)).resolved, f64::MAX);
     }
 
     #[test]

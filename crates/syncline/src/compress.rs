@@ -295,7 +295,8 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
         // A small stream is kept until it is known to do; a large one is made once more instead, so that memory stays bounded.
         let elements_bytes = self.geometry.elements() * self.header.element_type.size() as u64;
         let keeps = elements_bytes <= 2 * WAITING_BYTES;
-        for _ in 0..PsnrGoal::ATTEMPTS {
+        let mut attempt = 0;
+        loop {
             let mut stream = Vec::new();
             let (length, summary) = if keeps {
                 stream.extend_from_slice(&self.header.to_bytes());
@@ -303,7 +304,7 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
             } else {
                 self.write_chunks(&mut std::io::sink())?
             };
-            let Some(tightened) = goal.next(self.header.element_type, &resolved, &summary) else {
+            let Some(tightened) = goal.next(self.header.element_type, &resolved, &summary, attempt) else {
                 if keeps {
                     sink.write_all(&stream)?;
                     return Ok(length);
@@ -311,9 +312,8 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
                 sink.write_all(&self.header.to_bytes())?;
                 return Ok(self.write_chunks(sink)?.0);
             };
-            resolved = tightened;
+            (resolved, attempt) = (tightened, attempt + 1);
             self.header = header_for(self.header.element_type, self.header.shape, self.options, &resolved);
         }
-        Err(goal.not_reached())
     }
 }

@@ -182,6 +182,38 @@ fn fill_values_are_kept_and_left_out_of_the_range() {
     }
 }
 
+/// Fields of few values can miss a PSNR by as much as their bound is tightened, again and again.
+#[test]
+fn psnr_is_reached_by_few_values() {
+    let mut fields = vec![(0.5, [vec![1.0; 63], vec![0.0]].concat())];
+    for i in 0..200 {
+        let values = [0.1 + f64::from(i % 17) * 0.37, 1.0 - f64::from(i % 13) * 0.071, f64::from(i % 7)];
+        fields.push((5.0 + f64::from(i % 16), (0..64).map(|k| values[k * (i as usize + 3) / 5 % 3]).collect()));
+    }
+    for (target, field) in fields {
+        let view = ArrayView::new(&field, &[field.len() as u64]).unwrap();
+        let stream = compress(&view, &Options::new(Bound::Psnr(target))).unwrap();
+        let back = decompress(&stream, &DecodeOptions::default()).unwrap().to_vec::<f64>().unwrap();
+        let mse = field.iter().zip(&back).map(|(x, y)| (x - y).powi(2)).sum::<f64>() / field.len() as f64;
+        let extent = field.iter().copied().fold(f64::MIN, f64::max) - field.iter().copied().fold(f64::MAX, f64::min);
+        assert!(mse == 0.0 || 10.0 * (extent * extent / mse).log10() >= target, "{target} dB of {field:?}");
+    }
+}
+
+/// Bounds that only just have a step, or none.
+#[test]
+fn the_finest_pointwise_relative_bounds_come_back() {
+    let field: Vec<f64> =
+        (0..999).map(|i| f64::from(i).exp() * if i % 3 == 0 { -1.0 } else { 1.0 }).filter(|x| x.is_finite()).collect();
+    for exponent in 0..64 {
+        let ratio = 1e-16 * 1.5f64.powi(exponent);
+        let view = ArrayView::new(&field, &[field.len() as u64]).unwrap();
+        let stream = compress(&view, &Options::new(Bound::PwRel(ratio))).unwrap();
+        let back = decompress(&stream, &DecodeOptions::default()).unwrap().to_vec::<f64>().unwrap();
+        assert!(field.iter().zip(&back).all(|(x, y)| (x - y).abs() <= ratio * x.abs()), "{ratio}");
+    }
+}
+
 #[test]
 fn psnr_is_reached() {
     let shape = [50, 60, 70];

@@ -1,41 +1,103 @@
 //! Reaching a PSNR: what was achieved is known only after coding, and the bound tightened by what it missed.
 
-use super::Resolved;
+use std::f64::consts::LOG2_10;
+
+use super::{Resolved, of_extent};
 use crate::array::ElementType;
-use crate::error::Error;
 use crate::pipeline::ChunkSummary;
 use crate::quantize::linear::mean_squared_error;
 use crate::quantize::log::exp2;
 
+/// The absolute bound to try first for so many dB of an array with this range: the error is uniform in +-bound, so that its root mean square is bound / sqrt(3).
+pub(super) fn bound(decibels: f64, (low, high): (f64, f64)) -> f64 {
+    let share = exp2(-decibels / 20.0 * LOG2_10);
+    let bound = (high - low) * 3f64.sqrt() * share;
+    if bound.is_finite() { bound } else { of_extent(3f64.sqrt() * share, (low, high)) }
+}
+
 /// The mean squared error that a PSNR allows.
 #[derive(Clone, Copy, Debug)]
 pub struct PsnrGoal {
-    target: f64,
+    /// In squares of the unit.
     allowed: f64,
+    /// What errors are measured in: 1, or half the extent of values whose squares are beyond f64 on either side.
+    unit: f64,
 }
 
 impl PsnrGoal {
-    /// Codings to try; each is tightened by what the last one missed, so that the second nearly always does.
-    pub const ATTEMPTS: usize = 8;
+    /// Codings that are tightened by what the last one missed; the second nearly always does.
+    const GRADUAL: usize = 8;
 
     /// For `target` dB of an array with this resolution.
     pub fn new(target: f64, resolved: &Resolved) -> Self {
         let (low, high) = resolved.range.unwrap_or((0.0, 0.0));
-        Self { target, allowed: (high - low).powi(2) * exp2(-target / 10.0 * std::f64::consts::LOG2_10) }
+        let share = exp2(-target / 10.0 * LOG2_10);
+        let allowed = (high - low).powi(2) * share;
+        match allowed.is_normal() {
+            true => Self { allowed, unit: 1.0 },
+            false => Self { allowed: 4.0 * share, unit: high / 2.0 - low / 2.0 },
+        }
     }
 
-    /// The resolution to try next after one that came out with these errors over all chunks; `None` if it reaches the goal.
-    pub fn next(&self, element: ElementType, resolved: &Resolved, summary: &ChunkSummary) -> Option<Resolved> {
-        let achieved = mean_squared_error(summary.squared_error, summary.counted, resolved.resolved);
+    /// The resolution to try next after coding number `attempt`, from 0, which came out with these errors over all chunks; `None` if that reaches the goal. Attempt 9 does at the latest.
+    pub fn next(
+        &self,
+        element: ElementType,
+        resolved: &Resolved,
+        summary: &ChunkSummary,
+        attempt: usize,
+    ) -> Option<Resolved> {
+        let achieved = mean_squared_error(summary.squared_error, summary.counted, resolved.resolved / self.unit);
         if achieved <= self.allowed || resolved.step == 0.0 {
             return None;
         }
         // A little more than what was missed.
-        Some(resolved.tightened(element, (self.allowed / achieved).sqrt() * 0.999))
+        let missed = (self.allowed / achieved).sqrt() * 0.999;
+        // Where values are few, all may lie near the ends of their steps, however these are tightened. Half the first bound holds for any: no error is above it, and a PSNR allows
+        // a mean of 1 / sqrt(3) of the first.
+        Some(resolved.tightened(element, if attempt < Self::GRADUAL { missed } else { missed.min(0.5) }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bound::{Bound, Pipeline};
+
+    fn resolved(low: f64, high: f64, decibels: f64) -> Resolved {
+        let mut resolved = Resolved { bound: Bound::Psnr(decibels), range: Some((low, high)), ..Resolved::lossless() };
+        (resolved.pipeline, resolved.resolved) = (Pipeline::Quantised, bound(decibels, (low, high)));
+        resolved.tightened(ElementType::F64, 1.0)
     }
 
-    /// That no attempt reached it.
-    pub fn not_reached(&self) -> Error {
-        Error::invalid(format!("a PSNR of {} dB is not reached: ask for an absolute bound instead", self.target))
+    #[test]
+    fn goals_are_the_same_at_any_scale() {
+        // Errors uniform in +-bound, of which PSNR has a third, in the unit of the sums; the bound as it is after the first attempt missed by a little.
+        let sum = u128::from((32768_u64 * 32768) / 3);
+        let next = |scale: f64| {
+            let resolved = resolved(0.0, scale, 60.0);
+            let summary = ChunkSummary { squared_error: sum + sum / 50, counted: 1 };
+            PsnrGoal::new(60.0, &resolved).next(ElementType::F64, &resolved, &summary, 0).expect("missed").resolved
+                / scale
+        };
+        for scale in [1e-160, 1e-170, 1e170, 1e300] {
+            assert!((next(scale) / next(1.0) - 1.0).abs() < 1e-9, "{scale}");
+        }
+        let wide = resolved(-1.7e308, 1.7e308, 140.0);
+        assert!(wide.resolved > 5e301 && wide.resolved < 6e301, "{}", wide.resolved);
+        assert_eq!(bound(1e300, (-1.5e308, 1.5e308)), 0.0);
+    }
+
+    #[test]
+    fn the_last_attempts_reach_any_goal() {
+        let mut now = resolved(0.0, 1.0, 0.5);
+        let goal = PsnrGoal::new(0.5, &now);
+        // Every value is off by the whole bound.
+        let summary = ChunkSummary { squared_error: 1 << 30, counted: 1 };
+        let mut attempts = 0;
+        while let Some(tightened) = goal.next(ElementType::F64, &now, &summary, attempts) {
+            (now, attempts) = (tightened, attempts + 1);
+        }
+        assert!(attempts <= PsnrGoal::GRADUAL + 1, "{attempts}");
     }
 }

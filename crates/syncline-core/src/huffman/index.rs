@@ -66,13 +66,13 @@ pub fn read_starts(index: &[u8], groups: u32, bits: u32) -> Result<Vec<u32>, &'s
     }
     let (descriptors, deltas) = index.split_at(blocks * 8);
     let mut starts = Vec::with_capacity(groups as usize + 1);
-    let mut position = 0u32;
+    let mut position = 0u64;
     let mut next_delta = 0;
     for descriptor in descriptors.chunks_exact(8) {
         let descriptor = u64::from_le_bytes(descriptor.try_into().expect("chunks of 8"));
         let shortest = (descriptor >> 32) as u32 & 0xfff;
         let width = (descriptor >> 44) as u32 & 0xf;
-        if descriptor as u32 != position || (descriptor >> 48) as usize * 4 != next_delta {
+        if u64::from(descriptor as u32) != position || (descriptor >> 48) as usize * 4 != next_delta {
             return Err("index blocks do not follow one another");
         }
         let block = deltas.get(next_delta..).and_then(|d| pack::unpack_block(d, width));
@@ -80,17 +80,46 @@ pub fn read_starts(index: &[u8], groups: u32, bits: u32) -> Result<Vec<u32>, &'s
         next_delta += 4 * width as usize;
         let in_block = pack::BLOCK.min(groups as usize - starts.len());
         for &delta in &block[..in_block] {
-            starts.push(position);
-            // Below 2^13 each and at most 2^17 groups: no overflow.
-            position += shortest + delta as u32;
+            starts.push(position as u32);
+            position += u64::from(shortest) + delta;
         }
     }
-    if position != bits {
+    if position != u64::from(bits) {
         return Err("group lengths do not add up to the codewords");
     }
     if next_delta != deltas.len() {
         return Err("index is longer than its deltas");
     }
-    starts.push(position);
+    starts.push(bits);
     Ok(starts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// An index all of whose groups have the most bits that it can say, and their sum.
+    fn longest(groups: u32) -> (Vec<u8>, u64) {
+        const SHORTEST: u64 = 0xfff;
+        const WIDTH: u64 = 15;
+        let bits = SHORTEST + (1 << WIDTH) - 1;
+        let blocks = u64::from(groups) / pack::BLOCK as u64;
+        let descriptor = |block: u64| {
+            let position = block * pack::BLOCK as u64 * bits;
+            u64::from(position as u32) | SHORTEST << 32 | WIDTH << 44 | (block * WIDTH) << 48
+        };
+        let mut index: Vec<u8> = (0..blocks).flat_map(|block| descriptor(block).to_le_bytes()).collect();
+        index.resize(index.len() + 4 * (blocks * WIDTH) as usize, 0xff);
+        (index, u64::from(groups) * bits)
+    }
+
+    #[test]
+    fn groups_of_more_bits_than_can_be_counted_are_refused() {
+        let (index, bits) = longest(1 << 12);
+        let starts = read_starts(&index, 1 << 12, bits as u32).expect("all in order");
+        assert_eq!(starts.last().copied(), Some(bits as u32));
+        let (index, bits) = longest(1 << 17);
+        assert!(bits > u64::from(u32::MAX));
+        assert!(read_starts(&index, 1 << 17, bits as u32).is_err());
+    }
 }

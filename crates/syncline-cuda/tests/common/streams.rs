@@ -127,13 +127,13 @@ impl Field {
             return self.stream_with(&self.header(options, &resolved)).0;
         };
         let goal = PsnrGoal::new(target, &resolved);
-        for _ in 0..PsnrGoal::ATTEMPTS {
+        let mut attempt = 0;
+        loop {
             let (stream, summary) = self.stream_with(&self.header(options, &resolved));
-            match goal.next(self.element, &resolved, &summary) {
+            match goal.next(self.element, &resolved, &summary, attempt) {
                 None => return stream,
-                Some(tightened) => resolved = tightened,
+                Some(tightened) => (resolved, attempt) = (tightened, attempt + 1),
             }
         }
-        panic!("{}", goal.not_reached())
     }
 }

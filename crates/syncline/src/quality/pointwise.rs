@@ -23,6 +23,7 @@ pub(super) struct Pointwise {
     violations: u64,
     max_absolute: Option<Peak>,
     max_relative: Option<Peak>,
+    /// Of errors times [`error_scale`], as the moments are of values.
     squared_error: f64,
     moments: Moments,
 }
@@ -58,6 +59,7 @@ impl Pointwise {
 
     fn of_part<T: Sample>(original: &[u8], reconstructed: &[u8], first: u64, criteria: &Criteria) -> Self {
         let mut part = Self::default();
+        let scale = error_scale(criteria);
         let mut moments = ShiftedSums::default();
         let pairs = samples::<T>(original).zip(samples::<T>(reconstructed));
         for (element, (x, y)) in (first..).zip(pairs) {
@@ -79,8 +81,8 @@ impl Pointwise {
             if x.value() != 0.0 {
                 raise(&mut part.max_relative, error / x.value().abs(), element);
             }
-            part.squared_error += error * error;
-            moments.push(x.value(), y.value());
+            part.squared_error += (error * scale).powi(2);
+            moments.push(x.value() * scale, y.value() * scale);
         }
         part.moments = moments.central();
         part
@@ -104,7 +106,8 @@ impl Pointwise {
 
     pub(super) fn quality(self, criteria: Criteria, ssim: Option<f64>) -> Quality {
         let compared = self.moments.count;
-        let extent = criteria.range.map(|(low, high)| high - low).filter(|&extent| extent > 0.0 && extent.is_finite());
+        let scale = error_scale(&criteria);
+        let extent = criteria.range.map(|(low, high)| high * scale - low * scale).filter(|&extent| extent > 0.0);
         let rmse = (compared > 0.0).then(|| (self.squared_error / compared).sqrt());
         let psnr =
             rmse.and_then(|rmse| if rmse == 0.0 { Some(f64::INFINITY) } else { Some(20.0 * (extent? / rmse).log10()) });
@@ -119,7 +122,7 @@ impl Pointwise {
             range: criteria.range,
             max_absolute: self.max_absolute,
             max_relative: self.max_relative,
-            rmse,
+            rmse: rmse.map(|rmse| rmse / scale),
             nrmse: rmse.zip(extent).map(|(rmse, extent)| rmse / extent),
             psnr,
             ssim,
@@ -129,14 +132,28 @@ impl Pointwise {
     }
 }
 
+/// A power of two that makes the range of the original about 1, so that neither squares of errors nor of values are beyond f64: nothing else changes.
+fn error_scale(criteria: &Criteria) -> f64 {
+    const BIAS: i32 = 1023;
+    let (low, high) = criteria.range.unwrap_or((0.0, 0.0));
+    // Half of it, as the whole may be infinite.
+    let exponent = ((high / 2.0 - low / 2.0).to_bits() >> 52) as i32 - BIAS;
+    if low < high { f64::from_bits(((BIAS - exponent.clamp(1 - BIAS, BIAS - 1)) as u64) << 52) } else { 1.0 }
+}
+
 /// Whether an error of `error + lost` at a value `x` is beyond the tolerance, decided exactly.
 fn is_beyond(tolerance: Tolerance, x: f64, error: f64, lost: f64) -> bool {
     match tolerance {
         Tolerance::Any | Tolerance::Exact => false,
         Tolerance::Absolute(bound) => error > bound || error == bound && lost > 0.0,
         Tolerance::PointwiseRelative(bound) => {
-            let limit = bound * x.abs();
-            let limit_lost = bound.mul_add(x.abs(), -limit);
+            // Near the smallest numbers a product has no place for what it lost: all of them that many times larger, which changes nothing else.
+            const TINY: f64 = f64::from_bits((1023 - 900) << 52);
+            const LARGER: f64 = f64::from_bits((1023 + 200) << 52);
+            let scale = if x.abs() < TINY { LARGER } else { 1.0 };
+            let (x, error, lost) = (x.abs() * scale, error * scale, lost * scale);
+            let limit = bound * x;
+            let limit_lost = bound.mul_add(x, -limit);
             error > limit || error == limit && lost > limit_lost
         }
     }

@@ -62,6 +62,33 @@ fn pointwise_relative_bound() {
 }
 
 #[test]
+fn pointwise_relative_bound_of_the_smallest_numbers() {
+    let units = |count: u64| f64::from_bits(count);
+    let bound = Tolerance::PointwiseRelative(0.5);
+    // Half of three units is one and a half.
+    assert!(flat(&[units(3)], &[units(2)], bound).holds());
+    assert!(!flat(&[units(3)], &[units(1)], bound).holds());
+    assert!(flat(&[units(4)], &[units(2)], bound).holds());
+}
+
+#[test]
+fn figures_are_the_same_at_any_scale() {
+    let figures = |scale: f64| {
+        let x = [1.0, 2.0, 4.0, -8.0].map(|x| x * scale);
+        let y = [1.5, 2.0, 4.0, -8.25].map(|y| y * scale);
+        let q = flat(&x, &y, Tolerance::Any);
+        (q.psnr, q.nrmse, q.correlation, q.rmse.map(|rmse| rmse / scale))
+    };
+    // Powers of two, so that nothing is rounded.
+    for exponent in [-1000, -570, 560, 1019] {
+        assert_eq!(figures(2f64.powi(exponent)), figures(1.0), "{exponent}");
+    }
+    // A range beyond all numbers.
+    let q = flat(&[-1.5e308, 0.0, 1.5e308], &[-1.5e308, 3e307, 1.5e308], Tolerance::Any);
+    assert!(close(q.psnr.unwrap(), 20.0 * (10.0 * 3f64.sqrt()).log10()), "{:?}", q.psnr);
+}
+
+#[test]
 fn special_elements_must_come_back_bit_for_bit() {
     let nan = |payload: u32| f32::from_bits(0x7FC0_0000 | payload);
     let fill = -1e10f32;

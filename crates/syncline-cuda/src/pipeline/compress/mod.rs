@@ -234,19 +234,19 @@ impl<'d> Compressor<'d> {
             Bound::Psnr(target) => Some(PsnrGoal::new(target, &resolved)),
             _ => None,
         };
-        for _ in 0..PsnrGoal::ATTEMPTS {
+        let mut attempt = 0;
+        loop {
             if resolved.pipeline == Pipeline::Lossless {
                 return Err(CudaError::Lossless("no quantisation step serves this bound".into()));
             }
             let mut header = header_of(&resolved);
             let made = self.stream(&mut header, &geometry, &batches, &slab, output, observer, None)?;
             let (bytes, errors) = made.ok_or_else(|| CudaError::invalid("the bound was resolved"))?;
-            match goal.and_then(|goal| goal.next(element_type, &resolved, &errors)) {
+            match goal.and_then(|goal| goal.next(element_type, &resolved, &errors, attempt)) {
                 None => return Ok(Compressed { bytes, header, resolved }),
-                Some(tightened) => resolved = tightened,
+                Some(tightened) => (resolved, attempt) = (tightened, attempt + 1),
             }
         }
-        Err(goal.map_or_else(|| CudaError::invalid("no attempt"), |goal| goal.not_reached().into()))
     }
 
     /// Resolves the bound over a whole array in device memory.
@@ -394,7 +394,8 @@ impl<'d> Compressor<'d> {
         Ok(Some(errors))
     }
 
-    /// Bytes of device memory that compressing such an array takes beside input and output, but for what stands beside the codes: outliers, verbatim values and bitmaps.
+    /// Bytes of device memory that compressing such an array takes beside input and output, but for what stands beside the codes, outliers, verbatim values and bitmaps, and for LZSS
+    /// tokens, which take several bytes a code on their way.
     pub fn needed_workspace(&self, header: &Header, geometry: &Geometry) -> u64 {
         match Batches::new(Form::of(header), geometry, 0..geometry.chunks(), self.batch_bytes) {
             Ok(batches) => batches.needed(geometry),
