@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use cudarc::driver::DriverError;
+use cudarc::driver::sys::CUresult;
 
 /// Anything that can go wrong while a device is opened or used.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -109,10 +110,37 @@ pub trait DriverContext<T> {
     /// # Errors
     /// That, if there was one.
     fn doing(self, what: &str) -> Result<T>;
+
+    /// The same of what allocates `bytes` in device memory: [`CudaError::OutOfMemory`] only if that is what the driver says, since any call may return what an
+    /// earlier kernel did wrong.
+    ///
+    /// # Errors
+    /// That, or [`CudaError::Driver`].
+    fn allocating(self, bytes: u64) -> Result<T>;
 }
 
 impl<T> DriverContext<T> for std::result::Result<T, DriverError> {
     fn doing(self, what: &str) -> Result<T> {
         self.map_err(|error| CudaError::Driver { what: what.to_owned(), cause: format!("{error:?}") })
+    }
+
+    fn allocating(self, bytes: u64) -> Result<T> {
+        match self {
+            Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Err(CudaError::OutOfMemory { bytes }),
+            other => other.doing("allocating device memory"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Other errors are seen in tests/device.rs: it takes a driver to name them.
+    #[test]
+    fn memory_that_is_not_there_is_named() {
+        let result: std::result::Result<(), _> = Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY));
+        assert!(matches!(result.allocating(7), Err(CudaError::OutOfMemory { bytes: 7 })));
+        assert_eq!(Ok::<_, DriverError>(3).allocating(7).unwrap(), 3);
     }
 }

@@ -2,9 +2,10 @@
 
 mod common;
 
-use syncline_cuda::cudarc::driver::PushKernelArg;
+use syncline_cuda::cudarc::driver::sys::CUresult;
+use syncline_cuda::cudarc::driver::{DriverError, PushKernelArg};
 use syncline_cuda::device::{Arena, Cache, Device, Kernel, Source, Specialization};
-use syncline_cuda::error::CudaError;
+use syncline_cuda::error::{CudaError, DriverContext};
 
 #[test]
 fn absence_is_a_typed_error() {
@@ -82,6 +83,16 @@ fn arena_slices_are_apart_and_reused() {
     let mut frame = arena.frame().unwrap();
     assert!(matches!(frame.slice::<u64>(usize::MAX / 16), Err(CudaError::OutOfMemory { .. })));
     assert!(frame.slice::<u8>(capacity / 2).is_ok(), "a refused request leaves the arena usable");
+}
+
+/// Any call, of an allocation too, may return what an earlier kernel did wrong: more memory would not help.
+#[test]
+fn allocations_tell_what_else_went_wrong() {
+    let Some(_) = common::device() else { return };
+    let result: Result<(), _> = Err(DriverError(CUresult::CUDA_ERROR_ILLEGAL_ADDRESS));
+    let error = result.allocating(7).unwrap_err();
+    assert!(matches!(error, CudaError::Driver { .. }), "{error}");
+    assert!(error.to_string().contains("allocating device memory: DriverError(CUDA_ERROR_ILLEGAL_ADDRESS"), "{error}");
 }
 
 /// A device may be used from any thread, also one that has made no call to the driver yet.

@@ -8,7 +8,7 @@ use cudarc::driver::{CudaSlice, CudaStream, CudaViewMut, DevicePtrMut, DeviceRep
 use syncline_core::container::{ALIGNMENT, HEADER_LEN};
 
 use crate::device::{Device, Kernel, Pinned, Source, Specialization, Successive, source};
-use crate::error::{CudaError, Result};
+use crate::error::{CudaError, DriverContext, Result};
 
 const TABLE: Source = source!("container/table.cu");
 const THREADS: u32 = 1024;
@@ -100,7 +100,7 @@ impl Progress {
                 begun: false,
             })
         };
-        allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes: 4 * chunks })
+        allocate().allocating(4 * chunks)
     }
 
     /// Begins a stream whose records start at byte `start` of the output, a multiple of 16.

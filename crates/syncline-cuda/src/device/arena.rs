@@ -47,7 +47,7 @@ impl Arena {
     /// An arena that starts with this many bytes.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`].
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn with_capacity(stream: Arc<CudaStream>, bytes: usize) -> Result<Self> {
         let mut arena = Self::new(stream);
         arena.add_block(bytes)?;
@@ -57,7 +57,7 @@ impl Arena {
     /// [`Self::with_capacity`] of memory that is 0 at first.
     ///
     /// # Errors
-    /// As [`Self::with_capacity`]; [`CudaError::Driver`].
+    /// As [`Self::with_capacity`].
     pub fn with_zeros(stream: Arc<CudaStream>, bytes: usize) -> Result<Self> {
         let mut arena = Self::with_capacity(stream, bytes)?;
         let Self { stream, blocks, .. } = &mut arena;
@@ -80,7 +80,7 @@ impl Arena {
     /// Makes the next frame start with at least so many bytes in one piece.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`].
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn reserve(&mut self, bytes: usize) -> Result<()> {
         if self.blocks.first().is_none_or(|block| block.len() < bytes) {
             // Given back first: both together may be more than there is.
@@ -98,7 +98,7 @@ impl Arena {
     /// Starts handing out slices from the beginning; the slices of the frame before are gone, as the borrow checker sees to.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`] if the last frame made the arena grow and one block of that size is not to be had.
+    /// [`CudaError::OutOfMemory`] if the last frame made the arena grow and one block of that size is not to be had; [`CudaError::Driver`].
     pub fn frame(&mut self) -> Result<Frame<'_>> {
         if self.blocks.len() > 1 {
             let capacity = self.capacity();
@@ -121,7 +121,7 @@ impl Arena {
     fn add_block(&mut self, bytes: usize) -> Result<()> {
         // SAFETY: bytes have no invalid patterns, and `Frame::slice` promises nothing about contents.
         let block = unsafe { self.stream.alloc::<u8>(bytes.max(ALIGNMENT)) };
-        self.blocks.push(Box::new(block.map_err(|_| CudaError::OutOfMemory { bytes: bytes as u64 })?));
+        self.blocks.push(Box::new(block.allocating(bytes as u64)?));
         Ok(())
     }
 }
@@ -138,7 +138,7 @@ impl<'a> Frame<'a> {
     /// A slice of `length` elements with unspecified contents.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`] if the arena has to grow and cannot.
+    /// [`CudaError::OutOfMemory`] if the arena has to grow and cannot; [`CudaError::Driver`].
     pub fn slice<T: DeviceRepr>(&mut self, length: usize) -> Result<CudaViewMut<'a, T>> {
         let bytes = Arena::bytes_for::<T>(length);
         if self.rest.as_ref().is_none_or(|rest| rest.len() < bytes) {
@@ -165,7 +165,7 @@ impl<'a> Frame<'a> {
     /// A slice of `length` elements with every byte 0, cleared on the arena's stream.
     ///
     /// # Errors
-    /// As [`Self::slice`], or [`CudaError::Driver`].
+    /// As [`Self::slice`].
     pub fn zeros<T: DeviceRepr>(&mut self, length: usize) -> Result<CudaViewMut<'a, T>> {
         let mut view = self.slice::<T>(length)?;
         if length > 0 {
@@ -182,14 +182,14 @@ impl<'a> Frame<'a> {
     /// So many words that are 0, for a kernel that leaves them 0: no launch is needed to clear them. Whoever asks next gets the same ones.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`].
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn counters(&mut self, length: usize) -> Result<CudaViewMut<'a, u32>> {
         let counters = &mut self.arena.counters;
         let place = match counters.iter().position(|words| words.len() >= length) {
             Some(place) => place,
             None => {
                 let words = self.arena.stream.alloc_zeros::<u32>(length.max(LEAST_COUNTERS));
-                counters.push(Box::new(words.map_err(|_| CudaError::OutOfMemory { bytes: 4 * length as u64 })?));
+                counters.push(Box::new(words.allocating(4 * length as u64)?));
                 counters.len() - 1
             }
         };
@@ -202,7 +202,7 @@ impl<'a> Frame<'a> {
     /// A copy of `values`, queued on the arena's stream: without the calls that a buffer of its own takes, which are what small batches wait for.
     ///
     /// # Errors
-    /// As [`Self::slice`], or [`CudaError::Driver`].
+    /// As [`Self::slice`].
     pub fn upload<T: DeviceRepr>(&mut self, values: &[T]) -> Result<CudaViewMut<'a, T>> {
         let mut view = self.slice::<T>(values.len())?;
         if !values.is_empty() {

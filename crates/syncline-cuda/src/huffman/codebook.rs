@@ -160,7 +160,7 @@ impl DeviceCodebook {
     /// Room for the codebook of an alphabet of this many symbols.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] unless there are 1 to 65,536 symbols; [`CudaError::OutOfMemory`].
+    /// [`CudaError::InvalidArgument`] unless there are 1 to 65,536 symbols; [`CudaError::OutOfMemory`], [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, symbols: u32) -> Result<Self> {
         Self::with_books(stream, symbols, 1)
     }
@@ -184,7 +184,7 @@ impl DeviceCodebook {
                 summary: stream.alloc_zeros(SUMMARY_WORDS * count)?,
             })
         };
-        allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes: 6 * length as u64 })
+        allocate().allocating(6 * length as u64)
     }
 
     /// What a kernel fills.

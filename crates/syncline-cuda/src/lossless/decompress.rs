@@ -56,7 +56,7 @@ impl LosslessDecompressor {
     /// For the stream that `info` describes, working on `stream`.
     ///
     /// # Errors
-    /// [`CudaError::Unsupported`] for streams that are not lossless. Errors of [`Device::kernel`], [`CudaError::OutOfMemory`].
+    /// [`CudaError::Unsupported`] for streams that are not lossless. Errors of [`Device::kernel`], [`CudaError::OutOfMemory`], [`CudaError::Driver`].
     pub fn new(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo) -> Result<Self> {
         let header = info.header();
         if header.pipeline != Pipeline::Lossless {
@@ -70,7 +70,7 @@ impl LosslessDecompressor {
             hasher: Hasher::new(device)?,
             tokens: TokenDecoder::new(device, header.index)?,
             arena: Arena::new(stream),
-            statuses: statuses.map_err(|_| CudaError::OutOfMemory { bytes: chunks as u64 * 4 })?,
+            statuses: statuses.allocating(chunks as u64 * 4)?,
             chunks_in_batch: chunks_in_batch(info, &tiles, BATCH_BYTES),
             tiles,
             info: info.clone(),

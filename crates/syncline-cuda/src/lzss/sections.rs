@@ -193,7 +193,7 @@ impl Encoded {
     /// Room for the sections of `batch`, `bytes` in all: [`Batch::max_bytes`] is enough for any input.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`].
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, batch: &Batch, bytes: u64) -> Result<Self> {
         let allocate = || {
             Ok(Self {
@@ -203,7 +203,7 @@ impl Encoded {
                 plans: stream.alloc_zeros(batch.chunks as usize)?,
             })
         };
-        allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes })
+        allocate().allocating(bytes)
     }
 
     /// The sections or records of all chunks, one after the other, with each section from a multiple of 16 and zeros before the next.

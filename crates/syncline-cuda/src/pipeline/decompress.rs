@@ -68,7 +68,7 @@ impl Decompressor {
     ///
     /// # Errors
     /// [`CudaError::Unsupported`] for the streams that [`StreamInfo::check_decompressible`] names: decompress them on the CPU. Errors of
-    /// [`Device::kernel`], [`CudaError::OutOfMemory`].
+    /// [`Device::kernel`], [`CudaError::OutOfMemory`], [`CudaError::Driver`].
     pub fn new(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo) -> Result<Self> {
         Self::build(device, stream, info, None)
     }
@@ -104,10 +104,7 @@ impl Decompressor {
         let tokens =
             header.lzss_codes.then(|| CodeTokens::new(device, &stream, header.index, group_log2)).transpose()?;
         let chunks = info.geometry().chunks() as usize;
-        let words = || {
-            let words = stream.alloc_zeros::<u32>(chunks.max(1));
-            words.map_err(|_| CudaError::OutOfMemory { bytes: chunks as u64 * 4 })
-        };
+        let words = || stream.alloc_zeros::<u32>(chunks.max(1)).allocating(chunks as u64 * 4);
         let elements = if way == Way::Fused { FUSED_ELEMENTS } else { DECODED_ELEMENTS };
         let in_chunk = u64::from(info.geometry().tiles_per_chunk()) * info.geometry().unclipped_len();
         let side = SideStream::new(stream.context())?;
@@ -117,10 +114,8 @@ impl Decompressor {
         // One at least: devices without memory pools allocate nothing less than a byte.
         let most = chunks_in_batch.min(chunks as u64).max(1) as usize;
         let kept_bytes = cleared_bytes(most, most * format.bitmap_kinds() as usize);
-        let kept =
-            stream.alloc_zeros::<u8>(kept_bytes).map_err(|_| CudaError::OutOfMemory { bytes: kept_bytes as u64 })?;
-        let hash_progress =
-            stream.alloc_zeros::<u64>(most).map_err(|_| CudaError::OutOfMemory { bytes: most as u64 * 8 })?;
+        let kept = stream.alloc_zeros::<u8>(kept_bytes).allocating(kept_bytes as u64)?;
+        let hash_progress = stream.alloc_zeros::<u64>(most).allocating(most as u64 * 8)?;
         let mut decompressor = Self {
             format,
             geometry: DeviceGeometry::new(info.geometry(), header.group_log2),

@@ -399,5 +399,5 @@ fn records_room(geometry: &Geometry, chunks: &Range<u64>, element_bytes: u64) ->
 
 fn allocate(stream: &Arc<CudaStream>, bytes: u64) -> CudaResult<CudaSlice<u8>> {
     let length = usize::try_from(bytes.max(1)).map_err(|_| CudaError::OutOfMemory { bytes })?;
-    stream.alloc_zeros::<u8>(length).map_err(|_| CudaError::OutOfMemory { bytes })
+    stream.alloc_zeros::<u8>(length).allocating(bytes)
 }

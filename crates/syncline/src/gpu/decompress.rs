@@ -258,7 +258,6 @@ impl<'g, E: DeviceElement> Lane<'g, E> {
         };
         let records = most(&|batch| record_range(work.info, batch));
         let elements = most(&|batch| batch.elements.clone());
-        let memory = |bytes: usize| move |_| CudaError::OutOfMemory { bytes: bytes as u64 };
         Ok(Self {
             engine: match work.info.header().pipeline {
                 Pipeline::Lossless => {
@@ -266,8 +265,8 @@ impl<'g, E: DeviceElement> Lane<'g, E> {
                 }
                 _ => Engine::Lossy(Box::new(Decompressor::new(device, stream.clone(), work.info)?)),
             },
-            records: stream.alloc_zeros(records).map_err(memory(records))?,
-            slab: stream.alloc_zeros(elements).map_err(memory(elements * size_of::<E>()))?,
+            records: stream.alloc_zeros(records).allocating(records as u64)?,
+            slab: stream.alloc_zeros(elements).allocating((elements * size_of::<E>()) as u64)?,
             loader: Loader::new(gpu, &stream, work.piece),
             outbound: Ring::new(gpu, &stream, work.piece),
             stream,

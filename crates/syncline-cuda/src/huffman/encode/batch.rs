@@ -261,7 +261,7 @@ impl Encoded {
     /// Room for the streams of `batch`, `bytes` in all: [`Batch::max_bytes`] is enough for any symbols.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`].
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, batch: &Batch, bytes: u64) -> Result<Self> {
         let allocate = || {
             Ok(Self {
@@ -273,7 +273,7 @@ impl Encoded {
                 counting: false,
             })
         };
-        allocate().map_err(|_: cudarc::driver::DriverError| CudaError::OutOfMemory { bytes })
+        allocate().allocating(bytes)
     }
 
     /// The streams, one after another, each from a multiple of 16; between them bytes are left as they are.

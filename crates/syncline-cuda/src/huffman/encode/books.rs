@@ -142,7 +142,7 @@ impl Books {
     /// Room for the codebooks of `batch`.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`].
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, batch: &Batch) -> Result<Self> {
         let format = batch.format;
         let books = batch.streams * format.books();
@@ -155,8 +155,7 @@ impl Books {
             let counting = is_small(&format).then(|| Counting::new(stream, &format, batch.streams)).transpose()?;
             Ok((summaries, stream.alloc_zeros(bytes)?, used, status, counting))
         };
-        let (summaries, bytes, used, status, counting) =
-            allocate().map_err(|_: DriverError| CudaError::OutOfMemory { bytes: bytes as u64 })?;
+        let (summaries, bytes, used, status, counting) = allocate().allocating(bytes as u64)?;
         Ok(Self { codebooks, summaries, bytes, used, streams: batch.streams, format, status, counting })
     }
 

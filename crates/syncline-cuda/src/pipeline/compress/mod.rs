@@ -18,7 +18,7 @@ use crate::coded::CodeEncoder;
 use crate::container::assemble::{Assembler, Observer};
 use crate::container::progress::Progress;
 use crate::device::{Arena, Device, Pinned};
-use crate::error::{CudaError, Result};
+use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::Slab;
 use crate::pipeline::{check_array, check_output};
 use crate::quantize::{BoundScan, ChunkSummary, Quantizer, ScanBegun};
@@ -437,8 +437,7 @@ impl<'d> Compressor<'d> {
         let words = self.quantizer.as_ref().map_or(0, |quantizer| quantizer.control_words(batches.most_chunks()));
         if self.control.as_ref().is_none_or(|control| control.words.len() < words) {
             self.control = None;
-            let bytes = 4 * words as u64;
-            let words = self.stream.alloc_zeros(words).map_err(|_| CudaError::OutOfMemory { bytes })?;
+            let words = self.stream.alloc_zeros(words).allocating(4 * words as u64)?;
             self.control = Some(Control { words, used: false });
         }
         Ok(())
