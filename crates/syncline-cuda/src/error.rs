@@ -39,6 +39,16 @@ pub enum CudaError {
         /// What was looked for and why it did not do.
         details: String,
     },
+    /// The run-time compiler that `SYNCLINE_NVRTC` names cannot be used. No other is taken in its place.
+    #[error(
+        "SYNCLINE_NVRTC names {path}: no usable NVRTC ({details}): name another, or unset it to have the machine's looked for"
+    )]
+    ChosenCompiler {
+        /// The library, or the folder of it.
+        path: String,
+        /// What is wrong with it.
+        details: String,
+    },
     /// A kernel did not compile.
     #[error("kernel source {source_name} does not compile for {arch}:\n{log}")]
     Compile {
@@ -63,8 +73,8 @@ pub enum CudaError {
         /// Bytes asked for.
         bytes: u64,
     },
-    /// The stream would be lossless, which the GPU does not make.
-    #[error("{0}: lossless streams are made on the CPU")]
+    /// The stream would be lossless, which [`LosslessCompressor`](crate::lossless::LosslessCompressor) makes and [`Compressor`](crate::pipeline::Compressor) does not.
+    #[error("{0}: this compressor makes no lossless streams, use `LosslessCompressor` or the CPU")]
     Lossless(String),
     /// The stream is longer than the memory given for it.
     #[error(

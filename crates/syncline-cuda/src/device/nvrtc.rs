@@ -4,6 +4,7 @@
 //! it takes the first library it meets whether or not its code runs on the driver at hand, and it panics where this has to report.
 //! Codes are read as integers, since a newer library may return ones that an enum of today does not have.
 
+use std::error::Error;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock};
@@ -69,11 +70,17 @@ pub struct Nvrtc {
 impl Nvrtc {
     /// The NVRTC that suits a driver of CUDA version `driver` and a device of compute capability `capability` (`10 * major + minor`):
     /// code of a newer major version than the driver's may be refused, and each NVRTC knows a range of devices.
-    /// The library named in `SYNCLINE_NVRTC` (a file or its folder) comes first, then the library path, the toolkit's usual folders, and packages of the active environment of Python.
+    /// The library named in `SYNCLINE_NVRTC` (a file or its folder), and no other if there is one; else that of the library path, the toolkit's usual folders, and packages of the
+    /// active environment of Python.
     ///
     /// # Errors
-    /// [`CudaError::NoCompiler`] if none is found that suits; it says what was found.
+    /// [`CudaError::NoCompiler`] if none is found that suits, [`CudaError::ChosenCompiler`] if the one named does not; it says what was found.
     pub fn find(driver: Version, capability: u32) -> Result<&'static Self> {
+        let chosen = std::env::var_os("SYNCLINE_NVRTC").filter(|value| !value.is_empty()).map(PathBuf::from);
+        Self::find_chosen(chosen.as_deref(), driver, capability)
+    }
+
+    fn find_chosen(chosen: Option<&Path>, driver: Version, capability: u32) -> Result<&'static Self> {
         // Loaded once a process and kept: unloading a compiler under a running kernel's feet gains nothing.
         static LOADED: Mutex<Vec<&'static Nvrtc>> = Mutex::new(Vec::new());
         let mut loaded = LOADED.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -82,7 +89,7 @@ impl Nvrtc {
             return Ok(nvrtc);
         }
         let mut refused = Vec::new();
-        for name in candidates(driver.major) {
+        for name in chosen.map_or_else(|| candidates(driver.major), |path| files_of(path, driver.major)) {
             match Self::load(&name) {
                 Ok(nvrtc) if suits(&nvrtc) => {
                     let nvrtc: &'static Self = Box::leak(Box::new(nvrtc));
@@ -90,20 +97,23 @@ impl Nvrtc {
                     return Ok(nvrtc);
                 }
                 Ok(nvrtc) => refused.push(format!("{name} is version {}", nvrtc.version)),
+                Err(why) if chosen.is_some() => refused.push(why),
+                // Most of what is looked for is not there.
                 Err(_) => {}
             }
         }
         let wanted = format!("the driver takes up to version {}, the device is sm_{capability}", driver.major);
         let found = if refused.is_empty() { "none found".to_owned() } else { refused.join(", ") };
-        Err(CudaError::NoCompiler { details: format!("{found}; {wanted}") })
+        let details = format!("{found}; {wanted}");
+        Err(match chosen {
+            Some(path) => CudaError::ChosenCompiler { path: path.display().to_string(), details },
+            None => CudaError::NoCompiler { details },
+        })
     }
 
-    /// Loads the library with this file name or path.
-    ///
-    /// # Errors
-    /// [`CudaError::NoCompiler`] if it cannot be loaded or lacks a function (NVRTC before 11.2).
-    pub fn load(name: &str) -> Result<Self> {
-        let failed = |error: libloading::Error| CudaError::NoCompiler { details: format!("{name}: {error}") };
+    /// Loads the library with this file name or path. If it cannot be loaded or lacks a function (NVRTC before 11.2): why.
+    fn load(name: &str) -> std::result::Result<Self, String> {
+        let failed = |error: libloading::Error| failure(name, &error);
         // SAFETY: loading runs the library's initialisers; the name is one that NVIDIA's NVRTC bears, or the user's own choice.
         let library = unsafe { Library::new(name) }.map_err(failed)?;
         macro_rules! function {
@@ -122,7 +132,7 @@ impl Nvrtc {
         // SAFETY: writes as many integers as the count it has just given, which is the buffer's length.
         let code = unsafe { architecture_list(architectures.as_mut_ptr()) };
         if codes != [0, 0] || code != 0 {
-            return Err(CudaError::NoCompiler { details: format!("{name} does not answer") });
+            return Err(format!("{name} does not answer"));
         }
         let positive = |value: c_int| u32::try_from(value).unwrap_or(0);
         Ok(Self {
@@ -269,8 +279,14 @@ fn builtins_beside(library: &Path) -> Vec<Library> {
     paths.filter_map(|path| unsafe { Library::new(path) }.ok()).collect()
 }
 
-/// Names and paths to try, in order; `newest` is the newest major version that the driver takes.
-fn candidates(newest: u32) -> Vec<String> {
+/// The system's words for what is wrong with a library; those of Linux name it, others do not.
+fn failure(name: &str, error: &libloading::Error) -> String {
+    let why = error.source().map_or_else(|| error.to_string(), ToString::to_string);
+    if why.contains(name) { why } else { format!("{name}: {why}") }
+}
+
+/// File names that NVRTC has, the newest version first; `newest` is the newest major version that the driver takes.
+fn file_names(newest: u32) -> Vec<String> {
     let majors = (12..=newest).rev();
     let mut names: Vec<String> = if cfg!(windows) {
         majors.map(|major| format!("nvrtc64_{major}0_0.dll")).collect()
@@ -279,16 +295,22 @@ fn candidates(newest: u32) -> Vec<String> {
     };
     // The name without a version: what the toolkit installs for linking.
     names.push(format!("{}nvrtc{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
+    names
+}
 
-    let mut all = Vec::new();
-    if let Some(chosen) = std::env::var_os("SYNCLINE_NVRTC").filter(|value| !value.is_empty()).map(PathBuf::from) {
-        if chosen.is_dir() {
-            all.extend(names.iter().map(|name| chosen.join(name).to_string_lossy().into_owned()));
-        } else {
-            all.push(chosen.to_string_lossy().into_owned());
-        }
-    }
-    all.extend(names.iter().cloned());
+/// The file of that path, or if it is a folder those in it that may be NVRTC.
+fn files_of(chosen: &Path, newest: u32) -> Vec<String> {
+    let paths = match chosen.is_dir() {
+        true => file_names(newest).iter().map(|name| chosen.join(name)).filter(|path| path.exists()).collect(),
+        false => vec![chosen.to_path_buf()],
+    };
+    paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
+}
+
+/// Names and paths to try where none is chosen, in order.
+fn candidates(newest: u32) -> Vec<String> {
+    let names = file_names(newest);
+    let mut all = names.clone();
     let named = |variables: [&'static str; 2]| variables.into_iter().filter_map(std::env::var_os).map(PathBuf::from);
     let toolkit = named(["CUDA_HOME", "CUDA_PATH"]).chain([PathBuf::from("/usr/local/cuda")]);
     let of_toolkit = toolkit.flat_map(|folder| ["lib64", "lib", "bin", "bin/x64"].map(|part| folder.join(part)));
@@ -345,9 +367,32 @@ mod tests {
     #[test]
     fn absence_names_what_to_install() {
         // No NVRTC compiles for this capability, so nothing suits whatever is installed.
-        let error = Nvrtc::find(Version { major: 12, minor: 0 }, 1).unwrap_err();
+        let error = Nvrtc::find_chosen(None, Version { major: 12, minor: 0 }, 1).unwrap_err();
         assert!(matches!(error, CudaError::NoCompiler { .. }));
         assert!(error.to_string().contains("nvidia-cuda-nvrtc-cu12"), "{error}");
         assert!(Nvrtc::load("libnvrtc-not-there.so").is_err());
+    }
+
+    #[test]
+    fn a_chosen_one_that_does_not_load_is_named_and_not_replaced() {
+        let folder = std::env::temp_dir().join(format!("syncline-nvrtc-chosen-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let message = |chosen: &Path| {
+            let error = Nvrtc::find_chosen(Some(chosen), Version { major: 12, minor: 0 }, 1).unwrap_err();
+            let CudaError::ChosenCompiler { path, details } = &error else { panic!("{error}") };
+            assert_eq!(*path, chosen.display().to_string());
+            assert!(error.to_string().contains("SYNCLINE_NVRTC names"), "{error}");
+            details.clone()
+        };
+        assert!(message(&folder).contains("none found"));
+        let absent = folder.join("libnvrtc-not-there.so");
+        assert!(message(&absent).contains("libnvrtc-not-there.so"));
+        let file = folder.join(file_names(12).remove(0));
+        std::fs::write(&file, b"no library").unwrap();
+        for chosen in [&folder, &file] {
+            let details = message(chosen);
+            assert!(!details.contains("none found") && details.contains("; the driver takes"), "{details}");
+        }
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }
