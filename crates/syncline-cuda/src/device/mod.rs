@@ -1,6 +1,7 @@
 //! The device layer: finding a GPU, compiling kernels for it, scratch memory.
 
 mod arena;
+mod bytes;
 mod cache;
 mod fetch;
 mod headers;
@@ -20,6 +21,7 @@ use cudarc::driver::{CudaContext, CudaModule, DriverError};
 use cudarc::nvrtc::Ptx;
 
 pub use arena::{Arena, Cleared, Frame};
+pub use bytes::{view_bytes, view_bytes_mut};
 pub use cache::{Cache, Key};
 pub(crate) use fetch::fetch;
 pub use nvrtc::{Nvrtc, Source, Version};

@@ -18,7 +18,7 @@ use crate::container::parse::{
     BITMAP_GROUP_LOG2, Ending, Format, Hashing, MOST_CHUNKS, ParsedRecords, RecordParser, RecordPlaces, Records,
     STATUS_HASH, chunk_status_text, cleared_bytes,
 };
-use crate::device::{Arena, Device, Frame, SideStream, fetch};
+use crate::device::{Arena, Device, Frame, SideStream, fetch, view_bytes_mut};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::{Decoding, SelfSync, workspace};
@@ -259,10 +259,7 @@ impl Decompressor {
                 E::TYPE
             )));
         }
-        let bytes = output.len() * size_of::<E>();
-        // SAFETY: as many bytes as the elements have.
-        let output = unsafe { output.transmute_mut::<u8>(bytes) };
-        let mut output = output.ok_or_else(|| CudaError::invalid("the output is too large"))?;
+        let mut output = view_bytes_mut(output);
         let wanted = self.info.chunks_of(tiles.clone());
         let mut batches = self.batches.clone();
         // Each batch writes its chunks' statuses.

@@ -9,7 +9,7 @@ use super::strips::{self, Strips};
 use super::{APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, OWN_LONG, Reconstruction, Way};
 use crate::container::ParsedArgument;
 use crate::container::parse::{Ending, MOST_CHUNKS};
-use crate::device::{Arena, Device, Frame, Kernel, Successive};
+use crate::device::{Arena, Device, Frame, Kernel, Successive, view_bytes_mut};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::DeviceGeometry;
 use crate::huffman::decode::{BatchView, TABLE_BITS};
@@ -256,9 +256,7 @@ impl Reconstructor {
                 let len = self.rows_len(work.parsed.chunk_count, work.parsed.slots);
                 let mut rows = frame.slice::<u16>(len)?;
                 let mut strip_batch = strips.batch(frame, &tiles)?;
-                // SAFETY: as many bytes as the sums have.
-                let bytes = unsafe { rows.transmute_mut::<u8>(len * 2) };
-                let mut bytes = bytes.ok_or_else(|| CudaError::invalid("the batch is too large: make several"))?;
+                let mut bytes = view_bytes_mut(&mut rows);
                 let Reconstruction { input, output, status, sums, .. } = work;
                 let least = OF_ANY_SYMBOLS.max(OF_PAIRS);
                 let dynamic_bytes = (self.shared_memory - OWN_SHARED_MEMORY - strips.shared_beside()).max(least);

@@ -8,8 +8,8 @@ use bytemuck::Zeroable;
 use syncline_core::array::{Element, ElementType};
 use syncline_core::bound::Pipeline;
 use syncline_core::error::{Error, Result};
-use syncline_cuda::CudaError;
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DeviceRepr, ValidAsZeroBits};
+use syncline_cuda::device::{view_bytes, view_bytes_mut};
 use syncline_cuda::error::{DriverContext, Result as CudaResult};
 use syncline_cuda::lossless::LosslessDecompressor;
 use syncline_cuda::pipeline::{Decompressor, StreamInfo};
@@ -89,11 +89,7 @@ impl Engine {
                 engine.check()
             }
             Self::Lossless(engine) => {
-                let bytes = slab.len() * size_of::<E>();
-                // SAFETY: as many bytes as the elements have, which are plain numbers.
-                let slab = unsafe { slab.transmute_mut::<u8>(bytes) };
-                let mut slab = slab.ok_or_else(|| CudaError::invalid("the slab is too large"))?;
-                engine.decompress_tiles(input, input_offset, tiles, &mut slab, first_element)?;
+                engine.decompress_tiles(input, input_offset, tiles, &mut view_bytes_mut(slab), first_element)?;
                 engine.check()
             }
         }
@@ -296,10 +292,7 @@ impl<'g, E: DeviceElement> Lane<'g, E> {
         let first = self.outbound.turn();
         let queue = |outbound: &mut Ring, piece: Range<u64>| {
             let view = self.slab.slice((piece.start - elements.start) as usize..(piece.end - elements.start) as usize);
-            // SAFETY: as many bytes as the elements have, which are plain numbers.
-            let view = unsafe { view.transmute::<u8>(view.len() * size_of::<E>()) };
-            let view = view.ok_or_else(|| failure(CudaError::invalid("the slab is too large")))?;
-            outbound.take_turn().and_then(|buffer| buffer.read(&view)).map_err(failure)
+            outbound.take_turn().and_then(|buffer| buffer.read(&view_bytes(&view))).map_err(failure)
         };
         ahead.try_for_each(|piece| queue(&mut self.outbound, piece))?;
         let mut later = pieces().skip(BUFFERS);
