@@ -35,6 +35,20 @@ fn info_is_filled_in() {
     println!("{info}");
 }
 
+/// Where no kernel can be stored devices open all the same, and say so.
+#[test]
+fn a_cache_that_cannot_be_written_is_told() {
+    let Some(device) = common::device() else { return };
+    let file = std::env::temp_dir().join(format!("syncline-device-test-file-{}", std::process::id()));
+    std::fs::write(&file, b"no folder").unwrap();
+    let opened = Device::open_with_cache(device.info().ordinal, Cache::new(Some(file.clone()))).unwrap();
+    std::fs::remove_file(&file).unwrap();
+    let told = format!("kernels cannot be cached in {} (", file.display());
+    assert!(opened.info().to_string().contains(&told), "{}", opened.info());
+    let opened = Device::open_with_cache(device.info().ordinal, Cache::new(None)).unwrap();
+    assert!(opened.info().to_string().ends_with("kernels are not cached"), "{}", opened.info());
+}
+
 const SOURCE: Source = Source {
     name: "fill.cu",
     text: "#include \"common.cuh\"\nextern \"C\" __global__ void fill(uint32_t *out) { out[threadIdx.x] = VALUE; }",

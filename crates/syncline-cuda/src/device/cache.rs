@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use xxhash_rust::xxh3::{Xxh3, xxh3_64};
+use twox_hash::{XxHash3_64, xxhash3_128};
 
 /// First bytes of an entry; the last one is the layout's version.
 const MAGIC: [u8; 8] = *b"SYCUBIN\x01";
@@ -19,12 +19,12 @@ impl Key {
     /// The key of an image compiled from these parts (sources, options, compiler version). Parts are told apart by their
     /// lengths, so that moving text between two parts changes the key.
     pub fn new<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
-        let mut hasher = Xxh3::new();
+        let mut hasher = xxhash3_128::Hasher::new();
         for part in parts {
-            hasher.update(&(part.len() as u64).to_le_bytes());
-            hasher.update(part);
+            hasher.write(&(part.len() as u64).to_le_bytes());
+            hasher.write(part);
         }
-        Self(hasher.digest128())
+        Self(hasher.finish_128())
     }
 }
 
@@ -55,11 +55,24 @@ impl Cache {
         self.folder.as_deref()
     }
 
+    /// Whether entries can be stored, which is tried: there are many reasons why not, and only who tries is told which.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub fn check(&self) -> std::io::Result<()> {
+        let Some(folder) = &self.folder else { return Ok(()) };
+        if !folder.exists() {
+            fs::create_dir_all(folder)?;
+        }
+        let probe = temporary(&folder.join("probe"));
+        fs::write(&probe, MAGIC).and_then(|()| fs::remove_file(&probe))
+    }
+
     /// The image stored under `key`, if there is one and it is whole.
     pub fn get(&self, key: Key) -> Option<Vec<u8>> {
         let mut entry = fs::read(self.path(key)?).ok()?;
         let checksum = u64::from_le_bytes(entry.get(8..16)?.try_into().ok()?);
-        if entry[..8] != MAGIC || xxh3_64(&entry[16..]) != checksum {
+        if entry[..8] != MAGIC || XxHash3_64::oneshot(&entry[16..]) != checksum {
             return None;
         }
         entry.drain(..16);
@@ -71,7 +84,7 @@ impl Cache {
         let Some(path) = self.path(key) else { return };
         let mut entry = Vec::with_capacity(16 + image.len());
         entry.extend_from_slice(&MAGIC);
-        entry.extend_from_slice(&xxh3_64(image).to_le_bytes());
+        entry.extend_from_slice(&XxHash3_64::oneshot(image).to_le_bytes());
         entry.extend_from_slice(image);
         // Failure is no error: the next run compiles again.
         let _ = write_then_rename(&path, &entry);
@@ -83,16 +96,21 @@ impl Cache {
 }
 
 fn write_then_rename(path: &Path, contents: &[u8]) -> std::io::Result<()> {
-    static SERIAL: AtomicU64 = AtomicU64::new(0);
     let Some(folder) = path.parent() else { return Ok(()) };
     fs::create_dir_all(folder)?;
-    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
-    let temporary = path.with_extension(format!("{}-{serial}.tmp", std::process::id()));
+    let temporary = temporary(path);
     let written = fs::write(&temporary, contents).and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
     }
     written
+}
+
+/// A name beside `path` that nobody else has.
+fn temporary(path: &Path) -> PathBuf {
+    static SERIAL: AtomicU64 = AtomicU64::new(0);
+    let serial = SERIAL.fetch_add(1, Ordering::Relaxed);
+    path.with_extension(format!("{}-{serial}.tmp", std::process::id()))
 }
 
 fn user_cache_folder() -> Option<PathBuf> {
@@ -139,8 +157,10 @@ mod tests {
         let cache = Cache::new(Some(folder.0.clone()));
         let key = Key::new([b"source".as_slice()]);
         assert_eq!(cache.get(key), None);
+        cache.check().unwrap();
         cache.put(key, b"image");
         cache.put(key, b"image two");
+        cache.check().unwrap();
         assert_eq!(cache.get(key).as_deref(), Some(b"image two".as_slice()));
         assert_eq!(cache.get(Key::new([b"other".as_slice()])), None);
         assert_eq!(fs::read_dir(&folder.0).unwrap().count(), 1);
@@ -169,14 +189,17 @@ mod tests {
     }
 
     #[test]
-    fn unwritable_folder_is_no_error() {
+    fn unwritable_folder_is_no_error_but_told() {
         let folder = Folder::new("unwritable");
         fs::write(&folder.0, b"a file stands where the folder should be").unwrap();
         let cache = Cache::new(Some(folder.0.clone()));
         let key = Key::new([b"source".as_slice()]);
         cache.put(key, b"image");
         assert_eq!(cache.get(key), None);
+        assert!(cache.check().is_err());
+        assert!(Cache::new(Some(folder.0.join("below"))).check().is_err());
         fs::remove_file(&folder.0).unwrap();
         assert!(Cache::new(None).get(key).is_none());
+        Cache::new(None).check().unwrap();
     }
 }

@@ -68,6 +68,8 @@ pub struct DeviceInfo {
     pub architecture: u32,
     /// Folder of compiled kernels, if there is one.
     pub cache: Option<PathBuf>,
+    /// Why no more kernels can be stored there, if they cannot.
+    pub cache_error: Option<String>,
 }
 
 impl fmt::Display for DeviceInfo {
@@ -75,7 +77,7 @@ impl fmt::Display for DeviceInfo {
         let gib = self.memory as f64 / f64::from(1 << 30);
         write!(
             f,
-            "{}: {}, sm_{}, {gib:.1} GiB, {} multiprocessors, driver for CUDA {}, NVRTC {} ({}), compiles for sm_{}, kernels cached in {}",
+            "{}: {}, sm_{}, {gib:.1} GiB, {} multiprocessors, driver for CUDA {}, NVRTC {} ({}), compiles for sm_{}, {}",
             self.ordinal,
             self.name,
             self.capability,
@@ -84,8 +86,18 @@ impl fmt::Display for DeviceInfo {
             self.compiler,
             self.compiler_file,
             self.architecture,
-            self.cache.as_ref().map_or_else(|| "no folder".to_owned(), |folder| folder.display().to_string()),
+            self.where_kernels_are(),
         )
+    }
+}
+
+impl DeviceInfo {
+    fn where_kernels_are(&self) -> String {
+        match (&self.cache, &self.cache_error) {
+            (None, _) => "kernels are not cached".to_owned(),
+            (Some(folder), None) => format!("kernels cached in {}", folder.display()),
+            (Some(folder), Some(why)) => format!("kernels cannot be cached in {} ({why})", folder.display()),
+        }
     }
 }
 
@@ -160,6 +172,7 @@ impl Device {
             // `find` returns only compilers that have one.
             architecture: compiler.architecture_for(capability).unwrap_or(capability),
             cache: cache.folder().map(PathBuf::from),
+            cache_error: cache.check().err().map(|error| error.to_string()),
         };
         Ok(Self { context, info, compiler, cache, modules: Arc::default() })
     }
