@@ -6,7 +6,7 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg};
 use syncline_core::lzss::{Params, SymbolWidth};
 
-use super::{check_chunk, constants, params};
+use super::{Counted, check_chunk, constants, params};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -103,25 +103,23 @@ impl DecodeBatch {
         numbers: &[u32],
     ) -> Result<Self> {
         let params = params(width, level)?;
-        let chunks = u32::try_from(spans.len()).ok().filter(|count| (1..=1 << 20).contains(count));
-        let chunks = chunks.ok_or_else(|| CudaError::invalid("a batch has 1 to 2^20 chunks"))?;
-        let (mut blocks, mut input_bytes, mut output_bytes) = (0_u64, 0, 0);
+        let mut counted = Counted::new(&params, spans.len())?;
+        let (mut input_bytes, mut output_bytes) = (0, 0);
         let mut sections = Vec::with_capacity(spans.len());
         for (number, span) in spans.iter().enumerate() {
             check_chunk(span.bytes, span.min_match)?;
+            let (first_block, own_blocks) = counted.add(span.bytes)?;
             let parts = [span.flags, span.lengths, span.distances, span.literals];
             let aligned = span.blocks.is_multiple_of(8)
                 && parts.iter().all(|part| part.0.is_multiple_of(16))
                 && span.output.is_multiple_of(16);
-            let own_blocks = span.bytes.div_ceil(params.block_bytes() as u64);
             let ends = parts.iter().map(|part| part.0.checked_add(part.1.into()));
-            let end =
-                ends.chain([span.blocks.checked_add(own_blocks * 8)]).try_fold(0, |most, end| Some(most.max(end?)));
+            let end = ends
+                .chain([span.blocks.checked_add(u64::from(own_blocks) * 8)])
+                .try_fold(0, |most, end| Some(most.max(end?)));
             let (true, Some(end), Some(output_end)) = (aligned, end, span.output.checked_add(span.bytes)) else {
                 return Err(CudaError::invalid("LZSS sections and outputs start on multiples of 16, blocks of 8"));
             };
-            let first_block =
-                u32::try_from(blocks).map_err(|_| CudaError::invalid("a batch has fewer than 2^31 blocks"))?;
             sections.push(Section {
                 blocks: span.blocks,
                 offsets: parts.map(|part| part.0),
@@ -133,16 +131,14 @@ impl DecodeBatch {
                 chunk: numbers.get(number).copied().unwrap_or(0),
                 unused: 0,
             });
-            blocks += own_blocks;
             input_bytes = end.max(input_bytes);
             output_bytes = output_end.max(output_bytes);
         }
-        let blocks = u32::try_from(blocks).ok().filter(|&blocks| blocks < 1 << 31);
         Ok(Self {
             sections: stream.clone_htod(&sections).doing("uploading the list of chunks")?,
             params,
-            chunks,
-            blocks: blocks.ok_or_else(|| CudaError::invalid("a batch has fewer than 2^31 blocks"))?,
+            chunks: counted.chunks,
+            blocks: counted.blocks,
             input_bytes,
             output_bytes,
             least_min_match: spans.iter().map(|span| span.min_match.into()).min().unwrap_or(1),
@@ -260,6 +256,7 @@ impl Decoder {
     }
 
     /// Decodes with a warp a block from so many blocks on, with a block of threads each below that. The bytes are the same.
+    #[doc(hidden)]
     #[must_use]
     pub fn with_warps_from(self, blocks: u32) -> Self {
         Self { from: blocks, ..self }

@@ -56,6 +56,30 @@ fn check_chunk(bytes: u64, min_match: u8) -> Result<()> {
     Ok(())
 }
 
+/// The chunks of a batch and the numbers of their blocks, as kernels have them: in 32 bits, with one to spare.
+struct Counted {
+    chunks: u32,
+    blocks: u32,
+    block_bytes: u64,
+}
+
+impl Counted {
+    /// So many chunks, of which each is to be [added](Self::add).
+    fn new(params: &Params, chunks: usize) -> Result<Self> {
+        let chunks = u32::try_from(chunks).ok().filter(|count| (1..=1 << 20).contains(count));
+        let chunks = chunks.ok_or_else(|| CudaError::invalid("a batch has 1 to 2^20 chunks"))?;
+        Ok(Self { chunks, blocks: 0, block_bytes: params.block_bytes() as u64 })
+    }
+
+    /// The number of the first block of the next chunk, which has so many bytes, and its blocks.
+    fn add(&mut self, bytes: u64) -> Result<(u32, u32)> {
+        let (first, own) = (self.blocks, bytes.div_ceil(self.block_bytes));
+        let end = u32::try_from(u64::from(first) + own).ok().filter(|&end| end < 1 << 31);
+        self.blocks = end.ok_or_else(|| CudaError::invalid("a batch has fewer than 2^31 blocks"))?;
+        Ok((first, self.blocks - first))
+    }
+}
+
 /// Constants that every kernel needs.
 fn constants(params: &Params, threads: u32) -> Vec<(&'static str, u64)> {
     vec![
@@ -74,4 +98,25 @@ fn match_constants(params: &Params) -> Vec<(&'static str, u64)> {
         ("LENGTH_SPAN", LENGTH_SPAN as u64),
         ("ENOUGH", ENOUGH as u64),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn blocks_are_numbered_up_to_where_numbers_end() {
+        let params = Params::new(SymbolWidth::One, 4);
+        let block = params.block_bytes() as u64;
+        for chunks in [0, (1 << 20) + 1] {
+            assert!(Counted::new(&params, chunks).is_err());
+        }
+        let mut counted = Counted::new(&params, 3).unwrap();
+        assert_eq!(counted.add(block + 1).unwrap(), (0, 2));
+        assert_eq!(counted.add(0).unwrap(), (2, 0));
+        assert_eq!(counted.add(block).unwrap(), (2, 1));
+        let last = (1 << 31) - 1;
+        assert_eq!(Counted { blocks: last - 1, ..counted }.add(1).unwrap(), (last - 1, 1));
+        assert!(Counted { blocks: last, chunks: 1, block_bytes: block }.add(1).is_err());
+    }
 }

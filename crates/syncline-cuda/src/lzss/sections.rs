@@ -6,7 +6,7 @@ use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
 use syncline_core::container::{ALIGNMENT, RECORD_HEADER_LEN, SECTIONS};
 use syncline_core::lzss::{Params, SymbolWidth};
 
-use super::{check_chunk, params};
+use super::{Counted, check_chunk, params};
 use crate::device::fetch;
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -86,9 +86,8 @@ impl Batch {
     /// [`CudaError::InvalidArgument`] if there is none, one is too large or not aligned, or has matches that would be longer than their symbols; [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, width: SymbolWidth, level: u8, form: Form, spans: &[Span]) -> Result<Self> {
         let params = params(width, level)?;
-        let chunks = u32::try_from(spans.len()).ok().filter(|count| (1..=1 << 20).contains(count));
-        let chunks = chunks.ok_or_else(|| CudaError::invalid("a batch has 1 to 2^20 chunks"))?;
-        let (mut blocks, mut input_bytes, mut max_bytes, mut longest) = (0_u64, 0, 0, 0);
+        let mut counted = Counted::new(&params, spans.len())?;
+        let (mut input_bytes, mut max_bytes, mut longest) = (0, 0, 0);
         let mut sections = Vec::with_capacity(spans.len());
         let mut own_blocks = Vec::with_capacity(spans.len());
         for span in spans {
@@ -102,8 +101,8 @@ impl Batch {
                     span.min_match, params.min_match
                 )));
             }
-            let first_block =
-                u32::try_from(blocks).map_err(|_| CudaError::invalid("a batch has fewer than 2^31 blocks"))?;
+            let (first_block, in_chunk) = counted.add(span.bytes)?;
+            own_blocks.push((first_block, in_chunk));
             sections.push(Section {
                 offset: span.offset,
                 bytes: span.bytes,
@@ -111,23 +110,19 @@ impl Batch {
                 first_block,
                 min_match: if has_matches { span.min_match.into() } else { ENDLESS },
             });
-            let in_chunk = span.bytes.div_ceil(params.block_bytes() as u64);
-            own_blocks.push((first_block, in_chunk as u32));
-            blocks += in_chunk;
             input_bytes = end.max(input_bytes);
             let most = u64::from(form.prefix()) + max_section_bytes(&params, span.bytes);
             (max_bytes, longest) = (max_bytes + most, most.max(longest));
         }
-        let blocks = u32::try_from(blocks).ok().filter(|&blocks| blocks < 1 << 31);
         Ok(Self {
             sections: stream.clone_htod(&sections).doing("uploading the list of chunks")?,
             params,
-            chunks,
+            chunks: counted.chunks,
+            blocks: counted.blocks,
             own_blocks,
             form,
             // Checked: a chunk has at most 2^25 bytes.
             longest: longest as u32,
-            blocks: blocks.ok_or_else(|| CudaError::invalid("a batch has fewer than 2^31 blocks"))?,
             input_bytes,
             max_bytes,
         })

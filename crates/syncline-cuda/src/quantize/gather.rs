@@ -1,13 +1,15 @@
 //! Outliers, verbatim values and bitmaps: launcher of `kernels/quantize/gather.cu`.
 
+use std::sync::Arc;
+
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaView, CudaViewMut, DevicePtrMut, DeviceRepr, PushKernelArg};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut, DeviceRepr, PushKernelArg};
 
 use super::kernels::WARPS;
-use super::quantizer::{ChunkSummary, Quantised, Quantizer};
+use super::quantizer::{ChunkSummary, Outputs, Quantised, Quantizer};
 use crate::device::{Frame, Kernel};
 use crate::error::{CudaError, DriverContext, Result};
-use crate::geometry::Slab;
+use crate::geometry::{ChunkBatch, Slab};
 
 /// Where each chunk's side lists start in those of the batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -44,6 +46,29 @@ struct Pointers([CUdeviceptr; 6]);
 
 // SAFETY: six device addresses, as `SideLists` has.
 unsafe impl DeviceRepr for Pointers {}
+
+impl Pointers {
+    /// To lists of outliers, and to the others of `lists`.
+    fn new(stream: &Arc<CudaStream>, [positions, residuals]: [CUdeviceptr; 2], lists: &mut SideLists<'_>) -> Self {
+        Self([
+            positions,
+            residuals,
+            lists.verbatim_positions.device_ptr_mut(stream).0,
+            lists.verbatim_values.device_ptr_mut(stream).0,
+            lists.masks.device_ptr_mut(stream).0,
+            lists.signs.device_ptr_mut(stream).0,
+        ])
+    }
+}
+
+/// What there is to gather, and where it goes.
+struct Entries<'e> {
+    /// How many entries each tile has, and its codes.
+    outputs: Outputs,
+    starts: &'e CudaView<'e, SideStarts>,
+    offsets: &'e CudaView<'e, SideOffsets>,
+    lists: Pointers,
+}
 
 /// What few elements need beside their codes. Chunks stand one after another, without gaps.
 #[derive(Debug)]
@@ -114,25 +139,34 @@ impl Quantizer {
             return Ok(lists);
         }
         stream.memcpy_htod(&lists.starts, &mut lists.device_starts).doing("uploading where lists start")?;
-        let pointers = Pointers([
-            lists.outlier_positions.device_ptr_mut(&stream).0,
-            lists.residuals.device_ptr_mut(&stream).0,
-            lists.verbatim_positions.device_ptr_mut(&stream).0,
-            lists.verbatim_values.device_ptr_mut(&stream).0,
-            lists.masks.device_ptr_mut(&stream).0,
-            lists.signs.device_ptr_mut(&stream).0,
-        ]);
-        let outputs = quantised.pointers(&stream);
-        let offsets = quantised.offsets.as_view();
+        let outliers = [lists.outlier_positions.device_ptr_mut(&stream).0, lists.residuals.device_ptr_mut(&stream).0];
+        let entries = Entries {
+            outputs: quantised.pointers(&stream),
+            lists: Pointers::new(&stream, outliers, &mut lists),
+            starts: &lists.device_starts.as_view(),
+            offsets: &quantised.offsets.as_view(),
+        };
+        self.launch_gather(&stream, slab, &batch, &entries)?;
+        Ok(lists)
+    }
+
+    /// Collects entries: those of each tile are as many as the outputs count, from its offset in its chunk on, and the lists have room for the sums.
+    fn launch_gather(
+        &self,
+        stream: &Arc<CudaStream>,
+        slab: &Slab<'_>,
+        batch: &ChunkBatch,
+        entries: &Entries<'_>,
+    ) -> Result<()> {
         let mut launch = stream.launch_builder(self.gather.function());
-        launch.arg(&slab.bytes).arg(&slab.first_element).arg(&self.device_geometry).arg(&batch).arg(&self.step);
-        let device_starts = lists.device_starts.as_view();
-        launch.arg(&device_starts).arg(&offsets).arg(&outputs).arg(&pointers);
+        launch.arg(&slab.bytes).arg(&slab.first_element).arg(&self.device_geometry).arg(batch).arg(&self.step);
+        launch.arg(entries.starts).arg(entries.offsets).arg(&entries.outputs).arg(&entries.lists);
         let grid = Kernel::grid(batch.tiles().div_ceil(WARPS), WARPS * 32, 0);
         // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step, const SideStarts *, const SideOffsets *, Outputs, SideLists).
-        // A tile's entries are as many as `quantize` counted, from its offset in its chunk on; the lists have room for the sums.
+        // The slab has the batch's elements (`check`); counts are those that `quantize` made, or of outliers those that the caller has made of the codes, and add up to the chunks',
+        // which the lists have room for.
         unsafe { launch.launch(grid) }.doing("gathering outliers and bitmaps")?;
-        Ok(lists)
+        Ok(())
     }
 
     /// Collects the outliers of another radius than the chunks' own, positions and residuals: `counts` and `offsets` say how many each tile has and where they start among those
@@ -170,21 +204,14 @@ impl Quantizer {
         }
         let mut device_starts = frame.slice::<SideStarts>(starts.len())?;
         stream.memcpy_htod(&starts, &mut device_starts).doing("uploading where lists start")?;
-        let pointers = Pointers([
-            positions.device_ptr_mut(&stream).0,
-            residuals.device_ptr_mut(&stream).0,
-            lists.verbatim_positions.device_ptr_mut(&stream).0,
-            lists.verbatim_values.device_ptr_mut(&stream).0,
-            lists.masks.device_ptr_mut(&stream).0,
-            lists.signs.device_ptr_mut(&stream).0,
-        ]);
-        let outputs = quantised.pointers(&stream).with_outliers(counts.device_ptr_mut(&stream).0);
-        let mut launch = stream.launch_builder(self.gather.function());
-        launch.arg(&slab.bytes).arg(&slab.first_element).arg(&self.device_geometry).arg(&batch).arg(&self.step);
-        launch.arg(&mut device_starts).arg(offsets).arg(&outputs).arg(&pointers);
-        let grid = Kernel::grid(batch.tiles().div_ceil(WARPS), WARPS * 32, 0);
-        // SAFETY: as in `gather`, with counts of outliers that the caller has made of the codes, and that add up to the chunks'.
-        unsafe { launch.launch(grid) }.doing("gathering outliers")?;
+        let outliers = [positions.device_ptr_mut(&stream).0, residuals.device_ptr_mut(&stream).0];
+        let entries = Entries {
+            outputs: quantised.pointers(&stream).with_outliers(counts.device_ptr_mut(&stream).0),
+            lists: Pointers::new(&stream, outliers, lists),
+            starts: &device_starts.as_view(),
+            offsets,
+        };
+        self.launch_gather(&stream, slab, &batch, &entries)?;
         Ok((positions, residuals))
     }
 }

@@ -247,13 +247,18 @@ impl Quantizer {
 
     /// Takes the step of another stream's header, if that needs the same kernels: looking for these takes longer than launching them.
     pub(crate) fn adapt(&mut self, header: &Header, geometry: &Geometry) -> bool {
-        let same = Kind::of(header, geometry.axes() as u32).is_ok_and(|kind| kind == self.kind)
-            && DeviceGeometry::new(geometry, header.group_log2) == self.device_geometry
-            && (header.index == IndexKind::Symbol) == self.with_classes;
-        if same {
+        let fits = self.fits(header, geometry);
+        if fits {
             self.step = Step::new(header, true);
         }
-        same
+        fits
+    }
+
+    /// Whether streams of such an array need the same kernels and as much beside them.
+    fn fits(&self, header: &Header, geometry: &Geometry) -> bool {
+        Kind::of(header, geometry.axes() as u32).is_ok_and(|kind| kind == self.kind)
+            && DeviceGeometry::new(geometry, header.group_log2) == self.device_geometry
+            && (header.index == IndexKind::Symbol) == self.with_classes
     }
 
     /// Says whether there may be -0.0 among the elements, until the next stream.
@@ -263,11 +268,7 @@ impl Quantizer {
 
     /// Whether streams of such an array can be quantised before the host knows the bound, if there is nothing to mask.
     pub(crate) fn may_begin_early(&self, header: &Header, geometry: &Geometry) -> bool {
-        self.ahead
-            && !self.kind.patterns
-            && Kind::of(header, geometry.axes() as u32).is_ok_and(|kind| kind == self.kind)
-            && DeviceGeometry::new(geometry, header.group_log2) == self.device_geometry
-            && (header.index == IndexKind::Symbol) == self.with_classes
+        self.ahead && !self.kind.patterns && self.fits(header, geometry)
     }
 
     /// Takes the step of a header of the same array, and says whether what was quantised with the constants `found` is quantised as the stream wants it.
@@ -277,6 +278,7 @@ impl Quantizer {
     }
 
     /// The same without the fast way of unclipped tiles: to test one against the other.
+    #[doc(hidden)]
     #[must_use]
     pub fn without_fast_way(self) -> Self {
         Self { use_fast: false, ..self }

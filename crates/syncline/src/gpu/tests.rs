@@ -41,7 +41,11 @@ fn gpus() -> Option<&'static Gpus> {
 
 /// The first, or the second if `SYNCLINE_TEST_SIZE` says that tests are to be small, under a sanitizer.
 fn pick<T>(whole: T, small: T) -> T {
-    if std::env::var_os("SYNCLINE_TEST_SIZE").is_some_and(|value| value != "whole") { small } else { whole }
+    match std::env::var("SYNCLINE_TEST_SIZE").as_deref() {
+        Ok("tiny" | "small") => small,
+        Ok("whole") | Err(_) => whole,
+        Ok(other) => panic!("SYNCLINE_TEST_SIZE is 'whole', 'small' or 'tiny', not '{other}'"),
+    }
 }
 
 /// Waves, noise, and now and then a fill value, a NaN or an infinity.

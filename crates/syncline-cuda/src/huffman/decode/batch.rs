@@ -241,11 +241,13 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
     }
 
     /// Symbols that the output must have room for.
+    #[doc(hidden)]
     pub fn output_len(&self) -> u64 {
         self.totals.output_symbols
     }
 
     /// Entries that the array of classes must have; 0 if no stream needs classes.
+    #[doc(hidden)]
     pub fn classes_len(&self) -> u64 {
         self.totals.classes
     }

@@ -220,8 +220,9 @@ impl<S: Symbol + DeviceRepr> Gap<S> {
         step: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         work.check(frame, Decoder::Gap, self.group_log2)?;
-        if let Some((small, plan)) = self.small.as_ref().and_then(|small| Some((small, small.plan(work.batch)?))) {
-            small.launch(frame, &mut work, plan)?;
+        if let Some(small) = &self.small
+            && small.launch_if_small(frame, &mut work)?
+        {
             return step("decoding and writing");
         }
         let mut scratch =

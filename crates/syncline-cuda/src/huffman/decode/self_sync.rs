@@ -161,8 +161,9 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         step: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         work.check(frame, Decoder::SelfSync, self.group_log2)?;
-        if let Some((small, plan)) = self.small.as_ref().and_then(|small| Some((small, small.plan(work.batch)?))) {
-            small.launch(frame, &mut work, plan)?;
+        if let Some(small) = &self.small
+            && small.launch_if_small(frame, &mut work)?
+        {
             return step("decoding and writing");
         }
         let totals = work.batch.totals;

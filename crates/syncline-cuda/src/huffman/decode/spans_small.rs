@@ -47,7 +47,7 @@ pub(super) fn specializations() -> Vec<Specialization> {
 
 /// How a small batch is laid out.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Plan {
+struct Plan {
     spans: u32,
     parts: u32,
     room: u32,
@@ -77,7 +77,7 @@ impl SpansSmall {
 
     /// How to launch a batch; `None` if it is not small: more than a block a multiprocessor, each with spans of one stream. Nor if it was parsed on the device: that is part
     /// of more, which may be captured in a graph, and counters cannot be made then.
-    pub fn plan<S>(&self, batch: &BatchView<'_, S>) -> Option<Plan> {
+    fn plan<S>(&self, batch: &BatchView<'_, S>) -> Option<Plan> {
         let totals = &batch.totals;
         let streams = totals.streams;
         let bytes = totals.live_symbols * u64::from(self.symbol_bytes);
@@ -112,8 +112,19 @@ impl SpansSmall {
         })
     }
 
+    /// Decodes the batch if it is small, and says whether it is.
+    pub fn launch_if_small<S: Symbol + DeviceRepr>(
+        &self,
+        frame: &mut Frame<'_>,
+        work: &mut Decoding<'_, '_, S>,
+    ) -> Result<bool> {
+        let Some(plan) = self.plan(work.batch) else { return Ok(false) };
+        self.launch(frame, work, plan)?;
+        Ok(true)
+    }
+
     /// Decodes the batch, whose plan it is.
-    pub fn launch<S: Symbol + DeviceRepr>(
+    fn launch<S: Symbol + DeviceRepr>(
         &self,
         frame: &mut Frame<'_>,
         work: &mut Decoding<'_, '_, S>,
