@@ -1,4 +1,4 @@
-//! Chunk records from the parts of their chunks: launchers of `kernels/container_{layout,write}.cu`.
+//! Chunk records from the parts of their chunks: launchers of `kernels/container/{layout,write}.cu`.
 
 use std::mem::{offset_of, size_of};
 use std::sync::Arc;

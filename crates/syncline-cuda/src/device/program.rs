@@ -13,7 +13,7 @@ use crate::error::{CudaError, DriverContext, Result};
 /// profiler and the sanitizer point at source lines.
 const OPTIONS: [&str; 3] = ["--fmad=false", "--std=c++17", "--generate-line-info"];
 
-/// A kernel source and the constants it is compiled with. Each constant is written once, in Rust, and reaches the source as `-D`.
+/// A kernel source and the constants it is compiled with, which reach it as `-D`.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Specialization {
     /// The source file.

@@ -38,7 +38,7 @@ use crate::error::{CudaError, Result};
 const INDEX_BLOCK: u32 = 32;
 /// Subsequences in a sequence: what a block of the gap and self-synchronising decoders works on.
 const SEQUENCE: u32 = 512;
-/// Groups that a block of `decode_place` looks after.
+/// Groups of a stream that a block of `decode_prepare` places.
 const PLACED_GROUPS: u32 = 1024;
 /// Bits that a table lookup takes.
 pub(crate) const TABLE_BITS: u32 = 12;
