@@ -12,7 +12,7 @@ use syncline_cuda::device::{Nvrtc, Source, Specialization, Version};
 use syncline_cuda::error::CudaError;
 
 /// Architectures and the shared memory in bytes that a block can have there (CUDA C++ Programming Guide, table of compute capabilities).
-const TARGETS: [(u32, u32); 7] = [
+const TARGETS: [(u32, u32); 8] = [
     (70, 96 << 10),
     (75, 64 << 10),
     (80, 163 << 10),
@@ -20,6 +20,7 @@ const TARGETS: [(u32, u32); 7] = [
     (89, 99 << 10),
     (90, 227 << 10),
     (100, 227 << 10),
+    (120, 99 << 10),
 ];
 
 /// The newest NVRTC on this machine, for a device that every version knows.
