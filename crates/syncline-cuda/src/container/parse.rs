@@ -3,33 +3,32 @@
 mod ending;
 mod format;
 mod hashing;
+mod memory;
 mod results;
 mod status;
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
-use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
-use syncline_core::huffman::{IndexKind, MAX_CLASSES};
+use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg};
+use syncline_core::huffman::MAX_CLASSES;
 
 pub(crate) use ending::Ending;
 pub use format::Format;
 pub(crate) use format::cleared_bytes;
 use format::rank_stride;
 pub use hashing::Hashing;
+use memory::Memory;
 pub use results::{ParsedRecords, Tiles};
 pub use status::chunk_status_text;
 pub(crate) use status::{STATUS_HASH, STATUS_TOKENS};
 
 use super::ParsedChunk;
-use crate::device::{Arena, Cleared, Device, Frame, Kernel, Source, Specialization, source};
+use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
-use crate::huffman::decode::BatchView;
-use crate::huffman::decode::batch::{Book, Descriptor, DeviceTotals};
-use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, parse_constants};
-use crate::reconstruct::{OWN_LONG, sums_len};
+use crate::huffman::decode::parse::parse_constants;
+use crate::reconstruct::OWN_LONG;
 
 const SOURCE: Source = source!("container/parse.cu");
 
@@ -91,43 +90,6 @@ struct DeviceRecords {
 // SAFETY: plain numbers, laid out as the kernel's struct, which ends with as much padding as `unused` has.
 unsafe impl DeviceRepr for DeviceRecords {}
 
-/// `Results` of the kernel.
-#[derive(Clone, Copy)]
-#[repr(C)]
-struct DeviceResults {
-    chunks: CUdeviceptr,
-    metas: CUdeviceptr,
-    bases: CUdeviceptr,
-    order: CUdeviceptr,
-    first_groups: CUdeviceptr,
-    outlier_starts: CUdeviceptr,
-    verbatim_starts: CUdeviceptr,
-    mask_starts: CUdeviceptr,
-    sign_starts: CUdeviceptr,
-    classes: CUdeviceptr,
-    ranks: CUdeviceptr,
-    done: CUdeviceptr,
-    codes: CUdeviceptr,
-    bitmaps: CUdeviceptr,
-    code_books: CUdeviceptr,
-    bitmap_books: CUdeviceptr,
-    code_symbols: CUdeviceptr,
-    bitmap_symbols: CUdeviceptr,
-    marks: CUdeviceptr,
-    totals: CUdeviceptr,
-    bitmap_totals: CUdeviceptr,
-    code_status: CUdeviceptr,
-    bitmap_status: CUdeviceptr,
-    bitmap_stride: u64,
-    rank_stride: u32,
-    patterns: u32,
-    index_kind: u32,
-    lzss_codes: u32,
-}
-
-// SAFETY: plain numbers without padding, laid out as the kernel's struct.
-unsafe impl DeviceRepr for DeviceResults {}
-
 /// Where records are, in device memory: for [`Hasher`](super::hash::Hasher).
 #[derive(Debug)]
 pub struct RecordPlaces<'a> {
@@ -150,14 +112,6 @@ pub struct RecordParser {
     places: Kernel,
     parse: Kernel,
     finish: Kernel,
-}
-
-fn address<T>(view: &mut CudaViewMut<'_, T>, stream: &CudaStream) -> CUdeviceptr {
-    view.device_ptr_mut(stream).0
-}
-
-fn optional<T>(view: Option<&mut CudaViewMut<'_, T>>, stream: &CudaStream) -> CUdeviceptr {
-    view.map_or(0, |view| address(view, stream))
 }
 
 impl RecordParser {
@@ -217,78 +171,13 @@ impl RecordParser {
         let chunks = batch.chunks() as usize;
         let (device_records, record_bytes) = device_records(&records, chunks, &stream)?;
         let input_bytes = records.input.len() as u64;
-        let code_bounds = format.code_bounds(batch, record_bytes, input_bytes);
-        let bitmap_bounds = format.bitmap_bounds(batch, record_bytes, input_bytes);
-        let bitmap_count = bitmap_bounds.streams as usize;
-        let tiles = batch.tiles() as usize;
-
-        let mut again = (0, 0);
-        let mut cleared = match kept {
-            Some(mut memory) => {
-                again = (address(&mut memory, &stream), memory.len() as u32);
-                Cleared::of(memory)
-            }
-            None => frame.cleared(cleared_bytes(chunks, bitmap_count))?,
-        };
-        let mut parsed_chunks = cleared.take::<ParsedChunk>(chunks)?;
-        let mut totals = cleared.take::<DeviceTotals>(1)?;
-        let mut bitmap_totals = cleared.take::<DeviceTotals>(1)?;
-        let mut done = cleared.take::<u32>(1)?;
-        let mut code_status = cleared.take::<u32>(chunks)?;
-        let code_sums = cleared.take::<u32>(sums_len(chunks))?;
-        let mut bitmap_status = cleared.take::<u32>(bitmap_count)?;
-
-        let rank_stride = rank_stride(batch);
-        let mut starts = |wanted: bool| wanted.then(|| frame.slice::<u32>(tiles)).transpose();
-        let (mut mask_starts, mut sign_starts) = (starts(format.masks())?, starts(format.signs)?);
-        let mut metas = frame.slice::<u16>(tiles)?;
-        let mut bases = frame.slice::<i32>(tiles)?;
-        let mut order = frame.slice::<u16>(tiles)?;
-        let mut first_groups = frame.slice::<u32>(tiles)?;
-        let mut outlier_starts = frame.slice::<u32>(tiles + chunks)?;
-        let mut verbatim_starts = frame.slice::<u32>(tiles + chunks)?;
-        let mut ranks = frame.slice::<u32>(chunks * rank_stride)?;
-        let mut codes = frame.slice::<Descriptor>(chunks)?;
-        let mut code_books = frame.slice::<Book>(chunks * BOOKS)?;
-        let mut code_symbols = frame.slice::<u16>(chunks * ALPHABET)?;
-        let mut marks = frame.slice::<u8>(chunks * ALPHABET)?;
-        let mut bitmaps = frame.slice::<Descriptor>(bitmap_count)?;
-        let mut bitmap_books = frame.slice::<Book>(bitmap_count)?;
-        let mut bitmap_symbols = frame.slice::<u16>(bitmap_count * BYTE_ALPHABET)?;
-        let has_classes = classes;
-        let class_count = if has_classes { chunks * batch.slots() as usize } else { 0 };
-        let mut classes = frame.slice::<u8>(class_count)?;
-
-        let results = DeviceResults {
-            chunks: address(&mut parsed_chunks, &stream),
-            metas: address(&mut metas, &stream),
-            bases: address(&mut bases, &stream),
-            order: address(&mut order, &stream),
-            first_groups: address(&mut first_groups, &stream),
-            outlier_starts: address(&mut outlier_starts, &stream),
-            verbatim_starts: address(&mut verbatim_starts, &stream),
-            mask_starts: optional(mask_starts.as_mut(), &stream),
-            sign_starts: optional(sign_starts.as_mut(), &stream),
-            classes: if class_count > 0 { address(&mut classes, &stream) } else { 0 },
-            ranks: address(&mut ranks, &stream),
-            done: address(&mut done, &stream),
-            codes: address(&mut codes, &stream),
-            bitmaps: address(&mut bitmaps, &stream),
-            code_books: address(&mut code_books, &stream),
-            bitmap_books: address(&mut bitmap_books, &stream),
-            code_symbols: address(&mut code_symbols, &stream),
-            bitmap_symbols: address(&mut bitmap_symbols, &stream),
-            marks: address(&mut marks, &stream),
-            totals: address(&mut totals, &stream),
-            bitmap_totals: address(&mut bitmap_totals, &stream),
-            code_status: address(&mut code_status, &stream),
-            bitmap_status: address(&mut bitmap_status, &stream),
-            bitmap_stride: format.bitmap_stride,
-            rank_stride: rank_stride as u32,
-            patterns: format.patterns,
-            index_kind: format.index as u32,
-            lzss_codes: format.lzss_codes.into(),
-        };
+        let bounds = [
+            format.code_bounds(batch, record_bytes, input_bytes),
+            format.bitmap_bounds(batch, record_bytes, input_bytes),
+        ];
+        let bitmap_count = bounds[1].streams as usize;
+        let mut memory = Memory::new(frame, format, geometry, batch, bitmap_count, classes, kept)?;
+        let results = memory.on_device(&stream, format);
         let hashing = hashing.map(|hashing| hashing.on_device(frame, chunks)).transpose()?.unwrap_or_default();
         let mut launch = stream.launch_builder(self.parse.function());
         launch.arg(&device_records).arg(geometry).arg(batch).arg(&results).arg(&hashing);
@@ -298,59 +187,7 @@ impl RecordParser {
         // batch's chunks and tiles: slices of the frame that live as long as what is returned, those that `cleared_bytes` counts cleared. Records are read within `input_bytes`.
         // `Hashing::on_device` vouches for what hashes need.
         unsafe { launch.launch(grid) }.doing("parsing records")?;
-        Ok(ParsedRecords {
-            tiles: Tiles {
-                chunks: parsed_chunks,
-                metas,
-                bases,
-                first_groups,
-                order,
-                outlier_starts,
-                verbatim_starts,
-                mask_starts,
-                sign_starts,
-                ranks,
-                bitmap_stride: format.bitmap_stride,
-                rank_stride: rank_stride as u32,
-                tiles: geometry.chunk_tiles(),
-                chunk_count: batch.chunks(),
-                slots: batch.slots(),
-            },
-            codes: BatchView {
-                descriptors: codes.into_view(),
-                listed: &[],
-                books: code_books.into_view(),
-                symbols: code_symbols.into_view(),
-                sums: totals.into_view(),
-                totals: code_bounds.totals()?,
-                keep_status: true,
-                tabled: !has_classes && format.index == IndexKind::Symbol,
-                symbol: PhantomData,
-            },
-            classes,
-            code_status,
-            code_sums,
-            bitmap_bytes: match bitmap_count {
-                0 => None,
-                _ => Some(frame.slice::<u8>(bitmap_count * format.bitmap_stride as usize)?),
-            },
-            bitmaps: match bitmap_count {
-                0 => None,
-                _ => Some(BatchView {
-                    descriptors: bitmaps.into_view(),
-                    listed: &[],
-                    books: bitmap_books.into_view(),
-                    symbols: bitmap_symbols.into_view(),
-                    sums: bitmap_totals.into_view(),
-                    totals: bitmap_bounds.totals()?,
-                    keep_status: true,
-                    tabled: false,
-                    symbol: PhantomData,
-                }),
-            },
-            bitmap_status,
-            kept: again,
-        })
+        memory.into_parsed(frame, format, &bounds, classes)
     }
 
     /// Brings together what is known of each chunk into one word ([`chunk_status_text`]), a word of `result` each: what parsing found and what the decoders found. For batches

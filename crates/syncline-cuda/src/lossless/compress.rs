@@ -13,7 +13,7 @@ use syncline_core::pipeline::{ChunkSummary, LosslessOptions, LosslessPipeline, L
 
 use super::choice::Samples;
 use super::records::{HEAD_BYTES, Record};
-use super::tiles::{NO_PLACE, Summary, Tiles};
+use super::tiles::{NO_PLACE, Predicted, Slots, Summary, Tiles};
 use super::write_tokens::{self, Source, TokenEncoder, TokenPlaces};
 use crate::container::assemble::Observer;
 use crate::container::hash::{self, Gap, Hasher};
@@ -237,22 +237,17 @@ impl<'d> LosslessCompressor<'d> {
         let (slots, _in_order) = tiles.in_order(&mut frame, &batch, job.slab)?;
         observer("tile order")?;
 
-        let chosen: Vec<u32> = choices.iter().map(|choice| choice.of_residuals.into()).collect();
-        let mut predicted = None;
         let mut summaries = vec![Summary::default(); choices.len()];
-        let mut residuals = None;
-        if chosen.contains(&1) {
-            let chosen = frame.upload(&chosen)?;
-            let mut tiles_predicted = tiles.predict(&mut frame, &batch, slots, &chosen.as_view())?;
-            let written = tiles.residuals(&mut frame, &batch, slots, &chosen.as_view(), &mut tiles_predicted)?;
-            summaries = fetch(&stream, &tiles_predicted.summaries, "reading sums over tiles")?;
-            residuals = Some(written);
-            predicted = Some(tiles_predicted);
+        let mut predicted = None;
+        if choices.iter().any(|choice| choice.of_residuals) {
+            let prediction = predict(&mut frame, tiles, &batch, slots, choices)?;
+            summaries = fetch(&stream, &prediction.0.summaries, "reading sums over tiles")?;
+            predicted = Some(prediction);
             observer("prediction")?;
         }
 
         // Tokens of all chunks.
-        let residual_pointer = residuals.as_ref().map_or(0, |view| view.device_ptr(&stream).0);
+        let residual_pointer = predicted.as_ref().map_or(0, |(_, residuals)| residuals.device_ptr(&stream).0);
         let source = |(number, choice): (usize, &LzssChoice)| {
             let elements = match choice.of_residuals {
                 true => u64::from(summaries[number].live_elements),
@@ -311,7 +306,7 @@ impl<'d> LosslessCompressor<'d> {
         observer("host: layout")?;
 
         // Writing.
-        if let Some(predicted) = &mut predicted {
+        if let Some((predicted, _)) = &mut predicted {
             let places = frame.upload(&tile_places)?;
             tiles.sections(&stream, &batch, predicted, &places.as_view(), output)?;
             observer("tile sections")?;
@@ -321,6 +316,21 @@ impl<'d> LosslessCompressor<'d> {
         observer("hash")?;
         Ok(layout.lengths)
     }
+}
+
+/// What is predicted of the chunks whose residuals are coded, and these.
+fn predict<'a>(
+    frame: &mut Frame<'a>,
+    tiles: &Tiles,
+    batch: &ChunkBatch,
+    slots: Slots,
+    choices: &[LzssChoice],
+) -> Result<(Predicted<'a>, CudaViewMut<'a, u8>)> {
+    let chosen: Vec<u32> = choices.iter().map(|choice| choice.of_residuals.into()).collect();
+    let chosen = frame.upload(&chosen)?;
+    let mut predicted = tiles.predict(frame, batch, slots, &chosen.as_view())?;
+    let residuals = tiles.residuals(frame, batch, slots, &chosen.as_view(), &mut predicted)?;
+    Ok((predicted, residuals))
 }
 
 /// Where the records of a batch go.

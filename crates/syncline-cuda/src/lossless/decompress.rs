@@ -52,6 +52,70 @@ fn chunks_in_batch(info: &StreamInfo, tiles: &Tiles, batch_bytes: u64) -> u64 {
     tiles.chunks_in(batch_bytes, info.longest_record() / 2)
 }
 
+/// Says what is wrong with records that have been read.
+fn check_heads(chunks: &Range<u64>, heads: &[Head]) -> Result<()> {
+    for (chunk, head) in chunks.clone().zip(heads) {
+        if head.is_of_planes() {
+            return Err(CudaError::Unsupported("chunks of planes are decompressed on the CPU".into()));
+        }
+        if let Some(problem) = head.problem() {
+            return Err(Error::corrupt(format!("chunk {chunk}"), problem).into());
+        }
+    }
+    Ok(())
+}
+
+/// The tiles of a batch that are wanted, and the memory for the array's elements from number `first_element` on.
+struct OutputTiles<'o> {
+    tiles: &'o Tiles,
+    batch: &'o ChunkBatch,
+    wanted: &'o Range<u64>,
+    first_element: u64,
+    output_pointer: CUdeviceptr,
+}
+
+impl OutputTiles<'_> {
+    /// Where the bytes of a chunk's tokens belong, if they are its elements in order and all wanted.
+    fn place(&self, number: usize, head: &Head) -> Option<CUdeviceptr> {
+        let tiles = self.batch.tiles_of(number as u32);
+        let tiles = [tiles.start, tiles.end].map(|tile| self.batch.first_tile() + u64::from(tile));
+        let whole = self.wanted.start <= tiles[0] && tiles[1] <= self.wanted.end;
+        if self.tiles.geometry().axes() != 1 || head.is_of_residuals() || !whole {
+            return None;
+        }
+        let first = self.tiles.geometry().elements_before(tiles[0]) - self.first_element;
+        Some(self.output_pointer + first * self.tiles.element_bytes()).filter(|address| address.is_multiple_of(16))
+    }
+
+    /// What tiles are made of, chunk by chunk, and the tokens to decode before: to where their bytes belong, else to slots. `places` are the records' in the input.
+    fn deal<'h>(
+        &self,
+        heads: &'h [Head],
+        places: &[u64],
+        [input, slots]: [CUdeviceptr; 2],
+    ) -> (Vec<ChunkSource>, Vec<Tokens<'h>>) {
+        let mut sources = vec![ChunkSource::NOWHERE; heads.len()];
+        let mut tokens = Vec::new();
+        for (number, head) in heads.iter().enumerate() {
+            if head.is_raw() {
+                sources[number] = ChunkSource::elements(input + places[number] + RECORD_HEADER_LEN as u64);
+                continue;
+            }
+            let target = self.place(number, head).unwrap_or_else(|| {
+                let slot = slots + number as u64 * self.tiles.slot_bytes();
+                sources[number] = match head.is_of_residuals() {
+                    true => ChunkSource::residuals(slot),
+                    false => ChunkSource::elements(slot),
+                };
+                slot
+            });
+            let bytes = u64::from(head.elements) * self.tiles.element_bytes();
+            tokens.push(Tokens { head, chunk: number as u32, record: places[number], target, bytes });
+        }
+        (sources, tokens)
+    }
+}
+
 impl LosslessDecompressor {
     /// For the stream that `info` describes, working on `stream`.
     ///
@@ -214,53 +278,16 @@ impl LosslessDecompressor {
         let parsed = self.heads.launch(&mut frame, &self.tiles, &batch, &records, self.info.header().index)?;
         observer("parse")?;
         let heads = fetch(&stream, &parsed.heads, "reading what records have")?;
-        for (chunk, head) in chunks.clone().zip(&heads) {
-            if head.is_of_planes() {
-                return Err(CudaError::Unsupported("chunks of planes are decompressed on the CPU".into()));
-            }
-            if let Some(problem) = head.problem() {
-                return Err(Error::corrupt(format!("chunk {chunk}"), problem).into());
-            }
-        }
+        check_heads(&chunks, &heads)?;
 
-        // Tokens to elements or residuals: where they belong, if they are in order there, else to slots.
-        let slot_bytes = self.tiles.slot_bytes();
-        let input = part.input.device_ptr(&stream).0;
-        let (output_pointer, _) = output.device_ptr_mut(&stream);
-        let own_tiles = |number: usize| {
-            let tiles = batch.tiles_of(number as u32);
-            batch.first_tile() + u64::from(tiles.start)..batch.first_tile() + u64::from(tiles.end)
-        };
-        let in_place = |number: usize, head: &Head| -> Option<CUdeviceptr> {
-            let tiles = own_tiles(number);
-            let whole = wanted.start <= tiles.start && tiles.end <= wanted.end;
-            if self.tiles.geometry().axes() != 1 || head.is_of_residuals() || !whole {
-                return None;
-            }
-            let first = self.tiles.geometry().elements_before(tiles.start) - part.first_element;
-            Some(output_pointer + first * size).filter(|address| address.is_multiple_of(16))
-        };
-        let needs_slots = heads.iter().enumerate().any(|(i, head)| !head.is_raw() && in_place(i, head).is_none());
-        let slots = frame.slice::<u8>(if needs_slots { heads.len() * slot_bytes as usize } else { 0 })?;
-        let slot_pointer = slots.device_ptr(&stream).0;
-        let mut sources = vec![ChunkSource::NOWHERE; heads.len()];
-        let mut tokens = Vec::new();
-        for (number, head) in heads.iter().enumerate() {
-            if head.is_raw() {
-                sources[number] = ChunkSource::elements(input + places[number] + RECORD_HEADER_LEN as u64);
-                continue;
-            }
-            let target = in_place(number, head).unwrap_or_else(|| {
-                let slot = slot_pointer + number as u64 * slot_bytes;
-                sources[number] = match head.is_of_residuals() {
-                    true => ChunkSource::residuals(slot),
-                    false => ChunkSource::elements(slot),
-                };
-                slot
-            });
-            let bytes = u64::from(head.elements) * size;
-            tokens.push(Tokens { head, chunk: number as u32, record: places[number], target, bytes });
-        }
+        let output_pointer = output.device_ptr_mut(&stream).0;
+        let first_element = part.first_element;
+        let array = OutputTiles { tiles: &self.tiles, batch: &batch, wanted: &wanted, first_element, output_pointer };
+        let needs_slots = heads.iter().enumerate().any(|(i, head)| !head.is_raw() && array.place(i, head).is_none());
+        let slot_bytes = if needs_slots { heads.len() * self.tiles.slot_bytes() as usize } else { 0 };
+        let slots = frame.slice::<u8>(slot_bytes)?;
+        let pointers = [part.input.device_ptr(&stream).0, slots.device_ptr(&stream).0];
+        let (sources, tokens) = array.deal(&heads, &places, pointers);
         let mut noted = self.statuses.slice_mut(chunks.start as usize..chunks.end as usize);
         self.tokens.decode(&mut frame, part.input, &tokens, &mut noted, observer)?;
 
@@ -280,7 +307,7 @@ impl LosslessDecompressor {
                 &bases,
                 &starts,
                 output,
-                part.first_element,
+                first_element,
             )?;
         }
         // Tokens, literals and raw elements were read, and some elements written, by address: what follows on other streams waits for what is recorded now.

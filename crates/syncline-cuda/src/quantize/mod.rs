@@ -13,7 +13,7 @@ pub use gather::{SideLists, SideStarts};
 pub(crate) use quantizer::parts_of_chunk;
 pub use quantizer::{ChunkSummary, Quantised, Quantizer};
 pub use scan::BoundScan;
-pub(crate) use scan::ScanBegun;
+pub(crate) use scan::{FoundStep, ScanBegun};
 
 use self::step::Kind;
 use crate::device::Specialization;

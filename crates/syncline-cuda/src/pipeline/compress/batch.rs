@@ -1,6 +1,8 @@
 //! One batch of chunks through all stages.
 
-use cudarc::driver::{CudaViewMut, DevicePtrMut};
+use std::sync::Arc;
+
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut};
 use syncline_core::bound::resolve;
 use syncline_core::container::Header;
 use syncline_core::huffman::IndexKind;
@@ -11,6 +13,27 @@ use crate::container::assemble::{BatchPlan, Bitmaps, Codes, Observer, TokenCodes
 use crate::container::records::{Contents, Lists};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
+use crate::quantize::{BoundScan, FoundStep};
+
+impl Pending<'_> {
+    /// Waits for the scan and resolves the bound, by which `header` becomes the stream's. Whether there may be -0.0 among the elements, and the constants that the device found.
+    fn settle(
+        &mut self,
+        scan: &mut BoundScan,
+        stream: &Arc<CudaStream>,
+        header: &mut Header,
+    ) -> Result<(bool, FoundStep)> {
+        let Some(begun) = self.begun.take() else { return Err(CudaError::invalid("no scan was begun")) };
+        let (found, step) = scan.finish(begun, stream, self.input)?;
+        let resolved = self.resolved.insert(resolve(self.bound, header.element_type, &found)?);
+        *header = Header {
+            group_log2: header.group_log2,
+            lzss_codes: header.lzss_codes,
+            ..Header::new(header.element_type, header.shape, header.index, resolved)
+        };
+        Ok((found.minus_zeros() > 0, step))
+    }
+}
 
 impl Compressor<'_> {
     /// Writes the records of a batch behind those before. `first` is the number of its first chunk among the records, `most_chunks` that of chunks in the largest batch.
@@ -41,24 +64,17 @@ impl Compressor<'_> {
         let words = counters.len() as u64;
         let clear = (counters.device_ptr_mut(&self.stream).0, words);
         let wanted = prepared.wanted(&self.stream, Some(clear), Some(host))?;
-        let mut scan = self.scan.as_mut().filter(|_| pending.is_some());
-        let step = scan.as_ref().and_then(|(_, scan)| scan.step());
+        let scan = self.scan.as_mut().filter(|_| pending.is_some()).map(|(_, scan)| scan);
+        let step = scan.as_ref().and_then(|scan| scan.step());
         let mut quantised = quantizer.quantize_with(&mut frame, slab, batch, &mut counters, wanted, step.as_ref())?;
         host.written()?;
         control.used = false;
         observer("quantize")?;
-        if let (Some(pending), Some((element_type, scan))) = (pending, &mut scan) {
-            let Some(begun) = pending.begun.take() else { return Err(CudaError::invalid("no scan was begun")) };
-            let (found, step) = scan.finish(begun, &self.stream, pending.input)?;
-            let resolved = pending.resolved.insert(resolve(pending.bound, *element_type, &found)?);
-            *header = Header {
-                group_log2: header.group_log2,
-                lzss_codes: header.lzss_codes,
-                ..Header::new(header.element_type, header.shape, header.index, resolved)
-            };
+        if let (Some(pending), Some(scan)) = (pending, scan) {
+            let (minus_zeros, step) = pending.settle(scan, &self.stream, header)?;
             // If not, all is quantised again, and this asked for once more.
-            self.minus_zeros = found.minus_zeros() > 0;
-            if !quantizer.confirm(header, self.minus_zeros, step) {
+            self.minus_zeros = minus_zeros;
+            if !quantizer.confirm(header, minus_zeros, step) {
                 return Ok(None);
             }
         }
@@ -105,46 +121,32 @@ impl Compressor<'_> {
         };
         let (codes, device_summaries) = (&mut quantised.codes, &quantised.summaries.as_view());
         let stream = &self.stream;
-        match (tokens, coded) {
-            (Some(encoder), Some(mut coded)) => {
-                let (lists, tokens) = (coded.lists.view(), &mut coded.tokens);
-                let mut write =
-                    |places: &[Option<u64>], output: &mut CudaViewMut<'_, u8>, observer: &mut Observer<'_>| {
-                        encoder.write(stream, tokens, places, output, observer)
-                    };
-                let tokens = Some(TokenCodes { lists: &lists, write: &mut write });
-                let (frame, output) = (&mut frame, output);
-                assembler.finish_with(
-                    frame,
-                    begun,
-                    &plan,
-                    device_summaries,
-                    codes,
-                    &bitmaps,
-                    &contents,
-                    tokens,
-                    progress,
-                    first,
-                    output,
-                    observer,
-                )?;
+        let (token_lists, mut write);
+        let tokens = match (tokens, &mut coded) {
+            (Some(encoder), Some(coded)) => {
+                let tokens = &mut coded.tokens;
+                token_lists = coded.lists.view();
+                write = |places: &[Option<u64>], output: &mut CudaViewMut<'_, u8>, observer: &mut Observer<'_>| {
+                    encoder.write(stream, tokens, places, output, observer)
+                };
+                Some(TokenCodes { lists: &token_lists, write: &mut write })
             }
-            _ => {
-                assembler.finish(
-                    &mut frame,
-                    begun,
-                    &plan,
-                    device_summaries,
-                    codes,
-                    &bitmaps,
-                    &contents,
-                    progress,
-                    first,
-                    output,
-                    observer,
-                )?;
-            }
-        }
+            _ => None,
+        };
+        assembler.finish_with(
+            &mut frame,
+            begun,
+            &plan,
+            device_summaries,
+            codes,
+            &bitmaps,
+            &contents,
+            tokens,
+            progress,
+            first,
+            output,
+            observer,
+        )?;
         let squared_error = summaries.iter().map(|summary| u128::from(summary.squared_error)).sum();
         Ok(Some(Errors { squared_error, counted: summaries.iter().map(|summary| summary.counted).sum() }))
     }

@@ -1,0 +1,227 @@
+//! The memory that a batch's records are parsed into.
+
+use std::marker::PhantomData;
+
+use cudarc::driver::sys::CUdeviceptr;
+use cudarc::driver::{CudaStream, CudaViewMut, DevicePtrMut, DeviceRepr};
+use syncline_core::huffman::IndexKind;
+
+use super::results::{ParsedRecords, Tiles};
+use super::{BOOKS, Format, cleared_bytes, rank_stride};
+use crate::device::{Cleared, Frame};
+use crate::error::Result;
+use crate::geometry::{ChunkBatch, DeviceGeometry};
+use crate::huffman::decode::BatchView;
+use crate::huffman::decode::batch::{Book, Descriptor, DeviceTotals};
+use crate::huffman::decode::parse::{ALPHABET, BYTE_ALPHABET, Bounds};
+use crate::reconstruct::sums_len;
+
+/// `Results` of the kernel.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(super) struct DeviceResults {
+    chunks: CUdeviceptr,
+    metas: CUdeviceptr,
+    bases: CUdeviceptr,
+    order: CUdeviceptr,
+    first_groups: CUdeviceptr,
+    outlier_starts: CUdeviceptr,
+    verbatim_starts: CUdeviceptr,
+    mask_starts: CUdeviceptr,
+    sign_starts: CUdeviceptr,
+    classes: CUdeviceptr,
+    ranks: CUdeviceptr,
+    done: CUdeviceptr,
+    codes: CUdeviceptr,
+    bitmaps: CUdeviceptr,
+    code_books: CUdeviceptr,
+    bitmap_books: CUdeviceptr,
+    code_symbols: CUdeviceptr,
+    bitmap_symbols: CUdeviceptr,
+    marks: CUdeviceptr,
+    totals: CUdeviceptr,
+    bitmap_totals: CUdeviceptr,
+    code_status: CUdeviceptr,
+    bitmap_status: CUdeviceptr,
+    bitmap_stride: u64,
+    rank_stride: u32,
+    patterns: u32,
+    index_kind: u32,
+    lzss_codes: u32,
+}
+
+// SAFETY: plain numbers without padding, laid out as the kernel's struct.
+unsafe impl DeviceRepr for DeviceResults {}
+
+fn address<T>(view: &mut CudaViewMut<'_, T>, stream: &CudaStream) -> CUdeviceptr {
+    view.device_ptr_mut(stream).0
+}
+
+fn optional<T>(view: Option<&mut CudaViewMut<'_, T>>, stream: &CudaStream) -> CUdeviceptr {
+    view.map_or(0, |view| address(view, stream))
+}
+
+/// What decoders need to know of Huffman streams.
+struct Streams<'a> {
+    descriptors: CudaViewMut<'a, Descriptor>,
+    books: CudaViewMut<'a, Book>,
+    symbols: CudaViewMut<'a, u16>,
+    totals: CudaViewMut<'a, DeviceTotals>,
+}
+
+impl<'a> Streams<'a> {
+    fn into_view<S>(self, bounds: &Bounds, tabled: bool) -> Result<BatchView<'a, S>> {
+        Ok(BatchView {
+            descriptors: self.descriptors.into_view(),
+            listed: &[],
+            books: self.books.into_view(),
+            symbols: self.symbols.into_view(),
+            sums: self.totals.into_view(),
+            totals: bounds.totals()?,
+            keep_status: true,
+            tabled,
+            symbol: PhantomData,
+        })
+    }
+}
+
+/// Memory for a batch's results, and for what the kernel needs beside them.
+pub(super) struct Memory<'a> {
+    tiles: Tiles<'a>,
+    codes: Streams<'a>,
+    code_status: CudaViewMut<'a, u32>,
+    code_sums: CudaViewMut<'a, u32>,
+    /// Of codes; none are asked for if it is empty.
+    classes: CudaViewMut<'a, u8>,
+    bitmaps: Streams<'a>,
+    bitmap_status: CudaViewMut<'a, u32>,
+    done: CudaViewMut<'a, u32>,
+    marks: CudaViewMut<'a, u8>,
+    kept: (CUdeviceptr, u32),
+}
+
+impl<'a> Memory<'a> {
+    /// For a batch of that many streams of bitmaps. `kept` is as [`RecordParser::parse`](super::RecordParser::parse) takes it.
+    pub fn new(
+        frame: &mut Frame<'a>,
+        format: &Format,
+        geometry: &DeviceGeometry,
+        batch: &ChunkBatch,
+        bitmap_count: usize,
+        has_classes: bool,
+        kept: Option<CudaViewMut<'a, u8>>,
+    ) -> Result<Self> {
+        let (chunks, tiles) = (batch.chunks() as usize, batch.tiles() as usize);
+        let mut again = (0, 0);
+        let mut cleared = match kept {
+            Some(mut memory) => {
+                again = (address(&mut memory, frame.stream()), memory.len() as u32);
+                Cleared::of(memory)
+            }
+            None => frame.cleared(cleared_bytes(chunks, bitmap_count))?,
+        };
+        let rank_stride = rank_stride(batch);
+        let class_count = if has_classes { chunks * batch.slots() as usize } else { 0 };
+        let mut starts = |wanted: bool| wanted.then(|| frame.slice::<u32>(tiles)).transpose();
+        let (mask_starts, sign_starts) = (starts(format.masks())?, starts(format.signs)?);
+        Ok(Self {
+            tiles: Tiles {
+                chunks: cleared.take(chunks)?,
+                metas: frame.slice(tiles)?,
+                bases: frame.slice(tiles)?,
+                order: frame.slice(tiles)?,
+                first_groups: frame.slice(tiles)?,
+                outlier_starts: frame.slice(tiles + chunks)?,
+                verbatim_starts: frame.slice(tiles + chunks)?,
+                mask_starts,
+                sign_starts,
+                ranks: frame.slice(chunks * rank_stride)?,
+                bitmap_stride: format.bitmap_stride,
+                rank_stride: rank_stride as u32,
+                tiles: geometry.chunk_tiles(),
+                chunk_count: batch.chunks(),
+                slots: batch.slots(),
+            },
+            codes: Streams {
+                descriptors: frame.slice(chunks)?,
+                books: frame.slice(chunks * BOOKS)?,
+                symbols: frame.slice(chunks * ALPHABET)?,
+                totals: cleared.take(1)?,
+            },
+            marks: frame.slice(chunks * ALPHABET)?,
+            bitmaps: Streams {
+                descriptors: frame.slice(bitmap_count)?,
+                books: frame.slice(bitmap_count)?,
+                symbols: frame.slice(bitmap_count * BYTE_ALPHABET)?,
+                totals: cleared.take(1)?,
+            },
+            done: cleared.take(1)?,
+            code_status: cleared.take(chunks)?,
+            code_sums: cleared.take(sums_len(chunks))?,
+            bitmap_status: cleared.take(bitmap_count)?,
+            classes: frame.slice(class_count)?,
+            kept: again,
+        })
+    }
+
+    /// The kernel's argument. It borrows nothing: what is made of the memory must be alive when the kernel is launched.
+    pub fn on_device(&mut self, stream: &CudaStream, format: &Format) -> DeviceResults {
+        let Self { tiles, codes, bitmaps, .. } = self;
+        DeviceResults {
+            chunks: address(&mut tiles.chunks, stream),
+            metas: address(&mut tiles.metas, stream),
+            bases: address(&mut tiles.bases, stream),
+            order: address(&mut tiles.order, stream),
+            first_groups: address(&mut tiles.first_groups, stream),
+            outlier_starts: address(&mut tiles.outlier_starts, stream),
+            verbatim_starts: address(&mut tiles.verbatim_starts, stream),
+            mask_starts: optional(tiles.mask_starts.as_mut(), stream),
+            sign_starts: optional(tiles.sign_starts.as_mut(), stream),
+            classes: optional(Some(&mut self.classes).filter(|classes| !classes.is_empty()), stream),
+            ranks: address(&mut tiles.ranks, stream),
+            done: address(&mut self.done, stream),
+            codes: address(&mut codes.descriptors, stream),
+            bitmaps: address(&mut bitmaps.descriptors, stream),
+            code_books: address(&mut codes.books, stream),
+            bitmap_books: address(&mut bitmaps.books, stream),
+            code_symbols: address(&mut codes.symbols, stream),
+            bitmap_symbols: address(&mut bitmaps.symbols, stream),
+            marks: address(&mut self.marks, stream),
+            totals: address(&mut codes.totals, stream),
+            bitmap_totals: address(&mut bitmaps.totals, stream),
+            code_status: address(&mut self.code_status, stream),
+            bitmap_status: address(&mut self.bitmap_status, stream),
+            bitmap_stride: format.bitmap_stride,
+            rank_stride: tiles.rank_stride,
+            patterns: format.patterns,
+            index_kind: format.index as u32,
+            lzss_codes: format.lzss_codes.into(),
+        }
+    }
+
+    /// What the kernel leaves, once it has been launched; the bounds are those of codes and of bitmaps.
+    pub fn into_parsed(
+        self,
+        frame: &mut Frame<'a>,
+        format: &Format,
+        [code_bounds, bitmap_bounds]: &[Bounds; 2],
+        has_classes: bool,
+    ) -> Result<ParsedRecords<'a>> {
+        let (mut bitmap_bytes, mut bitmaps) = (None, None);
+        if !self.bitmap_status.is_empty() {
+            bitmap_bytes = Some(frame.slice::<u8>(self.bitmap_status.len() * format.bitmap_stride as usize)?);
+            bitmaps = Some(self.bitmaps.into_view(bitmap_bounds, false)?);
+        }
+        Ok(ParsedRecords {
+            tiles: self.tiles,
+            codes: self.codes.into_view(code_bounds, !has_classes && format.index == IndexKind::Symbol)?,
+            classes: self.classes,
+            code_status: self.code_status,
+            code_sums: self.code_sums,
+            bitmaps,
+            bitmap_bytes,
+            bitmap_status: self.bitmap_status,
+            kept: self.kept,
+        })
+    }
+}
