@@ -69,5 +69,56 @@ impl Error {
     }
 }
 
+/// For implementations of [`std::io::Read`] and [`std::io::Write`]: a failing reader's or writer's error is as it was, any other is inside one of the kind that fits best.
+/// None is `Interrupted`, which would have the same work asked for again.
+impl From<Error> for std::io::Error {
+    fn from(error: Error) -> Self {
+        use std::io::ErrorKind;
+        let kind = match error {
+            Error::Io(error) => return error,
+            Error::InvalidArgument(_) => ErrorKind::InvalidInput,
+            Error::NotSyncline(_) | Error::Corrupt { .. } => ErrorKind::InvalidData,
+            Error::UnsupportedVersion { .. } => ErrorKind::Unsupported,
+            Error::Truncated { .. } => ErrorKind::UnexpectedEof,
+            Error::MemoryLimit { .. } => ErrorKind::OutOfMemory,
+            Error::Gpu(_) | Error::Cancelled => ErrorKind::Other,
+        };
+        Self::new(kind, error)
+    }
+}
+
 /// Result with the codec's [`Error`].
 pub type Result<T> = std::result::Result<T, Error>;
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, ErrorKind};
+
+    use super::*;
+
+    #[test]
+    fn as_errors_of_readers_and_writers_they_keep_their_kind_and_text() {
+        let full = Error::from(io::Error::from(ErrorKind::StorageFull));
+        let error = io::Error::from(full);
+        assert_eq!(error.kind(), ErrorKind::StorageFull);
+        assert!(error.get_ref().is_none(), "not wrapped");
+
+        let truncated = Error::Truncated { place: "the header".into(), needed: 2, available: 1 };
+        let limit = Error::MemoryLimit { what: "the array".into(), needed: 2, limit: 1 };
+        for (error, kind) in [
+            (Error::invalid("a bound"), ErrorKind::InvalidInput),
+            (Error::NotSyncline("a picture".into()), ErrorKind::InvalidData),
+            (Error::UnsupportedVersion { found: 2, supported: 1 }, ErrorKind::Unsupported),
+            (truncated, ErrorKind::UnexpectedEof),
+            (Error::corrupt("chunk 1", "its checksum"), ErrorKind::InvalidData),
+            (limit, ErrorKind::OutOfMemory),
+            (Error::Gpu("none".into()), ErrorKind::Other),
+            (Error::Cancelled, ErrorKind::Other),
+        ] {
+            let text = error.to_string();
+            let error = io::Error::from(error);
+            assert_eq!((error.kind(), error.to_string()), (kind, text));
+            assert!(error.get_ref().is_some_and(|inner| inner.is::<Error>()));
+        }
+    }
+}

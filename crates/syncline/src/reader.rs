@@ -96,10 +96,7 @@ impl<R: Read + Seek + Send> Read for Reader<R> {
                 return Ok(count);
             }
             let Some(region) = self.layers.next() else { return Ok(0) };
-            let array = self.read_region(&region).map_err(|e| match e {
-                syncline_core::error::Error::Io(e) => e,
-                other => io::Error::other(other),
-            })?;
+            let array = self.read_region(&region)?;
             self.layer = io::Cursor::new(array.into_bytes());
         }
     }

@@ -216,7 +216,7 @@ impl<W: Write> Writer<W> {
 
 impl<W: Write> Write for Writer<W> {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        self.push(bytes).map_err(std::io::Error::other)?;
+        self.push(bytes)?;
         Ok(bytes.len())
     }
 
