@@ -3,7 +3,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-use syncline_core::array::ElementType;
 use syncline_core::bound::{Bound, Pipeline};
 use syncline_core::container::Header;
 use syncline_core::error::{Error, Result};
@@ -186,13 +185,8 @@ pub(crate) fn is_on_gpu(pipeline: LosslessPipeline) -> bool {
     matches!(pipeline, LosslessPipeline::Lzss | LosslessPipeline::LzssHuffman)
 }
 
-/// Why only the CPU compresses such an array, if so.
-pub(crate) fn encode_obstacle(
-    backend: Backend,
-    element_type: ElementType,
-    bound: Bound,
-    lossless: &LosslessOptions,
-) -> Option<String> {
+/// Why only the CPU compresses an array with such a bound, one that its element type can have, if so.
+pub(crate) fn encode_obstacle(backend: Backend, bound: Bound, lossless: &LosslessOptions) -> Option<String> {
     match (bound, backend) {
         (Bound::Lossless, Backend::Cuda(_)) if is_on_gpu(lossless.pipeline) => None,
         (Bound::Lossless, Backend::Cuda(_)) => Some(format!(
@@ -200,7 +194,6 @@ pub(crate) fn encode_obstacle(
             lossless.pipeline
         )),
         (Bound::Lossless, _) => Some("lossless compression is done on the CPU unless a GPU is asked for".into()),
-        _ if !element_type.is_lossy_capable() => Some("lossless compression is done on the CPU".into()),
         _ => None,
     }
 }
@@ -233,7 +226,7 @@ pub(crate) fn decode_obstacle(
 
 #[cfg(test)]
 mod tests {
-    use syncline_core::array::Shape;
+    use syncline_core::array::{ElementType, Shape};
     use syncline_core::bound::Resolved;
     use syncline_core::huffman::IndexKind;
 
@@ -261,7 +254,7 @@ mod tests {
     #[test]
     fn what_only_the_cpu_does_goes_there() {
         let of = |pipeline| LosslessOptions { pipeline, ..LosslessOptions::default() };
-        let obstacle = |backend, pipeline| encode_obstacle(backend, ElementType::F32, Bound::Lossless, &of(pipeline));
+        let obstacle = |backend, pipeline| encode_obstacle(backend, Bound::Lossless, &of(pipeline));
         for (backend, bytes) in [(Backend::Auto, u64::MAX), (Backend::Auto, 0), (Backend::Cpu, u64::MAX)] {
             let obstacle = obstacle(backend, LosslessPipeline::Lzss);
             let choice = Choice::new(backend, Work::Compress, bytes, 1, obstacle).unwrap();
@@ -270,9 +263,8 @@ mod tests {
         let cuda = Backend::Cuda(CudaDevices::All);
         assert!(obstacle(cuda, LosslessPipeline::Planes).is_some() && obstacle(cuda, LosslessPipeline::Auto).is_some());
         assert!(obstacle(cuda, LosslessPipeline::LzssHuffman).is_none());
-        let lossy = |element, pipeline| encode_obstacle(cuda, element, Bound::Abs(1.0), &of(pipeline));
         for pipeline in [LosslessPipeline::Auto, LosslessPipeline::LzssHuffman, LosslessPipeline::Planes] {
-            assert!(lossy(ElementType::F64, pipeline).is_none() && lossy(ElementType::I32, pipeline).is_some());
+            assert!(encode_obstacle(cuda, Bound::Abs(1.0), &of(pipeline)).is_none());
         }
         let shape = Shape::new(&[1]).unwrap();
         let header = Header::new(ElementType::F32, shape, IndexKind::Symbol, &Resolved::lossless());

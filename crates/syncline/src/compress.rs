@@ -121,6 +121,8 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
             "shape {shape} of {element_type} takes {bytes} bytes, the data has {available}"
         )));
     }
+    // Before any processor is looked for: what cannot be is no matter of a missing GPU.
+    options.bound.validate(element_type)?;
     options.lossless.validate(options.bound)?;
     let pool = Pool::new(options.threads)?;
     let array = ArraySource::new(source, offset, element_type);
@@ -130,7 +132,7 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
         Work::Compress,
         bytes,
         pool.threads(),
-        encode_obstacle(options.backend, element_type, options.bound, &options.lossless),
+        encode_obstacle(options.backend, options.bound, &options.lossless),
     )?;
     let gpus = choice.gpus.take();
     let mut gpu = None;

@@ -22,7 +22,6 @@ pub(crate) fn resolve_by_scan<S: ReadAt + ?Sized>(
     pool: &Pool,
 ) -> Result<Resolved> {
     if options.bound == Bound::Lossless {
-        options.bound.validate(element_type)?;
         return Ok(Resolved::lossless());
     }
     let first = pass(source, len, empty_scan(element_type, len, options)?, pool)?;
