@@ -1,13 +1,15 @@
 //! Compression of a stream of elements that come in order.
 
+use std::fmt;
 use std::io::Write;
+use std::ops::Range;
 
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::bound::Bound;
 use syncline_core::container::{Header, table_and_trailer};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
-use syncline_core::pipeline::{EncodeScratch, encode_chunk};
+use syncline_core::pipeline::{self, EncodeScratch, encode_chunk};
 
 use crate::compress::header_for;
 use crate::options::{Meter, Options};
@@ -20,6 +22,9 @@ use crate::source::Part;
 /// The elements are not seen before they are compressed, so [`Bound::Rel`] and [`Bound::Psnr`] need the value range of the whole array
 /// ([`Writer::with_range`]), and of the fill values only NaN and a given one are recognised.
 /// It holds the elements of one layer of tiles (8 planes of a 3-D array, 32 rows of a 2-D one) and of a few chunks.
+///
+/// A writer whose push failed stays failed, be it for its sink, the memory limit or because it was cancelled: what was pushed may have been taken in part, and a record
+/// written in part. The sink holds no stream then. Only a push of more elements than the array has takes nothing and does no harm.
 ///
 /// ```
 /// use syncline::{Bound, DecodeOptions, ElementType, Options, Shape, Writer, decompress};
@@ -48,7 +53,10 @@ pub struct Writer<W> {
     /// Elements that must be there before the next chunks are complete; kept because it takes a look at every tile of theirs.
     wake_at: u64,
     record_lengths: Vec<u32>,
+    /// Elements of the chunks that are written.
     done: u64,
+    /// Whether a push did not come to its end, so that nobody knows what the sink has.
+    failed: bool,
 }
 
 impl<W: Write> Writer<W> {
@@ -108,14 +116,16 @@ impl<W: Write> Writer<W> {
             wake_at: 0,
             record_lengths: Vec::new(),
             done: 0,
+            failed: false,
         })
     }
 
     /// Takes the next elements, little-endian; a push may end in the middle of an element.
     ///
     /// # Errors
-    /// More elements than the shape has, a failing sink, cancellation, or the memory limit.
+    /// More elements than the shape has, a failing sink, cancellation, the memory limit, or an earlier push that failed.
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
+        self.check_intact()?;
         let size = self.header.element_type.size() as u64;
         let taken = self.first * size + self.pending.len() as u64;
         let total = self.geometry.elements() * size;
@@ -125,6 +135,8 @@ impl<W: Write> Writer<W> {
                 self.header.shape
             )));
         }
+        // Until all of it is through.
+        self.failed = true;
         // In steps, so that one big push does not copy the whole array.
         const STEP: usize = 8 << 20;
         while !bytes.is_empty() {
@@ -133,6 +145,7 @@ impl<W: Write> Writer<W> {
             bytes = later;
             self.write_complete_chunks(false)?;
         }
+        self.failed = false;
         Ok(())
     }
 
@@ -141,6 +154,7 @@ impl<W: Write> Writer<W> {
     /// # Errors
     /// Elements are missing, or as [`Writer::push`].
     pub fn finish(mut self) -> Result<W> {
+        self.check_intact()?;
         self.write_complete_chunks(true)?;
         if self.next_chunk < self.geometry.chunks() {
             let size = self.header.element_type.size() as u64;
@@ -155,62 +169,91 @@ impl<W: Write> Writer<W> {
         Ok(self.sink)
     }
 
-    /// Compresses the chunks whose elements are all there: as many at once as there are threads, unless no more will come.
-    fn write_complete_chunks(&mut self, all: bool) -> Result<()> {
-        let size = self.header.element_type.size();
-        loop {
-            let have = self.first + (self.pending.len() / size) as u64;
-            if !all && have < self.wake_at {
-                return self.check_memory();
+    /// An error if an earlier push failed.
+    fn check_intact(&self) -> Result<()> {
+        match self.failed {
+            true => {
+                Err(Error::invalid("an earlier push failed, the stream is not whole: begin anew with another Writer"))
             }
-            let complete = (self.next_chunk..self.geometry.chunks())
-                .take(self.pool.threads())
-                .take_while(|&chunk| self.geometry.chunk_span(chunk).end <= have)
-                .count() as u64;
-            if complete == 0 || (!all && complete < self.pool.threads() as u64) {
-                let last = self.next_chunk + self.pool.threads() as u64 - 1;
-                // Without a full round of chunks left, they wait for the end.
-                self.wake_at = match last < self.geometry.chunks() {
-                    true => self.geometry.chunk_span(last).end,
-                    false => u64::MAX,
-                };
-                return self.check_memory();
-            }
-            let source = Part::new(&self.pending, self.first);
-            let (header, geometry) = (&self.header, &self.geometry);
-            let chunks = self.next_chunk..self.next_chunk + complete;
-            let (scratch, lossless) = (&self.scratch, &self.options.lossless);
-            let encode = |chunk: u64| {
-                let mut record = Vec::new();
-                scratch
-                    .with(|scratch| encode_chunk(header, geometry, chunk, &source, lossless, scratch, &mut record))?;
-                Ok(record)
-            };
-            for record in self.pool.map(chunks.clone(), encode)? {
-                self.sink.write_all(&record)?;
-                self.record_lengths.push(record.len() as u32);
-            }
-            self.done += chunks.map(|chunk| self.geometry.chunk_elements(chunk)).sum::<u64>();
-            self.next_chunk += complete;
-            let keep = match self.next_chunk < self.geometry.chunks() {
-                true => self.geometry.chunk_span(self.next_chunk).start,
-                false => have,
-            };
-            self.pending.drain(..(keep - self.first) as usize * size);
-            self.first = keep;
-            let meter = Meter::new(&self.options.progress, self.geometry.elements());
-            meter.advance(self.done)?;
+            false => Ok(()),
         }
     }
 
-    fn check_memory(&self) -> Result<()> {
-        let needed = self.pending.capacity() as u64;
-        match self.options.memory_limit {
-            Some(limit) if needed > limit => {
-                Err(Error::MemoryLimit { what: "holding a layer of tiles".into(), needed, limit })
+    /// Compresses the chunks whose elements are all there: as many at once as there are threads, unless no more will come.
+    fn write_complete_chunks(&mut self, all: bool) -> Result<()> {
+        let have = self.first + (self.pending.len() / self.header.element_type.size()) as u64;
+        loop {
+            self.make_room()?;
+            if !all && have < self.wake_at {
+                return Ok(());
             }
-            _ => Ok(()),
+            let threads = self.pool.threads() as u64;
+            let left = self.geometry.chunks() - self.next_chunk;
+            let ahead = self.next_chunk..self.next_chunk + left.min(threads);
+            let complete = ahead.take_while(|&chunk| self.geometry.chunk_span(chunk).end <= have).count() as u64;
+            if complete == 0 || (!all && complete < threads) {
+                // Without a full round of chunks left, they wait for the end.
+                self.wake_at = match threads <= left {
+                    true => self.geometry.chunk_span(self.next_chunk + threads - 1).end,
+                    false => u64::MAX,
+                };
+                return Ok(());
+            }
+            self.write_round(self.next_chunk..self.next_chunk + complete, have)?;
         }
+    }
+
+    /// Compresses these chunks, the next, and forgets what the later ones of the `have` first elements do not need.
+    fn write_round(&mut self, chunks: Range<u64>, have: u64) -> Result<()> {
+        let source = Part::new(&self.pending, self.first);
+        let (header, geometry) = (&self.header, &self.geometry);
+        let (scratch, lossless) = (&self.scratch, &self.options.lossless);
+        let encode = |chunk: u64| {
+            let mut record = Vec::new();
+            scratch.with(|scratch| encode_chunk(header, geometry, chunk, &source, lossless, scratch, &mut record))?;
+            Ok(record)
+        };
+        for record in self.pool.map(chunks.clone(), encode)? {
+            self.sink.write_all(&record)?;
+            self.record_lengths.push(record.len() as u32);
+        }
+        self.next_chunk = chunks.end;
+        let keep = match self.next_chunk < self.geometry.chunks() {
+            true => self.geometry.chunk_span(self.next_chunk).start,
+            false => have,
+        };
+        self.pending.drain(..(keep - self.first) as usize * self.header.element_type.size());
+        self.first = keep;
+        self.done += chunks.map(|chunk| self.geometry.chunk_elements(chunk)).sum::<u64>();
+        Meter::new(&self.options.progress, self.geometry.elements()).advance(self.done)
+    }
+
+    /// Leaves as many threads as the memory limit has room for beside the elements that wait.
+    fn make_room(&mut self) -> Result<()> {
+        let Some(limit) = self.options.memory_limit else { return Ok(()) };
+        let needed = self.pending.capacity() as u64;
+        if needed > limit {
+            return Err(Error::MemoryLimit { what: "holding a layer of tiles".into(), needed, limit });
+        }
+        let each = pipeline::encode_memory(&self.header, &self.geometry);
+        if let Some(fewer) = self.pool.limited(limit - needed, each, "compression", limit)? {
+            self.pool = fewer;
+            // A round is shorter now.
+            self.wake_at = 0;
+        }
+        Ok(())
+    }
+}
+
+impl<W> fmt::Debug for Writer<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Writer")
+            .field("header", &self.header)
+            .field("options", &self.options)
+            .field("done", &self.done)
+            .field("pending_bytes", &self.pending.len())
+            .field("failed", &self.failed)
+            .finish_non_exhaustive()
     }
 }
 
@@ -223,5 +266,44 @@ impl<W: Write> Write for Writer<W> {
     /// Does nothing: chunks are written when they are complete, the last by [`Writer::finish`].
     fn flush(&mut self) -> std::io::Result<()> {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Noise, so that records are as long as they can be.
+    fn elements(count: u64) -> Vec<u8> {
+        (0..count as u32).flat_map(|i| i.wrapping_mul(0x9E37_79B1).to_le_bytes()).collect()
+    }
+
+    fn write(bytes: &[u8], options: &Options) -> (Result<Vec<u8>>, usize) {
+        let shape = Shape::new(&[bytes.len() as u64 / 4]).unwrap();
+        let mut writer = Writer::new(Vec::new(), ElementType::I32, shape, options).unwrap();
+        let pushed = writer.push(bytes);
+        let threads = writer.pool.threads();
+        (pushed.and_then(|()| writer.finish()), threads)
+    }
+
+    #[test]
+    fn a_memory_limit_leaves_as_many_threads_as_it_has_room_for() {
+        let bytes = elements(5 << 20);
+        let options = Options::default().with_threads(6);
+        let (expected, threads) = write(&bytes, &options);
+        assert_eq!(threads, 6);
+        let expected = expected.unwrap();
+
+        let header = Header::parse(&expected).unwrap();
+        let each = pipeline::encode_memory(&header, &Geometry::new(header.shape));
+        for (limit, most) in [(each + (17 << 20), 1), (3 * each, 2), (20 * each, 6)] {
+            let (stream, threads) = write(&bytes, &options.clone().with_memory_limit(limit));
+            assert!(stream.unwrap() == expected, "limit {limit}");
+            assert!((1..=most).contains(&threads), "limit {limit}: {threads} threads");
+        }
+        for limit in [1, 1 << 20, each, each + (8 << 20) - 1] {
+            let (result, _) = write(&bytes, &options.clone().with_memory_limit(limit));
+            assert!(matches!(result, Err(Error::MemoryLimit { needed, .. }) if needed > limit), "limit {limit}");
+        }
     }
 }

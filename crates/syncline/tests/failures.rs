@@ -1,0 +1,280 @@
+//! Sources and sinks that fail, limits, cancellation and impossible wishes: errors keep what they say, and nothing that failed is taken for a stream.
+
+use std::io::{self, Cursor, ErrorKind, Read, Write};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use syncline::{
+    ArrayView, Backend, Bound, CudaDevices, DecodeOptions, ElementType, Error, Options, Progress, ReadAt, Reader,
+    Shape, StreamFile, WriteAt, Writer, compress, compress_from, decompress,
+};
+
+/// Elements of a chunk of a small array.
+const CHUNK: u64 = 1 << 19;
+
+fn shape(extents: &[u64]) -> Shape {
+    Shape::new(extents).unwrap()
+}
+
+/// Five chunks of bytes.
+fn bytes() -> Vec<u8> {
+    (0..5 * CHUNK).map(|i| (i >> 7) as u8).collect()
+}
+
+/// In rounds of two chunks, and the last alone.
+fn options() -> Options {
+    Options::default().with_threads(2)
+}
+
+/// A writer of them.
+fn begin<W: Write>(sink: W) -> Result<Writer<W>, Error> {
+    Writer::new(sink, ElementType::U8, shape(&[5 * CHUNK]), &options())
+}
+
+fn is_full<T>(result: Result<T, Error>) -> bool {
+    matches!(result, Err(Error::Io(error)) if error.kind() == ErrorKind::StorageFull)
+}
+
+/// A sink one of whose writes fails, the others do not.
+#[derive(Default)]
+struct FailsOnce {
+    at: usize,
+    writes: usize,
+    bytes: Vec<u8>,
+}
+
+impl FailsOnce {
+    fn at(write: usize) -> Self {
+        Self { at: write, ..Self::default() }
+    }
+}
+
+impl Write for FailsOnce {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writes += 1;
+        if self.writes == self.at {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        self.bytes.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// A source all of whose reads fail from some byte on.
+struct FailsFrom<'a>(&'a [u8], u64);
+
+impl ReadAt for FailsFrom<'_> {
+    fn size(&self) -> io::Result<u64> {
+        self.0.size()
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        if offset + buffer.len() as u64 > self.1 {
+            return Err(ErrorKind::StorageFull.into());
+        }
+        self.0.read_exact_at(buffer, offset)
+    }
+}
+
+/// A place where nothing can be written.
+struct Full;
+
+impl WriteAt for Full {
+    fn write_all_at(&self, _: &[u8], _: u64) -> io::Result<()> {
+        Err(ErrorKind::StorageFull.into())
+    }
+}
+
+/// The writes of a stream are its header, five records, and the table.
+#[test]
+fn a_writer_whose_sink_failed_stays_failed() {
+    let bytes = bytes();
+    let (mut pushed, mut finished) = (FailsOnce::default(), FailsOnce::default());
+    begin(&mut pushed).unwrap().push(&bytes).unwrap();
+    let mut writer = begin(&mut finished).unwrap();
+    writer.push(&bytes).unwrap();
+    writer.finish().unwrap();
+    assert!(decompress(&finished.bytes, &DecodeOptions::default()).unwrap().bytes() == bytes);
+    assert_eq!((pushed.writes, finished.writes), (5, 7), "two rounds; the last chunk and the table");
+
+    assert!(is_full(begin(&mut FailsOnce::at(1))));
+    for write in 2..=finished.writes {
+        let mut sink = FailsOnce::at(write);
+        let mut writer = begin(&mut sink).unwrap();
+        if write <= pushed.writes {
+            assert!(is_full(writer.push(&bytes)), "write {write}");
+            let again = writer.push(&[]).unwrap_err();
+            assert!(again.to_string().contains("an earlier push failed"), "{again}");
+            assert!(matches!(writer.finish(), Err(Error::InvalidArgument(_))), "write {write}");
+        } else {
+            writer.push(&bytes).unwrap();
+            assert!(is_full(writer.finish()), "write {write}");
+        }
+        assert!(decompress(&sink.bytes, &DecodeOptions::default()).is_err(), "write {write}");
+    }
+}
+
+#[test]
+fn a_cancelled_writer_stays_cancelled() {
+    let calls = Arc::new(AtomicU64::new(0));
+    let once: Progress = Arc::new(move |_, _| match calls.fetch_add(1, Ordering::Relaxed) {
+        0 => ControlFlow::Break(()),
+        _ => ControlFlow::Continue(()),
+    });
+    let options = options().with_progress(once);
+    let mut writer = Writer::new(Vec::new(), ElementType::U8, shape(&[5 * CHUNK]), &options).unwrap();
+    let bytes = bytes();
+    let (first, rest) = bytes.split_at(2 * CHUNK as usize);
+    assert!(matches!(writer.push(first), Err(Error::Cancelled)));
+    assert!(matches!(writer.push(rest), Err(Error::InvalidArgument(_))));
+    assert!(format!("{writer:?}").contains("failed: true"));
+    assert!(matches!(writer.finish(), Err(Error::InvalidArgument(_))));
+}
+
+#[test]
+fn too_many_elements_do_a_writer_no_harm() {
+    let mut writer = Writer::new(Vec::new(), ElementType::U16, shape(&[3]), &Options::default()).unwrap();
+    writer.push(&[1, 2, 3]).unwrap();
+    assert!(matches!(writer.push(&[4, 5, 6, 7]), Err(Error::InvalidArgument(_))));
+    writer.push(&[4, 5, 6]).unwrap();
+    let stream = writer.finish().unwrap();
+    assert_eq!(decompress(&stream, &DecodeOptions::default()).unwrap().bytes(), [1, 2, 3, 4, 5, 6]);
+}
+
+#[test]
+fn a_writer_is_a_sink_itself() {
+    let bytes = bytes();
+    let mut writer = begin(FailsOnce::default()).unwrap();
+    assert_eq!(io::copy(&mut Cursor::new(&bytes), &mut writer).unwrap(), bytes.len() as u64);
+    writer.flush().unwrap();
+    assert_eq!(writer.write(&[0]).unwrap_err().kind(), ErrorKind::InvalidInput);
+    let stream = writer.finish().unwrap().bytes;
+    let view = ArrayView::new(&bytes, &[5 * CHUNK]).unwrap();
+    assert!(stream == compress(&view, &options()).unwrap());
+
+    let mut writer = begin(FailsOnce::at(2)).unwrap();
+    assert_eq!(writer.write_all(&bytes).unwrap_err().kind(), ErrorKind::StorageFull);
+    assert_eq!(writer.write_all(&bytes).unwrap_err().kind(), ErrorKind::InvalidInput);
+    let limited = options().with_memory_limit(1 << 20);
+    let mut writer = Writer::new(io::sink(), ElementType::U8, shape(&[5 * CHUNK]), &limited).unwrap();
+    assert_eq!(writer.write_all(&bytes).unwrap_err().kind(), ErrorKind::OutOfMemory);
+}
+
+#[test]
+fn a_writer_holds_no_more_than_the_memory_limit() {
+    // A layer of tiles has 8 planes.
+    let extents = [16, 512, 512];
+    let bytes = vec![0; 16 << 20];
+    let write = |limit: u64| {
+        let options = Options::new(Bound::Abs(0.1)).with_threads(3).with_memory_limit(limit);
+        let mut writer = Writer::new(Vec::new(), ElementType::F32, shape(&extents), &options)?;
+        bytes.chunks(1 << 18).try_for_each(|part| writer.push(part))?;
+        writer.finish()
+    };
+    for limit in [1 << 18, 4 << 20, 8 << 20] {
+        let error = write(limit).unwrap_err();
+        assert!(matches!(error, Error::MemoryLimit { needed, .. } if needed > limit), "{limit}: {error}");
+    }
+    let stream = write(64 << 20).unwrap();
+    assert!(stream == write(u64::MAX).unwrap());
+    assert!(decompress(&stream, &DecodeOptions::default()).unwrap().bytes() == bytes);
+}
+
+#[test]
+fn a_source_that_is_too_short_is_no_array() {
+    for offset in [0, 1, 99, 100, 101, u64::MAX] {
+        let result = compress_from(
+            [0; 100].as_slice(),
+            offset,
+            ElementType::F32,
+            shape(&[5, 6]),
+            &Options::default(),
+            io::sink(),
+        );
+        let error = result.unwrap_err();
+        let there = format!("takes 120 bytes, the data has {}", 100u64.saturating_sub(offset));
+        assert!(matches!(&error, Error::InvalidArgument(text) if text.contains(&there)), "{error}");
+    }
+}
+
+#[test]
+fn failing_sources_and_sinks_end_a_compression() {
+    let bytes = bytes();
+    let source = |end| FailsFrom(&bytes, end);
+    let end = bytes.len() as u64;
+    for threads in [1, 2] {
+        for (bound, element_type) in [(Bound::Lossless, ElementType::U8), (Bound::Rel(1e-3), ElementType::F32)] {
+            let options = Options::new(bound).with_threads(threads);
+            let shape = shape(&[end / element_type.size() as u64]);
+            let run = |source: &FailsFrom, sink: &mut FailsOnce| {
+                compress_from(source, 0, element_type, shape, &options, sink)
+            };
+            for from in [0, end - 1] {
+                assert!(is_full(run(&source(from), &mut FailsOnce::default())), "{bound:?} from {from}");
+            }
+            let mut sink = FailsOnce::default();
+            run(&source(end), &mut sink).unwrap();
+            for write in 1..=sink.writes {
+                assert!(is_full(run(&source(end), &mut FailsOnce::at(write))), "{bound:?} write {write}");
+            }
+        }
+    }
+}
+
+#[test]
+fn failing_sources_and_sinks_end_a_decompression() {
+    let bytes = bytes();
+    let stream = compress(&ArrayView::new(&bytes, &[5 * CHUNK]).unwrap(), &options()).unwrap();
+    let decode = DecodeOptions::default().with_threads(2);
+    assert!(is_full(StreamFile::open(stream.as_slice()).unwrap().decompress_to(&Full, 0, &decode)));
+    assert!(is_full(StreamFile::open(FailsFrom(&stream, 100))));
+
+    // The table is at the end: it is there when the stream is opened, and gone later.
+    let gone = Arc::new(AtomicU64::new(0));
+    let file = StreamFile::open(Vanishing(&stream, gone.clone())).unwrap();
+    gone.store(1, Ordering::Relaxed);
+    assert!(is_full(file.decompress(&decode)));
+    assert!(is_full(file.decompress_into(&mut vec![0; bytes.len()], &decode)));
+    assert!(is_full(file.inspect()));
+    gone.store(0, Ordering::Relaxed);
+    assert!(file.decompress(&decode).unwrap().bytes() == bytes);
+
+    let mut damaged = stream.clone();
+    damaged[200] ^= 1;
+    let mut reader = Reader::new(Cursor::new(damaged), decode).unwrap();
+    assert_eq!(reader.read_to_end(&mut Vec::new()).unwrap_err().kind(), ErrorKind::InvalidData);
+}
+
+/// A stream that cannot be read while a flag is set.
+struct Vanishing<'a>(&'a [u8], Arc<AtomicU64>);
+
+impl ReadAt for Vanishing<'_> {
+    fn size(&self) -> io::Result<u64> {
+        self.0.size()
+    }
+
+    fn read_exact_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
+        match self.1.load(Ordering::Relaxed) {
+            0 => self.0.read_exact_at(buffer, offset),
+            _ => Err(ErrorKind::StorageFull.into()),
+        }
+    }
+}
+
+/// Whether or not there is a GPU: what is wrong is the bound.
+#[test]
+fn a_bound_that_the_type_cannot_have_is_no_matter_of_a_gpu() {
+    let values = [0i32; 6];
+    let view = ArrayView::new(&values, &[6]).unwrap();
+    for backend in [Backend::Cuda(CudaDevices::One(4000)), Backend::Auto, Backend::Cpu] {
+        for bound in [Bound::Abs(1.0), Bound::Psnr(50.0), Bound::PwRel(0.1)] {
+            let error = compress(&view, &Options::new(bound).with_backend(backend)).unwrap_err();
+            assert!(matches!(&error, Error::InvalidArgument(text) if text.contains("i32")), "{backend}: {error}");
+        }
+    }
+}
