@@ -1,7 +1,8 @@
 //! Streams that an earlier version wrote: they must decode to the same bits for ever, whatever part of them is damaged must be noticed,
 //! and the version that wrote them must still write them.
 //!
-//! A missing file of the current version is written when the test runs (and then belongs into the repository); an existing one is never rewritten.
+//! With `SYNCLINE_WRITE_GOLDEN` in the environment a missing file of the current version is written when the test runs (and then belongs into the repository); an
+//! existing one is never rewritten.
 
 mod common;
 
@@ -109,10 +110,15 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden")
 }
 
-/// A golden file of a case: the stream (`syn`), or the XXH3-64 of the bytes it decodes to (`xxh3`, in hexadecimal). Written if it is missing.
+/// A golden file of a case: the stream (`syn`), or the XXH3-64 of the bytes it decodes to (`xxh3`, in hexadecimal). If it is missing, that is a failure, or it is written where that was asked for.
 fn golden_file(case: &Case, extension: &str, contents: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
     let path = folder().join(format!("v1_{}.{extension}", case.name));
     if !path.exists() {
+        assert!(
+            std::env::var_os("SYNCLINE_WRITE_GOLDEN").is_some(),
+            "{} is missing: restore it or, if its case is new, have it written with SYNCLINE_WRITE_GOLDEN=1 cargo test -p syncline --test golden",
+            path.display()
+        );
         fs::create_dir_all(folder()).unwrap();
         // Tests run side by side: each file appears whole.
         let unfinished = path.with_extension(format!("{extension}-{:?}", std::thread::current().id()));
@@ -132,6 +138,20 @@ fn golden_streams_decode_to_the_same_bits_for_ever() {
         let array = decompress(&golden(case), &DecodeOptions::default()).unwrap();
         let hash = format!("{:016x}\n", xxhash_rust::xxh3::xxh3_64(array.bytes())).into_bytes();
         assert_eq!(golden_file(case, "xxh3", || hash.clone()), hash, "{}", case.name);
+    }
+}
+
+/// Also those that no case of this version stands for.
+#[test]
+fn every_stream_in_the_folder_decodes_to_its_hash() {
+    let entries = fs::read_dir(folder()).unwrap().map(|entry| entry.unwrap().path());
+    let streams: Vec<PathBuf> = entries.filter(|path| path.extension().is_some_and(|e| e == "syn")).collect();
+    assert!(streams.len() >= CASES.len(), "{} streams", streams.len());
+    for path in streams {
+        let array = decompress(&fs::read(&path).unwrap(), &DecodeOptions::default()).unwrap();
+        let expected = fs::read_to_string(path.with_extension("xxh3"))
+            .unwrap_or_else(|error| panic!("the hash beside {}: {error}", path.display()));
+        assert_eq!(format!("{:016x}\n", xxhash_rust::xxh3::xxh3_64(array.bytes())), expected, "{}", path.display());
     }
 }
 
