@@ -65,6 +65,22 @@ pub fn has_avx512_vbmi2() -> bool {
         && is_x86_feature_detected!("avx512vbmi2")
 }
 
+/// The widest vector instructions that the codec uses on this machine, for people to read. Streams and arrays are the same with any.
+///
+/// ```
+/// let known = ["AVX-512 with VBMI2", "AVX2, FMA, BMI2", "portable"];
+/// assert!(known.contains(&syncline_core::arch::vectors()));
+/// ```
+pub fn vectors() -> &'static str {
+    #[cfg(target_arch = "x86_64")]
+    match (has_avx512_vbmi2(), has_avx2()) {
+        (true, _) => return "AVX-512 with VBMI2",
+        (false, true) => return "AVX2, FMA, BMI2",
+        (false, false) => {}
+    }
+    "portable"
+}
+
 /// Bytes of a cache line.
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;

@@ -62,6 +62,7 @@ pub use options::{DecodeOptions, Options, Progress};
 pub use reader::Reader;
 pub use report::{FillPattern, Report};
 pub use stream::{Header, StreamFile};
+pub use syncline_core::arch::vectors;
 pub use syncline_core::array::{ArrayView, Element, ElementType, MAX_RANK, Shape};
 pub use syncline_core::bound::{Bound, Fill, Pipeline};
 pub use syncline_core::container::FORMAT_VERSION;

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use syncline::cuda::Device;
-use syncline::{FORMAT_VERSION, LosslessPipeline};
+use syncline::{FORMAT_VERSION, LosslessPipeline, vectors};
 
 use super::{aligned, say};
 use crate::args::InfoArgs;
@@ -75,20 +75,4 @@ fn device_json(device: &Found) -> serde_json::Value {
 /// Names of the pipelines that streams can be made with.
 fn pipelines() -> Vec<&'static str> {
     LosslessPipeline::ALL.map(LosslessPipeline::name).to_vec()
-}
-
-/// The widest vector instructions that the codec uses here.
-fn vectors() -> &'static str {
-    #[cfg(target_arch = "x86_64")]
-    if has_avx2() {
-        return "AVX2, FMA, BMI2";
-    }
-    "portable"
-}
-
-#[cfg(target_arch = "x86_64")]
-fn has_avx2() -> bool {
-    std::is_x86_feature_detected!("avx2")
-        && std::is_x86_feature_detected!("fma")
-        && std::is_x86_feature_detected!("bmi2")
 }
