@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use rayon::prelude::*;
 use syncline_core::arch::scatter::{ChunkSink, Scatter, Unwritten};
 pub use syncline_core::container::Header;
-use syncline_core::container::{ChunkKind, ChunkTable, RECORD_HEADER_LEN, read_outline};
+use syncline_core::container::{ChunkKind, ChunkTable, RECORD_HEADER_LEN, read_outline, record_kind};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::{Geometry, Region};
 use syncline_core::pipeline::{self, DecodeScratch, TileSink, decode_chunk, inspect_chunk};
@@ -22,8 +22,6 @@ use crate::sink::FileSink;
 
 /// Bytes that a thread copies at a time of what comes from a GPU.
 const STEP_BYTES: usize = 1 << 20;
-/// Where the kind of a chunk stands in the header of its record.
-const KIND_AT: usize = 16;
 
 /// A stream behind positional access: a file, or bytes in memory. Only what is needed is read.
 pub struct StreamFile<S> {
@@ -169,7 +167,7 @@ impl<S: ReadAt> StreamFile<S> {
         for chunk in 0..self.table.chunks() {
             // The table has records of at least a header.
             self.source.read_exact_at(&mut header, self.table.record(chunk).0)?;
-            if header[KIND_AT] == ChunkKind::Lossless as u8 {
+            if record_kind(&header) == Some(ChunkKind::Lossless) {
                 return Ok(true);
             }
         }

@@ -13,6 +13,10 @@ use crate::error::{Error, Result};
 pub const RECORD_HEADER_LEN: usize = 32;
 
 const MARKER: [u8; 4] = *b"SYCK";
+/// The length of the record is behind the marker, the kind behind the number of the chunk.
+const LENGTH_AT: usize = 4;
+const CHUNK_AT: usize = 8;
+const KIND_AT: usize = 16;
 /// The checksum stands last in the record header and covers all the rest.
 const CHECKSUM_AT: usize = 24;
 
@@ -32,6 +36,31 @@ pub enum ChunkKind {
     LzssCodes = 4,
 }
 
+impl ChunkKind {
+    fn from_code(code: u64) -> Option<Self> {
+        [Self::Raw, Self::Lossless, Self::Quantised, Self::Lzss, Self::LzssCodes]
+            .into_iter()
+            .find(|&kind| kind as u64 == code)
+    }
+}
+
+/// The header of a record of `length` bytes, all of them counted, without its checksum.
+pub fn record_header(kind: ChunkKind, chunk: u64, length: u32) -> [u8; RECORD_HEADER_LEN] {
+    let mut header = [0; RECORD_HEADER_LEN];
+    header[..LENGTH_AT].copy_from_slice(&MARKER);
+    header[LENGTH_AT..CHUNK_AT].copy_from_slice(&length.to_le_bytes());
+    header[CHUNK_AT..KIND_AT].copy_from_slice(&chunk.to_le_bytes());
+    header[KIND_AT] = kind as u8;
+    header
+}
+
+/// The kind of chunk that the header of a record tells, `None` if there is no such kind. Nothing else of it is looked at.
+pub fn record_kind(header: &[u8; RECORD_HEADER_LEN]) -> Option<ChunkKind> {
+    let mut code = [0; CHECKSUM_AT - KIND_AT];
+    code.copy_from_slice(&header[KIND_AT..CHECKSUM_AT]);
+    ChunkKind::from_code(u64::from_le_bytes(code))
+}
+
 /// A record under construction, at the end of a buffer.
 pub struct RecordBuilder {
     start: usize,
@@ -42,11 +71,8 @@ impl RecordBuilder {
     pub fn begin(out: &mut Vec<u8>, kind: ChunkKind, chunk: u64) -> Self {
         let start = out.len();
         debug_assert_eq!(start % ALIGNMENT, 0);
-        out.extend_from_slice(&MARKER);
-        out.extend_from_slice(&[0; 4]);
-        out.extend_from_slice(&chunk.to_le_bytes());
-        out.extend_from_slice(&[kind as u8, 0, 0, 0, 0, 0, 0, 0]);
-        out.extend_from_slice(&[0; 8]);
+        // The length comes in the end.
+        out.extend_from_slice(&record_header(kind, chunk, 0));
         Self { start }
     }
 
@@ -60,7 +86,7 @@ impl RecordBuilder {
         align(out, ALIGNMENT);
         let record = &mut out[self.start..];
         let length = u32::try_from(record.len()).expect("a chunk holds at most 2^22 elements");
-        record[4..8].copy_from_slice(&length.to_le_bytes());
+        record[LENGTH_AT..CHUNK_AT].copy_from_slice(&length.to_le_bytes());
         let mut hash = XxHash3_64::new();
         hash.write(&record[..CHECKSUM_AT]);
         hash.write(&record[RECORD_HEADER_LEN..]);
@@ -161,18 +187,41 @@ pub fn parse_unchecked(record: &[u8], chunk: u64) -> Result<Unchecked<'_>> {
     if marker != MARKER || length as usize != record.len() {
         return Err(corrupt("no chunk record where the chunk table says there is one"));
     }
-    let kind = match kind {
+    let kind = match ChunkKind::from_code(kind) {
         _ if number != chunk => Err(corrupt(&format!("chunk {number} stands in its place"))),
-        0 => Ok(ChunkKind::Raw),
-        1 => Ok(ChunkKind::Lossless),
-        2 => Ok(ChunkKind::Quantised),
-        3 => Ok(ChunkKind::Lzss),
-        4 => Ok(ChunkKind::LzssCodes),
-        _ => Err(corrupt("unknown kind of chunk")),
+        Some(kind) => Ok(kind),
+        None => Err(corrupt("unknown kind of chunk")),
     };
     let payload = &record[RECORD_HEADER_LEN..];
     let mut hash = Checksum::new(CHECKSUM_AT + payload.len());
     hash.write(&record[..CHECKSUM_AT]);
     let checksum = RecordChecksum { hash, payload, done: 0, stored, chunk };
     Ok(Unchecked { kind, payload, checksum })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_tells_what_it_was_made_of() {
+        for (code, kind) in
+            [ChunkKind::Raw, ChunkKind::Lossless, ChunkKind::Quantised, ChunkKind::Lzss, ChunkKind::LzssCodes]
+                .into_iter()
+                .enumerate()
+        {
+            let mut record = Vec::new();
+            let builder = RecordBuilder::begin(&mut record, kind, 7 << 40);
+            record.extend_from_slice(&[1; 20]);
+            builder.finish(&mut record);
+            assert_eq!(record[..CHECKSUM_AT], record_header(kind, 7 << 40, 64)[..CHECKSUM_AT]);
+            assert_eq!(parse_record(&record, 7 << 40).unwrap().0, kind);
+
+            let mut header = record_header(kind, 3, 48);
+            assert_eq!((record_kind(&header), usize::from(header[KIND_AT])), (Some(kind), code));
+            header[KIND_AT + 1] = 1;
+            assert_eq!(record_kind(&header), None);
+        }
+        assert_eq!(ChunkKind::from_code(5), None);
+    }
 }
