@@ -38,6 +38,9 @@ impl Array {
     }
 
     /// The array borrowed, ready to be compressed again.
+    ///
+    /// # Panics
+    /// Never: an array's bytes fit its shape.
     pub fn view(&self) -> ArrayView<'_> {
         ArrayView::from_bytes(&self.bytes, self.element_type, self.shape).expect("an array's bytes fit its shape")
     }

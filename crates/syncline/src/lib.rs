@@ -22,6 +22,8 @@
 //!
 //! The stream is described byte by byte in `docs/FORMAT.md` of the repository.
 
+#![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, missing_debug_implementations)]
+
 /// The README's snippet is tested with the documentation's.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

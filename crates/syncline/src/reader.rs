@@ -1,5 +1,6 @@
 //! Decompression of a stream that is read by seeking: its elements in order, or regions.
 
+use std::fmt;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
@@ -85,6 +86,12 @@ impl<R: Read + Seek + Send> Reader<R> {
     /// The region leaves the array, a chunk it needs is damaged, the memory limit, cancellation, or a failing reader.
     pub fn read_region(&self, region: &[Range<u64>]) -> Result<Array> {
         self.stream.decompress_region(region, &self.options)
+    }
+}
+
+impl<R: Read + Seek + Send> fmt::Debug for Reader<R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("stream", &self.stream).field("options", &self.options).finish_non_exhaustive()
     }
 }
 

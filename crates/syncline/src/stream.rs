@@ -1,5 +1,6 @@
 //! Streams that are read in place: opening, inspecting, decompressing all or a region.
 
+use std::fmt;
 use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
@@ -292,6 +293,15 @@ impl<S: ReadAt> StreamFile<S> {
         buffer.resize(length, 0);
         self.source.read_exact_at(buffer, offset)?;
         Ok(buffer)
+    }
+}
+
+impl<S> fmt::Debug for StreamFile<S> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StreamFile")
+            .field("header", &self.header)
+            .field("stream_len", &self.stream_len)
+            .finish_non_exhaustive()
     }
 }
 

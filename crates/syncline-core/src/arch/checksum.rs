@@ -6,6 +6,7 @@
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 
+use std::fmt;
 use std::hash::Hasher;
 
 use twox_hash::XxHash3_64;
@@ -23,6 +24,12 @@ pub struct Checksum {
     /// Bytes of the message that are still to come.
     left: usize,
     way: Way,
+}
+
+impl fmt::Debug for Checksum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Checksum").field("left", &self.left).finish_non_exhaustive()
+    }
 }
 
 /// How it is taken: the result is the same.

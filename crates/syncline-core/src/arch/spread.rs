@@ -145,6 +145,7 @@ impl Reach {
 }
 
 /// Bytes that start a cache line, so that few vectors of them span two.
+#[derive(Debug)]
 #[repr(align(64))]
 pub struct Aligned<const COUNT: usize>(pub [u8; COUNT]);
 

@@ -30,6 +30,7 @@ pub fn align(out: &mut Vec<u8>, alignment: usize) {
 }
 
 /// Cursor over bytes that never reads past their end.
+#[derive(Debug)]
 pub struct Fields<'a> {
     bytes: &'a [u8],
     position: usize,
@@ -66,31 +67,39 @@ impl<'a> Fields<'a> {
     /// Next byte.
     ///
     /// # Errors
-    /// As [`Fields::take`], here and in the following.
+    /// As [`Fields::take`].
     pub fn u8(&mut self) -> Result<u8> {
         Ok(self.array::<1>()?[0])
     }
 
     /// Next u16.
-    #[allow(clippy::missing_errors_doc)]
+    ///
+    /// # Errors
+    /// As [`Fields::take`].
     pub fn u16(&mut self) -> Result<u16> {
         self.array().map(u16::from_le_bytes)
     }
 
     /// Next u32.
-    #[allow(clippy::missing_errors_doc)]
+    ///
+    /// # Errors
+    /// As [`Fields::take`].
     pub fn u32(&mut self) -> Result<u32> {
         self.array().map(u32::from_le_bytes)
     }
 
     /// Next u64.
-    #[allow(clippy::missing_errors_doc)]
+    ///
+    /// # Errors
+    /// As [`Fields::take`].
     pub fn u64(&mut self) -> Result<u64> {
         self.array().map(u64::from_le_bytes)
     }
 
     /// Next f64.
-    #[allow(clippy::missing_errors_doc)]
+    ///
+    /// # Errors
+    /// As [`Fields::take`].
     pub fn f64(&mut self) -> Result<f64> {
         self.array().map(f64::from_le_bytes)
     }

@@ -62,6 +62,7 @@ pub fn record_kind(header: &[u8; RECORD_HEADER_LEN]) -> Option<ChunkKind> {
 }
 
 /// A record under construction, at the end of a buffer.
+#[derive(Debug)]
 pub struct RecordBuilder {
     start: usize,
 }
@@ -82,6 +83,9 @@ impl RecordBuilder {
     }
 
     /// Pads the record and fills in its length and checksum.
+    ///
+    /// # Panics
+    /// The record has 2^32 bytes or more, which no chunk comes near.
     pub fn finish(self, out: &mut Vec<u8>) {
         align(out, ALIGNMENT);
         let record = &mut out[self.start..];
@@ -105,6 +109,7 @@ pub fn parse_record(record: &[u8], chunk: u64) -> Result<(ChunkKind, &[u8])> {
 }
 
 /// A record whose checksum is still to be verified: before what the others say is believed, errors included.
+#[derive(Debug)]
 pub struct Unchecked<'a> {
     /// The kind, or why there is none.
     pub kind: Result<ChunkKind>,
@@ -115,6 +120,7 @@ pub struct Unchecked<'a> {
 }
 
 /// The checksum of a record while it is read.
+#[derive(Debug)]
 pub struct RecordChecksum<'a> {
     /// Of what is before the checksum and of the payload.
     hash: Checksum,

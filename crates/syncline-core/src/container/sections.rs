@@ -7,6 +7,7 @@ use crate::error::Result;
 pub const SECTIONS: usize = 10;
 
 /// Writes sections one after another and their lengths into the table in front.
+#[derive(Debug)]
 pub struct SectionWriter {
     table_at: usize,
     next: usize,
@@ -21,6 +22,9 @@ impl SectionWriter {
     }
 
     /// Appends the next section: whatever `write` appends to `out`, which is aligned then. Later sections left out are empty.
+    ///
+    /// # Panics
+    /// The section has 2^32 bytes or more, which none of a chunk comes near, or the table is full.
     pub fn section<R>(&mut self, out: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>) -> R) -> R {
         align(out, ALIGNMENT);
         let start = out.len();
@@ -39,6 +43,7 @@ impl SectionWriter {
 }
 
 /// The sections of a payload that was read; then each with all of the payload that follows.
+#[derive(Debug)]
 pub struct Sections<'a>(pub [&'a [u8]; SECTIONS], pub [&'a [u8]; SECTIONS]);
 
 impl<'a> Sections<'a> {

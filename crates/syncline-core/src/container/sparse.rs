@@ -18,6 +18,7 @@ pub fn write_sparse(out: &mut Vec<u8>, positions: &[u32], values: &[u8]) {
 }
 
 /// A sparse list that was read and checked.
+#[derive(Debug)]
 pub struct SparseList<'a> {
     positions: Vec<u32>,
     values: &'a [u8],

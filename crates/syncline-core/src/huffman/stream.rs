@@ -117,8 +117,9 @@ impl<'a, S: Symbol> Stream<'a, S> {
     pub fn parse(bytes: &'a [u8], place: &str) -> Result<Self> {
         let bad = |what: &str| Error::corrupt(place, format!("Huffman stream: {what}"));
         let mut parts = Parts { bytes, at: 0, place };
-        let head = parts.take(Header::BYTES as u64)?;
-        let header = Header::from_bytes(head.try_into().expect("40 bytes"), S::BYTES).map_err(bad)?;
+        let mut head = [0; Header::BYTES];
+        head.copy_from_slice(parts.take(Header::BYTES as u64)?);
+        let header = Header::from_bytes(&head, S::BYTES).map_err(bad)?;
         let codebook_bytes = parts.take(header.codebook_bytes.into())?;
         parts.align(4);
         let free = parts.take(if header.has_free { header.groups.div_ceil(8).into() } else { 0 })?;
@@ -126,7 +127,7 @@ impl<'a, S: Symbol> Stream<'a, S> {
         let index = parts.take(header.index_bytes.into())?;
         parts.align(16);
         let words = parts.take(BitWords::byte_len(header.bits))?;
-        let words = BitWords::new(words, header.bits).expect("as many bytes as it asked for");
+        let words = BitWords::new(words, header.bits).ok_or_else(|| bad("fewer codewords than bits"))?;
 
         let codebooks = parse_codebooks::<S>(codebook_bytes, &header, place)?;
         check_bitmap(free, &header).map_err(bad)?;

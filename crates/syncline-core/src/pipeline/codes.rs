@@ -7,6 +7,7 @@ use crate::huffman::{Checksum, Stream, StreamDecoder, Symbol};
 const BATCH: usize = 8192;
 
 /// Memory for decoded symbols.
+#[derive(Debug)]
 pub(super) struct CodeBuffer<S>(Vec<S>);
 
 impl<S> Default for CodeBuffer<S> {

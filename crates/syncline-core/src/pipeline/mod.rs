@@ -85,7 +85,7 @@ impl TileSink for ChunkSink<'_> {
 }
 
 /// Memory that the encoder keeps from chunk to chunk.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct EncodeScratch {
     tiles: Vec<Tile>,
     window: Vec<u8>,
@@ -98,7 +98,7 @@ pub struct EncodeScratch {
 }
 
 /// Memory that the decoder keeps from chunk to chunk.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub struct DecodeScratch {
     codes: codes::CodeBuffer<u16>,
     lzss: lzss::DecodeBuffers,

@@ -25,7 +25,7 @@ use crate::quantize::{Linear, Log, Real};
 /// More outliers than this share of the elements make the writer take the wide radius.
 const WIDE_SHARE: usize = 64;
 /// What becomes of the tiles of a chunk before entropy coding.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct EncodeBuffers {
     metas: Vec<TileMeta>,
     bases: Vec<u32>,

@@ -177,14 +177,14 @@ fn add<W: Word>(row: &mut [W], before: &[W]) {
 /// The predictor from 0 to `axes` with the smallest sum of magnitudes, ties going to the larger number, and that sum, saturating.
 /// `v` has the base subtracted and is replaced by the residuals. The oracle of [`Word::predict`].
 pub fn predict_simple<W: Word>(v: &mut [W], extent: [usize; 3], axes: usize) -> (u8, u64) {
-    let candidates = (0..=axes as u8).map(|predictor| {
+    let candidate = |predictor| {
         let mut residuals = v.to_vec();
         difference(&mut residuals, extent, predictor);
         let activity = residuals.iter().fold(0u64, |sum, r| sum.saturating_add(r.magnitude()));
         (predictor, activity, residuals)
-    });
-    let best = candidates.reduce(|a, b| if b.1 <= a.1 { b } else { a });
-    let (predictor, activity, residuals) = best.expect("predictor 0 at least");
+    };
+    let others = (1..=axes as u8).map(&candidate);
+    let (predictor, activity, residuals) = others.fold(candidate(0), |a, b| if b.1 <= a.1 { b } else { a });
     v.copy_from_slice(&residuals);
     (predictor, activity)
 }

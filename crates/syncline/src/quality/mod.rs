@@ -118,6 +118,7 @@ impl Quality {
 }
 
 /// A comparison under way: memory stays at a few MiB plus seven rows, whatever the size of the arrays.
+#[derive(Debug)]
 pub struct Comparison {
     criteria: Criteria,
     pushed: u64,

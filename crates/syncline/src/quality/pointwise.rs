@@ -15,7 +15,7 @@ pub struct Peak {
 }
 
 /// Everything known about the elements seen so far. Parts merge, so that blocks can be seen in parallel.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Pointwise {
     special: u64,
     mismatches: u64,
@@ -29,7 +29,7 @@ pub(super) struct Pointwise {
 }
 
 /// Count, means and central second moments of pairs, merged without cancellation (Chan, Golub and LeVeque 1979).
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Moments {
     count: f64,
     mean_x: f64,

@@ -17,6 +17,7 @@ const BAND: usize = 1 << 20;
 const TASK: usize = 1 << 13;
 
 /// Takes rows in order and averages the similarity of the windows in them.
+#[derive(Debug)]
 pub(super) struct Ssim {
     width: usize,
     height: u64,
@@ -30,13 +31,14 @@ pub(super) struct Ssim {
 }
 
 /// Maps the range to [-1/2, 1/2], so that variances neither drown in large means nor overflow.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug)]
 struct Scale {
     centre: f64,
     extent: f64,
 }
 
 /// One row of both arrays, scaled.
+#[derive(Debug)]
 struct Row {
     x: Vec<f64>,
     y: Vec<f64>,

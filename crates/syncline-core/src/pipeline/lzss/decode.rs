@@ -20,7 +20,7 @@ use crate::predict::words;
 const LITERAL_BYTES_AT: usize = 3;
 
 /// Memory that the decoder keeps from chunk to chunk.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(in super::super) struct DecodeBuffers {
     tokens: TokenBuffers,
     /// The elements or residuals that may be asked for next, as words for their alignment.
@@ -28,7 +28,7 @@ pub(in super::super) struct DecodeBuffers {
 }
 
 /// Memory for tokens that are coded, or have too little behind them.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct TokenBuffers {
     flags: Vec<u64>,
     flag_bytes: Vec<u8>,

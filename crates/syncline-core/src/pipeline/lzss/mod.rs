@@ -34,7 +34,7 @@ const LITERALS_BIT: u32 = 4;
 const PARAMETER_BYTES: usize = 8;
 
 /// Memory that the encoder keeps from chunk to chunk.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct EncodeBuffers {
     pub(super) stage: lzss::EncodeScratch,
     pub(super) tokens: Tokens,

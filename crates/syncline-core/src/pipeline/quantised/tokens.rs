@@ -21,7 +21,7 @@ const SIDE_BYTES: u64 = 600;
 const OUTLIER_BYTES: u64 = 8;
 
 /// The codes of a chunk on their way to tokens.
-#[derive(Default)]
+#[derive(Debug, Default)]
 pub(super) struct CodeTokens {
     codes: Vec<u8>,
     /// Outliers of the narrow codes.
