@@ -102,6 +102,7 @@ impl FromStr for Backend {
 
 /// Where a piece of work was done, and why there.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Execution {
     /// GPUs that did it, as "cuda:0 (NVIDIA H200)"; none if it was the CPU.
     pub gpus: Vec<String>,

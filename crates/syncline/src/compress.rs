@@ -17,42 +17,11 @@ use crate::io::ReadAt;
 use crate::options::{Meter, Options};
 use crate::pool::{Pool, Reused};
 use crate::range::resolve_by_scan;
-use crate::report::FillPattern;
+use crate::report::{FillPattern, Summary};
 use crate::source::ArraySource;
 
 /// Bytes of elements in chunks that are compressed or wait to be written: enough of them to keep all threads busy, and little memory even if nothing gets smaller.
 const WAITING_BYTES: u64 = 128 << 20;
-
-/// What a compression did.
-#[derive(Clone, Debug)]
-pub struct Summary {
-    /// Element type.
-    pub element_type: ElementType,
-    /// Shape of the array.
-    pub shape: Shape,
-    /// The bound that was asked for.
-    pub bound: Bound,
-    /// The bound that holds: absolute, or for [`Bound::PwRel`] the relative error of each value; 0 if lossless.
-    pub resolved: f64,
-    /// Quantisation step, 0 if lossless.
-    pub step: f64,
-    /// Smallest and largest finite value that is not fill.
-    pub range: Option<(f64, f64)>,
-    /// Fill patterns and how many elements hold them.
-    pub fills: Vec<FillPattern>,
-    /// Bytes of the array.
-    pub uncompressed_bytes: u64,
-    /// Bytes of the stream.
-    pub compressed_bytes: u64,
-    /// Where it was compressed, and why there.
-    pub execution: Execution,
-}
-
-/// Most bytes that a stream of this array can have: the raw escape keeps it within 1 % + 1 KiB of the array, whatever its contents.
-pub fn max_compressed_len(element_type: ElementType, shape: Shape) -> u64 {
-    let bytes = shape.len().saturating_mul(element_type.size() as u64);
-    pipeline::max_stream_len(bytes, Geometry::new(shape).chunks())
-}
 
 /// Compresses an array in memory.
 ///

@@ -58,11 +58,11 @@ pub use syncline_cuda as cuda;
 
 pub use array::Array;
 pub use backend::{Backend, CudaDevices, Execution};
-pub use compress::{Summary, compress, compress_from, max_compressed_len};
+pub use compress::{compress, compress_from};
 pub use io::{ReadAt, WriteAt};
 pub use options::{DecodeOptions, Options, Progress};
 pub use reader::Reader;
-pub use report::{FillPattern, Report};
+pub use report::{FillPattern, Report, Summary};
 pub use stream::{Header, StreamFile};
 pub use syncline_core::arch::vectors;
 pub use syncline_core::array::{ArrayView, Element, ElementType, MAX_RANK, Shape};
@@ -71,7 +71,7 @@ pub use syncline_core::container::FORMAT_VERSION;
 pub use syncline_core::error::{Error, Result};
 pub use syncline_core::huffman::{Decoder, IndexKind};
 pub use syncline_core::lzss::SymbolWidth;
-pub use syncline_core::pipeline::{ChunkReport, LosslessOptions, LosslessPipeline};
+pub use syncline_core::pipeline::{ChunkReport, LosslessOptions, LosslessPipeline, max_compressed_len};
 pub use writer::Writer;
 
 /// Decompresses a stream in memory.

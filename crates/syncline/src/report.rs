@@ -1,4 +1,4 @@
-//! What a stream consists of.
+//! What a stream consists of, and what became of an array that was compressed.
 
 use std::ops::Deref;
 
@@ -8,8 +8,11 @@ use syncline_core::container::{FORMAT_VERSION, Header};
 use syncline_core::huffman::IndexKind;
 use syncline_core::pipeline::ChunkReport;
 
+use crate::backend::Execution;
+
 /// A value that is masked instead of being predicted: NaN, or what stands for missing data.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct FillPattern {
     /// The element's bits, zero-extended.
     pub bits: u64,
@@ -29,8 +32,54 @@ impl FillPattern {
     }
 }
 
+/// What a compression did.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// Element type.
+    pub element_type: ElementType,
+    /// Shape of the array.
+    pub shape: Shape,
+    /// The bound that was asked for.
+    pub bound: Bound,
+    /// The bound that holds: absolute, or for [`Bound::PwRel`] the relative error of each value; 0 if lossless.
+    pub resolved: f64,
+    /// Quantisation step, 0 if lossless.
+    pub step: f64,
+    /// Smallest and largest finite value that is not fill.
+    pub range: Option<(f64, f64)>,
+    /// Fill patterns and how many elements hold them.
+    pub fills: Vec<FillPattern>,
+    /// Bytes of the array.
+    pub uncompressed_bytes: u64,
+    /// Bytes of the stream.
+    pub compressed_bytes: u64,
+    /// Where it was compressed, and why there.
+    pub execution: Execution,
+}
+
+impl Summary {
+    /// Uncompressed bytes over compressed bytes.
+    pub fn ratio(&self) -> f64 {
+        self.uncompressed_bytes as f64 / self.compressed_bytes as f64
+    }
+
+    /// Compressed bits a value; 0 for an empty array.
+    pub fn bits_per_value(&self) -> f64 {
+        bits_per_value(self.compressed_bytes, self.shape)
+    }
+}
+
+fn bits_per_value(compressed_bytes: u64, shape: Shape) -> f64 {
+    match shape.len() {
+        0 => 0.0,
+        count => compressed_bytes as f64 * 8.0 / count as f64,
+    }
+}
+
 /// What a stream holds, how it was made, and where its bytes go. The counts over all chunks are those of [`ChunkReport`], to which it dereferences.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Report {
     /// Format version.
     pub version: u16,
@@ -97,10 +146,7 @@ impl Report {
 
     /// Compressed bits a value; 0 for an empty array.
     pub fn bits_per_value(&self) -> f64 {
-        match self.shape.len() {
-            0 => 0.0,
-            count => self.compressed_bytes as f64 * 8.0 / count as f64,
-        }
+        bits_per_value(self.compressed_bytes, self.shape)
     }
 }
 

@@ -122,6 +122,66 @@ fn a_reader_gives_the_elements_in_order() {
     }
 }
 
+/// While its elements are read in order, and with the same sizes and counts as a stream in memory.
+#[test]
+fn a_reader_gives_regions_and_sizes() {
+    let (values, _) = field(&[70, 130, 150]);
+    let view = ArrayView::new(&values, &[70, 130, 150]).unwrap();
+    let stream = compress(&view, &Options::new(Bound::Rel(1e-3))).unwrap();
+    let options = DecodeOptions::default();
+    let whole = decompress(&stream, &options).unwrap();
+    let mut reader = Reader::new(Cursor::new(&stream), options.clone()).unwrap();
+    assert_eq!(reader.inspect().unwrap(), syncline::inspect(&stream).unwrap());
+    assert_eq!(reader.header().shape, view.shape());
+    assert!(format!("{reader:?}").contains("stream_len"));
+    let mut bytes = vec![0; 1_000_001];
+    reader.read_exact(&mut bytes).unwrap();
+    for region in [[0..70, 0..130, 0..150], [3..4, 7..90, 149..150], [69..70, 0..130, 8..16], [5..5, 0..130, 0..1]] {
+        let expected = syncline::decompress_region(&stream, &region, &options).unwrap();
+        assert!(reader.read_region(&region).unwrap() == expected, "{region:?}");
+    }
+    for region in [&[0..71, 0..130, 0..150][..], &[0..70, 0..130], &[0..70, 131..131, 0..150]] {
+        assert!(matches!(reader.read_region(region), Err(Error::InvalidArgument(_))), "{region:?}");
+    }
+    reader.read_to_end(&mut bytes).unwrap();
+    assert!(bytes == whole.bytes());
+}
+
+#[test]
+fn arrays_are_decompressed_into_memory_of_the_callers() {
+    for extents in SHAPES {
+        let (values, bytes) = field(extents);
+        let stream = compress(&ArrayView::new(&values, extents).unwrap(), &Options::default()).unwrap();
+        let file = StreamFile::open(stream.as_slice()).unwrap();
+        let options = DecodeOptions::default().with_threads(3);
+        let mut out = vec![0xff; bytes.len()];
+        assert!(!file.decompress_into(&mut out, &options).unwrap().on_gpu());
+        assert!(out == bytes, "{extents:?}");
+        for length in [bytes.len() + 1, bytes.len().saturating_sub(1), 0] {
+            if length != bytes.len() {
+                let error = file.decompress_into(&mut vec![0; length], &options).unwrap_err();
+                let text = format!("the array has {} bytes, the output {length}", bytes.len());
+                assert!(error.to_string().contains(&text), "{extents:?}: {error}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_summary_has_the_ratios_of_the_report() {
+    for (extents, bits) in [(&[300, 70][..], 32.0), (&[0], 0.0)] {
+        let (_, bytes) = field(extents);
+        let mut stream = Vec::new();
+        let shape = Shape::new(extents).unwrap();
+        let options = Options::new(Bound::Rel(1e-3));
+        let summary = compress_from(&bytes, 0, ElementType::F32, shape, &options, &mut stream).unwrap();
+        let report = syncline::inspect(&stream).unwrap();
+        assert_eq!((summary.ratio(), summary.bits_per_value()), (report.ratio(), report.bits_per_value()));
+        assert!(summary.bits_per_value() <= bits && summary == summary.clone());
+        assert_eq!(summary.ratio(), bytes.len() as f64 / stream.len() as f64);
+    }
+}
+
 #[test]
 fn memory_limits_are_respected() {
     let (values, _) = field(&[1100, 1050]);

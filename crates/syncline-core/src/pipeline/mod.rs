@@ -12,7 +12,7 @@ use bytemuck::Pod;
 
 use crate::arch::place::{Place, Written};
 use crate::arch::scatter::ChunkSink;
-use crate::array::ElementType;
+use crate::array::{ElementType, Shape};
 use crate::bound::Pipeline;
 use crate::container::{
     ALIGNMENT, ChunkKind, HEADER_LEN, Header, RECORD_HEADER_LEN, TRAILER_LEN, Unchecked, parse_unchecked,
@@ -253,6 +253,12 @@ impl Context<'_> {
 pub fn max_stream_len(bytes: u64, chunks: u64) -> u64 {
     let each = (RECORD_HEADER_LEN + ALIGNMENT + 4) as u64;
     bytes.saturating_add(chunks.saturating_mul(each)).saturating_add((HEADER_LEN + TRAILER_LEN + ALIGNMENT) as u64)
+}
+
+/// Most bytes that a stream of this array can have: the raw escape keeps it within 1 % + 1 KiB of the array, whatever its contents.
+pub fn max_compressed_len(element_type: ElementType, shape: Shape) -> u64 {
+    let bytes = shape.len().saturating_mul(element_type.size() as u64);
+    max_stream_len(bytes, Geometry::new(shape).chunks())
 }
 
 /// Bytes of memory that a thread needs to decode a chunk, output not counted: the record at its longest, the codes, and side lists.

@@ -62,6 +62,7 @@ pub struct Criteria {
 
 /// Result of a comparison. Ratios whose divisor is 0 are `None`.
 #[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Quality {
     /// Elements in the array.
     pub elements: u64,
