@@ -21,6 +21,7 @@ impl<T: Default> Reused<T> {
 }
 
 /// A number of threads, and the pool for them where it is not the global one.
+#[derive(Debug)]
 pub(crate) struct Pool {
     pool: Option<rayon::ThreadPool>,
     threads: usize,
@@ -32,10 +33,15 @@ fn start(threads: usize) -> Result<rayon::ThreadPool> {
 }
 
 impl Pool {
+    /// All threads of the global pool.
+    pub(crate) fn all() -> Self {
+        Self { pool: None, threads: rayon::current_num_threads() }
+    }
+
     /// `threads` threads, 0 for as many as there are cores.
     pub(crate) fn new(threads: usize) -> Result<Self> {
         Ok(match threads {
-            0 => Self { pool: None, threads: rayon::current_num_threads() },
+            0 => Self::all(),
             // Started where it is needed: mostly the caller's thread will do.
             1 => Self { pool: None, threads },
             _ => Self { pool: Some(start(threads)?), threads },

@@ -32,6 +32,8 @@ pub use range::RangeScan;
 use pointwise::Pointwise;
 use ssim::Ssim;
 
+use crate::pool::Pool;
+
 /// Error that each element may have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Tolerance {
@@ -125,6 +127,7 @@ pub struct Comparison {
     pushed: u64,
     pointwise: Pointwise,
     ssim: Option<Ssim>,
+    pool: Pool,
 }
 
 impl Comparison {
@@ -134,13 +137,21 @@ impl Comparison {
     /// A comparison that has seen nothing yet.
     pub fn new(criteria: Criteria) -> Self {
         let ssim = Ssim::new(criteria.shape, criteria.range);
-        Self { criteria, pushed: 0, pointwise: Pointwise::default(), ssim }
+        Self { criteria, pushed: 0, pointwise: Pointwise::default(), ssim, pool: Pool::all() }
+    }
+
+    /// Sets the number of threads, 0 for all as before. The result is the same.
+    ///
+    /// # Errors
+    /// So many threads cannot be started.
+    pub fn with_threads(self, threads: usize) -> Result<Self> {
+        Ok(Self { pool: Pool::new(threads)?, ..self })
     }
 
     /// Takes the next elements of both arrays, as little-endian bytes.
     ///
     /// # Errors
-    /// Different lengths, a broken element, or more elements than the shape holds.
+    /// Different lengths, a broken element, more elements than the shape holds, or a thread that cannot be started.
     pub fn push(&mut self, original: &[u8], reconstructed: &[u8]) -> Result<()> {
         let size = self.criteria.element_type.size();
         if original.len() != reconstructed.len() || !original.len().is_multiple_of(size) {
@@ -154,17 +165,20 @@ impl Comparison {
         if elements > self.criteria.shape.len() - self.pushed {
             return Err(Error::invalid(format!("more elements to compare than shape {} holds", self.criteria.shape)));
         }
+        let Self { criteria, pushed, pointwise, ssim, pool } = self;
         let blocks = original.chunks(Self::BLOCK * size).zip(reconstructed.chunks(Self::BLOCK * size));
-        for (original, reconstructed) in blocks {
-            sample::dispatch!(self.criteria.element_type, T => {
-                self.pointwise.push::<T>(original, reconstructed, self.pushed, &self.criteria);
-                if let Some(ssim) = &mut self.ssim {
-                    ssim.push::<T>(original, reconstructed, &self.criteria.fills);
-                }
-            });
-            self.pushed += (original.len() / size) as u64;
-        }
-        Ok(())
+        pool.install(|| {
+            for (original, reconstructed) in blocks {
+                sample::dispatch!(criteria.element_type, T => {
+                    pointwise.push::<T>(original, reconstructed, *pushed, criteria);
+                    if let Some(ssim) = ssim {
+                        ssim.push::<T>(original, reconstructed, &criteria.fills);
+                    }
+                });
+                *pushed += (original.len() / size) as u64;
+            }
+            Ok(())
+        })
     }
 
     /// The result.

@@ -1,10 +1,13 @@
 //! Value range of an array.
 
+use std::sync::Arc;
+
 use rayon::prelude::*;
 use syncline_core::array::ElementType;
 use syncline_core::error::{Error, Result};
 
 use super::sample::{Sample, dispatch, samples};
+use crate::pool::Pool;
 
 /// Finds the smallest and largest value that is finite and not fill.
 ///
@@ -23,24 +26,34 @@ pub struct RangeScan {
     fills: Vec<u64>,
     low: f64,
     high: f64,
+    pool: Arc<Pool>,
 }
 
 impl RangeScan {
     /// A scan that has seen nothing yet; `fills` are bit patterns (zero-extended) that do not count.
     pub fn new(element_type: ElementType, fills: &[u64]) -> Self {
-        Self { element_type, fills: fills.to_vec(), low: f64::INFINITY, high: f64::NEG_INFINITY }
+        let (low, high) = (f64::INFINITY, f64::NEG_INFINITY);
+        Self { element_type, fills: fills.to_vec(), low, high, pool: Arc::new(Pool::all()) }
+    }
+
+    /// Sets the number of threads, 0 for all as before.
+    ///
+    /// # Errors
+    /// So many threads cannot be started.
+    pub fn with_threads(self, threads: usize) -> Result<Self> {
+        Ok(Self { pool: Arc::new(Pool::new(threads)?), ..self })
     }
 
     /// Takes more elements, as little-endian bytes.
     ///
     /// # Errors
-    /// A broken element at the end.
+    /// A broken element at the end, or a thread that cannot be started.
     pub fn push(&mut self, bytes: &[u8]) -> Result<()> {
         let size = self.element_type.size();
         if !bytes.len().is_multiple_of(size) {
             return Err(Error::invalid(format!("{} bytes are not whole elements of {size} bytes", bytes.len())));
         }
-        let (low, high) = dispatch!(self.element_type, T => scan::<T>(bytes, &self.fills));
+        let (low, high) = self.pool.install(|| Ok(dispatch!(self.element_type, T => scan::<T>(bytes, &self.fills))))?;
         self.low = self.low.min(low);
         self.high = self.high.max(high);
         Ok(())

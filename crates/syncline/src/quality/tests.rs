@@ -274,3 +274,29 @@ proptest! {
         prop_assert!(pieces.holds() && whole.holds());
     }
 }
+
+#[test]
+fn any_number_of_threads_gives_the_same() {
+    let x: Vec<f32> = (0..300 * 400).map(|i| (i as f32 * 0.37).sin()).collect();
+    let y: Vec<f32> = x.iter().map(|x| x + 1e-3 * (x * 91.0).cos()).collect();
+    let view = |elements| ArrayView::new(elements, &[300, 400]).unwrap();
+    let tolerance = Tolerance::Absolute(1e-3);
+    let expected = compare(&view(&x), &view(&y), &[], tolerance).unwrap();
+    for threads in [0, 1, 2, 5] {
+        let mut scan = RangeScan::new(ElementType::F32, &[]).with_threads(threads).unwrap();
+        scan.push(view(&x).bytes()).unwrap();
+        let criteria = Criteria {
+            element_type: ElementType::F32,
+            shape: view(&x).shape(),
+            fills: Vec::new(),
+            range: scan.range(),
+            tolerance,
+        };
+        let mut comparison = Comparison::new(criteria).with_threads(threads).unwrap();
+        if threads > 0 {
+            assert_eq!(comparison.pool.threads(), threads);
+        }
+        comparison.push(view(&x).bytes(), view(&y).bytes()).unwrap();
+        assert_eq!(comparison.finish().unwrap(), expected, "{threads} threads");
+    }
+}
