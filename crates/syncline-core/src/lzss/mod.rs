@@ -2,13 +2,14 @@
 //!
 //! Input is cut into blocks that know nothing of each other, small enough for the shared memory of a GPU's thread block
 //! (the design of GPULZ, Zhang et al., ICS 2023). Which tokens a block gets is specified in
-//! `docs/FORMAT.md`, "LZSS": [`encode`](fn@encode) finds them with hash chains, [`oracle`] by comparing with every position of the window.
+//! `docs/FORMAT.md`, "LZSS": [`encode`](fn@encode) finds them with hash chains, the module `oracle` by comparing with every position of the window.
 
 mod decode;
 mod encode;
 mod matcher;
 mod near;
 mod near_decode;
+#[doc(hidden)]
 pub mod oracle;
 #[cfg(test)]
 mod tests;

@@ -51,6 +51,7 @@ pub fn encode_tile(
 }
 
 /// [`encode_tile`] without vector kernels: the oracle.
+#[doc(hidden)]
 pub fn encode_tile_scalar(
     q: &[i32],
     extent: [usize; 3],
