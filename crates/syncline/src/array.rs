@@ -62,3 +62,18 @@ impl Array {
         Ok(elements)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_given_as_their_own_type_only() {
+        let array = Array::new(vec![1, 0, 0xff, 0xff], ElementType::I16, Shape::new(&[2]).unwrap());
+        assert_eq!(array.to_vec::<i16>().unwrap(), [1, -1]);
+        for error in [array.to_vec::<u16>().unwrap_err(), array.to_vec::<half::f16>().unwrap_err()] {
+            assert!(matches!(&error, Error::InvalidArgument(text) if text.contains("holds i16")), "{error}");
+        }
+        assert!(array.to_vec::<u64>().unwrap_err().to_string().ends_with("not u64"));
+    }
+}

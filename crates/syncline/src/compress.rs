@@ -73,6 +73,18 @@ impl Write for Bounded {
 /// Compresses an array that starts at byte `offset` of a source (a file, or bytes in memory), and writes the stream to `sink` from start to
 /// end. Elements are read once for the range and once for compression, a few chunks at a time, so that arrays may be larger than memory.
 ///
+/// ```
+/// use syncline::{Bound, ElementType, Options, Shape, compress_from};
+/// // The source and the sink can be files.
+/// let source: Vec<u8> = [b"head".to_vec(), vec![0; 4 * 10_000]].concat();
+/// let mut stream = Vec::new();
+/// let shape = Shape::new(&[100, 100])?;
+/// let summary = compress_from(&source, 4, ElementType::F32, shape, &Options::new(Bound::Abs(0.1)), &mut stream)?;
+/// assert_eq!((summary.uncompressed_bytes, summary.compressed_bytes), (40_000, stream.len() as u64));
+/// assert!(summary.ratio() > 20.0);
+/// # Ok::<(), syncline::Error>(())
+/// ```
+///
 /// # Errors
 /// A bound that the element type cannot have, a source that is too short, the memory limit, cancellation, or failing reads and writes.
 pub fn compress_from<S: ReadAt + ?Sized, W: Write>(

@@ -25,6 +25,21 @@ use crate::sink::FileSink;
 const STEP_BYTES: usize = 1 << 20;
 
 /// A stream behind positional access: a file, or bytes in memory. Only what is needed is read.
+///
+/// ```
+/// use syncline::{ArrayView, Bound, DecodeOptions, Options, StreamFile, compress};
+/// let field = [1.5f32; 3000];
+/// let stream = compress(&ArrayView::new(&field, &[30, 100])?, &Options::new(Bound::Abs(0.1)))?;
+///
+/// // A `std::fs::File` does as well.
+/// let stream = StreamFile::open(stream)?;
+/// assert_eq!(stream.header().shape.extents(), [30, 100]);
+/// let part = stream.decompress_region(&[0..2, 50..60], &DecodeOptions::default())?;
+/// assert_eq!(part.shape().len(), 20);
+/// let mut bytes = vec![0; 12_000];
+/// stream.decompress_into(&mut bytes, &DecodeOptions::default())?;
+/// # Ok::<(), syncline::Error>(())
+/// ```
 pub struct StreamFile<S> {
     source: S,
     header: Header,
