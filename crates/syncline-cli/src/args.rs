@@ -13,8 +13,9 @@ const AFTER_HELP: &str = "\
 Files: '-' stands for stdin or stdout. Raw arrays are little-endian, last axis fastest; their type is guessed from names
 such as x.f32, x.d64 or x.f32.dat. Arrays named *.npy bring their type and shape along, and are written as .npy.
 
-Exit codes: 0 success; 1 the data, a file or the machine is at fault (damaged stream, missing file, bound not held);
-2 the command line is (unknown type, wrong shape, existing output without --force).";
+Exit codes: 0 success; 1 the data, a file or the machine is at fault (damaged stream, missing file, bound not held,
+reader of the output gone before its end); 2 the command line is (unknown type, wrong shape, existing output without
+--force); 130 interrupted.";
 
 /// Error-bounded and lossless compression of numeric arrays.
 #[derive(Debug, Parser)]

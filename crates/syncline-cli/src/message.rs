@@ -34,8 +34,7 @@ impl Failure {
     /// Failure of the operating system to do something with a file.
     pub fn io(what: impl Display, error: &std::io::Error) -> Self {
         match error.kind() {
-            // Whoever read our output has seen enough.
-            ErrorKind::BrokenPipe => Self::Silent(0),
+            ErrorKind::BrokenPipe => Self::Data(format!("{what}: its reader has gone: not all of it was written")),
             ErrorKind::NotFound => Self::Data(format!("{what}: no such file or directory: check the name")),
             ErrorKind::PermissionDenied => Self::Data(format!("{what}: permission denied: check the access rights")),
             ErrorKind::StorageFull => Self::Data(format!("{what}: no space left on the device: free some and retry")),
@@ -57,8 +56,20 @@ impl Failure {
     /// The library's error while it read one file and wrote another.
     pub fn between(input: &str, output: &str, error: Error) -> Self {
         match error {
+            // Nothing that is read fails like these.
+            Error::Io(error) if matches!(error.kind(), ErrorKind::BrokenPipe | ErrorKind::StorageFull) => {
+                Self::io(output, &error)
+            }
             Error::Io(error) => Self::io(format_args!("{input} -> {output}"), &error),
             other => Self::of(input, other),
+        }
+    }
+
+    /// Failure to print something about the data on stdout. Whoever read it and has gone has seen enough: that is none.
+    fn to_say(error: &std::io::Error) -> Self {
+        match error.kind() {
+            ErrorKind::BrokenPipe => Self::Silent(0),
+            _ => Self::io("stdout", error),
         }
     }
 
@@ -76,12 +87,18 @@ impl Failure {
     }
 }
 
+/// Prints what is said about the data, not the data itself, on stdout.
+pub fn print(text: &[u8]) -> Outcome {
+    let mut stdout = std::io::stdout().lock();
+    stdout.write_all(text).and_then(|()| stdout.flush()).map_err(|error| Failure::to_say(&error))
+}
+
 /// One line for what clap found wrong with the command line; help and version texts are printed as they are.
 pub fn command_line_failure(error: &clap::Error) -> Failure {
     if !error.use_stderr() {
         return match error.print() {
             Ok(()) => Failure::Silent(0),
-            Err(io) => Failure::io("stdout", &io),
+            Err(io) => Failure::to_say(&io),
         };
     }
     if error.kind() == clap::error::ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {

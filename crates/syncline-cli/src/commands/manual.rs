@@ -1,12 +1,10 @@
 //! Shell completions and manual pages.
 
-use std::io::Write;
-
 use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::args::Cli;
-use crate::message::{Failure, Outcome};
+use crate::message::{Failure, Outcome, print};
 
 /// Prints the completion script of a shell.
 pub fn completions(shell: Shell) -> Outcome {
@@ -30,9 +28,4 @@ pub fn page(command: Option<&str>) -> Outcome {
     let mut page = Vec::new();
     clap_mangen::Man::new(described).render(&mut page).map_err(|error| Failure::io("manual page", &error))?;
     print(&page)
-}
-
-fn print(text: &[u8]) -> Outcome {
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(text).and_then(|()| stdout.flush()).map_err(|error| Failure::io("stdout", &error))
 }

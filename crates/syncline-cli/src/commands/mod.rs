@@ -13,14 +13,13 @@ use std::io::Write;
 use syncline::{Backend, Execution};
 
 use crate::args::{Resources, Talk};
-use crate::message::{self, Failure, Outcome};
+use crate::message::{self, Outcome};
 
 /// Prints lines on stdout.
 pub fn say(lines: &[String]) -> Outcome {
     let mut text = lines.join("\n");
     text.push('\n');
-    let mut stdout = std::io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|error| Failure::io("stdout", &error))
+    message::print(text.as_bytes())
 }
 
 /// Prints a line of comment on stderr: stdout may be data.

@@ -3,6 +3,7 @@
 mod device;
 mod failures;
 mod npy;
+mod readers;
 mod reports;
 mod roundtrip;
 
