@@ -5,6 +5,7 @@ mod chart;
 mod commands;
 mod format;
 mod input;
+mod interrupt;
 mod json;
 mod message;
 mod names;
@@ -28,9 +29,20 @@ fn main() -> ExitCode {
     }
 }
 
+/// Makes Ctrl-C (and the polite signals to end) take away unfinished output and the progress bar.
+fn clean_up_on_interrupt() {
+    let clean_up = || {
+        progress::clear();
+        output::remove_unfinished();
+    };
+    if let Err(error) = interrupt::before_the_end(clean_up) {
+        message::warn(format_args!("Ctrl-C may leave a temporary file behind: {error}"));
+    }
+}
+
 fn run() -> Outcome {
     let cli = Cli::try_parse().map_err(|error| command_line_failure(&error))?;
-    output::clean_up_on_interrupt();
+    clean_up_on_interrupt();
     match cli.command {
         Command::Compress(args) => commands::compress::run(&args, cli.talk),
         Command::Decompress(args) => commands::decompress::run(&args, cli.talk),

@@ -10,7 +10,7 @@ use tempfile::{NamedTempFile, TempPath};
 use crate::input::is_dash;
 use crate::message::{Failure, Outcome};
 
-/// Temporary files that exist now. The handler of Ctrl-C holds the lock while it removes them and until the end, so
+/// Temporary files that exist now. Whoever is told to end holds the lock while it removes them and until the end, so
 /// that no file can be created, renamed or forgotten in between.
 static TEMPORARY: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -19,19 +19,14 @@ fn temporary() -> MutexGuard<'static, Vec<PathBuf>> {
     TEMPORARY.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes Ctrl-C (and the polite signals to end) remove unfinished output and exit with the customary code 130.
-pub fn clean_up_on_interrupt() {
-    let handler = || {
-        let names = temporary();
-        for name in names.iter() {
-            // Nobody is left to tell.
-            let _ = fs::remove_file(name);
-        }
-        std::process::exit(130);
-    };
-    if let Err(error) = ctrlc::set_handler(handler) {
-        crate::message::warn(format_args!("Ctrl-C may leave a temporary file behind: {error}"));
+/// Removes unfinished output, and lets none be created or finished from then on: for the moment before the end.
+pub fn remove_unfinished() {
+    let names = temporary();
+    for name in names.iter() {
+        // Nobody is left to tell.
+        let _ = fs::remove_file(name);
     }
+    std::mem::forget(names);
 }
 
 /// A place to write to.

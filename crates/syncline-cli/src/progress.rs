@@ -1,17 +1,29 @@
 //! A progress bar for work that lasts, if somebody watches.
 
+use std::fmt::{self, Write};
 use std::io::IsTerminal;
 use std::ops::ControlFlow;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{FormattedDuration, ProgressBar, ProgressState, ProgressStyle};
 use syncline::{ElementType, Progress};
 
 use crate::args::Talk;
+use crate::format::speed;
 
 /// Work that takes less shows no bar.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The bar that is to be seen, for whoever has to take it away without its owner.
+static SHOWN: Mutex<Option<ProgressBar>> = Mutex::new(None);
+
+/// Takes the bar away that is to be seen.
+pub fn clear() {
+    if let Some(bar) = SHOWN.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        bar.finish_and_clear();
+    }
+}
 
 /// A bar on stderr that appears once the work has lasted a second.
 pub struct Bar {
@@ -40,9 +52,10 @@ impl Bar {
             return;
         }
         let bar = self.bar.get_or_init(|| {
-            let style = ProgressStyle::with_template("{msg} {wide_bar} {percent:>3}% {bytes_per_sec} {eta}")
-                .unwrap_or_else(|_| ProgressStyle::default_bar());
-            ProgressBar::new(total * self.element_size).with_style(style).with_message(self.verb)
+            let bar = ProgressBar::new(total * self.element_size).with_style(style()).with_message(self.verb);
+            let bar = bar.with_elapsed(self.started.elapsed());
+            *SHOWN.lock().unwrap_or_else(PoisonError::into_inner) = Some(bar.clone());
+            bar
         });
         // Several threads report: never step back.
         bar.update(|state| state.set_pos(state.pos().max(done * self.element_size)));
@@ -64,14 +77,50 @@ impl Bar {
 
     /// Takes the bar away, before anything else is said.
     pub fn finish(&self) {
-        if let Some(bar) = self.bar.get() {
-            bar.finish_and_clear();
+        if self.bar.get().is_some() {
+            clear();
         }
+    }
+}
+
+/// Speed and time left are those of all the work so far: the bar comes late, and its own would be those of a moment.
+fn style() -> ProgressStyle {
+    ProgressStyle::with_template("{msg} {wide_bar} {percent:>3}% {speed} {left}")
+        .unwrap_or_else(|_| ProgressStyle::default_bar())
+        .with_key("speed", |state: &ProgressState, out: &mut dyn Write| put(out, speed(state.pos(), state.elapsed())))
+        .with_key("left", |state: &ProgressState, out: &mut dyn Write| {
+            put(out, FormattedDuration(time_left(state.pos(), state.len().unwrap_or(0), state.elapsed())))
+        })
+}
+
+fn put(out: &mut dyn Write, text: impl fmt::Display) {
+    // A text takes whatever is written.
+    let _ = write!(out, "{text}");
+}
+
+/// Time that the rest is likely to take, nothing as long as nothing is known.
+fn time_left(done: u64, total: u64, elapsed: Duration) -> Duration {
+    match done {
+        0 => Duration::ZERO,
+        _ => elapsed.mul_f64(total.saturating_sub(done) as f64 / done as f64),
     }
 }
 
 impl Drop for Bar {
     fn drop(&mut self) {
         self.finish();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_rest_takes_as_long_as_what_is_done_did() {
+        let second = Duration::from_secs(1);
+        assert_eq!(time_left(25, 100, second), 3 * second);
+        assert_eq!(time_left(100, 100, second), Duration::ZERO);
+        assert_eq!(time_left(0, 100, second), Duration::ZERO);
     }
 }

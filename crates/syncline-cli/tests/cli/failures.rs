@@ -101,34 +101,8 @@ fn damaged_streams_leave_no_output() {
 #[cfg(unix)]
 mod unix {
     use std::os::unix::fs::{PermissionsExt, symlink};
-    use std::time::{Duration, Instant};
 
     use super::*;
-
-    /// The program has its temporary output and waits for stdin: the moment is certain.
-    #[test]
-    fn an_interrupt_leaves_nothing() {
-        for signal in ["-INT", "-TERM"] {
-            let w = Workshop::new();
-            w.write("out.syn", b"precious");
-            let line = "compress - --dtype f32 --shape 100 --abs 1 -o out.syn --force";
-            let mut child = w.command(line).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-            // Waiting for the program closes its stdin, which would end it another way.
-            let stdin = child.stdin.take();
-            let patience = Instant::now();
-            while w.names().len() < 2 {
-                assert!(patience.elapsed() < Duration::from_secs(20), "no temporary file: {:?}", w.names());
-                std::thread::sleep(Duration::from_millis(2));
-            }
-            let sent = Command::new("kill").args([signal, &child.id().to_string()]).status().unwrap();
-            assert!(sent.success());
-            let status = child.wait().unwrap();
-            drop(stdin);
-            assert_eq!(status.code(), Some(130));
-            assert_eq!(w.names(), ["out.syn"]);
-            assert_eq!(w.read("out.syn"), b"precious");
-        }
-    }
 
     #[test]
     fn output_has_usual_permissions_and_follows_links() {

@@ -6,6 +6,8 @@ mod npy;
 mod readers;
 mod reports;
 mod roundtrip;
+#[cfg(unix)]
+mod signals;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,76 @@
+//! What the program does when it is told to end.
+
+use std::process::{Child, ChildStdin, ExitStatus};
+use std::time::{Duration, Instant};
+
+use super::*;
+
+const LINE: &str = "compress - --dtype f32 --shape 100 --abs 1 -o out.syn --force";
+
+/// The program at a certain moment: it has its temporary output and waits for stdin.
+struct Waiting {
+    child: Child,
+    stdin: Option<ChildStdin>,
+}
+
+impl Waiting {
+    /// Starts it by a shell that ignores some signals.
+    fn new(w: &Workshop, ignored: &str) -> Self {
+        w.write("out.syn", b"precious");
+        let script = format!("trap '' {ignored}; exec {} {LINE}", env!("CARGO_BIN_EXE_syncline"));
+        let mut shell = Command::new("sh");
+        shell.args(["-c", &script]).current_dir(w.0.path()).stdin(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = shell.spawn().unwrap();
+        // Waiting for the program closes its stdin, which would end it another way.
+        let stdin = child.stdin.take();
+        let patience = Instant::now();
+        while w.names().len() < 2 {
+            assert!(patience.elapsed() < Duration::from_secs(20), "no temporary file: {:?}", w.names());
+            std::thread::sleep(Duration::from_millis(2));
+        }
+        Self { child, stdin }
+    }
+
+    fn tell(&self, signal: &str) {
+        let sent = Command::new("kill").args([&format!("-{signal}"), &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// Sends what it waits for.
+    fn feed(&mut self) {
+        self.stdin.take().unwrap().write_all(&field_f32(100)).unwrap();
+    }
+
+    fn end(mut self) -> ExitStatus {
+        self.child.wait().unwrap()
+    }
+}
+
+#[test]
+fn an_interrupt_leaves_nothing() {
+    // What is ignored beside them makes no difference.
+    for (signal, ignored) in [("INT", "USR1"), ("TERM", "USR1"), ("HUP", "USR1"), ("INT", "HUP"), ("TERM", "HUP INT")] {
+        let w = Workshop::new();
+        let program = Waiting::new(&w, ignored);
+        program.tell(signal);
+        assert_eq!(program.end().code(), Some(130), "{signal}");
+        assert_eq!(w.names(), ["out.syn"]);
+        assert_eq!(w.read("out.syn"), b"precious");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn what_the_starter_ignores_stays_ignored() {
+    for signal in ["HUP", "INT", "TERM"] {
+        let w = Workshop::new();
+        let mut program = Waiting::new(&w, signal);
+        program.tell(signal);
+        // Long enough for who would take it.
+        std::thread::sleep(Duration::from_millis(50));
+        program.feed();
+        assert_eq!(program.end().code(), Some(0), "{signal}");
+        assert_eq!(w.names(), ["out.syn"]);
+        assert_ne!(w.read("out.syn"), b"precious");
+    }
+}
