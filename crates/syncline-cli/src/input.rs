@@ -12,7 +12,9 @@ use crate::names;
 use crate::npy::{self, NpyHeader};
 
 /// Largest stdin that is kept in memory; more goes to a temporary file.
-const SPOOL: usize = 64 << 20;
+const SPOOL: u64 = 64 << 20;
+/// That where hardly any memory may be used: with less, copying would take long.
+const SMALLEST_SPOOL: u64 = 1 << 16;
 
 /// Whether the name stands for stdin or stdout.
 pub fn is_dash(path: &Path) -> bool {
@@ -29,10 +31,15 @@ pub enum Input {
 }
 
 impl Input {
-    /// Opens a file, or takes all of stdin for `-`.
-    pub fn open(path: &Path) -> Outcome<Self> {
+    /// Opens a file, or takes all of stdin for `-`, a quarter of the memory limit at most staying in memory.
+    pub fn open(path: &Path, memory_limit: Option<u64>) -> Outcome<Self> {
+        let most = memory_limit.map_or(SPOOL, |limit| (limit / 4).clamp(SMALLEST_SPOOL, SPOOL));
         if is_dash(path) {
-            return Self::stdin().map_err(|error| Failure::io("stdin", &error));
+            let file = redirected_file().map_err(|error| Failure::io("stdin", &error))?;
+            return file.map_or_else(
+                || Self::spool(io::stdin().lock(), path, most),
+                |file| Ok(Self::File(file, path.to_owned())),
+            );
         }
         let file = File::open(path).map_err(|error| Failure::io(path.display(), &error))?;
         let metadata = file.metadata().map_err(|error| Failure::io(path.display(), &error))?;
@@ -41,34 +48,28 @@ impl Input {
         }
         if !metadata.is_file() {
             // A pipe or a device: no positions to read at.
-            return Self::spool(file, path).map_err(|error| Failure::io(path.display(), &error));
+            return Self::spool(file, path, most);
         }
         Ok(Self::File(file, path.to_owned()))
     }
 
-    fn stdin() -> io::Result<Self> {
-        #[cfg(unix)]
-        {
-            use std::os::fd::AsFd;
-            // A redirected file needs no copy, unless somebody has read some of it.
-            let mut file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
-            if file.metadata()?.is_file() && io::Seek::stream_position(&mut file)? == 0 {
-                return Ok(Self::File(file, "-".into()));
-            }
-        }
-        Self::spool(io::stdin().lock(), Path::new("-"))
-    }
-
-    fn spool(mut source: impl Read, path: &Path) -> io::Result<Self> {
-        let mut start = Vec::new();
-        source.by_ref().take(SPOOL as u64).read_to_end(&mut start)?;
-        if start.len() < SPOOL {
-            return Ok(Self::Memory(start, path.to_owned()));
+    /// Takes all of what has no positions; more than `most` bytes go to a temporary file.
+    fn spool(mut source: impl Read, path: &Path, most: u64) -> Outcome<Self> {
+        let mut next = |piece: &mut Vec<u8>| {
+            piece.clear();
+            let read = source.by_ref().take(most).read_to_end(piece);
+            read.map_err(|error| Failure::io(shown(path), &error))
+        };
+        let mut piece = Vec::new();
+        if (next(&mut piece)? as u64) < most {
+            return Ok(Self::Memory(piece, path.to_owned()));
         }
         // Has no name, so that nothing is left of it however the program ends.
-        let mut file = tempfile::tempfile()?;
-        file.write_all(&start)?;
-        io::copy(&mut source, &mut file)?;
+        let mut file = tempfile::tempfile().map_err(|error| not_spooled(path, &error))?;
+        while !piece.is_empty() {
+            file.write_all(&piece).map_err(|error| not_spooled(path, &error))?;
+            next(&mut piece)?;
+        }
         Ok(Self::File(file, path.to_owned()))
     }
 
@@ -91,10 +92,36 @@ impl Input {
     }
 }
 
+/// The file that stdin is, if it is one: it needs no copy, unless somebody has read some of it.
+fn redirected_file() -> io::Result<Option<File>> {
+    #[cfg(unix)]
+    {
+        use std::os::fd::AsFd;
+        let mut file = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+        if file.metadata()?.is_file() && io::Seek::stream_position(&mut file)? == 0 {
+            return Ok(Some(file));
+        }
+    }
+    Ok(None)
+}
+
+/// Name of an input in messages.
+fn shown(path: &Path) -> impl fmt::Display {
+    if is_dash(path) { Path::new("stdin").display() } else { path.display() }
+}
+
+fn not_spooled(path: &Path, error: &io::Error) -> Failure {
+    Failure::data(format!(
+        "{}: cannot be kept in the temporary folder {}: {error}: set TMPDIR to a folder with enough room",
+        shown(path),
+        std::env::temp_dir().display()
+    ))
+}
+
 impl fmt::Display for Input {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (Self::File(_, path) | Self::Memory(_, path)) = self;
-        if is_dash(path) { f.write_str("stdin") } else { write!(f, "{}", path.display()) }
+        shown(path).fmt(f)
     }
 }
 
@@ -136,8 +163,13 @@ pub struct ArrayInput {
 
 impl ArrayInput {
     /// Opens an array. Type and shape come from the `.npy` header, or from the caller, or (the type) from the name.
-    pub fn open(path: &Path, element_type: Option<ElementType>, shape: Option<Shape>) -> Outcome<Self> {
-        let input = Input::open(path)?;
+    pub fn open(
+        path: &Path,
+        element_type: Option<ElementType>,
+        shape: Option<Shape>,
+        memory_limit: Option<u64>,
+    ) -> Outcome<Self> {
+        let input = Input::open(path, memory_limit)?;
         let unknown = element_type.is_none() && shape.is_none();
         let header = if names::is_npy(path) || unknown && input.start(npy::MAGIC.len())? == npy::MAGIC {
             let header = read_npy(&input)?;
@@ -164,8 +196,13 @@ impl ArrayInput {
     }
 
     /// Opens the original of a stream, whose type and shape are known.
-    pub fn open_original(path: &Path, element_type: ElementType, shape: Shape) -> Outcome<Self> {
-        let input = Input::open(path)?;
+    pub fn open_original(
+        path: &Path,
+        element_type: ElementType,
+        shape: Shape,
+        memory_limit: Option<u64>,
+    ) -> Outcome<Self> {
+        let input = Input::open(path, memory_limit)?;
         let offset = if names::is_npy(path) || is_dash(path) && input.start(npy::MAGIC.len())? == npy::MAGIC {
             let header = read_npy(&input)?;
             if (header.element_type, header.shape) != (element_type, shape) {
@@ -264,15 +301,19 @@ mod tests {
 
     #[test]
     fn large_stdin_is_spooled_to_a_file() {
+        const MOST: usize = 1 << 16;
         let pattern = |i: usize| (i % 251) as u8;
-        let length = SPOOL + 1000;
+        let length = 3 * MOST + 1000;
         let bytes: Vec<u8> = (0..length).map(pattern).collect();
-        let input = Input::spool(bytes.as_slice(), Path::new("-")).unwrap();
+        let spool = |bytes: &[u8], name: &str| Input::spool(bytes, Path::new(name), MOST as u64).unwrap();
+        let input = spool(&bytes, "-");
         assert!(matches!(input, Input::File(..)));
         assert_eq!(input.len().unwrap(), length as u64);
-        assert_eq!(input.bytes(SPOOL as u64 - 5, 10).unwrap(), bytes[SPOOL - 5..SPOOL + 5]);
+        assert_eq!(input.bytes(MOST as u64 - 5, 10).unwrap(), bytes[MOST - 5..MOST + 5]);
+        assert_eq!(input.bytes(0, length).unwrap(), bytes);
         assert!(input.bytes(length as u64 - 5, 6).is_err());
-        let small = Input::spool(&bytes[..10], Path::new("pipe")).unwrap();
+        assert!(matches!(spool(&bytes[..2 * MOST], "-"), Input::File(..)));
+        let small = spool(&bytes[..10], "pipe");
         assert!(matches!(&small, Input::Memory(m, _) if m.len() == 10));
         assert_eq!((small.to_string(), input.to_string()), ("pipe".into(), "stdin".into()));
     }

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use syncline::{Backend, CudaDevices, DecodeOptions, Execution, StreamFile};
+use syncline::{Backend, CudaDevices, DecodeOptions, Error, Execution, StreamFile};
 
 use crate::args::Resources;
 use crate::input::Input;
@@ -27,8 +27,8 @@ pub struct OpenStream {
 
 impl OpenStream {
     /// Opens a stream, `-` being stdin.
-    pub fn open(path: &Path) -> Outcome<Self> {
-        let input = Input::open(path)?;
+    pub fn open(path: &Path, memory_limit: Option<u64>) -> Outcome<Self> {
+        let input = Input::open(path, memory_limit)?;
         let name = input.to_string();
         let bytes = input.len()?;
         let file = StreamFile::open(input).map_err(|error| Failure::of(&name, error))?;
@@ -44,7 +44,7 @@ impl OpenStream {
         mut take: impl FnMut(&[u8], u64) -> Outcome,
     ) -> Outcome<Execution> {
         let execution = self.file.execution(region, options).map_err(|error| Failure::of(&self.name, error))?;
-        let options = match (options.backend, execution.on_gpu()) {
+        let mut options = match (options.backend, execution.on_gpu()) {
             (Backend::Auto, true) => options.clone().with_backend(Backend::Cuda(CudaDevices::One(0))),
             (_, true) => options.clone(),
             (_, false) => options.clone().with_backend(Backend::Cpu),
@@ -55,14 +55,31 @@ impl OpenStream {
             true => LARGE_SLAB,
             false => layer.saturating_mul(size).clamp(SLAB, LARGE_SLAB),
         };
-        let most = options.memory_limit.map_or(slab, |limit| slab.min(limit / 4));
+        let mut most = slab / size;
+        if let Some(limit) = options.memory_limit {
+            let workspace = if execution.on_gpu() { 0 } else { self.workspace(&options) };
+            most = most.min(limit.saturating_sub(workspace) / 4 / size);
+            // As much again is for what `take` compares a slab with.
+            options.memory_limit = Some(limit - most * size);
+        }
         let mut done = 0;
-        for slab in slabs(region, (most / size).max(1)) {
+        for slab in slabs(region, most.max(1)) {
             done += shape_of(&slab).len();
             let part = self.file.decompress_region(&slab, &options).map_err(|error| Failure::of(&self.name, error))?;
             take(part.bytes(), done)?;
         }
         Ok(execution)
+    }
+
+    /// Bytes that one thread of the CPU needs to decode, beside the elements: what the library misses when it may use
+    /// none, even for no elements.
+    fn workspace(&self, options: &DecodeOptions) -> u64 {
+        let nothing = vec![0..0; self.file.header().shape.rank()];
+        let options = options.clone().with_backend(Backend::Cpu).with_threads(1).with_memory_limit(0);
+        match self.file.decompress_region(&nothing, &options) {
+            Err(Error::MemoryLimit { needed, .. }) => needed,
+            _ => 0,
+        }
     }
 }
 

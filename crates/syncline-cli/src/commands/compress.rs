@@ -23,7 +23,7 @@ pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
     });
     json::check_stdout(args.json, is_dash(&path))?;
     let mut output = Output::create(&path, args.force, &[&args.input])?;
-    let array = ArrayInput::open(&args.input, args.dtype, args.shape)?;
+    let array = ArrayInput::open(&args.input, args.dtype, args.shape, args.resources.memory_limit)?;
     let (input_name, output_name) = (array.input.to_string(), output.name());
 
     let bar = Bar::new("compressing", array.element_type, talk);

@@ -25,7 +25,7 @@ use crate::stream::{OpenStream, decode_options};
 pub fn run(args: &DecompressArgs, talk: Talk) -> Outcome {
     let path = output_path(args)?;
     json::check_stdout(args.json, is_dash(&path))?;
-    let stream = OpenStream::open(&args.input)?;
+    let stream = OpenStream::open(&args.input, args.resources.memory_limit)?;
     let (element_type, shape) = (stream.file.header().element_type, stream.file.header().shape);
     let region = args.region.as_ref().map(|region| region.within(shape)).transpose();
     let region = region.map_err(|text| Failure::usage(format!("{}: {text}", stream.name)))?;

@@ -12,7 +12,7 @@ use crate::stream::OpenStream;
 
 /// Runs the command.
 pub fn run(args: &InspectArgs) -> Outcome {
-    let stream = OpenStream::open(&args.input)?;
+    let stream = OpenStream::open(&args.input, None)?;
     let report = stream.file.inspect().map_err(|error| Failure::of(&stream.name, error))?;
     if args.json {
         return json::print(&json::report(&report, &stream.name));

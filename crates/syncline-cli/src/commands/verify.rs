@@ -16,21 +16,24 @@ use crate::stream::{OpenStream, decode_options};
 
 /// Bytes of the original that are scanned at once.
 const PIECE: u64 = 16 << 20;
+/// That where hardly any memory may be used: with less, reading would take long.
+const SMALLEST_PIECE: u64 = 1 << 16;
 
 /// Runs the command.
 pub fn run(args: &VerifyArgs, talk: Talk) -> Outcome {
     if is_dash(&args.original) && is_dash(&args.input) {
         return Err(Failure::usage("only one of ORIGINAL and IN can be stdin: name a file for the other"));
     }
-    let stream = OpenStream::open(&args.input)?;
+    let limit = args.resources.memory_limit;
+    let stream = OpenStream::open(&args.input, limit)?;
     let header = stream.file.header();
-    let original = ArrayInput::open_original(&args.original, header.element_type, header.shape)?;
+    let original = ArrayInput::open_original(&args.original, header.element_type, header.shape, limit)?;
     let bar = Bar::new("verifying", header.element_type, talk);
     let criteria = Criteria {
         element_type: header.element_type,
         shape: header.shape,
         fills: fills(header),
-        range: scan_range(&original, header)?,
+        range: scan_range(&original, header, limit)?,
         tolerance: tolerance(header),
     };
     let mut comparison = Comparison::new(criteria);
@@ -108,11 +111,12 @@ pub fn fills(header: &Header) -> Vec<u64> {
     header.patterns.iter().copied().filter(|bits| !is_value(bits)).collect()
 }
 
-fn scan_range(original: &ArrayInput, header: &Header) -> Outcome<Option<(f64, f64)>> {
+fn scan_range(original: &ArrayInput, header: &Header, limit: Option<u64>) -> Outcome<Option<(f64, f64)>> {
     let mut scan = RangeScan::new(original.element_type, &fills(header));
+    let most = limit.map_or(PIECE, |limit| (limit / 4).clamp(SMALLEST_PIECE, PIECE) / 8 * 8);
     let mut done = 0;
     while done < original.size() {
-        let piece = original.input.bytes(original.offset + done, (original.size() - done).min(PIECE) as usize)?;
+        let piece = original.input.bytes(original.offset + done, (original.size() - done).min(most) as usize)?;
         scan.push(&piece).map_err(|error| Failure::of(&original.input, error))?;
         done += piece.len() as u64;
     }

@@ -2,6 +2,7 @@
 
 mod device;
 mod failures;
+mod memory;
 mod npy;
 mod readers;
 mod reports;
@@ -56,14 +57,7 @@ impl Workshop {
     }
 
     fn run_with_stdin(&self, line: &str, stdin: &[u8]) -> Output {
-        let mut child =
-            self.command(line).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut pipe = child.stdin.take().unwrap();
-        std::thread::scope(|scope| {
-            // The program may stop reading early; what it does then is what is tested.
-            scope.spawn(move || pipe.write_all(stdin));
-            child.wait_with_output().unwrap()
-        })
+        feed(self.command(line), stdin)
     }
 
     /// Runs what must succeed and gives stdout.
@@ -78,6 +72,18 @@ impl Workshop {
         failed(line, &output, code, text);
         assert_eq!(self.names(), before, "{line}: leftovers");
     }
+}
+
+/// Runs a command with this stdin.
+fn feed(mut command: Command, stdin: &[u8]) -> Output {
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().unwrap();
+    let mut pipe = child.stdin.take().unwrap();
+    std::thread::scope(|scope| {
+        // The program may stop reading early; what it does then is what is tested.
+        scope.spawn(move || pipe.write_all(stdin));
+        child.wait_with_output().unwrap()
+    })
 }
 
 fn succeeded(line: &str, output: Output) -> Vec<u8> {

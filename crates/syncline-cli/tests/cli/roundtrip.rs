@@ -55,18 +55,6 @@ fn every_index_and_decoder_gives_the_same() {
 }
 
 #[test]
-fn threads_and_memory_limit_do_not_change_the_stream() {
-    let (w, _) = workshop();
-    w.ok(&format!("compress x.f32 --shape {SHAPE} --rel 1e-3 -o a.syn"));
-    w.ok(&format!("compress x.f32 --shape {SHAPE} --rel 1e-3 -o b.syn --threads 1 --memory-limit 1GiB"));
-    assert_eq!(w.read("a.syn"), w.read("b.syn"));
-    w.ok("decompress a.syn -o a --threads 1 --memory-limit 1GiB");
-    w.ok("decompress a.syn -o b --threads 2");
-    assert_eq!(w.read("a"), w.read("b"));
-    w.fails(&format!("compress x.f32 --shape {SHAPE} --rel 1e-3 -o c.syn --memory-limit 1K"), 2, "raise the limit");
-}
-
-#[test]
 fn regions() {
     let (w, _) = workshop();
     w.ok(&format!("compress x.f32 --shape {SHAPE} --abs 1e-3"));

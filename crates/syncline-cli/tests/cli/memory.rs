@@ -1,0 +1,84 @@
+//! `--memory-limit`.
+
+use super::*;
+
+/// More than one chunk has, not by a whole number.
+const COUNT: usize = (1 << 21) + 12_345;
+
+fn workshop() -> Workshop {
+    let w = Workshop::new();
+    w.write("x.f32", &field_f32(COUNT));
+    w.ok(&format!("compress x.f32 --shape {COUNT} --rel 1e-3"));
+    w.ok("decompress x.f32.syn -o whole");
+    w
+}
+
+/// The limit that a line with too small a one asks for.
+fn needed(w: &Workshop, line: &str) -> u64 {
+    let output = w.run(&format!("{line} --memory-limit 1K"));
+    failed(line, &output, 2, "raise the limit");
+    let stderr = String::from_utf8(output.stderr).unwrap();
+    let (_, needed) = stderr.split_once("needs ").unwrap();
+    needed.split_once(' ').unwrap().0.parse().unwrap()
+}
+
+#[test]
+fn threads_and_memory_limit_do_not_change_the_stream() {
+    let w = workshop();
+    let report: serde_json::Value = serde_json::from_slice(&w.ok("inspect x.f32.syn --json")).unwrap();
+    assert!(report["chunks"].as_u64().unwrap() > 2, "one chunk alone has no order");
+    let line = format!("compress x.f32 --shape {COUNT} --rel 1e-3 -o");
+    let enough = needed(&w, &format!("{line} no.syn"));
+    for (threads, limit) in
+        [(1, "1GiB".into()), (4, "1GiB".into()), (4, enough.to_string()), (3, (3 * enough).to_string())]
+    {
+        w.ok(&format!("{line} b.syn --force --threads {threads} --memory-limit {limit}"));
+        assert_eq!(w.read("x.f32.syn"), w.read("b.syn"), "{threads} {limit}");
+        w.ok(&format!("decompress b.syn -o b --force --threads {threads} --memory-limit {limit}"));
+        assert_eq!(w.read("whole"), w.read("b"), "{threads} {limit}");
+    }
+}
+
+#[test]
+fn a_limit_for_the_whole_is_one_for_parts() {
+    let w = workshop();
+    let enough = needed(&w, "decompress x.f32.syn -o no");
+    let whole = w.read("whole");
+    for limit in [enough, enough + 1_000_000, 4 * enough] {
+        let limit = format!("--memory-limit {limit}");
+        w.ok(&format!("decompress x.f32.syn -o b --force {limit}"));
+        assert_eq!(w.read("b"), whole);
+        assert_eq!(w.ok(&format!("decompress x.f32.syn -o - {limit}")), whole);
+        w.ok(&format!("decompress x.f32.syn --region 1000:2000000 -o b --force {limit}"));
+        assert_eq!(w.read("b"), whole[4000..8_000_000]);
+        w.ok(&format!("verify x.f32 x.f32.syn {limit}"));
+    }
+}
+
+#[test]
+fn what_is_asked_for_is_enough() {
+    let w = workshop();
+    let region = "decompress x.f32.syn --region 1000:1010 -o -";
+    let lines = [region, "decompress x.f32.syn -o -", "verify x.f32 x.f32.syn"];
+    let least = lines.map(|line| needed(&w, line));
+    assert_eq!(least, [least[0]; 3]);
+    assert_eq!(w.ok(&format!("{region} --memory-limit {}", least[0])), w.read("whole")[4000..4040]);
+    w.fails(&format!("{region} --memory-limit {}", least[0] - 1), 2, "raise the limit");
+}
+
+#[test]
+fn stdin_is_spooled_within_the_limit() {
+    let w = workshop();
+    let field = w.read("x.f32");
+    let line = format!("compress - --dtype f32 --shape {COUNT} --rel 1e-3 -o b.syn --force --memory-limit 20M");
+    // It has more than a quarter of the limit: a folder for it is needed.
+    let run = |folder: &str| {
+        let mut command = w.command(&line);
+        command.env("TMPDIR", folder);
+        feed(command, &field)
+    };
+    failed(&line, &run("/no/such/folder"), 1, "stdin: cannot be kept in the temporary folder /no/such/folder");
+    assert!(!w.names().contains(&"b.syn".into()));
+    succeeded(&line, run(w.path(".").to_str().unwrap()));
+    assert_eq!(w.read("b.syn"), w.read("x.f32.syn"));
+}
