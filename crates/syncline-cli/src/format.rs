@@ -17,11 +17,35 @@ pub fn grouped(number: u64) -> String {
     text
 }
 
+/// `1 element`, `1,234 elements`.
+pub fn counted(number: u64, what: &str) -> String {
+    format!("{} {what}{}", grouped(number), if number == 1 { "" } else { "s" })
+}
+
+/// Text without control characters, which would steer the terminal: file names may have some.
+pub fn printable(text: &str) -> String {
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.into() };
+    text.chars().map(shown).collect()
+}
+
+/// Bits an element, none where there are no elements.
+pub fn bits_per_value(bytes: u64, elements: u64) -> f64 {
+    if elements == 0 { 0.0 } else { 8.0 * ratio(bytes, elements) }
+}
+
+/// Peak signal-to-noise ratio; nothing is lost where it is infinite.
+pub fn psnr(psnr: Option<f64>) -> String {
+    match psnr {
+        Some(psnr) if psnr.is_finite() => format!("{} dB", number(psnr)),
+        other => optional(other),
+    }
+}
+
 /// Bytes with a binary unit: `95.4 MiB`.
 pub fn bytes(number: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if number < 1024 {
-        return format!("{number} bytes");
+        return format!("{number} byte{}", if number == 1 { "" } else { "s" });
     }
     let exponent = (number.ilog2() / 10) as usize;
     let value = number as f64 / (1u64 << (10 * exponent)) as f64;
@@ -63,7 +87,7 @@ pub fn percent(part: u64, whole: u64) -> String {
     }
 }
 
-/// `a / b`, infinite for 0.
+/// `a / b`.
 pub fn ratio(a: u64, b: u64) -> f64 {
     a as f64 / b as f64
 }
@@ -81,7 +105,7 @@ pub fn bound(bound: Bound) -> String {
         Bound::Lossless => "lossless".into(),
         Bound::Abs(x) => format!("absolute {}", number(x)),
         Bound::Rel(x) => format!("{} of the value range", number(x)),
-        Bound::Psnr(x) => format!("PSNR {} dB", number(x)),
+        Bound::Psnr(x) => format!("PSNR {}", psnr(Some(x))),
         Bound::PwRel(x) => format!("{} of each value", number(x)),
     }
 }
@@ -120,6 +144,18 @@ mod tests {
         assert_eq!(percent(1, 3), "33.33 %");
         assert_eq!(percent(1, 1_000_000), "< 0.01 %");
         assert_eq!(percent(0, 0), "0 %");
+    }
+
+    #[test]
+    fn words() {
+        assert_eq!(counted(1, "element"), "1 element");
+        assert_eq!(counted(1000, "element"), "1,000 elements");
+        assert_eq!(bytes(1), "1 byte");
+        assert_eq!(printable("a\x1b[2J\n\u{9b}é"), "a\\u{1b}[2J\\n\\u{9b}é");
+        assert_eq!(psnr(Some(f64::INFINITY)), "infinite");
+        assert_eq!(psnr(Some(70.0)), "70 dB");
+        assert_eq!(psnr(None), "-");
+        assert_eq!(bits_per_value(176, 0), 0.0);
     }
 
     #[test]

@@ -4,11 +4,11 @@ use serde_json::{Value, json};
 use syncline::quality::{Peak, Quality, Tolerance};
 use syncline::{Bound, Execution, FillPattern, Report, Shape, Summary};
 
-use crate::message::{Failure, Outcome};
+use crate::message::{self, Failure, Outcome};
 
 /// Prints a value on stdout.
 pub fn print(value: &Value) -> Outcome {
-    crate::commands::say(&[format!("{value:#}")])
+    message::print(format!("{value:#}\n").as_bytes())
 }
 
 /// Kind and value of a bound that was asked for.

@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use syncline::Error;
 
+use crate::format::printable;
+
 /// Why a command did not succeed.
 #[derive(Debug)]
 pub enum Failure {
@@ -82,7 +84,7 @@ impl Failure {
         };
         let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
         // If even stderr is closed, the exit code has to do.
-        let _ = writeln!(std::io::stderr(), "syncline: error: {line}");
+        let _ = writeln!(std::io::stderr(), "syncline: error: {}", printable(&line));
         ExitCode::from(code)
     }
 }
@@ -119,5 +121,5 @@ pub fn command_line_failure(error: &clap::Error) -> Failure {
 
 /// A warning that does not stop the work.
 pub fn warn(text: impl Display) {
-    let _ = writeln!(std::io::stderr(), "syncline: warning: {text}");
+    let _ = writeln!(std::io::stderr(), "syncline: warning: {}", printable(&text.to_string()));
 }

@@ -6,6 +6,7 @@ use syncline::{FORMAT_VERSION, LosslessPipeline, vectors};
 
 use super::{aligned, say};
 use crate::args::InfoArgs;
+use crate::json;
 use crate::message::Outcome;
 
 /// Runs the command. A machine without a GPU is no failure: it says what is missing.
@@ -26,7 +27,7 @@ pub fn run(args: &InfoArgs) -> Outcome {
             "gpus": gpus,
             "gpu_error": devices.as_ref().err(),
         });
-        return say(&[report.to_string()]);
+        return json::print(&report);
     }
     let mut rows = vec![
         ("version", env!("CARGO_PKG_VERSION").to_string()),

@@ -5,7 +5,7 @@ use syncline::{Bound, Pipeline, Report};
 use crate::args::InspectArgs;
 use crate::chart;
 use crate::commands::{aligned, say};
-use crate::format::{bound, bytes, grouped, number, percent, resolved};
+use crate::format::{bound, bytes, counted, grouped, number, percent, resolved};
 use crate::json;
 use crate::message::{Failure, Outcome};
 use crate::stream::OpenStream;
@@ -31,7 +31,7 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
     let share = |part: u64| percent(part, report.compressed_bytes);
     let elements = report.shape.len();
     let mut rows = vec![
-        ("array", format!("{} {}, {} elements", report.element_type, report.shape, grouped(elements))),
+        ("array", format!("{} {}, {}", report.element_type, report.shape, counted(elements, "element"))),
         ("pipeline", pipeline(report)),
         ("bound", bound(report.bound)),
     ];
@@ -47,7 +47,7 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
     }
     rows.extend([
         ("uncompressed", bytes(report.uncompressed_bytes)),
-        ("compressed", format!("{} ({} bytes)", bytes(report.compressed_bytes), grouped(report.compressed_bytes))),
+        ("compressed", compressed(report.compressed_bytes)),
         ("ratio", number(report.ratio())),
         ("bits a value", number(report.bits_per_value())),
         (
@@ -85,6 +85,14 @@ fn rows(report: &Report) -> Vec<(&'static str, String)> {
         ("side data", format!("{}, {}", bytes(report.side_bytes), share(report.side_bytes))),
     ]);
     rows
+}
+
+/// A length with its unit, and to the byte.
+fn compressed(length: u64) -> String {
+    match length {
+        ..1024 => bytes(length),
+        _ => format!("{} ({} bytes)", bytes(length), grouped(length)),
+    }
 }
 
 /// The stages, those of the codes included if they are not the usual ones.

@@ -13,19 +13,19 @@ use std::io::Write;
 use syncline::{Backend, Execution};
 
 use crate::args::{Resources, Talk};
+use crate::format::printable;
 use crate::message::{self, Outcome};
 
 /// Prints lines on stdout.
 pub fn say(lines: &[String]) -> Outcome {
-    let mut text = lines.join("\n");
-    text.push('\n');
+    let text: String = lines.iter().map(|line| printable(line) + "\n").collect();
     message::print(text.as_bytes())
 }
 
 /// Prints a line of comment on stderr: stdout may be data.
 pub fn remark(line: impl std::fmt::Display) {
     // Comments are not worth failing for.
-    let _ = writeln!(std::io::stderr(), "{line}");
+    let _ = writeln!(std::io::stderr(), "{}", printable(&line.to_string()));
 }
 
 /// Warns if a GPU was asked for and the CPU did the work: it does what GPUs do not do.

@@ -6,7 +6,7 @@ use syncline::{Bound, Header, Pipeline};
 
 use crate::args::{Talk, VerifyArgs};
 use crate::commands::{aligned, check_device, say};
-use crate::format::{self, bytes, grouped, number, optional, ratio};
+use crate::format::{self, bits_per_value, bytes, counted, grouped, number, optional, psnr, ratio};
 use crate::input::{ArrayInput, is_dash};
 use crate::json;
 use crate::message::{Failure, Outcome};
@@ -59,7 +59,7 @@ pub fn run(args: &VerifyArgs, talk: Talk) -> Outcome {
             "compressed_bytes": stream.bytes,
             "uncompressed_bytes": original.size(),
             "ratio": ratio(original.size(), stream.bytes),
-            "bits_per_value": 8.0 * ratio(stream.bytes, header.shape.len()),
+            "bits_per_value": bits_per_value(stream.bytes, header.shape.len()),
         });
         json::print(&json::merged(json::quality(&quality), more))
     } else if !talk.quiet {
@@ -78,7 +78,7 @@ pub fn run(args: &VerifyArgs, talk: Talk) -> Outcome {
                     bytes(stream.bytes)
                 ),
             ),
-            ("bits a value", number(8.0 * ratio(stream.bytes, header.shape.len()))),
+            ("bits a value", number(bits_per_value(stream.bytes, header.shape.len()))),
         ]);
         if talk.verbose {
             rows.push(("decompressed on", execution.to_string()));
@@ -127,11 +127,11 @@ fn scan_range(original: &ArrayInput, header: &Header, limit: Option<u64>) -> Out
 pub fn complaint(quality: &Quality, header: &Header) -> Option<String> {
     if !quality.holds() {
         return Some(match quality.tolerance {
-            Tolerance::Exact => format!("{} elements are not equal bit for bit", grouped(quality.differing)),
+            Tolerance::Exact => format!("not equal bit for bit in {}", counted(quality.differing, "element")),
             _ => format!(
-                "the bound does not hold: {} elements beyond it, {} special values changed",
-                grouped(quality.violations),
-                grouped(quality.mismatches)
+                "the bound does not hold: {} beyond it, {} changed",
+                counted(quality.violations, "element"),
+                counted(quality.mismatches, "special value")
             ),
         });
     }
@@ -145,8 +145,8 @@ pub fn complaint(quality: &Quality, header: &Header) -> Option<String> {
         Bound::Rel(asked) if header.resolved > asked * extent => {
             Some(format!("the stream's bound is more than {} of the range of the original", number(asked)))
         }
-        Bound::Psnr(asked) if quality.psnr.is_some_and(|psnr| psnr < asked) => {
-            Some(format!("the PSNR is {} dB, not the {} dB asked for", optional(quality.psnr), number(asked)))
+        Bound::Psnr(asked) if quality.psnr.is_some_and(|held| held < asked) => {
+            Some(format!("the PSNR is {}, not the {} asked for", psnr(quality.psnr), psnr(Some(asked))))
         }
         _ => None,
     }
@@ -165,7 +165,7 @@ pub fn quality_rows(quality: &Quality) -> Vec<(&'static str, String)> {
     let mut rows = vec![
         ("max error", format!("{}{after_absolute}", optional(absolute))),
         ("max point-wise relative error", format!("{}{after_relative}", optional(relative))),
-        ("PSNR", quality.psnr.map_or_else(|| "-".into(), |psnr| format!("{} dB", number(psnr)))),
+        ("PSNR", psnr(quality.psnr)),
         ("NRMSE", optional(quality.nrmse)),
         ("SSIM", quality.ssim.map_or_else(|| "-".into(), |ssim| format!("{ssim:.6}"))),
         ("correlation", quality.correlation.map_or_else(|| "-".into(), |value| format!("{value:.9}"))),
@@ -175,7 +175,7 @@ pub fn quality_rows(quality: &Quality) -> Vec<(&'static str, String)> {
             0 => "all exact".into(),
             count => format!("{} changed", grouped(count)),
         };
-        rows.push(("NaN, infinite and fill", format!("{} elements, {exact}", grouped(quality.special))));
+        rows.push(("NaN, infinite and fill", format!("{}, {exact}", counted(quality.special, "element"))));
     }
     rows
 }

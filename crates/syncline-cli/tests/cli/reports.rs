@@ -94,18 +94,19 @@ fn verify_measures_and_judges() {
     moved[place..place + 4].copy_from_slice(&(value + 1.0).to_le_bytes());
     w.write("moved.f32", &moved);
     let output = w.run("verify moved.f32 g.syn --json");
-    failed("verify", &output, 1, "bound does not hold");
+    failed("verify", &output, 1, "the bound does not hold: 1 element beyond it, 0 special values changed");
     let report = json(&output.stdout);
     assert_eq!((&report["holds"], &report["violations"]), (&Value::Bool(false), &Value::from(1)));
     assert_eq!(report["max_absolute_error"]["element"], 100_000);
 
     // Lossless: one bit.
     w.ok("compress geoid_361x720.f32 --shape 361x720 --lossless -o l.syn");
-    w.ok("verify geoid_361x720.f32 l.syn");
+    let text = String::from_utf8(w.ok("verify geoid_361x720.f32 l.syn")).unwrap();
+    assert!(text.lines().any(|line| line.starts_with("PSNR ") && line.ends_with(" infinite")), "{text}");
     moved.copy_from_slice(&w.read("geoid_361x720.f32"));
     moved[place] ^= 1;
     w.write("moved.f32", &moved);
-    w.fails("verify moved.f32 l.syn", 1, "1 elements are not equal");
+    w.fails("verify moved.f32 l.syn", 1, "not equal bit for bit in 1 element:");
 
     w.write("short.f32", &moved[4..]);
     w.fails("verify short.f32 g.syn", 1, "the stream was made from");
@@ -148,7 +149,9 @@ fn info_answers_with_and_without_a_gpu() {
     let w = Workshop::new();
     let text = String::from_utf8(w.ok("info")).unwrap();
     assert!(text.contains("format version") && text.contains("GPU"), "{text}");
-    let report = json(&w.ok("info --json"));
+    let text = w.ok("info --json");
+    assert!(text.starts_with(b"{\n  \""), "as legible as that of other commands");
+    let report = json(&text);
     assert_eq!(report["format_version"], 1);
     assert!(report["gpus"].is_array() && report["threads"].as_u64().unwrap() > 0);
     assert!(report["gpu_error"].is_string() || report["gpu_error"].is_null());
