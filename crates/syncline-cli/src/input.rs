@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use syncline::{ElementType, ReadAt, Shape};
 
+use crate::format::counted;
 use crate::message::{Failure, Outcome};
 use crate::names;
 use crate::npy::{self, NpyHeader};
@@ -82,6 +83,11 @@ impl Input {
     fn start(&self, most: usize) -> Outcome<Vec<u8>> {
         let length = self.len()?.min(most as u64);
         self.bytes(0, length as usize)
+    }
+
+    /// Whether it begins as `.npy` files do.
+    fn begins_as_npy(&self) -> Outcome<bool> {
+        Ok(self.start(npy::MAGIC.len())? == npy::MAGIC)
     }
 
     /// Bytes at a position.
@@ -170,16 +176,13 @@ impl ArrayInput {
         memory_limit: Option<u64>,
     ) -> Outcome<Self> {
         let input = Input::open(path, memory_limit)?;
-        let unknown = element_type.is_none() && shape.is_none();
-        let header = if names::is_npy(path) || unknown && input.start(npy::MAGIC.len())? == npy::MAGIC {
-            let header = read_npy(&input)?;
+        let named = element_type.or_else(|| names::type_of(path));
+        let header = if let Some(header) = npy_header(&input, path, named.zip(shape))? {
             check_agreement(&input, &header, element_type, shape)?;
             header
         } else {
             let size = input.len()?;
-            let element_type = element_type.or_else(|| names::type_of(path)).ok_or_else(|| {
-                Failure::usage(format!("{input}: the name does not tell the element type: add --dtype, as --dtype f32"))
-            })?;
+            let element_type = named.ok_or_else(|| unknown_type(&input, path, shape))?;
             let shape = match shape {
                 Some(shape) => shape,
                 // Any file is an array of bytes.
@@ -203,8 +206,7 @@ impl ArrayInput {
         memory_limit: Option<u64>,
     ) -> Outcome<Self> {
         let input = Input::open(path, memory_limit)?;
-        let offset = if names::is_npy(path) || is_dash(path) && input.start(npy::MAGIC.len())? == npy::MAGIC {
-            let header = read_npy(&input)?;
+        let offset = if let Some(header) = npy_header(&input, path, Some((element_type, shape)))? {
             if (header.element_type, header.shape) != (element_type, shape) {
                 return Err(Failure::data(format!(
                     "{input}: holds {} {}, the stream {element_type} {shape}: name the array the stream was made from",
@@ -228,9 +230,27 @@ impl ArrayInput {
         Ok(original)
     }
 
+    /// Whether it has the header of a `.npy` file among its elements.
+    pub fn includes_header(&self) -> Outcome<bool> {
+        Ok(self.offset == 0 && self.input.begins_as_npy()?)
+    }
+
     /// Bytes of its elements.
     pub fn size(&self) -> u64 {
         self.shape.len() * self.element_type.size() as u64
+    }
+}
+
+/// The header of what is named or begins as a `.npy` file, unless it is known to be raw: elements of the type and shape
+/// that are `wanted` are all of it.
+fn npy_header(input: &Input, path: &Path, wanted: Option<(ElementType, Shape)>) -> Outcome<Option<NpyHeader>> {
+    if !names::is_npy(path) && !input.begins_as_npy()? {
+        return Ok(None);
+    }
+    let length = u128::from(input.len()?);
+    match wanted {
+        Some((element_type, shape)) if u128::from(shape.len()) * element_type.size() as u128 == length => Ok(None),
+        _ => read_npy(input).map(Some),
     }
 }
 
@@ -239,7 +259,7 @@ fn read_npy(input: &Input) -> Outcome<NpyHeader> {
     let length = npy::header_length(&input.start(npy::PREFIX)?).map_err(damaged)?;
     let header = input.start(length)?;
     if header.len() < length {
-        return Err(damaged("truncated .npy header: write the file again".into()));
+        return Err(damaged("truncated .npy header: it was cut off: fetch or save it again".into()));
     }
     npy::parse_header(&header).map_err(damaged)
 }
@@ -254,11 +274,21 @@ fn check_agreement(
         || shape.is_some_and(|given| given != header.shape)
     {
         return Err(Failure::usage(format!(
-            "{input}: the file holds {} {}, not what --dtype and --shape say: leave them out",
+            "{input}: is a .npy file of {} {}, not what --dtype and --shape say: leave them out",
             header.element_type, header.shape
         )));
     }
     Ok(())
+}
+
+fn unknown_type(input: &Input, path: &Path, shape: Option<Shape>) -> Failure {
+    let why = if is_dash(path) { "nothing tells" } else { "the name does not tell" };
+    let missing = if shape.is_some() {
+        "--dtype, as --dtype f32"
+    } else {
+        "--dtype and --shape, as --dtype f32 --shape 100x500x500"
+    };
+    Failure::usage(format!("{input}: {why} the element type: add {missing}"))
 }
 
 fn missing_shape(input: &Input, path: &Path, element_type: ElementType, size: u64) -> Failure {
@@ -268,8 +298,9 @@ fn missing_shape(input: &Input, path: &Path, element_type: ElementType, size: u6
             "{input}: the shape is missing: add --shape, slowest axis first (name suggests --shape {shape})"
         )),
         None => Failure::usage(format!(
-            "{input}: the shape is missing: add --shape, slowest axis first, as --shape 100x500x500 ({elements} elements of \
-             {element_type} are there)"
+            "{input}: the shape is missing: add --shape, slowest axis first, as --shape 100x500x500 ({} of \
+             {element_type} there)",
+            counted(elements, "element")
         )),
     }
 }
@@ -282,8 +313,12 @@ fn check_size(input: &Input, path: &Path, header: &NpyHeader) -> Outcome {
         return Ok(());
     }
     if offset > 0 {
+        let why = match u128::from(there) < expected {
+            true => "it was cut off: fetch or save it again",
+            false => "save one array alone",
+        };
         return Err(Failure::data(format!(
-            "{input}: {shape} of {element_type} takes {expected} bytes, the file has {there} after its header: write it again"
+            "{input}: {shape} of {element_type} takes {expected} bytes, the file has {there} after its header: {why}"
         )));
     }
     let hint = match names::suggested_shape(path, there / element_type.size() as u64) {

@@ -30,9 +30,11 @@ pub fn header_length(prefix: &[u8]) -> Result<usize, String> {
     let length = match prefix {
         [_, _, _, _, _, _, 1, _, a, b, ..] => 10 + usize::from(u16::from_le_bytes([*a, *b])),
         [_, _, _, _, _, _, 2 | 3, _, a, b, c, d] => (u32::from_le_bytes([*a, *b, *c, *d]) as usize).saturating_add(12),
-        [_, _, _, _, _, _, 1..=3, ..] => return Err("truncated .npy header: write the file again".into()),
+        [_, _, _, _, _, _, 1..=3, ..] => {
+            return Err("truncated .npy header: it was cut off: fetch or save it again".into());
+        }
         [_, _, _, _, _, _, major, ..] => return Err(format!("version {major} of .npy is not known: save it again")),
-        _ => return Err("truncated .npy header: write the file again".into()),
+        _ => return Err("truncated .npy header: it was cut off: fetch or save it again".into()),
     };
     if length > LONGEST_HEADER {
         return Err(format!("a .npy header of {length} bytes is not a plain array's: save one array alone"));

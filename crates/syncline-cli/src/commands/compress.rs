@@ -10,7 +10,7 @@ use crate::commands::{check_device, remark};
 use crate::format;
 use crate::input::{ArrayInput, is_dash};
 use crate::json;
-use crate::message::{Failure, Outcome};
+use crate::message::{self, Failure, Outcome};
 use crate::names;
 use crate::output::Output;
 use crate::progress::Bar;
@@ -24,6 +24,12 @@ pub fn run(args: &CompressArgs, talk: Talk) -> Outcome {
     json::check_stdout(args.json, is_dash(&path))?;
     let mut output = Output::create(&path, args.force, &[&args.input])?;
     let array = ArrayInput::open(&args.input, args.dtype, args.shape, args.resources.memory_limit)?;
+    if array.includes_header()? && !talk.quiet {
+        message::warn(format_args!(
+            "{}: begins as a .npy file, and its header is compressed as elements: leave out --dtype and --shape if it is one",
+            array.input
+        ));
+    }
     let (input_name, output_name) = (array.input.to_string(), output.name());
 
     let bar = Bar::new("compressing", array.element_type, talk);
@@ -88,9 +94,6 @@ fn describe(summary: &Summary, input: &str, output: &str, elapsed: Duration, tal
 }
 
 fn fill_line(fill: &FillPattern) -> String {
-    format!(
-        "  {} elements hold {}: kept exactly, out of the range",
-        format::grouped(fill.count),
-        format::number(fill.value)
-    )
+    let elements = format::counted(fill.count, "element");
+    format!("  {} in {elements}: kept exactly, out of the range", format::number(fill.value))
 }

@@ -33,6 +33,35 @@ fn both_ways() {
 }
 
 #[test]
+fn names_do_not_make_it_raw() {
+    let w = Workshop::new();
+    let field = field_f32(6000);
+    let file = npy("<f4", "False", "(50, 120)", &field);
+    w.write("x.npy", &file);
+    w.ok("compress x.npy --abs 1e-3 -o x.syn");
+    for name in ["x.f32", "x.dat", "x"] {
+        w.write(name, &file);
+        for options in ["", "--shape 50x120", "--dtype f32 --shape 50x120"] {
+            w.ok(&format!("compress {name} --abs 1e-3 -o y.syn --force {options}"));
+            assert_eq!(w.read("y.syn"), w.read("x.syn"), "{name} {options}");
+        }
+        w.ok(&format!("verify {name} x.syn"));
+        w.fails(&format!("compress {name} --abs 1 --dtype f32 --shape 6000 -o z"), 2, "is a .npy file of f32 50x120");
+    }
+    // All of the file as elements is what can be meant, but hardly is.
+    for name in ["x.dat", "x.npy"] {
+        let line = format!("compress {name} --lossless --dtype u8 --shape {} -o raw.syn --force", file.len());
+        let output = w.run(&line);
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && stderr.contains("warning") && stderr.contains(".npy"), "{stderr}");
+        assert!(w.run(&format!("{line} --quiet")).stderr.is_empty());
+        w.ok(&format!("verify {name} raw.syn"));
+        w.ok("decompress raw.syn -o raw --force");
+        assert_eq!(w.read("raw"), file);
+    }
+}
+
+#[test]
 fn integers_and_a_lossy_bound() {
     let w = Workshop::new();
     let bytes: Vec<u8> = (0..=255).collect();
@@ -56,8 +85,8 @@ fn what_cannot_be_taken() {
         (">f4", "False", "(6,)", "big-endian"),
         ("<f4", "True", "(2, 3)", "Fortran"),
         ("<c8", "False", "(3,)", "not supported"),
-        ("<f4", "False", "(7,)", "28 bytes"),
-        ("<f4", "False", "(5,)", "20 bytes"),
+        ("<f4", "False", "(7,)", "takes 28 bytes, the file has 24 after its header: it was cut off: fetch or save it"),
+        ("<f4", "False", "(5,)", "takes 20 bytes, the file has 24 after its header: save one array alone"),
     ] {
         w.write("x.npy", &npy(descr, fortran, shape, &data));
         w.fails("compress x.npy --lossless", 1, text);
