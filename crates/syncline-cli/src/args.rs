@@ -11,11 +11,13 @@ use crate::region::RegionSpec;
 
 const AFTER_HELP: &str = "\
 Files: '-' stands for stdin or stdout. Raw arrays are little-endian, last axis fastest; their type is guessed from names
-such as x.f32, x.d64 or x.f32.dat. Arrays named *.npy bring their type and shape along, and are written as .npy.
+such as x.f32, x.d64 or x.f32.dat. .npy arrays bring their type and shape along; outputs named *.npy are written as such.
 
 Exit codes: 0 success; 1 the data, a file or the machine is at fault (damaged stream, missing file, bound not held,
 reader of the output gone before its end); 2 the command line is (unknown type, wrong shape, existing output without
---force); 130 interrupted.";
+--force); 130 interrupted.
+
+'syncline completions SHELL' prints completions for a shell, 'syncline man [COMMAND]' a manual page.";
 
 /// Error-bounded and lossless compression of numeric arrays.
 #[derive(Debug, Parser)]
@@ -60,8 +62,7 @@ pub enum Command {
         /// The shell.
         shell: Shell,
     },
-    /// Print the manual page (roff).
-    #[command(hide = true)]
+    /// Print a manual page (roff).
     Man {
         /// Page of this command instead of the main one.
         command: Option<String>,
@@ -88,27 +89,27 @@ pub struct CompressArgs {
     /// Element type: f32 f64 f16 bf16 u8 u16 u32 u64 i8 i16 i32 i64 [default: from the name].
     #[arg(long, value_name = "TYPE", value_parser = parse_type)]
     pub dtype: Option<ElementType>,
-    /// Extents, slowest axis first, as 100x500x500 (so those of a Fortran array in reverse).
-    #[arg(long, visible_alias = "dims", value_name = "SHAPE", value_parser = parse_shape)]
+    /// Extents, slowest axis first, as 100x500x500. A Fortran array's are written in reverse.
+    #[arg(long, visible_alias = "dims", value_name = "SHAPE")]
     pub shape: Option<Shape>,
     /// The error bound.
     #[command(flatten)]
     pub bound: BoundArgs,
     /// Values that mean "no data", kept exactly and out of the range: none, auto (NaN and a detected sentinel), or a value.
-    #[arg(long, value_name = "none|auto|VALUE", default_value = "auto", value_parser = parse_fill, allow_negative_numbers = true)]
+    #[arg(long, value_name = "none|auto|VALUE", default_value = "auto", value_parser = parse_fill, allow_hyphen_values = true)]
     pub fill: Fill,
     /// Index for parallel decoding: none (smallest), gap, or symbol (fastest).
-    #[arg(long, value_name = "none|gap|symbol", default_value = "symbol", value_parser = parse_index)]
+    #[arg(long, value_name = "none|gap|symbol", default_value = "symbol")]
     pub index: IndexKind,
     /// Stages. Lossless: planes (fastest), auto (the smaller of planes and lzss+huffman, for each chunk), lzss or lzss+huffman.
     /// With a bound: planes (codes are Huffman-coded, fastest), lzss+huffman (LZSS before it, for each chunk that gets smaller) or auto (that, but only tried where a sample says it pays).
-    #[arg(long, value_name = "PIPELINE", default_value = "planes", value_parser = parse_pipeline)]
+    #[arg(long, value_name = "PIPELINE", default_value = "planes")]
     pub pipeline: LosslessPipeline,
     /// Bytes of an LZSS symbol: auto, 1, 2, 4 or 8.
     #[arg(long, value_name = "auto|1|2|4|8", default_value = "auto", value_parser = parse_symbol)]
     pub symbol: SymbolChoice,
     /// LZSS level, 1 (fastest) to 9 (smallest).
-    #[arg(long, value_name = "1-9", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
+    #[arg(long, value_name = "1-9", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9), allow_hyphen_values = true)]
     pub level: u8,
     /// Replace an existing output.
     #[arg(short, long)]
@@ -126,18 +127,18 @@ pub struct CompressArgs {
 #[group(required = true, multiple = false)]
 pub struct BoundArgs {
     /// Absolute error of every value at most X.
-    #[arg(long, value_name = "X", value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
     pub abs: Option<f64>,
     /// Absolute error of every value at most X times the value range.
-    #[arg(long, value_name = "X", value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
     pub rel: Option<f64>,
     /// Peak signal-to-noise ratio at least X dB.
-    #[arg(long, value_name = "X", value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
     pub psnr: Option<f64>,
     /// Error of every value at most X times its own magnitude.
-    #[arg(long, value_name = "X", value_parser = positive, allow_negative_numbers = true)]
+    #[arg(long, value_name = "X", value_parser = positive, allow_hyphen_values = true)]
     pub pw_rel: Option<f64>,
-    /// Every bit as it was.
+    /// Keep every bit.
     #[arg(long)]
     pub lossless: bool,
 }
@@ -164,11 +165,11 @@ pub struct DecompressArgs {
     /// Array to write [default: IN without .syn, or stdout if IN is '-']; .npy if so named, else raw.
     #[arg(short, long, value_name = "OUT")]
     pub output: Option<PathBuf>,
-    /// Only this region: a range per axis, as 0:10,5:20,: (slowest first; missing axes in full).
-    #[arg(long, value_name = "RANGES", value_parser = parse_region)]
+    /// Only this region: a range per axis, as 0:10,5:20,: (slowest first; missing axes in full). Needs -o.
+    #[arg(long, value_name = "RANGES", allow_hyphen_values = true)]
     pub region: Option<RegionSpec>,
     /// Huffman decoder: auto, chunked, self-sync, gap or indexed.
-    #[arg(long, value_name = "DECODER", default_value = "auto", value_parser = parse_decoder)]
+    #[arg(long, value_name = "DECODER", default_value = "auto")]
     pub decoder: Decoder,
     /// Replace an existing output.
     #[arg(short, long)]
@@ -230,25 +231,24 @@ pub struct DemoArgs {
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Resources {
     /// Processor that does the work: auto (a GPU for large arrays, if there is one), cpu, cuda (the first NVIDIA GPU), cuda:N or cuda:all.
-    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = parse_device)]
+    #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub device: Backend,
     /// Threads to use [default: one per core].
-    #[arg(long, value_name = "N", value_parser = parse_threads, default_value = "0", hide_default_value = true)]
+    #[arg(long, value_name = "N", value_parser = parse_threads, allow_hyphen_values = true, default_value = "0", hide_default_value = true)]
     pub threads: usize,
     /// Most memory to use, as 512MiB or 2G.
-    #[arg(long, value_name = "SIZE", value_parser = parse_size)]
+    #[arg(long, value_name = "SIZE", value_parser = parse_size, allow_hyphen_values = true)]
     pub memory_limit: Option<u64>,
 }
 
 fn positive(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
         Ok(value) if value > 0.0 && value.is_finite() => Ok(value),
-        _ => Err("must be a number above 0, as 1e-3".into()),
+        _ => {
+            Err("must be a finite number above 0 (5e-324 to 1.7e308), as 1e-3; without any error it is --lossless"
+                .into())
+        }
     }
-}
-
-fn parse_device(text: &str) -> Result<Backend, String> {
-    text.parse().map_err(|error: syncline::Error| error.to_string())
 }
 
 fn parse_threads(text: &str) -> Result<usize, String> {
@@ -262,14 +262,6 @@ fn parse_type(text: &str) -> Result<ElementType, String> {
     type_by_name(text).map_or_else(|| text.parse().map_err(|error: syncline::Error| error.to_string()), Ok)
 }
 
-fn parse_shape(text: &str) -> Result<Shape, String> {
-    text.parse().map_err(|error: syncline::Error| error.to_string())
-}
-
-fn parse_pipeline(text: &str) -> Result<LosslessPipeline, String> {
-    text.parse().map_err(|error: syncline::Error| error.to_string())
-}
-
 /// Width of LZSS symbols, or chosen for each chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct SymbolChoice(pub Option<SymbolWidth>);
@@ -280,18 +272,6 @@ fn parse_symbol(text: &str) -> Result<SymbolChoice, String> {
     }
     let width = text.parse().ok().and_then(SymbolWidth::from_bytes);
     width.map(|width| SymbolChoice(Some(width))).ok_or_else(|| "use auto, 1, 2, 4 or 8".into())
-}
-
-fn parse_index(text: &str) -> Result<IndexKind, String> {
-    text.parse().map_err(|error: syncline::Error| error.to_string())
-}
-
-fn parse_decoder(text: &str) -> Result<Decoder, String> {
-    text.parse().map_err(|error: syncline::Error| error.to_string())
-}
-
-fn parse_region(text: &str) -> Result<RegionSpec, String> {
-    text.parse()
 }
 
 fn parse_fill(text: &str) -> Result<Fill, String> {

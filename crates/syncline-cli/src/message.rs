@@ -4,8 +4,10 @@ use std::fmt::Display;
 use std::io::{ErrorKind, Write};
 use std::process::ExitCode;
 
+use clap::CommandFactory;
 use syncline::Error;
 
+use crate::args::Cli;
 use crate::format::printable;
 
 /// Why a command did not succeed.
@@ -116,7 +118,17 @@ pub fn command_line_failure(error: &clap::Error) -> Failure {
         .filter(|line| !line.is_empty() && !line.starts_with("tip: to pass"))
         .map(|line| line.strip_prefix("tip: ").map_or(format!(" {line}"), |tip| format!("; {tip}")))
         .collect();
-    Failure::usage(format!("{} (see 'syncline help')", said.trim_start()))
+    Failure::usage(format!("{} (see '{} --help')", said.trim_start(), command_typed()))
+}
+
+/// The command that help is wanted about: the one that was typed, if there is such a one.
+fn command_typed() -> String {
+    let typed = std::env::args_os().skip(1).map(|text| text.to_string_lossy().into_owned());
+    let command = typed.into_iter().find(|text| !text.starts_with('-'));
+    match command.filter(|name| Cli::command().find_subcommand(name).is_some()) {
+        Some(name) => format!("syncline {name}"),
+        None => "syncline".into(),
+    }
 }
 
 /// A warning that does not stop the work.

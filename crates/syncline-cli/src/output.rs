@@ -1,6 +1,6 @@
 //! What is written: under a temporary name that becomes the real one only when all is well.
 
-use std::fs::{self, File, OpenOptions};
+use std::fs::{self, File, Metadata, OpenOptions, Permissions};
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -62,8 +62,17 @@ impl Output {
         }
         let shown = path.display();
         // Behind a symbolic link lies the file that is meant.
-        let target = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-        if let Ok(metadata) = fs::metadata(&target) {
+        let target = match fs::canonicalize(path) {
+            Ok(target) => target,
+            Err(_) if path.is_symlink() => {
+                return Err(Failure::usage(format!(
+                    "{shown}: is a link that leads nowhere: remove it, or name another output with -o"
+                )));
+            }
+            Err(_) => path.to_owned(),
+        };
+        let replaced = fs::metadata(&target).ok();
+        if let Some(metadata) = &replaced {
             if metadata.is_dir() {
                 return Err(Failure::usage(format!("{shown}: is a directory: name a file in it with -o")));
             }
@@ -80,7 +89,7 @@ impl Output {
                 )));
             }
         }
-        PendingFile::create(target, path.to_owned(), force).map(Self::File)
+        PendingFile::create(target, path.to_owned(), force, replaced.as_ref()).map(Self::File)
     }
 
     /// Whether this is standard output, where nothing else may be printed then.
@@ -134,23 +143,24 @@ impl Write for Output {
 }
 
 impl PendingFile {
-    fn create(target: PathBuf, name: PathBuf, replace: bool) -> Outcome<Self> {
+    fn create(target: PathBuf, name: PathBuf, replace: bool, replaced: Option<&Metadata>) -> Outcome<Self> {
         let folder = match target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
             _ => Path::new("."),
         };
         let mut builder = tempfile::Builder::new();
         builder.prefix(".syncline-").suffix(".tmp");
-        #[cfg(unix)]
-        {
-            use std::os::unix::fs::PermissionsExt;
-            // As any new file's, minus the umask; the default is for secrets.
-            builder.permissions(fs::Permissions::from_mode(0o666));
+        let permissions = permissions(replaced);
+        if let Some(permissions) = &permissions {
+            builder.permissions(permissions.clone());
         }
         let mut names = temporary();
-        let created: NamedTempFile =
-            builder.tempfile_in(folder).map_err(|error| Failure::io(name.display(), &error))?;
+        let created: NamedTempFile = builder.tempfile_in(folder).map_err(|error| no_file(&name, folder, &error))?;
         let (file, temporary) = created.into_parts();
+        if let (Some(permissions), Some(_)) = (permissions, replaced) {
+            // What the umask took, too. A file system that has no permissions has nobody to keep out.
+            let _ = file.set_permissions(permissions);
+        }
         names.push(temporary.to_path_buf());
         Ok(Self { file, temporary, target, name, replace })
     }
@@ -167,6 +177,29 @@ impl PendingFile {
             }
             _ => Failure::io(name.display(), &failed.error),
         })
+    }
+}
+
+/// Permissions of an output before the umask: those of the file that it replaces, or as any new file's. The default of
+/// temporary files is for secrets.
+#[cfg(unix)]
+fn permissions(replaced: Option<&Metadata>) -> Option<Permissions> {
+    use std::os::unix::fs::PermissionsExt;
+    Some(Permissions::from_mode(replaced.map_or(0o666, |metadata| metadata.permissions().mode() & 0o777)))
+}
+
+/// Elsewhere the folder decides.
+#[cfg(not(unix))]
+fn permissions(_: Option<&Metadata>) -> Option<Permissions> {
+    None
+}
+
+fn no_file(name: &Path, folder: &Path, error: &io::Error) -> Failure {
+    let (name, folder) = (name.display(), folder.display());
+    match error.kind() {
+        io::ErrorKind::NotFound => Failure::data(format!("{name}: the folder {folder} does not exist: create it")),
+        io::ErrorKind::NotADirectory => Failure::data(format!("{name}: {folder} is not a folder: name another output")),
+        _ => Failure::io(name, error),
     }
 }
 

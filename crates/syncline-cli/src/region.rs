@@ -21,7 +21,10 @@ impl FromStr for RegionSpec {
                 Some((start, end)) => number(start.trim()).zip(number(end.trim())),
                 None => part.parse::<u64>().ok().map(|index| (Some(index), index.checked_add(1))),
             }
-            .ok_or_else(|| format!("'{part}' is not a range: write a:b, a:, :b, : or one index for each axis"))
+            .ok_or_else(|| match part.contains('-') {
+                true => format!("'{part}': counting from the end is not supported: write a:b, a:, :b, : or one index"),
+                false => format!("'{part}' is not a range: write a:b, a:, :b, : or one index for each axis"),
+            })
         };
         text.split(',').map(axis).collect::<Result<_, _>>().map(Self)
     }
@@ -32,12 +35,15 @@ impl RegionSpec {
     pub fn within(&self, shape: Shape) -> Result<Vec<Range<u64>>, String> {
         let extents = shape.extents();
         if self.0.len() > extents.len() {
-            return Err(format!("--region has {} ranges, the array {} axes ({shape})", self.0.len(), extents.len()));
+            return Err(format!("--region has {} ranges, more than the array has axes ({shape})", self.0.len()));
         }
         let ranges = extents.iter().enumerate().map(|(axis, &extent)| {
             let (start, end) = self.0.get(axis).copied().unwrap_or_default();
             let (start, end) = (start.unwrap_or(0), end.unwrap_or(extent));
-            if start > end || end > extent {
+            if start > end && end <= extent {
+                return Err(format!("--region {start}:{end} on axis {axis}: it starts after its end ({shape})"));
+            }
+            if end > extent {
                 return Err(format!("--region {start}:{end} on axis {axis}: it must lie within 0:{extent} ({shape})"));
             }
             Ok(start..end)

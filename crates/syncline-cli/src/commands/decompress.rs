@@ -83,6 +83,8 @@ fn output_path(args: &DecompressArgs) -> Outcome<PathBuf> {
     match &args.output {
         Some(path) => Ok(path.clone()),
         None if is_dash(&args.input) => Ok(args.input.clone()),
+        // The name without .syn is that of the whole array.
+        None if args.region.is_some() => Err(Failure::usage("--region: name an output for the part with -o")),
         None => names::array_name(&args.input).ok_or_else(|| {
             Failure::usage(format!(
                 "{}: does not end in .{}: name an output with -o",

@@ -6,24 +6,38 @@ fn command_lines_that_make_no_sense() {
     w.write("x.f32", &field_f32(100));
     for (line, text) in [
         ("", "no command given"),
-        ("frobnicate", "frobnicate"),
-        ("demo --outptu d", "found; a similar argument exists: '--output' (see 'syncline help')"),
+        ("frobnicate", "'frobnicate' (see 'syncline --help')"),
+        ("demo --outptu d", "found; a similar argument exists: '--output' (see 'syncline demo --help')"),
+        ("-q compress --no", "(see 'syncline compress --help')"),
+        ("--no", "(see 'syncline --help')"),
         ("compress", "--abs"),
         ("compress x.f32 --shape 100", "--lossless"),
         ("compress x.f32 --shape 100 --abs 1 --rel 1", "cannot be used with"),
-        ("compress x.f32 --shape 100 --abs 0", "above 0"),
-        ("compress x.f32 --shape 100 --abs nan", "above 0"),
+        ("compress x.f32 --shape 100 --abs 0", "it is --lossless"),
+        ("compress x.f32 --shape 100 --abs nan", "a finite number above 0"),
+        ("compress x.f32 --shape 100 --abs -1", "a finite number above 0"),
+        ("compress x.f32 --shape 100 --rel -inf", "a finite number above 0"),
+        ("compress x.f32 --shape 100 --psnr 1e400", "to 1.7e308"),
+        ("compress x.f32 --shape 100 --pw-rel 1e-400", "(5e-324"),
         ("compress x.f32 --shape 100 --pw-rel 1.5", "below 1"),
         ("compress x.f32 --shape ten --abs 1", "is not a shape"),
         ("compress x.f32 --shape 1x1x1x1x100 --abs 1", "dimensions"),
         ("compress x.f32 --shape 100 --abs 1 --dtype f128", "f128"),
         ("compress x.f32 --shape 100 --abs 1 --index best", "best"),
         ("compress x.f32 --shape 100 --abs 1 --fill land", "--fill"),
+        ("compress x.f32 --shape 100 --abs 1 --fill -land", "--fill"),
         ("compress x.f32 --shape 100 --abs 1 --threads many", "--threads"),
+        ("compress x.f32 --shape 100 --abs 1 --threads -1", "0 for one per core"),
         ("compress x.f32 --shape 100 --abs 1 --memory-limit lots", "--memory-limit"),
+        ("compress x.f32 --shape 100 --abs 1 --memory-limit -2G", "a size in bytes"),
+        ("compress x.f32 --shape 100 --abs 1 --level 0", "1..=9"),
+        ("compress x.f32 --shape 100 --abs 1 --level -1", "1..=9"),
+        ("compress x.f32 --shape 100 --abs 1 --symbol 3", "use auto, 1, 2, 4 or 8"),
         ("compress x.f32 --shape 100 --abs 1 -q -v", "cannot be used with"),
         ("decompress x.f32", "-o"),
         ("decompress x.syn --decoder fast", "fast"),
+        ("decompress x.syn --region -5: -o y", "counting from the end is not supported"),
+        ("decompress x.syn --region 0:1", "name an output for the part with -o"),
     ] {
         w.fails(line, 2, text);
     }
@@ -39,7 +53,9 @@ fn shape_and_type() {
     w.fails("compress x --abs 1 --dtype f32", 2, "200 elements");
     w.fails("compress x --abs 1 --dtype f32 --shape 199", 2, "takes 796 bytes, the file has 800");
     w.fails("compress x --abs 1 --dtype f32 --shape 1152921504606846976", 2, "the file has 800");
-    w.fails("compress x --abs 1 --shape 200", 2, "add --dtype");
+    w.fails("compress x --abs 1 --shape 200", 2, "x: the name does not tell the element type: add --dtype, as");
+    w.fails("compress x --abs 1", 2, "add --dtype and --shape");
+    w.fails("compress - --abs 1", 2, "stdin: nothing tells the element type: add --dtype and --shape");
     w.ok("compress x --abs 1 --shape 10,20 --dtype float32");
     w.ok("compress x --abs 1 --dims 10x20 --dtype f32 --force");
 }
@@ -48,15 +64,10 @@ fn shape_and_type() {
 fn files_that_are_missing_or_in_the_way() {
     let w = Workshop::new();
     w.write("x.f32", &field_f32(100));
-    for line in [
-        "compress no.f32 --shape 1 --abs 1",
-        "decompress no.syn",
-        "inspect no.syn",
-        "verify no.f32 no.syn",
-        "compress x.f32 --shape 100 --abs 1 -o no/x.syn",
-    ] {
+    for line in ["compress no.f32 --shape 1 --abs 1", "decompress no.syn", "inspect no.syn", "verify no.f32 no.syn"] {
         w.fails(line, 1, "no such file or directory");
     }
+    w.fails("compress x.f32 --shape 100 --abs 1 -o no/x.syn", 1, "no/x.syn: the folder no does not exist: create it");
     w.fails("inspect .", 1, "is a directory");
     w.fails("compress x.f32 --shape 100 --abs 1 -o .", 2, "is a directory");
     w.fails("compress x.f32 --shape 100 --abs 1 -o x.f32 --force", 2, "is the input");
@@ -116,6 +127,43 @@ mod unix {
         w.ok("compress x.f32 --shape 100 --abs 2 -o link.syn --force");
         assert!(std::fs::symlink_metadata(w.path("link.syn")).unwrap().is_symlink());
         assert_eq!(w.read("link.syn"), w.read("x.f32.syn"));
+    }
+
+    #[test]
+    fn a_replaced_file_keeps_its_permissions() {
+        let w = Workshop::new();
+        w.write("x.f32", &field_f32(100));
+        for mode in [0o600, 0o444, 0o666] {
+            w.write("y.syn", b"old");
+            let path = w.path("y.syn");
+            std::fs::set_permissions(&path, PermissionsExt::from_mode(mode)).unwrap();
+            w.ok("compress x.f32 --shape 100 --abs 1 -o y.syn --force");
+            assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o7777, mode);
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+
+    #[test]
+    fn places_that_are_none() {
+        let w = Workshop::new();
+        w.write("x.f32", &field_f32(100));
+        w.fails("compress x.f32 --shape 100 --abs 1 -o x.f32/y.syn", 1, "x.f32 is not a folder");
+        symlink("nowhere", w.path("link.syn")).unwrap();
+        for force in ["", "--force"] {
+            let line = format!("compress x.f32 --shape 100 --abs 1 -o link.syn {force}");
+            w.fails(&line, 2, "link.syn: is a link that leads nowhere");
+        }
+    }
+
+    #[test]
+    fn names_do_not_steer_the_terminal() {
+        let w = Workshop::new();
+        w.write("\x1b[2J.f32", &field_f32(100));
+        w.fails("inspect no\x1b[2J.syn", 1, "no\\u{1b}[2J.syn: no such file");
+        let output = w.run("compress \x1b[2J.f32 --shape 100 --abs 1");
+        let said = [output.stderr, w.ok("inspect \x1b[2J.f32.syn"), w.ok("inspect \x1b[2J.f32.syn --json")].concat();
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains("\\u{1b}[2J.f32 -> ") && !said.contains('\x1b'), "{said}");
     }
 
     #[test]

@@ -55,6 +55,29 @@ fn every_index_and_decoder_gives_the_same() {
 }
 
 #[test]
+fn levels_and_symbols_of_lzss() {
+    let w = Workshop::new();
+    // Phrases that come again and again, in no order: who searches longer finds more.
+    let phrase = |i: u32| (0..24).map(move |j| ((i * i + 7 * i * j + j * j * j) >> 3) as u8);
+    let text: Vec<u8> =
+        (0..10_000u32).flat_map(|i| phrase((i.wrapping_mul(0x9e37_79b1) ^ i * i) >> 20 & 255)).collect();
+    w.write("x.u8", &text);
+    let line = "compress x.u8 --lossless --pipeline lzss --force -o";
+    let mut streams = Vec::new();
+    for option in ["--level 1", "--level 9", "--symbol 1", "--symbol 2", "--symbol 4", "--symbol 8"] {
+        w.ok(&format!("{line} y.syn {option}"));
+        w.ok("verify x.u8 y.syn");
+        streams.push(w.read("y.syn"));
+    }
+    let [fastest, smallest, symbols @ ..] = streams.as_slice() else { unreachable!() };
+    assert!(smallest.len() < fastest.len(), "{} {}", smallest.len(), fastest.len());
+    assert!((0..4).all(|i| !symbols[..i].contains(&symbols[i])), "each width has a stream of its own");
+    w.ok(&format!("{line} y.syn --level 3 --symbol auto"));
+    w.ok(&format!("{line} z.syn"));
+    assert_eq!(w.read("y.syn"), w.read("z.syn"), "the defaults");
+}
+
+#[test]
 fn regions() {
     let (w, _) = workshop();
     w.ok(&format!("compress x.f32 --shape {SHAPE} --abs 1e-3"));
@@ -78,6 +101,8 @@ fn regions() {
         assert_eq!(floats(&part), expected, "{text}");
     }
     w.fails("decompress x.f32.syn --region 0:31 -o p", 2, "0:30");
+    w.fails("decompress x.f32.syn --region 10:5 -o p", 2, "starts after its end");
+    w.fails("decompress x.f32.syn --region 0:5 --force", 2, "-o");
     w.fails("decompress x.f32.syn --region 0:1,0:1,0:1,0:1 -o p", 2, "axes");
     w.fails("decompress x.f32.syn --region 1:2:3 -o p", 2, "--region");
 }
@@ -175,8 +200,13 @@ fn empty_and_single() {
     w.write("none.f32", &[]);
     w.write("one.f64", &1.25f64.to_le_bytes());
     w.ok("compress none.f32 --shape 0x5 --abs 1");
-    w.ok("verify none.f32 none.f32.syn");
-    w.ok("inspect none.f32.syn");
+    for command in ["verify none.f32", "inspect"] {
+        let text = String::from_utf8(w.ok(&format!("{command} none.f32.syn"))).unwrap();
+        assert!(text.lines().any(|line| line.starts_with("bits a value ") && line.ends_with(" 0")), "{text}");
+        let json = w.ok(&format!("{command} none.f32.syn --json"));
+        let report: serde_json::Value = serde_json::from_slice(&json).unwrap();
+        assert_eq!((report["bits_per_value"].as_f64(), report["ratio"].as_f64()), (Some(0.0), Some(0.0)));
+    }
     w.ok("decompress none.f32.syn -o none");
     assert!(w.read("none").is_empty());
     assert!(w.ok("decompress none.f32.syn -o -").is_empty());
