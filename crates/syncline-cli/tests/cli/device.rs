@@ -2,10 +2,13 @@
 
 use super::*;
 
-/// Whether this machine has a GPU that can be used.
+/// Whether this machine has a GPU that can be used. Without one, a failure if `SYNCLINE_REQUIRE_CUDA` is 1.
 fn has_gpu(w: &Workshop) -> bool {
     let info: serde_json::Value = serde_json::from_slice(&w.ok("info --json")).unwrap();
-    info["gpus"].as_array().unwrap().iter().any(|gpu| gpu["error"].is_null())
+    let there = info["gpus"].as_array().unwrap().iter().any(|gpu| gpu["error"].is_null());
+    let required = std::env::var_os("SYNCLINE_REQUIRE_CUDA").is_some_and(|value| value == "1");
+    assert!(there || !required, "SYNCLINE_REQUIRE_CUDA is set: {info:#}");
+    there
 }
 
 fn workshop() -> Workshop {
