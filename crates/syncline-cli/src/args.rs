@@ -101,8 +101,7 @@ pub struct CompressArgs {
     /// Index for parallel decoding: none (smallest), gap, or symbol (fastest).
     #[arg(long, value_name = "none|gap|symbol", default_value = "symbol")]
     pub index: IndexKind,
-    /// Stages. Lossless: planes (fastest), auto (the smaller of planes and lzss+huffman, for each chunk), lzss or lzss+huffman.
-    /// With a bound: planes (codes are Huffman-coded, fastest), lzss+huffman (LZSS before it, for each chunk that gets smaller) or auto (that, but only tried where a sample says it pays).
+    /// Stages: planes (fastest), lzss+huffman (looks for repetitions, too), auto (the smaller of both for each chunk; with a bound only where a sample says that it pays), or lzss (lossless only).
     #[arg(long, value_name = "PIPELINE", default_value = "planes")]
     pub pipeline: LosslessPipeline,
     /// Bytes of an LZSS symbol: auto, 1, 2, 4 or 8.

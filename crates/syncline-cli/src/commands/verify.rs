@@ -1,8 +1,8 @@
 //! `syncline verify`.
 
-use serde_json::json;
+use serde_json::{Value, json};
 use syncline::quality::{Comparison, Criteria, Quality, RangeScan, Tolerance};
-use syncline::{Bound, Header, Pipeline};
+use syncline::{Bound, Execution, Header, Pipeline};
 
 use crate::args::{Talk, VerifyArgs};
 use crate::commands::{aligned, check_device, say};
@@ -50,48 +50,70 @@ pub fn run(args: &VerifyArgs, talk: Talk) -> Outcome {
     check_device(args.resources, &execution, talk);
 
     let complaint = complaint(&quality, header);
-    let said = if args.json {
-        let more = json!({
-            "original": original.input.to_string(),
-            "input": stream.name,
-            "holds": complaint.is_none(),
-            "device": json::execution(&execution),
-            "compressed_bytes": stream.bytes,
-            "uncompressed_bytes": original.size(),
-            "ratio": ratio(original.size(), stream.bytes),
-            "bits_per_value": bits_per_value(stream.bytes, header.shape.len()),
-        });
-        json::print(&json::merged(json::quality(&quality), more))
-    } else if !talk.quiet {
-        let mut rows = vec![
-            ("array", format!("{} {}", header.element_type, header.shape)),
-            ("bound", format::bound(header.bound)),
-        ];
-        rows.extend(quality_rows(&quality));
-        rows.extend([
-            (
-                "ratio",
-                format!(
-                    "{} ({} -> {})",
-                    number(ratio(original.size(), stream.bytes)),
-                    bytes(original.size()),
-                    bytes(stream.bytes)
-                ),
-            ),
-            ("bits a value", number(bits_per_value(stream.bytes, header.shape.len()))),
-        ]);
-        if talk.verbose {
-            rows.push(("decompressed on", execution.to_string()));
-        }
-        rows.extend([("verdict", complaint.clone().unwrap_or_else(|| "the bound holds".into()))]);
-        say(&aligned(&rows))
-    } else {
-        Ok(())
+    let verified = Verified { original, stream: &stream, quality, execution, complaint: complaint.as_deref() };
+    let said = match (args.json, talk.quiet) {
+        (true, _) => json::print(&verified.json()),
+        (false, false) => say(&verified.lines(talk)),
+        (false, true) => Ok(()),
     };
     // Whoever does not read to the end still gets the verdict.
     match complaint {
         Some(text) => Err(Failure::data(format!("{}: {text}: do not use it in place of the original", stream.name))),
         None => said,
+    }
+}
+
+/// What was compared, and what came out.
+struct Verified<'a> {
+    original: ArrayInput,
+    stream: &'a OpenStream,
+    quality: Quality,
+    execution: Execution,
+    complaint: Option<&'a str>,
+}
+
+impl Verified<'_> {
+    fn ratio(&self) -> f64 {
+        ratio(self.original.size(), self.stream.bytes)
+    }
+
+    fn bits_per_value(&self) -> f64 {
+        bits_per_value(self.stream.bytes, self.original.shape.len())
+    }
+
+    /// For machines.
+    fn json(&self) -> Value {
+        let more = json!({
+            "original": self.original.input.to_string(),
+            "input": self.stream.name,
+            "holds": self.complaint.is_none(),
+            "device": json::execution(&self.execution),
+            "compressed_bytes": self.stream.bytes,
+            "uncompressed_bytes": self.original.size(),
+            "ratio": self.ratio(),
+            "bits_per_value": self.bits_per_value(),
+        });
+        json::merged(json::quality(&self.quality), more)
+    }
+
+    /// For people.
+    fn lines(&self, talk: Talk) -> Vec<String> {
+        let header = self.stream.file.header();
+        let sizes = format!("{} -> {}", bytes(self.original.size()), bytes(self.stream.bytes));
+        let mut rows = vec![
+            ("array", format!("{} {}", header.element_type, header.shape)),
+            ("bound", format::bound(header.bound)),
+        ];
+        rows.extend(quality_rows(&self.quality));
+        rows.extend([
+            ("ratio", format!("{} ({sizes})", number(self.ratio()))),
+            ("bits a value", number(self.bits_per_value())),
+        ]);
+        if talk.verbose {
+            rows.push(("decompressed on", self.execution.to_string()));
+        }
+        rows.push(("verdict", self.complaint.unwrap_or("the bound holds").into()));
+        aligned(&rows)
     }
 }
 

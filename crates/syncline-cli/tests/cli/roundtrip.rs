@@ -60,7 +60,7 @@ fn levels_and_symbols_of_lzss() {
     // Phrases that come again and again, in no order: who searches longer finds more.
     let phrase = |i: u32| (0..24).map(move |j| ((i * i + 7 * i * j + j * j * j) >> 3) as u8);
     let text: Vec<u8> =
-        (0..10_000u32).flat_map(|i| phrase((i.wrapping_mul(0x9e37_79b1) ^ i * i) >> 20 & 255)).collect();
+        (0..10_000u32).flat_map(|i| phrase(((i.wrapping_mul(0x9e37_79b1) ^ (i * i)) >> 20) & 255)).collect();
     w.write("x.u8", &text);
     let line = "compress x.u8 --lossless --pipeline lzss --force -o";
     let mut streams = Vec::new();
