@@ -66,6 +66,8 @@ fn what_is_asked_for_is_enough() {
     w.fails(&format!("{region} --memory-limit {}", least[0] - 1), 2, "raise the limit");
 }
 
+// Elsewhere TMPDIR says nothing.
+#[cfg(unix)]
 #[test]
 fn stdin_is_spooled_within_the_limit() {
     let w = workshop();
