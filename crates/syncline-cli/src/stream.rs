@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use syncline::{Backend, CudaDevices, DecodeOptions, Error, Execution, StreamFile};
+use syncline::{Backend, CudaDevices, DecodeOptions, Execution, StreamFile};
 
 use crate::args::Resources;
 use crate::input::Input;
@@ -57,7 +57,7 @@ impl OpenStream {
         };
         let mut most = slab / size;
         if let Some(limit) = options.memory_limit {
-            let workspace = if execution.on_gpu() { 0 } else { self.workspace(&options) };
+            let workspace = if execution.on_gpu() { 0 } else { self.file.memory_per_thread() };
             most = most.min(limit.saturating_sub(workspace) / 4 / size);
             // As much again is for what `take` compares a slab with.
             options.memory_limit = Some(limit - most * size);
@@ -69,17 +69,6 @@ impl OpenStream {
             take(part.bytes(), done)?;
         }
         Ok(execution)
-    }
-
-    /// Bytes that one thread of the CPU needs to decode, beside the elements: what the library misses when it may use
-    /// none, even for no elements.
-    fn workspace(&self, options: &DecodeOptions) -> u64 {
-        let nothing = vec![0..0; self.file.header().shape.rank()];
-        let options = options.clone().with_backend(Backend::Cpu).with_threads(1).with_memory_limit(0);
-        match self.file.decompress_region(&nothing, &options) {
-            Err(Error::MemoryLimit { needed, .. }) => needed,
-            _ => 0,
-        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Compression of whole arrays, in memory or larger.
 
+use std::cell::Cell;
 use std::io::Write;
 
 use syncline_core::arch;
@@ -8,7 +9,7 @@ use syncline_core::bound::{Bound, Pipeline, PsnrGoal, Resolved};
 use syncline_core::container::{HEADER_LEN, Header, table_and_trailer};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::Geometry;
-use syncline_core::pipeline::{self, ChunkSummary, EncodeScratch, encode_chunk};
+use syncline_core::pipeline::{self, ChunkSummary, EncodeScratch, encode_chunk, max_compressed_len};
 
 use crate::backend::{Backend, Choice, Execution, Work, encode_obstacle, is_on_gpu, pipeline_obstacle};
 use crate::gpu::Compression;
@@ -141,6 +142,8 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
         options,
         pool,
         gpu: gpu.as_mut().map(|(gpu, _)| gpu),
+        gpu_failed: None,
+        held: 0,
     };
     let compressed_bytes = match options.bound {
         Bound::Psnr(target) => job.reach_psnr(target, resolved.clone(), &mut sink)?,
@@ -149,11 +152,12 @@ pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
             job.write_chunks(&mut sink)?.0
         }
     };
-    let header = job.header;
-    let execution = match (gpu, pipeline_obstacle(header.pipeline, &options.lossless)) {
+    let (header, gpu_failed) = (job.header, job.gpu_failed);
+    let execution = match (gpu.filter(|_| gpu_failed.is_none()), pipeline_obstacle(header.pipeline, &options.lossless))
+    {
         (Some((_, names)), None) => Execution { gpus: names, reason: choice.reason },
         (Some(_), Some(obstacle)) => Execution::cpu(obstacle),
-        (None, _) => Execution::cpu(choice.reason),
+        (None, _) => Execution::cpu(gpu_failed.unwrap_or(choice.reason)),
     };
     sink.flush()?;
     Ok(Summary {
@@ -186,19 +190,37 @@ struct Job<'a, 'g, S: ?Sized> {
     pool: Pool,
     /// The GPUs' side of it, if they do it.
     gpu: Option<&'a mut Compression<'g>>,
+    /// Why they did not do it.
+    gpu_failed: Option<String>,
+    /// Bytes that are kept while chunks are compressed.
+    held: u64,
 }
 
 impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
     /// Compresses all chunks and writes them in order, with the chunk table and trailer.
     /// Returns the bytes of the whole stream and the chunks' summaries added up.
     fn write_chunks<W: Write>(&mut self, sink: &mut W) -> Result<(u64, ChunkSummary)> {
-        let meter = Meter::new(&self.options.progress, self.geometry.elements());
-        let mut write = |record: &[u8]| Ok(sink.write_all(record)?);
-        let (lengths, total) = match &mut self.gpu {
+        let meter = || Meter::new(&self.options.progress, self.geometry.elements());
+        let written = Cell::new(false);
+        let mut write = |record: &[u8]| {
+            written.set(true);
+            Ok(sink.write_all(record)?)
+        };
+        let by_gpu = match &mut self.gpu {
             Some(gpu) if self.header.pipeline != Pipeline::Lossless || is_on_gpu(self.options.lossless.pipeline) => {
-                gpu.compress(&self.array, &self.header, &self.pool, &meter, &mut write)?
+                Some(gpu.compress(&self.array, &self.header, &self.pool, &meter(), &mut write))
             }
-            _ => self.encode_chunks(&meter, &mut write)?,
+            _ => None,
+        };
+        let (lengths, total) = match by_gpu {
+            // A GPU that fails is none for whom any processor will do, as long as nothing has been written.
+            Some(Err(Error::Gpu(text))) if self.options.backend == Backend::Auto && !written.get() => {
+                let made = self.encode_chunks(&meter(), &mut write)?;
+                (self.gpu, self.gpu_failed) = (None, Some(text));
+                made
+            }
+            Some(made) => made?,
+            None => self.encode_chunks(&meter(), &mut write)?,
         };
         let end = table_and_trailer(&lengths);
         sink.write_all(&end)?;
@@ -217,18 +239,17 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
             * self.geometry.unclipped_len()
             * self.header.element_type.size() as u64;
         // Each thread holds its window of the source, what it is coding, and some finished chunks.
+        let each = pipeline::encode_memory(&self.header, &self.geometry);
+        let available = |limit: u64| limit.saturating_sub(self.held);
         let limited = match self.options.memory_limit {
-            Some(limit) => {
-                let chunk = pipeline::encode_memory(&self.header, &self.geometry);
-                self.pool.limited(limit, chunk, "compression", limit)?
-            }
+            Some(limit) => self.pool.limited(available(limit), each, "compression", limit)?,
             None => None,
         };
         let pool = limited.as_ref().unwrap_or(&self.pool);
         let threads = pool.threads();
         // With a chunk more for each thread, nobody waits for the slowest.
         let (waiting, least) = match self.options.memory_limit {
-            Some(limit) => (WAITING_BYTES.min(limit), threads),
+            Some(limit) => (WAITING_BYTES.min(available(limit).saturating_sub(threads as u64 * each)), threads),
             None => (WAITING_BYTES, 2 * threads),
         };
         let ahead = ((waiting / chunk_bytes) as usize).max(least);
@@ -276,8 +297,11 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
     fn reach_psnr<W: Write>(&mut self, target: f64, mut resolved: Resolved, sink: &mut W) -> Result<u64> {
         let goal = PsnrGoal::new(target, &resolved);
         // A small stream is kept until it is known to do; a large one is made once more instead, so that memory stays bounded.
-        let elements_bytes = self.geometry.elements() * self.header.element_type.size() as u64;
-        let keeps = elements_bytes <= 2 * WAITING_BYTES;
+        let most = max_compressed_len(self.header.element_type, self.header.shape);
+        let least = pipeline::encode_memory(&self.header, &self.geometry);
+        let fits = self.options.memory_limit.is_none_or(|limit| most.saturating_add(least) <= limit);
+        let keeps = most <= 2 * WAITING_BYTES && fits;
+        self.held = if keeps { most } else { 0 };
         let mut attempt = 0;
         loop {
             let mut stream = Vec::new();

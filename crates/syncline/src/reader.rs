@@ -102,8 +102,10 @@ impl<R: Read + Seek + Send> Read for Reader<R> {
             if count > 0 || buffer.is_empty() {
                 return Ok(count);
             }
-            let Some(region) = self.layers.next() else { return Ok(0) };
-            let array = self.read_region(&region)?;
+            let Some(region) = self.layers.as_slice().first() else { return Ok(0) };
+            let array = self.read_region(region)?;
+            // Only now: whoever reads on after an error, as after an interruption, gets these elements, and not those behind them.
+            self.layers.next();
             self.layer = io::Cursor::new(array.into_bytes());
         }
     }

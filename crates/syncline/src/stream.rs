@@ -10,6 +10,7 @@ pub use syncline_core::container::Header;
 use syncline_core::container::{ChunkKind, ChunkTable, RECORD_HEADER_LEN, read_outline, record_kind};
 use syncline_core::error::{Error, Result};
 use syncline_core::geometry::{Geometry, Region};
+use syncline_core::huffman::{Decoder, IndexKind};
 use syncline_core::pipeline::{self, DecodeScratch, TileSink, decode_chunk, inspect_chunk};
 
 use crate::array::Array;
@@ -127,18 +128,23 @@ impl<S: ReadAt> StreamFile<S> {
         options: &DecodeOptions,
     ) -> Result<Execution> {
         let pool = Pool::new(options.threads)?;
-        let meter = Meter::new(&options.progress, self.geometry.elements());
+        let meter = || Meter::new(&options.progress, self.geometry.elements());
         let element = self.header.element_type.size();
+        if offset.checked_add(self.geometry.elements() * element as u64).is_none() {
+            return Err(Error::invalid(format!("there is no room for the array behind byte {offset} of a file")));
+        }
         let turns = Turns::new(sink);
         let execution = self.on_gpus(&self.geometry.whole(), 0, options, |gpus| {
             let put = |_: usize, first: u64, bytes: &[u8]| {
                 turns.turn(|sink| sink.write_all_at(bytes, offset + first * element as u64))
             };
-            gpus.run(&self.source, &pool, &meter, &put)
+            gpus.run(&self.source, &pool, &meter(), &put)
         })?;
         if execution.on_gpu() {
             return Ok(execution);
         }
+        // Of its own: what a GPU has done before it failed is done again.
+        let meter = meter();
         let limited = self.limited(&pool, 0, self.chunk_bytes(), options)?;
         let (buffers, boxes) = (Reused::default(), Reused::<Vec<u8>>::default());
         let decode = |chunk: usize| {
@@ -148,8 +154,13 @@ impl<S: ReadAt> StreamFile<S> {
             })?;
             meter.advance(self.geometry.chunk_elements(chunk as u64))
         };
-        limited.unwrap_or(pool).map(0..self.table.chunks() as usize, decode)?;
+        self.map(limited.unwrap_or(pool), options, 0..self.table.chunks() as usize, decode)?;
         Ok(execution)
+    }
+
+    /// Bytes that each thread of a decompression on the CPU takes beside the elements: what [`DecodeOptions::memory_limit`] must have room for besides.
+    pub fn memory_per_thread(&self) -> u64 {
+        pipeline::decode_memory(&self.header, &self.geometry)
     }
 
     /// Elements of a region in one layer of tiles. Whoever decompresses a region in parts that are thinner decodes its tiles several times.
@@ -236,7 +247,7 @@ impl<S: ReadAt> StreamFile<S> {
     /// A pool of as many threads as the memory limit has room for, beside an output of `output` bytes and `own` bytes of each thread's, if not for all of this one's.
     fn limited(&self, pool: &Pool, output: u64, own: u64, options: &DecodeOptions) -> Result<Option<Pool>> {
         let Some(limit) = options.memory_limit else { return Ok(None) };
-        let each = own + pipeline::decode_memory(&self.header, &self.geometry);
+        let each = own + self.memory_per_thread();
         pool.limited(limit.saturating_sub(output), each, "decompression", limit)
     }
 
@@ -261,8 +272,26 @@ impl<S: ReadAt> StreamFile<S> {
             self.decode(chunk, options, &buffers, &mut tiles)?;
             meter.advance(self.geometry.chunk_elements(chunk))
         };
-        limited.unwrap_or(pool).map(sinks, decode)?;
+        self.map(limited.unwrap_or(pool), options, sinks, decode)?;
         Ok(execution)
+    }
+
+    /// Decodes chunks on these threads and no others.
+    fn map<T: Send>(
+        &self,
+        pool: Pool,
+        options: &DecodeOptions,
+        chunks: impl IntoIterator<Item = T>,
+        decode: impl Fn(T) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let by_groups =
+            self.header.index == IndexKind::Symbol && matches!(options.decoder, Decoder::Auto | Decoder::Indexed);
+        if pool.threads() == 1 && !by_groups {
+            // Other decoders take all threads of the pool that they are called in: on the caller's thread that would be the global one.
+            let chunks: Vec<T> = chunks.into_iter().collect();
+            return pool.install(|| chunks.into_iter().try_for_each(&decode));
+        }
+        pool.map(chunks, decode).map(drop)
     }
 
     fn fill_from_gpus(&self, mut out: &mut [u8], gpus: &mut Decompression, pool: &Pool, meter: &Meter) -> Result<()> {

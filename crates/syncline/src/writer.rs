@@ -85,7 +85,8 @@ impl<W: Write> Writer<W> {
         low: f64,
         high: f64,
     ) -> Result<Self> {
-        if !(low <= high && (high - low).is_finite()) {
+        let most = if element_type == ElementType::F32 { f64::from(f32::MAX) } else { f64::MAX };
+        if !(-most <= low && low <= high && high <= most) {
             return Err(Error::invalid(format!("{low} to {high} is not a value range")));
         }
         Self::start(sink, element_type, shape, options, Some((low, high)))

@@ -266,6 +266,91 @@ impl ReadAt for Vanishing<'_> {
     }
 }
 
+/// A stream whose reads are interrupted once, where told to be.
+struct Interrupted(Cursor<Vec<u8>>, Arc<AtomicU64>);
+
+impl Read for Interrupted {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self.1.swap(0, Ordering::Relaxed) {
+            0 => self.0.read(buffer),
+            _ => Err(ErrorKind::TimedOut.into()),
+        }
+    }
+}
+
+impl io::Seek for Interrupted {
+    fn seek(&mut self, to: io::SeekFrom) -> io::Result<u64> {
+        self.0.seek(to)
+    }
+}
+
+#[test]
+fn a_reader_goes_on_where_an_error_stopped_it() {
+    // More than a layer that is read at a time.
+    let bytes: Vec<u8> = (0..5u32 << 21).flat_map(|i| (i >> 9).to_le_bytes()).collect();
+    let view = ArrayView::from_bytes(&bytes, ElementType::U32, shape(&[5 << 21])).unwrap();
+    let stream = compress(&view, &options()).unwrap();
+    let fails = Arc::new(AtomicU64::new(0));
+    let mut reader =
+        Reader::new(Interrupted(Cursor::new(stream), fails.clone()), DecodeOptions::default().with_threads(2)).unwrap();
+    let (mut back, mut errors) = (Vec::new(), 0);
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        fails.store((back.len() % (3 << 20) == 0).into(), Ordering::Relaxed);
+        match reader.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(count) => back.extend_from_slice(&buffer[..count]),
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::TimedOut);
+                errors += 1;
+                fails.store(0, Ordering::Relaxed);
+                let count = reader.read(&mut buffer).unwrap();
+                back.extend_from_slice(&buffer[..count]);
+            }
+        }
+    }
+    assert!(errors > 0 && back == bytes, "{errors} errors, {} bytes", back.len());
+}
+
+#[test]
+fn arrays_are_not_written_beyond_all_places() {
+    let stream = compress(&ArrayView::new(&[1u8; 100], &[100]).unwrap(), &options()).unwrap();
+    let file = StreamFile::open(stream.as_slice()).unwrap();
+    let error = file.decompress_to(&Full, u64::MAX - 10, &DecodeOptions::default()).unwrap_err();
+    assert!(matches!(&error, Error::InvalidArgument(text) if text.contains("no room")), "{error}");
+}
+
+#[test]
+fn a_range_is_one_of_the_type() {
+    let of = |element, high| {
+        Writer::with_range(io::sink(), element, shape(&[8]), &Options::new(Bound::Rel(1e-3)), 0.0, high)
+    };
+    assert!(of(ElementType::F64, 1e300).is_ok() && of(ElementType::F32, 1e38).is_ok());
+    for (element, high) in [(ElementType::F32, 1e300), (ElementType::F64, f64::INFINITY), (ElementType::F64, -1.0)] {
+        assert!(matches!(of(element, high), Err(Error::InvalidArgument(_))), "{element} {high}");
+    }
+}
+
+/// A stream that was kept while the PSNR was tried counts, too, and what is tried again needs no more.
+#[test]
+fn a_psnr_is_reached_within_little_memory() {
+    let mut state = 1u32;
+    let mut noise = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state as f32
+    };
+    // With what a thread takes, 17 MiB, more than the limit.
+    let field: Vec<f32> = (0..3 << 20).map(|_| noise()).collect();
+    let view = ArrayView::new(&field, &[3 << 20]).unwrap();
+    let options = Options::new(Bound::Psnr(60.0)).with_threads(1);
+    let of = |options: &Options| {
+        let mut stream = Vec::new();
+        compress_from(&view.bytes(), 0, ElementType::F32, view.shape(), options, &mut stream).map(|_| stream)
+    };
+    let unlimited = of(&options).unwrap();
+    assert!(of(&options.clone().with_memory_limit(20 << 20)).unwrap() == unlimited);
+}
+
 /// Whether or not there is a GPU: what is wrong is the bound.
 #[test]
 fn a_bound_that_the_type_cannot_have_is_no_matter_of_a_gpu() {

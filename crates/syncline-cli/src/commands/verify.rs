@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use syncline::quality::{Comparison, Criteria, Quality, RangeScan, Tolerance};
 use syncline::{Bound, Execution, Header, Pipeline};
 
-use crate::args::{Talk, VerifyArgs};
+use crate::args::{Resources, Talk, VerifyArgs};
 use crate::commands::{aligned, check_device, say};
 use crate::format::{self, bits_per_value, bytes, counted, grouped, number, optional, psnr, ratio};
 use crate::input::{ArrayInput, is_dash};
@@ -33,10 +33,11 @@ pub fn run(args: &VerifyArgs, talk: Talk) -> Outcome {
         element_type: header.element_type,
         shape: header.shape,
         fills: fills(header),
-        range: scan_range(&original, header, limit)?,
+        range: scan_range(&original, header, args.resources)?,
         tolerance: tolerance(header),
     };
-    let mut comparison = Comparison::new(criteria);
+    let comparison = Comparison::new(criteria).with_threads(args.resources.threads);
+    let mut comparison = comparison.map_err(|error| Failure::of(&stream.name, error))?;
     let mut position = original.offset;
     let execution = stream.for_each_slab(&whole(header.shape), &decode_options(args.resources), |part, done| {
         let piece = original.input.bytes(position, part.len())?;
@@ -133,9 +134,10 @@ pub fn fills(header: &Header) -> Vec<u64> {
     header.patterns.iter().copied().filter(|bits| !is_value(bits)).collect()
 }
 
-fn scan_range(original: &ArrayInput, header: &Header, limit: Option<u64>) -> Outcome<Option<(f64, f64)>> {
-    let mut scan = RangeScan::new(original.element_type, &fills(header));
-    let most = limit.map_or(PIECE, |limit| (limit / 4).clamp(SMALLEST_PIECE, PIECE) / 8 * 8);
+fn scan_range(original: &ArrayInput, header: &Header, resources: Resources) -> Outcome<Option<(f64, f64)>> {
+    let scan = RangeScan::new(original.element_type, &fills(header)).with_threads(resources.threads);
+    let mut scan = scan.map_err(|error| Failure::of(&original.input, error))?;
+    let most = resources.memory_limit.map_or(PIECE, |limit| (limit / 4).clamp(SMALLEST_PIECE, PIECE) / 8 * 8);
     let mut done = 0;
     while done < original.size() {
         let piece = original.input.bytes(original.offset + done, (original.size() - done).min(most) as usize)?;

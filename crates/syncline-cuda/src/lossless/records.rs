@@ -1,6 +1,6 @@
 //! Where everything stands in the record of a chunk: reckoned on the host from what the device has counted.
 
-use syncline_core::container::{ALIGNMENT, ChunkKind, RECORD_HEADER_LEN, SECTIONS};
+use syncline_core::container::{ALIGNMENT, ChunkKind, RECORD_HEADER_LEN, SECTIONS, record_header};
 use syncline_core::huffman::MAX_SYMBOLS;
 use syncline_core::lzss::Params;
 
@@ -250,11 +250,8 @@ impl Record {
     pub fn patch(&self, at: u64, chunk: u64, element_bytes: u64, patches: &mut Patches) {
         let kind = if self.is_raw { ChunkKind::Raw } else { ChunkKind::Lzss };
         let mut head = [0; HEAD_BYTES as usize];
-        head[..4].copy_from_slice(b"SYCK");
         // Checked when the chunk's bytes were: below 2^32.
-        head[4..8].copy_from_slice(&(self.bytes as u32).to_le_bytes());
-        head[8..16].copy_from_slice(&chunk.to_le_bytes());
-        head[16] = kind as u8;
+        head[..RECORD_HEADER_LEN].copy_from_slice(&record_header(kind, chunk, self.bytes as u32));
         if self.is_raw {
             patches.add(at, &head[..RECORD_HEADER_LEN]);
             patches.align(at + RECORD_HEADER_LEN as u64 + element_bytes);

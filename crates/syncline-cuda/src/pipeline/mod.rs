@@ -6,7 +6,7 @@ mod compress;
 mod decompress;
 mod info;
 
-pub use compress::{ChunkRecords, CompressOptions, Compressed, Compressor, max_compressed_len};
+pub use compress::{ChunkRecords, CompressOptions, Compressed, Compressor};
 pub use decompress::Decompressor;
 pub use info::StreamInfo;
 
@@ -15,6 +15,7 @@ use std::sync::Arc;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut};
 use syncline_core::array::{ElementType, Shape};
 use syncline_core::container::ALIGNMENT;
+pub use syncline_core::pipeline::max_compressed_len;
 
 use crate::error::{CudaError, Result};
 

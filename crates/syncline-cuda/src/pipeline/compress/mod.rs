@@ -12,7 +12,7 @@ use syncline_core::bound::{Bound, Fill, Pipeline, PsnrGoal, Resolved, resolve};
 use syncline_core::container::{HEADER_LEN, Header};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::{ChunkSummary as Errors, LosslessOptions, max_stream_len};
+use syncline_core::pipeline::{ChunkSummary as Errors, LosslessOptions, max_compressed_len};
 
 use crate::coded::CodeEncoder;
 use crate::container::assemble::{Assembler, Observer};
@@ -66,12 +66,6 @@ pub struct ChunkRecords {
     pub lengths: Vec<u32>,
     /// Errors, if the bound is a PSNR.
     pub errors: Errors,
-}
-
-/// Most bytes that a stream of this array can have.
-pub fn max_compressed_len(element_type: ElementType, shape: Shape) -> u64 {
-    let bytes = shape.len().saturating_mul(element_type.size() as u64);
-    max_stream_len(bytes, Geometry::new(shape).chunks())
 }
 
 /// Compresses arrays of `f32` and `f64` on one stream of a device. Keeps its workspace from call to call.
