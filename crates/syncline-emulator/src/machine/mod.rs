@@ -10,6 +10,7 @@ mod registers;
 mod surroundings;
 #[cfg(test)]
 mod tests;
+mod waiting;
 mod warp;
 
 use std::collections::HashMap;

@@ -1,0 +1,160 @@
+//! Lanes that wait: for others of their warp, at the block's barriers and for the cluster.
+
+use super::program::{ALL, Exchange, LANES, Lanes, Operation, Reduction};
+use super::surroundings::{Arrival, Surroundings};
+use super::warp::{Flow, Warp, lanes, mask_of};
+
+impl Warp {
+    /// Lanes tell each other something, or wait until all that are to are there.
+    pub(super) fn among(
+        &mut self,
+        members: &Lanes,
+        what: &Exchange,
+        place: u32,
+        mask: u32,
+        here: &Surroundings<'_>,
+    ) -> Result<Flow, String> {
+        let first = members[mask.trailing_zeros() as usize] as u32;
+        if first & self.alive == mask && lanes(mask).all(|lane| members[lane] as u32 == first) {
+            self.exchange(what, mask, here)?;
+            return Ok(Flow::Next);
+        }
+        self.send(mask, place);
+        self.waiting |= mask;
+        self.exchanging |= mask;
+        self.settle(members, what, place, mask, here)?;
+        Ok(Flow::Apart)
+    }
+
+    /// Does what lanes wait at `place` for, where all that are to be there are.
+    fn settle(
+        &mut self,
+        members: &Lanes,
+        what: &Exchange,
+        place: u32,
+        mask: u32,
+        here: &Surroundings<'_>,
+    ) -> Result<bool, String> {
+        let mut left = mask;
+        let mut any = false;
+        while left != 0 {
+            let lane = left.trailing_zeros() as usize;
+            if members[lane] as u32 >> lane & 1 == 0 {
+                return Err(format!("lane {lane} is none of the members {:#x}", members[lane]));
+            }
+            let needed = members[lane] as u32 & self.alive;
+            let there = lanes(self.exchanging).filter(|&lane| self.places[lane] == place);
+            if needed & !mask_of(there) == 0 {
+                self.exchange(what, needed, here)?;
+                self.send(needed, place + 1);
+                self.waiting &= !needed;
+                self.exchanging &= !needed;
+                any = true;
+            }
+            left &= !(needed | 1 << lane);
+        }
+        Ok(any)
+    }
+
+    pub(super) fn meet(&mut self, members: &Lanes, place: u32, mask: u32) -> Flow {
+        let first = members[mask.trailing_zeros() as usize] as u32;
+        if first & self.alive == mask {
+            return Flow::Next;
+        }
+        self.send(mask, place + 1);
+        self.waiting |= mask;
+        self.meeting |= mask;
+        for lane in lanes(mask) {
+            self.part(members[lane] as u32);
+        }
+        Flow::Apart
+    }
+
+    /// Lets lanes go on if all of them that have not ended have met; whether they do.
+    fn part(&mut self, members: u32) -> bool {
+        let needed = members & self.alive;
+        let met = needed & !self.meeting == 0;
+        if met {
+            self.waiting &= !needed;
+            self.meeting &= !needed;
+        }
+        met
+    }
+
+    /// Where all lanes wait, some may have done so for lanes that have ended since; whether any can go on.
+    pub(super) fn go_on_without_the_ended(&mut self, here: &Surroundings<'_>) -> Result<bool, String> {
+        let mut any = false;
+        for lane in lanes(self.exchanging) {
+            let place = self.places[lane];
+            if self.exchanging >> lane & 1 == 1
+                && let Operation::Among(members, what) = &here.program.instructions[place as usize].operation
+            {
+                let members = self.read(*members, here);
+                any |= self.settle(&members, what, place, 1 << lane, here)?;
+            }
+        }
+        for lane in lanes(self.meeting) {
+            // The instruction before the one that the lane is to go on with.
+            let place = self.places[lane] as usize - 1;
+            if self.meeting >> lane & 1 == 1
+                && let Operation::Meet(members) = here.program.instructions[place].operation
+            {
+                any |= self.part(self.read(members, here)[lane] as u32);
+            }
+        }
+        Ok(any)
+    }
+
+    /// Lanes come to a barrier of the block.
+    pub(super) fn come_to_barrier(
+        &mut self,
+        barrier: &Operation,
+        place: u32,
+        mask: u32,
+        here: &mut Surroundings<'_>,
+    ) -> Result<(), String> {
+        let Operation::Barrier { number, threads, reduction } = barrier else { return Ok(()) };
+        let lane = mask.trailing_zeros() as usize;
+        let number = self.read(*number, here)[lane];
+        let threads = threads.map(|threads| self.read(threads, here)[lane] as u32);
+        let (reduction, holds) = match reduction {
+            None => (None, 0),
+            Some((reduction, of)) => (Some(*reduction), self.decide(*of) & mask),
+        };
+        self.send(mask, place + 1);
+        self.waiting |= mask;
+        here.arrive(number, threads, Arrival { warp: self.number, mask, reduction, holds: holds.count_ones() })
+    }
+
+    /// Lanes that a barrier held go on, with what they found out.
+    pub fn release(&mut self, mask: u32, reduction: Option<Reduction>, holds: u32, threads: u32) {
+        self.waiting &= !mask;
+        match reduction {
+            None => {}
+            Some(Reduction::Count(to)) => self.write(to, &[u64::from(holds); LANES], mask),
+            Some(Reduction::Any(to)) => self.write_predicate(to, if holds > 0 { ALL } else { 0 }, mask),
+            Some(Reduction::All(to)) => self.write_predicate(to, if holds == threads { ALL } else { 0 }, mask),
+        }
+    }
+
+    /// Lanes say to the cluster that they are there.
+    pub(super) fn arrive_at_cluster(&mut self, mask: u32, here: &mut Surroundings<'_>) {
+        lanes(mask).for_each(|lane| self.generations[lane] = here.cluster.generation);
+        here.arrive_at_cluster(mask.count_ones());
+    }
+
+    /// Lanes wait until all of the cluster have said so.
+    pub(super) fn wait_for_cluster(&mut self, place: u32, mask: u32, here: &Surroundings<'_>) {
+        let late = lanes(mask).filter(|&lane| self.generations[lane] == here.cluster.generation);
+        let late = mask_of(late);
+        self.send(mask, place + 1);
+        self.waiting |= late;
+        self.at_cluster |= late;
+    }
+
+    /// Lanes that waited for the cluster go on.
+    pub fn release_from_cluster(&mut self) {
+        self.waiting &= !self.at_cluster;
+        self.at_cluster = 0;
+    }
+}
