@@ -249,9 +249,9 @@ fn in_piece(address: u64, bytes: u64, (start, length): (u64, u64)) -> Option<u64
     (offset < length && bytes <= length - offset).then_some(address)
 }
 
-/// The address of so many bytes of a block's shared memory.
+/// The address of so many bytes of a block's shared memory, which is gone with the block.
 fn in_shared(offset: u64, rank: u32, bytes: u64, here: &Surroundings<'_>) -> Option<u64> {
-    let start = *here.shared.get(rank as usize)?;
+    let start = *here.shared.get(rank as usize).filter(|&&start| start != 0)?;
     (offset < here.shared_bytes && bytes <= here.shared_bytes - offset).then_some(start + offset)
 }
 

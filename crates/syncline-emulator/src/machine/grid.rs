@@ -26,7 +26,7 @@ struct Block {
 struct Cluster {
     blocks: Vec<Block>,
     meeting: Meeting,
-    /// Memory of all blocks, and where each one's starts.
+    /// Memory of all blocks, and where each one's starts; 0 once the block has ended.
     memory: Vec<u8>,
     shared: Vec<u64>,
 }
@@ -133,8 +133,7 @@ impl<'a> Grid<'a> {
         let warps = (x * y * z).div_ceil(LANES as u32);
         let stride = self.shared_bytes.next_multiple_of(SHARED_ALIGN);
         let memory = vec![POISON; stride * blocks as usize + SHARED_ALIGN];
-        let start = (memory.as_ptr() as u64).next_multiple_of(SHARED_ALIGN as u64);
-        let shared = (0..u64::from(blocks)).map(|block| start + block * stride as u64).collect();
+        let shared = vec![0; blocks as usize];
         let warp = |_| Warp::new(self.program);
         let block = |_| Block { place: [0; 3], warps: (0..warps).map(warp).collect(), barriers: Barriers::default() };
         Cluster { blocks: (0..blocks).map(block).collect(), meeting: Meeting::default(), memory, shared }
@@ -148,6 +147,9 @@ impl<'a> Grid<'a> {
         let [along_x, along_y, _] = counts.map(u64::from);
         let place = [number % along_x, number / along_x % along_y, number / along_x / along_y];
         cluster.memory.fill(POISON);
+        let stride = self.shared_bytes.next_multiple_of(SHARED_ALIGN) as u64;
+        let start = (cluster.memory.as_ptr() as u64).next_multiple_of(SHARED_ALIGN as u64);
+        (0..).zip(&mut cluster.shared).for_each(|(block, place): (u64, _)| *place = start + block * stride);
         cluster.meeting = Meeting { alive: threads * cluster.blocks.len() as u32, ..Meeting::default() };
         for (rank, block) in cluster.blocks.iter_mut().enumerate() {
             let rank = rank as u32;
@@ -197,10 +199,14 @@ impl<'a> Grid<'a> {
                     );
                 }
             }
+            if barriers.alive == 0 {
+                shared[rank] = 0;
+            }
             if meeting.generation != generation {
                 generation = meeting.generation;
                 any = true;
-                blocks.iter_mut().flat_map(|block| &mut block.warps).for_each(Warp::release_from_cluster);
+                let warps = blocks.iter_mut().flat_map(|block| &mut block.warps);
+                warps.for_each(|warp| warp.release_from_cluster(generation));
             }
         }
         Ok((any, !left))

@@ -81,7 +81,7 @@ pub struct Surroundings<'a> {
     pub block: [u32; 3],
     /// The block's number in its cluster.
     pub rank: u32,
-    /// Where shared memory starts, of each block of the cluster.
+    /// Where shared memory starts, of each block of the cluster; 0 if the block has ended.
     pub shared: &'a [u64],
     /// Bytes of shared memory of each.
     pub shared_bytes: u64,
@@ -110,9 +110,10 @@ impl Surroundings<'_> {
         Ok(())
     }
 
-    /// So many threads are done.
-    pub fn ended(&mut self, threads: u32) {
+    /// So many threads are done, of which the cluster has counted some as there: they are not waited for, nor do they stand for others.
+    pub fn ended(&mut self, threads: u32, counted: u32) {
         self.barriers.alive -= threads;
+        self.cluster.arrived -= counted;
         self.cluster.alive -= threads;
         self.barriers.open_those_due();
         self.arrive_at_cluster(0);

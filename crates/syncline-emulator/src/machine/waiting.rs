@@ -138,23 +138,39 @@ impl Warp {
     }
 
     /// Lanes say to the cluster that they are there.
-    pub(super) fn arrive_at_cluster(&mut self, mask: u32, here: &mut Surroundings<'_>) {
+    pub(super) fn arrive_at_cluster(&mut self, mask: u32, here: &mut Surroundings<'_>) -> Result<(), String> {
+        if self.said & mask != 0 {
+            return Err("a thread arrives twice at the cluster's barrier".to_owned());
+        }
+        self.said |= mask;
         lanes(mask).for_each(|lane| self.generations[lane] = here.cluster.generation);
         here.arrive_at_cluster(mask.count_ones());
+        Ok(())
+    }
+
+    /// Of the lanes of `mask`, how many the cluster counts as there in this generation.
+    pub(super) fn counted_by_cluster(&self, mask: u32, generation: u32) -> u32 {
+        lanes(mask & self.said).filter(|&lane| self.generations[lane] == generation).count() as u32
     }
 
     /// Lanes wait until all of the cluster have said so.
-    pub(super) fn wait_for_cluster(&mut self, place: u32, mask: u32, here: &Surroundings<'_>) {
+    pub(super) fn wait_for_cluster(&mut self, place: u32, mask: u32, here: &Surroundings<'_>) -> Result<(), String> {
+        if mask & !self.said != 0 {
+            return Err("a thread waits at the cluster's barrier without having arrived".to_owned());
+        }
+        self.said &= !mask;
         let late = lanes(mask).filter(|&lane| self.generations[lane] == here.cluster.generation);
         let late = mask_of(late);
         self.send(mask, place + 1);
         self.waiting |= late;
         self.at_cluster |= late;
+        Ok(())
     }
 
-    /// Lanes that waited for the cluster go on.
-    pub fn release_from_cluster(&mut self) {
-        self.waiting &= !self.at_cluster;
-        self.at_cluster = 0;
+    /// Lanes that waited for the cluster go on, but for those that have come to the next barrier already, which is now that of `generation`.
+    pub fn release_from_cluster(&mut self, generation: u32) {
+        let over = mask_of(lanes(self.at_cluster).filter(|&lane| self.generations[lane] != generation));
+        self.waiting &= !over;
+        self.at_cluster &= !over;
     }
 }

@@ -3,9 +3,7 @@
 //! Of several places that lanes are at the first in the program is on, so that lanes that have taken different ways come together where these meet. A group that goes round in a loop for long gives way to others: it may
 //! be waiting for them.
 
-use super::program::{
-    ALL, Condition, Instruction, LANES, Lanes, Operation, Program, Side, Source, Special,
-};
+use super::program::{ALL, Condition, Instruction, LANES, Lanes, Operation, Program, Side, Source, Special};
 use super::surroundings::Surroundings;
 
 /// Instructions of a group until another one of the same warp is on.
@@ -50,7 +48,9 @@ pub struct Warp {
     pub(super) meeting: u32,
     /// Of these, for the cluster.
     pub(super) at_cluster: u32,
-    /// When lanes have last said to the cluster that they are there.
+    /// Lanes that have said to the cluster that they are there, and not waited since.
+    pub(super) said: u32,
+    /// When lanes have last said so.
     pub(super) generations: [u32; LANES],
     /// Local memory, one lane's behind the other's.
     pub(super) local: Vec<u128>,
@@ -76,6 +76,7 @@ impl Warp {
             exchanging: 0,
             meeting: 0,
             at_cluster: 0,
+            said: 0,
             generations: [0; LANES],
             local: vec![u128::from_ne_bytes([crate::memory::POISON; 16]); LANES * program.local.div_ceil(16)],
             window: (0, 0),
@@ -90,7 +91,7 @@ impl Warp {
         self.alive = if lanes as usize >= LANES { ALL } else { (1 << lanes) - 1 };
         self.places = [0; LANES];
         (self.waiting, self.exchanging, self.meeting, self.at_cluster, self.impatient) = (0, 0, 0, 0, 0);
-        self.window = (0, 0);
+        (self.said, self.window) = (0, (0, 0));
     }
 
     /// Bytes from one lane's local memory to the next one's.
@@ -173,7 +174,7 @@ impl Warp {
                     Flow::Exit => {
                         self.alive &= !mask;
                         self.send(group & !mask, place + 1);
-                        here.ended(mask.count_ones());
+                        here.ended(mask.count_ones(), self.counted_by_cluster(mask, here.cluster.generation));
                         return Ok(done);
                     }
                     Flow::Apart => {
@@ -308,9 +309,9 @@ impl Warp {
                 self.come_to_barrier(&one.operation, place, mask, here)?;
                 return Ok(Flow::Apart);
             }
-            Operation::ClusterArrive => self.arrive_at_cluster(mask, here),
+            Operation::ClusterArrive => self.arrive_at_cluster(mask, here)?,
             Operation::ClusterWait => {
-                self.wait_for_cluster(place, mask, here);
+                self.wait_for_cluster(place, mask, here)?;
                 return Ok(Flow::Apart);
             }
             _ => self.change(&one.operation, mask, here)?,

@@ -1,5 +1,7 @@
 //! Small kernels, as a compiler might leave them.
 
+mod waiting;
+
 use super::{Launch, Module, Shape};
 use crate::memory::Memory;
 
@@ -87,97 +89,6 @@ fn lanes_go_apart_and_come_together() {
 }
 
 #[test]
-fn a_lane_may_wait_for_another_of_its_warp() {
-    // Lane 0 waits in a loop for what lane 31 writes behind it.
-    let body = "
-        setp.ne.u32 %p0, %t, 0;
-        @%p0 bra $others;
-        $wait:
-        ld.volatile.global.u32 %r3, [%out+124];
-        setp.eq.u32 %p1, %r3, 0;
-        @%p1 bra $wait;
-        st.global.u32 [%out], %r3;
-        bra.uni $end;
-        $others:
-        st.global.u32 [%rd0], %t;
-        $end:";
-    assert_eq!(run(body, 1, 32, 32, 0).unwrap()[0], 31);
-}
-
-#[test]
-fn blocks_wait_for_those_before() {
-    let body = "
-        setp.eq.u32 %p0, %t, 0;
-        @%p0 bra $write;
-        $wait:
-        ld.volatile.global.u32 %r3, [%rd0+-4];
-        setp.eq.u32 %p1, %r3, 0;
-        @%p1 bra $wait;
-        $write:
-        add.s32 %r4, %t, 1;
-        st.volatile.global.u32 [%rd0], %r4;";
-    assert_eq!(run(body, 500, 1, 500, 0).unwrap()[499], 500);
-}
-
-#[test]
-fn a_block_meets_at_barriers() {
-    let body = "
-        .shared .align 4 .b8 place[512];
-        shl.b32 %r3, %t, 2;
-        mov.u32 %r4, place;
-        add.s32 %r4, %r4, %r3;
-        st.shared.u32 [%r4], %t;
-        setp.lt.u32 %p0, %t, 5;
-        bar.red.popc.u32 %r6, 0, %p0;
-        xor.b32 %r3, %r3, 508;
-        mov.u32 %r4, place;
-        add.s32 %r4, %r4, %r3;
-        ld.shared.u32 %r5, [%r4];
-        setp.gt.u32 %p1, %t, 200;
-        bar.red.or.pred %p2, 1, %p1;
-        selp.u32 %r7, 1000, 0, %p2;
-        mad.lo.s32 %r5, %r6, 10000, %r5;
-        add.s32 %r5, %r5, %r7;
-        st.global.u32 [%rd0], %r5;";
-    let numbers = run(body, 1, 128, 128, 0).unwrap();
-    assert!(numbers.iter().enumerate().all(|(place, number)| 50_000 + 127 - place as u32 == *number), "{numbers:?}");
-}
-
-#[test]
-fn those_that_have_ended_are_not_waited_for() {
-    let body = "
-        setp.ge.u32 %p0, %t, 40;
-        @%p0 exit;
-        bar.sync 0;
-        setp.ge.u32 %p0, %t, 8;
-        @%p0 exit;
-        bar.warp.sync 0xffffffff;
-        vote.sync.ballot.b32 %r3, %p0, 0xffffffff;
-        st.global.u32 [%rd0], 9;";
-    assert_eq!(run(body, 1, 64, 64, 1).unwrap().iter().filter(|number| **number == 9).count(), 8);
-}
-
-#[test]
-fn a_cluster_reads_its_other_blocks() {
-    let entry = ".visible .entry k(.param .u64 k_0) .explicitcluster .reqnctapercluster 4, 1, 1";
-    let body = "
-        .shared .align 4 .b8 place[128];
-        add.s32 %r3, %r0, 100;
-        mov.u32 %r4, place;
-        st.shared.u32 [%r4], %r3;
-        barrier.cluster.arrive.release;
-        barrier.cluster.wait.acquire;
-        mov.u32 %r5, %cluster_ctarank;
-        xor.b32 %r5, %r5, 3;
-        mapa.shared::cluster.u32 %r6, %r4, %r5;
-        ld.shared::cluster.u32 %r7, [%r6];
-        st.global.u32 [%rd0], %r7;
-        barrier.cluster.arrive.release;
-        barrier.cluster.wait.acquire;";
-    assert_eq!(run_in(entry, body, [4, 1, 1], 8, 1, 8, 0).unwrap(), [103, 102, 101, 100, 107, 106, 105, 104]);
-}
-
-#[test]
 fn functions_are_called_and_call_themselves() {
     let entry = "
         .func (.param .b32 back) sum(.param .b32 number)
@@ -237,20 +148,6 @@ fn who_reaches_beside_is_told() {
         let error = run(body, 1, 1, 10, 0).unwrap_err();
         assert!(error.contains(expected) && error.contains("block (0, 0, 0)"), "{body}: {error}");
     }
-}
-
-#[test]
-fn who_waits_for_ever_is_told() {
-    let body = "
-        setp.eq.u32 %p0, %t, 3;
-        @%p0 bra $end;
-        bar.sync 1, 64;
-        $end:
-        bar.sync 1, 128;";
-    let error = run(body, 1, 40, 40, 0).unwrap_err();
-    assert!(error.contains("barrier 1 waits for"), "{error}");
-    let error = run("bar.sync 1, 64;", 1, 32, 32, 0).unwrap_err();
-    assert!(error.contains("wait for each other for ever"), "{error}");
 }
 
 #[test]
