@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::Launch;
 use super::program::{LANES, Program};
-use super::surroundings::{Barriers, Meeting, Surroundings};
+use super::surroundings::{Arrival, Barriers, Meeting, Release, Surroundings};
 use super::warp::{Progress, Warp};
 use crate::memory::{Memory, POISON};
 
@@ -189,14 +189,9 @@ impl<'a> Grid<'a> {
                 let progress = warps[number].run(&mut here, self.order.turn())?;
                 any |= warps[number].clock != before || !barriers.releases.is_empty();
                 left |= progress != Progress::Done;
-                for release in barriers.releases.drain(..) {
-                    let arrival = release.arrival;
-                    warps[arrival.warp as usize].release(
-                        arrival.mask,
-                        arrival.reduction,
-                        release.holds,
-                        release.threads,
-                    );
+                self.check_aligned(&barriers.releases, warps, *place)?;
+                for Release { arrival, holds, threads } in barriers.releases.drain(..) {
+                    warps[arrival.warp as usize].release(arrival.mask, arrival.reduction, holds, threads);
                 }
             }
             if barriers.alive == 0 {
@@ -210,6 +205,23 @@ impl<'a> Grid<'a> {
             }
         }
         Ok((any, !left))
+    }
+
+    /// Finds fault with warps that pass an aligned barrier of which not all lanes have come to it by the same instruction, together or not.
+    fn check_aligned(&self, releases: &[Release], warps: &[Warp], [x, y, z]: [u32; 3]) -> Result<(), String> {
+        for Arrival { warp, place, .. } in releases.iter().map(|one| one.arrival).filter(|one| one.aligned) {
+            let same = releases.iter().filter(|one| (one.arrival.warp, one.arrival.place) == (warp, place));
+            let there = same.fold(0, |mask, one| mask | one.arrival.mask);
+            let alive = warps[warp as usize].alive;
+            if there != alive {
+                return Err(format!(
+                    "lanes {there:#x} pass an aligned barrier without others of {alive:#x}, in {} at {}, block ({x}, {y}, {z}), warp {warp}",
+                    self.program.name,
+                    self.program.place(place),
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// What is to be said where all wait for each other.

@@ -156,7 +156,7 @@ impl Operation {
             }
             Self::Meet(members) => members.each_register(visit),
             Self::Active(to) => visit(to, true),
-            Self::Barrier { number, threads, reduction } => {
+            Self::Barrier { number, threads, reduction, .. } => {
                 let count = reduction.as_mut().and_then(|(reduction, _)| match reduction {
                     Reduction::Count(to) => Some(to),
                     Reduction::Any(_) | Reduction::All(_) => None,

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::Launch;
-use super::program::{Program, Reduction};
+use super::program::{LANES, Program, Reduction};
 use crate::memory::Memory;
 
 /// Barriers that a block has.
@@ -20,6 +20,10 @@ pub struct Arrival {
     pub reduction: Option<Reduction>,
     /// For how many of them the predicate holds.
     pub holds: u32,
+    /// The instruction by which they came.
+    pub place: u32,
+    /// Whether all lanes of the warp have to come by it.
+    pub aligned: bool,
 }
 
 /// Lanes that go on.
@@ -95,10 +99,13 @@ impl Surroundings<'_> {
     /// Lanes come to barrier `number`, which waits for `threads` threads or all.
     ///
     /// # Errors
-    /// If there is no such barrier, or others wait there for other things.
+    /// If there is no such barrier, it waits for something else than warps, or others wait there for other things.
     pub fn arrive(&mut self, number: u64, threads: Option<u32>, arrival: Arrival) -> Result<(), String> {
         let barrier = usize::try_from(number).ok().and_then(|number| self.barriers.barriers.get_mut(number));
         let barrier = barrier.ok_or_else(|| format!("no barrier {number}"))?;
+        if let Some(threads) = threads.filter(|threads| !threads.is_multiple_of(LANES as u32)) {
+            return Err(format!("barrier {number} is to wait for {threads} threads, which are no warps"));
+        }
         if barrier.arrived > 0 && barrier.threads != threads {
             return Err(format!("barrier {number} waits for {:?} threads and {threads:?}", barrier.threads));
         }

@@ -1,6 +1,6 @@
 //! Lanes that wait: for others of their warp, at the block's barriers and for the cluster.
 
-use super::program::{ALL, Exchange, LANES, Lanes, Operation, Reduction};
+use super::program::{ALL, Exchange, LANES, Lanes, Operation, Reduction, Source};
 use super::surroundings::{Arrival, Surroundings};
 use super::warp::{Flow, Warp, lanes, mask_of};
 
@@ -113,17 +113,28 @@ impl Warp {
         mask: u32,
         here: &mut Surroundings<'_>,
     ) -> Result<(), String> {
-        let Operation::Barrier { number, threads, reduction } = barrier else { return Ok(()) };
-        let lane = mask.trailing_zeros() as usize;
-        let number = self.read(*number, here)[lane];
-        let threads = threads.map(|threads| self.read(threads, here)[lane] as u32);
+        let Operation::Barrier { number, threads, reduction, aligned } = barrier else { return Ok(()) };
+        let number = self.same(*number, mask, here)?;
+        let threads = threads.map(|threads| self.same(threads, mask, here)).transpose()?;
         let (reduction, holds) = match reduction {
             None => (None, 0),
             Some((reduction, of)) => (Some(*reduction), self.decide(*of) & mask),
         };
         self.send(mask, place + 1);
         self.waiting |= mask;
-        here.arrive(number, threads, Arrival { warp: self.number, mask, reduction, holds: holds.count_ones() })
+        let holds = holds.count_ones();
+        let arrival = Arrival { warp: self.number, mask, reduction, holds, place, aligned: *aligned };
+        here.arrive(number, threads.map(|threads| threads as u32), arrival)
+    }
+
+    /// What a source is for all lanes of `mask`, which by one instruction come to one barrier.
+    fn same(&self, source: Source, mask: u32, here: &Surroundings<'_>) -> Result<u64, String> {
+        let values = self.read(source, here);
+        let first = values[mask.trailing_zeros() as usize];
+        if lanes(mask).any(|lane| values[lane] != first) {
+            return Err("lanes come to different barriers by one instruction".to_owned());
+        }
+        Ok(first)
     }
 
     /// Lanes that a barrier held go on, with what they found out.

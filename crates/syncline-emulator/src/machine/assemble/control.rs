@@ -33,7 +33,8 @@ pub(super) fn operation<'a>(
 fn barrier<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands: &'a [Operand]) -> Option<Made> {
     let source = |operand: &Operand| all.source(frame, operand, 32);
     let plain = |number: &Operand, threads: Option<&Operand>| {
-        Ok(Operation::Barrier { number: source(number)?, threads: threads.map(source).transpose()?, reduction: None })
+        let (number, threads) = (source(number)?, threads.map(source).transpose()?);
+        Ok(Operation::Barrier { number, threads, reduction: None, aligned: is_aligned(words) })
     };
     Some(match (words, operands) {
         (["bar", "warp", "sync"], [members]) => source(members).map(Operation::Meet),
@@ -42,10 +43,15 @@ fn barrier<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands:
         (["bar" | "barrier", rest @ ..], [number]) if is_sync(rest) => plain(number, None),
         (["bar" | "barrier", rest @ ..], [number, threads]) if is_sync(rest) => plain(number, Some(threads)),
         (["bar" | "barrier", rest @ ..], [to, number, between @ .., predicate]) if rest.contains(&"red") => {
-            reduction(all, frame, rest, to, number, between.first(), predicate)
+            reduction(all, frame, words, to, number, between.first(), predicate)
         }
         _ => return None,
     })
+}
+
+/// Whether a warp's threads have to come to the same barrier instruction.
+fn is_aligned(words: &[&str]) -> bool {
+    words[0] == "bar" || words.contains(&"aligned")
 }
 
 fn is_sync(words: &[&str]) -> bool {
@@ -70,7 +76,8 @@ fn reduction<'a>(
     };
     let threads = threads.map(|threads| all.source(frame, threads, 32)).transpose()?;
     let of = frame.deciding(predicate)?;
-    Ok(Operation::Barrier { number: all.source(frame, number, 32)?, threads, reduction: Some((reduction, of)) })
+    let (number, reduction) = (all.source(frame, number, 32)?, Some((reduction, of)));
+    Ok(Operation::Barrier { number, threads, reduction, aligned: is_aligned(words) })
 }
 
 fn shuffle<'a>(all: &Assembler<'a>, frame: &Frame<'a>, words: &[&str], operands: &'a [Operand]) -> Option<Made> {

@@ -79,6 +79,32 @@ fn those_that_have_ended_are_not_waited_for() {
 }
 
 #[test]
+fn a_warp_comes_to_an_aligned_barrier_by_one_instruction() {
+    let apart = "
+        setp.lt.u32 %p0, %t, 16;
+        @%p0 bra $first;
+        bar.sync 0;
+        bra $end;
+        $first:
+        bar.sync 0;
+        $end:
+        st.global.u32 [%rd0], %t;";
+    let error = run(apart, 1, 64, 64, 0).unwrap_err();
+    assert!(error.contains("without others of 0xffffffff") && error.contains("warp 0"), "{error}");
+    run(&apart.replace("bar.sync", "barrier.sync"), 1, 64, 64, 0).unwrap();
+    assert!(run(&apart.replace("bar.sync", "barrier.sync.aligned"), 1, 64, 64, 0).is_err());
+    // Those that have ended need not come.
+    run("setp.lt.u32 %p0, %t, 16;\n@%p0 exit;\nbar.sync 0;\nst.global.u32 [%rd0], %t;", 1, 64, 64, 0).unwrap();
+}
+
+#[test]
+fn barriers_are_for_warps() {
+    assert!(run("bar.sync 1, 40;", 1, 64, 64, 0).unwrap_err().contains("no warps"));
+    let by_lane = "and.b32 %r3, %t, 1;\nbarrier.sync %r3;";
+    assert!(run(by_lane, 1, 64, 64, 0).unwrap_err().contains("different barriers"));
+}
+
+#[test]
 fn a_cluster_reads_its_other_blocks() {
     let body = "
         .shared .align 4 .b8 place[128];
