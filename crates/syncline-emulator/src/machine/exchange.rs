@@ -3,6 +3,10 @@
 use super::program::{Exchange, LANES, Lanes, Shuffle};
 use super::surroundings::Surroundings;
 use super::warp::{Warp, lanes, mask_of};
+use crate::memory::POISON;
+
+/// What lanes get from one that takes no part: on a device anything.
+const NONSENSE: u64 = u32::from_ne_bytes([POISON; 4]) as u64;
 
 impl Warp {
     /// Does it for the lanes of `mask`, which are all there.
@@ -10,7 +14,7 @@ impl Warp {
         match *what {
             Exchange::Shuffle { way, to, found, value, lane, clamp } => {
                 let [value, lane, clamp] = [value, lane, clamp].map(|source| self.read(source, here));
-                let (values, inside) = shuffle(way, &value, &lane, &clamp);
+                let (values, inside) = shuffle(way, &value, &lane, &clamp, mask);
                 if let Some(to) = to {
                     self.write(to, &values, mask);
                 }
@@ -42,8 +46,8 @@ impl Warp {
     }
 }
 
-/// Each lane's value from another, its own where that is outside of its segment, and the lanes for which it is inside.
-fn shuffle(way: Shuffle, value: &Lanes, lane: &Lanes, clamp: &Lanes) -> (Lanes, u32) {
+/// Each lane's value from another, its own where that is outside of its segment, nonsense where it is none of those `there`; and the lanes for which it is inside.
+fn shuffle(way: Shuffle, value: &Lanes, lane: &Lanes, clamp: &Lanes, there: u32) -> (Lanes, u32) {
     let mut values = *value;
     let mut all_inside = 0;
     for own in 0..LANES as i64 {
@@ -58,7 +62,7 @@ fn shuffle(way: Shuffle, value: &Lanes, lane: &Lanes, clamp: &Lanes) -> (Lanes, 
         };
         let inside = if way == Shuffle::Up { from >= last } else { from <= last };
         if inside {
-            values[at] = value[from as usize];
+            values[at] = if there >> from & 1 == 1 { value[from as usize] } else { NONSENSE };
             all_inside |= 1 << at;
         }
     }
@@ -72,7 +76,7 @@ mod tests {
     #[test]
     fn shuffles_as_the_manual_says() {
         let value: Lanes = std::array::from_fn(|lane| 100 + lane as u64);
-        let of = |way, by: u64, clamp: u64| shuffle(way, &value, &[by; LANES], &[clamp; LANES]);
+        let of = |way, by: u64, clamp: u64| shuffle(way, &value, &[by; LANES], &[clamp; LANES], !0);
         let (up, inside) = of(Shuffle::Up, 2, 0);
         assert_eq!((up[1], up[2], up[31], inside), (101, 100, 129, !3));
         let (down, inside) = of(Shuffle::Down, 1, 31);
@@ -84,5 +88,12 @@ mod tests {
         assert_eq!((up[8], up[9], inside), (108, 108, 0xFEFE_FEFE));
         let (butterfly, inside) = of(Shuffle::Butterfly, 1, 31);
         assert_eq!((butterfly[6], butterfly[7], inside), (107, 106, !0));
+    }
+
+    #[test]
+    fn who_takes_no_part_tells_nothing() {
+        let value: Lanes = std::array::from_fn(|lane| 100 + lane as u64);
+        let (down, inside) = shuffle(Shuffle::Down, &value, &[8; LANES], &[31; LANES], 0xFFFF);
+        assert_eq!((down[7], down[8], inside), (115, NONSENSE, 0x00FF_FFFF));
     }
 }

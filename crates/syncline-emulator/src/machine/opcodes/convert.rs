@@ -72,20 +72,25 @@ fn to_floats(opcode: &str) -> Option<Map1> {
     }
 }
 
-/// Numbers too large for an integer become its largest, NaN 0: as Rust has it.
+/// An integer of so many bits, all but NaN by `f`: that is the topmost bit alone.
+fn unless_nan(value: f64, bits: u32, f: impl Fn(f64) -> u64) -> u64 {
+    if value.is_nan() { 1 << (bits - 1) } else { f(value) }
+}
+
+/// Numbers too large for an integer become its largest, as Rust has it. So does NaN become 0, but only from 32 to 32 bits.
 fn from_floats(opcode: &str) -> Option<Map1> {
     table! { opcode; each;
         "cvt.rzi.s32.f32" => |a| u64::from(single(a) as i32 as u32),
         "cvt.rzi.u32.f32" => |a| u64::from(single(a) as u32),
-        "cvt.rzi.s64.f32" => |a| single(a) as i64 as u64,
-        "cvt.rzi.u64.f32" => |a| single(a) as u64,
-        "cvt.rzi.s32.f64" => |a| u64::from(double(a) as i32 as u32),
-        "cvt.rzi.u32.f64" => |a| u64::from(double(a) as u32),
-        "cvt.rzi.s64.f64" => |a| double(a) as i64 as u64,
-        "cvt.rzi.u64.f64" => |a| double(a) as u64,
+        "cvt.rzi.s64.f32" => |a| unless_nan(single(a).into(), 64, |a| a as i64 as u64),
+        "cvt.rzi.u64.f32" => |a| unless_nan(single(a).into(), 64, |a| a as u64),
+        "cvt.rzi.s32.f64" => |a| unless_nan(double(a), 32, |a| u64::from(a as i32 as u32)),
+        "cvt.rzi.u32.f64" => |a| unless_nan(double(a), 32, |a| u64::from(a as u32)),
+        "cvt.rzi.s64.f64" => |a| unless_nan(double(a), 64, |a| a as i64 as u64),
+        "cvt.rzi.u64.f64" => |a| unless_nan(double(a), 64, |a| a as u64),
         "cvt.rni.s32.f32" => |a| u64::from(single(a).round_ties_even() as i32 as u32),
-        "cvt.rni.s32.f64" => |a| u64::from(double(a).round_ties_even() as i32 as u32),
-        "cvt.rni.s64.f64" => |a| double(a).round_ties_even() as i64 as u64,
+        "cvt.rni.s32.f64" => |a| unless_nan(double(a), 32, |a| u64::from(a.round_ties_even() as i32 as u32)),
+        "cvt.rni.s64.f64" => |a| unless_nan(double(a), 64, |a| a.round_ties_even() as i64 as u64),
     }
 }
 
@@ -102,6 +107,23 @@ mod tests {
         assert_eq!(of("cvt.rzi.s32.f64", (-2.9_f64).to_bits()), 0xFFFF_FFFE);
         assert_eq!(of("cvt.rzi.u32.f32", u64::from(f32::NAN.to_bits())), 0);
         assert_eq!(of("cvt.rni.f64.f64", 2.5_f64.to_bits()), 2.0_f64.to_bits());
+    }
+
+    #[test]
+    fn nan_is_zero_in_32_bits_only() {
+        let nan = |opcode: &str| {
+            let bits = if opcode.ends_with("f32") { f32::NAN.to_bits().into() } else { f64::NAN.to_bits() };
+            convert(opcode).unwrap()(&[bits; 32])[0]
+        };
+        for opcode in ["cvt.rzi.s32.f32", "cvt.rzi.u32.f32", "cvt.rni.s32.f32"] {
+            assert_eq!(nan(opcode), 0, "{opcode}");
+        }
+        for opcode in ["cvt.rzi.s32.f64", "cvt.rzi.u32.f64", "cvt.rni.s32.f64"] {
+            assert_eq!(nan(opcode), 1 << 31, "{opcode}");
+        }
+        for opcode in ["cvt.rzi.s64.f32", "cvt.rzi.u64.f32", "cvt.rzi.s64.f64", "cvt.rzi.u64.f64", "cvt.rni.s64.f64"] {
+            assert_eq!(nan(opcode), 1 << 63, "{opcode}");
+        }
     }
 
     #[test]

@@ -29,9 +29,20 @@ pub(super) fn half(value: u64) -> f16 {
     f16::from_bits(value as u16)
 }
 
+/// The nearest single to a number, or where that is not the number and its last bit is 0, the one on the number's other side, whose last bit is 1: what is then rounded to fewer bits is as if rounded once.
+fn to_odd(value: f64) -> f32 {
+    let single = value as f32;
+    let (bits, exact) = (single.to_bits(), f64::from(single) == value || !single.is_finite());
+    if exact || bits & 1 == 1 {
+        return single;
+    }
+    f32::from_bits(if f64::from(single).abs() < value.abs() { bits + 1 } else { bits - 1 })
+}
+
 /// What a register holds of a half that `value` is rounded to.
 fn half_bits(value: f64) -> u64 {
-    let value = f16::from_f64(value);
+    // `f16::from_f64` goes by way of 32 bits and rounds there, or leaves bits out that decide between two halves.
+    let value = f16::from_f32(to_odd(value));
     u64::from(if value.is_nan() { 0x7FFF } else { value.to_bits() })
 }
 
@@ -124,6 +135,15 @@ mod tests {
         assert_eq!(of("min.f16x2", word(1.0, -0.0), word(f32::NAN, 0.0)), word(1.0, -0.0));
         let sum = three("fma.rn.f16x2").unwrap()(&[word(3.0, 0.5); 32], &[word(5.0, 0.5); 32], &[word(1.0, -0.25); 32]);
         assert_eq!(sum[0], word(16.0, 0.0));
+    }
+
+    #[test]
+    fn halves_are_rounded_once() {
+        // The product is 2^-11 - 2^-31, a little less than half of a unit of the sum.
+        let (a, b, c) = (word(1025.0 / 1024.0, 0.0), word(2046.0 / 4_194_304.0, 0.0), word(1025.0 / 1024.0, 0.0));
+        assert_eq!(three("fma.rn.f16x2").unwrap()(&[a; 32], &[b; 32], &[c; 32])[0], c);
+        let (negative, sign) = (word(-1025.0 / 1024.0, 0.0), 0x8000);
+        assert_eq!(three("fma.rn.f16x2").unwrap()(&[negative; 32], &[b; 32], &[c | sign; 32])[0], c | sign);
     }
 
     #[test]
