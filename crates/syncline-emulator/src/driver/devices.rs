@@ -14,7 +14,7 @@ pub const TOTAL_MEMORY: usize = 8 << 30;
 /// Threads that a block can have.
 pub const MOST_THREADS: u32 = 1024;
 
-/// Dynamic shared memory that a block can have without asking for more, in bytes.
+/// Shared memory, static and dynamic, that a block can have without asking for more, in bytes.
 pub const SHARED_MEMORY_UNASKED: usize = 48 << 10;
 
 /// A device, with its only context.

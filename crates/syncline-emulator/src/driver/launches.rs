@@ -334,7 +334,7 @@ mod tests {
         shared_memory_per_block: 227 << 10,
         seed: 0,
     };
-    const LIMITS: Limits = Limits { most_threads: 512, static_memory: 1 << 10, dynamic_limit: 48 << 10, cluster: None };
+    const LIMITS: Limits = Limits { most_threads: 512, static_memory: 1 << 10, dynamic_limit: 47 << 10, cluster: None };
     const GRID: Grid =
         Grid { blocks: [8, 1, 1], threads: [256, 1, 1], shared_memory: 0, cooperative: false, cluster: None };
 
@@ -348,13 +348,13 @@ mod tests {
     #[test]
     fn blocks_have_to_fit() {
         let threads = |threads, shared_memory| Grid { threads, shared_memory, ..GRID }.checked_threads(&LIMITS, &SHAPE);
-        assert_eq!(threads([32, 4, 2], 48 << 10), Ok(256));
+        assert_eq!(threads([32, 4, 2], 47 << 10), Ok(256));
         assert_eq!(threads([0, 1, 1], 0), Err(Code::InvalidValue));
         assert_eq!(threads([64, 32, 1], 0), Err(Code::InvalidValue));
         assert_eq!(threads([1, 1, 65], 0), Err(Code::InvalidValue));
         assert_eq!(threads([513, 1, 1], 0), Err(Code::OutOfResources));
-        assert_eq!(threads([1, 1, 1], (48 << 10) + 1), Err(Code::InvalidValue), "it was not asked for");
-        let asked = Limits { dynamic_limit: 227 << 10, ..LIMITS };
+        assert_eq!(threads([1, 1, 1], (47 << 10) + 1), Err(Code::InvalidValue), "it was not asked for");
+        let asked = Limits { dynamic_limit: 226 << 10, ..LIMITS };
         let grid = Grid { shared_memory: 226 << 10, ..GRID };
         assert_eq!(grid.checked_threads(&asked, &SHAPE), Ok(256));
         let grid = Grid { shared_memory: 227 << 10, ..GRID };

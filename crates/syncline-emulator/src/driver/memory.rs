@@ -90,6 +90,7 @@ fn set(to: u64, value: Value, count: usize, handle: Handle) -> Result<()> {
 pub unsafe extern "C" fn cuMemAlloc_v2(address: *mut u64, bytes: usize) -> i32 {
     guard(|| {
         current()?;
+        captures::forbid()?;
         if address.is_null() {
             return Err(Code::InvalidValue);
         }
@@ -114,10 +115,15 @@ pub unsafe extern "C" fn cuMemAllocAsync(address: *mut u64, bytes: usize, handle
     })
 }
 
-/// Frees device memory, in the order of a stream.
+/// Frees device memory, in the order of a stream. That is not recorded: on a captured stream what it records would find its memory gone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemFreeAsync(address: u64, handle: Handle) -> i32 {
-    guard(|| if with_pools(handle)? { free(address) } else { Err(Code::NotSupported) })
+    guard(|| {
+        if !with_pools(handle)? || stream(handle)?.capture().is_some() {
+            return Err(Code::NotSupported);
+        }
+        free(address)
+    })
 }
 
 /// Whether the device of a stream has pools of memory.
@@ -129,7 +135,11 @@ fn with_pools(handle: Handle) -> Result<bool> {
 /// Frees device memory.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemFree_v2(address: u64) -> i32 {
-    guard(|| current().and_then(|_| free(address)))
+    guard(|| {
+        current()?;
+        captures::forbid()?;
+        free(address)
+    })
 }
 
 /// Free and total memory in bytes.
@@ -148,6 +158,7 @@ pub unsafe extern "C" fn cuMemGetInfo_v2(available: *mut usize, total: *mut usiz
 pub unsafe extern "C" fn cuMemHostAlloc(address: *mut u64, bytes: usize, flags: u32) -> i32 {
     guard(|| {
         current()?;
+        captures::forbid()?;
         if address.is_null() || flags > 7 {
             return Err(Code::InvalidValue);
         }
@@ -252,6 +263,31 @@ mod tests {
         assert_eq!(free(address + 1), Err(Code::InvalidValue));
         assert_eq!(free(address), Ok(()));
         assert_eq!((free(address), free(0)), (Err(Code::InvalidValue), Ok(())));
+    }
+
+    #[test]
+    fn captures_allow_no_memory_to_come_or_go() {
+        use super::super::graphs::{cuStreamBeginCapture_v2, cuStreamEndCapture};
+        use super::super::streams::cuStreamCreate;
+        let context = super::super::devices::initialise().unwrap()[0].context;
+        let (mut address, mut stream, mut graph) = (0, 0, 0);
+        let unsupported = Code::CaptureUnsupported as i32;
+        // SAFETY: handles, and places for them and for addresses.
+        unsafe {
+            assert_eq!(super::super::contexts::cuCtxSetCurrent(context), 0);
+            assert_eq!((cuStreamCreate(&mut stream, 1), cuMemAllocAsync(&mut address, 64, stream)), (0, 0));
+            assert_eq!(cuStreamBeginCapture_v2(stream, 1), 0);
+            assert_eq!(cuMemFreeAsync(address, stream), Code::NotSupported as i32);
+            assert_eq!(cuStreamEndCapture(stream, &mut graph), 0, "nothing has happened to it");
+            let calls: [&dyn Fn() -> i32; 3] =
+                [&|| cuMemAlloc_v2(&mut 0, 64), &|| cuMemFree_v2(address), &|| cuMemHostAlloc(&mut 0, 64, 0)];
+            for call in calls {
+                assert_eq!(cuStreamBeginCapture_v2(stream, 1), 0);
+                assert_eq!(call(), unsupported);
+                assert_eq!(cuStreamEndCapture(stream, &mut graph), Code::CaptureInvalidated as i32);
+            }
+            assert_eq!(cuMemFreeAsync(address, stream), 0);
+        }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::contexts::current;
 use super::devices::SHARED_MEMORY_UNASKED;
 use super::errors::{Code, Result, guard, put};
 use super::handles::{Handle, Handles};
-use super::{MEMORY, lock};
+use super::{MEMORY, captures, lock};
 use crate::machine::{Kernel, Module, Shape};
 
 static MODULES: Handles<Loaded> = Handles::new();
@@ -123,12 +123,14 @@ fn find(loaded: &Loaded, name: &str) -> Result<Handle> {
         eprintln!("syncline-emulator: loading kernel {name}: {wrong}");
         Code::InvalidPtx
     })?;
+    let kernel = kernel.ok_or(Code::NotFound)?;
+    let unasked = SHARED_MEMORY_UNASKED.saturating_sub(kernel.static_shared_memory());
     let handle = FUNCTIONS.insert(Function {
         name: name.to_owned(),
         ordinal: loaded.ordinal,
         shape: loaded.shape,
-        kernel: kernel.ok_or(Code::NotFound)?,
-        dynamic_limit: AtomicUsize::new(SHARED_MEMORY_UNASKED),
+        kernel,
+        dynamic_limit: AtomicUsize::new(unasked),
         _module: loaded.module.clone(),
     });
     functions.insert(name.to_owned(), handle);
@@ -151,6 +153,7 @@ unsafe fn text<'a>(text: *const c_char) -> Result<&'a CStr> {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuModuleLoadData(module: *mut Handle, image: *const c_char) -> i32 {
     guard(|| {
+        captures::forbid()?;
         if module.is_null() {
             return Err(Code::InvalidValue);
         }
@@ -233,6 +236,19 @@ pub unsafe extern "C" fn cuFuncSetAttribute(handle: Handle, number: u32, value: 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn static_memory_is_of_what_needs_no_asking_for() {
+        let text = ".version 8.0\n.target sm_90\n.visible .entry k()\n{\n.shared .align 4 .b8 room[1024];\n
+            .reg .b32 %r<2>;\nmov.u32 %r0, room;\nld.shared.u32 %r1, [%r0];\nret;\n}\n";
+        let context = super::super::devices::initialise().unwrap()[0].context;
+        // SAFETY: a handle.
+        assert_eq!(unsafe { super::super::contexts::cuCtxSetCurrent(context) }, 0);
+        let kernel = find(&load(text.as_bytes()).unwrap(), "k").and_then(function).unwrap();
+        assert_eq!((kernel.attribute(1), kernel.attribute(8)), (Ok(1 << 10), Ok(47 << 10)));
+        assert_eq!(kernel.set_attribute(8, 226 << 10), Ok(()));
+        assert_eq!((kernel.dynamic_limit(), kernel.set_attribute(8, 227 << 10)), (226 << 10, Err(Code::InvalidValue)));
+    }
 
     #[test]
     fn other_images_are_refused() {
