@@ -2,7 +2,7 @@
 
 use std::ptr;
 
-use super::program::{Address, LANES, Lanes, Operation, Space};
+use super::program::{Address, LANES, Lanes, MOST_PARTS, Operation, Space};
 use super::surroundings::Surroundings;
 use super::warp::{Warp, lanes};
 use crate::memory::POISON;
@@ -87,7 +87,9 @@ impl Warp {
             carry |= ((sum >> 32 != 0) as u32) << lane;
             sum & 0xFFFF_FFFF
         });
-        self.carry = self.carry & !mask | carry & mask;
+        if !high {
+            self.carry = self.carry & !mask | carry & mask;
+        }
         self.write(to, &values, mask);
     }
 
@@ -95,7 +97,7 @@ impl Warp {
         match operation {
             Operation::Load { to, bytes, extend, address } => {
                 let addresses = self.addresses(address, here);
-                let mut values = [[0; LANES]; 4];
+                let mut values = [[0; LANES]; MOST_PARTS];
                 for lane in lanes(mask) {
                     let from = self.reach(address.space, addresses[lane], *bytes, to.len() as u32, lane, here)?;
                     for (part, values) in values.iter_mut().enumerate().take(to.len()) {
@@ -110,7 +112,7 @@ impl Warp {
             }
             Operation::Store { from, bytes, address } => {
                 let addresses = self.addresses(address, here);
-                let mut values = [[0; LANES]; 4];
+                let mut values = [[0; LANES]; MOST_PARTS];
                 values.iter_mut().zip(from).for_each(|(values, from)| *values = self.read(*from, here));
                 for lane in lanes(mask) {
                     let to = self.reach(address.space, addresses[lane], *bytes, from.len() as u32, lane, here)?;
@@ -146,6 +148,12 @@ impl Warp {
             Operation::Discard { address, bytes } => {
                 let addresses = self.addresses(address, here);
                 for lane in lanes(mask) {
+                    if !addresses[lane].is_multiple_of(u64::from(*bytes)) {
+                        return Err(format!(
+                            "lane {lane} drops {bytes} bytes at {:#x}, which are no line",
+                            addresses[lane]
+                        ));
+                    }
                     let line = self.reach(address.space, addresses[lane], *bytes, 1, lane, here)?;
                     // SAFETY: `reach` has found as many bytes there.
                     unsafe { line.write_bytes(POISON, *bytes as usize) };
@@ -217,7 +225,7 @@ impl Warp {
         let place = place.ok_or_else(|| {
             format!("lane {lane} reaches for {all} bytes at {address:#x} ({space:?}), where there is nothing")
         })?;
-        let unit = if count.is_power_of_two() && count <= 4 { all } else { u64::from(bytes) };
+        let unit = if count.is_power_of_two() && count as usize <= MOST_PARTS { all } else { u64::from(bytes) };
         if unit.is_power_of_two() && unit <= 16 && !place.is_multiple_of(unit) {
             return Err(format!(
                 "lane {lane} reaches for {all} bytes at {address:#x} ({space:?}), which are not aligned"

@@ -5,6 +5,9 @@ use std::sync::Arc;
 /// Lanes of a warp.
 pub const LANES: usize = 32;
 
+/// Values that an instruction loads or stores, at most.
+pub const MOST_PARTS: usize = 4;
+
 /// All lanes.
 pub const ALL: u32 = u32::MAX;
 
@@ -176,7 +179,7 @@ pub enum Operation {
     Select { to: u32, a: Source, b: Source, by: Condition },
     /// Predicates to one.
     Logic { by: fn(u32, u32) -> u32, to: u32, a: Condition, b: Condition },
-    /// Low 32 bits of a product and a sum with the carry kept, or high 32 with it added.
+    /// Low 32 bits of a product and a sum with the carry kept, or high 32 with that added, which stays.
     Carry { high: bool, to: u32, sources: Box<[Source; 3]> },
     /// Values of so many bits side by side to one, the first lowest.
     Pack { to: u32, bits: u32, from: Box<[Source]> },

@@ -2,7 +2,7 @@
 
 use super::{Assembler, Frame, Made};
 use crate::machine::opcodes;
-use crate::machine::program::{Address, Operation, Source, Space};
+use crate::machine::program::{Address, MOST_PARTS, Operation, Source, Space};
 use crate::ptx::Operand;
 
 /// What the instruction does, if it is one of these.
@@ -26,7 +26,7 @@ pub(super) fn operation<'a>(
             Operation::Map1(|a| *a, to, Source::Number(0))
         }),
         (["discard", ..], [address, bytes]) => discard(all, frame, address, bytes),
-        (["mapa", ..], [to, address, rank]) => map(all, frame, to, address, rank),
+        (["mapa", "shared::cluster", "u32"], [to, address, rank]) => map(all, frame, to, address, rank),
         _ => return None,
     })
 }
@@ -60,10 +60,12 @@ pub(super) fn bits(kind: &str) -> Result<u32, String> {
     }
 }
 
-fn parts(operand: &Operand) -> &[Operand] {
+/// Values that are loaded or stored together.
+fn parts(operand: &Operand) -> Result<&[Operand], String> {
     match operand {
-        Operand::Vector(parts) => parts,
-        one => std::slice::from_ref(one),
+        Operand::Vector(parts) if parts.len() > MOST_PARTS => Err(format!("more than {MOST_PARTS} values")),
+        Operand::Vector(parts) => Ok(parts),
+        one => Ok(std::slice::from_ref(one)),
     }
 }
 
@@ -76,7 +78,7 @@ fn load<'a>(
     from: &'a Operand,
 ) -> Made {
     let bits = bits(kind)?;
-    let to = parts(to).iter().map(|part| frame.wanted(part)).collect::<Result<_, _>>()?;
+    let to = parts(to)?.iter().map(|part| frame.wanted(part)).collect::<Result<_, _>>()?;
     // Compilers load signed bytes and shorts to the next longer register.
     let extend = opcodes::extend(kind, bits * 2);
     Ok(Operation::Load {
@@ -96,7 +98,7 @@ fn store<'a>(
     from: &'a Operand,
 ) -> Made {
     let bits = bits(kind)?;
-    let from = parts(from).iter().map(|part| all.source(frame, part, bits)).collect::<Result<_, _>>()?;
+    let from = parts(from)?.iter().map(|part| all.source(frame, part, bits)).collect::<Result<_, _>>()?;
     Ok(Operation::Store { from, bytes: bits / 8, address: all.address(frame, to, space(words))? })
 }
 

@@ -48,8 +48,11 @@ fn mapped<'a>(
             Ok(Operation::Map2(by, frame.result(to)?, a, b))
         }),
         [to, a, b, c] => opcodes::three(opcode).map(|by| {
-            let [a, b, c] = sources(all, frame, kind, [a, b, c])?;
-            Ok(Operation::Map3(by, frame.result(to)?, a, b, c))
+            let bits = bits(kind)?;
+            // What is added to a product of twice the bits has as many.
+            let added = if opcode.starts_with("mad.wide.") { 2 * bits } else { bits };
+            let [a, b] = sources(all, frame, kind, [a, b])?;
+            Ok(Operation::Map3(by, frame.result(to)?, a, b, all.source(frame, c, added)?))
         }),
         [to, a, b, c, d] => opcodes::four(opcode).map(|by| {
             let all = sources(all, frame, kind, [a, b, c, d])?;

@@ -131,6 +131,17 @@ fn numbers_of_64_bits_by_carrying() {
         st.global.u64 [%out], %rd1;";
     // (2^32 - 1)^2 + (2^32 - 1) + 2^32.
     assert_eq!(run(body, 1, 1, 2, 0).unwrap(), [0, 0]);
+    // High parts leave the carry as it is, be it 0 or 1.
+    let kept = |low: &str, high: &str| {
+        let body = format!(
+            "mov.u32 %r3, -1;\nmad.lo.cc.u32 %r4, {low};\nmadc.hi.u32 %r5, {high};\nmadc.hi.u32 %r5, 0, 0, 0;\nst.global.u32 [%out], %r5;"
+        );
+        run(&body, 1, 1, 1, 7).unwrap()
+    };
+    assert_eq!(kept("0, 0, 0", "%r3, %r3, 9"), [0]);
+    assert_eq!(kept("%r3, %r3, %r3", "0, 0, 0"), [1]);
+    let wide = "mov.u32 %r3, 5;\nmad.wide.s32 %rd3, %r3, 2, -11;\nst.global.u64 [%out], %rd3;";
+    assert_eq!(run(wide, 1, 1, 2, 0).unwrap(), [u32::MAX; 2]);
 }
 
 #[test]
@@ -143,6 +154,7 @@ fn who_reaches_beside_is_told() {
         ("ld.shared.u32 %r3, [64];", "where there is nothing"),
         ("mov.u64 %rd1, 0;\nld.u32 %r3, [%rd1];", "where there is nothing"),
         ("bar.sync 16;", "no barrier 16"),
+        ("discard.global.L2 [%out+4], 128;", "no line"),
     ];
     for (body, expected) in cases {
         let error = run(body, 1, 1, 10, 0).unwrap_err();
@@ -156,4 +168,16 @@ fn what_is_not_understood_is_named() {
     assert!(error.contains("frobnicate.u32"), "{error}");
     let error = run("mov.u32 %r3, %envreg3;", 1, 1, 1, 0).unwrap_err();
     assert!(error.contains("envreg3"), "{error}");
+    let eight = "ld.global.v8.b32 {%r3, %r4, %r5, %r6, %r7, %r8, %r9, %r10}, [%out];";
+    for (body, expected) in [
+        (eight.to_owned(), "more than 4 values"),
+        (
+            eight.replace("ld.global.v8.b32 {", "st.global.v8.b32 [%out], {").replace("}, [%out]", "}"),
+            "more than 4 values",
+        ),
+        ("mapa.u64 %rd3, %rd4, 0;".to_owned(), "no such instruction"),
+    ] {
+        let error = run(&body, 1, 1, 1, 0).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
 }
