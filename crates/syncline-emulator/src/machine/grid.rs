@@ -1,16 +1,13 @@
 //! All of a kernel's blocks: as many at a time as the device holds, their warps in turn.
 
-use std::cell::Cell;
 use std::time::Instant;
 
 use super::Launch;
+use super::order::Order;
 use super::program::{LANES, Program};
 use super::surroundings::{Arrival, Barriers, Meeting, Release, Surroundings};
 use super::warp::{Progress, Warp};
 use crate::memory::{Memory, POISON};
-
-/// Instructions of a warp until the next one is on; in other orders than the usual one at most, and often few.
-const TURN: u32 = 4096;
 
 /// Shared memory starts on a multiple of so many bytes.
 const SHARED_ALIGN: usize = 1024;
@@ -42,37 +39,6 @@ pub struct Grid<'a> {
     order: Order,
 }
 
-/// In which order blocks and warps are on.
-struct Order {
-    seed: u64,
-    drawn: Cell<u64>,
-}
-
-impl Order {
-    /// A number below `limit`, 0 in the usual order (SplitMix64).
-    fn draw(&self, limit: usize) -> usize {
-        if self.seed == 0 {
-            return 0;
-        }
-        let state = self.drawn.get().wrapping_add(0x9E37_79B9_7F4A_7C15);
-        self.drawn.set(state);
-        let mixed = (state ^ state >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ mixed >> 27).wrapping_mul(0x94D0_49BB_1331_11EB);
-        ((mixed ^ mixed >> 31) % limit as u64) as usize
-    }
-
-    /// All of `count`, from anywhere on.
-    fn all(&self, count: usize) -> impl Iterator<Item = usize> {
-        let first = self.draw(count.max(1));
-        (0..count).map(move |number| (number + first) % count)
-    }
-
-    /// Instructions of a warp's next turn.
-    fn turn(&self) -> u32 {
-        TURN >> self.draw(TURN.ilog2() as usize + 1)
-    }
-}
-
 impl<'a> Grid<'a> {
     /// A launch of `program`; an order of its own for each seed other than 0.
     pub fn new(program: &'a Program, launch: &'a Launch, memory: &'a Memory, seed: u64) -> Self {
@@ -84,7 +50,7 @@ impl<'a> Grid<'a> {
         };
         let parameters = launch.parameters.chunks(16).map(whole).collect();
         let shared_bytes = program.shared + launch.shared_memory;
-        let order = Order { seed, drawn: Cell::new(seed) };
+        let order = Order::of(seed);
         Self { program, launch, memory, parameters, started: Instant::now(), shared_bytes, order }
     }
 
@@ -184,6 +150,7 @@ impl<'a> Grid<'a> {
                     shared_bytes: self.shared_bytes as u64,
                     barriers,
                     cluster: meeting,
+                    order: &self.order,
                 };
                 let before = warps[number].clock;
                 let progress = warps[number].run(&mut here, self.order.turn())?;

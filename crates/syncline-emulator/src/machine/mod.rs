@@ -6,6 +6,7 @@ mod exchange;
 mod grid;
 mod opcodes;
 mod program;
+mod order;
 mod registers;
 mod surroundings;
 #[cfg(test)]
@@ -39,7 +40,7 @@ pub struct Shape {
     pub shared_memory: usize,
     /// Shared memory that one block can have, in bytes.
     pub shared_memory_per_block: usize,
-    /// What the order depends on in which blocks and warps are on, and for how long; 0 for one after another, long each.
+    /// What the order depends on in which blocks, warps and lanes are on, and for how long; 0 for one after another, long each, and lanes together.
     pub seed: u64,
 }
 

@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use super::Launch;
+use super::order::Order;
 use super::program::{LANES, Program, Reduction};
 use crate::memory::Memory;
 
@@ -93,6 +94,8 @@ pub struct Surroundings<'a> {
     pub barriers: &'a mut Barriers,
     /// The cluster's.
     pub cluster: &'a mut Meeting,
+    /// In which order things are done.
+    pub order: &'a Order,
 }
 
 impl Surroundings<'_> {

@@ -1,7 +1,7 @@
 //! A warp: 32 threads, those at the same instruction done together.
 //!
 //! Of several places that lanes are at the first in the program is on, so that lanes that have taken different ways come together where these meet. A group that goes round in a loop for long gives way to others: it may
-//! be waiting for them.
+//! be waiting for them. With a seed lanes at the same place need not go on together.
 
 use super::program::{ALL, Condition, Instruction, LANES, Lanes, Operation, Program, Side, Source, Special};
 use super::surroundings::Surroundings;
@@ -114,7 +114,8 @@ impl Warp {
                 }
                 continue;
             };
-            budget -= self.run_group(here, place, group, others, budget)?;
+            let (some, turn) = here.order.some(group, budget);
+            budget -= self.run_group(here, place, some, others, turn)?;
         }
         Ok(Progress::Ready)
     }

@@ -2,7 +2,7 @@
 
 mod waiting;
 
-use super::{Launch, Module, Shape};
+use super::{Kernel, Launch, Module, Shape};
 use crate::memory::Memory;
 
 static MEMORY: Memory = Memory::new();
@@ -17,11 +17,13 @@ const SHAPE: Shape = Shape {
     seed: 0,
 };
 
+const HEAD_OF_KERNEL: &str = ".visible .entry k(.param .u64 k_0)";
+
 const HEAD: &str = ".version 8.0\n.target sm_90\n.address_size 64\n";
 
 /// Runs `body` with `%out` set to the address of `words` numbers, and `%t` to the number of the thread in all; what the numbers are then, from `fill` each.
 fn run(body: &str, blocks: u32, threads: u32, words: usize, fill: u32) -> Result<Vec<u32>, String> {
-    run_in(".visible .entry k(.param .u64 k_0)", body, [1; 3], blocks, threads, words, fill)
+    run_in(HEAD_OF_KERNEL, body, [1; 3], blocks, threads, words, fill)
 }
 
 /// The same as kernel `entry`, in clusters: in several orders, which make no difference.
@@ -34,29 +36,43 @@ fn run_in(
     words: usize,
     fill: u32,
 ) -> Result<Vec<u32>, String> {
+    let module = module(entry, body)?;
+    let kernel = module.kernel("k")?.ok_or("no kernel")?;
+    let outcomes = [0, 1, 77].map(|seed| run_seeded(&kernel, seed, cluster, [blocks, threads], words, fill));
+    let [first, others @ ..] = outcomes;
+    assert!(others.iter().all(|other| other.as_ref().ok() == first.as_ref().ok()), "{first:?}, {others:?}");
+    first
+}
+
+fn module(entry: &str, body: &str) -> Result<Module, String> {
     let text = format!(
         "{HEAD}{entry}\n{{\n.reg .pred %p<10>;\n.reg .b32 %r<20>;\n.reg .b32 %t;\n.reg .b64 %rd<10>;\n.reg .b64 %out;\n
         ld.param.u64 %out, [k_0];\ncvta.to.global.u64 %out, %out;\n
         mov.u32 %r0, %ctaid.x;\nmov.u32 %r1, %ntid.x;\nmov.u32 %r2, %tid.x;\nmad.lo.s32 %t, %r0, %r1, %r2;\n
         mul.wide.u32 %rd0, %t, 4;\nadd.s64 %rd0, %out, %rd0;\n{body}\nret;\n}}\n"
     );
-    let module = Module::load(&text, &MEMORY)?;
-    let kernel = module.kernel("k")?.ok_or("no kernel")?;
-    let outcomes = [0, 1, 77].map(|seed| {
-        let out = MEMORY.allocate(words * 4).ok_or("no memory")?;
-        // SAFETY: allocated just now, and released only below.
-        let numbers = unsafe { std::slice::from_raw_parts_mut(out as *mut u32, words) };
-        numbers.fill(fill);
-        let parameters = out.to_ne_bytes().to_vec();
-        let launch = Launch { grid: [blocks, 1, 1], block: [threads, 1, 1], cluster, shared_memory: 64, parameters };
-        let outcome = kernel.run(&launch, &Shape { seed, ..SHAPE }, &MEMORY);
-        let numbers = numbers.to_vec();
-        MEMORY.release(out);
-        outcome.map(|()| numbers)
-    });
-    let [first, others @ ..] = outcomes;
-    assert!(others.iter().all(|other| other.as_ref().ok() == first.as_ref().ok()), "{first:?}, {others:?}");
-    first
+    Module::load(&text, &MEMORY)
+}
+
+/// What a kernel leaves in one order.
+fn run_seeded(
+    kernel: &Kernel,
+    seed: u64,
+    cluster: [u32; 3],
+    [blocks, threads]: [u32; 2],
+    words: usize,
+    fill: u32,
+) -> Result<Vec<u32>, String> {
+    let out = MEMORY.allocate(words * 4).ok_or("no memory")?;
+    // SAFETY: allocated just now, and released only below.
+    let numbers = unsafe { std::slice::from_raw_parts_mut(out as *mut u32, words) };
+    numbers.fill(fill);
+    let parameters = out.to_ne_bytes().to_vec();
+    let launch = Launch { grid: [blocks, 1, 1], block: [threads, 1, 1], cluster, shared_memory: 64, parameters };
+    let outcome = kernel.run(&launch, &Shape { seed, ..SHAPE }, &MEMORY);
+    let numbers = numbers.to_vec();
+    MEMORY.release(out);
+    outcome.map(|()| numbers)
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Lanes, blocks and clusters that wait for each other.
 
-use super::{run, run_in};
+use super::{HEAD_OF_KERNEL, Kernel, module, run, run_in, run_seeded};
 
 /// The head of a kernel in clusters of so many blocks.
 fn in_clusters_of(blocks: u32) -> String {
@@ -23,6 +23,32 @@ fn a_lane_may_wait_for_another_of_its_warp() {
         st.global.u32 [%rd0], %t;
         $end:";
     assert_eq!(run(body, 1, 32, 32, 0).unwrap()[0], 31);
+}
+
+#[test]
+fn lanes_that_have_not_met_need_not_be_together() {
+    // Each lane reads what its neighbour has written, with a wait for it between, or none.
+    let kernel = |wait: &str| {
+        let body = format!(
+            "
+            .shared .align 4 .b8 place[128];
+            mov.u32 %r4, place;
+            mad.lo.u32 %r5, %t, 4, %r4;
+            st.shared.u32 [%r5], %t;
+            {wait}
+            xor.b32 %r3, %t, 1;
+            mad.lo.u32 %r5, %r3, 4, %r4;
+            ld.shared.u32 %r6, [%r5];
+            st.global.u32 [%rd0], %r6;"
+        );
+        module(HEAD_OF_KERNEL, &body).unwrap().kernel("k").unwrap().unwrap()
+    };
+    let right: Vec<u32> = (0..32).map(|lane| lane ^ 1).collect();
+    let is_right = |kernel: &Kernel, seed| run_seeded(kernel, seed, [1; 3], [1, 32], 32, 0).unwrap() == right;
+    let (waiting, not_waiting) = (kernel("bar.warp.sync 0xffffffff;"), kernel(""));
+    assert!((0..20).all(|seed| is_right(&waiting, seed)));
+    assert!(is_right(&not_waiting, 0), "the usual order does not show it");
+    assert!((1..20).any(|seed| !is_right(&not_waiting, seed)));
 }
 
 #[test]
