@@ -2,6 +2,7 @@
 
 use std::ptr;
 
+use super::copies::Copy;
 use super::program::{Address, LANES, Lanes, MOST_PARTS, Operation, Space};
 use super::surroundings::Surroundings;
 use super::warp::{Warp, lanes};
@@ -132,18 +133,16 @@ impl Warp {
                     (there == expected[lane]).then_some(value[lane])
                 })?;
             }
-            Operation::Copy { to, from, bytes } => {
-                let (there, here_from, bytes) =
-                    (self.addresses(to, here), self.addresses(from, here), self.read(*bytes, here));
+            Operation::Copy { to, from, bytes, bulk } => {
+                let bytes = self.read(*bytes, here);
                 for lane in lanes(mask) {
-                    // Copies are of 4, 8 or 16 bytes at their own alignment, or of many times 16.
-                    let piece = (bytes[lane] as u32).clamp(1, 16);
-                    let count = bytes[lane] as u32 / piece;
-                    let source = self.reach(from.space, here_from[lane], piece, count, lane, here)?;
-                    let target = self.reach(to.space, there[lane], piece, count, lane, here)?;
-                    // SAFETY: `reach` has found as many bytes at both, in device memory the one and in shared memory the other.
-                    unsafe { ptr::copy_nonoverlapping(source, target, (piece * count) as usize) };
+                    self.begin_copy([to, from], bytes[lane] as u32, *bulk, lane, here)?;
                 }
+            }
+            Operation::Group { bulk } => self.copies.group(*bulk, mask),
+            Operation::Await { bulk, but } => {
+                let copies = self.copies.awaited(*bulk, *but, mask);
+                self.finish(copies);
             }
             Operation::Discard { address, bytes } => {
                 let addresses = self.addresses(address, here);
@@ -162,6 +161,43 @@ impl Warp {
             _ => {}
         }
         Ok(())
+    }
+
+    /// Lets a lane's copy begin. Until it is done small ones' targets hold nonsense, as on a device they may hold anything.
+    fn begin_copy(
+        &mut self,
+        [to, from]: [&Address; 2],
+        bytes: u32,
+        bulk: bool,
+        lane: usize,
+        here: &Surroundings<'_>,
+    ) -> Result<(), String> {
+        let [there, source] = [to, from].map(|address| self.addresses(address, here)[lane]);
+        let unit = if bulk { 16 } else { bytes };
+        if !(if bulk { bytes.is_multiple_of(16) } else { matches!(bytes, 4 | 8 | 16) }) {
+            return Err(format!("lane {lane} copies {bytes} bytes, which no copy can"));
+        }
+        if [there, source].iter().any(|address| !address.is_multiple_of(unit.into())) {
+            return Err(format!(
+                "lane {lane} copies {bytes} bytes from {source:#x} to {there:#x}, which are not aligned"
+            ));
+        }
+        let source = self.reach(from.space, source, bytes, 1, lane, here)?;
+        let target = self.reach(to.space, there, bytes, 1, lane, here)?;
+        if !bulk {
+            // SAFETY: `reach` has found as many bytes there.
+            unsafe { target.write_bytes(POISON, bytes as usize) };
+        }
+        self.copies.begin(Copy { lane, bulk, to: target as u64, from: source as u64, bytes });
+        Ok(())
+    }
+
+    /// Does copies that have begun.
+    pub(super) fn finish(&mut self, copies: Vec<Copy>) {
+        for Copy { to, from, bytes, .. } in copies {
+            // SAFETY: `begin_copy` has found as many bytes at both, in device memory the one, which nobody frees as long as a kernel uses it, and in shared memory of the running block the other.
+            unsafe { ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes as usize) };
+        }
     }
 
     /// What is there and what `change` makes of it, if anything, lane after lane; the former to a register.

@@ -2,11 +2,12 @@
 
 mod access;
 mod assemble;
+mod copies;
 mod exchange;
 mod grid;
 mod opcodes;
-mod program;
 mod order;
+mod program;
 mod registers;
 mod surroundings;
 #[cfg(test)]

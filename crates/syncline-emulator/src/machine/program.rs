@@ -213,8 +213,12 @@ pub enum Operation {
     ClusterWait,
     /// The address of a place of shared memory in the cluster's block of that rank.
     Map { to: u32, address: Source, rank: Source },
-    /// Bytes from one place to another.
-    Copy { to: Address, from: Address, bytes: Source },
+    /// Bytes from one place to another begin to be copied: a few to shared memory, or many from there.
+    Copy { to: Address, from: Address, bytes: Source, bulk: bool },
+    /// The copies of one kind that have begun are a group.
+    Group { bulk: bool },
+    /// Waits for all copies of one kind, or for all groups but the last so many.
+    Await { bulk: bool, but: Option<u32> },
     /// A line of so many bytes whose contents are not wanted any more.
     Discard { address: Address, bytes: u32 },
     /// Nothing that would show.

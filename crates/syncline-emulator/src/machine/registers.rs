@@ -164,10 +164,11 @@ impl Operation {
                 all([number].into_iter().chain(threads), count, visit);
             }
             Self::Map { to, address, rank } => all([address, rank], [to], visit),
-            Self::Copy { to, from, bytes } => all([&mut to.base, &mut from.base, bytes], [], visit),
+            Self::Copy { to, from, bytes, .. } => all([&mut to.base, &mut from.base, bytes], [], visit),
             Self::Discard { address, .. } => address.base.each_register(visit),
             Self::Logic { .. } | Self::Jump(_) | Self::Exit | Self::Trap => {}
-            Self::ClusterArrive | Self::ClusterWait | Self::Nothing => {}
+            Self::ClusterArrive | Self::ClusterWait => {}
+            Self::Group { .. } | Self::Await { .. } | Self::Nothing => {}
         }
     }
 }

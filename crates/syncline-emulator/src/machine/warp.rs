@@ -3,6 +3,7 @@
 //! Of several places that lanes are at the first in the program is on, so that lanes that have taken different ways come together where these meet. A group that goes round in a loop for long gives way to others: it may
 //! be waiting for them. With a seed lanes at the same place need not go on together.
 
+use super::copies::Copies;
 use super::program::{ALL, Condition, Instruction, LANES, Lanes, Operation, Program, Side, Source, Special};
 use super::surroundings::Surroundings;
 
@@ -52,6 +53,8 @@ pub struct Warp {
     pub(super) said: u32,
     /// When lanes have last said so.
     pub(super) generations: [u32; LANES],
+    /// Copies that have begun.
+    pub(super) copies: Copies,
     /// Local memory, one lane's behind the other's.
     pub(super) local: Vec<u128>,
     /// Start and end of what device memory was last found in.
@@ -78,6 +81,7 @@ impl Warp {
             at_cluster: 0,
             said: 0,
             generations: [0; LANES],
+            copies: Copies::default(),
             local: vec![u128::from_ne_bytes([crate::memory::POISON; 16]); LANES * program.local.div_ceil(16)],
             window: (0, 0),
             clock: 0,
@@ -91,7 +95,7 @@ impl Warp {
         self.alive = if lanes as usize >= LANES { ALL } else { (1 << lanes) - 1 };
         self.places = [0; LANES];
         (self.waiting, self.exchanging, self.meeting, self.at_cluster, self.impatient) = (0, 0, 0, 0, 0);
-        (self.said, self.window) = (0, (0, 0));
+        (self.said, self.copies, self.window) = (0, Copies::default(), (0, 0));
     }
 
     /// Bytes from one lane's local memory to the next one's.
@@ -174,6 +178,8 @@ impl Warp {
                     }
                     Flow::Exit => {
                         self.alive &= !mask;
+                        let left = self.copies.all(mask);
+                        self.finish(left);
                         self.send(group & !mask, place + 1);
                         here.ended(mask.count_ones(), self.counted_by_cluster(mask, here.cluster.generation));
                         return Ok(done);

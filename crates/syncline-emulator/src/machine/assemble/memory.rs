@@ -17,9 +17,9 @@ pub(super) fn operation<'a>(
         (["st", .., kind], [to, from, ..]) => store(all, frame, words, kind, to, from),
         (["atom", .., kind], [to, address, values @ ..]) => atomic(all, frame, words, kind, Some(to), address, values),
         (["red", .., kind], [address, values @ ..]) => atomic(all, frame, words, kind, None, address, values),
-        (["cp", "async", "bulk", rest @ ..], _) if is_group(rest) => Ok(Operation::Nothing),
+        (["cp", "async", "bulk", rest @ ..], _) if is_group(rest) => group(rest, operands, true),
         (["cp", "async", "bulk", "global", ..], [to, from, bytes, ..]) => copy(all, frame, [to, from], bytes, true),
-        (["cp", "async", rest @ ..], _) if is_group(rest) => Ok(Operation::Nothing),
+        (["cp", "async", rest @ ..], _) if is_group(rest) => group(rest, operands, false),
         (["cp", "async", ..], [to, from, bytes]) => copy(all, frame, [to, from], bytes, false),
         (["createpolicy", ..], [to, ..]) => frame.result(to).map(|to| {
             // A policy changes what caches keep, which there are none of.
@@ -31,9 +31,21 @@ pub(super) fn operation<'a>(
     })
 }
 
-/// Whether an asynchronous copy is only counted or waited for: copies are done at once.
+/// Whether copies are only counted or waited for.
 fn is_group(words: &[&str]) -> bool {
     words.first().is_some_and(|word| word.starts_with("commit") || word.starts_with("wait"))
+}
+
+/// A wait by which sources alone have to be read is one for all of it, as copies are done in whole.
+fn group(words: &[&str], operands: &[Operand], bulk: bool) -> Made {
+    match (words, operands) {
+        (["commit_group"], []) => Ok(Operation::Group { bulk }),
+        (["wait_all"], []) => Ok(Operation::Await { bulk, but: None }),
+        (["wait_group"] | ["wait_group", "read"], [Operand::Number(but)]) => {
+            Ok(Operation::Await { bulk, but: Some(*but as u32) })
+        }
+        _ => Err("no such group of copies".to_owned()),
+    }
 }
 
 /// The space that an opcode names.
@@ -139,7 +151,7 @@ fn copy<'a>(
 ) -> Made {
     let (there, here) = if outward { (Space::Global, Space::Shared) } else { (Space::Shared, Space::Global) };
     let [to, from]: [Address; 2] = [all.address(frame, to, there)?, all.address(frame, from, here)?];
-    Ok(Operation::Copy { to, from, bytes: all.source(frame, bytes, 32)? })
+    Ok(Operation::Copy { to, from, bytes: all.source(frame, bytes, 32)?, bulk: outward })
 }
 
 fn discard<'a>(all: &Assembler<'a>, frame: &Frame<'a>, address: &'a Operand, bytes: &Operand) -> Made {

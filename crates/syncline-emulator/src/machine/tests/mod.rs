@@ -161,6 +161,48 @@ fn numbers_of_64_bits_by_carrying() {
 }
 
 #[test]
+fn copies_are_there_when_they_were_waited_for() {
+    let copied = |wait: &str| {
+        let body = format!(
+            "
+            .shared .align 16 .b8 room[128];
+            mov.u32 %r3, room;
+            mad.lo.u32 %r3, %t, 4, %r3;
+            cp.async.ca.shared.global [%r3], [%rd0], 4;
+            {wait}
+            ld.shared.u32 %r5, [%r3];
+            st.global.u32 [%rd0], %r5;"
+        );
+        run(&body, 1, 32, 32, 7).unwrap()
+    };
+    assert_eq!(copied("cp.async.wait_all;"), [7; 32]);
+    assert_eq!(copied("cp.async.commit_group; cp.async.wait_group 0;"), [7; 32]);
+    assert_eq!(copied("cp.async.commit_group; cp.async.wait_group 1;"), [0xA5A5_A5A5; 32]);
+    assert_eq!(copied("cp.async.wait_group 0;"), [0xA5A5_A5A5; 32], "it is in no group");
+    assert_eq!(copied(""), [0xA5A5_A5A5; 32]);
+}
+
+#[test]
+fn what_goes_in_bulk_stays_until_it_was_read() {
+    let copied = |wait: &str| {
+        let body = format!(
+            "
+            .shared .align 16 .b8 room[16];
+            mov.u32 %r3, room;
+            mov.u32 %r4, 5;
+            st.shared.v4.u32 [%r3], {{%r4, %r4, %r4, %r4}};
+            cp.async.bulk.global.shared::cta.bulk_group [%out], [%r3], 16;
+            cp.async.bulk.commit_group;
+            {wait}
+            st.shared.u32 [%r3+4], 9;"
+        );
+        run(&body, 1, 1, 4, 7).unwrap()
+    };
+    assert_eq!(copied("cp.async.bulk.wait_group.read 0;"), [5; 4]);
+    assert_eq!(copied(""), [5, 9, 5, 5], "at its end it is done all the same");
+}
+
+#[test]
 fn who_reaches_beside_is_told() {
     let cases = [
         ("st.global.u32 [%rd0+40], %t;", "where there is nothing"),
@@ -171,6 +213,10 @@ fn who_reaches_beside_is_told() {
         ("mov.u64 %rd1, 0;\nld.u32 %r3, [%rd1];", "where there is nothing"),
         ("bar.sync 16;", "no barrier 16"),
         ("discard.global.L2 [%out+4], 128;", "no line"),
+        ("mov.u32 %r3, 0;\ncp.async.ca.shared.global [%r3], [%out], 12;", "which no copy can"),
+        ("mov.u32 %r3, 4;\ncp.async.ca.shared.global [%r3], [%out], 8;", "not aligned"),
+        ("mov.u32 %r3, 0;\ncp.async.bulk.global.shared::cta.bulk_group [%out], [%r3], 24;", "which no copy can"),
+        ("mov.u32 %r3, 8;\ncp.async.bulk.global.shared::cta.bulk_group [%out], [%r3], 32;", "not aligned"),
     ];
     for (body, expected) in cases {
         let error = run(body, 1, 1, 10, 0).unwrap_err();
