@@ -1,6 +1,8 @@
 //! What a warp changes: registers, and memory, every byte of which is looked up before it is touched.
 
 use std::ptr;
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
 
 use super::copies::Copy;
 use super::program::{Address, LANES, Lanes, MOST_PARTS, Operation, Space};
@@ -215,12 +217,7 @@ impl Warp {
         for lane in lanes(mask) {
             let place = self.reach(address.space, addresses[lane], bytes, 1, lane, here)?;
             // SAFETY: `reach` has found a value there, aligned.
-            unsafe {
-                before[lane] = get(place, bytes);
-                if let Some(value) = change(before[lane], lane) {
-                    put(place, bytes, value);
-                }
-            }
+            before[lane] = unsafe { replace(place, bytes, |there| change(there, lane)) }?;
         }
         to.iter().for_each(|to| self.write(*to, &before, mask));
         Ok(())
@@ -314,6 +311,27 @@ unsafe fn get(from: *const u8, bytes: u32) -> u64 {
             _ => from.cast::<u64>().read_volatile(),
         }
     }
+}
+
+/// Puts what `change` makes of a number of so many bytes in its place, if anything, at once; what was there.
+///
+/// # Safety
+/// There must be one, aligned.
+unsafe fn replace(place: *mut u8, bytes: u32, mut change: impl FnMut(u64) -> Option<u64>) -> Result<u64, String> {
+    macro_rules! replace {
+        ($atomic:ident, $word:ty) => {{
+            // SAFETY: the caller's.
+            let place = unsafe { $atomic::from_ptr(place.cast()) };
+            let change = |there: $word| change(there.into()).map(|value| value as $word);
+            u64::from(place.fetch_update(SeqCst, SeqCst, change).unwrap_or_else(|there| there))
+        }};
+    }
+    Ok(match bytes {
+        2 => replace!(AtomicU16, u16),
+        4 => replace!(AtomicU32, u32),
+        8 => replace!(AtomicU64, u64),
+        _ => return Err(format!("nothing changes {bytes} bytes at once")),
+    })
 }
 
 /// Writes the lower bytes of a number.

@@ -226,6 +226,27 @@ fn who_reaches_beside_is_told() {
 
 #[test]
 fn what_is_not_understood_is_named() {
+#[test]
+fn kernels_of_several_threads_change_memory_at_once() {
+    let entry = format!(".global .align 4 .u32 sum;\n{HEAD_OF_KERNEL}");
+    let body = "
+        mov.u32 %r4, 0;
+        $again:
+        atom.global.add.u32 %r3, [sum], 1;
+        add.s32 %r4, %r4, 1;
+        setp.lt.u32 %p0, %r4, 1000;
+        @%p0 bra $again;
+        st.global.u32 [%rd0], %r3;";
+    let module = module(&entry, body).unwrap();
+    let kernel = module.kernel("k").unwrap().unwrap();
+    let last = || run_seeded(&kernel, 0, [1; 3], [1, 32], 32, 0).unwrap().into_iter().max().unwrap();
+    let latest = std::thread::scope(|scope| {
+        let other = scope.spawn(last);
+        last().max(other.join().unwrap())
+    });
+    assert_eq!(latest, 2 * 32 * 1000 - 1);
+}
+
     let error = run("frobnicate.u32 %r3, %r4;", 1, 1, 1, 0).unwrap_err();
     assert!(error.contains("frobnicate.u32"), "{error}");
     let error = run("mov.u32 %r3, %envreg3;", 1, 1, 1, 0).unwrap_err();
