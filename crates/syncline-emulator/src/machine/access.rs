@@ -202,7 +202,7 @@ impl Warp {
         }
     }
 
-    /// What is there and what `change` makes of it, if anything, lane after lane; the former to a register.
+    /// What is there and what `change` makes of it, if anything, lane after lane; the former to a register. At once: kernels of other threads of the host may do the same.
     fn update(
         &mut self,
         to: Option<u32>,

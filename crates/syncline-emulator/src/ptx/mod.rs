@@ -108,12 +108,22 @@ pub struct Function {
     pub predicates: u32,
     /// Other registers that it uses.
     pub registers: u32,
+    /// Bits of these, by declarations: the number of each one's first register and how many bits all of it have.
+    pub widths: Vec<(u32, u32)>,
     /// Most threads of a block, if it says (`.maxntid`).
     pub most_threads: Option<u32>,
     /// Blocks of a cluster, if it says (`.reqnctapercluster`).
     pub cluster: Option<[u32; 3]>,
     /// Its body.
     pub body: Vec<Statement>,
+}
+
+impl Function {
+    /// Bits of the register with this number.
+    pub fn width(&self, register: u32) -> Option<u32> {
+        let behind = self.widths.partition_point(|(first, _)| *first <= register);
+        self.widths[..behind].last().map(|(_, bits)| *bits)
+    }
 }
 
 /// A module.

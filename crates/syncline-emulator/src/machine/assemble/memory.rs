@@ -90,15 +90,11 @@ fn load<'a>(
     from: &'a Operand,
 ) -> Made {
     let bits = bits(kind)?;
-    let to = parts(to)?.iter().map(|part| frame.wanted(part)).collect::<Result<_, _>>()?;
-    // Compilers load signed bytes and shorts to the next longer register.
-    let extend = opcodes::extend(kind, bits * 2);
-    Ok(Operation::Load {
-        to,
-        bytes: bits / 8,
-        extend: extend.filter(|_| bits < 32),
-        address: all.address(frame, from, space(words))?,
-    })
+    let to = parts(to)?;
+    // Registers may be longer than what they are loaded with, and signs go on to their ends.
+    let extend = frame.width(to)?.and_then(|width| opcodes::extend(kind, width));
+    let to = to.iter().map(|part| frame.wanted(part)).collect::<Result<_, _>>()?;
+    Ok(Operation::Load { to, bytes: bits / 8, extend, address: all.address(frame, from, space(words))? })
 }
 
 fn store<'a>(

@@ -35,6 +35,7 @@ enum Place {
 
 /// A function being put in its place.
 struct Frame<'a> {
+    function: &'a Function,
     variables: HashMap<&'a str, Place>,
     register: u32,
     predicate: u32,
@@ -174,6 +175,7 @@ impl<'a> Assembler<'a> {
             return Err(format!("more than {MOST_INSTRUCTIONS} instructions"));
         }
         let mut frame = Frame {
+            function,
             variables,
             register: self.program.registers,
             predicate: self.program.predicates,
@@ -333,6 +335,16 @@ impl Frame<'_> {
             Operand::Register(Register::Value(number)) => Ok(self.register + number),
             other => Err(format!("{other:?} is no register")),
         }
+    }
+
+    /// Bits of the registers that are written, which have to be the same; `None` if nobody wants them.
+    fn width(&self, operands: &[Operand]) -> Result<Option<u32>, String> {
+        let mut widths = operands.iter().filter_map(|operand| match operand {
+            Operand::Register(Register::Value(number)) => self.function.width(*number),
+            _ => None,
+        });
+        let first = widths.next();
+        if widths.any(|width| Some(width) != first) { Err("registers of several widths".to_owned()) } else { Ok(first) }
     }
 
     /// The register that is written, if any.

@@ -161,6 +161,30 @@ fn numbers_of_64_bits_by_carrying() {
 }
 
 #[test]
+fn loads_fill_their_registers() {
+    let cases = [
+        ("ld.global.s8 %r3, [%out];\ncvt.u64.u32 %rd3, %r3;", 0xFFFF_FF80),
+        ("ld.global.u8 %r3, [%out];\ncvt.u64.u32 %rd3, %r3;", 0x80),
+        ("ld.global.s8 %rd3, [%out];", 0xFFFF_FFFF_FFFF_FF80),
+        ("ld.global.s16 %rd3, [%out];", 0xFFFF_FFFF_FFFF_8080),
+        ("ld.global.s32 %rd3, [%out];", 0xFFFF_FFFF_FFFF_8080),
+        ("ld.global.u32 %rd3, [%out];", 0xFFFF_8080),
+        // What is equal in 16 bits is equal in the register.
+        (
+            ".reg .b16 %h<2>;\nld.global.s16 %h0, [%out];\nld.global.u16 %h1, [%out];\nsetp.eq.b16 %p0, %h0, %h1;\nselp.u64 %rd3, 1, 0, %p0;",
+            1,
+        ),
+        (".reg .b16 %h;\nld.global.s8 %h, [%out];\ncvt.u64.u16 %rd3, %h;", 0xFF80),
+    ];
+    for (body, expected) in cases {
+        let words = run(&format!("{body}\nst.global.u64 [%out], %rd3;"), 1, 1, 2, 0xFFFF_8080).unwrap();
+        assert_eq!(u64::from(words[1]) << 32 | u64::from(words[0]), expected, "{body}");
+    }
+    let error = run("ld.global.v2.s8 {%r3, %rd3}, [%out];", 1, 1, 1, 0).unwrap_err();
+    assert!(error.contains("several widths"), "{error}");
+}
+
+#[test]
 fn copies_are_there_when_they_were_waited_for() {
     let copied = |wait: &str| {
         let body = format!(
@@ -203,6 +227,27 @@ fn what_goes_in_bulk_stays_until_it_was_read() {
 }
 
 #[test]
+fn kernels_of_several_threads_change_memory_at_once() {
+    let entry = format!(".global .align 4 .u32 sum;\n{HEAD_OF_KERNEL}");
+    let body = "
+        mov.u32 %r4, 0;
+        $again:
+        atom.global.add.u32 %r3, [sum], 1;
+        add.s32 %r4, %r4, 1;
+        setp.lt.u32 %p0, %r4, 1000;
+        @%p0 bra $again;
+        st.global.u32 [%rd0], %r3;";
+    let module = module(&entry, body).unwrap();
+    let kernel = module.kernel("k").unwrap().unwrap();
+    let last = || run_seeded(&kernel, 0, [1; 3], [1, 32], 32, 0).unwrap().into_iter().max().unwrap();
+    let latest = std::thread::scope(|scope| {
+        let other = scope.spawn(last);
+        last().max(other.join().unwrap())
+    });
+    assert_eq!(latest, 2 * 32 * 1000 - 1);
+}
+
+#[test]
 fn who_reaches_beside_is_told() {
     let cases = [
         ("st.global.u32 [%rd0+40], %t;", "where there is nothing"),
@@ -226,27 +271,6 @@ fn who_reaches_beside_is_told() {
 
 #[test]
 fn what_is_not_understood_is_named() {
-#[test]
-fn kernels_of_several_threads_change_memory_at_once() {
-    let entry = format!(".global .align 4 .u32 sum;\n{HEAD_OF_KERNEL}");
-    let body = "
-        mov.u32 %r4, 0;
-        $again:
-        atom.global.add.u32 %r3, [sum], 1;
-        add.s32 %r4, %r4, 1;
-        setp.lt.u32 %p0, %r4, 1000;
-        @%p0 bra $again;
-        st.global.u32 [%rd0], %r3;";
-    let module = module(&entry, body).unwrap();
-    let kernel = module.kernel("k").unwrap().unwrap();
-    let last = || run_seeded(&kernel, 0, [1; 3], [1, 32], 32, 0).unwrap().into_iter().max().unwrap();
-    let latest = std::thread::scope(|scope| {
-        let other = scope.spawn(last);
-        last().max(other.join().unwrap())
-    });
-    assert_eq!(latest, 2 * 32 * 1000 - 1);
-}
-
     let error = run("frobnicate.u32 %r3, %r4;", 1, 1, 1, 0).unwrap_err();
     assert!(error.contains("frobnicate.u32"), "{error}");
     let error = run("mov.u32 %r3, %envreg3;", 1, 1, 1, 0).unwrap_err();

@@ -17,6 +17,7 @@ pub fn read<'a>(cursor: &mut Cursor<'a>, function: &mut Function, line: (u32, u3
     }
     body.function.predicates = body.scopes.predicates;
     body.function.registers = body.scopes.registers;
+    body.function.widths = std::mem::take(&mut body.scopes.widths);
     Ok(())
 }
 
@@ -95,29 +96,30 @@ impl<'a> Body<'a, '_> {
     /// `.reg .b32 %r<5>, a;`
     fn registers(&mut self) -> Result<(), Failure> {
         let (at, kind) = (self.cursor.at(), self.cursor.directive()?);
-        let predicate = match kind {
-            ".pred" => true,
-            ".u16" | ".s16" | ".b16" | ".f16" | ".bf16" => false,
-            ".u32" | ".s32" | ".b32" | ".f32" | ".f16x2" | ".bf16x2" => false,
-            ".u64" | ".s64" | ".b64" | ".f64" => false,
+        let width = match kind {
+            ".pred" => None,
+            ".u16" | ".s16" | ".b16" | ".f16" | ".bf16" => Some(16),
+            ".u32" | ".s32" | ".b32" | ".f32" | ".f16x2" | ".bf16x2" => Some(32),
+            ".u64" | ".s64" | ".b64" | ".f64" => Some(64),
             _ => return Err(Failure::new(at, format!("registers of {kind} are not understood"))),
         };
         loop {
-            self.register(predicate)?;
+            self.register(width)?;
             if !self.cursor.take(b',')? {
                 return self.cursor.expect(b';');
             }
         }
     }
 
-    fn register(&mut self, predicate: bool) -> Result<(), Failure> {
+    /// One that has so many bits, or is a predicate; or as many of them as are asked for.
+    fn register(&mut self, width: Option<u32>) -> Result<(), Failure> {
         let (at, name) = (self.cursor.at(), self.cursor.word()?);
         let added = if self.cursor.take(b'<')? {
             let count = self.cursor.small()?;
             self.cursor.expect(b'>')?;
-            self.scopes.add_registers(name, count, predicate)
+            self.scopes.add_registers(name, count, width)
         } else {
-            self.scopes.add_register(name, predicate)
+            self.scopes.add_register(name, width)
         };
         added.ok_or_else(|| twice(at, name))
     }

@@ -84,6 +84,8 @@ pub struct Scopes<'a> {
     pub predicates: u32,
     /// Its other registers.
     pub registers: u32,
+    /// The first of each declaration of these, and their bits.
+    pub widths: Vec<(u32, u32)>,
 }
 
 impl<'a> Scopes<'a> {
@@ -138,26 +140,29 @@ impl<'a> Scopes<'a> {
         }
     }
 
-    /// A new register; nothing if the scope has the name already or there are too many.
-    pub fn add_register(&mut self, name: &'a str, predicate: bool) -> Option<()> {
-        let register = self.count(predicate, 1)?;
+    /// A new register of so many bits, or a predicate; nothing if the scope has the name already or there are too many.
+    pub fn add_register(&mut self, name: &'a str, width: Option<u32>) -> Option<()> {
+        let register = self.count(width, 1)?;
         let names = &mut self.open.last_mut()?.names;
         names.insert(name, Named::Register(register)).is_none().then_some(())
     }
 
-    /// New registers with numbers for names; nothing if the scope has them already or there are too many.
-    pub fn add_registers(&mut self, prefix: &'a str, count: u32, predicate: bool) -> Option<()> {
-        let first = self.count(predicate, count)?;
+    /// New registers, the same, with numbers for names; nothing if the scope has them already or there are too many.
+    pub fn add_registers(&mut self, prefix: &'a str, count: u32, width: Option<u32>) -> Option<()> {
+        let first = self.count(width, count)?;
         let families = &mut self.open.last_mut()?.families;
         let known = families.iter().any(|family| family.prefix == prefix);
         families.push(Family { prefix, first, count });
         (!known).then_some(())
     }
 
-    fn count(&mut self, predicate: bool, more: u32) -> Option<Register> {
-        let counter = if predicate { &mut self.predicates } else { &mut self.registers };
+    /// So many more, of so many bits or predicates.
+    fn count(&mut self, width: Option<u32>, more: u32) -> Option<Register> {
+        let counter = if width.is_some() { &mut self.registers } else { &mut self.predicates };
         let first = *counter;
         *counter = first.checked_add(more)?;
-        Some(if predicate { Register::Predicate(first) } else { Register::Value(first) })
+        let Some(bits) = width else { return Some(Register::Predicate(first)) };
+        self.widths.push((first, bits));
+        Some(Register::Value(first))
     }
 }

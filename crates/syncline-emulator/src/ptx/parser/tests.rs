@@ -173,6 +173,7 @@ fn functions_that_are_called() {
         parameters: vec![variable("helper_param_0", Space::Parameter, 4, 4, &[])],
         results: vec![variable("func_retval0", Space::Parameter, 4, 12, &[])],
         registers: 2,
+        widths: vec![(0, 32)],
         body: vec![
             instruction((0, 0), "ld.param.u32", vec![value(1), at("helper_param_0", 0)]),
             instruction((0, 0), "st.param.b32", vec![at("func_retval0", 0), value(1)]),
@@ -190,6 +191,7 @@ fn kernels() {
     assert_eq!((kernel.most_threads, kernel.cluster), (Some(256), Some([4, 1, 1])));
     // Of each declaration and scope their own: %p<3>, there, %p1; and %rs<1>, %r<4>, %fd<2>, temp_param_reg, below.
     assert_eq!((kernel.predicates, kernel.registers), (3 + 2, 1 + 4 + 2 + 2));
+    assert_eq!([0, 1, 4, 5, 6].map(|register| kernel.width(register).unwrap()), [16, 32, 32, 64, 64]);
     let parameters = [
         variable("kernel_param_0", Space::Parameter, 8, 8, &[]),
         variable("kernel_param_1", Space::Parameter, 8, 48, &[]),
