@@ -59,7 +59,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     tests.args(["test", "--workspace"]);
     device_tests()?.iter().for_each(|test| _ = tests.args(["--test", test]));
     emulated(&mut tests)?;
-    emulated(crate::cargo().args(["test", "--workspace", "--lib", "--", "gpu::"]))
+    emulated(crate::cargo().args(["test", "--workspace", "--lib", "--", "gpu::"]))?;
+    // The command line's, which are few and short.
+    emulated(crate::cargo().args(["test", "--workspace", "--test", "cli", "--", "device::"]))
 }
 
 /// Where the system's loader looks first.
