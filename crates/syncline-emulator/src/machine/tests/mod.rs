@@ -2,6 +2,8 @@
 
 mod waiting;
 
+use std::sync::Barrier;
+
 use super::{Kernel, Launch, Module, Shape};
 use crate::memory::Memory;
 
@@ -234,17 +236,21 @@ fn kernels_of_several_threads_change_memory_at_once() {
         $again:
         atom.global.add.u32 %r3, [sum], 1;
         add.s32 %r4, %r4, 1;
-        setp.lt.u32 %p0, %r4, 1000;
+        setp.lt.u32 %p0, %r4, 20000;
         @%p0 bra $again;
         st.global.u32 [%rd0], %r3;";
     let module = module(&entry, body).unwrap();
     let kernel = module.kernel("k").unwrap().unwrap();
-    let last = || run_seeded(&kernel, 0, [1; 3], [1, 32], 32, 0).unwrap().into_iter().max().unwrap();
+    let start = Barrier::new(2);
+    let last = || {
+        start.wait();
+        run_seeded(&kernel, 0, [1; 3], [1, 32], 32, 0).unwrap().into_iter().max().unwrap()
+    };
     let latest = std::thread::scope(|scope| {
         let other = scope.spawn(last);
         last().max(other.join().unwrap())
     });
-    assert_eq!(latest, 2 * 32 * 1000 - 1);
+    assert_eq!(latest, 2 * 32 * 20_000 - 1);
 }
 
 #[test]
