@@ -108,12 +108,12 @@ fn a_gpu_writes_and_reads_what_the_cpu_does() {
     // Codes as LZSS tokens are not among that.
     for pipeline in ["lzss+huffman", "auto"] {
         let line = format!("compress x.f32 --shape 60000 --abs 1 --pipeline {pipeline}");
-        w.ok(&format!("{line} -o c.syn --device cpu"));
-        let output = w.run(&format!("{line} -o t.syn --device cuda"));
+        w.ok(&format!("{line} -o c.syn --force --device cpu"));
+        let output = w.run(&format!("{line} -o t.syn --force --device cuda"));
         let stderr = String::from_utf8_lossy(&output.stderr).to_string();
         assert!(output.status.success() && !stderr.contains("done on the CPU"), "{stderr}");
         assert_eq!(w.read("c.syn"), w.read("t.syn"));
-        let output = w.run("decompress t.syn -o t --device cuda");
+        let output = w.run("decompress t.syn -o t --force --device cuda");
         let stderr = String::from_utf8_lossy(&output.stderr).to_string();
         assert!(output.status.success() && !stderr.contains("done on the CPU"), "{stderr}");
         w.ok("verify x.f32 t.syn --device cuda");
