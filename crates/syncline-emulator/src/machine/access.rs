@@ -137,8 +137,10 @@ impl Warp {
             }
             Operation::Copy { to, from, bytes, bulk } => {
                 let bytes = self.read(*bytes, here);
+                let (there, source) = (self.addresses(to, here), self.addresses(from, here));
                 for lane in lanes(mask) {
-                    self.begin_copy([to, from], bytes[lane] as u32, *bulk, lane, here)?;
+                    let spaces = [to.space, from.space];
+                    self.begin_copy(spaces, [there[lane], source[lane]], bytes[lane] as u32, *bulk, lane, here)?;
                 }
             }
             Operation::Group { bulk } => self.copies.group(*bulk, mask),
@@ -168,13 +170,13 @@ impl Warp {
     /// Lets a lane's copy begin. Until it is done small ones' targets hold nonsense, as on a device they may hold anything.
     fn begin_copy(
         &mut self,
-        [to, from]: [&Address; 2],
+        [to, from]: [Space; 2],
+        [there, source]: [u64; 2],
         bytes: u32,
         bulk: bool,
         lane: usize,
         here: &Surroundings<'_>,
     ) -> Result<(), String> {
-        let [there, source] = [to, from].map(|address| self.addresses(address, here)[lane]);
         let unit = if bulk { 16 } else { bytes };
         if !(if bulk { bytes.is_multiple_of(16) } else { matches!(bytes, 4 | 8 | 16) }) {
             return Err(format!("lane {lane} copies {bytes} bytes, which no copy can"));
@@ -184,8 +186,8 @@ impl Warp {
                 "lane {lane} copies {bytes} bytes from {source:#x} to {there:#x}, which are not aligned"
             ));
         }
-        let source = self.reach(from.space, source, bytes, 1, lane, here)?;
-        let target = self.reach(to.space, there, bytes, 1, lane, here)?;
+        let source = self.reach(from, source, bytes, 1, lane, here)?;
+        let target = self.reach(to, there, bytes, 1, lane, here)?;
         if !bulk {
             // SAFETY: `reach` has found as many bytes there.
             unsafe { target.write_bytes(POISON, bytes as usize) };

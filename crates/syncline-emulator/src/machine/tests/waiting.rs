@@ -7,6 +7,22 @@ fn in_clusters_of(blocks: u32) -> String {
     format!(".visible .entry k(.param .u64 k_0) .explicitcluster .reqnctapercluster {blocks}, 1, 1")
 }
 
+/// A block of a cluster of four leaves a number in its shared memory and reads that of the block at the other end, all of them there before and after.
+const READS_ANOTHER_BLOCK: &str = "
+        .shared .align 4 .b8 place[128];
+        add.s32 %r3, %r0, 100;
+        mov.u32 %r4, place;
+        st.shared.u32 [%r4], %r3;
+        barrier.cluster.arrive.release;
+        barrier.cluster.wait.acquire;
+        mov.u32 %r5, %cluster_ctarank;
+        xor.b32 %r5, %r5, 3;
+        mapa.shared::cluster.u32 %r6, %r4, %r5;
+        ld.shared::cluster.u32 %r7, [%r6];
+        st.global.u32 [%rd0], %r7;
+        barrier.cluster.arrive.release;
+        barrier.cluster.wait.acquire;";
+
 #[test]
 fn a_lane_may_wait_for_another_of_its_warp() {
     // Lane 0 waits in a loop for what lane 31 writes behind it.
@@ -132,45 +148,20 @@ fn barriers_are_for_warps() {
 
 #[test]
 fn a_cluster_reads_its_other_blocks() {
-    let body = "
-        .shared .align 4 .b8 place[128];
-        add.s32 %r3, %r0, 100;
-        mov.u32 %r4, place;
-        st.shared.u32 [%r4], %r3;
-        barrier.cluster.arrive.release;
-        barrier.cluster.wait.acquire;
-        mov.u32 %r5, %cluster_ctarank;
-        xor.b32 %r5, %r5, 3;
-        mapa.shared::cluster.u32 %r6, %r4, %r5;
-        ld.shared::cluster.u32 %r7, [%r6];
-        st.global.u32 [%rd0], %r7;
-        barrier.cluster.arrive.release;
-        barrier.cluster.wait.acquire;";
-    let numbers = run_in(&in_clusters_of(4), body, [4, 1, 1], 8, 1, 8, 0).unwrap();
+    let numbers = run_in(&in_clusters_of(4), READS_ANOTHER_BLOCK, [4, 1, 1], 8, 1, 8, 0).unwrap();
     assert_eq!(numbers, [103, 102, 101, 100, 107, 106, 105, 104]);
 }
 
 #[test]
 fn the_last_to_reach_a_cluster_barrier_waits_at_the_next() {
     // Each block reads what another one has written, which nobody may change before the second barrier.
-    let body = "
-        .shared .align 4 .b8 place[128];
-        add.s32 %r3, %r0, 100;
-        mov.u32 %r4, place;
-        st.shared.u32 [%r4], %r3;
-        barrier.cluster.arrive.release;
-        barrier.cluster.wait.acquire;
-        mov.u32 %r5, %cluster_ctarank;
-        xor.b32 %r5, %r5, 3;
-        mapa.shared::cluster.u32 %r6, %r4, %r5;
-        ld.shared::cluster.u32 %r7, [%r6];
-        st.global.u32 [%rd0], %r7;
-        barrier.cluster.arrive.release;
-        barrier.cluster.wait.acquire;
+    let body = format!(
+        "{READS_ANOTHER_BLOCK}
         st.shared.u32 [%r4], 0;
         barrier.cluster.arrive.release;
-        barrier.cluster.wait.acquire;";
-    let numbers = run_in(&in_clusters_of(4), body, [4, 1, 1], 8, 1, 8, 0).unwrap();
+        barrier.cluster.wait.acquire;"
+    );
+    let numbers = run_in(&in_clusters_of(4), &body, [4, 1, 1], 8, 1, 8, 0).unwrap();
     assert_eq!(numbers, [103, 102, 101, 100, 107, 106, 105, 104]);
 }
 
