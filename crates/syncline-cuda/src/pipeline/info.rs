@@ -9,7 +9,8 @@ use syncline_core::container::{ChunkTable, Header, read_outline};
 use syncline_core::error::Error;
 use syncline_core::geometry::Geometry;
 
-use crate::error::{CudaError, DriverContext, Result};
+use crate::device::fetch;
+use crate::error::{CudaError, Result};
 
 /// The header and the chunk table of a stream, checked.
 #[derive(Debug, Clone)]
@@ -40,14 +41,11 @@ impl StreamInfo {
         let mut failed = None;
         let info = Self::read(bytes.len() as u64, |offset, length| {
             let part = bytes.slice(offset as usize..offset as usize + length);
-            let copied = stream.clone_dtoh(&part).doing("reading a stream's header");
-            copied.and_then(|copied| stream.synchronize().doing("reading a stream's header").map(|()| copied)).map_err(
-                |error| {
-                    let text = std::io::Error::other(error.to_string());
-                    failed = Some(error);
-                    Error::Io(text)
-                },
-            )
+            fetch(stream, &part, "reading a stream's header").map_err(|error| {
+                let text = std::io::Error::other(error.to_string());
+                failed = Some(error);
+                Error::Io(text)
+            })
         });
         failed.map_or(info, Err)
     }
