@@ -42,9 +42,10 @@ fn a_cache_that_cannot_be_written_is_told() {
     let file = std::env::temp_dir().join(format!("syncline-device-test-file-{}", std::process::id()));
     std::fs::write(&file, b"no folder").unwrap();
     let opened = Device::open_with_cache(device.info().ordinal, Cache::new(Some(file.clone()))).unwrap();
+    let info = opened.info().to_string();
     std::fs::remove_file(&file).unwrap();
     let told = format!("kernels cannot be cached in {} (", file.display());
-    assert!(opened.info().to_string().contains(&told), "{}", opened.info());
+    assert!(info.contains(&told), "{info}");
     let opened = Device::open_with_cache(device.info().ordinal, Cache::new(None)).unwrap();
     assert!(opened.info().to_string().ends_with("kernels are not cached"), "{}", opened.info());
 }

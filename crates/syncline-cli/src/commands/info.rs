@@ -68,7 +68,7 @@ fn device_json(device: &Found) -> serde_json::Value {
             "nvrtc": info.compiler.to_string(),
             "architecture": info.architecture,
             "cache": info.cache,
-            "cache_error": info.cache_error,
+            "cache_error": info.cache_error(),
         }),
         Err(error) => json!({ "error": error }),
     }

@@ -68,8 +68,6 @@ pub struct DeviceInfo {
     pub architecture: u32,
     /// Folder of compiled kernels, if there is one.
     pub cache: Option<PathBuf>,
-    /// Why no more kernels can be stored there, if they cannot.
-    pub cache_error: Option<String>,
 }
 
 impl fmt::Display for DeviceInfo {
@@ -92,8 +90,13 @@ impl fmt::Display for DeviceInfo {
 }
 
 impl DeviceInfo {
+    /// Why no more kernels can be stored in the folder of compiled ones, if they cannot. It is tried each time that somebody asks.
+    pub fn cache_error(&self) -> Option<String> {
+        Cache::new(self.cache.clone()).check().err().map(|error| error.to_string())
+    }
+
     fn where_kernels_are(&self) -> String {
-        match (&self.cache, &self.cache_error) {
+        match (&self.cache, self.cache_error()) {
             (None, _) => "kernels are not cached".to_owned(),
             (Some(folder), None) => format!("kernels cached in {}", folder.display()),
             (Some(folder), Some(why)) => format!("kernels cannot be cached in {} ({why})", folder.display()),
@@ -172,7 +175,6 @@ impl Device {
             // `find` returns only compilers that have one.
             architecture: compiler.architecture_for(capability).unwrap_or(capability),
             cache: cache.folder().map(PathBuf::from),
-            cache_error: cache.check().err().map(|error| error.to_string()),
         };
         Ok(Self { context, info, compiler, cache, modules: Arc::default() })
     }
