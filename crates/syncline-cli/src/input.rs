@@ -259,7 +259,7 @@ fn read_npy(input: &Input) -> Outcome<NpyHeader> {
     let length = npy::header_length(&input.start(npy::PREFIX)?).map_err(damaged)?;
     let header = input.start(length)?;
     if header.len() < length {
-        return Err(damaged("truncated .npy header: it was cut off: fetch or save it again".into()));
+        return Err(damaged(npy::TRUNCATED.into()));
     }
     npy::parse_header(&header).map_err(damaged)
 }

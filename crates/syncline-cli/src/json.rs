@@ -61,7 +61,7 @@ pub fn summary(summary: &Summary, input: &str, output: &str, seconds: f64) -> Va
         "fills": fills(&summary.fills, true),
         "uncompressed_bytes": summary.uncompressed_bytes,
         "compressed_bytes": summary.compressed_bytes,
-        "ratio": crate::format::ratio(summary.uncompressed_bytes, summary.compressed_bytes),
+        "ratio": summary.ratio(),
         "seconds": seconds,
         "device": execution(&summary.execution),
     })

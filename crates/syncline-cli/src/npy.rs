@@ -5,6 +5,9 @@ use syncline::{ElementType, Shape};
 /// First bytes of the format.
 pub const MAGIC: &[u8; 6] = b"\x93NUMPY";
 
+/// What is wrong with a header that ends too soon.
+pub const TRUNCATED: &str = "truncated .npy header: it was cut off: fetch or save it again";
+
 /// Longest header that is read; NumPy's own limit for untrusted files is 10,000.
 const LONGEST_HEADER: usize = 1 << 16;
 
@@ -30,11 +33,9 @@ pub fn header_length(prefix: &[u8]) -> Result<usize, String> {
     let length = match prefix {
         [_, _, _, _, _, _, 1, _, a, b, ..] => 10 + usize::from(u16::from_le_bytes([*a, *b])),
         [_, _, _, _, _, _, 2 | 3, _, a, b, c, d] => (u32::from_le_bytes([*a, *b, *c, *d]) as usize).saturating_add(12),
-        [_, _, _, _, _, _, 1..=3, ..] => {
-            return Err("truncated .npy header: it was cut off: fetch or save it again".into());
-        }
+        [_, _, _, _, _, _, 1..=3, ..] => return Err(TRUNCATED.into()),
         [_, _, _, _, _, _, major, ..] => return Err(format!("version {major} of .npy is not known: save it again")),
-        _ => return Err("truncated .npy header: it was cut off: fetch or save it again".into()),
+        _ => return Err(TRUNCATED.into()),
     };
     if length > LONGEST_HEADER {
         return Err(format!("a .npy header of {length} bytes is not a plain array's: save one array alone"));

@@ -72,7 +72,7 @@ fn describe(summary: &Summary, input: &str, output: &str, elapsed: Duration, tal
         "{input} -> {output}: {} -> {}, ratio {}, {}",
         format::bytes(summary.uncompressed_bytes),
         format::bytes(summary.compressed_bytes),
-        format::number(format::ratio(summary.uncompressed_bytes, summary.compressed_bytes)),
+        format::number(summary.ratio()),
         format::resolved(summary.bound, summary.resolved),
     )];
     lines.extend(summary.fills.iter().map(fill_line));

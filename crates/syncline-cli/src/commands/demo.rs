@@ -14,7 +14,7 @@ use crate::chart::{Cell, picture, side_by_side};
 use crate::commands::compress::with_resources;
 use crate::commands::verify::{complaint, fills, quality_rows, tolerance};
 use crate::commands::{aligned, check_device, say};
-use crate::format::{bytes, number, ratio, speed};
+use crate::format::{bytes, number, speed};
 use crate::input::is_dash;
 use crate::json;
 use crate::message::{Failure, Outcome};
@@ -119,15 +119,7 @@ fn account(
         ("field", format!("height of the geoid (EGM96) in metres, {} {}", summary.element_type, summary.shape)),
         ("asked for", "error at most 0.001 of the value range (--rel 1e-3)".into()),
         ("bound", format!("{} m", number(summary.resolved))),
-        (
-            "size",
-            format!(
-                "{} -> {}, ratio {}",
-                bytes(size),
-                bytes(summary.compressed_bytes),
-                number(ratio(size, summary.compressed_bytes))
-            ),
-        ),
+        ("size", format!("{} -> {}, ratio {}", bytes(size), bytes(summary.compressed_bytes), number(summary.ratio()))),
         ("compressed in", format!("{:.1} ms, {}", compressing.as_secs_f64() * 1e3, speed(size, compressing))),
         ("decompressed in", format!("{:.1} ms, {}", decompressing.as_secs_f64() * 1e3, speed(size, decompressing))),
     ];
