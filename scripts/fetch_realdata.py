@@ -229,7 +229,7 @@ def item(name, fn, dtype, src, lic, desc, fill=None):
 
 N = 'NOAA/PMEL (ferret-datasets copyright file)'
 item('etopo5', lambda: nc('ferret-datasets', 'etopo5.cdf', 'ROSE'), 'f4', 'ferret-datasets', N,
-     'world relief, 5 arc-minutes (whole metres)')
+     'world relief, 5 arc-minutes (whole meters)')
 item('levitus_temp', lambda: nc('ferret-datasets', 'levitus_climatology.cdf', 'TEMP'), 'f4',
      'ferret-datasets', N, 'Levitus ocean temperature, 20 depths', 'auto')
 item('levitus_salt', lambda: nc('ferret-datasets', 'levitus_climatology.cdf', 'SALT'), 'f4',
@@ -256,7 +256,7 @@ item('mri_mean_f32', lambda: nii('pydeface', 'mean_reg2mean.nii.gz'), 'f4', 'pyd
 item('de406_mercury', lambda: npz('de406', 'de406/jpl-mercury.npy'), 'f8', 'de406', 'MIT; JPL',
      'JPL DE406 Chebyshev coefficients of Mercury (interval x axis x term)')
 item('marchenko_R', lambda: npz('pylops', 'marchenko/input.npz', 'R'), 'f8', 'pylops', 'LGPL-3',
-     'seismic reflection response, source x receiver x time (modelled)')
+     'seismic reflection response, source x receiver x time (modeled)')
 item('marchenko_R_f32', lambda: npz('pylops', 'marchenko/input.npz', 'R'), 'f4', 'pylops', 'LGPL-3',
      'the same, rounded to f32')
 item('md_adk_x', lambda: trr('MDAnalysisTests', 'data/adk_oplsaa.trr', 'x'), 'f4',
@@ -419,7 +419,7 @@ def main():
         table = {r[0]: r for r in (l.split('\t') for l in open(manifest).read().splitlines()[1:])}
     table.update((r[0], r) for r in rows)
     with open(manifest, 'w') as o:
-        print('file', 'dtype', 'dims', 'bytes', 'source', 'licence', 'description', 'fill', 'sha256', sep='\t', file=o)
+        print('file', 'dtype', 'dims', 'bytes', 'source', 'license', 'description', 'fill', 'sha256', sep='\t', file=o)
         for r in table.values():
             print(*r, sep='\t', file=o)
     if A.stats:

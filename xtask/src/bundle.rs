@@ -85,7 +85,8 @@ exit $failed
 /// Tests that need no device, and of a GPU machine nothing but NVRTC: `cargo xtask nvrtc` runs them.
 const WITHOUT_DEVICE: [&str; 1] = ["compile"];
 
-/// Builds `target/bundle`: `tests/`, `benches/` (stripped, optimised) and `run.sh`. Packs it into `target/bundle.tar.gz`.
+/// Builds `target/bundle`: `tests/`, `benches/` (stripped, optimized) and `run.sh`. Packs it into
+/// `target/bundle.tar.gz`.
 pub fn run() -> Result<()> {
     let target = crate::root().join("target");
     let bundle = target.join("bundle");

@@ -1,4 +1,5 @@
-//! `cargo xtask emulate`: the device tests, or any command, with GPUs that are emulated on the CPU (`crates/syncline-emulator`).
+//! `cargo xtask emulate`: the device tests, or any command, with GPUs that are emulated on the CPU
+//! (`crates/syncline-emulator`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -21,7 +22,8 @@ pub struct Arguments {
     /// Where NVRTC cannot be fetched, say so and succeed
     #[arg(long)]
     if_available: bool,
-    /// A command and its arguments instead of the device tests, such as `cargo run --release --bin syncline -- demo --device cuda`
+    /// A command and its arguments instead of the device tests, such as `cargo run --release --bin syncline -- demo
+    /// --device cuda`
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
     command: Vec<String>,
 }
@@ -55,7 +57,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         return emulated(Command::new(program).args(rest));
     }
     let mut tests = crate::cargo();
-    // Not only of their package: others ask for more features of what both depend on, and all of it would be built again without them.
+    // Not only of their package: others ask for more features of what both depend on, and all of it would be built
+    // again without them.
     tests.args(["test", "--workspace"]);
     device_tests()?.iter().for_each(|test| _ = tests.args(["--test", test]));
     emulated(&mut tests)?;
@@ -67,9 +70,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 /// Where the system's loader looks first.
 const SEARCH_PATH: &str = if cfg!(target_os = "macos") { "DYLD_LIBRARY_PATH" } else { "LD_LIBRARY_PATH" };
 
-/// Builds the emulator, and puts a copy under the driver's name into a folder of its own: in one that cargo looks in everybody would take it for the driver.
+/// Builds the emulator, and puts a copy under the driver's name into a folder of its own: in one that cargo looks in
+/// everybody would take it for the driver.
 fn build() -> Result<PathBuf> {
-    // Optimised without checks of overflow, whatever the tests are: an interpreter's time is the tests'.
+    // Optimized without checks of overflow, whatever the tests are: an interpreter's time is the tests'.
     crate::run(crate::cargo().args(["build", "--release", "--package", "syncline-emulator"]))?;
     let target = crate::root().join("target");
     let folder = target.join("emulator");

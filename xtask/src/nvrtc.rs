@@ -1,4 +1,5 @@
-//! `cargo xtask nvrtc`: compiles every kernel specialization, on a machine that needs neither a GPU nor the CUDA toolkit.
+//! `cargo xtask nvrtc`: compiles every kernel specialization, on a machine that needs neither a GPU nor the CUDA
+//! toolkit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -17,7 +18,7 @@ pub struct Arguments {
     /// Compute capabilities without their dots, such as 75,80,90 [default: all that Syncline supports]
     #[arg(long, value_name = "LIST")]
     architectures: Option<String>,
-    /// Optimise little: whether kernels compile is told in about half of the time
+    /// Optimize little: whether kernels compile is told in about half of the time
     #[arg(long)]
     fast: bool,
     /// Where NVRTC cannot be fetched, say so and succeed
@@ -30,7 +31,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let Some(library) = fetch_unless(arguments.if_available, "kernels are not compiled")? else { return Ok(()) };
     let compile = |architectures: Option<&str>| {
         let mut check = crate::cargo();
-        // Not only of its package: others ask for more features of what both depend on, and all of it would be built again without them.
+        // Not only of its package: others ask for more features of what both depend on, and all of it would be built
+        // again without them.
         check.args(["test", "--workspace", "--test", "compile"]);
         check.env("SYNCLINE_NVRTC", &library).env("SYNCLINE_REQUIRE_NVRTC", "1");
         if let Some(architectures) = architectures {

@@ -1,4 +1,4 @@
-//! Streams of bytes: text, geometric symbols, and streams on which decoders never synchronise.
+//! Streams of bytes: text, geometric symbols, and streams on which decoders never synchronize.
 
 use rayon::prelude::*;
 
@@ -45,7 +45,7 @@ pub fn text(count: usize, seed: u64) -> Vec<u8> {
 /// One to four syllables of consonant, vowel and sometimes a closing consonant, common letters first.
 fn word(stream: Stream) -> String {
     let pick = |letters: &str, index: u64| {
-        // The minimum of two draws favours the front of the list.
+        // The minimum of two draws favors the front of the list.
         let n = letters.len() as u64;
         let at = stream.below(2 * index, n).min(stream.below(2 * index + 1, n));
         letters.as_bytes()[at as usize] as char
@@ -87,7 +87,7 @@ pub fn uniform(count: usize, seed: u64) -> Vec<u8> {
 
 /// Eight symbols, equally frequent, so every codeword has 3 bits: a decoder that starts at a multiple of 32 or 128 bits
 /// is two times of three inside a codeword and never finds the way back. The count is rounded down to a multiple of 8.
-pub fn never_synchronising_flat(count: usize) -> Vec<u8> {
+pub fn never_synchronizing_flat(count: usize) -> Vec<u8> {
     // Each block holds the same number of every symbol, so the whole does too.
     blocks(count / 8 * 8, 77, |stream, out| {
         out.iter_mut().enumerate().for_each(|(i, b)| *b = (i % 8) as u8);
@@ -95,10 +95,11 @@ pub fn never_synchronising_flat(count: usize) -> Vec<u8> {
     })
 }
 
-/// Code lengths that vary, and still a stream that never synchronises. The counts give symbols 0, 1, 2 codewords of 2 bits
-/// (00, 01, 10) and 3, 4 of 3 bits (110, 111). The head takes 27 bits, an odd number; then 2, 1, 0 repeats for ever as
-/// 100100…, every codeword at an odd bit: whoever starts at an even bit reads valid codewords for ever, all a bit off.
-pub fn never_synchronising_cycle(count: usize) -> Vec<u8> {
+/// Code lengths that vary, and still a stream that never synchronizes. The counts give symbols 0, 1, 2 codewords of 2
+/// bits (00, 01, 10) and 3, 4 of 3 bits (110, 111). The head takes 27 bits, an odd number; then 2, 1, 0 repeats for
+/// ever as 100100…, every codeword at an odd bit: whoever starts at an even bit reads valid codewords for ever, all a
+/// bit off.
+pub fn never_synchronizing_cycle(count: usize) -> Vec<u8> {
     const HEAD: [u8; 11] = [3, 3, 3, 4, 4, 1, 1, 0, 0, 0, 0];
     let cycle = (0..count).map(|i| 2 - (i % 3) as u8);
     HEAD.into_iter().chain(cycle.skip(HEAD.len())).take(count).collect()
@@ -150,14 +151,14 @@ mod tests {
     #[test]
     fn flat_stream_has_equal_counts() {
         for count in [8, 80, 2 * BLOCK + 24] {
-            assert_eq!(counts(&never_synchronising_flat(count)), vec![count as u64 / 8; 8]);
+            assert_eq!(counts(&never_synchronizing_flat(count)), vec![count as u64 / 8; 8]);
         }
-        assert!(never_synchronising_flat(7).is_empty());
+        assert!(never_synchronizing_flat(7).is_empty());
     }
 
     #[test]
     fn cycle_stream_reads_as_a_valid_wrong_stream_at_even_bits() {
-        let bytes = never_synchronising_cycle(6000);
+        let bytes = never_synchronizing_cycle(6000);
         let codewords: [&[u8]; 5] = [&[0, 0], &[0, 1], &[1, 0], &[1, 1, 0], &[1, 1, 1]];
         // The counts must give just these lengths.
         assert_eq!(
@@ -183,7 +184,7 @@ mod tests {
 
     #[test]
     fn short_streams_are_cut() {
-        assert_eq!(never_synchronising_cycle(3), [3, 3, 3]);
+        assert_eq!(never_synchronizing_cycle(3), [3, 3, 3]);
         assert!(text(0, 1).is_empty() && geometric(0, 0.5, 1).is_empty());
     }
 }

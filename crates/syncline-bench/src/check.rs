@@ -1,4 +1,7 @@
-//! Poisoning and comparing buffers in device memory, and keeping the device busy: launchers of `kernels/bench_check.cu`.
+//! Poisoning and comparing buffers in device memory, and keeping the device busy: launchers of
+//! `kernels/bench_check.cu`.
+
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 
@@ -11,7 +14,8 @@ const SOURCE: Source = Source { name: "bench_check.cu", text: include_str!("../k
 pub const POISON: u8 = 0xA5;
 const THREADS: u32 = 512;
 const BLOCKS: u32 = 2048;
-/// How long the device is kept busy: longer than the host takes for all that a call launches, which is some 30 microseconds where there are most.
+/// How long the device is kept busy: longer than the host takes for all that a call launches, which is some 30
+/// microseconds where there are most.
 const WAIT_NANOSECONDS: u64 = 100_000;
 
 /// Fills and compares bytes on one stream.
@@ -81,7 +85,8 @@ impl Check {
         if bytes > 0 {
             let mut launch = self.stream.launch_builder(self.compare.function());
             launch.arg(a).arg(b).arg(&bytes).arg(&mut self.differences);
-            // SAFETY: parameters (const u8 *, const u8 *, u64, u64 *): reads bytes that both views have, adds to one counter.
+            // SAFETY: parameters (const u8 *, const u8 *, u64, u64 *): reads bytes that both views have, adds to one
+            // counter.
             unsafe { launch.launch(Kernel::grid(BLOCKS, THREADS, 0)) }.doing("comparing")?;
         }
         let found = self.stream.clone_dtoh(&self.differences).doing("reading a counter")?[0];

@@ -8,7 +8,8 @@ pub enum Clock {
     /// Elapsed time.
     #[default]
     Elapsed,
-    /// Time that processors worked for this process, which others that run do not add to; elapsed time where the system does not say it.
+    /// Time that processors worked for this process, which others that run do not add to; elapsed time where the system
+    /// does not say it.
     Processor,
 }
 
@@ -50,7 +51,8 @@ fn processor_seconds() -> Option<f64> {
 mod tests {
     use super::*;
 
-    // Other tests of this process work meanwhile, and their time counts too: only what holds whatever they do is asserted.
+    // Other tests of this process work meanwhile, and their time counts too: only what holds whatever they do is
+    // asserted.
     #[test]
     fn each_clock_takes_its_own_time() {
         let [elapsed, processor] = [Clock::Elapsed, Clock::Processor].map(Stopwatch::start);

@@ -1,4 +1,4 @@
-//! Quantisation codes as the papers' compressor makes them: the input of their Huffman measurements.
+//! Quantization codes as the papers' compressor makes them: the input of their Huffman measurements.
 
 use rayon::prelude::*;
 
@@ -12,13 +12,13 @@ pub const RADIUS: i32 = 512;
 pub enum Tiling {
     /// Zeros: 1-D tiles of 1,024, 3-D tiles of 8x8x8. As published.
     Zeros,
-    /// The neighbours: one tile, the whole array.
+    /// The neighbors: one tile, the whole array.
     Whole,
 }
 
-/// Codes of a field: `rint(x / (2 bound))`, Lorenzo prediction over `lorenzo_rank` dimensions on the integers, the delta
-/// plus [`RADIUS`], or 0 where the delta does not fit. The bound is `relative` times the range of values.
-pub fn quantisation_codes(field: &Field, relative: f64, tiling: Tiling) -> Vec<u16> {
+/// Codes of a field: `rint(x / (2 bound))`, Lorenzo prediction over `lorenzo_rank` dimensions on the integers, the
+/// delta plus [`RADIUS`], or 0 where the delta does not fit. The bound is `relative` times the range of values.
+pub fn quantization_codes(field: &Field, relative: f64, tiling: Tiling) -> Vec<u16> {
     let bound = relative * field.range();
     let inverse = if bound > 0.0 { (1.0 / (2.0 * bound)) as f32 } else { 0.0 };
     if field.lorenzo_rank == 1 {
@@ -30,7 +30,7 @@ pub fn quantisation_codes(field: &Field, relative: f64, tiling: Tiling) -> Vec<u
     }
 }
 
-fn quantise(value: f32, inverse: f32) -> i32 {
+fn quantize(value: f32, inverse: f32) -> i32 {
     (value * inverse).round_ties_even() as i32
 }
 
@@ -44,11 +44,11 @@ fn codes_1d(values: &[f32], inverse: f32, tiling: Tiling) -> Vec<u16> {
     codes.par_chunks_mut(TILE).enumerate().for_each(|(tile, out)| {
         let start = tile * TILE;
         let mut previous = match tiling {
-            Tiling::Whole if start > 0 => quantise(values[start - 1], inverse),
+            Tiling::Whole if start > 0 => quantize(values[start - 1], inverse),
             _ => 0,
         };
         for (out, &v) in out.iter_mut().zip(&values[start..]) {
-            let q = quantise(v, inverse);
+            let q = quantize(v, inverse);
             *out = code(q.wrapping_sub(previous));
             previous = q;
         }
@@ -91,7 +91,7 @@ fn predict_plane(values: &[f32], width: usize, edge: usize, inverse: f32, deltas
     for (out, row) in deltas.chunks_exact_mut(width).zip(values.chunks_exact(width)) {
         let mut previous = 0;
         for (x, (out, &v)) in out.iter_mut().zip(row).enumerate() {
-            let q = quantise(v, inverse);
+            let q = quantize(v, inverse);
             *out = if x % edge == 0 { q } else { q.wrapping_sub(previous) };
             previous = q;
         }
@@ -108,7 +108,7 @@ mod tests {
 
     /// The definition, one value at a time.
     fn slow_codes(values: &[f32], [n0, n1, n2]: [usize; 3], inverse: f32, tile: [usize; 3]) -> Vec<u16> {
-        let q = |i: usize, j: usize, k: usize| quantise(values[(i * n1 + j) * n2 + k], inverse);
+        let q = |i: usize, j: usize, k: usize| quantize(values[(i * n1 + j) * n2 + k], inverse);
         let mut codes = Vec::new();
         for i in 0..n0 {
             for j in 0..n1 {
@@ -145,7 +145,7 @@ mod tests {
             let inverse = (1.0 / (2.0 * 1e-2 * field.range().max(1e-9))) as f32;
             for (tiling, tile) in [(Tiling::Zeros, [8; 3]), (Tiling::Whole, [1 << 20; 3])] {
                 let inverse = if field.range() > 0.0 { inverse } else { 0.0 };
-                assert_eq!(quantisation_codes(&field, 1e-2, tiling), slow_codes(&field.values, cube, inverse, tile));
+                assert_eq!(quantization_codes(&field, 1e-2, tiling), slow_codes(&field.values, cube, inverse, tile));
             }
         }
         let line = wavy(&[5000], 1);
@@ -153,7 +153,7 @@ mod tests {
         for (tiling, tile) in [(Tiling::Zeros, 1024), (Tiling::Whole, 1 << 20)] {
             let expected = slow_codes(&line.values, [1, 1, 5000], inverse, [1, 1, tile]);
             assert!(expected.contains(&0), "some deltas must not fit, or code 0 is not tested");
-            assert_eq!(quantisation_codes(&line, 1e-4, tiling), expected);
+            assert_eq!(quantization_codes(&line, 1e-4, tiling), expected);
         }
     }
 }

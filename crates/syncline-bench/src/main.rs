@@ -16,7 +16,7 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Write a generated field, its quantisation codes or a stream of bytes to a raw little-endian file
+    /// Write a generated field, its quantization codes or a stream of bytes to a raw little-endian file
     Generate(commands::generate::Arguments),
     /// Compare generated fields with what the papers report on the originals
     Calibrate(commands::calibrate::Arguments),

@@ -1,6 +1,10 @@
-//! nvCOMP's batched codecs beside ours, if its library is there: loaded at run time, version 6 (PyPI `nvidia-libnvcomp-cu13`).
+//! nvCOMP's batched codecs beside ours, if its library is there: loaded at run time, version 6 (PyPI
+//! `nvidia-libnvcomp-cu13`).
 //!
-//! Its option structs all have 64 bytes; they are written here as the bytes that its headers' defaults have, with the type of the symbols.
+//! Its option structs all have 64 bytes; they are written here as the bytes that its headers' defaults have, with the
+//! type of the symbols.
+
+#![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
 use std::path::{Path, PathBuf};
@@ -140,7 +144,7 @@ impl Nvcomp {
             Some(file) => vec![file.to_owned()],
             None => LIBRARIES.iter().map(PathBuf::from).collect(),
         };
-        // SAFETY: running the initialisers of the library that the user names, or installed.
+        // SAFETY: running the initializers of the library that the user names, or installed.
         let found = candidates.iter().find_map(|candidate| unsafe { Library::new(candidate) }.ok());
         let Some(library) = found else {
             bail!("no nvCOMP: `pip install nvidia-libnvcomp-cu13` and name the folder of libnvcomp.so.6 with --nvcomp");
@@ -151,7 +155,8 @@ impl Nvcomp {
         Ok(nvcomp)
     }
 
-    /// [`Self::load`], but that a library which nobody named and which is not there is said on standard error, not an error.
+    /// [`Self::load`], but that a library which nobody named and which is not there is said on standard error, not an
+    /// error.
     ///
     /// # Errors
     /// The library that was named is not there, or another version.
@@ -241,7 +246,8 @@ impl Nvcomp {
 }
 
 fn measure(nvcomp: &Nvcomp, codec: &Codec, input: &CudaView<'_, u8>, bench: &mut Bench<'_>) -> Result<Measured> {
-    // SAFETY: the types are those of nvCOMP's headers, the same for each of these codecs but for the options, which have 64 bytes everywhere.
+    // SAFETY: the types are those of nvCOMP's headers, the same for each of these codecs but for the options, which
+    // have 64 bytes everywhere.
     let (compress_temp, most, compress, decompress_temp, decompress) = unsafe {
         (
             nvcomp.function::<TempSize>(codec, "CompressGetTempSize")?,
@@ -277,8 +283,8 @@ fn measure(nvcomp: &Nvcomp, codec: &Codec, input: &CudaView<'_, u8>, bench: &mut
     let (packed_sizes, status) =
         (packed.sizes.device_ptr_mut(&stream).0 as *mut usize, statuses.device_ptr_mut(&stream).0 as *mut c_int);
     let compression = timing::seconds(&stream, bench.runs, || {
-        // SAFETY: `count` places and sizes of chunks, with room for the largest; as much scratch memory as asked for; all live until the stream is done, which
-        // `timing::seconds` waits for.
+        // SAFETY: `count` places and sizes of chunks, with room for the largest; as much scratch memory as asked for;
+        // all live until the stream is done, which `timing::seconds` waits for.
         let result = unsafe {
             compress(
                 at(&plain.pointers),

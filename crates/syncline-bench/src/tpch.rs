@@ -1,4 +1,5 @@
-//! Columns of TPC-H's table lineitem, made by the crate `tpchgen`: the numbers that every generator of this benchmark makes.
+//! Columns of TPC-H's table lineitem, made by the crate `tpchgen`: the numbers that every generator of this benchmark
+//! makes.
 
 use rayon::prelude::*;
 use tpchgen::generators::{LineItem, LineItemGenerator};
@@ -104,7 +105,8 @@ impl Strings {
     }
 }
 
-/// What `take` makes of the first `lines` lines, in order. The table has scale factor 1, or as much as it takes to have so many.
+/// What `take` makes of the first `lines` lines, in order. The table has scale factor 1, or as much as it takes to have
+/// so many.
 fn first_lines<T: Send>(lines: usize, take: impl Fn(&LineItem<'_>) -> T + Sync) -> Vec<T> {
     // Lines grow with the scale, but not quite evenly; so do those of parts.
     let scale = (lines as f64 * 1.01 / LINES as f64).ceil().max(1.0);

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use syncline_bench::bytes;
-use syncline_bench::codes::{RADIUS, Tiling, quantisation_codes};
+use syncline_bench::codes::{RADIUS, Tiling, quantization_codes};
 use syncline_bench::fields::{Field, Generator};
 use syncline_bench::statistics::{histogram, huffman_bits};
 
@@ -19,7 +19,7 @@ fn fields_do_not_depend_on_the_thread_count() {
         assert!(one.range() > 0.0, "{generator:?} is constant");
         assert!(one.values.iter().zip(&five.values).all(|(a, b)| a.to_bits() == b.to_bits()), "{generator:?}");
         assert_eq!(one.extents, five.extents);
-        let codes = |threads| on_threads(threads, || quantisation_codes(&one, 1e-3, Tiling::Zeros));
+        let codes = |threads| on_threads(threads, || quantization_codes(&one, 1e-3, Tiling::Zeros));
         assert_eq!(codes(1), codes(5), "{generator:?}");
     }
 }
@@ -27,7 +27,7 @@ fn fields_do_not_depend_on_the_thread_count() {
 #[test]
 fn bytes_do_not_depend_on_the_thread_count() {
     let make =
-        || [bytes::text(200_000, 1), bytes::geometric(200_000, 0.8, 2), bytes::never_synchronising_flat(200_000)];
+        || [bytes::text(200_000, 1), bytes::geometric(200_000, 0.8, 2), bytes::never_synchronizing_flat(200_000)];
     assert_eq!(on_threads(1, make), on_threads(5, make));
 }
 
@@ -44,7 +44,7 @@ fn any_scale_gives_a_field_of_its_shape() {
 
 /// Huffman ratio of 16-bit codes and share of zero deltas.
 fn ratio_and_zeros(generator: Generator, scale: f64) -> (f64, f64) {
-    let codes = quantisation_codes(&generator.generate(scale), 1e-3, Tiling::Zeros);
+    let codes = quantization_codes(&generator.generate(scale), 1e-3, Tiling::Zeros);
     let counts = histogram(&codes);
     assert!((counts[0] as f64) < 0.01 * codes.len() as f64, "{generator:?}: too many outliers");
     (16.0 / huffman_bits(&counts), counts[RADIUS as usize] as f64 / codes.len() as f64)

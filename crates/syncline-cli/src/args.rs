@@ -95,13 +95,15 @@ pub struct CompressArgs {
     /// The error bound.
     #[command(flatten)]
     pub bound: BoundArgs,
-    /// Values that mean "no data", kept exactly and out of the range: none, auto (NaN and a detected sentinel), or a value.
+    /// Values that mean "no data", kept exactly and out of the range: none, auto (NaN and a detected sentinel), or a
+    /// value.
     #[arg(long, value_name = "none|auto|VALUE", default_value = "auto", value_parser = parse_fill, allow_hyphen_values = true)]
     pub fill: Fill,
     /// Index for parallel decoding: none (smallest), gap, or symbol (fastest).
     #[arg(long, value_name = "none|gap|symbol", default_value = "symbol")]
     pub index: IndexKind,
-    /// Stages: planes (fastest), lzss+huffman (looks for repetitions, too), auto (the smaller of both for each chunk; with a bound only where a sample says that it pays), or lzss (lossless only).
+    /// Stages: planes (fastest), lzss+huffman (looks for repetitions, too), auto (the smaller of both for each chunk;
+    /// with a bound only where a sample says that it pays), or lzss (lossless only).
     #[arg(long, value_name = "PIPELINE", default_value = "planes")]
     pub pipeline: LosslessPipeline,
     /// Bytes of an LZSS symbol: auto, 1, 2, 4 or 8.
@@ -229,7 +231,8 @@ pub struct DemoArgs {
 /// Processor, threads and memory.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Resources {
-    /// Processor that does the work: auto (a GPU for large arrays, if there is one), cpu, cuda (the first NVIDIA GPU), cuda:N or cuda:all.
+    /// Processor that does the work: auto (a GPU for large arrays, if there is one), cpu, cuda (the first NVIDIA GPU),
+    /// cuda:N or cuda:all.
     #[arg(long, value_name = "DEVICE", default_value = "auto")]
     pub device: Backend,
     /// Threads to use [default: one per core].

@@ -18,7 +18,7 @@ pub fn bar(share: f64, width: usize) -> String {
     text
 }
 
-/// A line for each labelled count, with a bar relative to the largest.
+/// A line for each labeled count, with a bar relative to the largest.
 pub fn histogram(rows: &[(String, u64)], width: usize) -> Vec<String> {
     let labels = rows.iter().map(|(label, _)| label.chars().count()).max().unwrap_or(0);
     let counts = rows.iter().map(|(_, count)| grouped(*count).len()).max().unwrap_or(0);

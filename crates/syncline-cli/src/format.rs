@@ -114,7 +114,7 @@ pub fn bound(bound: Bound) -> String {
 pub fn resolved(bound: Bound, resolved: f64) -> String {
     match bound {
         Bound::Lossless => "every bit as it was".into(),
-        _ if resolved == 0.0 => "every bit as it was (no quantisation step serves this bound)".into(),
+        _ if resolved == 0.0 => "every bit as it was (no quantization step serves this bound)".into(),
         Bound::PwRel(_) => format!("|error| <= {} |value|", number(resolved)),
         _ => format!("|error| <= {}", number(resolved)),
     }

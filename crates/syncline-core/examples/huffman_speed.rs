@@ -1,6 +1,7 @@
 //! Speed of the Huffman stage on one core: each step alone, on codes of about 1.1, 2 and 5 bits a symbol.
 //!
-//! `cargo run --release -p syncline-core --example huffman_speed [FILE.u16]` (a file of little-endian 16-bit codes is measured as well)
+//! `cargo run --release -p syncline-core --example huffman_speed [FILE.u16]` (a file of little-endian 16-bit codes is
+//! measured as well)
 
 use std::hint::black_box;
 use std::time::Instant;

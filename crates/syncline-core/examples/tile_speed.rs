@@ -96,7 +96,7 @@ fn stages<T: Real + Element>(shape: Shape, clock: f64) {
         }),
     );
     report(
-        "gather + quantise",
+        "gather + quantize",
         shortest(|| {
             for tile in &tiles {
                 window.gather(tile, &mut x);
@@ -192,7 +192,7 @@ fn stages<T: Real + Element>(shape: Shape, clock: f64) {
     );
     let log = Log::<T>::new(resolve(Bound::PwRel(1e-3), T::TYPE, &scan).expect("a good bound").step, 1e-3);
     report(
-        "gather + log quantise",
+        "gather + log quantize",
         shortest(|| {
             for tile in &tiles {
                 window.gather(tile, &mut x);
@@ -201,7 +201,7 @@ fn stages<T: Real + Element>(shape: Shape, clock: f64) {
         }),
     );
     report(
-        "exp dequantise",
+        "exp dequantize",
         shortest(|| {
             for (tile, &slot) in tiles.iter().zip(&slots) {
                 log.dequantize(&integers[slot..slot + tile.len()], &mut x);

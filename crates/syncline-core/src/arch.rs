@@ -1,7 +1,10 @@
 //! Instruction-set specific code behind run-time dispatch, and what else needs `unsafe` around arrays.
 //!
-//! Every kernel is one safe, portable, always-inlined function. `dispatched!` also compiles it with wider vectors enabled and chooses at
-//! run time, so that both instances compute the same by construction; the tests compare them all the same.
+//! Every kernel is one safe, portable, always-inlined function. `dispatched!` also compiles it with wider vectors
+//! enabled and chooses at run time, so that both instances compute the same by construction; the tests compare them all
+//! the same.
+
+#![allow(unsafe_code)]
 
 pub mod agree;
 pub mod bitmaps;
@@ -16,7 +19,8 @@ pub mod scatter;
 pub mod spread;
 pub mod tile;
 
-/// Defines a function that runs `$body` compiled for AVX2 and FMA where the machine has them, and for the baseline elsewhere.
+/// Defines a function that runs `$body` compiled for AVX2 and FMA where the machine has them, and for the baseline
+/// elsewhere.
 macro_rules! dispatched {
     ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $ret:ty)? = $body:expr) => {
         $(#[$meta])*
@@ -65,7 +69,8 @@ pub fn has_avx512_vbmi2() -> bool {
         && is_x86_feature_detected!("avx512vbmi2")
 }
 
-/// The widest vector instructions that the codec uses on this machine, for people to read. Streams and arrays are the same with any.
+/// The widest vector instructions that the codec uses on this machine, for people to read. Streams and arrays are the
+/// same with any.
 ///
 /// ```
 /// let known = ["AVX-512 with VBMI2", "AVX2, FMA, BMI2", "portable"];
@@ -85,20 +90,23 @@ pub fn vectors() -> &'static str {
 #[cfg(target_arch = "x86_64")]
 const CACHE_LINE: usize = 64;
 
-/// Asks for the `len` bytes from `address` on to be brought to the cache. Any address will do: nothing is read that the program could see.
+/// Asks for the `len` bytes from `address` on to be brought to the cache. Any address will do: nothing is read that the
+/// program could see.
 #[inline(always)]
 pub fn prefetch(address: *const u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
     for line in (0..len).step_by(CACHE_LINE) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: a prefetch does not access memory in the sense of the language and never faults, whatever the address.
+        // SAFETY: a prefetch does not access memory in the sense of the language and never faults, whatever the
+        // address.
         unsafe { _mm_prefetch::<{ _MM_HINT_T0 }>(address.wrapping_add(line).cast()) };
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = (address, len);
 }
 
-/// Memory that is soon read or written, asked for a cache line at a time while something else is done: many at once would be waited for.
+/// Memory that is soon read or written, asked for a cache line at a time while something else is done: many at once
+/// would be waited for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Ahead {
     /// Where it is read.
@@ -132,7 +140,8 @@ fn zeroed(len: usize) -> Option<Vec<u8>> {
     if start.is_null() {
         return None;
     }
-    // SAFETY: `start` is an allocation of the global allocator of `len` zero bytes with the layout of a `Vec<u8>` of this capacity.
+    // SAFETY: `start` is an allocation of the global allocator of `len` zero bytes with the layout of a `Vec<u8>` of
+    // this capacity.
     let mut bytes = unsafe { Vec::from_raw_parts(start, 0, len) };
     advise_huge_pages(bytes.spare_capacity_mut());
     // SAFETY: all of the capacity is zeroed.
@@ -140,7 +149,8 @@ fn zeroed(len: usize) -> Option<Vec<u8>> {
     Some(bytes)
 }
 
-/// Makes room for `additional` bytes more, on huge pages where the system offers them and there are enough: a stream of 25 MB was written in 9.7 instead of 12.7 ms.
+/// Makes room for `additional` bytes more, on huge pages where the system offers them and there are enough: a stream of
+/// 25 MB was written in 9.7 instead of 12.7 ms.
 pub fn reserve(bytes: &mut Vec<u8>, additional: usize) {
     if bytes.capacity() - bytes.len() < additional {
         bytes.reserve(additional);
@@ -155,7 +165,8 @@ fn advise_huge_pages(memory: &mut [std::mem::MaybeUninit<u8>]) {
     let start = memory.as_mut_ptr().align_offset(HUGE_PAGE);
     let len = memory.len().saturating_sub(start) / HUGE_PAGE * HUGE_PAGE;
     if len > 0 {
-        // SAFETY: the range is whole pages inside `memory`, and this advice changes neither contents nor access. It may be refused: no matter.
+        // SAFETY: the range is whole pages inside `memory`, and this advice changes neither contents nor access. It may
+        // be refused: no matter.
         unsafe { libc::madvise(memory.as_mut_ptr().add(start).cast(), len, libc::MADV_HUGEPAGE) };
     }
 }

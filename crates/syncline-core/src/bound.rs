@@ -1,4 +1,4 @@
-//! What error is allowed, and how that is resolved to a quantisation step over the whole array.
+//! What error is allowed, and how that is resolved to a quantization step over the whole array.
 
 mod psnr;
 pub mod scan;
@@ -60,7 +60,8 @@ impl Bound {
     /// Checks that the bound makes sense for elements of this type.
     ///
     /// # Errors
-    /// A number that is not positive and finite, a point-wise relative bound of 1 or more, or a lossy bound for a type without lossy pipeline.
+    /// A number that is not positive and finite, a point-wise relative bound of 1 or more, or a lossy bound for a type
+    /// without lossy pipeline.
     pub fn validate(self, element: ElementType) -> Result<()> {
         if self == Self::Lossless {
             return Ok(());
@@ -101,16 +102,16 @@ pub enum Fill {
 pub enum Pipeline {
     /// Exact integers.
     Lossless = 1,
-    /// Linear quantisation.
-    Quantised = 2,
-    /// Quantisation of the logarithm.
-    LogQuantised = 3,
+    /// Linear quantization.
+    Quantized = 2,
+    /// Quantization of the logarithm.
+    LogQuantized = 3,
 }
 
 impl Pipeline {
     /// Pipeline with this code.
     pub fn from_code(code: u8) -> Option<Self> {
-        [Self::Lossless, Self::Quantised, Self::LogQuantised].into_iter().find(|p| *p as u8 == code)
+        [Self::Lossless, Self::Quantized, Self::LogQuantized].into_iter().find(|p| *p as u8 == code)
     }
 }
 
@@ -118,8 +119,8 @@ impl std::fmt::Display for Pipeline {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Lossless => "lossless",
-            Self::Quantised => "quantised",
-            Self::LogQuantised => "log-quantised",
+            Self::Quantized => "quantized",
+            Self::LogQuantized => "log-quantized",
         })
     }
 }
@@ -142,7 +143,7 @@ pub struct Resolved {
     pub bound: Bound,
     /// The error that holds: absolute, or relative to each value for [`Bound::PwRel`]; 0 if lossless.
     pub resolved: f64,
-    /// Quantisation step; 0 if lossless.
+    /// Quantization step; 0 if lossless.
     pub step: f64,
     /// Smallest and largest finite value that is not fill, if scanned and there is one.
     pub range: Option<(f64, f64)>,
@@ -166,15 +167,15 @@ impl Resolved {
     /// The same with the absolute bound scaled by `factor` below 1: for a PSNR that was just missed.
     pub fn tightened(&self, element: ElementType, factor: f64) -> Self {
         let mut tighter = self.clone();
-        if self.pipeline == Pipeline::Quantised {
+        if self.pipeline == Pipeline::Quantized {
             tighter.resolved = self.resolved * factor;
-            tighter.quantise(element);
+            tighter.quantize(element);
         }
         tighter
     }
 
     /// Takes the step for the resolved absolute bound, or lossless if no step will do.
-    fn quantise(&mut self, element: ElementType) {
+    fn quantize(&mut self, element: ElementType) {
         let limits = Limits::of(element);
         let magnitude = self.range.map(|(low, high)| low.abs().max(high.abs()));
         // A bound above every magnitude makes every value 0 as it is; a larger step could overflow.
@@ -184,19 +185,19 @@ impl Resolved {
             if magnitude.is_some() && bound - rounding >= bound / 2.0 { 2.0 * (bound - rounding) } else { 2.0 * bound };
         let largest = magnitude.unwrap_or(0.0) / step;
         if step >= limits.smallest_step && largest < limits.largest_integer {
-            (self.pipeline, self.step) = (Pipeline::Quantised, step);
+            (self.pipeline, self.step) = (Pipeline::Quantized, step);
         } else {
             self.give_up();
         }
     }
 
     /// Takes the step in log2 for the resolved relative bound, or lossless if no step will do.
-    fn quantise_logarithm(&mut self, element: ElementType) {
+    fn quantize_logarithm(&mut self, element: ElementType) {
         let step = log::step(self.resolved, Limits::of(element).rounding);
-        // Every finite logarithm of f64 lies within 1,100 of 0. Below some units in the last place the rounding of x' takes the whole bound.
-        // A bound that the logarithm's own error takes whole has no step above 0.
+        // Every finite logarithm of f64 lies within 1,100 of 0. Below some units in the last place the rounding of x'
+        // takes the whole bound. A bound that the logarithm's own error takes whole has no step above 0.
         if step > 0.0 && 1100.0 / step < 1_073_741_824.0 && self.resolved > 4.0 * Limits::of(element).rounding {
-            (self.pipeline, self.step) = (Pipeline::LogQuantised, step);
+            (self.pipeline, self.step) = (Pipeline::LogQuantized, step);
         } else {
             self.give_up();
         }
@@ -208,7 +209,7 @@ impl Resolved {
     }
 }
 
-/// What linear quantisation of a type can do.
+/// What linear quantization of a type can do.
 struct Limits {
     /// Half a unit in the last place, relative.
     rounding: f64,
@@ -247,7 +248,8 @@ fn of_extent(share: f64, (low, high): (f64, f64)) -> f64 {
 
 /// Resolves a bound with what a settled scan found.
 ///
-/// Where no quantisation can hold the bound (a range of 0, or a bound near the values' own precision), the pipeline is lossless.
+/// Where no quantization can hold the bound (a range of 0, or a bound near the values' own precision), the pipeline is
+/// lossless.
 ///
 /// # Errors
 /// See [`Bound::validate`].
@@ -270,9 +272,9 @@ pub fn resolve(bound: Bound, element: ElementType, scan: &Scan) -> Result<Resolv
         resolved.resolved = f64::MAX;
     }
     match bound {
-        Bound::PwRel(_) => resolved.quantise_logarithm(element),
+        Bound::PwRel(_) => resolved.quantize_logarithm(element),
         // Without a single finite value any step serves, unless the bound is relative to their range.
-        _ if resolved.resolved > 0.0 => resolved.quantise(element),
+        _ if resolved.resolved > 0.0 => resolved.quantize(element),
         _ => resolved.give_up(),
     }
     Ok(resolved)
@@ -391,7 +393,7 @@ mod tests {
         let r = resolve(Bound::Abs(1e-9), ElementType::F32, &scan(&[1f32, 2.0], Fill::Auto)).unwrap();
         assert_eq!(r.pipeline, Pipeline::Lossless);
         let r = resolve(Bound::Abs(1e-8), ElementType::F64, &scan(&[1f64, 2.0], Fill::Auto)).unwrap();
-        assert_eq!(r.pipeline, Pipeline::Quantised);
+        assert_eq!(r.pipeline, Pipeline::Quantized);
     }
 
     #[test]
@@ -417,7 +419,7 @@ mod tests {
         #[test]
         fn the_step_leaves_nothing_verbatim(x in prop::collection::vec(-1e6f32..1e6, 2..500), exponent in -5f64..2.0) {
             let r = resolve(Bound::Rel(10f64.powf(exponent)), ElementType::F32, &scan(&x, Fill::None)).unwrap();
-            if r.pipeline == Pipeline::Quantised {
+            if r.pipeline == Pipeline::Quantized {
                 let linear = Linear::<f32>::new(r.step, r.resolved);
                 let mut exact = TileMask::default();
                 linear.quantize_tile(&x, &mut vec![0; x.len()], &mut exact);

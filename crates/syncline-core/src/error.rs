@@ -69,8 +69,9 @@ impl Error {
     }
 }
 
-/// For implementations of [`std::io::Read`] and [`std::io::Write`]: a failing reader's or writer's error is as it was, any other is inside one of the kind that fits best.
-/// None is `Interrupted`, which would have the same work asked for again.
+/// For implementations of [`std::io::Read`] and [`std::io::Write`]: a failing reader's or writer's error is as it was,
+/// any other is inside one of the kind that fits best. None is `Interrupted`, which would have the same work asked for
+/// again.
 impl From<Error> for std::io::Error {
     fn from(error: Error) -> Self {
         use std::io::ErrorKind;

@@ -268,7 +268,8 @@ impl Geometry {
         faster.iter().fold(self.layer_side(), |len, &extent| len.saturating_mul(extent))
     }
 
-    /// Calls `visit` with each longest run of consecutive tile numbers in a row of tiles that meets the region, ascending.
+    /// Calls `visit` with each longest run of consecutive tile numbers in a row of tiles that meets the region,
+    /// ascending.
     fn for_tile_rows(&self, region: &Region, mut visit: impl FnMut(Range<u64>)) {
         if region.is_empty() {
             return;

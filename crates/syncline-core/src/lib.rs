@@ -1,7 +1,8 @@
 //! Syncline's stream format and every algorithm of it on the CPU.
 //!
-//! The crate `syncline` is the door for users; this one has the stages, in the order data flows: [`mod@array`], [`bound`], [`geometry`],
-//! [`quantize`], [`predict`], [`lzss`], [`huffman`], [`container`]; [`pipeline`] wires them for one chunk. `ARCHITECTURE.md` in the repository is the map.
+//! The crate `syncline` is the door for users; this one has the stages, in the order data flows: [`mod@array`],
+//! [`bound`], [`geometry`], [`quantize`], [`predict`], [`lzss`], [`huffman`], [`container`]; [`pipeline`] wires them
+//! for one chunk. `ARCHITECTURE.md` in the repository is the map.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc, missing_debug_implementations)]
 

@@ -13,7 +13,7 @@ use crate::quantize::mask::TileMask;
 
 /// A floating-point element that the lossy pipelines take.
 pub trait Real: Element + PartialEq + PartialOrd + std::fmt::Debug {
-    /// What the linear quantiser of this type needs to know.
+    /// What the linear quantizer of this type needs to know.
     type Step: Copy + Send + Sync + std::fmt::Debug;
     /// Bit pattern, zero-extended.
     fn bits(self) -> u64;
@@ -25,13 +25,15 @@ pub trait Real: Element + PartialEq + PartialOrd + std::fmt::Debug {
     fn nearest(wide: f64) -> Self;
     /// Constants for this step (reconstruction is `q * step`) and this bound.
     fn step(step: f64, bound: f64) -> Self::Step;
-    /// Quantises `x`; sets the bit of each value that is not within the bound, whose `q` becomes 0. True if there is any.
+    /// Quantizes `x`; sets the bit of each value that is not within the bound, whose `q` becomes 0. True if there is
+    /// any.
     fn quantize(step: &Self::Step, x: &[Self], q: &mut [i32], exact: &mut TileMask) -> bool;
     /// Reconstructs values.
     fn dequantize(step: &Self::Step, q: &[i32], x: &mut [Self]);
-    /// Sum of squared errors of at most 1,024 values, each error in units of `1 / scale` rounded to an integer and at most 2^15.
+    /// Sum of squared errors of at most 1,024 values, each error in units of `1 / scale` rounded to an integer and at
+    /// most 2^15.
     fn squared_error(x: &[Self], y: &[Self], scale: f64) -> u64;
-    /// Quantises logarithms likewise.
+    /// Quantizes logarithms likewise.
     fn quantize_log(step: &StepLog, x: &[Self], q: &mut [i32], exact: &mut TileMask) -> bool;
     /// Reconstructs magnitudes.
     fn dequantize_log(step: &StepLog, q: &[i32], x: &mut [Self]);

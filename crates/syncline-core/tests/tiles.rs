@@ -1,4 +1,4 @@
-//! Arrays through scan, masks, quantisation and prediction and back, tile by tile as a pipeline does it.
+//! Arrays through scan, masks, quantization and prediction and back, tile by tile as a pipeline does it.
 
 use proptest::prelude::*;
 use syncline_core::arch::scatter::Scatter;
@@ -31,7 +31,7 @@ fn tile_round_trip<T: Real>(x: &[T], tile: &Tile, axes: usize, resolved: &Resolv
     let fill = TileFill::find(x, &patterns);
     let linear = Linear::<T>::new(resolved.step, resolved.resolved);
     let log = Log::<T>::new(resolved.step, resolved.resolved);
-    if resolved.pipeline == Pipeline::Quantised {
+    if resolved.pipeline == Pipeline::Quantized {
         linear.quantize_tile(x, &mut q, &mut exact);
     } else {
         log.quantize_tile(x, &mut q, &mut exact);
@@ -47,7 +47,7 @@ fn tile_round_trip<T: Real>(x: &[T], tile: &Tile, axes: usize, resolved: &Resolv
     let (mut back_q, mut back) = (vec![0; x.len()], vec![T::nearest(0.0); x.len()]);
     decode_tile(&codes, tile.extent, info.predictor, info.base, RADIUS, &outliers, &mut back_q);
     assert_eq!(q, back_q);
-    if resolved.pipeline == Pipeline::Quantised {
+    if resolved.pipeline == Pipeline::Quantized {
         linear.dequantize(&back_q, &mut back);
     } else {
         log.dequantize(&back_q, &mut back);
@@ -62,14 +62,15 @@ fn tile_round_trip<T: Real>(x: &[T], tile: &Tile, axes: usize, resolved: &Resolv
     back
 }
 
-/// Whether `y` may stand for `x`: bit for bit if it is special, else within the bound in exact arithmetic (two-sum, and fma for the product).
+/// Whether `y` may stand for `x`: bit for bit if it is special, else within the bound in exact arithmetic (two-sum, and
+/// fma for the product).
 fn allowed<T: Real>(x: T, y: T, resolved: &Resolved) -> bool {
     let (a, b) = (x.wide(), y.wide());
     let is_pattern = resolved.patterns.iter().any(|p| p.bits == x.bits());
     if !a.is_finite() || x.bits() == T::nearest(-0.0).bits() || is_pattern {
         return x.bits() == y.bits();
     }
-    if resolved.pipeline == Pipeline::LogQuantised {
+    if resolved.pipeline == Pipeline::LogQuantized {
         let product = resolved.resolved * a.abs();
         let sign = x.is_negative() == y.is_negative();
         return sign && (a - b).abs() - product <= resolved.resolved.mul_add(a.abs(), -product);

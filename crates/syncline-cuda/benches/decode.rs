@@ -1,7 +1,11 @@
-//! Times the Huffman decoders on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench decode`.
+//! Times the Huffman decoders on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda
+//! --bench decode`.
 //!
-//! Medians of CUDA-event times after warm-up; each is of a whole launch: tables, free groups, symbols, checksums. Outputs are poisoned first and checked
-//! after. Rates are of uncompressed symbols; the copy's is its payload (it moves twice that). Arguments: parts of the names of the lines wanted.
+//! Medians of CUDA-event times after warm-up; each is of a whole launch: tables, free groups, symbols, checksums.
+//! Outputs are poisoned first and checked after. Rates are of uncompressed symbols; the copy's is its payload (it moves
+//! twice that). Arguments: parts of the names of the lines wanted.
+
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 
@@ -40,7 +44,7 @@ fn main() -> Result<()> {
     bench.all_decoders("2 bits", spread(0.59))?;
     bench.all_decoders("5.2 bits", spread(0.115))?;
     bench.all_decoders("6.2 bits", spread(0.058))?;
-    bench.all_decoders("never synchronising", |seed| symbols(Spread::Flat, 64, CHUNK, seed))?;
+    bench.all_decoders("never synchronizing", |seed| symbols(Spread::Flat, 64, CHUNK, seed))?;
     bench.all_decoders("bytes, 2 bits", |seed| {
         symbols(Spread::Geometric(0.59), 256, CHUNK, seed).into_iter().map(|s| s as u8).collect::<Vec<u8>>()
     })?;

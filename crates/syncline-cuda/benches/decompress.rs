@@ -1,8 +1,12 @@
-//! Times decompression of whole streams on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench decompress`.
+//! Times decompression of whole streams on GPU 0 against a device-to-device copy of the same run: `cargo bench -p
+//! syncline-cuda --bench decompress`.
 //!
-//! Medians of CUDA-event times after warm-up, queued kernel by kernel and as a CUDA graph, and of the parts: parsing, hashes, reconstruction. Outputs are compared
-//! with the CPU's. Rates are of elements written; the copy's is its payload. Arguments: parts of the names of the lines wanted, and files ending in
-//! `.syn`: streams, also repeated along their slowest axis to 1 GiB of elements.
+//! Medians of CUDA-event times after warm-up, queued kernel by kernel and as a CUDA graph, and of the parts: parsing,
+//! hashes, reconstruction. Outputs are compared with the CPU's. Rates are of elements written; the copy's is its
+//! payload. Arguments: parts of the names of the lines wanted, and files ending in `.syn`: streams, also repeated along
+//! their slowest axis to 1 GiB of elements.
+
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 
@@ -145,7 +149,8 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// Seconds of parsing (clearing included), of hashes, of reconstruction, and of bringing statuses together, of the first batch of chunks, each as a graph of its own.
+    /// Seconds of parsing (clearing included), of hashes, of reconstruction, and of bringing statuses together, of the
+    /// first batch of chunks, each as a graph of its own.
     fn parts<T: Element + DeviceRepr>(
         &self,
         info: &StreamInfo,

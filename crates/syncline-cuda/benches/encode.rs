@@ -1,7 +1,11 @@
-//! Times the encoders on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench encode`.
+//! Times the encoders on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench
+//! encode`.
 //!
-//! Medians of CUDA-event times after warm-up, on data larger than the second-level cache; outputs are poisoned first and compared with the CPU's streams after.
-//! Rates are of uncompressed symbols; the copy's is its payload (it moves twice that).
+//! Medians of CUDA-event times after warm-up, on data larger than the second-level cache; outputs are poisoned first
+//! and compared with the CPU's streams after. Rates are of uncompressed symbols; the copy's is its payload (it moves
+//! twice that).
+
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 
@@ -44,7 +48,8 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Codes by their bits a symbol, over all symbols. The first are like a quiet field's: nearly all of one symbol, the others in clusters.
+/// Codes by their bits a symbol, over all symbols. The first are like a quiet field's: nearly all of one symbol, the
+/// others in clusters.
 fn inputs() -> Vec<(&'static str, Vec<u16>)> {
     let clustered = |share: f64, live: f64| {
         let mut random = Random(7);

@@ -1,8 +1,12 @@
-//! Times whole compressions on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench lossy`.
+//! Times whole compressions on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda
+//! --bench lossy`.
 //!
-//! From device memory to device memory, everything included: the scan for the bound's range, what the host decides, hashes and table. Medians of CUDA-event times
-//! after warm-up; rates are of the array's bytes. Below each line the time between the events behind the kernels, in microseconds: gaps in which the device waits
-//! for the host are part of it. `tests/compress.rs` checks what comes out.
+//! From device memory to device memory, everything included: the scan for the bound's range, what the host decides,
+//! hashes and table. Medians of CUDA-event times after warm-up; rates are of the array's bytes. Below each line the
+//! time between the events behind the kernels, in microseconds: gaps in which the device waits for the host are part of
+//! it. `tests/compress.rs` checks what comes out.
+
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 

@@ -1,9 +1,13 @@
-//! Times the LZSS stage on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench lzss`.
+//! Times the LZSS stage on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench
+//! lzss`.
 //!
-//! Medians of CUDA-event times after warm-up; outputs are poisoned first, round trips compared. Rates are of uncompressed bytes, the copy's is its payload.
-//! `SYNCLINE_BENCH_WHAT`: `stage` is the stage alone, `streams` are whole lossless streams of both pipelines, with the microseconds of their steps (those of the host among them);
-//! `files` leaves out what is generated.
-//! `SYNCLINE_BENCH_FILES` names further inputs, separated by colons, whose last extension tells the symbol: u16, i32, f32, f64, anything else bytes.
+//! Medians of CUDA-event times after warm-up; outputs are poisoned first, round trips compared. Rates are of
+//! uncompressed bytes, the copy's is its payload. `SYNCLINE_BENCH_WHAT`: `stage` is the stage alone, `streams` are
+//! whole lossless streams of both pipelines, with the microseconds of their steps (those of the host among them);
+//! `files` leaves out what is generated. `SYNCLINE_BENCH_FILES` names further inputs, separated by colons, whose last
+//! extension tells the symbol: u16, i32, f32, f64, anything else bytes.
+
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 

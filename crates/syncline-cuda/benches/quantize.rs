@@ -1,4 +1,5 @@
-//! Times the lossy stages up to the codes on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda --bench quantize`.
+//! Times the lossy stages up to the codes on GPU 0 against a device-to-device copy of the same run: `cargo bench -p
+//! syncline-cuda --bench quantize`.
 //!
 //! Medians of CUDA-event times after warm-up. Rates are of the array's bytes. `tests/quantize` checks what comes out.
 
@@ -29,7 +30,7 @@ fn main() -> Result<()> {
     let stream = device.context().default_stream();
     let copy = timing::copy_rate(&stream, RUNS)?;
     println!(
-        "array, bound: scan | quantise | all of gather, in GB/s (share of C); verbatim, outliers, constant groups left out in %"
+        "array, bound: scan | quantize | all of gather, in GB/s (share of C); verbatim, outliers, constant groups left out in %"
     );
     let smooth = Data { noise: 0.002, fill: false };
     let cube = &[1024, 512, 512][..];
@@ -93,7 +94,7 @@ fn time<T: Real + Element>(
     let chunks = geometry.chunks();
     // Once, so that the arena has its size.
     quantizer.quantize(&mut arena.frame()?, &slab, 0..chunks)?;
-    let (quantise_time, _) =
+    let (quantize_time, _) =
         timing::seconds(stream, RUNS, || quantizer.quantize(&mut arena.frame()?, &slab, 0..chunks).map(|_| ()))?;
     let mut frame = arena.frame()?;
     let mut out = quantizer.quantize(&mut frame, &slab, 0..chunks)?;
@@ -112,8 +113,8 @@ fn time<T: Real + Element>(
         data.noise,
         data.fill,
         rate(scan_time),
-        rate(quantise_time),
-        quantise_time * 1e6,
+        rate(quantize_time),
+        quantize_time * 1e6,
         rate(gather_time),
         gather_time * 1e6,
         100.0 * sum(|s| s.verbatim) / elements,

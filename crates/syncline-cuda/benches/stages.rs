@@ -1,7 +1,9 @@
 //! Times the stages on GPU 0 against a device-to-device copy of the same run: `cargo bench -p syncline-cuda`.
 //!
-//! Medians of CUDA-event times after warm-up, on data larger than the second-level cache; outputs are poisoned first and checked after.
-//! Rates are of uncompressed symbols; the copy's is its payload (it moves twice that).
+//! Medians of CUDA-event times after warm-up, on data larger than the second-level cache; outputs are poisoned first
+//! and checked after. Rates are of uncompressed symbols; the copy's is its payload (it moves twice that).
+
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 
@@ -176,7 +178,8 @@ fn codebooks(device: &Device, stream: &Arc<CudaStream>, alphabets: &[u32]) -> Re
     Ok(())
 }
 
-/// Streams' codes of 16 bits, as fields have them: shares of two-sided geometric spreads that are mixed, by the share of the middle symbol.
+/// Streams' codes of 16 bits, as fields have them: shares of two-sided geometric spreads that are mixed, by the share
+/// of the middle symbol.
 const MIXTURES: [(&str, &[f64]); 4] = [
     ("98 % one symbol", &[0.98]),
     ("1.7 bits", &[0.71]),

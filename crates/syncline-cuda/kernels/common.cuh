@@ -21,8 +21,9 @@ __device__ inline uint32_t ceil_div(uint32_t a, uint32_t b) { return (a + b - 1)
 // The address that shared-memory instructions take.
 __device__ inline uint32_t shared_address(const void *pointer) { return uint32_t(__cvta_generic_to_shared(pointer)); }
 
-// A barrier that a warp passes alone, under racecheck, which tells accesses apart by how many barriers their warps have passed, not by whether there was one between them (docs/KERNELS.md,
-// "Sanitizers"), so that where some of a block's warps meet, the others are to pass as many before all do. Nobody else has barrier 15.
+// A barrier that a warp passes alone, under racecheck, which tells accesses apart by how many barriers their warps have
+// passed, not by whether there was one between them (docs/KERNELS.md, "Sanitizers"), so that where some of a block's
+// warps meet, the others are to pass as many before all do. Nobody else has barrier 15.
 __device__ inline void pass_alone() {
 #if UNDER_RACECHECK
     __syncwarp();
@@ -30,8 +31,9 @@ __device__ inline void pass_alone() {
 #endif
 }
 
-// For kernels that are launched as successors (device/successive.rs): until here nothing may be touched that a kernel before this one may be at work on; from
-// here on all that it has written is there. Calling it says, too, that the kernel after this one may have its blocks dealt out.
+// For kernels that are launched as successors (device/successive.rs): until here nothing may be touched that a kernel
+// before this one may be at work on; from here on all that it has written is there. Calling it says, too, that the
+// kernel after this one may have its blocks dealt out.
 __device__ inline void wait_for_previous() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.launch_dependents;" ::: "memory");

@@ -59,7 +59,8 @@ struct Geometry {
     uint32_t group_log2; // of the symbols in a group of codes
 
     __device__ inline Place place(uint64_t number) const {
-        uint64_t rows = by_grid[2].quotient(number), planes = by_grid[1].quotient(rows), b = by_grid[0].quotient(planes);
+        uint64_t rows = by_grid[2].quotient(number), planes = by_grid[1].quotient(rows),
+                 b = by_grid[0].quotient(planes);
         return {b, planes - b * grid[0], rows - planes * grid[1], number - rows * grid[2]};
     }
     // The place of a tile a few numbers further.
@@ -83,7 +84,8 @@ struct Geometry {
         const uint32_t x = uint32_t(from.x) + further, rows = by_grid[2].near_quotient(x);
         const uint32_t y = uint32_t(from.y) + rows, planes = by_grid[1].near_quotient(y);
         const uint32_t z = uint32_t(from.z) + planes, fields = by_grid[0].near_quotient(z);
-        return {from.b + fields, z - fields * uint32_t(grid[0]), y - planes * uint32_t(grid[1]), x - rows * uint32_t(grid[2])};
+        return {from.b + fields, z - fields * uint32_t(grid[0]), y - planes * uint32_t(grid[1]),
+                x - rows * uint32_t(grid[2])};
     }
     // Tile `number`, which must be below `tiles`.
     __device__ inline Tile tile(uint64_t number) const { return tile(place(number)); }
@@ -106,7 +108,9 @@ struct Geometry {
     // First tile of a chunk; the end of the last chunk is `tiles`.
     __device__ inline uint64_t first_tile(uint64_t chunk) const { return min_of<uint64_t>(chunk * chunk_tiles, tiles); }
     // Groups of codes that a tile with so many elements takes, unless it is constant.
-    __device__ inline uint32_t groups(uint32_t elements) const { return (elements + (1u << group_log2) - 1) >> group_log2; }
+    __device__ inline uint32_t groups(uint32_t elements) const {
+        return (elements + (1u << group_log2) - 1) >> group_log2;
+    }
     __device__ inline bool is_unclipped(const Tile &tile) const {
         return tile.nz == side[0] && tile.ny == side[1] && tile.nx == side[2];
     }
@@ -120,7 +124,8 @@ struct ChunkBatch {
     uint32_t tiles;
     uint32_t slots;       // groups that a chunk has at most
     uint32_t chunk_tiles; // the geometry's
-    // Before they are coded, codes of that many chunks have room for `slots` groups, those of the others for `later_slots`.
+    // Before they are coded, codes of that many chunks have room for `slots` groups, those of the others for
+    // `later_slots`.
     uint32_t full_chunks, later_slots;
 
     __device__ inline uint32_t chunk_first(uint32_t chunk) const { return min_of(chunk * chunk_tiles, tiles); }

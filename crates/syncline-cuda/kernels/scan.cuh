@@ -10,7 +10,8 @@ template <typename T> __device__ inline T warp_sum(T value) {
     return value;
 }
 
-// Sums up to each lane. A lane that has none below adds nothing: the shuffle itself says so, which saves comparing lanes.
+// Sums up to each lane. A lane that has none below adds nothing: the shuffle itself says so, which saves comparing
+// lanes.
 __device__ inline uint32_t warp_scan_inclusive(uint32_t value) {
 #pragma unroll
     for (uint32_t distance = 1; distance < WARP; distance *= 2) {

@@ -1,8 +1,7 @@
 // A team of blocks that works in step, and what it does together: partition by a digit.
 //
-// TEAM      blocks. One needs nothing; more must be launched cooperatively, so that all of them run at the same time and the barrier cannot wait for ever.
-// THREADS   threads in a block, a multiple of 32
-// SYMBOLS   items of a partition
+// TEAM      blocks. One needs nothing; more must be launched cooperatively, so that all of them run at the same time
+// and the barrier cannot wait for ever. THREADS   threads in a block, a multiple of 32 SYMBOLS   items of a partition
 #pragma once
 #include "common.cuh"
 
@@ -69,8 +68,10 @@ template <uint32_t DIGITS> __device__ inline uint32_t digit_scan(uint32_t value,
     return before + sum - value;
 }
 
-// Calls `take(item, load(item))` for COUNT items from `first` on, by a warp, with several loads under way at a time. Of items past the end nothing is loaded.
-template <uint32_t COUNT, typename Load, typename Take> __device__ inline void for_each_item(uint32_t first, Load load, Take take) {
+// Calls `take(item, load(item))` for COUNT items from `first` on, by a warp, with several loads under way at a time. Of
+// items past the end nothing is loaded.
+template <uint32_t COUNT, typename Load, typename Take>
+__device__ inline void for_each_item(uint32_t first, Load load, Take take) {
     constexpr uint32_t AHEAD = min_of<uint32_t>(8, COUNT / WARP);
     for (uint32_t i = 0; i < COUNT; i += AHEAD * WARP) {
         decltype(load(0)) loaded[AHEAD];
@@ -88,10 +89,12 @@ template <uint32_t COUNT, typename Load, typename Take> __device__ inline void f
     }
 }
 
-// A stable partition of the items 0 to SYMBOLS - 1 by `digit(load(item))` (below DIGITS): calls `place(item, what was loaded, position)` for each.
-// Blocks, and warps within them, take consecutive items, so that ranks follow the items' order.
+// A stable partition of the items 0 to SYMBOLS - 1 by `digit(load(item))` (below DIGITS): calls `place(item, what was
+// loaded, position)` for each. Blocks, and warps within them, take consecutive items, so that ranks follow the items'
+// order.
 template <uint32_t DIGITS, typename Load, typename Digit, typename Place>
-__device__ inline void partition_by_digit(Team &team, Partition<DIGITS> &partition, Load load, Digit digit, Place place) {
+__device__ inline void partition_by_digit(Team &team, Partition<DIGITS> &partition, Load load, Digit digit,
+                                          Place place) {
     auto &warp_counts = partition.warp_counts;
     auto &digit_start = partition.digit_start;
     constexpr uint32_t PER_WARP = (SYMBOLS + TEAM * WARPS * WARP - 1) / (TEAM * WARPS * WARP) * WARP;
@@ -163,8 +166,8 @@ __device__ inline void partition_by_digit(Team &team, Partition<DIGITS> &partiti
     team.sync();
 }
 
-// The items from `low` up to the first of `high` for which `before(item)` does not hold, given that those for which it holds come first.
-// The lanes of a warp probe together; every warp finds the same.
+// The items from `low` up to the first of `high` for which `before(item)` does not hold, given that those for which it
+// holds come first. The lanes of a warp probe together; every warp finds the same.
 template <typename Before> __device__ inline uint32_t partition_point(uint32_t low, uint32_t high, Before before) {
     while (low < high) {
         uint32_t step = ceil_div(high - low, WARP);

@@ -73,7 +73,8 @@ pub enum CudaError {
         /// Bytes asked for.
         bytes: u64,
     },
-    /// The stream would be lossless, which [`LosslessCompressor`](crate::lossless::LosslessCompressor) makes and [`Compressor`](crate::pipeline::Compressor) does not.
+    /// The stream would be lossless, which [`LosslessCompressor`](crate::lossless::LosslessCompressor) makes and
+    /// [`Compressor`](crate::pipeline::Compressor) does not.
     #[error("{0}: this compressor makes no lossless streams, use `LosslessCompressor` or the CPU")]
     Lossless(String),
     /// The stream is longer than the memory given for it.
@@ -121,8 +122,8 @@ pub trait DriverContext<T> {
     /// That, if there was one.
     fn doing(self, what: &str) -> Result<T>;
 
-    /// The same of what allocates `bytes` in device memory: [`CudaError::OutOfMemory`] only if that is what the driver says, since any call may return what an
-    /// earlier kernel did wrong.
+    /// The same of what allocates `bytes` in device memory: [`CudaError::OutOfMemory`] only if that is what the driver
+    /// says, since any call may return what an earlier kernel did wrong.
     ///
     /// # Errors
     /// That, or [`CudaError::Driver`].

@@ -1,5 +1,7 @@
 //! `syncline_core::geometry` as the kernels take it: plain numbers, passed by value. Mirrors `kernels/geometry.cuh`.
 
+#![allow(unsafe_code)]
+
 use std::ops::Range;
 
 use cudarc::driver::{CudaView, DeviceRepr};
@@ -129,8 +131,8 @@ impl DeviceGeometry {
         [b, planes - b * self.grid[0], rows - planes * self.grid[1], number - rows * self.grid[2]]
     }
 
-    /// Elements of the tiles before tile `number`, in tile order; of the array for every number from [`Self::tiles`] on.
-    /// Minus that of a chunk's first tile it is the position in the chunk of a tile's first element.
+    /// Elements of the tiles before tile `number`, in tile order; of the array for every number from [`Self::tiles`]
+    /// on. Minus that of a chunk's first tile it is the position in the chunk of a tile's first element.
     pub fn elements_before(&self, number: u64) -> u64 {
         if number >= self.tiles {
             return self.dims[0] * self.strides[0];
@@ -159,7 +161,8 @@ impl DeviceGeometry {
         length / side * of(side) + if rest > 0 { of(rest) } else { 0 }
     }
 
-    /// Groups that there is room for in each chunk: as many as the one with the most may have, and a few more, since what works on codes takes them in larger pieces.
+    /// Groups that there is room for in each chunk: as many as the one with the most may have, and a few more, since
+    /// what works on codes takes them in larger pieces.
     pub(crate) fn chunk_slots(&self) -> u64 {
         let in_chunk = u64::from(self.chunk_tiles);
         let bound = self.tiles.min(in_chunk) * u64::from(self.most_groups_of_tile());
@@ -171,7 +174,8 @@ impl DeviceGeometry {
         (0..chunks).map(|chunk| groups.slots_of(chunk)).max().unwrap_or(0).min(bound)
     }
 
-    /// How many of these chunks have room for `slots` groups each, and for how many the others have, so that all have room for as few as possible.
+    /// How many of these chunks have room for `slots` groups each, and for how many the others have, so that all have
+    /// room for as few as possible.
     fn full_chunks(&self, chunks: Range<u64>, slots: u64) -> (u64, u64) {
         let count = chunks.end - chunks.start;
         let (mut best, mut least, mut most) = ((count, slots), count * slots, 0);
@@ -190,10 +194,12 @@ impl DeviceGeometry {
     }
 }
 
-/// How many groups tiles take that are not constant, with what is the same for all chunks reckoned once: a call goes through all of them.
+/// How many groups tiles take that are not constant, with what is the same for all chunks reckoned once: a call goes
+/// through all of them.
 struct Groups<'g> {
     geometry: &'g DeviceGeometry,
-    /// Of a tile of full width, a row of tiles and a plane of them: by whether an edge clips their depth, then their height.
+    /// Of a tile of full width, a row of tiles and a plane of them: by whether an edge clips their depth, then their
+    /// height.
     tile: [[u64; 2]; 2],
     row: [[u64; 2]; 2],
     plane: [u64; 2],
@@ -326,8 +332,9 @@ impl ChunkBatch {
         self.slots
     }
 
-    /// First group that chunk `chunk` has room for among the codes of the batch, before these are coded; for the number of chunks, the end of all.
-    /// The last planes of an array may be thin: chunks behind the last large one have less room than the others.
+    /// First group that chunk `chunk` has room for among the codes of the batch, before these are coded; for the number
+    /// of chunks, the end of all. The last planes of an array may be thin: chunks behind the last large one have less
+    /// room than the others.
     pub fn first_slot(&self, chunk: u32) -> u64 {
         let full = chunk.min(self.full_chunks);
         u64::from(full) * u64::from(self.slots) + u64::from(chunk - full) * u64::from(self.later_slots)
@@ -375,8 +382,8 @@ pub fn element_span(geometry: &Geometry, batch: &ChunkBatch) -> Range<u64> {
         let end = |axis: usize| tile.origin[axis + 1] + if last { tile.extent[axis] as u64 - 1 } else { 0 };
         tile.origin[0] * sb + end(0) * sz + end(1) * sy + end(2)
     };
-    // First elements ascend with the tiles' numbers. Last ones do not within a row of tiles' planes, but the last tile's is behind all others:
-    // it is in the last row of the last plane.
+    // First elements ascend with the tiles' numbers. Last ones do not within a row of tiles' planes, but the last
+    // tile's is behind all others: it is in the last row of the last plane.
     let first = geometry.tile(batch.first_tile);
     let last = geometry.tile(batch.first_tile + u64::from(batch.tiles) - 1);
     number(&first, false)..number(&last, true) + 1

@@ -64,7 +64,8 @@ pub fn seconds(stream: &Arc<CudaStream>, runs: Runs, work: impl FnMut() -> Resul
     seconds_behind(stream, runs, || Ok(()), work)
 }
 
-/// [`seconds`] of `work` alone, queued behind `before`: if that keeps the device busy for long enough, what the host takes to launch `work` is not part of it.
+/// [`seconds`] of `work` alone, queued behind `before`: if that keeps the device busy for long enough, what the host
+/// takes to launch `work` is not part of it.
 ///
 /// # Errors
 /// Those of `before` and `work`; [`CudaError::Driver`](crate::CudaError::Driver).
@@ -87,7 +88,8 @@ pub fn seconds_behind(
     Ok(Times::new(times))
 }
 
-/// Times the steps of `work`, which calls what it is given with a step's name as soon as all of the step is queued. Steps of one name are added up.
+/// Times the steps of `work`, which calls what it is given with a step's name as soon as all of the step is queued.
+/// Steps of one name are added up.
 ///
 /// Nothing waits between the steps: their times add up to the whole.
 ///

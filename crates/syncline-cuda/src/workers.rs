@@ -1,4 +1,5 @@
-//! Threads for what the host decides while the device works: kept from call to call, since starting them takes as long as small arrays do.
+//! Threads for what the host decides while the device works: kept from call to call, since starting them takes as long
+//! as small arrays do.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -36,7 +37,8 @@ impl<R: Send, W: Fn(usize) -> R + Send + Sync> Tasks for Job<W, R> {
             return false;
         }
         let results = self.results.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        // A task that panics leaves its result out, which whoever waits for it finds out; the thread goes on with other jobs.
+        // A task that panics leaves its result out, which whoever waits for it finds out; the thread goes on with other
+        // jobs.
         let sent = catch_unwind(AssertUnwindSafe(|| (self.work)(task))).map(|result| results.send((task, result)));
         if !matches!(sent, Ok(Ok(()))) {
             self.next.store(self.count, Ordering::Relaxed);
@@ -55,7 +57,8 @@ pub(crate) struct Results<R> {
 impl<R> Iterator for Results<R> {
     type Item = (usize, R);
 
-    /// The next result, and its task's number. While there is none, whoever waits does tasks itself: other threads take a while to wake up.
+    /// The next result, and its task's number. While there is none, whoever waits does tasks itself: other threads take
+    /// a while to wake up.
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Ok(result) = self.results.try_recv() {
@@ -89,8 +92,9 @@ impl Queue {
     }
 }
 
-/// Does `work(0)` to `work(count - 1)` on all processors, in about this order, beside the caller. The results come with their numbers; fewer than `count` come if a task panics.
-/// Work that is no longer wanted ends when the receiver is gone.
+/// Does `work(0)` to `work(count - 1)` on all processors, in about this order, beside the caller. The results come with
+/// their numbers; fewer than `count` come if a task panics. Work that is no longer wanted ends when the receiver is
+/// gone.
 pub(crate) fn spread<R: Send + 'static>(count: usize, work: impl Fn(usize) -> R + Send + Sync + 'static) -> Results<R> {
     static QUEUE: OnceLock<Arc<Queue>> = OnceLock::new();
     // Threads of our own: whoever waits for this may be one of a pool's, perhaps its only one.

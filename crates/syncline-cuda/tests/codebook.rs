@@ -40,7 +40,8 @@ fn cases(symbols: u32) -> Vec<(&'static str, Vec<u32>)> {
     ]
 }
 
-/// Counts where the limit costs much or just not much, so that its step (3) is near: one steep part, and rare symbols below it.
+/// Counts where the limit costs much or just not much, so that its step (3) is near: one steep part, and rare symbols
+/// below it.
 fn limited_cases(symbols: u32) -> Vec<(String, Vec<u32>)> {
     let n = symbols as usize;
     let mut random = Random(7 + u64::from(symbols));
@@ -229,7 +230,8 @@ fn limited_codebooks_of_65_536_equal_the_cpus() {
     check_limited(&ALPHABETS[11..], Share::one_in(11).if_tiny(36, 25));
 }
 
-/// Else the tests above say less than they seem to. A best code that is over the limit's threshold has been through step (3).
+/// Else the tests above say less than they seem to. A best code that is over the limit's threshold has been through
+/// step (3).
 #[test]
 fn limited_cases_are_on_both_sides_of_the_last_step() {
     for symbols in [256, 1024, 4096, 65_536] {

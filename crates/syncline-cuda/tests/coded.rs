@@ -28,8 +28,8 @@ use syncline_cuda::pipeline::{CompressOptions, Compressor, Decompressor, StreamI
 const AUTO: LosslessOptions = LosslessOptions { pipeline: LosslessPipeline::Auto, symbol: None, level: 3 };
 const ALWAYS: LosslessOptions = LosslessOptions { pipeline: LosslessPipeline::LzssHuffman, symbol: None, level: 3 };
 
-/// Patches of rows that repeat and patches of waves, zero elsewhere, with jumps of all sizes, fill and values that no step serves; `wild`: stretches of noise too, which need
-/// the wide radius or no codes at all.
+/// Patches of rows that repeat and patches of waves, zero elsewhere, with jumps of all sizes, fill and values that no
+/// step serves; `wild`: stretches of noise too, which need the wide radius or no codes at all.
 fn patches(extents: &[u64], seed: u64, wild: bool) -> Vec<f64> {
     let mut random = Random(seed);
     let width = extents.last().copied().unwrap_or(1).max(1);
@@ -273,7 +273,7 @@ fn parts_come_back() {
         let bytes = bytes_of::<f32>(&patches(extents, 8, true));
         let making = Making { chunk_tiles: Some(10), ..Making::default() };
         let made = compress_by(&bytes, ElementType::F32, extents, Bound::Abs(0.01), &making, &ALWAYS);
-        assert!(coded_chunks(&made) > 0 && kinds(&made).contains(&(ChunkKind::Quantised as u8)), "{:?}", kinds(&made));
+        assert!(coded_chunks(&made) > 0 && kinds(&made).contains(&(ChunkKind::Quantized as u8)), "{:?}", kinds(&made));
         let info = StreamInfo::from_bytes(&made).unwrap();
         let expected = try_decompress(&made).unwrap();
         let geometry = info.geometry().clone();
@@ -350,7 +350,8 @@ fn damage_is_found_or_does_no_harm() {
             let codes = lengths[..3].iter().fold(80, |at, &bytes| at + u64::from(bytes.next_multiple_of(16)));
             let end = codes + u64::from(lengths[3]);
             match (round + number * unless_tiny(0, rounds)) % 6 {
-                // What stands behind is damaged in the tests of other streams: backends differ on outliers where no code says that there is one.
+                // What stands behind is damaged in the tests of other streams: backends differ on outliers where no
+                // code says that there is one.
                 0 => damage::flip(record, &mut random, 0..end),
                 1 => damage::flip(record, &mut random, codes..end.min(codes + 90)),
                 2 => damage::lie(record, &mut random, codes, (end - codes).min(120) / 4),

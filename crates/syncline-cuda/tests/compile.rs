@@ -1,7 +1,7 @@
 //! Every kernel specialization compiles for every architecture that Syncline supports, checked without a GPU.
 //!
-//! Needs NVRTC only: `cargo xtask nvrtc` fetches it and runs this. Without it one line says that the check was skipped, and with
-//! `SYNCLINE_REQUIRE_NVRTC=1` it fails.
+//! Needs NVRTC only: `cargo xtask nvrtc` fetches it and runs this. Without it one line says that the check was skipped,
+//! and with `SYNCLINE_REQUIRE_NVRTC=1` it fails.
 
 use std::collections::HashSet;
 use std::io::Write;
@@ -11,7 +11,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use syncline_cuda::device::{Nvrtc, Source, Specialization, Version};
 use syncline_cuda::error::CudaError;
 
-/// Architectures and the shared memory in bytes that a block can have there (CUDA C++ Programming Guide, table of compute capabilities).
+/// Architectures and the shared memory in bytes that a block can have there (CUDA C++ Programming Guide, table of
+/// compute capabilities).
 const TARGETS: [(u32, u32); 8] = [
     (70, 96 << 10),
     (75, 64 << 10),

@@ -153,7 +153,8 @@ fn large_streams_are_counted_in_samples() {
     }
 }
 
-/// A compressor begins to quantise before the host knows the bound, where the array before was alike: what it assumes is right for some of these and wrong for others.
+/// A compressor begins to quantize before the host knows the bound, where the array before was alike: what it assumes
+/// is right for some of these and wrong for others.
 fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
@@ -163,7 +164,7 @@ fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
     let minus = smooth.clone().with("some -0.0", |i| (i % 2003 == 7).then_some(-0.0));
     let many = smooth.clone().with("many -0.0", |i| (i % 11 == 7).then_some(-0.0));
     let holes = smooth.clone().with("NaN", |i| (i / 7 % 11 < 2).then_some(f64::NAN));
-    // What is quantised again must know of these, too.
+    // What is quantized again must know of these, too.
     let both = minus.clone().with("NaN in one place", |i| (i > 3000 && i < 5000).then_some(f64::NAN));
     let fill = smooth.clone().with("fill", |i| (i > 3000 && i < 5000).then_some(-9999.0));
     let infinite = smooth.clone().with("infinite", |i| (i % 503 == 1).then_some(f64::INFINITY));
@@ -182,7 +183,7 @@ fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
             let options = Options::new(bound);
             let input = stream.clone_htod(&field.bytes).unwrap();
             let mut output = stream.clone_htod(&vec![0x5A_u8; room]).unwrap();
-            let mut quantised = 0;
+            let mut quantized = 0;
             let made = compressor.compress_observed(
                 &input.as_view(),
                 element,
@@ -190,7 +191,7 @@ fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
                 &options_of(&options),
                 &mut output.as_view_mut(),
                 &mut |step| {
-                    quantised += u32::from(step == "quantize");
+                    quantized += u32::from(step == "quantize");
                     Ok(())
                 },
             );
@@ -202,7 +203,7 @@ fn one_after_another(element: ElementType, extents: &[u64], mut share: Share) {
             let found = stream.clone_dtoh(&output).unwrap();
             assert!(found[..made.bytes as usize] == expected, "{what}");
             // Where nothing is masked, what the device has found is what the host finds.
-            assert!(quantised == 1 || !made.header.patterns.is_empty(), "{what}: quantised {quantised} times");
+            assert!(quantized == 1 || !made.header.patterns.is_empty(), "{what}: quantized {quantized} times");
         }
     }
 }
@@ -352,7 +353,7 @@ fn empty_arrays_are_lossless() {
         let error = lossless(bound, extents, &mut compressor, &mut output);
         assert!(matches!(error, CudaError::Lossless(_)), "{error}");
     }
-    // An absolute bound has one: such streams are quantised, with nothing in them.
+    // An absolute bound has one: such streams are quantized, with nothing in them.
     for extents in [&[0][..], &[7, 0, 3]] {
         check(device, &Field::smooth(ElementType::F32, extents, 0.0), &Options::new(Bound::Abs(1e-3)));
     }

@@ -1,5 +1,7 @@
 //! The device layer: opening, compiling and caching, scratch memory.
 
+#![allow(unsafe_code)]
+
 mod common;
 
 use syncline_cuda::cudarc::driver::sys::CUresult;

@@ -22,7 +22,8 @@ fn random_bytes(length: usize, seed: u64) -> Vec<u8> {
     (0..length.div_ceil(8)).flat_map(|_| random.next().to_le_bytes()).take(length).collect()
 }
 
-/// Hashes `lengths` of `bytes` from `starts` on and compares each, twice, since counters must be left as they were found.
+/// Hashes `lengths` of `bytes` from `starts` on and compares each, twice, since counters must be left as they were
+/// found.
 fn check(device: &Device, bytes: &[u8], starts: &[u64], lengths: &[u32], gap: Gap) {
     let stream = device.context().default_stream();
     let mut arena = Arena::new(stream.clone());
@@ -72,7 +73,8 @@ fn every_class_of_lengths() {
 fn long_pieces_are_chained_while_they_are_read() {
     let Some(device) = common::device() else { return };
     let bytes = random_bytes(8 << 20, 4);
-    // Around where chaining begins to be passed on, and what no number of parts divides; so many that blocks meet in every order.
+    // Around where chaining begins to be passed on, and what no number of parts divides; so many that blocks meet in
+    // every order.
     for (count, step) in [(1_u32, 0), (3, 1_900_000), (70, 61_003)] {
         let lengths: Vec<u32> = (0..count).map(|i| (511 << 10) + 9 + i * step).collect();
         let starts: Vec<u64> = (0..u64::from(count)).map(|i| i * 48).collect();
@@ -143,7 +145,8 @@ fn records_are_signed() {
     }
     assert!(signed == records);
 
-    // Verified, and again with a payload's last byte and another record's hash changed; twice, since counters must be left as they were found.
+    // Verified, and again with a payload's last byte and another record's hash changed; twice, since counters must be
+    // left as they were found.
     let mut progress = stream.alloc_zeros::<u64>(starts.len()).unwrap();
     let mut differs = stream.clone_htod(&vec![u32::MAX; starts.len()]).unwrap();
     let mut damaged = records.clone();

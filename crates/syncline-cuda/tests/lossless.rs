@@ -1,4 +1,5 @@
-//! Lossless streams of LZSS chunks, alone and before Huffman, against the CPU's: the same bytes, the same arrays, parts of arrays, damage.
+//! Lossless streams of LZSS chunks, alone and before Huffman, against the CPU's: the same bytes, the same arrays, parts
+//! of arrays, damage.
 
 mod common;
 #[path = "common/stream.rs"]
@@ -31,7 +32,7 @@ const BATCH_BYTES: [u64; 2] = [256 << 20, 1];
 /// What an array holds.
 #[derive(Debug, Clone, Copy)]
 enum Kind {
-    /// Quantisation codes around the middle, with stretches of one value.
+    /// Quantization codes around the middle, with stretches of one value.
     Codes,
     /// Numbers that rise slowly: residuals are what is coded.
     Ramps,

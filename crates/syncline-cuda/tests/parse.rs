@@ -1,4 +1,5 @@
-//! Huffman streams that the device parses by itself, against the CPU's: every decoder, alphabets up to 65,536, several codebooks, damage.
+//! Huffman streams that the device parses by itself, against the CPU's: every decoder, alphabets up to 65,536, several
+//! codebooks, damage.
 
 mod common;
 
@@ -250,7 +251,8 @@ fn damaged_streams_are_found_or_harmless() {
     }
 }
 
-/// A codebook's bytes with its lengths cut into runs in some way, sometimes with numbers that are longer than they need be.
+/// A codebook's bytes with its lengths cut into runs in some way, sometimes with numbers that are longer than they need
+/// be.
 fn cut_into_runs(lengths: &[u8], random: &mut Random, book: &mut Vec<u8>) {
     const LONG_RUN: usize = 8;
     book.extend_from_slice(&(lengths.len() as u32).to_le_bytes());
@@ -338,7 +340,8 @@ fn any_runs_are_judged_as_the_cpu_does() {
     let options = |index| EncodeOptions { index, free_symbol: None, group_log2: 6 };
     let one = Case::new((0..64 * 3).map(|i| i % 7).collect(), vec![], &options(IndexKind::None));
     runs_are_judged_alike(device, &one, IndexKind::None, &Any::Chunked(Chunked::new(device, 6).unwrap()));
-    // Alphabets whose size starts with bytes of which runs could: 1,000, 897, one that is not there, and one of some hundred bytes.
+    // Alphabets whose size starts with bytes of which runs could: 1,000, 897, one that is not there, and one of some
+    // hundred bytes.
     let mut random = Random(23);
     let mut draw = |class: u32| match class {
         0 => [3, 999][random.below(2) as usize],

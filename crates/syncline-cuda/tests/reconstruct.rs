@@ -1,4 +1,5 @@
-//! Reconstruction against the CPU's: the same bits for every type, rank, bound, index and shape, masks, signs, outliers and verbatim values included.
+//! Reconstruction against the CPU's: the same bits for every type, rank, bound, index and shape, masks, signs, outliers
+//! and verbatim values included.
 
 mod common;
 #[path = "common/stream.rs"]
@@ -316,7 +317,8 @@ fn chunks_as_large_as_the_shape_suggests() {
     }
 }
 
-/// Strips of whole rows that have one value are written apart from the others: several rows of tiles to a strip, one, segments of one; all of them, and none.
+/// Strips of whole rows that have one value are written apart from the others: several rows of tiles to a strip, one,
+/// segments of one; all of them, and none.
 #[test]
 fn strips_of_one_value() {
     let Some(device) = common::device() else { return };
@@ -383,7 +385,8 @@ fn a_fill_value_that_is_given() {
     tester.check(Kind::Holes, ElementType::F32, &[24, 30, 44], Bound::Abs(1e-2), &making, &Way::ALL);
 }
 
-/// Damage to codewords, index and bitmaps is found, or at least does no harm: nothing outside of the output is written and the status word says so.
+/// Damage to codewords, index and bitmaps is found, or at least does no harm: nothing outside of the output is written
+/// and the status word says so.
 #[test]
 fn damage_is_reported() {
     let Some(device) = common::device() else { return };

@@ -1,4 +1,4 @@
-//! Records from the CPU's quantised chunks against the CPU's records.
+//! Records from the CPU's quantized chunks against the CPU's records.
 
 mod common;
 
@@ -9,7 +9,7 @@ use syncline_core::bound::{Bound, Fill};
 use syncline_core::container::{HEADER_LEN, Header, TileMeta};
 use syncline_core::geometry::Geometry;
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::{QuantisedChunk, quantise_chunk};
+use syncline_core::pipeline::{QuantizedChunk, quantize_chunk};
 use syncline_core::predict::codes::RADIUS;
 use syncline_cuda::Device;
 use syncline_cuda::container::assemble::{Assembler, BatchPlan, Bitmaps, Codes};
@@ -30,7 +30,8 @@ fn packed(meta: &TileMeta) -> u16 {
         | (meta.sign as u16) << 9
 }
 
-/// Words of 32 bits that bases take: blocks of 32 differences, zigzag-coded, each of the bits that the block's longest has.
+/// Words of 32 bits that bases take: blocks of 32 differences, zigzag-coded, each of the bits that the block's longest
+/// has.
 fn words_of_bases(bases: &[u32]) -> u32 {
     let before = std::iter::once(&0).chain(bases);
     let differences: Vec<u32> = bases
@@ -47,14 +48,14 @@ fn upload<T: DeviceRepr + Default + Clone>(stream: &std::sync::Arc<CudaStream>, 
     stream.clone_htod(&[values, &[T::default()]].concat()).unwrap()
 }
 
-/// The chunks of a batch as quantising on the device would leave them.
+/// The chunks of a batch as quantizing on the device would leave them.
 #[derive(Default)]
 struct Arrays {
     metas: Vec<u16>,
     bases: Vec<i32>,
     codes: Vec<u16>,
     classes: Vec<u8>,
-    /// As quantising leaves them on the device, and as it tells them to the host.
+    /// As quantizing leaves them on the device, and as it tells them to the host.
     summaries: Vec<ChunkSummary>,
     told: Vec<ChunkSummary>,
     sums: Vec<TileSums>,
@@ -69,7 +70,7 @@ struct Arrays {
 }
 
 impl Arrays {
-    fn add(&mut self, chunk: &QuantisedChunk, end: u64, group: usize, elements: u64, element_bytes: u64) {
+    fn add(&mut self, chunk: &QuantizedChunk, end: u64, group: usize, elements: u64, element_bytes: u64) {
         let live = chunk.metas.iter().filter(|meta| !meta.constant).count() as u32;
         let masks = chunk.metas.iter().any(|meta| meta.mask as u8 != 0);
         let signs = chunk.metas.iter().any(|meta| meta.sign as u8 != 0);
@@ -111,7 +112,8 @@ impl Arrays {
     }
 }
 
-/// Makes the stream of `field` in batches of `batch_chunks` chunks from the CPU's quantised chunks, and compares it with the CPU's.
+/// Makes the stream of `field` in batches of `batch_chunks` chunks from the CPU's quantized chunks, and compares it
+/// with the CPU's.
 fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
     let header = field.header(options, &field.resolve(options));
     // Several chunks also of small arrays.
@@ -134,10 +136,10 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             let batch = ChunkBatch::new(&geometry, header.group_log2, chunks.clone()).unwrap();
             let mut arrays = Arrays::default();
             for chunk in chunks {
-                let quantised = quantise_chunk(&header, &geometry, chunk, &Bytes(&field.bytes)).unwrap();
+                let quantized = quantize_chunk(&header, &geometry, chunk, &Bytes(&field.bytes)).unwrap();
                 let (elements, size) = (geometry.chunk_elements(chunk), field.element.size() as u64);
                 let end = batch.first_slot((chunk - batch.first_chunk()) as u32 + 1);
-                arrays.add(&quantised, end, 1 << header.group_log2, elements, size);
+                arrays.add(&quantized, end, 1 << header.group_log2, elements, size);
             }
             let (mut codes, classes) = (upload(&stream, &arrays.codes), upload(&stream, &arrays.classes));
             let summaries = upload(&stream, &arrays.summaries);
@@ -151,12 +153,12 @@ fn check(device: &Device, field: &Field, options: &Options, batch_chunks: u64) {
             let classes_view = classes.as_view();
             let with_classes = header.index == IndexKind::Symbol;
             let mut codes = codes.as_view_mut();
-            let quantised = Codes { codes: &mut codes, classes: with_classes.then_some(&classes_view) };
+            let quantized = Codes { codes: &mut codes, classes: with_classes.then_some(&classes_view) };
             let observer = &mut |_| Ok(());
             let device_geometry = DeviceGeometry::new(&geometry, header.group_log2);
             let mut prepared = assembler.prepare(&mut frame, &batch, batch_chunks as u32).unwrap();
             assembler.upload(&stream, &mut prepared, &batch, &arrays.told, &arrays.sums, &arrays.extremes).unwrap();
-            let begun = assembler.begin(&mut frame, prepared, quantised, observer).unwrap();
+            let begun = assembler.begin(&mut frame, prepared, quantized, observer).unwrap();
             let plan = BatchPlan::new(&batch, &arrays.told);
             let contents = Contents {
                 geometry: device_geometry,

@@ -1,5 +1,7 @@
 //! Device memory: the host's own, with a list of what was allocated.
 
+#![allow(unsafe_code)]
+
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
 use std::sync::{PoisonError, RwLock};
@@ -29,7 +31,8 @@ impl Memory {
         Self { pieces: RwLock::new(BTreeMap::new()) }
     }
 
-    /// Allocates `bytes` and fills them with [`POISON`]; the address, or `None` if there is no memory or nothing is asked for.
+    /// Allocates `bytes` and fills them with [`POISON`]; the address, or `None` if there is no memory or nothing is
+    /// asked for.
     pub fn allocate(&self, bytes: usize) -> Option<u64> {
         let layout = Layout::from_size_align(bytes, ALIGN).ok().filter(|layout| layout.size() > 0)?;
         // SAFETY: the layout's size is not 0.

@@ -1,7 +1,10 @@
-//! The functions of `libnvrtc.so` that Syncline uses: the true compiler's, but what it leaves is PTX, not code of a device.
+//! The functions of `libnvrtc.so` that Syncline uses: the true compiler's, but what it leaves is PTX, not code of a
+//! device.
 //!
-//! The true one is the file that `SYNCLINE_EMULATOR_NVRTC` names. As in [`crate::driver`], pointers that callers pass have to be what the documentation says.
+//! The true one is the file that `SYNCLINE_EMULATOR_NVRTC` names. As in [`crate::driver`], pointers that callers pass
+//! have to be what the documentation says.
 
+#![allow(unsafe_code)]
 #![expect(clippy::missing_safety_doc, reason = "it is the same for all functions, as said above")]
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -55,7 +58,7 @@ impl Compiler {
     fn load(file: &Path) -> Result<Self, String> {
         let failed = |error: libloading::Error| format!("{}: {error}", file.display());
         // Its names stay its own (`RTLD_LOCAL`, libloading's way): they are the same as those exported here.
-        // SAFETY: loading runs the initialisers of a library that the user names.
+        // SAFETY: loading runs the initializers of a library that the user names.
         let library = unsafe { Library::new(file) }.map_err(failed)?;
         macro_rules! function {
             ($symbol:literal) => {{
@@ -97,7 +100,8 @@ impl Compiler {
     }
 }
 
-/// The library of built-in functions in the same folder, which the compiler asks the loader for by its name alone: it is found if it is loaded already.
+/// The library of built-in functions in the same folder, which the compiler asks the loader for by its name alone: it
+/// is found if it is loaded already.
 fn builtins_beside(library: &Path) -> Vec<Library> {
     let files = library.parent().and_then(|folder| std::fs::read_dir(folder).ok());
     let is_wanted = |path: &PathBuf| {
@@ -105,7 +109,7 @@ fn builtins_beside(library: &Path) -> Vec<Library> {
     };
     let paths = files.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).filter(is_wanted);
     // Where one cannot be loaded the compiler says what it lacks.
-    // SAFETY: loading runs the initialisers of a library beside the compiler that the user names.
+    // SAFETY: loading runs the initializers of a library beside the compiler that the user names.
     paths.filter_map(|path| unsafe { Library::new(path) }.ok()).collect()
 }
 
@@ -115,7 +119,8 @@ fn with(call: impl FnOnce(&Compiler) -> Code) -> Code {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or(INTERNAL_ERROR)
 }
 
-/// An option as the compiler gets it: for a virtual architecture where it is for a true one, since what is for a true one comes without PTX.
+/// An option as the compiler gets it: for a virtual architecture where it is for a true one, since what is for a true
+/// one comes without PTX.
 fn rewritten(option: &CStr) -> CString {
     let names = ["-arch=sm_", "--gpu-architecture=sm_"];
     let rest = option.to_str().ok().and_then(|text| names.iter().find_map(|name| text.strip_prefix(name)));

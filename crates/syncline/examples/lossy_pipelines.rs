@@ -1,7 +1,9 @@
-//! Ratio and one-core speed of a field of `f32` through every pipeline of lossy streams: `lossy_pipelines FILE SHAPE REL...`, as `x.f32 100x500x500 1e-2 1e-3`.
+//! Ratio and one-core speed of a field of `f32` through every pipeline of lossy streams: `lossy_pipelines FILE SHAPE
+//! REL...`, as `x.f32 100x500x500 1e-2 1e-3`.
 //!
-//! "plain" is Huffman coding as other compressors have it, without free groups: every element takes a codeword of one codebook a chunk. Its ratio counts the
-//! codewords and all of the stream that is neither codewords, codebooks nor index.
+//! "plain" is Huffman coding as other compressors have it, without free groups: every element takes a codeword of one
+//! codebook a chunk. Its ratio counts the codewords and all of the stream that is neither codewords, codebooks nor
+//! index.
 
 use std::time::Instant;
 
@@ -10,7 +12,7 @@ use syncline::{
 };
 use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::huffman::lengths::code_lengths;
-use syncline_core::pipeline::{ElementSource, quantise_chunk};
+use syncline_core::pipeline::{ElementSource, quantize_chunk};
 
 const RUNS: usize = 5;
 
@@ -79,7 +81,7 @@ fn plain_ratio(view: &ArrayView, options: &Options) -> syncline::Result<f64> {
     let geometry = Geometry::new(header.shape);
     let mut bits = 0u64;
     for chunk in 0..geometry.chunks() {
-        let codes = quantise_chunk(header, &geometry, chunk, &Whole(view.bytes()))?;
+        let codes = quantize_chunk(header, &geometry, chunk, &Whole(view.bytes()))?;
         let mut counts = vec![0u32; 1 << 16];
         codes.codes.iter().for_each(|&code| counts[usize::from(code)] += 1);
         // Those of constant tiles.

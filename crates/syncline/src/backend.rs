@@ -11,7 +11,8 @@ use syncline_core::pipeline::{LosslessOptions, LosslessPipeline};
 
 use crate::gpu::Gpus;
 
-/// Rates from file to file, in bytes of elements a second, measured with a field of 6.4 GB and ratio 10 in memory-backed files (`docs/SPEED.md`).
+/// Rates from file to file, in bytes of elements a second, measured with a field of 6.4 GB and ratio 10 in
+/// memory-backed files (`docs/SPEED.md`).
 struct Rates {
     /// Of each thread of a CPU.
     thread: f64,
@@ -45,12 +46,15 @@ fn estimates(work: Work, bytes: u64, threads: usize) -> (f64, f64) {
 
 /// Which processor does the work. Streams and arrays are the same whichever it is.
 ///
-/// The GPU does the lossy pipelines of `f32` and `f64` and, if it is asked for, lossless streams of the pipelines `lzss` and `lzss+huffman`. Other lossless streams, and regions
-/// whose elements do not lie one after another in the array, are the CPU's work also when a GPU is asked for; [`Execution`] says so.
+/// The GPU does the lossy pipelines of `f32` and `f64` and, if it is asked for, lossless streams of the pipelines
+/// `lzss` and `lzss+huffman`. Other lossless streams, and regions whose elements do not lie one after another in the
+/// array, are the CPU's work also when a GPU is asked for; [`Execution`] says so.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Backend {
-    /// The first GPU where that is likely to be sooner done, its start included, and if there is one that can be used; else the CPU. Compressing, that is from about 1.2 GB of
-    /// elements on with 2 threads and from 7 GB with 16; decompressing, where writing is the limit, only with one thread. A GPU that is missing or does not work is no error.
+    /// The first GPU where that is likely to be sooner done, its start included, and if there is one that can be used;
+    /// else the CPU. Compressing, that is from about 1.2 GB of elements on with 2 threads and from 7 GB with 16;
+    /// decompressing, where writing is the limit, only with one thread. A GPU that is missing or does not work is no
+    /// error.
     #[default]
     Auto,
     /// The CPU.
@@ -140,7 +144,8 @@ impl Choice {
         Self { gpus: None, reason: reason.into() }
     }
 
-    /// Chooses for work on `bytes` bytes of elements that `threads` threads could do, too; `obstacle` says why only the CPU can do it, if so.
+    /// Chooses for work on `bytes` bytes of elements that `threads` threads could do, too; `obstacle` says why only the
+    /// CPU can do it, if so.
     ///
     /// # Errors
     /// A GPU is asked for and not to be had, whether or not it would do this work.
@@ -201,11 +206,12 @@ pub(crate) fn encode_obstacle(backend: Backend, bound: Bound, lossless: &Lossles
 
 /// Why only the CPU compresses an array whose bound was resolved to this pipeline, if so.
 pub(crate) fn pipeline_obstacle(pipeline: Pipeline, lossless: &LosslessOptions) -> Option<String> {
-    let text = "no quantisation step serves this bound: the stream is lossless, which is done on the CPU";
+    let text = "no quantization step serves this bound: the stream is lossless, which is done on the CPU";
     (pipeline == Pipeline::Lossless && !is_on_gpu(lossless.pipeline)).then(|| text.into())
 }
 
-/// Why only the CPU decompresses from such a stream, if so. `has_planes` says whether it has lossless chunks of planes, which is asked only if it matters.
+/// Why only the CPU decompresses from such a stream, if so. `has_planes` says whether it has lossless chunks of planes,
+/// which is asked only if it matters.
 pub(crate) fn decode_obstacle(
     backend: Backend,
     header: &Header,

@@ -21,7 +21,8 @@ use crate::range::resolve_by_scan;
 use crate::report::{FillPattern, Summary};
 use crate::source::ArraySource;
 
-/// Bytes of elements in chunks that are compressed or wait to be written: enough of them to keep all threads busy, and little memory even if nothing gets smaller.
+/// Bytes of elements in chunks that are compressed or wait to be written: enough of them to keep all threads busy, and
+/// little memory even if nothing gets smaller.
 const WAITING_BYTES: u64 = 128 << 20;
 
 /// Compresses an array in memory.
@@ -71,8 +72,9 @@ impl Write for Bounded {
     }
 }
 
-/// Compresses an array that starts at byte `offset` of a source (a file, or bytes in memory), and writes the stream to `sink` from start to
-/// end. Elements are read once for the range and once for compression, a few chunks at a time, so that arrays may be larger than memory.
+/// Compresses an array that starts at byte `offset` of a source (a file, or bytes in memory), and writes the stream to
+/// `sink` from start to end. Elements are read once for the range and once for compression, a few chunks at a time, so
+/// that arrays may be larger than memory.
 ///
 /// ```
 /// use syncline::{Bound, ElementType, Options, Shape, compress_from};
@@ -87,7 +89,8 @@ impl Write for Bounded {
 /// ```
 ///
 /// # Errors
-/// A bound that the element type cannot have, a source that is too short, the memory limit, cancellation, or failing reads and writes.
+/// A bound that the element type cannot have, a source that is too short, the memory limit, cancellation, or failing
+/// reads and writes.
 pub fn compress_from<S: ReadAt + ?Sized, W: Write>(
     source: &S,
     offset: u64,
@@ -296,7 +299,8 @@ impl<S: ReadAt + ?Sized> Job<'_, '_, S> {
     /// Compresses with ever tighter bounds until the PSNR is reached; writes the stream that reaches it.
     fn reach_psnr<W: Write>(&mut self, target: f64, mut resolved: Resolved, sink: &mut W) -> Result<u64> {
         let goal = PsnrGoal::new(target, &resolved);
-        // A small stream is kept until it is known to do; a large one is made once more instead, so that memory stays bounded.
+        // A small stream is kept until it is known to do; a large one is made once more instead, so that memory stays
+        // bounded.
         let most = max_compressed_len(self.header.element_type, self.header.shape);
         let least = pipeline::encode_memory(&self.header, &self.geometry);
         let fits = self.options.memory_limit.is_none_or(|limit| most.saturating_add(least) <= limit);

@@ -5,10 +5,12 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 use syncline_core::error::{Error, Result};
 
-/// Runs `work` for the numbers below `count` on `threads` threads and gives what comes of it to `take`, on this thread and in order, while later numbers are worked on.
-/// Numbers are begun in order, and at most `ahead` of them that are not taken yet: so many results are in memory.
+/// Runs `work` for the numbers below `count` on `threads` threads and gives what comes of it to `take`, on this thread
+/// and in order, while later numbers are worked on. Numbers are begun in order, and at most `ahead` of them that are
+/// not taken yet: so many results are in memory.
 ///
-/// The threads are new ones. Those of a pool could all be waiting for somebody's `in_order`, where arrays are compressed side by side.
+/// The threads are new ones. Those of a pool could all be waiting for somebody's `in_order`, where arrays are
+/// compressed side by side.
 ///
 /// # Errors
 /// The first of `work`, by number, or of `take`. Nothing more is begun then.

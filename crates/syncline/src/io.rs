@@ -102,13 +102,15 @@ pub trait WriteAt: Sync {
     /// Whatever the underlying device reports.
     fn write_all_at(&self, buffer: &[u8], offset: u64) -> io::Result<()>;
 
-    /// Whether one write has to wait for another anyway. Then threads are kept from writing at the same time, as they would only wait in the operating system.
+    /// Whether one write has to wait for another anyway. Then threads are kept from writing at the same time, as they
+    /// would only wait in the operating system.
     fn takes_turns(&self) -> bool {
         false
     }
 }
 
-/// Operating systems lock a file for each write: with 16 threads at once a file in memory took 2.4 GB/s, with one of them at a time 2.9.
+/// Operating systems lock a file for each write: with 16 threads at once a file in memory took 2.4 GB/s, with one of
+/// them at a time 2.9.
 impl WriteAt for File {
     #[cfg(unix)]
     fn write_all_at(&self, buffer: &[u8], offset: u64) -> io::Result<()> {

@@ -16,7 +16,8 @@
 //! ```
 //!
 //! - Arrays in memory: [`compress`], [`decompress`], [`decompress_region`], [`inspect`].
-//! - Larger than memory: [`compress_from`] and [`StreamFile`], on anything with positional access ([`ReadAt`], [`WriteAt`]), such as files.
+//! - Larger than memory: [`compress_from`] and [`StreamFile`], on anything with positional access ([`ReadAt`],
+//!   [`WriteAt`]), such as files.
 //! - On NVIDIA GPUs: large arrays go there by themselves, all on demand ([`Backend`]); the bytes are the same.
 //! - Streaming: [`Writer`] takes elements in order; [`Reader`] gives them, from anything that can seek.
 //!
@@ -82,8 +83,8 @@ pub fn decompress(stream: &[u8], options: &DecodeOptions) -> Result<Array> {
     StreamFile::open(stream)?.decompress(options)
 }
 
-/// Decompresses a region of a stream in memory: one range for each axis, slowest first. Only the chunks that the region meets are looked at, and with
-/// the symbol index only its tiles are decoded.
+/// Decompresses a region of a stream in memory: one range for each axis, slowest first. Only the chunks that the region
+/// meets are looked at, and with the symbol index only its tiles are decoded.
 ///
 /// # Errors
 /// The region leaves the array, or as [`decompress`].

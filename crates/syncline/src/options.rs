@@ -24,7 +24,7 @@ pub struct Options {
     pub fill: Fill,
     /// Which index the codes carry.
     pub index: IndexKind,
-    /// Pipeline, LZSS symbols and level of lossless streams, and of quantisation codes where they become LZSS tokens.
+    /// Pipeline, LZSS symbols and level of lossless streams, and of quantization codes where they become LZSS tokens.
     pub lossless: LosslessOptions,
     /// Which processor does the work; the result is the same.
     pub backend: Backend,
@@ -32,8 +32,8 @@ pub struct Options {
     pub threads: usize,
     /// Most bytes of the host's memory that may be allocated, the result included.
     pub memory_limit: Option<u64>,
-    /// Most bytes of each GPU's memory in which the array may be kept, so that it need be read but once; all there are if this is `None`. A larger array goes through in
-    /// pieces; the result is the same.
+    /// Most bytes of each GPU's memory in which the array may be kept, so that it need be read but once; all there are
+    /// if this is `None`. A larger array goes through in pieces; the result is the same.
     pub device_memory: Option<u64>,
     /// Progress and cancellation.
     pub progress: Option<Progress>,
@@ -67,7 +67,7 @@ impl Options {
         Self { index, ..self }
     }
 
-    /// Sets how lossless chunks are coded, and whether quantisation codes may be LZSS tokens.
+    /// Sets how lossless chunks are coded, and whether quantization codes may be LZSS tokens.
     #[must_use]
     pub fn with_pipeline(mut self, pipeline: LosslessPipeline) -> Self {
         self.lossless.pipeline = pipeline;

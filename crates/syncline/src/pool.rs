@@ -52,7 +52,8 @@ impl Pool {
         self.threads
     }
 
-    /// A pool with as many threads as `available` bytes have room for, at `each` bytes a thread; `None` if they have room for all of this one's.
+    /// A pool with as many threads as `available` bytes have room for, at `each` bytes a thread; `None` if they have
+    /// room for all of this one's.
     ///
     /// # Errors
     /// Not even one thread has room.
@@ -77,7 +78,8 @@ impl Pool {
         }
     }
 
-    /// As [`Self::install`], but never on the global pool, all of whose threads could be waiting for this one, where arrays are decompressed side by side.
+    /// As [`Self::install`], but never on the global pool, all of whose threads could be waiting for this one, where
+    /// arrays are decompressed side by side.
     pub(crate) fn install_apart<R: Send>(&self, work: impl FnOnce() -> R + Send) -> R {
         static APART: OnceLock<Option<rayon::ThreadPool>> = OnceLock::new();
         let apart = || APART.get_or_init(|| rayon::ThreadPoolBuilder::new().build().ok()).as_ref();
@@ -87,8 +89,8 @@ impl Pool {
         }
     }
 
-    /// What `work` makes of each item. A single thread is the caller's: one that is started for it takes its memory from a fresh place, and the first touch of that costs more than some
-    /// chunks do.
+    /// What `work` makes of each item. A single thread is the caller's: one that is started for it takes its memory
+    /// from a fresh place, and the first touch of that costs more than some chunks do.
     ///
     /// # Errors
     /// The first of the work's.

@@ -54,8 +54,8 @@ fn pass<S: ReadAt + ?Sized>(source: &ArraySource<S>, len: u64, empty: Scan, pool
     })
 }
 
-/// Resolves the bound of an array that will only be seen once: the range is what the caller states, the masked patterns are the
-/// quiet NaN, the given fill value and, where they cannot be quantised, zeros.
+/// Resolves the bound of an array that will only be seen once: the range is what the caller states, the masked patterns
+/// are the quiet NaN, the given fill value and, where they cannot be quantized, zeros.
 pub(crate) fn resolve_stated(
     element_type: ElementType,
     options: &Options,

@@ -32,8 +32,8 @@ impl<R: Read + Seek + Send> ReadAt for Seekable<R> {
     }
 }
 
-/// Reads a stream from anything that can seek. As [`Read`] it gives the array's elements as little-endian bytes in C order,
-/// holding one layer of tiles at a time.
+/// Reads a stream from anything that can seek. As [`Read`] it gives the array's elements as little-endian bytes in C
+/// order, holding one layer of tiles at a time.
 ///
 /// ```
 /// use std::io::{Cursor, Read};
@@ -104,7 +104,8 @@ impl<R: Read + Seek + Send> Read for Reader<R> {
             }
             let Some(region) = self.layers.as_slice().first() else { return Ok(0) };
             let array = self.read_region(region)?;
-            // Only now: whoever reads on after an error, as after an interruption, gets these elements, and not those behind them.
+            // Only now: whoever reads on after an error, as after an interruption, gets these elements, and not those
+            // behind them.
             self.layers.next();
             self.layer = io::Cursor::new(array.into_bytes());
         }

@@ -44,7 +44,7 @@ pub struct Summary {
     pub bound: Bound,
     /// The bound that holds: absolute, or for [`Bound::PwRel`] the relative error of each value; 0 if lossless.
     pub resolved: f64,
-    /// Quantisation step, 0 if lossless.
+    /// Quantization step, 0 if lossless.
     pub step: f64,
     /// Smallest and largest finite value that is not fill.
     pub range: Option<(f64, f64)>,
@@ -77,7 +77,8 @@ fn bits_per_value(compressed_bytes: u64, shape: Shape) -> f64 {
     }
 }
 
-/// What a stream holds, how it was made, and where its bytes go. The counts over all chunks are those of [`ChunkReport`], to which it dereferences.
+/// What a stream holds, how it was made, and where its bytes go. The counts over all chunks are those of
+/// [`ChunkReport`], to which it dereferences.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Report {
@@ -95,7 +96,7 @@ pub struct Report {
     pub bound: Bound,
     /// The bound that holds: absolute, or for [`Bound::PwRel`] the relative error of each value; 0 if lossless.
     pub resolved: f64,
-    /// Quantisation step, 0 if lossless.
+    /// Quantization step, 0 if lossless.
     pub step: f64,
     /// Smallest and largest finite value that is not fill, if known.
     pub range: Option<(f64, f64)>,

@@ -104,7 +104,8 @@ impl<W: WriteAt + ?Sized> TileSink for FileSink<'_, W> {
         self.current.map(|tile| (tile, true))
     }
 
-    /// Nothing is left out of a chunk that goes to a file: a decoder that skips tiles would leave the box of theirs unwritten.
+    /// Nothing is left out of a chunk that goes to a file: a decoder that skips tiles would leave the box of theirs
+    /// unwritten.
     fn skip(&mut self) {
         self.current = self.tiles.next();
     }

@@ -92,7 +92,8 @@ impl<S: ReadAt> StreamFile<S> {
         Ok(Array::new(bytes, self.header.element_type, self.header.shape))
     }
 
-    /// The whole array, into memory that the caller has: `out` takes the elements as little-endian bytes. Returns where that was done.
+    /// The whole array, into memory that the caller has: `out` takes the elements as little-endian bytes. Returns where
+    /// that was done.
     ///
     /// # Errors
     /// As [`StreamFile::decompress`], or `out` has not the array's length.
@@ -104,8 +105,8 @@ impl<S: ReadAt> StreamFile<S> {
         self.fill(Output::Given(out), self.geometry.whole(), options)
     }
 
-    /// The elements of a region: one range for each axis, slowest first. Only the chunks that it meets are read, and with the symbol
-    /// index only its tiles are decoded.
+    /// The elements of a region: one range for each axis, slowest first. Only the chunks that it meets are read, and
+    /// with the symbol index only its tiles are decoded.
     ///
     /// # Errors
     /// The region leaves the array, or as [`StreamFile::decompress`].
@@ -117,7 +118,8 @@ impl<S: ReadAt> StreamFile<S> {
         Ok(Array::new(bytes, self.header.element_type, shape))
     }
 
-    /// The whole array, written to a sink from byte `offset` on, a piece at a time: memory stays bounded whatever the array's size. Returns where that was done.
+    /// The whole array, written to a sink from byte `offset` on, a piece at a time: memory stays bounded whatever the
+    /// array's size. Returns where that was done.
     ///
     /// # Errors
     /// As [`StreamFile::decompress`], or a failing sink.
@@ -158,12 +160,14 @@ impl<S: ReadAt> StreamFile<S> {
         Ok(execution)
     }
 
-    /// Bytes that each thread of a decompression on the CPU takes beside the elements: what [`DecodeOptions::memory_limit`] must have room for besides.
+    /// Bytes that each thread of a decompression on the CPU takes beside the elements: what
+    /// [`DecodeOptions::memory_limit`] must have room for besides.
     pub fn memory_per_thread(&self) -> u64 {
         pipeline::decode_memory(&self.header, &self.geometry)
     }
 
-    /// Elements of a region in one layer of tiles. Whoever decompresses a region in parts that are thinner decodes its tiles several times.
+    /// Elements of a region in one layer of tiles. Whoever decompresses a region in parts that are thinner decodes its
+    /// tiles several times.
     ///
     /// # Errors
     /// The region leaves the array.
@@ -201,8 +205,8 @@ impl<S: ReadAt> StreamFile<S> {
         Ok(false)
     }
 
-    /// Runs `work` with a decompression of the region on GPUs, if they are chosen, while the host holds `output` bytes of result. Whoever gets an [`Execution`] on the
-    /// CPU has it before them.
+    /// Runs `work` with a decompression of the region on GPUs, if they are chosen, while the host holds `output` bytes
+    /// of result. Whoever gets an [`Execution`] on the CPU has it before them.
     fn on_gpus(
         &self,
         region: &Region,
@@ -218,7 +222,8 @@ impl<S: ReadAt> StreamFile<S> {
         let done = Decompression::new(gpus, &self.source, elements, limit).map(|mut gpus| work(&mut gpus));
         match (done, options.backend) {
             (Ok(Ok(())), _) => Ok(choice.execution()),
-            // A GPU that is busy or small is none for whom any processor will do, nor is one that fails. What it has written so far is written again.
+            // A GPU that is busy or small is none for whom any processor will do, nor is one that fails. What it has
+            // written so far is written again.
             (Err(error) | Ok(Err(error @ Error::Gpu(_))), Backend::Auto) => Ok(Execution::cpu(error.to_string())),
             (Err(error) | Ok(Err(error)), _) => Err(error),
         }
@@ -244,7 +249,8 @@ impl<S: ReadAt> StreamFile<S> {
         elements.min(self.geometry.elements()) * self.header.element_type.size() as u64
     }
 
-    /// A pool of as many threads as the memory limit has room for, beside an output of `output` bytes and `own` bytes of each thread's, if not for all of this one's.
+    /// A pool of as many threads as the memory limit has room for, beside an output of `output` bytes and `own` bytes
+    /// of each thread's, if not for all of this one's.
     fn limited(&self, pool: &Pool, output: u64, own: u64, options: &DecodeOptions) -> Result<Option<Pool>> {
         let Some(limit) = options.memory_limit else { return Ok(None) };
         let each = own + self.memory_per_thread();
@@ -287,7 +293,8 @@ impl<S: ReadAt> StreamFile<S> {
         let by_groups =
             self.header.index == IndexKind::Symbol && matches!(options.decoder, Decoder::Auto | Decoder::Indexed);
         if pool.threads() == 1 && !by_groups {
-            // Other decoders take all threads of the pool that they are called in: on the caller's thread that would be the global one.
+            // Other decoders take all threads of the pool that they are called in: on the caller's thread that would be
+            // the global one.
             let chunks: Vec<T> = chunks.into_iter().collect();
             return pool.install(|| chunks.into_iter().try_for_each(&decode));
         }

@@ -19,12 +19,13 @@ use crate::source::Part;
 
 /// Compresses elements that are pushed in C order, and writes each chunk as soon as its elements are there.
 ///
-/// The elements are not seen before they are compressed, so [`Bound::Rel`] and [`Bound::Psnr`] need the value range of the whole array
-/// ([`Writer::with_range`]), and of the fill values only NaN and a given one are recognised.
-/// It holds the elements of one layer of tiles (8 planes of a 3-D array, 32 rows of a 2-D one) and of a few chunks.
+/// The elements are not seen before they are compressed, so [`Bound::Rel`] and [`Bound::Psnr`] need the value range of
+/// the whole array ([`Writer::with_range`]), and of the fill values only NaN and a given one are recognized. It holds
+/// the elements of one layer of tiles (8 planes of a 3-D array, 32 rows of a 2-D one) and of a few chunks.
 ///
-/// A writer whose push failed stays failed, be it for its sink, the memory limit or because it was cancelled: what was pushed may have been taken in part, and a record
-/// written in part. The sink holds no stream then. Only a push of more elements than the array has takes nothing and does no harm.
+/// A writer whose push failed stays failed, be it for its sink, the memory limit or because it was cancelled: what was
+/// pushed may have been taken in part, and a record written in part. The sink holds no stream then. Only a push of more
+/// elements than the array has takes nothing and does no harm.
 ///
 /// ```
 /// use syncline::{Bound, DecodeOptions, ElementType, Options, Shape, Writer, decompress};
@@ -50,7 +51,8 @@ pub struct Writer<W> {
     /// Raster index of the first element in `pending`.
     first: u64,
     next_chunk: u64,
-    /// Elements that must be there before the next chunks are complete; kept because it takes a look at every tile of theirs.
+    /// Elements that must be there before the next chunks are complete; kept because it takes a look at every tile of
+    /// theirs.
     wake_at: u64,
     record_lengths: Vec<u32>,
     /// Elements of the chunks that are written.
@@ -124,7 +126,8 @@ impl<W: Write> Writer<W> {
     /// Takes the next elements, little-endian; a push may end in the middle of an element.
     ///
     /// # Errors
-    /// More elements than the shape has, a failing sink, cancellation, the memory limit, or an earlier push that failed.
+    /// More elements than the shape has, a failing sink, cancellation, the memory limit, or an earlier push that
+    /// failed.
     pub fn push(&mut self, mut bytes: &[u8]) -> Result<()> {
         self.check_intact()?;
         let size = self.header.element_type.size() as u64;
@@ -180,7 +183,8 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Compresses the chunks whose elements are all there: as many at once as there are threads, unless no more will come.
+    /// Compresses the chunks whose elements are all there: as many at once as there are threads, unless no more will
+    /// come.
     fn write_complete_chunks(&mut self, all: bool) -> Result<()> {
         let have = self.first + (self.pending.len() / self.header.element_type.size()) as u64;
         loop {

@@ -1,4 +1,5 @@
-//! Sources and sinks that fail, limits, cancellation and impossible wishes: errors keep what they say, and nothing that failed is taken for a stream.
+//! Sources and sinks that fail, limits, cancellation and impossible wishes: errors keep what they say, and nothing that
+//! failed is taken for a stream.
 
 use std::io::{self, Cursor, ErrorKind, Read, Write};
 use std::ops::ControlFlow;

@@ -1,8 +1,8 @@
-//! Streams that an earlier version wrote: they must decode to the same bits for ever, whatever part of them is damaged must be noticed,
-//! and the version that wrote them must still write them.
+//! Streams that an earlier version wrote: they must decode to the same bits for ever, whatever part of them is damaged
+//! must be noticed, and the version that wrote them must still write them.
 //!
-//! With `SYNCLINE_WRITE_GOLDEN` in the environment a missing file of the current version is written when the test runs (and then belongs into the repository); an
-//! existing one is never rewritten.
+//! With `SYNCLINE_WRITE_GOLDEN` in the environment a missing file of the current version is written when the test runs
+//! (and then belongs into the repository); an existing one is never rewritten.
 
 mod common;
 
@@ -54,7 +54,8 @@ const fn case(
     Case { name, element_type, extents, bound, index }
 }
 
-/// The array of a case, as little-endian bytes: integer arithmetic and exactly rounded operations only, so the same everywhere.
+/// The array of a case, as little-endian bytes: integer arithmetic and exactly rounded operations only, so the same
+/// everywhere.
 fn array_bytes(case: &Case) -> Vec<u8> {
     let count = case.extents.iter().product::<u64>();
     let mut rng = Rng(case.name.len() as u64);
@@ -110,7 +111,8 @@ fn folder() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/golden")
 }
 
-/// A golden file of a case: the stream (`syn`), or the XXH3-64 of the bytes it decodes to (`xxh3`, in hexadecimal). If it is missing, that is a failure, or it is written where that was asked for.
+/// A golden file of a case: the stream (`syn`), or the XXH3-64 of the bytes it decodes to (`xxh3`, in hexadecimal). If
+/// it is missing, that is a failure, or it is written where that was asked for.
 fn golden_file(case: &Case, extension: &str, contents: impl FnOnce() -> Vec<u8>) -> Vec<u8> {
     let path = folder().join(format!("v1_{}.{extension}", case.name));
     if !path.exists() {
@@ -253,7 +255,8 @@ impl WriteAt for Written {
     }
 }
 
-/// Goes through every door of the library with a stream that may be hostile: each gives an error or, if the whole can be had, the same elements. Returns whether it can.
+/// Goes through every door of the library with a stream that may be hostile: each gives an error or, if the whole can
+/// be had, the same elements. Returns whether it can.
 fn doors_agree(stream: &[u8], rng: &mut Rng) -> bool {
     let options = DecodeOptions::default().with_memory_limit(64 << 20);
     let _ = syncline::inspect(stream);
@@ -393,7 +396,7 @@ fn a_newer_version_is_named() {
 }
 
 #[test]
-fn other_files_are_recognised_as_such() {
+fn other_files_are_recognized_as_such() {
     for bytes in [&b""[..], b"x", b"\x93NUMPY\x01\x00", &[0; 1000]] {
         assert!(matches!(decompress(bytes, &DecodeOptions::default()), Err(Error::NotSyncline(_))), "{bytes:?}");
     }

@@ -1,4 +1,5 @@
-//! Lossy streams whose codes may be LZSS tokens: same arrays as without, never longer; regions of them; damage that no checksum notices.
+//! Lossy streams whose codes may be LZSS tokens: same arrays as without, never longer; regions of them; damage that no
+//! checksum notices.
 
 mod common;
 

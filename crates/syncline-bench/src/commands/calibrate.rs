@@ -5,7 +5,7 @@ use std::time::Instant;
 use anyhow::Result;
 use clap::{Args, ValueEnum};
 
-use syncline_bench::codes::{RADIUS, Tiling, quantisation_codes};
+use syncline_bench::codes::{RADIUS, Tiling, quantization_codes};
 use syncline_bench::fields::Generator;
 use syncline_bench::statistics::{histogram, huffman_bits};
 
@@ -38,7 +38,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let start = Instant::now();
         let field = generator.generate(arguments.scale);
         let seconds = start.elapsed().as_secs_f64();
-        let counts = histogram(&quantisation_codes(&field, arguments.rel, Tiling::Zeros));
+        let counts = histogram(&quantization_codes(&field, arguments.rel, Tiling::Zeros));
         let share = |code: usize| counts.get(code).copied().unwrap_or(0) as f64 / field.values.len() as f64;
         let bits = huffman_bits(&counts);
         println!(

@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 
 use syncline_bench::bytes;
-use syncline_bench::codes::{Tiling, quantisation_codes};
+use syncline_bench::codes::{Tiling, quantization_codes};
 use syncline_bench::fields::Generator;
 
 /// Arguments of `generate`.
@@ -23,7 +23,7 @@ pub struct Arguments {
     /// File to write [default: the name with its type, as in nyx.f32]
     #[arg(short, long)]
     output: Option<PathBuf>,
-    /// Write the field's 16-bit quantisation codes at this relative bound instead of its values
+    /// Write the field's 16-bit quantization codes at this relative bound instead of its values
     #[arg(long, value_name = "REL")]
     codes: Option<f64>,
     /// What the predictor of the codes sees beyond its tile
@@ -51,9 +51,9 @@ enum Bytes {
     Geometric5,
     /// Uniform random bytes.
     Uniform,
-    /// Never synchronises: codewords of 3 bits.
+    /// Never synchronizes: codewords of 3 bits.
     NeverFlat,
-    /// Never synchronises: codewords of 2 and 3 bits.
+    /// Never synchronizes: codewords of 2 and 3 bits.
     NeverCycle,
 }
 
@@ -99,8 +99,8 @@ impl Bytes {
             Self::Geometric3 => bytes::geometric(count, 0.80, 62),
             Self::Geometric5 => bytes::geometric(count, 0.955, 63),
             Self::Uniform => bytes::uniform(count, 64),
-            Self::NeverFlat => bytes::never_synchronising_flat(count),
-            Self::NeverCycle => bytes::never_synchronising_cycle(count),
+            Self::NeverFlat => bytes::never_synchronizing_flat(count),
+            Self::NeverCycle => bytes::never_synchronizing_cycle(count),
         }
     }
 }
@@ -134,7 +134,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                     write(&path("f32"), "f32", &field.shape_text(), bytes)
                 }
                 Some(relative) => {
-                    let codes = quantisation_codes(&field, relative, arguments.tiling);
+                    let codes = quantization_codes(&field, relative, arguments.tiling);
                     let bytes = codes.chunks(1 << 16).map(little_endian::<_, 2>(u16::to_le_bytes));
                     write(&path("u16"), "u16", &field.shape_text(), bytes)
                 }

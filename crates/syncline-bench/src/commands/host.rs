@@ -1,4 +1,5 @@
-//! `host`: whole arrays from the host's memory or files through devices and back: what copies, reading and writing leave of a device's speed, and what several devices add.
+//! `host`: whole arrays from the host's memory or files through devices and back: what copies, reading and writing
+//! leave of a device's speed, and what several devices add.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,7 +32,8 @@ pub struct Arguments {
     /// Runs to time each way
     #[arg(long, default_value_t = 3)]
     runs: usize,
-    /// Once more with at most so many MiB of each GPU's memory to keep the array in, as if it were larger than that memory
+    /// Once more with at most so many MiB of each GPU's memory to keep the array in, as if it were larger than that
+    /// memory
     #[arg(long, value_name = "MiB")]
     device_memory: Option<u64>,
     /// The command-line program, to go from file to file through it, too
@@ -148,7 +150,8 @@ fn in_memory(arguments: &Arguments, array: &Array, options: &Options, first: &mu
         file.decompress_into(&mut back, &decode).with_context(|| format!("decompressing on {device}"))?;
         decompress.extend((run > 0).then(|| start.elapsed().as_secs_f64()));
     }
-    // Each element within the bound, and the same array from every device: both follow from its being the stream's, which the CPU's says.
+    // Each element within the bound, and the same array from every device: both follow from its being the stream's,
+    // which the CPU's says.
     let cpu = file.decompress_region(&sample(array.shape), &DecodeOptions::default().with_backend(Backend::Cpu))?;
     let part = cpu.bytes();
     ensure!(back[back.len() - part.len()..] == *part, "what {device} makes of the stream is not what the CPU does");

@@ -21,7 +21,8 @@ pub struct Arguments {
     /// Where to run
     #[arg(long, value_enum, default_value = "cpu")]
     device: Where,
-    /// Sets: names of fields (their codes), text, geometric-1.4, geometric-5.9, never-flat, never-cycle [default: some of them, on a GPU all the papers']
+    /// Sets: names of fields (their codes), text, geometric-1.4, geometric-5.9, never-flat, never-cycle [default: some
+    /// of them, on a GPU all the papers']
     #[arg(long, value_delimiter = ',')]
     sets: Vec<String>,
     /// Multiplies each side of the generated fields [default: 0.25, on a GPU 1]
@@ -33,7 +34,8 @@ pub struct Arguments {
     /// Bytes of the sets of bytes, on the CPU
     #[arg(long, default_value_t = 16 << 20)]
     bytes: usize,
-    /// MiB of each set on a GPU: bytes have as many, smaller fields are measured as they are and repeated; beside them 10 MB of each
+    /// MiB of each set on a GPU: bytes have as many, smaller fields are measured as they are and repeated; beside them
+    /// 10 MB of each
     #[arg(long, default_value_t = 256)]
     mebibytes: usize,
     /// On a GPU, nothing but 10 MB of each set

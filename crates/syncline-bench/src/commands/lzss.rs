@@ -1,4 +1,5 @@
-//! `lzss`: the LZSS stage over the paper's grid, lossless pipelines and general compressors beside, and quantisation codes with and without it.
+//! `lzss`: the LZSS stage over the paper's grid, lossless pipelines and general compressors beside, and quantization
+//! codes with and without it.
 
 use std::path::PathBuf;
 use std::time::Instant;
@@ -21,8 +22,9 @@ use super::output::{Output, Where};
 /// Arguments of `lzss`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Sets: the paper's (hurr-quant, hacc-quant, nyx-quant, tpch-int32, tpch-string, rtm-float32), rtm-quant, cesm-quant, a column as tpch-discount, or raw arrays whose names end in their element
-    /// type, as x.i32 (anything else is bytes) [default: the paper's]
+    /// Sets: the paper's (hurr-quant, hacc-quant, nyx-quant, tpch-int32, tpch-string, rtm-float32), rtm-quant,
+    /// cesm-quant, a column as tpch-discount, or raw arrays whose names end in their element type, as x.i32 (anything
+    /// else is bytes) [default: the paper's]
     sets: Vec<String>,
     /// Where to run; on the CPU, one thread
     #[arg(long, value_enum, default_value = "cpu")]
@@ -42,16 +44,19 @@ pub struct Arguments {
     /// Level of the pipelines beside other codecs
     #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=9))]
     level: u8,
-    /// At most about so many MiB of each generated set; on a GPU sets are repeated until they have as many [default: 8, on a GPU 256]
+    /// At most about so many MiB of each generated set; on a GPU sets are repeated until they have as many [default: 8,
+    /// on a GPU 256]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1 << 14))]
     mebibytes: Option<u32>,
     /// Runs to time
     #[arg(long, default_value_t = 5)]
     runs: usize,
-    /// Take the time that processors worked for this program, which others do not add to, instead of elapsed time (pipelines and other codecs, on the CPU)
+    /// Take the time that processors worked for this program, which others do not add to, instead of elapsed time
+    /// (pipelines and other codecs, on the CPU)
     #[arg(long)]
     processor_time: bool,
-    /// Keep what codecs decompress, so that they always write to new memory, instead of what was used before (on the CPU)
+    /// Keep what codecs decompress, so that they always write to new memory, instead of what was used before (on the
+    /// CPU)
     #[arg(long)]
     new_memory: bool,
     /// Python 3 with the package blosc2, to measure that beside ours on the CPU
@@ -73,7 +78,7 @@ enum Part {
     Codecs,
     /// Symbol width, chosen and fixed, and every level
     Choice,
-    /// Quantisation codes with and without LZSS before Huffman coding
+    /// Quantization codes with and without LZSS before Huffman coding
     Lossy,
 }
 

@@ -8,7 +8,8 @@ const FRONTS: f32 = 0.2;
 /// Amplitude of the small-scale part of each layer.
 const LOCAL: f32 = 0.007;
 
-/// Layers that differ slowly: zonal bands, a large-scale flow, fronts (tanh of a smooth field), local noise; clear sky is 0.
+/// Layers that differ slowly: zonal bands, a large-scale flow, fronts (tanh of a smooth field), local noise; clear sky
+/// is 0.
 pub(super) fn cloud(scale: f64) -> Field {
     let layers = side(26, scale.clamp(0.31, 1.0), 2);
     let (rows, columns) = (side(1800, scale, 4), side(3600, scale, 4));

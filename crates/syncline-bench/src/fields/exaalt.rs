@@ -6,13 +6,14 @@ use crate::random::Stream;
 /// Frames and atoms of the original.
 const FRAMES: usize = 2338;
 const ATOMS: usize = 106_711;
-/// Unit cells a side: the smallest cube of face-centred cubic cells (4 atoms each) that holds the atoms.
+/// Unit cells a side: the smallest cube of face-centered cubic cells (4 atoms each) that holds the atoms.
 const CELLS: usize = 30;
 /// Lattice constant of copper, in angstroms.
 const LATTICE: f32 = 3.615;
 /// Root mean square displacement of an atom along one axis, in angstroms (copper at about 700 K).
 const THERMAL: f32 = 0.133;
-/// Processors along an axis; each writes its atoms in no particular order, as a parallel run does once atoms have migrated.
+/// Processors along an axis; each writes its atoms in no particular order, as a parallel run does once atoms have
+/// migrated.
 const DOMAINS: usize = 4;
 /// Vibrations: distinct frequencies, and how many of them move one atom.
 const MODES: usize = 32;

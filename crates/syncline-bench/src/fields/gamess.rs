@@ -13,13 +13,13 @@ const BLOCK: usize = PAIR * PAIR;
 const RUN: usize = 24;
 /// Decades over which the magnitude of a pair falls with the distance of its shells.
 const DECADES: f32 = 7.0;
-/// Share of pairs on one centre, whose magnitude is the largest.
-const ONE_CENTRE: f64 = 0.09;
+/// Share of pairs on one center, whose magnitude is the largest.
+const ONE_CENTER: f64 = 0.09;
 /// Decades by which functions of a pair differ from each other.
 const SPREAD: f32 = 2.2;
 
-/// Blocks of two-electron integrals: each is close to an outer product of two pairs' magnitudes, so values come in bursts
-/// over many orders of magnitude, most of them tiny against the largest.
+/// Blocks of two-electron integrals: each is close to an outer product of two pairs' magnitudes, so values come in
+/// bursts over many orders of magnitude, most of them tiny against the largest.
 pub(super) fn integrals(scale: f64) -> Field {
     let count = volume(INTEGRALS, scale);
     let mut values = vec![0f32; count];
@@ -37,7 +37,7 @@ pub(super) fn integrals(scale: f64) -> Field {
 
 /// Magnitudes of the products of two shells' functions, with signs; at most about 1.
 fn pair(stream: Stream) -> [f32; PAIR] {
-    let far = if stream.uniform(0) < ONE_CENTRE { 0.0 } else { stream.uniform(1) as f32 };
+    let far = if stream.uniform(0) < ONE_CENTER { 0.0 } else { stream.uniform(1) as f32 };
     let size = 10f32.powf(-DECADES * far);
     std::array::from_fn(|f| {
         let index = 2 + 2 * f as u64;

@@ -7,7 +7,7 @@ use rustfft::{Fft, FftPlanner};
 
 use crate::random::Stream;
 
-/// Columns transformed together, so that a cache line fetched for one serves its neighbours.
+/// Columns transformed together, so that a cache line fetched for one serves its neighbors.
 const COLUMNS: usize = 16;
 
 /// A field of mean 0 and variance 1 whose power at wave number k is proportional to `power(k)`.
@@ -62,7 +62,7 @@ pub fn gaussian_field(
         )
         .collect();
     drop(spectrum);
-    standardise(&mut field, &moments);
+    standardize(&mut field, &moments);
     field
 }
 
@@ -135,7 +135,7 @@ fn slab_moments(slab: &[f32]) -> (f64, f64) {
 }
 
 /// Brings the field to mean 0 and variance 1; the slab sums are added in order, whatever thread made them.
-fn standardise(field: &mut [f32], moments: &[(f64, f64)]) {
+fn standardize(field: &mut [f32], moments: &[(f64, f64)]) {
     let count = field.len() as f64;
     let (sum, square) = moments.iter().fold((0.0, 0.0), |(s, q), m| (s + m.0, q + m.1));
     let mean = sum / count;
@@ -149,7 +149,7 @@ fn standardise(field: &mut [f32], moments: &[(f64, f64)]) {
 mod tests {
     use super::*;
 
-    /// Mean square difference of neighbours along each axis.
+    /// Mean square difference of neighbors along each axis.
     fn roughness(field: &[f32], [n0, n1, n2]: [usize; 3]) -> [f64; 3] {
         let at = |i: usize, j: usize, k: usize| f64::from(field[((i % n0) * n1 + j % n1) * n2 + k % n2]);
         let mut sums = [0.0; 3];
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn power_at_a_wave_number_is_as_asked() {
-        // All power at |k| = 4: neighbours differ by 2 (1 - mean of cos(2 pi k_i / n)) over the shell.
+        // All power at |k| = 4: neighbors differ by 2 (1 - mean of cos(2 pi k_i / n)) over the shell.
         let n = 48;
         let field = gaussian_field([n; 3], 2, [1.0; 3], |k| if (k - 4.0).abs() < 0.01 { 1.0 } else { 0.0 });
         // The shell: 6 vectors (4, 0, 0) up to sign and order, so each axis has 4 of 6 with k_i = 0.

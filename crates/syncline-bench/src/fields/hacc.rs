@@ -16,7 +16,8 @@ fn displacement(n: usize, seed: u64) -> Vec<f32> {
     gaussian_field([n; 3], seed, [1.0; 3], |k| k / (1.0 + (k / 5.0).powi(2)).powf(2.2) / (k * k))
 }
 
-/// One velocity component in lattice order: a large-scale flow plus random motion, which is hotter where the flow converges.
+/// One velocity component in lattice order: a large-scale flow plus random motion, which is hotter where the flow
+/// converges.
 pub(super) fn velocities(scale: f64) -> Field {
     let n = side(656, scale, 8);
     let mut values = displacement(n, 41);

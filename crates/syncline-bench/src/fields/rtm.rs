@@ -82,7 +82,7 @@ impl Medium {
                 let damping = &self.damping[side * n2..][..n2];
                 let row = &mut plane[j * n2..][..n2];
                 let start = (i * n1 + j) * n2;
-                // The row and its neighbours up to two away along both slower axes.
+                // The row and its neighbors up to two away along both slower axes.
                 let near = |step: isize| &now[start.wrapping_add_signed(step)..][..n2];
                 let (s0, s1) = ((n1 * n2) as isize, n2 as isize);
                 let one = [near(-s0), near(s0), near(-s1), near(s1)];
@@ -95,7 +95,7 @@ impl Medium {
 
 fn step_row(row: &mut [f32], here: &[f32], one: [&[f32]; 4], two: [&[f32]; 4], velocity2: &[f32], damping: &[f32]) {
     let n = row.len();
-    // Equal lengths, so that the loop's index checks vanish and it vectorises.
+    // Equal lengths, so that the loop's index checks vanish and it vectorizes.
     let (here, velocity2, damping) = (&here[..n], &velocity2[..n], &damping[..n]);
     let (one, two) = (one.map(|r| &r[..n]), two.map(|r| &r[..n]));
     for k in 2..n - 2 {

@@ -1,6 +1,10 @@
-//! Compression and decompression on an NVIDIA GPU, timed with its events against a device-to-device copy of the same run.
+//! Compression and decompression on an NVIDIA GPU, timed with its events against a device-to-device copy of the same
+//! run.
 //!
-//! Outputs are poisoned before they are checked: streams against the CPU's, values against the bound, all of them, on the host.
+//! Outputs are poisoned before they are checked: streams against the CPU's, values against the bound, all of them, on
+//! the host.
+
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -105,7 +109,8 @@ impl Gpu {
     /// There is no GPU, or it cannot be used.
     pub fn open(runs: usize, way: Option<Way>) -> Result<Self> {
         let device = Device::open(0)?;
-        // SAFETY: all memory is used on one stream, but for what the decompressor has on its own, which it orders by events.
+        // SAFETY: all memory is used on one stream, but for what the decompressor has on its own, which it orders by
+        // events.
         unsafe { device.context().disable_event_tracking() };
         let stream = device.context().new_stream().doing("making a stream")?;
         let runs = Runs { warm_up: 3, counted: runs.max(1) };

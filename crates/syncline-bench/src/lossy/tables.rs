@@ -124,8 +124,9 @@ fn steps(results: &Results) -> Table {
 /// Ratio, compression and decompression in GB/s of one of the others on a set; no ratio where the bound was broken.
 type Theirs = (&'static str, Option<f64>, f64, f64);
 
-/// Other projects' code at a relative bound of 1e-3, measured on the same kind of card (NVIDIA H200) on 2026-11-21 with the same fields and the same way of timing,
-/// in device memory. cuSZp leaves zero blocks of its output unwritten, which flatters its decompression of `nyx`.
+/// Other projects' code at a relative bound of 1e-3, measured on the same kind of card (NVIDIA H200) on 2026-11-21 with
+/// the same fields and the same way of timing, in device memory. cuSZp leaves zero blocks of its output unwritten,
+/// which flatters its decompression of `nyx`.
 const PEERS: [(&str, [Theirs; 6]); 4] = [
     (
         "cuSZ (Jan 2026)",

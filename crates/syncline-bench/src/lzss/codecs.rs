@@ -111,8 +111,9 @@ impl Codec {
         Self::measure_in_turn(std::slice::from_ref(self), set, method).remove(0)
     }
 
-    /// Measures several on a set, run by run in turn, so that whatever else the machine does meets all of them. The first run is not counted. All compression comes before all decompression: what
-    /// the one gives back decides whether the other's memory is new to the process, for some codecs and not for others.
+    /// Measures several on a set, run by run in turn, so that whatever else the machine does meets all of them. The
+    /// first run is not counted. All compression comes before all decompression: what the one gives back decides
+    /// whether the other's memory is new to the process, for some codecs and not for others.
     pub fn measure_in_turn(codecs: &[Self], set: &Set, method: Method) -> Vec<Result<Row>> {
         let mut all: Vec<Result<Seconds>> = codecs.iter().map(|_| Ok(Seconds::default())).collect();
         let mut in_turn = |step: fn(&Self, &Set, Method, &mut Seconds) -> Result<f64>,

@@ -1,6 +1,10 @@
-//! The stage on an NVIDIA GPU, timed with its events against a device-to-device copy of the same run, and nvCOMP's codecs on the same bytes.
+//! The stage on an NVIDIA GPU, timed with its events against a device-to-device copy of the same run, and nvCOMP's
+//! codecs on the same bytes.
 //!
-//! Outputs are poisoned before they are checked: tokens of the first chunks against the CPU's, what is decoded against what was encoded.
+//! Outputs are poisoned before they are checked: tokens of the first chunks against the CPU's, what is decoded against
+//! what was encoded.
+
+#![allow(unsafe_code)]
 
 mod streams;
 

@@ -1,7 +1,9 @@
-//! The paper's use of the stage: the quantisation codes of a lossy compressor, with and without LZSS before Huffman coding.
+//! The paper's use of the stage: the quantization codes of a lossy compressor, with and without LZSS before Huffman
+//! coding.
 //!
-//! Codes are those of the papers' compressor ([`quantisation_codes`]): tiles predicted from zeros, one code a value. The streams have them and 8 bytes for each that stands for
-//! an outlier. LZSS and the Huffman coding of its tokens are our lossless pipeline for an array of `u16`.
+//! Codes are those of the papers' compressor ([`quantization_codes`]): tiles predicted from zeros, one code a value.
+//! The streams have them and 8 bytes for each that stands for an outlier. LZSS and the Huffman coding of its tokens are
+//! our lossless pipeline for an array of `u16`.
 
 use std::time::Instant;
 
@@ -13,7 +15,7 @@ use syncline::{
 use syncline_core::huffman::{Decoder, EncodeOptions, EncodeScratch, Stream, encode};
 
 use super::cpu::DEVICE;
-use crate::codes::{RADIUS, Tiling, quantisation_codes};
+use crate::codes::{RADIUS, Tiling, quantization_codes};
 use crate::fields::{Field, Generator};
 use crate::huffman::{GROUP_LOG2, chunk_symbols, timed};
 use crate::lossy::Rate;
@@ -68,7 +70,7 @@ pub struct Row {
 pub fn measure(generator: Generator, mebibytes: usize, levels: &[u8], runs: usize) -> Result<Vec<Row>> {
     let share = ((mebibytes << 20) as f64 / (4 * generator.elements()) as f64).min(1.0);
     let field = generator.generate(share.cbrt());
-    let codes = quantisation_codes(&field, BOUND, Tiling::Zeros);
+    let codes = quantization_codes(&field, BOUND, Tiling::Zeros);
     let case = Case { field: &field, codes: &codes, runs };
     case.all(levels).with_context(|| format!("on {}", field.name))
 }

@@ -11,7 +11,8 @@ pub struct PaperSet {
     pub name: &'static str,
     /// Table 1: ratios.
     pub ratios: Grid,
-    /// Table 2 on an A100, chunks of 2,048 bytes: GB/s for each window, for each width; 0 where the text we have is not legible.
+    /// Table 2 on an A100, chunks of 2,048 bytes: GB/s for each window, for each width; 0 where the text we have is not
+    /// legible.
     pub compress: [[f64; 3]; 4],
 }
 
@@ -86,8 +87,8 @@ pub fn set(name: &str) -> Option<&'static PaperSet> {
     SETS.iter().find(|set| set.name == name)
 }
 
-/// The authors' own code on an NVIDIA H200 on 2026-11-21, codes of nyx, rtm, cesm and hacc at a relative bound of 1e-3: bytes of a symbol, level, GB/s of compression
-/// and of decompression (least and most).
+/// The authors' own code on an NVIDIA H200 on 2026-11-21, codes of nyx, rtm, cesm and hacc at a relative bound of 1e-3:
+/// bytes of a symbol, level, GB/s of compression and of decompression (least and most).
 pub const AUTHORS: [(usize, u8, [f64; 2], [f64; 2]); 3] =
     [(2, 3, [10.0, 12.0], [46.0, 122.0]), (4, 1, [55.0, 81.0], [60.0, 193.0]), (2, 4, [6.0, 7.0], [43.0, 122.0])];
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use syncline::ElementType;
 
-use crate::codes::{Tiling, quantisation_codes};
+use crate::codes::{Tiling, quantization_codes};
 use crate::fields::Generator;
 use crate::tpch::{self, Integers, Strings};
 
@@ -67,7 +67,7 @@ impl Set {
 
     fn codes(name: &str, generator: Generator, most: usize) -> Self {
         let field = generator.generate(scale(generator, 2, most));
-        let codes = quantisation_codes(&field, BOUND, Tiling::Zeros);
+        let codes = quantization_codes(&field, BOUND, Tiling::Zeros);
         Self::new(name, ElementType::U16, bytemuck::cast_slice(&codes).to_vec())
     }
 

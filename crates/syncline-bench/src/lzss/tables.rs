@@ -351,7 +351,7 @@ fn streams(rows: &[lossy::Row]) -> Table {
 /// Table 3 of the paper.
 fn table_3(rows: &[lossy::Row]) -> Table {
     let mut table = Table::new(
-        "Quantisation codes with and without LZSS before Huffman coding, relative bound 1e-2: the paper's Table 3",
+        "Quantization codes with and without LZSS before Huffman coding, relative bound 1e-2: the paper's Table 3",
         "ratio of the values (GB/s of values, coding of the codes alone, both ways); x: over Huffman coding of all groups, as the paper compares; syncline: its own codes, values to stream",
         &[
             "field",

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Timed;
 
-/// A codec with a Python package, in a process of its own: the Rust build then needs neither its C++ nor libclang. The worker times the calls itself.
+/// A codec with a Python package, in a process of its own: the Rust build then needs neither its C++ nor libclang. The
+/// worker times the calls itself.
 pub(super) struct Worker {
     name: &'static str,
     process: Child,

@@ -21,7 +21,7 @@ use crate::message::{Failure, Outcome};
 use crate::output::Output;
 use crate::stream::decode_options;
 
-/// EGM96 geoid undulation in metres, every half degree: rows from north to south, columns from west to east.
+/// EGM96 geoid undulation in meters, every half degree: rows from north to south, columns from west to east.
 static FIELD: &[u8] = include_bytes!("../../../../testdata/egm96_361x720.f32");
 const EXTENTS: [u64; 2] = [361, 720];
 const NAME: &str = "the built-in field";
@@ -116,7 +116,7 @@ fn account(
 ) -> Vec<String> {
     let size = summary.uncompressed_bytes;
     let mut rows = vec![
-        ("field", format!("height of the geoid (EGM96) in metres, {} {}", summary.element_type, summary.shape)),
+        ("field", format!("height of the geoid (EGM96) in meters, {} {}", summary.element_type, summary.shape)),
         ("asked for", "error at most 0.001 of the value range (--rel 1e-3)".into()),
         ("bound", format!("{} m", number(summary.resolved))),
         ("size", format!("{} -> {}, ratio {}", bytes(size), bytes(summary.compressed_bytes), number(summary.ratio()))),

@@ -62,7 +62,7 @@ fn lzss_codes_are_shown() {
         let report = json(&w.ok("inspect h.syn --json"));
         assert_eq!((&report["lzss_codes"], &report["lzss_chunks"]), (&Value::Bool(true), &report["chunks"]));
         let text = String::from_utf8(w.ok("inspect h.syn")).unwrap();
-        assert!(text.contains("quantised, codes by LZSS and Huffman") && text.contains("1 LZSS"), "{text}");
+        assert!(text.contains("quantized, codes by LZSS and Huffman") && text.contains("1 LZSS"), "{text}");
         w.ok("verify geoid_361x720.f32 h.syn");
     }
     assert_eq!(json(&w.ok("inspect planes.syn --json"))["lzss_codes"], false);

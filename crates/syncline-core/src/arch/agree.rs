@@ -1,5 +1,7 @@
 //! Which bytes agree, and where in a window a key stands.
 
+#![allow(unsafe_code)]
+
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
@@ -114,7 +116,8 @@ impl Agree for Avx2 {
     #[inline(always)]
     fn equal_keys(self, a: &[u16; KEYS], b: &[u16; KEYS]) -> u32 {
         use std::arch::x86_64::*;
-        // SAFETY: only `with_best` makes an `Avx2`, and only where it has found AVX2; the loads are of halves of 64 bytes that the references hold, unaligned.
+        // SAFETY: only `with_best` makes an `Avx2`, and only where it has found AVX2; the loads are of halves of 64
+        // bytes that the references hold, unaligned.
         unsafe {
             let load = |keys: &[u16; KEYS], half| _mm256_loadu_si256(keys.as_ptr().cast::<__m256i>().add(half));
             let low = _mm256_cmpeq_epi16(load(a, 0), load(b, 0));
@@ -128,7 +131,8 @@ impl Agree for Avx2 {
     #[inline(always)]
     fn bytes(self, a: &[u8; AGREE], b: &[u8; AGREE]) -> u32 {
         use std::arch::x86_64::{_mm256_cmpeq_epi8, _mm256_loadu_si256, _mm256_movemask_epi8};
-        // SAFETY: only `with_best` makes an `Avx2`, and only where it has found AVX2; the loads are of 32 bytes that the references hold, unaligned.
+        // SAFETY: only `with_best` makes an `Avx2`, and only where it has found AVX2; the loads are of 32 bytes that
+        // the references hold, unaligned.
         unsafe {
             let (a, b) = (_mm256_loadu_si256(a.as_ptr().cast()), _mm256_loadu_si256(b.as_ptr().cast()));
             _mm256_movemask_epi8(_mm256_cmpeq_epi8(a, b)) as u32

@@ -1,8 +1,11 @@
 //! Tokens of a block by bitmaps: of each position, which of the symbols shortly before it are the same.
 //!
-//! With `E(i)` for that bitmap, bit `d - 1` for distance `d`, the candidates of a token at `i` are `E(i) & E(i + 1) & ...`, as many as a key has symbols, and those of them that agree
-//! in one symbol more are what `E` of the next position leaves. So candidates are found and compared by a few instructions for many positions at once, before it is known where tokens start;
-//! then a token only waits for the length of the one before.
+//! With `E(i)` for that bitmap, bit `d - 1` for distance `d`, the candidates of a token at `i` are `E(i) & E(i + 1) &
+//! ...`, as many as a key has symbols, and those of them that agree in one symbol more are what `E` of the next
+//! position leaves. So candidates are found and compared by a few instructions for many positions at once, before it is
+//! known where tokens start; then a token only waits for the length of the one before.
+
+#![allow(unsafe_code)]
 
 use crate::lzss::NEAR_BLOCK_BYTES;
 
@@ -38,18 +41,20 @@ pub struct Rule {
     pub window: usize,
     /// How many candidates are compared, the nearest first: 1, 2 or 4.
     pub depth: usize,
-    /// Symbols by which a candidate is recognised, 1 to 8.
+    /// Symbols by which a candidate is recognized, 1 to 8.
     pub key_symbols: usize,
     /// Fewest symbols in a match, `key_symbols` to 16.
     pub min_match: usize,
-    /// Most symbols in a match, from [`ENOUGH`](crate::lzss::ENOUGH) to `min_match` and [`LENGTH_SPAN`](crate::lzss::LENGTH_SPAN) more.
+    /// Most symbols in a match, from [`ENOUGH`](crate::lzss::ENOUGH) to `min_match` and
+    /// [`LENGTH_SPAN`](crate::lzss::LENGTH_SPAN) more.
     pub max_match: usize,
 }
 
 /// Where tokens go. All but the flags have [`BITMAP_SLACK`] bytes more than a block has symbols, or literals bytes.
 #[derive(Debug)]
 pub struct TokensOut<'a> {
-    /// Bit `i mod 64` of word `i / 64` becomes whether token `i` is a match; those behind the last become 0, as far as its word goes.
+    /// Bit `i mod 64` of word `i / 64` becomes whether token `i` is a match; those behind the last become 0, as far as
+    /// its word goes.
     pub flags: &'a mut [u64],
     /// Symbols of the literals.
     pub literals: &'a mut [u8],
@@ -80,11 +85,13 @@ pub struct Scratch {
     waiting: u8,
 }
 
-/// Makes the tokens of a block of `symbols` symbols of `WIDTH` (1, 2, 4 or 8) bytes, which are at the start of `bytes`. Returns `None`, whatever it has written to `out`, if this machine
-/// has not the instructions, or if the block's symbols differ by more than 16 bits can say and many of them seem to repeat.
+/// Makes the tokens of a block of `symbols` symbols of `WIDTH` (1, 2, 4 or 8) bytes, which are at the start of `bytes`.
+/// Returns `None`, whatever it has written to `out`, if this machine has not the instructions, or if the block's
+/// symbols differ by more than 16 bits can say and many of them seem to repeat.
 ///
 /// # Panics
-/// There is less memory than described, the block is too long, or the rule is none of those: mistakes of the caller, whatever the data.
+/// There is less memory than described, the block is too long, or the rule is none of those: mistakes of the caller,
+/// whatever the data.
 pub fn tokens<const WIDTH: usize>(
     bytes: &[u8],
     symbols: usize,
@@ -106,8 +113,9 @@ pub fn tokens<const WIDTH: usize>(
 #[cfg(target_arch = "x86_64")]
 const LIKEWISE: u8 = 8;
 
-/// Makes the tokens of a block of symbols of one byte, if a rule has keys and shortest matches of three symbols and two candidates or four, and if few matches are longer. Returns `None`, whatever it
-/// has written to `out`, if not, or if this machine has not the instructions.
+/// Makes the tokens of a block of symbols of one byte, if a rule has keys and shortest matches of three symbols and two
+/// candidates or four, and if few matches are longer. Returns `None`, whatever it has written to `out`, if not, or if
+/// this machine has not the instructions.
 ///
 /// `next` is what will be asked for next, if it is known: it is brought to the cache.
 ///
@@ -164,7 +172,8 @@ pub struct Match {
 }
 
 impl Found {
-    /// All matches of the block, in order, if they are few; then what is not part of one is literals, and [`write_found`] need not be called.
+    /// All matches of the block, in order, if they are few; then what is not part of one is literals, and
+    /// [`write_found`] need not be called.
     pub fn rare(&self) -> Option<&[Match]> {
         #[cfg(target_arch = "x86_64")]
         return self.memory.as_deref().and_then(nearest::Memory::rare);
@@ -173,13 +182,16 @@ impl Found {
     }
 }
 
-/// Finds the match of each position of a block of `symbols` symbols of `WIDTH` (1, 2, 4 or 8) bytes, which are at the start of `bytes`, if a rule has one candidate, at most 32 symbols away, with a key of at most 4 symbols. Returns how many
-/// positions have one. Returns `None`, whatever has been found, if the rule is another, this machine has not the instructions, or the block's symbols differ by more than 16 bits can say.
+/// Finds the match of each position of a block of `symbols` symbols of `WIDTH` (1, 2, 4 or 8) bytes, which are at the
+/// start of `bytes`, if a rule has one candidate, at most 32 symbols away, with a key of at most 4 symbols. Returns how
+/// many positions have one. Returns `None`, whatever has been found, if the rule is another, this machine has not the
+/// instructions, or the block's symbols differ by more than 16 bits can say.
 ///
 /// `next` is what will be asked for next, if it is known: it is brought to the cache.
 ///
 /// # Panics
-/// There is less memory than described, the block is too long, or the rule is impossible: mistakes of the caller, whatever the data.
+/// There is less memory than described, the block is too long, or the rule is impossible: mistakes of the caller,
+/// whatever the data.
 pub fn find<const WIDTH: usize>(
     bytes: &[u8],
     symbols: usize,
@@ -207,7 +219,8 @@ pub fn walk<'f>(found: impl Iterator<Item = &'f mut Found>) {
     }
 }
 
-/// Writes the tokens of a block that [`find`] and then [`walk`] have been called for, with the same bytes and shortest match.
+/// Writes the tokens of a block that [`find`] and then [`walk`] have been called for, with the same bytes and shortest
+/// match.
 ///
 /// # Panics
 /// They have not, or there is less memory than described: mistakes of the caller, whatever the data.

@@ -1,5 +1,7 @@
 //! Joining codewords: the bits of several that follow each other, and how many these are.
 
+#![allow(unsafe_code)]
+
 #[cfg(target_arch = "x86_64")]
 mod avx512;
 #[cfg(target_arch = "x86_64")]
@@ -29,8 +31,8 @@ impl Default for Pieces {
 
 /// A way to join codewords. Loops are generic over it, and inlined where its instructions are enabled.
 pub trait Join: Copy {
-    /// Joins the codewords of these symbols, none of more than 16 bits. Entries of the table are a codeword times 256 plus its length; those from `alphabet` on are of no symbol. Returns how many pieces
-    /// there are.
+    /// Joins the codewords of these symbols, none of more than 16 bits. Entries of the table are a codeword times 256
+    /// plus its length; those from `alphabet` on are of no symbol. Returns how many pieces there are.
     fn join<S: Symbol, const ENTRIES: usize>(
         self,
         symbols: &[S; JOINED],

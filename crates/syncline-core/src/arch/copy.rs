@@ -1,6 +1,9 @@
 //! Copies within a slice, symbol by symbol.
 
-/// Copies symbols of `WIDTH` (1, 2, 4 or 8) bytes from those with the numbers `sources` to `first` and on, one after another, so that symbols copied may be copied again.
+#![allow(unsafe_code)]
+
+/// Copies symbols of `WIDTH` (1, 2, 4 or 8) bytes from those with the numbers `sources` to `first` and on, one after
+/// another, so that symbols copied may be copied again.
 ///
 /// # Panics
 /// A source is not before the end of what is written, that reaches out of `bytes`, or the width is another.
@@ -11,7 +14,8 @@ pub fn copy_from_sources<const WIDTH: usize>(bytes: &mut [u8], first: usize, sou
     assert!(WIDTH <= 8 && end <= bytes.len() / WIDTH && (usize::from(highest) < end || sources.is_empty()));
     let start = bytes.as_mut_ptr();
     for (to, &source) in (first..end).zip(sources) {
-        // SAFETY: `source` and `to` are below `end`, and the symbols up to there lie in `bytes`, as has just been asserted. Loads and stores are unaligned.
+        // SAFETY: `source` and `to` are below `end`, and the symbols up to there lie in `bytes`, as has just been
+        // asserted. Loads and stores are unaligned.
         unsafe { store::<WIDTH>(start.add(to * WIDTH), load::<WIDTH>(start.add(usize::from(source) * WIDTH))) };
     }
 }

@@ -1,10 +1,12 @@
 //! Vector kernels between floating-point values and integers.
 
+#![allow(unsafe_code)]
+
 use super::dispatched;
 use crate::quantize::mask::TileMask;
 use crate::quantize::{Real, log};
 
-/// Constants of linear quantisation of f32.
+/// Constants of linear quantization of f32.
 #[derive(Clone, Copy, Debug)]
 pub struct StepF32 {
     /// The step's inverse, rounded.
@@ -49,7 +51,7 @@ impl StepF32 {
     }
 }
 
-/// Constants of linear quantisation of f64.
+/// Constants of linear quantization of f64.
 #[derive(Clone, Copy, Debug)]
 pub struct StepF64 {
     /// The step's inverse.
@@ -77,7 +79,7 @@ impl StepF64 {
     }
 }
 
-/// Constants of logarithmic quantisation.
+/// Constants of logarithmic quantization.
 #[derive(Clone, Copy, Debug)]
 pub struct StepLog {
     /// The step's inverse.
@@ -116,13 +118,13 @@ impl StepLog {
     }
 }
 
-/// Quantises with `one` in blocks of 64, going over a block once more for the bits only if one of its values failed.
+/// Quantizes with `one` in blocks of 64, going over a block once more for the bits only if one of its values failed.
 #[inline(always)]
 fn quantize<T: Copy>(x: &[T], q: &mut [i32], exact: &mut TileMask, one: impl Fn(T) -> (i32, bool)) -> bool {
     let mut any = false;
     for (block, (x, q)) in x.chunks(64).zip(q.chunks_mut(64)).enumerate() {
         let mut bad = 0;
-        // The whole block of known length is what vectorises.
+        // The whole block of known length is what vectorizes.
         if let (Ok(x), Ok(q)) = (<&[T; 64]>::try_from(x), <&mut [i32; 64]>::try_from(&mut *q)) {
             for i in 0..64 {
                 let (value, good) = one(x[i]);
@@ -174,11 +176,11 @@ fn dequantize_f64_body(step: &StepF64, q: &[i32], x: &mut [f64]) {
 }
 
 dispatched! {
-    /// Quantises f32 values; see `quantize::Real::quantize`.
+    /// Quantizes f32 values; see `quantize::Real::quantize`.
     pub fn quantize_f32(step: &StepF32, x: &[f32], q: &mut [i32], exact: &mut TileMask) -> bool = quantize_f32_body
 }
 dispatched! {
-    /// Quantises f64 values; see `quantize::Real::quantize`.
+    /// Quantizes f64 values; see `quantize::Real::quantize`.
     pub fn quantize_f64(step: &StepF64, x: &[f64], q: &mut [i32], exact: &mut TileMask) -> bool = quantize_f64_body
 }
 dispatched! {
@@ -190,7 +192,8 @@ dispatched! {
     pub fn dequantize_f64(step: &StepF64, q: &[i32], x: &mut [f64]) = dequantize_f64_body
 }
 
-/// Values in flight together in the logarithmic kernels: long enough to hide the latency of the polynomials, short enough for the registers.
+/// Values in flight together in the logarithmic kernels: long enough to hide the latency of the polynomials, short
+/// enough for the registers.
 const BATCH: usize = 16;
 
 #[inline(always)]
@@ -202,7 +205,7 @@ fn quantize_log_body<T: Real>(step: &StepLog, x: &[T], q: &mut [i32], exact: &mu
         for (magnitude, x) in magnitudes.iter_mut().zip(x) {
             *magnitude = x.wide().abs();
         }
-        // One pass for each function: a loop over all of it is too long to be vectorised.
+        // One pass for each function: a loop over all of it is too long to be vectorized.
         for (integer, &magnitude) in integers.iter_mut().zip(&magnitudes) {
             *integer = step.integer(magnitude);
         }
@@ -235,11 +238,11 @@ fn dequantize_log_body<T: Real>(step: &StepLog, q: &[i32], x: &mut [T]) {
 }
 
 dispatched! {
-    /// Quantises logarithms of f32 magnitudes; see [`Log`](crate::quantize::Log).
+    /// Quantizes logarithms of f32 magnitudes; see [`Log`](crate::quantize::Log).
     pub fn quantize_log_f32(step: &StepLog, x: &[f32], q: &mut [i32], exact: &mut TileMask) -> bool = quantize_log_body::<f32>
 }
 dispatched! {
-    /// Quantises logarithms of f64 magnitudes; see [`Log`](crate::quantize::Log).
+    /// Quantizes logarithms of f64 magnitudes; see [`Log`](crate::quantize::Log).
     pub fn quantize_log_f64(step: &StepLog, x: &[f64], q: &mut [i32], exact: &mut TileMask) -> bool = quantize_log_body::<f64>
 }
 dispatched! {
@@ -350,7 +353,8 @@ pub fn negative<T: Real>(x: &[T]) -> TileMask {
     }
 }
 
-/// Sum of the squares of `rint((x - y) * scale)`. Exact in any order, as each square is at most 2^30 (clamped) and there are at most 1,024.
+/// Sum of the squares of `rint((x - y) * scale)`. Exact in any order, as each square is at most 2^30 (clamped) and
+/// there are at most 1,024.
 #[inline(always)]
 fn squared_error<T: Real>(x: &[T], y: &[T], scale: f64) -> u64 {
     let mut sums = [0.0; 8];

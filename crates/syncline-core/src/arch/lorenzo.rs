@@ -1,6 +1,9 @@
 //! Vector kernels of the Lorenzo predictor on tiles of any extents.
 //!
-//! Differences are taken over the whole tile as one long row, which vectorises well, and put right where they crossed an edge.
+//! Differences are taken over the whole tile as one long row, which vectorizes well, and put right where they crossed
+//! an edge.
+
+#![allow(unsafe_code)]
 
 use super::dispatched;
 use crate::predict::lorenzo::{Scratch, Word, prefix_rows_simple};

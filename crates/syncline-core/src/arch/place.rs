@@ -1,9 +1,12 @@
 //! Memory that is written whole before anybody reads it, and the proof that it was.
 
+#![allow(unsafe_code)]
+
 use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 
-/// Memory to be written, by code of this folder alone: nobody else can put anything there that is not initialised, or say that it was written.
+/// Memory to be written, by code of this folder alone: nobody else can put anything there that is not initialized, or
+/// say that it was written.
 #[derive(Debug)]
 pub struct Place<'m> {
     bytes: &'m mut [MaybeUninit<u8>],
@@ -11,7 +14,7 @@ pub struct Place<'m> {
 
 impl<'m> Place<'m> {
     /// # Safety
-    /// If `bytes` are those of a `&mut [u8]`, nothing is written that is not initialised.
+    /// If `bytes` are those of a `&mut [u8]`, nothing is written that is not initialized.
     pub(super) unsafe fn new(bytes: &'m mut [MaybeUninit<u8>]) -> Self {
         Self { bytes }
     }
@@ -31,7 +34,7 @@ impl<'m> Place<'m> {
         self.bytes.as_ptr().cast()
     }
 
-    /// The bytes. What is written there is to be initialised.
+    /// The bytes. What is written there is to be initialized.
     #[inline(always)]
     pub(super) fn bytes(&mut self) -> &mut [MaybeUninit<u8>] {
         self.bytes
@@ -51,7 +54,8 @@ impl<'m> Place<'m> {
 impl<'m> From<&'m mut [u8]> for Place<'m> {
     fn from(bytes: &'m mut [u8]) -> Self {
         let (start, len) = (bytes.as_mut_ptr().cast(), bytes.len());
-        // SAFETY: the same memory, borrowed as long, as bytes of the same size. It stays initialised: code of this folder alone writes to a `Place`, and only what is initialised.
+        // SAFETY: the same memory, borrowed as long, as bytes of the same size. It stays initialized: code of this
+        // folder alone writes to a `Place`, and only what is initialized.
         unsafe { Self::new(std::slice::from_raw_parts_mut(start, len)) }
     }
 }

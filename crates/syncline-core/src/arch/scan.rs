@@ -1,6 +1,7 @@
 //! Vector kernels of the scan before compression.
 //!
-//! Floating-point bits are compared as integers: flipping the magnitude of negative ones makes signed order the order of the values.
+//! Floating-point bits are compared as integers: flipping the magnitude of negative ones makes signed order the order
+//! of the values.
 
 use super::dispatched;
 
@@ -178,7 +179,7 @@ where
 {
     let (mut lowest, mut highest) = (K::MAX, K::MIN);
     let [mut left_out, mut nans, mut infinities, mut minus, mut zeros] = [K::ZERO; 5];
-    // Several short passes: one long one is not vectorised. What is to be skipped is made a NaN.
+    // Several short passes: one long one is not vectorized. What is to be skipped is made a NaN.
     let mut all = [K::ZERO; BLOCK];
     let all = &mut all[..block.len()];
     match excluded {

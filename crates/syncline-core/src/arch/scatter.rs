@@ -1,7 +1,10 @@
 //! One output array written by several threads, each a chunk of its own.
 //!
-//! The tiles of different chunks are disjoint boxes, but their rows interleave in memory, so no splitting of a slice can express it.
-//! Here the type system does: [`Scatter`] hands out each chunk once, and a [`ChunkSink`] writes only the tiles of its chunk.
+//! The tiles of different chunks are disjoint boxes, but their rows interleave in memory, so no splitting of a slice
+//! can express it. Here the type system does: [`Scatter`] hands out each chunk once, and a [`ChunkSink`] writes only
+//! the tiles of its chunk.
+
+#![allow(unsafe_code)]
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -45,8 +48,8 @@ impl Target<'_> {
     }
 }
 
-// SAFETY: a `Target` stands for an exclusive borrow of bytes, which may move between threads. Its copies are held by sinks of different
-// chunks, which never touch the same bytes (see `ChunkSink::put`).
+// SAFETY: a `Target` stands for an exclusive borrow of bytes, which may move between threads. Its copies are held by
+// sinks of different chunks, which never touch the same bytes (see `ChunkSink::put`).
 unsafe impl Send for Target<'_> {}
 
 impl<'a> Scatter<'a> {
@@ -86,7 +89,8 @@ impl<'a> Iterator for Scatter<'a> {
     }
 }
 
-/// Memory of a known length that is still to be written: to fill it with zeros first takes a tenth of a fast decompression.
+/// Memory of a known length that is still to be written: to fill it with zeros first takes a tenth of a fast
+/// decompression.
 #[derive(Debug)]
 pub struct Unwritten {
     /// Empty, with room for `len` bytes.
@@ -97,7 +101,8 @@ pub struct Unwritten {
 }
 
 impl Unwritten {
-    /// `len` bytes, or `None` if there is no room for them. Large ones ask for huge pages where the system offers them: the first touch of 4 KiB pages cost a quarter of a decompression.
+    /// `len` bytes, or `None` if there is no room for them. Large ones ask for huge pages where the system offers them:
+    /// the first touch of 4 KiB pages cost a quarter of a decompression.
     pub fn new(len: usize) -> Option<Self> {
         let mut bytes = Vec::new();
         bytes.try_reserve_exact(len).ok()?;
@@ -114,7 +119,8 @@ impl Unwritten {
         Scatter::of(self.bytes.as_mut_ptr(), self.len, Some(&self.written), geometry, region, element)
     }
 
-    /// The bytes, 0 now: pages that the system has yet to hand out, if they are many, so that whoever writes them touches them first, on as many threads as that are.
+    /// The bytes, 0 now: pages that the system has yet to hand out, if they are many, so that whoever writes them
+    /// touches them first, on as many threads as that are.
     pub fn zeroed(&mut self) -> &mut [u8] {
         match zeroed(self.len) {
             Some(bytes) => self.bytes = bytes,
@@ -133,8 +139,9 @@ impl Unwritten {
             if written.into_inner() < len {
                 return None;
             }
-            // SAFETY: there is room for `len` bytes, and as many have been written: sinks count a tile's bytes when they are written, those of one scatter never write a byte twice (see
-            // `ChunkSink::write_rows`), and the count begins with the scatter.
+            // SAFETY: there is room for `len` bytes, and as many have been written: sinks count a tile's bytes when
+            // they are written, those of one scatter never write a byte twice (see `ChunkSink::write_rows`), and the
+            // count begins with the scatter.
             unsafe { bytes.set_len(len) };
         }
         Some(bytes)
@@ -146,8 +153,8 @@ impl Unwritten {
 pub struct ChunkSink<'a> {
     chunk: u64,
     target: Target<'a>,
-    /// The tile that comes next. Advanced before a tile's rows are written: a load that spans two recent stores waits until they have
-    /// reached the cache, and behind 64 rows that miss it this took a fifth of all decompression.
+    /// The tile that comes next. Advanced before a tile's rows are written: a load that spans two recent stores waits
+    /// until they have reached the cache, and behind 64 rows that miss it this took a fifth of all decompression.
     current: Option<Tile>,
     tiles: crate::geometry::Tiles<'a>,
 }
@@ -164,8 +171,9 @@ impl ChunkSink<'_> {
         self.current.map(|tile| (tile, self.target.region.meets(&tile)))
     }
 
-    /// Lets `fill` write the next `bytes` bytes, and at most `slack` behind them, where they are, if these are whole tiles, are all wanted and lie one after another, and what is behind them belongs
-    /// to this chunk and comes later. Returns how many tiles were filled, or the error of `fill`; `None` if it was not called.
+    /// Lets `fill` write the next `bytes` bytes, and at most `slack` behind them, where they are, if these are whole
+    /// tiles, are all wanted and lie one after another, and what is behind them belongs to this chunk and comes later.
+    /// Returns how many tiles were filled, or the error of `fill`; `None` if it was not called.
     ///
     /// # Panics
     /// What `fill` has written is not what it was to write.
@@ -176,8 +184,10 @@ impl ChunkSink<'_> {
         fill: impl for<'m> FnOnce(Place<'m>) -> Result<Written<'m>, E>,
     ) -> Option<Result<usize, E>> {
         let at = self.piece(bytes, slack)?;
-        // SAFETY: `piece` has found that so many bytes from there on are in the exclusively borrowed memory that `data` points to, and belong to tiles of this sink's chunk from the current one on:
-        // no other thread touches them (see `write_rows`), and this sink writes or leaves them out later only by another call. Code that fills a `Place` writes nothing that is not initialised.
+        // SAFETY: `piece` has found that so many bytes from there on are in the exclusively borrowed memory that `data`
+        // points to, and belong to tiles of this sink's chunk from the current one on: no other thread touches them
+        // (see `write_rows`), and this sink writes or leaves them out later only by another call. Code that fills a
+        // `Place` writes nothing that is not initialized.
         let place = unsafe {
             let start = self.target.data.add(at).cast();
             Place::new(std::slice::from_raw_parts_mut(start, bytes + slack))
@@ -223,7 +233,8 @@ impl ChunkSink<'_> {
         self.current = self.tiles.next();
     }
 
-    /// Writes the part of the next tile that lies in the region; `values` are the tile's elements, in raster order of the tile.
+    /// Writes the part of the next tile that lies in the region; `values` are the tile's elements, in raster order of
+    /// the tile.
     ///
     /// # Panics
     /// There is no tile left, `values` is shorter than the tile, or `T` is not of the element's size.
@@ -248,7 +259,8 @@ impl ChunkSink<'_> {
         }
     }
 
-    /// Asks for the places of a tile's rows to be brought to the cache: stores to far places that miss it fill the store buffer.
+    /// Asks for the places of a tile's rows to be brought to the cache: stores to far places that miss it fill the
+    /// store buffer.
     #[inline(always)]
     fn prefetch(&self, tile: &Tile) {
         let (target, clip) = (&self.target, self.clip(tile));
@@ -292,9 +304,12 @@ impl ChunkSink<'_> {
                 let row: &[u8] = bytemuck::cast_slice(&values[source..source + clip.len]);
                 let at = target.offset(tile, z, y, clip.first);
                 assert!(at <= target.len && bytes <= target.len - at && row.len() == bytes);
-                // SAFETY: `at + bytes` is within the exclusively borrowed memory that `data` points to, as just checked. No other thread touches these bytes: they belong to elements of a tile of
-                // this sink's chunk; `Geometry` assigns each element to one tile and each tile to one chunk (tested there), all sinks share one geometry and region, which map different elements
-                // to different bytes, and `Scatter` makes one sink for each chunk. `row` is a shared borrow, so it does not overlap. The bytes may never have been written: they become a slice after.
+                // SAFETY: `at + bytes` is within the exclusively borrowed memory that `data` points to, as just
+                // checked. No other thread touches these bytes: they belong to elements of a tile of this sink's chunk;
+                // `Geometry` assigns each element to one tile and each tile to one chunk (tested there), all sinks
+                // share one geometry and region, which map different elements to different bytes, and `Scatter` makes
+                // one sink for each chunk. `row` is a shared borrow, so it does not overlap. The bytes may never have
+                // been written: they become a slice after.
                 let out = unsafe {
                     let out = target.data.add(at);
                     std::ptr::copy_nonoverlapping(row.as_ptr(), out, bytes);

@@ -1,7 +1,10 @@
-//! Symbols of a block from their distances: each is a literal (distance 0) or repeats the symbol so many places before it, at most 255.
+//! Symbols of a block from their distances: each is a literal (distance 0) or repeats the symbol so many places before
+//! it, at most 255.
 //!
-//! With AVX-512 the literals of 64 bytes are put in their places by one instruction, and a window of 128 bytes is two registers: then bytes
-//! are found by permutations, whatever the lengths of matches.
+//! With AVX-512 the literals of 64 bytes are put in their places by one instruction, and a window of 128 bytes is two
+//! registers: then bytes are found by permutations, whatever the lengths of matches.
+
+#![allow(unsafe_code)]
 
 #[cfg(target_arch = "x86_64")]
 mod avx512;
@@ -29,7 +32,8 @@ const SHORT: usize = 7;
 /// Entries of a long match that are looked up.
 const ROW: usize = 32;
 
-/// The distances of the first symbols of a match, by its distance: multiples of it, so that none comes from the match itself and waits for the one before.
+/// The distances of the first symbols of a match, by its distance: multiples of it, so that none comes from the match
+/// itself and waits for the one before.
 static ROWS: [[u8; ROW]; 256] = {
     let mut rows = [[0; ROW]; 256];
     let mut distance = 1;
@@ -96,8 +100,9 @@ struct TokenWord<'a> {
     distances: &'a [u8],
 }
 
-/// Whether it pays to ask of each word whether all its matches have at most `FEW` symbols, by the lengths of a block's matches, less the shortest: not if it has literals and matches taken
-/// together where they have more, and these are in more than one of about six words. To jump there costs more than that saves.
+/// Whether it pays to ask of each word whether all its matches have at most `FEW` symbols, by the lengths of a block's
+/// matches, less the shortest: not if it has literals and matches taken together where they have more, and these are in
+/// more than one of about six words. To jump there costs more than that saves.
 #[inline(always)]
 fn asks_for_few(lengths: &[u8], min_match: usize) -> bool {
     if min_match < MANY {
@@ -149,17 +154,19 @@ impl Reach {
 #[repr(align(64))]
 pub struct Aligned<const COUNT: usize>(pub [u8; COUNT]);
 
-/// A way to write distances and to follow them. Loops are generic over it, and inlined where its instructions are enabled.
+/// A way to write distances and to follow them. Loops are generic over it, and inlined where its instructions are
+/// enabled.
 pub trait Spread: Copy {
-    /// Writes the distances of the symbols of a block's tokens, 0 for literals, to `entries`, which has [`SPREAD_ROOM`] more than `symbols`. Returns where they end, or `None` if that
-    /// is behind `symbols`.
+    /// Writes the distances of the symbols of a block's tokens, 0 for literals, to `entries`, which has [`SPREAD_ROOM`]
+    /// more than `symbols`. Returns where they end, or `None` if that is behind `symbols`.
     ///
     /// # Panics
     /// There is less room, there are fewer lengths or distances than flags, or a match may have no symbol.
     fn note(self, entries: &mut [u8], symbols: usize, block: &BlockTokens) -> Option<usize>;
 
-    /// Makes the first `symbols` symbols, of `WIDTH` (1, 2, 4 or 8) bytes, from their distances, which are of this reach, and from the literals. All three have
-    /// [`SPREAD_SLACK`] bytes more. Meanwhile it may ask for as much memory as it makes.
+    /// Makes the first `symbols` symbols, of `WIDTH` (1, 2, 4 or 8) bytes, from their distances, which are of this
+    /// reach, and from the literals. All three have [`SPREAD_SLACK`] bytes more. Meanwhile it may ask for as much
+    /// memory as it makes.
     ///
     /// # Panics
     /// They have not, or a distance reaches out of the block.

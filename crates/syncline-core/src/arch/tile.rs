@@ -1,5 +1,7 @@
-//! Vector kernels of full tiles: prediction, codes, and their inverse. None of them is needed: where there is none, the scalar code in
-//! `predict` does the same.
+//! Vector kernels of full tiles: prediction, codes, and their inverse. None of them is needed: where there is none, the
+//! scalar code in `predict` does the same.
+
+#![allow(unsafe_code)]
 
 #[cfg(target_arch = "x86_64")]
 mod cube_avx2;
@@ -14,8 +16,9 @@ use crate::predict::codes::{Outlier, decode_tile_scalar};
 #[cfg(target_arch = "x86_64")]
 type Cube<T> = [[T; 8]; 64];
 
-/// Predicts a tile of 8 x 8 x 8 and writes its codes; the second result is whether residuals lie outside the radius (their code is 0).
-/// None if the machine has no vectors for it, or if the values are too far apart for its narrow sums.
+/// Predicts a tile of 8 x 8 x 8 and writes its codes; the second result is whether residuals lie outside the radius
+/// (their code is 0). None if the machine has no vectors for it, or if the values are too far apart for its narrow
+/// sums.
 ///
 /// # Panics
 /// `q` has not 512 values, or `codes` is shorter.

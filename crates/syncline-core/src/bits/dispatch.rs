@@ -3,6 +3,8 @@
 //! Variable shifts cost three micro-operations on baseline x86-64 and one with BMI2, and sums over symbols need AVX2 to
 //! keep up with the decoder. So a loop is written once, in portable Rust, and compiled twice.
 
+#![allow(unsafe_code)]
+
 /// A loop that can be compiled for several instruction sets.
 pub trait Kernel {
     /// What the loop returns.

@@ -1,5 +1,7 @@
 //! Reading codewords: windows of bits at any position, most significant bit first.
 
+#![allow(unsafe_code)]
+
 /// A dense sequence of bits in 32-bit little-endian words; bit 0 is the top bit of the first word.
 #[derive(Clone, Copy, Debug)]
 pub struct BitWords<'a> {
@@ -38,7 +40,8 @@ impl<'a> BitWords<'a> {
         if byte > self.last {
             return 0;
         }
-        // SAFETY: `new` made `last` eight less than the number of bytes, which is at least eight; `byte` is not over it.
+        // SAFETY: `new` made `last` eight less than the number of bytes, which is at least eight; `byte` is not over
+        // it.
         let word: [u8; 8] = unsafe { self.bytes.as_ptr().add(byte).cast::<[u8; 8]>().read() };
         u64::from_le_bytes(word).rotate_left(32) << (position & 31)
     }

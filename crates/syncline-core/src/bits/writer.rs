@@ -1,5 +1,7 @@
 //! Writing codewords densely, most significant bit first, into 32-bit little-endian words.
 
+#![allow(unsafe_code)]
+
 /// Appends bits to a buffer of known size, 64 at a time.
 #[derive(Debug)]
 pub struct BitWriter<'a> {

@@ -8,7 +8,8 @@ use crate::pipeline::ChunkSummary;
 use crate::quantize::linear::mean_squared_error;
 use crate::quantize::log::exp2;
 
-/// The absolute bound to try first for so many dB of an array with this range: the error is uniform in +-bound, so that its root mean square is bound / sqrt(3).
+/// The absolute bound to try first for so many dB of an array with this range: the error is uniform in +-bound, so that
+/// its root mean square is bound / sqrt(3).
 pub(super) fn bound(decibels: f64, (low, high): (f64, f64)) -> f64 {
     let share = exp2(-decibels / 20.0 * LOG2_10);
     let bound = (high - low) * 3f64.sqrt() * share;
@@ -39,7 +40,8 @@ impl PsnrGoal {
         }
     }
 
-    /// The resolution to try next after coding number `attempt`, from 0, which came out with these errors over all chunks; `None` if that reaches the goal. Attempt 9 does at the latest.
+    /// The resolution to try next after coding number `attempt`, from 0, which came out with these errors over all
+    /// chunks; `None` if that reaches the goal. Attempt 9 does at the latest.
     pub fn next(
         &self,
         element: ElementType,
@@ -53,8 +55,8 @@ impl PsnrGoal {
         }
         // A little more than what was missed.
         let missed = (self.allowed / achieved).sqrt() * 0.999;
-        // Where values are few, all may lie near the ends of their steps, however these are tightened. Half the first bound holds for any: no error is above it, and a PSNR allows
-        // a mean of 1 / sqrt(3) of the first.
+        // Where values are few, all may lie near the ends of their steps, however these are tightened. Half the first
+        // bound holds for any: no error is above it, and a PSNR allows a mean of 1 / sqrt(3) of the first.
         Some(resolved.tightened(element, if attempt < Self::GRADUAL { missed } else { missed.min(0.5) }))
     }
 }
@@ -66,13 +68,14 @@ mod tests {
 
     fn resolved(low: f64, high: f64, decibels: f64) -> Resolved {
         let mut resolved = Resolved { bound: Bound::Psnr(decibels), range: Some((low, high)), ..Resolved::lossless() };
-        (resolved.pipeline, resolved.resolved) = (Pipeline::Quantised, bound(decibels, (low, high)));
+        (resolved.pipeline, resolved.resolved) = (Pipeline::Quantized, bound(decibels, (low, high)));
         resolved.tightened(ElementType::F64, 1.0)
     }
 
     #[test]
     fn goals_are_the_same_at_any_scale() {
-        // Errors uniform in +-bound, of which PSNR has a third, in the unit of the sums; the bound as it is after the first attempt missed by a little.
+        // Errors uniform in +-bound, of which PSNR has a third, in the unit of the sums; the bound as it is after the
+        // first attempt missed by a little.
         let sum = u128::from((32768_u64 * 32768) / 3);
         let next = |scale: f64| {
             let resolved = resolved(0.0, scale, 60.0);

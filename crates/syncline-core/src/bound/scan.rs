@@ -9,8 +9,8 @@ use crate::array::ElementType;
 /// About as many values are sampled to see whether an extreme repeats.
 const SAMPLES: u64 = 1 << 16;
 
-/// Values commonly used for missing data; they need a smaller gap to be taken for fill.
-/// 9.96921e36 is netCDF's default, 1e20 CMIP's, -1e34 Ferret's, 1e35 IDL's, -32768 and -32767 those of packed 16-bit data.
+/// Values commonly used for missing data; they need a smaller gap to be taken for fill. 9.96921e36 is netCDF's default,
+/// 1e20 CMIP's, -1e34 Ferret's, 1e35 IDL's, -32768 and -32767 those of packed 16-bit data.
 pub const WELL_KNOWN_FILLS: [f64; 26] = [
     -9999.0,
     -999.0,
@@ -92,7 +92,8 @@ impl Found {
     }
 }
 
-/// The sampled finite values, as keys, as far as they decide whether an extreme of the array is suspected of being fill.
+/// The sampled finite values, as keys, as far as they decide whether an extreme of the array is suspected of being
+/// fill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Samples {
     /// Samples.
@@ -172,8 +173,9 @@ impl Scan {
         self
     }
 
-    /// The scan of an array that was looked at elsewhere, of which `self` is the empty scan and `found` all elements. If an extreme value looks like fill, `look_again` has to
-    /// look at all of them once more, with the empty scan that it is given, which says what to leave out.
+    /// The scan of an array that was looked at elsewhere, of which `self` is the empty scan and `found` all elements.
+    /// If an extreme value looks like fill, `look_again` has to look at all of them once more, with the empty scan that
+    /// it is given, which says what to leave out.
     ///
     /// # Errors
     /// Those of `look_again`.
@@ -195,7 +197,8 @@ impl Scan {
         (self.fill == Fill::Auto && self.excluded.is_none()).then_some((self.len / SAMPLES) | 1)
     }
 
-    /// An empty scan for a second pass over the whole array, if an extreme value looks like fill: only leaving it out shows.
+    /// An empty scan for a second pass over the whole array, if an extreme value looks like fill: only leaving it out
+    /// shows.
     pub fn second_pass(&self) -> Option<Self> {
         let (low, high) = self.stats.range()?;
         self.second_pass_for(&Samples::of(&self.samples, low, high))
@@ -263,8 +266,8 @@ impl Scan {
         self.stats.minus_zeros
     }
 
-    /// The patterns to mask, in the order in which the stream numbers them: the first NaN of the array, the fill value, -0.0 if more than one
-    /// element in 1,024 holds it, and, if zeros cannot be quantised, 0.0.
+    /// The patterns to mask, in the order in which the stream numbers them: the first NaN of the array, the fill value,
+    /// -0.0 if more than one element in 1,024 holds it, and, if zeros cannot be quantized, 0.0.
     pub fn patterns(&self, zeros: bool) -> Vec<Pattern> {
         let nan = self.first_nan.map(|(_, bits)| Pattern { bits, count: self.stats.nans });
         let fill = self.excluded.map(|bits| Pattern { bits, count: self.stats.excluded });
@@ -311,7 +314,8 @@ fn bits_of(element: ElementType, value: f64) -> u64 {
     }
 }
 
-/// Bits of the value as f32. What becomes of a NaN's in a conversion the language leaves open: here it keeps its sign and what fits of its payload, and is quiet.
+/// Bits of the value as f32. What becomes of a NaN's in a conversion the language leaves open: here it keeps its sign
+/// and what fits of its payload, and is quiet.
 fn narrowed_bits(value: f64) -> u32 {
     if value.is_nan() {
         let bits = value.to_bits();

@@ -38,7 +38,7 @@ pub struct Header {
     pub bound: Bound,
     /// The bound that holds: absolute, or the relative error of each value for [`Bound::PwRel`]; 0 if lossless.
     pub resolved: f64,
-    /// Quantisation step, 0 if lossless.
+    /// Quantization step, 0 if lossless.
     pub step: f64,
     /// Smallest and largest finite value that is not fill, if known.
     pub range: Option<(f64, f64)>,
@@ -49,8 +49,9 @@ pub struct Header {
 }
 
 impl Header {
-    /// log2 of the symbols in a group of the codes, unless asked for otherwise. With 64 instead of 128 the index of turbulence at relative 1e-3 takes 2.8 instead of
-    /// 1.4 % of the stream, and the finer free groups gain less than that on all fields but the emptiest.
+    /// log2 of the symbols in a group of the codes, unless asked for otherwise. With 64 instead of 128 the index of
+    /// turbulence at relative 1e-3 takes 2.8 instead of 1.4 % of the stream, and the finer free groups gain less than
+    /// that on all fields but the emptiest.
     pub const GROUP_LOG2: u8 = 7;
 
     /// The header of a stream of an array whose bound is resolved.

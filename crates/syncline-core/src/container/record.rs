@@ -28,17 +28,17 @@ pub enum ChunkKind {
     Raw = 0,
     /// Planes of zigzag-coded residuals.
     Lossless = 1,
-    /// Quantisation codes.
-    Quantised = 2,
+    /// Quantization codes.
+    Quantized = 2,
     /// LZSS tokens of elements or residuals.
     Lzss = 3,
-    /// Quantisation codes as LZSS tokens.
+    /// Quantization codes as LZSS tokens.
     LzssCodes = 4,
 }
 
 impl ChunkKind {
     fn from_code(code: u64) -> Option<Self> {
-        [Self::Raw, Self::Lossless, Self::Quantised, Self::Lzss, Self::LzssCodes]
+        [Self::Raw, Self::Lossless, Self::Quantized, Self::Lzss, Self::LzssCodes]
             .into_iter()
             .find(|&kind| kind as u64 == code)
     }
@@ -54,7 +54,8 @@ pub fn record_header(kind: ChunkKind, chunk: u64, length: u32) -> [u8; RECORD_HE
     header
 }
 
-/// The kind of chunk that the header of a record tells, `None` if there is no such kind. Nothing else of it is looked at.
+/// The kind of chunk that the header of a record tells, `None` if there is no such kind. Nothing else of it is looked
+/// at.
 pub fn record_kind(header: &[u8; RECORD_HEADER_LEN]) -> Option<ChunkKind> {
     let mut code = [0; CHECKSUM_AT - KIND_AT];
     code.copy_from_slice(&header[KIND_AT..CHECKSUM_AT]);
@@ -68,7 +69,8 @@ pub struct RecordBuilder {
 }
 
 impl RecordBuilder {
-    /// Starts a record at the end of `out`, whose length must be a multiple of [`ALIGNMENT`]; the payload is appended by the caller.
+    /// Starts a record at the end of `out`, whose length must be a multiple of [`ALIGNMENT`]; the payload is appended
+    /// by the caller.
     pub fn begin(out: &mut Vec<u8>, kind: ChunkKind, chunk: u64) -> Self {
         let start = out.len();
         debug_assert_eq!(start % ALIGNMENT, 0);
@@ -98,7 +100,8 @@ impl RecordBuilder {
     }
 }
 
-/// Checks the record of chunk number `chunk`, which is all of `record`, and returns its kind and payload (padding included).
+/// Checks the record of chunk number `chunk`, which is all of `record`, and returns its kind and payload (padding
+/// included).
 ///
 /// # Errors
 /// Truncated, damaged, or another chunk's record.
@@ -212,7 +215,7 @@ mod tests {
     #[test]
     fn a_header_tells_what_it_was_made_of() {
         for (code, kind) in
-            [ChunkKind::Raw, ChunkKind::Lossless, ChunkKind::Quantised, ChunkKind::Lzss, ChunkKind::LzssCodes]
+            [ChunkKind::Raw, ChunkKind::Lossless, ChunkKind::Quantized, ChunkKind::Lzss, ChunkKind::LzssCodes]
                 .into_iter()
                 .enumerate()
         {

@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::{Fields, align};
 use crate::error::{Error, Result};
 
-/// Appends a sparse list: count, positions, align(8), values (`values` holds their bytes, `positions.len()` times the same size).
-/// `out` must be aligned to 8. An empty list is an empty section.
+/// Appends a sparse list: count, positions, align(8), values (`values` holds their bytes, `positions.len()` times the
+/// same size). `out` must be aligned to 8. An empty list is an empty section.
 pub fn write_sparse(out: &mut Vec<u8>, positions: &[u32], values: &[u8]) {
     if positions.is_empty() {
         return;

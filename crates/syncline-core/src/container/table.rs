@@ -36,8 +36,8 @@ pub fn table_and_trailer(record_lengths: &[u32]) -> Vec<u8> {
     out
 }
 
-/// Reads and checks what is around the chunks of a stream of `stream_len` bytes: its header, and by that its geometry and its table. `read` returns `len` bytes from an
-/// offset, and is only asked for bytes inside the stream.
+/// Reads and checks what is around the chunks of a stream of `stream_len` bytes: its header, and by that its geometry
+/// and its table. `read` returns `len` bytes from an offset, and is only asked for bytes inside the stream.
 ///
 /// # Errors
 /// Not a stream, a newer version, truncated or damaged, or whatever `read` returns.
@@ -67,8 +67,8 @@ pub struct ChunkTable {
 }
 
 impl ChunkTable {
-    /// Reads the table of a stream of `stream_len` bytes that must hold `chunks` chunks, by means of `read`, which returns `len` bytes from an offset
-    /// and is only asked for bytes inside the stream.
+    /// Reads the table of a stream of `stream_len` bytes that must hold `chunks` chunks, by means of `read`, which
+    /// returns `len` bytes from an offset and is only asked for bytes inside the stream.
     ///
     /// # Errors
     /// Truncated or damaged, or whatever `read` returns.

@@ -17,7 +17,7 @@ pub struct TileMeta {
     pub mask: MaskKind,
     /// Which fill pattern, 0 to 3.
     pub pattern: u8,
-    /// Elements that are negative (log-quantised only).
+    /// Elements that are negative (log-quantized only).
     pub sign: MaskKind,
 }
 
@@ -26,7 +26,7 @@ pub struct TileMeta {
 pub struct TileSection {
     /// Radius of the codes, 0 for a lossless chunk.
     pub radius: u32,
-    /// Bytes of a plane symbol, 0 for a quantised chunk.
+    /// Bytes of a plane symbol, 0 for a quantized chunk.
     pub plane_bytes: u8,
     /// Bit `i`: plane `i` is Huffman-coded.
     pub coded_planes: u16,
@@ -91,7 +91,8 @@ impl TileSection {
         }
     }
 
-    /// Reads the section of a chunk that must hold `tiles` tiles; `patterns` is the number of fill patterns in the header.
+    /// Reads the section of a chunk that must hold `tiles` tiles; `patterns` is the number of fill patterns in the
+    /// header.
     ///
     /// # Errors
     /// Wrong length or impossible values.

@@ -63,8 +63,8 @@ impl<'a> Window<'a> {
         bytemuck::try_cast_slice(bytes).ok().filter(|_| cfg!(target_endian = "little"))
     }
 
-    /// Asks for a tile's elements (of `element` bytes) to be brought to the cache while the one before is worked on. Its rows lie far apart, so the
-    /// hardware does not foresee them.
+    /// Asks for a tile's elements (of `element` bytes) to be brought to the cache while the one before is worked on.
+    /// Its rows lie far apart, so the hardware does not foresee them.
     #[inline]
     pub fn prefetch(&self, tile: &Tile, element: usize) {
         let [b, z0, y0, x0] = tile.origin;

@@ -33,7 +33,8 @@ impl Checksum {
 
     /// [`Checksum::of`] for a group of at most 128 symbols.
     ///
-    /// Products of signed 16-bit numbers, because one instruction adds pairs of those: symbols less 2^15, which the end adds again.
+    /// Products of signed 16-bit numbers, because one instruction adds pairs of those: symbols less 2^15, which the end
+    /// adds again.
     #[inline(always)]
     pub fn of_group<S: Symbol, const LEN: usize>(group: &[S; LEN], first: u32) -> Self {
         const OFFSET: u32 = 1 << 15;

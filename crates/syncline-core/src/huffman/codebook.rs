@@ -1,7 +1,7 @@
 //! Canonical codes, and codebooks as bytes.
 //!
-//! Codewords ascend with length, then symbol. So for each length two numbers are enough to decode: the first codeword (`first`)
-//! and where its symbol stands among all symbols in that order (`entry`); no tree is stored.
+//! Codewords ascend with length, then symbol. So for each length two numbers are enough to decode: the first codeword
+//! (`first`) and where its symbol stands among all symbols in that order (`entry`); no tree is stored.
 
 use super::lengths::MAX_LENGTH;
 use crate::error::{Error, Result};
@@ -21,8 +21,8 @@ pub struct Codebook {
 }
 
 impl Codebook {
-    /// Code with these lengths (0: unused), at most [`MAX_LENGTH`] each. `None` unless the Kraft sum is 1, or one symbol
-    /// alone has length 1, or there is no symbol at all.
+    /// Code with these lengths (0: unused), at most [`MAX_LENGTH`] each. `None` unless the Kraft sum is 1, or one
+    /// symbol alone has length 1, or there is no symbol at all.
     pub fn new(lengths: Vec<u8>) -> Option<Self> {
         let mut counts = [0u32; LENGTHS];
         for &length in &lengths {
@@ -106,7 +106,8 @@ impl Codebook {
         }
     }
 
-    /// Reads a codebook of symbols below `alphabet_limit` from the start of `bytes`; also returns how many bytes it took.
+    /// Reads a codebook of symbols below `alphabet_limit` from the start of `bytes`; also returns how many bytes it
+    /// took.
     ///
     /// # Errors
     /// [`Error::Corrupt`] if `bytes` is not a codebook; `place` is for the message.

@@ -73,12 +73,13 @@ impl EncodeSummary {
 
 /// Appends a Huffman stream of `symbols` to `out`.
 ///
-/// `classes` has one class, 0 to 3, for each group, or is empty: one class. They are used if that makes codewords and codebooks shorter
-/// and the index is [`IndexKind::Symbol`]; the decoder must then be given the same.
+/// `classes` has one class, 0 to 3, for each group, or is empty: one class. They are used if that makes codewords and
+/// codebooks shorter and the index is [`IndexKind::Symbol`]; the decoder must then be given the same.
 ///
 /// # Panics
-/// If the symbols are not whole groups, are more than [`MAX_SYMBOLS`], the classes are not one per group or over 3, the free symbol
-/// does not fit the symbol type, or `out` does not end on a multiple of 16: mistakes of the caller, whatever the data.
+/// If the symbols are not whole groups, are more than [`MAX_SYMBOLS`], the classes are not one per group or over 3, the
+/// free symbol does not fit the symbol type, or `out` does not end on a multiple of 16: mistakes of the caller,
+/// whatever the data.
 pub fn encode<S: Symbol>(
     symbols: &[S],
     classes: &[u8],
@@ -267,7 +268,8 @@ fn build(frequencies: &[u32], scratch: &mut LengthScratch) -> Codebook {
     Codebook::new(lengths).expect("code lengths are complete")
 }
 
-/// Bits of the codewords of symbols with these frequencies and of the codebook, which the sample may give another weight.
+/// Bits of the codewords of symbols with these frequencies and of the codebook, which the sample may give another
+/// weight.
 fn coded_bits(codebook: &Codebook, frequencies: &[u32], sample: Sample) -> u64 {
     let codewords: u64 = codebook.lengths().iter().zip(frequencies).map(|(&l, &f)| u64::from(l) * u64::from(f)).sum();
     let mut bytes = Vec::new();
@@ -290,7 +292,8 @@ fn write_unmeasured<S: Symbol>(
     bits
 }
 
-/// Writes all codewords and their padding to `scratch.codewords`, the start of each live group and the end to `scratch.starts`.
+/// Writes all codewords and their padding to `scratch.codewords`, the start of each live group and the end to
+/// `scratch.starts`.
 pub(super) fn write_codewords<S: Symbol>(
     symbols: &[S],
     group_len: usize,
@@ -447,7 +450,8 @@ impl<S: Symbol> Kernel for LiveChecksum<'_, S> {
     }
 }
 
-/// For each subsequence the bits from its start to the first codeword that starts in it or after it (the end of all counts as one).
+/// For each subsequence the bits from its start to the first codeword that starts in it or after it (the end of all
+/// counts as one).
 fn gaps<S: Symbol>(symbols: &[S], group_len: usize, live: &[bool], lengths: &[u8], bits: u32) -> Vec<u8> {
     let mut gaps = Vec::with_capacity(bits.div_ceil(SUBSEQUENCE_BITS) as usize);
     let mut position = 0u32;

@@ -1,8 +1,8 @@
 //! Counting symbols.
 //!
-//! Consecutive symbols are counted in different copies of the histogram: on skewed data the same counter would otherwise be
-//! incremented again before its last store is through. The copies are not whole pages apart: the processor would take a counter for its
-//! copy (their addresses agree in the low 12 bits) and wait.
+//! Consecutive symbols are counted in different copies of the histogram: on skewed data the same counter would
+//! otherwise be incremented again before its last store is through. The copies are not whole pages apart: the processor
+//! would take a counter for its copy (their addresses agree in the low 12 bits) and wait.
 
 use super::{MAX_CLASSES, Symbol};
 use crate::bits::dispatch::{self, Kernel};
@@ -79,7 +79,8 @@ pub fn commonest<S: Symbol>(symbols: &[S], scratch: &mut HistogramScratch) -> u1
     best.map_or(0, |(symbol, _)| symbol as u16)
 }
 
-/// Counts the symbols of each group into the histogram of its class (`None`: not counted). Every histogram gets `largest + 1` entries.
+/// Counts the symbols of each group into the histogram of its class (`None`: not counted). Every histogram gets
+/// `largest + 1` entries.
 pub fn count<S: Symbol>(
     symbols: &[S],
     group_len: usize,

@@ -28,7 +28,8 @@ pub fn read_gap(packed: &[u8], width: u32, subsequence: usize) -> u32 {
     if width == 8 { packed[subsequence].into() } else { (packed[subsequence / 2] >> (subsequence % 2 * 4) & 15).into() }
 }
 
-/// Fewest and most bytes of the symbol index of so many live groups, the lengths of which differ by `spread` bits at most.
+/// Fewest and most bytes of the symbol index of so many live groups, the lengths of which differ by `spread` bits at
+/// most.
 pub fn starts_bytes(groups: usize, spread: usize) -> (usize, usize) {
     let blocks = groups.div_ceil(pack::BLOCK);
     let width = (usize::BITS - spread.leading_zeros()) as usize;

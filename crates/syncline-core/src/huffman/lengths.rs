@@ -1,28 +1,32 @@
 //! Code lengths from frequencies: the two-queue method, then a limit.
 //!
-//! **Order.** Used symbols are sorted by (frequency, symbol). Of the fronts of the two queues (leaves, merged nodes) the smaller
-//! goes first, the leaf when they tie. Depths then never rise along the order, so the number of leaves at each depth says everything:
-//! the rarest symbols get the longest codes, in order.
+//! **Order.** Used symbols are sorted by (frequency, symbol). Of the fronts of the two queues (leaves, merged nodes)
+//! the smaller goes first, the leaf when they tie. Depths then never rise along the order, so the number of leaves at
+//! each depth says everything: the rarest symbols get the longest codes, in order.
 //!
 //! **Limit.** With limit L: (1) every depth over L becomes L; the Kraft sum, in units of 2^-L, is then `2^L + excess`.
-//! (2) `excess` times: take a leaf from the deepest level d < L that has one, put it and one leaf of level L at level d + 1.
-//! (A leaf at d becomes a node with two leaves; one of them comes from level L, which frees one unit.) The result is a complete
-//! code; the rarest symbols get its longest lengths. (3) If its bits are more than 2049/2048 of those without a limit, which no limited code can
-//! beat, then (1) and (2) are tried with every frequency raised to at least `total * (4 + i mod 4) >> (L + 4 - i / 4)` for i = 0 to
-//! [`FLOORS`] - 1 (quarter steps from `total / 2^(L+2)` to seven times `total / 2^L`), and the code with the fewest bits, counted with the
-//! true frequencies, is taken, the earlier of equals.
+//! (2) `excess` times: take a leaf from the deepest level d < L that has one, put it and one leaf of level L at level d
+//! + 1. (A leaf at d becomes a node with two leaves; one of them comes from level L, which frees one unit.) The result
+//! is a complete code; the rarest symbols get its longest lengths. (3) If its bits are more than 2049/2048 of those
+//! without a limit, which no limited code can beat, then (1) and (2) are tried with every frequency raised to at least
+//! `total * (4 + i mod 4) >> (L + 4 - i / 4)` for i = 0 to [`FLOORS`] - 1 (quarter steps from `total / 2^(L+2)` to
+//! seven times `total / 2^L`), and the code with the fewest bits, counted with the true frequencies, is taken, the
+//! earlier of equals.
 //!
-//! Only about twenty counters take part in (1) and (2), and the tries of (3) are independent of each other: nothing for a GPU to wait for. Real
-//! residuals never get to (3): what is over the limit is too rare.
+//! Only about twenty counters take part in (1) and (2), and the tries of (3) are independent of each other: nothing for
+//! a GPU to wait for. Real residuals never get to (3): what is over the limit is too rare.
 //!
-//! `excess` stays below the number of leaves at level L throughout: each subtree cut off at L has m >= 2 leaves and adds m - 1 to the excess.
+//! `excess` stays below the number of leaves at level L throughout: each subtree cut off at L has m >= 2 leaves and
+//! adds m - 1 to the excess.
 //!
-//! Measured against package-merge in the tests: at most 0.03 % longer, on geometric, power-law, flat, random and Fibonacci frequencies.
+//! Measured against package-merge in the tests: at most 0.03 % longer, on geometric, power-law, flat, random and
+//! Fibonacci frequencies.
 
 /// Longest codeword that any stream has.
 pub const MAX_LENGTH: u32 = 20;
 
-/// Depth of a Huffman tree over 2^16 frequencies below 2^32: a tree of depth d needs the d-th Fibonacci number as total.
+/// Depth of a Huffman tree over 2^16 frequencies below 2^32: a tree of depth d needs the d-th Fibonacci number as
+/// total.
 const MAX_DEPTH: usize = 72;
 
 /// Tries of step (3).
@@ -133,8 +137,8 @@ fn coded_bits(order: &[u64], leaves: &[u32; MAX_DEPTH]) -> u64 {
     levels.map(|(depth, &n)| depth as u64 * rarest_first.by_ref().take(n as usize).sum::<u64>()).sum()
 }
 
-/// Two-queue method on at least two sorted `(frequency << 16) | symbol`, frequencies raised to `floor`: how many leaves the tree has at
-/// each depth.
+/// Two-queue method on at least two sorted `(frequency << 16) | symbol`, frequencies raised to `floor`: how many leaves
+/// the tree has at each depth.
 fn leaves_per_depth(order: &[u64], floor: u64, weights: &mut Vec<u64>, parents: &mut Vec<u32>) -> [u32; MAX_DEPTH] {
     let nodes = order.len() - 1;
     weights.clear();
@@ -201,7 +205,8 @@ mod tests {
     fn package_merge_bits(frequencies: &[u32], limit: u32) -> u64 {
         let mut leaves: Vec<u64> = frequencies.iter().filter(|&&f| f > 0).map(|&f| f.into()).collect();
         leaves.sort_unstable();
-        // The bits of all codewords are the weight of the coins taken, so which leaves a package holds need not be kept.
+        // The bits of all codewords are the weight of the coins taken, so which leaves a package holds need not be
+        // kept.
         let mut coins: Vec<u64> = Vec::new();
         for _ in 0..limit {
             coins = coins.chunks_exact(2).map(|pair| pair[0] + pair[1]).chain(leaves.iter().copied()).collect();

@@ -1,4 +1,5 @@
-//! What a stream will be, before it is written: how long at least and at most, which is all that choosing between streams needs.
+//! What a stream will be, before it is written: how long at least and at most, which is all that choosing between
+//! streams needs.
 
 use super::codebook::Codebook;
 use super::encode::{EncodeOptions, EncodeScratch, EncodeSummary};
@@ -50,7 +51,8 @@ impl Plan {
     }
 }
 
-/// Plans the stream that [`encode`](fn@super::encode) makes of `symbols` without classes, if it has less than `limit` bytes: to know that takes less than half of the time of writing it.
+/// Plans the stream that [`encode`](fn@super::encode) makes of `symbols` without classes, if it has less than `limit`
+/// bytes: to know that takes less than half of the time of writing it.
 ///
 /// # Panics
 /// As [`encode`](fn@super::encode).
@@ -108,7 +110,8 @@ fn plan_surveyed<S: Symbol>(
     Plan { options: *options, free, survey: std::mem::take(survey), codebook, bits, before_index, index }
 }
 
-/// Appends the stream that was planned for these symbols, which [`plan_free`] needs none of: what [`encode`](fn@super::encode) would append.
+/// Appends the stream that was planned for these symbols, which [`plan_free`] needs none of: what
+/// [`encode`](fn@super::encode) would append.
 ///
 /// # Panics
 /// As [`encode`](fn@super::encode), or the symbols are others.

@@ -1,7 +1,9 @@
-//! Which groups of a large stream its symbols are counted in, and what is made of the counts (`docs/FORMAT.md`, "Frequencies").
+//! Which groups of a large stream its symbols are counted in, and what is made of the counts (`docs/FORMAT.md`,
+//! "Frequencies").
 //!
-//! A codebook hardly changes when three groups of four are left out, and counting is limited by memory on a GPU. Which group of so many consecutive ones is taken changes
-//! from one lot to the next: tiles are 4 or 8 groups, of which the first are predicted from less than the others (always the first: streams 3 % longer).
+//! A codebook hardly changes when three groups of four are left out, and counting is limited by memory on a GPU. Which
+//! group of so many consecutive ones is taken changes from one lot to the next: tiles are 4 or 8 groups, of which the
+//! first are predicted from less than the others (always the first: streams 3 % longer).
 
 /// Lots of a stream, at the least, if lots are of more than one group.
 pub const LEAST_LOTS: u32 = 1024;
@@ -9,8 +11,8 @@ pub const LEAST_LOTS: u32 = 1024;
 pub const MOST_LOG2: u32 = 3;
 /// What a symbol counted is worth.
 pub const WEIGHT: u32 = 32;
-/// The least share of all that a symbol that may occur has: so many 2^18ths. Then hardly any tree has to be limited in depth, which takes 20 more of them; a smaller share makes
-/// streams up to a tenth of a percent shorter.
+/// The least share of all that a symbol that may occur has: so many 2^18ths. Then hardly any tree has to be limited in
+/// depth, which takes 20 more of them; a smaller share makes streams up to a tenth of a percent shorter.
 pub const FLOOR: u32 = 3;
 /// Logarithm of what [`FLOOR`] is a part of.
 pub const FLOOR_LOG2: u32 = 18;

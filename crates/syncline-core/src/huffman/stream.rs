@@ -109,8 +109,8 @@ pub struct Stream<'a, S> {
 impl<'a, S: Symbol> Stream<'a, S> {
     /// Reads the stream that `bytes` starts with; `place` names it in errors. [`Stream::byte_len`] says where it ends.
     ///
-    /// Everything but the codewords is checked: sizes against `bytes`, codebooks for completeness, the bitmap's count, the index against
-    /// itself and the number of bits.
+    /// Everything but the codewords is checked: sizes against `bytes`, codebooks for completeness, the bitmap's count,
+    /// the index against itself and the number of bits.
     ///
     /// # Errors
     /// [`Error::Truncated`] if `bytes` ends before the stream, [`Error::Corrupt`] if the stream contradicts itself.

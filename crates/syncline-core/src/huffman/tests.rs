@@ -17,13 +17,13 @@ impl Random {
         (self.next() >> 11) % n
     }
 
-    /// Geometric, two-sided, around `centre`: each step further is `keep / 1024` as likely.
-    pub fn geometric(&mut self, centre: u16, keep: u64) -> u16 {
+    /// Geometric, two-sided, around `center`: each step further is `keep / 1024` as likely.
+    pub fn geometric(&mut self, center: u16, keep: u64) -> u16 {
         let mut distance = 0;
         while self.below(1024) < keep && distance < 400 {
             distance += 1;
         }
-        if self.below(2) == 0 { centre.wrapping_add(distance) } else { centre.wrapping_sub(distance) }
+        if self.below(2) == 0 { center.wrapping_add(distance) } else { center.wrapping_sub(distance) }
     }
 }
 
@@ -31,28 +31,28 @@ impl Random {
 fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
     let mut r = Random(0x1234_5678_9abc_def1);
     let mask = ((1u32 << bits) - 1) as u16;
-    let centre = (1 << (bits - 1)) as u16;
+    let center = (1 << (bits - 1)) as u16;
     let n = 128 * 40;
     let mut shapes = vec![
         ("empty", vec![]),
-        ("one group", (0..128).map(|_| r.geometric(centre, 500)).collect()),
+        ("one group", (0..128).map(|_| r.geometric(center, 500)).collect()),
         ("single symbol", vec![3; n]),
         ("largest symbol", vec![mask; n]),
         ("two symbols", (0..n).map(|_| if r.below(9) == 0 { mask } else { 0 }).collect()),
-        ("skewed", (0..n).map(|_| r.geometric(centre, 60)).collect()),
-        ("2 bits", (0..n).map(|_| r.geometric(centre, 400)).collect()),
-        ("5 bits", (0..n).map(|_| r.geometric(centre, 950)).collect()),
+        ("skewed", (0..n).map(|_| r.geometric(center, 60)).collect()),
+        ("2 bits", (0..n).map(|_| r.geometric(center, 400)).collect()),
+        ("5 bits", (0..n).map(|_| r.geometric(center, 950)).collect()),
         ("two far clusters", (0..n).map(|_| r.geometric(if r.0 & 1 == 0 { 40 } else { mask - 40 }, 300)).collect()),
         ("flat", (0..n).map(|_| r.next() as u16).collect()),
         // Codewords of one length, 6 bits, which does not divide a seventh of them all: a wrong start stays wrong.
-        ("never synchronising", (0..128 * 1501).map(|_| r.below(64) as u16).collect()),
+        ("never synchronizing", (0..128 * 1501).map(|_| r.below(64) as u16).collect()),
         (
             "far outliers",
-            (0..n).map(|i| if i % 97 == 0 { r.next() as u16 } else { r.geometric(centre, 200) }).collect(),
+            (0..n).map(|i| if i % 97 == 0 { r.next() as u16 } else { r.geometric(center, 200) }).collect(),
         ),
         (
             "clusters of free groups",
-            (0..n).map(|i| if i / 512 % 3 == 0 { r.geometric(centre, 300) } else { centre }).collect(),
+            (0..n).map(|i| if i / 512 % 3 == 0 { r.geometric(center, 300) } else { center }).collect(),
         ),
     ];
     // Fibonacci frequencies: the longest codes that there are.
@@ -179,7 +179,7 @@ fn long_streams_in_parallel() {
     }
 }
 
-/// Damage in long streams: self-synchronisation and gaps get contradictory counts.
+/// Damage in long streams: self-synchronization and gaps get contradictory counts.
 #[test]
 fn damaged_long_streams() {
     let mut r = Random(31_415);
@@ -335,8 +335,8 @@ fn every_flipped_bit_and_every_truncation() {
             damaged[bit / 8] ^= 1 << (bit % 8);
             flips += right.len();
             for decoded in try_everything::<u16>(&damaged, &classes) {
-                // The free symbol is not under this stage's checksum: the container's covers it. And two sums over few, small symbols
-                // cannot tell everything.
+                // The free symbol is not under this stage's checksum: the container's covers it. And two sums over few,
+                // small symbols cannot tell everything.
                 let free_symbol = (12..14).contains(&(bit / 8));
                 missed += usize::from(decoded != right[0] && !free_symbol);
             }
@@ -422,10 +422,10 @@ proptest::proptest! {
     ) {
         let mut r = Random(seed);
         let mut symbols = Vec::new();
-        for &(_, keep, centre) in &groups {
-            // A third of the groups around one centre, so that some are alike.
-            let centre = if keep % 3 == 0 { 700 } else { centre };
-            symbols.extend((0..1 << group_log2).map(|_| r.geometric(centre, if keep > 900 { 0 } else { keep })));
+        for &(_, keep, center) in &groups {
+            // A third of the groups around one center, so that some are alike.
+            let center = if keep % 3 == 0 { 700 } else { center };
+            symbols.extend((0..1 << group_log2).map(|_| r.geometric(center, if keep > 900 { 0 } else { keep })));
         }
         let classes: Vec<u8> = groups.iter().map(|g| g.0).collect();
         let options = EncodeOptions { group_log2, index: IndexKind::from_code(kind).unwrap(), free_symbol: None };

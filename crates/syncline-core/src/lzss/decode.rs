@@ -1,8 +1,10 @@
-//! Tokens of a block back to symbols, here those with distances of two bytes (levels 5 to 9); the others in `near_decode.rs`.
+//! Tokens of a block back to symbols, here those with distances of two bytes (levels 5 to 9); the others in
+//! `near_decode.rs`.
 //!
-//! In two passes over a few hundred symbols at a time. The first goes from match to match: it copies the literals before each to their places and notes, for every symbol, where
-//! it comes from; how long a match is decides about no jump up to [`LANES`] symbols. The second copies symbol by symbol: wider loads would span several
-//! of the last stores and wait until these have reached the cache.
+//! In two passes over a few hundred symbols at a time. The first goes from match to match: it copies the literals
+//! before each to their places and notes, for every symbol, where it comes from; how long a match is decides about no
+//! jump up to [`LANES`] symbols. The second copies symbol by symbol: wider loads would span several of the last stores
+//! and wait until these have reached the cache.
 
 use std::ops::Range;
 
@@ -19,7 +21,8 @@ pub const SLACK: usize = SPREAD_SLACK;
 pub(super) const OUTSIDE: &str = "an LZSS match or literal reaches out of its block";
 pub(super) const TOO_EARLY: &str = "its LZSS tokens end before their block";
 
-/// The fields of one block's tokens. All but `flags` go on behind the block's own: the next blocks', then [`SLACK`] bytes.
+/// The fields of one block's tokens. All but `flags` go on behind the block's own: the next blocks', then [`SLACK`]
+/// bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenParts<'a> {
     /// Tokens.
@@ -36,13 +39,15 @@ pub struct TokenParts<'a> {
     pub distances: &'a [u8],
 }
 
-/// Decodes a block to `out[start..end]`. Up to [`SLACK`] bytes behind `end` are overwritten; so blocks are decoded in order.
+/// Decodes a block to `out[start..end]`. Up to [`SLACK`] bytes behind `end` are overwritten; so blocks are decoded in
+/// order.
 ///
 /// # Errors
 /// What is wrong with the tokens; what is in `out` is then worthless.
 ///
 /// # Panics
-/// `out` has not [`SLACK`] bytes behind `end`, or `end - start` is more than a block or not whole symbols: mistakes of the caller, whatever the tokens.
+/// `out` has not [`SLACK`] bytes behind `end`, or `end - start` is more than a block or not whole symbols: mistakes of
+/// the caller, whatever the tokens.
 pub fn decode_block(
     parts: &TokenParts,
     params: &Params,
@@ -121,11 +126,12 @@ impl Kernel for Decode<'_> {
 const LANES: usize = 16;
 /// Symbols after which the second pass follows.
 const BATCH: usize = 512;
-/// Sources noted between two passes, at most: [`BATCH`], a match, literals. A power of two, for a mask instead of a jump.
+/// Sources noted between two passes, at most: [`BATCH`], a match, literals. A power of two, for a mask instead of a
+/// jump.
 const NOTES: usize = 1024;
 
-/// What to add to the start of a match for the source of its first symbols, by distance: if that is short, symbols come from what stands before the match, not from one another,
-/// which would make each wait for the one before.
+/// What to add to the start of a match for the source of its first symbols, by distance: if that is short, symbols come
+/// from what stands before the match, not from one another, which would make each wait for the one before.
 const PERIODS: [[u16; LANES]; LANES + 1] = {
     let mut periods = [[0; LANES]; LANES + 1];
     let mut distance = 1;
@@ -166,7 +172,8 @@ impl Decode<'_> {
         let end = (out.len() - SLACK) / WIDTH;
         let min_match = usize::from(params.min_match);
         let mut notes = [0; NOTES + LANES];
-        // Symbols that are there, those of them that the second pass has done, literals' bytes and matches that are used up.
+        // Symbols that are there, those of them that the second pass has done, literals' bytes and matches that are
+        // used up.
         let (mut at, mut first, mut literal, mut number) = (0, 0, 0, 0);
         for (i, &flags) in parts.flags.iter().enumerate() {
             let tokens = (parts.tokens - i * 64).min(64);

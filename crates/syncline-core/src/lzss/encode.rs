@@ -14,7 +14,8 @@ pub struct EncodeScratch {
     literals: Vec<u8>,
 }
 
-/// Appends the tokens of `bytes`, cut into blocks, to `tokens`. A last symbol that is not whole is filled up with zero bytes.
+/// Appends the tokens of `bytes`, cut into blocks, to `tokens`. A last symbol that is not whole is filled up with zero
+/// bytes.
 ///
 /// # Panics
 /// Parameters out of range: a mistake of the caller, whatever the data.

@@ -1,9 +1,11 @@
 //! Tokens of blocks whose window is at most 255 symbols (levels 1 to 4).
 //!
-//! Blocks that hardly repeat anything are taken by [`rare`], wherever that is faster. Of the others, with AVX-512 and up to level 3, those that [`bitmaps`](crate::arch::bitmaps) can tell the symbols of
-//! apart are taken by these, but symbols of one byte at levels 2 and 3, where matches are short, by links to what begins alike. Else, and on other machines, a [`Finder`] learns about all of a block, then
-//! finds the match of each token. [`chains`] learns which positions begin alike, which takes as long for every position;
-//! [`windows`] compares each token with the whole window, which is worth it with AVX-512 where tokens are few. All find the same matches.
+//! Blocks that hardly repeat anything are taken by [`rare`], wherever that is faster. Of the others, with AVX-512 and
+//! up to level 3, those that [`bitmaps`](crate::arch::bitmaps) can tell the symbols of apart are taken by these, but
+//! symbols of one byte at levels 2 and 3, where matches are short, by links to what begins alike. Else, and on other
+//! machines, a [`Finder`] learns about all of a block, then finds the match of each token. [`chains`] learns which
+//! positions begin alike, which takes as long for every position; [`windows`] compares each token with the whole
+//! window, which is worth it with AVX-512 where tokens are few. All find the same matches.
 
 mod chains;
 mod rare;
@@ -23,7 +25,8 @@ const MAX_SYMBOLS: usize = MAX_BYTES;
 /// A block and what may be loaded after it.
 type Bytes = [u8; MAX_BYTES + BITMAP_SLACK];
 
-/// Blocks whose tokens are taken in turn: the latencies from a token to the next add up to some 45 cycles, which leaves room for others'.
+/// Blocks whose tokens are taken in turn: the latencies from a token to the next add up to some 45 cycles, which leaves
+/// room for others'.
 const STREAMS: usize = 4;
 /// Chains are taken where there were more tokens than one in so many symbols.
 const OFTEN: usize = 4;
@@ -204,7 +207,8 @@ impl Encode<'_> {
         }
     }
 
-    /// Appends the tokens of one block, the first of `rest`, symbols of one byte each, if most of its matches are short: at once, while they are in the first cache.
+    /// Appends the tokens of one block, the first of `rest`, symbols of one byte each, if most of its matches are
+    /// short: at once, while they are in the first cache.
     fn append_by_links(&mut self, rest: &[u8]) -> bool {
         let Self { params, near, tokens, way, .. } = self;
         let Near { blocks: [block, ..], bitmaps, .. } = &mut **near;

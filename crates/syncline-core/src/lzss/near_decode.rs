@@ -1,7 +1,7 @@
 //! Tokens of a block back to symbols, where distances have one byte (levels 1 to 4).
 //!
-//! In two passes over the block. The first goes from match to match and notes for every symbol how far back its source is (0: it is a literal). The second makes the symbols,
-//! without looking at tokens.
+//! In two passes over the block. The first goes from match to match and notes for every symbol how far back its source
+//! is (0: it is a literal). The second makes the symbols, without looking at tokens.
 
 use std::cell::RefCell;
 
@@ -14,7 +14,8 @@ use crate::arch::spread::{Aligned, BlockTokens, Reach, SPREAD_ROOM, Spread, Spre
 /// Most bytes in a block.
 const MAX_BYTES: usize = 1 << 14;
 
-/// Decodes a block to the first `symbols` symbols of `out`. Counts have been checked. As many bytes as it has may be asked for meanwhile.
+/// Decodes a block to the first `symbols` symbols of `out`. Counts have been checked. As many bytes as it has may be
+/// asked for meanwhile.
 pub(super) fn decode<'m>(
     parts: &TokenParts,
     (width, min_match): (SymbolWidth, usize),

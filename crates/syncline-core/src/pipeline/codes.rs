@@ -16,7 +16,8 @@ impl<S> Default for CodeBuffer<S> {
     }
 }
 
-/// Gives the symbols of groups, in ascending order; decodes them when they are asked for, if the stream has an index for that.
+/// Gives the symbols of groups, in ascending order; decodes them when they are asked for, if the stream has an index
+/// for that.
 pub(super) struct CodeReader<'b, 's, 'a, S> {
     stream: &'s Stream<'a, S>,
     decoder: StreamDecoder<'s, 'a, S>,

@@ -7,13 +7,15 @@ use crate::bound::Bound;
 use crate::error::{Error, Result};
 use crate::lzss::{LEVELS, SymbolWidth};
 
-/// How lossless chunks are coded, and whether quantisation codes may be LZSS tokens.
+/// How lossless chunks are coded, and whether quantization codes may be LZSS tokens.
 ///
-/// Codes are a Huffman stream with [`Planes`](Self::Planes). With [`LzssHuffman`](Self::LzssHuffman) each chunk also is made with its codes as LZSS tokens,
-/// Huffman-coded, and the shorter stays; with [`Auto`](Self::Auto) only where a sample says that this pays. [`Lzss`](Self::Lzss) is for lossless streams alone.
+/// Codes are a Huffman stream with [`Planes`](Self::Planes). With [`LzssHuffman`](Self::LzssHuffman) each chunk also is
+/// made with its codes as LZSS tokens, Huffman-coded, and the shorter stays; with [`Auto`](Self::Auto) only where a
+/// sample says that this pays. [`Lzss`](Self::Lzss) is for lossless streams alone.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum LosslessPipeline {
-    /// Whichever of planes and LZSS before Huffman makes the chunk smaller. Looking for matches costs most of the compression speed.
+    /// Whichever of planes and LZSS before Huffman makes the chunk smaller. Looking for matches costs most of the
+    /// compression speed.
     Auto,
     /// Huffman-coded planes of the residuals: the fastest to compress.
     #[default]
@@ -28,7 +30,7 @@ impl LosslessPipeline {
     /// Every one.
     pub const ALL: [Self; 4] = [Self::Auto, Self::Planes, Self::Lzss, Self::LzssHuffman];
 
-    /// Whether quantisation codes may become LZSS tokens.
+    /// Whether quantization codes may become LZSS tokens.
     pub const fn lzss_codes(self) -> bool {
         matches!(self, Self::Auto | Self::LzssHuffman)
     }
@@ -61,12 +63,12 @@ impl FromStr for LosslessPipeline {
     }
 }
 
-/// How to code lossless chunks, and quantisation codes if LZSS is asked for.
+/// How to code lossless chunks, and quantization codes if LZSS is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LosslessOptions {
     /// The stages.
     pub pipeline: LosslessPipeline,
-    /// Width of LZSS symbols; `None` takes the best for a sample of the chunk, and for quantisation codes 2.
+    /// Width of LZSS symbols; `None` takes the best for a sample of the chunk, and for quantization codes 2.
     pub symbol: Option<SymbolWidth>,
     /// LZSS level, 1 (fastest) to 9 (smallest).
     pub level: u8,

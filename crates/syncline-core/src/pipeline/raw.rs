@@ -44,7 +44,8 @@ fn append<T: Little>(out: &mut Vec<u8>, window: &crate::geometry::Window, tile: 
     out.extend_from_slice(bytemuck::cast_slice(&values[..tile.len()]));
 }
 
-/// Copies tiles while or after the checksum takes them, so that they come from far away once; it is still to be verified.
+/// Copies tiles while or after the checksum takes them, so that they come from far away once; it is still to be
+/// verified.
 pub(super) fn decode<K: TileSink>(
     context: &Context,
     payload: &[u8],
@@ -82,7 +83,8 @@ pub(super) fn decode<K: TileSink>(
     Ok(())
 }
 
-/// Copies as many whole tiles as it can of the payload's last `left` bytes to where they belong, if the sink has them in the same order. Returns how many bytes these were.
+/// Copies as many whole tiles as it can of the payload's last `left` bytes to where they belong, if the sink has them
+/// in the same order. Returns how many bytes these were.
 fn copy_in_place<K: TileSink>(
     left: usize,
     tile_bytes: usize,

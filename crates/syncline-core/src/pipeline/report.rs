@@ -103,8 +103,8 @@ pub fn inspect_chunk(header: &Header, geometry: &Geometry, chunk: u64, record: &
     report.constant_tiles = tiles.tiles.iter().filter(|t| t.constant).count() as u64;
     report.masked_tiles = tiles.tiles.iter().filter(|t| t.mask != MaskKind::Nothing).count() as u64;
     let elements = geometry.chunk_elements(chunk);
-    if matches!(kind, ChunkKind::Quantised | ChunkKind::LzssCodes) {
-        if kind == ChunkKind::Quantised {
+    if matches!(kind, ChunkKind::Quantized | ChunkKind::LzssCodes) {
+        if kind == ChunkKind::Quantized {
             report.add_stream::<u16>(sections.0[3], place)?;
         } else {
             report.lzss_chunks = 1;

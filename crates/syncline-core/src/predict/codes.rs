@@ -1,4 +1,4 @@
-//! Quantised tiles: integers to Huffman symbols with sparse outliers, and back.
+//! Quantized tiles: integers to Huffman symbols with sparse outliers, and back.
 
 use super::TileInfo;
 use super::lorenzo::{Scratch, Word, difference, integrate, predict_simple};
@@ -16,8 +16,9 @@ pub const NARROW_RADIUS: u32 = 128;
 /// A residual too large for a code: position in the tile, and value.
 pub type Outlier = (u32, i32);
 
-/// Predicts a tile with the cheapest of predictors 0 to `axes` and writes a code for each element: residual + `radius`, or 0 for a residual
-/// outside, which goes to `outliers` (appended, ascending). Codes past the tile's elements become `radius`.
+/// Predicts a tile with the cheapest of predictors 0 to `axes` and writes a code for each element: residual + `radius`,
+/// or 0 for a residual outside, which goes to `outliers` (appended, ascending). Codes past the tile's elements become
+/// `radius`.
 ///
 /// # Panics
 /// `q` has not the extents' length or is empty, or `codes` is shorter.
@@ -89,8 +90,8 @@ fn collect(residuals: &[u32], codes: &[u16], outliers: &mut Vec<Outlier>) {
     outliers.extend(outside.map(|(i, (&r, _))| (i as u32, r as i32)));
 }
 
-/// Inverse of [`encode_tile`]. Takes any codes: sums wrap, a code 0 without its outlier counts as residual `-radius`, and an outlier outside the
-/// tile is ignored.
+/// Inverse of [`encode_tile`]. Takes any codes: sums wrap, a code 0 without its outlier counts as residual `-radius`,
+/// and an outlier outside the tile is ignored.
 ///
 /// # Panics
 /// `codes` or `q` is shorter than the extents say.
@@ -136,14 +137,16 @@ pub fn decode_tile_scalar(
     }
 }
 
-/// The residual at an outlier's position, where the code alone says that it is `coded`: the outlier's and the code, which is 0 unless the stream is damaged. A decoder that has
-/// summed up residuals already adds what an outlier changes, without looking at its code.
+/// The residual at an outlier's position, where the code alone says that it is `coded`: the outlier's and the code,
+/// which is 0 unless the stream is damaged. A decoder that has summed up residuals already adds what an outlier
+/// changes, without looking at its code.
 #[inline(always)]
 pub fn at_outlier(coded: u32, outlier: i32, radius: u32) -> u32 {
     coded.wrapping_add(radius).wrapping_add(outlier as u32)
 }
 
-/// Turns a tile's codes and outliers of [`RADIUS`] into those of [`WIDE_RADIUS`], as if encoded with it. The padding of `codes` included.
+/// Turns a tile's codes and outliers of [`RADIUS`] into those of [`WIDE_RADIUS`], as if encoded with it. The padding of
+/// `codes` included.
 pub fn widen(codes: &mut [u16], outliers: &mut Vec<Outlier>) {
     for code in codes.iter_mut().filter(|code| **code != 0) {
         *code += (WIDE_RADIUS - RADIUS) as u16;
@@ -157,7 +160,8 @@ pub fn widen(codes: &mut [u16], outliers: &mut Vec<Outlier>) {
     });
 }
 
-/// Codes and outliers of [`RADIUS`] as those of [`NARROW_RADIUS`], a byte each, as if encoded with it. The padding of `codes` included.
+/// Codes and outliers of [`RADIUS`] as those of [`NARROW_RADIUS`], a byte each, as if encoded with it. The padding of
+/// `codes` included.
 pub fn narrow(codes: &[u16], outliers: &[Outlier], bytes: &mut Vec<u8>, narrow_outliers: &mut Vec<Outlier>) {
     const BASE: u16 = (RADIUS - NARROW_RADIUS) as u16;
     const LARGEST: u16 = 2 * NARROW_RADIUS as u16 - 1;

@@ -1,6 +1,8 @@
-//! The Lorenzo predictor and its inverse on wrapping integers of any width: the oracle of the vector kernels, and the path of ragged tiles.
+//! The Lorenzo predictor and its inverse on wrapping integers of any width: the oracle of the vector kernels, and the
+//! path of ragged tiles.
 //!
-//! Ibarria et al., "Out-of-core compression and decompression of large n-dimensional scalar fields" (2003) for the predictor.
+//! Ibarria et al., "Out-of-core compression and decompression of large n-dimensional scalar fields" (2003) for the
+//! predictor.
 
 use crate::arch::lorenzo as arch;
 use crate::geometry::MAX_TILE_ELEMENTS;
@@ -25,8 +27,9 @@ pub trait Word: bytemuck::Pod + Eq + Ord + Send + Sync + std::fmt::Debug {
     fn widen(self) -> u64;
     /// The low bits.
     fn narrow(wide: u64) -> Self;
-    /// Replaces the tile's integers, the base subtracted, by their residuals under the predictor from 0 to `axes` with the smallest sum of
-    /// magnitudes, ties going to the larger number. Returns that predictor and that sum, saturating.
+    /// Replaces the tile's integers, the base subtracted, by their residuals under the predictor from 0 to `axes` with
+    /// the smallest sum of magnitudes, ties going to the larger number. Returns that predictor and that sum,
+    /// saturating.
     fn predict(v: &mut [Self], extent: [usize; 3], axes: usize, scratch: &mut Scratch<Self>) -> (u8, u64);
     /// Prefix sums of the rows of length `nx`.
     fn prefix_rows(v: &mut [Self], nx: usize);
@@ -174,8 +177,8 @@ fn add<W: Word>(row: &mut [W], before: &[W]) {
     }
 }
 
-/// The predictor from 0 to `axes` with the smallest sum of magnitudes, ties going to the larger number, and that sum, saturating.
-/// `v` has the base subtracted and is replaced by the residuals. The oracle of [`Word::predict`].
+/// The predictor from 0 to `axes` with the smallest sum of magnitudes, ties going to the larger number, and that sum,
+/// saturating. `v` has the base subtracted and is replaced by the residuals. The oracle of [`Word::predict`].
 pub fn predict_simple<W: Word>(v: &mut [W], extent: [usize; 3], axes: usize) -> (u8, u64) {
     let candidate = |predictor| {
         let mut residuals = v.to_vec();
@@ -194,7 +197,7 @@ pub(crate) mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The text of the format, word by word: a value's neighbours below it in the tile, 0 outside.
+    /// The text of the format, word by word: a value's neighbors below it in the tile, 0 outside.
     fn residual_by_definition(v: &[u16], [_, ny, nx]: [usize; 3], predictor: u8, z: usize, y: usize, x: usize) -> u16 {
         let at = |dz: usize, dy: usize, dx: usize| -> u16 {
             if z < dz || y < dy || x < dx { 0 } else { v[((z - dz) * ny + y - dy) * nx + x - dx] }

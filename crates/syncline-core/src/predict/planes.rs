@@ -25,7 +25,8 @@ pub fn split<W: Word, S: Symbol>(words: &[W], planes: &mut [Vec<S>]) {
     }
 }
 
-/// Puts a tile's residuals together again from its share of each plane. `planes` yields the planes, least significant first.
+/// Puts a tile's residuals together again from its share of each plane. `planes` yields the planes, least significant
+/// first.
 pub fn merge<'p, W: Word, S: Symbol>(planes: impl IntoIterator<Item = &'p [S]>, words: &mut [W]) {
     for (i, plane) in planes.into_iter().enumerate() {
         let shift = i as u32 * S::BITS;

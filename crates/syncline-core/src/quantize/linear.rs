@@ -1,11 +1,12 @@
-//! Linear quantisation (pipeline 2): `q = rint(x / step)`, `x' = q * step`, by the operations that `docs/FORMAT.md` states.
+//! Linear quantization (pipeline 2): `q = rint(x / step)`, `x' = q * step`, by the operations that `docs/FORMAT.md`
+//! states.
 
 use super::Real;
 use super::mask::TileMask;
 use crate::arch::float::{self, StepF32, StepF64, StepLog};
 use crate::geometry::MAX_TILE_ELEMENTS;
 
-/// The quantiser of one step and bound.
+/// The quantizer of one step and bound.
 #[derive(Clone, Copy, Debug)]
 pub struct Linear<T: Real> {
     step: T::Step,
@@ -13,13 +14,14 @@ pub struct Linear<T: Real> {
 }
 
 impl<T: Real> Linear<T> {
-    /// Quantiser that reconstructs `q * step` and keeps a value only if its error is below `bound`.
+    /// Quantizer that reconstructs `q * step` and keeps a value only if its error is below `bound`.
     pub fn new(step: f64, bound: f64) -> Self {
         Self { step: T::step(step, bound), bound }
     }
 
-    /// Quantises a tile (at most 1,024 values). Sets in `exact` the bits of the values that must be stored verbatim: NaN, infinities, -0.0, and
-    /// what is not reconstructed within the bound. Their `q` is 0. Returns whether there is any.
+    /// Quantizes a tile (at most 1,024 values). Sets in `exact` the bits of the values that must be stored verbatim:
+    /// NaN, infinities, -0.0, and what is not reconstructed within the bound. Their `q` is 0. Returns whether there is
+    /// any.
     ///
     /// # Panics
     /// `q` is shorter than `x`.
@@ -37,8 +39,9 @@ impl<T: Real> Linear<T> {
         T::dequantize(&self.step, q, x);
     }
 
-    /// Sum of squared errors of a tile's elements that are not excluded, in units of `(bound * 2^-15)^2`: errors are rounded to integers of
-    /// `bound * 2^-15`, so sums over tiles do not depend on their order. See [`mean_squared_error`].
+    /// Sum of squared errors of a tile's elements that are not excluded, in units of `(bound * 2^-15)^2`: errors are
+    /// rounded to integers of `bound * 2^-15`, so sums over tiles do not depend on their order. See
+    /// [`mean_squared_error`].
     ///
     /// # Panics
     /// `q` is shorter than `x`, or `x` has more than 1,024 values.
@@ -63,8 +66,8 @@ impl<T: Real> Linear<T> {
 /// Units of the squared error's root in a bound.
 pub const ERROR_UNITS: f64 = 32768.0;
 
-/// Mean squared error of `count` values with this sum of [`Linear::squared_error`]; not below the true one, since each error was rounded
-/// by at most half a unit. The same on every machine.
+/// Mean squared error of `count` values with this sum of [`Linear::squared_error`]; not below the true one, since each
+/// error was rounded by at most half a unit. The same on every machine.
 pub fn mean_squared_error(sum: u128, count: u64, bound: f64) -> f64 {
     let root = (sum as f64 / count.max(1) as f64).sqrt() + 0.5;
     (root * (bound / ERROR_UNITS)).powi(2)

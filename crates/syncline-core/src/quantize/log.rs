@@ -1,4 +1,5 @@
-//! Binary logarithm and exponential, defined by their operations (`docs/FORMAT.md`): every machine gets the same bits, which no library promises.
+//! Binary logarithm and exponential, defined by their operations (`docs/FORMAT.md`): every machine gets the same bits,
+//! which no library promises.
 //!
 //! Only f64 additions, multiplications and divisions rounded to nearest, none of them fused.
 
@@ -9,7 +10,8 @@ use super::Real;
 use super::mask::{MaskKind, TileMask};
 use crate::arch::float::{self, StepLog};
 
-/// Coefficients of `log2((1 + s) / (1 - s)) / s` in powers of `s^2`: `2 / ln 2 / (2 k + 1)`. With `|s| < 0.172` the next one is below 2^-56.
+/// Coefficients of `log2((1 + s) / (1 - s)) / s` in powers of `s^2`: `2 / ln 2 / (2 k + 1)`. With `|s| < 0.172` the
+/// next one is below 2^-56.
 pub const LOG_COEFFICIENTS: [f64; 11] = {
     let mut c = [0.0; 11];
     let mut k = 0;
@@ -46,10 +48,12 @@ fn horner<const N: usize>(coefficients: &[f64; N], t: f64) -> f64 {
     sum
 }
 
-/// Adding it to an integer below 2^51 in magnitude puts the integer into the low bits; exact, and vectors have no conversion of 64 bits before AVX-512.
+/// Adding it to an integer below 2^51 in magnitude puts the integer into the low bits; exact, and vectors have no
+/// conversion of 64 bits before AVX-512.
 const MAGIC: f64 = 6_755_399_441_055_744.0;
 
-/// log2 of a positive finite value, within about 2 units in the last place of the larger of result and 1. Of other values, anything.
+/// log2 of a positive finite value, within about 2 units in the last place of the larger of result and 1. Of other
+/// values, anything.
 #[inline(always)]
 pub fn log2(x: f64) -> f64 {
     let subnormal = x < f64::MIN_POSITIVE;
@@ -64,7 +68,8 @@ pub fn log2(x: f64) -> f64 {
     (whole - if subnormal { 54.0 } else { 0.0 }) + fraction
 }
 
-/// 2 to the power of `y`, within about 1 unit in the last place; 0 or infinity where that is out of range. NaN counts as very small.
+/// 2 to the power of `y`, within about 1 unit in the last place; 0 or infinity where that is out of range. NaN counts
+/// as very small.
 #[inline(always)]
 pub fn exp2(y: f64) -> f64 {
     let y = if y > -2000.0 { y } else { -2000.0 };
@@ -84,13 +89,13 @@ fn power_of_two(k: u64) -> f64 {
     f64::from_bits(k.wrapping_add(1023) << 52)
 }
 
-/// Step in log2 for a relative bound `r`: twice log2(1 + r), less what rounding to the element's type (`rounding`, half a unit in the last place,
-/// relative) and the logarithm itself may add. The other side, -log2(1 - r), is farther.
+/// Step in log2 for a relative bound `r`: twice log2(1 + r), less what rounding to the element's type (`rounding`, half
+/// a unit in the last place, relative) and the logarithm itself may add. The other side, -log2(1 - r), is farther.
 pub fn step(r: f64, rounding: f64) -> f64 {
     2.0 * (log2(1.0 + (r - rounding)) - 2f64.powi(-41))
 }
 
-/// The quantiser of logarithms (pipeline 3): `q = rint(log2 |x| / step)`, `|x'| = exp2(q * step)`, signs apart.
+/// The quantizer of logarithms (pipeline 3): `q = rint(log2 |x| / step)`, `|x'| = exp2(q * step)`, signs apart.
 #[derive(Clone, Copy, Debug)]
 pub struct Log<T> {
     step: StepLog,
@@ -98,13 +103,14 @@ pub struct Log<T> {
 }
 
 impl<T: Real> Log<T> {
-    /// Quantiser with this step in log2 that keeps a value only if its relative error is below `ratio`.
+    /// Quantizer with this step in log2 that keeps a value only if its relative error is below `ratio`.
     pub fn new(step: f64, ratio: f64) -> Self {
         Self { step: StepLog::new(step, ratio), element: PhantomData }
     }
 
-    /// Quantises the magnitudes of a tile (at most 1,024 values). Sets in `exact` the bits of the values that must be stored verbatim: zeros, NaN,
-    /// infinities, and what is not reconstructed within the bound. Their `q` is 0. Returns whether there is any.
+    /// Quantizes the magnitudes of a tile (at most 1,024 values). Sets in `exact` the bits of the values that must be
+    /// stored verbatim: zeros, NaN, infinities, and what is not reconstructed within the bound. Their `q` is 0. Returns
+    /// whether there is any.
     ///
     /// # Panics
     /// `q` is shorter than `x`.

@@ -1,4 +1,5 @@
-//! Elements left out of a tile's prediction: fill patterns, verbatim values; and the sign bitmaps of the logarithmic pipeline.
+//! Elements left out of a tile's prediction: fill patterns, verbatim values; and the sign bitmaps of the logarithmic
+//! pipeline.
 
 use super::Real;
 use crate::geometry::MAX_TILE_ELEMENTS;
@@ -80,7 +81,7 @@ impl TileMask {
         len.div_ceil(512) * 64
     }
 
-    /// Appends the bitmap as stored: each bit's exclusive or with its neighbour's.
+    /// Appends the bitmap as stored: each bit's exclusive or with its neighbor's.
     pub fn store(&self, extent: [usize; 3], out: &mut Vec<u8>) {
         let transformed = self.transform(extent);
         let bytes = Self::stored_bytes(extent.iter().product());
@@ -132,7 +133,8 @@ impl TileMask {
         out
     }
 
-    /// Each bit's exclusive or with its neighbour's: the one before it in the first row, above it in the first plane, else in the plane before.
+    /// Each bit's exclusive or with its neighbor's: the one before it in the first row, above it in the first plane,
+    /// else in the plane before.
     fn transform(&self, [nz, ny, nx]: [usize; 3]) -> Self {
         let (row, plane) = (Self::full(nx), Self::full(ny * nx));
         let rows = self.difference(nx).without(&row).union(&self.difference(1).first(nx));
@@ -224,9 +226,9 @@ impl TileFill {
     }
 }
 
-/// Gives each excluded (masked or verbatim) element the integer of the last one before it in its row that is not excluded, else its predecessor's:
-/// the row's before it, at x = 0. Before the first element that is not excluded all get that element's integer, which becomes the base; with
-/// everything excluded, `previous_base`.
+/// Gives each excluded (masked or verbatim) element the integer of the last one before it in its row that is not
+/// excluded, else its predecessor's: the row's before it, at x = 0. Before the first element that is not excluded all
+/// get that element's integer, which becomes the base; with everything excluded, `previous_base`.
 ///
 /// # Panics
 /// `q` has not the extents' length or is empty.
@@ -320,20 +322,20 @@ mod tests {
         }
 
         #[test]
-        fn bits_are_transformed_by_the_neighbour_rule(extent in any_extent(), words in any::<[u64; 16]>()) {
+        fn bits_are_transformed_by_the_neighbor_rule(extent in any_extent(), words in any::<[u64; 16]>()) {
             let [_, ny, nx] = extent;
             let len = extent.iter().product();
             let mask = TileMask { words }.first(len);
             let out = mask.transform(extent);
             for i in 0..len {
                 let (z, y, x) = (i / (ny * nx), i / nx % ny, i % nx);
-                let neighbour = match (z, y, x) {
+                let neighbor = match (z, y, x) {
                     (1.., ..) => mask.get(i - ny * nx),
                     (_, 1.., _) => mask.get(i - nx),
                     (_, _, 1..) => mask.get(i - 1),
                     _ => false,
                 };
-                prop_assert_eq!(out.get(i), mask.get(i) != neighbour);
+                prop_assert_eq!(out.get(i), mask.get(i) != neighbor);
             }
             prop_assert_eq!(out.untransform(extent), mask);
         }

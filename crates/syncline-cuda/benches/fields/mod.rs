@@ -1,5 +1,7 @@
 //! Arrays in device memory to compress.
 
+#![allow(unsafe_code)]
+
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream};

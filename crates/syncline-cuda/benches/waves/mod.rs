@@ -9,7 +9,7 @@ use crate::streams::parallel;
 pub struct Field {
     /// In elements.
     pub wavelength: f64,
-    /// In quantisation steps.
+    /// In quantization steps.
     pub noise: f64,
     /// Share of the array, in slabs, where there is nothing but one value.
     pub flat: f64,

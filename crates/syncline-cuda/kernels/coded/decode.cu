@@ -1,4 +1,5 @@
-// Codes that stand as LZSS tokens (chunks of kind 4): what their section says, and the codes from the bytes that the tokens stand for. Nothing that is read is trusted.
+// Codes that stand as LZSS tokens (chunks of kind 4): what their section says, and the codes from the bytes that the
+// tokens stand for. Nothing that is read is trusted.
 //
 // THREADS     threads in a block
 // PARSE_BAD   the bit of a parsed chunk's status that says that its tokens are not right
@@ -6,7 +7,8 @@
 #include "lossless/tokens.cuh"
 #include "container/parsed.cuh"
 
-// A block a chunk; those that parsing has found to be of tokens and right so far get a head with their kind, the others one of zeros.
+// A block a chunk; those that parsing has found to be of tokens and right so far get a head with their kind, the others
+// one of zeros.
 extern "C" __global__ void __launch_bounds__(THREADS)
     coded_parse(const uint8_t *input, const uint64_t *places, ParsedChunk *chunks, uint32_t index_kind, Head *heads) {
     __shared__ Head head;
@@ -51,9 +53,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Bytes, `stride` a chunk, to codes, `slots` groups a chunk; as many blocks as the grid has in y share a chunk. `failed` is not 0 where bytes are not right.
+// Bytes, `stride` a chunk, to codes, `slots` groups a chunk; as many blocks as the grid has in y share a chunk.
+// `failed` is not 0 where bytes are not right.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    coded_widen(const uint8_t *bytes, uint64_t stride, const uint32_t *failed, uint32_t slots, ParsedChunk *chunks, uint16_t *codes) {
+    coded_widen(const uint8_t *bytes, uint64_t stride, const uint32_t *failed, uint32_t slots, ParsedChunk *chunks,
+                uint16_t *codes) {
     const uint32_t chunk = blockIdx.x;
     ParsedChunk &parsed = chunks[chunk];
     if (parsed.kind != CHUNK_TOKENS || parsed.status != 0) {
@@ -71,6 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint32_t vectors = parsed.groups << GROUP_LOG2 >> 3;
     for (uint32_t i = blockIdx.y * THREADS + threadIdx.x; i < vectors; i += gridDim.y * THREADS) {
         const uint2 eight = from[i];
-        to[i] = make_uint4(__byte_perm(eight.x, 0, 0x4140), __byte_perm(eight.x, 0, 0x4342), __byte_perm(eight.y, 0, 0x4140), __byte_perm(eight.y, 0, 0x4342));
+        to[i] = make_uint4(__byte_perm(eight.x, 0, 0x4140), __byte_perm(eight.x, 0, 0x4342),
+                           __byte_perm(eight.y, 0, 0x4140), __byte_perm(eight.y, 0, 0x4342));
     }
 }

@@ -1,4 +1,5 @@
-// The codes of quantised chunks on their way to LZSS tokens: a byte each, as if coded with radius 128, where their outliers will stand, and a sample of them.
+// The codes of quantized chunks on their way to LZSS tokens: a byte each, as if coded with radius 128, where their
+// outliers will stand, and a sample of them.
 //
 // THREADS        threads in a block
 // PIECE, STEP    codes of a piece of the sample, and one of how many pieces is in it
@@ -23,7 +24,9 @@ struct Narrowed {
 constexpr uint32_t NOT_NARROW = 0xFFFFFFFF;
 
 // Bit 8 i + 7 of each byte that is 0.
-__device__ inline uint32_t zero_bytes(uint32_t four) { return ~(((four & 0x7F7F7F7F) + 0x7F7F7F7F) | four | 0x7F7F7F7F); }
+__device__ inline uint32_t zero_bytes(uint32_t four) {
+    return ~(((four & 0x7F7F7F7F) + 0x7F7F7F7F) | four | 0x7F7F7F7F);
+}
 
 // Two codes as two narrow ones, in the low byte of each half; 0 for those that are none.
 __device__ inline uint32_t narrow_pair(uint32_t two) {
@@ -33,8 +36,8 @@ __device__ inline uint32_t narrow_pair(uint32_t two) {
 
 // A warp a tile: its codes, and how many of them are outliers.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    coded_narrow(Geometry geometry, ChunkBatch batch, const uint16_t *metas, const uint32_t *first_groups, const uint16_t *codes, uint8_t *narrow,
-                 uint16_t *outliers) {
+    coded_narrow(Geometry geometry, ChunkBatch batch, const uint16_t *metas, const uint32_t *first_groups,
+                 const uint16_t *codes, uint8_t *narrow, uint16_t *outliers) {
     const uint32_t number = blockIdx.x * WARPS + warp_id();
     if (number >= batch.tiles) {
         return;
@@ -60,10 +63,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// A block a chunk: where its tiles' outliers start among its own. Tiles of a chunk that takes the wide radius, or whose lists alone are as long as its elements, have none.
+// A block a chunk: where its tiles' outliers start among its own. Tiles of a chunk that takes the wide radius, or whose
+// lists alone are as long as its elements, have none.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    coded_places(Geometry geometry, ChunkBatch batch, const ChunkSummary *summaries, const SideOffsets *offsets, uint16_t *outliers, SideOffsets *narrow_offsets,
-                 Narrowed *narrowed) {
+    coded_places(Geometry geometry, ChunkBatch batch, const ChunkSummary *summaries, const SideOffsets *offsets,
+                 uint16_t *outliers, SideOffsets *narrow_offsets, Narrowed *narrowed) {
     __shared__ uint32_t warp_sums[WARPS];
     const uint32_t chunk = blockIdx.x, first = batch.chunk_first(chunk), end = batch.chunk_first(chunk + 1);
     uint32_t before = 0, total;
@@ -79,7 +83,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
     }
     const ChunkSummary summary = summaries[chunk];
-    const uint64_t elements = geometry.elements_before(batch.first_tile + end) - geometry.elements_before(batch.first_tile + first);
+    const uint64_t elements =
+        geometry.elements_before(batch.first_tile + end) - geometry.elements_before(batch.first_tile + first);
     const uint64_t lists = uint64_t(8) * before + uint64_t(4 + ELEMENT_BYTES) * summary.verbatim;
     const bool is_narrow = summary.radius == RADIUS && lists < elements * ELEMENT_BYTES;
     for (uint32_t number = first + threadIdx.x; number < end && !is_narrow; number += THREADS) {
@@ -90,9 +95,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Every STEP-th piece of PIECE codes of a chunk, one after another; `slot` codes and `sample_slot` bytes a chunk. As many blocks as the grid has in y share a chunk.
+// Every STEP-th piece of PIECE codes of a chunk, one after another; `slot` codes and `sample_slot` bytes a chunk. As
+// many blocks as the grid has in y share a chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    coded_sample(const uint8_t *narrow, uint64_t slot, uint64_t sample_slot, const Narrowed *narrowed, uint8_t *sample) {
+    coded_sample(const uint8_t *narrow, uint64_t slot, uint64_t sample_slot, const Narrowed *narrowed,
+                 uint8_t *sample) {
     const uint32_t chunk = blockIdx.x, codes = narrowed[chunk].codes;
     if (codes == NOT_NARROW) {
         return;

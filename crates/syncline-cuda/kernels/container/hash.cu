@@ -1,4 +1,5 @@
-// XXH3-64 of many pieces of a buffer at once: of chunk records, whose own hash stands in the gap (docs/FORMAT.md, "Chunk record").
+// XXH3-64 of many pieces of a buffer at once: of chunk records, whose own hash stands in the gap (docs/FORMAT.md,
+// "Chunk record").
 //
 // THREADS  threads in a block
 // BLOCKS   blocks that a multiprocessor should hold: what registers are dealt out for
@@ -18,19 +19,28 @@ struct Pieces {
     __device__ inline bool is_there(uint32_t piece) const {
         const uint64_t start = starts[piece];
         const uint32_t length = lengths[piece];
-        return start <= available && length <= available - start && length >= gap_bytes && length / HASH_BLOCK <= sums_stride;
+        return start <= available && length <= available - start && length >= gap_bytes &&
+               length / HASH_BLOCK <= sums_stride;
     }
-    __device__ inline Hashed input(uint32_t piece) const { return {bytes + starts[piece], lengths[piece] - gap_bytes, gap_at, gap_bytes}; }
+    __device__ inline Hashed input(uint32_t piece) const {
+        return {bytes + starts[piece], lengths[piece] - gap_bytes, gap_at, gap_bytes};
+    }
 };
 
-// Pieces of more than LONGEST_SHORT bytes are shared by up to `most_parts` blocks of threads each, as many as have something for each warp to do: what their KiB add goes to `sums`.
-// `unwritten`, if it is given, has for each piece the number of blocks of the kernels before that have yet to write something of it: it is read when that is 0. `signed_pieces`, if it is given, counts pieces
-// that are done. Sums go to where the groups of a piece's stream were, of `group_bytes` bytes each, if there are `spans`: other streams may still be read there. First parts of all pieces come first, so that all get on alike. `progress` has a word a piece. The hash goes to `hashes`, if that is given, and to the first eight bytes of the
-// gap in `sign`, if that is given. A piece that is not wholly there has hash 0 and is not written to. `differs`, if that is given, is whether the hash that a piece has in the first
-// eight bytes of its gap is another; not where there is no such piece.
-__device__ inline void hash_share(const Pieces &pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress, uint64_t *hashes, uint8_t *sign,
-                                  uint32_t *differs, const uint32_t *unwritten, uint32_t *signed_pieces, const Span *spans, uint32_t group_bytes) {
-    // What comes next, if it knows how to wait, begins when this one has waited: it then finds all that was there before.
+// Pieces of more than LONGEST_SHORT bytes are shared by up to `most_parts` blocks of threads each, as many as have
+// something for each warp to do: what their KiB add goes to `sums`. `unwritten`, if it is given, has for each piece the
+// number of blocks of the kernels before that have yet to write something of it: it is read when that is 0.
+// `signed_pieces`, if it is given, counts pieces that are done. Sums go to where the groups of a piece's stream were,
+// of `group_bytes` bytes each, if there are `spans`: other streams may still be read there. First parts of all pieces
+// come first, so that all get on alike. `progress` has a word a piece. The hash goes to `hashes`, if that is given, and
+// to the first eight bytes of the gap in `sign`, if that is given. A piece that is not wholly there has hash 0 and is
+// not written to. `differs`, if that is given, is whether the hash that a piece has in the first eight bytes of its gap
+// is another; not where there is no such piece.
+__device__ inline void hash_share(const Pieces &pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress,
+                                  uint64_t *hashes, uint8_t *sign, uint32_t *differs, const uint32_t *unwritten,
+                                  uint32_t *signed_pieces, const Span *spans, uint32_t group_bytes) {
+    // What comes next, if it knows how to wait, begins when this one has waited: it then finds all that was there
+    // before.
     if (unwritten == nullptr) {
         wait_for_all_before();
         let_next_begin();
@@ -53,7 +63,8 @@ __device__ inline void hash_share(const Pieces &pieces, uint32_t most_parts, uin
             __syncthreads();
             let_next_begin();
         }
-        uint64_t *own_sums = sums + (spans != nullptr ? spans[piece].first_group * (group_bytes / 8) : piece * pieces.sums_stride * HASH_LANES);
+        uint64_t *own_sums = sums + (spans != nullptr ? spans[piece].first_group * (group_bytes / 8)
+                                                      : piece * pieces.sums_stride * HASH_LANES);
         if (!hash_by_parts(input, parts, part, own_sums, progress + piece, scratch, hash)) {
             return;
         }
@@ -78,7 +89,8 @@ __device__ inline void hash_share(const Pieces &pieces, uint32_t most_parts, uin
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     hash_pieces(Pieces pieces, uint32_t most_parts, uint64_t *sums, uint64_t *progress, uint64_t *hashes, uint8_t *sign,
-                uint32_t *differs, const uint32_t *unwritten, uint32_t *signed_pieces, const Span *spans, uint32_t group_bytes) {
+                uint32_t *differs, const uint32_t *unwritten, uint32_t *signed_pieces, const Span *spans,
+                uint32_t group_bytes) {
     hash_share(pieces, most_parts, sums, progress, hashes, sign, differs, unwritten, signed_pieces, spans, group_bytes);
     if (unwritten != nullptr && blockIdx.x == 0) {
         wait_for_all_before();

@@ -1,4 +1,5 @@
-// XXH3-64 of pieces that several blocks of threads share: what their KiB add side by side, the chain of scrambling by whoever comes when it can go on.
+// XXH3-64 of pieces that several blocks of threads share: what their KiB add side by side, the chain of scrambling by
+// whoever comes when it can go on.
 //
 // THREADS  threads in a block
 #pragma once
@@ -6,7 +7,8 @@
 
 constexpr uint32_t HASH_WARPS = THREADS / WARP;
 
-// Blocks whose sums are fetched to shared memory while those before are scrambled: a step is some 15 cycles, the sums are fifty times that away.
+// Blocks whose sums are fetched to shared memory while those before are scrambled: a step is some 15 cycles, the sums
+// are fifty times that away.
 constexpr uint32_t CHAIN_BATCH = 128;
 // A few steps more than are fetched: what is past the end is asked for, too, but not used.
 constexpr uint32_t CHAIN_UNROLLED = 4;
@@ -17,11 +19,13 @@ struct ChainScratch {
     uint64_t found;
 };
 
-// An accumulator scrambled, and what comes next added: a shift, an exclusive or and a multiplication with addition wait for each other. Only with the carry named does the compiler
-// take one instruction for the product and the sum of 64 bits.
+// An accumulator scrambled, and what comes next added: a shift, an exclusive or and a multiplication with addition wait
+// for each other. Only with the carry named does the compiler take one instruction for the product and the sum of 64
+// bits.
 __device__ inline uint64_t scrambled_plus(uint64_t accumulator, uint64_t key, uint2 next) {
     const uint32_t low = uint32_t(accumulator), high = uint32_t(accumulator >> 32);
-    const uint32_t front = (high ^ uint32_t(key >> 32)) * uint32_t(PRIME32_1) + next.y, back = low ^ high >> 15 ^ uint32_t(key);
+    const uint32_t front = (high ^ uint32_t(key >> 32)) * uint32_t(PRIME32_1) + next.y,
+                   back = low ^ high >> 15 ^ uint32_t(key);
     uint32_t lower, upper;
     asm("mad.lo.cc.u32 %0, %2, %3, %4;\n"
         "madc.hi.u32 %1, %2, %3, %5;"
@@ -37,10 +41,12 @@ __device__ inline uint2 ask(uint32_t address) {
     return word;
 }
 
-// Goes on with a piece's accumulators from KiB `from` to `to`, one after another: eight lanes of the first warp do, the other warps fetch sums. Called by the whole block; the
-// first warp gets them.
-__device__ inline uint64_t chained(const uint64_t *sums, uint32_t from, uint32_t to, uint64_t accumulator, ChainScratch &scratch) {
-    constexpr uint32_t IN_KIB = 8 * HASH_LANES / sizeof(uint4), FETCHERS = THREADS - WARP, FETCHES = (CHAIN_BATCH * IN_KIB + FETCHERS - 1) / FETCHERS;
+// Goes on with a piece's accumulators from KiB `from` to `to`, one after another: eight lanes of the first warp do, the
+// other warps fetch sums. Called by the whole block; the first warp gets them.
+__device__ inline uint64_t chained(const uint64_t *sums, uint32_t from, uint32_t to, uint64_t accumulator,
+                                   ChainScratch &scratch) {
+    constexpr uint32_t IN_KIB = 8 * HASH_LANES / sizeof(uint4), FETCHERS = THREADS - WARP,
+                       FETCHES = (CHAIN_BATCH * IN_KIB + FETCHERS - 1) / FETCHERS;
     constexpr uint32_t STEP = HASH_LANES * sizeof(uint64_t);
     const uint32_t lane = lane_id() % HASH_LANES;
     const uint64_t key = SECRET[16 + lane];
@@ -117,14 +123,15 @@ struct BlockKeys {
             plain += values[i];
             products += uint64_t(uint32_t(keyed)) * uint32_t(keyed >> 32);
         }
-        // A word itself goes to the neighbouring accumulator.
+        // A word itself goes to the neighboring accumulator.
         uint64_t sum = products + __shfl_xor_sync(ALL_LANES, plain, 1);
         sum += __shfl_xor_sync(ALL_LANES, sum, 8);
         return sum + __shfl_xor_sync(ALL_LANES, sum, 16);
     }
 };
 
-// How far a piece is, in a word that is 0 before and after: a bit for each part that is read, how many of them are chained, and whether some block is at that.
+// How far a piece is, in a word that is 0 before and after: a bit for each part that is read, how many of them are
+// chained, and whether some block is at that.
 constexpr uint32_t MOST_HASH_PARTS = 56, CHAINED_AT = MOST_HASH_PARTS;
 constexpr uint64_t CHAINING = uint64_t(1) << 63;
 // Pieces of so many KiB are chained while they are read; of shorter ones the chain takes less than passing it on.
@@ -176,7 +183,8 @@ __device__ inline void read_part(const Hashed &input, uint32_t begin, uint32_t e
     }
 }
 
-// What was written before, by all threads of the block if it is behind a barrier, is there for whoever finds the bits; and what they have written is there for this one.
+// What was written before, by all threads of the block if it is behind a barrier, is there for whoever finds the bits;
+// and what they have written is there for this one.
 __device__ inline uint64_t atomic_or(uint64_t *word, uint64_t bits) {
     uint64_t before;
     asm volatile("atom.acq_rel.gpu.or.b64 %0, [%1], %2;" : "=l"(before) : "l"(word), "l"(bits) : "memory");
@@ -188,9 +196,12 @@ __device__ inline uint64_t atomic_add(uint64_t *word, uint64_t more) {
     return before;
 }
 
-// Says that a part is read. Whoever finds that the next part of the chain is read and that nobody is at it goes on with it, and lets go where the next one is missing: nobody
-// waits. Accumulators are passed on in place of the last sums that went into them. Called by the whole block; true for the one that comes to the end, whose first warp gets the hash.
-__device__ inline bool chain_parts(const Hashed &input, const HashParts &parts, uint32_t part, uint64_t *sums, uint64_t *progress, ChainScratch &scratch, uint64_t &hash) {
+// Says that a part is read. Whoever finds that the next part of the chain is read and that nobody is at it goes on with
+// it, and lets go where the next one is missing: nobody waits. Accumulators are passed on in place of the last sums
+// that went into them. Called by the whole block; true for the one that comes to the end, whose first warp gets the
+// hash.
+__device__ inline bool chain_parts(const Hashed &input, const HashParts &parts, uint32_t part, uint64_t *sums,
+                                   uint64_t *progress, ChainScratch &scratch, uint64_t &hash) {
     const uint32_t lane = lane_id() % HASH_LANES;
     const bool meanwhile = parts.blocks >= CHAINED_MEANWHILE;
     const uint64_t own = uint64_t(1) << part;
@@ -204,9 +215,11 @@ __device__ inline bool chain_parts(const Hashed &input, const HashParts &parts, 
         return false;
     }
     while (true) {
-        const uint32_t next = uint32_t(state >> CHAINED_AT) % 64, until = next + __ffsll(~((state & parts.all()) >> next)) - 1;
+        const uint32_t next = uint32_t(state >> CHAINED_AT) % 64,
+                       until = next + __ffsll(~((state & parts.all()) >> next)) - 1;
         const uint32_t from = next * parts.each, to = min_of(until * parts.each, parts.blocks);
-        uint64_t accumulator = next == 0 ? FIRST_ACCUMULATORS[lane] : __ldcg(&sums[uint64_t(from - 1) * HASH_LANES + lane]);
+        uint64_t accumulator =
+            next == 0 ? FIRST_ACCUMULATORS[lane] : __ldcg(&sums[uint64_t(from - 1) * HASH_LANES + lane]);
         const bool ends = until == parts.count;
         uint64_t rest = 0;
         if (ends && warp_id() == 0) {
@@ -247,8 +260,10 @@ __device__ inline uint64_t hash_at(const uint8_t *bytes) {
     return hash;
 }
 
-// The hash of a piece, of which this block has a part. Called by the whole block; true for the one that comes to the end, whose first thread gets it.
-__device__ inline bool hash_by_parts(const Hashed &input, const HashParts &parts, uint32_t part, uint64_t *sums, uint64_t *progress, ChainScratch &scratch, uint64_t &hash) {
+// The hash of a piece, of which this block has a part. Called by the whole block; true for the one that comes to the
+// end, whose first thread gets it.
+__device__ inline bool hash_by_parts(const Hashed &input, const HashParts &parts, uint32_t part, uint64_t *sums,
+                                     uint64_t *progress, ChainScratch &scratch, uint64_t &hash) {
     if (input.length <= LONGEST_SHORT) {
         hash = hash_short(input);
         return true;

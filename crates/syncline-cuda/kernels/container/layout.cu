@@ -14,7 +14,9 @@ struct Streams {
     const uint32_t *plans;
     uint64_t *places;
 
-    __device__ inline uint32_t word(uint32_t stream, uint32_t word) const { return plans[uint64_t(stream) * PLAN_WORDS + word]; }
+    __device__ inline uint32_t word(uint32_t stream, uint32_t word) const {
+        return plans[uint64_t(stream) * PLAN_WORDS + word];
+    }
 };
 
 struct Sources {
@@ -35,21 +37,22 @@ struct Output {
     uint32_t *lengths; // likewise
     uint64_t begins;   // whether the batch is the first
     uint64_t number;   // by which what writes the records sees that they are laid out
-    uint32_t *streams_done; // narrow streams that are laid out, to be 0 afterwards; null: nobody counts them
-    uint32_t *unwritten;    // of each record, blocks that have yet to write something of it; null: nobody counts them
+    uint32_t *streams_done;   // narrow streams that are laid out, to be 0 afterwards; null: nobody counts them
+    uint32_t *unwritten;      // of each record, blocks that have yet to write something of it; null: nobody counts them
     uint32_t *signed_records; // of all batches
     uint32_t groups_of_block, blocks_of_record; // that encode_write and record_write have
-    uint64_t are_all;       // whether there are no streams but those that are counted
+    uint64_t are_all;                           // whether there are no streams but those that are counted
 };
 
-// A chunk as it was quantised.
+// A chunk as it was quantized.
 struct Chunk {
     ChunkSummary summary;
     TileSums sums;
     uint32_t tiles, elements;
     bool is_raw; // whatever its streams come to
 
-    __device__ inline Chunk(const Geometry &geometry, const ChunkBatch &batch, const Sources &sources, uint32_t chunk) : summary(sources.summaries[chunk]), sums{} {
+    __device__ inline Chunk(const Geometry &geometry, const ChunkBatch &batch, const Sources &sources, uint32_t chunk)
+        : summary(sources.summaries[chunk]), sums{} {
         const uint32_t first = batch.chunk_first(chunk);
         tiles = batch.chunk_first(chunk + 1) - first;
         for (uint32_t i = 0; i < sources.sums_of_chunk; ++i) {
@@ -69,17 +72,21 @@ struct Before {
     uint64_t streams; // with the wide radius, masks and signs, 20 bits each: a batch has fewer
 };
 
-// Where what a chunk has stands among that of the others. Called by the whole block, for chunks side by side; `before` goes on.
-__device__ inline ChunkParts place_parts(const ChunkSummary &summary, uint32_t chunk, Before &before, uint64_t *warp_sums) {
+// Where what a chunk has stands among that of the others. Called by the whole block, for chunks side by side; `before`
+// goes on.
+__device__ inline ChunkParts place_parts(const ChunkSummary &summary, uint32_t chunk, Before &before,
+                                         uint64_t *warp_sums) {
     const bool wide = summary.radius > RADIUS, masks = summary.mask_bytes > 0, signs = summary.sign_bytes > 0;
-    ChunkParts parts = {before.outliers, before.verbatim, summary.outliers, summary.verbatim, summary.radius, chunk, NO_STREAM, NO_STREAM};
+    ChunkParts parts = {before.outliers, before.verbatim, summary.outliers, summary.verbatim,
+                        summary.radius,  chunk,           NO_STREAM,        NO_STREAM};
     const bool any = summary.outliers > 0 || summary.verbatim > 0 || wide || masks || signs;
     if (!__syncthreads_or(any)) {
         return parts;
     }
     // A chunk has fewer of either than 2^22, so that those of a round fit 32 bits.
     uint64_t total;
-    const uint64_t lists = block_scan<THREADS, uint64_t>(summary.outliers | uint64_t(summary.verbatim) << 32, warp_sums, total);
+    const uint64_t lists =
+        block_scan<THREADS, uint64_t>(summary.outliers | uint64_t(summary.verbatim) << 32, warp_sums, total);
     parts.first_outlier += uint32_t(lists);
     parts.first_verbatim += lists >> 32;
     before.outliers += uint32_t(total);
@@ -94,7 +101,8 @@ __device__ inline ChunkParts place_parts(const ChunkSummary &summary, uint32_t c
     return parts;
 }
 
-__device__ inline RecordPlan plan_of(const Sources &sources, const Chunk &own, const ChunkParts &parts, uint32_t chunk) {
+__device__ inline RecordPlan plan_of(const Sources &sources, const Chunk &own, const ChunkParts &parts,
+                                     uint32_t chunk) {
     const Streams &codes = parts.radius == RADIUS ? sources.narrow : sources.wide;
     const TileSums &sums = own.sums;
     const uint32_t tiles = own.tiles;
@@ -114,8 +122,9 @@ __device__ inline RecordPlan plan_of(const Sources &sources, const Chunk &own, c
         bad |= sources.signs.word(parts.signs, PLAN_STATUS);
     }
     plan.lengths[OUTLIERS] = outlier_bytes(parts.outliers);
-    plan.lengths[VERBATIM] = parts.verbatim == 0 ? 0 : aligned(4 + 4 * parts.verbatim, 8) + ELEMENT_BYTES * parts.verbatim;
-    plan.kind = KIND_QUANTISED;
+    plan.lengths[VERBATIM] =
+        parts.verbatim == 0 ? 0 : aligned(4 + 4 * parts.verbatim, 8) + ELEMENT_BYTES * parts.verbatim;
+    plan.kind = KIND_QUANTIZED;
     plan.bytes = section_start(plan.lengths, SECTIONS);
     const TokenParts tokens = sources.tokens != nullptr ? sources.tokens[chunk] : TokenParts{};
     if (tokens.bytes > 0) {
@@ -138,7 +147,9 @@ __device__ inline RecordPlan plan_of(const Sources &sources, const Chunk &own, c
 }
 
 // Places the records of a batch one after another, and their streams in them. One block, a thread a chunk.
-extern "C" __global__ void __launch_bounds__(THREADS) record_layout(Geometry geometry, ChunkBatch batch, Sources sources, Output output, ChunkParts *all_parts, RecordPlan *plans) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    record_layout(Geometry geometry, ChunkBatch batch, Sources sources, Output output, ChunkParts *all_parts,
+                  RecordPlan *plans) {
     let_next_begin();
     // While the streams are still being laid out: that kernel has let this one begin when all before it was done.
     Chunk own(geometry, batch, sources, min_of(threadIdx.x, batch.chunks - 1));
@@ -146,7 +157,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) record_layout(Geometry geo
     uint64_t running = output.begins ? output.start : output.state[0], total;
     uint32_t status = 0;
     Before before = {};
-    ChunkParts parts = place_parts(threadIdx.x < batch.chunks ? own.summary : own.summary.of_raw(RADIUS), threadIdx.x, before, warp_sums);
+    ChunkParts parts = place_parts(threadIdx.x < batch.chunks ? own.summary : own.summary.of_raw(RADIUS), threadIdx.x,
+                                   before, warp_sums);
     if (output.streams_done != nullptr && output.are_all) {
         if (threadIdx.x == 0) {
             wait_for_number(output.streams_done, sources.narrow_streams);
@@ -168,7 +180,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) record_layout(Geometry geo
             output.lengths[chunk] = plan.bytes;
             if (output.unwritten != nullptr) {
                 // A block for what is in no segment.
-                output.unwritten[chunk] = output.blocks_of_record + 1 + ceil_div(sources.narrow.word(chunk, PLAN_GROUPS), output.groups_of_block);
+                output.unwritten[chunk] = output.blocks_of_record + 1 +
+                                          ceil_div(sources.narrow.word(chunk, PLAN_GROUPS), output.groups_of_block);
             }
             all_parts[chunk] = parts;
         }
@@ -185,7 +198,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) record_layout(Geometry geo
         plans[chunk] = plan;
         output.starts[chunk] = plan.place;
         auto place_of = [&](uint32_t section) {
-            const bool there = plan.kind == KIND_QUANTISED || (plan.kind == KIND_TOKENS && section != CODES);
+            const bool there = plan.kind == KIND_QUANTIZED || (plan.kind == KIND_TOKENS && section != CODES);
             return there ? plan.place + section_start(plan.lengths, section) : NO_PLACE;
         };
         if (parts.radius == RADIUS) {

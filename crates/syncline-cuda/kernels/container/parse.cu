@@ -1,14 +1,17 @@
-// Chunk records to what reconstruction wants (container/parsed.cuh): a grid of (chunks, roles), so that a chunk's parts are read side by side, and of short records the hashes, too. Nothing that is read is trusted: a
-// problem is a bit of the chunk's status, and whatever is written lies within the places of the batch.
+// Chunk records to what reconstruction wants (container/parsed.cuh): a grid of (chunks, roles), so that a chunk's parts
+// are read side by side, and of short records the hashes, too. Nothing that is read is trusted: a problem is a bit of
+// the chunk's status, and whatever is written lies within the places of the batch.
 //
 // ELEMENT_BYTES   4 or 8
 // PLACED          groups that a block of decode_place looks after
-// OWN_LONG        entries for long codewords in a table of reconstruction, with one codebook and with several (OWN_LONG_MANY)
+// OWN_LONG        entries for long codewords in a table of reconstruction, with one codebook and with several
+// (OWN_LONG_MANY)
 #include "container/parse.cuh"
 
 // Metas, first groups, bitmaps' starts, classes of groups. By the whole block.
-__device__ inline uint32_t read_tiles(const Records &records, const Record &record, const Chunk &chunk, const Geometry &geometry,
-                                      const ChunkBatch &batch, const Results &to, RoleScratch &scratch) {
+__device__ inline uint32_t read_tiles(const Records &records, const Record &record, const Chunk &chunk,
+                                      const Geometry &geometry, const ChunkBatch &batch, const Results &to,
+                                      RoleScratch &scratch) {
     const Section section = record.sections[TILES];
     const uint32_t tiles = chunk.tiles;
     if (section.length < TILE_HEADER_BYTES) {
@@ -108,7 +111,8 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     }
     uint64_t bitmaps = 0;
     if (has_masks || has_signs) {
-        uint64_t bitmap_start = block_scan<uint64_t>(uint64_t(own_masks) << 32 | own_signs, scratch.tiles.warp_sums, bitmaps);
+        uint64_t bitmap_start =
+            block_scan<uint64_t>(uint64_t(own_masks) << 32 | own_signs, scratch.tiles.warp_sums, bitmaps);
         bitmap_start = __shfl_sync(ALL_LANES, bitmap_start, 0);
         for (uint32_t word = first; word < end; ++word) {
             const uint32_t tile = word * 32 + lane_id();
@@ -133,7 +137,8 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
     }
     // The streams must have as many symbols as the tiles say; tokens are looked at later.
     const Section codes = record.sections[CODES];
-    const StreamHeader header = read_header(records.input, {codes.offset, codes.length, batch.slots, 2, geometry.group_log2, to.index_kind});
+    const StreamHeader header =
+        read_header(records.input, {codes.offset, codes.length, batch.slots, 2, geometry.group_log2, to.index_kind});
     if (!tokens && (header.status != 0 || header.groups != groups || header.free_symbol != radius)) {
         problems |= PARSE_CODES;
     }
@@ -143,8 +148,8 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         const uint32_t most = uint32_t(to.bitmap_stride >> BITMAP_GROUP_LOG2);
         if (bitmap_total[kind] == 0) {
             problems |= bitmap.length != 0 ? PARSE_BITMAPS : 0;
-        } else if (read_header(records.input, {bitmap.offset, bitmap.length, most, 1, BITMAP_GROUP_LOG2, INDEX_ANY}).groups !=
-                   bitmap_total[kind] >> BITMAP_GROUP_LOG2) {
+        } else if (read_header(records.input, {bitmap.offset, bitmap.length, most, 1, BITMAP_GROUP_LOG2, INDEX_ANY})
+                       .groups != bitmap_total[kind] >> BITMAP_GROUP_LOG2) {
             problems |= PARSE_BITMAPS;
         }
     }
@@ -165,7 +170,8 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
 }
 
 // By the whole block.
-__device__ inline uint32_t read_bases(const Records &records, const Record &record, const Chunk &chunk, const Results &to, RoleScratch &scratch) {
+__device__ inline uint32_t read_bases(const Records &records, const Record &record, const Chunk &chunk,
+                                      const Results &to, RoleScratch &scratch) {
     const Section section = record.sections[BASES];
     const uint8_t *widths = bring(records, section, scratch.tiles.section);
     const uint32_t blocks = ceil_div(chunk.tiles, BLOCK_TILES);
@@ -211,7 +217,8 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
         }
         return sum;
     };
-    // Sums of blocks first, then those of tiles, found anew: the code runs once, and its instructions take longer to come than to be done.
+    // Sums of blocks first, then those of tiles, found anew: the code runs once, and its instructions take longer to
+    // come than to be done.
 #pragma unroll 1
     for (uint32_t block = warp_id(); block < blocks; block += PARSE_WARPS) {
         const uint32_t sum = summed(block);
@@ -258,10 +265,12 @@ __device__ inline uint32_t check_padding(const Records &records, const Record &r
 }
 
 // Live groups before each 32, and their number. By the whole block.
-__device__ inline uint32_t read_ranks(const Records &records, const Record &record, const Chunk &chunk, const Geometry &geometry,
-                                      const ChunkBatch &batch, const Results &to, RoleScratch &scratch) {
+__device__ inline uint32_t read_ranks(const Records &records, const Record &record, const Chunk &chunk,
+                                      const Geometry &geometry, const ChunkBatch &batch, const Results &to,
+                                      RoleScratch &scratch) {
     const Section section = record.sections[CODES];
-    const StreamHeader header = read_header(records.input, {section.offset, section.length, batch.slots, 2, geometry.group_log2, to.index_kind});
+    const StreamHeader header = read_header(
+        records.input, {section.offset, section.length, batch.slots, 2, geometry.group_log2, to.index_kind});
     if (record.kind == CHUNK_TOKENS || header.status != 0 || !header.has_free) {
         return 0; // The codes' blocks say what is wrong.
     }
@@ -288,8 +297,8 @@ __device__ inline uint32_t read_ranks(const Records &records, const Record &reco
 }
 
 // A sparse list: its places, and for each tile which of its values are the tile's. `part` of LIST_BLOCKS blocks.
-__device__ inline uint32_t read_list(const Records &records, const Record &record, const Chunk &chunk, const Geometry &geometry, const Results &to,
-                                     bool is_verbatim, uint32_t part) {
+__device__ inline uint32_t read_list(const Records &records, const Record &record, const Chunk &chunk,
+                                     const Geometry &geometry, const Results &to, bool is_verbatim, uint32_t part) {
     const Section section = record.sections[is_verbatim ? VERBATIM : OUTLIERS];
     if (section.length == 0) {
         return 0;
@@ -337,7 +346,8 @@ __device__ inline uint32_t read_list(const Records &records, const Record &recor
 }
 
 // The elements of a raw chunk fill its record but for zeros up to the next multiple of 16.
-__device__ inline uint32_t read_raw(const Records &records, const Record &record, const Chunk &chunk, const Geometry &geometry, const Results &to) {
+__device__ inline uint32_t read_raw(const Records &records, const Record &record, const Chunk &chunk,
+                                    const Geometry &geometry, const Results &to) {
     const uint64_t elements_at = record.start + RECORD_HEADER_BYTES;
     const uint64_t bytes = uint64_t(chunk.elements(geometry)) * ELEMENT_BYTES;
     if (record.length != RECORD_HEADER_BYTES + align_up(bytes, 16)) {
@@ -352,7 +362,8 @@ __device__ inline uint32_t read_raw(const Records &records, const Record &record
     return problems;
 }
 
-// Makes a codebook's tables behind its symbols: here it is done once, and on an otherwise idle device. By the whole block, which has prepared it.
+// Makes a codebook's tables behind its symbols: here it is done once, and on an otherwise idle device. By the whole
+// block, which has prepared it.
 __device__ inline void make_tables(uint16_t *symbols, uint32_t books, ParseScratch &scratch) {
     // Marks are not needed any more.
     uint16_t *near = reinterpret_cast<uint16_t *>(scratch.marks);
@@ -363,24 +374,29 @@ __device__ inline void make_tables(uint16_t *symbols, uint32_t books, ParseScrat
     make_all_entries(symbols + TABLES_AT, scratch.book, near, books == 1 ? OWN_LONG : OWN_LONG_MANY);
 }
 
-// Compares a record's hash with what its bytes have, `part` of up to `hashing.parts` blocks. What is not wholly there does not differ: parsing says what is wrong with it.
-__device__ inline void check_hash(const Records &records, uint32_t number, const Hashing &hashing, uint32_t part, ChainScratch &scratch) {
+// Compares a record's hash with what its bytes have, `part` of up to `hashing.parts` blocks. What is not wholly there
+// does not differ: parsing says what is wrong with it.
+__device__ inline void check_hash(const Records &records, uint32_t number, const Hashing &hashing, uint32_t part,
+                                  ChainScratch &scratch) {
     const uint64_t start = records.first + uint64_t(records.starts[number]) * 16;
     const uint32_t length = (records.starts[number + 1] - records.starts[number]) * 16;
-    const bool there =
-        length >= RECORD_HEADER_BYTES && length / HASH_BLOCK <= hashing.longest && start <= records.input_bytes && length <= records.input_bytes - start;
+    const bool there = length >= RECORD_HEADER_BYTES && length / HASH_BLOCK <= hashing.longest &&
+                       start <= records.input_bytes && length <= records.input_bytes - start;
     const Hashed input{records.input + start, there ? length - 8 : 0, HASH_AT, 8};
     const HashParts parts(uint32_t(input.blocks()), hashing.parts);
     uint64_t hash;
     if (part < parts.count &&
-        hash_by_parts(input, parts, part, hashing.sums + uint64_t(number) * hashing.longest * HASH_LANES, hashing.progress + number, scratch, hash) && threadIdx.x == 0) {
+        hash_by_parts(input, parts, part, hashing.sums + uint64_t(number) * hashing.longest * HASH_LANES,
+                      hashing.progress + number, scratch, hash) &&
+        threadIdx.x == 0) {
         hashing.differs[number] = there && hash_at(input.bytes + HASH_AT) != hash;
     }
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
-    container_parse(const __grid_constant__ Records records, const __grid_constant__ Geometry geometry, const __grid_constant__ ChunkBatch batch,
-                    const __grid_constant__ Results to, const __grid_constant__ Hashing hashing) {
+    container_parse(const __grid_constant__ Records records, const __grid_constant__ Geometry geometry,
+                    const __grid_constant__ ChunkBatch batch, const __grid_constant__ Results to,
+                    const __grid_constant__ Hashing hashing) {
     __shared__ __align__(16) RoleScratch scratch;
     // What comes after may have its blocks dealt out as soon as all of these have begun.
     wait_for_previous();
@@ -392,8 +408,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     const bool has_masks = to.mask_starts != nullptr, has_signs = to.sign_starts != nullptr;
     const Chunk chunk = chunk_of_batch(batch, number);
     const Record record = read_record(records, batch.first_chunk + number, number, to.lzss_codes != 0);
-    const bool quantised = record.status == 0 && record.kind != CHUNK_RAW;
-    const bool has_stream = quantised && record.kind == CHUNK_QUANTISED;
+    const bool quantized = record.status == 0 && record.kind != CHUNK_RAW;
+    const bool has_stream = quantized && record.kind == CHUNK_QUANTIZED;
     uint32_t problems = 0;
     // Whatever the record is, its streams are described: a chunk that has none has empty ones.
     const bool is_bitmap = role == ROLE_MASKS || role == ROLE_SIGNS;
@@ -402,14 +418,16 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
             return;
         }
         const Section section = record.sections[role == ROLE_MASKS ? MASKS : role == ROLE_SIGNS ? SIGNS : CODES];
-        const uint64_t length = (is_bitmap ? quantised : has_stream) ? section.length : 0;
+        const uint64_t length = (is_bitmap ? quantized : has_stream) ? section.length : 0;
         uint32_t status;
         const uint32_t books = to.index_kind == INDEX_SYMBOL ? MOST_BOOKS : 1;
         if (is_bitmap) {
             const uint32_t stream = number + (role == ROLE_SIGNS && has_masks ? batch.chunks : 0);
-            const StreamPlace place{section.offset, length, uint32_t(to.bitmap_stride >> BITMAP_GROUP_LOG2), 1, BITMAP_GROUP_LOG2, INDEX_ANY};
+            const StreamPlace place{section.offset,    length,   uint32_t(to.bitmap_stride >> BITMAP_GROUP_LOG2), 1,
+                                    BITMAP_GROUP_LOG2, INDEX_ANY};
             const BookPlace own{to.bitmap_books + stream, stream, to.bitmap_symbols, stream * 256, 256, nullptr};
-            parse_stream(records.input, place, 0, own, stream * to.bitmap_stride, 0, to.bitmaps[stream], status, scratch.parse);
+            parse_stream(records.input, place, 0, own, stream * to.bitmap_stride, 0, to.bitmaps[stream], status,
+                         scratch.parse);
             // A chunk without such bitmaps has no stream of them: an empty one, that is as it should be.
             status = length == 0 ? 0 : status;
             if (threadIdx.x == 0) {
@@ -421,9 +439,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
             const uint64_t first_group = uint64_t(number) * batch.slots;
             const uint32_t slot = number * books;
             // One codebook of 65,536 symbols, or several of MARKS.
-            const BookPlace own{to.code_books + slot, slot, to.code_symbols, number * 65536, MARKS, to.marks + uint64_t(number) * 65536};
+            const BookPlace own{to.code_books + slot, slot,  to.code_symbols,
+                                number * 65536,       MARKS, to.marks + uint64_t(number) * 65536};
             OwnBook found{0, 0};
-            parse_stream(records.input, place, role, own, first_group << geometry.group_log2, first_group, to.codes[number], status, scratch.parse, &found);
+            parse_stream(records.input, place, role, own, first_group << geometry.group_log2, first_group,
+                         to.codes[number], status, scratch.parse, &found);
             status = has_stream ? status : 0;
             if (threadIdx.x == 0 && status != 0) {
                 atomicOr(&to.code_status[number], status);
@@ -459,7 +479,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
                 }
             }
         }
-    } else if (!quantised) {
+    } else if (!quantized) {
         return;
     } else if (role == ROLE_TILES) {
         problems = read_tiles(records, record, chunk, geometry, batch, to, scratch);
@@ -476,8 +496,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
     }
 }
 
-// Where records are, for hashes of long ones, which do not wait for parsing. A record that is not wholly there has length 0. A thread a chunk.
-extern "C" __global__ void container_places(const __grid_constant__ Records records, uint32_t count, uint64_t *starts, uint32_t *lengths) {
+// Where records are, for hashes of long ones, which do not wait for parsing. A record that is not wholly there has
+// length 0. A thread a chunk.
+extern "C" __global__ void container_places(const __grid_constant__ Records records, uint32_t count, uint64_t *starts,
+                                            uint32_t *lengths) {
     const uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < count) {
         const uint64_t start = records.first + uint64_t(records.starts[i]) * 16;
@@ -489,6 +511,7 @@ extern "C" __global__ void container_places(const __grid_constant__ Records reco
 }
 
 // One block, a thread a chunk.
-extern "C" __global__ void container_finish(const __grid_constant__ Ending ending, uint32_t count, const ParsedChunk *chunks, const uint32_t *code_status) {
+extern "C" __global__ void container_finish(const __grid_constant__ Ending ending, uint32_t count,
+                                            const ParsedChunk *chunks, const uint32_t *code_status) {
     end_batch(ending, chunks, code_status, count);
 }

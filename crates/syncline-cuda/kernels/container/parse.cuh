@@ -18,7 +18,8 @@ constexpr uint32_t BITMAP_GROUP_LOG2 = 6;
 constexpr uint32_t NARROW_RADIUS = 128, SMALL_RADIUS = 512;
 // Alphabets of codes that small have symbols of 10 bits.
 constexpr uint32_t NARROW_SYMBOLS = 2 * SMALL_RADIUS;
-static_assert(NARROW_SYMBOLS <= TABLES_AT && (TABLES_AT + TABLE + OWN_LONG) <= MARKS, "a codebook's symbols and tables have room");
+static_assert(NARROW_SYMBOLS <= TABLES_AT && (TABLES_AT + TABLE + OWN_LONG) <= MARKS,
+              "a codebook's symbols and tables have room");
 // Tiles of a chunk at most: 2^22 elements in tiles of 512 before clipping.
 constexpr uint32_t MOST_TILES = 8192;
 constexpr uint32_t BLOCK_TILES = 32; // that have their bases packed together
@@ -27,13 +28,16 @@ static_assert(MOST_BLOCKS % PARSE_WARPS == 0, "warps share them equally");
 
 // Who does what of a chunk. Several blocks share a list.
 // The first MOST_BOOKS read the codes' codebooks.
-constexpr uint32_t ROLE_TILES = MOST_BOOKS, ROLE_BASES = ROLE_TILES + 1, ROLE_RANKS = ROLE_TILES + 2, ROLE_LISTS = ROLE_TILES + 3, LIST_BLOCKS = 2,
-                   ROLE_MASKS = ROLE_LISTS + 2 * LIST_BLOCKS, ROLE_SIGNS = ROLE_MASKS + 1;
-static_assert(ROLES == ROLE_MASKS, "the launcher knows how many roles there are without bitmaps; the last two are left out where there are none");
+constexpr uint32_t ROLE_TILES = MOST_BOOKS, ROLE_BASES = ROLE_TILES + 1, ROLE_RANKS = ROLE_TILES + 2,
+                   ROLE_LISTS = ROLE_TILES + 3, LIST_BLOCKS = 2, ROLE_MASKS = ROLE_LISTS + 2 * LIST_BLOCKS,
+                   ROLE_SIGNS = ROLE_MASKS + 1;
+static_assert(
+    ROLES == ROLE_MASKS,
+    "the launcher knows how many roles there are without bitmaps; the last two are left out where there are none");
 
 // Bits of a chunk's status.
-constexpr uint32_t PARSE_RECORD = 1, PARSE_NUMBER = 2, PARSE_KIND = 4, PARSE_SECTIONS = 8, PARSE_RAW = 16, PARSE_TILES = 32, PARSE_BASES = 64,
-                   PARSE_LISTS = 128, PARSE_BITMAPS = 256, PARSE_CODES = 512;
+constexpr uint32_t PARSE_RECORD = 1, PARSE_NUMBER = 2, PARSE_KIND = 4, PARSE_SECTIONS = 8, PARSE_RAW = 16,
+                   PARSE_TILES = 32, PARSE_BASES = 64, PARSE_LISTS = 128, PARSE_BITMAPS = 256, PARSE_CODES = 512;
 
 // The batch's records in the input: they follow one another, in units of 16 bytes from `first` on.
 struct Records {
@@ -62,9 +66,9 @@ struct Results {
     uint32_t *code_status, *bitmap_status;
     uint64_t bitmap_stride;
     uint32_t rank_stride;
-    uint32_t patterns;       // fill patterns of the header
-    uint32_t index_kind;     // of the codes
-    uint32_t lzss_codes;     // whether chunks may have codes as LZSS tokens
+    uint32_t patterns;   // fill patterns of the header
+    uint32_t index_kind; // of the codes
+    uint32_t lzss_codes; // whether chunks may have codes as LZSS tokens
 };
 
 // How records' hashes are compared, by the blocks behind those of all roles.
@@ -93,7 +97,8 @@ __device__ inline Record read_record(const Records &records, uint64_t chunk_numb
     Record record{};
     record.start = records.first + uint64_t(records.starts[chunk]) * 16;
     record.length = (records.starts[chunk + 1] - records.starts[chunk]) * 16;
-    if (record.length < RECORD_HEADER_BYTES || record.start > records.input_bytes || record.length > records.input_bytes - record.start) {
+    if (record.length < RECORD_HEADER_BYTES || record.start > records.input_bytes ||
+        record.length > records.input_bytes - record.start) {
         record.length = 0;
         record.status = PARSE_RECORD;
         return record;
@@ -109,13 +114,15 @@ __device__ inline Record read_record(const Records &records, uint64_t chunk_numb
         record.status = PARSE_RECORD;
     } else if ((first.z | uint64_t(first.w) << 32) != chunk_number) {
         record.status = PARSE_NUMBER;
-    } else if ((second.x != CHUNK_RAW && second.x != CHUNK_QUANTISED && (second.x != CHUNK_TOKENS || !lzss_codes)) || second.y != 0) {
+    } else if ((second.x != CHUNK_RAW && second.x != CHUNK_QUANTIZED && (second.x != CHUNK_TOKENS || !lzss_codes)) ||
+               second.y != 0) {
         record.status = PARSE_KIND;
     }
     if (record.status != 0 || record.kind == CHUNK_RAW) {
         return record;
     }
-    const uint32_t lengths[SECTIONS] = {table0.x, table0.y, table0.z, table0.w, table1.x, table1.y, table1.z, table1.w, table2.x, table2.y};
+    const uint32_t lengths[SECTIONS] = {table0.x, table0.y, table0.z, table0.w, table1.x,
+                                        table1.y, table1.z, table1.w, table2.x, table2.y};
     uint64_t position = RECORD_HEADER_BYTES + SECTIONS * 4;
 #pragma unroll
     for (uint32_t i = 0; i < SECTIONS; ++i) {
@@ -136,7 +143,9 @@ struct Chunk {
     uint32_t number, first_tile, tiles; // in the batch
     uint64_t first;                     // in the array
 
-    __device__ inline uint64_t elements_before(const Geometry &geometry) const { return geometry.elements_before(first); }
+    __device__ inline uint64_t elements_before(const Geometry &geometry) const {
+        return geometry.elements_before(first);
+    }
     __device__ inline uint32_t elements(const Geometry &geometry) const {
         return uint32_t(geometry.elements_before(first + tiles) - geometry.elements_before(first));
     }
@@ -158,7 +167,7 @@ struct TileSizes {
     uint32_t unclipped;
     bool regular; // no tile is clipped
     bool is_near;
-    Place place;  // of the first
+    Place place; // of the first
 
     __device__ inline TileSizes(const Geometry &g, uint64_t first_tile)
         : geometry(g), first(first_tile), unclipped(g.side[0] * g.side[1] * g.side[2]),
@@ -179,7 +188,8 @@ struct TileSizes {
     // Along z, y, x, of the tile with that number along it.
     __device__ inline uint32_t extent(uint32_t axis, uint32_t number) const {
         const uint32_t last = uint32_t(geometry.grid[axis]) - 1;
-        return number == last ? uint32_t(geometry.dims[axis + 1] - uint64_t(last) * geometry.side[axis]) : geometry.side[axis];
+        return number == last ? uint32_t(geometry.dims[axis + 1] - uint64_t(last) * geometry.side[axis])
+                              : geometry.side[axis];
     }
 };
 
@@ -203,7 +213,8 @@ union RoleScratch {
     ChainScratch chain;
 };
 
-// A section in shared memory, if it fits; else where it is. It starts on a multiple of 16, and its record has whole units of that. By the whole block.
+// A section in shared memory, if it fits; else where it is. It starts on a multiple of 16, and its record has whole
+// units of that. By the whole block.
 __device__ inline const uint8_t *bring(const Records &records, const Section &section, uint8_t *to) {
     const uint8_t *from = records.input + section.offset;
     if (section.length > STAGED_SECTION) {
@@ -216,7 +227,8 @@ __device__ inline const uint8_t *bring(const Records &records, const Section &se
     return to;
 }
 
-// Whether there is something in the bytes from `from` up to `to`, fewer than THREADS; by the whole block, each thread for itself.
+// Whether there is something in the bytes from `from` up to `to`, fewer than THREADS; by the whole block, each thread
+// for itself.
 __device__ inline bool any_between(const uint8_t *bytes, uint64_t from, uint64_t to) {
     return from + threadIdx.x < to && bytes[from + threadIdx.x] != 0;
 }

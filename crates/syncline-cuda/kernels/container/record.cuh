@@ -5,7 +5,7 @@
 
 constexpr uint32_t RADIUS = 512, NARROW_RADIUS = 128;
 constexpr uint32_t RECORD_HEADER = 32, SECTIONS = 10, ALIGNMENT = 16;
-constexpr uint32_t KIND_RAW = 0, KIND_QUANTISED = 2, KIND_TOKENS = 4, KIND_NO_ROOM = 255;
+constexpr uint32_t KIND_RAW = 0, KIND_QUANTIZED = 2, KIND_TOKENS = 4, KIND_NO_ROOM = 255;
 enum Section { TILES, BASES, MASKS, CODES, OUTLIERS, VERBATIM, SIGNS };
 constexpr uint32_t STATUS_BAD_STREAM = 1, STATUS_NO_ROOM = 2;
 // A chunk has at most 2^22 elements and a whole tile at least 512.
@@ -52,7 +52,9 @@ __device__ inline uint32_t meta_sign(uint32_t meta) { return meta >> 9 & 3; }
 __device__ inline uint32_t aligned(uint32_t number, uint32_t to) { return (number + to - 1) / to * to; }
 
 // Bytes of the section of outliers.
-__device__ inline uint32_t outlier_bytes(uint32_t outliers) { return outliers == 0 ? 0 : aligned(4 + 4 * outliers, 8) + 4 * outliers; }
+__device__ inline uint32_t outlier_bytes(uint32_t outliers) {
+    return outliers == 0 ? 0 : aligned(4 + 4 * outliers, 8) + 4 * outliers;
+}
 
 // Where a section starts in its record; `SECTIONS` gives the record's bytes.
 __device__ inline uint32_t section_start(const uint32_t *lengths, uint32_t section) {
@@ -68,14 +70,18 @@ struct TileWords {
     uint32_t constant, predictors, classes, masks, signs;
 
     __device__ inline TileWords(uint32_t tiles, uint32_t live, uint32_t flags)
-        : constant(ceil_div(tiles, 32)), predictors(ceil_div(2 * live, 32)), classes(flags & FLAG_CLASSES ? predictors : 0),
-          masks(flags & FLAG_MASKS ? ceil_div(4 * tiles, 32) : 0), signs(flags & FLAG_SIGNS ? ceil_div(2 * tiles, 32) : 0) {}
-    __device__ inline uint32_t bytes() const { return TILES_HEADER + 4 * (constant + predictors + classes + masks + signs); }
+        : constant(ceil_div(tiles, 32)), predictors(ceil_div(2 * live, 32)),
+          classes(flags & FLAG_CLASSES ? predictors : 0), masks(flags & FLAG_MASKS ? ceil_div(4 * tiles, 32) : 0),
+          signs(flags & FLAG_SIGNS ? ceil_div(2 * tiles, 32) : 0) {}
+    __device__ inline uint32_t bytes() const {
+        return TILES_HEADER + 4 * (constant + predictors + classes + masks + signs);
+    }
 
     static constexpr uint32_t TILES_HEADER = 16;
 };
 
-// The base of tile `tile` of a chunk minus the one before, zigzag-coded; 0 past the last tile. Called by whole warps, for consecutive tiles.
+// The base of tile `tile` of a chunk minus the one before, zigzag-coded; 0 past the last tile. Called by whole warps,
+// for consecutive tiles.
 __device__ inline uint32_t base_difference(const int32_t *bases, uint32_t tile, uint32_t tiles) {
     const uint32_t base = tile < tiles ? uint32_t(bases[tile]) : 0;
     uint32_t before = __shfl_up_sync(ALL_LANES, base, 1);

@@ -1,4 +1,4 @@
-// What quantising leaves of a chunk for its record. Mirrored by quantize/quantizer.rs and container/prepared.rs.
+// What quantizing leaves of a chunk for its record. Mirrored by quantize/quantizer.rs and container/prepared.rs.
 #pragma once
 #include "huffman/span.cuh"
 
@@ -7,11 +7,14 @@ struct ChunkSummary {
     uint32_t groups, outliers, verbatim, mask_bytes, sign_bytes, radius;
     uint64_t squared_error, counted;
 
-    // Whether the lists alone are as long as the elements. The chunk will be raw, and has no lists and no bitmaps: nobody shall gather what will not be written.
+    // Whether the lists alone are as long as the elements. The chunk will be raw, and has no lists and no bitmaps:
+    // nobody shall gather what will not be written.
     __device__ inline bool is_raw(uint64_t elements, uint32_t element_bytes) const {
         return uint64_t(8) * outliers + uint64_t(4 + element_bytes) * verbatim >= elements * element_bytes;
     }
-    __device__ inline ChunkSummary of_raw(uint32_t usual_radius) const { return {0, 0, 0, 0, 0, usual_radius, squared_error, counted}; }
+    __device__ inline ChunkSummary of_raw(uint32_t usual_radius) const {
+        return {0, 0, 0, 0, 0, usual_radius, squared_error, counted};
+    }
 };
 
 // What some tiles of a chunk come to: those that are not constant, FLAG_MASKS and FLAG_SIGNS, words of their bases.
@@ -20,14 +23,13 @@ struct TileSums {
 };
 constexpr uint32_t FLAG_MASKS = 1, FLAG_CLASSES = 2, FLAG_SIGNS = 4;
 
-
 // Where all of it goes.
 struct ForRecords {
-    Span *spans;           // of `streams` streams, the first ones those of the chunks; null: nobody makes records
-    TileSums *tile_sums;   // as many of each chunk as blocks share it
-    uint64_t *hashed;      // a word a chunk, to be cleared
-    ChunkSummary *host;    // in memory of the host, if it is to know
-    uint32_t *control;     // what quantising has counted with, to be cleared; with the extreme codes of chunks
+    Span *spans;         // of `streams` streams, the first ones those of the chunks; null: nobody makes records
+    TileSums *tile_sums; // as many of each chunk as blocks share it
+    uint64_t *hashed;    // a word a chunk, to be cleared
+    ChunkSummary *host;  // in memory of the host, if it is to know
+    uint32_t *control;   // what quantizing has counted with, to be cleared; with the extreme codes of chunks
     uint64_t control_words;
     uint32_t streams;
     uint32_t element_bytes;

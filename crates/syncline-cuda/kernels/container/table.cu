@@ -14,8 +14,8 @@ struct StreamHeader {
 };
 
 // The header, and at byte `table_at` the table of `chunks` record lengths and the trailer. Called by the whole block.
-__device__ inline void write_end(const StreamHeader &header, const uint32_t *lengths, uint64_t chunks, uint64_t table_at, uint64_t table_bytes, uint64_t padded,
-                                 uint8_t *output) {
+__device__ inline void write_end(const StreamHeader &header, const uint32_t *lengths, uint64_t chunks,
+                                 uint64_t table_at, uint64_t table_bytes, uint64_t padded, uint8_t *output) {
     if (threadIdx.x < STREAM_HEADER / 4) {
         reinterpret_cast<uint32_t *>(output)[threadIdx.x] = header.words[threadIdx.x];
     }
@@ -31,7 +31,8 @@ __device__ inline void write_end(const StreamHeader &header, const uint32_t *len
     }
     __syncthreads();
     if (threadIdx.x / WARP == 0) {
-        const uint64_t hash = hash_by_warp(Hashed{output + table_at, table_bytes + 16, table_bytes, padded - table_bytes});
+        const uint64_t hash =
+            hash_by_warp(Hashed{output + table_at, table_bytes + 16, table_bytes, padded - table_bytes});
         if (lane_id() == 0) {
             trailer[2] = hash;
         }
@@ -44,10 +45,11 @@ struct Told {
     uint64_t number; // the stream's, by which the host sees that all is written
 };
 
-// Writes the header, and the table of `chunks` record lengths and the trailer to where the records end, beside the kernel before, which hashes. When that is done, too, tells the
-// host where the stream ends, and the status. One block.
+// Writes the header, and the table of `chunks` record lengths and the trailer to where the records end, beside the
+// kernel before, which hashes. When that is done, too, tells the host where the stream ends, and the status. One block.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    record_table(StreamHeader header, const uint32_t *lengths, uint64_t chunks, const uint64_t *state, uint64_t room, uint8_t *output, uint64_t number, Told *host, const uint32_t *signed_records) {
+    record_table(StreamHeader header, const uint32_t *lengths, uint64_t chunks, const uint64_t *state, uint64_t room,
+                 uint8_t *output, uint64_t number, Told *host, const uint32_t *signed_records) {
     if (chunks == 0) {
         wait_for_previous(); // whatever it is
     }
@@ -60,7 +62,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         write_end(header, lengths, chunks, table_at, table_bytes, padded, output);
     }
     __syncthreads();
-    // All but the number is there before the others have hashed: what the host needs to see it takes longer than all the rest.
+    // All but the number is there before the others have hashed: what the host needs to see it takes longer than all
+    // the rest.
     if (threadIdx.x == 0) {
         host->bytes = table_at + bytes;
         host->status = status | (fits ? 0 : STATUS_NO_ROOM);

@@ -119,7 +119,8 @@ __device__ inline void pack_tiles(const uint16_t *metas, uint32_t tiles, PackedT
 }
 
 // Section 0, by one block.
-__device__ inline void write_tiles(const Record &record, const PackedTiles &packed, const uint16_t *metas, uint32_t tiles, uint32_t radius) {
+__device__ inline void write_tiles(const Record &record, const PackedTiles &packed, const uint16_t *metas,
+                                   uint32_t tiles, uint32_t radius) {
     const RecordPlan &plan = *record.plan;
     const TileWords words(tiles, plan.live, plan.flags);
     uint32_t *to = record.section(TILES);
@@ -197,7 +198,8 @@ __device__ inline Bases pack_bases(const int32_t *bases, uint32_t tiles, PackedB
     }
     __syncthreads();
     uint32_t total;
-    const uint32_t start = block_scan<THREADS, uint32_t>(threadIdx.x < blocks ? packed.widths[threadIdx.x] : 0, warp_sums, total);
+    const uint32_t start =
+        block_scan<THREADS, uint32_t>(threadIdx.x < blocks ? packed.widths[threadIdx.x] : 0, warp_sums, total);
     if (threadIdx.x < blocks) {
         packed.starts[threadIdx.x] = start;
     }
@@ -233,7 +235,8 @@ __device__ inline void write_bases(const Record &record, const Bases &own, const
 
 // A sparse list, by the threads `rank`, `rank + step`, ...
 template <typename Value>
-__device__ inline void write_list(uint32_t *out, const uint32_t *positions, const Value *values, uint32_t count, uint32_t rank, uint32_t step) {
+__device__ inline void write_list(uint32_t *out, const uint32_t *positions, const Value *values, uint32_t count,
+                                  uint32_t rank, uint32_t step) {
     if (count == 0) {
         return;
     }
@@ -252,8 +255,8 @@ __device__ inline void write_list(uint32_t *out, const uint32_t *positions, cons
 }
 
 // Elements of the tiles `rank`, `rank + step`, ... of a raw chunk, a warp a tile.
-__device__ inline void write_raw(const Record &record, const Geometry &geometry, uint64_t first_tile, uint32_t tiles, const Element *input,
-                                 uint64_t first_element, uint32_t rank, uint32_t step) {
+__device__ inline void write_raw(const Record &record, const Geometry &geometry, uint64_t first_tile, uint32_t tiles,
+                                 const Element *input, uint64_t first_element, uint32_t rank, uint32_t step) {
     Element *out = reinterpret_cast<Element *>(record.out + RECORD_HEADER);
     const uint64_t before = geometry.elements_before(first_tile);
     for (uint32_t number = rank; number < tiles; number += step) {
@@ -263,16 +266,19 @@ __device__ inline void write_raw(const Record &record, const Geometry &geometry,
         Element *to = out + (tile.elements_before - before);
         for (uint32_t i = lane_id(); i < elements; i += WARP) {
             const uint32_t row = i / tile.nx, plane = row / tile.ny;
-            to[i] = from[plane * geometry.strides[1] + (row - plane * tile.ny) * geometry.strides[2] + (i - row * tile.nx)];
+            to[i] =
+                from[plane * geometry.strides[1] + (row - plane * tile.ny) * geometry.strides[2] + (i - row * tile.nx)];
         }
     }
 }
 
-// A record by `parts_of_record` blocks, two or more: the first two have the tile section and the bases, all have a share of the lists or raw elements. They begin
-// when `laid_out` is `laid_out_number`. `unwritten`, if it is given, has the number of blocks that a record still waits for.
+// A record by `parts_of_record` blocks, two or more: the first two have the tile section and the bases, all have a
+// share of the lists or raw elements. They begin when `laid_out` is `laid_out_number`. `unwritten`, if it is given, has
+// the number of blocks that a record still waits for.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    record_write(Geometry geometry, ChunkBatch batch, const ChunkParts *all_parts, const RecordPlan *plans, const uint16_t *metas, const int32_t *bases,
-                 Lists lists, const Element *input, uint64_t first_element, uint32_t parts_of_record, uint8_t *output, const uint64_t *laid_out, uint64_t laid_out_number,
+    record_write(Geometry geometry, ChunkBatch batch, const ChunkParts *all_parts, const RecordPlan *plans,
+                 const uint16_t *metas, const int32_t *bases, Lists lists, const Element *input, uint64_t first_element,
+                 uint32_t parts_of_record, uint8_t *output, const uint64_t *laid_out, uint64_t laid_out_number,
                  uint32_t *unwritten) {
     const uint32_t chunk = blockIdx.x / parts_of_record, part = blockIdx.x % parts_of_record;
     __shared__ RecordPlan plan;
@@ -306,7 +312,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         if (plan.kind == KIND_RAW) {
             const uint64_t tile = batch.first_tile + first;
-            write_raw(record, geometry, tile, tiles, input, first_element, part * WARPS + warp_id(), parts_of_record * WARPS);
+            write_raw(record, geometry, tile, tiles, input, first_element, part * WARPS + warp_id(),
+                      parts_of_record * WARPS);
             if (part == 0) {
                 const uint64_t elements = geometry.elements_before(tile + tiles) - geometry.elements_before(tile);
                 const uint32_t at = RECORD_HEADER + uint32_t(elements) * ELEMENT_BYTES + threadIdx.x;
@@ -317,19 +324,22 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             return;
         }
         if (part == 0) {
-            write_tiles(record, packed.tiles, metas + first, tiles, plan.kind == KIND_TOKENS ? NARROW_RADIUS : parts.radius);
+            write_tiles(record, packed.tiles, metas + first, tiles,
+                        plan.kind == KIND_TOKENS ? NARROW_RADIUS : parts.radius);
         } else if (part == 1) {
             write_bases(record, own_bases, packed.bases, tiles);
         }
         const uint32_t rank = part * THREADS + threadIdx.x, step = parts_of_record * THREADS;
         if (plan.kind == KIND_TOKENS) {
             const TokenParts tokens = lists.tokens[chunk];
-            write_list(record.section(OUTLIERS), lists.narrow_positions + tokens.first_outlier, lists.narrow_values + tokens.first_outlier, tokens.outliers, rank, step);
+            write_list(record.section(OUTLIERS), lists.narrow_positions + tokens.first_outlier,
+                       lists.narrow_values + tokens.first_outlier, tokens.outliers, rank, step);
         } else {
-            write_list(record.section(OUTLIERS), lists.outlier_positions + parts.first_outlier, lists.outlier_values + parts.first_outlier, parts.outliers, rank, step);
+            write_list(record.section(OUTLIERS), lists.outlier_positions + parts.first_outlier,
+                       lists.outlier_values + parts.first_outlier, parts.outliers, rank, step);
         }
-        write_list(record.section(VERBATIM), lists.verbatim_positions + parts.first_verbatim, lists.verbatim_values + parts.first_verbatim, parts.verbatim, rank,
-                   step);
+        write_list(record.section(VERBATIM), lists.verbatim_positions + parts.first_verbatim,
+                   lists.verbatim_values + parts.first_verbatim, parts.verbatim, rank, step);
     };
     write_part();
     if (unwritten != nullptr) {

@@ -1,7 +1,9 @@
-// XXH3-64 with seed 0 (the specification is that of https://github.com/Cyan4973/xxHash, doc/xxhash_spec.md) of bytes with a gap.
+// XXH3-64 with seed 0 (the specification is that of https://github.com/Cyan4973/xxHash, doc/xxhash_spec.md) of bytes
+// with a gap.
 //
-// Long inputs are blocks of 1 KiB, each 16 stripes of 64 bytes. What the stripes add to the eight accumulators does not depend on the accumulators, so
-// that the sums of all blocks are made side by side; only scrambling the accumulators between the blocks is one after another.
+// Long inputs are blocks of 1 KiB, each 16 stripes of 64 bytes. What the stripes add to the eight accumulators does not
+// depend on the accumulators, so that the sums of all blocks are made side by side; only scrambling the accumulators
+// between the blocks is one after another.
 #pragma once
 #include "common.cuh"
 
@@ -12,10 +14,11 @@ constexpr uint32_t LONGEST_SHORT = 240;
 
 // The default secret, as little-endian words.
 __constant__ uint64_t SECRET[24] = {
-    0xBE4BA423396CFEB8ULL, 0x1CAD21F72C81017CULL, 0xDB979083E96DD4DEULL, 0x1F67B3B7A4A44072ULL, 0x78E5C0CC4EE679CBULL, 0x2172FFCC7DD05A82ULL,
-    0x8E2443F7744608B8ULL, 0x4C263A81E69035E0ULL, 0xCB00C391BB52283CULL, 0xA32E531B8B65D088ULL, 0x4EF90DA297486471ULL, 0xD8ACDEA946EF1938ULL,
-    0x3F349CE33F76FAA8ULL, 0x1D4F0BC7C7BBDCF9ULL, 0x3159B4CD4BE0518AULL, 0x647378D9C97E9FC8ULL, 0xC3EBD33483ACC5EAULL, 0xEB6313FAFFA081C5ULL,
-    0x49DAF0B751DD0D17ULL, 0x9E68D429265516D3ULL, 0xFCA1477D58BE162BULL, 0xCE31D07AD1B8F88FULL, 0x280416958F3ACB45ULL, 0x7E404BBBCAFBD7AFULL};
+    0xBE4BA423396CFEB8ULL, 0x1CAD21F72C81017CULL, 0xDB979083E96DD4DEULL, 0x1F67B3B7A4A44072ULL, 0x78E5C0CC4EE679CBULL,
+    0x2172FFCC7DD05A82ULL, 0x8E2443F7744608B8ULL, 0x4C263A81E69035E0ULL, 0xCB00C391BB52283CULL, 0xA32E531B8B65D088ULL,
+    0x4EF90DA297486471ULL, 0xD8ACDEA946EF1938ULL, 0x3F349CE33F76FAA8ULL, 0x1D4F0BC7C7BBDCF9ULL, 0x3159B4CD4BE0518AULL,
+    0x647378D9C97E9FC8ULL, 0xC3EBD33483ACC5EAULL, 0xEB6313FAFFA081C5ULL, 0x49DAF0B751DD0D17ULL, 0x9E68D429265516D3ULL,
+    0xFCA1477D58BE162BULL, 0xCE31D07AD1B8F88FULL, 0x280416958F3ACB45ULL, 0x7E404BBBCAFBD7AFULL};
 
 constexpr uint64_t PRIME32_1 = 0x9E3779B1, PRIME32_2 = 0x85EBCA77, PRIME32_3 = 0xC2B2AE3D;
 constexpr uint64_t PRIME64_1 = 0x9E3779B185EBCA87, PRIME64_2 = 0xC2B2AE3D27D4EB4F, PRIME64_3 = 0x165667B19E3779F9;
@@ -86,7 +89,8 @@ __device__ inline uint64_t hash_to_16(const Hashed &input) {
         return hash ^ hash >> 28;
     }
     if (length > 0) {
-        const uint32_t first = *input.address(0), middle = *input.address(length / 2), last = *input.address(length - 1);
+        const uint32_t first = *input.address(0), middle = *input.address(length / 2),
+                       last = *input.address(length - 1);
         const uint32_t combined = first << 16 | middle << 24 | last | length << 8;
         return avalanche_xxh64(combined ^ uint64_t(uint32_t(SECRET[0]) ^ uint32_t(SECRET[0] >> 32)));
     }
@@ -127,7 +131,8 @@ __device__ inline uint64_t stripes_sum(const Hashed &input, uint64_t block, uint
 #pragma unroll
     for (uint32_t i = 0; i < STRIPES_IN_BLOCK / AT_A_TIME; ++i) {
         const uint32_t stripe = i * AT_A_TIME + lane_id() / HASH_LANES;
-        values[i] = stripe < stripes ? input.word(block * HASH_BLOCK + stripe * STRIPE + lane_id() % HASH_LANES * 8) : 0;
+        values[i] =
+            stripe < stripes ? input.word(block * HASH_BLOCK + stripe * STRIPE + lane_id() % HASH_LANES * 8) : 0;
     }
     uint64_t plain = 0, products = 0;
 #pragma unroll
@@ -137,20 +142,26 @@ __device__ inline uint64_t stripes_sum(const Hashed &input, uint64_t block, uint
         plain += values[i];
         products += stripe < stripes ? uint64_t(uint32_t(keyed)) * uint32_t(keyed >> 32) : 0;
     }
-    // A word itself goes to the neighbouring accumulator.
+    // A word itself goes to the neighboring accumulator.
     uint64_t sum = products + __shfl_xor_sync(ALL_LANES, plain, 1);
     sum += __shfl_xor_sync(ALL_LANES, sum, 8);
     return sum + __shfl_xor_sync(ALL_LANES, sum, 16);
 }
 
-__constant__ uint64_t FIRST_ACCUMULATORS[HASH_LANES] = {PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1};
+__constant__ uint64_t FIRST_ACCUMULATORS[HASH_LANES] = {PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3,
+                                                        PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1};
 
-__device__ inline uint64_t scrambled(uint64_t accumulator, uint64_t key) { return (accumulator ^ accumulator >> 47 ^ key) * PRIME32_1; }
+__device__ inline uint64_t scrambled(uint64_t accumulator, uint64_t key) {
+    return (accumulator ^ accumulator >> 47 ^ key) * PRIME32_1;
+}
 
 // Stripes of the last, unfinished block; the very last 64 bytes count once more, whatever they overlap.
-__device__ inline uint32_t stripes_left(const Hashed &input) { return uint32_t((input.length - 1 - input.blocks() * HASH_BLOCK) / STRIPE); }
+__device__ inline uint32_t stripes_left(const Hashed &input) {
+    return uint32_t((input.length - 1 - input.blocks() * HASH_BLOCK) / STRIPE);
+}
 
-// The hash from the accumulators after all stripes but the last 64 bytes, by a whole warp; accumulator `lane % 8` is a lane's. Every lane gets it.
+// The hash from the accumulators after all stripes but the last 64 bytes, by a whole warp; accumulator `lane % 8` is a
+// lane's. Every lane gets it.
 __device__ inline uint64_t hash_finished(const Hashed &input, uint64_t accumulator) {
     const uint32_t lane = lane_id() % HASH_LANES;
     const uint64_t value = input.word(input.length - STRIPE + lane * 8);

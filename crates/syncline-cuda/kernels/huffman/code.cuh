@@ -1,12 +1,13 @@
-// A canonical code from its numbers of each length: GenerateCW. Codewords ascend by symbol within a length (the paper's ascend by count), so a stable partition of the
-// symbols by length gives each its codeword, and is itself the decoder's table of symbols; First and Entry come from the numbers of each length.
+// A canonical code from its numbers of each length: GenerateCW. Codewords ascend by symbol within a length (the paper's
+// ascend by count), so a stable partition of the symbols by length gives each its codeword, and is itself the decoder's
+// table of symbols; First and Entry come from the numbers of each length.
 #pragma once
 #include "scan.cuh"
 #include "team.cuh"
 
 // What `summary` holds, in words. huffman/codebook.rs reads it.
-constexpr uint32_t SUMMARY_USED = 0, SUMMARY_LONGEST = 1, SUMMARY_STATUS = 2, SUMMARY_ROUNDS = 3, SUMMARY_FIRST = 4, SUMMARY_ENTRY = 36,
-                   SUMMARY_CYCLES = 68, SUMMARY_WORDS = 72;
+constexpr uint32_t SUMMARY_USED = 0, SUMMARY_LONGEST = 1, SUMMARY_STATUS = 2, SUMMARY_ROUNDS = 3, SUMMARY_FIRST = 4,
+                   SUMMARY_ENTRY = 36, SUMMARY_CYCLES = 68, SUMMARY_WORDS = 72;
 
 struct Code {
     uint32_t through[WARP], first_code[WARP], entry[WARP];
@@ -14,11 +15,13 @@ struct Code {
 };
 static_assert(MAX_LENGTH_LARGE < WARP, "a digit is a length");
 
-// Writes the code of which the first warp has the numbers of each length in `at_length`, a lane a length. `symbol_at` gives all symbols from the rarest on, of which the first `unused` do not
-// occur. `lengths` is scratch memory, a byte a symbol. Called by the whole team.
+// Writes the code of which the first warp has the numbers of each length in `at_length`, a lane a length. `symbol_at`
+// gives all symbols from the rarest on, of which the first `unused` do not occur. `lengths` is scratch memory, a byte a
+// symbol. Called by the whole team.
 template <typename SymbolAt>
-__device__ inline void write_code(Team &team, Code &code, uint32_t at_length, SymbolAt symbol_at, uint32_t unused, uint8_t *lengths, uint32_t *codewords,
-                                  uint16_t *symbols_by_codeword, uint32_t *summary) {
+__device__ inline void write_code(Team &team, Code &code, uint32_t at_length, SymbolAt symbol_at, uint32_t unused,
+                                  uint8_t *lengths, uint32_t *codewords, uint16_t *symbols_by_codeword,
+                                  uint32_t *summary) {
     if (warp_id() == 0) {
         const uint32_t through = warp_scan_inclusive(at_length);
         // In units of 2^-31: codewords of a length start where shorter ones end.
@@ -53,7 +56,8 @@ __device__ inline void write_code(Team &team, Code &code, uint32_t at_length, Sy
     }
     team.sync();
     partition_by_digit(
-        team, code.partition, [&](uint32_t symbol) { return uint32_t(read(&lengths[symbol])); }, [&](uint32_t length) { return length; },
+        team, code.partition, [&](uint32_t symbol) { return uint32_t(read(&lengths[symbol])); },
+        [&](uint32_t length) { return length; },
         [&](uint32_t symbol, uint32_t length, uint32_t position) {
             if (length == 0) {
                 codewords[symbol] = 0;

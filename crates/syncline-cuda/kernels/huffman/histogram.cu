@@ -1,11 +1,13 @@
 // Counts of each symbol.
 //
-// Private histograms in shared memory, added up at the end (Gomez-Luna et al. 2012, as in the 2021 encoder paper). Copies are interleaved ([bin][copy], a lane
-// its copy): with 32 of them no two lanes of a warp ever meet in a bank, whatever the data. Where fewer fit, lanes that add 1 to the same counter are
-// added up by the hardware (ATOMS.POPC.INC), so one symbol with nearly all of the data serialises nothing.
+// Private histograms in shared memory, added up at the end (Gomez-Luna et al. 2012, as in the 2021 encoder paper).
+// Copies are interleaved ([bin][copy], a lane its copy): with 32 of them no two lanes of a warp ever meet in a bank,
+// whatever the data. Where fewer fit, lanes that add 1 to the same counter are added up by the hardware
+// (ATOMS.POPC.INC), so one symbol with nearly all of the data serializes nothing.
 //
-// What made the difference is the inner loop's length, 4 instructions a symbol: H200, 1024 bins, 3.9 TB/s whatever the spread. Tried and slower: counting the
-// commonest symbol in a register (a branch, or a select and a counter, a symbol: 2.8 to 3.8 TB/s); counters of 16 bits for large alphabets (0.9 to 3.1).
+// What made the difference is the inner loop's length, 4 instructions a symbol: H200, 1024 bins, 3.9 TB/s whatever the
+// spread. Tried and slower: counting the commonest symbol in a register (a branch, or a select and a counter, a
+// symbol: 2.8 to 3.8 TB/s); counters of 16 bits for large alphabets (0.9 to 3.1).
 //
 // SYMBOL_BYTES  bytes of a symbol, 1 or 2
 // BINS          symbols in the alphabet; larger symbols are counted together behind the last bin
@@ -19,7 +21,8 @@ constexpr uint32_t SYMBOL_BITS = 8 * SYMBOL_BYTES;
 // Vectors that a thread has in flight.
 constexpr uint32_t UNROLL = 4;
 
-// There are BINS + 1 entries to count, the last for symbols outside of the alphabet. A block that does not have all of them has a row for the others.
+// There are BINS + 1 entries to count, the last for symbols outside of the alphabet. A block that does not have all of
+// them has a row for the others.
 constexpr bool ALL_ENTRIES = SPAN > BINS;
 constexpr uint32_t ROWS = ALL_ENTRIES ? BINS + 1 : SPAN + 1;
 
@@ -49,8 +52,10 @@ struct Counter {
     }
 };
 
-// `counts` has BINS + 1 entries, the last for symbols outside of the alphabet, and is added to. A thread counts fewer than 2^32 symbols.
-extern "C" __global__ void __launch_bounds__(THREADS) histogram(const uint8_t *symbols, uint64_t length, uint64_t *counts) {
+// `counts` has BINS + 1 entries, the last for symbols outside of the alphabet, and is added to. A thread counts fewer
+// than 2^32 symbols.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    histogram(const uint8_t *symbols, uint64_t length, uint64_t *counts) {
     extern __shared__ uint32_t table[];
     for (uint32_t i = threadIdx.x; i < ROWS * COPIES; i += THREADS) {
         table[i] = 0;
@@ -58,7 +63,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) histogram(const uint8_t *s
     __syncthreads();
     const Counter counter{shared_address(table + threadIdx.x % COPIES), blockIdx.y * SPAN};
 
-    // Whole vectors, aligned, are shared out among the blocks; the first block counts what is left before and after them.
+    // Whole vectors, aligned, are shared out among the blocks; the first block counts what is left before and after
+    // them.
     const uint64_t misaligned = reinterpret_cast<uint64_t>(symbols) % 16;
     const uint64_t head = min_of<uint64_t>(length, misaligned == 0 ? 0 : (16 - misaligned) / SYMBOL_BYTES);
     const uint64_t vector_count = (length - head) / SYMBOLS_IN_VECTOR;
@@ -93,7 +99,7 @@ extern "C" __global__ void __launch_bounds__(THREADS) histogram(const uint8_t *s
         uint64_t sum = 0;
 #pragma unroll 8
         for (uint32_t i = 0; i < COPIES; ++i) {
-            // Rotated by thread: the same copy of neighbouring rows may be in the same bank.
+            // Rotated by thread: the same copy of neighboring rows may be in the same bank.
             sum += table[row * COPIES + (i + threadIdx.x) % COPIES];
         }
         // Entries past the last stay 0.

@@ -1,4 +1,5 @@
-// Which groups of a large stream its symbols are counted in, and what is made of the counts: as syncline_core::huffman::sample says.
+// Which groups of a large stream its symbols are counted in, and what is made of the counts: as
+// syncline_core::huffman::sample says.
 //
 // LEAST_LOTS      lots of a stream at the least, if lots are of more than one group
 // MOST_LOT_LOG2   logarithm of the groups in the largest lots
@@ -23,7 +24,9 @@ __device__ inline uint32_t counted_group(uint32_t lot, uint32_t log2) {
     return (lot << log2) + (lot * uint32_t(GOLDEN) >> (32 - MOST_LOT_LOG2) >> (MOST_LOT_LOG2 - log2));
 }
 // The least frequency where so many symbols have been counted in a sample: at most 2^20.
-__device__ inline uint32_t least_frequency(uint32_t counted) { return max_of<uint32_t>(counted * SAMPLE_WEIGHT * SAMPLE_FLOOR >> SAMPLE_FLOOR_LOG2, 1); }
+__device__ inline uint32_t least_frequency(uint32_t counted) {
+    return max_of<uint32_t>(counted * SAMPLE_WEIGHT * SAMPLE_FLOOR >> SAMPLE_FLOOR_LOG2, 1);
+}
 // The frequency of a symbol counted in a sample.
 __device__ inline uint32_t frequency(uint32_t count, uint32_t symbol, const Span &span, uint32_t least) {
     const bool may_occur = symbol == 0 || (symbol >= (span.symbols & 0xFFFF) && symbol <= span.symbols >> 16);

@@ -7,6 +7,7 @@ struct Span {
     uint64_t first_group;
     uint32_t groups;
     uint32_t free_symbol;
-    uint32_t symbols; // the smallest but 0, and the largest << 16, where a large stream may be counted in a sample; else 0
+    uint32_t
+        symbols; // the smallest but 0, and the largest << 16, where a large stream may be counted in a sample; else 0
     uint32_t unused;
 };

@@ -1,4 +1,5 @@
-// Records of lossless streams as far as they are not tokens: header, sections, tiles and bases, what each block has, where the planes stand. Nothing that is read is trusted.
+// Records of lossless streams as far as they are not tokens: header, sections, tiles and bases, what each block has,
+// where the planes stand. Nothing that is read is trusted.
 //
 // THREADS  threads in a block, which has a chunk; at least MOST_BLOCKS
 #include "lossless/tile.cuh"
@@ -10,7 +11,8 @@ constexpr uint32_t KIND_RAW = 0, KIND_LZSS = 3;
 constexpr uint32_t TILES = 0, BASES = 1;
 
 // Header and table of sections; by one thread.
-__device__ inline uint32_t read_frame(const uint8_t *record, uint32_t length, uint64_t number, uint64_t hash, uint64_t element_bytes, Head &head) {
+__device__ inline uint32_t read_frame(const uint8_t *record, uint32_t length, uint64_t number, uint64_t hash,
+                                      uint64_t element_bytes, Head &head) {
     const uint32_t *words = reinterpret_cast<const uint32_t *>(record);
     const uint64_t *wide = reinterpret_cast<const uint64_t *>(record);
     if (length < RECORD_HEADER || words[0] != MARKER || words[1] != length) {
@@ -34,9 +36,11 @@ __device__ inline uint32_t read_frame(const uint8_t *record, uint32_t length, ui
     return read_sections(record, RECORD_HEADER, length, head);
 }
 
-// Section 0: what each tile is, and where its residuals start; by the whole block, and the result is the same in all of it.
-__device__ inline uint32_t read_tiles(const Geometry &geometry, const ChunkBatch &batch, const uint8_t *section, uint32_t bytes, uint32_t first, uint32_t tiles,
-                                      uint8_t *metas, uint32_t *starts, uint64_t *warp_sums, uint32_t &elements) {
+// Section 0: what each tile is, and where its residuals start; by the whole block, and the result is the same in all of
+// it.
+__device__ inline uint32_t read_tiles(const Geometry &geometry, const ChunkBatch &batch, const uint8_t *section,
+                                      uint32_t bytes, uint32_t first, uint32_t tiles, uint8_t *metas, uint32_t *starts,
+                                      uint64_t *warp_sums, uint32_t &elements) {
     const uint32_t *words = reinterpret_cast<const uint32_t *>(section);
     const uint32_t bitmap_words = ceil_div(tiles, 32);
     const uint32_t predictors_at = TILE_HEADER_WORDS + bitmap_words;
@@ -71,8 +75,8 @@ __device__ inline uint32_t read_tiles(const Geometry &geometry, const ChunkBatch
 }
 
 // Section 1; by the whole block.
-__device__ inline uint32_t read_bases(const uint8_t *section, uint32_t bytes, uint32_t first, uint32_t tiles, word_t *bases, uint64_t *warp_sums,
-                                      uint32_t *words_before) {
+__device__ inline uint32_t read_bases(const uint8_t *section, uint32_t bytes, uint32_t first, uint32_t tiles,
+                                      word_t *bases, uint64_t *warp_sums, uint32_t *words_before) {
     const uint32_t blocks = ceil_div(tiles, BLOCK_TILES), width_bytes = uint32_t(aligned(blocks, 4));
     if (bytes < width_bytes) {
         return BAD_BASES;
@@ -117,8 +121,9 @@ __device__ inline uint32_t read_bases(const uint8_t *section, uint32_t bytes, ui
 
 // A block a chunk. Records lie in the input, which the host has seen to; all else is found here.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    lossless_parse(Geometry geometry, ChunkBatch batch, const uint8_t *input, const uint64_t *places, const uint32_t *lengths, const uint64_t *hashes,
-                   uint32_t index_kind, uint8_t *metas, word_t *bases, uint32_t *starts, Head *heads) {
+    lossless_parse(Geometry geometry, ChunkBatch batch, const uint8_t *input, const uint64_t *places,
+                   const uint32_t *lengths, const uint64_t *hashes, uint32_t index_kind, uint8_t *metas, word_t *bases,
+                   uint32_t *starts, Head *heads) {
     __shared__ Head head;
     __shared__ uint64_t warp_sums[WARPS];
     __shared__ uint32_t words_before[MOST_BLOCKS];
@@ -126,22 +131,26 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint8_t *record = input + places[chunk];
     const uint32_t first = batch.chunk_first(chunk), tiles = batch.chunk_first(chunk + 1) - first;
     const uint64_t first_tile = batch.first_tile + first;
-    const uint32_t all_elements = uint32_t(geometry.elements_before(first_tile + tiles) - geometry.elements_before(first_tile));
+    const uint32_t all_elements =
+        uint32_t(geometry.elements_before(first_tile + tiles) - geometry.elements_before(first_tile));
     for (uint32_t i = threadIdx.x; i < sizeof(Head) / 4; i += THREADS) {
         reinterpret_cast<uint32_t *>(&head)[i] = 0;
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-        head.status = read_frame(record, lengths[chunk], batch.first_chunk + chunk, hashes[chunk], uint64_t(all_elements) * ELEMENT_BYTES, head);
+        head.status = read_frame(record, lengths[chunk], batch.first_chunk + chunk, hashes[chunk],
+                                 uint64_t(all_elements) * ELEMENT_BYTES, head);
     }
     __syncthreads();
     uint32_t status = head.status;
     if (status == FINE && head.kind == KIND_LZSS) {
         uint32_t elements = all_elements;
         if (head.section_bytes[TILES] > 0) {
-            status = read_tiles(geometry, batch, record + head.section_at[TILES], head.section_bytes[TILES], first, tiles, metas, starts, warp_sums, elements);
+            status = read_tiles(geometry, batch, record + head.section_at[TILES], head.section_bytes[TILES], first,
+                                tiles, metas, starts, warp_sums, elements);
             if (status == FINE) {
-                status = read_bases(record + head.section_at[BASES], head.section_bytes[BASES], first, tiles, bases, warp_sums, words_before);
+                status = read_bases(record + head.section_at[BASES], head.section_bytes[BASES], first, tiles, bases,
+                                    warp_sums, words_before);
             }
         }
         __syncthreads();

@@ -43,7 +43,8 @@ struct Patch {
 };
 
 // A thread a patch.
-extern "C" __global__ void __launch_bounds__(THREADS) write_patches(const Patch *patches, uint32_t count, uint8_t *out) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    write_patches(const Patch *patches, uint32_t count, uint8_t *out) {
     const uint32_t number = blockIdx.x * THREADS + threadIdx.x;
     if (number >= count) {
         return;
@@ -74,7 +75,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) join_planes(const Join *jo
     for (uint32_t i = blockIdx.y * THREADS + threadIdx.x; i < join.count; i += gridDim.y * THREADS) {
         uint64_t value = 0;
         for (uint32_t plane = 0; plane < join.stride; ++plane) {
-            const uint64_t symbol = join.symbol_bytes == 1 ? reinterpret_cast<const uint8_t *>(join.from[plane])[i] : reinterpret_cast<const uint16_t *>(join.from[plane])[i];
+            const uint64_t symbol = join.symbol_bytes == 1 ? reinterpret_cast<const uint8_t *>(join.from[plane])[i]
+                                                           : reinterpret_cast<const uint16_t *>(join.from[plane])[i];
             value |= symbol << plane * 8 * join.symbol_bytes;
         }
         if (bytes == 8) {
@@ -89,7 +91,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) join_planes(const Join *jo
 
 // Notes `code` for the chunk of each status that is not 0.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    note_statuses(const uint32_t *statuses, const uint32_t *chunks, uint32_t count, uint32_t code, uint32_t *of_chunks) {
+    note_statuses(const uint32_t *statuses, const uint32_t *chunks, uint32_t count, uint32_t code,
+                  uint32_t *of_chunks) {
     const uint32_t number = blockIdx.x * THREADS + threadIdx.x;
     if (number < count && statuses[number] != 0) {
         atomicOr(&of_chunks[chunks[number]], code);
@@ -101,8 +104,10 @@ struct Plane {
     uint64_t start, count;
 };
 
-// How often each byte comes in each plane; as many blocks as the grid has in y share a plane. `counts` are 0 at the start.
-extern "C" __global__ void __launch_bounds__(THREADS) count_planes(const uint8_t *bytes, const Plane *planes, uint32_t *counts) {
+// How often each byte comes in each plane; as many blocks as the grid has in y share a plane. `counts` are 0 at the
+// start.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    count_planes(const uint8_t *bytes, const Plane *planes, uint32_t *counts) {
     static_assert(THREADS == 256, "a thread a byte");
     __shared__ uint32_t own[256];
     own[threadIdx.x] = 0;

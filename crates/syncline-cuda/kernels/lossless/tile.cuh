@@ -1,14 +1,23 @@
-// Tiles of lossless chunks: the order of their elements, mapping, prediction and its inverse (docs/FORMAT.md, "Prediction", "Lossless").
+// Tiles of lossless chunks: the order of their elements, mapping, prediction and its inverse (docs/FORMAT.md,
+// "Prediction", "Lossless").
 //
 // ELEMENT_BYTES  1, 2, 4 or 8
 #pragma once
 #include "geometry.cuh"
 
 template <uint32_t BYTES> struct WordOf;
-template <> struct WordOf<1> { using type = uint8_t; };
-template <> struct WordOf<2> { using type = uint16_t; };
-template <> struct WordOf<4> { using type = uint32_t; };
-template <> struct WordOf<8> { using type = uint64_t; };
+template <> struct WordOf<1> {
+    using type = uint8_t;
+};
+template <> struct WordOf<2> {
+    using type = uint16_t;
+};
+template <> struct WordOf<4> {
+    using type = uint32_t;
+};
+template <> struct WordOf<8> {
+    using type = uint64_t;
+};
 using word_t = WordOf<ELEMENT_BYTES>::type;
 // What shuffles and sums of words are done in.
 using wide_t = WordOf<(ELEMENT_BYTES > 4 ? 8 : 4)>::type;
@@ -39,7 +48,9 @@ __device__ inline word_t unmapped(word_t word, uint32_t map) {
     }
     return map == MAP_SIGNED ? word_t(word + TOP_BIT) : word;
 }
-__device__ inline word_t zigzag(word_t word) { return word_t(word_t(word << 1) ^ (word >= TOP_BIT ? word_t(~word_t(0)) : word_t(0))); }
+__device__ inline word_t zigzag(word_t word) {
+    return word_t(word_t(word << 1) ^ (word >= TOP_BIT ? word_t(~word_t(0)) : word_t(0)));
+}
 __device__ inline word_t unzigzag(word_t word) { return word_t(word_t(word >> 1) ^ word_t(0 - (word & 1))); }
 __device__ inline word_t magnitude(word_t word) { return word >= TOP_BIT ? word_t(0 - word) : word; }
 
@@ -66,7 +77,9 @@ __device__ inline word_t residual(const word_t *values, const Tile &tile, uint32
     const uint32_t plane = tile.nx * tile.ny;
     auto value = [&](uint32_t back) { return values[i - back]; };
     auto along_x = [&](uint32_t back) { return word_t(value(back) - (at.x > 0 ? value(back + 1) : word_t(0))); };
-    auto along_xy = [&](uint32_t back) { return word_t(along_x(back) - (at.y > 0 ? along_x(back + tile.nx) : word_t(0))); };
+    auto along_xy = [&](uint32_t back) {
+        return word_t(along_x(back) - (at.y > 0 ? along_x(back + tile.nx) : word_t(0)));
+    };
     if (predictor == 0) {
         return value(0);
     }
@@ -85,7 +98,8 @@ __device__ inline word_t residual(const word_t *values, const Tile &tile, uint32
     return word_t(value(0) - (at.z > 0 ? value(plane) : word_t(0)));
 }
 
-// Replaces a tile's residuals by its integers, the base still subtracted; by a warp. `values` have been written by the warp before a `__syncwarp`.
+// Replaces a tile's residuals by its integers, the base still subtracted; by a warp. `values` have been written by the
+// warp before a `__syncwarp`.
 __device__ inline void integrate(word_t *values, const Tile &tile, uint32_t predictor) {
     if (predictor == 0) {
         return;
@@ -136,7 +150,8 @@ __device__ inline void integrate(word_t *values, const Tile &tile, uint32_t pred
     __syncwarp();
 }
 
-// Whole tiles of arrays with one axis, by vectors: round `r` of a lane is elements `(r * WARP + lane) * VECTOR` and so on, as wide_t.
+// Whole tiles of arrays with one axis, by vectors: round `r` of a lane is elements `(r * WARP + lane) * VECTOR` and so
+// on, as wide_t.
 constexpr uint32_t VECTOR = 16 / ELEMENT_BYTES;
 constexpr uint32_t ROUNDS = MOST_TILE_ELEMENTS / (WARP * VECTOR);
 struct Row {
@@ -225,7 +240,8 @@ struct Row {
 
 // Whether a tile is a row as `Row` has them, between two places.
 __device__ inline bool is_row(const Geometry &geometry, const Tile &tile, const void *a, const void *b) {
-    return geometry.axes == 1 && tile.nx == MOST_TILE_ELEMENTS && (reinterpret_cast<uint64_t>(a) | reinterpret_cast<uint64_t>(b)) % 16 == 0;
+    return geometry.axes == 1 && tile.nx == MOST_TILE_ELEMENTS &&
+           (reinterpret_cast<uint64_t>(a) | reinterpret_cast<uint64_t>(b)) % 16 == 0;
 }
 
 __device__ inline uint64_t warp_or(uint64_t value) {

@@ -1,7 +1,9 @@
-// Elements of lossless chunks: from raster order to tile order and back, to residuals and back; what stands of tiles in sections 0 and 1.
+// Elements of lossless chunks: from raster order to tile order and back, to residuals and back; what stands of tiles in
+// sections 0 and 1.
 //
-// Chunks of a batch have slots of `stride` bytes each for their elements in tile order, and likewise for their residuals. Prediction is done twice: once to choose predictors and
-// to learn which tiles are constant, once more to write the residuals of the others where the sums over the tiles before say.
+// Chunks of a batch have slots of `stride` bytes each for their elements in tile order, and likewise for their
+// residuals. Prediction is done twice: once to choose predictors and to learn which tiles are constant, once more to
+// write the residuals of the others where the sums over the tiles before say.
 //
 // THREADS  threads in a block whose warps have a tile each
 #include "lossless/tile.cuh"
@@ -12,13 +14,15 @@ constexpr uint32_t CHUNK_THREADS = 1024; // of a block that has a chunk
 constexpr uint64_t NO_PLACE = ~0ull;
 
 // Elements of the tiles of its chunk before a tile of the batch.
-__device__ inline uint32_t position_in_chunk(const Geometry &geometry, const ChunkBatch &batch, const Tile &tile, uint32_t chunk) {
+__device__ inline uint32_t position_in_chunk(const Geometry &geometry, const ChunkBatch &batch, const Tile &tile,
+                                             uint32_t chunk) {
     return uint32_t(tile.elements_before - geometry.elements_before(batch.first_tile + batch.chunk_first(chunk)));
 }
 
 // A warp a tile. `slab` has the array's elements from `first_element` on.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    tiles_gather(Geometry geometry, ChunkBatch batch, const word_t *slab, uint64_t first_element, uint64_t stride, uint8_t *slots) {
+    tiles_gather(Geometry geometry, ChunkBatch batch, const word_t *slab, uint64_t first_element, uint64_t stride,
+                 uint8_t *slots) {
     const uint32_t number = blockIdx.x * WARPS + warp_id();
     if (number >= batch.tiles) {
         return;
@@ -40,7 +44,8 @@ struct SampleTile {
 
 // A warp a tile.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    tiles_sample(Geometry geometry, const SampleTile *tiles, uint32_t count, const word_t *slab, uint64_t first_element, word_t *sample) {
+    tiles_sample(Geometry geometry, const SampleTile *tiles, uint32_t count, const word_t *slab, uint64_t first_element,
+                 word_t *sample) {
     const uint32_t number = blockIdx.x * WARPS + warp_id();
     if (number >= count) {
         return;
@@ -67,8 +72,9 @@ __device__ inline word_t load_values(const word_t *elements, const Tile &tile, u
 __device__ inline uint64_t saturating_sum(uint64_t a, uint64_t b) { return a + b < a ? ~0ull : a + b; }
 
 // The predictor of each tile, a warp a tile, of the chunks that `chosen` says to predict.
-extern "C" __global__ void __launch_bounds__(THREADS) tiles_predict(Geometry geometry, ChunkBatch batch, uint32_t map, const uint32_t *chosen,
-                                                                    const uint8_t *slots, uint64_t stride, uint8_t *metas, word_t *bases) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    tiles_predict(Geometry geometry, ChunkBatch batch, uint32_t map, const uint32_t *chosen, const uint8_t *slots,
+                  uint64_t stride, uint8_t *metas, word_t *bases) {
     __shared__ word_t shared[WARPS][MOST_TILE_ELEMENTS];
     const uint32_t number = blockIdx.x * WARPS + warp_id();
     const uint32_t chunk = number / batch.chunk_tiles;
@@ -76,7 +82,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) tiles_predict(Geometry geo
         return;
     }
     const Tile tile = geometry.tile(batch.first_tile + number);
-    const word_t *elements = reinterpret_cast<const word_t *>(slots + chunk * stride) + position_in_chunk(geometry, batch, tile, chunk);
+    const word_t *elements =
+        reinterpret_cast<const word_t *>(slots + chunk * stride) + position_in_chunk(geometry, batch, tile, chunk);
     uint32_t best = 0;
     uint64_t least = 0;
     if (is_row(geometry, tile, elements, elements)) {
@@ -140,8 +147,9 @@ __device__ inline uint64_t base_difference(const word_t *bases, uint32_t tile, u
 }
 
 // Where each tile's residuals start in its chunk, and sums; a block a chunk.
-extern "C" __global__ void __launch_bounds__(CHUNK_THREADS) tiles_scan(Geometry geometry, ChunkBatch batch, const uint32_t *chosen, const uint8_t *metas,
-                                                                       const word_t *bases, uint32_t *starts, Summary *summaries) {
+extern "C" __global__ void __launch_bounds__(CHUNK_THREADS)
+    tiles_scan(Geometry geometry, ChunkBatch batch, const uint32_t *chosen, const uint8_t *metas, const word_t *bases,
+               uint32_t *starts, Summary *summaries) {
     __shared__ uint64_t warp_sums[CHUNK_THREADS / WARP];
     const uint32_t chunk = blockIdx.x;
     const uint32_t first = batch.chunk_first(chunk), tiles = batch.chunk_first(chunk + 1) - first;
@@ -156,7 +164,8 @@ extern "C" __global__ void __launch_bounds__(CHUNK_THREADS) tiles_scan(Geometry 
         const uint32_t tile = strip + threadIdx.x;
         const bool live = tile < tiles && metas[first + tile] != CONSTANT;
         const uint64_t elements = live ? geometry.tile(batch.first_tile + first + tile).elements() : 0;
-        const uint64_t sum = before + block_scan<CHUNK_THREADS, uint64_t>(uint64_t(live) << 32 | elements, warp_sums, total);
+        const uint64_t sum =
+            before + block_scan<CHUNK_THREADS, uint64_t>(uint64_t(live) << 32 | elements, warp_sums, total);
         before += total;
         if (tile < tiles) {
             starts[first + tile] = uint32_t(sum);
@@ -172,8 +181,8 @@ extern "C" __global__ void __launch_bounds__(CHUNK_THREADS) tiles_scan(Geometry 
 
 // The residuals of each tile that is not constant, zigzag-coded; a warp a tile.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    tiles_residuals(Geometry geometry, ChunkBatch batch, uint32_t map, const uint32_t *chosen, const uint8_t *slots, uint64_t stride, const uint8_t *metas,
-                    const uint32_t *starts, uint8_t *residual_slots) {
+    tiles_residuals(Geometry geometry, ChunkBatch batch, uint32_t map, const uint32_t *chosen, const uint8_t *slots,
+                    uint64_t stride, const uint8_t *metas, const uint32_t *starts, uint8_t *residual_slots) {
     __shared__ word_t shared[WARPS][MOST_TILE_ELEMENTS];
     const uint32_t number = blockIdx.x * WARPS + warp_id();
     const uint32_t chunk = number / batch.chunk_tiles;
@@ -181,7 +190,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         return;
     }
     const Tile tile = geometry.tile(batch.first_tile + number);
-    const word_t *elements = reinterpret_cast<const word_t *>(slots + chunk * stride) + position_in_chunk(geometry, batch, tile, chunk);
+    const word_t *elements =
+        reinterpret_cast<const word_t *>(slots + chunk * stride) + position_in_chunk(geometry, batch, tile, chunk);
     word_t *to = reinterpret_cast<word_t *>(residual_slots + chunk * stride) + starts[number];
     if (is_row(geometry, tile, elements, to)) {
         Row row;
@@ -206,7 +216,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // Sections 0 and 1 of the chunks that have a place for them in the output, from there on; a block a chunk.
 extern "C" __global__ void __launch_bounds__(CHUNK_THREADS)
-    tiles_sections(ChunkBatch batch, const uint8_t *metas, const word_t *bases, const Summary *summaries, const uint64_t *places, uint8_t *out) {
+    tiles_sections(ChunkBatch batch, const uint8_t *metas, const word_t *bases, const Summary *summaries,
+                   const uint64_t *places, uint8_t *out) {
     __shared__ uint64_t warp_sums[CHUNK_THREADS / WARP];
     __shared__ uint32_t predictors[2 * MOST_TILES / 32];
     __shared__ uint32_t packed[CHUNK_THREADS / WARP][64];
@@ -255,7 +266,8 @@ extern "C" __global__ void __launch_bounds__(CHUNK_THREADS)
     if (threadIdx.x < width_words * 4) {
         reinterpret_cast<uint8_t *>(section)[threadIdx.x] = threadIdx.x < blocks ? widths[threadIdx.x] : 0;
     }
-    const uint64_t own = block_scan<CHUNK_THREADS, uint64_t>(threadIdx.x < blocks ? widths[threadIdx.x] : 0, warp_sums, total);
+    const uint64_t own =
+        block_scan<CHUNK_THREADS, uint64_t>(threadIdx.x < blocks ? widths[threadIdx.x] : 0, warp_sums, total);
     if (threadIdx.x < blocks) {
         words_before[threadIdx.x] = uint32_t(own);
     }
@@ -295,10 +307,12 @@ struct ChunkSource {
 // Else from residuals.
 constexpr uint32_t FROM_NOWHERE = 0, FROM_ELEMENTS = 1;
 
-// Tiles `first_tile` to `end_tile`, counted in the batch, to the array's elements from `first_element` on; a warp a tile. A chunk with a status has nothing to write.
+// Tiles `first_tile` to `end_tile`, counted in the batch, to the array's elements from `first_element` on; a warp a
+// tile. A chunk with a status has nothing to write.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    tiles_scatter(Geometry geometry, ChunkBatch batch, uint32_t map, uint32_t first_tile, uint32_t end_tile, const ChunkSource *sources, const uint32_t *statuses,
-                  const uint8_t *metas, const word_t *bases, const uint32_t *starts, word_t *slab, uint64_t first_element) {
+    tiles_scatter(Geometry geometry, ChunkBatch batch, uint32_t map, uint32_t first_tile, uint32_t end_tile,
+                  const ChunkSource *sources, const uint32_t *statuses, const uint8_t *metas, const word_t *bases,
+                  const uint32_t *starts, word_t *slab, uint64_t first_element) {
     __shared__ word_t shared[WARPS][MOST_TILE_ELEMENTS];
     const uint32_t number = first_tile + blockIdx.x * WARPS + warp_id();
     if (number >= end_tile) {

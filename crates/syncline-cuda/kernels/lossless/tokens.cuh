@@ -1,4 +1,5 @@
-// What the sections of LZSS tokens say of themselves. Nothing that is read is trusted. THREADS threads in a block, which has a chunk.
+// What the sections of LZSS tokens say of themselves. Nothing that is read is trusted. THREADS threads in a block,
+// which has a chunk.
 #pragma once
 #include "common.cuh"
 #include "scan.cuh"
@@ -10,7 +11,20 @@ constexpr uint32_t PARAMETER_BYTES = 8;
 constexpr uint32_t PLANE_GROUP_LOG2 = 7;
 
 // What is wrong with a chunk.
-enum Status : uint32_t { FINE, RECORD, HASH, NUMBER, KIND, BAD_SECTIONS, RAW, BAD_TILES, BAD_BASES, PARAMETERS, COUNTS, PLANES };
+enum Status : uint32_t {
+    FINE,
+    RECORD,
+    HASH,
+    NUMBER,
+    KIND,
+    BAD_SECTIONS,
+    RAW,
+    BAD_TILES,
+    BAD_BASES,
+    PARAMETERS,
+    COUNTS,
+    PLANES
+};
 
 // A plane: offset in the record, bytes, whether it is a Huffman stream.
 struct Plane {
@@ -39,7 +53,8 @@ __device__ inline bool all_zero(const uint8_t *bytes, uint64_t from, uint64_t to
     return true;
 }
 
-// Places the sections of a payload that starts `from` bytes into the record and ends `end` bytes into it; by one thread.
+// Places the sections of a payload that starts `from` bytes into the record and ends `end` bytes into it; by one
+// thread.
 __device__ inline uint32_t read_sections(const uint8_t *record, uint32_t from, uint32_t end, Head &head) {
     const uint32_t *lengths = reinterpret_cast<const uint32_t *>(record + from);
     uint64_t at = uint64_t(from) + 4 * SECTIONS;
@@ -61,8 +76,10 @@ __device__ inline uint32_t read_sections(const uint8_t *record, uint32_t from, u
     return FINE;
 }
 
-// Bytes of the Huffman stream at `bytes`, of which there are at most `room`; 0 if it is none of `groups` groups of such symbols with this index and one codebook.
-__device__ inline uint64_t stream_bytes(const uint8_t *bytes, uint64_t room, uint32_t groups, uint32_t symbol_bytes, uint32_t index_kind) {
+// Bytes of the Huffman stream at `bytes`, of which there are at most `room`; 0 if it is none of `groups` groups of such
+// symbols with this index and one codebook.
+__device__ inline uint64_t stream_bytes(const uint8_t *bytes, uint64_t room, uint32_t groups, uint32_t symbol_bytes,
+                                        uint32_t index_kind) {
     if (room < 40) {
         return 0;
     }
@@ -79,8 +96,9 @@ __device__ inline uint64_t stream_bytes(const uint8_t *bytes, uint64_t room, uin
 }
 
 // Planes of `count` symbols in a section, all of it; by one thread.
-__device__ inline bool read_planes(const uint8_t *record, const Head &head, uint32_t section, uint32_t stride, uint32_t symbol_bytes, uint32_t count, uint32_t mask,
-                                   uint32_t index_kind, Plane *planes) {
+__device__ inline bool read_planes(const uint8_t *record, const Head &head, uint32_t section, uint32_t stride,
+                                   uint32_t symbol_bytes, uint32_t count, uint32_t mask, uint32_t index_kind,
+                                   Plane *planes) {
     const uint64_t start = head.section_at[section], end = start + head.section_bytes[section];
     uint64_t at = start;
     for (uint32_t i = 0; i < stride; ++i) {
@@ -91,7 +109,8 @@ __device__ inline bool read_planes(const uint8_t *record, const Head &head, uint
         const bool coded = mask >> i & 1;
         uint64_t bytes = uint64_t(count) * symbol_bytes;
         if (coded) {
-            bytes = stream_bytes(record + from, end - from, ceil_div(count, 1u << PLANE_GROUP_LOG2), symbol_bytes, index_kind);
+            bytes = stream_bytes(record + from, end - from, ceil_div(count, 1u << PLANE_GROUP_LOG2), symbol_bytes,
+                                 index_kind);
         }
         if ((coded && bytes == 0) || bytes > end - from) {
             return false;
@@ -103,15 +122,16 @@ __device__ inline bool read_planes(const uint8_t *record, const Head &head, uint
 }
 
 // What the sections of tokens say of themselves that stand for so many bytes; by the whole block.
-__device__ inline uint32_t read_tokens(const uint8_t *record, uint64_t bytes, uint32_t index_kind, uint64_t *warp_sums, Head &head) {
+__device__ inline uint32_t read_tokens(const uint8_t *record, uint64_t bytes, uint32_t index_kind, uint64_t *warp_sums,
+                                       Head &head) {
     const uint8_t *section = record + head.section_at[BLOCKS];
     const uint32_t section_bytes = head.section_bytes[BLOCKS];
     if (section_bytes < PARAMETER_BYTES) {
         return PARAMETERS;
     }
     const uint32_t width = section[0], level = section[1], min_match = section[2], literal_bytes = section[3];
-    if ((width != 1 && width != 2 && width != 4 && width != 8) || level < 1 || level > 9 || min_match < 1 || min_match > 16 || literal_bytes > 2 ||
-        (literal_bytes == 2 && width == 1)) {
+    if ((width != 1 && width != 2 && width != 4 && width != 8) || level < 1 || level > 9 || min_match < 1 ||
+        min_match > 16 || literal_bytes > 2 || (literal_bytes == 2 && width == 1)) {
         return PARAMETERS;
     }
     const uint32_t coded = section[4] | section[5] << 8;
@@ -151,13 +171,18 @@ __device__ inline uint32_t read_tokens(const uint8_t *record, uint64_t bytes, ui
         head.flag_words = uint32_t(words);
         bool fits;
         if (literal_bytes == 0) {
-            fits = head.section_bytes[FLAGS] == words * 8 && head.section_bytes[LENGTHS] == matches && head.section_bytes[DISTANCES] == matches * distance_bytes &&
+            fits = head.section_bytes[FLAGS] == words * 8 && head.section_bytes[LENGTHS] == matches &&
+                   head.section_bytes[DISTANCES] == matches * distance_bytes &&
                    head.section_bytes[LITERALS] == uint64_t(literals) * width;
         } else {
-            fits = read_planes(record, head, FLAGS, 1, 1, uint32_t(words * 8), coded, index_kind, head.planes + PLANE_FLAGS) &&
-                   read_planes(record, head, LENGTHS, 1, 1, uint32_t(matches), coded >> 1, index_kind, head.planes + PLANE_LENGTHS) &&
-                   read_planes(record, head, DISTANCES, distance_bytes, 1, uint32_t(matches), coded >> 2, index_kind, head.planes + PLANE_DISTANCES) &&
-                   read_planes(record, head, LITERALS, width / literal_bytes, literal_bytes, literals, coded >> 4, index_kind, head.planes + PLANE_LITERALS);
+            fits = read_planes(record, head, FLAGS, 1, 1, uint32_t(words * 8), coded, index_kind,
+                               head.planes + PLANE_FLAGS) &&
+                   read_planes(record, head, LENGTHS, 1, 1, uint32_t(matches), coded >> 1, index_kind,
+                               head.planes + PLANE_LENGTHS) &&
+                   read_planes(record, head, DISTANCES, distance_bytes, 1, uint32_t(matches), coded >> 2, index_kind,
+                               head.planes + PLANE_DISTANCES) &&
+                   read_planes(record, head, LITERALS, width / literal_bytes, literal_bytes, literals, coded >> 4,
+                               index_kind, head.planes + PLANE_LITERALS);
         }
         if (!fits) {
             head.status = PLANES;

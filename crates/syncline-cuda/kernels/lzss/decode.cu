@@ -1,8 +1,10 @@
 // Tokens back to symbols, a block of threads a block, without one token waiting for another.
 //
-// A token's position is a sum over those before it: of flags, which say how many are literals, and of the lengths of matches. A bitmap of where matches start then
-// tells every position, by counting bits, which match it may belong to, and so where its symbol comes from: a literal from itself, any other from before its match.
-// These sources are followed by pointer doubling: each round, every position takes its source's source, until none changes. What is left points at literals.
+// A token's position is a sum over those before it: of flags, which say how many are literals, and of the lengths of
+// matches. A bitmap of where matches start then tells every position, by counting bits, which match it may belong to,
+// and so where its symbol comes from: a literal from itself, any other from before its match. These sources are
+// followed by pointer doubling: each round, every position takes its source's source, until none changes. What is left
+// points at literals.
 //
 // For few blocks: many threads work on each. Of many `lzss/decode_warps.cu` makes more at a time.
 //
@@ -10,9 +12,10 @@
 // BLOCKS       blocks of threads to a multiprocessor
 #include "lzss/decode.cuh"
 
-// Positions are looked after by groups of eight. Sources and symbols lie transposed, the first of all groups first: a warp's lanes, which have
-// neighbouring groups, then read and write neighbours where their sources are as far away as each other's. Rows are a little longer than they have
-// groups (where 16 bits still tell all places apart), so that positions near each other lie in different banks.
+// Positions are looked after by groups of eight. Sources and symbols lie transposed, the first of all groups first: a
+// warp's lanes, which have neighboring groups, then read and write neighbors where their sources are as far away as
+// each other's. Rows are a little longer than they have groups (where 16 bits still tell all places apart), so that
+// positions near each other lie in different banks.
 constexpr uint32_t GROUPS = SYMBOLS / 8;
 constexpr uint32_t OWN_GROUPS = GROUPS / THREADS;
 static_assert(GROUPS % THREADS == 0, "threads have as many groups each");
@@ -44,17 +47,20 @@ constexpr bool WHOLE_MATCHES = MATCH_BYTES == 8;
 static_assert(!WHOLE_MATCHES || SYMBOLS < 1 << 16, "ends fit");
 
 constexpr uint32_t SOURCES_AT = ROW * 8 * WIDTH;
-// Where all of shared memory that is used lies below 2^16, a source is the address of its own source's entry, which is even, and odd where that is a literal: it needs no
-// scaling, and a position whose source is odd is done.
+// Where all of shared memory that is used lies below 2^16, a source is the address of its own source's entry, which is
+// even, and odd where that is a literal: it needs no scaling, and a position whose source is odd is done.
 constexpr uint32_t DECLARED = 8 << 10; // bytes of shared memory besides, at most
 constexpr bool ADDRESSED = DECLARED + SOURCES_AT + ROW * 16 <= 1 << 16;
 constexpr uint32_t OWN_CHUNKS = (CHUNKS + THREADS - 1) / THREADS;
 
-// Finds the matches: their starts to `matches` and as bits to `bitmap`. Returns what is wrong, the same in all threads. Begins after and ends with a barrier.
+// Finds the matches: their starts to `matches` and as bits to `bitmap`. Returns what is wrong, the same in all threads.
+// Begins after and ends with a barrier.
 __device__ inline uint32_t find_matches(const Input &in, Match *matches, uint32_t *bitmap, uint64_t *warp_sums) {
-    // A literal's flag is 0: with the number of bits before it each set bit knows its match, and the literals before that.
+    // A literal's flag is 0: with the number of bits before it each set bit knows its match, and the literals before
+    // that.
     const uint32_t words = ceil_div(in.tokens, 32);
-    const uint32_t first_word = min_of(threadIdx.x * OWN_CHUNKS, words), end_word = min_of(first_word + OWN_CHUNKS, words);
+    const uint32_t first_word = min_of(threadIdx.x * OWN_CHUNKS, words),
+                   end_word = min_of(first_word + OWN_CHUNKS, words);
     uint32_t own[OWN_CHUNKS];
     uint32_t count = 0;
 #pragma unroll
@@ -108,8 +114,8 @@ __device__ inline uint32_t find_matches(const Input &in, Match *matches, uint32_
 // The match in force at a position.
 struct Current {
     uint32_t start;
-    uint32_t end;         // behind its last symbol
-    uint32_t literals;    // before it
+    uint32_t end;      // behind its last symbol
+    uint32_t literals; // before it
     uint32_t distance;
     uint32_t in_distance; // position in the repeated part
 
@@ -133,15 +139,17 @@ struct Current {
 // Two positions' sources in a word each.
 struct Sources {
     uint32_t pairs[OWN_GROUPS][4];
-    __device__ inline uint32_t get(uint32_t group, uint32_t i) const { return pairs[group][i / 2] >> i % 2 * 16 & 0xffff; }
+    __device__ inline uint32_t get(uint32_t group, uint32_t i) const {
+        return pairs[group][i / 2] >> i % 2 * 16 & 0xffff;
+    }
 };
 
 // The source that is entry `entry` of all; `base` is the address of the first.
 __device__ inline uint32_t source_of(uint32_t entry, uint32_t base) { return ADDRESSED ? base + 2 * entry : entry; }
 
 // Sources of a thread's positions; literals go to `symbols`.
-__device__ inline void find_sources(const Input &in, const Match *matches, const uint32_t *bitmap, const uint16_t *ranks, symbol_t *symbols, uint32_t base,
-                                    Sources &sources) {
+__device__ inline void find_sources(const Input &in, const Match *matches, const uint32_t *bitmap,
+                                    const uint16_t *ranks, symbol_t *symbols, uint32_t base, Sources &sources) {
 #pragma unroll
     for (uint32_t j = 0; j < OWN_GROUPS; ++j) {
         const uint32_t group = j * THREADS + threadIdx.x;
@@ -224,7 +232,8 @@ __device__ inline void resolve(Sources &sources, uint16_t *shared_sources) {
 }
 
 // Writes a thread's symbols.
-__device__ inline void gather(const Sources &sources, const symbol_t *symbols, uint32_t base, uint8_t *out, uint32_t bytes) {
+__device__ inline void gather(const Sources &sources, const symbol_t *symbols, uint32_t base, uint8_t *out,
+                              uint32_t bytes) {
 #pragma unroll
     for (uint32_t j = 0; j < OWN_GROUPS; ++j) {
         const uint32_t first = (j * THREADS + threadIdx.x) * 8 * WIDTH;
@@ -263,7 +272,8 @@ __device__ inline void gather(const Sources &sources, const symbol_t *symbols, u
 
 // Matches lie where sources will: they are no longer needed when sources are stored.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    lzss_decode(const uint8_t *input, const Section *sections, uint32_t section_count, const Start *starts, uint8_t *out, uint32_t *status) {
+    lzss_decode(const uint8_t *input, const Section *sections, uint32_t section_count, const Start *starts,
+                uint8_t *out, uint32_t *status) {
     extern __shared__ uint4 shared[];
     __shared__ uint32_t bitmap[CHUNKS];
     __shared__ uint16_t ranks[CHUNKS];
@@ -291,7 +301,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         return;
     }
     uint32_t own = 0;
-    const uint32_t first_chunk = min_of(threadIdx.x * OWN_CHUNKS, CHUNKS), end_chunk = min_of(first_chunk + OWN_CHUNKS, CHUNKS);
+    const uint32_t first_chunk = min_of(threadIdx.x * OWN_CHUNKS, CHUNKS),
+                   end_chunk = min_of(first_chunk + OWN_CHUNKS, CHUNKS);
     for (uint32_t chunk = first_chunk; chunk < end_chunk; ++chunk) {
         own += __popc(bitmap[chunk]);
     }
@@ -311,5 +322,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
     __syncthreads();
     const uint64_t offset = uint64_t(in_chunk) * BLOCK_BYTES;
-    gather(sources, symbols, base, out + section.out + offset, uint32_t(min_of<uint64_t>(BLOCK_BYTES, section.bytes - offset)));
+    gather(sources, symbols, base, out + section.out + offset,
+           uint32_t(min_of<uint64_t>(BLOCK_BYTES, section.bytes - offset)));
 }

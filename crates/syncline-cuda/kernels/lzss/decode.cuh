@@ -1,6 +1,8 @@
-// What the two decoders of LZSS tokens share: a block of threads a block (lzss/decode.cu), and a warp a block (lzss/decode_warps.cu).
+// What the two decoders of LZSS tokens share: a block of threads a block (lzss/decode.cu), and a warp a block
+// (lzss/decode_warps.cu).
 //
-// Nothing in the input is trusted. Counts are compared with the sections' lengths (`lzss_starts`), matches with their block; a chunk with something wrong gets a status.
+// Nothing in the input is trusted. Counts are compared with the sections' lengths (`lzss_starts`), matches with their
+// block; a chunk with something wrong gets a status.
 #pragma once
 #include "lzss/lzss.cuh"
 

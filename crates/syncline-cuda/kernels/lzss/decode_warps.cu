@@ -1,16 +1,20 @@
 // Tokens back to symbols, a warp a block: for many blocks, so that there are warps enough.
 //
-// A warp goes through a block's matches 64 at a time: where they start is a sum of literals and lengths. It makes 32 positions at a time: which match each belongs to, or follows, is a count of
-// bits, of a word that has one where a match starts. Symbols that lie before these 32 positions are there already; those among them follow their sources by pointer doubling, from lane
-// to lane. Literals come through shared memory; short windows are kept there and written in pieces; long ones are read where they were written.
+// A warp goes through a block's matches 64 at a time: where they start is a sum of literals and lengths. It makes 32
+// positions at a time: which match each belongs to, or follows, is a count of bits, of a word that has one where a
+// match starts. Symbols that lie before these 32 positions are there already; those among them follow their sources by
+// pointer doubling, from lane to lane. Literals come through shared memory; short windows are kept there and written in
+// pieces; long ones are read where they were written.
 //
 // BLOCKS  blocks of threads to a multiprocessor
 #include "lzss/decode.cuh"
 #include "scan.cuh"
 
-// A block of threads for each chunk. Of one that has something in its word of `noted`, if there is such, nothing is read: what was to become its tokens did not.
-extern "C" __global__ void __launch_bounds__(THREADS) lzss_starts(const uint8_t *input, const Section *sections, uint32_t section_count,
-                                                                  uint32_t all_blocks, const uint32_t *noted, Start *starts, uint32_t *status) {
+// A block of threads for each chunk. Of one that has something in its word of `noted`, if there is such, nothing is
+// read: what was to become its tokens did not.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    lzss_starts(const uint8_t *input, const Section *sections, uint32_t section_count, uint32_t all_blocks,
+                const uint32_t *noted, Start *starts, uint32_t *status) {
     __shared__ uint64_t warp_sums[WARPS];
     const Section section = sections[blockIdx.x];
     if (noted != nullptr && noted[section.chunk] != 0) {
@@ -27,7 +31,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) lzss_starts(const uint8_t 
         const uint32_t block = strip + threadIdx.x;
         const uint32_t in_chunk = block - section.first_block;
         Counts own = block < end ? counts[in_chunk] : Counts{0, 0};
-        if (block < end && (own.matches > own.tokens || own.tokens - own.matches + uint64_t(own.matches) * section.min_match > symbols_of(section, in_chunk))) {
+        if (block < end &&
+            (own.matches > own.tokens ||
+             own.tokens - own.matches + uint64_t(own.matches) * section.min_match > symbols_of(section, in_chunk))) {
             is_wrong = true;
             own = {0, 0};
         }
@@ -35,13 +41,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) lzss_starts(const uint8_t 
         const uint64_t sum = before + block_scan(packed(own.tokens, own.matches), warp_sums, total);
         const uint64_t words = words_before + block_scan(ceil_div(own.tokens, 64), warp_sums, total_words);
         if (block < end) {
-            starts[block] = {own.tokens, own.matches, uint32_t(words), uint32_t(sum), uint32_t(sum >> 32) - uint32_t(sum)};
+            starts[block] = {own.tokens, own.matches, uint32_t(words), uint32_t(sum),
+                             uint32_t(sum >> 32) - uint32_t(sum)};
         }
         before += total;
         words_before += total_words;
     }
     const uint64_t tokens = before >> 32, matches = uint32_t(before);
-    is_wrong |= words_before * 8 != section.flag_bytes || matches != section.length_bytes || matches * DISTANCE_BYTES != section.distance_bytes ||
+    is_wrong |= words_before * 8 != section.flag_bytes || matches != section.length_bytes ||
+                matches * DISTANCE_BYTES != section.distance_bytes ||
                 (tokens - matches) * WIDTH != section.literal_bytes;
     const bool any_wrong = __syncthreads_or(is_wrong);
     if (threadIdx.x == 0) {
@@ -77,7 +85,10 @@ __device__ inline void store_shared(uint32_t address, wide_t symbol) {
     } else if (WIDTH == 4) {
         asm volatile("st.shared.u32 [%0], %1;" : : "r"(address), "r"(uint32_t(symbol)) : "memory");
     } else {
-        asm volatile("st.shared.v2.u32 [%0], {%1, %2};" : : "r"(address), "r"(uint32_t(symbol)), "r"(uint32_t(uint64_t(symbol) >> 32)) : "memory");
+        asm volatile("st.shared.v2.u32 [%0], {%1, %2};"
+                     :
+                     : "r"(address), "r"(uint32_t(symbol)), "r"(uint32_t(uint64_t(symbol) >> 32))
+                     : "memory");
     }
 }
 
@@ -88,9 +99,13 @@ __device__ inline uint32_t load_shared_byte(uint32_t address) {
     return byte;
 }
 
-__device__ inline void store_shared_byte(uint32_t address, uint32_t byte) { asm volatile("st.shared.u8 [%0], %1;" : : "r"(address), "r"(byte) : "memory"); }
+__device__ inline void store_shared_byte(uint32_t address, uint32_t byte) {
+    asm volatile("st.shared.u8 [%0], %1;" : : "r"(address), "r"(byte) : "memory");
+}
 
-__device__ inline void store_shared_2(uint32_t address, uint32_t half) { asm volatile("st.shared.u16 [%0], %1;" : : "r"(address), "r"(half) : "memory"); }
+__device__ inline void store_shared_2(uint32_t address, uint32_t half) {
+    asm volatile("st.shared.u16 [%0], %1;" : : "r"(address), "r"(half) : "memory");
+}
 
 __device__ inline uint32_t load_shared_4(uint32_t address) {
     uint32_t word;
@@ -98,10 +113,14 @@ __device__ inline uint32_t load_shared_4(uint32_t address) {
     return word;
 }
 
-__device__ inline void store_shared_4(uint32_t address, uint32_t word) { asm volatile("st.shared.u32 [%0], %1;" : : "r"(address), "r"(word) : "memory"); }
+__device__ inline void store_shared_4(uint32_t address, uint32_t word) {
+    asm volatile("st.shared.u32 [%0], %1;" : : "r"(address), "r"(word) : "memory");
+}
 
 // Sets bits.
-__device__ inline void mark_shared_4(uint32_t address, uint32_t bits) { asm volatile("red.shared.or.b32 [%0], %1;" : : "r"(address), "r"(bits) : "memory"); }
+__device__ inline void mark_shared_4(uint32_t address, uint32_t bits) {
+    asm volatile("red.shared.or.b32 [%0], %1;" : : "r"(address), "r"(bits) : "memory");
+}
 
 __device__ inline uint2 load_shared_8(uint32_t address) {
     uint2 all;
@@ -115,12 +134,18 @@ __device__ inline void store_shared_8(uint32_t address, uint2 all) {
 
 __device__ inline uint4 load_shared_16(uint32_t address) {
     uint4 all;
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];" : "=r"(all.x), "=r"(all.y), "=r"(all.z), "=r"(all.w) : "r"(address) : "memory");
+    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(all.x), "=r"(all.y), "=r"(all.z), "=r"(all.w)
+                 : "r"(address)
+                 : "memory");
     return all;
 }
 
 __device__ inline void store_shared_16(uint32_t address, uint4 all) {
-    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" : : "r"(address), "r"(all.x), "r"(all.y), "r"(all.z), "r"(all.w) : "memory");
+    asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};"
+                 :
+                 : "r"(address), "r"(all.x), "r"(all.y), "r"(all.z), "r"(all.w)
+                 : "memory");
 }
 
 __device__ inline uint32_t lanes_through() {
@@ -129,10 +154,12 @@ __device__ inline uint32_t lanes_through() {
     return lanes;
 }
 
-// A value that is kept in a register: the compiler would work some out anew in the innermost loop, were it not that it cannot see through a shuffle.
+// A value that is kept in a register: the compiler would work some out anew in the innermost loop, were it not that it
+// cannot see through a shuffle.
 __device__ inline uint32_t kept(uint32_t value) { return __shfl_sync(ALL_LANES, value, lane_id()); }
 
-// A value that is the same in all lanes, which the compiler cannot see: with this it is kept in a uniform register, and what depends on it may be, too.
+// A value that is the same in all lanes, which the compiler cannot see: with this it is kept in a uniform register, and
+// what depends on it may be, too.
 __device__ inline uint32_t uniform(uint32_t value) {
 #if __CUDA_ARCH__ >= 800
     return __reduce_or_sync(ALL_LANES, value);
@@ -141,10 +168,11 @@ __device__ inline uint32_t uniform(uint32_t value) {
 #endif
 }
 
-// Of a window of at most 255 symbols, those and what is not written yet lie in shared memory: in a ring. Longer ones are read where they were written.
+// Of a window of at most 255 symbols, those and what is not written yet lie in shared memory: in a ring. Longer ones
+// are read where they were written.
 constexpr bool IN_SHARED = DISTANCE_BYTES == 1;
 constexpr uint32_t STEP = WARP * WIDTH; // bytes that are made at a time
-constexpr uint32_t PIECE = 512; // bytes that are written at a time
+constexpr uint32_t PIECE = 512;         // bytes that are written at a time
 constexpr uint32_t RING = max_of<uint32_t>(512 * WIDTH, 2 * PIECE);
 constexpr uint32_t ALIGNED = 1024; // what shared memory can be relied on to be aligned to
 // Literals lie in a ring, too, which is filled in shares: those that a piece may take are there before it is begun.
@@ -156,10 +184,11 @@ __device__ inline uint32_t in_ring(uint32_t position, uint32_t size, uint32_t ri
     return size <= ALIGNED ? (position & (size - 1)) | ring : ring + (position & (size - 1));
 }
 
-// A block's literals. They start somewhere in 8 bytes that are read at once: places are counted from the first of those.
+// A block's literals. They start somewhere in 8 bytes that are read at once: places are counted from the first of
+// those.
 struct Literals {
     const uint8_t *from;
-    uint32_t end;    // place behind the last
+    uint32_t end; // place behind the last
     uint32_t ring;
     uint32_t staged; // place behind the last that is in the ring
     uint2 next;      // the lane's of the next share
@@ -237,12 +266,14 @@ struct Window {
     }
 };
 
-// Tokens whose flags a warp reads at a time, a word a lane: as many as shared memory has room for where wide symbols take more.
+// Tokens whose flags a warp reads at a time, a word a lane: as many as shared memory has room for where wide symbols
+// take more.
 constexpr uint32_t FLAGS = WIDTH <= 2 ? WARP * 32 : WARP * 16;
 // Of so many matches symbols are made at a time, two a lane.
 constexpr uint32_t GROUP = 2 * WARP;
-// What a warp notes in shared memory. Of the match before a group and those of it 8 bytes each: distance, in the upper half how much less than its position the place of a literal behind it is;
-// end. Of each match among the flags the literals before it, 2 bytes: where those of a group were, there are then bits of where matches start.
+// What a warp notes in shared memory. Of the match before a group and those of it 8 bytes each: distance, in the upper
+// half how much less than its position the place of a literal behind it is; end. Of each match among the flags the
+// literals before it, 2 bytes: where those of a group were, there are then bits of where matches start.
 constexpr uint32_t MATCHES_AT = 8;
 constexpr uint32_t LITERALS_BEFORE_AT = MATCHES_AT + (GROUP + 1) * 8;
 constexpr uint32_t NOTES = LITERALS_BEFORE_AT + FLAGS * 2;
@@ -251,9 +282,10 @@ static_assert(GROUP * 2 == WARP * 4 && FLAGS % GROUP == 0, "a word a lane");
 // Positions whose matches are told apart by a bitmap: a word for each 32.
 constexpr uint32_t STRIP = WARP * WARP;
 
-// The symbols from `first` up to `end`, of matches that are noted; a lane's two start `offsets` symbols behind the first, if they are any. `last` is where the match before them is noted,
-// `bits` has a 0 for each position of a strip.
-__device__ inline void make_symbols(Window &window, Literals &literals, uint2 offsets, uint32_t first, uint32_t end, uint32_t through, uint32_t last, uint32_t bits) {
+// The symbols from `first` up to `end`, of matches that are noted; a lane's two start `offsets` symbols behind the
+// first, if they are any. `last` is where the match before them is noted, `bits` has a 0 for each position of a strip.
+__device__ inline void make_symbols(Window &window, Literals &literals, uint2 offsets, uint32_t first, uint32_t end,
+                                    uint32_t through, uint32_t last, uint32_t bits) {
     const uint32_t own_byte = lane_id() * WIDTH;
     uint32_t position = first + own_byte;
     for (;;) {
@@ -272,7 +304,8 @@ __device__ inline void make_symbols(Window &window, Literals &literals, uint2 of
             if (position >= window.written + PIECE + own_byte) {
                 __syncwarp();
                 window.write();
-                // Of a match that goes on its end would have to be the place: so more than there are seem to be left, but no more are wanted either.
+                // Of a match that goes on its end would have to be the place: so more than there are seem to be left,
+                // but no more are wanted either.
                 literals.stage(literals.staged + (load_shared_4(last) >> 16) - (position - own_byte) & 0xffff);
             }
             const uint32_t limit = min_of(strip_end, window.written + PIECE + own_byte);
@@ -290,7 +323,8 @@ __device__ inline void make_symbols(Window &window, Literals &literals, uint2 of
                 wide_t symbol = 0;
                 if (IN_SHARED) {
                     const uint32_t source = position - back;
-                    symbol = load_shared(is_match ? in_ring(source, RING, window.ring) : in_ring(source, LITERALS, literals.ring));
+                    symbol = load_shared(is_match ? in_ring(source, RING, window.ring)
+                                                  : in_ring(source, LITERALS, literals.ring));
                 } else if (!is_match) {
                     symbol = load_shared(in_ring(position - back, LITERALS, literals.ring));
                 } else if (!is_inside && position < end) {
@@ -334,7 +368,8 @@ __device__ inline bool are_flags_right(const Input &in) {
     return warp_sum(matches) == in.matches;
 }
 
-// Two neighbouring matches, of which there may be one or none. Nothing is done with what is loaded, so that nobody waits for it.
+// Two neighboring matches, of which there may be one or none. Nothing is done with what is loaded, so that nobody waits
+// for it.
 struct Pair {
     uint32_t first_length, second_length, first_distance, second_distance;
 
@@ -411,18 +446,21 @@ __device__ inline uint32_t decode_block(const Input &in, Window &window, uint32_
                 store_shared_8(notes + MATCHES_AT, make_uint2(skipped - lead << 16, 0));
             }
             store_shared_16(notes + MATCHES_AT + 8 + 16 * lane_id(),
-                            make_uint4(first_sum - lead << 16 | first_distance * WIDTH, first_end, second_sum - lead << 16 | second_distance * WIDTH, second_end));
+                            make_uint4(first_sum - lead << 16 | first_distance * WIDTH, first_end,
+                                       second_sum - lead << 16 | second_distance * WIDTH, second_end));
             skipped = uniform(__shfl_sync(ALL_LANES, second_sum, WARP - 1));
             done += count;
             // Literals behind the last match of all: up to the end.
             const uint32_t last_end = uniform(__shfl_sync(ALL_LANES, second_end, WARP - 1));
             const uint32_t end = done == matches ? literals_end + skipped : last_end;
             // A distance of 0 is greater than all others, less one.
-            const bool is_wrong = (is_first && first_distance - 1 >= first_start / WIDTH) || (is_second && second_distance - 1 >= second_start / WIDTH);
+            const bool is_wrong = (is_first && first_distance - 1 >= first_start / WIDTH) ||
+                                  (is_second && second_distance - 1 >= second_start / WIDTH);
             if (__any_sync(ALL_LANES, is_wrong || end > in.symbols * WIDTH)) {
                 return STATUS_MATCH;
             }
-            const uint2 offsets = make_uint2(is_first ? (first_start - covered) / WIDTH : 0x80000000, is_second ? (second_start - covered) / WIDTH : 0x80000000);
+            const uint2 offsets = make_uint2(is_first ? (first_start - covered) / WIDTH : 0x80000000,
+                                             is_second ? (second_start - covered) / WIDTH : 0x80000000);
             make_symbols(window, literals, offsets, covered, end, through, notes + MATCHES_AT, bitmap);
             covered = end;
         } while (done < matches);
@@ -436,7 +474,8 @@ __device__ inline uint32_t decode_block(const Input &in, Window &window, uint32_
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    lzss_decode_warps(const uint8_t *input, const Section *sections, uint32_t section_count, uint32_t blocks, const Start *starts, uint8_t *out, uint32_t *status) {
+    lzss_decode_warps(const uint8_t *input, const Section *sections, uint32_t section_count, uint32_t blocks,
+                      const Start *starts, uint8_t *out, uint32_t *status) {
     __shared__ alignas(ALIGNED) uint8_t rings[IN_SHARED ? WARPS * RING : 16];
     __shared__ alignas(ALIGNED) uint8_t literals[WARPS * LITERALS];
     __shared__ alignas(16) uint8_t notes[WARPS][NOTES];
@@ -458,7 +497,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const uint64_t offset = uint64_t(in_chunk) * BLOCK_BYTES;
     const uint32_t bytes = uniform(uint32_t(min_of<uint64_t>(BLOCK_BYTES, section.bytes - offset)));
     Window window = {kept(shared_address(rings) + warp_id() * RING), out + section.out + offset, bytes, 0};
-    const uint32_t wrong = decode_block(in, window, kept(shared_address(literals) + warp_id() * LITERALS), kept(shared_address(notes[warp_id()])));
+    const uint32_t wrong = decode_block(in, window, kept(shared_address(literals) + warp_id() * LITERALS),
+                                        kept(shared_address(notes[warp_id()])));
     if (wrong != 0 && lane_id() == 0) {
         atomicOr(&status[number], wrong);
     }

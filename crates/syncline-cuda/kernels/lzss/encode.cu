@@ -1,13 +1,15 @@
 // Blocks to tokens.
 //
-// The candidates of a position are those before it that begin with the same symbols. Threads do not compare all of the window: warps link each position to the
-// last one before it with the same hash, 32 positions at a time (`match_any` finds links among the 32), so that a position's candidates are a few steps away,
-// nearest first, as the format wants them. Comparisons are reused: where the next position has its first candidate at the same distance, its match is the rest of this one,
-// so that of a stretch of such positions only the last is compared, several words at a time.
+// The candidates of a position are those before it that begin with the same symbols. Threads do not compare all of the
+// window: warps link each position to the last one before it with the same hash, 32 positions at a time (`match_any`
+// finds links among the 32), so that a position's candidates are a few steps away, nearest first, as the format wants
+// them. Comparisons are reused: where the next position has its first candidate at the same distance, its match is the
+// rest of this one, so that of a stretch of such positions only the last is compared, several words at a time.
 //
-// Tokens are selected by chunks of 32 positions, a thread a chunk: backwards, it finds where a path from each position leaves the chunk (the position after it has been
-// found before); one thread then goes from chunk to chunk; and the threads follow the path through their chunk from where it enters. That is 37 warp
-// instructions for 32 positions (measured); pointer jumping by shuffles comes to about 60.
+// Tokens are selected by chunks of 32 positions, a thread a chunk: backwards, it finds where a path from each position
+// leaves the chunk (the position after it has been found before); one thread then goes from chunk to chunk; and the
+// threads follow the path through their chunk from where it enters. That is 37 warp instructions for 32 positions
+// (measured); pointer jumping by shuffles comes to about 60.
 //
 // HASH_BITS   log2 of the entries of a warp's table of last positions
 // LINK_WARPS  warps that link: all, each its own part and the window before it, or one where windows are long
@@ -20,7 +22,7 @@ constexpr uint32_t LINKED = SYMBOLS / LINK_WARPS;
 constexpr uint32_t SEARCHED = SYMBOLS / WARPS;
 static_assert(LINKED % 32 == 0 && SEARCHED % 32 == 0, "warps take whole chunks");
 
-// The first symbols by which candidates are recognised.
+// The first symbols by which candidates are recognized.
 struct Key {
     uint32_t symbols;
     // Multiplicative hashing of the first bytes only: a factor with zeros at its end is one of a number shifted up.
@@ -80,7 +82,9 @@ __device__ inline uint32_t extended(const Work &work, uint32_t position, uint32_
     return length;
 }
 
-__device__ inline symbol_t symbol_at(const Work &work, uint32_t position) { return reinterpret_cast<const symbol_t *>(work.data)[position]; }
+__device__ inline symbol_t symbol_at(const Work &work, uint32_t position) {
+    return reinterpret_cast<const symbol_t *>(work.data)[position];
+}
 
 // The distance to the candidate after the one at `distance`, 0 if there is none.
 __device__ inline uint32_t next_distance(const Work &work, uint32_t position, uint32_t distance) {
@@ -151,7 +155,8 @@ __device__ inline void search(const Work &work, const Key &key, uint32_t first) 
             __syncwarp();
         }
         const bool is_match = best_distance != 0 && best >= work.min_match;
-        work.tokens[spread(position)] = is_match ? token_t((best - work.min_match) << DISTANCE_BITS | best_distance) : 0;
+        work.tokens[spread(position)] =
+            is_match ? token_t((best - work.min_match) << DISTANCE_BITS | best_distance) : 0;
     }
 }
 
@@ -193,11 +198,13 @@ __device__ inline void select_tokens(const Work &work) {
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    lzss_tokens(const uint8_t *input, const Section *sections, uint32_t section_count, uint32_t blocks, uint8_t *slots, Counts *counts, uint8_t *scratch) {
+    lzss_tokens(const uint8_t *input, const Section *sections, uint32_t section_count, uint32_t blocks, uint8_t *slots,
+                Counts *counts, uint8_t *scratch) {
     extern __shared__ uint4 shared[];
     uint8_t *memory = IN_SHARED ? reinterpret_cast<uint8_t *>(shared) : scratch + uint64_t(blockIdx.x) * WORK_BYTES;
     // Tokens are not known before positions are linked: where they lie in shared memory, the tables lie there first.
-    uint16_t *heads = reinterpret_cast<uint16_t *>(IN_SHARED ? memory + TOKENS_AT : reinterpret_cast<uint8_t *>(shared));
+    uint16_t *heads =
+        reinterpret_cast<uint16_t *>(IN_SHARED ? memory + TOKENS_AT : reinterpret_cast<uint8_t *>(shared));
     static_assert(!IN_SHARED || LINK_WARPS * HASH_ENTRIES * 2 <= SYMBOLS * sizeof(token_t), "tables fit");
     auto find = [&](const Work &work) {
         const Key key(work.min_match);

@@ -5,7 +5,8 @@
 // DEPTH        candidates that are compared
 // LENGTH_SPAN  longest match beyond the shortest
 // ENOUGH       the search ends with the first match of so many symbols
-// IN_SHARED    whether a block's work fits shared memory; else it lies in device memory, and blocks of threads take blocks of data by turns
+// IN_SHARED    whether a block's work fits shared memory; else it lies in device memory, and blocks of threads take
+// blocks of data by turns
 #pragma once
 #include "lzss/slots.cuh"
 
@@ -14,9 +15,10 @@ using link_t = Unsigned<(WINDOW > 255 ? 2 : 1)>::type;
 using token_t = Unsigned<2 * DISTANCE_BYTES>::type;
 constexpr uint32_t DISTANCE_BITS = 8 * DISTANCE_BYTES;
 
-constexpr uint32_t PADDING = 32;         // bytes behind a block's data that may be loaded
+constexpr uint32_t PADDING = 32; // bytes behind a block's data that may be loaded
 
-// Memory of a block. First data and links; when matches are known, their room is taken by exits and what is known of chunks.
+// Memory of a block. First data and links; when matches are known, their room is taken by exits and what is known of
+// chunks.
 constexpr uint32_t LINKS_AT = BLOCK_BYTES + PADDING;
 constexpr uint32_t EXITS_AT = 0;
 constexpr uint32_t INFO_AT = SYMBOLS * 2;
@@ -26,7 +28,8 @@ constexpr uint32_t TOKENS_AT = align16(SEARCH_BYTES > SELECTION_BYTES ? SEARCH_B
 constexpr uint32_t WORK_BYTES = TOKENS_AT + SYMBOLS * sizeof(token_t);
 static_assert(WORK_BYTES == WORK_BYTES_IN_RUST, "the launcher reserves as much");
 
-// Neighbours of the same place in different chunks lie in different banks, so that threads can go through a chunk each as well as lanes through one.
+// Neighbors of the same place in different chunks lie in different banks, so that threads can go through a chunk each
+// as well as lanes through one.
 __device__ inline uint32_t spread(uint32_t position) { return position ^ (position >> 5 & 31); }
 
 // Trailing zero bits; 32 for 0.
@@ -62,7 +65,9 @@ struct Work {
         warp_sums = sums;
     }
     // Symbols that a token at `position` covers.
-    __device__ inline uint32_t covered(token_t token) const { return token == 0 ? 1 : (token >> DISTANCE_BITS) + min_match; }
+    __device__ inline uint32_t covered(token_t token) const {
+        return token == 0 ? 1 : (token >> DISTANCE_BITS) + min_match;
+    }
 };
 constexpr uint32_t NO_ENTRY = 255;
 
@@ -85,14 +90,16 @@ __device__ inline void load_block(const Work &work, const uint8_t *input) {
     }
 }
 
-// Words that are compared at a time. More cost where candidates are short, fewer where most go beyond them; measured at S = 2: 12 bytes are within 5 % of the best everywhere.
+// Words that are compared at a time. More cost where candidates are short, fewer where most go beyond them; measured at
+// S = 2: 12 bytes are within 5 % of the best everywhere.
 constexpr uint32_t REACH_WORDS = WIDTH == 1 ? 2 : WIDTH == 2 ? 3 : 4;
 constexpr uint32_t REACH = REACH_WORDS * 4 / WIDTH; // in symbols
 struct Front {
     uint32_t words[REACH_WORDS];
 };
 
-// Loads from a block's memory, OFFSET bytes after `at`. From pointers the compiler works out where shared memory starts for nearly every load.
+// Loads from a block's memory, OFFSET bytes after `at`. From pointers the compiler works out where shared memory starts
+// for nearly every load.
 template <uint32_t OFFSET> __device__ inline uint32_t load_word(const Work &work, uint32_t at) {
     if (!IN_SHARED) {
         return *reinterpret_cast<const uint32_t *>(reinterpret_cast<const uint8_t *>(work.data) + at + OFFSET);
@@ -173,7 +180,8 @@ __device__ inline void emit(const Work &work, const symbol_t *input, uint8_t *sl
     // What is moved from here is moved by words.
     if (threadIdx.x < 16) {
         const uint32_t bytes[3] = {(tokens - matches) * WIDTH, matches, matches * DISTANCE_BYTES};
-        uint8_t *const parts[3] = {reinterpret_cast<uint8_t *>(literals), lengths, reinterpret_cast<uint8_t *>(distances)};
+        uint8_t *const parts[3] = {reinterpret_cast<uint8_t *>(literals), lengths,
+                                   reinterpret_cast<uint8_t *>(distances)};
 #pragma unroll
         for (uint32_t i = 0; i < 3; ++i) {
             if (bytes[i] + threadIdx.x < align16(bytes[i])) {
@@ -232,10 +240,12 @@ __device__ inline uint64_t place_tokens(Work &work) {
     return total;
 }
 
-// A block from input to slot; `find` leaves the tokens that could start at each position, `select` the starts and flags of chunks.
+// A block from input to slot; `find` leaves the tokens that could start at each position, `select` the starts and flags
+// of chunks.
 template <typename Find, typename Select>
-__device__ inline void encode_blocks(const uint8_t *input, const Section *sections, uint32_t section_count, uint32_t blocks, uint8_t *slots,
-                                     Counts *counts, uint8_t *memory, Find find, Select select) {
+__device__ inline void encode_blocks(const uint8_t *input, const Section *sections, uint32_t section_count,
+                                     uint32_t blocks, uint8_t *slots, Counts *counts, uint8_t *memory, Find find,
+                                     Select select) {
     __shared__ uint64_t warp_sums[WARPS];
     for (uint32_t block = blockIdx.x; block < blocks; block += gridDim.x) {
         const Section section = sections[section_of(sections, section_count, block)];

@@ -1,13 +1,18 @@
-// Blocks to tokens as published for GPULZ (Zhang et al., ICS 2023), the baseline: a thread compares its position with every position of the window, one thread
-// walks along the tokens. The format's rule decides which match is taken, as for `lzss_tokens`.
+// Blocks to tokens as published for GPULZ (Zhang et al., ICS 2023), the baseline: a thread compares its position with
+// every position of the window, one thread walks along the tokens. The format's rule decides which match is taken, as
+// for `lzss_tokens`.
 #include "lzss/encode.cuh"
 
-__device__ inline symbol_t symbol_at(const Work &work, uint32_t position) { return reinterpret_cast<const symbol_t *>(work.data)[position]; }
+__device__ inline symbol_t symbol_at(const Work &work, uint32_t position) {
+    return reinterpret_cast<const symbol_t *>(work.data)[position];
+}
 
 __device__ inline token_t longest_match(const Work &work, uint32_t position, uint32_t key_symbols) {
     const uint32_t limit = min_of(work.symbols - position, work.min_match + LENGTH_SPAN);
     uint32_t best = 0, best_distance = 0, left = DEPTH;
-    for (uint32_t distance = 1; distance <= min_of<uint32_t>(WINDOW, position) && left > 0 && best < min_of<uint32_t>(ENOUGH, limit); ++distance) {
+    for (uint32_t distance = 1;
+         distance <= min_of<uint32_t>(WINDOW, position) && left > 0 && best < min_of<uint32_t>(ENOUGH, limit);
+         ++distance) {
         uint32_t length = 0;
         while (length < limit && symbol_at(work, position + length) == symbol_at(work, position + length - distance)) {
             ++length;
@@ -21,11 +26,14 @@ __device__ inline token_t longest_match(const Work &work, uint32_t position, uin
             best_distance = distance;
         }
     }
-    return best_distance != 0 && best >= work.min_match ? token_t((best - work.min_match) << DISTANCE_BITS | best_distance) : 0;
+    return best_distance != 0 && best >= work.min_match
+               ? token_t((best - work.min_match) << DISTANCE_BITS | best_distance)
+               : 0;
 }
 
-extern "C" __global__ void __launch_bounds__(THREADS) lzss_tokens_published(const uint8_t *input, const Section *sections, uint32_t section_count,
-                                                                            uint32_t blocks, uint8_t *slots, Counts *counts, uint8_t *scratch) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    lzss_tokens_published(const uint8_t *input, const Section *sections, uint32_t section_count, uint32_t blocks,
+                          uint8_t *slots, Counts *counts, uint8_t *scratch) {
     extern __shared__ uint4 shared[];
     uint8_t *memory = IN_SHARED ? reinterpret_cast<uint8_t *>(shared) : scratch + uint64_t(blockIdx.x) * WORK_BYTES;
     auto find = [](const Work &work) {

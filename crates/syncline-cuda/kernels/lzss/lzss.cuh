@@ -13,10 +13,18 @@ constexpr uint32_t DISTANCE_BYTES = BLOCK_BYTES > (1 << 14) ? 2 : 1;
 constexpr uint32_t CHUNKS = SYMBOLS / 32;
 
 template <uint32_t BYTES> struct Unsigned;
-template <> struct Unsigned<1> { using type = uint8_t; };
-template <> struct Unsigned<2> { using type = uint16_t; };
-template <> struct Unsigned<4> { using type = uint32_t; };
-template <> struct Unsigned<8> { using type = uint64_t; };
+template <> struct Unsigned<1> {
+    using type = uint8_t;
+};
+template <> struct Unsigned<2> {
+    using type = uint16_t;
+};
+template <> struct Unsigned<4> {
+    using type = uint32_t;
+};
+template <> struct Unsigned<8> {
+    using type = uint64_t;
+};
 using symbol_t = Unsigned<WIDTH>::type;
 using distance_t = Unsigned<DISTANCE_BYTES>::type;
 
@@ -28,8 +36,8 @@ struct Counts {
 // Tokens and matches at once: sums of both fit their halves.
 __device__ inline uint64_t packed(uint32_t tokens, uint32_t matches) { return uint64_t(tokens) << 32 | matches; }
 
-// Exclusive sum over the block's threads; `total` becomes the sum of all. `warp_sums` has WARPS entries. Begins and ends with a barrier's worth of order:
-// called by the whole block, and again at once if need be.
+// Exclusive sum over the block's threads; `total` becomes the sum of all. `warp_sums` has WARPS entries. Begins and
+// ends with a barrier's worth of order: called by the whole block, and again at once if need be.
 __device__ inline uint64_t block_scan(uint64_t value, uint64_t *warp_sums, uint64_t &total) {
     uint64_t sum = value;
 #pragma unroll
@@ -54,7 +62,8 @@ __device__ inline uint64_t block_scan(uint64_t value, uint64_t *warp_sums, uint6
 }
 
 // The last of `count` sections whose first block is not after `block`.
-template <typename Section> __device__ inline uint32_t section_of(const Section *sections, uint32_t count, uint32_t block) {
+template <typename Section>
+__device__ inline uint32_t section_of(const Section *sections, uint32_t count, uint32_t block) {
     uint32_t low = 0, high = count;
     while (high - low > 1) {
         uint32_t middle = (low + high) / 2;

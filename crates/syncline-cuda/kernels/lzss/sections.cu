@@ -1,5 +1,5 @@
-// From blocks in slots to sections: where each block's flags, lengths, distances and literals stand among those of its chunk, then moving them there.
-// Sums over blocks are the second of the published kernels, moving the third.
+// From blocks in slots to sections: where each block's flags, lengths, distances and literals stand among those of its
+// chunk, then moving them there. Sums over blocks are the second of the published kernels, moving the third.
 //
 // LEVEL  of the stage, written to the sections
 #include "lzss/slots.cuh"
@@ -17,7 +17,7 @@ struct Plan {
     uint32_t blocks;
     uint32_t tokens;
     uint32_t matches;
-    uint32_t bytes; // all sections, each up to a multiple of 16, and what a record has before them
+    uint32_t bytes;  // all sections, each up to a multiple of 16, and what a record has before them
     uint32_t status; // 1: no room for them
 };
 
@@ -29,8 +29,8 @@ constexpr uint8_t KIND_LZSS = 3;
 
 // A block of threads for each chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    lzss_layout(const Section *sections, uint32_t section_count, uint32_t all_blocks, uint32_t prefix, const Counts *counts, Start *starts,
-                Plan *plans) {
+    lzss_layout(const Section *sections, uint32_t section_count, uint32_t all_blocks, uint32_t prefix,
+                const Counts *counts, Start *starts, Plan *plans) {
     __shared__ uint64_t warp_sums[WARPS];
     const uint32_t first = sections[blockIdx.x].first_block;
     const uint32_t end = blockIdx.x + 1 < section_count ? sections[blockIdx.x + 1].first_block : all_blocks;
@@ -50,8 +50,13 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     if (threadIdx.x == 0) {
         const uint32_t tokens = uint32_t(before >> 32), matches = uint32_t(before);
-        Plan plan = {{PARAMETER_BYTES + (end - first) * 8, words_before * 8, matches, matches * DISTANCE_BYTES, (tokens - matches) * WIDTH},
-                     end - first, tokens, matches, prefix, 0};
+        Plan plan = {{PARAMETER_BYTES + (end - first) * 8, words_before * 8, matches, matches * DISTANCE_BYTES,
+                      (tokens - matches) * WIDTH},
+                     end - first,
+                     tokens,
+                     matches,
+                     prefix,
+                     0};
         for (uint32_t i = 0; i < 5; ++i) {
             plan.bytes += align16(plan.section_bytes[i]);
         }
@@ -60,8 +65,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 // Where each chunk's sections start, and the end of the last; one block of threads.
-extern "C" __global__ void __launch_bounds__(THREADS) lzss_places(uint32_t section_count, uint64_t room, Plan *plans, uint64_t *places,
-                                                                  uint32_t *lengths) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    lzss_places(uint32_t section_count, uint64_t room, Plan *plans, uint64_t *places, uint32_t *lengths) {
     __shared__ uint64_t warp_sums[WARPS];
     uint64_t before = 0;
     for (uint32_t strip = 0; strip < section_count; strip += THREADS) {
@@ -94,8 +99,8 @@ __device__ inline void copy(uint8_t *to, const uint8_t *from, uint32_t length) {
             vector = make_uint4(source[0], source[1], source[2], source[3]);
         } else {
             const uint32_t b = source[1], c = source[2], d = source[3];
-            vector = make_uint4(__funnelshift_r(source[0], b, shift), __funnelshift_r(b, c, shift), __funnelshift_r(c, d, shift),
-                                __funnelshift_r(d, source[4], shift));
+            vector = make_uint4(__funnelshift_r(source[0], b, shift), __funnelshift_r(b, c, shift),
+                                __funnelshift_r(c, d, shift), __funnelshift_r(d, source[4], shift));
         }
         aligned[i] = vector;
     }
@@ -112,8 +117,8 @@ constexpr uint64_t NO_PLACE = ~0ull;
 
 // Moves a block's tokens to their sections; a block of threads each. A chunk without a place is left out.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    lzss_write(const Section *sections, uint32_t section_count, const Counts *counts, const Start *starts, const Plan *plans, const uint64_t *places,
-               uint32_t prefix, const uint8_t *slots, uint8_t *out) {
+    lzss_write(const Section *sections, uint32_t section_count, const Counts *counts, const Start *starts,
+               const Plan *plans, const uint64_t *places, uint32_t prefix, const uint8_t *slots, uint8_t *out) {
     const uint32_t block = blockIdx.x;
     const uint32_t number = section_of(sections, section_count, block);
     const Section section = sections[number];
@@ -161,7 +166,8 @@ template <typename Symbol> __device__ inline void fill_group(Symbol *plane, uint
 }
 
 // Symbol `plane` of each of `count` literals. Returns the greatest of the thread's.
-template <typename Part> __device__ inline uint32_t split(Part *to, const symbol_t *literals, uint32_t count, uint32_t plane) {
+template <typename Part>
+__device__ inline uint32_t split(Part *to, const symbol_t *literals, uint32_t count, uint32_t plane) {
     uint32_t greatest = 0;
     for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
         const Part symbol = Part(literals[i] >> (plane * 8 * sizeof(Part)));
@@ -179,10 +185,12 @@ __device__ inline uint32_t warp_max(uint32_t value) {
     return value;
 }
 
-// Moves a block's tokens to the planes of its chunk; a block of threads each. `greatest` has four words a chunk, 0 before, for the greatest symbols of its planes of two bytes.
+// Moves a block's tokens to the planes of its chunk; a block of threads each. `greatest` has four words a chunk, 0
+// before, for the greatest symbols of its planes of two bytes.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    lzss_planes(const Section *sections, uint32_t section_count, const Counts *counts, const Start *starts, const Plan *plans, const PlaneStarts *planes,
-                const uint8_t *slots, uint8_t *bytes, uint16_t *words, uint32_t *greatest) {
+    lzss_planes(const Section *sections, uint32_t section_count, const Counts *counts, const Start *starts,
+                const Plan *plans, const PlaneStarts *planes, const uint8_t *slots, uint8_t *bytes, uint16_t *words,
+                uint32_t *greatest) {
     static_assert(THREADS >= PLANE_GROUP, "a thread for each symbol that is filled in");
     const uint32_t block = blockIdx.x;
     const uint32_t number = section_of(sections, section_count, block);
@@ -202,7 +210,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
 #pragma unroll
         for (uint32_t plane = 0; plane < WIDTH / 2; ++plane) {
-            const uint32_t own_greatest = warp_max(split(words + to.words[plane] + start.literals, symbols, literals, plane));
+            const uint32_t own_greatest =
+                warp_max(split(words + to.words[plane] + start.literals, symbols, literals, plane));
             if (lane_id() == 0 && own_greatest > 0) {
                 atomicMax(&greatest[number * 4 + plane], own_greatest);
             }
@@ -255,9 +264,11 @@ __device__ inline uint8_t header_byte(const Section &section, const Plan &plan, 
     return uint8_t(plan.section_bytes[number] >> at % 4 * 8);
 }
 
-// What a record has before its sections, parameters of a chunk, and zeros between its sections; a warp each. (A chunk without blocks has parameters.)
+// What a record has before its sections, parameters of a chunk, and zeros between its sections; a warp each. (A chunk
+// without blocks has parameters.)
 extern "C" __global__ void __launch_bounds__(THREADS)
-    lzss_edges(const Section *sections, uint32_t section_count, const Plan *plans, const uint64_t *places, uint32_t prefix, uint8_t *out) {
+    lzss_edges(const Section *sections, uint32_t section_count, const Plan *plans, const uint64_t *places,
+               uint32_t prefix, uint8_t *out) {
     const uint32_t number = blockIdx.x * WARPS + warp_id();
     if (number >= section_count || plans[number].status != 0) {
         return;

@@ -1,7 +1,7 @@
 // What is in an array, in one reading and one launch: `bound/scan.rs` of the core on the device.
 //
-// Bits are compared as signed integers, the magnitude of negative ones flipped ("keys"): their order is that of the values.
-// Each block leaves what it found, the last one to do so adds all up and tells the host.
+// Bits are compared as signed integers, the magnitude of negative ones flipped ("keys"): their order is that of the
+// values. Each block leaves what it found, the last one to do so adds all up and tells the host.
 //
 // ELEMENT_BYTES  4: f32, 8: f64
 // EXCLUDED       1: elements with given bits are left out
@@ -48,7 +48,8 @@ __device__ inline double value_of(Ordered value) {
 #endif
 }
 
-// What some elements are. What a block counts fits 32 bits: its share of all the elements that a device has memory for is far below 2^32.
+// What some elements are. What a block counts fits 32 bits: its share of all the elements that a device has memory for
+// is far below 2^32.
 enum { LOWEST, HIGHEST, LOW, HIGH, MAXIMA };
 enum { LEFT_OUT, NANS, INFINITIES, MINUS_ZEROS, ZEROS, COUNTS, SAMPLES = COUNTS, SUMS };
 template <typename Sum> struct Partial {
@@ -178,7 +179,8 @@ template <typename Sum> __device__ inline Partial<Sum> merge_warp(const Partial<
     return all;
 }
 
-// Adds up what the threads of a block have, in shared memory: each warp by itself, then the first warp, a lane what another warp has found.
+// Adds up what the threads of a block have, in shared memory: each warp by itself, then the first warp, a lane what
+// another warp has found.
 template <typename Sum> __device__ inline void merge_block(const Partial<Sum> &own, Partial<Sum> &all) {
     static_assert(WARPS <= WARP, "a lane a warp");
     __shared__ Partial<Sum> of_warps[WARPS];
@@ -196,11 +198,12 @@ template <typename Sum> __device__ inline void merge_block(const Partial<Sum> &o
     __syncthreads();
 }
 
-// `stride` says every which element is a sample, from number `first_sample` on; 0: none. `partials` has room for one a block; `blocks_done` is 0, and is again when all is done.
-// `step`, if given, gets the quantiser's constants for a bound of `order`, which what is launched behind takes if it knows how to wait.
+// `stride` says every which element is a sample, from number `first_sample` on; 0: none. `partials` has room for one a
+// block; `blocks_done` is 0, and is again when all is done. `step`, if given, gets the quantizer's constants for a
+// bound of `order`, which what is launched behind takes if it knows how to wait.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t first_sample, uint64_t stride, BlockPartial *partials, uint32_t *blocks_done, Order order, Step *step,
-               uint64_t number, Found *host) {
+    bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t first_sample, uint64_t stride,
+               BlockPartial *partials, uint32_t *blocks_done, Order order, Step *step, uint64_t number, Found *host) {
     let_next_begin();
     Counter counter{GREATEST, LEAST, {}, ~uint64_t(0)};
     // A thread's first sample arrives while it does everything else.
@@ -212,7 +215,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const uint64_t head = min_of<uint64_t>(length, misaligned == 0 ? 0 : (16 - misaligned) / ELEMENT_BYTES);
     const uint64_t vector_count = (length - head) / IN_VECTOR;
     const uint4 *vectors = reinterpret_cast<const uint4 *>(elements + head);
-    // From the end: what is read last, the first elements, may still be in the second-level cache when they are quantised.
+    // From the end: what is read last, the first elements, may still be in the second-level cache when they are
+    // quantized.
     constexpr uint64_t IN_TURN = UNROLL * THREADS;
     const uint64_t turns = (vector_count + IN_TURN - 1) / IN_TURN;
     for (uint64_t turn = blockIdx.x; turn < turns; turn += gridDim.x) {
@@ -245,7 +249,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             minus_zeros += !out && bits[i] == SIGN_BIT;
             zeros += !out && bits[i] == 0;
         }
-        // Keys ascend from -NaN over -infinity to NaN: finite extremes mean that all is finite, or that nothing is left.
+        // Keys ascend from -NaN over -infinity to NaN: finite extremes mean that all is finite, or that nothing is
+        // left.
         const bool nothing = EXCLUDED && left_out == IN_BATCH;
         if (nothing || (highest < Key(INFINITE) && lowest > key_of(INFINITE | SIGN_BIT))) {
             counter.lowest = min_of(counter.lowest, lowest);
@@ -295,7 +300,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     __shared__ bool last_block;
     merge_block(own, of_block);
     if (threadIdx.x < PARTIAL_WORDS) {
-        reinterpret_cast<uint32_t *>(partials + blockIdx.x)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&of_block)[threadIdx.x];
+        reinterpret_cast<uint32_t *>(partials + blockIdx.x)[threadIdx.x] =
+            reinterpret_cast<const uint32_t *>(&of_block)[threadIdx.x];
         __threadfence();
     }
     __syncthreads();
@@ -347,7 +353,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         found.greatest_below = widened(high ? all.seconds[1] : all.maxima[HIGH], 1);
         if (step != nullptr) {
             // Adding 0 makes -0 positive.
-            found.step = step_of(order, value_of(~all.maxima[LOWEST]) + 0.0, value_of(all.maxima[HIGHEST]) + 0.0, found.counts[MINUS_ZEROS] > 0);
+            found.step = step_of(order, value_of(~all.maxima[LOWEST]) + 0.0, value_of(all.maxima[HIGHEST]) + 0.0,
+                                 found.counts[MINUS_ZEROS] > 0);
             *step = found.step;
         }
         *host = found;

@@ -1,9 +1,12 @@
-// Elements to codes: quantisation, prediction, the choice of the predictor, and codes dense in each chunk, in one reading.
+// Elements to codes: quantization, prediction, the choice of the predictor, and codes dense in each chunk, in one
+// reading.
 //
-// A block takes UNITS units of 1,024 elements (quantize/fast.cuh) after another, a warp each. What the fast way cannot do a warp does the plain way
-// (quantize/tile.cuh), in shared memory. Where a tile's codes go depends on how many tiles before it in the chunk are constant: blocks find their place by looking back
-// at those before them (Merrill and Garland 2016). To wait for those would cost more than all the rest: each is found only after the codes of the block's
-// next units are made, until when the codes stay in shared memory. Work is handed out in order, so nobody waits for what has not been started.
+// A block takes UNITS units of 1,024 elements (quantize/fast.cuh) after another, a warp each. What the fast way cannot
+// do a warp does the plain way (quantize/tile.cuh), in shared memory. Where a tile's codes go depends on how many tiles
+// before it in the chunk are constant: blocks find their place by looking back at those before them (Merrill and
+// Garland 2016). To wait for those would cost more than all the rest: each is found only after the codes of the block's
+// next units are made, until when the codes stay in shared memory. Work is handed out in order, so nobody waits for
+// what has not been started.
 //
 // AXES      axes along which tiles extend
 // PATTERNS  1 if there may be fill patterns that the fast way must look for
@@ -26,7 +29,8 @@ struct Launch {
     uint32_t chunks_in_turn; // not here
 };
 
-// The groups of all blocks of the chunk before block `ticket`, of which `first` is the chunk's first and which has published its own. Called by one warp.
+// The groups of all blocks of the chunk before block `ticket`, of which `first` is the chunk's first and which has
+// published its own. Called by one warp.
 __device__ inline uint32_t look_back(uint32_t *states, uint32_t first, uint32_t ticket, uint32_t own) {
     volatile uint32_t *state = states;
     if (ticket == first) {
@@ -61,7 +65,8 @@ struct Work {
     uint32_t ticket, first_ticket; // its own and that of the chunk's first
     uint32_t chunk, first_tile;
     Place place; // of that tile
-    // Whether all of the block's tiles are there, unclipped and in one row; then the first element of the first of them, from the slab's start.
+    // Whether all of the block's tiles are there, unclipped and in one row; then the first element of the first of
+    // them, from the slab's start.
     uint32_t in_row;
     uint64_t first_element;
 };
@@ -69,14 +74,15 @@ struct Work {
 struct Shared {
     alignas(16) uint16_t codes[UNITS][UNIT_ELEMENTS];
     alignas(16) int32_t integers[UNITS][UNIT_ELEMENTS]; // also as floats, of the fast way
-    uint32_t unit_groups[2][UNITS]; // each unit's; then those of the units before it in the block
+    uint32_t unit_groups[2][UNITS];                     // each unit's; then those of the units before it in the block
     uint32_t block_groups[2];
     uint32_t before; // groups of the chunk before the block's last units
     Work work[2];
 };
 
 // Takes the next work. Called by one thread.
-__device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, const Launch &launch, uint32_t *control, Work &work) {
+__device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, const Launch &launch, uint32_t *control,
+                            Work &work) {
     work.ticket = atomicAdd(control, 1u);
     work.chunk = work.ticket / launch.chunk_blocks;
     work.first_ticket = work.chunk * launch.chunk_blocks;
@@ -86,7 +92,8 @@ __device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, c
         const bool exist = work.first_tile + UNITS * UNIT_TILES <= batch.chunk_first(work.chunk + 1);
         const Tile tile = geometry.tile(place);
         work.place = place;
-        work.in_row = exist && (place.x + UNITS * UNIT_TILES) * geometry.side[2] <= geometry.dims[3] && geometry.is_unclipped(tile);
+        work.in_row = exist && (place.x + UNITS * UNIT_TILES) * geometry.side[2] <= geometry.dims[3] &&
+                      geometry.is_unclipped(tile);
         work.first_element = tile.first_element - launch.first_element;
     }
 }
@@ -94,13 +101,14 @@ __device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, c
 // What is left to do of a warp's last unit once its place is known.
 struct Pending {
     uint32_t chunk, first_ticket, ticket;
-    uint32_t number; // of the lane's tile
-    uint32_t exists; // the tile, and this lane speaks for it
+    uint32_t number;        // of the lane's tile
+    uint32_t exists;        // the tile, and this lane speaks for it
     uint32_t groups_before; // of the unit's other tile, if it comes before
     uint32_t unit_groups;
 };
 
-__device__ inline void store(const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs, const Shared &shared, const Pending &pending, uint32_t turn, uint32_t *control) {
+__device__ inline void store(const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs,
+                             const Shared &shared, const Pending &pending, uint32_t turn, uint32_t *control) {
     const uint32_t first = shared.before + shared.unit_groups[turn][warp_id()];
     uint16_t *codes = outputs.codes + ((batch.first_slot(pending.chunk) + first) << geometry.group_log2);
     const uint4 *from = reinterpret_cast<const uint4 *>(shared.codes[warp_id()]);
@@ -121,9 +129,9 @@ __device__ inline void store(const Geometry &geometry, const ChunkBatch &batch, 
 }
 
 // `control` starts as zeros: the ticket counter, the extreme codes of each chunk, then a state for each block of work.
-extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes(
-    const Element *slab, Geometry geometry, ChunkBatch batch, Step step, Launch launch, Outputs outputs, uint32_t *control
-) {
+extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
+    quantize_codes(const Element *slab, Geometry geometry, ChunkBatch batch, Step step, Launch launch, Outputs outputs,
+                   uint32_t *control) {
     extern __shared__ uint4 shared_memory[];
     Shared &shared = *reinterpret_cast<Shared *>(shared_memory);
     if (threadIdx.x == 0) {
@@ -138,7 +146,8 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
     for (uint32_t turn = 0;; turn ^= 1) {
         const Work &work = shared.work[turn];
         const uint32_t chunk = work.chunk;
-        // A vote, so that the compiler knows all lanes to agree: else it guards every shuffle below against their being apart.
+        // A vote, so that the compiler knows all lanes to agree: else it guards every shuffle below against their being
+        // apart.
         const bool more = __any_sync(ALL_LANES, chunk < batch.chunks);
         uint2 codes[ROWS];
         uint32_t outliers = 0, wide_outliers = 0;
@@ -172,9 +181,9 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
                     fast_tile.first = tile.first_element - launch.first_element + y * row + x;
                 }
             }
-            const FastResult fast = quantize_unit(
-                step, slab, fast_tile, launch.aligned != 0, reinterpret_cast<float4 *>(shared.integers[warp_id()]), guess, codes, outliers, wide_outliers
-            );
+            const FastResult fast = quantize_unit(step, slab, fast_tile, launch.aligned != 0,
+                                                  reinterpret_cast<float4 *>(shared.integers[warp_id()]), guess, codes,
+                                                  outliers, wide_outliers);
             result.base = fast.base;
             result.predictor = fast.predictor;
             result.activity = fast.activity;
@@ -190,7 +199,8 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
                     const TileBox other(geometry.tile(batch.first_tile + unit_tile + t));
                     TileSource source{slab + (other.first_element - launch.first_element), plane, row};
                     TileWords words;
-                    TileResult found = quantize_tile(step, other, source, shared.integers[warp_id()] + t * MOST_ELEMENTS, words);
+                    TileResult found =
+                        quantize_tile(step, other, source, shared.integers[warp_id()] + t * MOST_ELEMENTS, words);
                     if (tile_leader() == 2 * t) {
                         result = found;
                     }
@@ -232,7 +242,8 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
                 __syncwarp();
             }
             if (any_pending) {
-                uint32_t before = look_back(states_of(control, batch.chunks), pending.first_ticket, pending.ticket, shared.block_groups[turn ^ 1]);
+                uint32_t before = look_back(states_of(control, batch.chunks), pending.first_ticket, pending.ticket,
+                                            shared.block_groups[turn ^ 1]);
                 if (lane == 0) {
                     shared.before = before;
                 }
@@ -264,7 +275,8 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS) quantize_codes
                 found.predictor = __shfl_sync(ALL_LANES, result.predictor, 2 * t);
                 uint16_t *to = unit_codes + (__shfl_sync(ALL_LANES, next.groups_before, 2 * t) << geometry.group_log2);
                 uint32_t codes_end = geometry.groups(other.elements()) << geometry.group_log2, near, far;
-                write_codes(other, shared.integers[warp_id()] + t * MOST_ELEMENTS, found, codes_end, RADIUS, to, near, far);
+                write_codes(other, shared.integers[warp_id()] + t * MOST_ELEMENTS, found, codes_end, RADIUS, to, near,
+                            far);
                 if (tile_leader() == 2 * t) {
                     outliers = near;
                     wide_outliers = far;

@@ -1,13 +1,16 @@
-// Elements to codes: quantisation, prediction, the choice of the predictor, and codes dense in each chunk, in one reading.
+// Elements to codes: quantization, prediction, the choice of the predictor, and codes dense in each chunk, in one
+// reading.
 //
-// A block takes UNITS units of 1,024 elements (quantize/unit.cuh) after another, a warp each. What the fast ways cannot do a warp does the plain way
-// (quantize/tile.cuh), in shared memory. The elements of a warp's next unit are on their way to shared memory while it works on this one. One warp more, the clerk, sets out the work of the others.
+// A block takes UNITS units of 1,024 elements (quantize/unit.cuh) after another, a warp each. What the fast ways cannot
+// do a warp does the plain way (quantize/tile.cuh), in shared memory. The elements of a warp's next unit are on their
+// way to shared memory while it works on this one. One warp more, the clerk, sets out the work of the others.
 //
-// Where a tile's codes go depends on how many tiles before it in the chunk are constant: blocks find their place by looking back at those before them (Merrill and Garland 2016).
-// To wait for those would cost more than all the rest: each is found only after the codes of the block's next units are made, until when the codes stay in
-// shared memory. So a block has one barrier for its units: behind it are the places of its last units and what these take.
-// Several chunks are worked on in turn, so that few of a chunk's blocks are under way at a time and there is not far to look. Work is handed out in order, so
-// nobody waits for what has not been started.
+// Where a tile's codes go depends on how many tiles before it in the chunk are constant: blocks find their place by
+// looking back at those before them (Merrill and Garland 2016). To wait for those would cost more than all the rest:
+// each is found only after the codes of the block's next units are made, until when the codes stay in shared memory. So
+// a block has one barrier for its units: behind it are the places of its last units and what these take. Several chunks
+// are worked on in turn, so that few of a chunk's blocks are under way at a time and there is not far to look. Work is
+// handed out in order, so nobody waits for what has not been started.
 //
 // AXES      axes along which tiles extend
 // PATTERNS  1 if there may be fill patterns that the fast way must look for
@@ -36,10 +39,12 @@ struct Found {
 // Turns that work is set out ahead: elements of the next are on their way while those of this are worked on.
 constexpr uint32_t AHEAD = 2;
 constexpr uint32_t WORKS = 8; // a power of two, more than those ahead, this one and the two before
-// The warp that has no units of its own. It sets out the others' work and finds where their codes go, a turn behind them.
+// The warp that has no units of its own. It sets out the others' work and finds where their codes go, a turn behind
+// them.
 constexpr uint32_t CLERK = UNITS;
 constexpr uint32_t THREADS = (UNITS + 1) * WARP;
-// Where the clerk and the others meet. They come there from different places, which synccheck takes for a mistake, unless the barrier is one that allows for it: that costs 1 to 2 % of a call.
+// Where the clerk and the others meet. They come there from different places, which synccheck takes for a mistake,
+// unless the barrier is one that allows for it: that costs 1 to 2 % of a call.
 __device__ inline void meet() {
 #if UNDER_SYNCCHECK
     asm volatile("barrier.sync 1, %0;" ::"n"(THREADS) : "memory");
@@ -65,11 +70,11 @@ struct Shared {
 
 static_assert(sizeof(Shared) <= UNITS * UNIT_ELEMENTS * (4 + ELEMENT_BYTES) + 4608, "what the host gives a block");
 
-// The codes of this warp's last unit; and the chunk's extremes. `before` is what the chunk's tiles before the block take, `tiles_before` what the block's before each.
-__device__ inline void store_codes(
-    const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs, const Work &work, uint32_t before, const uint32_t (&tiles_before)[WARP], const uint16_t *unit_codes,
-    uint32_t *control
-) {
+// The codes of this warp's last unit; and the chunk's extremes. `before` is what the chunk's tiles before the block
+// take, `tiles_before` what the block's before each.
+__device__ inline void store_codes(const Geometry &geometry, const ChunkBatch &batch, const Outputs &outputs,
+                                   const Work &work, uint32_t before, const uint32_t (&tiles_before)[WARP],
+                                   const uint16_t *unit_codes, uint32_t *control) {
     const uint32_t first = tiles_before[warp_id() * UNIT_TILES], end = tiles_before[(warp_id() + 1) * UNIT_TILES];
     uint16_t *codes = outputs.codes + ((batch.first_slot(work.chunk) + before + first) << geometry.group_log2);
     const uint4 *from = reinterpret_cast<const uint4 *>(unit_codes);
@@ -104,7 +109,8 @@ __device__ inline void store_found(const Outputs &outputs, const Found (&all)[BL
 }
 
 // Puts the codes of the lane's rows where they belong in the tile's, and fills the last group up.
-__device__ inline void place_codes(const FastTile &tile, const WorkTile &extents, uint32_t codes_end, const uint2 (&codes)[ROWS], uint16_t *to) {
+__device__ inline void place_codes(const FastTile &tile, const WorkTile &extents, uint32_t codes_end,
+                                   const uint2 (&codes)[ROWS], uint16_t *to) {
     if (tile.whole) {
 #pragma unroll
         for (uint32_t k = 0; k < ROWS; ++k) {
@@ -129,7 +135,8 @@ __device__ inline void place_codes(const FastTile &tile, const WorkTile &extents
         for (uint32_t k = 0; k < ROWS; ++k) {
             uint16_t *at = to + (AXES == 3 ? k * ny + row : row + k) * nx + x;
             const uint32_t cols = k < tile.rows ? tile.cols : 0;
-            const uint16_t parts[QUAD] = {uint16_t(codes[k].x), uint16_t(codes[k].x >> 16), uint16_t(codes[k].y), uint16_t(codes[k].y >> 16)};
+            const uint16_t parts[QUAD] = {uint16_t(codes[k].x), uint16_t(codes[k].x >> 16), uint16_t(codes[k].y),
+                                          uint16_t(codes[k].y >> 16)};
 #pragma unroll
             for (uint32_t j = 0; j < QUAD; ++j) {
                 if (j < cols) {
@@ -145,10 +152,10 @@ __device__ inline void place_codes(const FastTile &tile, const WorkTile &extents
     }
 }
 
-// What the clerk does, turn by turn, until the block has no more work. `ticket` is that of the third turn, on the first lane.
-__device__ inline void keep_books(
-    const Geometry &geometry, const ChunkBatch &batch, const Launch &launch, const Outputs &outputs, uint32_t *control, Shared &shared, uint32_t ticket
-) {
+// What the clerk does, turn by turn, until the block has no more work. `ticket` is that of the third turn, on the first
+// lane.
+__device__ inline void keep_books(const Geometry &geometry, const ChunkBatch &batch, const Launch &launch,
+                                  const Outputs &outputs, uint32_t *control, Shared &shared, uint32_t ticket) {
     const uint32_t lane = lane_id();
     for (uint32_t turn = 0;; ++turn) {
         const bool more = __any_sync(ALL_LANES, shared.work[turn % WORKS].chunk < batch.chunks);
@@ -161,7 +168,8 @@ __device__ inline void keep_books(
             shared.tiles_before[parity][lane] = tile_group;
             // Others wait for that.
             if (lane == WARP - 1) {
-                *static_cast<volatile uint32_t *>(states + last.block) = (last.block == 0 ? INCLUSIVE : AGGREGATE) | tile_group;
+                *static_cast<volatile uint32_t *>(states + last.block) =
+                    (last.block == 0 ? INCLUSIVE : AGGREGATE) | tile_group;
             }
         }
         if (more) {
@@ -171,7 +179,8 @@ __device__ inline void keep_books(
         }
         if (turn > 0) {
             store_found(outputs, shared.found[parity], last);
-            const uint32_t before = look_back(states, last.block, __shfl_sync(ALL_LANES, tile_group, WARP - 1)), number = last.first_tile + lane;
+            const uint32_t before = look_back(states, last.block, __shfl_sync(ALL_LANES, tile_group, WARP - 1)),
+                           number = last.first_tile + lane;
             if (lane == 0) {
                 shared.before[parity] = before;
             }
@@ -186,8 +195,9 @@ __device__ inline void keep_books(
     }
 }
 
-// Units that are quantised while the constants are not there yet, so that the instructions are when they come: they are waited for longer than elements, and every launch finds them gone. Integers are the
-// elements, in shared memory; of every four units one is clipped along x, and in 3-D one along z.
+// Units that are quantized while the constants are not there yet, so that the instructions are when they come: they are
+// waited for longer than elements, and every launch finds them gone. Integers are the elements, in shared memory; of
+// every four units one is clipped along x, and in 3-D one along z.
 __device__ inline void set_out_rehearsal(Shared &shared) {
     if (threadIdx.x == 0) {
         Step plain = {};
@@ -199,7 +209,11 @@ __device__ inline void set_out_rehearsal(Shared &shared) {
         shared.step = plain;
     }
     if (threadIdx.x < BLOCK_TILES) {
-        constexpr uint32_t SIDE_Z = AXES == 3 ? 8 : 1, SIDE_Y = AXES == 3 ? 8 : AXES == 2 ? 32 : 1, SIDE_X = MOST_ELEMENTS / SIDE_Y / SIDE_Z;
+        constexpr uint32_t SIDE_Z = AXES == 3 ? 8 : 1,
+                           SIDE_Y = AXES == 3   ? 8
+                                    : AXES == 2 ? 32
+                                                : 1,
+                           SIDE_X = MOST_ELEMENTS / SIDE_Y / SIDE_Z;
         const uint32_t unit = threadIdx.x / UNIT_TILES % 4;
         const uint32_t nz = AXES == 3 && unit == 3 ? FLAT : SIDE_Z, nx = AXES > 1 && unit == 1 ? SIDE_X - 5 : SIDE_X;
         shared.work[REHEARSAL % WORKS].tiles[threadIdx.x] = {0, nz << 24 | SIDE_Y << 16 | nx, nz * SIDE_Y * nx};
@@ -209,26 +223,31 @@ __device__ inline void set_out_rehearsal(Shared &shared) {
     }
 }
 
-// `control` starts as zeros: the ticket counter, the extreme codes of each chunk, then a state for each block of work. The constants are `known`, or if there is `later` what is there once what was launched before is done.
-extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) quantize_codes(
-    const Element *slab, Geometry geometry, ChunkBatch batch, Step known, Launch launch, Outputs outputs, uint32_t *control, const Step *later
-) {
+// `control` starts as zeros: the ticket counter, the extreme codes of each chunk, then a state for each block of work.
+// The constants are `known`, or if there is `later` what is there once what was launched before is done.
+extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
+    quantize_codes(const Element *slab, Geometry geometry, ChunkBatch batch, Step known, Launch launch, Outputs outputs,
+                   uint32_t *control, const Step *later) {
     extern __shared__ uint4 shared_memory[];
     Shared &shared = *reinterpret_cast<Shared *>(shared_memory);
     const Step &step = shared.step;
     const uint32_t lane = lane_id();
-    // With `later` the kernel before this is one that reads the same elements and leaves the constants: elements and the counter of tickets may be touched beside it.
+    // With `later` the kernel before this is one that reads the same elements and leaves the constants: elements and
+    // the counter of tickets may be touched beside it.
     if (later == nullptr) {
         wait_for_all_before();
     }
     if (warp_id() == CLERK) {
         auto draw = [&]() { return lane == 0 ? atomicAdd(control, 1u) : 0; };
-        auto take_drawn = [&](uint32_t ticket, uint32_t turn) { take(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[turn]); };
+        auto take_drawn = [&](uint32_t ticket, uint32_t turn) {
+            take(geometry, batch, launch, __shfl_sync(ALL_LANES, ticket, 0), shared.work[turn]);
+        };
         take_drawn(draw(), 0);
         meet();
         meet();
         wait_for_all_before();
-        // Not sooner: blocks that begin first would have work for their second turn that those who begin last wait for in their first.
+        // Not sooner: blocks that begin first would have work for their second turn that those who begin last wait for
+        // in their first.
         const uint32_t ticket = draw();
         meet();
         take_drawn(ticket, 1);
@@ -270,7 +289,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) quantize_codes(
     for (uint32_t turn = REHEARSAL;; ++turn) {
         const bool begun = turn != REHEARSAL;
         const Work &work = shared.work[turn % WORKS], &last = shared.work[(turn + WORKS - 1) % WORKS];
-        // A vote, so that the compiler knows all lanes to agree: else it guards every shuffle below against their being apart.
+        // A vote, so that the compiler knows all lanes to agree: else it guards every shuffle below against their being
+        // apart.
         const bool more = __any_sync(ALL_LANES, begun ? work.chunk < batch.chunks : rehearses);
         if (more) {
             const WorkTile &extents = work.tiles[own_tile];
@@ -293,7 +313,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) quantize_codes(
                     FastTile following;
                     following.row_stride = tile.row_stride;
                     describe(next.tiles[own_tile], following);
-                    landing.fetch(slab, following, next.tiles + warp_id() * UNIT_TILES, row, plane, launch.aligned != 0);
+                    landing.fetch(slab, following, next.tiles + warp_id() * UNIT_TILES, row, plane,
+                                  launch.aligned != 0);
                 }
             };
             uint2 codes[ROWS];
@@ -304,8 +325,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) quantize_codes(
             if (!tile.whole) {
                 landing.complete(tile);
             }
-            const FastResult fast =
-                quantize_unit(step, slab, tile, launch.aligned != 0, extents.elements, landing, refill, locate, expected, codes);
+            const FastResult fast = quantize_unit(step, slab, tile, launch.aligned != 0, extents.elements, landing,
+                                                  refill, locate, expected, codes);
             TileResult result = {};
             result.base = fast.base;
             result.predictor = fast.predictor;
@@ -321,7 +342,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) quantize_codes(
                 landing.discard();
                 for (uint32_t t = 0; t < UNIT_TILES; ++t) {
                     if ((plain >> (2 * t) & 1) != 0) {
-                        const TileBox other(geometry.tile(batch.first_tile + work.first_tile + warp_id() * UNIT_TILES + t));
+                        const TileBox other(
+                            geometry.tile(batch.first_tile + work.first_tile + warp_id() * UNIT_TILES + t));
                         TileSource source{slab + (other.first_element - launch.first_element), plane, row};
                         TileWords words;
                         TileResult found = quantize_tile(step, other, source, integers + t * MOST_ELEMENTS, words);
@@ -343,7 +365,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) quantize_codes(
                 for (uint32_t t = 0; t < UNIT_TILES; ++t) {
                     const bool live = __shfl_sync(ALL_LANES, own_groups, 2 * t) > 0;
                     if ((plain >> (2 * t) & 1) != 0 && live) {
-                        const TileBox other(geometry.tile(batch.first_tile + work.first_tile + warp_id() * UNIT_TILES + t));
+                        const TileBox other(
+                            geometry.tile(batch.first_tile + work.first_tile + warp_id() * UNIT_TILES + t));
                         TileResult found = result;
                         found.base = __shfl_sync(ALL_LANES, result.base, 2 * t);
                         found.predictor = __shfl_sync(ALL_LANES, result.predictor, 2 * t);
@@ -380,12 +403,14 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) quantize_codes(
         if (!begun) {
             if (!more && __any_sync(ALL_LANES, shared.work[0].chunk < batch.chunks)) {
                 describe(shared.work[0].tiles[own_tile], tile);
-                landing.fetch(slab, tile, shared.work[0].tiles + warp_id() * UNIT_TILES, row, plane, launch.aligned != 0);
+                landing.fetch(slab, tile, shared.work[0].tiles + warp_id() * UNIT_TILES, row, plane,
+                              launch.aligned != 0);
             }
             meet();
             wait_for_all_before();
             if (threadIdx.x < sizeof(Step) / 4) {
-                reinterpret_cast<uint32_t *>(&shared.step)[threadIdx.x] = reinterpret_cast<const uint32_t *>(later != nullptr ? later : &known)[threadIdx.x];
+                reinterpret_cast<uint32_t *>(&shared.step)[threadIdx.x] =
+                    reinterpret_cast<const uint32_t *>(later != nullptr ? later : &known)[threadIdx.x];
             }
             meet();
             has_second = false;
@@ -395,7 +420,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS) quantize_codes(
         meet();
         if (turn > 0) {
             const uint32_t parity = (turn + 1) % 2;
-            store_codes(geometry, batch, outputs, last, shared.before[parity], shared.tiles_before[parity], shared.codes[parity][warp_id()], control);
+            store_codes(geometry, batch, outputs, last, shared.before[parity], shared.tiles_before[parity],
+                        shared.codes[parity][warp_id()], control);
             __syncwarp();
         }
         if (!more) {

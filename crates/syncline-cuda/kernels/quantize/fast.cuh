@@ -1,9 +1,12 @@
-// Unclipped tiles with nothing unusual in them, in registers: 1,024 elements a warp, 32 a lane. That is two tiles side by side of 8 x 8 x 8, or one tile.
+// Unclipped tiles with nothing unusual in them, in registers: 1,024 elements a warp, 32 a lane. That is two tiles side
+// by side of 8 x 8 x 8, or one tile.
 //
-// A lane has 8 rows of 4 elements along x. 3-D: of one tile (lane / 2 % 2), one half (lane % 2) of row lane / 4 of each plane; 2-D: a quad (lane % 8) of rows
-// lane / 8 * 8 to + 7; 1-D: elements 128 * row + 4 * lane. So loads and stores are of whole lines, and differences along the longest axis need no other lane.
+// A lane has 8 rows of 4 elements along x. 3-D: of one tile (lane / 2 % 2), one half (lane % 2) of row lane / 4 of each
+// plane; 2-D: a quad (lane % 8) of rows lane / 8 * 8 to + 7; 1-D: elements 128 * row + 4 * lane. So loads and stores
+// are of whole lines, and differences along the longest axis need no other lane.
 //
-// Integers are kept as floats, exact below 2^24: additions of floats have twice the rate of those of integers (sm_80 and later), and take magnitudes on the way.
+// Integers are kept as floats, exact below 2^24: additions of floats have twice the rate of those of integers (sm_80
+// and later), and take magnitudes on the way.
 #pragma once
 #include "quantize/integers.cuh"
 
@@ -35,8 +38,9 @@ __device__ inline void choose(const float (&lane_sums)[4], uint32_t &predictor, 
 
 // Sums of the residuals' magnitudes under each predictor, and codes of those under predictors GUESS and OTHER.
 template <uint32_t GUESS, uint32_t OTHER>
-__device__ inline void sums_and_codes(const Integers &q, float base, float (&sums)[4], uint2 (&codes)[ROWS], uint2 (&others)[ROWS]) {
-    each_row<(2u << AXES) - 1>(q, base, [&](uint32_t k, const float (&r)[4][QUAD]) {
+__device__ inline void sums_and_codes(const Integers &q, float base, float (&sums)[4], uint2 (&codes)[ROWS],
+                                      uint2 (&others)[ROWS]) {
+    each_row<(2u << AXES) - 1>(q, base, [&](uint32_t k, const float(&r)[4][QUAD]) {
 #pragma unroll
         for (uint32_t p = 0; p <= AXES; ++p) {
 #pragma unroll
@@ -51,9 +55,11 @@ __device__ inline void sums_and_codes(const Integers &q, float base, float (&sum
     });
 }
 
-// The codes of the lane's rows under predictor P, from the integers kept, for tiles that have it. Others keep what they have.
+// The codes of the lane's rows under predictor P, from the integers kept, for tiles that have it. Others keep what they
+// have.
 template <uint32_t P>
-__device__ inline void codes_if_any(const float4 *kept, float base, uint32_t predictor, uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers) {
+__device__ inline void codes_if_any(const float4 *kept, float base, uint32_t predictor, uint2 (&codes)[ROWS],
+                                    uint32_t &outliers, uint32_t &wide_outliers) {
     const bool mine = predictor == P;
     if (!__any_sync(ALL_LANES, mine)) {
         return;
@@ -64,7 +70,7 @@ __device__ inline void codes_if_any(const float4 *kept, float base, uint32_t pre
         float4 row = kept[k * WARP + lane_id()];
         q[k][0] = row.x, q[k][1] = row.y, q[k][2] = row.z, q[k][3] = row.w;
     }
-    each_row<1u << P>(q, base, [&](uint32_t k, const float (&r)[4][QUAD]) {
+    each_row<1u << P>(q, base, [&](uint32_t k, const float(&r)[4][QUAD]) {
         uint32_t bits[QUAD];
 #pragma unroll
         for (uint32_t j = 0; j < QUAD; ++j) {
@@ -80,11 +86,12 @@ __device__ inline void codes_if_any(const float4 *kept, float base, uint32_t pre
     });
 }
 
-// Quantises and predicts the unit; `slab` is where the element numbers of `tile` count from, `kept` shared memory for the warp's integers, `guess` the predictor
-// that the tiles will probably have; it becomes that of these. `codes` are those of a fast tile that is not constant.
-__device__ inline FastResult quantize_unit(
-    const Step &step, const Element *slab, const FastTile &tile, bool aligned, float4 *kept, uint32_t &guess, uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers
-) {
+// Quantizes and predicts the unit; `slab` is where the element numbers of `tile` count from, `kept` shared memory for
+// the warp's integers, `guess` the predictor that the tiles will probably have; it becomes that of these. `codes` are
+// those of a fast tile that is not constant.
+__device__ inline FastResult quantize_unit(const Step &step, const Element *slab, const FastTile &tile, bool aligned,
+                                           float4 *kept, uint32_t &guess, uint2 (&codes)[ROWS], uint32_t &outliers,
+                                           uint32_t &wide_outliers) {
     Integers q;
     bool good = tile.eligible;
     double error = 0.0;
@@ -128,8 +135,10 @@ __device__ inline FastResult quantize_unit(
 #endif
             }
             quantize_row(step, x[k], q[turn + k], good);
-            // For predictors that are seldom the best: their residuals are made again, from here, since registers are short.
-            kept[(turn + k) * WARP + lane_id()] = make_float4(q[turn + k][0], q[turn + k][1], q[turn + k][2], q[turn + k][3]);
+            // For predictors that are seldom the best: their residuals are made again, from here, since registers are
+            // short.
+            kept[(turn + k) * WARP + lane_id()] =
+                make_float4(q[turn + k][0], q[turn + k][1], q[turn + k][2], q[turn + k][3]);
 #if MEASURE
 #pragma unroll
             for (uint32_t j = 0; j < QUAD; ++j) {
@@ -142,7 +151,7 @@ __device__ inline FastResult quantize_unit(
     FastResult result = {};
     const float base = __shfl_sync(ALL_LANES, q[0][0], tile_leader());
     float sums[4] = {};
-    // Neighbours mostly agree about the predictor, in 1-D and 2-D; in 3-D it is mostly one of two.
+    // Neighbors mostly agree about the predictor, in 1-D and 2-D; in 3-D it is mostly one of two.
     uint2 others[ROWS];
     if constexpr (AXES == 3) {
         sums_and_codes<3, 2>(q, base, sums, codes, others);
@@ -154,8 +163,8 @@ __device__ inline FastResult quantize_unit(
         sums_and_codes<AXES, AXES>(q, base, sums, codes, others);
     }
     __syncwarp();
-    // Base and distances from it this small make every integer small enough to be exact in `quantize_fast`, and every residual exact; so are sums that
-    // stay below 2^24.
+    // Base and distances from it this small make every integer small enough to be exact in `quantize_fast`, and every
+    // residual exact; so are sums that stay below 2^24.
     good = good && fabsf(base) < 2097152.0f && sums[0] < 1048576.0f;
 #pragma unroll
     for (uint32_t p = 1; p <= AXES; ++p) {
@@ -165,7 +174,8 @@ __device__ inline FastResult quantize_unit(
     result.fast = (__ballot_sync(ALL_LANES, good) & lanes) == lanes;
     result.base = int32_t(base);
 #if LOGARITHM
-    bool any = (__ballot_sync(ALL_LANES, any_negative) & lanes) != 0, all = (__ballot_sync(ALL_LANES, all_negative) & lanes) == lanes;
+    bool any = (__ballot_sync(ALL_LANES, any_negative) & lanes) != 0,
+         all = (__ballot_sync(ALL_LANES, all_negative) & lanes) == lanes;
     result.sign = !any ? KIND_NONE : all ? KIND_ALL : KIND_BITMAP;
 #endif
 #if MEASURE

@@ -1,7 +1,9 @@
-// Units with elements that are excluded from prediction: fill patterns, and values stored as they are. In registers, as quantize/rows.cuh has them.
+// Units with elements that are excluded from prediction: fill patterns, and values stored as they are. In registers, as
+// quantize/rows.cuh has them.
 //
-// A bitmap over a unit is a word a lane: bit 4 * k + j for element j of the lane's row k. Within a tile, elements in raster order are those of row 0 by lanes,
-// then those of row 1 and so on; in 2-D those of eight lanes, then those of the next eight.
+// A bitmap over a unit is a word a lane: bit 4 * k + j for element j of the lane's row k. Within a tile, elements in
+// raster order are those of row 0 by lanes, then those of row 1 and so on; in 2-D those of eight lanes, then those of
+// the next eight.
 #pragma once
 #include "quantize/rows.cuh"
 
@@ -24,7 +26,8 @@ struct Excluded {
 };
 
 // Reads the unit again, and finds what is excluded and the integers of the rest.
-__device__ inline Excluded exclude(const Step &step, const Element *slab, const FastTile &tile, bool aligned, uint32_t elements, Integers &q) {
+__device__ inline Excluded exclude(const Step &step, const Element *slab, const FastTile &tile, bool aligned,
+                                   uint32_t elements, Integers &q) {
     Excluded out = {};
     uint32_t exact = 0, matching[MOST_PATTERNS] = {};
     out.fast = true;
@@ -61,7 +64,8 @@ __device__ inline Excluded exclude(const Step &step, const Element *slab, const 
             }
             out.fast = out.fast && !(large && !any && bit != 0);
 #if MEASURE
-            out.error += good && !any && bit != 0 ? squared_error(step, x[j], reconstruct(step, int32_t(q[k][j]))) : 0.0;
+            out.error +=
+                good && !any && bit != 0 ? squared_error(step, x[j], reconstruct(step, int32_t(q[k][j]))) : 0.0;
 #endif
         }
     }
@@ -79,12 +83,17 @@ __device__ inline Excluded exclude(const Step &step, const Element *slab, const 
     }
     const uint32_t excluded = exact | any_pattern;
     out.verbatim = excluded & ~out.fill;
-    out.meta = (most == 0 ? KIND_NONE : most == elements ? KIND_ALL : KIND_BITMAP) << META_MASK | pattern << META_PATTERN;
+    out.meta = (most == 0          ? KIND_NONE
+                : most == elements ? KIND_ALL
+                                   : KIND_BITMAP)
+                   << META_MASK |
+               pattern << META_PATTERN;
     return out;
 }
 
-// Gives each element that is not valid the integer of the last one before it in its row that is, else that of its row's predecessor's first element, filled likewise,
-// else the first valid one's. `kept` is shared memory for the integers. False in tiles where none is valid: all their integers are then 0.
+// Gives each element that is not valid the integer of the last one before it in its row that is, else that of its row's
+// predecessor's first element, filled likewise, else the first valid one's. `kept` is shared memory for the integers.
+// False in tiles where none is valid: all their integers are then 0.
 __device__ inline bool fill_excluded(Integers &q, uint32_t valid, float4 *kept) {
     const uint32_t lane = lane_id();
     const float *values = reinterpret_cast<const float *>(kept);
@@ -95,7 +104,8 @@ __device__ inline bool fill_excluded(Integers &q, uint32_t valid, float4 *kept) 
     __syncwarp();
     // The first valid one, by a number that ascends in raster order and says where it is.
     const uint32_t bit = valid != 0 ? __ffs(int32_t(valid)) - 1 : 0;
-    uint32_t first = AXES == 2 ? lane / 8 << 8 | bit / QUAD << 5 | lane % 8 << 2 | bit % QUAD : bit / QUAD << 7 | lane << 2 | bit % QUAD;
+    uint32_t first = AXES == 2 ? lane / 8 << 8 | bit / QUAD << 5 | lane % 8 << 2 | bit % QUAD
+                               : bit / QUAD << 7 | lane << 2 | bit % QUAD;
     first = valid != 0 ? first : ALL_LANES;
 #pragma unroll
     for (uint32_t distance = 1; distance < WARP; distance *= 2) {
@@ -104,7 +114,8 @@ __device__ inline bool fill_excluded(Integers &q, uint32_t valid, float4 *kept) 
         }
     }
     const bool any = first != ALL_LANES;
-    const uint32_t k_of_first = AXES == 2 ? first >> 5 & 7 : first >> 7, lane_of_first = AXES == 2 ? first >> 8 << 3 | (first >> 2 & 7) : first >> 2 & 31;
+    const uint32_t k_of_first = AXES == 2 ? first >> 5 & 7 : first >> 7,
+                   lane_of_first = AXES == 2 ? first >> 8 << 3 | (first >> 2 & 7) : first >> 2 & 31;
     const float base = any ? values[((k_of_first & 7) * WARP + (lane_of_first & 31)) * QUAD + first % QUAD] : 0.0f;
     __syncwarp();
 

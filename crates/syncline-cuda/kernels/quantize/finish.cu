@@ -1,6 +1,7 @@
-// After the codes: for each chunk its sums, which radius it takes, where each tile's outliers, verbatim values and bitmaps go, the bases of tiles without
-// elements of their own, the activity classes, and what the record needs that follows from these. Reads and writes some 40 bytes a tile. There are fewer chunks than multiprocessors: PARTS blocks share a chunk, a cluster
-// whose blocks read each other's sums.
+// After the codes: for each chunk its sums, which radius it takes, where each tile's outliers, verbatim values and
+// bitmaps go, the bases of tiles without elements of their own, the activity classes, and what the record needs that
+// follows from these. Reads and writes some 40 bytes a tile. There are fewer chunks than multiprocessors: PARTS blocks
+// share a chunk, a cluster whose blocks read each other's sums.
 //
 // THREADS  threads in a block
 // CLUSTER  blocks of a chunk, a power of two, on devices of compute capability 9.0 or more; on others a chunk has one
@@ -34,14 +35,17 @@ struct Running {
     uint64_t bitmaps; // bytes of masks, of signs << 32
     uint32_t based;   // number of the last tile that has a base of its own, plus 1; 0: none
 
-    __device__ inline Running plus(const Running &later) const { return {lists + later.lists, bitmaps + later.bitmaps, later.based > 0 ? later.based : based}; }
+    __device__ inline Running plus(const Running &later) const {
+        return {lists + later.lists, bitmaps + later.bitmaps, later.based > 0 ? later.based : based};
+    }
     // Of the lanes below. Most tiles have neither lists nor bitmaps.
     __device__ inline Running before() const {
         Running sum = {};
         if (__any_sync(ALL_LANES, lists != 0 || bitmaps != 0)) {
             sum.lists = lists, sum.bitmaps = bitmaps;
             for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-                const uint64_t lists_below = __shfl_up_sync(ALL_LANES, sum.lists, distance), bitmaps_below = __shfl_up_sync(ALL_LANES, sum.bitmaps, distance);
+                const uint64_t lists_below = __shfl_up_sync(ALL_LANES, sum.lists, distance),
+                               bitmaps_below = __shfl_up_sync(ALL_LANES, sum.bitmaps, distance);
                 sum.lists += lane_id() >= distance ? lists_below : 0;
                 sum.bitmaps += lane_id() >= distance ? bitmaps_below : 0;
             }
@@ -54,7 +58,8 @@ struct Running {
     }
 };
 
-// A chunk's tiles, a few for each thread: THREADS consecutive ones in each round. What is read of them stays in registers, so that all loads wait for memory together.
+// A chunk's tiles, a few for each thread: THREADS consecutive ones in each round. What is read of them stays in
+// registers, so that all loads wait for memory together.
 constexpr uint32_t MOST_TILES = 1 << 13;
 constexpr uint32_t ROUNDS = MOST_TILES / PARTS / THREADS;
 
@@ -92,7 +97,8 @@ template <typename T> __device__ inline T all_of(const T &own) {
     return sum;
 }
 
-// What is summed up over a chunk's tiles: all of it fits 32 bits, but for errors. And the number of the last tile that has a base of its own, plus 1; 0: none.
+// What is summed up over a chunk's tiles: all of it fits 32 bits, but for errors. And the number of the last tile that
+// has a base of its own, plus 1; 0: none.
 enum { GROUPS, OUTLIERS, WIDE, VERBATIM, MASKS, SIGNS, BASED, SUMS };
 enum { ERROR, COUNTED, ERRORS };
 
@@ -108,7 +114,8 @@ __device__ inline uint32_t reduced(uint32_t value, bool largest) {
 #endif
 }
 
-// The sums of all of a cluster's blocks, or of those that the lane is to `take`, on the lanes whose numbers are theirs: a word of a block a lane.
+// The sums of all of a cluster's blocks, or of those that the lane is to `take`, on the lanes whose numbers are theirs:
+// a word of a block a lane.
 constexpr uint32_t SLOTS = 8;
 static_assert(SUMS <= SLOTS && PARTS * SLOTS <= WARP, "a lane a word");
 __device__ inline uint32_t over_parts(uint32_t word, bool take) {
@@ -121,9 +128,9 @@ __device__ inline uint32_t over_parts(uint32_t word, bool take) {
     return value;
 }
 
-extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_finish(
-    Geometry geometry, ChunkBatch batch, uint32_t with_classes, Outputs outputs, SideOffsets *offsets, uint8_t *group_classes, ChunkSummary *summaries, ForRecords records
-) {
+extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
+    quantize_finish(Geometry geometry, ChunkBatch batch, uint32_t with_classes, Outputs outputs, SideOffsets *offsets,
+                    uint8_t *group_classes, ChunkSummary *summaries, ForRecords records) {
     __shared__ uint32_t part_bins[BINS_OF_LANE * WARP], bins[BINS_OF_LANE * WARP];
     __shared__ uint32_t part_sums[SLOTS];
     __shared__ uint64_t part_errors[ERRORS];
@@ -133,7 +140,8 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
     const uint32_t chunk = blockIdx.x / PARTS, part = blockIdx.x % PARTS;
     const uint32_t first = batch.chunk_first(chunk), tiles_of_chunk = batch.chunk_first(chunk + 1) - first;
     // A block has as many tiles as the others of its chunk, in whole warps.
-    const uint32_t tiles_of_part = ceil_div(ceil_div(tiles_of_chunk, PARTS), WARP) * WARP, first_of_part = part * tiles_of_part;
+    const uint32_t tiles_of_part = ceil_div(ceil_div(tiles_of_chunk, PARTS), WARP) * WARP,
+                   first_of_part = part * tiles_of_part;
     const uint32_t tiles = min_of(tiles_of_chunk, first_of_part + tiles_of_part);
     for (uint32_t i = threadIdx.x; i < BINS_OF_LANE * WARP; i += THREADS) {
         part_bins[i] = 0;
@@ -151,7 +159,8 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
                 records.control[i] = 0;
             }
         }
-        for (uint32_t i = batch.chunks + blockIdx.x * THREADS + threadIdx.x; i < records.streams; i += gridDim.x * THREADS) {
+        for (uint32_t i = batch.chunks + blockIdx.x * THREADS + threadIdx.x; i < records.streams;
+             i += gridDim.x * THREADS) {
             records.spans[i] = {0, 0, RADIUS, 0, 0};
         }
     }
@@ -173,7 +182,9 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
     uint32_t bases[BASES] = {}, bases_before[BASES] = {};
     uint64_t error = 0, counted = 0;
     // The lowest and highest codes of the chunk, for the thread that tells of it.
-    uint32_t *extremes = threadIdx.x == WARP && part == 0 && for_records && records.control_words != 0 ? extremes_of(records.control, chunk) : nullptr;
+    uint32_t *extremes = threadIdx.x == WARP && part == 0 && for_records && records.control_words != 0
+                             ? extremes_of(records.control, chunk)
+                             : nullptr;
     uint32_t symbols = 0;
     if (extremes != nullptr) {
         symbols = extremes[0] << 16 | (0xFFFF - extremes[1] + 1 & 0xFFFF);
@@ -198,7 +209,8 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
             }
         }
     }
-    const uint64_t elements_of_chunk = geometry.elements_before(batch.first_tile + first + tiles_of_chunk) - geometry.elements_before(batch.first_tile + first);
+    const uint64_t elements_of_chunk = geometry.elements_before(batch.first_tile + first + tiles_of_chunk) -
+                                       geometry.elements_before(batch.first_tile + first);
     __syncthreads();
     uint32_t sums[SUMS] = {};
 #pragma unroll
@@ -215,7 +227,8 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
             sums[VERBATIM] += counts[round] >> 16;
             sums[MASKS] += uint32_t(bitmaps);
             sums[SIGNS] += uint32_t(bitmaps >> 32);
-            sums[BASED] = (meta & META_EMPTY) == 0 ? first + first_of_part + round * THREADS + threadIdx.x + 1 : sums[BASED];
+            sums[BASED] =
+                (meta & META_EMPTY) == 0 ? first + first_of_part + round * THREADS + threadIdx.x + 1 : sums[BASED];
         }
     }
 #pragma unroll
@@ -239,7 +252,8 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
             part_sums[warp_id()] = sum;
         }
     } else if (warp_id() - SUMS < ERRORS) {
-        const uint64_t sum = outputs.errors == nullptr ? 0 : warp_sum(lane_id() < WARPS ? warp_errors[warp_id() - SUMS][lane_id()] : 0);
+        const uint64_t sum =
+            outputs.errors == nullptr ? 0 : warp_sum(lane_id() < WARPS ? warp_errors[warp_id() - SUMS][lane_id()] : 0);
         if (lane_id() == 0) {
             part_errors[warp_id() - SUMS] = sum;
         }
@@ -292,7 +306,8 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
                 if (extremes != nullptr) {
                     extremes[0] = extremes[1] = 0;
                 }
-                records.spans[chunk] = {batch.first_slot(chunk), wide || is_raw ? 0 : summary.groups, RADIUS, symbols, 0};
+                records.spans[chunk] = {batch.first_slot(chunk), wide || is_raw ? 0 : summary.groups, RADIUS, symbols,
+                                        0};
                 records.hashed[chunk] = 0;
                 if (records.host != nullptr) {
                     records.host[chunk] = is_raw ? summary.of_raw(RADIUS) : summary;
@@ -305,7 +320,8 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
         if (tile >= tiles) {
             return {};
         }
-        return {(wide ? counts[round] & 0xFFFF : meta >> 16) | uint64_t(counts[round] >> 16) << 32, bitmaps_of(meta), (meta & META_EMPTY) == 0 ? first + tile + 1 : 0};
+        return {(wide ? counts[round] & 0xFFFF : meta >> 16) | uint64_t(counts[round] >> 16) << 32, bitmaps_of(meta),
+                (meta & META_EMPTY) == 0 ? first + tile + 1 : 0};
     };
 #pragma unroll
     for (uint32_t round = 0; round < ROUNDS; ++round) {
@@ -317,7 +333,8 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
         }
     }
     __syncthreads();
-    Running carried = {before_part(wide ? WIDE : OUTLIERS) | uint64_t(before_part(VERBATIM)) << 32, before_part(MASKS) | uint64_t(before_part(SIGNS)) << 32, before_part(BASED)};
+    Running carried = {before_part(wide ? WIDE : OUTLIERS) | uint64_t(before_part(VERBATIM)) << 32,
+                       before_part(MASKS) | uint64_t(before_part(SIGNS)) << 32, before_part(BASED)};
     cluster_arrive();
     TileSums own_sums = {};
 #pragma unroll
@@ -325,9 +342,11 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
         if (first_of_part + round * THREADS >= tiles) {
             break;
         }
-        const Running of_warps = lane_id() < WARPS ? warp_running[round][lane_id()] : Running{}, warps_before = of_warps.before();
+        const Running of_warps = lane_id() < WARPS ? warp_running[round][lane_id()] : Running{},
+                      warps_before = of_warps.before();
         auto from = [&](const Running &running, uint32_t lane) -> Running {
-            return {__shfl_sync(ALL_LANES, running.lists, lane), __shfl_sync(ALL_LANES, running.bitmaps, lane), __shfl_sync(ALL_LANES, running.based, lane)};
+            return {__shfl_sync(ALL_LANES, running.lists, lane), __shfl_sync(ALL_LANES, running.bitmaps, lane),
+                    __shfl_sync(ALL_LANES, running.based, lane)};
         };
         const Running own = own_of(round), sum = carried.plus(from(warps_before, warp_id())).plus(own.before());
         carried = carried.plus(from(warps_before.plus(of_warps), WARPS - 1));
@@ -343,10 +362,12 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
                 base_before = uint32_t(outputs.bases[sum.based - 1]);
             }
             const uint32_t own_base = PARTS > 1 ? bases[round % BASES] : empty ? 0 : uint32_t(outputs.bases[number]);
-            const uint32_t base = empty ? base_before : own_base, neighbour = __shfl_up_sync(ALL_LANES, base, 1);
-            const uint32_t width = width_of(tile < tiles ? zigzag(base - (lane_id() == 0 ? base_before : neighbour)) : 0);
+            const uint32_t base = empty ? base_before : own_base, neighbor = __shfl_up_sync(ALL_LANES, base, 1);
+            const uint32_t width =
+                width_of(tile < tiles ? zigzag(base - (lane_id() == 0 ? base_before : neighbor)) : 0);
             const uint32_t live = __popc(__ballot_sync(ALL_LANES, (meta & META_CONSTANT) == 0));
-            const bool masks = __any_sync(ALL_LANES, mask_of(meta) != KIND_NONE), signs = __any_sync(ALL_LANES, sign_of(meta) != KIND_NONE);
+            const bool masks = __any_sync(ALL_LANES, mask_of(meta) != KIND_NONE),
+                       signs = __any_sync(ALL_LANES, sign_of(meta) != KIND_NONE);
             own_sums.live += live;
             own_sums.words_of_bases += width;
             own_sums.flags |= (masks ? FLAG_MASKS : 0) | (signs ? FLAG_SIGNS : 0);
@@ -354,7 +375,8 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS) quantize_fini
         if (tile >= tiles) {
             continue;
         }
-        offsets[number] = {uint32_t(sum.lists), uint32_t(sum.lists >> 32), uint32_t(sum.bitmaps), uint32_t(sum.bitmaps >> 32)};
+        offsets[number] = {uint32_t(sum.lists), uint32_t(sum.lists >> 32), uint32_t(sum.bitmaps),
+                           uint32_t(sum.bitmaps >> 32)};
         if ((meta & META_EMPTY) != 0) {
             // Tiles with a base of their own are not written here.
             outputs.bases[number] = sum.based > 0 ? outputs.bases[sum.based - 1] : 0;

@@ -28,29 +28,33 @@ __device__ inline uint32_t before_lane() { return (1u << lane_id()) - 1; }
 
 // Of bits in words, a word a lane, those `distance` before.
 __device__ inline uint32_t bits_before(uint32_t own_word, uint32_t distance) {
-    const uint32_t words = distance / WARP, high = __shfl_up_sync(ALL_LANES, own_word, words), low = __shfl_up_sync(ALL_LANES, own_word, words + 1);
+    const uint32_t words = distance / WARP, high = __shfl_up_sync(ALL_LANES, own_word, words),
+                   low = __shfl_up_sync(ALL_LANES, own_word, words + 1);
     return __funnelshift_l(lane_id() > words ? low : 0, lane_id() >= words ? high : 0, distance);
 }
 
-// Writes a bitmap as it is stored: each bit's exclusive or with its neighbour's, which is the one in the plane before, in the first plane in the row before, and in
-// that plane's first row the one before; then zeros up to a multiple of 64 bytes.
+// Writes a bitmap as it is stored: each bit's exclusive or with its neighbor's, which is the one in the plane before,
+// in the first plane in the row before, and in that plane's first row the one before; then zeros up to a multiple of 64
+// bytes.
 __device__ inline void write_bitmap(const TileBox &tile, uint32_t own_word, uint32_t *to) {
     const uint32_t elements = tile.elements(), lane = lane_id(), row = tile.nx, plane = tile.nx * tile.ny;
     const uint32_t in_row = word_of_first(row, lane), in_plane = word_of_first(plane, lane);
-    uint32_t neighbours = bits_before(own_word, 1) & in_row;
+    uint32_t neighbors = bits_before(own_word, 1) & in_row;
     if (row < plane) {
-        neighbours |= bits_before(own_word, row) & in_plane & ~in_row;
+        neighbors |= bits_before(own_word, row) & in_plane & ~in_row;
     }
     if (plane < elements) {
-        neighbours |= bits_before(own_word, plane) & ~in_plane;
+        neighbors |= bits_before(own_word, plane) & ~in_plane;
     }
     if (lane < (elements + 511) / 512 * 16) {
-        to[lane] = (own_word ^ neighbours) & word_of_first(elements, lane);
+        to[lane] = (own_word ^ neighbors) & word_of_first(elements, lane);
     }
 }
 
-// The bitmaps of a tile of which nothing is stored verbatim: what has the pattern is filled, and all else has an integer.
-__device__ inline void find_bitmaps(const Step &step, const TileBox &tile, const TileSource &source, uint32_t meta, TileWords &words) {
+// The bitmaps of a tile of which nothing is stored verbatim: what has the pattern is filled, and all else has an
+// integer.
+__device__ inline void find_bitmaps(const Step &step, const TileBox &tile, const TileSource &source, uint32_t meta,
+                                    TileWords &words) {
     const uint32_t elements = tile.elements(), lane = lane_id();
     const Bits pattern = Bits(step.patterns[meta >> META_PATTERN & 3]);
     const bool has_mask = (meta >> META_MASK & 3) != KIND_NONE;
@@ -67,18 +71,19 @@ __device__ inline void find_bitmaps(const Step &step, const TileBox &tile, const
 #pragma unroll
         for (uint32_t k = 0; k < TOGETHER; ++k) {
             const uint32_t word = first_word + k;
-            const bool inside = word * WARP + lane < elements, fill = has_mask && inside && bits_of(values[k]) == pattern;
-            const uint32_t filled = __ballot_sync(ALL_LANES, fill), negative = __ballot_sync(ALL_LANES, inside && !fill && (bits_of(values[k]) & SIGN_BIT) != 0);
+            const bool inside = word * WARP + lane < elements,
+                       fill = has_mask && inside && bits_of(values[k]) == pattern;
+            const uint32_t filled = __ballot_sync(ALL_LANES, fill),
+                           negative = __ballot_sync(ALL_LANES, inside && !fill && (bits_of(values[k]) & SIGN_BIT) != 0);
             words.fill = lane == word ? filled : words.fill;
             words.negative = lane == word ? negative : words.negative;
         }
     }
 }
 
-extern "C" __global__ void __launch_bounds__(WARPS *WARP) quantize_gather(
-    const Element *slab, uint64_t first_element, Geometry geometry, ChunkBatch batch, Step step, const SideStarts *starts, const SideOffsets *offsets,
-    Outputs outputs, SideLists lists
-) {
+extern "C" __global__ void __launch_bounds__(WARPS *WARP)
+    quantize_gather(const Element *slab, uint64_t first_element, Geometry geometry, ChunkBatch batch, Step step,
+                    const SideStarts *starts, const SideOffsets *offsets, Outputs outputs, SideLists lists) {
     __shared__ int32_t integers[WARPS][MOST_ELEMENTS];
     const uint32_t number = blockIdx.x * WARPS + warp_id(), lane = lane_id();
     if (number >= batch.tiles) {
@@ -97,8 +102,10 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP) quantize_gather(
     }
     const SideOffsets offset = offsets[number];
     const TileBox tile(geometry.tile(batch.first_tile + number));
-    const uint32_t position = uint32_t(tile.elements_before - geometry.elements_before(batch.first_tile + batch.chunk_first(chunk)));
-    const TileSource source{slab + (tile.first_element - first_element), geometry.dims[2] * geometry.dims[3], geometry.dims[3]};
+    const uint32_t position =
+        uint32_t(tile.elements_before - geometry.elements_before(batch.first_tile + batch.chunk_first(chunk)));
+    const TileSource source{slab + (tile.first_element - first_element), geometry.dims[2] * geometry.dims[3],
+                            geometry.dims[3]};
     TileWords words;
     TileResult result = {};
     if (outliers > 0 || verbatim > 0) {
@@ -111,16 +118,17 @@ extern "C" __global__ void __launch_bounds__(WARPS *WARP) quantize_gather(
     if (outliers > 0) {
         uint64_t at = uint64_t(start.outliers) + offset.outliers;
         const int32_t radius = int32_t(start.radius);
-        each_residual(tile, integers[warp_id()], result, (elements + WARP - 1) / WARP * WARP, [&](uint32_t i, int32_t residual) {
-            bool outside = is_outlier(residual, radius);
-            uint32_t all = __ballot_sync(ALL_LANES, outside);
-            if (outside) {
-                uint64_t to = at + __popc(all & before_lane());
-                lists.outlier_positions[to] = position + i;
-                lists.residuals[to] = residual;
-            }
-            at += __popc(all);
-        });
+        each_residual(tile, integers[warp_id()], result, (elements + WARP - 1) / WARP * WARP,
+                      [&](uint32_t i, int32_t residual) {
+                          bool outside = is_outlier(residual, radius);
+                          uint32_t all = __ballot_sync(ALL_LANES, outside);
+                          if (outside) {
+                              uint64_t to = at + __popc(all & before_lane());
+                              lists.outlier_positions[to] = position + i;
+                              lists.residuals[to] = residual;
+                          }
+                          at += __popc(all);
+                      });
     }
     if (verbatim > 0) {
         uint64_t at = uint64_t(start.verbatim) + offset.verbatim;

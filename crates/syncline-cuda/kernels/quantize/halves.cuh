@@ -1,18 +1,20 @@
-// Tiles whose integers lie within 1024 of their base, two elements to a word: sums, differences and magnitudes of two elements are an instruction each.
+// Tiles whose integers lie within 1024 of their base, two elements to a word: sums, differences and magnitudes of two
+// elements are an instruction each.
 //
-// An integer k of up to 2048 is the bits of the half k * 2^-24, subnormal or as closely spaced as those. So what a word holds is at the same time two integers of 16 bits and two
-// halves, and nothing has to be converted. Sums up to 2048 are exact, and one that is larger stays larger however it is rounded.
+// An integer k of up to 2048 is the bits of the half k * 2^-24, subnormal or as closely spaced as those. So what a word
+// holds is at the same time two integers of 16 bits and two halves, and nothing has to be converted. Sums up to 2048
+// are exact, and one that is larger stays larger however it is rounded.
 //
-// A word has the integers less the tile's base, plus 1024 while they are found. Elements that are not there hold the tile's first; along x they are taken from themselves. Of flat units lanes have at most
-// DEPTH rows.
+// A word has the integers less the tile's base, plus 1024 while they are found. Elements that are not there hold the
+// tile's first; along x they are taken from themselves. Of flat units lanes have at most DEPTH rows.
 #pragma once
 #include "quantize/landing.cuh"
 
 constexpr uint32_t PAIRS = QUAD / 2;
 constexpr uint32_t PAIR_REACH_LOG2 = 11; // integers less the base are from -1024 to 1023
 constexpr uint32_t PAIR_BASE = 0x04000400u;
-constexpr uint32_t PAIR_CENTRE = uint32_t(RADIUS) << 16 | uint32_t(RADIUS); // the code of a residual of 0
-constexpr uint32_t PAIR_MINUS_ONE = 0xBC00BC00u;                           // the halves -1.0
+constexpr uint32_t PAIR_CENTER = uint32_t(RADIUS) << 16 | uint32_t(RADIUS); // the code of a residual of 0
+constexpr uint32_t PAIR_MINUS_ONE = 0xBC00BC00u;                            // the halves -1.0
 // Bits that halves below 2048 do not have.
 constexpr uint32_t PAIR_INEXACT = 0xF800F800u;
 constexpr float PAIR_LARGEST_BASE = 2097152.0f;
@@ -58,8 +60,8 @@ __device__ inline Element fused(double a, double b, double c) { return __fma_rn(
 __device__ inline uint32_t sign_word(double a) { return uint32_t(__double2hiint(a)); }
 #endif
 
-// Whether 1024 and all integers less the base are from 0 to 2047: bits above those are then the magic number's in all sums with it. What has no other bits is
-// smaller by 2^22 or more, which `Step::reach_known` excludes.
+// Whether 1024 and all integers less the base are from 0 to 2047: bits above those are then the magic number's in all
+// sums with it. What has no other bits is smaller by 2^22 or more, which `Step::reach_known` excludes.
 struct Reach {
     uint32_t any = 0;
 #if ELEMENT_BYTES == 8
@@ -84,13 +86,16 @@ struct Reach {
     }
 };
 
-// The words of the lane's rows. False for the warp if there is an integer too far from the base, or an element that has none.
+// The words of the lane's rows. False for the warp if there is an integer too far from the base, or an element that has
+// none.
 //
-// One rounding finds the integer that the format's operations find, and its error is within the bound, where `x / step` lies further from the middle between two
-// integers than all roundings together can take it: those of the inverse and of what is reconstructed, each of them at most an integer's 2^-24 (2^-53) share,
-// and some of half a step. Rows in which it does not are done again the long way, as are those that have -0.0.
+// One rounding finds the integer that the format's operations find, and its error is within the bound, where `x / step`
+// lies further from the middle between two integers than all roundings together can take it: those of the inverse and
+// of what is reconstructed, each of them at most an integer's 2^-24 (2^-53) share, and some of half a step. Rows in
+// which it does not are done again the long way, as are those that have -0.0.
 template <uint32_t DEPTH>
-__device__ inline bool pair_words(const Step &step, const Landing &landing, const FastTile &tile, float &base, PairRows &words) {
+__device__ inline bool pair_words(const Step &step, const Landing &landing, const FastTile &tile, float &base,
+                                  PairRows &words) {
     bool good = true;
     const Element first = landing.first();
     base = quantize_long(step, first, good);
@@ -109,7 +114,8 @@ __device__ inline bool pair_words(const Step &step, const Landing &landing, cons
 #pragma unroll
         for (uint32_t j = 0; j < QUAD; ++j) {
             const Element shifted = fused(x[j], inverse, shift), integer = shifted - shift;
-            // A difference's sign costs less than a comparison: there are twice as many units that add. (What is no number is out of reach.)
+            // A difference's sign costs less than a comparison: there are twice as many units that add. (What is no
+            // number is out of reach.)
             unsure |= sign_word(sure_below - fabs(fused(x[j], inverse, -integer)));
             low[j] = reach.add(shifted);
         }
@@ -133,7 +139,8 @@ __device__ inline bool pair_words(const Step &step, const Landing &landing, cons
         for (uint32_t k = 0; k < DEPTH; ++k) {
             Element x[QUAD];
             landing.row(k, x);
-            const bool any = bits_of(x[0]) == SIGN_BIT || bits_of(x[1]) == SIGN_BIT || bits_of(x[2]) == SIGN_BIT || bits_of(x[3]) == SIGN_BIT;
+            const bool any = bits_of(x[0]) == SIGN_BIT || bits_of(x[1]) == SIGN_BIT || bits_of(x[2]) == SIGN_BIT ||
+                             bits_of(x[3]) == SIGN_BIT;
             doubtful |= any ? 1u << (DEPTH - 1 - k) : 0;
         }
     }
@@ -164,7 +171,8 @@ __device__ inline bool pair_words(const Step &step, const Landing &landing, cons
             for (uint32_t j = 0; j < QUAD; ++j) {
                 low[j] = reach.add((Element(quantize_long(step, x[j], good)) - Element(base)) + PAIR_MAGIC);
             }
-            const uint32_t low_word = __byte_perm(low[0], low[1], 0x5410), high_word = __byte_perm(low[2], low[3], 0x5410);
+            const uint32_t low_word = __byte_perm(low[0], low[1], 0x5410),
+                           high_word = __byte_perm(low[2], low[3], 0x5410);
 #pragma unroll
             for (uint32_t row = 0; row < DEPTH; ++row) {
                 words[row][0] = row == k ? low_word : words[row][0];
@@ -178,10 +186,10 @@ __device__ inline bool pair_words(const Step &step, const Landing &landing, cons
 
 // What stands before a row's words along x, so that elements that are not there are taken from themselves.
 template <bool WHOLE> struct BeforeX {
-    uint32_t first, second;    // selectors of what stands before both words
-    uint32_t source;           // 3-D: the lane that has what stands before the row, or above its first element
-    bool at_left, at_corner;   // no quad to the left; nor any row above
-    uint32_t not_left;         // -1, but 0 for the first element along x
+    uint32_t first, second;  // selectors of what stands before both words
+    uint32_t source;         // 3-D: the lane that has what stands before the row, or above its first element
+    bool at_left, at_corner; // no quad to the left; nor any row above
+    uint32_t not_left;       // -1, but 0 for the first element along x
 
     __device__ inline explicit BeforeX(const FastTile &tile) {
         const uint32_t lane = lane_id();
@@ -194,11 +202,14 @@ template <bool WHOLE> struct BeforeX {
         second = (WHOLE || tile.cols > 2 ? 0x0032u : 0x0054u) | (WHOLE || tile.cols > 3 ? 0x5400u : 0x7600u);
     }
     __device__ inline uint32_t of_first(uint32_t left, uint32_t word) const { return __byte_perm(left, word, first); }
-    __device__ inline uint32_t of_second(const uint32_t (&words)[PAIRS]) const { return __byte_perm(words[0], words[1], second); }
+    __device__ inline uint32_t of_second(const uint32_t (&words)[PAIRS]) const {
+        return __byte_perm(words[0], words[1], second);
+    }
     // What stands before row k; for quads at the left what stands above it, in both halves.
     __device__ inline uint32_t left(const PairRows &words, uint32_t k) const {
         if constexpr (AXES == 3) {
-            // Quads at the left have their first element asked for by the row below, and their last by the quad to their right.
+            // Quads at the left have their first element asked for by the row below, and their last by the quad to
+            // their right.
             const uint32_t other = __shfl_sync(ALL_LANES, __byte_perm(words[k][0], words[k][1], 0x7610), source);
             return at_corner ? (k > 0 ? words[k - (k > 0)][0] : 0) : other;
         } else if constexpr (AXES == 2) {
@@ -219,11 +230,14 @@ template <bool WHOLE> struct BeforeX {
 };
 
 // Differences along x and y, in 1-D along x, and each lane's sums of magnitudes under each predictor but 0.
-template <bool WHOLE, uint32_t DEPTH> __device__ inline void pair_sums(const FastTile &tile, const PairRows &words, PairRows &along, uint32_t (&sums)[4]) {
+template <bool WHOLE, uint32_t DEPTH>
+__device__ inline void pair_sums(const FastTile &tile, const PairRows &words, PairRows &along, uint32_t (&sums)[4]) {
     const uint32_t lane = lane_id();
     const BeforeX<WHOLE> before(tile);
     // Rows that are not there count nowhere.
-    auto add = [&](uint32_t p, uint32_t k, uint32_t residuals) { sums[p] = pair_add_magnitudes(sums[p], WHOLE || k < tile.rows ? residuals : 0); };
+    auto add = [&](uint32_t p, uint32_t k, uint32_t residuals) {
+        sums[p] = pair_add_magnitudes(sums[p], WHOLE || k < tile.rows ? residuals : 0);
+    };
     if constexpr (AXES == 1) {
 #pragma unroll
         for (uint32_t k = 0; k < DEPTH; ++k) {
@@ -283,14 +297,15 @@ template <bool WHOLE, uint32_t DEPTH> __device__ inline void pair_sums(const Fas
 
 // The codes under the tile's predictor.
 template <bool WHOLE, uint32_t DEPTH>
-__device__ inline void pair_codes(const Step &step, const FastTile &tile, const PairRows &words, const PairRows &along, uint32_t predictor, uint2 (&codes)[ROWS]) {
+__device__ inline void pair_codes(const Step &step, const FastTile &tile, const PairRows &words, const PairRows &along,
+                                  uint32_t predictor, uint2 (&codes)[ROWS]) {
     if (AXES > 1 && __any_sync(ALL_LANES, predictor == 2 || predictor == 3)) {
         const uint32_t factor = AXES == 3 && predictor == 3 ? PAIR_MINUS_ONE : 0;
         const uint32_t first_factor = (lane_id() & ~2u) == 0 ? factor & 0xFFFF0000u : factor;
 #pragma unroll
         for (uint32_t k = 0; k < DEPTH; ++k) {
-            codes[k].x = pair_add(along[k][0], PAIR_CENTRE);
-            codes[k].y = pair_add(along[k][1], PAIR_CENTRE);
+            codes[k].x = pair_add(along[k][0], PAIR_CENTER);
+            codes[k].y = pair_add(along[k][1], PAIR_CENTER);
             if (AXES == 3 && k > 0) {
                 codes[k].x = pair_fused(along[k - (k > 0)][0], first_factor, codes[k].x);
                 codes[k].y = pair_fused(along[k - (k > 0)][1], factor, codes[k].y);
@@ -301,14 +316,15 @@ __device__ inline void pair_codes(const Step &step, const FastTile &tile, const 
         if (__any_sync(ALL_LANES, predictor == 1)) {
 #pragma unroll
             for (uint32_t k = 0; k < DEPTH; ++k) {
-                codes[k].x = pair_add(along[k][0], PAIR_CENTRE);
-                codes[k].y = pair_add(along[k][1], PAIR_CENTRE);
+                codes[k].x = pair_add(along[k][0], PAIR_CENTER);
+                codes[k].y = pair_add(along[k][1], PAIR_CENTER);
             }
         }
     } else if (__any_sync(ALL_LANES, predictor == 1)) {
         const BeforeX<WHOLE> before(tile);
         const bool mine = predictor == 1;
-        // What stands before is found again: to the compiler these are other words, or it would keep what it has found for the sums, in registers that are short.
+        // What stands before is found again: to the compiler these are other words, or it would keep what it has found
+        // for the sums, in registers that are short.
         const uint32_t nothing = step.reach_known >> 1;
         PairRows again;
 #pragma unroll
@@ -320,8 +336,9 @@ __device__ inline void pair_codes(const Step &step, const FastTile &tile, const 
         }
 #pragma unroll
         for (uint32_t k = 0; k < DEPTH; ++k) {
-            const uint32_t low = pair_add(pair_subtract(again[k][0], before.of_first(before.left(again, k), again[k][0])), PAIR_CENTRE);
-            const uint32_t high = pair_add(pair_subtract(again[k][1], before.of_second(again[k])), PAIR_CENTRE);
+            const uint32_t low =
+                pair_add(pair_subtract(again[k][0], before.of_first(before.left(again, k), again[k][0])), PAIR_CENTER);
+            const uint32_t high = pair_add(pair_subtract(again[k][1], before.of_second(again[k])), PAIR_CENTER);
             codes[k].x = mine ? low : codes[k].x;
             codes[k].y = mine ? high : codes[k].y;
         }
@@ -329,19 +346,21 @@ __device__ inline void pair_codes(const Step &step, const FastTile &tile, const 
     if (__any_sync(ALL_LANES, predictor == 0)) {
 #pragma unroll
         for (uint32_t k = 0; k < DEPTH; ++k) {
-            codes[k].x = predictor == 0 ? pair_add(words[k][0], PAIR_CENTRE) : codes[k].x;
-            codes[k].y = predictor == 0 ? pair_add(words[k][1], PAIR_CENTRE) : codes[k].y;
+            codes[k].x = predictor == 0 ? pair_add(words[k][0], PAIR_CENTER) : codes[k].x;
+            codes[k].y = predictor == 0 ? pair_add(words[k][1], PAIR_CENTER) : codes[k].y;
         }
     }
 }
 
-// Codes outside of 1 to 1023 become 0; how many there are in the lane. Rows without any are passed over: residuals of 512 and more have bits, as halves, that smaller ones have not,
-// whatever their sign. Only those of `live` tiles matter.
-template <uint32_t DEPTH> __device__ inline uint32_t pair_outliers(const FastTile &tile, bool live, uint2 (&codes)[ROWS]) {
+// Codes outside of 1 to 1023 become 0; how many there are in the lane. Rows without any are passed over: residuals of
+// 512 and more have bits, as halves, that smaller ones have not, whatever their sign. Only those of `live` tiles
+// matter.
+template <uint32_t DEPTH>
+__device__ inline uint32_t pair_outliers(const FastTile &tile, bool live, uint2 (&codes)[ROWS]) {
     uint32_t outliers = 0;
 #pragma unroll
     for (uint32_t k = 0; k < DEPTH; ++k) {
-        const uint32_t residuals = pair_subtract(codes[k].x, PAIR_CENTRE) | pair_subtract(codes[k].y, PAIR_CENTRE);
+        const uint32_t residuals = pair_subtract(codes[k].x, PAIR_CENTER) | pair_subtract(codes[k].y, PAIR_CENTER);
         if (__any_sync(ALL_LANES, live && (residuals & 0x7E007E00u) != 0)) {
             uint32_t parts[QUAD] = {codes[k].x & 0xFFFF, codes[k].x >> 16, codes[k].y & 0xFFFF, codes[k].y >> 16};
 #pragma unroll
@@ -356,9 +375,11 @@ template <uint32_t DEPTH> __device__ inline uint32_t pair_outliers(const FastTil
     return live ? outliers : 0;
 }
 
-// Predictor, activity and codes of a unit whose tiles all are within reach. False for the warp, if sums that matter are not exact.
+// Predictor, activity and codes of a unit whose tiles all are within reach. False for the warp, if sums that matter are
+// not exact.
 template <bool WHOLE, uint32_t DEPTH>
-__device__ inline bool pair_unit(const Step &step, const FastTile &tile, PairRows &words, FastResult &result, uint2 (&codes)[ROWS]) {
+__device__ inline bool pair_unit(const Step &step, const FastTile &tile, PairRows &words, FastResult &result,
+                                 uint2 (&codes)[ROWS]) {
     uint32_t sums[4] = {}, second = 0;
 #pragma unroll
     for (uint32_t k = 0; k < DEPTH; ++k) {
@@ -374,9 +395,11 @@ __device__ inline bool pair_unit(const Step &step, const FastTile &tile, PairRow
     }
     PairRows along;
     pair_sums<WHOLE, DEPTH>(tile, words, along, sums);
-    // Of predictors 0 and 1 what is too large to be exact is known to be too large: their residuals are exact. It matters if such a predictor is the best nevertheless.
+    // Of predictors 0 and 1 what is too large to be exact is known to be too large: their residuals are exact. It
+    // matters if such a predictor is the best nevertheless.
     const bool inexact[2] = {((sums[0] | second) & PAIR_INEXACT) != 0, (sums[1] & PAIR_INEXACT) != 0};
-    uint32_t lane_sums[4] = {pair_sum(sums[0], pair_sum(second)), pair_sum(sums[1]), pair_sum(sums[2]), pair_sum(sums[3])};
+    uint32_t lane_sums[4] = {pair_sum(sums[0], pair_sum(second)), pair_sum(sums[1]), pair_sum(sums[2]),
+                             pair_sum(sums[3])};
     uint32_t of_tile[4] = {lane_sums[0], lane_sums[1], lane_sums[2], lane_sums[3]};
     choose(of_tile, result.predictor, result.activity);
     bool exact = ((sums[2] | sums[3]) & PAIR_INEXACT) == 0;

@@ -1,8 +1,9 @@
-// Elements to integers, kept as floats: what both fast ways of quantising share.
+// Elements to integers, kept as floats: what both fast ways of quantizing share.
 #pragma once
 #include "quantize/lanes.cuh"
 
-// The integer of a value as a float, the same as that of `quantize` where this and the magnitudes of the integers (below 2^22) are good.
+// The integer of a value as a float, the same as that of `quantize` where this and the magnitudes of the integers
+// (below 2^22) are good.
 __device__ inline float quantize_long(const Step &step, Element x, bool &good) {
 #if LOGARITHM
     int32_t q;
@@ -27,9 +28,10 @@ __device__ inline float quantize_long(const Step &step, Element x, bool &good) {
 
 // The integers of a row, all of the warp's together.
 //
-// f32: most values lie so far from the middle between two integers that one rounding finds the one that the format's operations find. With integers of
-// at most Q, `x / step` and what is computed here differ by at most Q * 2^-24 + 2^-23: where the error leaves that much to half a step, there is no other
-// integer near enough. Where it does not, the row is done again the long way.
+// f32: most values lie so far from the middle between two integers that one rounding finds the one that the format's
+// operations find. With integers of at most Q, `x / step` and what is computed here differ by at most Q * 2^-24 +
+// 2^-23: where the error leaves that much to half a step, there is no other integer near enough. Where it does not, the
+// row is done again the long way.
 __device__ inline void quantize_row(const Step &step, const Element (&x)[QUAD], float (&q)[QUAD], bool &good) {
 #if ELEMENT_BYTES == 4 && !LOGARITHM
     if (step.short_bits > 0) {
@@ -42,7 +44,8 @@ __device__ inline void quantize_row(const Step &step, const Element (&x)[QUAD], 
             q[j] = shifted - magic;
             float back = __fmaf_rn(q[j], step.high, q[j] * step.low);
             sure = fabsf(x[j] - back) < step.short_bound && bits_of(x[j]) != SIGN_BIT && sure;
-            // Bits above those of -reach to reach - 1 differ from the magic number's where an integer is larger, unless it is below -2^21.
+            // Bits above those of -reach to reach - 1 differ from the magic number's where an integer is larger, unless
+            // it is below -2^21.
             reach |= __float_as_uint(shifted);
         }
         if (__all_sync(ALL_LANES, sure && reach >> step.short_bits == 0x4B400000u >> step.short_bits)) {
@@ -56,7 +59,8 @@ __device__ inline void quantize_row(const Step &step, const Element (&x)[QUAD], 
     }
 }
 
-// The predictor with the smallest of the tile's sums, ties going to the larger number, from each lane's sums under all four.
+// The predictor with the smallest of the tile's sums, ties going to the larger number, from each lane's sums under all
+// four.
 __device__ inline void smallest_sum(const uint32_t (&sums)[4], uint32_t &predictor, uint32_t &activity) {
     const uint32_t lane = lane_id();
     // Half of the lanes go on with half of the sums, twice.
@@ -82,9 +86,11 @@ struct Guessed {
     bool again; // but not these
 };
 
-// The guess serves where it is right and no residual is outside: a lane's sum below the radius says so. In 3-D predictors 3 and 2 were likely, whose codes are `codes` and `others`.
+// The guess serves where it is right and no residual is outside: a lane's sum below the radius says so. In 3-D
+// predictors 3 and 2 were likely, whose codes are `codes` and `others`.
 template <typename Result>
-__device__ inline Guessed settle_guess(const Result &result, const float (&sums)[4], uint32_t guess, uint2 (&codes)[ROWS], const uint2 (&others)[ROWS]) {
+__device__ inline Guessed settle_guess(const Result &result, const float (&sums)[4], uint32_t guess,
+                                       uint2 (&codes)[ROWS], const uint2 (&others)[ROWS]) {
     float own_sum = sums[0];
 #pragma unroll
     for (uint32_t p = 1; p <= AXES; ++p) {
@@ -103,7 +109,8 @@ __device__ inline Guessed settle_guess(const Result &result, const float (&sums)
     return {live, live && (!right || own_sum >= float(RADIUS))};
 }
 
-// The next tiles' guess: the first of these tiles' predictor, by votes, from which the compiler knows it to be the same for all lanes.
+// The next tiles' guess: the first of these tiles' predictor, by votes, from which the compiler knows it to be the same
+// for all lanes.
 __device__ inline uint32_t next_guess(bool live, uint32_t predictor, uint32_t guess) {
     const uint32_t found = lane_id() == 0 ? (live ? predictor : guess) : 0;
     return uint32_t(__any_sync(ALL_LANES, (found & 1) != 0)) | uint32_t(__any_sync(ALL_LANES, (found & 2) != 0)) << 1;

@@ -24,11 +24,17 @@ struct Landing {
     bool full;       // elements have been asked for
 
     // From the lane's first element, in bytes.
-    __device__ static inline constexpr uint32_t offset(uint32_t k, uint32_t j) { return ((k * PIECES + j / PIECE) * WARP * PIECE + j % PIECE) * ELEMENT_BYTES; }
-    __device__ inline Element *place(uint32_t k, uint32_t j) const { return memory + lane_id() * PIECE + offset(k, j) / ELEMENT_BYTES; }
+    __device__ static inline constexpr uint32_t offset(uint32_t k, uint32_t j) {
+        return ((k * PIECES + j / PIECE) * WARP * PIECE + j % PIECE) * ELEMENT_BYTES;
+    }
+    __device__ inline Element *place(uint32_t k, uint32_t j) const {
+        return memory + lane_id() * PIECE + offset(k, j) / ELEMENT_BYTES;
+    }
 
-    // Asks for the unit's elements; those that are not there are left out. `tiles` are the unit's, `row` and `plane` the array's, in elements.
-    __device__ inline void fetch(const Element *slab, const FastTile &tile, const WorkTile *tiles, uint64_t row, uint64_t plane, bool aligned) {
+    // Asks for the unit's elements; those that are not there are left out. `tiles` are the unit's, `row` and `plane`
+    // the array's, in elements.
+    __device__ inline void fetch(const Element *slab, const FastTile &tile, const WorkTile *tiles, uint64_t row,
+                                 uint64_t plane, bool aligned) {
         // Others may still be at what is written over.
         __syncwarp();
         // Where rows start on multiples of 16 bytes they end on such, but for f64 of which pieces are shared.
@@ -76,15 +82,17 @@ struct Landing {
         const float4 quad = *reinterpret_cast<const float4 *>(place(k, 0));
         x[0] = quad.x, x[1] = quad.y, x[2] = quad.z, x[3] = quad.w;
 #else
-        const double2 low = *reinterpret_cast<const double2 *>(place(k, 0)), high = *reinterpret_cast<const double2 *>(place(k, PIECE));
+        const double2 low = *reinterpret_cast<const double2 *>(place(k, 0)),
+                      high = *reinterpret_cast<const double2 *>(place(k, PIECE));
         x[0] = low.x, x[1] = low.y, x[2] = high.x, x[3] = high.y;
 #endif
     }
 
-private:
+  private:
     // Each lane its own rows. Their quads are all there or not at all.
     __device__ inline void fetch_quads(const Element *slab, const FastTile &tile) {
-        // Lanes side by side have elements side by side: each fetches a piece of all of theirs, so that pieces fetched together are side by side.
+        // Lanes side by side have elements side by side: each fetches a piece of all of theirs, so that pieces fetched
+        // together are side by side.
         const uint32_t own = lane_id() % PIECES;
         const Element *piece = slab + tile.first - int32_t(own * (QUAD - PIECE));
         const uint32_t piece_to = shared_address(place(0, 0)) + offset(0, own * PIECE) - own * PIECE * ELEMENT_BYTES;
@@ -109,7 +117,11 @@ private:
 #pragma unroll 1
         for (uint32_t eight = 0; eight < WARP / 8; ++eight) {
             const Element *at = from;
-            const uint32_t rows = x >= nx ? 0 : AXES == 3 ? (y + 2 * eight < ny ? nz : 0) : AXES == 2 ? ny - min_of(ROWS * eight, ny) : nx == ROWS * WARP * QUAD ? ROWS : 0;
+            const uint32_t rows = x >= nx                    ? 0
+                                  : AXES == 3                ? (y + 2 * eight < ny ? nz : 0)
+                                  : AXES == 2                ? ny - min_of(ROWS * eight, ny)
+                                  : nx == ROWS * WARP * QUAD ? ROWS
+                                                             : 0;
 #pragma unroll
             for (uint32_t k = 0; k < ROWS; ++k) {
                 copy<ELEMENT_BYTES>(to + k * WARP * QUAD * ELEMENT_BYTES, at, k < rows);
@@ -123,7 +135,8 @@ private:
 #if __CUDA_ARCH__ >= 800
         if constexpr (BYTES == 16) {
             if (there) {
-                // Past the first-level cache, or for f64, of which lanes side by side have pieces of other rows, through it: faster each.
+                // Past the first-level cache, or for f64, of which lanes side by side have pieces of other rows,
+                // through it: faster each.
 #if ELEMENT_BYTES == 4
                 asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" : : "r"(to), "l"(from) : "memory");
 #else
@@ -140,7 +153,10 @@ private:
         if constexpr (BYTES == 16) {
             if (there) {
                 const uint4 piece = __ldcs(reinterpret_cast<const uint4 *>(from));
-                asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};" : : "r"(to), "r"(piece.x), "r"(piece.y), "r"(piece.z), "r"(piece.w) : "memory");
+                asm volatile("st.shared.v4.u32 [%0], {%1, %2, %3, %4};"
+                             :
+                             : "r"(to), "r"(piece.x), "r"(piece.y), "r"(piece.z), "r"(piece.w)
+                             : "memory");
             }
         } else if (there) {
             const Bits bits = bits_of(*from);

@@ -1,4 +1,5 @@
-// How the lanes of a warp share 1,024 elements, for quantising in registers: where a lane's rows are, their loads, residuals and codes.
+// How the lanes of a warp share 1,024 elements, for quantizing in registers: where a lane's rows are, their loads,
+// residuals and codes.
 #pragma once
 #include "quantize/quantize.cuh"
 
@@ -20,7 +21,9 @@ __device__ inline uint32_t tile_leader() { return AXES == 3 ? lane_id() & 2 : 0;
 // Where the lane's rows are in a tile: element of the first, distance between them (in the tile's raster order).
 __device__ inline uint32_t lane_element() {
     uint32_t lane = lane_id();
-    return AXES == 3 ? lane / 4 * 8 + (lane & 1) * QUAD : AXES == 2 ? lane / 8 * (ROWS * 32) + lane % 8 * QUAD : lane * QUAD;
+    return AXES == 3   ? lane / 4 * 8 + (lane & 1) * QUAD
+           : AXES == 2 ? lane / 8 * (ROWS * 32) + lane % 8 * QUAD
+                       : lane * QUAD;
 }
 constexpr uint32_t ROW_DISTANCE = AXES == 3 ? 64 : AXES == 2 ? 32 : 128;
 
@@ -34,7 +37,8 @@ __device__ inline void load_quad(const Element *from, bool aligned, Element (&x)
     }
 #else
     if (aligned) {
-        double2 low = __ldcs(reinterpret_cast<const double2 *>(from)), high = __ldcs(reinterpret_cast<const double2 *>(from) + 1);
+        double2 low = __ldcs(reinterpret_cast<const double2 *>(from)),
+                high = __ldcs(reinterpret_cast<const double2 *>(from) + 1);
         x[0] = low.x, x[1] = low.y, x[2] = high.x, x[3] = high.y;
         return;
     }
@@ -45,7 +49,8 @@ __device__ inline void load_quad(const Element *from, bool aligned, Element (&x)
     }
 }
 
-// Calls `visit(row, r)` for each row with r[p][j] the residuals under the predictors p of the bit set WANTED; others are not computed.
+// Calls `visit(row, r)` for each row with r[p][j] the residuals under the predictors p of the bit set WANTED; others
+// are not computed.
 template <uint32_t WANTED, typename Visit> __device__ inline void each_row(const Integers &q, float base, Visit visit) {
     const uint32_t lane = lane_id();
     float r[4][QUAD] = {};

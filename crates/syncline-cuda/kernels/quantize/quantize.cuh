@@ -1,7 +1,8 @@
-// Values to integers: the operations of docs/FORMAT.md one by one, compiled without contraction, so that every bit is the CPU's.
+// Values to integers: the operations of docs/FORMAT.md one by one, compiled without contraction, so that every bit is
+// the CPU's.
 //
 // ELEMENT_BYTES  4: f32, 8: f64
-// LOGARITHM      1: quantise log2 of the magnitudes (pipeline 3)
+// LOGARITHM      1: quantize log2 of the magnitudes (pipeline 3)
 #pragma once
 #include "common.cuh"
 #include "geometry.cuh"
@@ -41,7 +42,8 @@ __device__ inline double log2_defined(double x) {
     return (double(int32_t(exponent)) - (subnormal ? 54.0 : 0.0)) + s * p;
 }
 
-// 1 / n! for n up to 13, reckoned by the compiler: as a function that calls itself they were reckoned by each thread for each element.
+// 1 / n! for n up to 13, reckoned by the compiler: as a function that calls itself they were reckoned by each thread
+// for each element.
 struct InverseFactorials {
     double of[14];
     __device__ inline constexpr InverseFactorials() : of() {
@@ -105,7 +107,8 @@ __device__ inline bool quantize(const Step &step, Element x, int32_t &integer) {
     return good;
 }
 
-// Square of a value's error in units of 1 / error_scale, rounded to an integer and at most 2^30: sums of them do not depend on their order.
+// Square of a value's error in units of 1 / error_scale, rounded to an integer and at most 2^30: sums of them do not
+// depend on their order.
 __device__ inline double squared_error(const Step &step, Element x, Element back) {
     double error = rint((double(x) - double(back)) * step.error_scale);
     error = fmin(fmax(error, -32768.0), 32768.0);
@@ -157,15 +160,21 @@ struct Outputs {
     uint16_t *codes;        // of each chunk from group chunk * slots
 };
 
-// The words that quantising counts with: the counter of tickets, the extreme codes of chunks, the states of blocks of work. Extremes have lines of the cache of their own: atomics
-// of all chunks on the same few (hacc) took 85 microseconds of 550.
+// The words that quantizing counts with: the counter of tickets, the extreme codes of chunks, the states of blocks of
+// work. Extremes have lines of the cache of their own: atomics of all chunks on the same few (hacc) took 85
+// microseconds of 550.
 constexpr uint32_t LINE_WORDS = 32;
-__device__ inline uint32_t *extremes_of(uint32_t *control, uint32_t chunk) { return control + LINE_WORDS * (1 + chunk); }
-__device__ inline uint32_t *states_of(uint32_t *control, uint32_t chunks) { return control + LINE_WORDS * (1 + chunks); }
+__device__ inline uint32_t *extremes_of(uint32_t *control, uint32_t chunk) {
+    return control + LINE_WORDS * (1 + chunk);
+}
+__device__ inline uint32_t *states_of(uint32_t *control, uint32_t chunks) {
+    return control + LINE_WORDS * (1 + chunks);
+}
 
 // The largest code and the smallest, but for 0, of what a warp stores.
 struct Extremes {
-    uint32_t most = 0, least = 0xFFFFFFFFu; // of the codes in each half of words; of codes less 1, so that 0 is beyond all others
+    uint32_t most = 0,
+             least = 0xFFFFFFFFu; // of the codes in each half of words; of codes less 1, so that 0 is beyond all others
 
     __device__ inline void add(const uint4 &eight) {
         constexpr uint32_t MINUS_ONES = 0xFFFFFFFFu;
@@ -175,7 +184,8 @@ struct Extremes {
     }
     // Adds them to a chunk's: the largest, and the smallest less 1 from 0xFFFF. Both begin as 0. By a whole warp.
     __device__ inline void note(uint32_t *of_chunk) const {
-        uint32_t largest = max_of(most & 0xFFFF, most >> 16), to_smallest = 0xFFFF - min_of(least & 0xFFFF, least >> 16);
+        uint32_t largest = max_of(most & 0xFFFF, most >> 16),
+                 to_smallest = 0xFFFF - min_of(least & 0xFFFF, least >> 16);
 #if __CUDA_ARCH__ >= 800
         largest = __reduce_max_sync(ALL_LANES, largest);
         to_smallest = __reduce_max_sync(ALL_LANES, to_smallest);

@@ -1,10 +1,12 @@
 // Units of 1,024 elements in registers, integers as floats: two tiles of 8 x 8 x 8, or one tile; 32 elements a lane.
 //
-// A lane has 8 rows of 4 elements along x. 3-D: of one tile (lane / 2 % 2), one half (lane % 2) of row lane / 4 of each plane; 2-D: a quad (lane % 8) of rows
-// lane / 8 * 8 to + 7; 1-D: elements 128 * row + 4 * lane. So loads and stores are of whole lines, and differences along the longest axis need no other lane.
-// Of tiles that the array's edges clip, elements that are not there hold the tile's first, and count nowhere. (In 1-D such a tile goes the plain way.)
+// A lane has 8 rows of 4 elements along x. 3-D: of one tile (lane / 2 % 2), one half (lane % 2) of row lane / 4 of each
+// plane; 2-D: a quad (lane % 8) of rows lane / 8 * 8 to + 7; 1-D: elements 128 * row + 4 * lane. So loads and stores
+// are of whole lines, and differences along the longest axis need no other lane. Of tiles that the array's edges clip,
+// elements that are not there hold the tile's first, and count nowhere. (In 1-D such a tile goes the plain way.)
 //
-// Integers are kept as floats, exact below 2^24: additions of floats have twice the rate of those of integers (sm_80 and later), and take magnitudes on the way.
+// Integers are kept as floats, exact below 2^24: additions of floats have twice the rate of those of integers (sm_80
+// and later), and take magnitudes on the way.
 #pragma once
 #include "quantize/integers.cuh"
 
@@ -113,8 +115,9 @@ __device__ inline void choose(uint32_t (&sums)[4], uint32_t &predictor, uint32_t
 
 // Sums of the residuals' magnitudes under each predictor, and codes of those under predictors GUESS and OTHER.
 template <bool CLIPPED, uint32_t GUESS, uint32_t OTHER>
-__device__ inline void sums_and_codes(const FastTile &tile, const Integers &q, float base, float (&sums)[4], uint2 (&codes)[ROWS], uint2 (&others)[ROWS]) {
-    each_row<(2u << AXES) - 1>(q, base, [&](uint32_t k, const float (&r)[4][QUAD]) {
+__device__ inline void sums_and_codes(const FastTile &tile, const Integers &q, float base, float (&sums)[4],
+                                      uint2 (&codes)[ROWS], uint2 (&others)[ROWS]) {
+    each_row<(2u << AXES) - 1>(q, base, [&](uint32_t k, const float(&r)[4][QUAD]) {
         const uint32_t cols = !CLIPPED ? QUAD : k < tile.rows ? tile.cols : 0;
 #pragma unroll
         for (uint32_t j = 0; j < QUAD; ++j) {
@@ -132,11 +135,10 @@ __device__ inline void sums_and_codes(const FastTile &tile, const Integers &q, f
     });
 }
 
-// Neighbours mostly agree about the predictor, in 1-D and 2-D; in 3-D it is mostly one of two.
+// Neighbors mostly agree about the predictor, in 1-D and 2-D; in 3-D it is mostly one of two.
 template <bool CLIPPED>
-__device__ inline void sums_and_likely_codes(
-    const FastTile &tile, const Integers &q, float base, uint32_t guess, float (&sums)[4], uint2 (&codes)[ROWS], uint2 (&others)[ROWS]
-) {
+__device__ inline void sums_and_likely_codes(const FastTile &tile, const Integers &q, float base, uint32_t guess,
+                                             float (&sums)[4], uint2 (&codes)[ROWS], uint2 (&others)[ROWS]) {
     if constexpr (AXES == 3) {
         sums_and_codes<CLIPPED, 3, 2>(tile, q, base, sums, codes, others);
     } else if (guess == 0) {
@@ -148,11 +150,11 @@ __device__ inline void sums_and_likely_codes(
     }
 }
 
-// The codes of the lane's rows under predictor P, from the integers kept, for tiles that have it. Others keep what they have.
+// The codes of the lane's rows under predictor P, from the integers kept, for tiles that have it. Others keep what they
+// have.
 template <uint32_t P>
-__device__ inline void codes_if_any(
-    const FastTile &tile, const float4 *kept, float base, uint32_t predictor, uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers
-) {
+__device__ inline void codes_if_any(const FastTile &tile, const float4 *kept, float base, uint32_t predictor,
+                                    uint2 (&codes)[ROWS], uint32_t &outliers, uint32_t &wide_outliers) {
     const bool mine = predictor == P;
     if (!__any_sync(ALL_LANES, mine)) {
         return;
@@ -163,7 +165,7 @@ __device__ inline void codes_if_any(
         float4 row = kept[k * WARP + lane_id()];
         q[k][0] = row.x, q[k][1] = row.y, q[k][2] = row.z, q[k][3] = row.w;
     }
-    each_row<1u << P>(q, base, [&](uint32_t k, const float (&r)[4][QUAD]) {
+    each_row<1u << P>(q, base, [&](uint32_t k, const float(&r)[4][QUAD]) {
         uint32_t bits[QUAD];
 #pragma unroll
         for (uint32_t j = 0; j < QUAD; ++j) {

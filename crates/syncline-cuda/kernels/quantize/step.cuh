@@ -1,4 +1,5 @@
-// The constants of a stream's quantiser, and how they follow from the range of its elements, as the host finds them: every operation is the same.
+// The constants of a stream's quantizer, and how they follow from the range of its elements, as the host finds them:
+// every operation is the same.
 #pragma once
 #include "common.cuh"
 
@@ -10,10 +11,12 @@ struct Step {
     double limit;       // the bound, or the relative bound two steps lower
     double error_scale; // units of the squared error's root in 1
     float inverse_high, inverse_low, high, low, bound;
-    // f32: within this error an integer of at most `short_reach` is the one that the format wants, however it was found; no error is if `short_reach` is 0.
+    // f32: within this error an integer of at most `short_reach` is the one that the format wants, however it was
+    // found; no error is if `short_reach` is 0.
     float short_bound, short_reach;
-    uint32_t short_bits; // log2 of 2 * short_reach
-    uint32_t reach_known; // 1: no element's integer is 2^21 or larger but those of patterns, infinite ones and those that are no numbers
+    uint32_t short_bits;  // log2 of 2 * short_reach
+    uint32_t reach_known; // 1: no element's integer is 2^21 or larger but those of patterns, infinite ones and those
+                          // that are no numbers
     uint32_t pattern_count;
     uint32_t minus_zeros; // 0: no element is -0.0
     uint32_t unused;
@@ -30,11 +33,14 @@ struct Order {
 // The next number towards 0 of a positive one, or towards -infinity of others that are not 0.
 __device__ inline float next_down(float x) { return __uint_as_float(__float_as_uint(x) + (x > 0.0f ? ~0u : 1u)); }
 
-// The constants for elements from `low` to `high`, without patterns. Where the host would do otherwise, or not quantise at all, they are others than it finds: it compares them.
+// The constants for elements from `low` to `high`, without patterns. Where the host would do otherwise, or not quantize
+// at all, they are others than it finds: it compares them.
 __device__ inline Step step_of(const Order &order, double low, double high, bool minus_zeros) {
     const bool narrow = order.element_bytes == 4;
-    const double magnitude = fmax(fabs(low), fabs(high)), resolved = order.relative != 0 ? order.bound * (high - low) : order.bound;
-    const double bound = fmin(fmin(resolved, magnitude), narrow ? 0x1p120 : 0x1p1000), rounding = magnitude * (narrow ? 0x1p-24 : 0x1p-53);
+    const double magnitude = fmax(fabs(low), fabs(high)),
+                 resolved = order.relative != 0 ? order.bound * (high - low) : order.bound;
+    const double bound = fmin(fmin(resolved, magnitude), narrow ? 0x1p120 : 0x1p1000),
+                 rounding = magnitude * (narrow ? 0x1p-24 : 0x1p-53);
     Step out = {};
     out.step = bound - rounding >= bound / 2.0 ? 2.0 * (bound - rounding) : 2.0 * bound;
     out.inverse = 1.0 / out.step;

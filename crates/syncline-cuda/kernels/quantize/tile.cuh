@@ -1,4 +1,5 @@
-// Any tile by a warp: the plain way, which everything that is not the fast one's goes: clipped tiles, fill values, verbatim values, large integers.
+// Any tile by a warp: the plain way, which everything that is not the fast one's goes: clipped tiles, fill values,
+// verbatim values, large integers.
 //
 // Element i of a tile is lane i % 32's, in turn i / 32; word k of a bitmap is kept by lane k.
 // AXES  axes along which tiles extend
@@ -9,10 +10,12 @@ constexpr uint32_t MOST_ELEMENTS = AXES == 3 ? 512 : 1024;
 // Words of elements loaded together.
 constexpr uint32_t AT_ONCE = LOGARITHM ? 1 : 4;
 
-// A tile whose elements' places are asked for: division by its extents as multiplication, exact for 1,024 elements and extents up to 32.
+// A tile whose elements' places are asked for: division by its extents as multiplication, exact for 1,024 elements and
+// extents up to 32.
 struct TileBox : Tile {
     uint32_t by_nx, by_ny;
-    __device__ inline explicit TileBox(const Tile &tile) : Tile(tile), by_nx((65535 + tile.nx) / tile.nx), by_ny((65535 + tile.ny) / tile.ny) {}
+    __device__ inline explicit TileBox(const Tile &tile)
+        : Tile(tile), by_nx((65535 + tile.nx) / tile.nx), by_ny((65535 + tile.ny) / tile.ny) {}
     __device__ inline uint32_t row_of(uint32_t element) const { return AXES == 1 ? 0 : element * by_nx >> 16; }
 };
 
@@ -61,11 +64,16 @@ __device__ inline uint32_t word_of_first(uint32_t elements, uint32_t word) {
 __device__ inline uint32_t up_to_lane() { return (2u << lane_id()) - 1; }
 
 // The residual of an element under a predictor. `q` holds the tile's integers.
-__device__ inline uint32_t residual(const TileBox &tile, const int32_t *q, int32_t base, uint32_t i, const Position &at, uint32_t predictor) {
+__device__ inline uint32_t residual(const TileBox &tile, const int32_t *q, int32_t base, uint32_t i, const Position &at,
+                                    uint32_t predictor) {
     auto value = [&](uint32_t element, bool there) { return there ? uint32_t(q[element]) - uint32_t(base) : 0; };
     uint32_t nx = tile.nx, plane = tile.nx * tile.ny;
-    auto along_x = [&](uint32_t element, bool there) { return value(element, there) - value(element - 1, there && at.x > 0); };
-    auto along_xy = [&](uint32_t element, bool there) { return along_x(element, there) - along_x(element - nx, there && at.y > 0); };
+    auto along_x = [&](uint32_t element, bool there) {
+        return value(element, there) - value(element - 1, there && at.x > 0);
+    };
+    auto along_xy = [&](uint32_t element, bool there) {
+        return along_x(element, there) - along_x(element - nx, there && at.y > 0);
+    };
     if (predictor == 0) {
         return value(i, true);
     }
@@ -81,8 +89,8 @@ __device__ inline uint32_t residual(const TileBox &tile, const int32_t *q, int32
     return at.x > 0 ? along_x(i, true) : value(i, true) - value(i - nx, at.y > 0);
 }
 
-// Gives each excluded element the integer of the last one before it in its row that is not, else that of its row's predecessor's first element.
-// `valid` is this lane's word of elements that are not excluded. False if there is none.
+// Gives each excluded element the integer of the last one before it in its row that is not, else that of its row's
+// predecessor's first element. `valid` is this lane's word of elements that are not excluded. False if there is none.
 __device__ inline bool fill_excluded(const TileBox &tile, int32_t *q, uint32_t valid) {
     const uint32_t elements = tile.elements(), lane = lane_id();
     // The last valid element in this lane's word or before, and before this lane's word.
@@ -129,7 +137,8 @@ __device__ inline bool fill_excluded(const TileBox &tile, int32_t *q, uint32_t v
         uint32_t here = bits & up_to_lane();
         source = here ? int32_t(word * WARP + 31 - __clz(int32_t(here))) : source;
         uint32_t row = tile.row_of(min_of(i, elements - 1));
-        int32_t low = __shfl_sync(ALL_LANES, row_value[0], row % WARP), high = __shfl_sync(ALL_LANES, row_value[1], row % WARP);
+        int32_t low = __shfl_sync(ALL_LANES, row_value[0], row % WARP),
+                high = __shfl_sync(ALL_LANES, row_value[1], row % WARP);
         // Only valid elements are read here and only others written.
         if (i < elements && (bits >> lane & 1) == 0) {
             q[i] = source >= int32_t(row * tile.nx) ? q[source] : row < WARP ? low : high;
@@ -139,8 +148,9 @@ __device__ inline bool fill_excluded(const TileBox &tile, int32_t *q, uint32_t v
     return true;
 }
 
-// Quantises a tile and finds its predictor. `q`, in shared memory, gets its integers.
-__device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile, const TileSource &source, int32_t *q, TileWords &words) {
+// Quantizes a tile and finds its predictor. `q`, in shared memory, gets its integers.
+__device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile, const TileSource &source, int32_t *q,
+                                           TileWords &words) {
     const uint32_t elements = tile.elements(), lane = lane_id();
     uint32_t exact = 0, negative = 0, matching[MOST_PATTERNS] = {};
     __syncwarp();
@@ -237,9 +247,11 @@ __device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile
     return result;
 }
 
-// Calls `visit(element, residual)` for all elements in turns of a warp; the element may be past the last, its residual is then 0.
+// Calls `visit(element, residual)` for all elements in turns of a warp; the element may be past the last, its residual
+// is then 0.
 template <typename Visit>
-__device__ inline void each_residual(const TileBox &tile, const int32_t *q, const TileResult &result, uint32_t end, Visit visit) {
+__device__ inline void each_residual(const TileBox &tile, const int32_t *q, const TileResult &result, uint32_t end,
+                                     Visit visit) {
     const uint32_t elements = tile.elements();
     for (uint32_t i = lane_id(); i < end; i += WARP) {
         uint32_t value = 0;
@@ -250,12 +262,14 @@ __device__ inline void each_residual(const TileBox &tile, const int32_t *q, cons
     }
 }
 
-__device__ inline bool is_outlier(int32_t residual, int32_t radius) { return residual >= radius || residual <= -radius; }
+__device__ inline bool is_outlier(int32_t residual, int32_t radius) {
+    return residual >= radius || residual <= -radius;
+}
 
-// Writes the codes of a tile that is not constant, padded to whole groups. Gives the outliers of this radius and of the wide one.
-__device__ inline void write_codes(
-    const TileBox &tile, const int32_t *q, const TileResult &result, uint32_t codes_end, int32_t radius, uint16_t *codes, uint32_t &outliers, uint32_t &wide_outliers
-) {
+// Writes the codes of a tile that is not constant, padded to whole groups. Gives the outliers of this radius and of the
+// wide one.
+__device__ inline void write_codes(const TileBox &tile, const int32_t *q, const TileResult &result, uint32_t codes_end,
+                                   int32_t radius, uint16_t *codes, uint32_t &outliers, uint32_t &wide_outliers) {
     outliers = 0;
     wide_outliers = 0;
     each_residual(tile, q, result, codes_end, [&](uint32_t i, int32_t residual) {

@@ -1,4 +1,5 @@
-// A unit of 1,024 elements, from memory to codes, the fast ways: with narrow tiles in pairs of halves, else with integers as floats.
+// A unit of 1,024 elements, from memory to codes, the fast ways: with narrow tiles in pairs of halves, else with
+// integers as floats.
 //
 // PATTERNS  1 if there may be fill patterns that must be looked for
 // MEASURE   1 to sum up squared errors
@@ -9,11 +10,11 @@
 #include "quantize/fill.cuh"
 #endif
 
-// Predicts a unit from its integers. `kept` is shared memory for them; `guess` the predictor that the tiles will probably have, and then that of these.
-// `good` says whether all of the lane's integers are. `codes` are those of a fast tile that is not constant.
-__device__ inline void predict_unit(
-    const FastTile &tile, const Integers &q, bool good, float4 *kept, uint32_t &guess, FastResult &result, uint2 (&codes)[ROWS]
-) {
+// Predicts a unit from its integers. `kept` is shared memory for them; `guess` the predictor that the tiles will
+// probably have, and then that of these. `good` says whether all of the lane's integers are. `codes` are those of a
+// fast tile that is not constant.
+__device__ inline void predict_unit(const FastTile &tile, const Integers &q, bool good, float4 *kept, uint32_t &guess,
+                                    FastResult &result, uint2 (&codes)[ROWS]) {
     uint32_t outliers = 0, wide_outliers = 0;
     const float base = __shfl_sync(ALL_LANES, q[0][0], tile_leader());
     float sums[4] = {};
@@ -24,8 +25,8 @@ __device__ inline void predict_unit(
         sums_and_likely_codes<true>(tile, q, base, guess, sums, codes, others);
     }
     __syncwarp();
-    // Base and distances from it this small make every integer small enough to be exact in `quantize_long`, and every residual exact; so are sums that
-    // stay below 2^24.
+    // Base and distances from it this small make every integer small enough to be exact in `quantize_long`, and every
+    // residual exact; so are sums that stay below 2^24.
     good = good && fabsf(base) < 2097152.0f && sums[0] < 1048576.0f;
 #pragma unroll
     for (uint32_t p = 1; p <= AXES; ++p) {
@@ -62,8 +63,10 @@ __device__ inline void predict_unit(
     result.wide_outliers = wide_outliers;
 }
 
-// The lane's integers, all of which are good if the function says so; then `result` has all but what comes of prediction.
-__device__ inline bool integers_of_unit(const Step &step, const Element (&x)[ROWS][QUAD], const FastTile &tile, FastResult &result, Integers &q) {
+// The lane's integers, all of which are good if the function says so; then `result` has all but what comes of
+// prediction.
+__device__ inline bool integers_of_unit(const Step &step, const Element (&x)[ROWS][QUAD], const FastTile &tile,
+                                        FastResult &result, Integers &q) {
     bool good = tile.eligible;
     double error = 0.0;
 #pragma unroll
@@ -102,9 +105,10 @@ struct Spoiled {
     bool any; // whether there are such elements in the unit
 };
 
-// The integers of a unit that has excluded elements, which are filled, to shared memory. A function of its own, so that what it needs takes no registers elsewhere.
-__device__ __noinline__ Spoiled
-integers_of_spoiled_unit(const Step &step, const Element *slab, FastTile tile, bool aligned, uint32_t elements, float4 *kept) {
+// The integers of a unit that has excluded elements, which are filled, to shared memory. A function of its own, so that
+// what it needs takes no registers elsewhere.
+__device__ __noinline__ Spoiled integers_of_spoiled_unit(const Step &step, const Element *slab, FastTile tile,
+                                                         bool aligned, uint32_t elements, float4 *kept) {
     Integers q;
     Spoiled out = {};
     const Excluded excluded = exclude(step, slab, tile, aligned, elements, q);
@@ -156,12 +160,14 @@ __device__ inline void landed_unit(const Landing &landing, Element (&x)[ROWS][QU
     }
 }
 
-// Quantises and predicts the unit, tiles of `elements` elements; `slab` is where the element numbers of `tile` count from. `landing` is shared memory for the warp: the unit's
-// elements, then its integers; `refill` asks for those of the next unit. `locate` gives `tile` again: where it is takes no registers until then. `codes` are those of a fast tile that is not constant.
+// Quantizes and predicts the unit, tiles of `elements` elements; `slab` is where the element numbers of `tile` count
+// from. `landing` is shared memory for the warp: the unit's elements, then its integers; `refill` asks for those of the
+// next unit. `locate` gives `tile` again: where it is takes no registers until then. `codes` are those of a fast tile
+// that is not constant.
 template <typename Refill, typename Locate>
-__device__ inline FastResult quantize_unit(
-    const Step &step, const Element *slab, const FastTile &tile, bool aligned, uint32_t elements, Landing &landing, Refill refill, Locate locate, Expected &expected, uint2 (&codes)[ROWS]
-) {
+__device__ inline FastResult quantize_unit(const Step &step, const Element *slab, const FastTile &tile, bool aligned,
+                                           uint32_t elements, Landing &landing, Refill refill, Locate locate,
+                                           Expected &expected, uint2 (&codes)[ROWS]) {
     FastResult result = {};
     result.counted = elements;
     Integers q;
@@ -185,7 +191,8 @@ __device__ inline FastResult quantize_unit(
             constexpr uint32_t FLAT_ROWS = AXES == 3 ? FLAT : ROWS;
             PairRows words;
             float base;
-            bool done = flat ? pair_words<FLAT_ROWS>(step, landing, tile, base, words) : pair_words<ROWS>(step, landing, tile, base, words);
+            bool done = flat ? pair_words<FLAT_ROWS>(step, landing, tile, base, words)
+                             : pair_words<ROWS>(step, landing, tile, base, words);
             if (__all_sync(ALL_LANES, done)) {
                 refill();
                 result.fast = tile.eligible;
@@ -212,7 +219,8 @@ __device__ inline FastResult quantize_unit(
         }
         good = integers_of_unit(step, x, tile, result, q);
         expected.way = __all_sync(ALL_LANES, good || !tile.eligible) ? WIDE : PATTERNS ? SPOILED : NARROW;
-        // For predictors that are seldom the best: their residuals are made again, from here, since registers are short.
+        // For predictors that are seldom the best: their residuals are made again, from here, since registers are
+        // short.
         __syncwarp();
 #pragma unroll
         for (uint32_t k = 0; k < ROWS; ++k) {

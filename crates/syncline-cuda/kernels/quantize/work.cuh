@@ -1,4 +1,5 @@
-// What the blocks of `quantize_codes` work on: tickets, in order; and where their codes go, which is known of each when those before it have said what they take.
+// What the blocks of `quantize_codes` work on: tickets, in order; and where their codes go, which is known of each when
+// those before it have said what they take.
 //
 // AXES   axes along which tiles extend
 // UNITS  units that a block works on at a time
@@ -18,10 +19,10 @@ struct Launch {
     uint32_t use_fast;
     uint32_t chunks_in_turn;
     Divider32 by_turn, by_chunks, by_last_chunks; // by tickets in a turn of chunks, and chunks in each, or in the last
-    Divider32 by_long_chunks;                     // by those in the last that are not the batch's last, which may be shorter
-    Divider32 by_grid[3];                         // by tiles along z, y, x
-    uint32_t few_tiles;                           // the array's tiles have numbers of 32 bits
-    uint32_t last_blocks;                         // blocks of work of the batch's last chunk
+    Divider32 by_long_chunks; // by those in the last that are not the batch's last, which may be shorter
+    Divider32 by_grid[3];     // by tiles along z, y, x
+    uint32_t few_tiles;       // the array's tiles have numbers of 32 bits
+    uint32_t last_blocks;     // blocks of work of the batch's last chunk
     uint32_t unused;
 
     // Tile `number` of the array.
@@ -29,8 +30,10 @@ struct Launch {
         if (few_tiles == 0) {
             return geometry.tile(number);
         }
-        const uint32_t rows = by_grid[2].quotient(uint32_t(number)), planes = by_grid[1].quotient(rows), b = by_grid[0].quotient(planes);
-        const uint32_t z = planes - b * uint32_t(geometry.grid[0]), y = rows - planes * uint32_t(geometry.grid[1]), x = uint32_t(number) - rows * uint32_t(geometry.grid[2]);
+        const uint32_t rows = by_grid[2].quotient(uint32_t(number)), planes = by_grid[1].quotient(rows),
+                       b = by_grid[0].quotient(planes);
+        const uint32_t z = planes - b * uint32_t(geometry.grid[0]), y = rows - planes * uint32_t(geometry.grid[1]),
+                       x = uint32_t(number) - rows * uint32_t(geometry.grid[2]);
         return geometry.tile(Place{b, z, y, x});
     }
 };
@@ -73,12 +76,14 @@ struct Work {
 };
 
 // Sets out the work of a ticket. Called by one warp.
-__device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, const Launch &launch, uint32_t ticket, Work &work) {
+__device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, const Launch &launch, uint32_t ticket,
+                            Work &work) {
     const uint32_t lane = lane_id(), tickets_in_turn = launch.chunks_in_turn * launch.chunk_blocks;
     const uint32_t turn = launch.by_turn.quotient(ticket), first_chunk = turn * launch.chunks_in_turn;
     uint32_t chunk = batch.chunks, block = 0;
     if (first_chunk < batch.chunks) {
-        uint32_t chunks = min_of(batch.chunks - first_chunk, launch.chunks_in_turn), within = ticket - turn * tickets_in_turn;
+        uint32_t chunks = min_of(batch.chunks - first_chunk, launch.chunks_in_turn),
+                 within = ticket - turn * tickets_in_turn;
         Divider32 by_chunks = launch.by_chunks;
         if (first_chunk + chunks == batch.chunks) {
             // The last chunk may have fewer blocks than the others, which go on without it.
@@ -101,7 +106,8 @@ __device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, c
     if (chunk >= batch.chunks) {
         return;
     }
-    const uint32_t first_tile = batch.chunk_first(chunk) + block * BLOCK_TILES, end = batch.chunk_first(chunk + 1), number = first_tile + lane;
+    const uint32_t first_tile = batch.chunk_first(chunk) + block * BLOCK_TILES, end = batch.chunk_first(chunk + 1),
+                   number = first_tile + lane;
     if (lane == 0) {
         work.first_tile = first_tile;
         work.end_tile = end;

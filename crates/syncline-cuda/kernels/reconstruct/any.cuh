@@ -40,7 +40,7 @@ struct Outliers {
     }
 };
 
-// The bits of a tile's bitmap at a lane's columns, step by step: undoes the exclusive or with the neighbour on the way.
+// The bits of a tile's bitmap at a lane's columns, step by step: undoes the exclusive or with the neighbor on the way.
 struct BitWalk {
     const uint8_t *bytes; // null: the same bits at each step
     uint32_t last;        // byte of the bitmap
@@ -48,8 +48,8 @@ struct BitWalk {
     uint32_t bits, carry;
 
     __device__ inline BitWalk(uint32_t kind, const uint8_t *from, const Work &work, uint32_t at_y, uint32_t at_x)
-        : bytes(kind == 2 ? from : nullptr), last(ceil_div(work.nz * work.ny * work.nx, 512) * 64 - 1), nx(work.nx), ny(work.ny), y(at_y), x(at_x),
-          bits(kind == 1 ? ALL_LANES : 0), carry(0) {}
+        : bytes(kind == 2 ? from : nullptr), last(ceil_div(work.nz * work.ny * work.nx, 512) * 64 - 1), nx(work.nx),
+          ny(work.ny), y(at_y), x(at_x), bits(kind == 1 ? ALL_LANES : 0), carry(0) {}
 
     __device__ inline uint32_t at(uint32_t bit) const {
         return (bytes[bit >> 3] | uint32_t(bytes[min_of((bit >> 3) + 1, last)]) << 8) >> (bit & 7);
@@ -88,8 +88,9 @@ struct BitWalk {
     }
 };
 
-// Writes the tiles of `slots` whose bit is set in `set`, of any kind. Those that an edge clips have been spread; constant ones need no rows.
-// Not inlined, and called with copies, so that nothing of what the rest of the kernel keeps in registers has an address.
+// Writes the tiles of `slots` whose bit is set in `set`, of any kind. Those that an edge clips have been spread;
+// constant ones need no rows. Not inlined, and called with copies, so that nothing of what the rest of the kernel keeps
+// in registers has an address.
 __device__ __noinline__ void write_any(Rows rows, Work own, uint32_t slots, uint32_t set, Target target) {
     const uint64_t stride = target.stride();
     const Quantum quantum(target.values);
@@ -113,8 +114,8 @@ __device__ __noinline__ void write_any(Rows rows, Work own, uint32_t slots, uint
             continue;
         }
         const uint32_t predictor = work.predictor, row = columns.y;
-        const uint32_t across = predictor >= AXES && AXES != 1 ? 1 : 0;          // sums go on from step to step
-        const uint32_t onwards = predictor >= 1 && across == 0 ? 1 : 0;          // and if not, what goes on is one element's
+        const uint32_t across = predictor >= AXES && AXES != 1 ? 1 : 0; // sums go on from step to step
+        const uint32_t onwards = predictor >= 1 && across == 0 ? 1 : 0; // and if not, what goes on is one element's
         const uint32_t reference = AXES == 1 ? STEP - 1 : 0;
         const uint32_t reference_bias = bias_of(predictor, 0, reference);
         uint32_t bias[VECTOR], sums[VECTOR];
@@ -124,7 +125,8 @@ __device__ __noinline__ void write_any(Rows rows, Work own, uint32_t slots, uint
             sums[i] = 0;
         }
         uint32_t before = uint32_t(work.base);
-        const Steps places(rows, columns.tile, row * SIDE % STEP + columns.x), references(rows, columns.tile, reference);
+        const Steps places(rows, columns.tile, row * SIDE % STEP + columns.x),
+            references(rows, columns.tile, reference);
 
         const uint64_t entry = uint64_t(target.chunk) * parsed.tiles + work.number;
         const uint64_t list_entry = uint64_t(target.chunk) * (parsed.tiles + 1) + work.number;
@@ -139,14 +141,21 @@ __device__ __noinline__ void write_any(Rows rows, Work own, uint32_t slots, uint
                           work.ny};
         outliers.load();
         const uint32_t mask_kind = meta_mask(work.meta), sign_kind = LOG ? meta_sign(work.meta) : 0;
-        BitWalk mask(mask_kind, mask_kind == 2 ? parsed.masks + target.chunk * parsed.bitmap_stride + parsed.mask_starts[entry] : nullptr, work, row, columns.x);
-        BitWalk sign(sign_kind, sign_kind == 2 ? parsed.signs + target.chunk * parsed.bitmap_stride + parsed.sign_starts[entry] : nullptr, work, row, columns.x);
+        BitWalk mask(mask_kind,
+                     mask_kind == 2 ? parsed.masks + target.chunk * parsed.bitmap_stride + parsed.mask_starts[entry]
+                                    : nullptr,
+                     work, row, columns.x);
+        BitWalk sign(sign_kind,
+                     sign_kind == 2 ? parsed.signs + target.chunk * parsed.bitmap_stride + parsed.sign_starts[entry]
+                                    : nullptr,
+                     work, row, columns.x);
         const Element pattern = from_bits(Bits(target.values.patterns[meta_pattern(work.meta)]));
 
         const uint32_t steps = work.steps();
         Element *to = target.out + work.first_element + row * (AXES == 3 ? target.geometry.strides[2] : 0) + columns.x;
         for (uint32_t step = 0; step < steps; ++step) {
-            const uint32_t in_row = AXES == 1 ? work.nx - min_of(work.nx, step * STEP + columns.x) : work.nx - columns.x;
+            const uint32_t in_row =
+                AXES == 1 ? work.nx - min_of(work.nx, step * STEP + columns.x) : work.nx - columns.x;
             if (in_row == 0) {
                 break;
             }
@@ -172,7 +181,7 @@ __device__ __noinline__ void write_any(Rows rows, Work own, uint32_t slots, uint
             Element out[VECTOR];
 #pragma unroll
             for (uint32_t i = 0; i < VECTOR; ++i) {
-                out[i] = dequantised(int32_t(sums[i] + before), quantum);
+                out[i] = dequantized(int32_t(sums[i] + before), quantum);
                 if (LOG && sign_kind != 0) {
                     const Bits top = Bits(1) << (sizeof(Element) * 8 - 1);
                     out[i] = from_bits(Bits(bits_of(out[i]) & ~top | (negative >> i & 1 ? top : 0)));
@@ -198,7 +207,8 @@ __device__ __noinline__ void write_any(Rows rows, Work own, uint32_t slots, uint
 // Writes one element of each lane's: number `element` of a tile.
 __device__ inline void put(const Work &work, uint32_t element, Bits bits, const Target &target) {
     const uint32_t row = element / work.nx, z = row / work.ny;
-    const uint64_t place = z * target.geometry.strides[1] + (row - z * work.ny) * target.geometry.strides[2] + (element - row * work.nx);
+    const uint64_t place =
+        z * target.geometry.strides[1] + (row - z * work.ny) * target.geometry.strides[2] + (element - row * work.nx);
     reinterpret_cast<Bits *>(target.out)[work.first_element + place] = bits;
 }
 
@@ -208,7 +218,8 @@ __device__ inline void write_verbatim(const Work &own, const Target &target) {
     const Bits *values = reinterpret_cast<const Bits *>(target.input + target.record.verbatim_values);
     uint32_t start = 0, end = 0;
     if (own.wanted) {
-        const uint32_t *starts = target.parsed.verbatim_starts + uint64_t(target.chunk) * (target.parsed.tiles + 1) + own.number;
+        const uint32_t *starts =
+            target.parsed.verbatim_starts + uint64_t(target.chunk) * (target.parsed.tiles + 1) + own.number;
         start = starts[0];
         end = starts[1];
     }

@@ -3,8 +3,8 @@
 #include "reconstruct/work.cuh"
 
 #if APART && !WIDE
-// Adds up the codes of a tile that an edge clips, which lie one after the other in memory, where they are. By the whole warp, a lane two rows. Not inlined: it would be in the way of what is
-// done more often.
+// Adds up the codes of a tile that an edge clips, which lie one after the other in memory, where they are. By the whole
+// warp, a lane two rows. Not inlined: it would be in the way of what is done more often.
 __device__ __noinline__ void sum_clipped(uint16_t *codes, Work tile) {
     constexpr uint32_t ROUNDS = 2, PLANES = WARP / SIDE;
     const uint32_t y = lane_id() % SIDE, along_x = tile.predictor >= 1;

@@ -1,8 +1,9 @@
-// Decoding of a lane's group for reconstruction: as huffman/decode/decode.cuh's, with tables in another form, made by the block that uses them. Whether lookups go by pairs is
-// decided for each stream.
+// Decoding of a lane's group for reconstruction: as huffman/decode/decode.cuh's, with tables in another form, made by
+// the block that uses them. Whether lookups go by pairs is decided for each stream.
 //
-// Table entries with pairs (WIDE 0 only): bits 0-9 the first symbol, 10-13 its length, 15 set if there is no second, 16-25 the second symbol, 28-31 the length of all.
-// Without pairs, and for long codewords: a Single (reconstruct/tables.cuh). 0, or 0 and bit 15, where there is no codeword of TABLE_BITS bits.
+// Table entries with pairs (WIDE 0 only): bits 0-9 the first symbol, 10-13 its length, 15 set if there is no second,
+// 16-25 the second symbol, 28-31 the length of all. Without pairs, and for long codewords: a Single
+// (reconstruct/tables.cuh). 0, or 0 and bit 15, where there is no codeword of TABLE_BITS bits.
 #pragma once
 #include "huffman/decode/index.cuh"
 #include "reconstruct/tables.cuh"
@@ -14,7 +15,8 @@ __device__ inline uint32_t pair_of(uint32_t first, uint32_t second) {
     return WIDE ? __byte_perm(first, second, 0x7632) : __byte_perm(first, second, 0x5410) >> SYMBOL_AT & PAIR_MASK;
 }
 
-// Words in shared memory, one after the other. The block has enough of it behind the last one that a damaged stream may lead to.
+// Words in shared memory, one after the other. The block has enough of it behind the last one that a damaged stream may
+// lead to.
 struct Near {
     uint32_t following; // address
     __device__ inline Near(const uint32_t *words, uint32_t first) : following(shared_address(words + first)) {}
@@ -26,7 +28,8 @@ struct Near {
     }
     // Of the word after next.
     __device__ inline uint32_t number() const { return following / 4; }
-    // Goes on by a word where `position` and `after` differ in whether their words' numbers are odd. The compiler spends twice the instructions.
+    // Goes on by a word where `position` and `after` differ in whether their words' numbers are odd. The compiler
+    // spends twice the instructions.
     __device__ inline void advance(uint32_t position, uint32_t after, uint32_t &word0, uint32_t &word1) {
         asm volatile("{\n"
                      " .reg .pred further;\n"
@@ -42,10 +45,12 @@ struct Near {
                      : "r"(position), "r"(after));
     }
 };
-// What a group's codewords may take beyond where the index says that they start, in words: all of them of the longest kind, and the reader's look ahead.
+// What a group's codewords may take beyond where the index says that they start, in words: all of them of the longest
+// kind, and the reader's look ahead.
 constexpr uint32_t MOST_GROUP_WORDS = GROUP * LONGEST / 32 + 2;
 
-// Reads from bit `start` of its words' first on. Of the position the lowest six bits are right: what is skipped may have more than a number of bits in it.
+// Reads from bit `start` of its words' first on. Of the position the lowest six bits are right: what is skipped may
+// have more than a number of bits in it.
 struct BitReader {
     Near words;
     uint32_t position, word0, word1;
@@ -73,10 +78,13 @@ template <> struct Entries<true> {
     typedef uint32_t Entry;
 };
 
-// An entry in shared memory, of which functions that are not inlined would not know; an instruction less for each than the compiler's.
+// An entry in shared memory, of which functions that are not inlined would not know; an instruction less for each than
+// the compiler's.
 __device__ inline uint32_t shared_entry(uint32_t table, uint32_t i, uint32_t) {
     uint32_t entry;
-    asm volatile("{\n .reg .u32 address;\n mad.lo.u32 address, %2, 4, %1;\n ld.shared.u32 %0, [address];\n}" : "=r"(entry) : "r"(table), "r"(i));
+    asm volatile("{\n .reg .u32 address;\n mad.lo.u32 address, %2, 4, %1;\n ld.shared.u32 %0, [address];\n}"
+                 : "=r"(entry)
+                 : "r"(table), "r"(i));
     return entry;
 }
 __device__ inline uint32_t shared_entry(uint32_t table, uint32_t i, uint16_t) {
@@ -102,11 +110,13 @@ template <bool PAIRED> struct Lookup {
     const uint16_t *symbols;
 
     // Bytes of a codebook's tables.
-    static __device__ inline uint32_t bytes(uint32_t entries_for_long) { return TABLE * sizeof(Entry) + entries_for_long * sizeof(Single); }
+    static __device__ inline uint32_t bytes(uint32_t entries_for_long) {
+        return TABLE * sizeof(Entry) + entries_for_long * sizeof(Single);
+    }
 
     __device__ inline Lookup(uint32_t tables, uint32_t entries_for_long, const Book *code, const uint16_t *all_symbols)
-        : table(tables), long_table(tables + TABLE * sizeof(Entry)), shift(32 - TABLE_BITS), long_start(code->limit[TABLE_BITS]), long_entries(entries_for_long), book(code),
-          symbols(all_symbols) {}
+        : table(tables), long_table(tables + TABLE * sizeof(Entry)), shift(32 - TABLE_BITS),
+          long_start(code->limit[TABLE_BITS]), long_entries(entries_for_long), book(code), symbols(all_symbols) {}
 
     // Every window has the same entry, that at `idle`: for lanes that have nothing to decode, but go along.
     __device__ inline void rest(uint32_t idle) {
@@ -114,9 +124,13 @@ template <bool PAIRED> struct Lookup {
         shift = 32;
     }
     // The entry there: two symbols, or one, of no bits.
-    static __device__ inline uint32_t idle_entry(uint32_t symbol) { return PAIRED ? symbol * 0x10001u : symbol << SYMBOL_AT; }
+    static __device__ inline uint32_t idle_entry(uint32_t symbol) {
+        return PAIRED ? symbol * 0x10001u : symbol << SYMBOL_AT;
+    }
 
-    __device__ inline uint32_t entry(uint32_t window) const { return shared_entry(table, __funnelshift_rc(window, 0, shift), Entry()); }
+    __device__ inline uint32_t entry(uint32_t window) const {
+        return shared_entry(table, __funnelshift_rc(window, 0, shift), Entry());
+    }
 
     // The first codeword of an entry as a single one; 0 if it is too long for any table.
     __device__ inline uint32_t first(uint32_t entry, uint32_t window) const {
@@ -134,14 +148,16 @@ template <bool PAIRED> struct Lookup {
     __device__ inline uint32_t one(BitReader &from) const {
         const uint32_t window = from.window();
         const uint32_t found = first(entry(window), window);
-        const Codeword next = found == 0 ? canonical(*book, symbols, window, TABLE_BITS + 1) : Codeword{found >> SYMBOL_AT, found & 31};
+        const Codeword next =
+            found == 0 ? canonical(*book, symbols, window, TABLE_BITS + 1) : Codeword{found >> SYMBOL_AT, found & 31};
         from.skip(next.length);
         return next.symbol;
     }
 
     // Two symbols with an entry each. Sets how many bits are still to skip, in the lowest six bits.
     __device__ inline uint32_t apart(uint32_t window, uint32_t first_entry, BitReader &from, uint32_t &bits) const {
-        // One window is enough for two codewords of LONG_BITS bits. Shifts by the low five bits of an entry: its length.
+        // One window is enough for two codewords of LONG_BITS bits. Shifts by the low five bits of an entry: its
+        // length.
         const uint32_t next = first(first_entry, window);
         const uint32_t rest = __funnelshift_l(0, window, next);
         const uint32_t other = first(entry(rest), rest);
@@ -181,7 +197,8 @@ template <bool PAIRED> struct Lookup {
     }
 };
 
-// The share of lookups that give two symbols, as the codebook has it that gives the fewest: a codeword of n bits has the share 2^-n. By a warp, eight lanes a codebook.
+// The share of lookups that give two symbols, as the codebook has it that gives the fewest: a codeword of n bits has
+// the share 2^-n. By a warp, eight lanes a codebook.
 __device__ inline float paired_share(const Book *books, uint32_t count) {
     constexpr uint32_t LANES = WARP / 4;
     const uint32_t number = lane_id() / LANES;
@@ -200,16 +217,21 @@ __device__ inline float paired_share(const Book *books, uint32_t count) {
     return share;
 }
 
-// The symbols of a stream's codebooks in shared memory, MOST_SYMBOLS apart, if there are no more than that of each; else where they are.
+// The symbols of a stream's codebooks in shared memory, MOST_SYMBOLS apart, if there are no more than that of each;
+// else where they are.
 struct BookSymbols {
     const uint16_t *all;
     const uint16_t *near;
 
-    __device__ inline const uint16_t *of(const Book &book, uint32_t number) const { return WIDE ? all + book.symbols : near + number * MOST_SYMBOLS; }
+    __device__ inline const uint16_t *of(const Book &book, uint32_t number) const {
+        return WIDE ? all + book.symbols : near + number * MOST_SYMBOLS;
+    }
 };
 
-// Makes the tables of single codewords of codebooks `first` to `end - 1`, each `stride` entries after the one before. By the whole block.
-__device__ inline void make_singles(Single *to, uint32_t stride, const Book *books, uint32_t first, uint32_t end, const BookSymbols &symbols) {
+// Makes the tables of single codewords of codebooks `first` to `end - 1`, each `stride` entries after the one before.
+// By the whole block.
+__device__ inline void make_singles(Single *to, uint32_t stride, const Book *books, uint32_t first, uint32_t end,
+                                    const BookSymbols &symbols) {
     constexpr uint32_t UNITS = TABLE / AT_ONCE;
     for (uint32_t i = threadIdx.x; i < (end - first) * UNITS; i += THREADS) {
         const uint32_t number = first + i / UNITS, entry = i % UNITS * AT_ONCE;
@@ -221,12 +243,14 @@ __device__ inline void make_singles(Single *to, uint32_t stride, const Book *boo
 }
 
 // Makes the entries for long codewords, each table `stride` bytes after the one before. By the whole block.
-__device__ inline void make_long(uint8_t *to, uint32_t stride, uint32_t entries, const Book *books, uint32_t count, const BookSymbols &symbols) {
+__device__ inline void make_long(uint8_t *to, uint32_t stride, uint32_t entries, const Book *books, uint32_t count,
+                                 const BookSymbols &symbols) {
     const uint32_t units = entries / AT_ONCE;
     for (uint32_t i = threadIdx.x; i < count * units; i += THREADS) {
         const uint32_t number = i / units, first = (i - number * units) * AT_ONCE;
         const Book &book = books[number];
-        make_long_entries(reinterpret_cast<Single *>(to + number * stride) + first, book, symbols.of(book, number), first);
+        make_long_entries(reinterpret_cast<Single *>(to + number * stride) + first, book, symbols.of(book, number),
+                          first);
     }
 }
 
@@ -239,5 +263,6 @@ __device__ inline uint32_t paired_entry(const Single *singles, uint32_t i) {
     // A codeword that ends within the known bits does not depend on the zeros after them.
     const uint32_t other = singles[i << length & (TABLE - 1)], both = length + (other & 63);
     const uint32_t first = one >> SYMBOL_AT | length << 10;
-    return other != 0 && both <= TABLE_BITS ? first | other >> SYMBOL_AT << 16 | both << 28 : first | ONLY_ONE | length << 28;
+    return other != 0 && both <= TABLE_BITS ? first | other >> SYMBOL_AT << 16 | both << 28
+                                            : first | ONLY_ONE | length << 28;
 }

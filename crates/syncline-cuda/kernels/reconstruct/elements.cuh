@@ -1,7 +1,8 @@
-// From sums of residuals to elements: what is summed across groups, and dequantisation.
+// From sums of residuals to elements: what is summed across groups, and dequantization.
 //
-// A lane has columns of a tile: VECTOR elements that follow each other along x, at each of the tile's steps (planes, rows or segments). It walks along the steps, so
-// that sums across them stay in registers, and writes 16 bytes at each; neighbouring lanes have what lies side by side in the array.
+// A lane has columns of a tile: VECTOR elements that follow each other along x, at each of the tile's steps (planes,
+// rows or segments). It walks along the steps, so that sums across them stay in registers, and writes 16 bytes at each;
+// neighboring lanes have what lies side by side in the array.
 //
 // DOUBLE  elements are f64, else f32
 // LOG     integers are logarithms, signs are stored apart
@@ -28,11 +29,11 @@ struct Values {
 
 // What a launch is asked for; mirrored in reconstruct/launch.rs.
 struct Request {
-    uint64_t first_chunk;        // of the batch
+    uint64_t first_chunk; // of the batch
     uint64_t tiles_start, tiles_end;
-    uint64_t first_element;      // that the slab starts with
-    uint32_t parts;              // blocks for each chunk, where each has its own
-    uint32_t dynamic_bytes;      // of shared memory
+    uint64_t first_element; // that the slab starts with
+    uint32_t parts;         // blocks for each chunk, where each has its own
+    uint32_t dynamic_bytes; // of shared memory
     uint32_t vectors;
     uint32_t tabled; // codebooks of narrow symbols have tables behind their symbols
 };
@@ -44,20 +45,9 @@ __device__ inline uint64_t bits_of(double value) { return uint64_t(__double_as_l
 
 // 2 to the power of y, by the operations that FORMAT.md states; none of them is fused.
 __device__ inline double exp2_exactly(double y) {
-    constexpr double COEFFICIENTS[14] = {1.0,
-                                         1.0,
-                                         1.0 / 2,
-                                         1.0 / 6,
-                                         1.0 / 24,
-                                         1.0 / 120,
-                                         1.0 / 720,
-                                         1.0 / 5040,
-                                         1.0 / 40320,
-                                         1.0 / 362880,
-                                         1.0 / 3628800,
-                                         1.0 / 39916800,
-                                         1.0 / 479001600,
-                                         1.0 / 6227020800};
+    constexpr double COEFFICIENTS[14] = {
+        1.0,        1.0,         1.0 / 2,      1.0 / 6,       1.0 / 24,       1.0 / 120,       1.0 / 720,
+        1.0 / 5040, 1.0 / 40320, 1.0 / 362880, 1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
     y = y > -2000.0 ? y : -2000.0;
     y = y < 2000.0 ? y : 2000.0;
     const double whole = rint(y);
@@ -83,7 +73,7 @@ struct Quantum {
 #endif
 };
 
-__device__ inline Element dequantised(int32_t q, const Quantum &quantum) {
+__device__ inline Element dequantized(int32_t q, const Quantum &quantum) {
 #if LOG
     return Element(exp2_exactly(__dmul_rn(double(q), quantum.step)));
 #elif DOUBLE
@@ -104,14 +94,16 @@ struct Work {
     uint32_t meta;
     int32_t base;
     uint32_t first_group; // in the chunk
-    bool wanted; // it is there, and in the range asked for
+    bool wanted;          // it is there, and in the range asked for
 
     __device__ inline bool is_unclipped() const { return nz * ny * nx == TILE_ELEMENTS; }
     // Whether its elements are where an unclipped tile's are: fewer steps at most.
     __device__ inline bool is_regular() const { return nx == SIDE && (AXES != 3 || ny == SIDE); }
     __device__ inline uint32_t steps() const { return AXES == 3 ? nz : AXES == 2 ? ny : STEPS; }
     // Whether nothing is to be done but adding up; there may be outliers nevertheless.
-    __device__ inline bool is_plain() const { return (AXES != 1 || is_regular()) && meta_mask(meta) == 0 && meta_sign(meta) == 0; }
+    __device__ inline bool is_plain() const {
+        return (AXES != 1 || is_regular()) && meta_mask(meta) == 0 && meta_sign(meta) == 0;
+    }
 
     // That of another lane. By the whole warp.
     __device__ inline Work of(uint32_t lane) const {
@@ -179,15 +171,18 @@ struct Target {
     Element *out;   // the slab
 
     // From one step to the next.
-    __device__ inline uint64_t stride() const { return AXES == 3 ? geometry.strides[1] : AXES == 2 ? geometry.strides[2] : STEP; }
+    __device__ inline uint64_t stride() const {
+        return AXES == 3 ? geometry.strides[1] : AXES == 2 ? geometry.strides[2] : STEP;
+    }
 };
 
 // No tile.
 constexpr uint32_t NONE = ALL_LANES;
 
-// A lane's elements at each step of one of TILES tiles side by side. VECTORS: they follow each other along x, where every row starts on a multiple of 16 bytes; neighbouring
-// lanes have the same row of neighbouring tiles. Else neighbouring lanes have neighbouring elements, so that what they store together fills sectors wherever rows
-// start, and a lane's elements are those of consecutive rows in 3-D.
+// A lane's elements at each step of one of TILES tiles side by side. VECTORS: they follow each other along x, where
+// every row starts on a multiple of 16 bytes; neighboring lanes have the same row of neighboring tiles. Else
+// neighboring lanes have neighboring elements, so that what they store together fills sectors wherever rows start, and
+// a lane's elements are those of consecutive rows in 3-D.
 template <bool VECTORS> struct Columns {
     static constexpr uint32_t OWN = VECTORS ? VECTOR : AXES == 3 ? 4 : 1;
     static constexpr uint32_t COUNT = TILES * STEP / OWN;
@@ -205,7 +200,8 @@ template <bool VECTORS> struct Columns {
     static __device__ inline bool exist() { return COUNT >= WARP || lane_id() < COUNT; }
 };
 
-// How residuals add up to integers in the tiles that are written together: they are all 0, or the predictors are along all axes, or any.
+// How residuals add up to integers in the tiles that are written together: they are all 0, or the predictors are along
+// all axes, or any.
 enum class Ways { FLAT, FULL, ANY };
 
 // Where plain tiles go, and how.
@@ -215,12 +211,14 @@ struct Output {
     Quantum quantum;
 
     __device__ inline explicit Output(const Target &target)
-        : out(target.out), stride(target.stride()), row_stride(AXES == 3 ? target.geometry.strides[2] : 0), quantum(target.values) {}
+        : out(target.out), stride(target.stride()), row_stride(AXES == 3 ? target.geometry.strides[2] : 0),
+          quantum(target.values) {}
 };
 
 // Writes up to TILES tiles that are plain. Lane `i` holds in `slots` the lane that has tile number `i`, or NONE.
 // Not inlined, and called with copies: there are not registers enough for this loop and all that the caller keeps.
-template <Ways WAYS, bool VECTORS> __device__ __noinline__ void write_plain(Rows rows, Work own, uint32_t slots, Output target) {
+template <Ways WAYS, bool VECTORS>
+__device__ __noinline__ void write_plain(Rows rows, Work own, uint32_t slots, Output target) {
     typedef Columns<VECTORS> Own;
     constexpr uint32_t OWN = Own::OWN;
     const uint64_t stride = target.stride, row_stride = target.row_stride;
@@ -236,7 +234,8 @@ template <Ways WAYS, bool VECTORS> __device__ __noinline__ void write_plain(Rows
         // Rows of the lane's that are there.
         const uint32_t rows_left = (extents >> 12 & 0xFF) - min_of(extents >> 12 & 0xFF, columns.y);
         const uint32_t there = AXES == 3 && !VECTORS ? min_of(OWN, rows_left) : AXES == 3 && rows_left == 0 ? 0 : OWN;
-        const uint32_t count = source == NONE || !Own::exist() || (AXES != 1 && columns.x >= (extents & 0xFFF)) ? 0 : there;
+        const uint32_t count =
+            source == NONE || !Own::exist() || (AXES != 1 && columns.x >= (extents & 0xFFF)) ? 0 : there;
         // All lanes that have something have all of it: as good as always, and then nothing is asked step by step.
         const bool whole = AXES == 1 || __all_sync(ALL_LANES, count == 0 || (count == OWN && limit == STEPS));
         if (count == 0) {
@@ -247,17 +246,20 @@ template <Ways WAYS, bool VECTORS> __device__ __noinline__ void write_plain(Rows
         const uint32_t onwards = WAYS == Ways::FULL && AXES != 1 ? 0 : predictor >= 1 && across == 0;
         constexpr uint32_t REFERENCE = AXES == 1 ? STEP - 1 : 0;
         const uint32_t reference_bias = bias_of(predictor, 0, REFERENCE) * onwards;
-        // An element is the sum at its place plus what all steps before it left; that grows by the sum there, or by the reference, less what the radius adds to it.
+        // An element is the sum at its place plus what all steps before it left; that grows by the sum there, or by the
+        // reference, less what the radius adds to it.
         uint32_t before[OWN], bias[OWN];
 #pragma unroll
         for (uint32_t i = 0; i < OWN; ++i) {
-            const uint32_t own_bias = VECTORS ? bias_of(predictor, columns.y, columns.x + i) : bias_of(predictor, columns.y + i, columns.x);
+            const uint32_t own_bias =
+                VECTORS ? bias_of(predictor, columns.y, columns.x + i) : bias_of(predictor, columns.y + i, columns.x);
             before[i] = base - own_bias;
             bias[i] = own_bias * across + reference_bias;
         }
         Element *to = target.out + first_element + columns.y * row_stride + columns.x;
-        const Element flat = dequantised(int32_t(base), target.quantum);
-        const Steps steps(rows, columns.tile, columns.y * SIDE % STEP + columns.x), references(rows, columns.tile, REFERENCE);
+        const Element flat = dequantized(int32_t(base), target.quantum);
+        const Steps steps(rows, columns.tile, columns.y * SIDE % STEP + columns.x),
+            references(rows, columns.tile, REFERENCE);
         auto compute = [&](uint32_t step, Element(&out)[OWN]) {
             uint32_t here[OWN];
             if (WAYS == Ways::FLAT) {
@@ -279,7 +281,7 @@ template <Ways WAYS, bool VECTORS> __device__ __noinline__ void write_plain(Rows
             const uint32_t reference = refers ? *reinterpret_cast<const Sum *>(references.at(step)) * onwards : 0;
 #pragma unroll
             for (uint32_t i = 0; i < OWN; ++i) {
-                out[i] = dequantised(int32_t(before[i] + here[i]), target.quantum);
+                out[i] = dequantized(int32_t(before[i] + here[i]), target.quantum);
                 before[i] = here[i] * across + before[i] + (reference - bias[i]);
             }
         };
@@ -327,7 +329,8 @@ template <Ways WAYS, bool VECTORS> __device__ __noinline__ void write_plain(Rows
     }
 }
 
-template <Ways WAYS> __device__ inline void write_plain(const Rows &rows, const Work &own, uint32_t slots, const Target &target) {
+template <Ways WAYS>
+__device__ inline void write_plain(const Rows &rows, const Work &own, uint32_t slots, const Target &target) {
     if (target.vectors) {
         write_plain<WAYS, true>(rows, own, slots, Output(target));
     } else {

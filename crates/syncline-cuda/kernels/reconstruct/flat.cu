@@ -1,5 +1,6 @@
-// Strips of one value throughout each row of tiles, beside the kernel that decodes all others: they need nothing of it. A warp a strip. What it has filled its image with serves the next strip, too, if that
-// has the same value. The others are reconstruct/strips.cu's.
+// Strips of one value throughout each row of tiles, beside the kernel that decodes all others: they need nothing of it.
+// A warp a strip. What it has filled its image with serves the next strip, too, if that has the same value. The others
+// are reconstruct/strips.cu's.
 //
 // THREADS   in a block
 // RESIDENT  blocks that registers are dealt out for
@@ -32,15 +33,20 @@ __device__ inline Seen look_at(const Parsed &parsed, uint32_t chunk_tiles, const
             flat = flat && (record.verbatim == 0 || parsed.verbatim_starts[entry] == parsed.verbatim_starts[entry + 1]);
         }
     }
-    const uint32_t lanes = __ballot_sync(ALL_LANES, wanted), base = __shfl_sync(ALL_LANES, own, lanes == 0 ? 0 : __ffs(lanes) - 1);
+    const uint32_t lanes = __ballot_sync(ALL_LANES, wanted),
+                   base = __shfl_sync(ALL_LANES, own, lanes == 0 ? 0 : __ffs(lanes) - 1);
     return {bool(__all_sync(ALL_LANES, coded)), bool(__all_sync(ALL_LANES, flat && (!wanted || own == base))), base};
 }
 
-// `strip_count` strips, segments of a row of tiles counted apart. What parsing has left is there already, as the kernel before has waited for it before it let this one begin; that one has nothing to do with
-// what this one writes. `states` gets a byte for each strip, and words of `sums` how many are not flat, and that this is known. As many blocks as the kernel before has.
+// `strip_count` strips, segments of a row of tiles counted apart. What parsing has left is there already, as the kernel
+// before has waited for it before it let this one begin; that one has nothing to do with what this one writes. `states`
+// gets a byte for each strip, and words of `sums` how many are not flat, and that this is known. As many blocks as the
+// kernel before has.
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-    reconstruct_flat(const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
-                     const __grid_constant__ Request request, const __grid_constant__ Strips strips, uint32_t strip_count, Element *out, uint8_t *states, uint32_t *sums) {
+    reconstruct_flat(const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
+                     const __grid_constant__ Values values, const __grid_constant__ Request request,
+                     const __grid_constant__ Strips strips, uint32_t strip_count, Element *out, uint8_t *states,
+                     uint32_t *sums) {
     let_next_begin();
     constexpr uint32_t WARPS = THREADS / WARP;
     const uint32_t lane = lane_id();
@@ -69,7 +75,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
             if (!is_filled || filled != base) {
                 copies_have_read();
                 __syncwarp();
-                const Element element = dequantised(int32_t(base), Quantum(values));
+                const Element element = dequantized(int32_t(base), Quantum(values));
                 for (uint32_t i = lane; i < strips.plane_pitch; i += WARP) {
                     image[i] = element;
                 }
@@ -83,7 +89,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
             const uint32_t rows = is_whole ? 1 : line.ny, length = is_whole ? line.ny * line.to : line.to - line.from;
             for (uint32_t run = lane / RUN_LANES; run < line.nz * rows; run += WARP / RUN_LANES) {
                 const uint32_t plane = run / rows, y = run - plane * rows;
-                Element *to = out + line.first_element + plane * geometry.strides[1] + y * geometry.strides[2] + line.from;
+                Element *to =
+                    out + line.first_element + plane * geometry.strides[1] + y * geometry.strides[2] + line.from;
                 copy_run(image, uint32_t(reinterpret_cast<uint64_t>(to) / sizeof(Element)) % SECTOR, length, to);
             }
         }

@@ -18,12 +18,15 @@ struct Group {
     bool live;
 };
 
-__device__ inline Group group_of_lane(const uint8_t *input, const Parsed &parsed, const Stream &stream, const Lane &lane, uint32_t chunk) {
+__device__ inline Group group_of_lane(const uint8_t *input, const Parsed &parsed, const Stream &stream,
+                                      const Lane &lane, uint32_t chunk) {
     Group group{lane.number, lane.exists && lane.number < stream.groups};
     if (group.live && stream.has_free) {
-        const uint32_t word = reinterpret_cast<const uint32_t *>(input + stream.bitmap)[lane.number / 32], bit = lane.number % 32;
+        const uint32_t word = reinterpret_cast<const uint32_t *>(input + stream.bitmap)[lane.number / 32],
+                       bit = lane.number % 32;
         group.live = !(word >> bit & 1);
-        group.rank = parsed.ranks[uint64_t(chunk) * parsed.rank_stride + lane.number / 32] + __popc(~word & ((1u << bit) - 1));
+        group.rank =
+            parsed.ranks[uint64_t(chunk) * parsed.rank_stride + lane.number / 32] + __popc(~word & ((1u << bit) - 1));
     }
     return group;
 }
@@ -42,7 +45,8 @@ struct GroupSums {
         packed += own.sum;
         inner += own.weighted;
 #else
-        // Weights within the eight; and the sums of all so far, in halves of 16 bits, added up at each eight: from them follows what a symbol's eight contributes.
+        // Weights within the eight; and the sums of all so far, in halves of 16 bits, added up at each eight: from them
+        // follows what a symbol's eight contributes.
         inner = __dp2a_lo(codes.x, 0x0201u, inner);
         inner = __dp2a_lo(codes.y, 0x0403u, inner);
         inner = __dp2a_lo(codes.z, 0x0605u, inner);
@@ -63,7 +67,8 @@ struct Decoded {
 
 // Decodes a lane's group to its row. Not inlined: registers are short, and here they matter most.
 template <bool PAIRED>
-__device__ __noinline__ Decoded decode(Lookup<PAIRED> lookup, Near words, uint32_t start, uint32_t radius, uint32_t predictor, Rows rows) {
+__device__ __noinline__ Decoded decode(Lookup<PAIRED> lookup, Near words, uint32_t start, uint32_t radius,
+                                       uint32_t predictor, Rows rows) {
     BitReader reader(words, start);
     Summing summing(radius, predictor);
     GroupSums sums;
@@ -86,13 +91,15 @@ __device__ __noinline__ Decoded decode(Lookup<PAIRED> lookup, Near words, uint32
 
 // How a block's shared memory is used for a chunk: tables, then for each warp rows and words.
 struct Layout {
-    uint32_t own_long, table_bytes;        // entries for long codewords, and bytes of a codebook's tables
-    uint32_t first, stride, warps;         // where the first warp's rows are and from one warp's to the next, in units of 16 bytes; warps that have a place
-    uint32_t staged_words;                 // behind a warp's rows
-    uint32_t live_units, units;            // of work, and all
+    uint32_t own_long, table_bytes; // entries for long codewords, and bytes of a codebook's tables
+    uint32_t first, stride, warps;  // where the first warp's rows are and from one warp's to the next, in units of 16
+                                    // bytes; warps that have a place
+    uint32_t staged_words;          // behind a warp's rows
+    uint32_t live_units, units;     // of work, and all
 };
 
-// What a block shares of a chunk. What the loop over units needs of it is read anew each time: in registers it would be in the way.
+// What a block shares of a chunk. What the loop over units needs of it is read anew each time: in registers it would be
+// in the way.
 struct Shared {
     Stream stream;
     ParsedChunk record;
@@ -100,10 +107,10 @@ struct Shared {
     ChunkStart start;
     Items items;
     Layout layout;
-    uint32_t *draws;      // how many of the chunk's units have been drawn, by all blocks
+    uint32_t *draws;                    // how many of the chunk's units have been drawn, by all blocks
     uint32_t first, last, best, visits; // chunks that the block has a share of, and how many
-    uint32_t is_over;     // nothing is left of the chunk
-    uint32_t most_left;   // units of a chunk, and the chunk
+    uint32_t is_over;                   // nothing is left of the chunk
+    uint32_t most_left;                 // units of a chunk, and the chunk
     uint32_t paired;
     uint32_t idle; // the table entry of lanes that have nothing to decode
     uint32_t sum, weighted;
@@ -126,7 +133,8 @@ struct Span {
     uint32_t start, end;
 };
 
-// An index block's descriptor and where the lengths of its groups are; as IndexBlock, in steps, so that two blocks' loads are under way together.
+// An index block's descriptor and where the lengths of its groups are; as IndexBlock, in steps, so that two blocks'
+// loads are under way together.
 struct IndexStep {
     uint64_t descriptor;
     uint32_t low, high;
@@ -193,9 +201,11 @@ __device__ inline Span find_groups(const uint8_t *input, const Stream &stream, G
     return span;
 }
 
-// Makes the rows of TILES tiles. Returns whether any group has codewords; if none has and they are not needed, there are none.
+// Makes the rows of TILES tiles. Returns whether any group has codewords; if none has and they are not needed, there
+// are none.
 template <bool PAIRED>
-__device__ inline bool decode_tiles(Shared &shared, const Task &task, const Lane &lane, bool needed, const Target &target, const Rows &rows) {
+__device__ inline bool decode_tiles(Shared &shared, const Task &task, const Lane &lane, bool needed,
+                                    const Target &target, const Rows &rows) {
     const Stream &stream = shared.stream;
     uint32_t problems = 0;
     Group group = group_of_lane(target.input, target.parsed, stream, lane, target.chunk);
@@ -210,13 +220,15 @@ __device__ inline bool decode_tiles(Shared &shared, const Task &task, const Lane
         const uint32_t *words = reinterpret_cast<const uint32_t *>(target.input + stream.words);
         uint32_t *staged = reinterpret_cast<uint32_t *>(dynamic) + rows.first * 4 + ROWS_BYTES / 4;
         const uint32_t staged_words = shared.layout.staged_words;
-        Lookup<PAIRED> lookup(shared_address(dynamic) + book * shared.layout.table_bytes, shared.layout.own_long, &shared.books[book], task.symbols);
+        Lookup<PAIRED> lookup(shared_address(dynamic) + book * shared.layout.table_bytes, shared.layout.own_long,
+                              &shared.books[book], task.symbols);
         if (!group.live) {
             lookup.rest(shared_address(&shared.idle));
         }
         const uint32_t radius = target.record.radius, predictor = lane.predictor;
         Decoded decoded{};
-        // As many groups at a time as have room, mostly all. Reading words from where they are instead is ten times as slow, and all others would wait for that.
+        // As many groups at a time as have room, mostly all. Reading words from where they are instead is ten times as
+        // slow, and all others would wait for that.
         uint32_t left = lanes;
         bool pending = true;
         do {
@@ -278,13 +290,19 @@ __device__ inline bool decode_tiles(Shared &shared, const Task &task, const Lane
     return lanes != 0;
 }
 
-// Where symbols are while tables are made, and singles: at the end of the block's shared memory, where warps have rows later.
+// Where symbols are while tables are made, and singles: at the end of the block's shared memory, where warps have rows
+// later.
 constexpr uint32_t NEAR_BYTES = BOOKS * MOST_SYMBOLS * 2, SINGLES_BYTES = TABLE * sizeof(Single);
-__device__ inline uint8_t *last_bytes(uint32_t dynamic_bytes, uint32_t bytes) { return reinterpret_cast<uint8_t *>(dynamic) + dynamic_bytes / 16 * 16 - bytes; }
-__device__ inline uint16_t *near_symbols(uint32_t dynamic_bytes) { return reinterpret_cast<uint16_t *>(last_bytes(dynamic_bytes, NEAR_BYTES)); }
+__device__ inline uint8_t *last_bytes(uint32_t dynamic_bytes, uint32_t bytes) {
+    return reinterpret_cast<uint8_t *>(dynamic) + dynamic_bytes / 16 * 16 - bytes;
+}
+__device__ inline uint16_t *near_symbols(uint32_t dynamic_bytes) {
+    return reinterpret_cast<uint16_t *>(last_bytes(dynamic_bytes, NEAR_BYTES));
+}
 
 // Copies the codebooks' symbols to shared memory. By the threads from number FIRST on.
-template <uint32_t FIRST> __device__ inline void bring_symbols(uint16_t *near, const Shared &shared, uint32_t books, const uint16_t *symbols) {
+template <uint32_t FIRST>
+__device__ inline void bring_symbols(uint16_t *near, const Shared &shared, uint32_t books, const uint16_t *symbols) {
     constexpr uint32_t OWN = (BOOKS * MOST_SYMBOLS + THREADS - FIRST - 1) / (THREADS - FIRST);
     uint16_t own[OWN];
     // All loads before the first store: they wait for memory once.
@@ -292,7 +310,9 @@ template <uint32_t FIRST> __device__ inline void bring_symbols(uint16_t *near, c
     for (uint32_t i = 0; i < OWN; ++i) {
         const uint32_t at = threadIdx.x - FIRST + i * (THREADS - FIRST), number = min_of(at / MOST_SYMBOLS, BOOKS - 1);
         const Book &book = shared.books[number];
-        own[i] = at < books * MOST_SYMBOLS && at % MOST_SYMBOLS < book.symbol_count ? symbols[book.symbols + at % MOST_SYMBOLS] : 0;
+        own[i] = at < books * MOST_SYMBOLS && at % MOST_SYMBOLS < book.symbol_count
+                     ? symbols[book.symbols + at % MOST_SYMBOLS]
+                     : 0;
     }
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
@@ -304,7 +324,9 @@ template <uint32_t FIRST> __device__ inline void bring_symbols(uint16_t *near, c
 }
 
 // Makes the tables of all codebooks in shared memory. By the whole block.
-template <bool PAIRED> __device__ __noinline__ void make_tables(uint8_t *to, const uint16_t *near, const Shared &shared, uint32_t books, const uint16_t *symbols) {
+template <bool PAIRED>
+__device__ __noinline__ void make_tables(uint8_t *to, const uint16_t *near, const Shared &shared, uint32_t books,
+                                         const uint16_t *symbols) {
     typedef typename Entries<PAIRED>::Entry Entry;
     const uint32_t bytes = shared.layout.table_bytes, own_long = shared.layout.own_long;
     const BookSymbols all{symbols, near};
@@ -327,7 +349,9 @@ template <bool PAIRED> __device__ __noinline__ void make_tables(uint8_t *to, con
 }
 
 // Begins to copy the tables that parsing has made of all codebooks to shared memory. By the whole block.
-template <bool PAIRED> __device__ inline void fetch_tables(uint8_t *to, const Shared &shared, uint32_t dynamic_bytes, uint32_t books, const uint16_t *symbols) {
+template <bool PAIRED>
+__device__ inline void fetch_tables(uint8_t *to, const Shared &shared, uint32_t dynamic_bytes, uint32_t books,
+                                    const uint16_t *symbols) {
     typedef typename Entries<PAIRED>::Entry Entry;
     const uint32_t bytes = shared.layout.table_bytes;
     // At the end of the block's shared memory, where warps have rows later.
@@ -339,7 +363,8 @@ template <bool PAIRED> __device__ inline void fetch_tables(uint8_t *to, const Sh
         const Book &book = shared.books[number];
         uint4 *own = reinterpret_cast<uint4 *>(to + number * bytes);
         if (PAIRED) {
-            own = unit < SHORT_UNITS ? reinterpret_cast<uint4 *>(singles + number * TABLE) : own + (TABLE * sizeof(Entry) / 16 - SHORT_UNITS);
+            own = unit < SHORT_UNITS ? reinterpret_cast<uint4 *>(singles + number * TABLE)
+                                     : own + (TABLE * sizeof(Entry) / 16 - SHORT_UNITS);
         }
         if (book.longest != 0) {
             copy_unit(own + unit, reinterpret_cast<const uint4 *>(symbols + book.symbols + TABLES_AT) + unit);
@@ -348,7 +373,8 @@ template <bool PAIRED> __device__ inline void fetch_tables(uint8_t *to, const Sh
 }
 
 // When they are there, makes those with pairs of them. By the whole block.
-template <bool PAIRED> __device__ inline void finish_tables(uint8_t *to, const Shared &shared, uint32_t dynamic_bytes, uint32_t books) {
+template <bool PAIRED>
+__device__ inline void finish_tables(uint8_t *to, const Shared &shared, uint32_t dynamic_bytes, uint32_t books) {
     typedef typename Entries<PAIRED>::Entry Entry;
     const uint32_t bytes = shared.layout.table_bytes;
     const Single *singles = reinterpret_cast<const Single *>(last_bytes(dynamic_bytes, BOOKS * SINGLES_BYTES));
@@ -358,7 +384,8 @@ template <bool PAIRED> __device__ inline void finish_tables(uint8_t *to, const S
         for (uint32_t i = threadIdx.x; i < books * TABLE; i += THREADS) {
             const uint32_t number = i / TABLE;
             if (shared.books[number].longest != 0) {
-                reinterpret_cast<Entry *>(to + number * bytes)[i % TABLE] = paired_entry(singles + number * TABLE, i % TABLE);
+                reinterpret_cast<Entry *>(to + number * bytes)[i % TABLE] =
+                    paired_entry(singles + number * TABLE, i % TABLE);
             }
         }
     }
@@ -383,7 +410,9 @@ struct Drawn {
             const uint32_t entry = own.number * (own.is_constant ? WARP : TILES) + lane_id();
             if (own.is_constant ? entry < items.constant : lane_id() < TILES && entry < items.live) {
                 const uint32_t place = entry + (own.is_constant ? items.first_constant : items.first_live);
-                number = shared.record.kind == CHUNK_RAW ? place : task.parsed.order[uint64_t(chunk) * task.parsed.tiles + place];
+                number = shared.record.kind == CHUNK_RAW
+                             ? place
+                             : task.parsed.order[uint64_t(chunk) * task.parsed.tiles + place];
             }
         }
         found = find_tile(task.parsed, chunk, number, number != NONE && shared.record.kind != CHUNK_RAW);
@@ -391,14 +420,17 @@ struct Drawn {
 };
 
 // The layout for a chunk's stream, `items` of which are this block's.
-template <bool PAIRED> __device__ inline Layout layout_of(const Stream &stream, const Items &items, uint32_t books, uint32_t dynamic_bytes) {
+template <bool PAIRED>
+__device__ inline Layout layout_of(const Stream &stream, const Items &items, uint32_t books, uint32_t dynamic_bytes) {
     Layout layout;
     layout.own_long = books == 1 ? OWN_LONG : OWN_LONG_MANY;
     layout.table_bytes = Lookup<PAIRED>::bytes(layout.own_long);
-    // As many warps as have room for their input; behind the last one's there is room for what a damaged stream may read.
+    // As many warps as have room for their input; behind the last one's there is room for what a damaged stream may
+    // read.
     const uint32_t tables_words = books * layout.table_bytes / 4;
     const uint32_t room = dynamic_bytes / 4 - tables_words - MOST_GROUP_WORDS;
-    layout.warps = max_of<uint32_t>(1, min_of<uint32_t>(THREADS / WARP, room / (ROWS_BYTES / 4 + words_wanted(stream))));
+    layout.warps =
+        max_of<uint32_t>(1, min_of<uint32_t>(THREADS / WARP, room / (ROWS_BYTES / 4 + words_wanted(stream))));
     layout.staged_words = (room / layout.warps - ROWS_BYTES / 4) / 4 * 4;
     layout.first = tables_words / 4;
     layout.stride = (ROWS_BYTES / 4 + layout.staged_words) / 4;
@@ -429,7 +461,8 @@ template <bool PAIRED> __device__ inline void write_chunk(Shared &shared, const 
     while (drawn.draw < shared.layout.units) {
         const Draw draw(drawn.draw, shared.layout.live_units, shared.layout.units - shared.layout.live_units);
         const bool wanted = drawn.number != NONE;
-        const Work work = work_of(task.geometry, task.request, shared.start, wanted ? drawn.number : 0, wanted, drawn.found);
+        const Work work =
+            work_of(task.geometry, task.request, shared.start, wanted ? drawn.number : 0, wanted, drawn.found);
         Rows rows{shared.layout.first + warp_id() * shared.layout.stride};
 #if APART
         const Lane lane(work, work.wanted ? lane_id() : NONE);
@@ -438,7 +471,8 @@ template <bool PAIRED> __device__ inline void write_chunk(Shared &shared, const 
         decode_tiles<PAIRED>(shared, task, lane, true, target, rows);
 #if !WIDE
         __syncwarp();
-        for (uint32_t to_sum = __ballot_sync(ALL_LANES, work.wanted && !work.is_regular()); to_sum != 0; to_sum &= to_sum - 1) {
+        for (uint32_t to_sum = __ballot_sync(ALL_LANES, work.wanted && !work.is_regular()); to_sum != 0;
+             to_sum &= to_sum - 1) {
             const uint32_t slot = __ffs(to_sum) - 1, group = __shfl_sync(ALL_LANES, work.first_group, slot);
             sum_clipped(reinterpret_cast<uint16_t *>(rows.to + uint64_t(group) * ROW_UNITS), work.of(slot));
         }

@@ -1,16 +1,16 @@
 // From parsed chunks to elements, in one kernel.
 //
-// Blocks share out what the batch's chunks take (reconstruct/work.cuh), which says where each begins; the warps of all blocks that are at a chunk draw its units, and a block that
-// finds none any more goes where most are left. Of tiles with codes a warp takes TILES at a time, which have 32 groups at most: each lane decodes a group (FUSED: codewords to symbols
-// with the symbol index; else symbols that were decoded before) and adds up residuals inside of it (reconstruct/rows.cuh); then the warp writes the tiles
-// (reconstruct/elements.cuh). Nothing waits for another block.
+// Blocks share out what the batch's chunks take (reconstruct/work.cuh), which says where each begins; the warps of all
+// blocks that are at a chunk draw its units, and a block that finds none any more goes where most are left. Of tiles
+// with codes a warp takes TILES at a time, which have 32 groups at most: each lane decodes a group (FUSED: codewords to
+// symbols with the symbol index; else symbols that were decoded before) and adds up residuals inside of it
+// (reconstruct/rows.cuh); then the warp writes the tiles (reconstruct/elements.cuh). Nothing waits for another block.
 //
 // FUSED     codes are decoded here
-// APART     they are, but their rows go to memory instead of elements (`out`: CODES of 16 bits a group), for reconstruct/strips.cu
-// OWN_LONG  entries for long codewords in a block's tables, with one codebook and with several (OWN_LONG_MANY)
-// THREADS   threads in a block, at least MOST_CHUNKS if fused
-// LIVE_COST what a tile with codes costs, in constant ones
-// START_COST what it costs a block to begin with a chunk, likewise
+// APART     they are, but their rows go to memory instead of elements (`out`: CODES of 16 bits a group), for
+// reconstruct/strips.cu OWN_LONG  entries for long codewords in a block's tables, with one codebook and with several
+// (OWN_LONG_MANY) THREADS   threads in a block, at least MOST_CHUNKS if fused LIVE_COST what a tile with codes costs,
+// in constant ones START_COST what it costs a block to begin with a chunk, likewise
 #include "reconstruct/work.cuh"
 #include "successor.cuh"
 #if FUSED
@@ -43,7 +43,8 @@ __device__ inline void add_up_costs(uint32_t cost, uint32_t chunks, uint32_t *be
 }
 
 // Those of a chunk that this kernel is for.
-__device__ inline Items own_items(const Geometry &geometry, const Parsed &parsed, const Request &request, uint32_t chunk) {
+__device__ inline Items own_items(const Geometry &geometry, const Parsed &parsed, const Request &request,
+                                  uint32_t chunk) {
     Items items = items_of(geometry, parsed, request, chunk);
     const ParsedChunk &record = parsed.chunks[chunk];
     if ((record.wide != 0) != WIDE && record.kind != CHUNK_RAW) {
@@ -55,7 +56,8 @@ __device__ inline Items own_items(const Geometry &geometry, const Parsed &parsed
     return items;
 }
 
-// What a block's share [start, end) of all costs has of a chunk. A chunk's start costs something too, and comes before its tiles.
+// What a block's share [start, end) of all costs has of a chunk. A chunk's start costs something too, and comes before
+// its tiles.
 __device__ inline uint32_t own_share(const uint32_t *before, uint32_t chunk, uint32_t start, uint32_t end) {
     if (before[chunk + 1] == before[chunk]) {
         return 0;
@@ -65,7 +67,8 @@ __device__ inline uint32_t own_share(const uint32_t *before, uint32_t chunk, uin
 }
 
 // The chunk that most units have not been drawn of, or NONE. By the whole block.
-__device__ inline uint32_t most_left(Shared &shared, const Geometry &geometry, const Parsed &parsed, const Request &request, const uint32_t *draws) {
+__device__ inline uint32_t most_left(Shared &shared, const Geometry &geometry, const Parsed &parsed,
+                                     const Request &request, const uint32_t *draws) {
     if (threadIdx.x == 0) {
         shared.most_left = 0;
     }
@@ -73,7 +76,8 @@ __device__ inline uint32_t most_left(Shared &shared, const Geometry &geometry, c
     const uint32_t chunk = threadIdx.x;
     if (chunk < parsed.chunk_count) {
         const Items items = own_items(geometry, parsed, request, chunk);
-        const uint32_t units = items.live_units() + items.constant_units(), drawn = min_of(units, __ldcg(&draws[chunk]));
+        const uint32_t units = items.live_units() + items.constant_units(),
+                       drawn = min_of(units, __ldcg(&draws[chunk]));
         if (drawn < units) {
             atomicMax(&shared.most_left, (units - drawn) << 8 | chunk);
         }
@@ -85,18 +89,24 @@ __device__ inline uint32_t most_left(Shared &shared, const Geometry &geometry, c
 }
 
 // What the blocks before one take of so much, in equal shares.
-__device__ inline uint32_t share_before(uint32_t all, uint32_t block) { return all / gridDim.x * block + all % gridDim.x * block / gridDim.x; }
+__device__ inline uint32_t share_before(uint32_t all, uint32_t block) {
+    return all / gridDim.x * block + all % gridDim.x * block / gridDim.x;
+}
 
-// Compares the checksums of the chunks all of whose tiles were decoded, those that are wide or the others, and sets the sums back. By the whole block.
-__device__ inline void compare_checksums(const Geometry &geometry, const Parsed &parsed, const Request &request, const Stream *streams, bool wide,
-                                         uint32_t *sums, uint32_t *status) {
+// Compares the checksums of the chunks all of whose tiles were decoded, those that are wide or the others, and sets the
+// sums back. By the whole block.
+__device__ inline void compare_checksums(const Geometry &geometry, const Parsed &parsed, const Request &request,
+                                         const Stream *streams, bool wide, uint32_t *sums, uint32_t *status) {
     const uint32_t chunk = threadIdx.x;
-    if (chunk >= parsed.chunk_count || parsed.chunks[chunk].status != 0 || parsed.chunks[chunk].kind == CHUNK_RAW || (parsed.chunks[chunk].wide != 0) != wide) {
+    if (chunk >= parsed.chunk_count || parsed.chunks[chunk].status != 0 || parsed.chunks[chunk].kind == CHUNK_RAW ||
+        (parsed.chunks[chunk].wide != 0) != wide) {
         return;
     }
     const uint64_t number = request.first_chunk + chunk;
-    const bool whole = geometry.first_tile(number) >= request.tiles_start && geometry.first_tile(number + 1) <= request.tiles_end;
-    const bool equal = __ldcg(&sums[2 * chunk]) == streams[chunk].sum && __ldcg(&sums[2 * chunk + 1]) == streams[chunk].weighted;
+    const bool whole =
+        geometry.first_tile(number) >= request.tiles_start && geometry.first_tile(number + 1) <= request.tiles_end;
+    const bool equal =
+        __ldcg(&sums[2 * chunk]) == streams[chunk].sum && __ldcg(&sums[2 * chunk + 1]) == streams[chunk].weighted;
     if (whole && !equal) {
         atomicOr(&status[chunk], STATUS_CHECKSUM);
     }
@@ -116,11 +126,13 @@ __device__ inline void end_with(const Ending &ending, const Parsed &parsed, cons
     }
 }
 
-// A launch with WIDE 0 and then one with WIDE 1 do all, and then the latter ends the batch, if `ending` says so. `sums`: four words for each chunk and one more, all 0 before and after, and those of reconstruct/progress.cuh.
+// A launch with WIDE 0 and then one with WIDE 1 do all, and then the latter ends the batch, if `ending` says so.
+// `sums`: four words for each chunk and one more, all 0 before and after, and those of reconstruct/progress.cuh.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    reconstruct(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
-                const __grid_constant__ Request request, const Stream *streams, const Book *books, const uint16_t *symbols, uint32_t *sums,
-                uint32_t *status, Element *out, const __grid_constant__ Ending ending) {
+    reconstruct(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed,
+                const __grid_constant__ Values values, const __grid_constant__ Request request, const Stream *streams,
+                const Book *books, const uint16_t *symbols, uint32_t *sums, uint32_t *status, Element *out,
+                const __grid_constant__ Ending ending) {
     __shared__ Shared shared;
     __shared__ uint32_t before[MOST_CHUNKS + 1];
     const uint32_t chunks = parsed.chunk_count;
@@ -167,7 +179,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         compare_checksums(geometry, parsed, request, streams, false, sums, status);
     }
 #endif
-    // The first and the last chunk that it has a share of, and the one that it has the greatest of: that comes first, as others do the rest of what it has little of.
+    // The first and the last chunk that it has a share of, and the one that it has the greatest of: that comes first,
+    // as others do the rest of what it has little of.
     if (threadIdx.x < chunks && start < end) {
         if (before[threadIdx.x] <= start && start < before[threadIdx.x + 1]) {
             shared.first = threadIdx.x;
@@ -204,7 +217,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             if (chunk == NONE) {
                 break;
             }
-        } else if (own_share(before, chunk, share_before(before[chunks], blockIdx.x), share_before(before[chunks], blockIdx.x + 1)) == 0) {
+        } else if (own_share(before, chunk, share_before(before[chunks], blockIdx.x),
+                             share_before(before[chunks], blockIdx.x + 1)) == 0) {
             continue;
         }
         const Target target{input, parsed, shared.record, values, geometry, chunk, request.vectors != 0, out};
@@ -235,7 +249,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         } else if (warp_id() == 3) {
             copy(&shared.record, &parsed.chunks[chunk], sizeof(ParsedChunk), lane_id(), WARP);
         } else {
-            copy(shared.books, &books[stream.first_book], book_count * sizeof(Book), threadIdx.x - 4 * WARP, THREADS - 4 * WARP);
+            copy(shared.books, &books[stream.first_book], book_count * sizeof(Book), threadIdx.x - 4 * WARP,
+                 THREADS - 4 * WARP);
         }
         __syncthreads();
         if (shared.is_over) {
@@ -247,9 +262,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             const bool paired = !WIDE && paired_share(shared.books, book_count) >= PAIRED_PERCENT * 0.01f;
             if (threadIdx.x == 0) {
                 shared.paired = paired;
-                shared.idle = paired ? Lookup<!WIDE>::idle_entry(shared.record.radius) : Lookup<false>::idle_entry(shared.record.radius);
-                shared.layout = paired ? layout_of<!WIDE>(shared.stream, shared.items, book_count, request.dynamic_bytes)
-                                       : layout_of<false>(shared.stream, shared.items, book_count, request.dynamic_bytes);
+                shared.idle = paired ? Lookup<!WIDE>::idle_entry(shared.record.radius)
+                                     : Lookup<false>::idle_entry(shared.record.radius);
+                shared.layout = paired
+                                    ? layout_of<!WIDE>(shared.stream, shared.items, book_count, request.dynamic_bytes)
+                                    : layout_of<false>(shared.stream, shared.items, book_count, request.dynamic_bytes);
             }
         } else if (!WIDE && request.tabled == 0 && shared.items.live != 0) {
             bring_symbols<WARP>(near_symbols(request.dynamic_bytes), shared, book_count, symbols);
@@ -294,7 +311,8 @@ __device__ inline void load_codes(const Rows &rows, const uint16_t *codes, uint3
         const uint32_t row = first + lane_id() / UNITS, unit = lane_id() % UNITS;
         const uint32_t from = __shfl_sync(ALL_LANES, exists ? group : ALL_LANES, row);
         if (from != ALL_LANES) {
-            rows.unit(row, ROW_UNITS - UNITS + unit) = __ldcs(reinterpret_cast<const uint4 *>(codes + uint64_t(from) * CODES) + unit);
+            rows.unit(row, ROW_UNITS - UNITS + unit) =
+                __ldcs(reinterpret_cast<const uint4 *>(codes + uint64_t(from) * CODES) + unit);
         }
     }
     __syncwarp();
@@ -302,7 +320,8 @@ __device__ inline void load_codes(const Rows &rows, const uint16_t *codes, uint3
 
 // A warp a unit; request.parts blocks a chunk. `codes` has room for parsed.slots groups for each chunk.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    reconstruct_codes(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
+    reconstruct_codes(const uint8_t *input, const __grid_constant__ Geometry geometry,
+                      const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
                       const __grid_constant__ Request request, const uint16_t *codes, Element *out) {
     const Rows rows{warp_id() * (ROWS_BYTES / 16)};
     const uint32_t chunk = blockIdx.x / request.parts;
@@ -321,7 +340,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const uint32_t entry = (unit - live_units) * WARP + lane_id();
         const bool wanted = entry < items.constant;
         const uint32_t place = items.first_constant + entry, number = !wanted ? 0 : raw ? place : order[place];
-        const Work work = work_of(geometry, request, start, number, wanted, find_tile(parsed, chunk, number, wanted && !raw));
+        const Work work =
+            work_of(geometry, request, start, number, wanted, find_tile(parsed, chunk, number, wanted && !raw));
         if (raw) {
             write_raw(work, target);
         } else {
@@ -347,7 +367,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                     summing.begin();
                 }
                 // Units of sums only reach those of codes that were read before.
-                const uint4 here = exists ? rows.unit(lane_id(), ROW_UNITS - EIGHTS + eight) : make_uint4(free, free, free, free);
+                const uint4 here =
+                    exists ? rows.unit(lane_id(), ROW_UNITS - EIGHTS + eight) : make_uint4(free, free, free, free);
                 summing.add(here, eight, rows);
             }
             __syncwarp();

@@ -1,11 +1,14 @@
-// What reconstruction keeps of a warp's tiles in shared memory: for each element a sum of residuals, and how a lane makes the sums of its group.
+// What reconstruction keeps of a warp's tiles in shared memory: for each element a sum of residuals, and how a lane
+// makes the sums of its group.
 //
-// A warp works on TILES consecutive tiles; a lane looks after one group of one of them, and has a row of shared memory for it. Tiles are laid out as if no edge
-// clipped them. A lane's sums go along what lies inside of its group: rows and planes of 3-D tiles, rows of 2-D tiles, segments of 64 elements of 1-D tiles. What is
-// summed across groups is so when elements are written.
+// A warp works on TILES consecutive tiles; a lane looks after one group of one of them, and has a row of shared memory
+// for it. Tiles are laid out as if no edge clipped them. A lane's sums go along what lies inside of its group: rows and
+// planes of 3-D tiles, rows of 2-D tiles, segments of 64 elements of 1-D tiles. What is summed across groups is so when
+// elements are written.
 //
-// With radius 512 and symbols below 1,024 (WIDE 0) the sums are those of codes, not of residuals: at most 64 codes, so 16 bits are enough and nothing is ever negative,
-// and two sums are added up by one instruction. What the radius adds to them is known and taken off when they are read (bias_of).
+// With radius 512 and symbols below 1,024 (WIDE 0) the sums are those of codes, not of residuals: at most 64 codes, so
+// 16 bits are enough and nothing is ever negative, and two sums are added up by one instruction. What the radius adds
+// to them is known and taken off when they are read (bias_of).
 //
 // AXES        along which tiles extend, 1 to 3
 // GROUP_LOG2  log2 of the codes in a group, 6 or 7
@@ -44,14 +47,16 @@ constexpr uint32_t FREE_PAIR = RADIUS * 0x10001u;
 
 extern __shared__ uint4 dynamic[];
 
-// Units are permuted so that neither lanes that write the same unit of their rows nor lanes that read what lies side by side in the array meet in the banks: exclusive or
-// with the row, and with this for the tile.
+// Units are permuted so that neither lanes that write the same unit of their rows nor lanes that read what lies side by
+// side in the array meet in the banks: exclusive or with the row, and with this for the tile.
 __device__ inline uint32_t mix_of(uint32_t tile) {
     return AXES == 3 ? (TILE_GROUPS == 4 ? tile >> 1 : tile << 1) & 7 : AXES == 2 ? (tile & 1) << 2 : 0;
 }
 
 // Where a unit of a row is.
-__device__ inline uint32_t slot(uint32_t row, uint32_t unit) { return row * ROW_UNITS + (unit ^ (row & 7) ^ mix_of(row / TILE_GROUPS)); }
+__device__ inline uint32_t slot(uint32_t row, uint32_t unit) {
+    return row * ROW_UNITS + (unit ^ (row & 7) ^ mix_of(row / TILE_GROUPS));
+}
 
 // The rows of a warp.
 struct Rows {
@@ -60,8 +65,11 @@ struct Rows {
     uint4 *to;      // where group 0 has its row
     uint32_t group; // the lane's; ALL_LANES if it has none
 
-    // Where a lane's unit waits: neither lanes that write the same unit nor those that read what lies side by side meet in the banks.
-    static __device__ inline uint32_t place(uint32_t lane, uint32_t number) { return lane * KEPT_UNITS + (number ^ lane >> 1) % KEPT_UNITS; }
+    // Where a lane's unit waits: neither lanes that write the same unit nor those that read what lies side by side meet
+    // in the banks.
+    static __device__ inline uint32_t place(uint32_t lane, uint32_t number) {
+        return lane * KEPT_UNITS + (number ^ lane >> 1) % KEPT_UNITS;
+    }
 
     // Units go to memory KEPT_UNITS at a time, as whole sectors. By the whole warp.
     __device__ inline void put(uint32_t number, uint4 sums) const {
@@ -103,11 +111,13 @@ struct Steps {
         : first((rows.first + tile * TILE_GROUPS * ROW_UNITS) * 16 + place % UNIT_SUMS * uint32_t(sizeof(Sum))),
           permuted((place / UNIT_SUMS ^ mix_of(tile) ^ (tile * TILE_GROUPS & 7)) * 16) {}
 
-    // What depends on `step` and `below` alone is known when loops are unrolled. `below`: so many rows further in a plane, of four the first of which is number 0 or 4.
+    // What depends on `step` and `below` alone is known when loops are unrolled. `below`: so many rows further in a
+    // plane, of four the first of which is number 0 or 4.
     __device__ inline const uint8_t *at(uint32_t step, uint32_t below = 0) const {
         const uint32_t row = step * STEP / CODES, unit = step * STEP % CODES / UNIT_SUMS;
         const uint32_t change = (unit & 7) ^ (row & 7) ^ below * (SIDE / UNIT_SUMS);
-        return reinterpret_cast<const uint8_t *>(dynamic) + first + (row * ROW_UNITS + (unit & ~7u)) * 16 + (permuted ^ change * 16);
+        return reinterpret_cast<const uint8_t *>(dynamic) + first + (row * ROW_UNITS + (unit & ~7u)) * 16 +
+               (permuted ^ change * 16);
     }
 };
 
@@ -126,7 +136,8 @@ struct Summing {
     uint32_t running;
 
     __device__ inline Summing(uint32_t code_radius, uint32_t predictor)
-        : radius(code_radius), along_x(predictor >= 1), along_y(AXES == 3 && predictor >= 2), from_start(AXES == 3 && predictor == 1), running(0) {}
+        : radius(code_radius), along_x(predictor >= 1), along_y(AXES == 3 && predictor >= 2),
+          from_start(AXES == 3 && predictor == 1), running(0) {}
 
     __device__ inline void begin() {
         running = 0;
@@ -160,8 +171,9 @@ struct Summing {
     uint32_t running;
 
     __device__ inline Summing(uint32_t, uint32_t predictor)
-        : along_x(predictor >= 1 ? 0x10001 : 1), along_y(AXES == 3 && predictor >= 2), carry(predictor >= 1 ? 0x3232 : 0x4444),
-          start(AXES == 3 && predictor == 1 ? 0x1010 : 0x4444), above(make_uint4(0, 0, 0, 0)), running(0) {
+        : along_x(predictor >= 1 ? 0x10001 : 1), along_y(AXES == 3 && predictor >= 2),
+          carry(predictor >= 1 ? 0x3232 : 0x4444), start(AXES == 3 && predictor == 1 ? 0x1010 : 0x4444),
+          above(make_uint4(0, 0, 0, 0)), running(0) {
         // Only a number for the compiler, which would make a choice and an addition of a multiply-add.
         asm("" : "+r"(along_y));
     }
@@ -207,13 +219,16 @@ __device__ inline uint32_t narrow_bias(uint32_t predictor, uint32_t y, uint32_t 
 }
 
 // The same of any codes: sums of wide ones are of residuals.
-__device__ inline uint32_t bias_of(uint32_t predictor, uint32_t y, uint32_t x) { return WIDE ? 0 : narrow_bias(predictor, y, x); }
+__device__ inline uint32_t bias_of(uint32_t predictor, uint32_t y, uint32_t x) {
+    return WIDE ? 0 : narrow_bias(predictor, y, x);
+}
 
 #if AXES == 3 && !WIDE
 // Eight 16-bit codes of a row of units, the first of which is number `first` of the tile; those from `count` on are 0.
 __device__ inline uint4 codes_from(const Rows &rows, uint32_t tile, uint32_t first, uint32_t count) {
     constexpr uint32_t TILE_UNITS = TILE_ELEMENTS / UNIT_SUMS;
-    const uint32_t number = min_of(first / UNIT_SUMS, TILE_UNITS - 1), following = min_of(number + 1, TILE_UNITS - 1), shift = first % UNIT_SUMS;
+    const uint32_t number = min_of(first / UNIT_SUMS, TILE_UNITS - 1), following = min_of(number + 1, TILE_UNITS - 1),
+                   shift = first % UNIT_SUMS;
     const uint4 low = rows.unit(tile * TILE_GROUPS + number / ROW_UNITS, number % ROW_UNITS);
     const uint4 high = rows.unit(tile * TILE_GROUPS + following / ROW_UNITS, following % ROW_UNITS);
     const uint32_t words[8] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z, high.w};
@@ -235,9 +250,10 @@ __device__ inline uint4 codes_from(const Rows &rows, uint32_t tile, uint32_t fir
     return make_uint4(codes[0], codes[1], codes[2], codes[3]);
 }
 
-// Moves the codes of a tile that an edge clips, which lie one after the other, to the places of an unclipped tile, and sums them up. By the whole warp, a lane two
-// rows. Not inlined: it would be in the way of what is done more often.
-__device__ __noinline__ void spread(Rows rows, uint32_t tile, uint32_t nz, uint32_t ny, uint32_t nx, uint32_t predictor) {
+// Moves the codes of a tile that an edge clips, which lie one after the other, to the places of an unclipped tile, and
+// sums them up. By the whole warp, a lane two rows. Not inlined: it would be in the way of what is done more often.
+__device__ __noinline__ void spread(Rows rows, uint32_t tile, uint32_t nz, uint32_t ny, uint32_t nx,
+                                    uint32_t predictor) {
     constexpr uint32_t ROUNDS = 2, PLANES = WARP / SIDE;
     const uint32_t y = lane_id() % SIDE;
     // As Summing has them.
@@ -286,9 +302,10 @@ __device__ __noinline__ void spread(Rows rows, uint32_t tile, uint32_t nz, uint3
     __syncwarp();
 }
 #else
-// Moves the codes of a tile that an edge clips, which lie one after the other, to the places of an unclipped tile, and sums them up. By the whole warp, a lane a row, or
-// two in 3-D. Not inlined: rarely called.
-__device__ __noinline__ void spread(Rows rows, uint32_t tile, uint32_t nz, uint32_t ny, uint32_t nx, uint32_t predictor) {
+// Moves the codes of a tile that an edge clips, which lie one after the other, to the places of an unclipped tile, and
+// sums them up. By the whole warp, a lane a row, or two in 3-D. Not inlined: rarely called.
+__device__ __noinline__ void spread(Rows rows, uint32_t tile, uint32_t nz, uint32_t ny, uint32_t nx,
+                                    uint32_t predictor) {
 #if AXES > 1
     constexpr uint32_t ROUNDS = AXES == 3 ? 2 : 1, ROW_WORDS = SIDE * sizeof(Sum) / 4, IN_WORD = 4 / sizeof(Sum);
     const uint32_t y = AXES == 3 ? lane_id() % SIDE : lane_id();

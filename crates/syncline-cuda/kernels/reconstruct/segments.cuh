@@ -5,14 +5,14 @@
 
 // How the array is cut into strips; mirrored in reconstruct/strips.rs.
 struct Strips {
-    uint64_t first_row;   // the first row of tiles along x that is wanted
-    uint32_t rows;        // of tiles in a strip; 1 if there is more than one segment
-    uint32_t segments;    // of a row of tiles
-    uint32_t width;       // tiles of a segment, but the last
-    uint32_t row_pitch;   // elements of the image from row to row and from plane to plane
+    uint64_t first_row; // the first row of tiles along x that is wanted
+    uint32_t rows;      // of tiles in a strip; 1 if there is more than one segment
+    uint32_t segments;  // of a row of tiles
+    uint32_t width;     // tiles of a segment, but the last
+    uint32_t row_pitch; // elements of the image from row to row and from plane to plane
     uint32_t plane_pitch;
-    uint32_t whole;       // the image's rows follow each other as the array's
-    uint32_t by_width;    // 2^16 by `width`, rounded up: tiles of a strip are few
+    uint32_t whole;    // the image's rows follow each other as the array's
+    uint32_t by_width; // 2^16 by `width`, rounded up: tiles of a strip are few
 };
 
 // What is written of a strip's row of tiles.
@@ -21,14 +21,17 @@ struct Segment {
     uint32_t nz, ny;        // planes, and rows of each
     uint32_t from, to;      // elements along x of what is wanted, from the segment's start
     uint32_t is_whole;      // and these are all of the row
-    uint32_t chunk, tile;   // of the segment's first tile: its chunk in the batch, and its number in that; the first may be before the batch
+    uint32_t chunk, tile; // of the segment's first tile: its chunk in the batch, and its number in that; the first may
+                          // be before the batch
 };
 static_assert(sizeof(Segment) == 40, "as the launcher has it");
 
 // A segment of row `number` of tiles, as much of it as is wanted.
-__device__ inline Segment line_of(const Geometry &geometry, const Request &request, const Strips &strips, uint64_t number, uint32_t segment) {
+__device__ inline Segment line_of(const Geometry &geometry, const Request &request, const Strips &strips,
+                                  uint64_t number, uint32_t segment) {
     const uint64_t planes = geometry.by_grid[1].quotient(number), b = geometry.by_grid[0].quotient(planes);
-    const uint64_t z = (planes - b * geometry.grid[0]) * SIDE, y = (number - planes * geometry.grid[1]) * SIDE, x = uint64_t(segment) * strips.width * SIDE;
+    const uint64_t z = (planes - b * geometry.grid[0]) * SIDE, y = (number - planes * geometry.grid[1]) * SIDE,
+                   x = uint64_t(segment) * strips.width * SIDE;
     const uint64_t tile = number * geometry.grid[2] + uint64_t(segment) * strips.width;
     const uint64_t start = max_of(tile, request.tiles_start);
     const uint64_t end = min_of(min_of(tile + strips.width, (number + 1) * geometry.grid[2]), request.tiles_end);
@@ -36,7 +39,8 @@ __device__ inline Segment line_of(const Geometry &geometry, const Request &reque
     if (start >= end) {
         return line;
     }
-    line.first_element = b * geometry.strides[0] + z * geometry.strides[1] + y * geometry.strides[2] + x - request.first_element;
+    line.first_element =
+        b * geometry.strides[0] + z * geometry.strides[1] + y * geometry.strides[2] + x - request.first_element;
     line.nz = uint32_t(min_of<uint64_t>(geometry.dims[1] - z, SIDE));
     line.ny = uint32_t(min_of<uint64_t>(geometry.dims[2] - y, SIDE));
     line.from = uint32_t(start - tile) * SIDE;
@@ -57,21 +61,25 @@ struct Strip {
         const uint32_t strip = number / strips.segments;
         segment = number - strip * strips.segments;
         first_row = strips.first_row + uint64_t(strip) * strips.rows;
-        rows = uint32_t(min_of<uint64_t>(strips.rows, geometry.dims[0] * geometry.grid[0] * geometry.grid[1] - first_row));
+        rows =
+            uint32_t(min_of<uint64_t>(strips.rows, geometry.dims[0] * geometry.grid[0] * geometry.grid[1] - first_row));
     }
-    __device__ inline Segment line(const Geometry &geometry, const Request &request, const Strips &strips, uint32_t row) const {
+    __device__ inline Segment line(const Geometry &geometry, const Request &request, const Strips &strips,
+                                   uint32_t row) const {
         return line_of(geometry, request, strips, first_row + row, segment);
     }
 };
 
-// What is known of a strip: that it is written, having one value in each row of tiles; that its chunks are all quantised, so that there is what parsing leaves of their tiles.
+// What is known of a strip: that it is written, having one value in each row of tiles; that its chunks are all
+// quantized, so that there is what parsing leaves of their tiles.
 constexpr uint32_t STRIP_FLAT = 1, STRIP_CODED = 2;
 
 // Tile `tile` of a segment.
 struct TileOfBatch {
     uint32_t chunk, number; // of the batch, of its tiles
 
-    __device__ inline TileOfBatch(const Segment &line, uint32_t tile, uint32_t chunk_tiles) : chunk(line.chunk), number(line.tile + tile) {
+    __device__ inline TileOfBatch(const Segment &line, uint32_t tile, uint32_t chunk_tiles)
+        : chunk(line.chunk), number(line.tile + tile) {
         while (number >= chunk_tiles) {
             number -= chunk_tiles;
             ++chunk;
@@ -79,7 +87,8 @@ struct TileOfBatch {
     }
 };
 
-// Elements of a sector of memory: images lie as the array does in these. 16 bytes would do for copies, but where halves of a sector are not each other's, 190 MB take 90 microseconds instead of 63.
+// Elements of a sector of memory: images lie as the array does in these. 16 bytes would do for copies, but where halves
+// of a sector are not each other's, 190 MB take 90 microseconds instead of 63.
 constexpr uint32_t SECTOR = 32 / sizeof(Element);
 
 // Elements by which the planes of an image are moved, so that each element has its place in a sector as in the array.
@@ -88,7 +97,8 @@ struct Shifts {
     const Geometry &geometry;
 
     __device__ inline Shifts(const Segment &segment, const Geometry &array, const Element *out)
-        : first(uint32_t(segment.first_element) + uint32_t(reinterpret_cast<uint64_t>(out) / sizeof(Element))), geometry(array) {}
+        : first(uint32_t(segment.first_element) + uint32_t(reinterpret_cast<uint64_t>(out) / sizeof(Element))),
+          geometry(array) {}
     __device__ inline uint32_t of(uint32_t z) const { return (first + z * uint32_t(geometry.strides[1])) % SECTOR; }
 };
 
@@ -96,11 +106,12 @@ struct Shifts {
 constexpr uint32_t RUN_LANES = 8;
 static_assert(VECTOR <= RUN_LANES, "a lane an element beside whole units");
 
-// Copies elements that follow each other from element `first` of an image on to the array, where they lie alike in 16 bytes. By RUN_LANES lanes, which wait with `copies_have_read` before any
-// of that is written over.
+// Copies elements that follow each other from element `first` of an image on to the array, where they lie alike in 16
+// bytes. By RUN_LANES lanes, which wait with `copies_have_read` before any of that is written over.
 __device__ inline void copy_run(const Element *image, uint32_t first, uint32_t length, Element *to) {
     const Element *from = image + first;
-    const uint32_t lane = threadIdx.x % RUN_LANES, head = min_of((VECTOR - first % VECTOR) % VECTOR, length), body = (length - head) / VECTOR * VECTOR;
+    const uint32_t lane = threadIdx.x % RUN_LANES, head = min_of((VECTOR - first % VECTOR) % VECTOR, length),
+                   body = (length - head) / VECTOR * VECTOR;
     if (lane < head) {
         to[lane] = from[lane];
     }
@@ -112,8 +123,8 @@ __device__ inline void copy_run(const Element *image, uint32_t first, uint32_t l
         // First to leave the second-level cache, where sums of codes wait for being read.
         uint64_t policy;
         asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
-        asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(to + head), "r"(shared_address(from + head)),
-                     "r"(body * uint32_t(sizeof(Element))), "l"(policy)
+        asm volatile("cp.async.bulk.global.shared::cta.bulk_group.L2::cache_hint [%0], [%1], %2, %3;" ::"l"(to + head),
+                     "r"(shared_address(from + head)), "r"(body * uint32_t(sizeof(Element))), "l"(policy)
                      : "memory");
     }
 #else

@@ -1,4 +1,5 @@
-// From sums of the codes of 3-D tiles to elements, a strip of whole rows at a time (reconstruct/strips.cuh): a block a strip, of those that reconstruct/flat.cu has left. Nothing waits for another block.
+// From sums of the codes of 3-D tiles to elements, a strip of whole rows at a time (reconstruct/strips.cuh): a block a
+// strip, of those that reconstruct/flat.cu has left. Nothing waits for another block.
 //
 // THREADS   eight a tile
 // RESIDENT  blocks that a multiprocessor is to have registers for
@@ -12,14 +13,18 @@ __device__ inline bool has_sums_alone(const Parsed &parsed, const Strand &own) {
     }
     const uint64_t entry = uint64_t(own.chunk) * (parsed.tiles + 1) + own.number;
     const bool verbatim = own.has_verbatim && parsed.verbatim_starts[entry] != parsed.verbatim_starts[entry + 1];
-    return !verbatim && (!own.live || !own.has_outliers || parsed.outlier_starts[entry] == parsed.outlier_starts[entry + 1]);
+    return !verbatim &&
+           (!own.live || !own.has_outliers || parsed.outlier_starts[entry] == parsed.outlier_starts[entry + 1]);
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
-    reconstruct_strips(const uint8_t *input, const __grid_constant__ Geometry geometry, const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
-                       const __grid_constant__ Request request, const __grid_constant__ Strips strips, const uint16_t *codes, const uint8_t *states, Element *out, uint32_t *sums,
+    reconstruct_strips(const uint8_t *input, const __grid_constant__ Geometry geometry,
+                       const __grid_constant__ Parsed parsed, const __grid_constant__ Values values,
+                       const __grid_constant__ Request request, const __grid_constant__ Strips strips,
+                       const uint16_t *codes, const uint8_t *states, Element *out, uint32_t *sums,
                        const __grid_constant__ Ending ending, const uint32_t *status) {
-    // Until it waits for all before it looks at what parsing and reconstruct/flat.cu have left, while codes are still being decoded.
+    // Until it waits for all before it looks at what parsing and reconstruct/flat.cu have left, while codes are still
+    // being decoded.
     let_next_begin();
     uint32_t *through = strips_through(sums, parsed.chunk_count), *left = strips_left(sums, parsed.chunk_count);
     if (threadIdx.x == 0) {
@@ -45,13 +50,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         end();
     } else {
         const Strip strip(geometry, strips, blockIdx.x);
-        const uint32_t slot = threadIdx.x / SIDE, row = slot * strips.by_width >> 16, tile = slot - row * strips.width, x = tile * SIDE;
+        const uint32_t slot = threadIdx.x / SIDE, row = slot * strips.by_width >> 16, tile = slot - row * strips.width,
+                       x = tile * SIDE;
         if (threadIdx.x < strip.rows) {
             segments_of_block()[threadIdx.x] = strip.line(geometry, request, strips, threadIdx.x);
         }
         __syncthreads();
         const Segment line = row < strip.rows ? segments_of_block()[row] : Segment{};
-        Strand own = strand_of(parsed, geometry.chunk_tiles, line, codes, tile, x >= line.from && x < line.to, min_of(SIDE, line.to - min_of(line.to, x)), (state & STRIP_CODED) != 0);
+        Strand own = strand_of(parsed, geometry.chunk_tiles, line, codes, tile, x >= line.from && x < line.to,
+                               min_of(SIDE, line.to - min_of(line.to, x)), (state & STRIP_CODED) != 0);
         own.y = threadIdx.x % SIDE;
         own.first = row * PLANES * strips.plane_pitch + own.y * strips.row_pitch + x;
         const bool plain = !own.wanted || has_sums_alone(parsed, own);

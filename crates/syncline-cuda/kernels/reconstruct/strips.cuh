@@ -1,7 +1,9 @@
-// Strips: whole rows of 3-D tiles, put together in shared memory and written from there; those of one value reconstruct/flat.cu writes.
+// Strips: whole rows of 3-D tiles, put together in shared memory and written from there; those of one value
+// reconstruct/flat.cu writes.
 //
-// A lane has a row of eight elements of a tile, in each of its planes; what is summed along z stays in its registers. A strip's image in shared memory has PLANES planes at a time.
-// Codes of narrow chunks have been added up along x and y by reconstruct/reconstruct.cu with APART; those of wide ones are codes.
+// A lane has a row of eight elements of a tile, in each of its planes; what is summed along z stays in its registers. A
+// strip's image in shared memory has PLANES planes at a time. Codes of narrow chunks have been added up along x and y
+// by reconstruct/reconstruct.cu with APART; those of wide ones are codes.
 //
 // PLANES   of the eight of a tile
 #pragma once
@@ -11,7 +13,9 @@
 constexpr uint32_t STRIP_TILES = THREADS / SIDE, IMAGE_AT = STRIP_TILES * sizeof(Segment);
 static_assert(IMAGE_AT % 32 == 0, "the image starts with a sector");
 __device__ inline Segment *segments_of_block() { return reinterpret_cast<Segment *>(dynamic); }
-__device__ inline Element *image() { return reinterpret_cast<Element *>(reinterpret_cast<uint8_t *>(dynamic) + IMAGE_AT); }
+__device__ inline Element *image() {
+    return reinterpret_cast<Element *>(reinterpret_cast<uint8_t *>(dynamic) + IMAGE_AT);
+}
 
 // All of the block's warps, each from where it is.
 __device__ inline void meet() {
@@ -29,26 +33,32 @@ struct Copier {
     const Strips &strips;
     uint32_t rows;
 
-    // Copies planes from number `first` on, as many as the image has. By each warp of the block when it has made them; behind it the next ones may be made.
+    // Copies planes from number `first` on, as many as the image has. By each warp of the block when it has made them;
+    // behind it the next ones may be made.
     __device__ inline void hand_over(uint32_t first) const {
         constexpr uint32_t PLANE_RUNS = PLANES * SIDE;
         let_copies_see();
         meet();
         // A run for each plane of whole rows, else for each row.
         const bool whole = strips.whole;
-        for (uint32_t run = threadIdx.x / RUN_LANES; run < rows * (whole ? PLANES : PLANE_RUNS); run += THREADS / RUN_LANES) {
-            const uint32_t row = whole ? run / PLANES : run / PLANE_RUNS, plane = whole ? run % PLANES : run / SIDE % PLANES, z = first + plane;
+        for (uint32_t run = threadIdx.x / RUN_LANES; run < rows * (whole ? PLANES : PLANE_RUNS);
+             run += THREADS / RUN_LANES) {
+            const uint32_t row = whole ? run / PLANES : run / PLANE_RUNS,
+                           plane = whole ? run % PLANES : run / SIDE % PLANES, z = first + plane;
             const Segment &line = segments_of_block()[row];
             if (z >= line.nz) {
                 continue;
             }
             const uint64_t plane_start = line.first_element + z * geometry.strides[1] + line.from;
-            const uint32_t image_start = (row * PLANES + plane) * strips.plane_pitch + Shifts(line, geometry, out).of(z) + line.from;
+            const uint32_t image_start =
+                (row * PLANES + plane) * strips.plane_pitch + Shifts(line, geometry, out).of(z) + line.from;
             const bool all = whole && line.is_whole;
             // Where only a part of a whole row is wanted, row by row all the same.
-            const uint32_t first_y = whole ? 0 : run % SIDE, end_y = all || !whole ? min_of(first_y + 1, line.ny) : line.ny;
+            const uint32_t first_y = whole ? 0 : run % SIDE,
+                           end_y = all || !whole ? min_of(first_y + 1, line.ny) : line.ny;
             for (uint32_t y = first_y; y < end_y; ++y) {
-                copy_run(image(), image_start + y * strips.row_pitch, all ? line.ny * line.to : line.to - line.from, out + plane_start + y * geometry.strides[2]);
+                copy_run(image(), image_start + y * strips.row_pitch, all ? line.ny * line.to : line.to - line.from,
+                         out + plane_start + y * geometry.strides[2]);
             }
         }
         copies_have_read();
@@ -64,18 +74,22 @@ struct Strand {
     uint32_t nz, ny, nx, y;
     uint32_t meta, predictor;
     uint32_t base;
-    uint32_t first;         // in the image, without its planes' shifts
-    const uint16_t *codes;  // of the tile
+    uint32_t first;        // in the image, without its planes' shifts
+    const uint16_t *codes; // of the tile
     bool wanted, raw, dead, live, narrow;
     bool has_outliers, has_verbatim; // the chunk
 
     __device__ inline bool is_clipped() const { return nx < SIDE || ny < SIDE; }
     // Whether its elements are base and sums of 16 bits and nothing else.
-    __device__ inline bool is_plain() const { return !raw && !dead && meta_mask(meta) == 0 && meta_sign(meta) == 0 && (!live || narrow); }
+    __device__ inline bool is_plain() const {
+        return !raw && !dead && meta_mask(meta) == 0 && meta_sign(meta) == 0 && (!live || narrow);
+    }
 };
 
-// The tile that a lane has a row of, number `tile` of the segment that `line` is of. `coded`: all chunks of the strip are quantised, so that all loads are under way together.
-__device__ inline Strand strand_of(const Parsed &parsed, uint32_t chunk_tiles, const Segment &line, const uint16_t *codes, uint32_t tile, bool wanted, uint32_t nx, bool coded) {
+// The tile that a lane has a row of, number `tile` of the segment that `line` is of. `coded`: all chunks of the strip
+// are quantized, so that all loads are under way together.
+__device__ inline Strand strand_of(const Parsed &parsed, uint32_t chunk_tiles, const Segment &line,
+                                   const uint16_t *codes, uint32_t tile, bool wanted, uint32_t nx, bool coded) {
     Strand own{};
     own.wanted = wanted;
     own.nz = line.nz;
@@ -97,7 +111,8 @@ __device__ inline Strand strand_of(const Parsed &parsed, uint32_t chunk_tiles, c
         }
     }
     const uint64_t place = uint64_t(own.chunk) * parsed.tiles + own.number;
-    const uint32_t meta = parsed.metas[place], base = uint32_t(parsed.bases[place]), group = parsed.first_groups[place], wide = record.wide;
+    const uint32_t meta = parsed.metas[place], base = uint32_t(parsed.bases[place]), group = parsed.first_groups[place],
+                   wide = record.wide;
     own.has_outliers = record.outliers != 0;
     own.has_verbatim = record.verbatim != 0;
     own.meta = meta;
@@ -136,9 +151,10 @@ __device__ inline void put_row(Element *to, const Element (&row)[SIDE], uint32_t
 }
 
 // Makes the rows of a warp's constant tiles.
-__device__ inline void make_flat(const Strand &own, const Shifts &shifts, const Quantum &quantum, const Copier &copier) {
+__device__ inline void make_flat(const Strand &own, const Shifts &shifts, const Quantum &quantum,
+                                 const Copier &copier) {
     const uint32_t planes = own.wanted && own.y < own.ny ? own.nz : 0;
-    const Element flat = dequantised(int32_t(own.base), quantum);
+    const Element flat = dequantized(int32_t(own.base), quantum);
     Element row[SIDE];
 #pragma unroll
     for (uint32_t x = 0; x < SIDE; ++x) {
@@ -181,14 +197,18 @@ __device__ inline uint4 load_row(const Strand &own, uint32_t z) {
     return make_uint4(row[0], row[1], row[2], row[3]);
 }
 
-// Makes the rows of a warp's tiles, all of which are plain. FULL: predictors are along all axes; CLIPPED: some tiles are.
+// Makes the rows of a warp's tiles, all of which are plain. FULL: predictors are along all axes; CLIPPED: some tiles
+// are.
 template <bool FULL, bool CLIPPED>
-__device__ inline void make_plain(const Strand &own, const Shifts &shifts, const Quantum &quantum, const Copier &copier) {
+__device__ inline void make_plain(const Strand &own, const Shifts &shifts, const Quantum &quantum,
+                                  const Copier &copier) {
     const uint32_t live = own.live, planes = own.wanted && own.y < own.ny ? own.nz : 0;
     const uint32_t across = FULL ? 1 : own.predictor >= AXES, onwards = FULL ? 0 : own.predictor >= 1 && across == 0;
-    // An element is the sum at its place plus what all planes before it left; that grows by the sum there, or by the reference. What the radius adds is taken off each sum at once: at x `bias + x * slope`.
+    // An element is the sum at its place plus what all planes before it left; that grows by the sum there, or by the
+    // reference. What the radius adds is taken off each sum at once: at x `bias + x * slope`.
     const uint32_t rows_before = FULL || own.predictor >= 2 ? own.y + 1 : 1, radius = RADIUS * live;
-    const uint32_t bias = radius * (own.predictor == 1 && !FULL ? own.y + 1 : rows_before), slope = FULL || own.predictor >= 1 ? radius * rows_before : 0;
+    const uint32_t bias = radius * (own.predictor == 1 && !FULL ? own.y + 1 : rows_before),
+                   slope = FULL || own.predictor >= 1 ? radius * rows_before : 0;
     uint32_t before[SIDE];
 #pragma unroll
     for (uint32_t x = 0; x < SIDE; ++x) {
@@ -199,8 +219,9 @@ __device__ inline void make_plain(const Strand &own, const Shifts &shifts, const
 #pragma unroll
         for (uint32_t i = 0; i < PLANES; ++i) {
             words[i] = CLIPPED ? load_row(own, first + i)
-                       : own.live && first + i < planes ? reinterpret_cast<const uint4 *>(own.codes)[(first + i) * SIDE + own.y]
-                                                        : make_uint4(0, 0, 0, 0);
+                       : own.live && first + i < planes
+                           ? reinterpret_cast<const uint4 *>(own.codes)[(first + i) * SIDE + own.y]
+                           : make_uint4(0, 0, 0, 0);
         }
     };
     load(0);
@@ -211,13 +232,14 @@ __device__ inline void make_plain(const Strand &own, const Shifts &shifts, const
             const uint32_t z = first + i;
             uint32_t here[SIDE];
             unpack(words[i], here);
-            const uint32_t reference = FULL ? 0 : (__shfl_sync(ALL_LANES, here[0], lane_id() / SIDE * SIDE) - radius) * onwards;
+            const uint32_t reference =
+                FULL ? 0 : (__shfl_sync(ALL_LANES, here[0], lane_id() / SIDE * SIDE) - radius) * onwards;
             Element row[SIDE];
 #pragma unroll
             for (uint32_t x = 0; x < SIDE; ++x) {
                 here[x] -= bias + x * slope;
                 const uint32_t sum = before[x] + here[x];
-                row[x] = dequantised(int32_t(sum), quantum);
+                row[x] = dequantized(int32_t(sum), quantum);
                 before[x] = FULL ? sum : before[x] + here[x] * across + reference;
             }
             if (z < planes) {
@@ -228,7 +250,8 @@ __device__ inline void make_plain(const Strand &own, const Shifts &shifts, const
         load(first + PLANES);
         copier.hand_over(first);
     }
-    // What has been read is needed no more: its lines, one a plane, are not to be written to memory. All lanes have read them, as a barrier of the block is behind.
+    // What has been read is needed no more: its lines, one a plane, are not to be written to memory. All lanes have
+    // read them, as a barrier of the block is behind.
     if (!CLIPPED && own.live && own.y < planes) {
         drop_line(own.codes + own.y * SIDE * SIDE);
     }
@@ -271,8 +294,10 @@ __device__ inline void residuals(const Strand &own, uint32_t radius, uint32_t z,
     }
 }
 
-// Makes the rows of a warp's tiles, of any kind. Not inlined, and called with copies, so that nothing of what the rest of the kernel keeps in registers has an address.
-__device__ __noinline__ void make_any(Strand own, Shifts shifts, const uint8_t *input, const Geometry &geometry, const Parsed &parsed, const Request &request, const Values &values,
+// Makes the rows of a warp's tiles, of any kind. Not inlined, and called with copies, so that nothing of what the rest
+// of the kernel keeps in registers has an address.
+__device__ __noinline__ void make_any(Strand own, Shifts shifts, const uint8_t *input, const Geometry &geometry,
+                                      const Parsed &parsed, const Request &request, const Values &values,
                                       Copier copier) {
     const Quantum quantum(values);
     const ParsedChunk &record = parsed.chunks[own.chunk];
@@ -301,8 +326,12 @@ __device__ __noinline__ void make_any(Strand own, Shifts shifts, const uint8_t *
     work.nx = own.nx;
     const bool there = own.wanted && own.y < own.ny;
     const uint32_t mask_kind = there ? meta_mask(own.meta) : 0, sign_kind = LOG && there ? meta_sign(own.meta) : 0;
-    BitWalk mask(mask_kind, mask_kind == 2 ? parsed.masks + own.chunk * parsed.bitmap_stride + parsed.mask_starts[entry] : nullptr, work, own.y, 0);
-    BitWalk sign(sign_kind, sign_kind == 2 ? parsed.signs + own.chunk * parsed.bitmap_stride + parsed.sign_starts[entry] : nullptr, work, own.y, 0);
+    BitWalk mask(mask_kind,
+                 mask_kind == 2 ? parsed.masks + own.chunk * parsed.bitmap_stride + parsed.mask_starts[entry] : nullptr,
+                 work, own.y, 0);
+    BitWalk sign(sign_kind,
+                 sign_kind == 2 ? parsed.signs + own.chunk * parsed.bitmap_stride + parsed.sign_starts[entry] : nullptr,
+                 work, own.y, 0);
     const Element pattern = from_bits(Bits(values.patterns[meta_pattern(own.meta)]));
     const uint32_t *positions = reinterpret_cast<const uint32_t *>(input + record.verbatim_positions);
     const Bits *bits = reinterpret_cast<const Bits *>(input + record.verbatim_values);
@@ -333,10 +362,11 @@ __device__ __noinline__ void make_any(Strand own, Shifts shifts, const uint8_t *
         if (there && z < own.nz) {
             const uint32_t masked = mask.of(z), negative = sign.of(z);
             Element *to = image() + own.first + z % PLANES * copier.strips.plane_pitch + shifts.of(z);
-            const Bits *from = reinterpret_cast<const Bits *>(input + record.raw) + position + (z * own.ny + own.y) * own.nx;
+            const Bits *from =
+                reinterpret_cast<const Bits *>(input + record.raw) + position + (z * own.ny + own.y) * own.nx;
 #pragma unroll
             for (uint32_t x = 0; x < SIDE; ++x) {
-                Element element = dequantised(int32_t(sums[x] + before), quantum);
+                Element element = dequantized(int32_t(sums[x] + before), quantum);
                 if (LOG && sign_kind != 0) {
                     const Bits top = Bits(1) << (sizeof(Element) * 8 - 1);
                     element = from_bits(Bits(bits_of(element) & ~top | (negative >> x & 1 ? top : 0)));
@@ -353,11 +383,13 @@ __device__ __noinline__ void make_any(Strand own, Shifts shifts, const uint8_t *
         }
         __syncwarp();
         for (; next < end; next += SIDE) {
-            const uint32_t element = positions[next] - position, row = element / own.nx, plane = row / own.ny, y = row - plane * own.ny;
+            const uint32_t element = positions[next] - position, row = element / own.nx, plane = row / own.ny,
+                           y = row - plane * own.ny;
             if (plane > z) {
                 break;
             }
-            const uint32_t first = own.first + plane % PLANES * copier.strips.plane_pitch + shifts.of(plane) + (y - own.y) * copier.strips.row_pitch;
+            const uint32_t first = own.first + plane % PLANES * copier.strips.plane_pitch + shifts.of(plane) +
+                                   (y - own.y) * copier.strips.row_pitch;
             image()[first + element - row * own.nx] = from_bits(bits[next]);
         }
         copier.hand_over(z - (PLANES - 1));

@@ -1,6 +1,8 @@
-// Tables of single codewords for reconstruction: made where codebooks are read (container/parse.cu), or by the block that uses them.
+// Tables of single codewords for reconstruction: made where codebooks are read (container/parse.cu), or by the block
+// that uses them.
 //
-// An entry has the length of a codeword and from bit SYMBOL_AT up its symbol; half as wide where symbols are small. 0 where there is no codeword of TABLE_BITS bits.
+// An entry has the length of a codeword and from bit SYMBOL_AT up its symbol; half as wide where symbols are small. 0
+// where there is no codeword of TABLE_BITS bits.
 //
 // WIDE  whether symbols may have more than 10 bits
 #pragma once
@@ -14,8 +16,8 @@ typedef uint16_t Single;
 constexpr uint32_t SYMBOL_AT = 6;
 #endif
 
-// Where a codebook of narrow symbols has its tables, counted from the first of its symbols in the batch's array, which are this many at most: entries for the next TABLE_BITS
-// bits, then those for long codewords.
+// Where a codebook of narrow symbols has its tables, counted from the first of its symbols in the batch's array, which
+// are this many at most: entries for the next TABLE_BITS bits, then those for long codewords.
 constexpr uint32_t TABLES_AT = 1024;
 
 // Codewords as windows ascend.
@@ -24,8 +26,10 @@ struct Walk {
     const uint16_t *symbols;
     uint32_t length, place, symbol;
 
-    // From codewords of `shortest` bits on, for windows from `window` on. `own_symbols` are the codebook's. `longest`: the longest codeword that is asked for.
-    __device__ inline Walk(const Book &code, const uint16_t *own_symbols, uint32_t shortest, uint32_t longest, uint32_t window)
+    // From codewords of `shortest` bits on, for windows from `window` on. `own_symbols` are the codebook's. `longest`:
+    // the longest codeword that is asked for.
+    __device__ inline Walk(const Book &code, const uint16_t *own_symbols, uint32_t shortest, uint32_t longest,
+                           uint32_t window)
         : book(code), symbols(own_symbols), length(shortest), place(ALL_LANES), symbol(0) {
         // All limits at once: one after the other each would wait for shared memory.
 #pragma unroll
@@ -35,7 +39,8 @@ struct Walk {
         length = min_of(length, max_of(code.longest, shortest));
     }
 
-    // The entry of the codeword that a window starts with, which is not below the one before; 0 if it is longer than `longest`.
+    // The entry of the codeword that a window starts with, which is not below the one before; 0 if it is longer than
+    // `longest`.
     __device__ inline Single entry(uint32_t window, uint32_t longest) {
         while (length < book.longest && length <= longest && window >= book.limit[length]) {
             ++length;
@@ -54,7 +59,8 @@ struct Walk {
 
 constexpr uint32_t AT_ONCE_LOG2 = 3, AT_ONCE = 1u << AT_ONCE_LOG2; // entries that a thread makes one after the other
 
-// Makes the entries of a walk from `window` on, whose index has `bits` bits. A codeword that is short enough has them all: most have.
+// Makes the entries of a walk from `window` on, whose index has `bits` bits. A codeword that is short enough has them
+// all: most have.
 __device__ inline void make_entries(Single *to, Walk &walk, uint32_t window, uint32_t bits) {
     uint32_t words[AT_ONCE * sizeof(Single) / 4];
     constexpr uint32_t IN_WORD = 4 / sizeof(Single);
@@ -100,7 +106,8 @@ __device__ inline void make_long_entries(Single *to, const Book &book, const uin
 }
 
 // All of a codebook's entries, with so many for long codewords. By the whole block.
-__device__ inline void make_all_entries(Single *to, const Book &book, const uint16_t *own_symbols, uint32_t entries_for_long) {
+__device__ inline void make_all_entries(Single *to, const Book &book, const uint16_t *own_symbols,
+                                        uint32_t entries_for_long) {
     const uint32_t units = (TABLE + entries_for_long) / AT_ONCE;
 #pragma unroll 1
     for (uint32_t unit = threadIdx.x; unit < units && book.longest != 0; unit += THREADS) {

@@ -1,7 +1,7 @@
 // How a batch's work is shared out, and how a warp writes its tiles.
 //
-// Work comes in units: TILES tiles that have codes, or WARP constant ones; tiles of each kind are consecutive in a chunk's order. Constant tiles only cost what
-// storing takes, the others mostly instructions.
+// Work comes in units: TILES tiles that have codes, or WARP constant ones; tiles of each kind are consecutive in a
+// chunk's order. Constant tiles only cost what storing takes, the others mostly instructions.
 #pragma once
 #include "reconstruct/any.cuh"
 
@@ -31,9 +31,11 @@ __device__ inline uint32_t entries_below(const uint16_t *entries, uint32_t count
 }
 
 // Those of a chunk of the batch; each tile of a raw chunk counts as constant.
-__device__ inline Items items_of(const Geometry &geometry, const Parsed &parsed, const Request &request, uint32_t chunk) {
+__device__ inline Items items_of(const Geometry &geometry, const Parsed &parsed, const Request &request,
+                                 uint32_t chunk) {
     const ParsedChunk &record = parsed.chunks[chunk];
-    const uint64_t first = geometry.first_tile(request.first_chunk + chunk), end = geometry.first_tile(request.first_chunk + chunk + 1);
+    const uint64_t first = geometry.first_tile(request.first_chunk + chunk),
+                   end = geometry.first_tile(request.first_chunk + chunk + 1);
     const uint64_t start = max_of(first, request.tiles_start), stop = min_of(end, request.tiles_end);
     Items items{};
     if (record.status != 0 || start >= stop) {
@@ -62,8 +64,8 @@ struct ChunkStart {
 
     __device__ inline ChunkStart() {}
     __device__ inline ChunkStart(const Geometry &geometry, uint64_t chunk)
-        : tile(geometry.first_tile(chunk)), elements_before(geometry.elements_before(tile)), place(geometry.place(tile)),
-          is_near(geometry.is_near()) {}
+        : tile(geometry.first_tile(chunk)), elements_before(geometry.elements_before(tile)),
+          place(geometry.place(tile)), is_near(geometry.is_near()) {}
 };
 
 // The place of a tile of a chunk.
@@ -89,7 +91,8 @@ __device__ inline Found find_tile(const Parsed &parsed, uint32_t chunk, uint32_t
 }
 
 // A lane's tile, number `number` of the chunk.
-__device__ inline Work work_of(const Geometry &geometry, const Request &request, const ChunkStart &start, uint32_t number, bool wanted, const Found &found) {
+__device__ inline Work work_of(const Geometry &geometry, const Request &request, const ChunkStart &start,
+                               uint32_t number, bool wanted, const Found &found) {
     Work work;
     work.wanted = wanted;
     work.number = number;
@@ -113,7 +116,8 @@ __device__ inline void write_constant(const Rows &rows, const Work &own, const T
 #pragma unroll 1
     for (uint32_t first = 0; first < WARP; first += TILES) {
         if (plains >> first & ((1u << TILES) - 1)) {
-            write_plain<Ways::FLAT>(rows, own, lane_id() < TILES && plains >> (first + lane_id()) & 1 ? first + lane_id() : NONE, target);
+            write_plain<Ways::FLAT>(
+                rows, own, lane_id() < TILES && plains >> (first + lane_id()) & 1 ? first + lane_id() : NONE, target);
         }
     }
     while (odd != 0) {
@@ -129,19 +133,23 @@ __device__ inline void write_constant(const Rows &rows, const Work &own, const T
     }
 }
 
-// Writes a warp's tiles that have codes, one of each of the first TILES lanes. `produce(slots, needed)` makes their rows, and says whether any of their groups has
-// codewords; if none has and the rows are not needed, it may leave them.
-template <typename Produce> __device__ inline void write_live(const Rows &rows, const Work &own, const Target &target, Produce produce) {
+// Writes a warp's tiles that have codes, one of each of the first TILES lanes. `produce(slots, needed)` makes their
+// rows, and says whether any of their groups has codewords; if none has and the rows are not needed, it may leave them.
+template <typename Produce>
+__device__ inline void write_live(const Rows &rows, const Work &own, const Target &target, Produce produce) {
     bool plain = own.is_plain();
     if (target.record.outliers != 0 && own.wanted) {
-        const uint32_t *starts = target.parsed.outlier_starts + uint64_t(target.chunk) * (target.parsed.tiles + 1) + own.number;
+        const uint32_t *starts =
+            target.parsed.outlier_starts + uint64_t(target.chunk) * (target.parsed.tiles + 1) + own.number;
         plain = plain && starts[0] == starts[1];
     }
-    const uint32_t easy = __ballot_sync(ALL_LANES, own.wanted && plain), others = __ballot_sync(ALL_LANES, own.wanted && !plain);
+    const uint32_t easy = __ballot_sync(ALL_LANES, own.wanted && plain),
+                   others = __ballot_sync(ALL_LANES, own.wanted && !plain);
     const uint32_t slots = own.wanted ? lane_id() : NONE;
     const bool any_live = produce(slots, others != 0);
     if (AXES != 1 && (any_live || others != 0)) {
-        for (uint32_t to_spread = __ballot_sync(ALL_LANES, own.wanted && !own.is_regular()); to_spread != 0; to_spread &= to_spread - 1) {
+        for (uint32_t to_spread = __ballot_sync(ALL_LANES, own.wanted && !own.is_regular()); to_spread != 0;
+             to_spread &= to_spread - 1) {
             const uint32_t slot = __ffs(to_spread) - 1;
             const Work tile = own.of(slot);
             spread(rows, slot, tile.nz, tile.ny, tile.nx, tile.predictor);
@@ -176,7 +184,8 @@ struct Lane {
     __device__ inline Lane(const Work &own, uint32_t slots) {
         const uint32_t source = __shfl_sync(ALL_LANES, slots, lane_id() / TILE_GROUPS), group = lane_id() % TILE_GROUPS;
         const uint32_t first_group = __shfl_sync(ALL_LANES, own.first_group, source);
-        const uint32_t packed = __shfl_sync(ALL_LANES, own.meta & 0x7FFF | (own.is_regular() ? 0x8000u : 0) | (own.nz * own.ny * own.nx) << 16, source);
+        const uint32_t packed = __shfl_sync(
+            ALL_LANES, own.meta & 0x7FFF | (own.is_regular() ? 0x8000u : 0) | (own.nz * own.ny * own.nx) << 16, source);
         const uint32_t elements = packed >> 16;
         meta = packed & 0x7FFF;
         exists = source != NONE && group * CODES < elements;
@@ -185,7 +194,8 @@ struct Lane {
     }
 };
 
-// Unit `number` of a warp's draws from `live` and `constant` units: both kinds come all the time, so that storing the ones goes on while the others are computed.
+// Unit `number` of a warp's draws from `live` and `constant` units: both kinds come all the time, so that storing the
+// ones goes on while the others are computed.
 struct Draw {
     bool is_constant;
     uint32_t number;

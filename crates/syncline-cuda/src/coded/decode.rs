@@ -1,5 +1,7 @@
 //! Codes from the LZSS tokens of a batch of records: launchers of `kernels/coded/decode.cu`.
 
+#![allow(unsafe_code)]
+
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, PushKernelArg};
@@ -22,7 +24,8 @@ pub(super) fn specialization(group_log2: u32) -> Specialization {
     Specialization { source: SOURCE, constants: constants.map(|(name, value)| (name, value.into())).to_vec() }
 }
 
-/// Decodes the codes of chunks where they are LZSS tokens. Waits for the device once a batch: what tokens there are decides what is launched.
+/// Decodes the codes of chunks where they are LZSS tokens. Waits for the device once a batch: what tokens there are
+/// decides what is launched.
 #[derive(Debug)]
 pub(crate) struct CodeTokens {
     group_log2: u32,
@@ -52,8 +55,8 @@ impl CodeTokens {
         self.arena.capacity()
     }
 
-    /// Writes the codes of those chunks of a batch, just parsed, that have tokens to their places in `codes`. What is wrong with tokens becomes the chunk's status, as what
-    /// parsing finds does.
+    /// Writes the codes of those chunks of a batch, just parsed, that have tokens to their places in `codes`. What is
+    /// wrong with tokens becomes the chunk's status, as what parsing finds does.
     pub fn decode(
         &mut self,
         records: Records<'_>,
@@ -81,8 +84,8 @@ impl CodeTokens {
         let index = self.index as u32;
         let mut launch = stream.launch_builder(self.parse.function());
         launch.arg(records.input).arg(&mut device_places).arg(parsed.tiles.chunks_mut()).arg(&index).arg(&mut heads);
-        // SAFETY: parameters (const u8 *, const u64 *, ParsedChunk *, u32, Head *): a place, a chunk and a head each. Of a chunk whose status is 0 parsing has seen the
-        // record and its section of codes in the input.
+        // SAFETY: parameters (const u8 *, const u64 *, ParsedChunk *, u32, Head *): a place, a chunk and a head each.
+        // Of a chunk whose status is 0 parsing has seen the record and its section of codes in the input.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("reading tokens of codes")?;
         let heads = fetch(&stream, &heads, "reading what records have")?;
         observer("coded_parse")?;
@@ -112,7 +115,8 @@ impl CodeTokens {
         launch.arg(&mut bytes).arg(&slot).arg(&failed).arg(&slots).arg(parsed.tiles.chunks_mut()).arg(codes);
         let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
         grid.grid_dim.1 = slot.div_ceil(WIDENED).clamp(1, 1 << 15) as u32;
-        // SAFETY: parameters (const u8 *, u64, const u32 *, u32, ParsedChunk *, u16 *): bytes and codes have a slot for each chunk, which its groups fit.
+        // SAFETY: parameters (const u8 *, u64, const u32 *, u32, ParsedChunk *, u16 *): bytes and codes have a slot for
+        // each chunk, which its groups fit.
         unsafe { launch.launch(grid) }.doing("widening codes")?;
         observer("coded_widen")
     }

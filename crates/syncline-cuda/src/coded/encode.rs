@@ -1,4 +1,7 @@
-//! Codes of a batch of chunks to LZSS tokens: launchers of `kernels/coded/encode.cu`, and the decision for or against tokens.
+//! Codes of a batch of chunks to LZSS tokens: launchers of `kernels/coded/encode.cu`, and the decision for or against
+//! tokens.
+
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 
@@ -15,7 +18,7 @@ use crate::device::{Device, Frame, Kernel, Source, Specialization, fetch, source
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{DeviceGeometry, Slab};
 use crate::lossless::{FoundTokens, LaidOutPlanes, TokenEncoder, TokenPlaces, TokenSections, TokenSource, sections};
-use crate::quantize::{ChunkSummary, Quantised, Quantizer, SideLists, SideOffsets};
+use crate::quantize::{ChunkSummary, Quantized, Quantizer, SideLists, SideOffsets};
 use crate::workers;
 
 const SOURCE: Source = source!("coded/encode.cu");
@@ -96,7 +99,7 @@ pub(crate) struct CodedTokens<'a> {
     laid_out: Option<LaidOutPlanes<'a>>,
 }
 
-/// Makes the codes of quantised chunks LZSS tokens.
+/// Makes the codes of quantized chunks LZSS tokens.
 #[derive(Debug)]
 pub(crate) struct CodeEncoder {
     element_bytes: u64,
@@ -129,11 +132,11 @@ impl CodeEncoder {
         &self,
         frame: &mut Frame<'a>,
         geometry: &DeviceGeometry,
-        quantised: &mut Quantised<'_>,
+        quantized: &mut Quantized<'_>,
         options: &LosslessOptions,
     ) -> Result<NarrowCodes<'a>> {
         let stream = frame.stream().clone();
-        let batch = quantised.batch;
+        let batch = quantized.batch;
         let (tiles, chunks) = (batch.tiles() as usize, batch.chunks() as usize);
         let slot = u64::from(batch.slots()) << geometry.group_log2();
         let sampled = slot.div_ceil((CODE_SAMPLE_PIECE * CODE_SAMPLE_STEP) as u64) * CODE_SAMPLE_PIECE as u64;
@@ -151,16 +154,17 @@ impl CodeEncoder {
             return Ok(narrow);
         }
         let mut launch = stream.launch_builder(self.narrow.function());
-        launch.arg(geometry).arg(&batch).arg(&mut quantised.metas).arg(&mut quantised.first_groups);
-        launch.arg(&mut quantised.codes).arg(&mut narrow.codes).arg(&mut narrow.outliers);
-        // SAFETY: parameters (Geometry, ChunkBatch, const u16 *, const u32 *, const u16 *, u8 *, u16 *): a meta, a first group and a count for each tile; a slot for each chunk, which
-        // its tiles' groups fit.
+        launch.arg(geometry).arg(&batch).arg(&mut quantized.metas).arg(&mut quantized.first_groups);
+        launch.arg(&mut quantized.codes).arg(&mut narrow.codes).arg(&mut narrow.outliers);
+        // SAFETY: parameters (Geometry, ChunkBatch, const u16 *, const u32 *, const u16 *, u8 *, u16 *): a meta, a
+        // first group and a count for each tile; a slot for each chunk, which its tiles' groups fit.
         unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
             .doing("narrowing codes")?;
         let mut launch = stream.launch_builder(self.places.function());
-        launch.arg(geometry).arg(&batch).arg(&mut quantised.summaries).arg(&mut quantised.offsets);
+        launch.arg(geometry).arg(&batch).arg(&mut quantized.summaries).arg(&mut quantized.offsets);
         launch.arg(&mut narrow.outliers).arg(&mut narrow.offsets).arg(&mut narrow.narrowed);
-        // SAFETY: parameters (Geometry, ChunkBatch, const ChunkSummary *, const SideOffsets *, u16 *, SideOffsets *, Narrowed *): one of each for each chunk or tile.
+        // SAFETY: parameters (Geometry, ChunkBatch, const ChunkSummary *, const SideOffsets *, u16 *, SideOffsets *,
+        // Narrowed *): one of each for each chunk or tile.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("placing outliers")?;
         if sample_slot > 0 {
             let mut launch = stream.launch_builder(self.sample.function());
@@ -168,20 +172,22 @@ impl CodeEncoder {
             launch.arg(&mut narrow.sample);
             let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
             grid.grid_dim.1 = sample_slot.div_ceil(SAMPLED).clamp(1, 1 << 15) as u32;
-            // SAFETY: parameters (const u8 *, u64, u64, const Narrowed *, u8 *): slots for each chunk, of which no more codes are read than it has.
+            // SAFETY: parameters (const u8 *, u64, u64, const Narrowed *, u8 *): slots for each chunk, of which no more
+            // codes are read than it has.
             unsafe { launch.launch(grid) }.doing("taking samples of codes")?;
         }
         Ok(narrow)
     }
 
-    /// Makes tokens of the codes of those chunks where they may pay: `code_lengths` are the bytes of their Huffman streams. `None` if there are none. Waits for the device.
-    #[expect(clippy::too_many_arguments, reason = "a batch as it was quantised, and what is known of it")]
+    /// Makes tokens of the codes of those chunks where they may pay: `code_lengths` are the bytes of their Huffman
+    /// streams. `None` if there are none. Waits for the device.
+    #[expect(clippy::too_many_arguments, reason = "a batch as it was quantized, and what is known of it")]
     pub fn encode<'a>(
         &mut self,
         frame: &mut Frame<'a>,
         quantizer: &Quantizer,
         slab: &Slab<'_>,
-        quantised: &mut Quantised<'_>,
+        quantized: &mut Quantized<'_>,
         mut narrow: NarrowCodes<'_>,
         lists: &mut SideLists<'_>,
         summaries: &[ChunkSummary],
@@ -190,7 +196,7 @@ impl CodeEncoder {
         observer: &mut Observer<'_>,
     ) -> Result<Option<CodedBatch<'a>>> {
         let stream = frame.stream().clone();
-        let batch = quantised.batch;
+        let batch = quantized.batch;
         let narrowed = fetch(&stream, &narrow.narrowed, "reading what narrow codes come to")?;
         let candidates = narrowed.iter().zip(summaries).zip(code_lengths).enumerate();
         let costs: Vec<(usize, TokenCosts)> = candidates
@@ -224,7 +230,7 @@ impl CodeEncoder {
         let (positions, residuals) = quantizer.gather_outliers(
             frame,
             slab,
-            quantised,
+            quantized,
             lists,
             NARROW_RADIUS,
             &of_chunks,

@@ -1,4 +1,4 @@
-//! From the quantised chunks of a batch to their records: Huffman streams, layout, bytes, hashes.
+//! From the quantized chunks of a batch to their records: Huffman streams, layout, bytes, hashes.
 
 use std::sync::Arc;
 
@@ -191,7 +191,8 @@ fn add_bitmaps(streams: &mut Vec<StreamSpan>, before: &mut u64, bytes: u32) {
 /// The codes of a batch.
 #[derive(Debug)]
 pub struct Codes<'v, 'a> {
-    /// From each chunk's slots on. Those with the usual radius are gone afterwards: what they are encoded to takes their place, until it is written.
+    /// From each chunk's slots on. Those with the usual radius are gone afterwards: what they are encoded to takes
+    /// their place, until it is written.
     pub codes: &'v mut CudaViewMut<'a, u16>,
     /// The class of each group, if the index is [`IndexKind::Symbol`].
     pub classes: Option<&'v CudaView<'v, u8>>,
@@ -218,7 +219,7 @@ pub(crate) struct TokenCodes<'t> {
 pub(crate) type TokenWriter<'t> =
     dyn FnMut(&[Option<u64>], &mut CudaViewMut<'_, u8>, &mut Observer<'_>) -> Result<()> + 't;
 
-/// Makes records of quantised chunks.
+/// Makes records of quantized chunks.
 #[derive(Debug)]
 pub struct Assembler<'d> {
     device: &'d Device,
@@ -230,7 +231,7 @@ pub struct Assembler<'d> {
     signs: Option<Coder<u8>>,
     records: RecordWriter,
     end: StreamEnd,
-    /// Parts that quantising sums a chunk's tiles up in.
+    /// Parts that quantizing sums a chunk's tiles up in.
     sums_of_chunk: u32,
 }
 
@@ -244,7 +245,8 @@ impl<'d> Assembler<'d> {
     /// For streams with this index and these groups, of elements of 4 or 8 bytes.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) for other elements or groups; errors of [`Device::kernel`].
+    /// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) for other elements or groups; errors of
+    /// [`Device::kernel`].
     pub fn new(device: &'d Device, index: IndexKind, group_log2: u8, element_bytes: u32) -> Result<Self> {
         let classes = index == IndexKind::Symbol;
         let format = Format { symbol_bytes: 2, group_log2, alphabet: NARROW_ALPHABET, classes, index };
@@ -274,7 +276,8 @@ impl<'d> Assembler<'d> {
         coders.chain(bitmaps).map(|room| room.books.device_bytes()).sum()
     }
 
-    /// Room for what quantising leaves of a batch for its records. `streams` is the number of chunks of the largest batch, so that what is allocated for one serves them all.
+    /// Room for what quantizing leaves of a batch for its records. `streams` is the number of chunks of the largest
+    /// batch, so that what is allocated for one serves them all.
     ///
     /// # Errors
     /// [`CudaError`](crate::CudaError)
@@ -286,8 +289,8 @@ impl<'d> Assembler<'d> {
         Prepared::new(frame, batch.chunks(), self.sums_of_chunk, &mut room.batch, element_bytes)
     }
 
-    /// Takes what quantising would leave from the host, for chunks that were quantised elsewhere: their summaries, those of raw chunks cleared, what their tiles come to, and their smallest
-    /// codes, but for 0, and largest.
+    /// Takes what quantizing would leave from the host, for chunks that were quantized elsewhere: their summaries,
+    /// those of raw chunks cleared, what their tiles come to, and their smallest codes, but for 0, and largest.
     ///
     /// # Errors
     /// [`CudaError`](crate::CudaError)
@@ -312,7 +315,8 @@ impl<'d> Assembler<'d> {
         prepared.upload(stream, sums)
     }
 
-    /// Builds the codebooks of all chunks that will not take the wide radius, and lays out their codes: needs nothing that the host has yet to learn.
+    /// Builds the codebooks of all chunks that will not take the wide radius, and lays out their codes: needs nothing
+    /// that the host has yet to learn.
     ///
     /// # Errors
     /// [`CudaError`](crate::CudaError)
@@ -327,7 +331,8 @@ impl<'d> Assembler<'d> {
         Ok(Begun { prepared, narrow: self.narrow.lay_out_in_place(frame, codes, classes, observer)? })
     }
 
-    /// Writes the records of a batch with these summaries that was begun with `codes`, whose memory is used for what hashing takes at last. `first` is the number of its first chunk in `progress`.
+    /// Writes the records of a batch with these summaries that was begun with `codes`, whose memory is used for what
+    /// hashing takes at last. `first` is the number of its first chunk in `progress`.
     ///
     /// # Errors
     /// [`CudaError`](crate::CudaError)
@@ -351,7 +356,8 @@ impl<'d> Assembler<'d> {
         )
     }
 
-    /// Bytes of the Huffman stream of each chunk's codes with the usual radius, of a batch that was begun. Waits for the stream.
+    /// Bytes of the Huffman stream of each chunk's codes with the usual radius, of a batch that was begun. Waits for
+    /// the stream.
     pub(crate) fn code_lengths(&mut self, stream: &Arc<CudaStream>) -> Result<Vec<u32>> {
         let Some(narrow) = self.narrow.encoded() else { return Ok(Vec::new()) };
         Ok(narrow.read_plans(stream)?.iter().map(|plan| plan.stream_bytes).collect())
@@ -448,10 +454,12 @@ impl<'d> Assembler<'d> {
         observer("container_hash")
     }
 
-    /// Writes the header in front of the records, the chunk table and the trailer behind them, beside the hashing of the last batch on `stream`.
+    /// Writes the header in front of the records, the chunk table and the trailer behind them, beside the hashing of
+    /// the last batch on `stream`.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) if there are other chunks; [`CudaError::Driver`](crate::CudaError::Driver).
+    /// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) if there are other chunks;
+    /// [`CudaError::Driver`](crate::CudaError::Driver).
     pub fn finish_stream(
         &self,
         stream: &Arc<CudaStream>,

@@ -1,5 +1,7 @@
 //! XXH3-64 of many pieces of a buffer at once: launcher of `kernels/container/hash.cu`.
 
+#![allow(unsafe_code)]
+
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
@@ -66,7 +68,8 @@ pub(super) fn sums_words(pieces: usize, longest: u32) -> usize {
     pieces * (longest / BLOCK) as usize * SUMS_WORDS
 }
 
-/// How it is seen that pieces are written, where nobody waits for the kernels that do to end, and where the sums of each piece go meanwhile. Addresses in device memory, or 0.
+/// How it is seen that pieces are written, where nobody waits for the kernels that do to end, and where the sums of
+/// each piece go meanwhile. Addresses in device memory, or 0.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Written {
     /// Of each piece the number of blocks that have yet to write something of it.
@@ -79,7 +82,8 @@ pub(crate) struct Written {
     pub signed: CUdeviceptr,
 }
 
-/// Where hashes go, each an address or 0: an array of them, the gaps of the pieces' own buffer, or what they are compared with there and whether they differ.
+/// Where hashes go, each an address or 0: an array of them, the gaps of the pieces' own buffer, or what they are
+/// compared with there and whether they differ.
 #[derive(Debug, Clone, Copy, Default)]
 struct Destination {
     hashes: CUdeviceptr,
@@ -126,11 +130,12 @@ impl Hasher {
         Arena::bytes_for::<u64>(count * blocks_in_piece * SUMS_WORDS) + Arena::bytes_for::<u64>(count)
     }
 
-    /// Writes the hash of each piece of `bytes` to `hashes`, all on the frame's stream. A piece that does not lie within `bytes` has hash 0:
-    /// starts and lengths are not trusted.
+    /// Writes the hash of each piece of `bytes` to `hashes`, all on the frame's stream. A piece that does not lie
+    /// within `bytes` has hash 0: starts and lengths are not trusted.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if there are not as many starts as lengths and hashes; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if there are not as many starts as lengths and hashes;
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn hash(
         &self,
         frame: &mut Frame<'_>,
@@ -151,8 +156,9 @@ impl Hasher {
         self.launch(&stream, pointer, bytes.len(), pieces, &mut progress, sums, to, Written::default())
     }
 
-    /// Compares the hash of each piece of `bytes` with what it has in its gap, as records have it: writes to `differs` whether they differ. Not so for a piece that does not
-    /// lie within `bytes`, or has no room for a hash in its gap. Takes words of progress that are 0, one a piece, which they are again afterwards.
+    /// Compares the hash of each piece of `bytes` with what it has in its gap, as records have it: writes to `differs`
+    /// whether they differ. Not so for a piece that does not lie within `bytes`, or has no room for a hash in its gap.
+    /// Takes words of progress that are 0, one a piece, which they are again afterwards.
     ///
     /// # Errors
     /// As [`Self::hash`].
@@ -176,7 +182,8 @@ impl Hasher {
         self.launch(&stream, pointer, bytes.len(), pieces, progress, sums, to, Written::default())
     }
 
-    /// Writes the hash of each piece into its gap, as records have it. A piece that does not lie within `bytes` is left as it is.
+    /// Writes the hash of each piece into its gap, as records have it. A piece that does not lie within `bytes` is left
+    /// as it is.
     ///
     /// # Errors
     /// As [`Self::hash`]; also unless pieces and gaps start on multiples of 8 bytes as far as the host can see.
@@ -186,8 +193,10 @@ impl Hasher {
         self.sign_in(frame, bytes, pieces, &mut progress, &mut scratch, Written::default())
     }
 
-    /// [`Self::sign`] with words of progress that are 0, one a piece, which they are again afterwards. Works in `scratch` if that is enough, else in memory of the frame; with a list of streams in
-    /// `scratch`, where their groups were. What says that pieces are written is brought there by the kernels before on the stream, which have let this one begin when it was known where pieces start.
+    /// [`Self::sign`] with words of progress that are 0, one a piece, which they are again afterwards. Works in
+    /// `scratch` if that is enough, else in memory of the frame; with a list of streams in `scratch`, where their
+    /// groups were. What says that pieces are written is brought there by the kernels before on the stream, which have
+    /// let this one begin when it was known where pieces start.
     pub(crate) fn sign_in(
         &self,
         frame: &mut Frame<'_>,
@@ -233,7 +242,8 @@ impl Hasher {
             return Ok(());
         }
         let blocks_in_piece = pieces.longest / BLOCK;
-        // Several for each place on the device, so that they are dealt out evenly; no more than the longest piece can have.
+        // Several for each place on the device, so that they are dealt out evenly; no more than the longest piece can
+        // have.
         let parts = (BLOCKS_IN_PLACE * self.blocks_at_a_time)
             .div_ceil(count)
             .min(blocks_in_piece.div_ceil(THREADS / 32))
@@ -256,9 +266,12 @@ impl Hasher {
             .writes(progress);
         let launch = launch.value(to.hashes).value(to.sign).value(to.differs).value(written.unwritten);
         let launch = launch.value(written.signed).value(written.spans).value(written.group_bytes);
-        // SAFETY: the kernel's parameters are (Pieces, u32, u64 *, u64 *, u64 *, u8 *, u32 *, const u32 *, u32 *, const Span *, u32). It reads pieces only where they lie within `available` bytes, has room for the sums of
-        // as many KiB as a piece of at most `longest` bytes has and a word of progress a piece, and writes one hash a piece if `hashes` is not 0, a word a piece if `differs` is not; if `sign` is not 0 it is `bytes`, ours
-        // to write, and gaps are within their pieces. It waits at its start, or for each piece until that is written, as the caller of `sign_in` vouches for.
+        // SAFETY: the kernel's parameters are (Pieces, u32, u64 *, u64 *, u64 *, u8 *, u32 *, const u32 *, u32 *, const
+        // Span *, u32). It reads pieces only where they lie within `available` bytes, has room for the sums of as many
+        // KiB as a piece of at most `longest` bytes has and a word of progress a piece, and writes one hash a piece if
+        // `hashes` is not 0, a word a piece if `differs` is not; if `sign` is not 0 it is `bytes`, ours to write, and
+        // gaps are within their pieces. It waits at its start, or for each piece until that is written, as the caller
+        // of `sign_in` vouches for.
         unsafe { launch.launch(Kernel::grid(count * parts, THREADS, 0)) }
     }
 }

@@ -1,5 +1,7 @@
 //! Chunk records to what reconstruction wants, all on the device: launcher of `kernels/container/parse.cu`.
 
+#![allow(unsafe_code)]
+
 mod ending;
 mod format;
 mod hashing;
@@ -34,7 +36,8 @@ const SOURCE: Source = source!("container/parse.cu");
 
 /// Chunks of a batch at most: where their records start travels as an argument.
 pub const MOST_CHUNKS: usize = 256;
-/// Blocks that share a chunk's work: four for codebooks, then tiles, bases, ranks, and two for each list (`ROLE_MASKS` of the kernel).
+/// Blocks that share a chunk's work: four for codebooks, then tiles, bases, ranks, and two for each list (`ROLE_MASKS`
+/// of the kernel).
 const ROLES: u32 = 11;
 /// Two more for masks and signs, if there can be any.
 const BITMAP_ROLES: u32 = 2;
@@ -121,7 +124,7 @@ impl RecordParser {
     /// [`CudaError::InvalidArgument`] unless these are 4 or 8; those of [`Device::kernel`].
     pub fn new(device: &Device, element_bytes: usize) -> Result<Self> {
         if !matches!(element_bytes, 4 | 8) {
-            return Err(CudaError::invalid("quantised elements have 4 or 8 bytes"));
+            return Err(CudaError::invalid("quantized elements have 4 or 8 bytes"));
         }
         let specialization = specialization(element_bytes);
         Ok(Self {
@@ -149,12 +152,15 @@ impl RecordParser {
         Ok(RecordPlaces { starts: starts.into_view(), lengths: lengths.into_view() })
     }
 
-    /// Parses the records of a batch on the frame's stream, without waiting for it; `classes`: classes of groups are wanted, for decoders of whole streams. `kept`: memory of
-    /// `cleared_bytes` that is 0 and that [`Self::finish`] clears again; without it some of the frame's is cleared, which takes a call more. `hashing`: records' hashes are compared on the way.
+    /// Parses the records of a batch on the frame's stream, without waiting for it; `classes`: classes of groups are
+    /// wanted, for decoders of whole streams. `kept`: memory of `cleared_bytes` that is 0 and that [`Self::finish`]
+    /// clears again; without it some of the frame's is cleared, which takes a call more. `hashing`: records' hashes are
+    /// compared on the way.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] for records that are not as many as the batch's chunks, or misaligned, or more than [`MOST_CHUNKS`]; [`CudaError::OutOfMemory`];
-    /// [`CudaError::Driver`]. Damaged records are no error here: see [`ParsedChunk::status`].
+    /// [`CudaError::InvalidArgument`] for records that are not as many as the batch's chunks, or misaligned, or more
+    /// than [`MOST_CHUNKS`]; [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged records are no error here: see
+    /// [`ParsedChunk::status`].
     #[expect(clippy::too_many_arguments, reason = "what is parsed, what it is, and where the results go")]
     pub fn parse<'a>(
         &self,
@@ -183,15 +189,17 @@ impl RecordParser {
         launch.arg(&device_records).arg(geometry).arg(batch).arg(&results).arg(&hashing);
         let mut grid = Kernel::grid(batch.chunks(), THREADS, 0);
         grid.grid_dim.1 = ROLES + if bitmap_count > 0 { BITMAP_ROLES } else { 0 } + hashing.parts;
-        // SAFETY: parameters (Records, Geometry, ChunkBatch, Results, Hashing) by value, laid out alike. The results have as many entries as the kernel's comments say for the
-        // batch's chunks and tiles: slices of the frame that live as long as what is returned, those that `cleared_bytes` counts cleared. Records are read within `input_bytes`.
-        // `Hashing::on_device` vouches for what hashes need.
+        // SAFETY: parameters (Records, Geometry, ChunkBatch, Results, Hashing) by value, laid out alike. The results
+        // have as many entries as the kernel's comments say for the batch's chunks and tiles: slices of the frame that
+        // live as long as what is returned, those that `cleared_bytes` counts cleared. Records are read within
+        // `input_bytes`. `Hashing::on_device` vouches for what hashes need.
         unsafe { launch.launch(grid) }.doing("parsing records")?;
         memory.into_parsed(frame, format, &bounds, classes)
     }
 
-    /// Brings together what is known of each chunk into one word ([`chunk_status_text`]), a word of `result` each: what parsing found and what the decoders found. For batches
-    /// that [`Reconstructor`](crate::reconstruct::Reconstructor) does not end.
+    /// Brings together what is known of each chunk into one word ([`chunk_status_text`]), a word of `result` each: what
+    /// parsing found and what the decoders found. For batches that [`Reconstructor`](crate::reconstruct::Reconstructor)
+    /// does not end.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if `result` has not as many words as the batch has chunks; [`CudaError::Driver`].
@@ -206,8 +214,9 @@ impl RecordParser {
         let codes = parsed.code_status.as_view();
         let mut launch = stream.launch_builder(self.finish.function());
         launch.arg(&ending).arg(&parsed.tiles.chunk_count).arg(&chunks).arg(&codes);
-        // SAFETY: parameters (Ending, u32, const ParsedChunk *, const u32 *): a chunk, a status and a word of the result for each chunk, of which a batch has no more than there
-        // are threads, and `bitmaps` words of bitmaps. What is cleared is memory of `parsed`, of a multiple of 4 bytes, or none.
+        // SAFETY: parameters (Ending, u32, const ParsedChunk *, const u32 *): a chunk, a status and a word of the
+        // result for each chunk, of which a batch has no more than there are threads, and `bitmaps` words of bitmaps.
+        // What is cleared is memory of `parsed`, of a multiple of 4 bytes, or none.
         unsafe { launch.launch(Kernel::grid(1, FINISH_THREADS, 0)) }.doing("bringing statuses together").map(drop)
     }
 }

@@ -1,4 +1,7 @@
-//! What parsing leaves in device memory for reconstruction: mirror of `kernels/container/parsed.cuh`, which says what the parts mean.
+//! What parsing leaves in device memory for reconstruction: mirror of `kernels/container/parsed.cuh`, which says what
+//! the parts mean.
+
+#![allow(unsafe_code)]
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, DevicePtr, DeviceRepr};
@@ -31,7 +34,7 @@ unsafe impl DeviceRepr for ParsedChunk {}
 /// [`ParsedChunk::kind`] of a chunk that is stored as it is.
 pub const CHUNK_RAW: u32 = 0;
 /// [`ParsedChunk::kind`] of a chunk of codes.
-pub const CHUNK_QUANTISED: u32 = 2;
+pub const CHUNK_QUANTIZED: u32 = 2;
 /// [`ParsedChunk::kind`] of a chunk whose codes are LZSS tokens.
 pub const CHUNK_TOKENS: u32 = 4;
 
@@ -97,12 +100,13 @@ pub struct ParsedArgument {
     slots: u32,
 }
 
-// SAFETY: thirteen fields of 8 bytes and four of 4, without padding, laid out as the kernels' struct. Addresses are only followed by kernels, whose launchers
-// keep the views that they came from.
+// SAFETY: thirteen fields of 8 bytes and four of 4, without padding, laid out as the kernels' struct. Addresses are
+// only followed by kernels, whose launchers keep the views that they came from.
 unsafe impl DeviceRepr for ParsedArgument {}
 
 impl Parsed<'_> {
-    /// The kernels' argument. It borrows nothing: the views must be alive when the kernel is launched, as `self` is in its launcher.
+    /// The kernels' argument. It borrows nothing: the views must be alive when the kernel is launched, as `self` is in
+    /// its launcher.
     pub fn argument(&self, stream: &CudaStream) -> ParsedArgument {
         fn address<T>(view: &CudaView<'_, T>, stream: &CudaStream) -> CUdeviceptr {
             view.device_ptr(stream).0

@@ -1,4 +1,6 @@
-//! What quantising leaves of a batch for its records, besides what it finds of tiles and codes.
+//! What quantizing leaves of a batch for its records, besides what it finds of tiles and codes.
+
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 
@@ -86,7 +88,8 @@ impl<'a> Prepared<'a> {
         })
     }
 
-    /// Where quantising leaves all of it for a batch of at most [`Self::chunks`] chunks. It clears `control`, and tells the host, if they are given.
+    /// Where quantizing leaves all of it for a batch of at most [`Self::chunks`] chunks. It clears `control`, and tells
+    /// the host, if they are given.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the host has no room.

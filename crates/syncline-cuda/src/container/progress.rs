@@ -1,5 +1,7 @@
 //! How far a stream is written, and its end: launcher of `kernels/container/table.cu`.
 
+#![allow(unsafe_code)]
+
 use std::mem::offset_of;
 use std::sync::Arc;
 
@@ -13,7 +15,8 @@ use crate::error::{CudaError, DriverContext, Result};
 const TABLE: Source = source!("container/table.cu");
 const THREADS: u32 = 1024;
 const STATUS_BAD_STREAM: u32 = 1;
-/// Words of 64 bits that say how far a stream is written: where the next record starts, the status, the number of the last batch that was laid out, and how many records are signed.
+/// Words of 64 bits that say how far a stream is written: where the next record starts, the status, the number of the
+/// last batch that was laid out, and how many records are signed.
 const STATE_WORDS: usize = 4;
 /// Bytes of the last two of these.
 const LAID_OUT_AT: usize = 2 * size_of::<u64>();
@@ -134,7 +137,8 @@ impl Progress {
     /// Where the records end, and the bytes of the first `count` of them, which waits for the stream.
     ///
     /// # Errors
-    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if there are fewer, or a Huffman stream is not valid, which those of quantised codes never are.
+    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if there are fewer, or a Huffman stream is not valid,
+    /// which those of quantized codes never are.
     pub fn records(&mut self, count: u64) -> Result<(Outcome, Vec<u32>)> {
         if !self.begun {
             return Ok((Outcome { bytes: self.start, fits: true }, Vec::new()));
@@ -189,7 +193,8 @@ impl StreamEnd {
         Ok(Self { kernel: device.kernel(&specialization(), "record_table")? })
     }
 
-    /// Writes the header in front of the records, the chunk table and the trailer behind them, behind what signs the records of the last batch on the same stream.
+    /// Writes the header in front of the records, the chunk table and the trailer behind them, behind what signs the
+    /// records of the last batch on the same stream.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there are other chunks; [`CudaError::Driver`].
@@ -211,9 +216,11 @@ impl StreamEnd {
         let signed = progress.signed();
         let launch = Successive::new(&self.kernel, stream).value(header).reads(&progress.lengths).value(chunks);
         let launch = launch.reads(&progress.state).value(room).writes(output).value(number).value(told).value(signed);
-        // SAFETY: the kernel's parameters are (StreamHeader, const u32 *, u64, const u64 *, u64, u8 *, u64, Told *, const u32 *); it reads `chunks` lengths and the state, and writes only where
-        // `room` bytes hold all that it writes, and what the host is told, which waits for the event below. It tells when all records are signed; the kernel before it, which signs them, lets it
-        // begin when all that it reads is there, and touches nothing that it writes; and if there is none it waits at its start.
+        // SAFETY: the kernel's parameters are (StreamHeader, const u32 *, u64, const u64 *, u64, u8 *, u64, Told *,
+        // const u32 *); it reads `chunks` lengths and the state, and writes only where `room` bytes hold all that it
+        // writes, and what the host is told, which waits for the event below. It tells when all records are signed; the
+        // kernel before it, which signs them, lets it begin when all that it reads is there, and touches nothing that
+        // it writes; and if there is none it waits at its start.
         unsafe { launch.launch(Kernel::grid(1, THREADS, 0)) }?;
         progress.told.written()
     }

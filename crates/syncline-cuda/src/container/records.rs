@@ -1,5 +1,7 @@
 //! Chunk records from the parts of their chunks: launchers of `kernels/container/{layout,write}.cu`.
 
+#![allow(unsafe_code)]
+
 use std::mem::{offset_of, size_of};
 use std::sync::Arc;
 
@@ -24,7 +26,8 @@ const WRITE: Source = source!("container/write.cu");
 const LAYOUT_THREADS: u32 = 256;
 /// Threads of a block that writes records, beside the many blocks that write codes.
 const WRITE_THREADS: u32 = 512;
-/// Blocks that write a record: the more the sooner, while there are few records. Where there are no lists two have all there is, and others would be in the way of those that write codes.
+/// Blocks that write a record: the more the sooner, while there are few records. Where there are no lists two have all
+/// there is, and others would be in the way of those that write codes.
 const BLOCKS_OF_RECORD: u32 = 8;
 const LEAST_BLOCKS_OF_RECORD: u32 = 2;
 
@@ -212,7 +215,8 @@ impl Contents<'_> {
     }
 }
 
-/// The streams of a batch, laid out: those of codes with the usual radius, one a chunk, and of the chunks that have them those with the wide one, masks, signs.
+/// The streams of a batch, laid out: those of codes with the usual radius, one a chunk, and of the chunks that have
+/// them those with the wide one, masks, signs.
 pub struct Streams<'a> {
     /// One for each chunk, in order.
     pub narrow: &'a mut Encoded,
@@ -249,7 +253,8 @@ pub struct RecordLayout<'a> {
     parts: CudaViewMut<'a, ChunkParts>,
     plans: CudaViewMut<'a, RecordPlan>,
     starts: CudaViewMut<'a, u64>,
-    /// Of each stream with the usual radius the blocks that have yet to write something of its record, if they are counted.
+    /// Of each stream with the usual radius the blocks that have yet to write something of its record, if they are
+    /// counted.
     unwritten: Option<CudaViewMut<'a, u32>>,
     spans: CUdeviceptr,
     first_chunk: u64,
@@ -259,7 +264,8 @@ pub struct RecordLayout<'a> {
 }
 
 impl RecordLayout<'_> {
-    /// Where it says of each stream with the usual radius how many blocks have yet to write something of its record; 0: nowhere.
+    /// Where it says of each stream with the usual radius how many blocks have yet to write something of its record; 0:
+    /// nowhere.
     pub(crate) fn unwritten(&mut self, stream: &Arc<CudaStream>) -> CUdeviceptr {
         self.unwritten.as_mut().map_or(0, |unwritten| unwritten.device_ptr_mut(stream).0)
     }
@@ -290,11 +296,12 @@ impl RecordWriter {
         })
     }
 
-    /// Places the records of a batch behind those before, and its streams in them. `first` is the number of the batch's first chunk in `progress`.
-    /// Without `any_lists` no chunk has outliers or verbatim values.
+    /// Places the records of a batch behind those before, and its streams in them. `first` is the number of the batch's
+    /// first chunk in `progress`. Without `any_lists` no chunk has outliers or verbatim values.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if the parts do not fit together; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if the parts do not fit together; [`CudaError::OutOfMemory`];
+    /// [`CudaError::Driver`].
     #[expect(clippy::too_many_arguments, reason = "the batch in its parts, and where it goes")]
     pub(crate) fn lay_out<'a>(
         &self,
@@ -312,8 +319,8 @@ impl RecordWriter {
         let stream = frame.stream().clone();
         let chunks = contents.batch.chunks();
         let tiles = contents.batch.tiles() as usize;
-        let summarised = summaries.len() >= chunks as usize && prepared.chunks() >= chunks;
-        if !summarised || contents.metas.len() < tiles || contents.bases.len() < tiles {
+        let summarized = summaries.len() >= chunks as usize && prepared.chunks() >= chunks;
+        if !summarized || contents.metas.len() < tiles || contents.bases.len() < tiles {
             return Err(CudaError::invalid("each chunk has a summary, each tile a meta and a base"));
         }
         if streams.narrow.plans().len() < chunks as usize || progress.chunks() < first + u64::from(chunks) {
@@ -387,16 +394,18 @@ impl RecordWriter {
         };
         let launch = Successive::new(&self.layout, &stream).value(contents.geometry).value(contents.batch);
         let launch = launch.value(sources).value(output).writes(&mut parts).writes(&mut plans);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, Sources, Output, ChunkParts *, RecordPlan *). There are summaries, sums of tiles, parts, a length and a plan for
-        // the batch's chunks, a narrow stream for each; `Assembler` numbers the other streams by the batches that it makes of them. Before it waits it
-        // reads what quantising has left of chunks: `encode_layout` lets it begin when all before that is done, and other kernels when they are done themselves. Where it waits for a count, it sets
-        // that to 0 again.
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, Sources, Output, ChunkParts *, RecordPlan *).
+        // There are summaries, sums of tiles, parts, a length and a plan for the batch's chunks, a narrow stream for
+        // each; `Assembler` numbers the other streams by the batches that it makes of them. Before it waits it reads
+        // what quantizing has left of chunks: `encode_layout` lets it begin when all before that is done, and other
+        // kernels when they are done themselves. Where it waits for a count, it sets that to 0 again.
         unsafe { launch.launch(Kernel::grid(1, LAYOUT_THREADS, 0)) }?;
         streams.narrow.counted();
         Ok(RecordLayout { parts, plans, starts, unwritten, spans, first_chunk: first, chunks, blocks })
     }
 
-    /// Writes everything of the records but the Huffman streams and the hashes, when the word at `laid_out.0` is `laid_out.1`.
+    /// Writes everything of the records but the Huffman streams and the hashes, when the word at `laid_out.0` is
+    /// `laid_out.1`.
     ///
     /// # Errors
     /// As [`Self::lay_out`].
@@ -432,14 +441,16 @@ impl RecordWriter {
         let launch = launch.reads(&plans).reads(contents.metas).reads(contents.bases).value(pointers);
         let launch = launch.reads(&contents.slab.bytes).value(contents.slab.first_element).value(blocks).writes(output);
         let launch = launch.value(laid_out.0).value(laid_out.1).value(unwritten);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkParts *, const RecordPlan *, const u16 *, const i32 *, Lists, const Element *, u64, u32, u8 *, const u64 *, u64, u32 *).
-        // Plans place records within the output or say that there is no room; metas, bases and parts are as `lay_out` checked; lists have what the parts say, and the
-        // elements are those of the batch's chunks, which `Assembler` sees to. Before it waits it reads
-        // tiles and bases, which nobody writes once records are being laid out.
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, const ChunkParts *, const RecordPlan *, const u16
+        // *, const i32 *, Lists, const Element *, u64, u32, u8 *, const u64 *, u64, u32 *). Plans place records within
+        // the output or say that there is no room; metas, bases and parts are as `lay_out` checked; lists have what the
+        // parts say, and the elements are those of the batch's chunks, which `Assembler` sees to. Before it waits it
+        // reads tiles and bases, which nobody writes once records are being laid out.
         unsafe { launch.launch(Kernel::grid(layout.chunks * blocks, WRITE_THREADS, 0)) }
     }
 
-    /// Writes the hashes of the records, when all else of them is written. `scratch` is memory that nobody needs any more.
+    /// Writes the hashes of the records, when all else of them is written. `scratch` is memory that nobody needs any
+    /// more.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
@@ -457,7 +468,8 @@ impl RecordWriter {
         let first = layout.first_chunk as usize;
         let mut written = Written { signed: progress.signed(), ..Written::default() };
         if layout.unwritten.is_some() {
-            // A record of a chunk has at most 8 bytes an element and some more, its sums a sixteenth of that; its groups had two bytes an element.
+            // A record of a chunk has at most 8 bytes an element and some more, its sums a sixteenth of that; its
+            // groups had two bytes an element.
             let unwritten = layout.unwritten(frame.stream());
             written = Written { unwritten, spans: layout.spans, group_bytes: self.group_bytes, ..written };
         }

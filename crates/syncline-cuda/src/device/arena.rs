@@ -1,5 +1,7 @@
 //! Scratch memory that the caller keeps from one call to the next, so that a warm pipeline allocates nothing.
 
+#![allow(unsafe_code)]
+
 use std::mem::size_of;
 use std::sync::Arc;
 
@@ -16,9 +18,9 @@ const LEAST_COUNTERS: usize = 1024;
 
 /// Device memory for intermediate results, all used on one stream.
 ///
-/// A [`Frame`] hands out slices one after another and gives them all back at once when it ends. Work is ordered on the arena's stream, so
-/// the next frame may reuse the memory while the work of the last one is still queued. An arena that runs out grows;
-/// at the next frame it is one piece again, large enough for what the last one took.
+/// A [`Frame`] hands out slices one after another and gives them all back at once when it ends. Work is ordered on the
+/// arena's stream, so the next frame may reuse the memory while the work of the last one is still queued. An arena that
+/// runs out grows; at the next frame it is one piece again, large enough for what the last one took.
 #[derive(Debug)]
 pub struct Arena {
     stream: Arc<CudaStream>,
@@ -31,7 +33,8 @@ pub struct Arena {
 }
 
 impl Drop for Arena {
-    /// Memory can only be given back where the device's context is current, which a thread that has called nothing yet has not.
+    /// Memory can only be given back where the device's context is current, which a thread that has called nothing yet
+    /// has not.
     fn drop(&mut self) {
         // There is nobody to report to.
         let _ = self.stream.context().bind_to_thread();
@@ -95,10 +98,12 @@ impl Arena {
         self.blocks.clear();
     }
 
-    /// Starts handing out slices from the beginning; the slices of the frame before are gone, as the borrow checker sees to.
+    /// Starts handing out slices from the beginning; the slices of the frame before are gone, as the borrow checker
+    /// sees to.
     ///
     /// # Errors
-    /// [`CudaError::OutOfMemory`] if the last frame made the arena grow and one block of that size is not to be had; [`CudaError::Driver`].
+    /// [`CudaError::OutOfMemory`] if the last frame made the arena grow and one block of that size is not to be had;
+    /// [`CudaError::Driver`].
     pub fn frame(&mut self) -> Result<Frame<'_>> {
         if self.blocks.len() > 1 {
             let capacity = self.capacity();
@@ -113,7 +118,8 @@ impl Arena {
         Ok(frame)
     }
 
-    /// Bytes that a slice of `length` elements of `T` takes in a frame, rounding included: for sizing an arena beforehand.
+    /// Bytes that a slice of `length` elements of `T` takes in a frame, rounding included: for sizing an arena
+    /// beforehand.
     pub fn bytes_for<T>(length: usize) -> usize {
         length.saturating_mul(size_of::<T>()).div_ceil(ALIGNMENT).saturating_mul(ALIGNMENT)
     }
@@ -142,7 +148,8 @@ impl<'a> Frame<'a> {
     pub fn slice<T: DeviceRepr>(&mut self, length: usize) -> Result<CudaViewMut<'a, T>> {
         let bytes = Arena::bytes_for::<T>(length);
         if self.rest.as_ref().is_none_or(|rest| rest.len() < bytes) {
-            // Somewhat more than asked for, so that many small slices do not make as many blocks; not much, since whoever knows reserves what it needs.
+            // Somewhat more than asked for, so that many small slices do not make as many blocks; not much, since
+            // whoever knows reserves what it needs.
             self.arena.add_block(bytes.max(self.arena.capacity() / GROWTH))?;
             self.enter_last_block();
         }
@@ -156,8 +163,8 @@ impl<'a> Frame<'a> {
 
     fn enter_last_block(&mut self) {
         self.rest = self.arena.blocks.last_mut().map(|block| {
-            // SAFETY: only the lifetime changes. For 'a the arena is mutably borrowed by this frame, which never frees, moves (they are
-            // boxed) or touches a block once it has been entered; each is entered once.
+            // SAFETY: only the lifetime changes. For 'a the arena is mutably borrowed by this frame, which never frees,
+            // moves (they are boxed) or touches a block once it has been entered; each is entered once.
             unsafe { std::mem::transmute::<CudaViewMut<'_, u8>, CudaViewMut<'a, u8>>(block.as_view_mut()) }
         });
     }
@@ -179,7 +186,8 @@ impl<'a> Frame<'a> {
         Ok(view)
     }
 
-    /// So many words that are 0, for a kernel that leaves them 0: no launch is needed to clear them. Whoever asks next gets the same ones.
+    /// So many words that are 0, for a kernel that leaves them 0: no launch is needed to clear them. Whoever asks next
+    /// gets the same ones.
     ///
     /// # Errors
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
@@ -194,12 +202,14 @@ impl<'a> Frame<'a> {
             }
         };
         let mut view = counters[place].slice_mut(..length);
-        // SAFETY: only the lifetime changes. For 'a the arena is mutably borrowed by this frame; counters are boxed and live as long as the arena. Views of one frame may be of the same
-        // words: kernels on the arena's stream use them one after another.
+        // SAFETY: only the lifetime changes. For 'a the arena is mutably borrowed by this frame; counters are boxed and
+        // live as long as the arena. Views of one frame may be of the same words: kernels on the arena's stream use
+        // them one after another.
         Ok(unsafe { std::mem::transmute::<CudaViewMut<'_, u32>, CudaViewMut<'a, u32>>(view.slice_mut(..)) })
     }
 
-    /// A copy of `values`, queued on the arena's stream: without the calls that a buffer of its own takes, which are what small batches wait for.
+    /// A copy of `values`, queued on the arena's stream: without the calls that a buffer of its own takes, which are
+    /// what small batches wait for.
     ///
     /// # Errors
     /// As [`Self::slice`].
@@ -252,8 +262,9 @@ fn take_front<'a, T: DeviceRepr>(rest: &mut Option<CudaViewMut<'a, u8>>, length:
     let too_large = || CudaError::OutOfMemory { bytes: bytes as u64 };
     let mut whole = rest.take().ok_or_else(too_large)?;
     let (mut head, tail) = whole.try_split_at_mut(bytes).ok_or_else(too_large)?;
-    // SAFETY: device types have no invalid bit patterns that the host would see (contents are unspecified until written);
-    // the head holds `length` elements and starts aligned, like every block and every multiple of the alignment in it.
+    // SAFETY: device types have no invalid bit patterns that the host would see (contents are unspecified until
+    // written); the head holds `length` elements and starts aligned, like every block and every multiple of the
+    // alignment in it.
     let slice = unsafe { head.transmute_mut::<T>(length) }.ok_or_else(too_large)?;
     // SAFETY: only lifetimes change, back to 'a, which `whole` had. The two are disjoint, and `whole` is gone.
     unsafe {

@@ -1,5 +1,7 @@
 //! Device memory seen as bytes, whatever it holds.
 
+#![allow(unsafe_code)]
+
 use bytemuck::Pod;
 use cudarc::driver::{CudaView, CudaViewMut};
 

@@ -1,6 +1,7 @@
 //! Compiled kernels on disk, so that a program compiles each kernel once per machine.
 //!
-//! The cache is a convenience: a folder that cannot be written, or an entry that is damaged, costs a compilation and never an error.
+//! The cache is a convenience: a folder that cannot be written, or an entry that is damaged, costs a compilation and
+//! never an error.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,8 +17,8 @@ const MAGIC: [u8; 8] = *b"SYCUBIN\x01";
 pub struct Key(u128);
 
 impl Key {
-    /// The key of an image compiled from these parts (sources, options, compiler version). Parts are told apart by their
-    /// lengths, so that moving text between two parts changes the key.
+    /// The key of an image compiled from these parts (sources, options, compiler version). Parts are told apart by
+    /// their lengths, so that moving text between two parts changes the key.
     pub fn new<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> Self {
         let mut hasher = xxhash3_128::Hasher::new();
         for part in parts {
@@ -79,7 +80,8 @@ impl Cache {
         Some(entry)
     }
 
-    /// Stores an image. Written under a name of its own and renamed, so that a reader or a second writer never meets half of it.
+    /// Stores an image. Written under a name of its own and renamed, so that a reader or a second writer never meets
+    /// half of it.
     pub fn put(&self, key: Key, image: &[u8]) {
         let Some(path) = self.path(key) else { return };
         let mut entry = Vec::with_capacity(16 + image.len());

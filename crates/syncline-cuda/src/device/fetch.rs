@@ -6,8 +6,8 @@ use cudarc::driver::{CudaStream, DevicePtr, DeviceRepr};
 
 use crate::error::{DriverContext, Result};
 
-/// The elements of `from` once all that `stream` was given so far is done. It waits in any case: whether a copy to memory that is not page-locked is done when the call returns is the
-/// driver's choice.
+/// The elements of `from` once all that `stream` was given so far is done. It waits in any case: whether a copy to
+/// memory that is not page-locked is done when the call returns is the driver's choice.
 ///
 /// # Errors
 /// [`CudaError::Driver`](crate::CudaError::Driver), which says that this was being done: `what`.

@@ -1,8 +1,11 @@
 //! NVRTC, CUDA's run-time compiler, loaded when first needed.
 //!
-//! Not through `cudarc`: built for CUDA 12 it does not look for NVRTC 13 (`libnvrtc.so.13`, the only name in NVIDIA's Python package),
-//! it takes the first library it meets whether or not its code runs on the driver at hand, and it panics where this has to report.
-//! Codes are read as integers, since a newer library may return ones that an enum of today does not have.
+//! Not through `cudarc`: built for CUDA 12 it does not look for NVRTC 13 (`libnvrtc.so.13`, the only name in NVIDIA's
+//! Python package), it takes the first library it meets whether or not its code runs on the driver at hand, and it
+//! panics where this has to report. Codes are read as integers, since a newer library may return ones that an enum of
+//! today does not have.
+
+#![allow(unsafe_code)]
 
 use std::error::Error;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
@@ -68,13 +71,14 @@ pub struct Nvrtc {
 }
 
 impl Nvrtc {
-    /// The NVRTC that suits a driver of CUDA version `driver` and a device of compute capability `capability` (`10 * major + minor`):
-    /// code of a newer major version than the driver's may be refused, and each NVRTC knows a range of devices.
-    /// The library named in `SYNCLINE_NVRTC` (a file or its folder), and no other if there is one; else that of the library path, the toolkit's usual folders, and packages of the
-    /// active environment of Python.
+    /// The NVRTC that suits a driver of CUDA version `driver` and a device of compute capability `capability` (`10 *
+    /// major + minor`): code of a newer major version than the driver's may be refused, and each NVRTC knows a range of
+    /// devices. The library named in `SYNCLINE_NVRTC` (a file or its folder), and no other if there is one; else that
+    /// of the library path, the toolkit's usual folders, and packages of the active environment of Python.
     ///
     /// # Errors
-    /// [`CudaError::NoCompiler`] if none is found that suits, [`CudaError::ChosenCompiler`] if the one named does not; it says what was found.
+    /// [`CudaError::NoCompiler`] if none is found that suits, [`CudaError::ChosenCompiler`] if the one named does not;
+    /// it says what was found.
     pub fn find(driver: Version, capability: u32) -> Result<&'static Self> {
         let chosen = std::env::var_os("SYNCLINE_NVRTC").filter(|value| !value.is_empty()).map(PathBuf::from);
         Self::find_chosen(chosen.as_deref(), driver, capability)
@@ -111,14 +115,17 @@ impl Nvrtc {
         })
     }
 
-    /// Loads the library with this file name or path. If it cannot be loaded or lacks a function (NVRTC before 11.2): why.
+    /// Loads the library with this file name or path. If it cannot be loaded or lacks a function (NVRTC before 11.2):
+    /// why.
     fn load(name: &str) -> std::result::Result<Self, String> {
         let failed = |error: libloading::Error| failure(name, &error);
-        // SAFETY: loading runs the library's initialisers; the name is one that NVIDIA's NVRTC bears, or the user's own choice.
+        // SAFETY: loading runs the library's initializers; the name is one that NVIDIA's NVRTC bears, or the user's own
+        // choice.
         let library = unsafe { Library::new(name) }.map_err(failed)?;
         macro_rules! function {
             ($symbol:literal) => {{
-                // SAFETY: the field that takes it has the type in nvrtc.h, unchanged since 11.2; `library` is kept beside it.
+                // SAFETY: the field that takes it has the type in nvrtc.h, unchanged since 11.2; `library` is kept
+                // beside it.
                 *unsafe { library.get($symbol) }.map_err(failed)?
             }};
         }
@@ -200,7 +207,8 @@ impl Nvrtc {
         let option_texts: Vec<_> = options.iter().map(|option| option.as_ptr()).collect();
 
         let mut handle = std::ptr::null_mut();
-        // SAFETY: every pointer is a C string or an array of them that outlives the program; the counts are the arrays' lengths.
+        // SAFETY: every pointer is a C string or an array of them that outlives the program; the counts are the arrays'
+        // lengths.
         let code = unsafe {
             (self.create)(
                 &mut handle,
@@ -264,7 +272,8 @@ impl Drop for OpenProgram<'_> {
     }
 }
 
-/// The library of built-in functions in the same folder, which NVRTC asks the loader for by its name alone when it compiles: it is found if it is loaded already. NVIDIA's Python package of version 13 puts both where no loader
+/// The library of built-in functions in the same folder, which NVRTC asks the loader for by its name alone when it
+/// compiles: it is found if it is loaded already. NVIDIA's Python package of version 13 puts both where no loader
 /// looks.
 fn builtins_beside(library: &Path) -> Vec<Library> {
     let folder = library.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -274,8 +283,8 @@ fn builtins_beside(library: &Path) -> Vec<Library> {
         ["libnvrtc-builtins.so", "nvrtc-builtins64_"].iter().any(|start| name.starts_with(start))
     };
     let paths = files.into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path())).filter(is_wanted);
-    // Where one cannot be loaded NVRTC says what it lacks.
-    // SAFETY: loading runs the library's initialisers; it bears the name of NVIDIA's and lies beside the NVRTC that was chosen.
+    // Where one cannot be loaded NVRTC says what it lacks. SAFETY: loading runs the library's initializers; it bears
+    // the name of NVIDIA's and lies beside the NVRTC that was chosen.
     paths.filter_map(|path| unsafe { Library::new(path) }.ok()).collect()
 }
 
@@ -321,7 +330,8 @@ fn candidates(newest: u32) -> Vec<String> {
     all
 }
 
-/// Folders of libraries that NVIDIA's packages have in an environment of Python, as `lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib`; and its own, where conda puts them.
+/// Folders of libraries that NVIDIA's packages have in an environment of Python, as
+/// `lib/python3.12/site-packages/nvidia/cuda_nvrtc/lib`; and its own, where conda puts them.
 fn packages_in(environment: &Path) -> Vec<PathBuf> {
     let entries = |folder: PathBuf| {
         let entries = std::fs::read_dir(folder).into_iter().flatten();

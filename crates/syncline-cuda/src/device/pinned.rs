@@ -1,5 +1,7 @@
 //! Host memory that copies to and from the device do not have to go through a buffer of the driver's for.
 
+#![allow(unsafe_code)]
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -72,7 +74,8 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
         let count = self.fits(from.len())?;
         let memory = self.memory.as_mut_slice().doing("reading from the device")?;
         let (pointer, _order) = from.device_ptr(&self.stream);
-        // SAFETY: `count` elements at `pointer`, all there is of `from`; nobody looks at the memory before `wait` has seen the event behind the copy.
+        // SAFETY: `count` elements at `pointer`, all there is of `from`; nobody looks at the memory before `wait` has
+        // seen the event behind the copy.
         unsafe { result::memcpy_dtoh_async(&mut memory[..count], pointer, self.stream.cu_stream()) }
             .and_then(|()| self.copied.record(&self.stream))
             .doing("reading from the device")
@@ -111,7 +114,8 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
         }
         let memory = self.memory.as_slice().doing("writing to the device")?;
         let (pointer, _order) = to.device_ptr_mut(&self.stream);
-        // SAFETY: `count` elements, which `to` has room for; the memory is not touched before the event behind the copy.
+        // SAFETY: `count` elements, which `to` has room for; the memory is not touched before the event behind the
+        // copy.
         unsafe { result::memcpy_htod_async(pointer, &memory[..count], self.stream.cu_stream()) }
             .and_then(|()| self.copied.record(&self.stream))
             .doing("writing to the device")
@@ -135,8 +139,9 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
         self.copied.synchronize().and_then(|()| self.memory.as_slice()).doing("waiting for the device")
     }
 
-    /// Waits until the kernel that [`Self::written`] spoke of has set the word of 64 bits at byte `offset` of the first element to `value`, its last write to the memory, or is
-    /// done; the elements. Sooner than [`Self::wait`] by what it takes to end a kernel and to tell the host.
+    /// Waits until the kernel that [`Self::written`] spoke of has set the word of 64 bits at byte `offset` of the first
+    /// element to `value`, its last write to the memory, or is done; the elements. Sooner than [`Self::wait`] by what
+    /// it takes to end a kernel and to tell the host.
     ///
     /// # Errors
     /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if there is no such word.
@@ -150,7 +155,8 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
         {
             return Err(CudaError::invalid("no word to wait for"));
         }
-        // SAFETY: an aligned word within the first element, of which there is at least one; only the device writes to it meanwhile.
+        // SAFETY: an aligned word within the first element, of which there is at least one; only the device writes to
+        // it meanwhile.
         let word = unsafe { AtomicU64::from_ptr(start.add(offset).cast::<u64>().cast_mut()) };
         while (0..LOOKS).all(|_| word.load(Ordering::Acquire) != value) {
             if self.copied.try_is_complete().doing("waiting for the device")? {
@@ -166,12 +172,14 @@ impl<T: DeviceRepr + ValidAsZeroBits + Copy + Default> Pinned<T> {
 }
 
 impl Pinned<u8> {
-    /// A buffer of `length` bytes that hold anything, for copies on `stream`. A large one is sooner there than by [`Self::new`].
+    /// A buffer of `length` bytes that hold anything, for copies on `stream`. A large one is sooner there than by
+    /// [`Self::new`].
     ///
     /// # Errors
     /// [`CudaError::Driver`].
     pub fn bytes(stream: &Arc<CudaStream>, length: usize) -> Result<Self> {
-        // SAFETY: pages of the operating system's, mapped and locked by the driver, hold some number or other in each byte.
+        // SAFETY: pages of the operating system's, mapped and locked by the driver, hold some number or other in each
+        // byte.
         let memory = unsafe { stream.context().alloc_pinned_with_flags::<u8>(length.max(1), 0) };
         Self::around(stream, memory.doing("locking host memory")?)
     }
@@ -179,8 +187,8 @@ impl Pinned<u8> {
 
 impl<T> Drop for Pinned<T> {
     fn drop(&mut self) {
-        // The memory must outlive the copies. What an earlier call has left in the context, as an error that nobody was told, comes first, instead of waiting: so once more.
-        // Other errors show in the next call of the driver.
+        // The memory must outlive the copies. What an earlier call has left in the context, as an error that nobody was
+        // told, comes first, instead of waiting: so once more. Other errors show in the next call of the driver.
         let _ = self.copied.synchronize().or_else(|_| self.copied.synchronize());
     }
 }

@@ -9,8 +9,8 @@ use super::headers::included;
 use super::{Key, Nvrtc, Source, Version};
 use crate::error::{CudaError, DriverContext, Result};
 
-/// `--fmad=false`: float arithmetic as written, the same as on the CPU. Line information costs nothing at run time and lets the
-/// profiler and the sanitizer point at source lines.
+/// `--fmad=false`: float arithmetic as written, the same as on the CPU. Line information costs nothing at run time and
+/// lets the profiler and the sanitizer point at source lines.
 const OPTIONS: [&str; 3] = ["--fmad=false", "--std=c++17", "--generate-line-info"];
 
 /// A kernel source and the constants it is compiled with, which reach it as `-D`.
@@ -42,8 +42,8 @@ impl Specialization {
         compiler.compile(self.source, &included(self.source), &self.options(), architecture)
     }
 
-    /// The key of the compiled image in the disk cache: of everything that the compiler sees, and of nothing else, so that a changed
-    /// header costs the kernels that include it and no others.
+    /// The key of the compiled image in the disk cache: of everything that the compiler sees, and of nothing else, so
+    /// that a changed header costs the kernels that include it and no others.
     pub fn key(&self, architecture: u32, compiler: Version) -> Key {
         let options = self.options().join(" ");
         let target = format!("sm_{architecture} nvrtc {compiler}");
@@ -57,7 +57,8 @@ impl Specialization {
 /// A kernel, loaded on a device.
 #[derive(Debug, Clone)]
 pub struct Kernel {
-    /// Bound to the calling thread before the driver is asked about the function, which it answers for the current context only.
+    /// Bound to the calling thread before the driver is asked about the function, which it answers for the current
+    /// context only.
     context: Arc<CudaContext>,
     function: CudaFunction,
     name: &'static str,
@@ -95,7 +96,8 @@ impl Kernel {
         &self.function
     }
 
-    /// Lets the kernel be launched with `bytes` of dynamic shared memory a block, beyond the 48 KiB that need no asking for.
+    /// Lets the kernel be launched with `bytes` of dynamic shared memory a block, beyond the 48 KiB that need no asking
+    /// for.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if the device does not have that much.
@@ -115,8 +117,8 @@ impl Kernel {
         }
     }
 
-    /// Lets a multiprocessor at which the kernel is at work have all of its shared memory, so that another kernel's blocks may have what this one's leave: otherwise the driver chooses the least
-    /// that is enough for this one.
+    /// Lets a multiprocessor at which the kernel is at work have all of its shared memory, so that another kernel's
+    /// blocks may have what this one's leave: otherwise the driver chooses the least that is enough for this one.
     ///
     /// # Errors
     /// [`CudaError::Driver`].

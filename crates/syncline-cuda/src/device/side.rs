@@ -1,5 +1,7 @@
 //! A stream beside the caller's.
 
+#![allow(unsafe_code)]
+
 use std::sync::Arc;
 
 use cudarc::driver::result::stream::{StreamKind, create_with_priority, destroy, get_priority_range};
@@ -10,8 +12,8 @@ use crate::error::{DriverContext, Result};
 
 /// A stream for work that needs not wait for other work of the caller's stream, nor that for it.
 ///
-/// Made and destroyed here, not by the context, so that this does not switch on the context's tracking of slices across streams: [`Self::fork`] and [`Self::join`]
-/// are all the order that there is to keep.
+/// Made and destroyed here, not by the context, so that this does not switch on the context's tracking of slices across
+/// streams: [`Self::fork`] and [`Self::join`] are all the order that there is to keep.
 #[derive(Debug)]
 pub struct SideStream {
     fork: CudaEvent,
@@ -36,8 +38,8 @@ unsafe impl Sync for OwnedStream {}
 impl Drop for OwnedStream {
     fn drop(&mut self) {
         if self.context.bind_to_thread().is_ok() {
-            // SAFETY: made by us and used by nobody any more: what wraps it is a field before this one, and dropped. Work that is still queued is finished first.
-            // There is nobody to report to.
+            // SAFETY: made by us and used by nobody any more: what wraps it is a field before this one, and dropped.
+            // Work that is still queued is finished first. There is nobody to report to.
             let _ = unsafe { destroy(self.stream) };
         }
     }
@@ -54,7 +56,8 @@ impl SideStream {
             .and_then(|(least, _)| create_with_priority(StreamKind::NonBlocking, least))
             .doing("making a stream")?;
         let owned = OwnedStream { context: context.clone(), stream };
-        // SAFETY: made in this context just now; `owned` outlives the wrapper, being dropped after everything that holds it.
+        // SAFETY: made in this context just now; `owned` outlives the wrapper, being dropped after everything that
+        // holds it.
         let stream = unsafe { context.wrap_borrowed_stream(stream) };
         let event = || context.new_event(None).doing("making an event");
         Ok(Self { fork: event()?, join: event()?, stream, owned })

@@ -1,5 +1,7 @@
 //! Launches that may begin while the kernel before them on the stream ends.
 
+#![allow(unsafe_code)]
+
 use std::ffi::c_void;
 use std::mem::MaybeUninit;
 use std::sync::Arc;
@@ -12,8 +14,9 @@ use cudarc::driver::{CudaStream, DevicePtr, DevicePtrMut, DeviceRepr, LaunchConf
 use super::Kernel;
 use crate::error::{DriverContext, Result};
 
-/// A launch of a kernel that itself waits for the one before it (`wait_for_previous` in common.cuh), so that its blocks may be dealt out, and clear their
-/// shared memory, while the one before still runs. Where the device knows nothing of that (before sm_90), it starts as any other.
+/// A launch of a kernel that itself waits for the one before it (`wait_for_previous` in common.cuh), so that its blocks
+/// may be dealt out, and clear their shared memory, while the one before still runs. Where the device knows nothing of
+/// that (before sm_90), it starts as any other.
 #[must_use]
 pub struct Successive<'a> {
     kernel: &'a Kernel,
@@ -77,8 +80,8 @@ impl<'a> Successive<'a> {
     /// [`CudaError::Driver`](crate::CudaError::Driver).
     ///
     /// # Safety
-    /// As for any launch: the arguments are the kernel's parameters, and what it does with them is in order. And before it touches memory that another kernel may be
-    /// at work on, it waits for the one before.
+    /// As for any launch: the arguments are the kernel's parameters, and what it does with them is in order. And before
+    /// it touches memory that another kernel may be at work on, it waits for the one before.
     pub unsafe fn launch(mut self, grid: LaunchConfig) -> Result<()> {
         let doing = || format!("launching kernel {}", self.kernel.name());
         self.stream.context().bind_to_thread().doing("making the device's context current")?;
@@ -111,7 +114,8 @@ impl<'a> Successive<'a> {
             numAttrs: attributes.len() as u32,
         };
         let function = self.kernel.function().cu_function();
-        // SAFETY: configuration, attributes and parameters live until the call returns, which has copied them; the caller vouches for the kernel's side.
+        // SAFETY: configuration, attributes and parameters live until the call returns, which has copied them; the
+        // caller vouches for the kernel's side.
         unsafe { cuLaunchKernelEx(&raw const config, function, parameters.as_mut_ptr(), std::ptr::null_mut()) }
             .result()
             .doing(&doing())

@@ -1,5 +1,8 @@
-//! From counts to a canonical Huffman code on the device: launcher of `kernels/huffman/codebook/codebook.cu` and `kernels/huffman/codebook/tries.cu`,
-//! for large alphabets of `kernels/huffman/codebook/team.cu` and `kernels/huffman/codebook/trees.cu`, and for small ones of `kernels/huffman/codebook/small.cu`.
+//! From counts to a canonical Huffman code on the device: launcher of `kernels/huffman/codebook/codebook.cu` and
+//! `kernels/huffman/codebook/tries.cu`, for large alphabets of `kernels/huffman/codebook/team.cu` and
+//! `kernels/huffman/codebook/trees.cu`, and for small ones of `kernels/huffman/codebook/small.cu`.
+
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 
@@ -32,11 +35,13 @@ pub(super) const CONTROL_BYTES: u32 = 128;
 const BYTES_PER_SYMBOL: u32 = 19;
 /// Digits of the kernel's radix sort, of which each block of a team publishes its counts.
 const DIGITS: u32 = 256;
-/// Shared memory that a block of this many threads has beside the arrays: counts of 16 bits for each warp and digit, of the sort and of lengths, and a little.
+/// Shared memory that a block of this many threads has beside the arrays: counts of 16 bits for each warp and digit, of
+/// the sort and of lengths, and a little.
 const fn own_shared_memory(threads: u32) -> u32 {
     threads / 32 * (DIGITS + 32) * 2 + 4096
 }
-/// Threads of a block in a team of several, which has a block for [`SYMBOLS_PER_BLOCK`] symbols: measured with 256 to 1,024 threads and 16 to 128 blocks.
+/// Threads of a block in a team of several, which has a block for [`SYMBOLS_PER_BLOCK`] symbols: measured with 256 to
+/// 1,024 threads and 16 to 128 blocks.
 const TEAM_THREADS: u32 = 512;
 /// See [`TEAM_THREADS`].
 const SYMBOLS_PER_BLOCK: u32 = 1024;
@@ -53,8 +58,8 @@ pub(super) struct Team {
 }
 
 impl Team {
-    /// One block while its arrays fit in shared memory, else several that share device memory, at most one a multiprocessor, so that all of them run
-    /// at the same time.
+    /// One block while its arrays fit in shared memory, else several that share device memory, at most one a
+    /// multiprocessor, so that all of them run at the same time.
     fn for_alphabet(symbols: u32, shared_memory: u32, multiprocessors: u32) -> Self {
         // More threads than these wait for one another longer than they save (measured).
         let threads = match symbols {
@@ -160,7 +165,8 @@ impl DeviceCodebook {
     /// Room for the codebook of an alphabet of this many symbols.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] unless there are 1 to 65,536 symbols; [`CudaError::OutOfMemory`], [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] unless there are 1 to 65,536 symbols; [`CudaError::OutOfMemory`],
+    /// [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, symbols: u32) -> Result<Self> {
         Self::with_books(stream, symbols, 1)
     }
@@ -197,12 +203,14 @@ impl DeviceCodebook {
         self.books
     }
 
-    /// For each symbol its codeword: the code in the low 27 bits, its length in the high 5; 0 if the symbol is not used.
+    /// For each symbol its codeword: the code in the low 27 bits, its length in the high 5; 0 if the symbol is not
+    /// used.
     pub fn codewords(&self) -> CudaView<'_, u32> {
         self.codewords.as_view()
     }
 
-    /// The used symbols in the order of their codewords: ascending by (length, symbol). Entries beyond [`Summary::used`] are unspecified.
+    /// The used symbols in the order of their codewords: ascending by (length, symbol). Entries beyond
+    /// [`Summary::used`] are unspecified.
     pub fn symbols_by_codeword(&self) -> CudaView<'_, u16> {
         self.symbols.as_view()
     }
@@ -246,7 +254,8 @@ pub struct Summary {
     pub first: [u32; 32],
     /// For each length, how many codewords are shorter.
     pub entry: [u32; 32],
-    /// Clock cycles of the phases: sorting, GenerateCL (melding), depths and their limit (and the try that ended last, where the limit costs much), GenerateCW.
+    /// Clock cycles of the phases: sorting, GenerateCL (melding), depths and their limit (and the try that ended last,
+    /// where the limit costs much), GenerateCW.
     pub cycles: [u32; 4],
 }
 
@@ -264,8 +273,9 @@ pub struct CodebookBuilder {
     small: Option<SmallCodebooks>,
 }
 
-/// So many codebooks are sooner ready if each has all of a block for its tree, and more blocks for the limit's step (3): measured for one (1,024 symbols: 18 to 24 microseconds
-/// instead of 34 to 41 where that step is not due, 83 instead of 66 where it is).
+/// So many codebooks are sooner ready if each has all of a block for its tree, and more blocks for the limit's step
+/// (3): measured for one (1,024 symbols: 18 to 24 microseconds instead of 34 to 41 where that step is not due, 83
+/// instead of 66 where it is).
 const FEW_BOOKS: u32 = 8;
 
 /// Codebooks that few blocks make at a time.
@@ -314,11 +324,12 @@ impl CodebookBuilder {
         self.small.as_ref().filter(|_| books > FEW_BOOKS)
     }
 
-    /// Builds the codebook for `counts`, or each of several for its share of them, on the frame's stream: nothing goes through the host.
+    /// Builds the codebook for `counts`, or each of several for its share of them, on the frame's stream: nothing goes
+    /// through the host.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if there are fewer counts than symbols or `codebook` is for other symbols; [`CudaError::OutOfMemory`];
-    /// [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if there are fewer counts than symbols or `codebook` is for other symbols;
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn launch(
         &self,
         frame: &mut Frame<'_>,
@@ -339,7 +350,8 @@ impl CodebookBuilder {
             return self.large.launch(frame, counts, codebook);
         };
         let (pointer, _read) = counts.device_ptr(&stream);
-        // SAFETY: there are as many counts of 64 bits as the codebooks take, checked above; nothing is made for streams.
+        // SAFETY: there are as many counts of 64 bits as the codebooks take, checked above; nothing is made for
+        // streams.
         unsafe { small.launch(&stream, pointer, codebook, StreamPointers::default()) }
     }
 }
@@ -411,9 +423,10 @@ impl BlockCodebooks {
         launch.arg(counts).arg(&mut *codewords).arg(&mut *symbols).arg(&mut *summary);
         launch.arg(&parts).arg(&mut due).arg(&mut arrived).arg(&mut pending);
         let grid = Kernel::grid(books * parts, self.threads, self.memory);
-        // SAFETY: the kernel's parameters are (const u64 *, u32 *, u16 *, u32 *, u32, u32 *, u32 *, u8 *); the blocks of a codebook read SYMBOLS counts and write SYMBOLS codewords,
-        // up to SYMBOLS symbols, the summary's words, a word of `due`, a word of `arrived`, which is 0 and is left so, and up to PENDING_BYTES, at its number times that; lengths
-        // checked by the caller and in `DeviceCodebook::with_books`.
+        // SAFETY: the kernel's parameters are (const u64 *, u32 *, u16 *, u32 *, u32, u32 *, u32 *, u8 *); the blocks
+        // of a codebook read SYMBOLS counts and write SYMBOLS codewords, up to SYMBOLS symbols, the summary's words, a
+        // word of `due`, a word of `arrived`, which is 0 and is left so, and up to PENDING_BYTES, at its number times
+        // that; lengths checked by the caller and in `DeviceCodebook::with_books`.
         unsafe { launch.launch(grid) }.doing("launching the codebook kernel")?;
         if parts > 1 {
             return Ok(());
@@ -425,8 +438,9 @@ impl BlockCodebooks {
         let blocks = (u64::from(books) * u64::from(lengths::FLOORS)).min(self.tries_resident.into());
         let grid =
             Kernel::grid((blocks as u32).max(lengths::FLOORS), tries_threads(self.symbols), tries_bytes(self.symbols));
-        // SAFETY: the kernel's parameters are (const u32 *, u32, u8 *, u32 *, u16 *, u32 *): for each book a word, PENDING_BYTES that the first kernel has filled
-        // where the word is not 0, SYMBOLS codewords and symbols and a summary. TRY_BYTES of shared memory.
+        // SAFETY: the kernel's parameters are (const u32 *, u32, u8 *, u32 *, u16 *, u32 *): for each book a word,
+        // PENDING_BYTES that the first kernel has filled where the word is not 0, SYMBOLS codewords and symbols and a
+        // summary. TRY_BYTES of shared memory.
         unsafe { launch.launch(grid) }.doing("launching the tries of the length limit").map(drop)
     }
 }

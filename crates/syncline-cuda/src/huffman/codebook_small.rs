@@ -1,5 +1,7 @@
 //! Codebooks of small alphabets, a block each: launcher of `kernels/huffman/codebook/small.cu`.
 
+#![allow(unsafe_code)]
+
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
@@ -20,7 +22,8 @@ const WARPS_OF_FEW: u32 = lengths::FLOORS + 2;
 const WARPS_OF_MANY: u32 = 16;
 /// Blocks that share the trees of a codebook, where there are multiprocessors enough: three trees each.
 const SPREAD: u32 = 7;
-/// Blocks that share the trees of the codebook of a stream's last class: the first has that of the counts as they are, the others the tries of step (3).
+/// Blocks that share the trees of the codebook of a stream's last class: the first has that of the counts as they are,
+/// the others the tries of step (3).
 const LAST_SPREAD: u32 = 4;
 /// Blocks that a multiprocessor holds at a time, if they are few and if they are many.
 const FEW: u32 = 1;
@@ -42,7 +45,8 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    /// The shapes that blocks may have, those for fewer codebooks first; several to a codebook need memory that only streams come with.
+    /// The shapes that blocks may have, those for fewer codebooks first; several to a codebook need memory that only
+    /// streams come with.
     fn shapes(self) -> &'static [Shape] {
         match self {
             Self::Counts => &[OF_FEW, OF_MANY],
@@ -117,7 +121,8 @@ pub(super) fn shared_and_tree(symbols: u32, count_bytes: u32) -> (u32, u32) {
     (room * (2 * count_bytes + 3) + 4 * count_bytes, room * (count_bytes + 2))
 }
 
-/// Constants of huffman/codebook/small.cuh for a stream's only codebook, which a block of so many threads makes among other things.
+/// Constants of huffman/codebook/small.cuh for a stream's only codebook, which a block of so many threads makes among
+/// other things.
 pub(super) fn block_constants(symbols: u32, threads: u32) -> Vec<(&'static str, u64)> {
     let (shared, tree) = shared_and_tree(symbols, COUNT_BYTES);
     let mut constants = constants(symbols, threads, 1);
@@ -154,7 +159,8 @@ impl Shape {
         books * self.spread + books / purpose.books() * (self.last_spread - self.spread)
     }
 
-    /// Bytes for trees that each of so many blocks a multiprocessor can have: at least one tree's, at most one's for each warp.
+    /// Bytes for trees that each of so many blocks a multiprocessor can have: at least one tree's, at most one's for
+    /// each warp.
     fn tree_room(self, symbols: u32, purpose: Purpose, blocks: u32, shared_memory: u32) -> u32 {
         let (shared, tree) = shared_and_tree(symbols, purpose.count_bytes());
         let share = (shared_memory + RESERVED_SHARED) / blocks.clamp(1, self.blocks);
@@ -202,12 +208,15 @@ impl SmallCodebooks {
         Ok(Self { kernels, symbols, purpose, multiprocessors, shared_memory })
     }
 
-    /// Builds all codebooks of `codebook` from the counts at `counts`, as many for each as there are symbols, or as `streams` says.
+    /// Builds all codebooks of `codebook` from the counts at `counts`, as many for each as there are symbols, or as
+    /// `streams` says.
     ///
     /// # Safety
-    /// `counts` is the address of as many counts as the codebooks take, of 64 bits, or of 32 for streams; these are followed by four words for each stream, are cleared, and
-    /// come to less than 2^26 for each stream, to at most 2^20 where it is counted in a sample. `streams` has the addresses of two words and SYMBOLS + 4 bytes a book, one word a stream, twice, 64 bits a book, one word a
-    /// stream that is 0, [`TREES_WORDS`] a book, one word a book that is 0, and the list of streams that were counted.
+    /// `counts` is the address of as many counts as the codebooks take, of 64 bits, or of 32 for streams; these are
+    /// followed by four words for each stream, are cleared, and come to less than 2^26 for each stream, to at most 2^20
+    /// where it is counted in a sample. `streams` has the addresses of two words and SYMBOLS + 4 bytes a book, one word
+    /// a stream, twice, 64 bits a book, one word a stream that is 0, [`TREES_WORDS`] a book, one word a book that is 0,
+    /// and the list of streams that were counted.
     pub unsafe fn launch(
         &self,
         stream: &Arc<CudaStream>,
@@ -228,8 +237,9 @@ impl SmallCodebooks {
         let launch = Successive::new(kernel, stream).value(counts);
         let launch = launch.writes(codewords).writes(symbols).writes(summary).value(room).value(streams);
         let grid = Kernel::grid(grid, 32 * shape.warps, shared + room);
-        // SAFETY: the kernel's parameters are (Count *, u32 *, u16 *, u32 *, u32, Streams); each block has its codebook's share of each, whose lengths `DeviceCodebook` has
-        // checked and the caller vouches for; a tree takes at most what `tree_room` gives at the least. It waits before it reads counts.
+        // SAFETY: the kernel's parameters are (Count *, u32 *, u16 *, u32 *, u32, Streams); each block has its
+        // codebook's share of each, whose lengths `DeviceCodebook` has checked and the caller vouches for; a tree takes
+        // at most what `tree_room` gives at the least. It waits before it reads counts.
         unsafe { launch.launch(grid) }
     }
 }

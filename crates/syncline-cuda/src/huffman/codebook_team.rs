@@ -1,4 +1,7 @@
-//! Codebooks of alphabets that are too large for one block's shared memory: launcher of `kernels/huffman/codebook/team.cu` and `kernels/huffman/codebook/trees.cu`.
+//! Codebooks of alphabets that are too large for one block's shared memory: launcher of
+//! `kernels/huffman/codebook/team.cu` and `kernels/huffman/codebook/trees.cu`.
+
+#![allow(unsafe_code)]
 
 use cudarc::driver::{CudaView, PushKernelArg};
 
@@ -39,7 +42,8 @@ impl TreesShape {
         (trees_own_bytes(symbols) + 16 * self.queue + fronts).next_multiple_of(16)
     }
 
-    /// Bytes of device memory of a tree: two queues of the largest rounds', and a byte for each tree if that is not in shared memory.
+    /// Bytes of device memory of a tree: two queues of the largest rounds', and a byte for each tree if that is not in
+    /// shared memory.
     fn spill_bytes(self, symbols: u32) -> u32 {
         let most_trees = (symbols / 2 + 2) / 2 * 2;
         (2 * 8 * most_trees + if self.fronts_in_shared { 0 } else { symbols }).next_multiple_of(16)
@@ -63,7 +67,8 @@ impl TreesShape {
 
 /// Threads of a block that makes a tree of a large alphabet.
 const TREES_THREADS: u32 = 1024;
-/// Internal trees that its shared memory has room for, at most and at least; and as much again for what is being melded.
+/// Internal trees that its shared memory has room for, at most and at least; and as much again for what is being
+/// melded.
 const MOST_QUEUE: u32 = 8192;
 const LEAST_QUEUE: u32 = 1024;
 /// Sorted symbols of which the counts' sums are at hand.
@@ -73,7 +78,8 @@ const FOUND_WORDS: u32 = 2;
 /// Shared memory that such a block has beside what it asks for.
 const TREES_STATIC_SHARED: u32 = 1 << 10;
 
-/// Shared memory of a block that makes a tree of a large alphabet, but for the queue and a byte for each tree: the few trees that are left at last, sums, depths, whole fronts.
+/// Shared memory of a block that makes a tree of a large alphabet, but for the queue and a byte for each tree: the few
+/// trees that are left at last, sums, depths, whole fronts.
 fn trees_own_bytes(symbols: u32) -> u32 {
     14 * 1024 + symbols.div_ceil(STRETCH) * 10 + 2048
 }
@@ -150,19 +156,22 @@ impl TeamCodebooks {
             let mut summary = summary.slice_mut(book * SUMMARY_WORDS..(book + 1) * SUMMARY_WORDS);
             let mut launch = stream.launch_builder(self.sort.function());
             launch.arg(&counts).arg(&mut memory).arg(&mut control).arg(&mut sums);
-            // SAFETY: the kernel's parameters are (const u64 *, u8 *, Control *, u64 *): it reads SYMBOLS counts, lays its arrays out in MEMORY_BYTES, and writes a sum for every
-            // STRETCH symbols and two words behind them. The control is 0, and is so again after the three kernels. Cooperative: all blocks run at a time.
+            // SAFETY: the kernel's parameters are (const u64 *, u8 *, Control *, u64 *): it reads SYMBOLS counts, lays
+            // its arrays out in MEMORY_BYTES, and writes a sum for every STRETCH symbols and two words behind them. The
+            // control is 0, and is so again after the three kernels. Cooperative: all blocks run at a time.
             unsafe { launch.launch_cooperative(together) }.doing("launching the codebook's sort")?;
             let launch = Successive::new(&self.trees, &stream).writes(&mut memory).writes(&mut control);
             let launch = launch.reads(&sums).writes(&mut spill).writes(&mut trees);
-            // SAFETY: the kernel's parameters are (u8 *, Control *, const u64 *, u8 *, Trees *): what the kernel before has left, SPILL_BYTES for each block, TREES_BYTES; and SHARED_BYTES of
-            // shared memory. It waits before it reads or writes.
+            // SAFETY: the kernel's parameters are (u8 *, Control *, const u64 *, u8 *, Trees *): what the kernel before
+            // has left, SPILL_BYTES for each block, TREES_BYTES; and SHARED_BYTES of shared memory. It waits before it
+            // reads or writes.
             unsafe { launch.launch(alone) }?;
             let mut launch = stream.launch_builder(self.write.function());
             launch.arg(&mut trees).arg(&mut sums).arg(&mut memory).arg(&mut control);
             launch.arg(&mut codewords).arg(&mut symbols).arg(&mut summary);
-            // SAFETY: the kernel's parameters are (const Trees *, const u64 *, u8 *, Control *, u32 *, u16 *, u32 *): what the kernels before have left, SYMBOLS codewords, up to SYMBOLS symbols and the summary's
-            // words. Cooperative, as above.
+            // SAFETY: the kernel's parameters are (const Trees *, const u64 *, u8 *, Control *, u32 *, u16 *, u32 *):
+            // what the kernels before have left, SYMBOLS codewords, up to SYMBOLS symbols and the summary's words.
+            // Cooperative, as above.
             unsafe { launch.launch_cooperative(together) }.doing("launching the codebook's codewords")?;
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! Counting symbols: launcher of `kernels/huffman/histogram.cu`.
 
+#![allow(unsafe_code)]
+
 use std::sync::Arc;
 
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
@@ -46,7 +48,8 @@ struct Layout {
 }
 
 impl Layout {
-    /// The layout for an alphabet on a device with this much shared memory a block: as many copies as fit, up to one a lane.
+    /// The layout for an alphabet on a device with this much shared memory a block: as many copies as fit, up to one a
+    /// lane.
     fn for_alphabet(bins: u32, shared_memory: u32) -> Self {
         let rows = shared_memory / 4;
         let mut layout = Self { bins, spans: 1, copies: 1, threads: 1024 };
@@ -146,7 +149,8 @@ impl<S: Symbol> Histogram<S> {
         self.layout.bins as usize + 1
     }
 
-    /// Writes how often each symbol occurs to the first `bins` entries of `counts`, and how many symbols are outside of the alphabet to the next.
+    /// Writes how often each symbol occurs to the first `bins` entries of `counts`, and how many symbols are outside of
+    /// the alphabet to the next.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if `counts` has fewer than [`Self::counts_len`] entries; [`CudaError::Driver`].
@@ -172,8 +176,9 @@ impl<S: Symbol> Histogram<S> {
         grid.grid_dim.1 = spans;
         let mut launch = stream.launch_builder(self.kernel.function());
         launch.arg(symbols).arg(&length).arg(&mut counts);
-        // SAFETY: the kernel's parameters are (const symbols *, u64, u64 *). It reads `length` symbols, the view's length, and adds to
-        // `bins + 1` counts, checked above; entries past `bins` stay 0 in shared memory and are not added.
+        // SAFETY: the kernel's parameters are (const symbols *, u64, u64 *). It reads `length` symbols, the view's
+        // length, and adds to `bins + 1` counts, checked above; entries past `bins` stay 0 in shared memory and are not
+        // added.
         unsafe { launch.launch(grid) }.doing("launching the histogram")?;
         Ok(())
     }

@@ -23,7 +23,8 @@ pub(super) struct Samples {
 }
 
 impl Samples {
-    /// Takes the samples of chunks, all at once: a small part of what the chunks have. `memory` is kept from call to call.
+    /// Takes the samples of chunks, all at once: a small part of what the chunks have. `memory` is kept from call to
+    /// call.
     pub fn take(
         frame: &mut Frame<'_>,
         tiles: &Tiles,

@@ -83,11 +83,13 @@ impl<'d> LosslessCompressor<'d> {
         self.arena.capacity() as u64
     }
 
-    /// Compresses an array, given as little-endian bytes, into `output`, which has room for [`max_compressed_len`] bytes or as many as the stream turns out to have.
+    /// Compresses an array, given as little-endian bytes, into `output`, which has room for [`max_compressed_len`]
+    /// bytes or as many as the stream turns out to have.
     ///
     /// # Errors
-    /// [`CudaError::Unsupported`] for another pipeline than LZSS alone or before Huffman, [`CudaError::NoRoom`]; [`CudaError::InvalidArgument`] if lengths or alignment
-    /// do not fit; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    /// [`CudaError::Unsupported`] for another pipeline than LZSS alone or before Huffman, [`CudaError::NoRoom`];
+    /// [`CudaError::InvalidArgument`] if lengths or alignment do not fit; [`CudaError::OutOfMemory`];
+    /// [`CudaError::Driver`].
     pub fn compress(
         &mut self,
         input: &CudaView<'_, u8>,
@@ -100,7 +102,8 @@ impl<'d> LosslessCompressor<'d> {
         self.compress_observed(input, element_type, shape, index, options, output, &mut |_| Ok(()))
     }
 
-    /// [`Self::compress`] that calls `observer` with a name after each launch, or after some launches together: a bench records events there.
+    /// [`Self::compress`] that calls `observer` with a name after each launch, or after some launches together: a bench
+    /// records events there.
     ///
     /// # Errors
     /// As [`Self::compress`], or what `observer` returns.
@@ -142,7 +145,8 @@ impl<'d> LosslessCompressor<'d> {
         Ok(Compressed { bytes: needed, header, resolved })
     }
 
-    /// Writes the records of some chunks to the start of `output`, one after another: no header and no table. `slab` has their elements.
+    /// Writes the records of some chunks to the start of `output`, one after another: no header and no table. `slab`
+    /// has their elements.
     ///
     /// # Errors
     /// As [`Self::compress`].
@@ -366,7 +370,8 @@ impl Layout {
     }
 }
 
-/// Chunks in batches of up to `most`: smaller ones first, so that the device has work soon after the first are chosen for.
+/// Chunks in batches of up to `most`: smaller ones first, so that the device has work soon after the first are chosen
+/// for.
 fn batches_of(chunks: &Range<u64>, most: u64) -> Vec<Range<u64>> {
     let (mut batches, mut first) = (Vec::new(), chunks.start);
     let mut step = (most / 4).max(1);

@@ -24,7 +24,8 @@ const BATCH_BYTES: u64 = 256 << 20;
 
 /// Decompresses one lossless stream whose chunks are raw or of LZSS tokens.
 ///
-/// The device reads the records of a batch first and tells the host what they have, which is waited for; then all is queued. Damage beyond that is found by the device, and [`Self::check`] asks for it.
+/// The device reads the records of a batch first and tells the host what they have, which is waited for; then all is
+/// queued. Damage beyond that is found by the device, and [`Self::check`] asks for it.
 #[derive(Debug)]
 pub struct LosslessDecompressor {
     info: StreamInfo,
@@ -46,8 +47,8 @@ struct Part<'p> {
     first_element: u64,
 }
 
-/// Chunks of a batch of about so many bytes of elements. Hashing takes memory for each as for the longest record, which in a damaged stream may be far longer than its
-/// elements: it then counts, too.
+/// Chunks of a batch of about so many bytes of elements. Hashing takes memory for each as for the longest record, which
+/// in a damaged stream may be far longer than its elements: it then counts, too.
 fn chunks_in_batch(info: &StreamInfo, tiles: &Tiles, batch_bytes: u64) -> u64 {
     tiles.chunks_in(batch_bytes, info.longest_record() / 2)
 }
@@ -87,7 +88,8 @@ impl OutputTiles<'_> {
         Some(self.output_pointer + first * self.tiles.element_bytes()).filter(|address| address.is_multiple_of(16))
     }
 
-    /// What tiles are made of, chunk by chunk, and the tokens to decode before: to where their bytes belong, else to slots. `places` are the records' in the input.
+    /// What tiles are made of, chunk by chunk, and the tokens to decode before: to where their bytes belong, else to
+    /// slots. `places` are the records' in the input.
     fn deal<'h>(
         &self,
         heads: &'h [Head],
@@ -120,7 +122,8 @@ impl LosslessDecompressor {
     /// For the stream that `info` describes, working on `stream`.
     ///
     /// # Errors
-    /// [`CudaError::Unsupported`] for streams that are not lossless. Errors of [`Device::kernel`], [`CudaError::OutOfMemory`], [`CudaError::Driver`].
+    /// [`CudaError::Unsupported`] for streams that are not lossless. Errors of [`Device::kernel`],
+    /// [`CudaError::OutOfMemory`], [`CudaError::Driver`].
     pub fn new(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo) -> Result<Self> {
         let header = info.header();
         if header.pipeline != Pipeline::Lossless {
@@ -161,13 +164,16 @@ impl LosslessDecompressor {
     /// Decompresses the whole array. `input` is the stream, `output` takes the array's elements as little-endian bytes.
     ///
     /// # Errors
-    /// [`CudaError::Core`] for a damaged record, [`CudaError::Unsupported`] for chunks of planes; [`CudaError::InvalidArgument`] if the input or the output has another length or is
-    /// misaligned (to 16 bytes); [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damage inside of tokens is found by the device: [`Self::check`] asks for it.
+    /// [`CudaError::Core`] for a damaged record, [`CudaError::Unsupported`] for chunks of planes;
+    /// [`CudaError::InvalidArgument`] if the input or the output has another length or is misaligned (to 16 bytes);
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damage inside of tokens is found by the device:
+    /// [`Self::check`] asks for it.
     pub fn decompress(&mut self, input: &CudaView<'_, u8>, output: &mut CudaViewMut<'_, u8>) -> Result<()> {
         self.decompress_observed(input, output, &mut |_| Ok(()))
     }
 
-    /// [`Self::decompress`] that calls `observer` with a name after some launches together: a bench records events there.
+    /// [`Self::decompress`] that calls `observer` with a name after some launches together: a bench records events
+    /// there.
     ///
     /// # Errors
     /// As [`Self::decompress`], or what `observer` returns.
@@ -190,9 +196,10 @@ impl LosslessDecompressor {
         self.run(&Part { input: &input.slice(..), input_offset: 0, tiles, first_element: 0 }, output, observer)
     }
 
-    /// Decompresses the tiles with these numbers. `input` holds the stream from byte `input_offset` on (a multiple of 16), at least the records of their chunks
-    /// ([`StreamInfo::bytes_of`]); `output` the array's elements from number `first_element` on, in raster order, at least those of the tiles, and elements of other tiles are left
-    /// as they are.
+    /// Decompresses the tiles with these numbers. `input` holds the stream from byte `input_offset` on (a multiple of
+    /// 16), at least the records of their chunks ([`StreamInfo::bytes_of`]); `output` the array's elements from number
+    /// `first_element` on, in raster order, at least those of the tiles, and elements of other tiles are left as they
+    /// are.
     ///
     /// # Errors
     /// As [`Self::decompress`].
@@ -208,7 +215,8 @@ impl LosslessDecompressor {
         self.run(&Part { input: &input.slice(..), input_offset, tiles, first_element }, output, &mut |_| Ok(()))
     }
 
-    /// Waits for what is queued and says what is wrong with the chunks of the last call. The others have been decompressed rightly.
+    /// Waits for what is queued and says what is wrong with the chunks of the last call. The others have been
+    /// decompressed rightly.
     ///
     /// # Errors
     /// [`CudaError::Core`] for the first damaged chunk; [`CudaError::Driver`].
@@ -310,7 +318,8 @@ impl LosslessDecompressor {
                 first_element,
             )?;
         }
-        // Tokens, literals and raw elements were read, and some elements written, by address: what follows on other streams waits for what is recorded now.
+        // Tokens, literals and raw elements were read, and some elements written, by address: what follows on other
+        // streams waits for what is recorded now.
         drop((part.input.device_ptr(&stream), output.device_ptr_mut(&stream)));
         observer("tiles")
     }

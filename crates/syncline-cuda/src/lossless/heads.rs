@@ -1,5 +1,7 @@
 //! Records read as far as they are not tokens: launcher of `kernels/lossless/parse.cu`.
 
+#![allow(unsafe_code)]
+
 use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr, PushKernelArg, ValidAsZeroBits};
 use syncline_core::container::SECTIONS;
 use syncline_core::huffman::IndexKind;
@@ -33,7 +35,8 @@ pub(crate) struct HeadPlane {
     pub coded: u32,
 }
 
-/// What a record says of itself: `Head` in the source. All of it has been checked against the record's length and the chunk's elements.
+/// What a record says of itself: `Head` in the source. All of it has been checked against the record's length and the
+/// chunk's elements.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct Head {
@@ -151,8 +154,9 @@ impl HeadParser {
         launch.arg(tiles.geometry()).arg(batch).arg(records.input).arg(records.places).arg(records.lengths);
         launch.arg(records.hashes).arg(&index);
         launch.arg(&mut heads.metas).arg(&mut heads.bases).arg(&mut heads.starts).arg(&mut heads.heads);
-        // SAFETY: parameters (Geometry, ChunkBatch, const u8 *, const u64 *, const u32 *, const u64 *, u32, u8 *, word_t *, u32 *, Head *): a record in the input, its length and
-        // hash and a head for each chunk, which the caller sees to; a meta, a base and a start for each tile.
+        // SAFETY: parameters (Geometry, ChunkBatch, const u8 *, const u64 *, const u32 *, const u64 *, u32, u8 *,
+        // word_t *, u32 *, Head *): a record in the input, its length and hash and a head for each chunk, which the
+        // caller sees to; a meta, a base and a start for each tile.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), THREADS, 0)) }.doing("reading records")?;
         Ok(heads)
     }

@@ -1,5 +1,7 @@
 //! Launchers of `kernels/lossless/pieces.cu`.
 
+#![allow(unsafe_code)]
+
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
@@ -141,7 +143,8 @@ impl Pieces {
         })
     }
 
-    /// Copies. Whoever has added them has seen to it that there are such bytes, and that nothing else happens to them meanwhile.
+    /// Copies. Whoever has added them has seen to it that there are such bytes, and that nothing else happens to them
+    /// meanwhile.
     pub fn copy(&self, stream: &Arc<CudaStream>, copies: &Copies) -> Result<()> {
         if copies.0.is_empty() {
             return Ok(());
@@ -186,7 +189,8 @@ impl Pieces {
         launch.arg(bytes).arg(&mut list).arg(&mut counts);
         let mut grid = Kernel::grid(planes.len() as u32, THREADS, 0);
         grid.grid_dim.1 = most.div_ceil(COUNTED).min(1 << 15) as u32;
-        // SAFETY: parameters (const u8 *, const Plane *, u32 *): planes lie in the bytes, just checked; 256 counts for each.
+        // SAFETY: parameters (const u8 *, const Plane *, u32 *): planes lie in the bytes, just checked; 256 counts for
+        // each.
         unsafe { launch.launch(grid) }.doing("counting bytes")?;
         let counts = fetch(&stream, &counts, "reading counts")?;
         Ok(counts.as_chunks::<256>().0.to_vec())
@@ -205,11 +209,13 @@ impl Pieces {
         launch.arg(&mut list).arg(noted);
         let mut grid = Kernel::grid(joins.len() as u32, THREADS, 0);
         grid.grid_dim.1 = most.div_ceil(JOINED).min(1 << 15);
-        // SAFETY: parameters (const Join *, const u32 *), blocks for each join; chunks have words, just checked; values are aligned to what they have of bytes, planes to their symbols.
+        // SAFETY: parameters (const Join *, const u32 *), blocks for each join; chunks have words, just checked; values
+        // are aligned to what they have of bytes, planes to their symbols.
         unsafe { launch.launch(grid) }.doing("joining planes").map(drop)
     }
 
-    /// Notes `code` for the chunk of each status that is not 0: `chunks` has the number of each one's chunk in `of_chunks`.
+    /// Notes `code` for the chunk of each status that is not 0: `chunks` has the number of each one's chunk in
+    /// `of_chunks`.
     pub fn note(
         &self,
         frame: &mut Frame<'_>,
@@ -227,7 +233,8 @@ impl Pieces {
         let mut list = frame.upload(chunks)?;
         let mut launch = stream.launch_builder(self.note.function());
         launch.arg(statuses).arg(&mut list).arg(&count).arg(&code).arg(of_chunks);
-        // SAFETY: parameters (const u32 *, const u32 *, u32, u32, u32 *): as many statuses and chunks, which are in `of_chunks`, just checked.
+        // SAFETY: parameters (const u32 *, const u32 *, u32, u32, u32 *): as many statuses and chunks, which are in
+        // `of_chunks`, just checked.
         unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS), THREADS, 0)) }.doing("noting statuses").map(drop)
     }
 }

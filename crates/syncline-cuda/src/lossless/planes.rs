@@ -21,7 +21,8 @@ pub(super) const GROUP: u64 = 1 << GROUP_LOG2;
 
 /// log2 of how much larger than another a plane of the same batch may be, about.
 const SIZES_LOG2: u32 = 4;
-/// Planes of all sizes are one batch where that takes no more room than so many symbols: each batch takes several launches.
+/// Planes of all sizes are one batch where that takes no more room than so many symbols: each batch takes several
+/// launches.
 const FEW_SYMBOLS: u64 = 1 << 25;
 /// Most rooms that are kept, if no more are needed at once.
 const MOST_ROOMS: usize = 6;
@@ -178,7 +179,8 @@ impl<S: histogram::Symbol> PlaneEncoder<S> {
     }
 }
 
-/// Alphabets of symbols of two bytes. Counting and sorting symbols of the largest takes several times as long as all else: quantisation codes and small residuals are spared it.
+/// Alphabets of symbols of two bytes. Counting and sorting symbols of the largest takes several times as long as all
+/// else: quantization codes and small residuals are spared it.
 const ALPHABETS: [u32; 3] = [1 << 10, 1 << 12, 1 << 16];
 
 /// Codes planes of symbols of two bytes, each by the smallest alphabet that has its symbols.
@@ -296,7 +298,8 @@ impl<S: huffman::Symbol + DeviceRepr> PlaneDecoder<S> {
         })
     }
 
-    /// Decodes the streams at `places` of the input to `output`; `status` gets a word for each, 0 if its symbols are right.
+    /// Decodes the streams at `places` of the input to `output`; `status` gets a word for each, 0 if its symbols are
+    /// right.
     pub fn decode(
         &self,
         frame: &mut Frame<'_>,
@@ -307,7 +310,8 @@ impl<S: huffman::Symbol + DeviceRepr> PlaneDecoder<S> {
     ) -> Result<()> {
         let most = |of: fn(&StreamPlace) -> u32| places.iter().map(of).max().unwrap_or(0);
         let groups = most(|place| place.groups);
-        // Streams have one codebook, which parsing has seen to; what could be classes is never looked at, but has to be there.
+        // Streams have one codebook, which parsing has seen to; what could be classes is never looked at, but has to be
+        // there.
         let classes = match self.index {
             IndexKind::Symbol => frame.zeros::<u8>(groups as usize)?,
             _ => frame.slice::<u8>(0)?,

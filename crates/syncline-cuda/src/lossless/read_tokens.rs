@@ -64,8 +64,8 @@ impl TokenDecoder {
         })
     }
 
-    /// Queues the decoding of chunks' tokens to their targets, which have room. Of a chunk whose tokens turn out to be wrong [`STATUS_PLANES`] or [`STATUS_TOKENS`] is set
-    /// in its word of `noted`.
+    /// Queues the decoding of chunks' tokens to their targets, which have room. Of a chunk whose tokens turn out to be
+    /// wrong [`STATUS_PLANES`] or [`STATUS_TOKENS`] is set in its word of `noted`.
     pub fn decode(
         &mut self,
         frame: &mut Frame<'_>,

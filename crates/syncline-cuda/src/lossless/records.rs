@@ -132,8 +132,8 @@ pub(crate) struct TokenSections {
 }
 
 impl TokenSections {
-    /// Of tokens as `plan` counts them, in planes if there are any, which come to `plans` (those of bytes, those of words).
-    /// Those of words are taken if they are shorter and the chunk `has_words`.
+    /// Of tokens as `plan` counts them, in planes if there are any, which come to `plans` (those of bytes, those of
+    /// words). Those of words are taken if they are shorter and the chunk `has_words`.
     pub(super) fn new(
         plan: &Plan,
         planes: Option<&ChunkPlanes>,
@@ -178,7 +178,8 @@ impl TokenSections {
         })
     }
 
-    /// Everything that the host knows of the sections, the first of which starts at byte `at` of the output: parameters, zeros between parts.
+    /// Everything that the host knows of the sections, the first of which starts at byte `at` of the output:
+    /// parameters, zeros between parts.
     pub(super) fn patch(&self, at: u64, params: &Params, patches: &mut Patches) {
         let [low, high] = self.coded.to_le_bytes();
         let width = params.width.bytes() as u8;
@@ -246,7 +247,8 @@ impl Record {
         HEAD_BYTES + self.tile_sections.iter().map(|bytes| bytes.next_multiple_of(ALIGNMENT as u64)).sum::<u64>()
     }
 
-    /// Everything that the host knows of the record, which starts at byte `at` of the output, but for the tokens: header without hash, table, zeros between parts.
+    /// Everything that the host knows of the record, which starts at byte `at` of the output, but for the tokens:
+    /// header without hash, table, zeros between parts.
     pub fn patch(&self, at: u64, chunk: u64, element_bytes: u64, patches: &mut Patches) {
         let kind = if self.is_raw { ChunkKind::Raw } else { ChunkKind::Lzss };
         let mut head = [0; HEAD_BYTES as usize];

@@ -1,5 +1,7 @@
 //! Launchers of `kernels/lossless/tiles.cu`.
 
+#![allow(unsafe_code)]
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -176,7 +178,8 @@ impl Tiles {
         before(tiles.end) - before(tiles.start)
     }
 
-    /// The elements of a batch's chunks in tile order: those of the slab itself, if they have that order, else gathered into a buffer, which must then live as long as they are used.
+    /// The elements of a batch's chunks in tile order: those of the slab itself, if they have that order, else gathered
+    /// into a buffer, which must then live as long as they are used.
     pub fn in_order<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -198,8 +201,9 @@ impl Tiles {
             let mut launch = stream.launch_builder(self.gather.function());
             launch.arg(&self.geometry).arg(batch).arg(&slab.bytes).arg(&slab.first_element);
             launch.arg(&self.slot_bytes).arg(&mut slots);
-            // SAFETY: parameters (Geometry, ChunkBatch, const word_t *, u64, u64, u8 *): the slab has the batch's elements, which the caller has checked, and is aligned to
-            // them as all allocations and slabs are; a chunk's elements fit a slot.
+            // SAFETY: parameters (Geometry, ChunkBatch, const word_t *, u64, u64, u8 *): the slab has the batch's
+            // elements, which the caller has checked, and is aligned to them as all allocations and slabs are; a
+            // chunk's elements fit a slot.
             unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
                 .doing("putting tiles in order")?;
         }
@@ -241,8 +245,8 @@ impl Tiles {
             .arg(&slab.bytes)
             .arg(&slab.first_element)
             .arg(&mut sample);
-        // SAFETY: parameters (Geometry, const SampleTile *, u32, const word_t *, u64, word_t *): the slab has the tiles' elements, which the caller has checked; each
-        // has its place in the sample.
+        // SAFETY: parameters (Geometry, const SampleTile *, u32, const word_t *, u64, word_t *): the slab has the
+        // tiles' elements, which the caller has checked; each has its place in the sample.
         unsafe { launch.launch(Kernel::grid(count.div_ceil(THREADS / 32), THREADS, 0)) }.doing("taking samples")?;
         Ok(sample)
     }
@@ -269,14 +273,15 @@ impl Tiles {
         let mut launch = stream.launch_builder(self.predict.function());
         launch.arg(&self.geometry).arg(batch).arg(&self.map).arg(chosen).arg(&slots.pointer).arg(&slots.stride);
         launch.arg(&mut predicted.metas).arg(&mut predicted.bases);
-        // SAFETY: parameters (Geometry, ChunkBatch, u32, const u32 *, const u8 *, u64, u8 *, word_t *): slots have all chunks' elements; a meta and a base for each tile,
-        // a word of `chosen` for each chunk.
+        // SAFETY: parameters (Geometry, ChunkBatch, u32, const u32 *, const u8 *, u64, u8 *, word_t *): slots have all
+        // chunks' elements; a meta and a base for each tile, a word of `chosen` for each chunk.
         unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
             .doing("predicting tiles")?;
         let mut launch = stream.launch_builder(self.scan.function());
         launch.arg(&self.geometry).arg(batch).arg(chosen).arg(&mut predicted.metas).arg(&mut predicted.bases);
         launch.arg(&mut predicted.starts).arg(&mut predicted.summaries);
-        // SAFETY: parameters (Geometry, ChunkBatch, const u32 *, const u8 *, const word_t *, u32 *, Summary *): as before, and a start for each tile, a summary for each chunk.
+        // SAFETY: parameters (Geometry, ChunkBatch, const u32 *, const u8 *, const word_t *, u32 *, Summary *): as
+        // before, and a start for each tile, a summary for each chunk.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), CHUNK_THREADS, 0)) }.doing("adding up tiles")?;
         Ok(predicted)
     }
@@ -298,13 +303,15 @@ impl Tiles {
         let mut launch = stream.launch_builder(self.residuals.function());
         launch.arg(&self.geometry).arg(batch).arg(&self.map).arg(chosen).arg(&slots.pointer).arg(&slots.stride);
         launch.arg(&mut predicted.metas).arg(&mut predicted.starts).arg(&mut residuals);
-        // SAFETY: parameters (Geometry, ChunkBatch, u32, const u32 *, const u8 *, u64, const u8 *, const u32 *, u8 *): as `predict` made them; a chunk has no more residuals than elements.
+        // SAFETY: parameters (Geometry, ChunkBatch, u32, const u32 *, const u8 *, u64, const u8 *, const u32 *, u8 *):
+        // as `predict` made them; a chunk has no more residuals than elements.
         unsafe { launch.launch(Kernel::grid(batch.tiles().div_ceil(THREADS / 32), THREADS, 0)) }
             .doing("writing residuals")?;
         Ok(residuals)
     }
 
-    /// Writes sections 0 and 1 of the chunks that have a place, which the caller has seen to lie in the output with [`Summary::section_bytes`].
+    /// Writes sections 0 and 1 of the chunks that have a place, which the caller has seen to lie in the output with
+    /// [`Summary::section_bytes`].
     pub fn sections(
         &self,
         stream: &Arc<CudaStream>,
@@ -316,13 +323,15 @@ impl Tiles {
         let mut launch = stream.launch_builder(self.sections.function());
         launch.arg(batch).arg(&mut predicted.metas).arg(&mut predicted.bases).arg(&mut predicted.summaries);
         launch.arg(places).arg(output);
-        // SAFETY: parameters (ChunkBatch, const u8 *, const word_t *, const Summary *, const u64 *, u8 *): a place for each chunk; what is written there is as long as the summaries say.
+        // SAFETY: parameters (ChunkBatch, const u8 *, const word_t *, const Summary *, const u64 *, u8 *): a place for
+        // each chunk; what is written there is as long as the summaries say.
         unsafe { launch.launch(Kernel::grid(batch.chunks(), CHUNK_THREADS, 0)) }
             .doing("writing tiles' sections")
             .map(drop)
     }
 
-    /// Writes tiles of a batch, numbered from its first, to the array's elements from `first_element` on, but for those of chunks with a status.
+    /// Writes tiles of a batch, numbered from its first, to the array's elements from `first_element` on, but for those
+    /// of chunks with a status.
     #[expect(clippy::too_many_arguments, reason = "what tiles are made of, and where they go")]
     pub fn scatter(
         &self,
@@ -343,8 +352,10 @@ impl Tiles {
         let mut launch = stream.launch_builder(self.scatter.function());
         launch.arg(&self.geometry).arg(batch).arg(&self.map).arg(&tiles.start).arg(&tiles.end).arg(sources);
         launch.arg(statuses).arg(metas).arg(bases).arg(starts).arg(output).arg(&first_element);
-        // SAFETY: parameters (Geometry, ChunkBatch, u32, u32, u32, const ChunkSource *, const u32 *, const u8 *, const word_t *, const u32 *, word_t *, u64): a source and a status for each chunk, with all
-        // elements or residuals that its tiles' starts, found by parsing, say; the output has the tiles' elements, which the caller has checked.
+        // SAFETY: parameters (Geometry, ChunkBatch, u32, u32, u32, const ChunkSource *, const u32 *, const u8 *, const
+        // word_t *, const u32 *, word_t *, u64): a source and a status for each chunk, with all elements or residuals
+        // that its tiles' starts, found by parsing, say; the output has the tiles' elements, which the caller has
+        // checked.
         unsafe { launch.launch(Kernel::grid((tiles.end - tiles.start).div_ceil(THREADS / 32), THREADS, 0)) }
             .doing("writing tiles")
             .map(drop)

@@ -250,7 +250,8 @@ impl TokenEncoder {
         Ok(Split { planes, bytes, words, greatest, byte_list, word_list })
     }
 
-    /// How often each byte comes in each plane of bytes of each source's tokens, and their blocks. Waits for the device.
+    /// How often each byte comes in each plane of bytes of each source's tokens, and their blocks. Waits for the
+    /// device.
     pub fn count<'a>(
         &mut self,
         frame: &mut Frame<'a>,

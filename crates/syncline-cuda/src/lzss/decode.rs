@@ -1,5 +1,7 @@
 //! Launchers of the decoder.
 
+#![allow(unsafe_code)]
+
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
@@ -33,7 +35,8 @@ pub fn status_text(status: u32) -> Option<&'static str> {
     }
 }
 
-/// Where a chunk's sections are in the input, and its bytes in the output: offsets that are multiples of 16 (`blocks`: of 8).
+/// Where a chunk's sections are in the input, and its bytes in the output: offsets that are multiples of 16 (`blocks`:
+/// of 8).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DecodeSpan {
     /// What each block has of tokens and matches: section 2 behind its 8 bytes of parameters.
@@ -156,7 +159,8 @@ impl DecodeBatch {
 const WARPS_THREADS: u32 = 128;
 const WARPS_BLOCKS: u64 = 10;
 
-/// Blocks of data a multiprocessor from which on a warp each is faster than a block of threads each (measured; long windows have larger blocks).
+/// Blocks of data a multiprocessor from which on a warp each is faster than a block of threads each (measured; long
+/// windows have larger blocks).
 fn many_blocks(params: &Params) -> u32 {
     match (params.width, params.level > 4) {
         (_, true) => 8,
@@ -176,7 +180,8 @@ struct Shape {
 }
 
 impl Shape {
-    /// For a device with this much shared memory a block, and matches no shorter than those that pay. `None` if there is too little.
+    /// For a device with this much shared memory a block, and matches no shorter than those that pay. `None` if there
+    /// is too little.
     fn new(params: &Params, shared_memory: u32) -> Option<Self> {
         let (threads, blocks) = match (params.width, params.level > 4) {
             (SymbolWidth::One, true) => (1024, 1),
@@ -192,7 +197,8 @@ impl Shape {
         shapes.into_iter().find(|shape| shape.work_bytes() + DECLARED <= shared_memory)
     }
 
-    /// Symbols, and behind them sources or matches; in rows that are a little longer than they have symbols (`ROW` of lzss/decode.cu).
+    /// Symbols, and behind them sources or matches; in rows that are a little longer than they have symbols (`ROW` of
+    /// lzss/decode.cu).
     fn work_bytes(&self) -> u32 {
         let symbols = self.params.block_symbols() as u32;
         let places = symbols + ROW_PADDING * 8;
@@ -255,18 +261,20 @@ impl Decoder {
         })
     }
 
-    /// Decodes with a warp a block from so many blocks on, with a block of threads each below that. The bytes are the same.
+    /// Decodes with a warp a block from so many blocks on, with a block of threads each below that. The bytes are the
+    /// same.
     #[doc(hidden)]
     #[must_use]
     pub fn with_warps_from(self, blocks: u32) -> Self {
         Self { from: blocks, ..self }
     }
 
-    /// Decodes every chunk of `batch` from `input` to `output`, all on the frame's stream. `status` has a word for each chunk: 0 or what is wrong
-    /// ([`status_text`]); the output of a chunk with another is worthless.
+    /// Decodes every chunk of `batch` from `input` to `output`, all on the frame's stream. `status` has a word for each
+    /// chunk: 0 or what is wrong ([`status_text`]); the output of a chunk with another is worthless.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if lengths, alignment or parameters do not fit together; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if lengths, alignment or parameters do not fit together;
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn launch(
         &self,
         frame: &mut Frame<'_>,
@@ -291,8 +299,9 @@ impl Decoder {
         self.decode(frame, pointers, batch, None, status)
     }
 
-    /// Decodes chunks whose spans have addresses in device memory for offsets, where the caller has seen that they have sections of such lengths, and room. Those that have
-    /// something in their word of `noted` are left out, with a status that is not 0.
+    /// Decodes chunks whose spans have addresses in device memory for offsets, where the caller has seen that they have
+    /// sections of such lengths, and room. Those that have something in their word of `noted` are left out, with a
+    /// status that is not 0.
     pub(crate) fn launch_at_addresses(
         &self,
         frame: &mut Frame<'_>,
@@ -329,8 +338,9 @@ impl Decoder {
             .arg(&noted)
             .arg(&mut starts)
             .arg(&mut *status);
-        // SAFETY: parameters (const u8 *, const Section *, u32, u32, const u32 *, Start *, u32 *): numbers of chunks are below the length of what is noted, if anything is; the counts of all blocks lie in the input, checked; there is a start for
-        // each, and a status for each chunk.
+        // SAFETY: parameters (const u8 *, const Section *, u32, u32, const u32 *, Start *, u32 *): numbers of chunks
+        // are below the length of what is noted, if anything is; the counts of all blocks lie in the input, checked;
+        // there is a start for each, and a status for each chunk.
         unsafe { launch.launch(Kernel::grid(chunks, WARPS_THREADS, 0)) }.doing("adding up LZSS tokens")?;
         if blocks == 0 {
             return Ok(());
@@ -350,8 +360,10 @@ impl Decoder {
             }
         };
         launch.arg(&mut starts).arg(&output).arg(&mut *status);
-        // SAFETY: parameters (const u8 *, const Section *, u32, const Start *, u8 *, u32 *), for warps with a u32 before the starts. Counts have been compared with the sections' lengths,
-        // which lie in the input, and blocks of other chunks are skipped; outputs lie in the output; a block of threads has room for as many matches as there can be.
+        // SAFETY: parameters (const u8 *, const Section *, u32, const Start *, u8 *, u32 *), for warps with a u32
+        // before the starts. Counts have been compared with the sections' lengths, which lie in the input, and blocks
+        // of other chunks are skipped; outputs lie in the output; a block of threads has room for as many matches as
+        // there can be.
         unsafe { launch.launch(grid) }.doing("decoding LZSS tokens")?;
         Ok(())
     }

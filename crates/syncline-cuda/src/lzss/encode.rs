@@ -1,5 +1,7 @@
 //! Launchers of the encoder.
 
+#![allow(unsafe_code)]
+
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
@@ -62,7 +64,8 @@ impl Shape {
         let wanted = params.window().ilog2() + if params.window().is_power_of_two() { 2 } else { 3 };
         let room = (shape.symbols() * shape.token_bytes() / warps / 2).ilog2();
         shape.hash_bits = wanted.min(room).min(LONG_HASH_BITS);
-        // One warp links where windows are as long as blocks: others would first have to go through most of what it does.
+        // One warp links where windows are as long as blocks: others would first have to go through most of what it
+        // does.
         if is_long {
             shape.link_warps = 1;
         }
@@ -172,10 +175,12 @@ impl Encoder {
         })
     }
 
-    /// Encodes every chunk of `batch` from `input`, all on the frame's stream. What did not fit is noted in its [`Plan`](super::Plan).
+    /// Encodes every chunk of `batch` from `input`, all on the frame's stream. What did not fit is noted in its
+    /// [`Plan`](super::Plan).
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if lengths, alignment or parameters do not fit together; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if lengths, alignment or parameters do not fit together;
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn launch(
         &self,
         frame: &mut Frame<'_>,
@@ -205,7 +210,8 @@ impl Encoder {
         let room = encoded.bytes.len() as u64;
         let mut launch = stream.launch_builder(self.places.function());
         launch.arg(&chunks).arg(&room).arg(&mut encoded.plans).arg(&mut encoded.places).arg(&mut encoded.lengths);
-        // SAFETY: parameters (u32, u64, Plan *, u64 *, u32 *): a plan and a length for each chunk, and a place more than those.
+        // SAFETY: parameters (u32, u64, Plan *, u64 *, u32 *): a plan and a length for each chunk, and a place more
+        // than those.
         unsafe { launch.launch(Kernel::grid(1, SECTION_THREADS, 0)) }.doing("placing LZSS sections")?;
         launched(self.places.name())?;
 
@@ -280,8 +286,9 @@ impl Encoder {
             let mut launch = stream.launch_builder(self.tokens.function());
             launch.arg(&input).arg(&batch.sections).arg(&chunks).arg(&blocks);
             launch.arg(&mut slots).arg(&mut counts).arg(&mut scratch);
-            // SAFETY: either kernel's parameters are (const u8 *, const Section *, u32, u32, u8 *, Counts *, u8 *). Sections lie in the input, checked; a block has its
-            // slot, of the size that the source asserts, and its counts (two words); each block of threads its work, in shared memory or in the scratch.
+            // SAFETY: either kernel's parameters are (const u8 *, const Section *, u32, u32, u8 *, Counts *, u8 *).
+            // Sections lie in the input, checked; a block has its slot, of the size that the source asserts, and its
+            // counts (two words); each block of threads its work, in shared memory or in the scratch.
             unsafe { launch.launch(Kernel::grid(grid, self.shape.threads, self.shape.shared_memory())) }
                 .doing("finding LZSS tokens")?;
             launched(self.tokens.name())?;
@@ -296,13 +303,15 @@ impl Encoder {
             .arg(&mut counts)
             .arg(&mut starts)
             .arg(&mut *plans);
-        // SAFETY: parameters (const Section *, u32, u32, u32, const Counts *, Start *, Plan *): counts and starts for each block, a plan for each chunk, checked.
+        // SAFETY: parameters (const Section *, u32, u32, u32, const Counts *, Start *, Plan *): counts and starts for
+        // each block, a plan for each chunk, checked.
         unsafe { launch.launch(Kernel::grid(chunks, SECTION_THREADS, 0)) }.doing("laying out LZSS sections")?;
         launched(self.layout.name())?;
         Ok(Found { slots, counts, starts })
     }
 
-    /// Moves tokens to sections 2 (behind its parameters) to 6 of each chunk that has a place; the first of them starts behind the form's prefix there.
+    /// Moves tokens to sections 2 (behind its parameters) to 6 of each chunk that has a place; the first of them starts
+    /// behind the form's prefix there.
     pub(crate) fn write_sections(
         &self,
         stream: &Arc<CudaStream>,
@@ -319,13 +328,14 @@ impl Encoder {
         let mut launch = stream.launch_builder(self.write.function());
         launch.arg(&batch.sections).arg(&batch.chunks).arg(&mut found.counts).arg(&mut found.starts);
         launch.arg(plans).arg(places).arg(&prefix).arg(&mut found.slots).arg(output);
-        // SAFETY: parameters (const Section *, u32, const Counts *, const Start *, const Plan *, const u64 *, u32, const u8 *, u8 *): chunks whose sections
-        // do not fit the output have a status or no place, and are not written; the blocks' parts follow each other within their sections.
+        // SAFETY: parameters (const Section *, u32, const Counts *, const Start *, const Plan *, const u64 *, u32,
+        // const u8 *, u8 *): chunks whose sections do not fit the output have a status or no place, and are not
+        // written; the blocks' parts follow each other within their sections.
         unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }.doing("moving LZSS tokens").map(drop)
     }
 
-    /// Moves tokens to the planes of their chunks, each filled up with zeros to a whole group. `greatest` has [`WORD_PLANES`] words for each chunk, 0 before:
-    /// the greatest symbols of its planes of two bytes.
+    /// Moves tokens to the planes of their chunks, each filled up with zeros to a whole group. `greatest` has
+    /// [`WORD_PLANES`] words for each chunk, 0 before: the greatest symbols of its planes of two bytes.
     #[expect(clippy::too_many_arguments, reason = "what `find` left, and where it goes")]
     pub(crate) fn write_planes(
         &self,
@@ -347,8 +357,9 @@ impl Encoder {
         let mut launch = stream.launch_builder(self.planes.function());
         launch.arg(&batch.sections).arg(&batch.chunks).arg(&mut found.counts).arg(&mut found.starts);
         launch.arg(plans).arg(planes).arg(&mut found.slots).arg(bytes).arg(words).arg(greatest);
-        // SAFETY: parameters (const Section *, u32, const Counts *, const Start *, const Plan *, const PlaneStarts *, const u8 *, u8 *, u16 *, u32 *): planes start where the
-        // caller has laid them out by the plans, one behind the other.
+        // SAFETY: parameters (const Section *, u32, const Counts *, const Start *, const Plan *, const PlaneStarts *,
+        // const u8 *, u8 *, u16 *, u32 *): planes start where the caller has laid them out by the plans, one behind the
+        // other.
         unsafe { launch.launch(Kernel::grid(batch.blocks, SECTION_THREADS, 0)) }
             .doing("splitting LZSS tokens")
             .map(drop)
@@ -366,7 +377,8 @@ pub(crate) struct Found<'a> {
 /// Planes of two bytes that the literals of a chunk may have.
 pub(crate) const WORD_PLANES: usize = 4;
 
-/// Where the planes of a chunk's tokens start, in symbols from the start of all with as many bytes: `PlaneStarts` in lzss/sections.cu.
+/// Where the planes of a chunk's tokens start, in symbols from the start of all with as many bytes: `PlaneStarts` in
+/// lzss/sections.cu.
 #[derive(Debug, Clone, Copy, Default)]
 #[repr(C)]
 pub(crate) struct PlaneStarts {

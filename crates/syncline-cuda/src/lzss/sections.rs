@@ -1,5 +1,7 @@
 //! The chunks of a batch, and the sections they come out as.
 
+#![allow(unsafe_code)]
+
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
@@ -17,7 +19,8 @@ pub struct Span {
     pub offset: u64,
     /// How many: at most 2^25.
     pub bytes: u64,
-    /// Fewest symbols in a match; [`Params::new`] has the least that is allowed here. Or [`NO_MATCHES`], where planes are written and nobody reads of what stands here.
+    /// Fewest symbols in a match; [`Params::new`] has the least that is allowed here. Or [`NO_MATCHES`], where planes
+    /// are written and nobody reads of what stands here.
     pub min_match: u8,
     /// The chunk's number, for its record.
     pub chunk: u64,
@@ -83,7 +86,8 @@ impl Batch {
     /// Uploads the list of chunks, for symbols of one width and one level.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if there is none, one is too large or not aligned, or has matches that would be longer than their symbols; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if there is none, one is too large or not aligned, or has matches that would be
+    /// longer than their symbols; [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, width: SymbolWidth, level: u8, form: Form, spans: &[Span]) -> Result<Self> {
         let params = params(width, level)?;
         let mut counted = Counted::new(&params, spans.len())?;
@@ -144,7 +148,8 @@ impl Batch {
     }
 }
 
-/// Bytes of sections 2 to 6, each up to a multiple of 16, of `bytes` bytes that have no match: matches only make them fewer.
+/// Bytes of sections 2 to 6, each up to a multiple of 16, of `bytes` bytes that have no match: matches only make them
+/// fewer.
 fn max_section_bytes(params: &Params, bytes: u64) -> u64 {
     let symbols = bytes.div_ceil(params.width.bytes() as u64);
     let blocks = bytes.div_ceil(params.block_bytes() as u64);
@@ -201,7 +206,8 @@ impl Encoded {
         allocate().allocating(bytes)
     }
 
-    /// The sections or records of all chunks, one after the other, with each section from a multiple of 16 and zeros before the next.
+    /// The sections or records of all chunks, one after the other, with each section from a multiple of 16 and zeros
+    /// before the next.
     pub fn bytes(&self) -> &CudaSlice<u8> {
         &self.bytes
     }

@@ -24,16 +24,17 @@ use crate::geometry::{ChunkBatch, DeviceGeometry};
 use crate::huffman::decode::{Decoding, SelfSync, workspace};
 use crate::reconstruct::{Codes, Reconstruction, Reconstructor, Way};
 
-/// Elements of a batch of chunks at most, where codes are decoded and reconstructed in one go, and where codes go through memory in between, so that
-/// they take no more than 128 MiB there.
+/// Elements of a batch of chunks at most, where codes are decoded and reconstructed in one go, and where codes go
+/// through memory in between, so that they take no more than 128 MiB there.
 const FUSED_ELEMENTS: u64 = 1 << 28;
 const DECODED_ELEMENTS: u64 = 1 << 26;
 
 /// Decompresses one stream, or others with the same header's sizes, from device memory to device memory.
 ///
-/// Nothing waits for the device but [`Self::check`], and calls for streams whose codes may be LZSS tokens, which also take more scratch memory then. Scratch memory is taken when the decompressor is made ([`Self::workspace_bytes`] says how much) and kept; after the first
-/// call nothing allocates, so that calls can be captured in a CUDA graph, if the context does not track slices across streams
-/// (`CudaContext::disable_event_tracking`).
+/// Nothing waits for the device but [`Self::check`], and calls for streams whose codes may be LZSS tokens, which also
+/// take more scratch memory then. Scratch memory is taken when the decompressor is made ([`Self::workspace_bytes`] says
+/// how much) and kept; after the first call nothing allocates, so that calls can be captured in a CUDA graph, if the
+/// context does not track slices across streams (`CudaContext::disable_event_tracking`).
 #[derive(Debug)]
 pub struct Decompressor {
     info: StreamInfo,
@@ -49,7 +50,8 @@ pub struct Decompressor {
     arena: Arena,
     /// Workspace of `side`, given back before that is destroyed.
     side_arena: Arena,
-    /// A stream beside the caller's, for hashes of long records, which are a long chain of steps on a small part of the device.
+    /// A stream beside the caller's, for hashes of long records, which are a long chain of steps on a small part of the
+    /// device.
     side: SideStream,
     /// A word for each chunk of the array; and whether its hash differs.
     statuses: CudaSlice<u32>,
@@ -67,8 +69,8 @@ impl Decompressor {
     /// For the stream that `info` describes, working on `stream`.
     ///
     /// # Errors
-    /// [`CudaError::Unsupported`] for the streams that [`StreamInfo::check_decompressible`] names: decompress them on the CPU. Errors of
-    /// [`Device::kernel`], [`CudaError::OutOfMemory`], [`CudaError::Driver`].
+    /// [`CudaError::Unsupported`] for the streams that [`StreamInfo::check_decompressible`] names: decompress them on
+    /// the CPU. Errors of [`Device::kernel`], [`CudaError::OutOfMemory`], [`CudaError::Driver`].
     pub fn new(device: &Device, stream: Arc<CudaStream>, info: &StreamInfo) -> Result<Self> {
         Self::build(device, stream, info, None)
     }
@@ -108,7 +110,8 @@ impl Decompressor {
         let elements = if way == Way::Fused { FUSED_ELEMENTS } else { DECODED_ELEMENTS };
         let in_chunk = u64::from(info.geometry().tiles_per_chunk()) * info.geometry().unclipped_len();
         let side = SideStream::new(stream.context())?;
-        // Hashing takes memory for each chunk as for the longest record, which in a damaged stream may be far longer than its elements: it then counts, too.
+        // Hashing takes memory for each chunk as for the longest record, which in a damaged stream may be far longer
+        // than its elements: it then counts, too.
         let elements_of_record = info.longest_record() / (2 * header.element_type.size() as u64);
         let chunks_in_batch = (elements / in_chunk.max(elements_of_record)).clamp(1, MOST_CHUNKS as u64);
         // One at least: devices without memory pools allocate nothing less than a byte.
@@ -189,11 +192,13 @@ impl Decompressor {
         Ok((main, side))
     }
 
-    /// Decompresses the whole array. `input` is the stream, `output` takes the array's elements. Queued, not waited for.
+    /// Decompresses the whole array. `input` is the stream, `output` takes the array's elements. Queued, not waited
+    /// for.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if `E` is not the stream's element type, or the input or the output has another length or is misaligned (the input to 16 bytes);
-    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damage inside of chunks is found by the device: [`Self::check`] asks for it.
+    /// [`CudaError::InvalidArgument`] if `E` is not the stream's element type, or the input or the output has another
+    /// length or is misaligned (the input to 16 bytes); [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damage
+    /// inside of chunks is found by the device: [`Self::check`] asks for it.
     pub fn decompress<E: Element + DeviceRepr>(
         &mut self,
         input: &CudaView<'_, u8>,
@@ -202,8 +207,9 @@ impl Decompressor {
         self.decompress_observed(input, output, &mut |_| Ok(()))
     }
 
-    /// [`Self::decompress`] that calls `observer` with a name after some launches together: a bench records events there. Hashes are part of the first
-    /// step, or, of long records, run beside the rest, and the last step waits for them.
+    /// [`Self::decompress`] that calls `observer` with a name after some launches together: a bench records events
+    /// there. Hashes are part of the first step, or, of long records, run beside the rest, and the last step waits for
+    /// them.
     ///
     /// # Errors
     /// As [`Self::decompress`], or what `observer` returns.
@@ -226,9 +232,10 @@ impl Decompressor {
         self.tiles(input, 0, tiles, output, 0, observer)
     }
 
-    /// Decompresses the tiles with these numbers. `input` holds the stream from byte `input_offset` on (a multiple of 16), at least the records of their chunks
-    /// ([`StreamInfo::bytes_of`]); `output` the array's elements from number `first_element` on, in raster order, at least those of the tiles, and elements of other tiles are left
-    /// as they are. Queued, not waited for.
+    /// Decompresses the tiles with these numbers. `input` holds the stream from byte `input_offset` on (a multiple of
+    /// 16), at least the records of their chunks ([`StreamInfo::bytes_of`]); `output` the array's elements from number
+    /// `first_element` on, in raster order, at least those of the tiles, and elements of other tiles are left as they
+    /// are. Queued, not waited for.
     ///
     /// # Errors
     /// As [`Self::decompress`].
@@ -275,7 +282,8 @@ impl Decompressor {
         Ok(())
     }
 
-    /// Waits for what is queued and says what is wrong with the chunks of the last call. The others have been decompressed rightly.
+    /// Waits for what is queued and says what is wrong with the chunks of the last call. The others have been
+    /// decompressed rightly.
     ///
     /// # Errors
     /// [`CudaError::Core`] for the first damaged chunk; [`CudaError::Driver`].
@@ -318,7 +326,8 @@ impl Decompressor {
         let longest = batch.longest();
         let mut progress = self.hash_progress.slice_mut(..lengths.len());
         let mut differs = self.hashes_differ.slice_mut(own.clone());
-        // Hashes of short records are compared by blocks of the kernel that parses, of long ones beside the rest: while records are parsed most of the device is idle.
+        // Hashes of short records are compared by blocks of the kernel that parses, of long ones beside the rest: while
+        // records are parsed most of the device is idle.
         let beside = !Hashing::pays(longest);
         if beside {
             // They may start when parsing does; calls that are not needed for parsing come later.

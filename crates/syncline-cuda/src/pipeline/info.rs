@@ -50,7 +50,8 @@ impl StreamInfo {
         failed.map_or(info, Err)
     }
 
-    /// Of a stream of `stream_len` bytes anywhere, by means of `read`, which returns `len` bytes from an offset and is only asked for bytes inside the stream.
+    /// Of a stream of `stream_len` bytes anywhere, by means of `read`, which returns `len` bytes from an offset and is
+    /// only asked for bytes inside the stream.
     ///
     /// # Errors
     /// As [`Self::from_bytes`], or whatever `read` returns.
@@ -70,7 +71,8 @@ impl StreamInfo {
     /// Whether the device decompresses such streams.
     ///
     /// # Errors
-    /// [`CudaError::Unsupported`] for lossless streams, which [`LosslessDecompressor`](crate::lossless::LosslessDecompressor) is for, and other elements than `f32` and `f64`.
+    /// [`CudaError::Unsupported`] for lossless streams, which
+    /// [`LosslessDecompressor`](crate::lossless::LosslessDecompressor) is for, and other elements than `f32` and `f64`.
     pub fn check_decompressible(&self) -> Result<()> {
         let Header { pipeline, element_type, .. } = &self.header;
         if *pipeline == Pipeline::Lossless || !element_type.is_lossy_capable() {
@@ -153,7 +155,7 @@ mod tests {
             let header = Header { lzss_codes, ..header };
             StreamInfo::from_bytes(&[&header.to_bytes()[..], &table_and_trailer(&[])].concat()).unwrap()
         };
-        for pipeline in [Pipeline::Quantised, Pipeline::LogQuantised] {
+        for pipeline in [Pipeline::Quantized, Pipeline::LogQuantized] {
             info(ElementType::F64, pipeline, false).check_decompressible().unwrap();
             info(ElementType::F32, pipeline, true).check_decompressible().unwrap();
         }

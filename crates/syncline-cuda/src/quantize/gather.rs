@@ -1,12 +1,14 @@
 //! Outliers, verbatim values and bitmaps: launcher of `kernels/quantize/gather.cu`.
 
+#![allow(unsafe_code)]
+
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtrMut, DeviceRepr, PushKernelArg};
 
 use super::kernels::WARPS;
-use super::quantizer::{ChunkSummary, Outputs, Quantised, Quantizer};
+use super::quantizer::{ChunkSummary, Outputs, Quantized, Quantizer};
 use crate::device::{Frame, Kernel};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, Slab};
@@ -92,19 +94,21 @@ pub struct SideLists<'a> {
 }
 
 impl Quantizer {
-    /// Collects what few elements need beside their codes. `summaries` are those of the batch, which say how much that is.
+    /// Collects what few elements need beside their codes. `summaries` are those of the batch, which say how much that
+    /// is.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if summaries or slab do not fit the batch, or a list were too long; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if summaries or slab do not fit the batch, or a list were too long;
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn gather<'a>(
         &self,
         frame: &mut Frame<'a>,
         slab: &Slab<'_>,
-        quantised: &mut Quantised<'_>,
+        quantized: &mut Quantized<'_>,
         summaries: &[ChunkSummary],
     ) -> Result<SideLists<'a>> {
         let stream = frame.stream().clone();
-        let batch = quantised.batch;
+        let batch = quantized.batch;
         self.check(&stream, slab, &batch)?;
         if summaries.len() != batch.chunks() as usize {
             return Err(CudaError::invalid(format!("{} summaries of {} chunks", summaries.len(), batch.chunks())));
@@ -141,16 +145,17 @@ impl Quantizer {
         stream.memcpy_htod(&lists.starts, &mut lists.device_starts).doing("uploading where lists start")?;
         let outliers = [lists.outlier_positions.device_ptr_mut(&stream).0, lists.residuals.device_ptr_mut(&stream).0];
         let entries = Entries {
-            outputs: quantised.pointers(&stream),
+            outputs: quantized.pointers(&stream),
             lists: Pointers::new(&stream, outliers, &mut lists),
             starts: &lists.device_starts.as_view(),
-            offsets: &quantised.offsets.as_view(),
+            offsets: &quantized.offsets.as_view(),
         };
         self.launch_gather(&stream, slab, &batch, &entries)?;
         Ok(lists)
     }
 
-    /// Collects entries: those of each tile are as many as the outputs count, from its offset in its chunk on, and the lists have room for the sums.
+    /// Collects entries: those of each tile are as many as the outputs count, from its offset in its chunk on, and the
+    /// lists have room for the sums.
     fn launch_gather(
         &self,
         stream: &Arc<CudaStream>,
@@ -162,21 +167,23 @@ impl Quantizer {
         launch.arg(&slab.bytes).arg(&slab.first_element).arg(&self.device_geometry).arg(batch).arg(&self.step);
         launch.arg(entries.starts).arg(entries.offsets).arg(&entries.outputs).arg(&entries.lists);
         let grid = Kernel::grid(batch.tiles().div_ceil(WARPS), WARPS * 32, 0);
-        // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step, const SideStarts *, const SideOffsets *, Outputs, SideLists).
-        // The slab has the batch's elements (`check`); counts are those that `quantize` made, or of outliers those that the caller has made of the codes, and add up to the chunks',
-        // which the lists have room for.
+        // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step, const SideStarts *,
+        // const SideOffsets *, Outputs, SideLists). The slab has the batch's elements (`check`); counts are those that
+        // `quantize` made, or of outliers those that the caller has made of the codes, and add up to the chunks', which
+        // the lists have room for.
         unsafe { launch.launch(grid) }.doing("gathering outliers and bitmaps")?;
         Ok(())
     }
 
-    /// Collects the outliers of another radius than the chunks' own, positions and residuals: `counts` and `offsets` say how many each tile has and where they start among those
-    /// of its chunk, `of_chunks` how many these have. Whatever else `lists` holds is written there once more.
+    /// Collects the outliers of another radius than the chunks' own, positions and residuals: `counts` and `offsets`
+    /// say how many each tile has and where they start among those of its chunk, `of_chunks` how many these have.
+    /// Whatever else `lists` holds is written there once more.
     #[expect(clippy::too_many_arguments, reason = "what `gather` takes, and whose outliers are meant")]
     pub(crate) fn gather_outliers<'a>(
         &self,
         frame: &mut Frame<'a>,
         slab: &Slab<'_>,
-        quantised: &mut Quantised<'_>,
+        quantized: &mut Quantized<'_>,
         lists: &mut SideLists<'_>,
         radius: u32,
         of_chunks: &[u32],
@@ -184,7 +191,7 @@ impl Quantizer {
         offsets: &CudaView<'_, SideOffsets>,
     ) -> Result<(CudaViewMut<'a, u32>, CudaViewMut<'a, i32>)> {
         let stream = frame.stream().clone();
-        let batch = quantised.batch;
+        let batch = quantized.batch;
         self.check(&stream, slab, &batch)?;
         let few = |length: usize| length < batch.tiles() as usize;
         if of_chunks.len() != lists.starts.len() || few(counts.len()) || few(offsets.len()) {
@@ -206,7 +213,7 @@ impl Quantizer {
         stream.memcpy_htod(&starts, &mut device_starts).doing("uploading where lists start")?;
         let outliers = [positions.device_ptr_mut(&stream).0, residuals.device_ptr_mut(&stream).0];
         let entries = Entries {
-            outputs: quantised.pointers(&stream).with_outliers(counts.device_ptr_mut(&stream).0),
+            outputs: quantized.pointers(&stream).with_outliers(counts.device_ptr_mut(&stream).0),
             lists: Pointers::new(&stream, outliers, lists),
             starts: &device_starts.as_view(),
             offsets,

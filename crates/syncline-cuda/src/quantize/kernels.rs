@@ -1,4 +1,4 @@
-//! Which kernels quantise a kind of stream over a tiling, and the shapes of their blocks.
+//! Which kernels quantize a kind of stream over a tiling, and the shapes of their blocks.
 
 use syncline_core::geometry::Geometry;
 
@@ -15,7 +15,8 @@ pub(super) const GATHER: Source = source!("quantize/gather.cu");
 pub(super) const FEW_UNITS: u32 = 4;
 /// An array of which more than one in so many elements is in a clipped tile gets the kernel for that.
 const CLIPPED_SHARE: u64 = 256;
-/// One of which more than one in so many is, in 3-D, gets one way for tiles whole and clipped: less code, which is waited for where both ways are taken all the time.
+/// One of which more than one in so many is, in 3-D, gets one way for tiles whole and clipped: less code, which is
+/// waited for where both ways are taken all the time.
 pub(super) const MANY_CLIPPED_SHARE: u64 = 8;
 /// Threads of a block of `quantize_finish`.
 pub(super) const FINISH_THREADS: u32 = 512;
@@ -24,12 +25,14 @@ pub(super) const FINISH_CLUSTER: u32 = 4;
 /// Warps of a block of the kernels that have a warp a tile.
 pub(super) const WARPS: u32 = 4;
 
-/// Shared memory of a block: what the block shares and, for each warp, codes and integers of a unit, or codes of two units and elements or integers of one.
+/// Shared memory of a block: what the block shares and, for each warp, codes and integers of a unit, or codes of two
+/// units and elements or integers of one.
 pub(super) fn shared_memory(kind: Kind, ahead: bool, units: u32) -> u32 {
     if ahead { units * 1024 * (2 * 2 + kind.element_bytes) + 4608 } else { units * 1024 * (2 + 4) + 2048 }
 }
 
-/// Units that a block works on at a time, and blocks on a multiprocessor. These limit registers: 80 with 24 warps there, 96 with 20, 128 with 16.
+/// Units that a block works on at a time, and blocks on a multiprocessor. These limit registers: 80 with 24 warps
+/// there, 96 with 20, 128 with 16.
 pub(super) fn block_shape(kind: Kind, ahead: bool) -> (u32, u32) {
     match kind {
         _ if !ahead => (8, 3),
@@ -44,7 +47,8 @@ pub(super) fn threads(ahead: bool, units: u32) -> u32 {
     (units + u32::from(ahead)) * 32
 }
 
-/// The kernel from elements to codes: with `ahead` the one that fetches ahead, with blocks of so many units, so many of them on a multiprocessor.
+/// The kernel from elements to codes: with `ahead` the one that fetches ahead, with blocks of so many units, so many of
+/// them on a multiprocessor.
 pub(super) fn codes_specialization(
     kind: Kind,
     ahead: bool,
@@ -87,7 +91,8 @@ pub(super) fn finish_specialization() -> Specialization {
     }
 }
 
-/// Whether an array of this kind and tiling gets the kernel that fetches ahead: `f32`, and arrays with clipped tiles, rows that are not multiples of 16 bytes, or fill patterns.
+/// Whether an array of this kind and tiling gets the kernel that fetches ahead: `f32`, and arrays with clipped tiles,
+/// rows that are not multiples of 16 bytes, or fill patterns.
 pub(super) fn is_ahead(kind: Kind, geometry: &Geometry) -> bool {
     if kind.logarithm {
         return false;

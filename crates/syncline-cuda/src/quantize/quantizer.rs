@@ -1,5 +1,7 @@
 //! Elements to codes: launchers of `kernels/quantize/codes.cu`, `quantize/finish.cu` and `quantize/wide.cu`.
 
+#![allow(unsafe_code)]
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -102,12 +104,13 @@ struct Launch {
     unused: u32,
 }
 
-// SAFETY: plain numbers without padding, laid out as `Launch` in quantize/codes_clipped.cu, which that of quantize/codes.cu is the beginning of.
+// SAFETY: plain numbers without padding, laid out as `Launch` in quantize/codes_clipped.cu, which that of
+// quantize/codes.cu is the beginning of.
 unsafe impl DeviceRepr for Launch {}
 
 /// A batch of chunks up to the codes, in memory of an arena. Tiles are numbered from the batch's first.
 #[derive(Debug)]
-pub struct Quantised<'a> {
+pub struct Quantized<'a> {
     /// The chunks.
     pub batch: ChunkBatch,
     /// What each tile is: [`TileBits`](super::TileBits).
@@ -122,7 +125,8 @@ pub struct Quantised<'a> {
     pub verbatim: CudaViewMut<'a, u16>,
     /// First group of each tile in its chunk; of a constant tile that of the next.
     pub first_groups: CudaViewMut<'a, u32>,
-    /// Codes: chunk `i` of the batch from group [`ChunkBatch::first_slot`] on, those of its tiles that are not constant, dense.
+    /// Codes: chunk `i` of the batch from group [`ChunkBatch::first_slot`] on, those of its tiles that are not
+    /// constant, dense.
     pub codes: CudaViewMut<'a, u16>,
     /// Class of each group, in the same places; 0 where a chunk takes the wide radius, and without the symbol index.
     pub group_classes: CudaViewMut<'a, u8>,
@@ -135,7 +139,7 @@ pub struct Quantised<'a> {
     counted: Option<CudaViewMut<'a, u16>>,
 }
 
-impl<'a> Quantised<'a> {
+impl<'a> Quantized<'a> {
     fn new(frame: &mut Frame<'a>, batch: ChunkBatch, group_log2: u32, measure: bool) -> Result<Self> {
         let (tiles, chunks) = (batch.tiles() as usize, batch.chunks() as usize);
         let groups = batch.first_slot(batch.chunks()) as usize;
@@ -185,7 +189,7 @@ impl<'a> Quantised<'a> {
     }
 }
 
-/// Quantises and predicts the chunks of one stream.
+/// Quantizes and predicts the chunks of one stream.
 #[derive(Debug)]
 pub struct Quantizer {
     pub(super) kind: Kind,
@@ -214,7 +218,7 @@ impl Quantizer {
     /// For a stream with this header over an array with this tiling.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if the stream is not quantised; errors of [`Device::kernel`].
+    /// [`CudaError::InvalidArgument`] if the stream is not quantized; errors of [`Device::kernel`].
     pub fn new(device: &Device, header: &Header, geometry: &Geometry) -> Result<Self> {
         let kind = Kind::of(header, geometry.axes() as u32)?;
         let ahead = is_ahead(kind, geometry);
@@ -245,7 +249,8 @@ impl Quantizer {
         })
     }
 
-    /// Takes the step of another stream's header, if that needs the same kernels: looking for these takes longer than launching them.
+    /// Takes the step of another stream's header, if that needs the same kernels: looking for these takes longer than
+    /// launching them.
     pub(crate) fn adapt(&mut self, header: &Header, geometry: &Geometry) -> bool {
         let fits = self.fits(header, geometry);
         if fits {
@@ -266,12 +271,13 @@ impl Quantizer {
         self.step.set_minus_zeros(any);
     }
 
-    /// Whether streams of such an array can be quantised before the host knows the bound, if there is nothing to mask.
+    /// Whether streams of such an array can be quantized before the host knows the bound, if there is nothing to mask.
     pub(crate) fn may_begin_early(&self, header: &Header, geometry: &Geometry) -> bool {
         self.ahead && !self.kind.patterns && self.fits(header, geometry)
     }
 
-    /// Takes the step of a header of the same array, and says whether what was quantised with the constants `found` is quantised as the stream wants it.
+    /// Takes the step of a header of the same array, and says whether what was quantized with the constants `found` is
+    /// quantized as the stream wants it.
     pub(crate) fn confirm(&mut self, header: &Header, minus_zeros: bool, found: FoundStep) -> bool {
         self.step = Step::new(header, minus_zeros);
         Kind::of(header, self.kind.axes).is_ok_and(|kind| kind == self.kind) && self.step.words() == found.0
@@ -289,11 +295,12 @@ impl Quantizer {
         &self.device_geometry
     }
 
-    /// Quantises chunks `chunks` with radius 512, and finds which of them take the wide one. All on the frame's stream.
+    /// Quantizes chunks `chunks` with radius 512, and finds which of them take the wide one. All on the frame's stream.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if there are no such chunks, or the slab has not all of their elements; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
-    pub fn quantize<'a>(&self, frame: &mut Frame<'a>, slab: &Slab<'_>, chunks: Range<u64>) -> Result<Quantised<'a>> {
+    /// [`CudaError::InvalidArgument`] if there are no such chunks, or the slab has not all of their elements;
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    pub fn quantize<'a>(&self, frame: &mut Frame<'a>, slab: &Slab<'_>, chunks: Range<u64>) -> Result<Quantized<'a>> {
         let batch = ChunkBatch::new(&self.geometry, self.device_geometry.group_log2() as u8, chunks)?;
         let mut control = frame.zeros(self.control_words(batch.chunks().into()))?;
         self.quantize_with(frame, slab, &batch, &mut control, ForRecords::default(), None)
@@ -311,8 +318,9 @@ impl Quantizer {
         u64::from(self.units) * if self.kind.axes == 3 { 2 } else { 1 }
     }
 
-    /// [`Self::quantize`] with [`Self::control_words`] words that are 0, and are not afterwards unless `records` has them cleared. Leaves what `records` says for the chunks' records.
-    /// With `step` the constants are those in device memory when what was launched before is done, if [`Self::may_begin_early`] says so.
+    /// [`Self::quantize`] with [`Self::control_words`] words that are 0, and are not afterwards unless `records` has
+    /// them cleared. Leaves what `records` says for the chunks' records. With `step` the constants are those in device
+    /// memory when what was launched before is done, if [`Self::may_begin_early`] says so.
     ///
     /// # Errors
     /// As [`Self::quantize`]; also if there are too few words.
@@ -324,10 +332,10 @@ impl Quantizer {
         control: &mut CudaViewMut<'_, u32>,
         records: ForRecords,
         step: Option<&CudaView<'_, u64>>,
-    ) -> Result<Quantised<'a>> {
+    ) -> Result<Quantized<'a>> {
         let stream = frame.stream().clone();
         let group_log2 = self.device_geometry.group_log2();
-        let mut out = Quantised::new(frame, *batch, group_log2, self.kind.measure)?;
+        let mut out = Quantized::new(frame, *batch, group_log2, self.kind.measure)?;
         self.check(&stream, slab, batch)?;
         if batch.tiles() == 0 {
             return Ok(out);
@@ -359,7 +367,7 @@ impl Quantizer {
         };
         let pointers = out.pointers(&stream);
         if step.is_some_and(|step| !self.ahead || step.len() != STEP_WORDS) {
-            return Err(CudaError::invalid("this quantiser does not take its constants from memory"));
+            return Err(CudaError::invalid("this quantizer does not take its constants from memory"));
         }
         let launch = Successive::new(&self.codes, &stream).early(step.is_some());
         let launch = launch.reads(&slab.bytes).value(self.device_geometry).value(*batch).value(self.step);
@@ -371,10 +379,12 @@ impl Quantizer {
             };
         }
         let grid = Kernel::grid(blocks.min(self.blocks), threads(self.ahead, self.units), self.shared_memory);
-        // SAFETY: the kernel's parameters are (const Element *, Geometry, ChunkBatch, Step, Launch, Outputs, u32 *), and of the one that fetches ahead then a const Step *. It reads
-        // the elements of the batch's tiles, which `check` found in the slab, writes an entry for each tile and each chunk's codes within its slots, as many as its tiles can
-        // have, whatever the constants are, and `control` has a line, one for each chunk and a state for each block of work, cleared. Where it may begin early, beside the scan of these elements, nothing else is at work on
-        // the elements or `control`, and it waits before it touches the rest.
+        // SAFETY: the kernel's parameters are (const Element *, Geometry, ChunkBatch, Step, Launch, Outputs, u32 *),
+        // and of the one that fetches ahead then a const Step *. It reads the elements of the batch's tiles, which
+        // `check` found in the slab, writes an entry for each tile and each chunk's codes within its slots, as many as
+        // its tiles can have, whatever the constants are, and `control` has a line, one for each chunk and a state for
+        // each block of work, cleared. Where it may begin early, beside the scan of these elements, nothing else is at
+        // work on the elements or `control`, and it waits before it touches the rest.
         unsafe { launch.launch(grid) }?;
 
         let launch = Successive::new(&self.finish, &stream);
@@ -382,8 +392,9 @@ impl Quantizer {
             launch.value(self.device_geometry).value(*batch).value(u32::from(self.with_classes)).value(pointers);
         let launch =
             launch.writes(&mut out.offsets).writes(&mut out.group_classes).writes(&mut out.summaries).value(records);
-        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, Outputs, SideOffsets *, u8 *, ChunkSummary *, ForRecords): an entry for each tile, each
-        // group slot and each chunk; what `Prepared` has room for, if it made `records`, and nothing if they are none. It waits before it touches any of it.
+        // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, u32, Outputs, SideOffsets *, u8 *, ChunkSummary *,
+        // ForRecords): an entry for each tile, each group slot and each chunk; what `Prepared` has room for, if it made
+        // `records`, and nothing if they are none. It waits before it touches any of it.
         unsafe { launch.launch(Kernel::grid(batch.chunks() * self.finish_blocks, FINISH_THREADS, 0)) }?;
         Ok(out)
     }
@@ -391,16 +402,17 @@ impl Quantizer {
     /// Writes the codes of radius 32768 of those chunks of the batch that take it, by their summaries.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if summaries or slab do not fit the batch; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if summaries or slab do not fit the batch; [`CudaError::OutOfMemory`];
+    /// [`CudaError::Driver`].
     pub fn widen(
         &self,
         frame: &mut Frame<'_>,
         slab: &Slab<'_>,
-        quantised: &mut Quantised<'_>,
+        quantized: &mut Quantized<'_>,
         summaries: &[ChunkSummary],
     ) -> Result<()> {
         let stream = frame.stream().clone();
-        let batch = quantised.batch;
+        let batch = quantized.batch;
         self.check(&stream, slab, &batch)?;
         if summaries.len() != batch.chunks() as usize {
             return Err(CudaError::invalid(format!("{} summaries of {} chunks", summaries.len(), batch.chunks())));
@@ -409,15 +421,16 @@ impl Quantizer {
         for listed in wide.chunks(MOST_LISTED) {
             let mut chunks = frame.slice::<u32>(listed.len())?;
             stream.memcpy_htod(listed, &mut chunks).doing("uploading the list of chunks")?;
-            let pointers = quantised.pointers(&stream);
+            let pointers = quantized.pointers(&stream);
             let chunks = chunks.as_view();
             let mut launch = stream.launch_builder(self.wide.function());
             launch.arg(&slab.bytes).arg(&slab.first_element).arg(&self.device_geometry).arg(&batch).arg(&self.step);
             launch.arg(&chunks).arg(&pointers);
             let mut grid = Kernel::grid((batch.tiles_of(0).len() as u32).div_ceil(WARPS), WARPS * 32, 0);
             grid.grid_dim.1 = listed.len() as u32;
-            // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step, const u32 *, Outputs); the chunks listed are the batch's,
-            // the slab has their elements, and their codes go where `quantize` has put them.
+            // SAFETY: the kernel's parameters are (const Element *, u64, Geometry, ChunkBatch, Step, const u32 *,
+            // Outputs); the chunks listed are the batch's, the slab has their elements, and their codes go where
+            // `quantize` has put them.
             unsafe { launch.launch(grid) }.doing("widening chunks")?;
         }
         Ok(())

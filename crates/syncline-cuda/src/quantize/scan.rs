@@ -1,5 +1,7 @@
 //! One look at every value before compression: launcher of `kernels/quantize/bound_scan.cu`.
 
+#![allow(unsafe_code)]
+
 use std::mem::offset_of;
 use std::sync::Arc;
 
@@ -27,7 +29,8 @@ const LEAST_BYTES_PER_BLOCK: u64 = (THREADS * UNROLL * 16) as u64;
 /// Words of 64 bits that a block leaves at most: `BlockPartial` in quantize/bound_scan.cu.
 const PARTIAL_WORDS: usize = 11;
 
-/// `Found` in quantize/bound_scan.cu. Extremes, and the number of the first NaN, are kept so that larger is further and 0 is none.
+/// `Found` in quantize/bound_scan.cu. Extremes, and the number of the first NaN, are kept so that larger is further and
+/// 0 is none.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 struct Told {
@@ -45,7 +48,7 @@ struct Told {
     least_above: u64,
     greatest_below: u64,
     nan_bits: u64,
-    /// The quantiser's constants, if asked for.
+    /// The quantizer's constants, if asked for.
     step: [u64; STEP_WORDS],
     /// The number of the scan, written last.
     number: u64,
@@ -118,7 +121,7 @@ pub struct BoundScan {
     results: Option<Results>,
 }
 
-/// A bound, as the kernel takes it to find the quantiser's constants: `Order` in quantize/step.cuh.
+/// A bound, as the kernel takes it to find the quantizer's constants: `Order` in quantize/step.cuh.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
 struct Order {
@@ -142,7 +145,7 @@ impl Order {
     }
 }
 
-/// The quantiser's constants as the device has found them; zeros if it was not asked.
+/// The quantizer's constants as the device has found them; zeros if it was not asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FoundStep(pub(super) [u64; STEP_WORDS]);
 
@@ -158,7 +161,7 @@ struct Results {
     /// A counter of blocks, 0 between launches.
     blocks_done: CudaSlice<u32>,
     told: Pinned<Told>,
-    /// Where what is launched behind a scan finds the quantiser's constants.
+    /// Where what is launched behind a scan finds the quantizer's constants.
     step: CudaSlice<u64>,
     /// Scans so far.
     number: u64,
@@ -191,8 +194,8 @@ impl BoundScan {
         Ok(Self { element, scan: [plain, excluding], blocks, results: None })
     }
 
-    /// Scans all elements of an array, given as bytes, on `stream`: the same result as `syncline_core`'s scan and its second pass. Waits for the stream once, or
-    /// twice if an extreme value looks like fill.
+    /// Scans all elements of an array, given as bytes, on `stream`: the same result as `syncline_core`'s scan and its
+    /// second pass. Waits for the stream once, or twice if an extreme value looks like fill.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if these are not whole, aligned elements; [`CudaError::Driver`].
@@ -201,7 +204,8 @@ impl BoundScan {
         Ok(self.finish(begun, stream, elements)?.0)
     }
 
-    /// Looks at the elements of an array from number `first` on, given as bytes, on `stream`, for the look at all of it that begins with `empty`. Waits for the stream.
+    /// Looks at the elements of an array from number `first` on, given as bytes, on `stream`, for the look at all of it
+    /// that begins with `empty`. Waits for the stream.
     ///
     /// # Errors
     /// As [`Self::scan`].
@@ -216,7 +220,8 @@ impl BoundScan {
         Ok(self.found(elements, first)?.0)
     }
 
-    /// The first part of [`Self::scan`], which does not wait. With a bound, an absolute one or one relative to the range, the device finds the quantiser's constants too.
+    /// The first part of [`Self::scan`], which does not wait. With a bound, an absolute one or one relative to the
+    /// range, the device finds the quantizer's constants too.
     ///
     /// # Errors
     /// As [`Self::scan`].
@@ -232,12 +237,13 @@ impl BoundScan {
         Ok(ScanBegun(scan))
     }
 
-    /// Where the quantiser's constants will be when the scan that was begun with a bound is done.
+    /// Where the quantizer's constants will be when the scan that was begun with a bound is done.
     pub(crate) fn step(&self) -> Option<CudaView<'_, u64>> {
         self.results.as_ref().map(|results| results.step.as_view())
     }
 
-    /// What [`Self::begin`] has begun of the same elements on the same stream, and the constants that the device has found, if it was asked.
+    /// What [`Self::begin`] has begun of the same elements on the same stream, and the constants that the device has
+    /// found, if it was asked.
     ///
     /// # Errors
     /// As [`Self::scan`].
@@ -292,8 +298,9 @@ impl BoundScan {
         let step = if order.is_some() { results.step.device_ptr_mut(stream).0 } else { 0 };
         let order_or_none = order.unwrap_or(Order { bound: 0.0, relative: 0, element_bytes: 0 });
         launch.arg(&order_or_none).arg(&step).arg(&results.number).arg(&host);
-        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, u64, u64, BlockPartial *, u32 *, Order, Step *, u64, Found *), Bits being as wide as the elements; it reads `length` elements,
-        // has room for what each of at most `self.blocks` blocks leaves, and writes one `Found` to the host, which waits for its number.
+        // SAFETY: the kernel's parameters are (const Bits *, u64, Bits, u64, u64, BlockPartial *, u32 *, Order, Step *,
+        // u64, Found *), Bits being as wide as the elements; it reads `length` elements, has room for what each of at
+        // most `self.blocks` blocks leaves, and writes one `Found` to the host, which waits for its number.
         unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }.doing("scanning the array")?;
         // What is launched behind a scan and waits for it must not find anything between.
         results.noted = order.is_none();

@@ -1,4 +1,6 @@
-//! The quantiser's constants, as kernels take them.
+//! The quantizer's constants, as kernels take them.
+
+#![allow(unsafe_code)]
 
 use cudarc::driver::DeviceRepr;
 use syncline_core::arch::float::{StepF32, StepF64, StepLog};
@@ -55,11 +57,11 @@ impl Kind {
     /// The kernels for a header.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] for a stream that is not quantised: the CPU compresses those.
+    /// [`CudaError::InvalidArgument`] for a stream that is not quantized: the CPU compresses those.
     pub(super) fn of(header: &Header, axes: u32) -> Result<Self> {
         let element_bytes = match (header.pipeline, header.element_type) {
-            (Pipeline::Quantised | Pipeline::LogQuantised, ElementType::F32) => 4,
-            (Pipeline::Quantised | Pipeline::LogQuantised, ElementType::F64) => 8,
+            (Pipeline::Quantized | Pipeline::LogQuantized, ElementType::F32) => 4,
+            (Pipeline::Quantized | Pipeline::LogQuantized, ElementType::F64) => 8,
             (pipeline, element) => {
                 return Err(CudaError::invalid(format!(
                     "a {pipeline} stream of {element} is not made on the GPU: compress it on the CPU"
@@ -68,10 +70,10 @@ impl Kind {
         };
         Ok(Self {
             element_bytes,
-            logarithm: header.pipeline == Pipeline::LogQuantised,
+            logarithm: header.pipeline == Pipeline::LogQuantized,
             axes,
             patterns: !header.patterns.is_empty(),
-            measure: matches!(header.bound, Bound::Psnr(_)) && header.pipeline == Pipeline::Quantised,
+            measure: matches!(header.bound, Bound::Psnr(_)) && header.pipeline == Pipeline::Quantized,
         })
     }
 }
@@ -89,8 +91,8 @@ fn largest_integer(header: &Header) -> f64 {
     header.range.map_or(f64::INFINITY, |(low, high)| low.abs().max(high.abs()) / header.step)
 }
 
-/// Of the short way of f32: bits that integers and their signs take at most, half of that range, and the error within which an integer is sure.
-/// 0 bits if integers may be too large for it.
+/// Of the short way of f32: bits that integers and their signs take at most, half of that range, and the error within
+/// which an integer is sure. 0 bits if integers may be too large for it.
 fn short_way(header: &Header, bound: f32) -> (u32, f32, f32) {
     let largest = largest_integer(header);
     let Some(bits) = (SMALLEST_SHORT_BITS..=LARGEST_SHORT_BITS).find(|&bits| largest < f64::from(1 << bits) - 2.0)
@@ -138,7 +140,7 @@ impl Step {
         let narrow = StepF32::new(header.step, header.resolved);
         let wide = StepF64::new(header.step, header.resolved);
         let limit = match header.pipeline {
-            Pipeline::LogQuantised => StepLog::new(header.step, header.resolved).ratio,
+            Pipeline::LogQuantized => StepLog::new(header.step, header.resolved).ratio,
             _ => wide.bound,
         };
         let (short_bits, short_reach, short_bound) = short_way(header, narrow.bound);

@@ -1,5 +1,7 @@
 //! Launches of the kernels of `reconstruct/reconstruct.cu`, and of what comes behind them.
 
+#![allow(unsafe_code)]
+
 use cudarc::driver::{CudaView, CudaViewMut, DevicePtr, DeviceRepr, PushKernelArg};
 use syncline_core::container::Header;
 use syncline_core::geometry::Geometry;
@@ -16,7 +18,8 @@ use crate::huffman::decode::{BatchView, TABLE_BITS};
 
 /// Shared memory that a block which decodes has beside the dynamic one, and the driver's.
 const OWN_SHARED_MEMORY: u32 = 2304;
-/// What such a block needs: tables of four codebooks of any symbols, sums of a warp, and some words of input with what a damaged stream may read behind them.
+/// What such a block needs: tables of four codebooks of any symbols, sums of a warp, and some words of input with what
+/// a damaged stream may read behind them.
 const OF_ANY_SYMBOLS: u32 = 16 * ((1 << TABLE_BITS) + OWN_LONG[1]) + (32 << 9) + 600;
 /// The same while tables with pairs are made: these, and the tables of single codewords that they are made of.
 const OF_PAIRS: u32 = 4 * ((4 << TABLE_BITS) + 2 * OWN_LONG[1]) + 4 * (2 << TABLE_BITS);
@@ -29,7 +32,8 @@ pub fn sums_len(chunks: usize) -> usize {
     4 * chunks + 4
 }
 
-/// Whether streams with such an index are decoded while they are reconstructed, where a block has so many bytes of shared memory.
+/// Whether streams with such an index are decoded while they are reconstructed, where a block has so many bytes of
+/// shared memory.
 pub fn fuses(index: IndexKind, shared_memory: u32) -> bool {
     index == IndexKind::Symbol && shared_memory >= TO_FUSE
 }
@@ -113,7 +117,8 @@ impl Reconstructor {
     /// For a stream with this header, tiled as `geometry` says, in the way that is fastest.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] for a stream that is lossless or of another element type; errors of [`Device::kernel`].
+    /// [`CudaError::InvalidArgument`] for a stream that is lossless or of another element type; errors of
+    /// [`Device::kernel`].
     pub fn new(device: &Device, header: &Header, geometry: &Geometry) -> Result<Self> {
         let way = if !fuses(header.index, device.info().shared_memory_per_block) {
             Way::Decoded
@@ -199,8 +204,9 @@ impl Reconstructor {
     /// Reconstructs on the frame's stream, without waiting for it.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] for codes of the other kind, buffers that are too short or misaligned, or chunks that are not there;
-    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged streams are no error here: see [`Reconstruction::status`].
+    /// [`CudaError::InvalidArgument`] for codes of the other kind, buffers that are too short or misaligned, or chunks
+    /// that are not there; [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged streams are no error here: see
+    /// [`Reconstruction::status`].
     pub fn launch(&self, frame: &mut Frame<'_>, work: Reconstruction<'_, '_>) -> Result<()> {
         self.launch_ending(frame, work, Ending::ELSEWHERE).map(drop)
     }
@@ -263,13 +269,15 @@ impl Reconstructor {
                 let coded = Coded { wanted: &wanted, input, batch, dynamic_bytes };
                 let to = (&mut bytes, &mut *status, &mut *sums);
                 self.launch_decoding(frame, narrow, APART_THREADS, &coded, to, Ending::ELSEWHERE)?;
-                // SAFETY: the kernel before waits for parsing and tells by a sum how many blocks are to come before it lets another begin, and has nothing else to do with output, states and last sums; it has a block for each
-                // multiprocessor; `check` has seen that the output has the elements of the tiles.
+                // SAFETY: the kernel before waits for parsing and tells by a sum how many blocks are to come before it
+                // lets another begin, and has nothing else to do with output, states and last sums; it has a block for
+                // each multiprocessor; `check` has seen that the output has the elements of the tiles.
                 unsafe { strips.launch_flat(frame, &wanted, &mut strip_batch, output, sums) }?;
                 let to = (&mut bytes, &mut *status, &mut *sums);
                 self.launch_decoding(frame, wide, APART_THREADS, &coded, to, Ending::ELSEWHERE)?;
                 let rows = rows.as_view();
-                // SAFETY: the kernels before have left sums for all slots, and states; `check` has seen that the output has the elements of the tiles. What the ending points to is of the batch whose chunks these are.
+                // SAFETY: the kernels before have left sums for all slots, and states; `check` has seen that the output
+                // has the elements of the tiles. What the ending points to is of the batch whose chunks these are.
                 unsafe { strips.launch(frame, input, &wanted, &strip_batch, &rows, output, sums, ending, status) }?;
                 Ok(true)
             }
@@ -286,8 +294,10 @@ impl Reconstructor {
                 launch.arg(work.input).arg(&wanted.geometry).arg(&wanted.parsed).arg(&wanted.values).arg(&request);
                 launch.arg(codes).arg(work.output);
                 let grid = Kernel::grid(blocks, CODES_THREADS, self.format.rows_bytes(true) * warps);
-                // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const u16 *, Element *). What parsing left of a chunk whose status is 0 has been checked by it; groups are bounded by the slots, for
-                // which `check` has seen that there are codes, and the elements of the tiles lie in the output. Shared memory is the rows of each warp.
+                // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const u16 *, Element *). What
+                // parsing left of a chunk whose status is 0 has been checked by it; groups are bounded by the slots,
+                // for which `check` has seen that there are codes, and the elements of the tiles lie in the output.
+                // Shared memory is the rows of each warp.
                 unsafe { launch.launch(grid) }.doing("reconstructing")?;
                 Ok(false)
             }
@@ -313,14 +323,18 @@ impl Reconstructor {
         let launch = launch.value(wanted.values).value(request);
         let launch = launch.reads(&batch.descriptors).reads(&batch.books).reads(&batch.symbols);
         let launch = launch.writes(sums).writes(status).writes(output).value(ending);
-        // One has all of a multiprocessor's shared memory, or as good as all; the kernel gives all an equal share of the work.
+        // One has all of a multiprocessor's shared memory, or as good as all; the kernel gives all an equal share of
+        // the work.
         let grid = Kernel::grid(self.multiprocessors, threads, dynamic_bytes);
-        // It waits for the kernel before it before it reads or writes anything; but where it is for strips, the kernel for wide codes reads before that which chunks have any, as parsing has left it, for which the kernel for others
-        // has waited.
-        // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const Book *, const u16 *, u32 *, u32 *, Element *, Ending). There are a stream, a word of status and four of sums
-        // for each chunk, MOST_CHUNKS at most, and four words more (`check`); streams lie in the input, and positions that codewords and index give are bounded by their bits, and in shared memory by the room
-        // behind the last warp's. What parsing left of a chunk whose status is 0 has been checked by it; the elements of the tiles, or the rows of all slots, lie in the output. What the ending points to is of the
-        // batch whose chunks these are. When it reads and writes is said above.
+        // It waits for the kernel before it before it reads or writes anything; but where it is for strips, the kernel
+        // for wide codes reads before that which chunks have any, as parsing has left it, for which the kernel for
+        // others has waited. SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, const Stream *, const
+        // Book *, const u16 *, u32 *, u32 *, Element *, Ending). There are a stream, a word of status and four of sums
+        // for each chunk, MOST_CHUNKS at most, and four words more (`check`); streams lie in the input, and positions
+        // that codewords and index give are bounded by their bits, and in shared memory by the room behind the last
+        // warp's. What parsing left of a chunk whose status is 0 has been checked by it; the elements of the tiles, or
+        // the rows of all slots, lie in the output. What the ending points to is of the batch whose chunks these are.
+        // When it reads and writes is said above.
         unsafe { launch.launch(grid) }
     }
 

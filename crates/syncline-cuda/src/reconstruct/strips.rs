@@ -1,5 +1,7 @@
 //! The launches of `kernels/reconstruct/strips.cu` and `kernels/reconstruct/flat.cu`.
 
+#![allow(unsafe_code)]
+
 use std::ops::Range;
 
 use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr};
@@ -18,8 +20,10 @@ pub(super) const PLANES: u32 = 4;
 /// Bytes of a block's image at most.
 const IMAGE_BYTES: u32 = (9 << 10) * PLANES;
 const THREADS: u32 = 256;
-/// Threads of a block for strips of one value, and blocks that registers are dealt out for: 32 a thread. Each quarter of a multiprocessor has registers left for a warp of so many beside the kernel that decodes; with
-/// more a thread (as with fewer threads, for which the compiler takes more) the blocks wait for that to end and then crowd on the first multiprocessors that are free: rtm in 294 microseconds instead of 127.
+/// Threads of a block for strips of one value, and blocks that registers are dealt out for: 32 a thread. Each quarter
+/// of a multiprocessor has registers left for a warp of so many beside the kernel that decodes; with more a thread (as
+/// with fewer threads, for which the compiler takes more) the blocks wait for that to end and then crowd on the first
+/// multiprocessors that are free: rtm in 294 microseconds instead of 127.
 pub(super) const FLAT_THREADS: u32 = 128;
 pub(super) const FLAT_RESIDENT: u32 = 16;
 /// Shared memory that a block takes beside what it asks for.
@@ -50,7 +54,8 @@ struct Cut {
 // SAFETY: plain numbers without padding, laid out as the kernels' struct.
 unsafe impl DeviceRepr for Cut {}
 
-/// Whether an array is faster made of strips than tile by tile: rows start anywhere, so that tiles would share sectors with their neighbours, and few tiles are clipped, which take longer in strips.
+/// Whether an array is faster made of strips than tile by tile: rows start anywhere, so that tiles would share sectors
+/// with their neighbors, and few tiles are clipped, which take longer in strips.
 pub(super) fn pays(geometry: &Geometry, element_bytes: u64) -> bool {
     let dims = geometry.dims();
     let unaligned = !dims[3].is_multiple_of(16 / element_bytes);
@@ -59,13 +64,15 @@ pub(super) fn pays(geometry: &Geometry, element_bytes: u64) -> bool {
 }
 
 impl Cut {
-    /// Rows of tiles of an array with rows of `nx` elements of so many bytes, by blocks for so many tiles. All but where they start.
+    /// Rows of tiles of an array with rows of `nx` elements of so many bytes, by blocks for so many tiles. All but
+    /// where they start.
     fn new(nx: u64, element_bytes: u64, tiles: u64) -> Self {
         let (vector, sector) = (16 / element_bytes, 32 / element_bytes);
         let along = nx.div_ceil(SIDE);
         let segments = along.div_ceil(tiles);
         let width = along.div_ceil(segments);
-        // Rows of the image are as far from each other as those of the array, but for multiples of 32 bytes; and not by such a multiple themselves, or the rows of a tile meet in the banks.
+        // Rows of the image are as far from each other as those of the array, but for multiples of 32 bytes; and not by
+        // such a multiple themselves, or the rows of a tile meet in the banks.
         let meets = |pitch: u64| pitch.is_multiple_of(sector);
         let whole = segments == 1 && !meets(nx);
         let mut row_pitch = if whole { nx } else { width * SIDE + nx % sector };
@@ -131,7 +138,8 @@ impl Strips {
         Ok(Self { kernel, flat, threads, cut, shared_bytes, flat_shared_bytes, along, multiprocessors })
     }
 
-    /// Shared memory of a multiprocessor that the kernel before leaves to [`Self::launch_flat`]'s, so that both run at the same time.
+    /// Shared memory of a multiprocessor that the kernel before leaves to [`Self::launch_flat`]'s, so that both run at
+    /// the same time.
     pub(super) fn shared_beside(&self) -> u32 {
         if self.flat.waits_for_previous() { self.flat_shared_bytes + BLOCK_SHARED_MEMORY } else { 0 }
     }
@@ -153,11 +161,14 @@ impl Strips {
         Ok(StripBatch { cut: Cut { first_row, ..self.cut }, count, states: frame.slice(count as usize)? })
     }
 
-    /// Writes the strips that have one value throughout each row of tiles, and says which these are. Beside the kernel that was launched before.
+    /// Writes the strips that have one value throughout each row of tiles, and says which these are. Beside the kernel
+    /// that was launched before.
     ///
     /// # Safety
-    /// `wanted.parsed` is what parsing has left of the chunks: the kernel launched before waits for that before it lets another one begin, and neither reads nor writes what this one writes. The
-    /// elements of the tiles lie in the output; `batch` is [`Self::batch`]'s; that kernel has a block for each multiprocessor, and the last of the `sums` of the chunks are 0, but for what it tells this one.
+    /// `wanted.parsed` is what parsing has left of the chunks: the kernel launched before waits for that before it lets
+    /// another one begin, and neither reads nor writes what this one writes. The elements of the tiles lie in the
+    /// output; `batch` is [`Self::batch`]'s; that kernel has a block for each multiprocessor, and the last of the
+    /// `sums` of the chunks are 0, but for what it tells this one.
     pub(super) unsafe fn launch_flat(
         &self,
         frame: &Frame<'_>,
@@ -170,16 +181,18 @@ impl Strips {
         let launch = Successive::new(&self.flat, frame.stream()).value(wanted.geometry).value(wanted.parsed);
         let launch = launch.value(wanted.values).value(wanted.request).value(*cut).value(*count);
         let launch = launch.writes(output).writes(states).writes(sums);
-        // SAFETY: parameters (Geometry, Parsed, Values, Request, Strips, u32, Element *, u8 *, u32 *). Strips are those of the tiles; it writes the tiles' elements, which the caller has seen in the output, a state a
-        // strip, and words of the sums; shared memory is that of an image's plane a warp. What parsing left of a chunk whose status is 0 has been checked by it. What the kernel before is at work on
-        // is none of its business.
+        // SAFETY: parameters (Geometry, Parsed, Values, Request, Strips, u32, Element *, u8 *, u32 *). Strips are those
+        // of the tiles; it writes the tiles' elements, which the caller has seen in the output, a state a strip, and
+        // words of the sums; shared memory is that of an image's plane a warp. What parsing left of a chunk whose
+        // status is 0 has been checked by it. What the kernel before is at work on is none of its business.
         unsafe { launch.launch(Kernel::grid(self.multiprocessors, FLAT_THREADS, self.flat_shared_bytes)) }
     }
 
     /// Reconstructs the tiles of all other strips.
     ///
     /// # Safety
-    /// `wanted.parsed` is what parsing has left of the chunks, and `rows_of_sums` has those of the slots of all of them; the elements of the tiles lie in the output; [`Self::launch_flat`] has had the `batch`. What `ending`
+    /// `wanted.parsed` is what parsing has left of the chunks, and `rows_of_sums` has those of the slots of all of
+    /// them; the elements of the tiles lie in the output; [`Self::launch_flat`] has had the `batch`. What `ending`
     /// points to is of the batch of these chunks, and then `status` has a word a chunk; otherwise neither is touched.
     #[expect(clippy::too_many_arguments, reason = "the kernel's arguments")]
     pub(super) unsafe fn launch(
@@ -198,9 +211,12 @@ impl Strips {
         let launch = launch.value(wanted.parsed).value(wanted.values).value(wanted.request).value(batch.cut);
         let launch = launch.reads(rows_of_sums).reads(&batch.states).writes(output);
         let launch = launch.writes(sums).value(ending).reads(status);
-        // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, Strips, const u16 *, const u8 *, Element *, u32 *, Ending, const u32 *). There is a block for each strip; strips are
-        // those of the tiles, whose elements the caller has seen in the output; shared memory is that of segments and an image. What parsing left of a chunk whose status is 0 has been checked by it; groups are
-        // bounded by the slots, for which there are sums. Before it waits for the kernels before it, it reads states that it has waited for, and what parsing has left, which the first of them has waited for.
+        // SAFETY: parameters (const u8 *, Geometry, Parsed, Values, Request, Strips, const u16 *, const u8 *, Element
+        // *, u32 *, Ending, const u32 *). There is a block for each strip; strips are those of the tiles, whose
+        // elements the caller has seen in the output; shared memory is that of segments and an image. What parsing left
+        // of a chunk whose status is 0 has been checked by it; groups are bounded by the slots, for which there are
+        // sums. Before it waits for the kernels before it, it reads states that it has waited for, and what parsing has
+        // left, which the first of them has waited for.
         unsafe { launch.launch(Kernel::grid(batch.count, self.threads, self.shared_bytes)) }
     }
 }

@@ -11,7 +11,8 @@ use std::sync::OnceLock;
 
 use syncline_cuda::Device;
 
-/// GPU 0, opened once a process. Without one: `None` and one line that says so, or a failure if `SYNCLINE_REQUIRE_CUDA` is 1.
+/// GPU 0, opened once a process. Without one: `None` and one line that says so, or a failure if `SYNCLINE_REQUIRE_CUDA`
+/// is 1.
 pub fn device() -> Option<&'static Device> {
     static DEVICE: OnceLock<Option<Device>> = OnceLock::new();
     let open = || match Device::open(0) {
@@ -32,7 +33,8 @@ pub fn device() -> Option<&'static Device> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Size {
     Whole,
-    /// Sanitizers slow the device down by a hundred and more: under them inputs are short and there are fewer of them, but every kernel and every kind of input is still there.
+    /// Sanitizers slow the device down by a hundred and more: under them inputs are short and there are fewer of them,
+    /// but every kernel and every kind of input is still there.
     Small,
     /// For the slowest of them: as short, fewer still.
     Tiny,
@@ -70,8 +72,8 @@ pub fn unless_tiny_one<T>(all: &[T], which: usize) -> &[T] {
     unless_tiny(all, &all[one..=one])
 }
 
-/// Takes every case of nested loops, or one in so many where tests are to be small, a third of those where they are to be tiny. With numbers that have no factor in common
-/// with the inner loops' lengths each of their values keeps a case.
+/// Takes every case of nested loops, or one in so many where tests are to be small, a third of those where they are to
+/// be tiny. With numbers that have no factor in common with the inner loops' lengths each of their values keeps a case.
 pub struct Share {
     one_in: usize,
     seen: usize,
@@ -93,7 +95,8 @@ impl Share {
         Self { one_in: 1, seen: 0 }
     }
 
-    /// Instead of the usual share, where tests are to be tiny: one in `number`, of which number `first` is the first, so that tests of the same cases take different ones.
+    /// Instead of the usual share, where tests are to be tiny: one in `number`, of which number `first` is the first,
+    /// so that tests of the same cases take different ones.
     pub fn if_tiny(self, number: usize, first: usize) -> Self {
         unless_tiny(self, Self { one_in: number, seen: number - first % number })
     }
@@ -133,7 +136,7 @@ impl Random {
 pub enum Spread {
     /// All alike.
     Flat,
-    /// Two-sided geometric around the middle, as quantisation codes are; the number is the share of the middle symbol.
+    /// Two-sided geometric around the middle, as quantization codes are; the number is the share of the middle symbol.
     Geometric(f64),
     /// One symbol only.
     One,

@@ -20,7 +20,7 @@ use syncline_core::pipeline::{
     DecodeScratch, ElementSource, EncodeScratch, LosslessOptions, decode_chunk, encode_chunk,
 };
 use syncline_core::quantize::mask::{MaskKind, TileMask};
-use syncline_cuda::container::parsed::{CHUNK_QUANTISED, CHUNK_RAW};
+use syncline_cuda::container::parsed::{CHUNK_QUANTIZED, CHUNK_RAW};
 use syncline_cuda::container::{Parsed, ParsedChunk};
 use syncline_cuda::cudarc;
 use syncline_cuda::geometry::ChunkBatch;
@@ -247,8 +247,8 @@ impl HostParsed {
         let tiles: Vec<Tile> = geometry.chunk(number).collect();
         let end = self.chunks.len() + 1;
         let mut chunk = ParsedChunk { raw: offset(payload), kind: CHUNK_RAW, ..ParsedChunk::default() };
-        if kind == ChunkKind::Quantised {
-            chunk.kind = CHUNK_QUANTISED;
+        if kind == ChunkKind::Quantized {
+            chunk.kind = CHUNK_QUANTIZED;
             let place = "test";
             let sections = Sections::parse(payload, place).unwrap().0;
             let section = TileSection::parse(sections[0], tiles.len(), header.patterns.len(), place).unwrap();

@@ -1,4 +1,5 @@
-//! The decoders against the CPU's streams: every kind of data that has a way to go wrong, several streams a launch, damage.
+//! The decoders against the CPU's streams: every kind of data that has a way to go wrong, several streams a launch,
+//! damage.
 
 mod batch;
 #[path = "../common/mod.rs"]
@@ -18,7 +19,7 @@ use syncline_cuda::huffman::decode::{Batch, BatchStream, Chunked, Decoding, Gap,
 fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
     let mut r = Random(7);
     let mask = ((1_u32 << bits) - 1) as u16;
-    let centre = 1_u16 << (bits - 1);
+    let center = 1_u16 << (bits - 1);
     let n = 128 * pick(300, unless_tiny(40, 12));
     let geometric = |share, n| common::symbols(common::Spread::Geometric(share), 1 << bits, n, 11);
     let mut shapes = vec![
@@ -31,16 +32,16 @@ fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
         ("2 bits", geometric(0.6, 128 * pick(5000, 70))),
         ("5 bits", geometric(0.13, n)),
     ];
-    let clusters = |(i, s): (usize, u16)| if i / 512 % 3 == 0 { s } else { centre };
+    let clusters = |(i, s): (usize, u16)| if i / 512 % 3 == 0 { s } else { center };
     let many = 128 * pick(3000, unless_tiny(300, 90));
     shapes.push(("clusters of free groups", geometric(0.3, many).into_iter().enumerate().map(clusters).collect()));
     shapes.extend([
         ("two symbols", (0..n).map(|_| if r.below(9) == 0 { mask } else { 0 }).collect()),
         // A symbol in runs, the others with the longest codewords.
-        ("runs", (0..many).map(|_| if r.below(70) == 0 { r.next() as u16 & mask } else { centre }).collect()),
+        ("runs", (0..many).map(|_| if r.below(70) == 0 { r.next() as u16 & mask } else { center }).collect()),
         ("flat", (0..n).map(|_| r.next() as u16).collect::<Vec<_>>()),
         // Codewords of one length, 6 bits, which divides neither 32 nor 128: a wrong start stays wrong.
-        ("never synchronising", (0..many).map(|_| r.below(64) as u16).collect()),
+        ("never synchronizing", (0..many).map(|_| r.below(64) as u16).collect()),
     ]);
     // Fibonacci frequencies: the longest codes that there are.
     let mut fibonacci = Vec::new();
@@ -103,7 +104,8 @@ fn round_trips_of<S: Symbol + DeviceRepr>(cases: &[Case<S>], group_log2: u8, wan
     let mut share = Share::one_in(17).if_tiny(67, 20);
     let decoders = Any::<S>::all(device, group_log2.into()).into_iter().enumerate();
     for (number, (name, decoder)) in decoders.filter(|(_, (_, decoder))| wanted(decoder)) {
-        // Those that it reads, one by one and then all of an index together; when tiny, one in eleven together, and without an index to decoders that need none.
+        // Those that it reads, one by one and then all of an index together; when tiny, one in eleven together, and
+        // without an index to decoders that need none.
         let indices = IndexKind::ALL.iter().copied().filter(|&index| {
             unless_tiny(true, !matches!(decoder, Any::Chunked(_) | Any::SelfSync(_)) || index == IndexKind::None)
         });
@@ -178,26 +180,27 @@ fn sixteen_bits_by_gaps_in_groups_of_128() {
 }
 
 #[test]
-fn sixteen_bits_self_synchronising_in_groups_of_64() {
+fn sixteen_bits_self_synchronizing_in_groups_of_64() {
     sixteen_bits(6, |decoder| matches!(decoder, Any::SelfSync(_)));
 }
 
 #[test]
-fn sixteen_bits_self_synchronising_in_groups_of_128() {
+fn sixteen_bits_self_synchronizing_in_groups_of_128() {
     sixteen_bits(7, |decoder| matches!(decoder, Any::SelfSync(_)));
 }
 
-/// Stretches of nothing but the commonest symbol, longer than what a warp decodes at a time, beside dense ones and rare symbols with the longest codewords; all groups coded.
+/// Stretches of nothing but the commonest symbol, longer than what a warp decodes at a time, beside dense ones and rare
+/// symbols with the longest codewords; all groups coded.
 fn stretches<S: Symbol + DeviceRepr>(bits: u32) {
     let length = 128 * unless_tiny(1500, 150);
-    let (centre, most) = (1_u16 << (bits - 1), ((1_u32 << bits) - 2) as u16);
+    let (center, most) = (1_u16 << (bits - 1), ((1_u32 << bits) - 2) as u16);
     let dense = common::symbols(common::Spread::Geometric(0.15), 1 << (bits - 1), length, 2);
     let mut r = Random(9);
     let of = |i: usize| match i / 9000 % 3 {
-        0 => centre,
+        0 => center,
         1 => dense[i],
         _ if r.below(40) == 0 => r.below(u64::from(most)) as u16,
-        _ => centre,
+        _ => center,
     };
     let symbols: Vec<S> = (0..length).map(of).map(S::truncate).collect();
     // No group consists of the free symbol.
@@ -283,7 +286,8 @@ fn batches_of_several_streams() {
     }
 }
 
-/// Whatever happens to the bytes on the device after they were parsed: a status, or the right symbols, and nothing out of place.
+/// Whatever happens to the bytes on the device after they were parsed: a status, or the right symbols, and nothing out
+/// of place.
 #[test]
 fn damage_is_reported() {
     let Some(device) = common::device() else { return };

@@ -1,7 +1,7 @@
 //! Damaged and cut streams: found, or harmless.
 
 use syncline_core::container::RECORD_HEADER_LEN;
-use syncline_cuda::container::parsed::CHUNK_QUANTISED;
+use syncline_cuda::container::parsed::CHUNK_QUANTIZED;
 
 use super::*;
 
@@ -87,8 +87,8 @@ fn damage_is_found_or_harmless_with_gaps_or_nothing() {
     damage_is_found_or_harmless(2..4);
 }
 
-/// Records of several KiB, whose hashes are compared while they are parsed, and of more than 512, whose hashes have a stream of their own: where all but the hash is right, that is said,
-/// and the array comes back.
+/// Records of several KiB, whose hashes are compared while they are parsed, and of more than 512, whose hashes have a
+/// stream of their own: where all but the hash is right, that is said, and the array comes back.
 #[test]
 fn wrong_hashes_are_found_in_records_short_and_long() {
     let Some((device, stream)) = device() else { return };
@@ -116,7 +116,7 @@ fn wrong_hashes_are_found_in_records_short_and_long() {
     }
 }
 
-/// Moves outliers of quantised records to the next position, where the code is hardly ever 0. Returns how many.
+/// Moves outliers of quantized records to the next position, where the code is hardly ever 0. Returns how many.
 fn move_outliers(bytes: &mut [u8], table: &ChunkTable) -> usize {
     const HEADER: usize = 32;
     const OUTLIERS: usize = 4;
@@ -126,7 +126,7 @@ fn move_outliers(bytes: &mut [u8], table: &ChunkTable) -> usize {
         let (at, length) = table.record(chunk);
         let record = &mut bytes[at as usize..at as usize + length];
         let word = |record: &[u8], at: usize| u32::from_le_bytes(record[at..at + 4].try_into().unwrap());
-        if word(record, 16) != CHUNK_QUANTISED {
+        if word(record, 16) != CHUNK_QUANTIZED {
             continue;
         }
         let lengths: Vec<usize> = (0..SECTIONS).map(|i| word(record, HEADER + 4 * i) as usize).collect();

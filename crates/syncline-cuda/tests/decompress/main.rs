@@ -1,4 +1,7 @@
-//! Whole streams, parsed, decoded and reconstructed on the device, against the CPU's: every kind of stream, parts of arrays, golden files, damage, a CUDA graph.
+//! Whole streams, parsed, decoded and reconstructed on the device, against the CPU's: every kind of stream, parts of
+//! arrays, golden files, damage, a CUDA graph.
+
+#![allow(unsafe_code)]
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -37,7 +40,8 @@ fn device() -> Option<(&'static Device, Arc<CudaStream>)> {
     Some((device, device.context().new_stream().unwrap()))
 }
 
-/// A field with something of everything: smooth parts, constant ones, jumps, fill values, NaN, zeros of both signs, noise that makes chunks raw.
+/// A field with something of everything: smooth parts, constant ones, jumps, fill values, NaN, zeros of both signs,
+/// noise that makes chunks raw.
 fn field(extents: &[u64], seed: u64, wild: bool) -> Vec<f64> {
     let mut random = Random(seed);
     let nx = extents.last().copied().unwrap_or(1).max(1);
@@ -66,8 +70,9 @@ fn table(bytes: &[u8]) -> ChunkTable {
     ChunkTable::read(bytes.len() as u64, geometry.chunks(), read).unwrap()
 }
 
-/// A decompressor whose memory is there. Memory is allocated in the order of streams; where records start, which the stream beside writes first of all to memory of its own,
-/// initcheck takes for unwritten otherwise, though the hashes found there are right.
+/// A decompressor whose memory is there. Memory is allocated in the order of streams; where records start, which the
+/// stream beside writes first of all to memory of its own, initcheck takes for unwritten otherwise, though the hashes
+/// found there are right.
 fn settled(device: &Device, stream: &Arc<CudaStream>, info: &StreamInfo) -> Decompressor {
     let decompressor = Decompressor::new(device, stream.clone(), info).unwrap();
     stream.synchronize().unwrap();

@@ -99,7 +99,7 @@ fn parsing_finds_what_the_host_finds() {
                     assert_eq!(part(&stream, &view.ranks, own.clone()), host.ranks[own], "{what}");
                 }
             }
-            assert!(kinds[2] > 0, "{extents:?}: no quantised chunk");
+            assert!(kinds[2] > 0, "{extents:?}: no quantized chunk");
         }
     }
 }

@@ -80,7 +80,8 @@ fn check_encoder<S: Symbol + huffman::Symbol>(
     let mut books = Books::new(&stream, &batch).unwrap();
     let builder = BooksBuilder::<S>::new(device, format).unwrap();
     let mut encoded = Encoded::new(&stream, &batch, batch.max_bytes()).unwrap();
-    // Twice, with poison between: what is not written must not pass, and nothing may be left over from the first time. Once with codebooks that there are, once with them made on the way.
+    // Twice, with poison between: what is not written must not pass, and nothing may be left over from the first time.
+    // Once with codebooks that there are, once with them made on the way.
     for poison in [FIRST_POISON, 0x5A] {
         let poisoned = vec![poison; encoded.bytes().len()];
         stream.memcpy_htod(&poisoned, encoded.bytes_mut()).unwrap();
@@ -148,7 +149,7 @@ fn format(symbol_bytes: u32, group_log2: u8, alphabet: u32, index: IndexKind) ->
     Format { symbol_bytes, group_log2, alphabet, classes: false, index }
 }
 
-/// Long stretches of the free symbol between geometric ones, as quantisation codes have.
+/// Long stretches of the free symbol between geometric ones, as quantization codes have.
 fn clustered(share: f64, alphabet: u32, length: usize, seed: u64) -> Vec<u16> {
     let mut input = symbols(Spread::Geometric(share), alphabet, length, seed);
     let mut random = Random(seed);
@@ -161,7 +162,8 @@ fn clustered(share: f64, alphabet: u32, length: usize, seed: u64) -> Vec<u16> {
     input
 }
 
-/// The free symbol, but for some others about every `step` symbols: there are many segments with nothing between two that have something.
+/// The free symbol, but for some others about every `step` symbols: there are many segments with nothing between two
+/// that have something.
 fn sparse(length: usize, step: usize) -> Vec<u16> {
     let mut input = vec![512; length];
     for (i, at) in (step / 2..length).step_by(step).enumerate() {
@@ -319,7 +321,8 @@ fn many_streams_and_large_ones() {
             .collect();
         check(device, &format(2, group_log2, 1024, IndexKind::Symbol), Method::Merged, &input, &[], &spans, "many");
     }
-    // Streams that end within an index block, each beside a short one: scratch memory of one must not reach into the next one's.
+    // Streams that end within an index block, each beside a short one: scratch memory of one must not reach into the
+    // next one's.
     let alternating: Vec<_> = (0..pick(400, 40))
         .map(|i| StreamSpan { first_group: i * 50, groups: if i % 2 == 0 { 257 } else { 1 }, free_symbol: 0 })
         .collect();
@@ -357,7 +360,8 @@ fn empty_streams() {
     }
 }
 
-/// Symbols that a given codebook does not have, or outside of the alphabet, are an error and nothing is written out of place.
+/// Symbols that a given codebook does not have, or outside of the alphabet, are an error and nothing is written out of
+/// place.
 #[test]
 fn symbols_without_codewords_are_an_error() {
     let Some(device) = common::device() else { return };

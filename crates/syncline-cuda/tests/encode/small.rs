@@ -26,7 +26,8 @@ fn kernels(device: &Device, format: &Format, spans: &[StreamSpan], groups: u64) 
     names
 }
 
-/// Batches of one launch, at their edges: streams and blocks that end within a word, a byte of the bitmap or an entry of the index, or where a subsequence does.
+/// Batches of one launch, at their edges: streams and blocks that end within a word, a byte of the bitmap or an entry
+/// of the index, or where a subsequence does.
 #[test]
 fn small_batches() {
     let Some(device) = common::device() else { return };
@@ -51,7 +52,8 @@ fn small_batches() {
             let groups = (longest >> group_log2) as u32;
             let mut cuts: Vec<_> =
                 [1, 7, 8, 9, 31, 33, 1000, groups - 5, groups].map(|n| vec![span(0, n, 512)]).to_vec();
-            // Streams of all lengths beside each other, among them empty ones; of the last there are 32, which is the most.
+            // Streams of all lengths beside each other, among them empty ones; of the last there are 32, which is the
+            // most.
             cuts.push([1, 31, 0, 32, 33, 7, 257, 0].iter().map(|&n| span(n, n, 512)).collect());
             cuts.push([groups / 2 - 3, 1, groups / 4].iter().map(|&n| span(2, n, 512)).collect());
             cuts.push((0..32).map(|i| span(i * 3, groups / (i + 2), if i % 5 == 0 { 9 } else { 512 })).collect());

@@ -75,7 +75,8 @@ fn damage_is_found_where_core_finds_it() {
             let mut damaged = bytes.clone();
             let mut spans = decode_spans(&case, &plans, &places);
             for (i, span) in spans.iter_mut().enumerate() {
-                // One chunk in eight stays whole. Flips anywhere behind the parameters, in any section alike; or a section's length that lies.
+                // One chunk in eight stays whole. Flips anywhere behind the parameters, in any section alike; or a
+                // section's length that lies.
                 match random.below(8) {
                     0 => {}
                     1 => {
@@ -113,7 +114,8 @@ fn damage_is_found_where_core_finds_it() {
     }
 }
 
-/// Compares what a decoder made of damaged chunks with what core makes of them; how many are wrong, and how many have become others.
+/// Compares what a decoder made of damaged chunks with what core makes of them; how many are wrong, and how many have
+/// become others.
 fn check_damaged(
     case: &Case,
     damaged: &[u8],

@@ -13,7 +13,7 @@ pub enum Kind {
     Runs,
     /// Repetition at every distance up to a few hundred, the period changing.
     Periods,
-    /// Quantisation codes.
+    /// Quantization codes.
     Codes,
     /// Columns of integers of four bytes.
     Integers,

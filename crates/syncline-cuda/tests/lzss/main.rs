@@ -1,4 +1,5 @@
-//! The LZSS stage against `syncline_core::lzss`: the same bytes out, the same bytes back, the same opinion of damaged tokens.
+//! The LZSS stage against `syncline_core::lzss`: the same bytes out, the same bytes back, the same opinion of damaged
+//! tokens.
 
 #[path = "../common/mod.rs"]
 mod common;

@@ -9,7 +9,7 @@ use syncline_core::container::Header;
 use syncline_core::error::Result as CoreResult;
 use syncline_core::geometry::{Geometry, Tile, Window};
 use syncline_core::huffman::IndexKind;
-use syncline_core::pipeline::{ElementSource, QuantisedChunk, quantise_chunk};
+use syncline_core::pipeline::{ElementSource, QuantizedChunk, quantize_chunk};
 use syncline_core::quantize::Real;
 use syncline_cuda::cudarc::driver::{CudaStream, CudaView, DeviceRepr};
 use syncline_cuda::geometry::{ChunkBatch, Slab, element_span};
@@ -97,7 +97,8 @@ fn same<T: PartialEq + Debug>(found: &[T], expected: &[T], what: &str) {
     }
 }
 
-/// Quantises chunks `chunks` on the device, from a slab of just their elements, and compares everything with the core's.
+/// Quantizes chunks `chunks` on the device, from a slab of just their elements, and compares everything with the
+/// core's.
 fn check_chunks(
     device: &Device,
     header: &Header,
@@ -147,7 +148,7 @@ fn check_chunks(
 
     for (i, chunk) in chunks.enumerate() {
         let what = format!("{what}, chunk {chunk}, fast {fast}");
-        let expected: QuantisedChunk = quantise_chunk(header, geometry, chunk, &Memory(bytes)).unwrap();
+        let expected: QuantizedChunk = quantize_chunk(header, geometry, chunk, &Memory(bytes)).unwrap();
         let tiles = batch.tiles_of(i as u32);
         let tiles = tiles.start as usize..tiles.end as usize;
         let fields = |bits: u16| {

@@ -87,7 +87,7 @@ fn every_shape_of_f64() {
     every_shape::<f64>(device, Share::one_in(5).if_tiny(43, 21));
 }
 
-/// Sprinkles and areas of values that are not to be quantised.
+/// Sprinkles and areas of values that are not to be quantized.
 fn spoil<T: Real>(values: &mut [T], seed: u64) {
     let mut random = Random(seed);
     let special = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -0.0, 0.0, -9999.0, 1e30, 1e-42, -1e-310, 3e38, 1e300];

@@ -11,7 +11,8 @@ use super::operations::Operation;
 /// Captures that have not ended.
 static ONGOING: Mutex<Vec<Arc<Capture>>> = Mutex::new(Vec::new());
 
-/// How much of each stream's work comes before some place in a capture: so many operations of the stream with that number.
+/// How much of each stream's work comes before some place in a capture: so many operations of the stream with that
+/// number.
 pub type Done = BTreeMap<usize, u64>;
 
 /// Which calls that have nothing to do with the captured stream a capture forbids, since they might wait for it.

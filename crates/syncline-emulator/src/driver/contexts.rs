@@ -1,5 +1,7 @@
 //! Contexts: each device has one, its primary one, which is there from the start and stays.
 
+#![allow(unsafe_code)]
+
 use std::cell::Cell;
 use std::ffi::c_int;
 
@@ -111,12 +113,12 @@ pub unsafe extern "C" fn cuCtxEnablePeerAccess(peer: Handle, flags: u32) -> i32 
 
 #[cfg(test)]
 mod tests {
-    use super::super::devices::initialise;
+    use super::super::devices::initialize;
     use super::*;
 
     #[test]
     fn current_contexts_are_the_threads_own() {
-        let context = initialise().unwrap()[0].context;
+        let context = initialize().unwrap()[0].context;
         // SAFETY: a handle.
         assert_eq!(unsafe { cuCtxSetCurrent(context) }, 0);
         assert_eq!(current().unwrap().ordinal, 0);

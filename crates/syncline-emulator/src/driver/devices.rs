@@ -1,5 +1,7 @@
 //! Devices: what the environment asks for.
 
+#![allow(unsafe_code)]
+
 use std::ffi::{c_char, c_int};
 use std::sync::{Arc, OnceLock};
 
@@ -55,7 +57,8 @@ impl Settings {
     }
 }
 
-/// What a device of this compute capability has. It has few multiprocessors, so that tests with little data fill them all; not so few that small batches do not fit.
+/// What a device of this compute capability has. It has few multiprocessors, so that tests with little data fill them
+/// all; not so few that small batches do not fit.
 fn shape(capability: u32) -> std::result::Result<Shape, String> {
     let (threads, blocks, shared_memory, shared_memory_per_block) = match capability {
         70 => (2048, 32, 96, 96),
@@ -77,7 +80,7 @@ fn shape(capability: u32) -> std::result::Result<Shape, String> {
 static DEVICES: OnceLock<Result<Vec<Device>>> = OnceLock::new();
 
 /// The devices, made when first asked for.
-pub fn initialise() -> Result<&'static [Device]> {
+pub fn initialize() -> Result<&'static [Device]> {
     DEVICES.get_or_init(make).as_deref().map_err(|&code| code)
 }
 
@@ -110,7 +113,8 @@ pub fn device(ordinal: c_int) -> Result<&'static Device> {
 /// Highest number of an attribute that the headers of CUDA 13 have.
 const LAST_ATTRIBUTE: u32 = 162;
 
-/// An attribute of a device by its number in `CUdevice_attribute`. What is not listed is 0: a size that nobody asks for, or something that the device cannot do.
+/// An attribute of a device by its number in `CUdevice_attribute`. What is not listed is 0: a size that nobody asks
+/// for, or something that the device cannot do.
 fn attribute(device: &Device, number: u32) -> Result<c_int> {
     let shape = &device.shape;
     let value = match number {
@@ -128,7 +132,8 @@ fn attribute(device: &Device, number: u32) -> Result<c_int> {
         37 => 4096,
         14 | 51 => 512,
         16 => shape.multiprocessors,
-        // Maps host memory, runs kernels of several streams, has one address space with the host, and streams with priorities.
+        // Maps host memory, runs kernels of several streams, has one address space with the host, and streams with
+        // priorities.
         15 | 19 | 31 | 41 | 78 => 1,
         33 => 1 + device.ordinal.unsigned_abs(),
         38 => 4 << 20,
@@ -274,7 +279,7 @@ mod tests {
 
     #[test]
     fn names_are_cut_off() {
-        initialise().unwrap();
+        initialize().unwrap();
         let mut name = [c_char::MAX; 8];
         // SAFETY: a buffer of as many bytes as said.
         assert_eq!(unsafe { cuDeviceGetName(name.as_mut_ptr(), 6, 0) }, 0);

@@ -1,5 +1,7 @@
 //! What functions of the driver return.
 
+#![allow(unsafe_code)]
+
 use std::ffi::{CStr, c_char};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -52,7 +54,8 @@ codes! {
 
 /// Does the work of a function of the driver, which nothing but a number may leave.
 pub fn guard(work: impl FnOnce() -> Result<()>) -> i32 {
-    // A panic is a defect of the emulator's, of which its message tells; nothing is kept that it could have left half done.
+    // A panic is a defect of the emulator's, of which its message tells; nothing is kept that it could have left half
+    // done.
     let result = catch_unwind(AssertUnwindSafe(work)).unwrap_or(Err(Code::Unknown));
     result.map_or_else(|code| code as i32, |()| 0)
 }

@@ -1,5 +1,7 @@
 //! Events: the time at which they were recorded, or the place in a capture.
 
+#![allow(unsafe_code)]
+
 use std::sync::{Arc, Mutex};
 use std::time::Instant;
 

@@ -1,5 +1,7 @@
 //! Graphs: what was recorded while streams were captured, to be done again and again.
 
+#![allow(unsafe_code)]
+
 use std::ffi::c_int;
 
 use super::captures::{Capture, Mode, Status};
@@ -68,7 +70,8 @@ pub unsafe extern "C" fn cuStreamIsCapturing(handle: Handle, status: *mut c_int)
     })
 }
 
-/// Makes what can be launched of a graph. The flags are about allocations, which are not recorded, uploading and priorities: they change nothing.
+/// Makes what can be launched of a graph. The flags are about allocations, which are not recorded, uploading and
+/// priorities: they change nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuGraphInstantiateWithFlags(executable: *mut Handle, graph: Handle, _flags: u64) -> i32 {
     guard(|| {

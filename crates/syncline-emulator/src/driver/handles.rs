@@ -9,7 +9,8 @@ use super::errors::{Code, Result};
 /// A handle: a pointer for callers, which do not look behind it.
 pub type Handle = usize;
 
-/// A number that is no other handle's, of whatever kind, and none of those that mean something (0, 1 and 2 are streams).
+/// A number that is no other handle's, of whatever kind, and none of those that mean something (0, 1 and 2 are
+/// streams).
 pub fn fresh() -> Handle {
     static NEXT: AtomicUsize = AtomicUsize::new(0x1000);
     NEXT.fetch_add(0x10, Ordering::Relaxed)

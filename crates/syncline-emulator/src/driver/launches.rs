@@ -1,5 +1,7 @@
 //! Launches of kernels, and how many blocks a device holds.
 
+#![allow(unsafe_code)]
+
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -169,7 +171,8 @@ pub struct LaunchConfig {
     attribute_count: u32,
 }
 
-/// `CUlaunchAttribute`: a number that says which it is, 4 bytes of nothing, and a union of 64 bytes, aligned for addresses.
+/// `CUlaunchAttribute`: a number that says which it is, 4 bytes of nothing, and a union of 64 bytes, aligned for
+/// addresses.
 #[repr(C, align(8))]
 #[derive(Debug, Clone, Copy)]
 pub struct LaunchAttribute {
@@ -191,8 +194,8 @@ impl LaunchAttribute {
 }
 
 impl LaunchConfig {
-    /// What it and its attributes ask for. That a kernel may begin before the one before it ends, where a kernel's memory lies best and the like are left out: everything runs one after
-    /// another.
+    /// What it and its attributes ask for. That a kernel may begin before the one before it ends, where a kernel's
+    /// memory lies best and the like are left out: everything runs one after another.
     ///
     /// # Safety
     /// It has as many attributes as it says.

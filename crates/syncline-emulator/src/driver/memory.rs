@@ -1,5 +1,7 @@
 //! Memory: allocating, copying, filling.
 
+#![allow(unsafe_code)]
+
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -115,7 +117,8 @@ pub unsafe extern "C" fn cuMemAllocAsync(address: *mut u64, bytes: usize, handle
     })
 }
 
-/// Frees device memory, in the order of a stream. That is not recorded: on a captured stream what it records would find its memory gone.
+/// Frees device memory, in the order of a stream. That is not recorded: on a captured stream what it records would find
+/// its memory gone.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemFreeAsync(address: u64, handle: Handle) -> i32 {
     guard(|| {
@@ -153,7 +156,8 @@ pub unsafe extern "C" fn cuMemGetInfo_v2(available: *mut usize, total: *mut usiz
     })
 }
 
-/// Allocates host memory that kernels reach. The flags (that all contexts see it, that it is mapped, that it is written only) change nothing.
+/// Allocates host memory that kernels reach. The flags (that all contexts see it, that it is mapped, that it is written
+/// only) change nothing.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuMemHostAlloc(address: *mut u64, bytes: usize, flags: u32) -> i32 {
     guard(|| {
@@ -269,7 +273,7 @@ mod tests {
     fn captures_allow_no_memory_to_come_or_go() {
         use super::super::graphs::{cuStreamBeginCapture_v2, cuStreamEndCapture};
         use super::super::streams::cuStreamCreate;
-        let context = super::super::devices::initialise().unwrap()[0].context;
+        let context = super::super::devices::initialize().unwrap()[0].context;
         let (mut address, mut stream, mut graph) = (0, 0, 0);
         let unsupported = Code::CaptureUnsupported as i32;
         // SAFETY: handles, and places for them and for addresses.

@@ -1,5 +1,7 @@
 //! Modules, and the kernels and variables in them.
 
+#![allow(unsafe_code)]
+
 use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int};
 use std::fmt;
@@ -241,7 +243,7 @@ mod tests {
     fn static_memory_is_of_what_needs_no_asking_for() {
         let text = ".version 8.0\n.target sm_90\n.visible .entry k()\n{\n.shared .align 4 .b8 room[1024];\n
             .reg .b32 %r<2>;\nmov.u32 %r0, room;\nld.shared.u32 %r1, [%r0];\nret;\n}\n";
-        let context = super::super::devices::initialise().unwrap()[0].context;
+        let context = super::super::devices::initialize().unwrap()[0].context;
         // SAFETY: a handle.
         assert_eq!(unsafe { super::super::contexts::cuCtxSetCurrent(context) }, 0);
         let kernel = find(&load(text.as_bytes()).unwrap(), "k").and_then(function).unwrap();
@@ -252,7 +254,7 @@ mod tests {
 
     #[test]
     fn other_images_are_refused() {
-        let context = super::super::devices::initialise().unwrap()[0].context;
+        let context = super::super::devices::initialize().unwrap()[0].context;
         // SAFETY: handles and C strings.
         unsafe {
             assert_eq!(super::super::contexts::cuCtxSetCurrent(context), 0);

@@ -1,5 +1,7 @@
 //! What is queued on streams: done at once, or recorded while a stream is captured and done when the graph is launched.
 
+#![allow(unsafe_code)]
+
 use std::sync::Arc;
 
 use super::MEMORY;
@@ -107,7 +109,8 @@ impl Copy {
     fn run(&self) {
         let (from, to) = (self.from.address() as *const u8, self.to.address() as *mut u8);
         if self.bytes > 0 {
-            // SAFETY: device memory is allocated, as checked just before; for the host's, and for nobody else's using either meanwhile, the caller vouches.
+            // SAFETY: device memory is allocated, as checked just before; for the host's, and for nobody else's using
+            // either meanwhile, the caller vouches.
             unsafe { from.copy_to(to, self.bytes) };
         }
     }
@@ -184,7 +187,7 @@ mod tests {
     #[test]
     fn values_are_set_and_copied() {
         let start = MEMORY.allocate(64).unwrap();
-        let shape = super::super::devices::initialise().unwrap()[0].shape;
+        let shape = super::super::devices::initialize().unwrap()[0].shape;
         let set = |to, value, count| Operation::Set(Set { to, value, count }).run(&shape);
         assert_eq!(set(start, Value::Byte(7), 64), Ok(()));
         assert_eq!(set(start + 4, Value::Word(0x0102_0304), 2), Ok(()));

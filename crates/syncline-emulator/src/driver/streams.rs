@@ -1,5 +1,7 @@
 //! Streams: with nothing to wait for, little more than what failed on them and what captures them.
 
+#![allow(unsafe_code)]
+
 use std::ffi::c_int;
 use std::sync::{Arc, Mutex};
 
@@ -73,7 +75,8 @@ impl Stream {
         result
     }
 
-    /// What a kernel's failure before has left to be reported, once: real kernels fail after the launch has returned, and callers have to look at what calls that wait return.
+    /// What a kernel's failure before has left to be reported, once: real kernels fail after the launch has returned,
+    /// and callers have to look at what calls that wait return.
     pub fn settle(&self) -> Result<()> {
         lock(&self.failure).take().map_or(Ok(()), Err)
     }
@@ -153,7 +156,8 @@ pub unsafe extern "C" fn cuStreamGetPriority(handle: Handle, priority: *mut c_in
     guard(|| unsafe { put(priority, stream(handle)?.priority) })
 }
 
-/// Lets a stream wait for an event, which is long over; or makes it part of the capture in which the event was recorded.
+/// Lets a stream wait for an event, which is long over; or makes it part of the capture in which the event was
+/// recorded.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuStreamWaitEvent(handle: Handle, awaited: Handle, flags: u32) -> i32 {
     guard(|| {

@@ -1,5 +1,7 @@
 //! What a warp changes: registers, and memory, every byte of which is looked up before it is touched.
 
+#![allow(unsafe_code)]
+
 use std::ptr;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::atomic::{AtomicU16, AtomicU32, AtomicU64};
@@ -167,7 +169,8 @@ impl Warp {
         Ok(())
     }
 
-    /// Lets a lane's copy begin. Until it is done small ones' targets hold nonsense, as on a device they may hold anything.
+    /// Lets a lane's copy begin. Until it is done small ones' targets hold nonsense, as on a device they may hold
+    /// anything.
     fn begin_copy(
         &mut self,
         [to, from]: [Space; 2],
@@ -199,12 +202,14 @@ impl Warp {
     /// Does copies that have begun.
     pub(super) fn finish(&mut self, copies: Vec<Copy>) {
         for Copy { to, from, bytes, .. } in copies {
-            // SAFETY: `begin_copy` has found as many bytes at both, in device memory the one, which nobody frees as long as a kernel uses it, and in shared memory of the running block the other.
+            // SAFETY: `begin_copy` has found as many bytes at both, in device memory the one, which nobody frees as
+            // long as a kernel uses it, and in shared memory of the running block the other.
             unsafe { ptr::copy_nonoverlapping(from as *const u8, to as *mut u8, bytes as usize) };
         }
     }
 
-    /// What is there and what `change` makes of it, if anything, lane after lane; the former to a register. At once: kernels of other threads of the host may do the same.
+    /// What is there and what `change` makes of it, if anything, lane after lane; the former to a register. At once:
+    /// kernels of other threads of the host may do the same.
     fn update(
         &mut self,
         to: Option<u32>,
@@ -229,7 +234,8 @@ impl Warp {
         self.read(address.base, here).map(|base| base.wrapping_add_signed(address.offset))
     }
 
-    /// Where the host has what `address` means to a lane, once it is known that all of `count` values of `bytes` each lie in something that is there, aligned.
+    /// Where the host has what `address` means to a lane, once it is known that all of `count` values of `bytes` each
+    /// lie in something that is there, aligned.
     fn reach(
         &mut self,
         space: Space,

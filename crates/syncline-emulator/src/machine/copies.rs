@@ -1,4 +1,5 @@
-//! Copies that go on beside their warp. Nothing is copied before it waits for that or ends, so that a wait that is missing shows.
+//! Copies that go on beside their warp. Nothing is copied before it waits for that or ends, so that a wait that is
+//! missing shows.
 
 use super::program::LANES;
 use super::warp::lanes;
@@ -39,7 +40,8 @@ impl Copies {
         lanes(mask).for_each(|lane| self.groups[usize::from(bulk)][lane] += 1);
     }
 
-    /// Takes out those that the lanes of `mask` wait for: of all groups but the last so many, or also what is in no group yet.
+    /// Takes out those that the lanes of `mask` wait for: of all groups but the last so many, or also what is in no
+    /// group yet.
     pub fn awaited(&mut self, bulk: bool, but: Option<u32>, mask: u32) -> Vec<Copy> {
         let groups = self.groups[usize::from(bulk)];
         let due = |group: u32, lane: usize| but.is_none_or(|but| group < groups[lane].saturating_sub(but));

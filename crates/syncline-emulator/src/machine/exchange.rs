@@ -46,7 +46,8 @@ impl Warp {
     }
 }
 
-/// Each lane's value from another, its own where that is outside of its segment, nonsense where it is none of those `there`; and the lanes for which it is inside.
+/// Each lane's value from another, its own where that is outside of its segment, nonsense where it is none of those
+/// `there`; and the lanes for which it is inside.
 fn shuffle(way: Shuffle, value: &Lanes, lane: &Lanes, clamp: &Lanes, there: u32) -> (Lanes, u32) {
     let mut values = *value;
     let mut all_inside = 0;

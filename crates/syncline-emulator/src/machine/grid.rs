@@ -174,7 +174,8 @@ impl<'a> Grid<'a> {
         Ok((any, !left))
     }
 
-    /// Finds fault with warps that pass an aligned barrier of which not all lanes have come to it by the same instruction, together or not.
+    /// Finds fault with warps that pass an aligned barrier of which not all lanes have come to it by the same
+    /// instruction, together or not.
     fn check_aligned(&self, releases: &[Release], warps: &[Warp], [x, y, z]: [u32; 3]) -> Result<(), String> {
         for Arrival { warp, place, .. } in releases.iter().map(|one| one.arrival).filter(|one| one.aligned) {
             let same = releases.iter().filter(|one| (one.arrival.warp, one.arrival.place) == (warp, place));

@@ -46,8 +46,9 @@ impl Order {
         TURN >> self.draw(TURN.ilog2() as usize + 1)
     }
 
-    /// Which lanes of a group that could go on together do, and for how many instructions of `most`: in the usual order all, as long as they may. In others some do alone, as on a device any may,
-    /// so that it shows where they should have met before they read what others of them have written.
+    /// Which lanes of a group that could go on together do, and for how many instructions of `most`: in the usual order
+    /// all, as long as they may. In others some do alone, as on a device any may, so that it shows where they should
+    /// have met before they read what others of them have written.
     pub fn some(&self, group: u32, most: u32) -> (u32, u32) {
         if self.seed == 0 {
             return (group, most);

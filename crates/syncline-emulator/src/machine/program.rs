@@ -205,7 +205,8 @@ pub enum Operation {
     Meet(Source),
     /// Lanes that are here.
     Active(u32),
-    /// Threads of the block wait for each other: number of the barrier, threads if not all, what they find out of which predicate, and whether a warp's come together.
+    /// Threads of the block wait for each other: number of the barrier, threads if not all, what they find out of which
+    /// predicate, and whether a warp's come together.
     Barrier { number: Source, threads: Option<Source>, reduction: Option<(Reduction, Condition)>, aligned: bool },
     /// A thread says that it is here, and does not wait.
     ClusterArrive,

@@ -1,4 +1,5 @@
-//! Fewer registers: compilers leave a new one for each value, some ten thousand in a long kernel, of which few are in use at a time.
+//! Fewer registers: compilers leave a new one for each value, some ten thousand in a long kernel, of which few are in
+//! use at a time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -16,8 +17,9 @@ struct Use {
 
 /// Lets registers of `program` that are not in use at the same time share a place.
 ///
-/// A register is in use from its first to its last instruction, and as long as any loop of which that touches a part; but for those of one stretch without jumps that begin with a write. Lanes that have taken different ways do
-/// not disturb each other, as each has its own part of a register.
+/// A register is in use from its first to its last instruction, and as long as any loop of which that touches a part;
+/// but for those of one stretch without jumps that begin with a write. Lanes that have taken different ways do not
+/// disturb each other, as each has its own part of a register.
 pub fn share(program: &mut Program) {
     let uses = uses(program);
     let loops = loops(&program.instructions);
@@ -228,7 +230,8 @@ mod tests {
 
     #[test]
     fn what_a_loop_touches_lasts_as_long() {
-        // 0 is read in the loop, 3 written in its second stretch and read in its first the next time round; 5 is of one stretch.
+        // 0 is read in the loop, 3 written in its second stretch and read in its first the next time round; 5 is of one
+        // stretch.
         let program = vec![
             Operation::Map1(|a| *a, 0, Source::Number(1)),
             copy(4, 3),

@@ -120,7 +120,8 @@ impl Surroundings<'_> {
         Ok(())
     }
 
-    /// So many threads are done, of which the cluster has counted some as there: they are not waited for, nor do they stand for others.
+    /// So many threads are done, of which the cluster has counted some as there: they are not waited for, nor do they
+    /// stand for others.
     pub fn ended(&mut self, threads: u32, counted: u32) {
         self.barriers.alive -= threads;
         self.cluster.arrived -= counted;

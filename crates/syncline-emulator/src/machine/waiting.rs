@@ -178,7 +178,8 @@ impl Warp {
         Ok(())
     }
 
-    /// Lanes that waited for the cluster go on, but for those that have come to the next barrier already, which is now that of `generation`.
+    /// Lanes that waited for the cluster go on, but for those that have come to the next barrier already, which is now
+    /// that of `generation`.
     pub fn release_from_cluster(&mut self, generation: u32) {
         let over = mask_of(lanes(self.at_cluster).filter(|&lane| self.generations[lane] != generation));
         self.waiting &= !over;

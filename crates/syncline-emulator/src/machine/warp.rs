@@ -1,7 +1,8 @@
 //! A warp: 32 threads, those at the same instruction done together.
 //!
-//! Of several places that lanes are at the first in the program is on, so that lanes that have taken different ways come together where these meet. A group that goes round in a loop for long gives way to others: it may
-//! be waiting for them. With a seed lanes at the same place need not go on together.
+//! Of several places that lanes are at the first in the program is on, so that lanes that have taken different ways
+//! come together where these meet. A group that goes round in a loop for long gives way to others: it may be waiting
+//! for them. With a seed lanes at the same place need not go on together.
 
 use super::copies::Copies;
 use super::program::{ALL, Condition, Instruction, LANES, Lanes, Operation, Program, Side, Source, Special};

@@ -1,4 +1,5 @@
-//! Page-locked memory of a device's copies. It is locked when first needed and stays locked for the next call, since locking takes longer than copying through it.
+//! Page-locked memory of a device's copies. It is locked when first needed and stays locked for the next call, since
+//! locking takes longer than copying through it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -29,7 +29,8 @@ use crate::pool::Pool;
 use crate::range::{empty_scan, resolve_by_scan};
 use crate::source::ArraySource;
 
-/// Device memory of a lane beside its slabs and records, for each byte of a batch's elements: what quantising and encoding take, with some room.
+/// Device memory of a lane beside its slabs and records, for each byte of a batch's elements: what quantizing and
+/// encoding take, with some room.
 const WORKSPACE_SHARE: u64 = 2;
 /// Device memory of a lane whatever its batches.
 const WORKSPACE_BYTES: u64 = 128 << 20;
@@ -215,7 +216,8 @@ impl<'g> Compression<'g> {
         found.into_iter().reduce(Found::merge).ok_or_else(|| Error::Gpu("an array without parts".into()))
     }
 
-    /// Compresses all chunks; `write` gets their records' bytes in order. Returns the records' lengths, and the chunks' summaries added up.
+    /// Compresses all chunks; `write` gets their records' bytes in order. Returns the records' lengths, and the chunks'
+    /// summaries added up.
     pub(crate) fn compress<S: ReadAt + ?Sized>(
         &mut self,
         array: &ArraySource<S>,
@@ -372,7 +374,8 @@ impl Lane<'_> {
 
 impl Drop for Lane<'_> {
     fn drop(&mut self) {
-        // A slab is shared by lanes and remembers only who read it last: it must not be given back while this lane's work is still queued. There is nobody to report to.
+        // A slab is shared by lanes and remembers only who read it last: it must not be given back while this lane's
+        // work is still queued. There is nobody to report to.
         let _ = self.stream.synchronize();
         self.outbound.waiting.drain(..).for_each(|buffer| self.gpu.buffers.give_back(buffer));
     }

@@ -169,7 +169,8 @@ impl<'g> Decompression<'g> {
         self.batches.iter().map(|batch| part(batch, &self.wanted)).collect()
     }
 
-    /// Decompresses; `put` gets the elements of each part of [`Self::parts`], in pieces that come in order within the part, parts in any order and from several threads.
+    /// Decompresses; `put` gets the elements of each part of [`Self::parts`], in pieces that come in order within the
+    /// part, parts in any order and from several threads.
     pub(crate) fn run<S: ReadAt + ?Sized>(
         &mut self,
         source: &S,

@@ -1,5 +1,6 @@
-//! Bytes from a source to a device. Each of several threads reads a piece into page-locked memory of its own and queues its copy, so that none waits for another:
-//! pieces that all threads filled together took half a millisecond each whatever their size, most of it for threads to wake up.
+//! Bytes from a source to a device. Each of several threads reads a piece into page-locked memory of its own and queues
+//! its copy, so that none waits for another: pieces that all threads filled together took half a millisecond each
+//! whatever their size, most of it for threads to wake up.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -13,7 +14,8 @@ use super::{Gpu, failure, joined};
 /// Bytes that a thread reads at a time, at least, and a multiple of them.
 const LEAST_BYTES: usize = 64 << 10;
 
-/// Threads that read at most: with twice as many, on pieces of half the size, they waited for the driver and loaded no faster.
+/// Threads that read at most: with twice as many, on pieces of half the size, they waited for the driver and loaded no
+/// faster.
 const MOST_THREADS: usize = 8;
 
 /// What copies to one stream's device go through.
@@ -34,7 +36,8 @@ impl<'g> Loader<'g> {
         Self { gpu, stream: stream.clone(), bytes, piece: 0, rings: Vec::new() }
     }
 
-    /// Copies `bytes` bytes to the start of `to`, on up to `threads` threads: `read` gets the offset of each piece and fills it. The copies are queued on the stream.
+    /// Copies `bytes` bytes to the start of `to`, on up to `threads` threads: `read` gets the offset of each piece and
+    /// fills it. The copies are queued on the stream.
     ///
     /// # Errors
     /// The first that `read` returns, or the driver's.

@@ -1,4 +1,5 @@
-//! The devices' streams and arrays against the CPU's, with batches and buffers small enough that there are many of each.
+//! The devices' streams and arrays against the CPU's, with batches and buffers small enough that there are many of
+//! each.
 
 use std::io::Write;
 use std::sync::{Mutex, OnceLock};
@@ -19,7 +20,8 @@ use crate::pool::Pool;
 use crate::source::ArraySource;
 use crate::{StreamFile, compress_from, decompress};
 
-/// All GPUs, the first one twice, so that the work is shared also where there is only one; opened once. Without one: `None` and one line that says so, or a failure if `SYNCLINE_REQUIRE_CUDA` is 1.
+/// All GPUs, the first one twice, so that the work is shared also where there is only one; opened once. Without one:
+/// `None` and one line that says so, or a failure if `SYNCLINE_REQUIRE_CUDA` is 1.
 fn gpus() -> Option<&'static Gpus> {
     static GPUS: OnceLock<Option<Gpus>> = OnceLock::new();
     let open = || match Gpus::open(CudaDevices::All) {

@@ -132,7 +132,8 @@ impl Pointwise {
     }
 }
 
-/// A power of two that makes the range of the original about 1, so that neither squares of errors nor of values are beyond f64: nothing else changes.
+/// A power of two that makes the range of the original about 1, so that neither squares of errors nor of values are
+/// beyond f64: nothing else changes.
 fn error_scale(criteria: &Criteria) -> f64 {
     const BIAS: i32 = 1023;
     let (low, high) = criteria.range.unwrap_or((0.0, 0.0));
@@ -147,7 +148,8 @@ fn is_beyond(tolerance: Tolerance, x: f64, error: f64, lost: f64) -> bool {
         Tolerance::Any | Tolerance::Exact => false,
         Tolerance::Absolute(bound) => error > bound || error == bound && lost > 0.0,
         Tolerance::PointwiseRelative(bound) => {
-            // Near the smallest numbers a product has no place for what it lost: all of them that many times larger, which changes nothing else.
+            // Near the smallest numbers a product has no place for what it lost: all of them that many times larger,
+            // which changes nothing else.
             const TINY: f64 = f64::from_bits((1023 - 900) << 52);
             const LARGER: f64 = f64::from_bits((1023 + 200) << 52);
             let scale = if x.abs() < TINY { LARGER } else { 1.0 };

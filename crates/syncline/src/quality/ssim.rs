@@ -33,7 +33,7 @@ pub(super) struct Ssim {
 /// Maps the range to [-1/2, 1/2], so that variances neither drown in large means nor overflow.
 #[derive(Clone, Copy, Debug)]
 struct Scale {
-    centre: f64,
+    center: f64,
     extent: f64,
 }
 
@@ -63,7 +63,7 @@ impl Ssim {
         Some(Self {
             width: width as usize,
             height,
-            scale: Scale { centre: low + extent / 2.0, extent },
+            scale: Scale { center: low + extent / 2.0, extent },
             rows: VecDeque::new(),
             next_row: 0,
             sum: 0.0,
@@ -102,7 +102,8 @@ impl Ssim {
         }
     }
 
-    /// Rows that are taken before windows are evaluated: to the end of the slice, or until there is enough work for many threads.
+    /// Rows that are taken before windows are evaluated: to the end of the slice, or until there is enough work for
+    /// many threads.
     fn rows_to_gather(&self) -> usize {
         let enough = (BAND / self.width).max(2 * WINDOW).saturating_sub(self.rows.len());
         usize::try_from(self.height - self.next_row).map_or(enough, |left| left.min(enough))
@@ -130,7 +131,7 @@ impl Ssim {
         let Some(tops) = (self.rows.len() + 1).checked_sub(WINDOW) else { return };
         let rows = self.rows.make_contiguous();
         // Luminance needs the true means.
-        let offset = self.scale.centre / self.scale.extent;
+        let offset = self.scale.center / self.scale.extent;
         let parts: Vec<(f64, u64)> = (0..tops)
             .into_par_iter()
             .with_min_len(TASK.div_ceil(self.width))
@@ -157,8 +158,8 @@ impl Row {
     fn extend<T: Sample>(&mut self, x: &[u8], y: &[u8], fills: &[u64], scale: Scale) {
         for (x, y) in samples::<T>(x).zip(samples::<T>(y)) {
             let excluded = x.is_special(fills) || !y.value().is_finite();
-            self.x.push(if excluded { 0.0 } else { (x.value() - scale.centre) / scale.extent });
-            self.y.push(if excluded { 0.0 } else { (y.value() - scale.centre) / scale.extent });
+            self.x.push(if excluded { 0.0 } else { (x.value() - scale.center) / scale.extent });
+            self.y.push(if excluded { 0.0 } else { (y.value() - scale.center) / scale.extent });
             self.excluded.push(excluded.into());
         }
     }
@@ -214,7 +215,7 @@ impl Scratch {
     }
 }
 
-/// Adds a product of each pair to its column's sum: one array at a time, which the compiler vectorises.
+/// Adds a product of each pair to its column's sum: one array at a time, which the compiler vectorizes.
 fn add_products(sums: &mut [f64], x: &[f64], y: &[f64], product: impl Fn(f64, f64) -> f64) {
     for ((sum, &x), &y) in sums.iter_mut().zip(x).zip(y) {
         *sum += product(x, y);

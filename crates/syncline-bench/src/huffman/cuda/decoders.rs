@@ -1,5 +1,7 @@
 //! The decoders: what reading a set's streams takes, whole and step by step.
 
+#![allow(unsafe_code)]
+
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use syncline_core::huffman::{IndexKind, Stream};
@@ -23,7 +25,8 @@ pub struct Phases {
     pub set: String,
     /// The decoder.
     pub method: String,
-    /// Name and 10^9 bytes of symbols a second of each step (as the papers count, those of the whole set over the step's time).
+    /// Name and 10^9 bytes of symbols a second of each step (as the papers count, those of the whole set over the
+    /// step's time).
     pub steps: Vec<(String, f64)>,
     /// The same of all steps together.
     pub overall: f64,

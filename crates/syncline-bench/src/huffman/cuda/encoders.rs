@@ -206,8 +206,8 @@ impl Gpu {
         })?)
     }
 
-    /// Rates of our own encoder's calls in turn, with codebooks that there are and from symbols on. Each call has symbols, codebooks and streams of
-    /// its own; all are checked.
+    /// Rates of our own encoder's calls in turn, with codebooks that there are and from symbols on. Each call has
+    /// symbols, codebooks and streams of its own; all are checked.
     fn encoding_in_turn<S: Code>(
         &mut self,
         input: &Input<S>,

@@ -16,11 +16,11 @@ pub const GAP: &str = "gap";
 pub const GAP_2020: &str = "gap (2020)";
 /// Gap array with shared memory by class, as in 2022.
 pub const GAP_2022: &str = "gap by class (2022)";
-/// Self-synchronisation with shared memory for the mean.
+/// Self-synchronization with shared memory for the mean.
 pub const SELF_SYNC: &str = "self-sync";
-/// Self-synchronisation as in 2018.
+/// Self-synchronization as in 2018.
 pub const SELF_SYNC_2018: &str = "self-sync (2018)";
-/// Self-synchronisation with shared memory by class, as in 2022.
+/// Self-synchronization with shared memory by class, as in 2022.
 pub const SELF_SYNC_2022: &str = "self-sync by class (2022)";
 /// The baseline: 32 groups a thread.
 pub const CHUNKED: &str = "chunked";

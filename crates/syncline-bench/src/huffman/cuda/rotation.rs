@@ -1,11 +1,13 @@
-//! Calls on a small set whose launches the device need not wait for: single ones, queued while it is busy, and one after another.
+//! Calls on a small set whose launches the device need not wait for: single ones, queued while it is busy, and one
+//! after another.
 
 use anyhow::Result;
 use syncline_cuda::timing;
 
 use super::Gpu;
 
-/// Copies of a set's buffers, which calls use in turn. Between two uses of one the others' 11 times 10 MB are written or read: more than twice what a second-level cache of 50 MB holds.
+/// Copies of a set's buffers, which calls use in turn. Between two uses of one the others' 11 times 10 MB are written
+/// or read: more than twice what a second-level cache of 50 MB holds.
 pub const COPIES: usize = 12;
 /// Calls between two events: some more than would hide how the first one starts.
 pub const CALLS: usize = 3 * COPIES;
@@ -28,7 +30,8 @@ impl InTurn {
 }
 
 impl Gpu {
-    /// Seconds of a call, each with the next of the copies: medians, of one after another of as many runs as of single calls on an idle device, and of those queued of one for each copy at least.
+    /// Seconds of a call, each with the next of the copies: medians, of one after another of as many runs as of single
+    /// calls on an idle device, and of those queued of one for each copy at least.
     ///
     /// # Errors
     /// Those of `call`.

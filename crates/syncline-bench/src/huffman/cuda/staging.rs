@@ -21,7 +21,8 @@ pub struct Staging {
     pub set: String,
     /// Bytes of symbols.
     pub bytes: usize,
-    /// Shared memory by class, with classes for so high ratios that one, two and three blocks fit a multiprocessor: one is as published.
+    /// Shared memory by class, with classes for so high ratios that one, two and three blocks fit a multiprocessor: one
+    /// is as published.
     pub by_class: [Tuned; 3],
     /// Each size in KiB, the same for all sequences.
     pub sizes: Vec<(u32, f64)>,

@@ -1,11 +1,12 @@
-//! Other projects' code, measured on the same kind of card (NVIDIA H200) on 2026-11-21 with the same fields and the same way of timing.
+//! Other projects' code, measured on the same kind of card (NVIDIA H200) on 2026-11-21 with the same fields and the
+//! same way of timing.
 
 use super::super::Row;
 use super::super::cuda::names;
 use super::{Cell, Table, find, sets};
 
-/// Decoding of a field's codes by the 2022 paper's authors' own code, GB/s: gap array, self-synchronisation optimised and original; then the copy of the same run was
-/// 2,060 GB/s.
+/// Decoding of a field's codes by the 2022 paper's authors' own code, GB/s: gap array, self-synchronization optimized
+/// and original; then the copy of the same run was 2,060 GB/s.
 const AUTHORS: [(&str, [f64; 3]); 6] = [
     ("nyx", [364.0, 292.0, 101.0]),
     ("rtm", [212.0, 167.0, 94.0]),

@@ -1,4 +1,5 @@
-//! Whole streams on the device, from array to stream and back: lossless ones of LZSS chunks, and lossy ones with and without codes as LZSS tokens.
+//! Whole streams on the device, from array to stream and back: lossless ones of LZSS chunks, and lossy ones with and
+//! without codes as LZSS tokens.
 
 use anyhow::{Context, Result, ensure};
 use syncline::{Bound, ElementType, IndexKind, LosslessPipeline, Shape};
@@ -62,7 +63,8 @@ impl Gpu {
         Ok(Row { level: Some(level), ..row })
     }
 
-    /// Times lossy streams of a field of about so many MiB, with codes as LZSS tokens nowhere, where an estimate says that it pays, and wherever that is shorter.
+    /// Times lossy streams of a field of about so many MiB, with codes as LZSS tokens nowhere, where an estimate says
+    /// that it pays, and wherever that is shorter.
     ///
     /// # Errors
     /// Something fails, other values come back than without tokens, or the bound is broken.

@@ -1,5 +1,7 @@
 //! Vectors of 64 bytes, compared to masks.
 
+#![allow(unsafe_code)]
+
 use std::arch::x86_64::*;
 
 use super::{AGREE, Agree, Avx2, Found, KEYS, Nearest, PLACES, VECTOR, WINDOW};
@@ -25,8 +27,8 @@ impl Agree for Avx512 {
         positions: u64,
         key_symbols: u32,
     ) -> Nearest {
-        // SAFETY: only `with_best` makes an `Avx512`, and only where it has found every feature of these instructions; the loads are of 32 bytes that the references
-        // hold, unaligned.
+        // SAFETY: only `with_best` makes an `Avx512`, and only where it has found every feature of these instructions;
+        // the loads are of 32 bytes that the references hold, unaligned.
         unsafe {
             let load = |bytes: &[u8; AGREE]| _mm256_loadu_si256(bytes.as_ptr().cast());
             let pair = |a, b| _mm512_inserti64x4::<1>(_mm512_castsi256_si512(load(a)), load(b));

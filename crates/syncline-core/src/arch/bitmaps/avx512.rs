@@ -1,5 +1,7 @@
 //! The loops over vectors. Callers have found AVX-512 BW, VL, VBMI, VBMI2 and VPOPCNTDQ.
 
+#![allow(unsafe_code)]
+
 use std::arch::x86_64::*;
 
 use super::pieces::{Bitmaps, KEY_BYTES, PIECE, REACH};
@@ -34,7 +36,8 @@ fn load_bitmaps(bitmaps: &[u64], at: usize) -> __m512i {
 }
 
 enabled! {
-    /// Writes `keys`, of `KEY` (1 or 2) bytes each, from the last position to the first: that of position 0 ends the first [`KEY_BYTES`].
+    /// Writes `keys`, of `KEY` (1 or 2) bytes each, from the last position to the first: that of position 0 ends the
+    /// first [`KEY_BYTES`].
     pub(super) fn reverse<const KEY: usize>(keys: &[u8], count: usize, reversed: &mut [u8]) {
         let mut order = [0u8; VECTOR];
         for (i, number) in order.iter_mut().enumerate() {
@@ -46,7 +49,8 @@ enabled! {
         }
     }
 
-    /// Makes bitmaps of windows of `32 * HALVES` (1, 2 or 4) symbols, for positions `from` and on, from keys of `KEY` bytes, which each of `repeated` has several times.
+    /// Makes bitmaps of windows of `32 * HALVES` (1, 2 or 4) symbols, for positions `from` and on, from keys of `KEY`
+    /// bytes, which each of `repeated` has several times.
     pub(super) fn fill<const KEY: usize, const HALVES: usize>(reversed: &[u8], from: usize, repeated: &[u32], near: &mut [u64], far: &mut [u64]) {
         let count = repeated.len();
         assert!(near.len() >= count && far.len() >= count && (from + count) * KEY <= KEY_BYTES && reversed.len() >= KEY_BYTES + 4 * VECTOR);
@@ -74,7 +78,8 @@ enabled! {
         }
     }
 
-    /// Notes which of the first `count` positions may have a candidate that agrees in `2^doublings` symbols: 1, or 4 to 16.
+    /// Notes which of the first `count` positions may have a candidate that agrees in `2^doublings` symbols: 1, or 4 to
+    /// 16.
     pub(super) fn note_possible<const FAR: bool>(bitmaps: &mut Bitmaps, count: usize, doublings: u32) {
         match doublings {
             0 => note_possible_in::<FAR, 0>(bitmaps, count),
@@ -114,8 +119,9 @@ enabled! {
         }
     }
 
-    /// Finds, for each of the first `count` positions, the symbols to its next token, if it starts one, and the distance, 0 for a literal. Symbols are compared up to `most` beyond those of the key: where
-    /// some agree as far as that, the symbols are 0. Positions that cannot start a match are left out, eight at a time.
+    /// Finds, for each of the first `count` positions, the symbols to its next token, if it starts one, and the
+    /// distance, 0 for a literal. Symbols are compared up to `most` beyond those of the key: where some agree as far as
+    /// that, the symbols are 0. Positions that cannot start a match are left out, eight at a time.
     pub(super) fn matches<const FAR: bool, const DEPTH: usize>(bitmaps: &mut Bitmaps, count: usize, rule: &Rule, most: usize) {
         assert!(most + rule.key_symbols <= REACH && count <= PIECE);
         let Bitmaps { near, far, possible, steps, distances } = bitmaps;
@@ -184,7 +190,8 @@ enabled! {
         }
     }
 
-    /// Writes the fields of the tokens that start at some of 64 positions, whose symbols are at the start of `bytes`, behind so many matches, and bytes of literals, that are there. Returns which are matches, one bit each.
+    /// Writes the fields of the tokens that start at some of 64 positions, whose symbols are at the start of `bytes`,
+    /// behind so many matches, and bytes of literals, that are there. Returns which are matches, one bit each.
     pub(super) fn write<const WIDTH: usize>(
         starts: u64,
         steps: &[u8],

@@ -1,8 +1,12 @@
-//! Symbols of one byte whose matches are mostly of the shortest kind, three symbols: no bitmaps, but of each position the nearest before it that begins alike.
+//! Symbols of one byte whose matches are mostly of the shortest kind, three symbols: no bitmaps, but of each position
+//! the nearest before it that begins alike.
 //!
-//! A table of the last position with each hash of three symbols is kept going position by position, whatever is a token, so that nothing waits for anything and nothing is mispredicted. All else is
-//! done for 64 positions at a time. The window fits three vectors, so that one permutation fetches what stands at the candidates of all 64, be it a symbol or where the next candidate is. What a match
-//! of three leaves out are the next two positions, so that the greedy choice is a few shifts of a word. Only matches of four symbols or more, if they start a token, are measured one by one.
+//! A table of the last position with each hash of three symbols is kept going position by position, whatever is a
+//! token, so that nothing waits for anything and nothing is mispredicted. All else is done for 64 positions at a time.
+//! The window fits three vectors, so that one permutation fetches what stands at the candidates of all 64, be it a
+//! symbol or where the next candidate is. What a match of three leaves out are the next two positions, so that the
+//! greedy choice is a few shifts of a word. Only matches of four symbols or more, if they start a token, are measured
+//! one by one.
 
 use std::arch::x86_64::*;
 use std::hint::select_unpredictable;
@@ -21,7 +25,8 @@ const LINE: usize = 64;
 const FRONT: usize = 2 * LINE;
 /// Positions whose keys are looked up together: far enough apart from where that is read again.
 const PIECE: usize = 1024;
-/// log2 of the entries in the table of last positions. With 13 bits every second line has keys that have only the hash in common with their candidate, with 14 every fourth; 15 fill the first-level cache.
+/// log2 of the entries in the table of last positions. With 13 bits every second line has keys that have only the hash
+/// in common with their candidate, with 14 every fourth; 15 fill the first-level cache.
 const HASH_BITS: u32 = 14;
 const HEADS: usize = 1 << HASH_BITS;
 /// No position yet: farther than any window from every position.
@@ -31,10 +36,12 @@ const PAIR_FACTOR: i16 = 0x9E35_u16 as i16;
 /// Spreads the third symbol over a hash, all values differently.
 const THIRD_FACTOR: i16 = (1 << (HASH_BITS - 8)) - 1;
 
-/// Matches of more than three symbols in a piece that are not too many: measuring them one by one takes longer than bitmaps do from about twice as many on.
+/// Matches of more than three symbols in a piece that are not too many: measuring them one by one takes longer than
+/// bitmaps do from about twice as many on.
 pub(super) const FEW: usize = PIECE / 24;
 
-/// Memory that is kept from block to block. Aligned as a line of the cache, as lines here are: loads and stores that span two of these took 4 % of the time.
+/// Memory that is kept from block to block. Aligned as a line of the cache, as lines here are: loads and stores that
+/// span two of these took 4 % of the time.
 #[derive(Debug)]
 #[repr(C, align(64))]
 pub(super) struct Memory {
@@ -86,8 +93,9 @@ struct Walk {
 }
 
 enabled! {
-    /// Makes the tokens of a block by a rule with keys and shortest matches of three symbols of one byte, `DEPTH` candidates (2 or 4) and a window of at most 128 symbols. Returns `None`, whatever it has
-    /// written to `out`, if in some piece more than `most` matches are longer. Meanwhile asks for what comes `next`.
+    /// Makes the tokens of a block by a rule with keys and shortest matches of three symbols of one byte, `DEPTH`
+    /// candidates (2 or 4) and a window of at most 128 symbols. Returns `None`, whatever it has written to `out`, if in
+    /// some piece more than `most` matches are longer. Meanwhile asks for what comes `next`.
     pub(super) fn tokens<const DEPTH: usize>(bytes: &[u8], rule: &Rule, most: usize, next: &[u8], memory: &mut Memory, mut out: TokensOut) -> Option<TokenCounts> {
         let symbols = bytes.len();
         assert!(symbols <= MAX_BYTES && out.flags.len() >= symbols.div_ceil(64));
@@ -119,7 +127,8 @@ enabled! {
         Some(TokenCounts { tokens, matches })
     }
 
-    /// Finds the last position before with the same hash of each position from `piece` to `end`, at most [`PIECE`] of them.
+    /// Finds the last position before with the same hash of each position from `piece` to `end`, at most [`PIECE`] of
+    /// them.
     fn look_up(memory: &mut Memory, piece: usize, end: usize) {
         let Memory { bytes, hashes, before, heads, .. } = memory;
         for at in (0..end - piece).step_by(LINE) {
@@ -143,7 +152,8 @@ enabled! {
         }
     }
 
-    /// Writes the hashes of the keys at the first [`LINE`] of some symbols. Of keys whose first two symbols are the same those with different third ones differ.
+    /// Writes the hashes of the keys at the first [`LINE`] of some symbols. Of keys whose first two symbols are the
+    /// same those with different third ones differ.
     #[inline]
     fn hash_line(bytes: &[u8], hashes: &mut [u8]) {
         let low = _mm512_set1_epi16(0xff);
@@ -165,7 +175,8 @@ enabled! {
         }
     }
 
-    /// Finds the candidates of the 64 positions from `from` on, the `number`th and on of a piece that has been looked up.
+    /// Finds the candidates of the 64 positions from `from` on, the `number`th and on of a piece that has been looked
+    /// up.
     #[inline]
     fn search_line<const DEPTH: usize>(memory: &mut Memory, from: usize, number: usize, symbols: usize, window: usize) -> Line {
         let Memory { bytes, same_hash, links, before, .. } = memory;
@@ -217,7 +228,8 @@ enabled! {
         Line { distances, found, longer }
     }
 
-    /// The distances of the 64 positions from `from` on to those `before` them, of 16 bits each; 0 for those beyond the window.
+    /// The distances of the 64 positions from `from` on to those `before` them, of 16 bits each; 0 for those beyond the
+    /// window.
     #[inline]
     fn distances_to(before: &[u8], from: usize, window: usize) -> __m512i {
         let mut numbers = [0u16; LINE];

@@ -1,7 +1,11 @@
-//! Where only the nearest candidate counts (level 1): its distance, and the match that it makes, for many positions at once, without bitmaps. Then several blocks go from token to token in turn.
+//! Where only the nearest candidate counts (level 1): its distance, and the match that it makes, for many positions at
+//! once, without bitmaps. Then several blocks go from token to token in turn.
 //!
-//! The symbols of as many positions as a vector has are compared with those a distance before them, from the greatest distance to the least, so that the nearest is what stays. What agrees behind
-//! the key is found by permutations: candidates are so near that two vectors hold them.
+//! The symbols of as many positions as a vector has are compared with those a distance before them, from the greatest
+//! distance to the least, so that the nearest is what stays. What agrees behind the key is found by permutations:
+//! candidates are so near that two vectors hold them.
+
+#![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
@@ -40,7 +44,8 @@ pub(super) struct Memory {
     max_match: usize,
     /// How many positions may start a match.
     possible: usize,
-    /// Of each position the symbols to the next token, if it starts one; 0 if that is a match of [`REACH`] symbols or more.
+    /// Of each position the symbols to the next token, if it starts one; 0 if that is a match of [`REACH`] symbols or
+    /// more.
     steps: [u8; MAX_BYTES + VECTOR],
     /// 0 for a literal.
     distances: [u8; MAX_BYTES + VECTOR],
@@ -99,8 +104,8 @@ enabled! {
         Some(memory.possible)
     }
 
-    /// Finds the match of each position, by keys of `KEY` (1 or 2) bytes a symbol, `SYMBOLS` of them. Returns how many there are. Meanwhile asks for what comes next, symbols of so many bytes: all this
-    /// takes nothing from memory.
+    /// Finds the match of each position, by keys of `KEY` (1 or 2) bytes a symbol, `SYMBOLS` of them. Returns how many
+    /// there are. Meanwhile asks for what comes next, symbols of so many bytes: all this takes nothing from memory.
     fn find_by<const KEY: usize, const SYMBOLS: usize>(memory: &mut Memory, min_match: usize, (next, width): (&[u8], usize)) -> usize {
         let lanes = VECTOR / KEY;
         let Memory { keys, pairs, symbols, steps, distances, may_match, .. } = memory;
@@ -141,7 +146,8 @@ enabled! {
             let at = |offset: isize| {
                 let start = (FRONT + from * KEY).wrapping_add_signed(offset * KEY as isize);
                 debug_assert!(start + VECTOR <= keys.len());
-                // SAFETY: `from` is a symbol of the block; before it there is a vector, behind the block's keys `BEHIND`, and offsets are from `-lanes` to `REACH`.
+                // SAFETY: `from` is a symbol of the block; before it there is a vector, behind the block's keys
+                // `BEHIND`, and offsets are from `-lanes` to `REACH`.
                 unsafe { _mm512_loadu_si512(keys.as_ptr().add(start).cast()) }
             };
             // Likewise hashes.
@@ -153,7 +159,8 @@ enabled! {
             };
             let put = |distance, same: u64, number| if KEY == 1 { _mm512_mask_mov_epi8(distance, same, number) } else { _mm512_mask_mov_epi16(distance, same as u32, number) };
             let subtract = |a, b| if KEY == 1 { _mm512_sub_epi8(a, b) } else { _mm512_sub_epi16(a, b) };
-            // What stands at the candidates, of what stands here and in the vector before. The lanes here are numbered from 0 on, so that this comes first.
+            // What stands at the candidates, of what stands here and in the vector before. The lanes here are numbered
+            // from 0 on, so that this comes first.
             let permute = |here, sources, before| if KEY == 1 { _mm512_permutex2var_epi8(here, sources, before) } else { _mm512_permutex2var_epi16(here, sources, before) };
             let left = symbols - from;
             let positions = _mm512_add_epi8(numbers, set(from.min(WINDOW)));
@@ -207,7 +214,8 @@ enabled! {
             let mut alive = candidates(distance);
             let sources = subtract(numbers, distance);
             if has_pairs {
-                // By hashes first, two symbols at a time: where short matches do not count most positions are done with.
+                // By hashes first, two symbols at a time: where short matches do not count most positions are done
+                // with.
                 let mut ahead = SYMBOLS;
                 while ahead + 2 <= min_match && alive != 0 {
                     let here = pairs_at(ahead as isize);
@@ -280,7 +288,8 @@ enabled! {
         }
     }
 
-    /// Goes from token to token in several blocks at once: from one to the next takes as long as a load, which leaves room for others'.
+    /// Goes from token to token in several blocks at once: from one to the next takes as long as a load, which leaves
+    /// room for others'.
     fn in_turn<const STREAMS: usize>(memories: [&mut Memory; STREAMS]) {
         let mut memories = memories;
         let symbols: [usize; STREAMS] = std::array::from_fn(|i| memories[i].symbols);

@@ -17,7 +17,8 @@ pub(super) const KEY_BYTES: usize = MAX_BYTES;
 /// Bytes of the longest window of keys, and of those behind them.
 const KEY_ROOM: usize = 256 + 64;
 
-/// Symbols beyond the key that are compared before it is known where tokens start: fewest and most of them, beyond what the shortest match takes.
+/// Symbols beyond the key that are compared before it is known where tokens start: fewest and most of them, beyond what
+/// the shortest match takes.
 const FEWEST: usize = 2;
 const MOST: usize = 16;
 
@@ -88,7 +89,8 @@ enabled! {
             1 => reverse::<1>(key_memory, symbols, reversed),
             _ => reverse::<2>(key_memory, symbols, reversed),
         }
-        // Whether most positions are literals that are told by few instructions: from how many symbols they would have to agree in.
+        // Whether most positions are literals that are told by few instructions: from how many symbols they would have
+        // to agree in.
         let doublings = if min_match < 4 { 0 } else { min_match.ilog2() };
         let sparse = doublings > 0 || keys == Keys::Hashes;
         let least = (min_match - key_symbols).max(FEWEST);
@@ -170,7 +172,8 @@ impl Written {
 }
 
 enabled! {
-    /// Goes from token to token, and marks where they start. Returns the position behind the last, and how many were compared one by one.
+    /// Goes from token to token, and marks where they start. Returns the position behind the last, and how many were
+    /// compared one by one.
     fn walk<const WIDTH: usize, const SPARSE: bool>(
         bytes: &[u8],
         symbols: usize,
@@ -257,7 +260,8 @@ enabled! {
 }
 
 enabled! {
-    /// Makes bitmaps of a piece at `from` and of what is behind it. Those of positions up to `until` are there if they were behind the one before. Returns the numbers of those made, counted from the piece's first.
+    /// Makes bitmaps of a piece at `from` and of what is behind it. Those of positions up to `until` are there if they
+    /// were behind the one before. Returns the numbers of those made, counted from the piece's first.
     fn make_bitmaps(
         from: usize,
         until: &mut usize,
@@ -317,7 +321,8 @@ pub(super) enum Keys {
 }
 
 enabled! {
-    /// Clears the bits of symbols that only have the same hash. Returns whether that was worth it: there were few of them.
+    /// Clears the bits of symbols that only have the same hash. Returns whether that was worth it: there were few of
+    /// them.
     fn verify<const WIDTH: usize>(bytes: &[u8], from: usize, made: Range<usize>, bitmaps: &mut Bitmaps) -> bool {
         let symbols = bytes.as_chunks::<WIDTH>().0;
         let most = made.len() / 2 + 16;
@@ -374,7 +379,8 @@ enabled! {
                 let divisor = common_divisor(symbols.iter().take(FIRST).map(offset));
                 // Decimals are often multiples: of 100, where they have no cents.
                 if divisor > 1 && span / u64::from(divisor) <= 0xff {
-                    // Rounded up, so that quotients of multiples are exact: what that adds to them is less than `span` by 2^16.
+                    // Rounded up, so that quotients of multiples are exact: what that adds to them is less than `span`
+                    // by 2^16.
                     let reciprocal = (1_u32 << 16).div_ceil(divisor.into());
                     let mut rest = 0;
                     for (key, symbol) in keys.iter_mut().zip(symbols) {

@@ -1,3 +1,5 @@
+#![allow(unsafe_code)]
+
 use proptest::prelude::*;
 
 use super::*;
@@ -106,7 +108,7 @@ proptest! {
     #[test]
     fn multiples_have_keys_of_one_byte(quotients in prop::collection::vec(0..=255u16, 100..300), divisor in 2..=257u16, base in any::<u16>()) {
         let mut symbols: Vec<u32> = quotients.iter().map(|&q| u32::from(q) * u32::from(divisor) + u32::from(base)).collect();
-        // Two that are neighbours, so that there is no greater divisor.
+        // Two that are neighbors, so that there is no greater divisor.
         symbols[..3].copy_from_slice(&[0, 254, 255].map(|q| q * u32::from(divisor) + u32::from(base)));
         let keys = |symbols: &[u32]| {
             let mut keys = vec![0xA5; symbols.len() * 2];

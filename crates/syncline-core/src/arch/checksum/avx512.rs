@@ -1,5 +1,7 @@
 //! XXH3-64 of long messages, 64 bytes at a time.
 
+#![allow(unsafe_code)]
+
 use std::arch::x86_64::*;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -10,10 +12,11 @@ use crate::arch::prefetch;
 const STRIPE: usize = 64;
 /// Stripes after which the sums are scrambled.
 const BLOCK_STRIPES: usize = 16;
-/// Bytes from those that are copied to those that are asked for, at both ends. Zen 4 copied 12 MB in the third cache at 16 GB/s without, 26 with 256, 24 with 512 and 18 with 768; far ones at 17 with up
-/// to 512, and at 13 with more.
+/// Bytes from those that are copied to those that are asked for, at both ends. Zen 4 copied 12 MB in the third cache at
+/// 16 GB/s without, 26 with 256, 24 with 512 and 18 with 768; far ones at 17 with up to 512, and at 13 with more.
 const COPY_AHEAD: usize = 256;
-/// Bytes from those that are only hashed to those that are asked for: a tile, as the machine's own prefetching ends with each page. Raw chunks of 2-D and 3-D tiles were decoded up to a quarter faster, others as before.
+/// Bytes from those that are only hashed to those that are asked for: a tile, as the machine's own prefetching ends
+/// with each page. Raw chunks of 2-D and 3-D tiles were decoded up to a quarter faster, others as before.
 const HASH_AHEAD: usize = 4096;
 
 const PRIME32_1: u64 = 0x9E37_79B1;
@@ -51,7 +54,8 @@ pub(super) struct Long {
     sums: [u64; 8],
     /// Stripes of the current block that have been taken.
     taken: usize,
-    /// The stripe that was taken last, then bytes that are still to be taken: up to a stripe, as the last of a message is not taken as the others are.
+    /// The stripe that was taken last, then bytes that are still to be taken: up to a stripe, as the last of a message
+    /// is not taken as the others are.
     recent: [u8; 2 * STRIPE],
     /// How many bytes are still to be taken.
     kept: usize,
@@ -84,7 +88,8 @@ impl Long {
         self.absorb::<true>(bytes, to[start..end].as_chunks_mut().0);
     }
 
-    /// Which of the next `len` bytes are stripes that can be taken where they are: behind what completes the one that is kept, and before at least a byte more.
+    /// Which of the next `len` bytes are stripes that can be taken where they are: behind what completes the one that
+    /// is kept, and before at least a byte more.
     fn stripes_of(&self, len: usize) -> Range<usize> {
         let start = (STRIPE - self.kept).min(len);
         start..start + len.saturating_sub(start + 1) / STRIPE * STRIPE
@@ -176,13 +181,13 @@ fn take_last(sums: &mut [u64; 8], stripe: &[u8; STRIPE]) {
     store(sums, state);
 }
 
-/// Each sum gets its neighbour's data, and the product of the halves of its own, keyed.
+/// Each sum gets its neighbor's data, and the product of the halves of its own, keyed.
 #[target_feature(enable = "avx512f")]
 fn add(state: __m512i, data: __m512i, key: __m512i) -> __m512i {
     let keyed = _mm512_xor_si512(data, key);
     let product = _mm512_mul_epu32(keyed, _mm512_srli_epi64::<32>(keyed));
-    let neighbours = _mm512_shuffle_epi32::<0b01_00_11_10>(data);
-    _mm512_add_epi64(state, _mm512_add_epi64(product, neighbours))
+    let neighbors = _mm512_shuffle_epi32::<0b01_00_11_10>(data);
+    _mm512_add_epi64(state, _mm512_add_epi64(product, neighbors))
 }
 
 /// What happens to the sums between blocks.

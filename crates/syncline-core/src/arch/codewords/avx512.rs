@@ -1,5 +1,7 @@
 //! Codewords of 16 symbols at a time, by permutation where the alphabet is small; joined to two, four and eight.
 
+#![allow(unsafe_code)]
+
 use std::arch::x86_64::*;
 
 use super::{JOINED, Join, PIECES, Pieces};
@@ -29,7 +31,8 @@ impl Join for Avx512 {
         pieces: &mut Pieces,
     ) -> usize {
         const { assert!(TABLE.is_power_of_two() && TABLE >= 4 * ENTRIES && PIECES == 2 * LANES) };
-        // SAFETY: only `with_best` makes an `Avx512`, and only where it has found every feature of these instructions. Stores are to arrays of as many.
+        // SAFETY: only `with_best` makes an `Avx512`, and only where it has found every feature of these instructions.
+        // Stores are to arrays of as many.
         unsafe {
             let (first, second) = (fours(symbols, 0, table, alphabet), fours(symbols, 1, table, alphabet));
             // Of eight symbols each, in the order 0, 4, 1, 5 and so on.
@@ -88,7 +91,8 @@ unsafe fn fours<S: Symbol, const TABLE: usize>(
 /// The machine has AVX-512 BW.
 #[inline(always)]
 unsafe fn look_up<const TABLE: usize>(symbols: __m512i, table: &[u32; TABLE], alphabet: usize) -> __m512i {
-    // SAFETY: the first four vectors of the table are there, as the caller's caller has asserted, and gathered entries have numbers below its length.
+    // SAFETY: the first four vectors of the table are there, as the caller's caller has asserted, and gathered entries
+    // have numbers below its length.
     unsafe {
         let part = |number: usize| _mm512_loadu_si512(table.as_ptr().add(number * ENTRIES).cast());
         let low = |symbols| _mm512_permutex2var_epi32(part(0), symbols, part(1));

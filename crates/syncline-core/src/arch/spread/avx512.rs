@@ -1,5 +1,7 @@
 //! Distances and symbols 64 bytes at a time.
 
+#![allow(unsafe_code)]
+
 mod lanes;
 mod note;
 
@@ -12,7 +14,8 @@ use crate::arch::{prefetch, prefetch_second};
 
 use super::{Ahead, BlockTokens, Reach, SPREAD_SLACK, Spread, VECTOR, are_inside};
 
-/// Bytes from the literals that are read to those that are asked for: the machine's own prefetching ends with each page.
+/// Bytes from the literals that are read to those that are asked for: the machine's own prefetching ends with each
+/// page.
 const SOON_LITERALS: usize = 1024;
 
 /// Vectors of 64 bytes, of which some lanes are loaded, stored, expanded and permuted.
@@ -40,7 +43,8 @@ impl Spread for Avx512 {
         assert!(distances.len() >= symbols + SPREAD_SLACK && are_inside(&distances[..symbols]));
         let near = !reach.is_far;
         let bytes = out.bytes();
-        // SAFETY: the features as above; there is slack, and no distance leads out of the block, as has just been asserted.
+        // SAFETY: the features as above; there is slack, and no distance leads out of the block, as has just been
+        // asserted.
         unsafe {
             match WIDTH {
                 1 if near && !reach.is_close => in_registers::<1, 2, 4>(bytes, symbols, distances, literals, ahead),
@@ -122,12 +126,14 @@ unsafe fn place_literals<const WIDTH: usize>(
 /// Copies each symbol from its source; a literal onto itself.
 ///
 /// # Safety
-/// `out`, which is initialised, and `distances` have `symbols` symbols, and no distance is greater than the symbols before it.
+/// `out`, which is initialized, and `distances` have `symbols` symbols, and no distance is greater than the symbols
+/// before it.
 #[inline(always)]
 unsafe fn copy_symbols<const WIDTH: usize>(out: &mut [MaybeUninit<u8>], symbols: usize, distances: &[u8]) {
     let start = out.as_mut_ptr().cast::<u8>();
     for (at, &distance) in distances[..symbols].iter().enumerate() {
-        // SAFETY: `at` is a symbol of the block, and so is what the distance leads to, says the caller. Loads and stores are unaligned.
+        // SAFETY: `at` is a symbol of the block, and so is what the distance leads to, says the caller. Loads and
+        // stores are unaligned.
         unsafe {
             let (from, to) = (start.add((at - usize::from(distance)) * WIDTH), start.add(at * WIDTH));
             match WIDTH {
@@ -140,10 +146,12 @@ unsafe fn copy_symbols<const WIDTH: usize>(out: &mut [MaybeUninit<u8>], symbols:
     }
 }
 
-/// Symbols 64 bytes at a time, none farther from its source than `VECTORS` registers hold, and of these no more than `2^ROUNDS` in a row of which each is the source of the next.
+/// Symbols 64 bytes at a time, none farther from its source than `VECTORS` registers hold, and of these no more than
+/// `2^ROUNDS` in a row of which each is the source of the next.
 ///
 /// # Safety
-/// The machine has AVX-512 VBMI and VBMI2; `out` and `distances` have [`SPREAD_SLACK`] bytes more than `symbols` symbols.
+/// The machine has AVX-512 VBMI and VBMI2; `out` and `distances` have [`SPREAD_SLACK`] bytes more than `symbols`
+/// symbols.
 #[inline(always)]
 unsafe fn in_registers<const WIDTH: usize, const VECTORS: usize, const ROUNDS: usize>(
     out: &mut [MaybeUninit<u8>],

@@ -1,7 +1,10 @@
 //! Tiles of 8 x 8 x 8 with AVX2: one vector is one row.
 //!
-//! With `D` a row differenced along x, `E` that along y too, `F` that along z too, the residuals are `D`, `E` and `F` for predictors 1 to 3, except
-//! that predictors 1 and 2 difference their first column or element along the other axes; there `E` and `F` have the right first elements.
+//! With `D` a row differenced along x, `E` that along y too, `F` that along z too, the residuals are `D`, `E` and `F`
+//! for predictors 1 to 3, except that predictors 1 and 2 difference their first column or element along the other axes;
+//! there `E` and `F` have the right first elements.
+
+#![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
@@ -9,7 +12,8 @@ use super::Cube;
 use crate::predict::TileInfo;
 use crate::predict::codes::{Outlier, at_outlier};
 
-/// Values farther than this from the base could overflow the sums of magnitudes: 64 rows of 8 differences of up to twice the distance.
+/// Values farther than this from the base could overflow the sums of magnitudes: 64 rows of 8 differences of up to
+/// twice the distance.
 const FARTHEST: i64 = 1 << 22;
 
 #[target_feature(enable = "avx2")]

@@ -39,8 +39,9 @@ impl Canonical {
         }
     }
 
-    /// Symbol and length of the codeword that `window` starts with, known to be at least `shortest` bits long. For bits that are no
-    /// codeword (a lone symbol has only one) the last symbol, with the longest length; without any symbol (0, 1).
+    /// Symbol and length of the codeword that `window` starts with, known to be at least `shortest` bits long. For bits
+    /// that are no codeword (a lone symbol has only one) the last symbol, with the longest length; without any symbol
+    /// (0, 1).
     #[inline(always)]
     pub fn decode(&self, window: u64, shortest: u32) -> (u16, u32) {
         let mut length = shortest.max(1);

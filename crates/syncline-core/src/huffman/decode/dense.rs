@@ -1,4 +1,5 @@
-//! Decoders that do not know where groups start write the live groups without the free ones between them; here they move to their places.
+//! Decoders that do not know where groups start write the live groups without the free ones between them; here they
+//! move to their places.
 
 use super::StreamDecoder;
 use crate::bits::dispatch::{self, Kernel};

@@ -1,5 +1,5 @@
-//! Decoding with the symbol index where many codewords are longer than the tables of several symbols: one symbol a lookup, from a table of
-//! as many bits as the longest codeword has.
+//! Decoding with the symbol index where many codewords are longer than the tables of several symbols: one symbol a
+//! lookup, from a table of as many bits as the longest codeword has.
 //!
 //! Every lookup gives one symbol, so groups that are decoded side by side go on in step, and end together.
 
@@ -29,7 +29,8 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// Tables of a stream's codebooks, or none where those of several symbols are faster. How common codewords are is taken from their lengths.
+    /// Tables of a stream's codebooks, or none where those of several symbols are faster. How common codewords are is
+    /// taken from their lengths.
     pub fn for_codebooks(codes: &[Canonical]) -> Vec<Self> {
         let long = |code: &Canonical| -> u32 {
             (TABLE_BITS + 1..=MAX_LENGTH).map(|length| code.counts[length as usize] << (MAX_LENGTH - length)).sum()

@@ -1,5 +1,5 @@
-//! Parallel decoding with the gap index: it says where the first codeword of any subsequence starts, so every thread can start at once; a
-//! first pass counts its symbols, their running sum says where they go, a second pass writes them.
+//! Parallel decoding with the gap index: it says where the first codeword of any subsequence starts, so every thread
+//! can start at once; a first pass counts its symbols, their running sum says where they go, a second pass writes them.
 
 use rayon::prelude::*;
 
@@ -29,7 +29,8 @@ pub fn decode<S: Symbol>(decoder: &StreamDecoder<'_, '_, S>, dense: &mut [S], th
     write_parts(Spans(decoder), &bounds, dense)
 }
 
-/// Decodes between successive bounds (each the start of a codeword or the end of all), in parallel; returns how many symbols there were.
+/// Decodes between successive bounds (each the start of a codeword or the end of all), in parallel; returns how many
+/// symbols there were.
 pub fn write_parts<S: Symbol>(spans: Spans<'_, '_, '_, S>, bounds: &[u32], dense: &mut [S]) -> usize {
     if let &[start, end] = bounds {
         return spans.write(start, end, dense).symbols;

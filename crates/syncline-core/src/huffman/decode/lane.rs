@@ -1,15 +1,15 @@
 //! One of several sequences of codewords that are decoded side by side.
 //!
-//! Decoding is a chain: load bits, look up, shift, look up, ... about 35 cycles for three lookups, in which a core could do six
-//! times as much. So lanes take turns, a window each, and the core overlaps them.
+//! Decoding is a chain: load bits, look up, shift, look up, ... about 35 cycles for three lookups, in which a core
+//! could do six times as much. So lanes take turns, a window each, and the core overlaps them.
 
 use super::canonical::Canonical;
 use super::lookup::{ENTRIES, LOOKUPS_PER_WINDOW, Lookup, TABLE_BITS};
 use crate::bits::reader::BitWords;
 use crate::huffman::Symbol;
 
-/// Room for whatever three eight-bit counts add up to, so that stores need no check, and a store's overhang; only the first 180 or so symbols
-/// are ever used.
+/// Room for whatever three eight-bit counts add up to, so that stores need no check, and a store's overhang; only the
+/// first 180 or so symbols are ever used.
 const BUFFER: usize = 3 * 256;
 
 /// Decodes from a position on into a buffer of its own.
@@ -28,7 +28,8 @@ pub struct Lane<'t> {
 }
 
 impl<'t> Lane<'t> {
-    /// Symbols that a lane may hold before the next window: a window gives at most 18 more, and one decoded the slow way.
+    /// Symbols that a lane may hold before the next window: a window gives at most 18 more, and one decoded the slow
+    /// way.
     pub const ROOM: usize = 160;
 
     /// Bits that a window may consume.

@@ -1,9 +1,9 @@
 //! Tables that give several symbols for the next bits of the stream.
 //!
-//! An entry is eight bytes: how many bits it consumes, how many symbols it gives, then the symbols, as many whole codewords as the
-//! table's bits hold. Symbols are bytes, distances from the table's base, so that six fit (a residual's likely values lie close together);
-//! or two bytes wide (three fit) where a 256-wide window misses too much. What an entry cannot express consumes nothing and gives
-//! nothing, and is decoded the slow way ([`Canonical`]).
+//! An entry is eight bytes: how many bits it consumes, how many symbols it gives, then the symbols, as many whole
+//! codewords as the table's bits hold. Symbols are bytes, distances from the table's base, so that six fit (a
+//! residual's likely values lie close together); or two bytes wide (three fit) where a 256-wide window misses too much.
+//! What an entry cannot express consumes nothing and gives nothing, and is decoded the slow way ([`Canonical`]).
 
 use super::canonical::Canonical;
 use crate::huffman::Symbol;
@@ -43,7 +43,8 @@ impl Layout {
 /// A decoding table.
 #[derive(Clone, Debug)]
 pub struct Lookup {
-    /// Bits 0-7 bits consumed, 8-15 number of symbols, 16-63 symbols; with no symbol, 16-63 is the least length of the codeword.
+    /// Bits 0-7 bits consumed, 8-15 number of symbols, 16-63 symbols; with no symbol, 16-63 is the least length of the
+    /// codeword.
     pub entries: Box<[u64; ENTRIES]>,
     /// How symbols stand in entries; the same in all tables of a stream.
     pub layout: Layout,
@@ -116,8 +117,9 @@ impl Lookup {
     }
 }
 
-/// Base of a window of 256 symbols that holds nearly all of what is coded in at most [`TABLE_BITS`] bits, if there is one: either everything
-/// fits, or the window is centred on the commonest symbol and misses at most 1/32 of the code space.
+/// Base of a window of 256 symbols that holds nearly all of what is coded in at most [`TABLE_BITS`] bits, if there is
+/// one: either everything fits, or the window is centered on the commonest symbol and misses at most 1/32 of the code
+/// space.
 fn narrow_base(code: &Canonical) -> Option<u16> {
     let short: u32 = code.counts[..=TABLE_BITS as usize].iter().sum();
     let symbols = &code.symbols[..short as usize];

@@ -1,14 +1,15 @@
-//! Parallel decoding without an index, by self-synchronisation (Weissenberger and Schmidt, 2018, their form for multicore processors).
+//! Parallel decoding without an index, by self-synchronization (Weissenberger and Schmidt, 2018, their form for
+//! multicore processors).
 //!
-//! The bits are cut into one sequence for each thread. A thread that starts anywhere soon meets a true codeword boundary by itself and is right
-//! from there on. Phase 1: each thread decodes its sequence from its first bit and records the codeword boundary after each
-//! subsequence. Phase 2: each sequence is decoded again from where the one before it ended, until a recorded boundary is met
-//! (synchronised). Then counts, their running sum, and the symbols.
+//! The bits are cut into one sequence for each thread. A thread that starts anywhere soon meets a true codeword
+//! boundary by itself and is right from there on. Phase 1: each thread decodes its sequence from its first bit and
+//! records the codeword boundary after each subsequence. Phase 2: each sequence is decoded again from where the one
+//! before it ended, until a recorded boundary is met (synchronized). Then counts, their running sum, and the symbols.
 //!
-//! **Cost.** Some codes never synchronise (all codewords of one length that does not divide a sequence, for one). If the sequence
-//! before did not synchronise, its end was wrong and so was the start of this one: it is then decoded once more,
-//! after the one before it. So every bit is decoded at most three times to find the boundaries, and once to write: never more than about
-//! four times the work of one thread, and no unbounded rounds.
+//! **Cost.** Some codes never synchronize (all codewords of one length that does not divide a sequence, for one). If
+//! the sequence before did not synchronize, its end was wrong and so was the start of this one: it is then decoded once
+//! more, after the one before it. So every bit is decoded at most three times to find the boundaries, and once to
+//! write: never more than about four times the work of one thread, and no unbounded rounds.
 
 use rayon::prelude::*;
 
@@ -23,7 +24,8 @@ const CHECK_BITS: u32 = 1024;
 /// Fewest bits that are worth a thread.
 const LEAST_PER_THREAD: u32 = 16 * CHECK_BITS;
 
-/// What phase 1 records of a sequence: the span from its start to the first codeword at or after each subsequence boundary.
+/// What phase 1 records of a sequence: the span from its start to the first codeword at or after each subsequence
+/// boundary.
 struct Record {
     bits: std::ops::Range<u32>,
     spans: Vec<Span>,

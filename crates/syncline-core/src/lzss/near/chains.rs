@@ -1,9 +1,9 @@
 //! Candidates by chains, for machines without long vectors and for windows of more than 128 symbols.
 //!
-//! First each position of the block learns the distances of the nearest four that begin alike, all in one word: no chain is walked link by
-//! link, whose every step waits for the one before. Then the candidates of a token are compared
-//! side by side, without a branch for each. What that cannot decide - an alien in the chain, a match longer than a vector, the end of
-//! the block - is decided one candidate after another.
+//! First each position of the block learns the distances of the nearest four that begin alike, all in one word: no
+//! chain is walked link by link, whose every step waits for the one before. Then the candidates of a token are compared
+//! side by side, without a branch for each. What that cannot decide - an alien in the chain, a match longer than a
+//! vector, the end of the block - is decided one candidate after another.
 
 use std::hint::select_unpredictable;
 
@@ -11,7 +11,8 @@ use super::super::ENOUGH;
 use super::{Block, Bytes, Finder, MAX_BYTES, MAX_SYMBOLS, Shape, load};
 use crate::arch::agree::{AGREE, Agree, Nearest};
 
-/// log2 of the entries in the table of last positions: with the distances of 32-bit symbols it fills the first-level cache, hardly more.
+/// log2 of the entries in the table of last positions: with the distances of 32-bit symbols it fills the first-level
+/// cache, hardly more.
 const HASH_BITS: u32 = 14;
 /// No position yet: farther than any window from every position.
 const NOWHERE: u16 = 1 << 15;
@@ -37,8 +38,8 @@ impl Default for Heads {
     }
 }
 
-/// For each position the distances of the nearest four with its hash, the nearest in the lowest lane; beyond the window if there are fewer. Or their positions:
-/// [`positions`].
+/// For each position the distances of the nearest four with its hash, the nearest in the lowest lane; beyond the window
+/// if there are fewer. Or their positions: [`positions`].
 #[derive(Debug)]
 pub(super) struct Distances(Box<[u64; MAX_SYMBOLS]>);
 
@@ -59,7 +60,8 @@ fn lane(distances: u64, lane: usize) -> usize {
     (distances >> (LANE * lane as u32) & 0xffff) as usize
 }
 
-/// The search with what the parameters say; `LANES` candidates are compared at once, or [`ROUNDS`]. With four, distances have become positions.
+/// The search with what the parameters say; `LANES` candidates are compared at once, or [`ROUNDS`]. With four,
+/// distances have become positions.
 pub(super) struct Chains<'a, const WIDTH: usize, const LANES: usize, A> {
     pub agree: A,
     pub shape: Shape,
@@ -83,7 +85,8 @@ impl<const WIDTH: usize, const LANES: usize, A: Agree> Finder for Chains<'_, WID
             let head = &mut heads[hash(load(bytes, at * WIDTH) & mask)];
             let before = std::mem::replace(head, at as u16);
             let distance = u64::from((at as u16).wrapping_sub(before));
-            // The distances of the position before, one lane up, all longer by the way to it. A lane is dropped after three additions: none runs over.
+            // The distances of the position before, one lane up, all longer by the way to it. A lane is dropped after
+            // three additions: none runs over.
             let found =
                 (distances[usize::from(before) % MAX_SYMBOLS] << LANE).wrapping_add(distance.wrapping_mul(ONES));
             distances[at % MAX_SYMBOLS] = select_unpredictable(distance <= window, found, NONE);
@@ -106,7 +109,8 @@ impl<const WIDTH: usize, const LANES: usize, A: Agree> Finder for Chains<'_, WID
     }
 }
 
-/// The positions of candidates at these distances from `at`. Where there are fewer, the nearest stands in for the rest; where there is none, [`NOBODY`].
+/// The positions of candidates at these distances from `at`. Where there are fewer, the nearest stands in for the rest;
+/// where there is none, [`NOBODY`].
 #[inline(always)]
 fn positions(at: usize, distances: u64, window: usize) -> u64 {
     let nearest = distances as u16;

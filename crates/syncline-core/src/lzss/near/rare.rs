@@ -1,14 +1,16 @@
 //! Matches of a block of which hardly any symbol repeats one of the window: what comes out raw, or nearly so.
 //!
-//! Each position learns the last one before it with the same hash, from a table, without a jump: two loads and two stores. Where that one is farther than the window, which is nearly
-//! everywhere, there is no candidate; what is left is searched link by link. Bitmaps compare every position with all of its window.
+//! Each position learns the last one before it with the same hash, from a table, without a jump: two loads and two
+//! stores. Where that one is farther than the window, which is nearly everywhere, there is no candidate; what is left
+//! is searched link by link. Bitmaps compare every position with all of its window.
 
 use super::super::{BlockCounts, ENOUGH, HASH_FACTOR, Tokens};
 use super::{MAX_SYMBOLS, Shape};
 use crate::arch::bitmaps::Match;
 use crate::bits::dispatch::{self, Kernel};
 
-/// log2 of the entries in the table of last positions: of symbols that never repeat at most 3 % are looked at in vain, 1.6 % up to level 3, and table and block fit a first-level cache.
+/// log2 of the entries in the table of last positions: of symbols that never repeat at most 3 % are looked at in vain,
+/// 1.6 % up to level 3, and table and block fit a first-level cache.
 const HASH_BITS: u32 = 13;
 /// No position yet: farther than any window from every position.
 const NOWHERE: u16 = 1 << 15;
@@ -82,7 +84,8 @@ impl<const WIDTH: usize> Kernel for Find<'_, WIDTH> {
     }
 }
 
-/// Learns of each position that may start a match, by its key, the last one before it with the same hash, and whether that is near. Returns how many positions there are, if few are near.
+/// Learns of each position that may start a match, by its key, the last one before it with the same hash, and whether
+/// that is near. Returns how many positions there are, if few are near.
 #[inline(always)]
 fn look_back<const WIDTH: usize>(symbols: &[[u8; WIDTH]], shape: Shape, rare: &mut Rare) -> Option<usize> {
     let Rare { heads, before, is_near, .. } = rare;
@@ -182,7 +185,8 @@ fn longest<const WIDTH: usize>(symbols: &[[u8; WIDTH]], at: usize, shape: Shape,
     best
 }
 
-/// Appends the tokens of a block of these bytes, whole symbols, whose matches are few. Returns how many tokens there are, and how many matches.
+/// Appends the tokens of a block of these bytes, whole symbols, whose matches are few. Returns how many tokens there
+/// are, and how many matches.
 pub(super) fn append<const WIDTH: usize>(
     matches: &[Match],
     min_match: usize,

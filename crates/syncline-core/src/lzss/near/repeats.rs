@@ -1,7 +1,8 @@
 //! Where a block may have matches at all, if only long ones count.
 //!
-//! A match has as many symbols as its hash, or more, so that the hash of its first ones is that of what it repeats. All positions are compared with those a distance before them, for every distance of the window,
-//! vector by vector: few instructions a position, and what is not found are literals, which are copied at once.
+//! A match has as many symbols as its hash, or more, so that the hash of its first ones is that of what it repeats. All
+//! positions are compared with those a distance before them, for every distance of the window, vector by vector: few
+//! instructions a position, and what is not found are literals, which are copied at once.
 
 use super::super::HASH_FACTOR;
 use super::{Block, MAX_SYMBOLS};
@@ -10,7 +11,8 @@ use crate::arch::agree::{Agree, KEYS};
 /// Symbols of the longest window.
 const LONGEST: usize = 256;
 
-/// Symbols that are compared by one hash where only matches of twice as many count: such a match covers all of an aligned group.
+/// Symbols that are compared by one hash where only matches of twice as many count: such a match covers all of an
+/// aligned group.
 const GROUP: usize = 8;
 /// From so many symbols on [`may_repeat`] can tell.
 pub(super) const LONG: usize = 2 * GROUP;
@@ -44,7 +46,8 @@ impl Default for Sums {
     }
 }
 
-/// Looks for repetitions at most `window` symbols apart, if matches have at least `min_match`. Returns whether there may be any match.
+/// Looks for repetitions at most `window` symbols apart, if matches have at least `min_match`. Returns whether there
+/// may be any match.
 #[inline(always)]
 pub(super) fn survey<const WIDTH: usize, A: Agree>(
     agree: A,
@@ -86,7 +89,8 @@ pub(super) fn survey<const WIDTH: usize, A: Agree>(
     any != 0
 }
 
-/// Whether the hash of an aligned group of a block's symbols is that of symbols at most `window` before it. If not, no match has [`LONG`] symbols.
+/// Whether the hash of an aligned group of a block's symbols is that of symbols at most `window` before it. If not, no
+/// match has [`LONG`] symbols.
 #[inline(always)]
 pub(super) fn may_repeat<const WIDTH: usize>(
     bytes: &[u8],

@@ -1,7 +1,8 @@
-//! Candidates by looking at the whole window at once, where vectors are long enough for that: no position within a match costs more than its key, and there is no table to wait
-//! for.
+//! Candidates by looking at the whole window at once, where vectors are long enough for that: no position within a
+//! match costs more than its key, and there is no table to wait for.
 //!
-//! Keys stand from the last position to the first, so that a window is read from the nearest on, and its lowest bits are the nearest.
+//! Keys stand from the last position to the first, so that a window is read from the nearest on, and its lowest bits
+//! are the nearest.
 
 use super::super::{ENOUGH, HASH_FACTOR};
 use super::{Block, Bytes, Finder, MAX_BYTES, MAX_SYMBOLS, Shape};
@@ -13,7 +14,8 @@ pub(super) const MOST_DEPTH: usize = 4;
 /// What the symbols of a key are multiplied with.
 const FACTORS: [u16; 8] = [1, 0x79B1, 0xCA77, 0xAE3D, 0x9A85, 0x37F9, 0xEB4F, 0x67C5];
 
-/// Of each position of a block, the last first, hashes of the symbols by which candidates are recognised; what is behind those of the block is not looked at.
+/// Of each position of a block, the last first, hashes of the symbols by which candidates are recognized; what is
+/// behind those of the block is not looked at.
 #[derive(Debug)]
 pub(super) struct Keys {
     keys: Box<[u16; MAX_SYMBOLS + WINDOW]>,
@@ -27,7 +29,8 @@ impl Default for Keys {
     }
 }
 
-/// The search by keys with what the parameters say; `DEPTH` is theirs: 1, 2 or 4, for windows of 32, 64 and 128 symbols.
+/// The search by keys with what the parameters say; `DEPTH` is theirs: 1, 2 or 4, for windows of 32, 64 and 128
+/// symbols.
 pub(super) struct Windows<const WIDTH: usize, const DEPTH: usize, A> {
     pub agree: A,
     pub shape: Shape,

@@ -45,7 +45,8 @@ struct Chunk {
     bytes: usize,
 }
 
-/// Decodes a payload. Its checksum is still to be verified: it is taken while blocks are decoded if the tokens are stored as they are, and else before.
+/// Decodes a payload. Its checksum is still to be verified: it is taken while blocks are decoded if the tokens are
+/// stored as they are, and else before.
 pub(in super::super) fn decode<W: Word, K: TileSink>(
     context: &Context,
     (payload, checksum, buffers): (&[u8], &mut RecordChecksum, &mut DecodeBuffers),
@@ -237,7 +238,8 @@ pub(in super::super) struct BlockReader<'b> {
 }
 
 impl<'b> BlockReader<'b> {
-    /// Checks sections 2 to 6 of a chunk of `bytes` bytes and reads the tokens; matches are checked as they are decoded.
+    /// Checks sections 2 to 6 of a chunk of `bytes` bytes and reads the tokens; matches are checked as they are
+    /// decoded.
     pub(in super::super) fn new(
         context: &Context,
         sections: &Sections<'b>,
@@ -249,8 +251,8 @@ impl<'b> BlockReader<'b> {
         Ok(Self { chunk, parts, out: &mut buffers.out, base: 0, next: 0, flag: 0, literal: 0, matched: 0 })
     }
 
-    /// Bytes `from..to`, which are in the chunk and not before any asked for earlier. If `from` is a multiple of 2, 4 or 8, so is their address. Each block that is decoded
-    /// asks for what is `ahead`.
+    /// Bytes `from..to`, which are in the chunk and not before any asked for earlier. If `from` is a multiple of 2, 4
+    /// or 8, so is their address. Each block that is decoded asks for what is `ahead`.
     pub(in super::super) fn bytes(
         &mut self,
         from: usize,
@@ -281,7 +283,8 @@ impl<'b> BlockReader<'b> {
         (is_next && self.chunk.params.distance_bytes() == 1).then_some(bytes)
     }
 
-    /// Decodes that block to another place, asking for what is to be `read` next and for where the block behind it goes.
+    /// Decodes that block to another place, asking for what is to be `read` next and for where the block behind it
+    /// goes.
     fn decode_next<'m>(
         &mut self,
         place: Place<'m>,

@@ -12,7 +12,8 @@ use crate::predict::lorenzo::Word;
 
 /// Runs of tiles in a sample.
 const PIECES: usize = 4;
-/// Bits that a match takes besides its distance where tokens are Huffman-coded: about what its flag and length came to on columns of integers.
+/// Bits that a match takes besides its distance where tokens are Huffman-coded: about what its flag and length came to
+/// on columns of integers.
 const MATCH_BITS: u64 = 6;
 /// Levels up to this one are for speed.
 const FAST_LEVELS: u8 = 4;
@@ -22,7 +23,8 @@ const BLOCK_BITS: u64 = size_of::<BlockCounts>() as u64 * 8;
 const LITERALS: usize = 2;
 /// Symbols of which it is found out how many are different.
 const DISTINCT_SAMPLE: usize = 2048;
-/// So many of them repeat others where a plane of 16-bit symbols has about 2^15 that are different: its codebook takes what it saves.
+/// So many of them repeat others where a plane of 16-bit symbols has about 2^15 that are different: its codebook takes
+/// what it saves.
 const FEWEST_REPEATS: usize = DISTINCT_SAMPLE / 32;
 /// Fraction bits of logarithms.
 const LOG_BITS: u32 = 16;
@@ -44,7 +46,8 @@ pub(in super::super) struct Choice {
     pub bytes: u64,
 }
 
-/// The numbers of the tiles in the sample of a chunk with these tile lengths: runs that hold at least half a block each.
+/// The numbers of the tiles in the sample of a chunk with these tile lengths: runs that hold at least half a block
+/// each.
 pub(in super::super) fn sample_tiles(
     lengths: &[usize],
     element_bytes: usize,
@@ -127,7 +130,8 @@ impl Case<'_> {
         ways.filter(|&way| !(fast && !self.entropy_coded && self.is_narrow(way) && way.of_residuals)).collect()
     }
 
-    /// Whether a way is tried only where others do not save enough: narrow symbols where speed is what was asked for (as GPULZ does).
+    /// Whether a way is tried only where others do not save enough: narrow symbols where speed is what was asked for
+    /// (as GPULZ does).
     pub fn is_spare(&self, way: Way) -> bool {
         self.is_fast() && !self.entropy_coded && self.is_narrow(way)
     }
@@ -138,7 +142,8 @@ impl Case<'_> {
         !(self.is_spare(way) && saved)
     }
 
-    /// The best of all ways, which `weigh` weighs; the first of those that come to as much. `None` if there is a way that it does not weigh.
+    /// The best of all ways, which `weigh` weighs; the first of those that come to as much. `None` if there is a way
+    /// that it does not weigh.
     pub fn best(&self, mut weigh: impl FnMut(usize, Way) -> Option<Choice>) -> Option<Choice> {
         let mut best: Option<Choice> = None;
         for (number, way) in self.ways().into_iter().enumerate() {
@@ -165,7 +170,8 @@ impl Case<'_> {
         others.fold(first, Choice::shorter)
     }
 
-    /// The same with one of the shortest matches that are tried, or `None` if that is left out, as it is the same as the first.
+    /// The same with one of the shortest matches that are tried, or `None` if that is left out, as it is the same as
+    /// the first.
     pub fn weigh_trial(
         &self,
         way: Way,
@@ -210,13 +216,14 @@ impl Case<'_> {
         }
         let has_matches = trial != LITERALS;
         let bits = if has_matches {
-            scratch.tokenise(bytes, &params);
+            scratch.tokenize(bytes, &params);
             if entropy_coded { coded_bits(&scratch.tokens, &params) } else { scratch.tokens.len() as u64 * 8 }
         } else {
             (as_literals >> LOG_BITS) + bytes.len().div_ceil(params.block_bytes()) as u64 * BLOCK_BITS
         };
         let bytes = (bits / 8 + side as u64) * self.elements as u64 / (self.sampled as u64).max(1);
-        // Prediction, narrow symbols and matches take time that only a clearly smaller stream is worth, short matches most of all, where speed is what was asked for.
+        // Prediction, narrow symbols and matches take time that only a clearly smaller stream is worth, short matches
+        // most of all, where speed is what was asked for.
         let slow = 2 * u64::from(of_residuals || narrow)
             + if self.trials() > 1 {
                 u64::from(has_matches) + 2 * u64::from(params.min_match < MAX_MIN_MATCH)
@@ -264,8 +271,8 @@ fn shortest_worth_while(entropy: u64, bytes: &[u8], params: &Params) -> u8 {
     (worth.min(MAX_MIN_MATCH.into()) as u8).max(params.min_match)
 }
 
-/// Whether planes of 16-bit symbols may be shorter than those of bytes. They cannot where each has so many different symbols that its codebook takes what they save, or bytes of which half are
-/// the same.
+/// Whether planes of 16-bit symbols may be shorter than those of bytes. They cannot where each has so many different
+/// symbols that its codebook takes what they save, or bytes of which half are the same.
 fn may_have_words(bytes: &[u8], width: SymbolWidth) -> bool {
     let width = width.bytes();
     let most = bytes.len() / width / DISTINCT_SAMPLE;
@@ -358,7 +365,8 @@ impl Kernel for Varying<'_> {
     }
 }
 
-/// How often each byte comes in plane `plane` of `STRIDE`, in eight copies, as equal bytes that follow each other would wait for each other's sums.
+/// How often each byte comes in plane `plane` of `STRIDE`, in eight copies, as equal bytes that follow each other would
+/// wait for each other's sums.
 fn count<const STRIDE: usize>(bytes: &[u8], plane: usize) -> [u32; 256] {
     let mut copies = [[0; 256]; 8];
     let (symbols, rest) = bytes.as_chunks::<STRIDE>();

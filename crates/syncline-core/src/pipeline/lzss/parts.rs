@@ -39,7 +39,8 @@ pub(super) fn write_plain(sections: &mut SectionWriter, out: &mut Vec<u8>, token
     sections.section(out, |out| out.extend_from_slice(&tokens.literals));
 }
 
-/// Writes the four sections in planes, each Huffman-coded if that is shorter. The literals need not be among the tokens.
+/// Writes the four sections in planes, each Huffman-coded if that is shorter. The literals need not be among the
+/// tokens.
 pub(super) fn write_coded(
     sections: &mut SectionWriter,
     out: &mut Vec<u8>,
@@ -127,7 +128,8 @@ struct Coder<'a> {
 
 /// Planes of a section, each as it will be stored.
 struct Planned<S> {
-    /// The symbols, in memory of the scratch's (none for zeros), filled up to whole groups, how many there are, and how they are coded if they are.
+    /// The symbols, in memory of the scratch's (none for zeros), filled up to whole groups, how many there are, and how
+    /// they are coded if they are.
     planes: Vec<(Vec<u16>, usize, Option<huffman::Plan>)>,
     /// Fewest and most bytes of all planes.
     fewest: usize,
@@ -145,14 +147,16 @@ impl<S> Planned<S> {
 }
 
 impl Coder<'_> {
-    /// Appends every `stride`-th symbol of `bytes` as a plane, then every one after these, and so on, each after align(16). Returns which are coded.
+    /// Appends every `stride`-th symbol of `bytes` as a plane, then every one after these, and so on, each after
+    /// align(16). Returns which are coded.
     fn planes<S: Symbol>(&mut self, out: &mut Vec<u8>, bytes: &[u8], stride: usize) -> u16 {
         let used = used_bits(bytes, stride * S::BYTES);
         let planned = self.plan::<S>(bytes, stride, used, usize::MAX).expect("a plan of any length");
         self.write(out, planned)
     }
 
-    /// Plans these planes, if they take less than `limit` bytes. `used` has the bits that any of the symbols together have.
+    /// Plans these planes, if they take less than `limit` bytes. `used` has the bits that any of the symbols together
+    /// have.
     fn plan<S: Symbol>(&mut self, bytes: &[u8], stride: usize, used: u64, limit: usize) -> Option<Planned<S>> {
         let options = huffman::EncodeOptions { group_log2: GROUP_LOG2, index: self.index, free_symbol: Some(0) };
         let mut planned = Planned { planes: Vec::with_capacity(stride), fewest: 0, most: 0, symbol: PhantomData };
@@ -323,7 +327,8 @@ impl PlaneReader<'_> {
         Err(Error::corrupt(self.place, "an LZSS section does not fit the token counts"))
     }
 
-    /// A section that is stored as it is, of `length` bytes, to be read at most `most` bytes at a time; in `buffer` its end, if the `tail` has not [`SLACK`] bytes behind it.
+    /// A section that is stored as it is, of `length` bytes, to be read at most `most` bytes at a time; in `buffer` its
+    /// end, if the `tail` has not [`SLACK`] bytes behind it.
     pub fn plain<'p>(
         &self,
         section: &'p [u8],

@@ -52,7 +52,8 @@ pub fn lzss_trials(element: ElementType, options: &LosslessOptions, sampled: u64
     case.ways().into_iter().flat_map(trials).collect()
 }
 
-/// The best of them, from what each was found to come to, in this order. `None` if one is missing that has to be made, or there are others.
+/// The best of them, from what each was found to come to, in this order. `None` if one is missing that has to be made,
+/// or there are others.
 pub fn best_lzss(
     element: ElementType,
     options: &LosslessOptions,
@@ -101,7 +102,8 @@ pub struct WeighedLzss {
     pub bytes: u64,
 }
 
-/// Weighs one attempt at a chunk of `elements` elements whose sample, `tiles`, has the little-endian elements `sample`; `None` if it turns out to be the one before.
+/// Weighs one attempt at a chunk of `elements` elements whose sample, `tiles`, has the little-endian elements `sample`;
+/// `None` if it turns out to be the one before.
 ///
 /// # Panics
 /// `sample` has not the tiles' elements.

@@ -1,15 +1,22 @@
-// From the counts of an alphabet to its canonical Huffman code, a block a codebook, or where these are few a block for each tree that its code may come from.
+// From the counts of an alphabet to its canonical Huffman code, a block a codebook, or where these are few a block for
+// each tree that its code may come from.
 //
-// The two phases of the 2021 encoder paper (after Ostadzadeh et al. 2007), with the differences that the stream's exact lengths ask for:
+// The two phases of the 2021 encoder paper (after Ostadzadeh et al. 2007), with the differences that the stream's exact
+// lengths ask for:
 //  - Symbols are sorted by (count, symbol): a radix sort, stable from symbol order.
-//  - GenerateCL melds, in each round, every tree that is not above the sum t of the two smallest. All internal trees in the queue are (sums ascend), so are
-//    the leaves up to t, found by searching; merge path brings the two in order, leaves first where equal, and neighbours are melded. If their number is odd the
-//    largest waits. Each round therefore does, in parallel, exactly what the sequential two-queue method does next: the same tree.
-//  - Depths never rise in the order of trees' making. So each tree only notes which tree was next when it was made, and one thread walks down the levels at the end, instead of
+//  - GenerateCL melds, in each round, every tree that is not above the sum t of the two smallest. All internal trees in
+//  the queue are (sums ascend), so are
+//    the leaves up to t, found by searching; merge path brings the two in order, leaves first where equal, and
+//    neighbors are melded. If their number is odd the largest waits. Each round therefore does, in parallel, exactly
+//    what the sequential two-queue method does next: the same tree.
+//  - Depths never rise in the order of trees' making. So each tree only notes which tree was next when it was made, and
+//  one thread walks down the levels at the end, instead of
 //    the paper's updating of every leaf in every round.
-//  - The limit is that of syncline_core::huffman::lengths. Its step (3) takes FLOORS more trees. Where codebooks are few, each has FLOORS + 1 blocks (`parts`), which sort the same
-//    counts and make a tree each, before it is known whether they are needed: the first block writes the code if they are not, else the last that is done. Where they are
-//    many, those for which it is due are left to huffman/codebook/tries.cu.
+//  - The limit is that of syncline_core::huffman::lengths. Its step (3) takes FLOORS more trees. Where codebooks are
+//  few, each has FLOORS + 1 blocks (`parts`), which sort the same
+//    counts and make a tree each, before it is known whether they are needed: the first block writes the code if they
+//    are not, else the last that is done. Where they are many, those for which it is due are left to
+//    huffman/codebook/tries.cu.
 //  - GenerateCW: huffman/code.cuh.
 //
 // Alphabets that are too large for one block's shared memory: huffman/codebook/team.cu.
@@ -22,7 +29,8 @@
 
 static_assert(TEAM == 1, "a block is on its own");
 
-// Weights of leaves, ascending and raised to the floor, and of internal trees in the order of their making, which is ascending too.
+// Weights of leaves, ascending and raised to the floor, and of internal trees in the order of their making, which is
+// ascending too.
 struct BlockWeights {
     const uint64_t *keys;
     uint64_t *internal, floor;
@@ -75,9 +83,11 @@ __device__ inline uint64_t sum_of_block(uint64_t value) {
     return warp_sum(lane_id() < WARPS ? warp_sums[lane_id()] : 0);
 }
 
-// Of the counts as they are, of at least two symbols: whether step (3) is due, which `pending` then has what it needs for. `at_length` becomes the limited code, in the first warp. `sums` is memory
-// for SYMBOLS + 1 words, which may be that of the trees' weights. By the whole block.
-__device__ inline bool limited_code(const Arrays &a, const uint64_t *leaf_keys, uint32_t used, uint32_t limit, uint32_t &at_length, uint64_t *sums, Pending &pending) {
+// Of the counts as they are, of at least two symbols: whether step (3) is due, which `pending` then has what it needs
+// for. `at_length` becomes the limited code, in the first warp. `sums` is memory for SYMBOLS + 1 words, which may be
+// that of the trees' weights. By the whole block.
+__device__ inline bool limited_code(const Arrays &a, const uint64_t *leaf_keys, uint32_t used, uint32_t limit,
+                                    uint32_t &at_length, uint64_t *sums, Pending &pending) {
     uint32_t over = 0;
     if (warp_id() == 0) {
         at_length = limited_lengths([&](uint32_t tree) { return uint32_t(a.fronts[tree]); }, used, limit, over);
@@ -109,7 +119,8 @@ __device__ inline bool limited_code(const Arrays &a, const uint64_t *leaf_keys, 
 }
 
 // Limits the tree of counts raised to a floor, and notes its code. By the whole block; `sums` as above.
-__device__ inline void note_try(const Arrays &a, const uint64_t *leaf_keys, uint32_t used, uint32_t limit, uint64_t *sums, Pending::Try &to) {
+__device__ inline void note_try(const Arrays &a, const uint64_t *leaf_keys, uint32_t used, uint32_t limit,
+                                uint64_t *sums, Pending::Try &to) {
     uint32_t over, at_length = 0;
     if (warp_id() == 0) {
         at_length = limited_lengths([&](uint32_t tree) { return uint32_t(a.fronts[tree]); }, used, limit, over);
@@ -124,7 +135,8 @@ __device__ inline void note_try(const Arrays &a, const uint64_t *leaf_keys, uint
     }
 }
 
-// Whether this block is the last of the codebook's `parts`, and the code is not yet written though step (3) is due. The first of them knows whether it is. By the whole block.
+// Whether this block is the last of the codebook's `parts`, and the code is not yet written though step (3) is due. The
+// first of them knows whether it is. By the whole block.
 __device__ inline bool is_last_of_due(Pending &pending, uint32_t *arrived, uint32_t part, uint32_t parts, bool due) {
     __shared__ bool goes_on;
     if (warp_id() == 0) {
@@ -146,10 +158,11 @@ __device__ inline bool is_last_of_due(Pending &pending, uint32_t *arrived, uint3
     return goes_on;
 }
 
-// Each codebook has `parts` blocks: 1, or FLOORS + 1. `due` has a word for each: whether it is left, in `pending`, to the tries; `arrived` one that is 0 between launches. With several
-// parts `due` is not used, nor with one `arrived`.
-extern "C" __global__ void __launch_bounds__(THREADS) codebook(const uint64_t *counts, uint32_t *codewords, uint16_t *symbols_by_codeword, uint32_t *summary,
-                                                               uint32_t parts, uint32_t *due, uint32_t *arrived, uint8_t *all_pending) {
+// Each codebook has `parts` blocks: 1, or FLOORS + 1. `due` has a word for each: whether it is left, in `pending`, to
+// the tries; `arrived` one that is 0 between launches. With several parts `due` is not used, nor with one `arrived`.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    codebook(const uint64_t *counts, uint32_t *codewords, uint16_t *symbols_by_codeword, uint32_t *summary,
+             uint32_t parts, uint32_t *due, uint32_t *arrived, uint8_t *all_pending) {
     const uint32_t book = blockIdx.x / parts, part = blockIdx.x % parts;
     counts += uint64_t(book) * SYMBOLS;
     codewords += uint64_t(book) * SYMBOLS;
@@ -214,7 +227,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) codebook(const uint64_t *c
     const long long limited = clock64();
     if (parts > 1 || !is_due) {
         write_code(
-            team, code, at_length, [&](uint32_t i) { return uint32_t(a.keys[i] & 0xFFFF); }, unused, a.lengths, codewords, symbols_by_codeword, summary);
+            team, code, at_length, [&](uint32_t i) { return uint32_t(a.keys[i] & 0xFFFF); }, unused, a.lengths,
+            codewords, symbols_by_codeword, summary);
     }
     if (threadIdx.x == 0) {
         summary[SUMMARY_USED] = used;

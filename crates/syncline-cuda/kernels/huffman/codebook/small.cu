@@ -1,10 +1,14 @@
-// Codebooks of small alphabets, a block each: from counts to the canonical code and, for encoders, to the codebook's bytes and the choice between one codebook and several.
+// Codebooks of small alphabets, a block each: from counts to the canonical code and, for encoders, to the codebook's
+// bytes and the choice between one codebook and several.
 //
-//  - Symbols that occur are sorted by (count, symbol): into buckets of alike counts, of which there are eight or sixteen an octave; in its bucket each symbol counts those before it.
-//  - A tree is a warp's, or that of four: rounds of melding as huffman/codebook/codebook.cu explains them. So the trees of the length limit's step (3) are made side by side by the block's warps, with
-//    nothing but the counts shared. Where blocks are few (ALL_TREES) and counts not of a sample, of which few trees need to be limited, all are made at once, before it is known whether they are needed;
-//    where multiprocessors would have nothing to do (SPREAD), or for the codebook of a stream that is the likeliest to need them (LAST_SPREAD), several blocks sort the same counts and share the
-//    trees, which would be in each other's way.
+//  - Symbols that occur are sorted by (count, symbol): into buckets of alike counts, of which there are eight or
+//  sixteen an octave; in its bucket each symbol counts those before it.
+//  - A tree is a warp's, or that of four: rounds of melding as huffman/codebook/codebook.cu explains them. So the trees
+//  of the length limit's step (3) are made side by side by the block's warps, with
+//    nothing but the counts shared. Where blocks are few (ALL_TREES) and counts not of a sample, of which few trees
+//    need to be limited, all are made at once, before it is known whether they are needed; where multiprocessors would
+//    have nothing to do (SPREAD), or for the codebook of a stream that is the likeliest to need them (LAST_SPREAD),
+//    several blocks sort the same counts and share the trees, which would be in each other's way.
 //  - The limit, the bits of a code and its first codewords are found by a warp that has a length a lane.
 //  - Codewords ascend by symbol within a length: ranks by ballots, added up over warps.
 //
@@ -16,7 +20,8 @@
 // SPREAD      blocks that make the trees of a codebook, of which the last to be done goes on; 1 unless BYTES
 // LAST_SPREAD the same for the codebook of a stream's last class; no less
 // BLOCKS      blocks that a multiprocessor should hold: what registers are dealt out for
-// TEAM is 1; and the constants of huffman/codebook/tree.cuh, with BYTES those of huffman/sample.cuh. SYMBOLS is 1,024 at most.
+// TEAM is 1; and the constants of huffman/codebook/tree.cuh, with BYTES those of huffman/sample.cuh. SYMBOLS is 1,024
+// at most.
 #include "huffman/codebook/steps.cuh"
 #include "huffman/sample.cuh"
 #include "successor.cuh"
@@ -87,9 +92,10 @@ constexpr uint32_t DONE_BLOCK = 1, NOT_DUE = 1u << 16;
 constexpr uint32_t DONE_BOOK = 1, DONE_READING = 1u << 16;
 static_assert(BLOCKS_OF_STREAM < 1u << 16, "both have room");
 
-// Whether this block goes on with its codebook: the first where step (3) is not due, else the last that makes trees of it; `codes` then has those of all, which are to be made. This block has
-// `made` some. By the whole block.
-__device__ inline bool gather_trees(const Streams &streams, const Place &place, bool first_and_not_due, uint32_t to_make, uint32_t made, Lengths *codes) {
+// Whether this block goes on with its codebook: the first where step (3) is not due, else the last that makes trees of
+// it; `codes` then has those of all, which are to be made. This block has `made` some. By the whole block.
+__device__ inline bool gather_trees(const Streams &streams, const Place &place, bool first_and_not_due,
+                                    uint32_t to_make, uint32_t made, Lengths *codes) {
     const uint32_t which = place.which, last = DONE_BLOCK * (place.spread - 1);
     constexpr uint32_t WORDS = sizeof(Lengths) / 4;
     uint32_t *all = reinterpret_cast<uint32_t *>(streams.trees + uint64_t(which) * (FLOORS + 1));
@@ -129,8 +135,10 @@ __device__ inline bool gather_trees(const Streams &streams, const Place &place, 
     return goes_on;
 }
 
-// Takes over the stream's status and clears its counts, which all of its blocks have read; by `size` threads, of which this is number `rank`.
-__device__ inline void clear_counts(const Streams &streams, uint32_t stream, Count *counts, uint32_t rank, uint32_t size) {
+// Takes over the stream's status and clears its counts, which all of its blocks have read; by `size` threads, of which
+// this is number `rank`.
+__device__ inline void clear_counts(const Streams &streams, uint32_t stream, Count *counts, uint32_t rank,
+                                    uint32_t size) {
     Count *of_stream = counts + stream * uint64_t(STREAM_COUNTS);
     if (rank == 0) {
         streams.status[stream] = of_stream[CLASSES * SYMBOLS];
@@ -156,9 +164,10 @@ __device__ inline void note_reading(const Streams &streams, uint32_t stream, Cou
     }
 }
 
-// By the block that ends the last codebook of a stream: CLASSES codebooks if that makes codewords and codebooks shorter than the one for all classes, else that one.
-// It clears the counts, where each codebook has one block.
-__device__ inline void finish_stream(const Streams &streams, uint32_t which, uint32_t bytes, uint64_t bits, Count *counts) {
+// By the block that ends the last codebook of a stream: CLASSES codebooks if that makes codewords and codebooks shorter
+// than the one for all classes, else that one. It clears the counts, where each codebook has one block.
+__device__ inline void finish_stream(const Streams &streams, uint32_t which, uint32_t bytes, uint64_t bits,
+                                     Count *counts) {
     const uint32_t stream = which / BOOKS;
     if (BOOKS > 1) {
         __shared__ bool is_last;
@@ -190,7 +199,8 @@ __device__ inline void finish_stream(const Streams &streams, uint32_t which, uin
 
 // `room` is what there is of dynamic shared memory for trees.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    codebook_small(Count *counts, uint32_t *codewords, uint16_t *symbols_by_codeword, uint32_t *summary, uint32_t room, Streams streams) {
+    codebook_small(Count *counts, uint32_t *codewords, uint16_t *symbols_by_codeword, uint32_t *summary, uint32_t room,
+                   Streams streams) {
     extern __shared__ __align__(16) uint8_t memory[];
     Shared &shared = *reinterpret_cast<Shared *>(memory);
     uint8_t *trees = memory + sizeof(Shared);
@@ -264,13 +274,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         const uint32_t bytes = tree_bytes(used), at_once = min_of(WARPS, room / bytes);
         const Count total = shared.sums[used];
         to_make = trees_to_make(shared.counts[0], total);
-        // Tries are made before it is known whether they are due where they cost little: of a sample few trees need to be limited.
+        // Tries are made before it is known whether they are due where they cost little: of a sample few trees need to
+        // be limited.
         const bool all = spread > 1 || (ALL_TREES && !is_sampled);
         uint32_t left = all ? to_make : 1;
         if (spread > 1) {
             // The first block has the first tree, which may be all that is needed.
             const uint32_t rank = __popc(left & ((1u << lane_id()) - 1));
-            left = __ballot_sync(ALL_LANES, (left >> lane_id() & 1) && (rank == 0 ? 0 : 1 + rank % (spread - 1)) == part);
+            left =
+                __ballot_sync(ALL_LANES, (left >> lane_id() & 1) && (rank == 0 ? 0 : 1 + rank % (spread - 1)) == part);
         }
         made = left;
 #pragma unroll 1
@@ -357,7 +369,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     }
 #if BYTES
     __syncthreads();
-    const uint32_t bytes = write_bytes(shared, starts, code.runs, alphabet, streams.bytes + uint64_t(which) * BOOK_BYTES);
+    const uint32_t bytes =
+        write_bytes(shared, starts, code.runs, alphabet, streams.bytes + uint64_t(which) * BOOK_BYTES);
     if (threadIdx.x == 0) {
         streams.summaries[2 * which] = bytes;
         streams.summaries[2 * which + 1] = code.longest;

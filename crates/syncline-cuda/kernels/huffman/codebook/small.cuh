@@ -1,4 +1,5 @@
-// Codebooks of small alphabets: what a block works with, and sorting. See huffman/codebook/small.cu, which has the constants.
+// Codebooks of small alphabets: what a block works with, and sorting. See huffman/codebook/small.cu, which has the
+// constants.
 #pragma once
 #include "huffman/code.cuh"
 #include "huffman/codebook/tree.cuh"
@@ -28,9 +29,9 @@ static_assert(TEAM == 1 && SYMBOLS <= 1024 && THREADS % WARP == 0, "a block is o
 
 // Dynamic shared memory, but for the trees.
 struct Shared {
-    Count counts[ROOM];   // of the symbols that occur, ascending
-    Count sums[ROOM + 4]; // of the 0, 1, 2, ... rarest
-    uint16_t order[ROOM]; // the symbols
+    Count counts[ROOM];               // of the symbols that occur, ascending
+    Count sums[ROOM + 4];             // of the 0, 1, 2, ... rarest
+    uint16_t order[ROOM];             // the symbols
     alignas(4) uint8_t lengths[ROOM]; // of codewords, by symbol
 };
 // Memory of a tree: weights of internal trees, and their fronts.
@@ -38,7 +39,8 @@ __device__ inline uint32_t tree_bytes(uint32_t used) { return used * (sizeof(Cou
 // Keys of symbols, before there are any trees.
 constexpr uint32_t SORT_BYTES = ROOM * sizeof(Count);
 static_assert(sizeof(Shared) % 16 == 0, "trees are aligned");
-static_assert(sizeof(Shared) == SHARED_BYTES && SORT_BYTES <= LEAST_TREE_BYTES && ROOM * 2 <= LEAST_TREE_BYTES, "the host gives enough memory");
+static_assert(sizeof(Shared) == SHARED_BYTES && SORT_BYTES <= LEAST_TREE_BYTES && ROOM * 2 <= LEAST_TREE_BYTES,
+              "the host gives enough memory");
 
 // The counts of a codebook that a thread has, symbols OWN * threadIdx.x and on.
 __device__ inline void read_counts(const Count *counts, uint32_t which, Count (&own)[OWN]) {
@@ -61,9 +63,11 @@ __device__ inline void read_counts(const Count *counts, uint32_t which, Count (&
     }
 }
 
-// Counts share a bucket if their most significant bits and exponents are the same. Within one they differ in so few of the other bits that a key holds those and the symbol.
+// Counts share a bucket if their most significant bits and exponents are the same. Within one they differ in so few of
+// the other bits that a key holds those and the symbol.
 constexpr uint32_t SYMBOL_BITS = 10, LEADING_BITS = COUNT_BITS == 32 ? 4 : 3, BUCKETS = 512;
-static_assert(SYMBOLS <= 1u << SYMBOL_BITS && ((COUNT_BITS == 32 ? 26 : 43) + 1) << LEADING_BITS <= BUCKETS, "a bucket for every count");
+static_assert(SYMBOLS <= 1u << SYMBOL_BITS && ((COUNT_BITS == 32 ? 26 : 43) + 1) << LEADING_BITS <= BUCKETS,
+              "a bucket for every count");
 static_assert(BUCKETS <= THREADS, "a thread a bucket");
 
 struct Bucket {
@@ -82,9 +86,11 @@ __device__ inline Bucket bucket_of(Count count, uint32_t symbol) {
     return {(rounded >> (MANTISSA_BITS - LEADING_BITS)) - (BIAS << LEADING_BITS), low << SYMBOL_BITS | symbol};
 }
 
-// Sorts the symbols that occur by count, then symbol; returns how many there are. By the whole block. `numbers` has BUCKETS entries that are 0, two to a word; `memory` has ROOM keys.
-// No symbol that occurs has a smaller count than `least`.
-__device__ inline uint32_t sort_used(const Count (&own)[OWN], Count least, Shared &shared, uint16_t *numbers, uint8_t *memory) {
+// Sorts the symbols that occur by count, then symbol; returns how many there are. By the whole block. `numbers` has
+// BUCKETS entries that are 0, two to a word; `memory` has ROOM keys. No symbol that occurs has a smaller count than
+// `least`.
+__device__ inline uint32_t sort_used(const Count (&own)[OWN], Count least, Shared &shared, uint16_t *numbers,
+                                     uint8_t *memory) {
     __shared__ uint32_t warp_sums[WARPS];
     Count *keys = reinterpret_cast<Count *>(memory);
     Bucket buckets[OWN];
@@ -96,11 +102,13 @@ __device__ inline uint32_t sort_used(const Count (&own)[OWN], Count least, Share
         if (own[i] > least) {
             buckets[i] = bucket_of(own[i], OWN * threadIdx.x + i);
             const uint32_t shift = buckets[i].number % 2 * 16;
-            places[i] = atomicAdd(reinterpret_cast<uint32_t *>(numbers) + buckets[i].number / 2, 1u << shift) >> shift & 0xFFFF;
+            places[i] =
+                atomicAdd(reinterpret_cast<uint32_t *>(numbers) + buckets[i].number / 2, 1u << shift) >> shift & 0xFFFF;
         }
     }
     __syncthreads();
-    const uint32_t before = block_scan<THREADS, uint32_t>((threadIdx.x < BUCKETS ? numbers[threadIdx.x] : 0) | singles << 16, warp_sums, total);
+    const uint32_t before = block_scan<THREADS, uint32_t>(
+        (threadIdx.x < BUCKETS ? numbers[threadIdx.x] : 0) | singles << 16, warp_sums, total);
     const uint32_t used = (total & 0xFFFF) + (total >> 16);
     uint32_t single = before >> 16;
     if (threadIdx.x < BUCKETS) {
@@ -120,7 +128,8 @@ __device__ inline uint32_t sort_used(const Count (&own)[OWN], Count least, Share
             shared.counts[single] = least;
             shared.order[single++] = OWN * threadIdx.x + i;
         } else if (own[i] != 0) {
-            const uint32_t number = buckets[i].number, start = numbers[number], end = number + 1 < BUCKETS ? numbers[number + 1] : used;
+            const uint32_t number = buckets[i].number, start = numbers[number],
+                           end = number + 1 < BUCKETS ? numbers[number + 1] : used;
             uint32_t rank = start;
 #pragma unroll 8
             for (uint32_t other = start; other < end; ++other) {

@@ -1,13 +1,14 @@
 // Codebooks: symbols sorted by (count, symbol), by a team of blocks.
 //
-// CONTROL_BYTES, MEMORY_BYTES   of the team's memory: a part that is zero at the start, and may be elsewhere, and all of it
-// and those of team.cuh.
+// CONTROL_BYTES, MEMORY_BYTES   of the team's memory: a part that is zero at the start, and may be elsewhere, and all
+// of it and those of team.cuh.
 #pragma once
 #include "team.cuh"
 
 constexpr uint32_t SYMBOL_BITS = 16;
 constexpr uint32_t DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS;
-// Counts are clamped to this: with the symbol they fit 64 bits, and no sum overflows. All counts are below 2^59, their codewords' bits below 32 times that.
+// Counts are clamped to this: with the symbol they fit 64 bits, and no sum overflows. All counts are below 2^59, their
+// codewords' bits below 32 times that.
 constexpr uint64_t LARGEST_COUNT = (1ull << 43) - 1;
 constexpr uint32_t STATUS_COUNT_CLAMPED = 1;
 
@@ -21,16 +22,18 @@ struct Control {
 
 struct Arrays {
     uint64_t *keys;     // count << SYMBOL_BITS | symbol, ascending when sorted; room for one more, as in the next
-    uint64_t *internal; // weights of internal trees in the order of their making; the sort's other buffer before that, sums of counts after it
+    uint64_t *internal; // weights of internal trees in the order of their making; the sort's other buffer before that,
+                        // sums of counts after it
     uint32_t *digit_counts; // TEAM x DIGITS
-    uint16_t *fronts;   // of internal trees: the next internal tree when it was made
+    uint16_t *fronts;       // of internal trees: the next internal tree when it was made
     uint8_t *lengths;
     Control *control;
 };
 
-constexpr uint32_t SHARED_DIGIT_COUNTS = TEAM > 1 ? TEAM * DIGITS : 0;
+constexpr uint32_t SHARED_DIGIT_COUNTS = TEAM > 1 ? TEAM *DIGITS : 0;
 static_assert(sizeof(Control) <= CONTROL_BYTES && CONTROL_BYTES % 16 == 0, "the host gives the control");
-static_assert(CONTROL_BYTES + SYMBOLS * 19 + 16 + SHARED_DIGIT_COUNTS * 4 <= MEMORY_BYTES, "the host gives enough memory");
+static_assert(CONTROL_BYTES + SYMBOLS * 19 + 16 + SHARED_DIGIT_COUNTS * 4 <= MEMORY_BYTES,
+              "the host gives enough memory");
 
 __device__ inline Arrays layout(uint8_t *memory, void *control) {
     Arrays a;
@@ -43,7 +46,8 @@ __device__ inline Arrays layout(uint8_t *memory, void *control) {
     return a;
 }
 
-// Makes the keys in symbol order, and sorts them. Returns the number of symbols that do not occur: their keys come first.
+// Makes the keys in symbol order, and sorts them. Returns the number of symbols that do not occur: their keys come
+// first.
 __device__ inline uint32_t sort_symbols(Team &team, Partition<DIGITS> &partition, Arrays &a, const uint64_t *counts) {
     uint64_t all = 0, total = 0;
     for (uint32_t symbol = team.rank; symbol < SYMBOLS; symbol += Team::SIZE) {
@@ -72,7 +76,8 @@ __device__ inline uint32_t sort_symbols(Team &team, Partition<DIGITS> &partition
             continue;
         }
         partition_by_digit(
-            team, partition, [&](uint32_t item) { return read(&from[item]); }, [&](uint64_t key) { return uint32_t(key >> shift) & (DIGITS - 1); },
+            team, partition, [&](uint32_t item) { return read(&from[item]); },
+            [&](uint64_t key) { return uint32_t(key >> shift) & (DIGITS - 1); },
             [&](uint32_t, uint64_t key, uint32_t position) { to[position] = key; });
         uint64_t *other = from;
         from = to;

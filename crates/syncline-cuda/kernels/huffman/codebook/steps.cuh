@@ -1,4 +1,5 @@
-// Steps on the way from sorted counts to a codebook that are a warp's or a block's: trees, the best code, the codebook's bytes. See huffman/codebook/small.cu.
+// Steps on the way from sorted counts to a codebook that are a warp's or a block's: trees, the best code, the
+// codebook's bytes. See huffman/codebook/small.cu.
 #pragma once
 #include "huffman/codebook/small.cuh"
 
@@ -17,16 +18,25 @@ struct RaisedWeights {
     __device__ inline void set_tree(uint32_t i, Count weight) const { trees[i] = weight; }
 };
 
-// What the counts are raised to for tree `number`: 0 is that of the counts as they are, the others are the tries of the limit's step (3).
-__device__ inline Count floor_of_tree(uint32_t number, Count total) { return number == 0 ? 0 : Count(floor_of(number - 1, total, LIMIT)); }
+// What the counts are raised to for tree `number`: 0 is that of the counts as they are, the others are the tries of the
+// limit's step (3).
+__device__ inline Count floor_of_tree(uint32_t number, Count total) {
+    return number == 0 ? 0 : Count(floor_of(number - 1, total, LIMIT));
+}
 
-__device__ inline uint16_t *fronts_of(uint8_t *memory, uint32_t used) { return reinterpret_cast<uint16_t *>(reinterpret_cast<Count *>(memory) + used); }
-__device__ inline const uint16_t *fronts_of(const uint8_t *memory, uint32_t used) { return reinterpret_cast<const uint16_t *>(reinterpret_cast<const Count *>(memory) + used); }
+__device__ inline uint16_t *fronts_of(uint8_t *memory, uint32_t used) {
+    return reinterpret_cast<uint16_t *>(reinterpret_cast<Count *>(memory) + used);
+}
+__device__ inline const uint16_t *fronts_of(const uint8_t *memory, uint32_t used) {
+    return reinterpret_cast<const uint16_t *>(reinterpret_cast<const Count *>(memory) + used);
+}
 
-// Trees that are to be made, a bit each: that of the counts as they are, and of the tries those that raise a count and differ from the one before. By a warp, a lane a tree.
+// Trees that are to be made, a bit each: that of the counts as they are, and of the tries those that raise a count and
+// differ from the one before. By a warp, a lane a tree.
 __device__ inline uint32_t trees_to_make(Count least, Count total) {
     const uint32_t number = lane_id();
-    const Count floor = number <= FLOORS ? floor_of_tree(number, total) : 0, before = __shfl_up_sync(ALL_LANES, floor, 1);
+    const Count floor = number <= FLOORS ? floor_of_tree(number, total) : 0,
+                before = __shfl_up_sync(ALL_LANES, floor, 1);
     return __ballot_sync(ALL_LANES, number == 0 || (floor > least && floor != before));
 }
 
@@ -36,7 +46,8 @@ __device__ inline uint32_t set_bit(uint32_t bits, uint32_t rank) {
     return __clz(__brev(__ballot_sync(ALL_LANES, before == rank && (bits >> lane_id() & 1))));
 }
 
-// A tree's warps: one, or as many as a multiprocessor has parts, of which all have the rounds of many and the first has the others. More would be in each other's way.
+// A tree's warps: one, or as many as a multiprocessor has parts, of which all have the rounds of many and the first has
+// the others. More would be in each other's way.
 constexpr uint32_t TEAM_WARPS = 4, MOST_TEAMS = WARPS / TEAM_WARPS;
 
 struct TreeTeam {
@@ -59,7 +70,8 @@ struct TreeTeam {
         }
     }
 
-    // By all warps of the block, those without a tree too, before they meet: all have passed as many barriers then, under racecheck.
+    // By all warps of the block, those without a tree too, before they meet: all have passed as many barriers then,
+    // under racecheck.
     __device__ inline void even_out() const {
 #if UNDER_RACECHECK
         constexpr uint32_t MOST = 256;
@@ -73,14 +85,16 @@ static_assert(MOST_TEAMS < 15, "that barrier is nobody's");
 
 // Rounds of many, until one tree is left or the next round has few: by a team, pairs by turns.
 struct RoundsInTurn {
-    __device__ inline void operator()(const TreeTeam &team, uint32_t used, Melding &at, const RaisedWeights &weights, uint16_t *fronts) const {
+    __device__ inline void operator()(const TreeTeam &team, uint32_t used, Melding &at, const RaisedWeights &weights,
+                                      uint16_t *fronts) const {
         constexpr Count NONE = ~Count(0);
         __shared__ uint32_t leaf_ends[WARPS];
         auto leaf_or_none = [&](uint32_t i) { return i < used ? weights.leaf(i) : NONE; };
         auto tree_or_none = [&](uint32_t i, uint32_t back) { return i < back ? weights.tree(i) : NONE; };
 #pragma unroll 1
         while (at.left() >= FEW) {
-            const Count sum = two_smallest(leaf_or_none(at.leaf_front), leaf_or_none(at.leaf_front + 1), tree_or_none(at.front, at.back), tree_or_none(at.front + 1, at.back));
+            const Count sum = two_smallest(leaf_or_none(at.leaf_front), leaf_or_none(at.leaf_front + 1),
+                                           tree_or_none(at.front, at.back), tree_or_none(at.front + 1, at.back));
             // One thread finds the last leaf that is no larger.
             uint32_t leaf = at.leaf_front + team.rank();
             if (team.rank() == 0 && leaf_or_none(leaf) > sum) {
@@ -103,8 +117,11 @@ struct RoundsInTurn {
     }
 };
 
-// Melds the counts raised to `floor` until one tree is left; by a team, whose tree's `memory` is. `Rounds` are those of many.
-template <typename Rounds> __device__ inline Melding meld_by_team(const TreeTeam &team, const Shared &shared, uint32_t used, Count floor, uint8_t *memory) {
+// Melds the counts raised to `floor` until one tree is left; by a team, whose tree's `memory` is. `Rounds` are those of
+// many.
+template <typename Rounds>
+__device__ inline Melding meld_by_team(const TreeTeam &team, const Shared &shared, uint32_t used, Count floor,
+                                       uint8_t *memory) {
     __shared__ Melding handed_over[WARPS];
     uint16_t *fronts = fronts_of(memory, used);
     RaisedWeights weights{shared.counts, reinterpret_cast<Count *>(memory), floor};
@@ -133,7 +150,8 @@ struct Tree {
     Count unlimited; // bits without a limit, of counts as they are, where that is asked for
 };
 
-// Bits of all codewords without a limit, of a tree of the counts as they are: each count is in as many trees as it is deep. By a warp.
+// Bits of all codewords without a limit, of a tree of the counts as they are: each count is in as many trees as it is
+// deep. By a warp.
 __device__ inline Count unlimited_bits(uint32_t used, const uint8_t *memory) {
     const Count *trees = reinterpret_cast<const Count *>(memory);
     Count sum = 0;
@@ -144,11 +162,14 @@ __device__ inline Count unlimited_bits(uint32_t used, const uint8_t *memory) {
     return warp_sum(sum);
 }
 
-// Of a tree that has been melded from the counts raised to `floor`: limits its depth, and notes the code; by a warp. `memory` is the tree's.
-template <bool UNLIMITED> __device__ inline Tree note_tree(const Shared &shared, uint32_t used, Count floor, const uint8_t *memory, Lengths &to) {
+// Of a tree that has been melded from the counts raised to `floor`: limits its depth, and notes the code; by a warp.
+// `memory` is the tree's.
+template <bool UNLIMITED>
+__device__ inline Tree note_tree(const Shared &shared, uint32_t used, Count floor, const uint8_t *memory, Lengths &to) {
     const uint16_t *fronts = fronts_of(memory, used);
     uint32_t over;
-    const uint32_t at_length = limited_lengths([&](uint32_t tree) { return uint32_t(fronts[tree]); }, used, LIMIT, over);
+    const uint32_t at_length =
+        limited_lengths([&](uint32_t tree) { return uint32_t(fronts[tree]); }, used, LIMIT, over);
     const Count bits = coded_bits(shared.sums, used, LIMIT, at_length);
     Count unlimited = bits;
     if (UNLIMITED && over > 0 && floor == 0) {
@@ -162,11 +183,14 @@ template <bool UNLIMITED> __device__ inline Tree note_tree(const Shared &shared,
 }
 
 // Whether the tries of the limit's step (3) are due, of the tree of the counts as they are and its `bits`.
-__device__ inline bool tries_are_due(const Tree &tree, Count bits) { return tree.limited && bits > tree.unlimited + tree.unlimited / 2048; }
+__device__ inline bool tries_are_due(const Tree &tree, Count bits) {
+    return tree.limited && bits > tree.unlimited + tree.unlimited / 2048;
+}
 
 // The code with the fewest bits, the earlier of equals; by a warp, a lane a length.
 __device__ inline uint32_t best_code(const Lengths *codes, bool due, Count &bits) {
-    Count fewest = lane_id() == 0 || (due && lane_id() <= FLOORS) ? codes[min_of(lane_id(), FLOORS + 0u)].bits : ~Count(0);
+    Count fewest =
+        lane_id() == 0 || (due && lane_id() <= FLOORS) ? codes[min_of(lane_id(), FLOORS + 0u)].bits : ~Count(0);
     uint32_t best = lane_id();
 #pragma unroll
     for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
@@ -193,12 +217,12 @@ __device__ inline uint2 lanes_of_length(uint32_t length) {
     return make_uint2(same, named);
 }
 
-__device__ inline uint32_t run_bytes(uint32_t run) {
-    return run < LONG_RUN ? 1 : run - LONG_RUN < 1u << 7 ? 2 : 3;
-}
+__device__ inline uint32_t run_bytes(uint32_t run) { return run < LONG_RUN ? 1 : run - LONG_RUN < 1u << 7 ? 2 : 3; }
 
-// Writes the codebook's bytes (docs/FORMAT.md, "Codebook"); returns how many. `starts` are those of the runs of equal lengths among the first `alphabet` symbols.
-__device__ inline uint32_t write_bytes(const Shared &shared, const uint16_t *starts, uint32_t runs, uint32_t alphabet, uint8_t *bytes) {
+// Writes the codebook's bytes (docs/FORMAT.md, "Codebook"); returns how many. `starts` are those of the runs of equal
+// lengths among the first `alphabet` symbols.
+__device__ inline uint32_t write_bytes(const Shared &shared, const uint16_t *starts, uint32_t runs, uint32_t alphabet,
+                                       uint8_t *bytes) {
     __shared__ uint32_t warp_sums[WARPS];
     uint32_t written = 4, total;
 #pragma unroll 1
@@ -231,15 +255,18 @@ __device__ inline uint32_t write_bytes(const Shared &shared, const uint16_t *sta
 // Words of lengths that warps exchange: rows that start in banks of their own.
 constexpr uint32_t WARP_ROW = WARP + 2;
 
-// A canonical code, a lane a length: the first codeword of each, how many are shorter. And the longest, and how many runs of equal lengths the symbols have.
+// A canonical code, a lane a length: the first codeword of each, how many are shorter. And the longest, and how many
+// runs of equal lengths the symbols have.
 struct NewCode {
     uint32_t first_code, entry, longest, runs;
 };
 
-// From the numbers of each length, a lane a length in every warp, to each symbol's codeword, as `put(symbol, codeword, place among all codewords)`, and to where the runs of equal lengths
-// start among the first `alphabet` symbols. By the whole block; `of_warp` has a row for each warp.
+// From the numbers of each length, a lane a length in every warp, to each symbol's codeword, as `put(symbol, codeword,
+// place among all codewords)`, and to where the runs of equal lengths start among the first `alphabet` symbols. By the
+// whole block; `of_warp` has a row for each warp.
 template <typename Put>
-__device__ inline NewCode assign_codewords(Shared &shared, uint32_t used, uint32_t alphabet, uint32_t at_length, uint16_t (*of_warp)[WARP_ROW], uint16_t *starts, Put put) {
+__device__ inline NewCode assign_codewords(Shared &shared, uint32_t used, uint32_t alphabet, uint32_t at_length,
+                                           uint16_t (*of_warp)[WARP_ROW], uint16_t *starts, Put put) {
     __shared__ uint32_t runs;
     const uint32_t through = warp_scan_inclusive(at_length), entry = through - at_length;
     const uint32_t longest = 31 - __clz(__ballot_sync(ALL_LANES, at_length > 0) | 1);
@@ -280,7 +307,8 @@ __device__ inline NewCode assign_codewords(Shared &shared, uint32_t used, uint32
     // Sums over warps, a length a warp: each for itself they would all do the same.
 #pragma unroll 1
     for (uint32_t length = warp_id(); length <= LIMIT; length += WARPS) {
-        const uint32_t count = lane_id() < WARPS ? of_warp[lane_id()][length] : 0, through_warp = warp_scan_inclusive(count);
+        const uint32_t count = lane_id() < WARPS ? of_warp[lane_id()][length] : 0,
+                       through_warp = warp_scan_inclusive(count);
         if (lane_id() < WARPS) {
             of_warp[lane_id()][length] = through_warp - count;
         }

@@ -1,6 +1,8 @@
-// Codebooks of alphabets that are too large for one block's shared memory: sorting before huffman/codebook/trees.cu makes the trees, and codewords after it.
+// Codebooks of alphabets that are too large for one block's shared memory: sorting before huffman/codebook/trees.cu
+// makes the trees, and codewords after it.
 //
-// A team of blocks works in step in `memory`, launched cooperatively so that all of them run at the same time and its barrier cannot wait for ever.
+// A team of blocks works in step in `memory`, launched cooperatively so that all of them run at the same time and its
+// barrier cannot wait for ever.
 //
 // THREADS     threads in a block, a multiple of 256
 // TEAM        blocks, at least 2
@@ -11,8 +13,10 @@
 
 static_assert(TEAM > 1, "blocks share memory");
 
-// Sorts; leaves the counts of each stretch of the sorted symbols in `sums`. What is in `control` is 0 before this kernel and after the last: each clears what the others do not read.
-extern "C" __global__ void __launch_bounds__(THREADS) codebook_sort(const uint64_t *counts, uint8_t *memory, void *control, uint64_t *sums) {
+// Sorts; leaves the counts of each stretch of the sorted symbols in `sums`. What is in `control` is 0 before this
+// kernel and after the last: each clears what the others do not read.
+extern "C" __global__ void __launch_bounds__(THREADS)
+    codebook_sort(const uint64_t *counts, uint8_t *memory, void *control, uint64_t *sums) {
     wait_for_previous();
     __shared__ Partition<DIGITS> partition;
     Arrays a = layout(memory, control);
@@ -44,8 +48,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) codebook_sort(const uint64
 }
 
 // Takes of all trees' codes the one to use, and writes it.
-extern "C" __global__ void __launch_bounds__(THREADS) codebook_write(const Trees *trees, const uint64_t *sums, uint8_t *memory, void *control, uint32_t *codewords,
-                                                                     uint16_t *symbols_by_codeword, uint32_t *summary) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    codebook_write(const Trees *trees, const uint64_t *sums, uint8_t *memory, void *control, uint32_t *codewords,
+                   uint16_t *symbols_by_codeword, uint32_t *summary) {
     __shared__ Code code;
     Arrays a = layout(memory, control);
     const long long start = clock64();
@@ -55,7 +60,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) codebook_write(const Trees
     Team team{&a.control->barrier_of_writers, a.digit_counts, 0, blockIdx.x * THREADS + threadIdx.x};
     const uint32_t at_length = warp_id() == 0 ? trees->best() : 0;
     write_code(
-        team, code, at_length, [&](uint32_t i) { return uint32_t(keys[i] & 0xFFFF); }, unused, a.lengths, codewords, symbols_by_codeword, summary);
+        team, code, at_length, [&](uint32_t i) { return uint32_t(keys[i] & 0xFFFF); }, unused, a.lengths, codewords,
+        symbols_by_codeword, summary);
     if (team.rank == 0) {
         summary[SUMMARY_USED] = SYMBOLS - unused;
         summary[SUMMARY_STATUS] = a.control->status;

@@ -1,4 +1,5 @@
-// Huffman trees: melding, depths, and what is tried where the limit costs much. The source of the rounds is explained in huffman/codebook/codebook.cu.
+// Huffman trees: melding, depths, and what is tried where the limit costs much. The source of the rounds is explained
+// in huffman/codebook/codebook.cu.
 //
 // THREADS, TEAM   see team.cuh
 // SYMBOLS     size of the alphabet, up to 65,536
@@ -20,10 +21,11 @@ struct Melding {
     __device__ inline uint32_t left() const { return used - leaf_front + back - front; }
 };
 
-// How many of the first `count` trees without a parent are leaves, of `leaves` leaves and `trees` internal ones; leaves come first where equal
-// (Green et al. 2012, merge path).
+// How many of the first `count` trees without a parent are leaves, of `leaves` leaves and `trees` internal ones; leaves
+// come first where equal (Green et al. 2012, merge path).
 template <typename Weights>
-__device__ inline uint32_t leaves_among(const Weights &weights, const Melding &at, uint32_t leaves, uint32_t trees, uint32_t count) {
+__device__ inline uint32_t leaves_among(const Weights &weights, const Melding &at, uint32_t leaves, uint32_t trees,
+                                        uint32_t count) {
     uint32_t low = count > trees ? count - trees : 0;
     uint32_t high = min_of(count, leaves);
     while (low < high) {
@@ -41,12 +43,14 @@ __device__ inline uint32_t leaves_among(const Weights &weights, const Melding &a
 constexpr uint32_t FEW = 2 * WARP;
 
 // The sum of the two smallest trees without a parent; of the two of each queue given, or all bits where there is none.
-template <typename Weight> __device__ inline Weight two_smallest(Weight leaf0, Weight leaf1, Weight tree0, Weight tree1) {
+template <typename Weight>
+__device__ inline Weight two_smallest(Weight leaf0, Weight leaf1, Weight tree0, Weight tree1) {
     return leaf0 <= tree0 ? leaf0 + min_of(leaf1, tree0) : tree0 + min_of(leaf0, tree1);
 }
 
 // Where melding stands behind a round of the leaves up to `leaf_end` and all internal trees.
-template <typename Weights> __device__ inline void finish_round(Melding &at, const Weights &weights, uint32_t leaf_end) {
+template <typename Weights>
+__device__ inline void finish_round(Melding &at, const Weights &weights, uint32_t leaf_end) {
     const uint32_t leaves = leaf_end - at.leaf_front, trees = at.back - at.front;
     // An odd one out is the last in order.
     const bool odd = (leaves + trees) % 2 == 1;
@@ -58,7 +62,8 @@ template <typename Weights> __device__ inline void finish_round(Melding &at, con
 }
 
 // A round's melding, of the leaves up to `leaf_end` and all internal trees, by a whole block.
-template <typename Weights> __device__ inline void meld_round(Melding &at, Weights &weights, uint16_t *fronts, uint32_t leaf_end) {
+template <typename Weights>
+__device__ inline void meld_round(Melding &at, Weights &weights, uint16_t *fronts, uint32_t leaf_end) {
     using Weight = decltype(weights.tree(0));
     constexpr Weight NONE = ~Weight(0);
     const uint32_t leaves = leaf_end - at.leaf_front, trees = at.back - at.front;
@@ -100,7 +105,8 @@ template <typename Weights> __device__ inline void meld_large_rounds(Melding &at
         const Weight tree0 = at.front < at.back ? weights.tree(at.front) : NONE;
         const Weight tree1 = at.front + 1 < at.back ? weights.tree(at.front + 1) : NONE;
         const Weight sum = two_smallest(leaf0, leaf1, tree0, tree1);
-        const uint32_t leaf_end = partition_point(at.leaf_front, at.used, [&](uint32_t i) { return weights.leaf(i) <= sum; });
+        const uint32_t leaf_end =
+            partition_point(at.leaf_front, at.used, [&](uint32_t i) { return weights.leaf(i) <= sum; });
         if (leaf_end - at.leaf_front < FEW && at.back - at.front <= FEW) {
             return;
         }
@@ -109,10 +115,11 @@ template <typename Weights> __device__ inline void meld_large_rounds(Melding &at
     }
 }
 
-// As meld_round, by so many `threads`, of which this is number `rank`: pairs by turns, each found on its own: neighbours read neighbouring words, where stretches of pairs would have all lanes
-// meet in a bank.
+// As meld_round, by so many `threads`, of which this is number `rank`: pairs by turns, each found on its own: neighbors
+// read neighboring words, where stretches of pairs would have all lanes meet in a bank.
 template <typename Weights>
-__device__ inline void meld_in_turn(Melding &at, Weights &weights, uint16_t *fronts, uint32_t leaf_end, uint32_t rank, uint32_t threads) {
+__device__ inline void meld_in_turn(Melding &at, Weights &weights, uint16_t *fronts, uint32_t leaf_end, uint32_t rank,
+                                    uint32_t threads) {
     using Weight = decltype(weights.tree(0));
     constexpr Weight NONE = ~Weight(0);
     const uint32_t leaves = leaf_end - at.leaf_front, trees = at.back - at.front, pairs = (leaves + trees) / 2;
@@ -120,17 +127,20 @@ __device__ inline void meld_in_turn(Melding &at, Weights &weights, uint16_t *fro
     for (uint32_t pair = rank; pair < pairs; pair += threads) {
         const uint32_t before = leaves_among(weights, at, leaves, trees, 2 * pair);
         const uint32_t leaf = at.leaf_front + before, tree = at.front + 2 * pair - before;
-        const Weight weight = two_smallest(leaf < leaf_end ? weights.leaf(leaf) : NONE, leaf + 1 < leaf_end ? weights.leaf(leaf + 1) : NONE,
-                                           tree < at.back ? weights.tree(tree) : NONE, tree + 1 < at.back ? weights.tree(tree + 1) : NONE);
+        const Weight weight = two_smallest(
+            leaf < leaf_end ? weights.leaf(leaf) : NONE, leaf + 1 < leaf_end ? weights.leaf(leaf + 1) : NONE,
+            tree < at.back ? weights.tree(tree) : NONE, tree + 1 < at.back ? weights.tree(tree + 1) : NONE);
         weights.set_tree(at.back + pair, weight);
         fronts[at.back + pair] = tree;
     }
     finish_round(at, weights, leaf_end);
 }
 
-// Sorts what lanes have, register by register, of a sequence that first ascends and then descends or is one such after another for each half of the registers (Batcher 1968); but for the order of
-// two that are side by side, which is left out.
-template <uint32_t HALF, uint32_t REGISTERS, typename Weight> __device__ inline void sort_pairs(Weight (&own)[REGISTERS]) {
+// Sorts what lanes have, register by register, of a sequence that first ascends and then descends or is one such after
+// another for each half of the registers (Batcher 1968); but for the order of two that are side by side, which is left
+// out.
+template <uint32_t HALF, uint32_t REGISTERS, typename Weight>
+__device__ inline void sort_pairs(Weight (&own)[REGISTERS]) {
 #pragma unroll
     for (uint32_t apart = HALF / 2; apart > 0; apart /= 2) {
 #pragma unroll
@@ -160,9 +170,11 @@ template <uint32_t HALF, uint32_t REGISTERS, typename Weight> __device__ inline 
 template <typename Weight> __device__ inline Weight leaf_key(Weight weight) { return 2 * weight; }
 template <typename Weight> __device__ inline Weight tree_key(Weight weight) { return 2 * weight + 1; }
 
-// Melds `pairs` that are side by side, to internal trees from `back` on; the first internal tree among them is `front`. Returns which lanes have internal trees, or none, in the register behind the last pair.
+// Melds `pairs` that are side by side, to internal trees from `back` on; the first internal tree among them is `front`.
+// Returns which lanes have internal trees, or none, in the register behind the last pair.
 template <uint32_t REGISTERS, typename Weights, typename Weight>
-__device__ inline uint32_t meld_side_by_side(Weights &weights, uint16_t *fronts, const Weight (&own)[REGISTERS], uint32_t back, uint32_t front, uint32_t pairs) {
+__device__ inline uint32_t meld_side_by_side(Weights &weights, uint16_t *fronts, const Weight (&own)[REGISTERS],
+                                             uint32_t back, uint32_t front, uint32_t pairs) {
     constexpr uint32_t PAIRS = WARP / 2;
     // Of two registers, even lanes have the pairs of the first, odd lanes those of the second.
     const bool is_odd = lane_id() % 2 != 0;
@@ -170,12 +182,15 @@ __device__ inline uint32_t meld_side_by_side(Weights &weights, uint16_t *fronts,
     uint32_t at_end = 0;
 #pragma unroll
     for (uint32_t i = 0; i < REGISTERS; i += 2) {
-        const Weight other = __shfl_xor_sync(ALL_LANES, is_odd ? own[i] : own[i + 1], 1), mine = is_odd ? own[i + 1] : own[i];
-        const uint32_t are_trees[2] = {__ballot_sync(ALL_LANES, own[i] % 2 != 0), __ballot_sync(ALL_LANES, own[i + 1] % 2 != 0)};
+        const Weight other = __shfl_xor_sync(ALL_LANES, is_odd ? own[i] : own[i + 1], 1),
+                     mine = is_odd ? own[i + 1] : own[i];
+        const uint32_t are_trees[2] = {__ballot_sync(ALL_LANES, own[i] % 2 != 0),
+                                       __ballot_sync(ALL_LANES, own[i + 1] % 2 != 0)};
         const uint32_t pair = (is_odd ? i + 1 : i) * PAIRS + lane_id() / 2, trees_before = __popc(are_trees[0]);
         if (pair < pairs) {
             weights.set_tree(back + pair, mine / 2 + other / 2);
-            fronts[back + pair] = front + (is_odd ? trees_before : 0) + __popc((is_odd ? are_trees[1] : are_trees[0]) & before_pair);
+            fronts[back + pair] =
+                front + (is_odd ? trees_before : 0) + __popc((is_odd ? are_trees[1] : are_trees[0]) & before_pair);
         }
         front += trees_before + __popc(are_trees[1]);
         at_end = pairs / PAIRS == i ? are_trees[0] : pairs / PAIRS == i + 1 ? are_trees[1] : at_end;
@@ -183,17 +198,19 @@ __device__ inline uint32_t meld_side_by_side(Weights &weights, uint16_t *fronts,
     return at_end;
 }
 
-// A round of a warp, in registers: of the leaves up to `sum` and all internal trees, of which there are at most 32 * EACH. Leaves ascend over registers and lanes, trees descend; a bitonic merge
-// brings those that are melded side by side.
+// A round of a warp, in registers: of the leaves up to `sum` and all internal trees, of which there are at most 32 *
+// EACH. Leaves ascend over registers and lanes, trees descend; a bitonic merge brings those that are melded side by
+// side.
 template <uint32_t EACH, typename Weights, typename Weight>
-__device__ inline void meld_in_registers(Melding &at, Weights &weights, uint16_t *fronts, const Weight (&leaf)[EACH], const Weight (&tree)[EACH], Weight sum,
-                                         uint32_t leaves) {
+__device__ inline void meld_in_registers(Melding &at, Weights &weights, uint16_t *fronts, const Weight (&leaf)[EACH],
+                                         const Weight (&tree)[EACH], Weight sum, uint32_t leaves) {
     constexpr Weight NONE = ~Weight(0);
     const uint32_t trees = at.back - at.front, pairs = (leaves + trees) / 2;
     Weight own[2 * EACH];
 #pragma unroll
     for (uint32_t i = 0; i < EACH; ++i) {
-        const Weight own_leaf = leaf[i] <= sum ? leaf_key(leaf[i]) : NONE, own_tree = tree[i] == NONE ? NONE : tree_key(tree[i]);
+        const Weight own_leaf = leaf[i] <= sum ? leaf_key(leaf[i]) : NONE,
+                     own_tree = tree[i] == NONE ? NONE : tree_key(tree[i]);
         own[i] = min_of(own_leaf, own_tree);
         own[EACH + i] = max_of(own_leaf, own_tree);
     }
@@ -208,12 +225,15 @@ __device__ inline void meld_in_registers(Melding &at, Weights &weights, uint16_t
     ++at.rounds;
 }
 
-// While a round has no more leaves and trees than these, melding is the two-queue method itself, which every lane follows: a round in registers takes about as long as so many melds.
+// While a round has no more leaves and trees than these, melding is the two-queue method itself, which every lane
+// follows: a round in registers takes about as long as so many melds.
 constexpr uint32_t SERIAL = 4;
 
-// GenerateCL by one warp, to the last round, or to the first of more than FEW leaves or trees. Rounds of few, which are the many, are done in registers, and melds that are one after another
-// count as a round each. No weight but the last reaches half of the greatest Weight.
-template <typename Weight, typename Weights> __device__ inline void meld_in_warp(Melding &at, Weights &weights, uint16_t *fronts) {
+// GenerateCL by one warp, to the last round, or to the first of more than FEW leaves or trees. Rounds of few, which are
+// the many, are done in registers, and melds that are one after another count as a round each. No weight but the last
+// reaches half of the greatest Weight.
+template <typename Weight, typename Weights>
+__device__ inline void meld_in_warp(Melding &at, Weights &weights, uint16_t *fronts) {
     constexpr Weight NONE = ~Weight(0);
     auto leaf_or_none = [&](uint32_t i) { return i < at.used ? Weight(weights.leaf(i)) : NONE; };
     auto tree_or_none = [&](uint32_t i) { return i < at.back ? Weight(weights.tree(i)) : NONE; };
@@ -221,14 +241,17 @@ template <typename Weight, typename Weights> __device__ inline void meld_in_warp
     for (; at.left() > 1; __syncwarp()) {
         // The fronts of both queues, a lane a weight: melds that are one after another read no memory.
         const uint32_t first_leaf = at.leaf_front, first_tree = at.front;
-        Weight leaf[1] = {leaf_or_none(first_leaf + lane_id())}, tree[1] = {tree_or_none(first_tree + (WARP - 1 - lane_id()))}, sum;
+        Weight leaf[1] = {leaf_or_none(first_leaf + lane_id())},
+               tree[1] = {tree_or_none(first_tree + (WARP - 1 - lane_id()))}, sum;
         uint32_t trees;
         bool is_round;
 #pragma unroll 1
         while (true) {
             const uint32_t at_leaf = at.leaf_front - first_leaf, at_tree = WARP - 1 - (at.front - first_tree);
-            const Weight leaf0 = __shfl_sync(ALL_LANES, leaf[0], at_leaf), leaf1 = __shfl_sync(ALL_LANES, leaf[0], at_leaf + 1);
-            const Weight tree0 = __shfl_sync(ALL_LANES, tree[0], at_tree), tree1 = __shfl_sync(ALL_LANES, tree[0], at_tree - 1);
+            const Weight leaf0 = __shfl_sync(ALL_LANES, leaf[0], at_leaf),
+                         leaf1 = __shfl_sync(ALL_LANES, leaf[0], at_leaf + 1);
+            const Weight tree0 = __shfl_sync(ALL_LANES, tree[0], at_tree),
+                         tree1 = __shfl_sync(ALL_LANES, tree[0], at_tree - 1);
             const Weight beyond = __shfl_sync(ALL_LANES, leaf[0], at_leaf + SERIAL);
             const bool two_leaves = leaf1 <= tree0, two_trees = tree1 < leaf0;
             sum = two_leaves ? leaf0 + leaf1 : two_trees ? tree0 + tree1 : leaf0 + tree0;
@@ -259,7 +282,8 @@ template <typename Weight, typename Weights> __device__ inline void meld_in_warp
             meld_in_registers<1>(at, weights, fronts, leaf, tree, sum, leaves);
             continue;
         }
-        const Weight leaf2[2] = {leaf[0], leaf_or_none(at.leaf_front + WARP + lane_id())}, tree2[2] = {tree_or_none(at.front + (2 * WARP - 1 - lane_id())), tree[0]};
+        const Weight leaf2[2] = {leaf[0], leaf_or_none(at.leaf_front + WARP + lane_id())},
+                     tree2[2] = {tree_or_none(at.front + (2 * WARP - 1 - lane_id())), tree[0]};
         leaves += __popc(__ballot_sync(ALL_LANES, leaf2[1] <= sum));
         if (leaves >= FEW || trees > FEW) {
             return;
@@ -268,11 +292,14 @@ template <typename Weight, typename Weights> __device__ inline void meld_in_warp
     }
 }
 
-// Leaves' counts that come to no more than this, raised to whatever floor, are melded in half of the bits: floors add less than half.
+// Leaves' counts that come to no more than this, raised to whatever floor, are melded in half of the bits: floors add
+// less than half.
 constexpr uint64_t NARROW = 1u << 30;
 
-// Melds until one tree is left, in one block: rounds of few trees by the first warp, beside which others would only be in its way. Every thread knows the result. `total` is that of the counts.
-template <typename Weights> __device__ inline void meld_in_block(Melding &at, Weights &weights, uint16_t *fronts, uint64_t total) {
+// Melds until one tree is left, in one block: rounds of few trees by the first warp, beside which others would only be
+// in its way. Every thread knows the result. `total` is that of the counts.
+template <typename Weights>
+__device__ inline void meld_in_block(Melding &at, Weights &weights, uint16_t *fronts, uint64_t total) {
     __shared__ Melding handed_over;
     while (at.left() > 1) {
         meld_large_rounds(at, weights, fronts);
@@ -292,9 +319,12 @@ template <typename Weights> __device__ inline void meld_in_block(Melding &at, We
     }
 }
 
-// Of a tree over `used` leaves the numbers of leaves at each depth, limited; by a warp, a lane a length. `over` becomes the number that was deeper than the limit. Trees are taken in the
-// order of their making, `front_of` tells which was next: so the children of those from some tree on are the trees from that one's front on, and the trees of a depth stand together.
-template <typename FrontOf> __device__ inline uint32_t limited_lengths(FrontOf front_of, uint32_t used, uint32_t limit, uint32_t &over) {
+// Of a tree over `used` leaves the numbers of leaves at each depth, limited; by a warp, a lane a length. `over` becomes
+// the number that was deeper than the limit. Trees are taken in the order of their making, `front_of` tells which was
+// next: so the children of those from some tree on are the trees from that one's front on, and the trees of a depth
+// stand together.
+template <typename FrontOf>
+__device__ inline uint32_t limited_lengths(FrontOf front_of, uint32_t used, uint32_t limit, uint32_t &over) {
     uint32_t at_length = 0, depth = 0;
     over = 0;
 #pragma unroll 1
@@ -309,30 +339,36 @@ template <typename FrontOf> __device__ inline uint32_t limited_lengths(FrontOf f
     return over > 0 ? limit_in_warp(at_length, over, limit) : at_length;
 }
 
-// Bits of all codewords, from the number of each length, of `limit` bits at most; by a warp, a lane a length. `sums` has the counts of the 0, 1, 2, ... rarest of the used symbols.
-template <typename Count> __device__ inline Count coded_bits(const Count *sums, uint32_t used, uint32_t limit, uint32_t at_length) {
+// Bits of all codewords, from the number of each length, of `limit` bits at most; by a warp, a lane a length. `sums`
+// has the counts of the 0, 1, 2, ... rarest of the used symbols.
+template <typename Count>
+__device__ inline Count coded_bits(const Count *sums, uint32_t used, uint32_t limit, uint32_t at_length) {
     // The sum over lengths of the counts of symbols that have as many bits or more, and those are the rarest.
     const uint32_t shorter = warp_scan_inclusive(at_length) - at_length;
     return warp_sum(lane_id() > 0 && lane_id() <= limit ? sums[used - shorter] : Count(0));
 }
 
-// What the blocks of a codebook know of each other's trees, and what a first kernel leaves for the tries of a second. After it in memory come then the counts of the
-// 0, 1, 2, ... rarest symbols (SYMBOLS + 1 words of 64 bits), and all symbols from the rarest on, those first that do not occur (16 bits).
+// What the blocks of a codebook know of each other's trees, and what a first kernel leaves for the tries of a second.
+// After it in memory come then the counts of the 0, 1, 2, ... rarest symbols (SYMBOLS + 1 words of 64 bits), and all
+// symbols from the rarest on, those first that do not occur (16 bits).
 struct Pending {
     uint32_t used, finished; // tries
     uint64_t total;
-    uint64_t best_bits;      // of step (2)
-    uint32_t best[WARP];     // its leaves at each depth
+    uint64_t best_bits;  // of step (2)
+    uint32_t best[WARP]; // its leaves at each depth
     struct Try {
         uint64_t bits;
         uint32_t leaves[WARP];
     } tries[FLOORS];
     uint32_t due, rounds; // whether step (3) is due, rounds of melding the counts as they are
 
-    __device__ inline uint64_t *sums() { return reinterpret_cast<uint64_t *>(reinterpret_cast<uint8_t *>(this) + PENDING_HEAD); }
+    __device__ inline uint64_t *sums() {
+        return reinterpret_cast<uint64_t *>(reinterpret_cast<uint8_t *>(this) + PENDING_HEAD);
+    }
     __device__ inline uint16_t *order() { return reinterpret_cast<uint16_t *>(sums() + SYMBOLS + 1); }
 
-    // Of all tries' codes and that of step (2) the one with the fewest bits, the earlier of equals: the leaves at the depth that is the lane's number. By a warp.
+    // Of all tries' codes and that of step (2) the one with the fewest bits, the earlier of equals: the leaves at the
+    // depth that is the lane's number. By a warp.
     __device__ inline uint32_t fewest_bits() const {
         uint64_t fewest = lane_id() < FLOORS ? __ldcg(&tries[min_of(lane_id(), FLOORS - 1u)].bits) : ~0ull;
         uint32_t first = lane_id();
@@ -347,8 +383,12 @@ struct Pending {
         return fewest < __ldcg(&best_bits) ? __ldcg(&tries[first].leaves[lane_id()]) : __ldcg(&best[lane_id()]);
     }
 };
-static_assert(sizeof(Pending) <= PENDING_HEAD && PENDING_HEAD + (SYMBOLS + 1) * 8 + SYMBOLS * 2 <= PENDING_BYTES, "the host gives enough memory");
-static_assert(PENDING_HEAD % 16 == 0 && PENDING_BYTES % 16 == 0 && MAX_LENGTH_LARGE < WARP && FLOORS <= WARP, "a lane a depth, a lane a try");
+static_assert(sizeof(Pending) <= PENDING_HEAD && PENDING_HEAD + (SYMBOLS + 1) * 8 + SYMBOLS * 2 <= PENDING_BYTES,
+              "the host gives enough memory");
+static_assert(PENDING_HEAD % 16 == 0 && PENDING_BYTES % 16 == 0 && MAX_LENGTH_LARGE < WARP && FLOORS <= WARP,
+              "a lane a depth, a lane a try");
 
 // The floor of try `number` of codewords of at most `limit` bits.
-__device__ inline uint64_t floor_of(uint32_t number, uint64_t total, uint32_t limit) { return total * (4 + number % 4) >> (limit + 4 - number / 4); }
+__device__ inline uint64_t floor_of(uint32_t number, uint64_t total, uint32_t limit) {
+    return total * (4 + number % 4) >> (limit + 4 - number / 4);
+}

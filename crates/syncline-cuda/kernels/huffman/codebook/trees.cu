@@ -1,6 +1,8 @@
-// The trees that a large codebook's code may come from, a block each: of the sorted counts as they are, and raised to the floors of the length limit's step (3), whether that is
-// due or not. The rounds are those of huffman/codebook/codebook.cu. Leaves are read from device memory, once for each round that melds them; the queue of internal trees is in shared memory, but for
-// rounds of more than QUEUE; which tree was next when a tree was made is kept for all trees, by a byte each and now and then the whole number, as it grows by at most two from tree to tree.
+// The trees that a large codebook's code may come from, a block each: of the sorted counts as they are, and raised to
+// the floors of the length limit's step (3), whether that is due or not. The rounds are those of
+// huffman/codebook/codebook.cu. Leaves are read from device memory, once for each round that melds them; the queue of
+// internal trees is in shared memory, but for rounds of more than QUEUE; which tree was next when a tree was made is
+// kept for all trees, by a byte each and now and then the whole number, as it grows by at most two from tree to tree.
 //
 // THREADS     threads in a block
 // QUEUE       trees that the queue has room for
@@ -50,7 +52,7 @@ struct Shared {
     SoloWeights solo;
     uint64_t sums[STRETCHES]; // of the counts before each stretch
     uint64_t warp_sums[WARPS];
-    uint32_t through[WARP]; // codewords of as many bits or fewer
+    uint32_t through[WARP];                                    // codewords of as many bits or fewer
     uint32_t leaves_before[(SYMBOLS + CHUNK - 1) / CHUNK + 1]; // each chunk of a round
     uint16_t solo_fronts[SOLO];
     uint16_t whole_fronts[(SYMBOLS + WHOLE_FRONTS - 1) / WHOLE_FRONTS];
@@ -58,15 +60,19 @@ struct Shared {
 // What a large round makes: at most half as many trees as there are symbols, and one that waited.
 constexpr uint32_t MOST_TREES = (SYMBOLS / 2 + 2) / 2 * 2;
 static_assert(CHUNK % 2 == 0, "pairs are whole");
-static_assert(2 * MOST_TREES * 8 + (FRONTS_IN_SHARED ? 0 : SYMBOLS) <= SPILL_BYTES && SPILL_BYTES % 16 == 0, "the host gives enough memory");
-static_assert((QUEUE + CHUNK) * 8 + sizeof(Shared) + (FRONTS_IN_SHARED ? SYMBOLS : 0) <= SHARED_BYTES && QUEUE >= SOLO, "the host gives enough shared memory");
+static_assert(2 * MOST_TREES * 8 + (FRONTS_IN_SHARED ? 0 : SYMBOLS) <= SPILL_BYTES && SPILL_BYTES % 16 == 0,
+              "the host gives enough memory");
+static_assert((QUEUE + CHUNK) * 8 + sizeof(Shared) + (FRONTS_IN_SHARED ? SYMBOLS : 0) <= SHARED_BYTES && QUEUE >= SOLO,
+              "the host gives enough shared memory");
 
 struct Leaves {
     const uint64_t *keys;
     uint64_t floor;
     uint32_t used;
 
-    __device__ inline uint64_t or_none(uint32_t i) const { return i < used ? max_of<uint64_t>(__ldg(&keys[i]) >> SYMBOL_BITS, floor) : ~0ull; }
+    __device__ inline uint64_t or_none(uint32_t i) const {
+        return i < used ? max_of<uint64_t>(__ldg(&keys[i]) >> SYMBOL_BITS, floor) : ~0ull;
+    }
 };
 
 // Sum of `value` over the block, in every thread of the first warp.
@@ -79,9 +85,10 @@ __device__ inline uint64_t sum_of_block(uint64_t value, uint64_t *warp_sums) {
     return warp_sum(lane_id() < WARPS ? warp_sums[lane_id()] : 0);
 }
 
-// Rounds of melding until no more than SOLO trees are left. Trees without a parent are at `queue`. Returns this thread's share of the weights of all trees made.
-__device__ inline uint64_t meld_to_few(Melding &at, const Leaves &leaves, const Fronts &fronts, uint64_t *shared_queue, uint64_t *stage, Shared &shared,
-                                       uint64_t *spill, const uint64_t *&queue) {
+// Rounds of melding until no more than SOLO trees are left. Trees without a parent are at `queue`. Returns this
+// thread's share of the weights of all trees made.
+__device__ inline uint64_t meld_to_few(Melding &at, const Leaves &leaves, const Fronts &fronts, uint64_t *shared_queue,
+                                       uint64_t *stage, Shared &shared, uint64_t *spill, const uint64_t *&queue) {
     constexpr uint64_t NONE = ~0ull;
     // Leaves to a probe: what a load from memory brings.
     constexpr uint32_t PROBE = 4;
@@ -95,16 +102,19 @@ __device__ inline uint64_t meld_to_few(Melding &at, const Leaves &leaves, const 
     while (at.left() > SOLO) {
         const uint32_t trees = at.back - at.front;
         const uint64_t tree0 = trees > 0 ? queue[0] : NONE, tree1 = trees > 1 ? queue[1] : NONE;
-        const uint64_t sum = two_smallest(leaves.or_none(at.leaf_front), leaves.or_none(at.leaf_front + 1), tree0, tree1);
+        const uint64_t sum =
+            two_smallest(leaves.or_none(at.leaf_front), leaves.or_none(at.leaf_front + 1), tree0, tree1);
         uint32_t whole;
         if ((whole = __syncthreads_count(probe <= sum)) == THREADS) {
             // More than a round's common share: all that are left are probed at once, then a probe's share of them.
             constexpr uint32_t FAR = (SYMBOLS + THREADS * PROBE - 1) / (THREADS * PROBE) * PROBE;
             probed += FAR * __syncthreads_count(leaves.or_none(probed + FAR * threadIdx.x + FAR - 1) <= sum);
-            whole = __syncthreads_count(PROBE * threadIdx.x < FAR && leaves.or_none(probed + PROBE * threadIdx.x + PROBE - 1) <= sum);
+            whole = __syncthreads_count(PROBE * threadIdx.x < FAR &&
+                                        leaves.or_none(probed + PROBE * threadIdx.x + PROBE - 1) <= sum);
         }
         probed += whole * PROBE;
-        const uint32_t leaf_end = probed + __popc(__ballot_sync(ALL_LANES, lane_id() < PROBE && leaves.or_none(probed + lane_id()) <= sum));
+        const uint32_t leaf_end =
+            probed + __popc(__ballot_sync(ALL_LANES, lane_id() < PROBE && leaves.or_none(probed + lane_id()) <= sum));
         probed = leaf_end;
         probe = leaves.or_none(probed + PROBE * threadIdx.x + PROBE - 1);
 
@@ -160,9 +170,10 @@ __device__ inline uint64_t meld_to_few(Melding &at, const Leaves &leaves, const 
             const uint32_t items = 2 * pairs, chunks = ceil_div(items, CHUNK);
             for (uint32_t chunk = 1 + warp_id(); chunk < chunks; chunk += WARPS) {
                 const uint32_t end = chunk * CHUNK;
-                shared.leaves_before[chunk] = partition_point(end > trees ? end - trees : 0, min_of(end, of_leaves), [&](uint32_t i) {
-                    return leaves.or_none(at.leaf_front + i) <= queue[end - 1 - i];
-                });
+                shared.leaves_before[chunk] =
+                    partition_point(end > trees ? end - trees : 0, min_of(end, of_leaves), [&](uint32_t i) {
+                        return leaves.or_none(at.leaf_front + i) <= queue[end - 1 - i];
+                    });
             }
             if (threadIdx.x == 0) {
                 shared.leaves_before[0] = 0;
@@ -171,19 +182,23 @@ __device__ inline uint64_t meld_to_few(Melding &at, const Leaves &leaves, const 
             __syncthreads();
             for (uint32_t chunk = 0; chunk < chunks; ++chunk) {
                 const uint32_t start = chunk * CHUNK, size = min_of(CHUNK, items - start);
-                const uint32_t first_leaf = shared.leaves_before[chunk], leaves_here = shared.leaves_before[chunk + 1] - first_leaf;
+                const uint32_t first_leaf = shared.leaves_before[chunk],
+                               leaves_here = shared.leaves_before[chunk + 1] - first_leaf;
                 const uint32_t first_tree = start - first_leaf, trees_here = size - leaves_here;
 #pragma unroll 4
                 for (uint32_t i = threadIdx.x; i < size; i += THREADS) {
-                    stage[i] = i < leaves_here ? leaves.or_none(at.leaf_front + first_leaf + i) : queue[first_tree + i - leaves_here];
+                    stage[i] = i < leaves_here ? leaves.or_none(at.leaf_front + first_leaf + i)
+                                               : queue[first_tree + i - leaves_here];
                 }
                 __syncthreads();
                 const uint64_t *const staged_trees = stage + leaves_here;
                 const uint32_t per_thread = ceil_div(size / 2, THREADS);
-                const uint32_t first = min_of(size / 2, threadIdx.x * per_thread), end = min_of(size / 2, first + per_thread);
+                const uint32_t first = min_of(size / 2, threadIdx.x * per_thread),
+                               end = min_of(size / 2, first + per_thread);
                 if (first < end) {
                     // How many of the first 2 * first are leaves.
-                    uint32_t low = 2 * first > trees_here ? 2 * first - trees_here : 0, high = min_of(2 * first, leaves_here);
+                    uint32_t low = 2 * first > trees_here ? 2 * first - trees_here : 0,
+                             high = min_of(2 * first, leaves_here);
                     while (low < high) {
                         const uint32_t middle = (low + high) / 2;
                         if (stage[middle] <= staged_trees[2 * first - 1 - middle]) {
@@ -193,7 +208,8 @@ __device__ inline uint64_t meld_to_few(Melding &at, const Leaves &leaves, const 
                         }
                     }
                     uint32_t leaf = low, tree = 2 * first - low;
-                    uint64_t next_leaf = leaf < leaves_here ? stage[leaf] : NONE, next_tree = tree < trees_here ? staged_trees[tree] : NONE;
+                    uint64_t next_leaf = leaf < leaves_here ? stage[leaf] : NONE,
+                             next_tree = tree < trees_here ? staged_trees[tree] : NONE;
                     for (uint32_t pair = start / 2 + first; pair < start / 2 + end; ++pair) {
                         uint64_t weight = 0;
                         fronts.set(at.back + pair, at.front + first_tree + tree);
@@ -227,13 +243,15 @@ __device__ inline uint64_t meld_to_few(Melding &at, const Leaves &leaves, const 
 }
 
 // Block `number` makes tree `number` of the counts that codebook_sort has left in `memory`, `control` and `sums`.
-extern "C" __global__ void __launch_bounds__(THREADS) codebook_trees(uint8_t *memory, void *control, const uint64_t *sums, uint8_t *spill, Trees *trees) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    codebook_trees(uint8_t *memory, void *control, const uint64_t *sums, uint8_t *spill, Trees *trees) {
     extern __shared__ __align__(16) uint8_t shared_memory[];
     const uint32_t number = blockIdx.x;
     uint64_t *shared_queue = reinterpret_cast<uint64_t *>(shared_memory);
     Shared &shared = *reinterpret_cast<Shared *>(shared_queue + QUEUE + CHUNK);
     spill += uint64_t(number) * SPILL_BYTES;
-    const Fronts fronts{FRONTS_IN_SHARED ? reinterpret_cast<uint8_t *>(&shared + 1) : spill + 2 * MOST_TREES * 8, shared.whole_fronts};
+    const Fronts fronts{FRONTS_IN_SHARED ? reinterpret_cast<uint8_t *>(&shared + 1) : spill + 2 * MOST_TREES * 8,
+                        shared.whole_fronts};
     const Arrays a = layout(memory, control);
     wait_for_previous();
     const long long start = clock64();
@@ -281,7 +299,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) codebook_trees(uint8_t *me
     const Leaves leaves{keys + unused, number == 0 ? 0 : floor_of(number - 1, a.control->total, limit), used};
     Melding at{used, 0, 0, 0, 0};
     const uint64_t *queue;
-    uint64_t unlimited = meld_to_few(at, leaves, fronts, shared_queue, shared_queue + QUEUE, shared, reinterpret_cast<uint64_t *>(spill), queue);
+    uint64_t unlimited = meld_to_few(at, leaves, fronts, shared_queue, shared_queue + QUEUE, shared,
+                                     reinterpret_cast<uint64_t *>(spill), queue);
     for (uint32_t i = threadIdx.x; i < used - at.leaf_front; i += THREADS) {
         shared.solo.leaves[i] = leaves.or_none(at.leaf_front + i);
     }
@@ -309,7 +328,8 @@ extern "C" __global__ void __launch_bounds__(THREADS) codebook_trees(uint8_t *me
         shared.through[lane_id()] = warp_scan_inclusive(at_length);
     }
     __syncthreads();
-    // Bits are the sum over lengths of the counts of symbols that have as many or more, which are the rarest: a warp for each length.
+    // Bits are the sum over lengths of the counts of symbols that have as many or more, which are the rarest: a warp
+    // for each length.
     uint64_t bits = 0;
     for (uint32_t length = 1 + warp_id(); length <= limit; length += WARPS) {
         const uint32_t end = unused + used - shared.through[length - 1];

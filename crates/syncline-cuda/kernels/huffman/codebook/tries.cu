@@ -1,5 +1,6 @@
-// Step (3) of the length limit of syncline_core::huffman::lengths, for the codebooks that huffman/codebook/codebook.cu has left over where they are many: as many trees as there are floors are made side by
-// side, a block each. The block that finishes a codebook's last takes the code with the fewest bits, the earlier of equals, and writes it.
+// Step (3) of the length limit of syncline_core::huffman::lengths, for the codebooks that huffman/codebook/codebook.cu
+// has left over where they are many: as many trees as there are floors are made side by side, a block each. The block
+// that finishes a codebook's last takes the code with the fewest bits, the earlier of equals, and writes it.
 //
 // THREADS     threads in a block
 // TRY_BYTES   of a try's arrays, in shared memory
@@ -19,10 +20,10 @@ struct TryWeights {
     __device__ inline void set_tree(uint32_t i, uint64_t weight) const { trees[i] = weight; }
 };
 
-// Makes the tree of try `number` and, if it is the last to finish, writes the code. By a whole block; the pointers are those of the codebook. Not inlined: called from
-// several places of a loop.
-__device__ __noinline__ void try_floor(Pending &pending, uint32_t number, uint8_t *memory, uint32_t *codewords, uint16_t *symbols_by_codeword,
-                                       uint32_t *summary) {
+// Makes the tree of try `number` and, if it is the last to finish, writes the code. By a whole block; the pointers are
+// those of the codebook. Not inlined: called from several places of a loop.
+__device__ __noinline__ void try_floor(Pending &pending, uint32_t number, uint8_t *memory, uint32_t *codewords,
+                                       uint16_t *symbols_by_codeword, uint32_t *summary) {
     __shared__ Code code;
     __shared__ bool is_last;
     const long long start = clock64();
@@ -44,7 +45,8 @@ __device__ __noinline__ void try_floor(Pending &pending, uint32_t number, uint8_
     __syncthreads();
     if (warp_id() == 0) {
         uint32_t over;
-        const uint32_t at_length = limited_lengths([&](uint32_t tree) { return uint32_t(fronts[tree]); }, used, limit, over);
+        const uint32_t at_length =
+            limited_lengths([&](uint32_t tree) { return uint32_t(fronts[tree]); }, used, limit, over);
         const uint64_t bits = coded_bits(sums, used, limit, at_length);
         Pending::Try &own = pending.tries[number];
         own.leaves[lane_id()] = at_length;
@@ -67,8 +69,8 @@ __device__ __noinline__ void try_floor(Pending &pending, uint32_t number, uint8_
     Team team{nullptr, nullptr, 0, threadIdx.x};
     const uint16_t *order = pending.order();
     write_code(
-        team, code, at_length, [&](uint32_t i) { return uint32_t(order[i]); }, SYMBOLS - used, reinterpret_cast<uint8_t *>(trees), codewords, symbols_by_codeword,
-        summary);
+        team, code, at_length, [&](uint32_t i) { return uint32_t(order[i]); }, SYMBOLS - used,
+        reinterpret_cast<uint8_t *>(trees), codewords, symbols_by_codeword, summary);
     if (threadIdx.x == 0) {
         summary[SUMMARY_CYCLES + 2] += decided - start;
         summary[SUMMARY_CYCLES + 3] = clock64() - decided;
@@ -76,8 +78,9 @@ __device__ __noinline__ void try_floor(Pending &pending, uint32_t number, uint8_
 }
 
 // The codebooks of which `due` is not 0; there are at least FLOORS blocks. Tries are dealt out to them in turn.
-extern "C" __global__ void __launch_bounds__(THREADS) codebook_tries(const uint32_t *due, uint32_t books, uint8_t *pending,
-                                                                     uint32_t *codewords, uint16_t *symbols_by_codeword, uint32_t *summary) {
+extern "C" __global__ void __launch_bounds__(THREADS)
+    codebook_tries(const uint32_t *due, uint32_t books, uint8_t *pending, uint32_t *codewords,
+                   uint16_t *symbols_by_codeword, uint32_t *summary) {
     extern __shared__ __align__(16) uint8_t own_memory[];
     constexpr uint32_t AT_ONCE = 4;
     uint32_t dealt = 0; // modulo the number of blocks
@@ -95,8 +98,9 @@ extern "C" __global__ void __launch_bounds__(THREADS) codebook_tries(const uint3
                 const uint32_t number = (blockIdx.x + gridDim.x - dealt) % gridDim.x;
                 dealt = (dealt + FLOORS) % gridDim.x;
                 if (number < FLOORS) {
-                    try_floor(*reinterpret_cast<Pending *>(pending + book * PENDING_BYTES), number, own_memory, codewords + book * SYMBOLS,
-                              symbols_by_codeword + book * SYMBOLS, summary + book * SUMMARY_WORDS);
+                    try_floor(*reinterpret_cast<Pending *>(pending + book * PENDING_BYTES), number, own_memory,
+                              codewords + book * SYMBOLS, symbols_by_codeword + book * SYMBOLS,
+                              summary + book * SUMMARY_WORDS);
                 }
             }
         }

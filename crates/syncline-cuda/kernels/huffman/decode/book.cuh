@@ -2,7 +2,8 @@
 #pragma once
 #include "huffman/decode/decode.cuh"
 
-// The last symbols of a code in canonical order, which have the longest codewords, beside its Book in shared memory, of LAST_SYMBOLS that a kernel has room for.
+// The last symbols of a code in canonical order, which have the longest codewords, beside its Book in shared memory, of
+// LAST_SYMBOLS that a kernel has room for.
 #ifndef LAST_SYMBOLS
 #define LAST_SYMBOLS 0
 #endif
@@ -26,7 +27,8 @@ struct BookWithLast {
     Last last;
 };
 
-// The lengths of codewords by their first bits: what searching for them each time would take most of the time for. 0 if longer.
+// The lengths of codewords by their first bits: what searching for them each time would take most of the time for. 0 if
+// longer.
 constexpr uint32_t LENGTH_BITS = 10;
 
 // A codebook in shared memory.
@@ -60,7 +62,8 @@ struct OwnBook {
         __syncthreads();
     }
 
-    // The length of a window's codeword, from FIRST up; LAST + 1 if it is greater than LAST. Limits do not fall with the length, so all can be compared at once, those past the longest too.
+    // The length of a window's codeword, from FIRST up; LAST + 1 if it is greater than LAST. Limits do not fall with
+    // the length, so all can be compared at once, those past the longest too.
     template <uint32_t FIRST, uint32_t LAST> __device__ inline uint32_t longer_than(uint32_t window) const {
         uint32_t length = FIRST;
 #pragma unroll

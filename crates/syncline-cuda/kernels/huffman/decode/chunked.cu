@@ -1,17 +1,19 @@
-// The baseline: a thread decodes a block of the symbol index, or a whole stream that has none, one symbol after the other, straight from and to memory.
+// The baseline: a thread decodes a block of the symbol index, or a whole stream that has none, one symbol after the
+// other, straight from and to memory.
 //
 // THREADS   threads in a block
 #include "huffman/decode/decode.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    decode_chunked(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *symbols,
-                   const uint8_t *classes, const uint32_t *map, const Totals *totals, uint32_t by_index, uint32_t *sums, uint32_t *status,
-                   uint8_t *out) {
+    decode_chunked(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
+                   const uint16_t *symbols, const uint8_t *classes, const uint32_t *map, const Totals *totals,
+                   uint32_t by_index, uint32_t *sums, uint32_t *status, uint8_t *out) {
     const uint32_t piece = blockIdx.x * THREADS + threadIdx.x;
     if (piece >= (by_index ? totals->tasks : stream_count)) {
         return;
     }
-    const uint32_t number = by_index ? stream_of(piece, stream_count, [&](uint32_t i) { return streams[i].first_task; }) : piece;
+    const uint32_t number =
+        by_index ? stream_of(piece, stream_count, [&](uint32_t i) { return streams[i].first_task; }) : piece;
     const Stream &stream = streams[number];
     const uint32_t block = piece - stream.first_task;
     const uint32_t first = by_index ? block * WARP : 0;

@@ -1,8 +1,10 @@
-// Decoding from the starts of subsequences with shared memory tuned by compression ratio, as the 2022 paper has it (its Algorithm 2).
+// Decoding from the starts of subsequences with shared memory tuned by compression ratio, as the 2022 paper has it (its
+// Algorithm 2).
 //
-// Where codewords start and how many there are is known. Then: adding up each sequence's, scanning each stream for where its sequences' symbols go, sorting sequences by
-// class, and a launch a class, all side by side, each with as much shared memory as its class needs. A sequence's class is its compression ratio, rounded up: bytes of
-// symbols for each byte of its codewords. The host need not know how many there are of a class.
+// Where codewords start and how many there are is known. Then: adding up each sequence's, scanning each stream for
+// where its sequences' symbols go, sorting sequences by class, and a launch a class, all side by side, each with as
+// much shared memory as its class needs. A sequence's class is its compression ratio, rounded up: bytes of symbols for
+// each byte of its codewords. The host need not know how many there are of a class.
 //
 // CLASSES   classes: one for each ratio, the last for all that are higher
 #include "huffman/decode/spans.cuh"
@@ -60,12 +62,15 @@ __device__ inline uint32_t count_of(const Stream &stream, const uint8_t *counts,
 
 // Symbols of each sequence.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    class_counts(const Stream *streams, uint32_t stream_count, const uint8_t *counts, const Totals *totals, uint32_t *sequence_counts) {
+    class_counts(const Stream *streams, uint32_t stream_count, const uint8_t *counts, const Totals *totals,
+                 uint32_t *sequence_counts) {
     __shared__ uint32_t warp_counts[WARPS];
     const Share share = share_of_block(totals->sequences);
     for (uint32_t next = share.begin; next < share.end; ++next) {
-        const Stream &stream = streams[stream_of(next, stream_count, [&](uint32_t i) { return streams[i].first_sequence; })];
-        const Scan scan = scan_block(count_of(stream, counts, (next - stream.first_sequence) * SEQUENCE + threadIdx.x), warp_counts);
+        const Stream &stream =
+            streams[stream_of(next, stream_count, [&](uint32_t i) { return streams[i].first_sequence; })];
+        const Scan scan =
+            scan_block(count_of(stream, counts, (next - stream.first_sequence) * SEQUENCE + threadIdx.x), warp_counts);
         if (threadIdx.x == 0) {
             sequence_counts[next] = scan.total;
         }
@@ -94,7 +99,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// Sorts sequences by class, otherwise in order; `class_ends` is where each class ends in `order`. By one block: there are some thousands of sequences.
+// Sorts sequences by class, otherwise in order; `class_ends` is where each class ends in `order`. By one block: there
+// are some thousands of sequences.
 extern "C" __global__ void __launch_bounds__(SORT_THREADS)
     class_order(const uint32_t *sequence_counts, const Totals *totals, uint32_t *order, uint32_t *class_ends) {
     const uint32_t sequences = totals->sequences;
@@ -157,9 +163,10 @@ __device__ inline void store_symbol(uint8_t *to, uint64_t at, uint32_t symbol) {
     }
 }
 
-// Writes symbols [begin, end) of a stream from the block's buffer, whose first is symbol `first`, a multiple of a unit's.
-__device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin, uint32_t end, const Stream &stream, const uint32_t *map,
-                             uint8_t *out, Checksum &checksum) {
+// Writes symbols [begin, end) of a stream from the block's buffer, whose first is symbol `first`, a multiple of a
+// unit's.
+__device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin, uint32_t end, const Stream &stream,
+                             const uint32_t *map, uint8_t *out, Checksum &checksum) {
     for (uint32_t i = threadIdx.x; i < ceil_div(end - first, SYMBOLS_IN_UNIT); i += THREADS) {
         const uint32_t position = first + i * SYMBOLS_IN_UNIT;
         const uint64_t at = stream.out + uint64_t(group_of(stream, map, position / GROUP)) * GROUP + position % GROUP;
@@ -172,8 +179,9 @@ __device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin
         // The rest of the unit is another sequence's.
         for (uint32_t j = 0; j < SYMBOLS_IN_UNIT; ++j) {
             if (position + j >= begin && position + j < end) {
-                const uint32_t symbol = SYMBOL_BYTES == 1 ? reinterpret_cast<const uint8_t *>(buffer)[i * SYMBOLS_IN_UNIT + j]
-                                                          : reinterpret_cast<const uint16_t *>(buffer)[i * SYMBOLS_IN_UNIT + j];
+                const uint32_t symbol = SYMBOL_BYTES == 1
+                                            ? reinterpret_cast<const uint8_t *>(buffer)[i * SYMBOLS_IN_UNIT + j]
+                                            : reinterpret_cast<const uint16_t *>(buffer)[i * SYMBOLS_IN_UNIT + j];
                 store_symbol(out, at + j, symbol);
                 checksum.add_symbol(symbol, position + j);
             }
@@ -183,9 +191,10 @@ __device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin
 
 // Decodes the sequences of one class, `room` symbols (a multiple of 64) at a time.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    class_write(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-                const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint8_t *counts, const uint32_t *starts,
-                const uint32_t *order, const uint32_t *class_ends, uint32_t own_class, uint32_t room, uint32_t *sums, uint8_t *out) {
+    class_write(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
+                const uint32_t *tables, const uint16_t *symbols, const uint32_t *map, const uint8_t *entries,
+                const uint8_t *counts, const uint32_t *starts, const uint32_t *order, const uint32_t *class_ends,
+                uint32_t own_class, uint32_t room, uint32_t *sums, uint8_t *out) {
     extern __shared__ uint4 buffer[];
     __shared__ __align__(16) uint32_t lookup[TABLE + LONG_ENTRIES];
     __shared__ Sequence sequence;
@@ -200,7 +209,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const Share share = share_of_block(class_ends[own_class] - first_of_class);
     for (uint32_t i = share.begin; i < share.end; ++i) {
         const uint32_t next = order[first_of_class + i];
-        const uint32_t stream_number = stream_of(next, stream_count, [&](uint32_t s) { return streams[s].first_sequence; });
+        const uint32_t stream_number =
+            stream_of(next, stream_count, [&](uint32_t s) { return streams[s].first_sequence; });
         if (stream_number != loaded) {
             if (loaded != ALL_LANES) {
                 checksum.flush(&sums[2 * loaded]);
@@ -213,7 +223,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const uint32_t last = sequence.load(input, stream, number);
         const uint32_t subsequence = number * SEQUENCE + threadIdx.x;
         const uint32_t count = count_of(stream, counts, subsequence);
-        const uint32_t entry = count == 0 ? 0 : min_of<uint32_t>(entries[uint64_t(stream.first_subsequence) + subsequence], LAST_ENTRY);
+        const uint32_t entry =
+            count == 0 ? 0 : min_of<uint32_t>(entries[uint64_t(stream.first_subsequence) + subsequence], LAST_ENTRY);
         const Scan in_block = scan_block(count, warp_counts);
         const Decoder decoder(lookup, LONG_ENTRIES, &book, symbols);
         Reader<Padded> reader({sequence.words}, last, threadIdx.x * SUBSEQUENCE_BITS + entry);

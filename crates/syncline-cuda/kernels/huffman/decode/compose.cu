@@ -1,8 +1,10 @@
-// Finding where codewords start in streams that do not synchronise.
+// Finding where codewords start in streams that do not synchronize.
 //
-// A subsequence is a function from where its first codeword starts (one of as many bits as the longest codeword has) to where the next subsequence's does. Functions
-// compose in any grouping: so blocks compose those of their sequences, one block a stream walks along the sequences, and then every block knows its start. That costs as
-// many decodings of everything as the longest codeword has bits, twice, and always ends. Blocks of streams that have not failed leave at once.
+// A subsequence is a function from where its first codeword starts (one of as many bits as the longest codeword has) to
+// where the next subsequence's does. Functions compose in any grouping: so blocks compose those of their sequences, one
+// block a stream walks along the sequences, and then every block knows its start. That costs as many decodings of
+// everything as the longest codeword has bits, twice, and always ends. Blocks of streams that have not failed leave at
+// once.
 #include "huffman/decode/spans.cuh"
 
 static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
@@ -11,11 +13,12 @@ static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
 constexpr uint32_t SPAN = 16;
 constexpr uint32_t SPANS = SEQUENCE / SPAN;
 
-// For streams that failed. With `resolve` 0: writes each sequence's function, LONGEST exits. With 1: finds entries and counts, given each sequence's entry.
+// For streams that failed. With `resolve` 0: writes each sequence's function, LONGEST exits. With 1: finds entries and
+// counts, given each sequence's entry.
 extern "C" __global__ void __launch_bounds__(SEQUENCE)
-    self_sync_compose(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
-                      const Totals *totals, uint32_t resolve, const uint32_t *failed, const uint8_t *sequence_entries, uint8_t *functions,
-                      uint8_t *entries, uint8_t *counts) {
+    self_sync_compose(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
+                      const uint16_t *count_tables, const Totals *totals, uint32_t resolve, const uint32_t *failed,
+                      const uint8_t *sequence_entries, uint8_t *functions, uint8_t *entries, uint8_t *counts) {
     wait_for_previous();
     extern __shared__ uint4 dynamic[]; // COUNTS + ENDS entries
     __shared__ Stream stream;
@@ -42,12 +45,14 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
             __syncthreads();
         }
         const Counter counter(table, &book);
-        const uint32_t subsequence = (unit - stream.first_sequence) * SEQUENCE + threadIdx.x, bits = bits_in(stream, subsequence);
+        const uint32_t subsequence = (unit - stream.first_sequence) * SEQUENCE + threadIdx.x,
+                       bits = bits_in(stream, subsequence);
         LaneWords words{};
         if (bits > 0) {
             words.load(input, stream, subsequence);
         }
-        // The thread's subsequence from `entry` on: how many codewords there are. Sets where the next one's first starts.
+        // The thread's subsequence from `entry` on: how many codewords there are. Sets where the next one's first
+        // starts.
         const auto decode = [&](uint32_t entry, uint32_t &exit) {
             LaneReader reader(words, entry);
             uint32_t end = bits;
@@ -57,7 +62,8 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
         };
         const uint32_t offsets = max_of(1u, min_of<uint32_t>(stream.longest, LONGEST));
         for (uint32_t entry = 0; entry < offsets; ++entry) {
-            // The exit of a whole subsequence is less than the longest codeword; of the stream's end it does not matter.
+            // The exit of a whole subsequence is less than the longest codeword; of the stream's end it does not
+            // matter.
             uint32_t exit;
             decode(entry, exit);
             own_functions[threadIdx.x][entry] = min_of(exit, offsets - 1);
@@ -107,8 +113,8 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
 }
 
 // For streams that failed: walks along the sequences' functions from the stream's start. A block a stream.
-extern "C" __global__ void __launch_bounds__(SEQUENCE) self_sync_walk(const Stream *streams, const uint32_t *failed, const uint8_t *functions,
-                                                                      uint8_t *sequence_entries) {
+extern "C" __global__ void __launch_bounds__(SEQUENCE)
+    self_sync_walk(const Stream *streams, const uint32_t *failed, const uint8_t *functions, uint8_t *sequence_entries) {
     wait_for_previous();
     __shared__ uint8_t part[SEQUENCE * LONGEST];
     __shared__ uint8_t found[SEQUENCE];

@@ -4,11 +4,13 @@
 // GROUP_LOG2     log2 of the symbols in a group, 6 or 7
 // TABLE_BITS     bits that a table lookup takes, at most 12
 // LONGEST        longest codeword there can be
-// PAIRS          whether entries of two symbols are made use of: worth it where codewords are short; else lanes with one and with two only get out of step
+// PAIRS          whether entries of two symbols are made use of: worth it where codewords are short; else lanes with
+// one and with two only get out of step
 #pragma once
 #include "common.cuh"
 
-// As wait_for_previous, but the next kernel's blocks are dealt out only when what came before this one is there: so the next may read that before it waits itself.
+// As wait_for_previous, but the next kernel's blocks are dealt out only when what came before this one is there: so the
+// next may read that before it waits itself.
 __device__ inline void wait_then_let_start() {
 #if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
@@ -22,9 +24,11 @@ constexpr uint32_t LENGTHS = LONGEST + 1;
 constexpr uint32_t SUBSEQUENCE_BITS = 128;
 // Symbols in 16 bytes.
 constexpr uint32_t SYMBOLS_IN_UNIT = 16 / SYMBOL_BYTES;
-static_assert(TABLE_BITS <= 12 && LONGEST <= 20, "fields of table entries; two windows of 32 bits hold what a step consumes");
+static_assert(TABLE_BITS <= 12 && LONGEST <= 20,
+              "fields of table entries; two windows of 32 bits hold what a step consumes");
 
-// One stream of a batch; huffman/decode/batch.rs fills it in from a parsed stream, or huffman/decode/parse.cuh on the device. Offsets are bytes from the start of the input.
+// One stream of a batch; huffman/decode/batch.rs fills it in from a parsed stream, or huffman/decode/parse.cuh on the
+// device. Offsets are bytes from the start of the input.
 struct Stream {
     uint64_t words, index, bitmap;
     uint64_t out;     // its first symbol in the output
@@ -49,7 +53,8 @@ struct Book {
     uint32_t absent;                // not 0: no stream has it, and it needs no tables
 };
 
-// Sums over the streams of a batch. Grids may be larger: a batch that is parsed on the device has them from upper bounds, and blocks past the sums leave at once.
+// Sums over the streams of a batch. Grids may be larger: a batch that is parsed on the device has them from upper
+// bounds, and blocks past the sums leave at once.
 struct Totals {
     uint32_t tasks, sequences, placings, unused;
 };
@@ -63,9 +68,10 @@ constexpr uint32_t BOOK_WORDS = TABLE + LONG_ENTRIES;
 // The longest codewords that have an entry of their own.
 constexpr uint32_t LONG_BITS = 16;
 
-// Table entries with PAIRS. Two symbols where both codewords fit: bits 0-3 length of both, 4-7 of the first, 8-19 and 20-31 the symbols minus the base.
-// One symbol: both lengths alike, the symbol from bit 8 up (16 bits if the mask says so: then no entry has two). Long codewords: 0.
-// Without PAIRS, and for long codewords: the length, from bit 16 up the symbol; 0 where there is no entry.
+// Table entries with PAIRS. Two symbols where both codewords fit: bits 0-3 length of both, 4-7 of the first, 8-19 and
+// 20-31 the symbols minus the base. One symbol: both lengths alike, the symbol from bit 8 up (16 bits if the mask says
+// so: then no entry has two). Long codewords: 0. Without PAIRS, and for long codewords: the length, from bit 16 up the
+// symbol; 0 where there is no entry.
 __device__ inline uint32_t length_of_all(uint32_t entry) { return entry & 15; }
 __device__ inline uint32_t length_of_first(uint32_t entry) { return entry >> 4 & 15; }
 __device__ inline bool has_two(uint32_t entry) { return ((entry >> 4 ^ entry) & 15) != 0; }
@@ -75,8 +81,9 @@ __device__ inline uint32_t single(uint32_t entry, uint32_t base, uint32_t mask) 
     return length == 0 ? 0 : length | ((entry >> 8 & mask) + base) << 16;
 }
 
-// What a codebook has in the array of tables for counting, entries of two bytes. COUNTS for the next COUNT_BITS bits: how many of them the codewords take that end in them, and
-// from bit COUNT_SHIFT up how many these are; or COUNT_LONGER. ENDS for the next TABLE_BITS bits: bit e - 1 is set if a codeword ends after e bits.
+// What a codebook has in the array of tables for counting, entries of two bytes. COUNTS for the next COUNT_BITS bits:
+// how many of them the codewords take that end in them, and from bit COUNT_SHIFT up how many these are; or
+// COUNT_LONGER. ENDS for the next TABLE_BITS bits: bit e - 1 is set if a codeword ends after e bits.
 constexpr uint32_t COUNT_BITS = 14, COUNT_SHIFT = 8, COUNT_LONGER = 1u << 14;
 constexpr uint32_t COUNTS = 1u << COUNT_BITS, ENDS = TABLE;
 
@@ -84,9 +91,11 @@ struct Codeword {
     uint32_t symbol, length;
 };
 
-// The codeword that a window starts with, at least `shortest` bits long. For bits that are no codeword the last symbol, with the greatest length.
-// Not inlined: rarely called where speed matters, and there many times over, in the middle of what has to stay in the instruction cache.
-__device__ __noinline__ Codeword canonical(const Book &book, const uint16_t *symbols, uint32_t window, uint32_t shortest) {
+// The codeword that a window starts with, at least `shortest` bits long. For bits that are no codeword the last symbol,
+// with the greatest length. Not inlined: rarely called where speed matters, and there many times over, in the middle of
+// what has to stay in the instruction cache.
+__device__ __noinline__ Codeword canonical(const Book &book, const uint16_t *symbols, uint32_t window,
+                                           uint32_t shortest) {
     uint32_t length = shortest;
     while (length < book.longest && window >= book.limit[length]) {
         ++length;
@@ -111,7 +120,8 @@ template <typename Words> struct Reader {
     uint32_t position;
     uint32_t word0, word1;
 
-    __device__ inline Reader(Words from, uint32_t last_word, uint32_t start) : words(from), last(last_word), position(start) {
+    __device__ inline Reader(Words from, uint32_t last_word, uint32_t start)
+        : words(from), last(last_word), position(start) {
         word0 = words[min_of(start >> 5, last)];
         word1 = words[min_of((start >> 5) + 1, last)];
     }
@@ -130,17 +140,19 @@ template <typename Words> struct Reader {
     }
 };
 
-// What a thread decodes with. Codewords longer than a lookup are the last in canonical order: one linear table from the first of them on, LONG_BITS deep, has the
-// commonest; the others are searched for, which takes so long that it must stay rare (a lane's search holds up the whole warp).
+// What a thread decodes with. Codewords longer than a lookup are the last in canonical order: one linear table from the
+// first of them on, LONG_BITS deep, has the commonest; the others are searched for, which takes so long that it must
+// stay rare (a lane's search holds up the whole warp).
 struct Decoder {
     const uint32_t *table, *long_table;
     const Book *book;
     const uint16_t *symbols;
     uint32_t base, mask, long_start, long_entries;
 
-    __device__ inline Decoder(const uint32_t *tables, uint32_t entries_for_long, const Book *code, const uint16_t *all_symbols)
-        : table(tables), long_table(tables + TABLE), book(code), symbols(all_symbols), base(code->base * 0x10001u), mask(code->mask),
-          long_start(code->limit[TABLE_BITS]), long_entries(entries_for_long) {}
+    __device__ inline Decoder(const uint32_t *tables, uint32_t entries_for_long, const Book *code,
+                              const uint16_t *all_symbols)
+        : table(tables), long_table(tables + TABLE), book(code), symbols(all_symbols), base(code->base * 0x10001u),
+          mask(code->mask), long_start(code->limit[TABLE_BITS]), long_entries(entries_for_long) {}
 
     __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> (32 - TABLE_BITS)]; }
 
@@ -190,8 +202,10 @@ struct Decoder {
     }
 
     // Two symbols with an entry each. Sets how many bits are still to skip.
-    template <typename Source> __device__ inline uint32_t two_apart(uint32_t window, uint32_t entry, Source &from, uint32_t &bits) const {
-        // One window is enough for two codewords of LONG_BITS bits. Shifts by the low five bits of an entry: its length.
+    template <typename Source>
+    __device__ inline uint32_t two_apart(uint32_t window, uint32_t entry, Source &from, uint32_t &bits) const {
+        // One window is enough for two codewords of LONG_BITS bits. Shifts by the low five bits of an entry: its
+        // length.
         const uint32_t next = first_of_most(entry, window);
         const uint32_t rest = __funnelshift_l(0, window, next);
         const uint32_t other = first_of_most(lookup(rest), rest);
@@ -236,7 +250,8 @@ __device__ inline void load_tables(uint32_t *to, const uint32_t *from, uint32_t 
 }
 
 // The last stream whose `first` is not above `unit`: the one that it belongs to, as streams without units are skipped.
-template <typename Unit, typename First> __device__ inline uint32_t stream_of(Unit unit, uint32_t streams, First first) {
+template <typename Unit, typename First>
+__device__ inline uint32_t stream_of(Unit unit, uint32_t streams, First first) {
     uint32_t low = 0, high = streams;
     while (high - low > 1) {
         uint32_t middle = (low + high) / 2;
@@ -249,8 +264,10 @@ template <typename Unit, typename First> __device__ inline uint32_t stream_of(Un
     return low;
 }
 
-// The same by a warp, for one unit: its lanes look at 32 streams at a time. For a small batch each read that waits for the one before counts.
-template <typename Unit, typename First> __device__ inline uint32_t stream_of_warp(Unit unit, uint32_t streams, First first) {
+// The same by a warp, for one unit: its lanes look at 32 streams at a time. For a small batch each read that waits for
+// the one before counts.
+template <typename Unit, typename First>
+__device__ inline uint32_t stream_of_warp(Unit unit, uint32_t streams, First first) {
     uint32_t low = 0, high = streams;
     while (high - low > 1) {
         const uint32_t step = ceil_div(high - low, WARP), i = low + lane_id() * step;
@@ -310,7 +327,8 @@ __device__ inline uint32_t any_of(uint32_t bits) {
     return bits;
 }
 
-// To be called by all blocks of a grid when they are done, the whole of each: the last one compares all checksums. `sums` has a word more than two for each stream, 0 before.
+// To be called by all blocks of a grid when they are done, the whole of each: the last one compares all checksums.
+// `sums` has a word more than two for each stream, 0 before.
 __device__ inline void verify_at_last(const Stream *streams, uint32_t stream_count, uint32_t *sums, uint32_t *status) {
     __shared__ bool is_last;
     __syncthreads();
@@ -341,7 +359,8 @@ __device__ inline void store_streaming(uint4 *to, uint4 value) { __stcs(to, valu
 // Starts the copy of 16 bytes to shared memory; `copies_done` waits for a thread's own.
 __device__ inline void copy_unit(void *to, const void *from) {
 #if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(uint32_t(__cvta_generic_to_shared(to))), "l"(from) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(uint32_t(__cvta_generic_to_shared(to))), "l"(from)
+                 : "memory");
 #else
     *static_cast<uint4 *>(to) = *static_cast<const uint4 *>(from);
 #endif
@@ -352,7 +371,8 @@ __device__ inline void copy_part(uint32_t to, const uint8_t *from, uint32_t byte
     asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 #else
     for (uint32_t i = 0; i < bytes; i += 4) {
-        asm volatile("st.shared.u32 [%0], %1;" ::"r"(to + i), "r"(*reinterpret_cast<const uint32_t *>(from + i)) : "memory");
+        asm volatile("st.shared.u32 [%0], %1;" ::"r"(to + i), "r"(*reinterpret_cast<const uint32_t *>(from + i))
+                     : "memory");
     }
 #endif
 }

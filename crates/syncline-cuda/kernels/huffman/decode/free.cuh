@@ -8,7 +8,9 @@ constexpr uint32_t PLACED_WORDS = 32;
 constexpr uint32_t PLACED = PLACED_WORDS * 32;
 
 // The groups of a bitmap's word `i` that are not there, past the last one.
-__device__ inline uint32_t groups_past(uint32_t groups, uint32_t i) { return groups - i * 32 < 32 ? ALL_LANES << (groups - i * 32) : 0; }
+__device__ inline uint32_t groups_past(uint32_t groups, uint32_t i) {
+    return groups - i * 32 < 32 ? ALL_LANES << (groups - i * 32) : 0;
+}
 
 // Which bit of a word is the one with `before` set ones below it.
 __device__ inline uint32_t nth_one(uint32_t word, uint32_t before) {
@@ -24,8 +26,8 @@ __device__ inline uint32_t nth_one(uint32_t word, uint32_t before) {
     return place;
 }
 
-// Words of a bitmap that a lane looks at, at a time, as they are: nothing is made of them before they are needed, so that they may be on their way until then. A bitmap's last word is whole: other
-// parts follow.
+// Words of a bitmap that a lane looks at, at a time, as they are: nothing is made of them before they are needed, so
+// that they may be on their way until then. A bitmap's last word is whole: other parts follow.
 constexpr uint32_t LOOKED_AT = 4;
 struct FreeWords {
     uint32_t words[LOOKED_AT];
@@ -45,9 +47,10 @@ struct FreeWords {
     }
 };
 
-// The group of each lane's live group `first + lane`; ALL_LANES if there is none. Returns how many live groups there are up to the end of what was looked at: all if `all`. `words` are the
-// bitmap's first. By a warp.
-__device__ inline uint32_t find_group(const uint32_t *bitmap, uint32_t groups, FreeWords words, uint32_t first, bool all, uint32_t &group) {
+// The group of each lane's live group `first + lane`; ALL_LANES if there is none. Returns how many live groups there
+// are up to the end of what was looked at: all if `all`. `words` are the bitmap's first. By a warp.
+__device__ inline uint32_t find_group(const uint32_t *bitmap, uint32_t groups, FreeWords words, uint32_t first,
+                                      bool all, uint32_t &group) {
     const uint32_t rank = first + lane_id();
     uint32_t before = 0;
     group = ALL_LANES;
@@ -74,7 +77,8 @@ __device__ inline uint32_t find_group(const uint32_t *bitmap, uint32_t groups, F
             uint32_t word = 0, below = 0, place = 0;
 #pragma unroll
             for (uint32_t i = 0; i < LOOKED_AT; ++i) {
-                const uint32_t its = __shfl_sync(ALL_LANES, live[i], lane), its_below = __shfl_sync(ALL_LANES, ones[i], lane);
+                const uint32_t its = __shfl_sync(ALL_LANES, live[i], lane),
+                               its_below = __shfl_sync(ALL_LANES, ones[i], lane);
                 if (its_below <= within) {
                     word = its;
                     below = its_below;
@@ -90,15 +94,19 @@ __device__ inline uint32_t find_group(const uint32_t *bitmap, uint32_t groups, F
     return before;
 }
 
-// What a lane fills: the free groups of a word of the bitmaps of all streams. Reading is apart from filling, for those who have other things to do in between.
+// What a lane fills: the free groups of a word of the bitmaps of all streams. Reading is apart from filling, for those
+// who have other things to do in between.
 struct Filler {
     uint32_t word, symbol;
     uint64_t to;
 
     // Word `at`, each stream's being whole PLACED_WORDS of them; nothing unless it is `there`.
-    __device__ inline Filler(const uint8_t *input, const Stream *streams, uint32_t stream_count, uint32_t at, bool there) : word(0), symbol(0), to(0) {
+    __device__ inline Filler(const uint8_t *input, const Stream *streams, uint32_t stream_count, uint32_t at,
+                             bool there)
+        : word(0), symbol(0), to(0) {
         if (there) {
-            const Stream &stream = streams[stream_of(at / PLACED_WORDS, stream_count, [&](uint32_t i) { return streams[i].first_placing; })];
+            const Stream &stream = streams[stream_of(at / PLACED_WORDS, stream_count,
+                                                     [&](uint32_t i) { return streams[i].first_placing; })];
             const uint32_t i = at - stream.first_placing * PLACED_WORDS;
             if (stream.has_free && i * 32 < stream.groups) {
                 word = reinterpret_cast<const uint32_t *>(input + stream.bitmap)[i] & ~groups_past(stream.groups, i);
@@ -126,9 +134,11 @@ struct Filler {
     }
 };
 
-// Fills the free groups of all streams, of `warps` warps number `warp` its equal share. Memory is what limits that, where it is instructions for decoding: decoders do it at different
-// times in different blocks, beside decoding in others.
-__device__ inline void fill_free(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Totals *totals, uint32_t warp, uint32_t warps, uint8_t *out) {
+// Fills the free groups of all streams, of `warps` warps number `warp` its equal share. Memory is what limits that,
+// where it is instructions for decoding: decoders do it at different times in different blocks, beside decoding in
+// others.
+__device__ inline void fill_free(const uint8_t *input, const Stream *streams, uint32_t stream_count,
+                                 const Totals *totals, uint32_t warp, uint32_t warps, uint8_t *out) {
     const uint32_t words = totals->placings * PLACED_WORDS;
     const uint32_t share = ceil_div(words, warps), first = min_of(words, warp * share);
     const uint32_t end = min_of(words, first + share);
@@ -138,7 +148,8 @@ __device__ inline void fill_free(const uint8_t *input, const Stream *streams, ui
 }
 
 // The same by all warps of a grid.
-__device__ inline void fill_free(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Totals *totals, uint8_t *out) {
+__device__ inline void fill_free(const uint8_t *input, const Stream *streams, uint32_t stream_count,
+                                 const Totals *totals, uint8_t *out) {
     const uint32_t warps = blockDim.x / WARP;
     fill_free(input, streams, stream_count, totals, blockIdx.x * warps + warp_id(), gridDim.x * warps, out);
 }

@@ -1,7 +1,9 @@
-// Decoding as published in 2020, from the starts of subsequences, which the gap index gives, or the self-synchronising decoder has found.
+// Decoding as published in 2020, from the starts of subsequences, which the gap index gives, or the self-synchronizing
+// decoder has found.
 //
-// One kernel: a thread counts the codewords of its subsequence, the block adds them up, looks back at the blocks before it for where its symbols go, and decodes once more,
-// straight to memory. Blocks take sequences in the order in which they start, so that nobody looks back at a block that does not run.
+// One kernel: a thread counts the codewords of its subsequence, the block adds them up, looks back at the blocks before
+// it for where its symbols go, and decodes once more, straight to memory. Blocks take sequences in the order in which
+// they start, so that nobody looks back at a block that does not run.
 //
 // ENTRIES   0: starts come from the gap index and counts from counting; 1: both have been found before
 #include "huffman/decode/spans.cuh"
@@ -55,11 +57,13 @@ __device__ inline uint64_t place_of(const Stream &stream, const uint32_t *map, u
     return stream.out + uint64_t(group_of(stream, map, position / GROUP)) * GROUP + position % GROUP;
 }
 
-// `ticket` and `states`, one for each sequence, are 0 at the start. `entries` and `counts` have one for each subsequence (ENTRIES).
+// `ticket` and `states`, one for each sequence, are 0 at the start. `entries` and `counts` have one for each
+// subsequence (ENTRIES).
 extern "C" __global__ void __launch_bounds__(THREADS)
-    decode_gap(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-               const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint8_t *counts, const Totals *totals, uint32_t *ticket,
-               uint64_t *states, uint32_t *sums, uint32_t *status, uint8_t *out) {
+    decode_gap(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
+               const uint32_t *tables, const uint16_t *symbols, const uint32_t *map, const uint8_t *entries,
+               const uint8_t *counts, const Totals *totals, uint32_t *ticket, uint64_t *states, uint32_t *sums,
+               uint32_t *status, uint8_t *out) {
     __shared__ __align__(16) uint32_t lookup[TABLE + LONG_ENTRIES];
     __shared__ Sequence sequence;
     __shared__ Stream stream;
@@ -79,7 +83,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         if (next >= sequences) {
             break;
         }
-        const uint32_t stream_number = stream_of(next, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
+        const uint32_t stream_number =
+            stream_of(next, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
         if (stream_number != loaded) {
             if (loaded != ALL_LANES) {
                 checksum.flush(&sums[2 * loaded]);

@@ -58,12 +58,14 @@ __device__ inline StreamHeader read_header(const uint8_t *input, const StreamPla
     header.index_bytes = third.x;
     const uint64_t live_symbols = uint64_t(header.live) << place.group_log2;
     const bool several = place.index_kind == INDEX_SYMBOL;
-    const bool wrong = group_log2 != place.group_log2 || symbol_bytes != place.symbol_bytes || header.index_kind > INDEX_SYMBOL ||
-                       (place.index_kind != INDEX_ANY && header.index_kind != place.index_kind) || header.books == 0 ||
-                       header.books > (several ? MOST_BOOKS : 1) || (symbol_bytes == 1 && header.free_symbol > 0xFF) ||
-                       header.longest > LONGEST || flags > 1 || third.y != 0 || uint64_t(header.groups) << place.group_log2 > MOST_SYMBOLS ||
-                       header.live > header.groups || (header.has_free != 0) == (header.live == header.groups) ||
-                       (header.live == 0) != (header.longest == 0) || header.bits < live_symbols || header.bits > live_symbols * header.longest;
+    const bool wrong =
+        group_log2 != place.group_log2 || symbol_bytes != place.symbol_bytes || header.index_kind > INDEX_SYMBOL ||
+        (place.index_kind != INDEX_ANY && header.index_kind != place.index_kind) || header.books == 0 ||
+        header.books > (several ? MOST_BOOKS : 1) || (symbol_bytes == 1 && header.free_symbol > 0xFF) ||
+        header.longest > LONGEST || flags > 1 || third.y != 0 ||
+        uint64_t(header.groups) << place.group_log2 > MOST_SYMBOLS || header.live > header.groups ||
+        (header.has_free != 0) == (header.live == header.groups) || (header.live == 0) != (header.longest == 0) ||
+        header.bits < live_symbols || header.bits > live_symbols * header.longest;
     if (wrong) {
         header.status = STATUS_HEADER;
         return header;
@@ -74,8 +76,10 @@ __device__ inline StreamHeader read_header(const uint8_t *input, const StreamPla
     const uint64_t end = header.words + uint64_t(ceil_div(header.bits, 32)) * 4 + 8;
     if (end > place.length) {
         header.status = STATUS_HEADER;
-    } else if (header.index_kind == INDEX_SYMBOL ? header.index_bytes / 8 < ceil_div(header.live, WARP)
-                                                 : header.index_bytes != (header.index_kind == INDEX_GAP ? gap_bytes(header.bits, header.longest) : 0)) {
+    } else if (header.index_kind == INDEX_SYMBOL
+                   ? header.index_bytes / 8 < ceil_div(header.live, WARP)
+                   : header.index_bytes !=
+                         (header.index_kind == INDEX_GAP ? gap_bytes(header.bits, header.longest) : 0)) {
         header.status = STATUS_INDEX;
     } else if (header.groups > place.most_groups) {
         header.status = STATUS_ROOM;

@@ -1,4 +1,5 @@
-// The symbol index: where the groups of a block of 32 live groups start, and their words brought to shared memory. By a warp.
+// The symbol index: where the groups of a block of 32 live groups start, and their words brought to shared memory. By a
+// warp.
 #pragma once
 #include "huffman/decode/decode.cuh"
 
@@ -7,10 +8,13 @@ struct IndexBlock {
     uint32_t start, end; // of this lane's group, in bits
     bool damaged;
 
-    __device__ inline IndexBlock(const uint8_t *input, const Stream &stream, uint32_t block) : IndexBlock(input, stream, block, descriptor_of(input, stream, block)) {}
+    __device__ inline IndexBlock(const uint8_t *input, const Stream &stream, uint32_t block)
+        : IndexBlock(input, stream, block, descriptor_of(input, stream, block)) {}
 
     // What a block's first read is of: by itself for those who have others to wait for with it.
-    static __device__ inline uint64_t descriptor_of(const uint8_t *input, const Stream &stream, uint32_t block) { return reinterpret_cast<const uint64_t *>(input + stream.index)[block]; }
+    static __device__ inline uint64_t descriptor_of(const uint8_t *input, const Stream &stream, uint32_t block) {
+        return reinterpret_cast<const uint64_t *>(input + stream.index)[block];
+    }
 
     // What its second read is of: the words that a lane's delta is in, which depend on the first.
     struct Deltas {

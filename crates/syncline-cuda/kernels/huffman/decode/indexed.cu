@@ -1,8 +1,9 @@
 // Decoding with the symbol index: a warp an index block of 32 live groups, a lane a group.
 //
-// The block's words are copied to shared memory; each lane's start is the running sum of the lengths in the index. A lookup gives up to two symbols. Symbols gather in
-// registers, 16 bytes at a time go to a tile in shared memory (a row a lane; 16-byte units are permuted by lane, so that neither side has bank conflicts), and a
-// full tile of 128-byte rows goes to memory in whole lines. No lane waits for another block: there is nothing to spin on.
+// The block's words are copied to shared memory; each lane's start is the running sum of the lengths in the index. A
+// lookup gives up to two symbols. Symbols gather in registers, 16 bytes at a time go to a tile in shared memory (a row
+// a lane; 16-byte units are permuted by lane, so that neither side has bank conflicts), and a full tile of 128-byte
+// rows goes to memory in whole lines. No lane waits for another block: there is nothing to spin on.
 //
 // BOOKS        tables that a block has room for: 1 or 4
 // OWN_LONG     entries for long codewords in them
@@ -17,9 +18,11 @@
 #endif
 #include "huffman/decode/work.cuh"
 
-// The share of a block that is to have `most` index blocks of one stream at most: a block of a small batch has about one for each warp, and those of a second stream would
-// have to wait until the first's are done and tables have been loaded again.
-__device__ inline void share_of_one(const Stream *streams, uint32_t count, uint32_t most, uint32_t &task, uint32_t &end) {
+// The share of a block that is to have `most` index blocks of one stream at most: a block of a small batch has about
+// one for each warp, and those of a second stream would have to wait until the first's are done and tables have been
+// loaded again.
+__device__ inline void share_of_one(const Stream *streams, uint32_t count, uint32_t most, uint32_t &task,
+                                    uint32_t &end) {
     task = end = 0;
     uint32_t block = blockIdx.x;
     for (uint32_t first = 0; first < count; first += WARP) {
@@ -29,7 +32,8 @@ __device__ inline void share_of_one(const Stream *streams, uint32_t count, uint3
         const uint32_t through = warp_scan_inclusive(blocks), found = __ballot_sync(ALL_LANES, block < through);
         if (found != 0) {
             const uint32_t lane = __ffs(found) - 1;
-            const uint32_t own = block - __shfl_sync(ALL_LANES, through - blocks, lane), of = __shfl_sync(ALL_LANES, blocks, lane);
+            const uint32_t own = block - __shfl_sync(ALL_LANES, through - blocks, lane),
+                           of = __shfl_sync(ALL_LANES, blocks, lane);
             const uint32_t from = __shfl_sync(ALL_LANES, start, lane), all = __shfl_sync(ALL_LANES, tasks, lane);
             task = from + uint64_t(all) * own / of;
             end = from + uint64_t(all) * (own + 1) / of;
@@ -39,8 +43,9 @@ __device__ inline void share_of_one(const Stream *streams, uint32_t count, uint3
     }
 }
 
-// Where shares of equal cost start. An index block costs its bits and COST_OF_SYMBOL for each symbol there is room for, and a stream CHANGES_FOR index blocks more: for its tables, and because
-// warps wait there for the last one. If streams are so short that this were more than a quarter of all it costs less, as streams with nothing to decode have it too.
+// Where shares of equal cost start. An index block costs its bits and COST_OF_SYMBOL for each symbol there is room for,
+// and a stream CHANGES_FOR index blocks more: for its tables, and because warps wait there for the last one. If streams
+// are so short that this were more than a quarter of all it costs less, as streams with nothing to decode have it too.
 constexpr uint32_t COST_OF_SYMBOL = 24, CHANGES_FOR = 20;
 struct Costs {
     static constexpr uint32_t OF_BLOCK = WARP * GROUP * COST_OF_SYMBOL;
@@ -53,16 +58,19 @@ struct Costs {
     __device__ inline uint64_t of(uint32_t tasks, uint32_t sequences, uint32_t changes) const {
         return uint64_t(tasks) * OF_BLOCK + uint64_t(sequences) * (SEQUENCE * SUBSEQUENCE_BITS) + changes * change();
     }
-    __device__ inline uint64_t change() const { return uint64_t(OF_BLOCK) * min_of(CHANGES_FOR, totals.tasks / count / 4); }
+    __device__ inline uint64_t change() const {
+        return uint64_t(OF_BLOCK) * min_of(CHANGES_FOR, totals.tasks / count / 4);
+    }
 
-    // The first index block of part `part` of the grid's, counted over all streams. What a damaged index says of where blocks start leads to some block of its stream: shares have all blocks
-    // between them, some twice maybe. By a warp.
+    // The first index block of part `part` of the grid's, counted over all streams. What a damaged index says of where
+    // blocks start leads to some block of its stream: shares have all blocks between them, some twice maybe. By a warp.
     __device__ inline uint32_t first_task(uint32_t part) const {
         if (part == gridDim.x) {
             return totals.tasks;
         }
         const uint64_t cost = of(totals.tasks, totals.sequences, count) / gridDim.x * part;
-        const uint32_t number = stream_of_warp(cost, count, [&](uint32_t i) { return of(streams[i].first_task, streams[i].first_sequence, i); });
+        const uint32_t number = stream_of_warp(
+            cost, count, [&](uint32_t i) { return of(streams[i].first_task, streams[i].first_sequence, i); });
         const Stream &stream = streams[number];
         const uint64_t before = of(stream.first_task, stream.first_sequence, number) + change();
         const uint64_t own = cost < before ? 0 : cost - before;
@@ -71,19 +79,24 @@ struct Costs {
             return stream.first_task + tasks;
         }
         const uint64_t *descriptors = reinterpret_cast<const uint64_t *>(input + stream.index);
-        return stream.first_task + stream_of_warp(own, tasks, [&](uint32_t i) { return uint64_t(i) * OF_BLOCK + uint32_t(descriptors[i]); });
+        return stream.first_task + stream_of_warp(own, tasks, [&](uint32_t i) {
+                   return uint64_t(i) * OF_BLOCK + uint32_t(descriptors[i]);
+               });
     }
 };
 
-// Brings what a block needs first of a stream to the second cache: its codebooks, tables, index and the words of an index block for each warp. By a warp.
-__device__ inline void prefetch_stream(const uint8_t *input, const Stream &stream, const Book *books, const uint32_t *tables) {
+// Brings what a block needs first of a stream to the second cache: its codebooks, tables, index and the words of an
+// index block for each warp. By a warp.
+__device__ inline void prefetch_stream(const uint8_t *input, const Stream &stream, const Book *books,
+                                       const uint32_t *tables) {
     const auto prefetch = [](const void *from, uint32_t bytes) {
         for (uint32_t i = lane_id() * 128; i < bytes; i += WARP * 128) {
             asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<const uint8_t *>(from) + i));
         }
     };
     constexpr uint32_t MOST_DESCRIPTORS = WARP * 8, MOST_LENGTHS = WARP * 64;
-    const uint32_t blocks = ceil_div(stream.live, WARP), lengths = stream.index_bytes - blocks * 8, own_books = min_of<uint32_t>(stream.books, BOOKS);
+    const uint32_t blocks = ceil_div(stream.live, WARP), lengths = stream.index_bytes - blocks * 8,
+                   own_books = min_of<uint32_t>(stream.books, BOOKS);
     prefetch(&books[stream.first_book], own_books * sizeof(Book));
     prefetch(tables + uint64_t(stream.first_book) * BOOK_WORDS, own_books * BOOK_WORDS * 4);
     prefetch(input + stream.index, min_of(blocks * 8, MOST_DESCRIPTORS));
@@ -91,11 +104,14 @@ __device__ inline void prefetch_stream(const uint8_t *input, const Stream &strea
     prefetch(input + stream.words, min_of(blocks, WARP) * (stream.bits / 8 / max_of(blocks, 1u)));
 }
 
-// `sums` and `status` have two words and one for each stream, `sums` one more. `staged_words`, a multiple of 4, is the room for a warp's input; an index block that is longer is
-// decoded with a narrow tile or in parts. Blocks have shares of all index blocks that cost the same; or if `most_tasks` is not 0, a block has so many at most and of one stream only.
+// `sums` and `status` have two words and one for each stream, `sums` one more. `staged_words`, a multiple of 4, is the
+// room for a warp's input; an index block that is longer is decoded with a narrow tile or in parts. Blocks have shares
+// of all index blocks that cost the same; or if `most_tasks` is not 0, a block has so many at most and of one stream
+// only.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    decode_indexed(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-                   const uint16_t *symbols, const uint8_t *classes, const uint32_t *map, const Totals *totals, uint32_t most_tasks, uint32_t staged_words, uint32_t *sums, uint32_t *status,
+    decode_indexed(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
+                   const uint32_t *tables, const uint16_t *symbols, const uint8_t *classes, const uint32_t *map,
+                   const Totals *totals, uint32_t most_tasks, uint32_t staged_words, uint32_t *sums, uint32_t *status,
                    uint8_t *out) {
     extern __shared__ uint4 dynamic[];
 #if LAST_SYMBOLS
@@ -108,7 +124,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ uint32_t drawn, bounds[2];
     uint32_t *own_tables = reinterpret_cast<uint32_t *>(dynamic);
     uint4 *tile = dynamic + BOOKS * OWN_WORDS / 4 + warp_id() * (TILE_BYTES + staged_words * 4) / 16;
-    const Places places{input, symbols, classes, out, tile, reinterpret_cast<uint32_t *>(tile + TILE_BYTES / 16), staged_words};
+    const Places places{input,       symbols, classes, out, tile, reinterpret_cast<uint32_t *>(tile + TILE_BYTES / 16),
+                        staged_words};
     const uint32_t warps = blockDim.x / WARP;
 
     // What decode_prepare writes is not touched before it is waited for: tables, map, sums and status.
@@ -130,7 +147,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const uint32_t number = stream_of_warp(task, stream_count, [&](uint32_t i) { return streams[i].first_task; });
         __syncthreads();
         if (threadIdx.x < sizeof(Stream) / 4) {
-            reinterpret_cast<uint32_t *>(&stream)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&streams[number])[threadIdx.x];
+            reinterpret_cast<uint32_t *>(&stream)[threadIdx.x] =
+                reinterpret_cast<const uint32_t *>(&streams[number])[threadIdx.x];
         }
         if (threadIdx.x == 0) {
             drawn = task + warps;
@@ -138,14 +156,16 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         __syncthreads();
         const uint32_t book_count = min_of<uint32_t>(stream.books, BOOKS);
         for (uint32_t i = threadIdx.x; i < book_count * sizeof(Book) / 4; i += blockDim.x) {
-            reinterpret_cast<uint32_t *>(own_books)[i] = reinterpret_cast<const uint32_t *>(&books[stream.first_book])[i];
+            reinterpret_cast<uint32_t *>(own_books)[i] =
+                reinterpret_cast<const uint32_t *>(&books[stream.first_book])[i];
         }
         __syncthreads();
         wait_for_previous();
 #if LAST_SYMBOLS
         own_book.last.load(own_book.book, symbols);
 #endif
-        const bool paired = load_lookups<OWN_ENTRIES>(own_tables, tables + uint64_t(stream.first_book) * BOOK_WORDS, symbols, own_books, book_count);
+        const bool paired = load_lookups<OWN_ENTRIES>(own_tables, tables + uint64_t(stream.first_book) * BOOK_WORDS,
+                                                      symbols, own_books, book_count);
         const Own own{stream, own_books, own_tables, book_count, paired};
 
         const uint32_t stop = min_of(end, stream.first_task + ceil_div(stream.live, WARP));
@@ -162,7 +182,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             // There are no registers to keep sums for the next one.
             Checksum checksum{0, 0};
 #endif
-            const uint32_t problems = damaged ? STATUS_INDEX : any_of(decode_block(own, places, at, block, group_of(stream, map, live ? rank : 0), live, checksum));
+            const uint32_t problems =
+                damaged ? STATUS_INDEX
+                        : any_of(decode_block(own, places, at, block, group_of(stream, map, live ? rank : 0), live,
+                                              checksum));
             if (problems != 0 && lane_id() == 0) {
                 atomicOr(&status[number], problems);
             }
@@ -183,7 +206,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #endif
         // The first warp that has nothing to do any more.
         if (next == stop && stop < end) {
-            prefetch_stream(input, streams[stream_of_warp(stop, stream_count, [&](uint32_t i) { return streams[i].first_task; })], books, tables);
+            prefetch_stream(
+                input, streams[stream_of_warp(stop, stream_count, [&](uint32_t i) { return streams[i].first_task; })],
+                books, tables);
         }
         task = stop;
     }

@@ -1,9 +1,11 @@
-// Code lengths of codebooks, as they are in streams: runs of one to four bytes. A thread looks at a byte, and finds from the few before it whether a run starts there. A scan of the runs says which symbols they stand for; a run leaves a
-// mark at its first symbol.
+// Code lengths of codebooks, as they are in streams: runs of one to four bytes. A thread looks at a byte, and finds
+// from the few before it whether a run starts there. A scan of the runs says which symbols they stand for; a run leaves
+// a mark at its first symbol.
 //
 // THREADS  threads in a block, a multiple of 32, at most 1024
 // STAGED   bytes of codebooks that fit shared memory, a multiple of 16 times THREADS or less
-// MARKS    symbols whose marks fit shared memory, a multiple of 16, four times STAGED at least; also the largest alphabet of each of several codebooks
+// MARKS    symbols whose marks fit shared memory, a multiple of 16, four times STAGED at least; also the largest
+// alphabet of each of several codebooks
 #pragma once
 #include "huffman/decode/header.cuh"
 
@@ -41,18 +43,19 @@ struct ParseScratch {
     uint32_t warp_sums[PARSE_WARPS];
     uint32_t last_marks[PARSE_WARPS];
     uint32_t warp_counts[PARSE_WARPS][LENGTHS];
-    uint32_t end;           // of the codebook, in the codebooks' bytes
+    uint32_t end; // of the codebook, in the codebooks' bytes
     uint32_t bad;
-    uint32_t longest;       // codeword of this codebook
-    uint32_t used;          // symbols
-    uint32_t least, most;   // symbol with a codeword that a table lookup finds
+    uint32_t longest;     // codeword of this codebook
+    uint32_t used;        // symbols
+    uint32_t least, most; // symbol with a codeword that a table lookup finds
     Book book;
     alignas(16) uint8_t bytes[STAGED]; // the codebooks, if they fit
     alignas(16) uint8_t marks[MARKS];
 };
 
-// Whether a run starts at byte `at`, given that one does at byte `start`: a byte below 0x80 is the last of its run, so it is enough to look at those of 0x80 and more
-// just before. There are few in a row, as these are long runs and parts of their numbers.
+// Whether a run starts at byte `at`, given that one does at byte `start`: a byte below 0x80 is the last of its run, so
+// it is enough to look at those of 0x80 and more just before. There are few in a row, as these are long runs and parts
+// of their numbers.
 __device__ inline bool run_starts(const uint8_t *bytes, uint32_t start, uint32_t at) {
     uint32_t from = at;
     while (from > start && bytes[from - 1] >= 0x80) {
@@ -88,10 +91,11 @@ __device__ inline Run run_at(const uint8_t *bytes, uint32_t at, uint32_t end) {
     return run;
 }
 
-// Reads the runs of the codebook that starts at byte `position` of `bytes`, whole blocks of them at a time: counts symbols by length, sets `end`, and marks the first
-// symbol of each run with its length plus 1 unless `marks` is null. Returns the size of the alphabet. By the whole block; what is found is there after a barrier.
-__device__ inline uint32_t read_runs(const uint8_t *bytes, uint32_t position, uint32_t book_bytes, uint32_t alphabet_limit, uint8_t *marks,
-                                     ParseScratch &scratch) {
+// Reads the runs of the codebook that starts at byte `position` of `bytes`, whole blocks of them at a time: counts
+// symbols by length, sets `end`, and marks the first symbol of each run with its length plus 1 unless `marks` is null.
+// Returns the size of the alphabet. By the whole block; what is found is there after a barrier.
+__device__ inline uint32_t read_runs(const uint8_t *bytes, uint32_t position, uint32_t book_bytes,
+                                     uint32_t alphabet_limit, uint8_t *marks, ParseScratch &scratch) {
     if (threadIdx.x < LENGTHS) {
         scratch.counts[threadIdx.x] = 0;
     }
@@ -163,14 +167,18 @@ __device__ inline uint32_t read_runs(const uint8_t *bytes, uint32_t position, ui
 // No codebook starts there.
 constexpr uint32_t NO_BOOK = 0xFFFFFFFF;
 
-// Where codebook `number` starts in `bytes`, or NO_BOOK. All runs are found at once and their symbols summed up, as if alphabets' sizes between codebooks were runs too: these end with a byte of 0, so that whatever comes behind starts
-// as if it came first. The codebook ends where the sum has grown by its alphabet. Reading one codebook after the other instead took 1.5 microseconds for each. Whether a codebook that is passed over is right is looked at where it is
+// Where codebook `number` starts in `bytes`, or NO_BOOK. All runs are found at once and their symbols summed up, as if
+// alphabets' sizes between codebooks were runs too: these end with a byte of 0, so that whatever comes behind starts as
+// if it came first. The codebook ends where the sum has grown by its alphabet. Reading one codebook after the other
+// instead took 1.5 microseconds for each. Whether a codebook that is passed over is right is looked at where it is
 // prepared. `sums` has a place for each byte. By the whole block.
-__device__ inline uint32_t start_of_book(const uint8_t *bytes, uint32_t book_bytes, uint32_t number, uint32_t alphabet_limit, uint32_t *sums, uint32_t *warp_sums) {
+__device__ inline uint32_t start_of_book(const uint8_t *bytes, uint32_t book_bytes, uint32_t number,
+                                         uint32_t alphabet_limit, uint32_t *sums, uint32_t *warp_sums) {
     uint32_t all = 0;
     for (uint32_t window = 0; window < book_bytes; window += THREADS) {
         const uint32_t at = window + threadIdx.x;
-        const uint32_t symbols = at < book_bytes && run_starts(bytes, 0, at) ? run_at(bytes, at, book_bytes).symbols : 0;
+        const uint32_t symbols =
+            at < book_bytes && run_starts(bytes, 0, at) ? run_at(bytes, at, book_bytes).symbols : 0;
         uint32_t total;
         const uint32_t before = all + block_scan(symbols, warp_sums, total);
         if (at < book_bytes) {
@@ -201,7 +209,8 @@ __device__ inline uint32_t start_of_book(const uint8_t *bytes, uint32_t book_byt
                     high = middle;
                 }
             }
-            position = low < book_bytes && sums[low] - before == alphabet ? low + run_at(bytes, low, book_bytes).bytes : NO_BOOK;
+            position = low < book_bytes && sums[low] - before == alphabet ? low + run_at(bytes, low, book_bytes).bytes
+                                                                          : NO_BOOK;
         }
     }
     // The sums may be written over.

@@ -1,7 +1,8 @@
 // Decoding for speed: table entries that are added to a position as they are, and two lookups to a window of 32 bits.
 //
-// KNOWN_BITS   bits that entries for long codewords are for, at most: LONG_BITS, or more where a block makes the table for its own codebook, as many as the longest of that has
-// TABLE_SKEW   0, or log2 of the entries of a table of single symbols after which a word is left out
+// KNOWN_BITS   bits that entries for long codewords are for, at most: LONG_BITS, or more where a block makes the table
+// for its own codebook, as many as the longest of that has TABLE_SKEW   0, or log2 of the entries of a table of single
+// symbols after which a word is left out
 #pragma once
 #include "huffman/decode/book.cuh"
 
@@ -11,27 +12,33 @@
 #ifndef KNOWN_BITS
 #define KNOWN_BITS LONG_BITS
 #endif
-// Where an entry is. Lanes hit banks by the last bits of their windows, where mostly a codeword starts; and codewords start alike: in dense parts of a field with ones. Words left out mix in
-// bits that come before. Growing, so that the greater of two numbers has the greater place.
-__device__ inline constexpr uint32_t table_slot(uint32_t entry) { return TABLE_SKEW == 0 ? entry : entry + (entry >> TABLE_SKEW); }
+// Where an entry is. Lanes hit banks by the last bits of their windows, where mostly a codeword starts; and codewords
+// start alike: in dense parts of a field with ones. Words left out mix in bits that come before. Growing, so that the
+// greater of two numbers has the greater place.
+__device__ inline constexpr uint32_t table_slot(uint32_t entry) {
+    return TABLE_SKEW == 0 ? entry : entry + (entry >> TABLE_SKEW);
+}
 // Words of a table of so many entries.
 __device__ inline constexpr uint32_t table_words(uint32_t entries) { return (table_slot(entries) + 3) / 4 * 4; }
 
-// Entries of one symbol: bits 0-5 the length, from bit 16 up the symbol. Entries of two, made use of with PAIRS: bits 0-5 the length of both, 16-20 of the first, 6-15 and
-// 22-31 the symbols minus the base; those with one symbol have ALONE. So the low six bits of a sum of entries are that of their lengths: enough for where in its word a position
-// is, and whether it is in the next.
+// Entries of one symbol: bits 0-5 the length, from bit 16 up the symbol. Entries of two, made use of with PAIRS: bits
+// 0-5 the length of both, 16-20 of the first, 6-15 and 22-31 the symbols minus the base; those with one symbol have
+// ALONE. So the low six bits of a sum of entries are that of their lengths: enough for where in its word a position is,
+// and whether it is in the next.
 constexpr uint32_t LENGTH_MASK = 63, PAIRED_BITS = 10, PAIRED_MASK = (1u << PAIRED_BITS) - 1;
 // No codeword ends within the lookup. With a length that no window has room for, for those who look at lengths.
 constexpr uint32_t LONGER = 1u << 14, LONGER_LENGTH = 33;
 constexpr uint32_t ALONE = 1u << 21; // of an entry of symbols: there is no second
 
-// Entries of runs, where the commonest symbol's codeword is one bit, a zero: bits 0-5 the bits that are taken, 8-15 how many symbols those are, or their bytes, from bit 16 up the last of them. All
-// before that are the commonest, and the last is too where the codeword after them does not fit. No symbols: a codeword longer than an entry knows.
+// Entries of runs, where the commonest symbol's codeword is one bit, a zero: bits 0-5 the bits that are taken, 8-15 how
+// many symbols those are, or their bytes, from bit 16 up the last of them. All before that are the commonest, and the
+// last is too where the codeword after them does not fit. No symbols: a codeword longer than an entry knows.
 constexpr uint32_t ONE_SYMBOL = 1u << 8, BYTES_OF_ONE = SYMBOL_BYTES << 8;
 __device__ inline uint32_t run_length(uint32_t entry) { return entry & LENGTH_MASK; }
 __device__ inline uint32_t run_extent(uint32_t entry) { return __byte_perm(entry, 0, 0x4441); }
 
-// The entry of a window that starts with so many zeros, each of which is `one`, from that of what is behind them, 0 if that is not known.
+// The entry of a window that starts with so many zeros, each of which is `one`, from that of what is behind them, 0 if
+// that is not known.
 __device__ inline uint32_t run_entry(uint32_t zeros, uint32_t one, uint32_t behind, uint32_t common) {
     const uint32_t length = run_length(behind);
     return zeros + zeros * one + (length != 0 && zeros + length <= TABLE_BITS ? behind : common << 16);
@@ -53,16 +60,20 @@ template <typename Words> struct Bits {
     }
 };
 
-// Which entry of a table of single symbols a window has. Codewords longer than TABLE_BITS are the last in canonical order, so that a table has an entry for each TABLE_BITS bits up to the first of
-// them, and from there on for each LONG_BITS, or as many as there is room for. The greater of the two numbers is the right one, whichever part a window belongs to: lanes
-// with short and with long codewords do the same.
+// Which entry of a table of single symbols a window has. Codewords longer than TABLE_BITS are the last in canonical
+// order, so that a table has an entry for each TABLE_BITS bits up to the first of them, and from there on for each
+// LONG_BITS, or as many as there is room for. The greater of the two numbers is the right one, whichever part a window
+// belongs to: lanes with short and with long codewords do the same.
 struct Steps {
     uint32_t first; // entries for TABLE_BITS bits
     uint32_t shift; // 32 minus the bits that the others are for
 
     // Of a table with room for so many entries, TABLE at least.
     __device__ inline Steps(const Book &book, uint32_t room)
-        : first(book.limit[TABLE_BITS] >> (32 - TABLE_BITS)), shift(KNOWN_BITS == LONG_BITS ? 32 - LONG_BITS : 32 - max_of<uint32_t>(TABLE_BITS, min_of<uint32_t>(KNOWN_BITS, book.longest))) {
+        : first(book.limit[TABLE_BITS] >> (32 - TABLE_BITS)),
+          shift(KNOWN_BITS == LONG_BITS
+                    ? 32 - LONG_BITS
+                    : 32 - max_of<uint32_t>(TABLE_BITS, min_of<uint32_t>(KNOWN_BITS, book.longest))) {
         while (shift < 32 - TABLE_BITS && entries() > room) {
             ++shift;
         }
@@ -70,13 +81,16 @@ struct Steps {
     __device__ inline uint32_t entries() const { return first + ((TABLE - first) << (32 - TABLE_BITS - shift)); }
     __device__ inline int32_t offset() const { return int32_t(first) - int32_t(first << (32 - TABLE_BITS - shift)); }
     // What an entry's window starts with, and how many of its bits are known.
-    __device__ inline uint32_t window(uint32_t entry) const { return entry < first ? entry << (32 - TABLE_BITS) : uint32_t(int32_t(entry) - offset()) << shift; }
+    __device__ inline uint32_t window(uint32_t entry) const {
+        return entry < first ? entry << (32 - TABLE_BITS) : uint32_t(int32_t(entry) - offset()) << shift;
+    }
     __device__ inline uint32_t known(uint32_t entry) const { return entry < first ? TABLE_BITS : 32 - shift; }
 };
 
-// The codeword that a window starts with, longer than TABLE_BITS bits, as an entry of one symbol; `at` is the address of a BookWithLast in shared memory, or of a Book if LAST_SYMBOLS is 0. What
-// `canonical` finds, without a loop and mostly without a read from memory: a lane's search holds up its whole warp, and uneven fields have index blocks where some lane searches for
-// nearly every symbol.
+// The codeword that a window starts with, longer than TABLE_BITS bits, as an entry of one symbol; `at` is the address
+// of a BookWithLast in shared memory, or of a Book if LAST_SYMBOLS is 0. What `canonical` finds, without a loop and
+// mostly without a read from memory: a lane's search holds up its whole warp, and uneven fields have index blocks where
+// some lane searches for nearly every symbol.
 __device__ __noinline__ uint32_t far_codeword(uint32_t at, const uint16_t *symbols, uint32_t window) {
     const BookWithLast &own = *static_cast<const BookWithLast *>(__cvta_shared_to_generic(at));
     const Book &book = own.book;
@@ -108,8 +122,10 @@ struct Lookup {
     bool paired;   // of two symbols; else PAIRS does not matter
     bool complete; // all codewords have an entry; if not `paired`
 
-    __device__ inline Lookup(const uint32_t *tables, const Book *code, const uint16_t *all_symbols, uint32_t entries_for_long, bool in_pairs)
-        : table(tables), book(code), symbols(all_symbols), base(code->base * 0x10001u), long_start(code->limit[TABLE_BITS]), long_entries(entries_for_long), paired(in_pairs) {
+    __device__ inline Lookup(const uint32_t *tables, const Book *code, const uint16_t *all_symbols,
+                             uint32_t entries_for_long, bool in_pairs)
+        : table(tables), book(code), symbols(all_symbols), base(code->base * 0x10001u),
+          long_start(code->limit[TABLE_BITS]), long_entries(entries_for_long), paired(in_pairs) {
         const Steps steps(*code, TABLE + entries_for_long);
         shift = steps.shift;
         offset = steps.offset();
@@ -117,7 +133,9 @@ struct Lookup {
     }
 
     // Codewords beyond the table are searched for, which must stay rare.
-    __device__ inline uint32_t far(uint32_t window) const { return far_codeword(shared_address(book), symbols, window); }
+    __device__ inline uint32_t far(uint32_t window) const {
+        return far_codeword(shared_address(book), symbols, window);
+    }
 
     __device__ inline uint32_t lookup(uint32_t window) const {
         return table[table_slot(max_of(int32_t(window >> (32 - TABLE_BITS)), int32_t(window >> shift) + offset))];
@@ -185,7 +203,9 @@ struct Lookup {
         return make_uint2(low, two<CHECKED>(first, lookup(__funnelshift_l(0, window, first)), from));
     }
 
-    template <typename Words> __device__ inline uint2 four(Bits<Words> &from) const { return complete ? four<false>(from) : four<true>(from); }
+    template <typename Words> __device__ inline uint2 four(Bits<Words> &from) const {
+        return complete ? four<false>(from) : four<true>(from);
+    }
 
     template <bool CHECKED, typename Words> __device__ inline uint4 unit_of(Bits<Words> &from) const {
         uint32_t words[4];
@@ -203,12 +223,17 @@ struct Lookup {
     }
 
     // The next 16 bytes of symbols.
-    template <typename Words> __device__ inline uint4 unit(Bits<Words> &from) const { return complete ? unit_of<false>(from) : unit_of<true>(from); }
+    template <typename Words> __device__ inline uint4 unit(Bits<Words> &from) const {
+        return complete ? unit_of<false>(from) : unit_of<true>(from);
+    }
 
     // Two symbols with an entry each.
-    template <bool CHECKED, typename Words> __device__ inline uint32_t two(uint32_t first, uint32_t second, Bits<Words> &from) const {
-        // Two codewords of more than a window, of which the second was looked up with what was there of it, are longer than that with it too.
-        if (CHECKED && (KNOWN_BITS > LONG_BITS ? ((first + second) & (LONGER - 1)) > 32 : ((first | second) & LONGER) != 0)) {
+    template <bool CHECKED, typename Words>
+    __device__ inline uint32_t two(uint32_t first, uint32_t second, Bits<Words> &from) const {
+        // Two codewords of more than a window, of which the second was looked up with what was there of it, are longer
+        // than that with it too.
+        if (CHECKED &&
+            (KNOWN_BITS > LONG_BITS ? ((first + second) & (LONGER - 1)) > 32 : ((first | second) & LONGER) != 0)) {
             return two_apart(from);
         }
         from.skip(first + second);
@@ -217,8 +242,10 @@ struct Lookup {
 };
 static_assert(2 * LONG_BITS <= 32, "two codewords to a window");
 
-// Fills `count` entries of a table, skewed or not, from as many, each by itself; by the whole block. Four at a time: a block that has little to decode waits for these reads.
-template <bool SKEWED, typename Each> __device__ inline void load_each(uint32_t *to, const uint32_t *from, uint32_t count, Each each) {
+// Fills `count` entries of a table, skewed or not, from as many, each by itself; by the whole block. Four at a time: a
+// block that has little to decode waits for these reads.
+template <bool SKEWED, typename Each>
+__device__ inline void load_each(uint32_t *to, const uint32_t *from, uint32_t count, Each each) {
     for (uint32_t i = threadIdx.x; i < ceil_div(count, 4); i += blockDim.x) {
         const uint4 four = reinterpret_cast<const uint4 *>(from)[i];
         const uint4 own = make_uint4(each(four.x), each(four.y), each(four.z), each(four.w));
@@ -236,8 +263,10 @@ template <bool SKEWED, typename Each> __device__ inline void load_each(uint32_t 
     }
 }
 
-// Fills a table of one-symbol entries from a codebook's of BOOK_WORDS words: by the whole block, to be followed by a barrier.
-__device__ inline void load_alone(uint32_t *to, const uint32_t *from, uint32_t room, const Book &book, const uint16_t *symbols) {
+// Fills a table of one-symbol entries from a codebook's of BOOK_WORDS words: by the whole block, to be followed by a
+// barrier.
+__device__ inline void load_alone(uint32_t *to, const uint32_t *from, uint32_t room, const Book &book,
+                                  const uint16_t *symbols) {
     const Steps steps(book, room);
     load_each<TABLE_SKEW != 0>(to, from, steps.first, [&](uint32_t entry) {
         const uint32_t alone = single(entry, book.base, book.mask);
@@ -257,7 +286,8 @@ __device__ inline void load_alone(uint32_t *to, const uint32_t *from, uint32_t r
     }
 }
 
-// The same of entries of two symbols, the others as they are. Whether this thread has found symbols too far apart for that: then the table is worthless.
+// The same of entries of two symbols, the others as they are. Whether this thread has found symbols too far apart for
+// that: then the table is worthless.
 __device__ inline bool load_paired(uint32_t *to, const uint32_t *from, uint32_t room, const Book &book) {
     bool apart = book.mask != 0xFFF;
     load_words(to + TABLE, from + TABLE, room - TABLE);
@@ -270,14 +300,18 @@ __device__ inline bool load_paired(uint32_t *to, const uint32_t *from, uint32_t 
     return apart;
 }
 
-// Fills the tables of `count` codebooks, with room for TABLE_ENTRIES each, one behind the other, as fits all of them; whether with entries of two symbols. By the whole block, with a barrier after it.
+// Fills the tables of `count` codebooks, with room for TABLE_ENTRIES each, one behind the other, as fits all of them;
+// whether with entries of two symbols. By the whole block, with a barrier after it.
 template <uint32_t TABLE_ENTRIES>
-__device__ inline bool load_lookups(uint32_t *to, const uint32_t *from, const uint16_t *symbols, const Book *books, uint32_t count) {
+__device__ inline bool load_lookups(uint32_t *to, const uint32_t *from, const uint16_t *symbols, const Book *books,
+                                    uint32_t count) {
 #if PAIRS
     bool apart = false;
     for (uint32_t i = 0; i < count; ++i) {
         if (!books[i].absent) {
-            apart = load_paired(to + i * table_words(TABLE_ENTRIES), from + uint64_t(i) * BOOK_WORDS, TABLE_ENTRIES, books[i]) || apart;
+            apart = load_paired(to + i * table_words(TABLE_ENTRIES), from + uint64_t(i) * BOOK_WORDS, TABLE_ENTRIES,
+                                books[i]) ||
+                    apart;
         }
     }
     if (!__syncthreads_or(apart)) {
@@ -286,7 +320,8 @@ __device__ inline bool load_lookups(uint32_t *to, const uint32_t *from, const ui
 #endif
     for (uint32_t i = 0; i < count; ++i) {
         if (!books[i].absent) {
-            load_alone(to + i * table_words(TABLE_ENTRIES), from + uint64_t(i) * BOOK_WORDS, TABLE_ENTRIES, books[i], symbols);
+            load_alone(to + i * table_words(TABLE_ENTRIES), from + uint64_t(i) * BOOK_WORDS, TABLE_ENTRIES, books[i],
+                       symbols);
         }
     }
     __syncthreads();

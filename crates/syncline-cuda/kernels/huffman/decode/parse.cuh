@@ -1,12 +1,14 @@
-// Reading Huffman streams on the device: header, codebooks and what follows from them, checked as `huffman/stream.rs` of the core does. A block finds where one of a stream's codebooks starts, reads that and prepares it; so a stream with
-// four codebooks takes four blocks, which do not wait for each other. Marks that runs of code lengths have left (huffman/decode/lengths.cuh) are spread, and symbols sorted stably by length.
+// Reading Huffman streams on the device: header, codebooks and what follows from them, checked as `huffman/stream.rs`
+// of the core does. A block finds where one of a stream's codebooks starts, reads that and prepares it; so a stream
+// with four codebooks takes four blocks, which do not wait for each other. Marks that runs of code lengths have left
+// (huffman/decode/lengths.cuh) are spread, and symbols sorted stably by length.
 //
 // SEQUENCE       subsequences in a sequence
 #pragma once
 #include "huffman/decode/lengths.cuh"
 
-// What follows from the number of symbols with each length; by one warp. Sets the book's numbers, `entry`, `used`, and `longest`, to NO_CODE unless the code is complete.
-// Not `bad`: other warps may be reading that.
+// What follows from the number of symbols with each length; by one warp. Sets the book's numbers, `entry`, `used`, and
+// `longest`, to NO_CODE unless the code is complete. Not `bad`: other warps may be reading that.
 __device__ inline void complete_book(ParseScratch &scratch) {
     const uint32_t length = lane_id();
     const uint32_t count = length > 0 && length < LENGTHS ? scratch.counts[length] : 0;
@@ -40,7 +42,8 @@ __device__ inline void complete_book(ParseScratch &scratch) {
     }
 }
 
-// The lengths of a warp's symbols, 32 at a time: marks spread to the symbols behind them. 0 for symbols past the alphabet.
+// The lengths of a warp's symbols, 32 at a time: marks spread to the symbols behind them. 0 for symbols past the
+// alphabet.
 struct Lengths {
     const uint8_t *marks;
     uint32_t alphabet;
@@ -56,7 +59,8 @@ struct Lengths {
     }
 };
 
-// Writes the symbols that marks describe in canonical order, and finds the least and the greatest of those with short codewords. By the whole block.
+// Writes the symbols that marks describe in canonical order, and finds the least and the greatest of those with short
+// codewords. By the whole block.
 __device__ inline void sort_symbols(const uint8_t *marks, uint32_t alphabet, uint16_t *to, ParseScratch &scratch) {
     const uint32_t per_warp = ceil_div(alphabet, THREADS) * WARP;
     const uint32_t first = min_of(warp_id() * per_warp, alphabet), end = min_of(first + per_warp, alphabet);
@@ -149,18 +153,21 @@ struct OwnBook {
     uint32_t alphabet, books;
 };
 
-// Reads a stream as far as codebook `own`, prepares that, and if it is the last describes the stream. Returns whether this block has. What it found to be wrong is in
-// `status`: the others may have found something else. Whatever is wrong, all places have something harmless in the end. `own_book` gets what the caller may want to
-// know of it, if it is prepared. By the whole block.
-__device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &place, uint32_t own, const BookPlace &to, uint64_t out,
-                                    uint64_t classes, Stream &stream, uint32_t &status, ParseScratch &scratch, OwnBook *own_book = nullptr) {
+// Reads a stream as far as codebook `own`, prepares that, and if it is the last describes the stream. Returns whether
+// this block has. What it found to be wrong is in `status`: the others may have found something else. Whatever is
+// wrong, all places have something harmless in the end. `own_book` gets what the caller may want to know of it, if it
+// is prepared. By the whole block.
+__device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &place, uint32_t own, const BookPlace &to,
+                                    uint64_t out, uint64_t classes, Stream &stream, uint32_t &status,
+                                    ParseScratch &scratch, OwnBook *own_book = nullptr) {
     const StreamHeader header = read_header(input, place);
     status = header.status;
     // Encoders use several codebooks for small alphabets only.
     const uint32_t alphabet_limit = place.symbol_bytes == 1 ? 256 : header.books > 1 ? MARKS : 65536;
     const uint8_t *bytes = input + place.offset + STREAM_HEADER_BYTES;
     if (status == 0 && own < header.books && header.book_bytes <= STAGED) {
-        // They start on a multiple of 8; what is read behind them is the stream's: 8 bytes of codewords at least follow.
+        // They start on a multiple of 8; what is read behind them is the stream's: 8 bytes of codewords at least
+        // follow.
         for (uint32_t i = threadIdx.x; i < ceil_div(header.book_bytes, 8); i += THREADS) {
             reinterpret_cast<uint2 *>(scratch.bytes)[i] = reinterpret_cast<const uint2 *>(bytes)[i];
         }
@@ -171,7 +178,8 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
     bool prepared = false;
     if (status == 0 && own > 0 && own < header.books && header.book_bytes <= STAGED) {
         // Marks come later.
-        position = start_of_book(bytes, header.book_bytes, own, alphabet_limit, reinterpret_cast<uint32_t *>(scratch.marks), scratch.warp_sums);
+        position = start_of_book(bytes, header.book_bytes, own, alphabet_limit,
+                                 reinterpret_cast<uint32_t *>(scratch.marks), scratch.warp_sums);
         status = position == NO_BOOK ? STATUS_BOOK : 0;
         first_read = own;
     }
@@ -179,7 +187,8 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
         // A mark for each symbol, in shared memory if they fit.
         const bool is_own = number == own;
         const bool small = header.book_bytes - position < 4 || alphabet_limit <= MARKS ||
-                           (bytes[position + 2] == 0 && bytes[position + 3] == 0 && (bytes[position] | bytes[position + 1] << 8) <= MARKS);
+                           (bytes[position + 2] == 0 && bytes[position + 3] == 0 &&
+                            (bytes[position] | bytes[position + 1] << 8) <= MARKS);
         uint8_t *marks = is_own ? (small ? scratch.marks : to.marks) : nullptr;
         const uint32_t alphabet = read_runs(bytes, position, header.book_bytes, alphabet_limit, marks, scratch);
         __syncthreads();
@@ -212,7 +221,8 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
             }
             __syncthreads();
             if (threadIdx.x < sizeof(Book) / 4) {
-                reinterpret_cast<uint32_t *>(&to.books[own])[threadIdx.x] = reinterpret_cast<const uint32_t *>(&scratch.book)[threadIdx.x];
+                reinterpret_cast<uint32_t *>(&to.books[own])[threadIdx.x] =
+                    reinterpret_cast<const uint32_t *>(&scratch.book)[threadIdx.x];
             }
             prepared = true;
         }
@@ -225,11 +235,13 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
     }
     // Bits of the bitmap behind the last group are 0.
     const uint32_t used = header.groups % 8;
-    if (is_last && status == 0 && header.has_free && used != 0 && input[place.offset + header.bitmap + header.groups / 8] >> used != 0) {
+    if (is_last && status == 0 && header.has_free && used != 0 &&
+        input[place.offset + header.bitmap + header.groups / 8] >> used != 0) {
         status = STATUS_INDEX;
     }
     if (!prepared && threadIdx.x < sizeof(Book) / 4) {
-        // A codebook that should be there is empty then: decoders get along with that. One that should not is marked so by its last word.
+        // A codebook that should be there is empty then: decoders get along with that. One that should not is marked so
+        // by its last word.
         const bool absent = header.status != 0 || own >= header.books;
         reinterpret_cast<uint32_t *>(&to.books[own])[threadIdx.x] = absent && threadIdx.x == sizeof(Book) / 4 - 1;
     }
@@ -259,9 +271,10 @@ __device__ inline bool parse_stream(const uint8_t *input, const StreamPlace &pla
     return is_last;
 }
 
-// Live groups before each stream and so on: what decoders find their streams by. By the whole block, when all streams are described; `streams` may have been
-// written by other blocks.
-__device__ inline void sum_streams(Stream *streams, uint32_t count, Totals *totals, uint64_t *warp_sums, uint32_t placed) {
+// Live groups before each stream and so on: what decoders find their streams by. By the whole block, when all streams
+// are described; `streams` may have been written by other blocks.
+__device__ inline void sum_streams(Stream *streams, uint32_t count, Totals *totals, uint64_t *warp_sums,
+                                   uint32_t placed) {
     uint32_t tasks = 0, sequences = 0, placings = 0, map = 0;
     for (uint32_t window = 0; window < count; window += THREADS) {
         const uint32_t i = window + threadIdx.x;
@@ -276,8 +289,10 @@ __device__ inline void sum_streams(Stream *streams, uint32_t count, Totals *tota
         // Two sums to a scan.
         auto both = [](uint32_t low, uint32_t high) { return uint64_t(high) << 32 | low; };
         uint64_t first_total, second_total;
-        const uint64_t before = block_scan(both(ceil_div(live, WARP), bits / in_sequence + (bits % in_sequence != 0)), warp_sums, first_total);
-        const uint64_t places = block_scan(has_free ? both(ceil_div(groups, placed), live) : 0ull, warp_sums, second_total);
+        const uint64_t before = block_scan(both(ceil_div(live, WARP), bits / in_sequence + (bits % in_sequence != 0)),
+                                           warp_sums, first_total);
+        const uint64_t places =
+            block_scan(has_free ? both(ceil_div(groups, placed), live) : 0ull, warp_sums, second_total);
         const uint32_t own_tasks = tasks + uint32_t(before), own_sequences = sequences + uint32_t(before >> 32);
         const uint32_t own_placings = placings + uint32_t(places), own_map = map + uint32_t(places >> 32);
         if (i < count) {
@@ -297,7 +312,8 @@ __device__ inline void sum_streams(Stream *streams, uint32_t count, Totals *tota
     }
 }
 
-// Whether the block is the last of `blocks` to come here, having written what the others should see. By the whole block; `done` is 0 at the start.
+// Whether the block is the last of `blocks` to come here, having written what the others should see. By the whole
+// block; `done` is 0 at the start.
 __device__ inline bool last_to_come(uint32_t *done, uint32_t blocks) {
     __shared__ uint32_t came_before;
     __threadfence();

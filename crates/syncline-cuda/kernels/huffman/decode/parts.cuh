@@ -5,8 +5,9 @@
 
 static_assert(THREADS == 1u << LENGTH_BITS && TABLE == 4 * THREADS, "a thread for each start of so many bits");
 
-// Entries for counting what ends in the next TABLE_BITS bits: how many of them the codewords take, from bit 8 up how many codewords, and from bit 16 up where they end; 0 if none does.
-// A thread makes four, which start with the same LENGTH_BITS bits. By the whole block, followed by a barrier.
+// Entries for counting what ends in the next TABLE_BITS bits: how many of them the codewords take, from bit 8 up how
+// many codewords, and from bit 16 up where they end; 0 if none does. A thread makes four, which start with the same
+// LENGTH_BITS bits. By the whole block, followed by a barrier.
 __device__ inline void make_count_table(uint32_t *to, const OwnBook &own) {
     constexpr uint32_t MORE_BITS = TABLE_BITS - LENGTH_BITS;
     // Codewords of more than LENGTH_BITS bits can only be there if hardly any before them is.
@@ -36,7 +37,8 @@ __device__ inline void make_count_table(uint32_t *to, const OwnBook &own) {
 // Bits of windows whose codewords' lengths have as much room as such entries, a byte each.
 constexpr uint32_t KNOWN_LENGTH_BITS = TABLE_BITS + 2;
 
-// The lengths of windows' first codewords; 0 if longer. A thread makes those of windows that start with the same LENGTH_BITS bits: mostly one codeword's. By the whole block, followed by a barrier.
+// The lengths of windows' first codewords; 0 if longer. A thread makes those of windows that start with the same
+// LENGTH_BITS bits: mostly one codeword's. By the whole block, followed by a barrier.
 __device__ inline void make_length_table(uint8_t *to, const OwnBook &own) {
     constexpr uint32_t EACH = 1u << (KNOWN_LENGTH_BITS - LENGTH_BITS);
     static_assert(EACH == 16, "sixteen are stored at once");
@@ -46,7 +48,8 @@ __device__ inline void make_length_table(uint8_t *to, const OwnBook &own) {
         uint32_t words[EACH / 4] = {};
 #pragma unroll
         for (uint32_t i = 0; i < EACH; ++i) {
-            const uint32_t longer = own.longer_than<LENGTH_BITS + 1, KNOWN_LENGTH_BITS>((threadIdx.x * EACH + i) << (32 - KNOWN_LENGTH_BITS));
+            const uint32_t longer = own.longer_than<LENGTH_BITS + 1, KNOWN_LENGTH_BITS>((threadIdx.x * EACH + i)
+                                                                                        << (32 - KNOWN_LENGTH_BITS));
             words[i / 4] |= longer <= KNOWN_LENGTH_BITS ? longer << i % 4 * 8 : 0;
         }
         all = make_uint4(words[0], words[1], words[2], words[3]);
@@ -54,16 +57,19 @@ __device__ inline void make_length_table(uint8_t *to, const OwnBook &own) {
     reinterpret_cast<uint4 *>(to)[threadIdx.x] = all;
 }
 
-// Counts codewords by such entries, many at a time; or by such lengths one by one, but for those of one bit: entries take longer to make, which a block with little to count does not gain back.
+// Counts codewords by such entries, many at a time; or by such lengths one by one, but for those of one bit: entries
+// take longer to make, which a block with little to count does not gain back.
 struct PartCounter {
     const uint32_t *table;
     const uint8_t *lengths; // if there is no table
     const OwnBook *own;
     uint32_t most_zeros; // that are taken at once: each is a codeword; 0 if none is
 
-    // `memory` has room for either: it is made here. By the whole block, followed by a barrier. With so many zeros taken from it a window still has a longest codeword.
+    // `memory` has room for either: it is made here. By the whole block, followed by a barrier. With so many zeros
+    // taken from it a window still has a longest codeword.
     __device__ inline PartCounter(uint32_t *memory, const OwnBook &book, bool one_by_one)
-        : table(one_by_one ? nullptr : memory), lengths(reinterpret_cast<const uint8_t *>(memory)), own(&book), most_zeros(book.book.limit[1] != 0 ? 32 - LONGEST : 0) {
+        : table(one_by_one ? nullptr : memory), lengths(reinterpret_cast<const uint8_t *>(memory)), own(&book),
+          most_zeros(book.book.limit[1] != 0 ? 32 - LONGEST : 0) {
         if (one_by_one) {
             make_length_table(reinterpret_cast<uint8_t *>(memory), book);
         } else {
@@ -76,7 +82,9 @@ struct PartCounter {
     __device__ inline uint32_t lookup(uint32_t window) const { return table[window >> (32 - TABLE_BITS)]; }
 
     // The length of a codeword longer than a lookup, counted as one.
-    __device__ inline uint32_t longer(uint32_t window) const { return own->longer_than<TABLE_BITS + 1, LONGEST - 1>(window) | 1u << 8; }
+    __device__ inline uint32_t longer(uint32_t window) const {
+        return own->longer_than<TABLE_BITS + 1, LONGEST - 1>(window) | 1u << 8;
+    }
 
     // Goes on to the first codeword that starts at `stop` or later. Positions count codewords along, from bit 8 up.
     __device__ inline void go_on(LaneReader &from, uint32_t stop) const {
@@ -95,7 +103,8 @@ struct PartCounter {
     __device__ inline void one_by_one(LaneReader &from, uint32_t stop) const {
 #pragma unroll 1
         while (position(from) < stop) {
-            const uint32_t window = from.window(), left = stop - position(from), zeros = min_of(min_of<uint32_t>(__clz(window), most_zeros), left);
+            const uint32_t window = from.window(), left = stop - position(from),
+                           zeros = min_of(min_of<uint32_t>(__clz(window), most_zeros), left);
             from.skip((zeros | zeros << 8) + (zeros < left ? length_of(window << zeros) | 1u << 8 : 0));
         }
     }
@@ -122,8 +131,10 @@ struct PartCounter {
                 continue;
             }
             // Of the ends before `stop` each is a start; the last start's codeword ends behind them, if in this lookup.
-            const uint32_t within = (1u << (stop - position(from) - 1)) - 1, before = ends & within, behind = ends & ~within;
-            from.skip((behind != 0 ? __ffs(behind) : 32 - __clz(before)) | (__popc(before) + (behind != 0 ? 1 : 0)) << 8);
+            const uint32_t within = (1u << (stop - position(from) - 1)) - 1, before = ends & within,
+                           behind = ends & ~within;
+            from.skip((behind != 0 ? __ffs(behind) : 32 - __clz(before)) | (__popc(before) + (behind != 0 ? 1 : 0))
+                                                                               << 8);
         }
     }
 };
@@ -135,7 +146,7 @@ constexpr uint32_t SLACK_WORDS = 8;
 struct Span {
     const uint32_t *words;
     uint8_t *entries, *counts; // of parts: bits to the first codeword, and codewords that start in them
-    uint8_t *starts, *exits;   // of subsequences: where the first codeword is, and where the last one ends behind the end
+    uint8_t *starts, *exits; // of subsequences: where the first codeword is, and where the last one ends behind the end
     uint32_t parts_log2;
 
     __device__ inline LaneReader reader(uint32_t part, uint32_t entry) const {
@@ -152,8 +163,10 @@ struct Span {
         return LaneReader(own, entry);
     }
 
-    // Entries and counts of parts `first` to `end`, of so many bits in all, if their first codeword is at `entry`. Returns where the last one ends, in bits behind their end.
-    __device__ inline uint32_t count(const PartCounter &counter, uint32_t first, uint32_t end, uint32_t bits, uint32_t entry) const {
+    // Entries and counts of parts `first` to `end`, of so many bits in all, if their first codeword is at `entry`.
+    // Returns where the last one ends, in bits behind their end.
+    __device__ inline uint32_t count(const PartCounter &counter, uint32_t first, uint32_t end, uint32_t bits,
+                                     uint32_t entry) const {
         LaneReader from = reader(first, entry);
         const uint32_t part_bits = SUBSEQUENCE_BITS >> parts_log2;
         uint32_t start = 0;
@@ -169,7 +182,8 @@ struct Span {
     }
 
     // The same of a subsequence's.
-    __device__ inline uint32_t count(const PartCounter &counter, uint32_t subsequence, uint32_t bits, uint32_t entry) const {
+    __device__ inline uint32_t count(const PartCounter &counter, uint32_t subsequence, uint32_t bits,
+                                     uint32_t entry) const {
         return count(counter, subsequence << parts_log2, (subsequence + 1) << parts_log2, bits, entry);
     }
 };

@@ -1,4 +1,5 @@
-// What decoders need before they start, and the comparison of checksums after: tables, the places of live groups, free groups filled.
+// What decoders need before they start, and the comparison of checksums after: tables, the places of live groups, free
+// groups filled.
 #include "huffman/decode/book.cuh"
 #include "huffman/decode/free.cuh"
 
@@ -26,7 +27,8 @@ __device__ inline uint32_t long_table_entry(const OwnBook &own, const uint16_t *
     return window < start || one.length <= TABLE_BITS || one.length > LONG_BITS ? 0 : one.length | one.symbol << 16;
 }
 
-// The codewords that end in a window's first bits: how many bits they take and how many they are, as entries have it, and from bit 16 up where they end.
+// The codewords that end in a window's first bits: how many bits they take and how many they are, as entries have it,
+// and from bit 16 up where they end.
 struct Counted {
     uint32_t entry;
 
@@ -85,10 +87,11 @@ struct Tables {
 };
 
 constexpr uint32_t WARPS = THREADS / WARP;
-// Looks after PLACED groups of a stream that has free ones: writes the place of each live one to the map, and fills the others unless the decoder does. How many are
-// live before it is counted anew by each block: the bitmap is a thousandth of the output at most.
-__device__ inline void place(uint32_t unit, const uint8_t *input, const Stream *streams, uint32_t stream_count, bool fills, bool keeps_status, uint32_t *map,
-                             uint32_t *status, uint8_t *out) {
+// Looks after PLACED groups of a stream that has free ones: writes the place of each live one to the map, and fills the
+// others unless the decoder does. How many are live before it is counted anew by each block: the bitmap is a thousandth
+// of the output at most.
+__device__ inline void place(uint32_t unit, const uint8_t *input, const Stream *streams, uint32_t stream_count,
+                             bool fills, bool keeps_status, uint32_t *map, uint32_t *status, uint8_t *out) {
     __shared__ uint32_t warp_live[WARPS];
     __shared__ uint32_t free_words[PLACED_WORDS], live_before[PLACED_WORDS], found;
     const uint32_t number = stream_of(unit, stream_count, [&](uint32_t i) { return streams[i].first_placing; });
@@ -158,12 +161,13 @@ __device__ inline void place(uint32_t unit, const uint8_t *input, const Stream *
     }
 }
 
-// Blocks from `first_placing` on place groups, those before build tables of a codebook, `parts` each, and clear sums, what else a decoder
-// wants cleared, and status unless parsing has written that.
+// Blocks from `first_placing` on place groups, those before build tables of a codebook, `parts` each, and clear sums,
+// what else a decoder wants cleared, and status unless parsing has written that.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    decode_prepare(const Book *books, const uint16_t *symbols, const uint8_t *input, const Stream *streams, uint32_t stream_count, const Totals *totals,
-                   uint32_t parts, uint32_t first_placing, uint32_t fills, uint32_t keeps_status, uint32_t *tables, uint16_t *count_tables, uint32_t *map,
-                   uint32_t *sums, uint32_t *cleared, uint32_t cleared_words, uint32_t *status, uint8_t *out) {
+    decode_prepare(const Book *books, const uint16_t *symbols, const uint8_t *input, const Stream *streams,
+                   uint32_t stream_count, const Totals *totals, uint32_t parts, uint32_t first_placing, uint32_t fills,
+                   uint32_t keeps_status, uint32_t *tables, uint16_t *count_tables, uint32_t *map, uint32_t *sums,
+                   uint32_t *cleared, uint32_t cleared_words, uint32_t *status, uint8_t *out) {
     wait_then_let_start();
     if (blockIdx.x >= first_placing) {
         const uint32_t unit = blockIdx.x - first_placing;
@@ -186,7 +190,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 }
 
 // Compares checksums; a thread a stream.
-extern "C" __global__ void decode_verify(const Stream *streams, uint32_t stream_count, const uint32_t *sums, uint32_t *status) {
+extern "C" __global__ void decode_verify(const Stream *streams, uint32_t stream_count, const uint32_t *sums,
+                                         uint32_t *status) {
     wait_for_previous();
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < stream_count && (sums[2 * i] != streams[i].sum || sums[2 * i + 1] != streams[i].weighted)) {

@@ -12,12 +12,15 @@ __device__ inline void put_some(uint8_t *at, const uint32_t words[SYMBOL_BYTES],
     }
 }
 
-// Symbols that are put at once where a smooth field has nothing but its commonest: a window of codewords at most, and so many at least.
+// Symbols that are put at once where a smooth field has nothing but its commonest: a window of codewords at most, and
+// so many at least.
 constexpr uint32_t LONGEST_RUN = 32, SHORTEST_RUN = 8;
 
-// Decodes `count` symbols of a lane into a buffer, from its symbol `place` on. Whole words, and what is before and after them. Up to three symbols more are decoded than there are.
-// Looks for runs of the commonest symbol if `RUNS`.
-template <bool RUNS> __device__ inline void put(const Lookup &lookup, const Common &common, LaneReader &reader, uint8_t *buffer, uint32_t place, uint32_t count) {
+// Decodes `count` symbols of a lane into a buffer, from its symbol `place` on. Whole words, and what is before and
+// after them. Up to three symbols more are decoded than there are. Looks for runs of the commonest symbol if `RUNS`.
+template <bool RUNS>
+__device__ inline void put(const Lookup &lookup, const Common &common, LaneReader &reader, uint8_t *buffer,
+                           uint32_t place, uint32_t count) {
     constexpr uint32_t SYMBOLS_IN_WORD = 4 / SYMBOL_BYTES;
     const uint32_t before = place % SYMBOLS_IN_WORD, shift = before * SYMBOL_BYTES * 8;
     uint8_t *at = buffer + (place - before) * SYMBOL_BYTES;
@@ -50,7 +53,8 @@ template <bool RUNS> __device__ inline void put(const Lookup &lookup, const Comm
                     if (i < SHORTEST_RUN || i < zeros) {
 #pragma unroll
                         for (uint32_t j = 0; j < SYMBOL_BYTES; ++j) {
-                            reinterpret_cast<uint32_t *>(at)[i * SYMBOL_BYTES / 4 + j] = i + j == 0 ? __funnelshift_l(last, common.word, shift) : common.word;
+                            reinterpret_cast<uint32_t *>(at)[i * SYMBOL_BYTES / 4 + j] =
+                                i + j == 0 ? __funnelshift_l(last, common.word, shift) : common.word;
                         }
                     }
                 }
@@ -92,7 +96,9 @@ template <typename Group> __device__ inline const Group &own_groups(const Group 
 struct Gathered {
     const uint4 *buffer;
     __device__ inline uint4 operator()(uint32_t i) const { return buffer[i]; }
-    __device__ inline void add(Checksum &checksum, uint4 unit, uint32_t position) const { checksum.add(unit, position); }
+    __device__ inline void add(Checksum &checksum, uint4 unit, uint32_t position) const {
+        checksum.add(unit, position);
+    }
 };
 
 // Units of nothing but one symbol, a word of it given.
@@ -110,17 +116,21 @@ struct Filled {
 
 // As `store_streaming`, but other accesses need not keep their places: nobody here reads what is written.
 __device__ inline void write_unit(uint8_t *to, uint4 unit) {
-    asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(unit.x), "r"(unit.y), "r"(unit.z), "r"(unit.w));
+    asm volatile("st.global.cs.v4.u32 [%0], {%1, %2, %3, %4};" ::"l"(to), "r"(unit.x), "r"(unit.y), "r"(unit.z),
+                 "r"(unit.w));
 }
 
-// Writes symbols [begin, end) of a stream from a warp's units, the first of which starts with symbol `first`, a multiple of a unit's.
-// If groups are free, live ones are where `group` says, counted in the stream's groups.
+// Writes symbols [begin, end) of a stream from a warp's units, the first of which starts with symbol `first`, a
+// multiple of a unit's. If groups are free, live ones are where `group` says, counted in the stream's groups.
 template <typename Units, typename Group>
-__device__ inline void flush(const Units &units, uint32_t first, uint32_t begin, uint32_t end, const Stream &stream, const Group &group, uint8_t *out, Checksum &checksum) {
+__device__ inline void flush(const Units &units, uint32_t first, uint32_t begin, uint32_t end, const Stream &stream,
+                             const Group &group, uint8_t *out, Checksum &checksum) {
     const auto groups = own_groups(group);
     uint8_t *const to = out + stream.out * SYMBOL_BYTES;
     const bool has_free = stream.has_free;
-    const auto place_of = [&](uint32_t position) { return has_free ? uint64_t(groups(position / GROUP)) * GROUP + position % GROUP : position; };
+    const auto place_of = [&](uint32_t position) {
+        return has_free ? uint64_t(groups(position / GROUP)) * GROUP + position % GROUP : position;
+    };
     for (uint32_t i = lane_id(); i < (end - first) / SYMBOLS_IN_UNIT; i += WARP) {
         const uint32_t position = first + i * SYMBOLS_IN_UNIT;
         if (position >= begin) {
@@ -138,24 +148,31 @@ __device__ inline void flush(const Units &units, uint32_t first, uint32_t begin,
     const bool broken = at_first ? begin > first : last > first || begin == first;
     if (broken && place < SYMBOLS_IN_UNIT && position >= begin && position < end) {
         const uint4 unit = units((position - first) / SYMBOLS_IN_UNIT);
-        const uint32_t byte = place * SYMBOL_BYTES, word = byte < 8 ? byte < 4 ? unit.x : unit.y : byte < 12 ? unit.z : unit.w;
+        const uint32_t byte = place * SYMBOL_BYTES, word = byte < 8    ? byte < 4 ? unit.x : unit.y
+                                                           : byte < 12 ? unit.z
+                                                                       : unit.w;
         const uint32_t symbol = word >> byte % 4 * 8 & (SYMBOL_BYTES == 1 ? 0xFF : 0xFFFF);
         store_symbol(to, place_of(position), symbol);
         checksum.add_symbol(symbol, position);
     }
 }
 
-// Decodes and writes the symbols of a warp's lanes, `begin` to `end` of the stream each, one lane's behind the other's: those of as many lanes at a time as `buffer` has room for, in symbols.
-// Damaged counts may be what no lane has room for: that lane's symbols are left out. The table is of runs if `RUNS` and the commonest symbol has a codeword for that.
+// Decodes and writes the symbols of a warp's lanes, `begin` to `end` of the stream each, one lane's behind the other's:
+// those of as many lanes at a time as `buffer` has room for, in symbols. Damaged counts may be what no lane has room
+// for: that lane's symbols are left out. The table is of runs if `RUNS` and the commonest symbol has a codeword for
+// that.
 template <bool RUNS = false, typename Group>
-__device__ inline void put_lanes(const Lookup &lookup, const Common &common, LaneReader &reader, uint4 *buffer, uint32_t room, uint32_t begin, uint32_t end, const Stream &stream,
-                                 const Group &group, uint8_t *out, Checksum &checksum) {
+__device__ inline void put_lanes(const Lookup &lookup, const Common &common, LaneReader &reader, uint4 *buffer,
+                                 uint32_t room, uint32_t begin, uint32_t end, const Stream &stream, const Group &group,
+                                 uint8_t *out, Checksum &checksum) {
     const bool smooth = common.there && reader.zeros() && end - begin <= SUBSEQUENCE_BITS - reader.position;
-    // Nothing but the commonest, as all of a smooth field: lanes would put symbols at distances that are multiples of all banks.
+    // Nothing but the commonest, as all of a smooth field: lanes would put symbols at distances that are multiples of
+    // all banks.
     if (__all_sync(ALL_LANES, smooth || begin >= end)) {
         const uint32_t start = __shfl_sync(ALL_LANES, begin, 0), stop = __shfl_sync(ALL_LANES, end, WARP - 1);
         if (stop > start) {
-            flush(Filled(common.word), start / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT, start, stop, stream, group, out, checksum);
+            flush(Filled(common.word), start / SYMBOLS_IN_UNIT * SYMBOLS_IN_UNIT, start, stop, stream, group, out,
+                  checksum);
         }
         return;
     }

@@ -1,4 +1,5 @@
-// Putting a lane's symbols into a buffer that is filled with the commonest, whose codeword is one bit: a lookup is for as many of it as there are and the symbol that ends them, which alone is stored.
+// Putting a lane's symbols into a buffer that is filled with the commonest, whose codeword is one bit: a lookup is for
+// as many of it as there are and the symbol that ends them, which alone is stored.
 #pragma once
 #include "huffman/decode/spans.cuh"
 
@@ -16,7 +17,8 @@ struct Common {
     uint32_t symbol;
     uint32_t word; // filled with it
 
-    __device__ inline Common(const Book &book, const uint16_t *symbols) : there(book.limit[1] != 0), symbol(there ? symbols[book.symbols] : 0) {
+    __device__ inline Common(const Book &book, const uint16_t *symbols)
+        : there(book.limit[1] != 0), symbol(there ? symbols[book.symbols] : 0) {
         word = SYMBOL_BYTES == 1 ? symbol * 0x01010101u : symbol * 0x10001u;
     }
 };
@@ -32,12 +34,17 @@ __device__ inline void make_runs(uint32_t *table, const Book &book, uint32_t roo
     // Those that start with zeros have the entry of what is behind them, if that is known.
     for (uint32_t i = threadIdx.x; i < TABLE / 2; i += blockDim.x) {
         const uint32_t zeros = __clz(i << 1 | 1) - (31 - TABLE_BITS), behind = i << zeros;
-        table[table_slot(i)] = run_entry(zeros, BYTES_OF_ONE, zeros < TABLE_BITS && behind < steps.first ? table[table_slot(behind)] : 0, common.symbol);
+        table[table_slot(i)] =
+            run_entry(zeros, BYTES_OF_ONE, zeros < TABLE_BITS && behind < steps.first ? table[table_slot(behind)] : 0,
+                      common.symbol);
     }
 }
 
-// Puts a lane's symbols, from its symbol `place` of the buffer up to `end`. If `CHECKED` is false, all codewords have an entry.
-template <bool CHECKED> __device__ inline void put_runs(const Lookup &lookup, LaneReader &reader, uint8_t *buffer, uint32_t place, uint32_t end) {
+// Puts a lane's symbols, from its symbol `place` of the buffer up to `end`. If `CHECKED` is false, all codewords have
+// an entry.
+template <bool CHECKED>
+__device__ inline void put_runs(const Lookup &lookup, LaneReader &reader, uint8_t *buffer, uint32_t place,
+                                uint32_t end) {
     uint32_t at = place * SYMBOL_BYTES;
     const uint32_t last = end * SYMBOL_BYTES;
     const auto store = [&](uint32_t through, uint32_t entry) {

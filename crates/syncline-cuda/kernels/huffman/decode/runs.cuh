@@ -1,9 +1,11 @@
-// Decoding an index block where the commonest symbol has a codeword of one bit, and few others are between: an entry is for as many of it as there are, and the symbol that ends them.
+// Decoding an index block where the commonest symbol has a codeword of one bit, and few others are between: an entry is
+// for as many of it as there are, and the symbol that ends them.
 #pragma once
 #include "huffman/decode/small.cuh"
 #include "huffman/decode/work.cuh"
 
-// A tile of whole groups: rows that are a unit apart from a multiple of 128 bytes, as lanes are mostly at the same place of their groups.
+// A tile of whole groups: rows that are a unit apart from a multiple of 128 bytes, as lanes are mostly at the same
+// place of their groups.
 constexpr uint32_t ROW_UNITS = GROUP_BYTES / 16, WHOLE_ROW = ROW_UNITS + 1, WHOLE_TILE = WARP * WHOLE_ROW;
 
 // Decodes this lane's group by runs, and writes the warp's.
@@ -25,16 +27,20 @@ struct Runs {
         }
     }
 
-    // From bit `start` of staged words on, of which there are `count`, and SLACK_WORDS that may be anything. Returns where it ended.
+    // From bit `start` of staged words on, of which there are `count`, and SLACK_WORDS that may be anything. Returns
+    // where it ended.
     __device__ inline uint32_t decode(const uint32_t *words, uint32_t count, uint32_t start, Checksum &checksum) const {
-        const uint32_t ended = lookup.complete ? group_of<false>(words, count, start, checksum) : group_of<true>(words, count, start, checksum);
+        const uint32_t ended = lookup.complete ? group_of<false>(words, count, start, checksum)
+                                               : group_of<true>(words, count, start, checksum);
         __syncwarp();
         flush();
         __syncwarp();
         return ended;
     }
 
-    template <bool CHECKED> __device__ inline uint32_t group_of(const uint32_t *words, uint32_t count, uint32_t start, Checksum &checksum) const {
+    template <bool CHECKED>
+    __device__ inline uint32_t group_of(const uint32_t *words, uint32_t count, uint32_t start,
+                                        Checksum &checksum) const {
         const uint32_t *own = words + start / 32;
         const uint32_t base = shared_address(words), end = base + 4 * (count + WORDS_HELD);
         Bits<Staged> bits{{own + 2}, own[0], own[1], start % 32};
@@ -78,7 +84,8 @@ struct Runs {
         // What was taken behind the group: zeros of a run, or all of the second entry.
         const uint32_t of_first = between > GROUP ? GROUP - before : run_length(first);
         const uint32_t of_second = between >= GROUP ? 0 : after > GROUP ? GROUP - between : run_length(second);
-        return (bits.words.at - base) * 8 - 32 * WORDS_HELD + bits.position % 32 + of_first + of_second - run_length(first) - run_length(second);
+        return (bits.words.at - base) * 8 - 32 * WORDS_HELD + bits.position % 32 + of_first + of_second -
+               run_length(first) - run_length(second);
     }
 
     static __device__ inline void store_symbol(uint8_t *to, uint32_t symbol) {
@@ -94,9 +101,11 @@ struct Runs {
         const uint32_t unit = lane_id() % ROW_UNITS;
 #pragma unroll 8
         for (uint32_t first = 0; first < WARP; first += ROWS) {
-            const uint32_t row = first + lane_id() / ROW_UNITS, to = __shfl_sync(ALL_LANES, live ? group : ALL_LANES, row);
+            const uint32_t row = first + lane_id() / ROW_UNITS,
+                           to = __shfl_sync(ALL_LANES, live ? group : ALL_LANES, row);
             if (to != ALL_LANES) {
-                store_streaming(reinterpret_cast<uint4 *>(out + uint64_t(to) * GROUP_BYTES) + unit, tile[row * WHOLE_ROW + unit]);
+                store_streaming(reinterpret_cast<uint4 *>(out + uint64_t(to) * GROUP_BYTES) + unit,
+                                tile[row * WHOLE_ROW + unit]);
             }
         }
     }

@@ -1,13 +1,17 @@
-// Finding where codewords start without an index: self-synchronisation.
+// Finding where codewords start without an index: self-synchronization.
 //
-// Phase 1 of the 2018 paper in a warp: every lane decodes its subsequences from their first bit; the lane after it takes the place where it ended and decodes again if
-// that is not where it had started, until nothing changes. Phase 2 joins what warps did: a thread a warp's stretch, from where the stretch before it ended. As in
-// the 2022 paper whoever has nothing to do leaves at once. Phases 3 and 4, where symbols go and writing them, are those of decoding with the gap index.
+// Phase 1 of the 2018 paper in a warp: every lane decodes its subsequences from their first bit; the lane after it
+// takes the place where it ended and decodes again if that is not where it had started, until nothing changes. Phase 2
+// joins what warps did: a thread a warp's stretch, from where the stretch before it ended. As in the 2022 paper whoever
+// has nothing to do leaves at once. Phases 3 and 4, where symbols go and writing them, are those of decoding with the
+// gap index.
 //
-// A lane has several subsequences in a row. Decoding again ends with the first of them that ends where it ended before, mostly the very first: so a second round costs
-// a fraction of the first, and a third is rare. No warp waits for another.
+// A lane has several subsequences in a row. Decoding again ends with the first of them that ends where it ended before,
+// mostly the very first: so a second round costs a fraction of the first, and a third is rare. No warp waits for
+// another.
 //
-// Streams that do not settle in a bounded number of rounds, or that are not joined by a bounded number of subsequences, are left to huffman/decode/compose.cu.
+// Streams that do not settle in a bounded number of rounds, or that are not joined by a bounded number of subsequences,
+// are left to huffman/decode/compose.cu.
 //
 // ROUNDS    rounds in a warp before giving up
 // JOINED    subsequences of a stretch that joining decodes before giving up
@@ -15,7 +19,7 @@
 
 constexpr uint32_t SUBSEQUENCES = 4; // of a lane
 static_assert(SUBSEQUENCES == 4 && SUBSEQUENCE_BITS < 256, "entries, exits and counts are bytes of a word");
-// What a warp synchronises.
+// What a warp synchronizes.
 constexpr uint32_t STRETCH = WARP * SUBSEQUENCES;
 constexpr uint32_t STRETCHES = SEQUENCE / STRETCH; // of a sequence
 static_assert(STRETCHES > 0, "sequences are whole stretches");
@@ -23,7 +27,9 @@ static_assert(JOINED < STRETCH, "joining stays in a stretch");
 // Exits that no subsequence has.
 constexpr uint32_t NO_EXITS = 0xFFFFFFFF;
 
-__device__ inline uint32_t with_byte(uint32_t word, uint32_t i, uint32_t byte) { return word & ~(0xFFu << 8 * i) | byte << 8 * i; }
+__device__ inline uint32_t with_byte(uint32_t word, uint32_t i, uint32_t byte) {
+    return word & ~(0xFFu << 8 * i) | byte << 8 * i;
+}
 
 // Stretches of a stream.
 __device__ inline uint32_t stretches_of(uint32_t bits) { return ceil_div(bits, STRETCH * SUBSEQUENCE_BITS); }
@@ -33,7 +39,8 @@ struct Own {
     uint32_t exits, counts;
 
     // Decodes from `entry` bits after the start of subsequence `first`, up to the one that ends where it did before.
-    __device__ inline void decode(const Counter &counter, const uint8_t *input, const Stream &stream, uint32_t first, uint32_t entry) {
+    __device__ inline void decode(const Counter &counter, const uint8_t *input, const Stream &stream, uint32_t first,
+                                  uint32_t entry) {
         bool changed = true;
         LaneWords words;
         words.load(input, stream, first);
@@ -61,10 +68,12 @@ struct Own {
     __device__ inline uint32_t entries(uint32_t entry) const { return exits << 8 | entry; }
 };
 
-// Phase 1: entries and counts of all subsequences, if each stretch starts with a codeword; `exits` of the stretches. `failed` is set for a stream that has not settled, and behind all of them.
+// Phase 1: entries and counts of all subsequences, if each stretch starts with a codeword; `exits` of the stretches.
+// `failed` is set for a stream that has not settled, and behind all of them.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    self_sync(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
-              const Totals *totals, uint8_t *entries, uint8_t *counts, uint8_t *exits, uint32_t *failed) {
+    self_sync(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
+              const uint16_t *count_tables, const Totals *totals, uint8_t *entries, uint8_t *counts, uint8_t *exits,
+              uint32_t *failed) {
     __shared__ __align__(16) uint16_t table[COUNTS + ENDS];
     __shared__ Stream stream;
     __shared__ Book book;
@@ -109,8 +118,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     wait_then_let_start();
 }
 
-// Decodes a stretch again from `entry` on, where the one before ended, up to where that makes no difference. Whether it makes one to the stretch after it.
-__device__ inline bool join(const Counter &counter, const uint8_t *input, const Stream &stream, uint32_t stretch, uint32_t entry, uint8_t *entries, uint8_t *counts) {
+// Decodes a stretch again from `entry` on, where the one before ended, up to where that makes no difference. Whether it
+// makes one to the stretch after it.
+__device__ inline bool join(const Counter &counter, const uint8_t *input, const Stream &stream, uint32_t stretch,
+                            uint32_t entry, uint8_t *entries, uint8_t *counts) {
     for (uint32_t done = 0; done < JOINED; ++done) {
         const uint32_t subsequence = stretch * STRETCH + done, bits = bits_in(stream, subsequence);
         const uint64_t at = uint64_t(stream.first_subsequence) + subsequence;
@@ -130,10 +141,12 @@ __device__ inline bool join(const Counter &counter, const uint8_t *input, const 
     return bits_in(stream, stretch * STRETCH + JOINED) > 0;
 }
 
-// Phase 2, a thread a stretch. If one makes a difference to the stretch after it, the stream has failed. Tables are in shared memory: each of a thread's lookups waits for the one before.
+// Phase 2, a thread a stretch. If one makes a difference to the stretch after it, the stream has failed. Tables are in
+// shared memory: each of a thread's lookups waits for the one before.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    self_sync_join(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
-                   const Totals *totals, uint8_t *entries, uint8_t *counts, const uint8_t *exits, uint32_t *failed) {
+    self_sync_join(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
+                   const uint16_t *count_tables, const Totals *totals, uint8_t *entries, uint8_t *counts,
+                   const uint8_t *exits, uint32_t *failed) {
     __shared__ __align__(16) uint16_t table[COUNTS + ENDS];
     __shared__ Stream stream;
     __shared__ Book book;

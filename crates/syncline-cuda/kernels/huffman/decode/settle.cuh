@@ -1,18 +1,22 @@
-// Finding where the codewords of a block's subsequences start: by synchronising, or from what subsequences do from every start there can be.
+// Finding where the codewords of a block's subsequences start: by synchronizing, or from what subsequences do from
+// every start there can be.
 //
-// ROUNDS   rounds of synchronising before giving up
+// ROUNDS   rounds of synchronizing before giving up
 #pragma once
 #include "huffman/decode/parts.cuh"
 
-// What subsequences do from every start there can be: functions from where the first codeword starts to where the next subsequence's does. By the whole block, as all here.
+// What subsequences do from every start there can be: functions from where the first codeword starts to where the next
+// subsequence's does. By the whole block, as all here.
 struct Functions {
     uint8_t *own, *of_spans, *span_entries; // LONGEST bytes for each subsequence and each span, and a byte
     uint32_t first, spans, offsets;         // the first subsequence of the block's own
 
-    template <typename BitsOf> __device__ inline void find(const Span &span, const PartCounter &counter, BitsOf bits_of) const {
+    template <typename BitsOf>
+    __device__ inline void find(const Span &span, const PartCounter &counter, BitsOf bits_of) const {
         for (uint32_t i = threadIdx.x; i < spans * WARP; i += THREADS) {
             for (uint32_t entry = 0; entry < offsets; ++entry) {
-                own[i * LONGEST + entry] = min_of(span.count(counter, first + i, bits_of(first + i), entry), offsets - 1);
+                own[i * LONGEST + entry] =
+                    min_of(span.count(counter, first + i, bits_of(first + i), entry), offsets - 1);
             }
         }
         __syncthreads();
@@ -27,7 +31,8 @@ struct Functions {
     }
 
     // Decodes all from where the first codeword starts.
-    template <typename BitsOf> __device__ inline void resolve(const Span &span, const PartCounter &counter, uint32_t entry, BitsOf bits_of) const {
+    template <typename BitsOf>
+    __device__ inline void resolve(const Span &span, const PartCounter &counter, uint32_t entry, BitsOf bits_of) const {
         if (threadIdx.x == 0) {
             uint32_t at = min_of(entry, offsets - 1);
             for (uint32_t i = 0; i < spans; ++i) {
@@ -51,8 +56,11 @@ struct Functions {
     }
 };
 
-// Where codewords start in `count` subsequences, if one does at the first. Whether that has settled; `exit` becomes where the last codeword ends. By the whole block.
-template <typename BitsOf> __device__ inline bool synchronise(const Span &span, const PartCounter &counter, uint32_t count, BitsOf bits_of, uint32_t &exit) {
+// Where codewords start in `count` subsequences, if one does at the first. Whether that has settled; `exit` becomes
+// where the last codeword ends. By the whole block.
+template <typename BitsOf>
+__device__ inline bool synchronize(const Span &span, const PartCounter &counter, uint32_t count, BitsOf bits_of,
+                                   uint32_t &exit) {
     for (uint32_t i = threadIdx.x; i < count; i += THREADS) {
         span.starts[i] = 0;
         span.exits[i] = span.count(counter, i, bits_of(i), 0);
@@ -82,15 +90,20 @@ template <typename BitsOf> __device__ inline bool synchronise(const Span &span, 
     }
 }
 
-// Where codewords start in subsequences of which 2^`chunks_log2` lanes have a chunk each, a warp having a row of 32 chunks, if one starts at the first: a lane takes its first codeword to start with the
-// chunk until the lane before it says otherwise. Whether all has settled; `exit` becomes where the last codeword ends. By the whole block, which has `rows` rows, a warp one at most.
+// Where codewords start in subsequences of which 2^`chunks_log2` lanes have a chunk each, a warp having a row of 32
+// chunks, if one starts at the first: a lane takes its first codeword to start with the chunk until the lane before it
+// says otherwise. Whether all has settled; `exit` becomes where the last codeword ends. By the whole block, which has
+// `rows` rows, a warp one at most.
 template <typename BitsOf>
-__device__ inline bool settle_chunks(const Span &span, const PartCounter &counter, uint32_t chunks_log2, uint32_t rows, BitsOf bits_of, uint32_t &exit) {
+__device__ inline bool settle_chunks(const Span &span, const PartCounter &counter, uint32_t chunks_log2, uint32_t rows,
+                                     BitsOf bits_of, uint32_t &exit) {
     __shared__ uint8_t row_exits[WARPS];
-    const uint32_t subsequence = threadIdx.x >> chunks_log2, chunk_bits = SUBSEQUENCE_BITS >> chunks_log2, before = (threadIdx.x - (subsequence << chunks_log2)) * chunk_bits;
+    const uint32_t subsequence = threadIdx.x >> chunks_log2, chunk_bits = SUBSEQUENCE_BITS >> chunks_log2,
+                   before = (threadIdx.x - (subsequence << chunks_log2)) * chunk_bits;
     const uint32_t parts = 1u << (span.parts_log2 - chunks_log2), first = threadIdx.x * parts;
     const bool there = warp_id() < rows;
-    const uint32_t all_bits = there ? bits_of(subsequence) : 0, bits = min_of(all_bits - min_of(all_bits, before), chunk_bits);
+    const uint32_t all_bits = there ? bits_of(subsequence) : 0,
+                   bits = min_of(all_bits - min_of(all_bits, before), chunk_bits);
     uint32_t start = 0, expected = 0, end = 0;
     bool again = there, settles = true;
     for (uint32_t round = 0;; ++round) {

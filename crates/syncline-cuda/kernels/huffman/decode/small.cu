@@ -1,8 +1,9 @@
-// Decoding a small batch with the symbol index: each block makes the tables of its stream, finds where its live groups are and fills its share of the free ones, all by itself and while words
-// are under way, instead of waiting for kernels that do so for all.
+// Decoding a small batch with the symbol index: each block makes the tables of its stream, finds where its live groups
+// are and fills its share of the free ones, all by itself and while words are under way, instead of waiting for kernels
+// that do so for all.
 //
-// A block has index blocks of one stream, a warp one of them at most. Warps with one read what they need and find their groups, while the others make the table; those fill free groups while
-// the first decode.
+// A block has index blocks of one stream, a warp one of them at most. Warps with one read what they need and find their
+// groups, while the others make the table; those fill free groups while the first decode.
 //
 // THREADS      threads in a block
 // RUNS         whether codes are mostly runs of their commonest symbol
@@ -25,9 +26,11 @@ struct Share {
     uint32_t number, first, end, blocks;
 };
 
-// What the block has, `most` index blocks at most: false if nothing. Streams without live groups have a block too, which looks at their bitmap. All streams' descriptors are read
-// at once: each read that waits for another counts. By the whole block; `some` has the stream as number `place` then.
-__device__ inline bool own_share(const List &list, const Stream *streams, uint32_t count, uint32_t most, Stream *some, Share &share, uint32_t &place) {
+// What the block has, `most` index blocks at most: false if nothing. Streams without live groups have a block too,
+// which looks at their bitmap. All streams' descriptors are read at once: each read that waits for another counts. By
+// the whole block; `some` has the stream as number `place` then.
+__device__ inline bool own_share(const List &list, const Stream *streams, uint32_t count, uint32_t most, Stream *some,
+                                 Share &share, uint32_t &place) {
     if (list.count != 0) {
         const Part part = list.parts[blockIdx.x];
         copy_listed(list, some);
@@ -46,11 +49,13 @@ __device__ inline bool own_share(const List &list, const Stream *streams, uint32
         }
         __syncthreads();
         const bool there = first + lane_id() < count;
-        const uint32_t tasks = there ? ceil_div(some[lane_id()].live, WARP) : 0, blocks = there ? max_of(1u, ceil_div(tasks, most)) : 0;
+        const uint32_t tasks = there ? ceil_div(some[lane_id()].live, WARP) : 0,
+                       blocks = there ? max_of(1u, ceil_div(tasks, most)) : 0;
         const uint32_t through = warp_scan_inclusive(blocks), found = __ballot_sync(ALL_LANES, block < through);
         if (found != 0) {
             place = __ffs(found) - 1;
-            const uint32_t own = block - __shfl_sync(ALL_LANES, through - blocks, place), of = __shfl_sync(ALL_LANES, blocks, place);
+            const uint32_t own = block - __shfl_sync(ALL_LANES, through - blocks, place),
+                           of = __shfl_sync(ALL_LANES, blocks, place);
             // A stream has a few thousand index blocks at most: 32 bits are enough.
             const uint32_t all = __shfl_sync(ALL_LANES, tasks, place);
             share = {first + place, all * own / of, all * (own + 1) / of, of};
@@ -68,8 +73,10 @@ constexpr uint32_t SYMBOLS_AT_HAND = LAST_SYMBOLS;
 constexpr uint32_t LEAST_MAKERS = WARPS / 4;
 constexpr uint32_t TILE_UNITS = RUNS ? WHOLE_TILE : TILE_BYTES / 16;
 
-// Makes a stream's table from its codebook. By `threads` threads, this being number `thread`; `book_word` is what it has of `from`.
-__device__ inline void make_own_table(uint32_t *table, OwnBook &book, uint32_t book_word, const Book &from, const uint16_t *symbols, uint32_t thread, uint32_t threads) {
+// Makes a stream's table from its codebook. By `threads` threads, this being number `thread`; `book_word` is what it
+// has of `from`.
+__device__ inline void make_own_table(uint32_t *table, OwnBook &book, uint32_t book_word, const Book &from,
+                                      const uint16_t *symbols, uint32_t thread, uint32_t threads) {
     const uint32_t first_symbol = from.symbols, symbol_count = from.symbol_count;
     const uint32_t at_hand = min_of(symbol_count, SYMBOLS_AT_HAND), first_last = symbol_count - at_hand;
     if (thread < sizeof(Book) / 4) {
@@ -102,10 +109,13 @@ __device__ inline void make_own_table(uint32_t *table, OwnBook &book, uint32_t b
     make_table<ONE_SYMBOL>(table, book, symbols, Steps(book.book, OWN_ENTRIES), RUNS, common, thread, threads);
 }
 
-// A block has `most_tasks` index blocks at most, as many warps at least, and room for `staged_words` words for each of those. `tallies` has one for each stream, all 0 before and after.
+// A block has `most_tasks` index blocks at most, as many warps at least, and room for `staged_words` words for each of
+// those. `tallies` has one for each stream, all 0 before and after.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    decode_small(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *symbols, const Totals *totals, uint32_t most_tasks,
-                 uint32_t staged_words, uint32_t keeps_status, Tally *tallies, uint32_t *status, uint8_t *out, const __grid_constant__ List list) {
+    decode_small(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
+                 const uint16_t *symbols, const Totals *totals, uint32_t most_tasks, uint32_t staged_words,
+                 uint32_t keeps_status, Tally *tallies, uint32_t *status, uint8_t *out,
+                 const __grid_constant__ List list) {
     wait_for_previous();
     extern __shared__ uint4 dynamic[];
     __shared__ OwnBook book;
@@ -120,7 +130,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const Stream &stream = some[place];
         const uint32_t tasks = share.end - share.first, block = share.first + warp_id();
         const bool has_task = block < share.end;
-        // Warps without an index block make the table, if there are enough of them; else all do. What a warp has nothing to do with it passes by: a multiprocessor's warps take turns.
+        // Warps without an index block make the table, if there are enough of them; else all do. What a warp has
+        // nothing to do with it passes by: a multiprocessor's warps take turns.
         const uint32_t first_maker = WARPS - tasks >= LEAST_MAKERS ? tasks : 0;
         const bool makes = warp_id() >= first_maker;
         const Book &from = books[stream.first_book];
@@ -128,7 +139,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         uint4 *tile = dynamic + OWN_WORDS / 4 + warp_id() * (TILE_UNITS + staged_words / 4);
         uint32_t *staged = reinterpret_cast<uint32_t *>(tile + TILE_UNITS);
         const uint32_t maker = threadIdx.x - first_maker * WARP;
-        const uint32_t book_word = makes && maker < sizeof(Book) / 4 ? reinterpret_cast<const uint32_t *>(&from)[maker] : 0;
+        const uint32_t book_word =
+            makes && maker < sizeof(Book) / 4 ? reinterpret_cast<const uint32_t *>(&from)[maker] : 0;
         const uint32_t *words = reinterpret_cast<const uint32_t *>(input + stream.words);
         const uint32_t rank = block * WARP + lane_id();
         uint32_t group = rank, start = 0, end = 0, problems = 0;
@@ -136,7 +148,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         bool live = has_task && rank < stream.live, damaged = false, fits = false;
         const bool is_last = share.end == ceil_div(stream.live, WARP) && block + 1 == max_of(1u, share.end);
         if (has_task || is_last) {
-            // All that can be read is under way before any of it is waited for, and what there is to do for one is done while others are.
+            // All that can be read is under way before any of it is waited for, and what there is to do for one is done
+            // while others are.
             const uint64_t descriptor = has_task ? IndexBlock::descriptor_of(input, stream, block) : 0;
             const uint32_t *bitmap = reinterpret_cast<const uint32_t *>(input + stream.bitmap);
             FreeWords free_words;
@@ -163,7 +176,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 start = at.start;
                 end = at.end;
                 damaged = __any_sync(ALL_LANES, at.damaged);
-                const uint32_t first = __shfl_sync(ALL_LANES, start, 0) / 128 * 4, count = ceil_div(__shfl_sync(ALL_LANES, end, WARP - 1), 32) - first;
+                const uint32_t first = __shfl_sync(ALL_LANES, start, 0) / 128 * 4,
+                               count = ceil_div(__shfl_sync(ALL_LANES, end, WARP - 1), 32) - first;
                 fits = !damaged && count <= staged_words - SLACK_WORDS;
                 // Words are under way while tables are made.
                 if (fits) {
@@ -189,9 +203,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                     Runs::clear(tile, common);
                     __syncwarp();
                 }
-                return Runs{lookup, common, tile, to, group, rank, is_turn}.decode(staged, words_there, start, checksum);
+                return Runs{lookup, common, tile, to, group, rank, is_turn}.decode(staged, words_there, start,
+                                                                                   checksum);
 #else
-                return Work<ROW_BYTES>{lookup, tile, to, group, rank, is_turn}.decode(staged, words_there, start, checksum);
+                return Work<ROW_BYTES>{lookup, tile, to, group, rank, is_turn}.decode(staged, words_there, start,
+                                                                                      checksum);
 #endif
             };
             problems |= damaged ? STATUS_INDEX : decode_in_turns(places, words, start, end, live, fits, decode);
@@ -209,7 +225,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             some_threads<2>(deciding * WARP);
             if (warp_id() == 0) {
                 const uint32_t expected = lane_id() == 0 ? stream.sum : stream.weighted;
-                add_to_tally(tallies[share.number], found[lane_id() & 1], found[2], share.blocks, expected, keeps_status, &status[share.number]);
+                add_to_tally(tallies[share.number], found[lane_id() & 1], found[2], share.blocks, expected,
+                             keeps_status, &status[share.number]);
             }
         }
     }
@@ -218,7 +235,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (warp_id() >= first_filler) {
         const Stream *at_hand = stream_count <= WARP ? some : streams;
         const uint32_t placed = totals->placings * PLACED_WORDS;
-        const uint32_t filled = ceil_div(placed, (WARPS - first_filler) * gridDim.x), first = ((warp_id() - first_filler) * gridDim.x + blockIdx.x) * filled;
+        const uint32_t filled = ceil_div(placed, (WARPS - first_filler) * gridDim.x),
+                       first = ((warp_id() - first_filler) * gridDim.x + blockIdx.x) * filled;
 #pragma unroll 1
         for (uint32_t i = lane_id(); i < filled + lane_id(); i += WARP) {
             Filler(input, at_hand, stream_count, first + i, i < filled && first + i < placed).fill(out);

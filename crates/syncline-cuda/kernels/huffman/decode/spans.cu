@@ -1,22 +1,25 @@
 // Decoding when it is known, or to be read from the gap index, where each subsequence's first codeword starts.
 //
-// A warp has a span of 32 subsequences, a lane one of them, its words in registers; nobody waits for another warp. Where a span's symbols go is the sum of the spans before
-// it: so codewords are counted (spans_count; the self-synchronising decoder has done so already), counts are added up (spans_scan), and then everything is decoded
-// and written (spans_write). As in the 2022 paper symbols go through shared memory, so that whole lines go to memory.
+// A warp has a span of 32 subsequences, a lane one of them, its words in registers; nobody waits for another warp.
+// Where a span's symbols go is the sum of the spans before it: so codewords are counted (spans_count; the
+// self-synchronizing decoder has done so already), counts are added up (spans_scan), and then everything is decoded and
+// written (spans_write). As in the 2022 paper symbols go through shared memory, so that whole lines go to memory.
 //
 // COUNT_THREADS   threads in a block of spans_count
 // BLOCKS      blocks of spans_write that a multiprocessor should have room for
-// SPAN_COST   what a span takes beside its symbols, in symbols; DENSE_SPAN_COST in batches that have fewer than DENSE_SPAN symbols a span
+// SPAN_COST   what a span takes beside its symbols, in symbols; DENSE_SPAN_COST in batches that have fewer than
+// DENSE_SPAN symbols a span
 #include "huffman/decode/free.cuh"
 #include "huffman/decode/put.cuh"
 #include "scan.cuh"
 
 constexpr uint32_t SPANS = SEQUENCE / WARP; // of a sequence
 
-// Reads the gap index: entries and counts of all subsequences, in bytes. Those past the streams' ends are left as they are.
+// Reads the gap index: entries and counts of all subsequences, in bytes. Those past the streams' ends are left as they
+// are.
 extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
-    spans_count(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint16_t *count_tables,
-                const Totals *totals, uint8_t *entries, uint8_t *counts) {
+    spans_count(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
+                const uint16_t *count_tables, const Totals *totals, uint8_t *entries, uint8_t *counts) {
     __shared__ __align__(16) uint16_t table[COUNTS];
     __shared__ Stream stream;
     __shared__ Book book;
@@ -39,7 +42,8 @@ extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
             if (bits > 0) {
                 words.load(input, stream, subsequence);
                 entry = gap_of(input, stream, subsequence);
-                end = bits_in(stream, subsequence + 1) > 0 ? SUBSEQUENCE_BITS + gap_of(input, stream, subsequence + 1) : bits;
+                end = bits_in(stream, subsequence + 1) > 0 ? SUBSEQUENCE_BITS + gap_of(input, stream, subsequence + 1)
+                                                           : bits;
             }
         };
         load();
@@ -64,13 +68,15 @@ extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
     wait_then_let_start();
 }
 
-// Symbols before each span of its stream, from the counts of its subsequences; a block a stream. Whole sequences have spans: those past the end are not written.
+// Symbols before each span of its stream, from the counts of its subsequences; a block a stream. Whole sequences have
+// spans: those past the end are not written.
 extern "C" __global__ void __launch_bounds__(THREADS)
     spans_scan(const Stream *streams, const uint8_t *counts, uint32_t *before, uint32_t *status) {
     __shared__ uint32_t warp_sums[WARPS];
     const Stream &stream = streams[blockIdx.x];
     const uint32_t spans = ceil_div(stream.bits, SPAN_BITS), subsequences = ceil_div(stream.bits, SUBSEQUENCE_BITS);
-    const uint32_t first_subsequence = stream.first_subsequence, first_span = stream.first_sequence * SPANS, symbols = stream.live * GROUP;
+    const uint32_t first_subsequence = stream.first_subsequence, first_span = stream.first_sequence * SPANS,
+                   symbols = stream.live * GROUP;
     wait_for_previous();
     uint32_t running = 0;
     for (uint32_t first = 0; first < spans; first += THREADS) {
@@ -118,34 +124,43 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// What decoding takes, of all streams in order: symbols, and a cost for each span. Blocks have equal shares of that: fields are uneven, spans have 200 to 4,096 symbols.
+// What decoding takes, of all streams in order: symbols, and a cost for each span. Blocks have equal shares of that:
+// fields are uneven, spans have 200 to 4,096 symbols.
 struct Costs {
     const Stream *streams;
     const uint32_t *before; // symbols before each span of its stream
     uint64_t tasks, sequences;
     uint32_t of_span;
 
-    // A dense span takes as long as its symbols do; one in which most codewords are a bit is decoded by runs, and the more of these the fewer others there are.
+    // A dense span takes as long as its symbols do; one in which most codewords are a bit is decoded by runs, and the
+    // more of these the fewer others there are.
     __device__ inline Costs(const Stream *of, const uint32_t *symbols_before, const Totals &totals)
         : streams(of), before(symbols_before), tasks(totals.tasks), sequences(totals.sequences),
           of_span(tasks * (WARP * GROUP) < sequences * (SPANS * DENSE_SPAN) ? DENSE_SPAN_COST : SPAN_COST) {}
 
     // Of so many index blocks and sequences. Index blocks count symbols too, whole ones: what is too much is nobody's.
-    __device__ inline uint64_t cost(uint64_t index_blocks, uint64_t whole_sequences) const { return index_blocks * (WARP * GROUP) + whole_sequences * SPANS * of_span; }
+    __device__ inline uint64_t cost(uint64_t index_blocks, uint64_t whole_sequences) const {
+        return index_blocks * (WARP * GROUP) + whole_sequences * SPANS * of_span;
+    }
 
     // Of the streams before this one.
-    __device__ inline uint64_t stream(uint32_t number) const { return cost(streams[number].first_task, streams[number].first_sequence); }
+    __device__ inline uint64_t stream(uint32_t number) const {
+        return cost(streams[number].first_task, streams[number].first_sequence);
+    }
 
     __device__ inline uint64_t all() const { return cost(tasks, sequences); }
 
-    // The first of a stream's spans that has not less than `cost` before it. By a warp: each lane looks at one of 32 parts.
+    // The first of a stream's spans that has not less than `cost` before it. By a warp: each lane looks at one of 32
+    // parts.
     __device__ inline uint32_t first_span(uint32_t number, uint64_t cost) const {
         const Stream &of = streams[number];
         const uint64_t start = stream(number);
         uint32_t low = 0, high = ceil_div(of.bits, SPAN_BITS);
         while (low < high) {
             const uint32_t step = ceil_div(high - low, WARP), span = low + lane_id() * step;
-            const bool less = span < high && start + before[uint64_t(of.first_sequence) * SPANS + span] + uint64_t(span) * of_span < cost;
+            const bool less =
+                span < high &&
+                start + before[uint64_t(of.first_sequence) * SPANS + span] + uint64_t(span) * of_span < cost;
             const uint32_t parts = __popc(__ballot_sync(ALL_LANES, less));
             if (parts == 0) {
                 break;
@@ -157,12 +172,13 @@ struct Costs {
     }
 };
 
-// Decodes from the entries of subsequences, and writes. `before` has the symbols before each span of its stream. A warp gathers `room` symbols at a time: those of as many lanes as that is
-// enough for.
+// Decodes from the entries of subsequences, and writes. `before` has the symbols before each span of its stream. A warp
+// gathers `room` symbols at a time: those of as many lanes as that is enough for.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    spans_write(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books, const uint32_t *tables,
-                const uint16_t *symbols, const uint32_t *map, const uint8_t *entries, const uint8_t *counts, const uint32_t *before,
-                const Totals *totals, uint32_t room, uint32_t *sums, uint32_t *status, uint8_t *out) {
+    spans_write(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
+                const uint32_t *tables, const uint16_t *symbols, const uint32_t *map, const uint8_t *entries,
+                const uint8_t *counts, const uint32_t *before, const Totals *totals, uint32_t room, uint32_t *sums,
+                uint32_t *status, uint8_t *out) {
     extern __shared__ uint4 dynamic[];
     constexpr uint32_t TABLE_WORDS = TABLE + LONG_ENTRIES;
     __shared__ Stream stream;
@@ -170,7 +186,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     __shared__ uint32_t drawn; // of the spans that warps draw
     uint32_t *table = reinterpret_cast<uint32_t *>(dynamic);
     uint4 *buffer = dynamic + TABLE_WORDS / 4 + warp_id() * (room / SYMBOLS_IN_UNIT);
-    // Half of the blocks fill first, half decode first: neither memory nor instructions are idle then. Of a small batch all, while what comes before this ends.
+    // Half of the blocks fill first, half decode first: neither memory nor instructions are idle then. Of a small batch
+    // all, while what comes before this ends.
     const bool fills_first = blockIdx.x % 2 != 0 || totals->sequences < 8 * gridDim.x;
     if (fills_first) {
         fill_free(input, streams, stream_count, totals, out);
@@ -229,7 +246,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         // Warps draw the next one when they come to it: spans are uneven.
         for (uint32_t span = first_span + warp_id(), next; span < stop; span = next) {
             // Damaged codewords may be more than there is room for.
-            const uint32_t sum = base + warp_scan_inclusive(count), begin = min_of(all, sum - count), end = min_of(all, sum);
+            const uint32_t sum = base + warp_scan_inclusive(count), begin = min_of(all, sum - count),
+                           end = min_of(all, sum);
             LaneReader reader(words, entry);
             // The next span's words are under way meanwhile.
             next = lane_id() == 0 ? first_span + WARPS + atomicAdd(&drawn, 1u) : 0;

@@ -1,4 +1,5 @@
-// What the decoders that start at subsequences share: counting the codewords of a span, and reading a subsequence from registers or shared memory.
+// What the decoders that start at subsequences share: counting the codewords of a span, and reading a subsequence from
+// registers or shared memory.
 //
 // SEQUENCE   subsequences in a sequence
 // THREADS    threads in a block
@@ -17,7 +18,8 @@ __device__ inline uint32_t bits_in(const Stream &stream, uint32_t subsequence) {
     return start < stream.bits ? min_of(stream.bits - start, SUBSEQUENCE_BITS) : 0;
 }
 
-// Words that a subsequence's codewords and the look ahead may touch: the last codeword starts in the fourth, at most LONGEST bits of the next are in the fifth.
+// Words that a subsequence's codewords and the look ahead may touch: the last codeword starts in the fourth, at most
+// LONGEST bits of the next are in the fifth.
 constexpr uint32_t LANE_WORDS = WORDS_IN_SUBSEQUENCE + 2;
 // No first codeword starts later; what says so is damaged.
 constexpr uint32_t LAST_ENTRY = 31;
@@ -42,7 +44,8 @@ struct LaneWords {
 
     // Words past the stream's are 0.
     __device__ inline void load(const uint8_t *input, const Stream &stream, uint32_t subsequence) {
-        const uint32_t *words = reinterpret_cast<const uint32_t *>(input + stream.words) + subsequence * WORDS_IN_SUBSEQUENCE;
+        const uint32_t *words =
+            reinterpret_cast<const uint32_t *>(input + stream.words) + subsequence * WORDS_IN_SUBSEQUENCE;
         const uint32_t end = ceil_div(stream.bits, 32) + 2, first = subsequence * WORDS_IN_SUBSEQUENCE;
         if (first + LANE_WORDS <= end) {
             own = __ldg(reinterpret_cast<const uint4 *>(words));
@@ -97,7 +100,8 @@ struct Counter {
     bool zero_is_one;        // codeword
 
     __device__ inline Counter(const uint16_t *tables, const Book *code)
-        : table(tables), book(code), longest_shares((1u << 16) / max_of<uint32_t>(1, code->longest) + 1), zero_is_one(code->limit[1] != 0) {}
+        : table(tables), book(code), longest_shares((1u << 16) / max_of<uint32_t>(1, code->longest) + 1),
+          zero_is_one(code->limit[1] != 0) {}
 
     // The length of a codeword that is longer than a lookup.
     __device__ inline uint32_t long_length(uint32_t window) const { return length_from(*book, window, TABLE_BITS + 1); }
@@ -133,7 +137,9 @@ struct Counter {
         }
     }
 
-    static __device__ inline uint32_t position(const LaneReader &from) { return from.position & ((1u << COUNT_SHIFT) - 1); }
+    static __device__ inline uint32_t position(const LaneReader &from) {
+        return from.position & ((1u << COUNT_SHIFT) - 1);
+    }
 
     // The codewords that start from the reader's position on and before `stop`. Sets where the last of them ends.
     __device__ inline uint32_t count(LaneReader &from, uint32_t stop, uint32_t &end) const {
@@ -160,8 +166,9 @@ struct Counter {
         return count;
     }
 
-    // The codewords from the reader's position on up to `stop`, where one ends. Ones are put in the place of the bits after it: they are the last codeword, which is
-    // one of the longest, over and over; those within the lookup are taken away again.
+    // The codewords from the reader's position on up to `stop`, where one ends. Ones are put in the place of the bits
+    // after it: they are the last codeword, which is one of the longest, over and over; those within the lookup are
+    // taken away again.
     __device__ inline uint32_t count_up_to(LaneReader &from, uint32_t stop) const {
         most(from, stop);
         const uint32_t end = position(from);
@@ -183,9 +190,11 @@ template <uint32_t UNITS> struct Run {
         end = min_of(all, next + share);
     }
 
-    // The stream of the next unit, and its units that are this block's: those from `first` to `stop`, counted from the stream's first.
+    // The stream of the next unit, and its units that are this block's: those from `first` to `stop`, counted from the
+    // stream's first.
     __device__ inline uint32_t stream(const Stream *streams, uint32_t stream_count, uint32_t &first, uint32_t &stop) {
-        const uint32_t number = stream_of_warp(next / UNITS, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
+        const uint32_t number =
+            stream_of_warp(next / UNITS, stream_count, [&](uint32_t i) { return streams[i].first_sequence; });
         const uint32_t start = streams[number].first_sequence * UNITS, bits = streams[number].bits;
         first = next - start;
         next = min_of(end, start + ceil_div(bits, SEQUENCE_BITS) * UNITS);
@@ -194,7 +203,8 @@ template <uint32_t UNITS> struct Run {
     }
 };
 
-// Words in shared memory with a gap after every 32: threads that are at the same place of their subsequences, four words apart, hit different banks.
+// Words in shared memory with a gap after every 32: threads that are at the same place of their subsequences, four
+// words apart, hit different banks.
 struct Padded {
     const uint32_t *words;
     static __device__ constexpr uint32_t slot(uint32_t i) { return i + (i >> 5); }
@@ -207,7 +217,8 @@ struct Sequence {
     static constexpr uint32_t WORDS = SEQUENCE * WORDS_IN_SUBSEQUENCE + 3;
     uint32_t words[Padded::slot(WORDS) + 1];
 
-    // Loads sequence `number` of a stream; to be called, and followed by a barrier, by the whole block. Returns its last word.
+    // Loads sequence `number` of a stream; to be called, and followed by a barrier, by the whole block. Returns its
+    // last word.
     __device__ inline uint32_t load(const uint8_t *input, const Stream &stream, uint32_t number) {
         const uint32_t *from = reinterpret_cast<const uint32_t *>(input + stream.words) + number * (SEQUENCE_BITS / 32);
         // The stream has two words more than its bits fill.
@@ -220,14 +231,17 @@ struct Sequence {
 };
 
 // Copies a stream's descriptor and its codebook to shared memory. By the whole block, with barriers around it.
-__device__ inline void load_stream(Stream &stream, Book &book, const Stream *streams, uint32_t number, const Book *books) {
+__device__ inline void load_stream(Stream &stream, Book &book, const Stream *streams, uint32_t number,
+                                   const Book *books) {
     __syncthreads();
     if (threadIdx.x < sizeof(Stream) / 4) {
-        reinterpret_cast<uint32_t *>(&stream)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&streams[number])[threadIdx.x];
+        reinterpret_cast<uint32_t *>(&stream)[threadIdx.x] =
+            reinterpret_cast<const uint32_t *>(&streams[number])[threadIdx.x];
     }
     __syncthreads();
     if (threadIdx.x < sizeof(Book) / 4) {
-        reinterpret_cast<uint32_t *>(&book)[threadIdx.x] = reinterpret_cast<const uint32_t *>(&books[stream.first_book])[threadIdx.x];
+        reinterpret_cast<uint32_t *>(&book)[threadIdx.x] =
+            reinterpret_cast<const uint32_t *>(&books[stream.first_book])[threadIdx.x];
     }
     __syncthreads();
 }
@@ -239,6 +253,7 @@ __device__ inline void load_lookup(uint32_t *to, const uint32_t *tables, const S
 
 // Its tables for counting, that of counts alone or both.
 __device__ inline void load_counts(uint16_t *to, const uint16_t *count_tables, const Stream &stream, bool both) {
-    load_words(reinterpret_cast<uint32_t *>(to), reinterpret_cast<const uint32_t *>(count_tables + uint64_t(stream.first_book) * (COUNTS + ENDS)),
+    load_words(reinterpret_cast<uint32_t *>(to),
+               reinterpret_cast<const uint32_t *>(count_tables + uint64_t(stream.first_book) * (COUNTS + ENDS)),
                (both ? COUNTS + ENDS : COUNTS) / 2);
 }

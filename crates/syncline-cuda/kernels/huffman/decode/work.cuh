@@ -3,8 +3,8 @@
 // BOOKS        codebooks that a stream may have: 1 or 4
 // OWN_LONG     entries for long codewords in their tables
 // ROW          bytes of a row of the tile, 64 or 128, at most
-// NARROW_ROWS  whether index blocks without room take rows of NARROW_ROW bytes, and the rest of the tile for their words
-// AHEAD        words that are read ahead, 0 or 1
+// NARROW_ROWS  whether index blocks without room take rows of NARROW_ROW bytes, and the rest of the tile for their
+// words AHEAD        words that are read ahead, 0 or 1
 #pragma once
 #include "huffman/decode/index.cuh"
 #include "huffman/decode/lookup.cuh"
@@ -19,7 +19,8 @@ constexpr uint32_t TILE_BYTES = WARP * ROW_BYTES;
 // Sectors as they are in memory: less would be written twice.
 constexpr uint32_t NARROW_ROW = 32;
 
-// A warp's words in shared memory, from address `at` on. Predicated as a whole: a branch would cost as much as what it skips.
+// A warp's words in shared memory, from address `at` on. Predicated as a whole: a branch would cost as much as what it
+// skips.
 #if AHEAD
 // The word after the next is in a register: where few warps run, it is what a lane would wait for.
 struct Staged {
@@ -72,9 +73,12 @@ template <uint32_t ROW_SIZE> struct Work {
     bool live;
 
     // Where a unit of a row is in the tile: eight lanes' units, 128 bytes, take every bank once.
-    static __device__ inline uint32_t tile_slot(uint32_t row, uint32_t unit) { return row * UNITS + (unit ^ (row * UNITS / 8 & (UNITS - 1))); }
+    static __device__ inline uint32_t tile_slot(uint32_t row, uint32_t unit) {
+        return row * UNITS + (unit ^ (row * UNITS / 8 & (UNITS - 1)));
+    }
 
-    // From bit `start` of staged words on, of which there are `count`, and SLACK_WORDS that may be anything. Returns where it ended.
+    // From bit `start` of staged words on, of which there are `count`, and SLACK_WORDS that may be anything. Returns
+    // where it ended.
     __device__ inline uint32_t decode(const uint32_t *words, uint32_t count, uint32_t start, Checksum &checksum) const {
         const uint32_t *own = words + start / 32;
         const uint32_t base = shared_address(words), end = base + 4 * (count + WORDS_HELD);
@@ -110,7 +114,8 @@ template <uint32_t ROW_SIZE> struct Work {
             uint32_t to = __shfl_sync(ALL_LANES, live ? group : ALL_LANES, row);
             if (to != ALL_LANES) {
                 uint4 value = tile[tile_slot(row, unit)];
-                store_streaming(reinterpret_cast<uint4 *>(out + uint64_t(to) * GROUP_BYTES + round * ROW_SIZE + unit * 16), value);
+                store_streaming(
+                    reinterpret_cast<uint4 *>(out + uint64_t(to) * GROUP_BYTES + round * ROW_SIZE + unit * 16), value);
             }
         }
     }
@@ -136,11 +141,14 @@ struct Places {
     uint32_t staged_words;
 };
 
-// Decodes an index block's groups, as many at a time as there is room for: all, but where a field is uneven. Less than half of the warp then has nothing to do for a while; reading words where
-// they are would take ten times as long. If all fit, they may be `staged` already. `decode(count, start, is_turn)` decodes staged words, `count` of them, from a lane's bit `start` on, and says where it ended; lanes whose turn it is not
-// go along, somewhere. By a warp; returns bits of the stream's status.
+// Decodes an index block's groups, as many at a time as there is room for: all, but where a field is uneven. Less than
+// half of the warp then has nothing to do for a while; reading words where they are would take ten times as long. If
+// all fit, they may be `staged` already. `decode(count, start, is_turn)` decodes staged words, `count` of them, from a
+// lane's bit `start` on, and says where it ended; lanes whose turn it is not go along, somewhere. By a warp; returns
+// bits of the stream's status.
 template <typename Decode>
-__device__ inline uint32_t decode_in_turns(const Places &places, const uint32_t *words, uint32_t own_start, uint32_t own_end, bool live, bool staged, Decode decode) {
+__device__ inline uint32_t decode_in_turns(const Places &places, const uint32_t *words, uint32_t own_start,
+                                           uint32_t own_end, bool live, bool staged, Decode decode) {
     const uint32_t room = places.staged_words - SLACK_WORDS;
     uint32_t problems = 0;
     for (uint32_t lane = 0; lane < WARP;) {
@@ -166,8 +174,10 @@ __device__ inline uint32_t decode_in_turns(const Places &places, const uint32_t 
     return problems;
 }
 
-// Decodes index block `block`; a lane's group is `group`, if it is `live`. By a warp; returns bits of the stream's status.
-__device__ inline uint32_t decode_block(const Own &own, const Places &places, const IndexBlock &at, uint32_t block, uint32_t group, bool live, Checksum &checksum) {
+// Decodes index block `block`; a lane's group is `group`, if it is `live`. By a warp; returns bits of the stream's
+// status.
+__device__ inline uint32_t decode_block(const Own &own, const Places &places, const IndexBlock &at, uint32_t block,
+                                        uint32_t group, bool live, Checksum &checksum) {
     const Stream &stream = own.stream;
     const uint32_t rank = block * WARP + lane_id();
     const uint32_t *words = reinterpret_cast<const uint32_t *>(places.input + stream.words);
@@ -186,7 +196,8 @@ __device__ inline uint32_t decode_block(const Own &own, const Places &places, co
     uint8_t *out = places.out + stream.out * SYMBOL_BYTES;
 #if NARROW_ROWS
     const uint32_t room = places.staged_words - SLACK_WORDS;
-    const uint32_t first_word = __shfl_sync(ALL_LANES, at.start, 0) / 32 / 4 * 4, count = ceil_div(__shfl_sync(ALL_LANES, at.end, WARP - 1), 32) - first_word;
+    const uint32_t first_word = __shfl_sync(ALL_LANES, at.start, 0) / 32 / 4 * 4,
+                   count = ceil_div(__shfl_sync(ALL_LANES, at.end, WARP - 1), 32) - first_word;
     if (count > room && count <= room + (TILE_BYTES - WARP * NARROW_ROW) / 4) {
         uint32_t *staged = reinterpret_cast<uint32_t *>(places.tile + WARP * NARROW_ROW / 16);
         const Work<NARROW_ROW> work{lookup, places.tile, out, group, rank, live};
@@ -195,7 +206,9 @@ __device__ inline uint32_t decode_block(const Own &own, const Places &places, co
         return problems | (live && first_word * 32 + end != at.end ? STATUS_INDEX : 0);
     }
 #endif
-    return problems | decode_in_turns(places, words, at.start, at.end, live, false, [&](uint32_t count, uint32_t start, bool is_turn) {
-        return Work<ROW_BYTES>{lookup, places.tile, out, group, rank, is_turn}.decode(places.staged, count, start, checksum);
-    });
+    return problems | decode_in_turns(places, words, at.start, at.end, live, false,
+                                      [&](uint32_t count, uint32_t start, bool is_turn) {
+                                          return Work<ROW_BYTES>{lookup, places.tile, out, group, rank, is_turn}.decode(
+                                              places.staged, count, start, checksum);
+                                      });
 }

@@ -16,7 +16,8 @@ struct Tables {
     const uint8_t *classes; // of the stream's groups; unused if one book is in use
     uint32_t used;
 
-    __device__ inline Tables(const uint32_t *codewords, const uint32_t *codebooks, const uint8_t *all_classes, const Span &span, uint32_t stream)
+    __device__ inline Tables(const uint32_t *codewords, const uint32_t *codebooks, const uint8_t *all_classes,
+                             const Span &span, uint32_t stream)
         : classes(all_classes + span.first_group), used(CLASSES == 1 || codebooks[stream] == 1 ? 1 : CLASSES) {
         books = codewords + uint64_t(book_of(stream, used, 0)) * ALPHABET;
     }
@@ -38,8 +39,9 @@ __device__ inline uint32_t symbol_at(const uint8_t *symbols, uint64_t index) {
 
 // A thread a segment, symbol after symbol.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    encode_coarse(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, const uint32_t *codebooks, const uint8_t *classes,
-                  uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
+    encode_coarse(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, const uint32_t *codebooks,
+                  const uint8_t *classes, uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums,
+                  uint16_t *group_bits) {
     wait_for_all_before();
     let_next_begin();
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, THREADS);
@@ -102,7 +104,8 @@ struct BlockSums {
 };
 
 // Finds the live groups of a segment; called by the whole block.
-__device__ inline void survey(BlockSums &block, const uint8_t *symbols, const Span &span, uint32_t first_group, uint32_t groups) {
+__device__ inline void survey(BlockSums &block, const uint8_t *symbols, const Span &span, uint32_t first_group,
+                              uint32_t groups) {
     for (uint32_t i = threadIdx.x; i < SEGMENT_GROUPS; i += THREADS) {
         block.live_lanes[i] = block.group_bits[i] = 0;
     }
@@ -126,8 +129,8 @@ __device__ inline void survey(BlockSums &block, const uint8_t *symbols, const Sp
 }
 
 // Writes what was found out; called by the whole block.
-__device__ inline void conclude(BlockSums &block, uint32_t sum, uint32_t weighted, bool bad, uint32_t bits, uint32_t groups, SegmentSums *sums,
-                                uint16_t *group_bits) {
+__device__ inline void conclude(BlockSums &block, uint32_t sum, uint32_t weighted, bool bad, uint32_t bits,
+                                uint32_t groups, SegmentSums *sums, uint16_t *group_bits) {
     atomicAdd(&block.sum, sum);
     atomicAdd(&block.weighted, weighted);
     bad = __syncthreads_or(bad);
@@ -143,8 +146,9 @@ __device__ inline void conclude(BlockSums &block, uint32_t sum, uint32_t weighte
 
 // A thread a symbol; each goes where the prefix sum of all lengths says.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    encode_prefix_sum(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, const uint32_t *codebooks, const uint8_t *classes,
-                      uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
+    encode_prefix_sum(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, const uint32_t *codebooks,
+                      const uint8_t *classes, uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums,
+                      uint16_t *group_bits) {
     __shared__ BlockSums block;
     __shared__ uint64_t warp_sums[THREADS / WARP];
     wait_for_all_before();
@@ -185,22 +189,26 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         position += uint32_t(total);
     }
-    conclude(block, sum, weighted, bad, position, groups, sums + blockIdx.x, group_bits + uint64_t(blockIdx.x) * SEGMENT_GROUPS);
+    conclude(block, sum, weighted, bad, position, groups, sums + blockIdx.x,
+             group_bits + uint64_t(blockIdx.x) * SEGMENT_GROUPS);
 }
 
 #else
 
-// The encoder of the 2021 paper. A block has a chunk of 2^M symbols, a thread a unit of 2^r of them. Reduce-merge: a thread joins its codewords into one word.
-// Shuffle-merge: in each of M - r rounds the words of two neighbours become one dense sequence, the right one's moved by shifts to the end of the left one's.
-// A unit of more than 32 bits breaks; the paper keeps such units apart, which a dense stream cannot, so a chunk with one is merged with as many words a unit
-// as the longest codewords could need. The coalescing copy of all chunks is encode_write.
+// The encoder of the 2021 paper. A block has a chunk of 2^M symbols, a thread a unit of 2^r of them. Reduce-merge: a
+// thread joins its codewords into one word. Shuffle-merge: in each of M - r rounds the words of two neighbors become
+// one dense sequence, the right one's moved by shifts to the end of the left one's. A unit of more than 32 bits breaks;
+// the paper keeps such units apart, which a dense stream cannot, so a chunk with one is merged with as many words a
+// unit as the longest codewords could need. The coalescing copy of all chunks is encode_write.
 constexpr uint32_t UNIT = 1u << REDUCTION;
 constexpr uint32_t UNITS = SEGMENT / UNIT;
 constexpr uint32_t WIDE = (UNIT * LONGEST + 31) / 32;
 static_assert(UNITS == THREADS, "a thread a unit");
 
-// Word `word` of the sequence that `right` makes behind the `left_bits` bits of `left`. Words beyond a sequence's bits are zero.
-__device__ inline uint32_t merged_word(const uint32_t *left, uint32_t left_bits, const uint32_t *right, uint32_t right_words, uint32_t word) {
+// Word `word` of the sequence that `right` makes behind the `left_bits` bits of `left`. Words beyond a sequence's bits
+// are zero.
+__device__ inline uint32_t merged_word(const uint32_t *left, uint32_t left_bits, const uint32_t *right,
+                                       uint32_t right_words, uint32_t word) {
     uint32_t bits = word * 32 < left_bits ? left[word] : 0;
     // First bit of this word within the right sequence; it may begin before that.
     const int32_t begin = int32_t(word * 32) - int32_t(left_bits);
@@ -214,8 +222,9 @@ __device__ inline uint32_t merged_word(const uint32_t *left, uint32_t left_bits,
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    encode_reduce_shuffle_merge(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, const uint32_t *codebooks,
-                                const uint8_t *classes, uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
+    encode_reduce_shuffle_merge(const uint8_t *symbols, const Span *spans, const uint32_t *codewords,
+                                const uint32_t *codebooks, const uint8_t *classes, uint32_t segments_in_stream,
+                                uint32_t *slots, SegmentSums *sums, uint16_t *group_bits) {
     __shared__ BlockSums block;
     __shared__ uint32_t buffers[2][UNITS * WIDE];
     __shared__ uint32_t bits_of[2][UNITS];
@@ -241,7 +250,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         const uint32_t in_group = threadIdx.x * UNIT % GROUP;
 #pragma unroll
         for (uint32_t i = 0; i < UNIT; ++i) {
-            const uint32_t symbol = symbol_at(symbols, (span.first_group + first_group) * GROUP + threadIdx.x * UNIT + i);
+            const uint32_t symbol =
+                symbol_at(symbols, (span.first_group + first_group) * GROUP + threadIdx.x * UNIT + i);
             const Code code = Tables::code(book, symbol, bad);
             sum += symbol;
             weighted += (block.ranks[group] * GROUP + in_group + i + 1) * symbol;
@@ -271,7 +281,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (uint32_t at = threadIdx.x; at < UNITS * words; at += THREADS) {
             const uint32_t pair = at / (2 * length);
             const uint32_t *left = &buffers[turn][pair * 2 * length];
-            buffers[turn ^ 1][at] = merged_word(left, bits_of[turn][2 * pair], left + length, length, at % (2 * length));
+            buffers[turn ^ 1][at] =
+                merged_word(left, bits_of[turn][2 * pair], left + length, length, at % (2 * length));
         }
         if (threadIdx.x < sequences / 2) {
             bits_of[turn ^ 1][threadIdx.x] = bits_of[turn][2 * threadIdx.x] + bits_of[turn][2 * threadIdx.x + 1];
@@ -283,7 +294,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (uint32_t i = threadIdx.x; i < ceil_div(all_bits, 32); i += THREADS) {
         slot[i] = buffers[turn][i];
     }
-    conclude(block, sum, weighted, bad, all_bits, groups, sums + blockIdx.x, group_bits + uint64_t(blockIdx.x) * SEGMENT_GROUPS);
+    conclude(block, sum, weighted, bad, all_bits, groups, sums + blockIdx.x,
+             group_bits + uint64_t(blockIdx.x) * SEGMENT_GROUPS);
 }
 #endif
 #endif

@@ -1,9 +1,11 @@
-// What comes before encoding: counts of the symbols of live groups, and codebooks as bytes (docs/FORMAT.md, "Codebook").
+// What comes before encoding: counts of the symbols of live groups, and codebooks as bytes (docs/FORMAT.md,
+// "Codebook").
 //
 // COPIES   copies of the counters in a block, a power of two up to 32; 0: counters in device memory only
 // THREADS  threads in a block
 // PART     symbols that a block counts at the least, a multiple of 512 * THREADS / 32
-// SMALL    1: the codebooks are huffman/codebook/small.cu's, which has counts of 32 bits, and behind a stream's what is wrong with it; 0: counts of 64 bits, of all classes
+// SMALL    1: the codebooks are huffman/codebook/small.cu's, which has counts of 32 bits, and behind a stream's what is
+// wrong with it; 0: counts of 64 bits, of all classes
 //          together too
 // BLOCKS   blocks on a multiprocessor that registers are dealt out for
 // and the constants of huffman/sample.cuh.
@@ -41,7 +43,7 @@ __device__ inline void add_block_counts(uint32_t *table, Count *of_stream, bool 
         uint32_t sum = 0;
 #pragma unroll 8
         for (uint32_t copy = 0; copy < COPIES; ++copy) {
-            // Rotated by thread: the same copy of neighbouring counters may be in the same bank.
+            // Rotated by thread: the same copy of neighboring counters may be in the same bank.
             uint32_t &counter = table[i * COPIES + (copy + threadIdx.x) % max_of<uint32_t>(COPIES, 1)];
             sum += counter;
             if (more) {
@@ -55,14 +57,17 @@ __device__ inline void add_block_counts(uint32_t *table, Count *of_stream, bool 
     __syncthreads();
 }
 
-// Counts the symbols `begin` to `end` of those that are counted of a stream, in shared memory from `copy` on. PARTIAL: its lots are of 2^`log2` groups, of which one is counted.
+// Counts the symbols `begin` to `end` of those that are counted of a stream, in shared memory from `copy` on. PARTIAL:
+// its lots are of 2^`log2` groups, of which one is counted.
 template <bool PARTIAL>
-__device__ inline void count_symbols(const uint8_t *symbols, const uint8_t *classes, const Span &span, uint32_t log2, uint32_t begin, uint32_t end, uint32_t copy,
-                                     Count *of_stream, uint32_t *status) {
+__device__ inline void count_symbols(const uint8_t *symbols, const uint8_t *classes, const Span &span, uint32_t log2,
+                                     uint32_t begin, uint32_t end, uint32_t copy, Count *of_stream, uint32_t *status) {
     const uint32_t free_word = spread_symbol(span.free_symbol), last = span.groups * GROUP - LANE_SYMBOLS;
     uint32_t seen = 0;
     // A block's rounds are whole groups.
-    auto place = [&](uint32_t at) { return PARTIAL ? counted_group(at / GROUP, log2) * GROUP + threadIdx.x * LANE_SYMBOLS % GROUP : at; };
+    auto place = [&](uint32_t at) {
+        return PARTIAL ? counted_group(at / GROUP, log2) * GROUP + threadIdx.x * LANE_SYMBOLS % GROUP : at;
+    };
     auto load = [&](LaneSymbols &own, uint32_t at) { own.load(symbols + min_of(place(at), last) * SYMBOL_BYTES); };
     auto count = [&](const LaneSymbols &own, uint32_t at) {
         const bool exists = at < end && (!PARTIAL || place(at) <= last);
@@ -90,19 +95,21 @@ __device__ inline void count_symbols(const uint8_t *symbols, const uint8_t *clas
         count(odd, at + BLOCK_SYMBOLS);
     }
     if (__any_sync(ALL_LANES, (seen & BEYOND_ALPHABET) != 0) && lane_id() == 0) {
-        atomicOr(SMALL ? reinterpret_cast<uint32_t *>(&of_stream[CLASSES * ALPHABET]) : status, STATUS_MISSING_CODEWORD);
+        atomicOr(SMALL ? reinterpret_cast<uint32_t *>(&of_stream[CLASSES * ALPHABET]) : status,
+                 STATUS_MISSING_CODEWORD);
     }
 }
 
 // Most streams whose parts are dealt out by what they have.
 constexpr uint32_t MOST_STREAMS = 2 * THREADS;
 
-// Adds to `counts`, of each book of each stream, how often each symbol occurs in live groups (of the class), of a large stream in those that are counted. A block has an equal
-// share of all parts of all streams, which have `parts_in_stream` parts each, or, if that is 0 and they are MOST_STREAMS or fewer, as many as they need. Symbols
+// Adds to `counts`, of each book of each stream, how often each symbol occurs in live groups (of the class), of a large
+// stream in those that are counted. A block has an equal share of all parts of all streams, which have
+// `parts_in_stream` parts each, or, if that is 0 and they are MOST_STREAMS or fewer, as many as they need. Symbols
 // outside of the alphabet are reported, and counted as others.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    encode_counts(const uint8_t *symbols, const Span *spans, const uint8_t *classes, uint32_t streams, uint32_t parts_in_stream, Count *counts,
-                  uint32_t *status) {
+    encode_counts(const uint8_t *symbols, const Span *spans, const uint8_t *classes, uint32_t streams,
+                  uint32_t parts_in_stream, Count *counts, uint32_t *status) {
     extern __shared__ uint32_t table[];
     __shared__ uint32_t first_parts[MOST_STREAMS + 1];
     __shared__ uint32_t warp_sums[WARPS];
@@ -130,7 +137,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         __syncthreads();
         parts = total;
     }
-    auto first_part = [&](uint32_t stream) { return dealt_out ? first_parts[stream] : uint64_t(stream) * parts_in_stream; };
+    auto first_part = [&](uint32_t stream) {
+        return dealt_out ? first_parts[stream] : uint64_t(stream) * parts_in_stream;
+    };
     uint64_t part = parts * blockIdx.x / gridDim.x;
     const uint64_t last_part = parts * (blockIdx.x + 1) / gridDim.x;
     uint32_t stream = dealt_out ? 0 : part / parts_in_stream;
@@ -149,13 +158,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         const uint32_t log2 = lot_log2(span);
         // Of the symbols that are counted.
         const uint32_t begin = uint32_t(part - first_of_stream) * PART;
-        const uint32_t end = min_of<uint64_t>((min_of(last_part, end_of_stream) - first_of_stream) * PART, lots_of(span) * GROUP);
+        const uint32_t end =
+            min_of<uint64_t>((min_of(last_part, end_of_stream) - first_of_stream) * PART, lots_of(span) * GROUP);
         part = max_of(part, end_of_stream);
         if (begin >= end) {
             continue;
         }
         Count *of_stream = counts + uint64_t(stream) * STREAM_COUNTS;
-        const uint8_t *from = symbols + span.first_group * GROUP * SYMBOL_BYTES, *of_groups = classes + (CLASSES == 1 ? 0 : span.first_group);
+        const uint8_t *from = symbols + span.first_group * GROUP * SYMBOL_BYTES,
+                      *of_groups = classes + (CLASSES == 1 ? 0 : span.first_group);
         if (log2 == 0) {
             count_symbols<false>(from, of_groups, span, 0, begin, end, copy, of_stream, &status[stream]);
         } else {
@@ -171,7 +182,8 @@ __device__ inline uint32_t run_bytes(uint32_t run) {
     return run < LONG_RUN ? 1 : run - LONG_RUN < 1u << 7 ? 2 : run - LONG_RUN < 1u << 14 ? 3 : 4;
 }
 
-// A codebook a block: its bytes to `bytes`, how many and the longest codeword to `summaries`. `runs` has ALPHABET entries a book.
+// A codebook a block: its bytes to `bytes`, how many and the longest codeword to `summaries`. `runs` has ALPHABET
+// entries a book.
 extern "C" __global__ void __launch_bounds__(THREADS)
     encode_books(const uint32_t *codewords, uint32_t *runs, uint32_t *summaries, uint8_t *bytes) {
     __shared__ uint32_t warp_sums[WARPS];
@@ -235,7 +247,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
 }
 
-// A stream a block: CLASSES codebooks if that makes codewords and codebooks shorter than the one for all classes, else that one.
+// A stream a block: CLASSES codebooks if that makes codewords and codebooks shorter than the one for all classes, else
+// that one.
 extern "C" __global__ void __launch_bounds__(THREADS)
     encode_choose(const uint64_t *counts, const uint32_t *codewords, const uint32_t *summaries, uint32_t *codebooks) {
     __shared__ uint64_t warp_sums[WARPS];

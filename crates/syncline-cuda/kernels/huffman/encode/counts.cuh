@@ -6,7 +6,8 @@
 
 // Counters in shared memory, [book][symbol][copy], a lane its copy.
 constexpr uint32_t ROW_BYTES = 4 * COPIES;
-// Counts the symbols, each with its counter's address in one instruction and `red` in another: from `atomicAdd` the compiler works it out in more.
+// Counts the symbols, each with its counter's address in one instruction and `red` in another: from `atomicAdd` the
+// compiler works it out in more.
 __device__ inline void count_in_shared(const LaneSymbols &own, uint32_t copy) {
     constexpr uint32_t IN_ALPHABET = (ALPHABET - 1) & SYMBOL_MASK;
 #pragma unroll

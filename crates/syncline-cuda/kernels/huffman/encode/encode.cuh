@@ -1,8 +1,9 @@
 // What the encoders share.
 //
-// Every encoder works on segments: SEGMENT consecutive symbols of a stream, whole groups. It writes the segment's codewords from the first bit of the
-// segment's own slot, the bits of each group, and the segment's sums; huffman/encode/stream.cu lays the segments out as streams. Nothing waits for another
-// block: where a segment ends up is known when all are measured.
+// Every encoder works on segments: SEGMENT consecutive symbols of a stream, whole groups. It writes the segment's
+// codewords from the first bit of the segment's own slot, the bits of each group, and the segment's sums;
+// huffman/encode/stream.cu lays the segments out as streams. Nothing waits for another block: where a segment ends up
+// is known when all are measured.
 //
 // SYMBOL_BYTES  bytes of a symbol, 1 or 2
 // GROUP         symbols in a group, 64 or 128
@@ -19,8 +20,9 @@ constexpr uint32_t SYMBOL_MASK = (1u << SYMBOL_BITS) - 1;
 constexpr uint32_t BOOKS = CLASSES == 1 ? 1 : CLASSES + 1;
 constexpr uint32_t SEGMENT_GROUPS = SEGMENT / GROUP;
 constexpr uint32_t SLOT_WORDS = SEGMENT * LONGEST / 32;
-// Whether blocks are dealt out to streams in turn, as segments of less than the longest kind are of inputs that the device has room for almost at once: blocks behind a stream's end, which have nothing to
-// do, then come last, when all others have a place.
+// Whether blocks are dealt out to streams in turn, as segments of less than the longest kind are of inputs that the
+// device has room for almost at once: blocks behind a stream's end, which have nothing to do, then come last, when all
+// others have a place.
 constexpr bool SIDE_BY_SIDE = SEGMENT < 8192;
 // A codeword as the codebook stage gives it: length above the code.
 constexpr uint32_t CODE_BITS = 27;
@@ -28,7 +30,7 @@ constexpr uint32_t CODE_BITS = 27;
 // What an encoder finds out about a segment.
 struct SegmentSums {
     uint32_t bits;
-    uint32_t live; // groups, and SEGMENT_BAD if a symbol had no codeword
+    uint32_t live;          // groups, and SEGMENT_BAD if a symbol had no codeword
     uint32_t sum, weighted; // checksum of the live groups, numbered from the segment's first
 };
 
@@ -48,7 +50,8 @@ __device__ inline uint32_t book_of(uint32_t stream, uint32_t codebooks, uint32_t
     return stream * BOOKS + (CLASSES > 1 && codebooks == 1 ? CLASSES : book);
 }
 
-// A number that all lanes have alike, read from one of them, so that the compiler knows it too: it then lays out what follows as one way for the whole warp.
+// A number that all lanes have alike, read from one of them, so that the compiler knows it too: it then lays out what
+// follows as one way for the whole warp.
 __device__ inline uint32_t same_for_all(uint32_t number) { return __shfl_sync(ALL_LANES, number, 0); }
 
 // Sixteen symbols, as a lane handles them.
@@ -59,14 +62,17 @@ constexpr uint32_t WARP_SYMBOLS = WARP * LANE_SYMBOLS;
 constexpr uint32_t LANES_IN_GROUP = GROUP / LANE_SYMBOLS;
 constexpr uint32_t WORD_SYMBOLS = 4 / SYMBOL_BYTES;
 
-// What our encoder notes for the gap index: the length of each codeword, in so many bits, and, of each lane's symbols in a round of a warp, where in the round they end.
+// What our encoder notes for the gap index: the length of each codeword, in so many bits, and, of each lane's symbols
+// in a round of a warp, where in the round they end.
 constexpr uint32_t LENGTH_BITS = LONGEST <= 16 ? 4 : 8;
 constexpr uint32_t NOTE_WORDS = LANE_SYMBOLS * LENGTH_BITS / 32;
 constexpr uint32_t SEGMENT_NOTES = SEGMENT / LANE_SYMBOLS;
 constexpr uint32_t NOTED_WORDS = SEGMENT_NOTES * NOTE_WORDS + SEGMENT_NOTES / 2;
 
 // A symbol in every place of a word.
-__device__ constexpr uint32_t spread_symbol(uint32_t symbol) { return symbol * (SYMBOL_BYTES == 1 ? 0x01010101u : 0x00010001u); }
+__device__ constexpr uint32_t spread_symbol(uint32_t symbol) {
+    return symbol * (SYMBOL_BYTES == 1 ? 0x01010101u : 0x00010001u);
+}
 
 constexpr uint32_t BEYOND_ALPHABET = spread_symbol(SYMBOL_MASK & ~(ALPHABET - 1));
 
@@ -120,13 +126,13 @@ struct LaneSymbols {
     }
 };
 
-
 // Which of the warp's lanes belong to this lane's group.
 __device__ inline uint32_t group_lanes() {
     return ((1u << LANES_IN_GROUP) - 1) << lane_id() / LANES_IN_GROUP * LANES_IN_GROUP;
 }
 
-// One bit for each group of the warp that is live, at its first lane, from the lanes that saw a symbol that is not free.
+// One bit for each group of the warp that is live, at its first lane, from the lanes that saw a symbol that is not
+// free.
 __device__ inline uint32_t live_group_bits(uint32_t live_lanes) {
     uint32_t any = live_lanes;
 #pragma unroll

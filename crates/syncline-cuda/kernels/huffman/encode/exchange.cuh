@@ -1,6 +1,8 @@
-// What the blocks of huffman/encode/small.cuh that have encoded groups tell each other, and find out from that: where each one's bits go, and what of the stream's index and checksum is its own.
+// What the blocks of huffman/encode/small.cuh that have encoded groups tell each other, and find out from that: where
+// each one's bits go, and what of the stream's index and checksum is its own.
 //
-// What is one warp's to work out is not worked out by all 32: that would take as long as eight of them one after another.
+// What is one warp's to work out is not worked out by all 32: that would take as long as eight of them one after
+// another.
 #pragma once
 #include "huffman/encode/gaps_small.cuh"
 
@@ -38,7 +40,9 @@ __device__ inline Parts parts_of(uint32_t groups, uint32_t live, uint32_t bits, 
     parts.codebook_bytes = live == 0 ? EMPTY_BOOK_BYTES : book_bytes;
     parts.bitmap_at = align_up(HEADER_BYTES + parts.codebook_bytes, 4);
     parts.index_at = align_up(parts.bitmap_at + (live < groups ? ceil_div(groups, 8) : 0), 8);
-    parts.index_bytes = INDEX == 2 ? 8 * ceil_div(live, INDEX_BLOCK) + 4 * widths : INDEX == 1 ? ceil_div(ceil_div(bits, SUBSEQUENCE) * GAP_BITS, 8) : 0;
+    parts.index_bytes = INDEX == 2   ? 8 * ceil_div(live, INDEX_BLOCK) + 4 * widths
+                        : INDEX == 1 ? ceil_div(ceil_div(bits, SUBSEQUENCE) * GAP_BITS, 8)
+                                     : 0;
     parts.codewords_at = align_up(parts.index_at + parts.index_bytes, 16);
     parts.stream_bytes = parts.codewords_at + 4 * (ceil_div(bits, 32) + 2);
     return parts;
@@ -49,14 +53,14 @@ constexpr uint32_t BLOCKS_AHEAD = 3;
 
 // Shared memory beside the dynamic.
 struct Shared {
-    uint64_t starts[MOST_BLOCKS + 1];               // sizes of what is before each of the stream's blocks, and of the stream
+    uint64_t starts[MOST_BLOCKS + 1]; // sizes of what is before each of the stream's blocks, and of the stream
     uint32_t warp_sizes[WARPS], warp_starts[WARPS]; // of each warp's groups, of those before it in the block
     uint32_t sum[WARPS], weighted[WARPS];
-    uint32_t entries[WARPS];            // of the block's groups among those of each entry: bits; above them words of its deltas
-    uint32_t packed[WARPS][16];         // deltas of an entry
+    uint32_t entries[WARPS];    // of the block's groups among those of each entry: bits; above them words of its deltas
+    uint32_t packed[WARPS][16]; // deltas of an entry
     uint32_t ahead[BLOCKS_AHEAD][WARP]; // bits of the first live groups of the blocks behind this one
     uint32_t groups[MOST_STREAMS], blocks[MOST_STREAMS], book_bytes[MOST_STREAMS]; // of each stream
-    uint32_t widths_before;                                                        // of the stream's blocks before this one
+    uint32_t widths_before; // of the stream's blocks before this one
     // Of the stream, for the block that writes its frame.
     uint32_t checksum[2];
     uint32_t summary[2]; // of its codebook: bytes and longest codeword
@@ -135,7 +139,8 @@ __device__ inline void say_more(Shared &shared, const Work &work) {
     if (there) {
         shared.warp_starts[lane_id()] = before;
     }
-    const uint32_t front = warp_or(bits_of(own) > 0 && bits_of(before) < 32 ? work.slots[lane_id() * work.slot_words] >> bits_of(before) : 0);
+    const uint32_t front = warp_or(
+        bits_of(own) > 0 && bits_of(before) < 32 ? work.slots[lane_id() * work.slot_words] >> bits_of(before) : 0);
     const uint32_t own_sum = there ? shared.sum[lane_id()] : 0, own_weighted = there ? shared.weighted[lane_id()] : 0;
     const uint32_t sum = warp_total(own_sum), weighted = warp_total(own_weighted + live_of(before) * GROUP * own_sum);
     if (lane_id() == 0) {
@@ -172,7 +177,8 @@ __device__ inline void line_up(const Work &work, const Place &place) {
 __device__ inline void hear_ahead(Shared &shared, const Work &work, uint32_t which) {
     const uint32_t other = work.share.index + 1 + which;
     if (other < work.share.blocks) {
-        shared.ahead[which][lane_id()] = wait_for(&work.states.lengths[(work.share.first_block + other) * WARP + lane_id()]) & ~SAID_LENGTH;
+        shared.ahead[which][lane_id()] =
+            wait_for(&work.states.lengths[(work.share.first_block + other) * WARP + lane_id()]) & ~SAID_LENGTH;
     }
 }
 
@@ -184,7 +190,8 @@ __device__ inline void hear_sizes(Shared &shared, const Work &work) {
     for (uint32_t first = 0; first < work.share.blocks; first += WARP) {
         const uint32_t other = first + lane_id();
         const bool there = other < work.share.blocks;
-        const uint64_t said = there ? wait_for(&work.states.sizes[work.share.first_block + other].first) : 0, own = said & SIZES;
+        const uint64_t said = there ? wait_for(&work.states.sizes[work.share.first_block + other].first) : 0,
+                       own = said & SIZES;
         __syncwarp();
         const uint64_t through = warp_scan_inclusive(own);
         is_bad |= (said & IS_BAD) != 0;
@@ -208,7 +215,9 @@ __device__ inline uint32_t length_behind(const Shared &shared, const Work &work,
         ++other;
     }
     const uint32_t which = other - work.share.index - 1, at = rank - live_of(shared.starts[other]);
-    return which < BLOCKS_AHEAD ? shared.ahead[which][at] : wait_for(&work.states.lengths[(work.share.first_block + other) * WARP + at]) & ~SAID_LENGTH;
+    return which < BLOCKS_AHEAD
+               ? shared.ahead[which][at]
+               : wait_for(&work.states.lengths[(work.share.first_block + other) * WARP + at]) & ~SAID_LENGTH;
 }
 
 // An entry of the symbol index, a warp's.
@@ -217,10 +226,13 @@ struct Entry {
     uint32_t number, start, shortest, width, deltas_at; // the latter counted from the block's first
 };
 
-// Makes the entries that start in this block and says how many words their deltas have. The first warp has that of the block's first live group, if it starts there. By the whole block.
-__device__ inline Entry make_entry(Shared &shared, const Work &work, uint32_t live, uint64_t starts, uint32_t stream_live) {
+// Makes the entries that start in this block and says how many words their deltas have. The first warp has that of the
+// block's first live group, if it starts there. By the whole block.
+__device__ inline Entry make_entry(Shared &shared, const Work &work, uint32_t live, uint64_t starts,
+                                   uint32_t stream_live) {
     const uint32_t warp = warp_id(), live_start = live_of(starts), skew = live_start % INDEX_BLOCK;
-    const uint32_t warps = max_of(1u, ceil_div(skew + live, INDEX_BLOCK)), first = warp * INDEX_BLOCK, in_block = threadIdx.x - skew;
+    const uint32_t warps = max_of(1u, ceil_div(skew + live, INDEX_BLOCK)), first = warp * INDEX_BLOCK,
+                   in_block = threadIdx.x - skew;
     Entry entry = {warp < warps && first >= skew && first - skew < live, live_start / INDEX_BLOCK + warp, 0, 0, 0, 0};
     const bool there = entry.number * INDEX_BLOCK + lane_id() < stream_live;
     uint32_t length = 0;
@@ -268,25 +280,30 @@ __device__ inline Entry make_entry(Shared &shared, const Work &work, uint32_t li
     return entry;
 }
 
-// What comes behind bit `end` of the stream, where this warp's bits end, in its word; by a warp. The next warp or block that has anything has all of it: a live group has more bits than a word.
+// What comes behind bit `end` of the stream, where this warp's bits end, in its word; by a warp. The next warp or block
+// that has anything has all of it: a live group has more bits than a word.
 __device__ inline uint32_t rest_of_word(const Shared &shared, const Work &work, uint32_t end) {
     static_assert(GROUP > 32, "a bit a symbol at least");
-    const uint32_t warps = __ballot_sync(ALL_LANES, lane_id() > warp_id() && lane_id() < WARPS && bits_of(shared.warp_sizes[min_of(lane_id(), WARPS - 1)]) > 0);
+    const uint32_t warps = __ballot_sync(ALL_LANES, lane_id() > warp_id() && lane_id() < WARPS &&
+                                                        bits_of(shared.warp_sizes[min_of(lane_id(), WARPS - 1)]) > 0);
     if (warps != 0) {
         return work.slots[(__ffs(warps) - 1) * work.slot_words] >> end % 32;
     }
 #pragma unroll 1
     for (uint32_t first = work.share.index + 1; first < work.share.blocks; first += WARP) {
         const uint32_t other = first + lane_id();
-        const uint32_t blocks = __ballot_sync(ALL_LANES, other < work.share.blocks && bits_of(shared.starts[other]) < bits_of(shared.starts[other + 1]));
+        const uint32_t blocks = __ballot_sync(
+            ALL_LANES, other < work.share.blocks && bits_of(shared.starts[other]) < bits_of(shared.starts[other + 1]));
         if (blocks != 0) {
-            return uint32_t(wait_for(&work.states.fronts[work.share.first_block + first + __ffs(blocks) - 1])) >> end % 32;
+            return uint32_t(wait_for(&work.states.fronts[work.share.first_block + first + __ffs(blocks) - 1])) >>
+                   end % 32;
         }
     }
     return 0;
 }
 
-// Waits for the totals of the streams up to this one, a lane a stream, and finds out where this one is, and its parts in it. By a warp.
+// Waits for the totals of the streams up to this one, a lane a stream, and finds out where this one is, and its parts
+// in it. By a warp.
 __device__ inline void place_stream(Shared &shared, const Work &work) {
     const uint32_t lane = lane_id(), stream = work.share.stream;
     Pair totals = {0, 0};
@@ -294,11 +311,13 @@ __device__ inline void place_stream(Shared &shared, const Work &work) {
     if (lane <= stream) {
         do {
             totals = look_at(&work.states.totals[lane]);
-        } while (totals.first >> COUNT_AT != shared.blocks[lane] || (INDEX == 2 && totals.second >> COUNT_AT != shared.blocks[lane]));
+        } while (totals.first >> COUNT_AT != shared.blocks[lane] ||
+                 (INDEX == 2 && totals.second >> COUNT_AT != shared.blocks[lane]));
         book_bytes = WHOLE ? uint32_t(wait_for(&work.states.books[lane])) : shared.book_bytes[lane];
     }
     __syncwarp();
-    const Parts parts = parts_of(shared.groups[lane], live_of(totals.first), bits_of(totals.first), uint32_t(totals.second), book_bytes);
+    const Parts parts = parts_of(shared.groups[lane], live_of(totals.first), bits_of(totals.first),
+                                 uint32_t(totals.second), book_bytes);
     const uint32_t place = warp_total(lane < stream ? align_up(parts.stream_bytes, 16) : 0);
     if (lane == stream) {
         shared.parts = parts;

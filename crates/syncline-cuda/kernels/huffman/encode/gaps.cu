@@ -1,13 +1,16 @@
-// The gap index of the encoders that ours is compared with: where the first codeword starts in each subsequence of a stream, now that it is known where in the stream a segment starts.
+// The gap index of the encoders that ours is compared with: where the first codeword starts in each subsequence of a
+// stream, now that it is known where in the stream a segment starts.
 //
 // WRITE_THREADS  threads in a block, a warp for each segment
 #include "huffman/encode/scratch.cuh"
 
 constexpr uint32_t WRITE_WARPS = WRITE_THREADS / WARP;
 
-// Reads the symbols again. A codeword that reaches a subsequence's start gives its gap; so does the end of all. The gap is where the next codeword starts.
+// Reads the symbols again. A codeword that reaches a subsequence's start gives its gap; so does the end of all. The gap
+// is where the next codeword starts.
 extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
-    encode_gaps_of_symbols(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, uint32_t segments_in_stream, Scratch all) {
+    encode_gaps_of_symbols(const uint8_t *symbols, const Span *spans, const uint32_t *codewords,
+                           uint32_t segments_in_stream, Scratch all) {
     wait_for_previous();
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WRITE_WARPS);
     const uint32_t stream = blockIdx.x / blocks_in_stream;
@@ -24,12 +27,14 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
     if (segment == 0 && lane_id() == 0) {
         scratch.gaps[0] = 0;
     }
-    const uint32_t rounds = ceil_div(min_of(SEGMENT_GROUPS, span.groups - segment * SEGMENT_GROUPS) * GROUP, WARP_SYMBOLS);
+    const uint32_t rounds =
+        ceil_div(min_of(SEGMENT_GROUPS, span.groups - segment * SEGMENT_GROUPS) * GROUP, WARP_SYMBOLS);
     uint32_t at = segment * SEGMENT + lane_id() * LANE_SYMBOLS;
     for (uint32_t round = 0; round < rounds; ++round, at += WARP_SYMBOLS) {
         LaneSymbols own;
         own.load(symbols + (span.first_group * GROUP + min_of(at, end_of_stream - LANE_SYMBOLS)) * SYMBOL_BYTES);
-        const bool live = (__ballot_sync(ALL_LANES, at < end_of_stream && own.differs_from(free_word)) & group_lanes()) != 0;
+        const bool live =
+            (__ballot_sync(ALL_LANES, at < end_of_stream && own.differs_from(free_word)) & group_lanes()) != 0;
         uint8_t lengths[LANE_SYMBOLS];
         uint32_t total = 0;
 #pragma unroll

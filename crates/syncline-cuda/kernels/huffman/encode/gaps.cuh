@@ -1,7 +1,9 @@
-// The gap index on the way of encode_write: where the first codeword starts in each subsequence of a stream, now that it is known where in the stream a segment starts.
+// The gap index on the way of encode_write: where the first codeword starts in each subsequence of a stream, now that
+// it is known where in the stream a segment starts.
 //
-// Our encoder has noted the length of each codeword, and where in the round of a warp each lane's LANE_SYMBOLS end. A lane that has a subsequence's start among its
-// symbols hands it on, so that then each lane has one to find, whatever the symbols before it take.
+// Our encoder has noted the length of each codeword, and where in the round of a warp each lane's LANE_SYMBOLS end. A
+// lane that has a subsequence's start among its symbols hands it on, so that then each lane has one to find, whatever
+// the symbols before it take.
 #pragma once
 #include "huffman/encode/scratch.cuh"
 
@@ -43,12 +45,14 @@ struct NotedSegment {
     bool first_of_stream;
 };
 
-// Rounds of the encoder that are looked at together, and subsequences that may start in them, and in a lane's symbols of one.
+// Rounds of the encoder that are looked at together, and subsequences that may start in them, and in a lane's symbols
+// of one.
 constexpr uint32_t GAP_ROUNDS = 8;
 constexpr uint32_t LANE_STARTS = (LANE_SYMBOLS * LONGEST + SUBSEQUENCE - 1) / SUBSEQUENCE;
 constexpr uint32_t MOST_STARTS = GAP_ROUNDS * WARP_SYMBOLS * LONGEST / SUBSEQUENCE + 1;
 
-// How far behind bit `to`, from 1 on, the first codeword starts at or behind it, by the lengths less one of LANE_SYMBOLS codewords.
+// How far behind bit `to`, from 1 on, the first codeword starts at or behind it, by the lengths less one of
+// LANE_SYMBOLS codewords.
 __device__ inline uint32_t gap_of(const uint32_t *lengths, uint32_t to) {
     // Four at a time, of two codewords each or of one, so that their sums are bytes.
     constexpr uint32_t LOW = LENGTH_BITS == 4 ? 0x0F0F0F0Fu : 0xFFFFFFFFu, ONES = 0x01010101u;
@@ -77,7 +81,8 @@ __device__ inline uint32_t gap_of(const uint32_t *lengths, uint32_t to) {
 __device__ inline void write_gaps(const NotedSegment &segment, const Gaps &gaps) {
     __shared__ uint32_t starts[WRITE_THREADS / WARP][MOST_STARTS];
     uint32_t *own = starts[warp_id()];
-    const uint16_t *noted_ends = reinterpret_cast<const uint16_t *>(segment.notes + SEGMENT_NOTES * NOTE_WORDS) + lane_id();
+    const uint16_t *noted_ends =
+        reinterpret_cast<const uint16_t *>(segment.notes + SEGMENT_NOTES * NOTE_WORDS) + lane_id();
     const uint32_t rounds = ceil_div(segment.groups * GROUP, WARP_SYMBOLS);
     // The stream's first gap, which is none. A subsequence that starts where a segment does is the segment's before.
     uint32_t at = segment.start, first = at / SUBSEQUENCE + 1;
@@ -116,7 +121,8 @@ __device__ inline void write_gaps(const NotedSegment &segment, const Gaps &gaps)
                 uint32_t lengths[NOTE_WORDS];
 #pragma unroll
                 for (uint32_t w = 0; w < NOTE_WORDS; w += 2) {
-                    const uint2 two = reinterpret_cast<const uint2 *>(segment.notes)[(start >> 16) * (NOTE_WORDS / 2) + w / 2];
+                    const uint2 two =
+                        reinterpret_cast<const uint2 *>(segment.notes)[(start >> 16) * (NOTE_WORDS / 2) + w / 2];
                     lengths[w] = two.x;
                     lengths[w + 1] = two.y;
                 }

@@ -1,8 +1,9 @@
 // Our encoder: one reading of the symbols, no waiting.
 //
-// A warp has a segment and no need of the other warps. In each round a lane takes 16 symbols, looks up their codewords and adds up their bits; a scan over the
-// lanes says where its codewords go. Codewords are joined in registers (as the 2021 paper's reduce-merge does) to pieces of at most 64 bits, which are or-ed to
-// the warp's buffer in shared memory. Whole lines of 512 bytes leave for the slot at once.
+// A warp has a segment and no need of the other warps. In each round a lane takes 16 symbols, looks up their codewords
+// and adds up their bits; a scan over the lanes says where its codewords go. Codewords are joined in registers (as the
+// 2021 paper's reduce-merge does) to pieces of at most 64 bits, which are or-ed to the warp's buffer in shared memory.
+// Whole lines of 512 bytes leave for the slot at once.
 //
 // THREADS       threads in a block
 // BLOCKS        blocks that a multiprocessor should hold: what registers are dealt out for
@@ -12,16 +13,19 @@
 #include "successor.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
-// The classes of a segment's groups stay with its warp, a byte each: lane `l` has those of groups `l`, `l + 32` and so on. Longer segments look each up.
+// The classes of a segment's groups stay with its warp, a byte each: lane `l` has those of groups `l`, `l + 32` and so
+// on. Longer segments look each up.
 constexpr bool KEEPS_CLASSES = CLASSES > 1 && SEGMENT_GROUPS <= 4 * WARP;
 // What leaves for the slot at a time.
 constexpr uint32_t LINE_WORDS = 4 * WARP;
 // A ring of lines; behind it, what a lane writes past the end of the last, which belongs to the first.
 constexpr uint32_t RING_WORDS = 4 * LINE_WORDS, RING_BITS = 32 * RING_WORDS, PAST_RING = 16;
 constexpr uint32_t BUFFER_WORDS = RING_WORDS + PAST_RING;
-static_assert(LINE_WORDS + WARP_SYMBOLS * LONGEST / 32 + PAST_RING <= RING_WORDS, "what is left of a line, and a round");
+static_assert(LINE_WORDS + WARP_SYMBOLS * LONGEST / 32 + PAST_RING <= RING_WORDS,
+              "what is left of a line, and a round");
 
-// The table of so many vectors of codewords, a few of a thread's on their way at a time: a block waits for them before it encodes anything. By the whole block; a vector is always the same thread's.
+// The table of so many vectors of codewords, a few of a thread's on their way at a time: a block waits for them before
+// it encodes anything. By the whole block; a vector is always the same thread's.
 __device__ inline void make_table(const uint32_t *codewords, uint32_t vectors, uint4 *table) {
     constexpr uint32_t AHEAD = 4;
     for (uint32_t first = threadIdx.x; first < vectors; first += AHEAD * THREADS) {
@@ -35,7 +39,8 @@ __device__ inline void make_table(const uint32_t *codewords, uint32_t vectors, u
         for (uint32_t i = 0; i < AHEAD; ++i) {
             const uint32_t at = first + i * THREADS;
             if (at < vectors) {
-                table[at] = make_uint4(entry_of(loaded[i].x), entry_of(loaded[i].y), entry_of(loaded[i].z), entry_of(loaded[i].w));
+                table[at] = make_uint4(entry_of(loaded[i].x), entry_of(loaded[i].y), entry_of(loaded[i].z),
+                                       entry_of(loaded[i].w));
             }
         }
     }
@@ -43,11 +48,13 @@ __device__ inline void make_table(const uint32_t *codewords, uint32_t vectors, u
 
 // `segments_done`, if it is given, has the number of a stream's segments that are done.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    encode_merged(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, const uint32_t *codebooks, const uint8_t *classes,
-                  uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums, uint16_t *group_bits, uint32_t *notes, uint32_t *segments_done) {
+    encode_merged(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, const uint32_t *codebooks,
+                  const uint8_t *classes, uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums,
+                  uint16_t *group_bits, uint32_t *notes, uint32_t *segments_done) {
     extern __shared__ __align__(16) uint8_t shared[];
     uint32_t(*buffers)[BUFFER_WORDS] = reinterpret_cast<uint32_t(*)[BUFFER_WORDS]>(shared);
-    uint16_t(*lengths)[SEGMENT_GROUPS] = reinterpret_cast<uint16_t(*)[SEGMENT_GROUPS]>(shared + 4 * WARPS * BUFFER_WORDS);
+    uint16_t(*lengths)[SEGMENT_GROUPS] =
+        reinterpret_cast<uint16_t(*)[SEGMENT_GROUPS]>(shared + 4 * WARPS * BUFFER_WORDS);
     uint8_t *table = shared + 4 * WARPS * BUFFER_WORDS + 2 * WARPS * SEGMENT_GROUPS;
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WARPS);
     const uint32_t streams = gridDim.x / blocks_in_stream;
@@ -57,7 +64,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     for (uint32_t i = lane_id(); i < BUFFER_WORDS / 4; i += WARP) {
         reinterpret_cast<uint4 *>(buffers[warp])[i] = make_uint4(0, 0, 0, 0);
     }
-    // Symbols and streams are there: what makes codebooks lets this one begin when all before it was done. So blocks that have nothing to do are gone before others wait.
+    // Symbols and streams are there: what makes codebooks lets this one begin when all before it was done. So blocks
+    // that have nothing to do are gone before others wait.
     Span span = spans[stream];
     span.groups = same_for_all(span.groups);
     span.free_symbol = same_for_all(span.free_symbol);
@@ -80,7 +88,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
 #pragma unroll
         for (uint32_t i = 0; i < ceil_div(SEGMENT_GROUPS, WARP); ++i) {
             const uint32_t group = first_group + i * WARP + lane_id();
-            own_classes |= i * WARP + lane_id() < SEGMENT_GROUPS && group < span.groups ? min_of<uint32_t>(classes[span.first_group + group], CLASSES - 1) << 8 * i : 0;
+            own_classes |= i * WARP + lane_id() < SEGMENT_GROUPS && group < span.groups
+                               ? min_of<uint32_t>(classes[span.first_group + group], CLASSES - 1) << 8 * i
+                               : 0;
         }
     }
     // What comes next then finds what was there before this one without waiting.
@@ -106,9 +116,12 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     const uint32_t rounds = ceil_div(min_of(SEGMENT_GROUPS, span.groups - first_group) * GROUP, WARP_SYMBOLS);
     const uint32_t free_word = spread_symbol(span.free_symbol);
     const uint64_t slot_number = uint64_t(stream) * segments_in_stream + segment;
-    // In place of the symbols: what leaves for the slot is behind what has been read, since no codeword is longer than a symbol.
+    // In place of the symbols: what leaves for the slot is behind what has been read, since no codeword is longer than
+    // a symbol.
     const bool in_place = reinterpret_cast<const uint8_t *>(slots) == symbols;
-    uint32_t *own_slot = in_place ? slots + (span.first_group * GROUP * SYMBOL_BYTES / 4 + uint64_t(segment) * SLOT_WORDS) : slots + slot_number * SLOT_WORDS;
+    uint32_t *own_slot = in_place
+                             ? slots + (span.first_group * GROUP * SYMBOL_BYTES / 4 + uint64_t(segment) * SLOT_WORDS)
+                             : slots + slot_number * SLOT_WORDS;
     uint4 *slot = reinterpret_cast<uint4 *>(own_slot) + lane_id();
     uint8_t *const ring = shared + 4 * BUFFER_WORDS * warp;
     uint32_t line_at = 0; // bits
@@ -149,7 +162,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         for (uint32_t i = 0; i < LANE_SYMBOLS; ++i) {
             if (SHARED_TABLE) {
                 const uint32_t word = own.words[i / WORD_SYMBOLS];
-                // Picks a symbol of the word, times the size of an entry, in one instruction of the multipliers, which have time.
+                // Picks a symbol of the word, times the size of an entry, in one instruction of the multipliers, which
+                // have time.
                 const uint32_t factor = FACTORS[i % WORD_SYMBOLS], base = book * (4 * ALPHABET);
                 const uint32_t from = SYMBOL_BYTES == 1 ? __dp4a(word, factor, base) : __dp2a_lo(word, factor, base);
                 singles[i] = *reinterpret_cast<const uint32_t *>(table + from);
@@ -167,7 +181,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             uint32_t *words = noted + group_at / (WARP / LANES_IN_GROUP) * WARP * NOTE_WORDS;
 #pragma unroll
             for (uint32_t w = 0; w < NOTE_WORDS; w += 2) {
-                reinterpret_cast<uint2 *>(words)[w / 2] = make_uint2(lengths_of(singles + w * WORD_LENGTHS), lengths_of(singles + (w + 1) * WORD_LENGTHS));
+                reinterpret_cast<uint2 *>(words)[w / 2] =
+                    make_uint2(lengths_of(singles + w * WORD_LENGTHS), lengths_of(singles + (w + 1) * WORD_LENGTHS));
             }
         }
         uint32_t rank = group_in_round, live_here = WARP / LANES_IN_GROUP;

@@ -1,4 +1,5 @@
-// The parts of a stream as encode_write writes them: the frame of header, codebooks and padding, the symbol index, and the words that a segment's codewords come to.
+// The parts of a stream as encode_write writes them: the frame of header, codebooks and padding, the symbol index, and
+// the words that a segment's codewords come to.
 #pragma once
 #include "huffman/encode/scratch.cuh"
 
@@ -27,7 +28,8 @@ struct Slots {
     const uint2 *starts;
     uint32_t segments, bits;
 
-    // The bits that the segments behind this one, whose bits end within a word of the stream at `end`, add to that word. By a whole warp: many segments may have nothing.
+    // The bits that the segments behind this one, whose bits end within a word of the stream at `end`, add to that
+    // word. By a whole warp: many segments may have nothing.
     __device__ inline uint32_t rest_of_word(uint32_t segment, uint32_t end) const {
         const uint32_t word_end = align_up(end, 32);
         uint32_t word = 0;
@@ -51,8 +53,10 @@ struct Slots {
     }
 };
 
-// Moves vectors of four words, each from SKIP words and `shift` bits into one of `from`; by a warp, several under way at a time.
-template <uint32_t SKIP> __device__ inline void move_vectors(const uint4 *from, uint4 *to, uint32_t vectors, uint32_t shift) {
+// Moves vectors of four words, each from SKIP words and `shift` bits into one of `from`; by a warp, several under way
+// at a time.
+template <uint32_t SKIP>
+__device__ inline void move_vectors(const uint4 *from, uint4 *to, uint32_t vectors, uint32_t shift) {
     constexpr uint32_t AHEAD = 4;
     for (uint32_t i = lane_id(); i < vectors; i += AHEAD * WARP) {
         uint4 loaded[AHEAD][2];
@@ -93,7 +97,8 @@ __device__ inline void write_header(uint32_t *out, const Plan &plan) {
 }
 
 // Header and codebooks, and every byte of padding; by `size` threads, of which this is number `rank`.
-__device__ inline void write_frame(uint8_t *out, const Plan &plan, const Books &books, uint32_t stream, uint32_t rank, uint32_t size) {
+__device__ inline void write_frame(uint8_t *out, const Plan &plan, const Books &books, uint32_t stream, uint32_t rank,
+                                   uint32_t size) {
     if (rank == 0) {
         write_header(reinterpret_cast<uint32_t *>(out), plan);
     }
@@ -123,8 +128,10 @@ __device__ inline void write_frame(uint8_t *out, const Plan &plan, const Books &
 }
 
 // Descriptors and deltas of the symbol index, a warp every `step`th index block from `first` on.
-__device__ inline void write_symbol_index(uint8_t *out, const uint64_t *descriptors, const uint16_t *live_bits, uint32_t live, uint32_t first, uint32_t step) {
-    // Several at a time, so that their loads do not wait for each other. Deltas of up to 12 bits, and a word that the last may touch.
+__device__ inline void write_symbol_index(uint8_t *out, const uint64_t *descriptors, const uint16_t *live_bits,
+                                          uint32_t live, uint32_t first, uint32_t step) {
+    // Several at a time, so that their loads do not wait for each other. Deltas of up to 12 bits, and a word that the
+    // last may touch.
     constexpr uint32_t AHEAD = 4, ROOM = 13;
     __shared__ uint32_t packed[WRITE_WARPS][AHEAD][ROOM];
     const uint32_t index_blocks = ceil_div(live, INDEX_BLOCK);
@@ -146,7 +153,8 @@ __device__ inline void write_symbol_index(uint8_t *out, const uint64_t *descript
 #pragma unroll
         for (uint32_t a = 0; a < AHEAD; ++a) {
             const uint32_t i = first + a * step;
-            const uint32_t shortest = uint32_t(descriptor[a] >> 32) & 0xFFF, width = uint32_t(descriptor[a] >> 44) & 0xF;
+            const uint32_t shortest = uint32_t(descriptor[a] >> 32) & 0xFFF,
+                           width = uint32_t(descriptor[a] >> 44) & 0xF;
             if (i >= index_blocks) {
                 break;
             }

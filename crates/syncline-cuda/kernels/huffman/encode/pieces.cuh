@@ -1,8 +1,10 @@
-// Codewords joined in registers to pieces of at most 64 bits, and put into a buffer in shared memory: what our encoders share.
+// Codewords joined in registers to pieces of at most 64 bits, and put into a buffer in shared memory: what our encoders
+// share.
 #pragma once
 #include "huffman/encode/encode.cuh"
 
-// Table entries: the code from the top bit down, the length in the low 5 bits, so that a shift by an entry is one by its length.
+// Table entries: the code from the top bit down, the length in the low 5 bits, so that a shift by an entry is one by
+// its length.
 constexpr uint32_t CODE_MASK = 0xFFFFF000u;
 // Above the sum of 16 lengths, and four times that is below the codes.
 constexpr uint32_t MISSING = 0x200;
@@ -13,10 +15,12 @@ __device__ inline uint32_t entry_of(uint32_t codeword) {
     return length == 0 ? MISSING : codeword << (32 - length) | length;
 }
 
-// Multipliers that pick a symbol of a word, times the size of an entry; in memory that instructions read as they read registers, or the compiler sets them anew for each.
+// Multipliers that pick a symbol of a word, times the size of an entry; in memory that instructions read as they read
+// registers, or the compiler sets them anew for each.
 __constant__ uint32_t FACTORS[4] = {4u, 4u << 8, 4u << 16, 4u << 24};
 
-// Codewords that are joined first, so that they have at most 64 bits together, and how many such pieces a lane has of its symbols.
+// Codewords that are joined first, so that they have at most 64 bits together, and how many such pieces a lane has of
+// its symbols.
 constexpr uint32_t JOINED = LONGEST <= 16 ? 4 : 2;
 constexpr uint32_t PIECES = LANE_SYMBOLS / JOINED;
 
@@ -39,7 +43,8 @@ __device__ inline Piece join(const uint32_t *entries, uint32_t &any) {
     // Up to 32: clamped, not taken modulo 32.
     const uint32_t front_bits = (a + b) % 64, sum = a + b + c + d;
     any |= sum;
-    return {uint64_t(front | __funnelshift_rc(back, 0, front_bits)) << 32 | __funnelshift_rc(0, back, front_bits), sum % MISSING};
+    return {uint64_t(front | __funnelshift_rc(back, 0, front_bits)) << 32 | __funnelshift_rc(0, back, front_bits),
+            sum % MISSING};
 }
 
 // Shifts by up to 64, which C++ does not promise.
@@ -67,8 +72,9 @@ __device__ inline Piece join_all(const Piece *pieces) {
     return all;
 }
 
-// Puts bits into the buffer, which is zero from there on: words are or-ed, since a lane's first and last may be a neighbour's too. `position` is the
-// bit's place in all of shared memory. Or-ing nothing is cheaper than asking whether there is something.
+// Puts bits into the buffer, which is zero from there on: words are or-ed, since a lane's first and last may be a
+// neighbor's too. `position` is the bit's place in all of shared memory. Or-ing nothing is cheaper than asking whether
+// there is something.
 __device__ inline uint32_t word_of(uint32_t position) { return position >> 3 & ~3u; }
 __device__ inline void or_three(uint32_t word, uint32_t first, uint32_t second, uint32_t third) {
     asm volatile("red.shared.or.b32 [%0], %1;\n"
@@ -80,23 +86,32 @@ __device__ inline void or_three(uint32_t word, uint32_t first, uint32_t second, 
 }
 __device__ inline void put(uint32_t position, const Piece &piece) {
     const uint32_t high = uint32_t(piece.code >> 32), low = uint32_t(piece.code);
-    or_three(word_of(position), __funnelshift_r(high, 0, position), __funnelshift_r(low, high, position), __funnelshift_r(0, low, position));
+    or_three(word_of(position), __funnelshift_r(high, 0, position), __funnelshift_r(low, high, position),
+             __funnelshift_r(0, low, position));
 }
 // Two pieces, one behind the other; by a whole warp. FOURTH: most often they come to a fourth word.
 template <bool FOURTH> __device__ inline void put(uint32_t position, const Piece &piece, const Piece &next) {
     const uint64_t front = join(piece, next).code, back = shift_left(next.code, 64 - piece.bits);
     const uint32_t words[4] = {uint32_t(front >> 32), uint32_t(front), uint32_t(back >> 32), uint32_t(back)};
     const uint32_t word = word_of(position), end = position % 32 + piece.bits + next.bits;
-    or_three(word, __funnelshift_r(words[0], 0, position), __funnelshift_r(words[1], words[0], position), __funnelshift_r(words[2], words[1], position));
+    or_three(word, __funnelshift_r(words[0], 0, position), __funnelshift_r(words[1], words[0], position),
+             __funnelshift_r(words[2], words[1], position));
     if (FOURTH || __any_sync(ALL_LANES, end > 96)) {
-        asm volatile("red.shared.or.b32 [%0 + 12], %1;" : : "r"(word), "r"(__funnelshift_r(words[3], words[2], position)) : "memory");
+        asm volatile("red.shared.or.b32 [%0 + 12], %1;"
+                     :
+                     : "r"(word), "r"(__funnelshift_r(words[3], words[2], position))
+                     : "memory");
         if (__any_sync(ALL_LANES, end > 128)) {
-            asm volatile("red.shared.or.b32 [%0 + 16], %1;" : : "r"(word), "r"(__funnelshift_r(0, words[3], position)) : "memory");
+            asm volatile("red.shared.or.b32 [%0 + 16], %1;"
+                         :
+                         : "r"(word), "r"(__funnelshift_r(0, words[3], position))
+                         : "memory");
         }
     }
 }
 
-// All the pieces of a lane, one behind the other: the fewer there are, the fewer stores; all in one at low entropy, most often two. By a whole warp.
+// All the pieces of a lane, one behind the other: the fewer there are, the fewer stores; all in one at low entropy,
+// most often two. By a whole warp.
 __device__ inline void put_all(uint32_t position, const Piece *pieces, uint32_t front_bits, uint32_t back_bits) {
     if (__all_sync(ALL_LANES, front_bits + back_bits <= 64)) {
         put(position, join(join_all(pieces), join_all(pieces + PIECES / 2)));
@@ -112,7 +127,8 @@ __device__ inline void put_all(uint32_t position, const Piece *pieces, uint32_t 
     }
 }
 
-// The lanes that are in the stream and have other symbols than the free one: most often the first word tells. By a whole warp.
+// The lanes that are in the stream and have other symbols than the free one: most often the first word tells. By a
+// whole warp.
 __device__ inline uint32_t lanes_with_others(const LaneSymbols &own, bool in_stream, uint32_t free_word) {
     uint32_t lanes = __ballot_sync(ALL_LANES, in_stream && own.words[0] != free_word);
     if (lanes != ALL_LANES) {
@@ -132,7 +148,8 @@ __device__ inline void keep_in_alphabet(LaneSymbols &own, uint32_t live_lanes, u
     }
 }
 
-// The lengths less one of WORD_LENGTHS codewords, the first in the low bits. Lengths of two are masked together: what they carry goes when the ones are taken off.
+// The lengths less one of WORD_LENGTHS codewords, the first in the low bits. Lengths of two are masked together: what
+// they carry goes when the ones are taken off.
 constexpr uint32_t WORD_LENGTHS = 32 / LENGTH_BITS;
 __device__ inline uint32_t lengths_of(const uint32_t *entries) {
     constexpr uint32_t ONES = LENGTH_BITS == 4 ? 0x11111111u : 0x01010101u, LENGTH_MASK = MISSING - 1;

@@ -2,15 +2,15 @@
 #pragma once
 #include "huffman/encode/encode.cuh"
 
-constexpr uint32_t INDEX_BLOCK = 32; // live groups
+constexpr uint32_t INDEX_BLOCK = 32;  // live groups
 constexpr uint32_t SUBSEQUENCE = 128; // bits
 
 // Scratch memory of all streams; a stream's part of each array is as long as the largest stream needs.
 struct Scratch {
     const SegmentSums *sums;
     const uint16_t *group_bits;
-    uint2 *starts;         // of each segment: bits before it, live groups before it
-    uint16_t *live_bits;   // bits of the live groups, without the free ones between them
+    uint2 *starts;       // of each segment: bits before it, live groups before it
+    uint16_t *live_bits; // bits of the live groups, without the free ones between them
     uint32_t *free_bitmap;
     uint64_t *descriptors; // of the symbol index
     uint8_t *gaps;         // a byte each

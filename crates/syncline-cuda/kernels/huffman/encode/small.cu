@@ -1,4 +1,5 @@
-// Encoding a small batch with codebooks that there are, in one launch: see huffman/encode/small.cuh, which has the constants.
+// Encoding a small batch with codebooks that there are, in one launch: see huffman/encode/small.cuh, which has the
+// constants.
 #define WHOLE 0
 #include "huffman/encode/together.cuh"
 
@@ -35,10 +36,12 @@ __device__ inline void copy_frame(Shared &shared, uint32_t stream, const Books &
     }
 }
 
-// Warps have room for `most_rounds` rounds, blocks for `most_groups` groups, a multiple of UNIT_GROUPS and 31 less than THREADS at most.
+// Warps have room for `most_rounds` rounds, blocks for `most_groups` groups, a multiple of UNIT_GROUPS and 31 less than
+// THREADS at most.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    encode_small(const uint8_t *symbols, const __grid_constant__ StreamList list, const uint32_t *codewords, Books books, uint32_t *status, uint32_t most_rounds,
-                 uint32_t most_groups, uint64_t *memory, Result result) {
+    encode_small(const uint8_t *symbols, const __grid_constant__ StreamList list, const uint32_t *codewords,
+                 Books books, uint32_t *status, uint32_t most_rounds, uint32_t most_groups, uint64_t *memory,
+                 Result result) {
     extern __shared__ __align__(16) uint8_t dynamic[];
     __shared__ Shared shared;
     const uint32_t slot_words = most_rounds * ROUND_WORDS + PAST_SLOT;
@@ -92,7 +95,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     for (uint32_t i = 0; i < OWN_VECTORS; ++i) {
         if (i * THREADS + threadIdx.x < VECTORS) {
             const uint4 own = entries[i];
-            reinterpret_cast<uint4 *>(table)[i * THREADS + threadIdx.x] = make_uint4(entry_of(own.x), entry_of(own.y), entry_of(own.z), entry_of(own.w));
+            reinterpret_cast<uint4 *>(table)[i * THREADS + threadIdx.x] =
+                make_uint4(entry_of(own.x), entry_of(own.y), entry_of(own.z), entry_of(own.w));
         }
     }
     __syncthreads();
@@ -100,15 +104,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const uint32_t free_word = spread_symbol(share.free_symbol), slot_at = shared_address(slot);
 #pragma unroll 1
     for (uint32_t round = round_begin; round < round_end; ++round) {
-        encode_round(here, at, stream_symbols, free_word, table, slot_at, lengths + round * ROUND_GROUPS, gaps.starts + round * WARP, own);
+        encode_round(here, at, stream_symbols, free_word, table, slot_at, lengths + round * ROUND_GROUPS,
+                     gaps.starts + round * WARP, own);
         here = next;
         load(next, round + 2, at + 2 * WARP_SYMBOLS);
         at += WARP_SYMBOLS;
     }
     copies_done();
-    const Work work{list, share, states_at(memory), slots, slot_words, lengths, live_lengths, round_begin, round_end, gaps};
+    const Work work{list,    share,        states_at(memory), slots,     slot_words,
+                    lengths, live_lengths, round_begin,       round_end, gaps};
     // What symbols the gaps need again is known only now: most often they are still in the second-level cache.
-    write_streams(shared, work, own, status, result, [] {}, [=](LaneSymbols &of_turn, uint32_t turn) {
-        load(of_turn, round_begin + turn / WARP, first_at + round_begin * WARP_SYMBOLS + turn * LANE_SYMBOLS);
-    });
+    write_streams(
+        shared, work, own, status, result, [] {},
+        [=](LaneSymbols &of_turn, uint32_t turn) {
+            load(of_turn, round_begin + turn / WARP, first_at + round_begin * WARP_SYMBOLS + turn * LANE_SYMBOLS);
+        });
 }

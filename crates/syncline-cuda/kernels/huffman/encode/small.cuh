@@ -1,9 +1,11 @@
 // Encoding a small batch in one launch: what the kernel that has codebooks and the one that makes them share.
 //
-// A block has consecutive groups of one stream. It encodes them to shared memory, each warp some of them, and says how many bits and live groups they come to. When it knows those of the
-// stream's other blocks it knows which groups the entries of the symbol index are of, and says how many words their deltas take; or where subsequences start, and finds their gaps. When it knows the
-// sizes of all blocks it knows where each part of the stream is, and writes its own. So everybody waits twice for everybody else, who all run: launches are cooperative. What blocks say of themselves are words that are 0 until then: what is in a
-// word arrives with it, and nothing needs a fence.
+// A block has consecutive groups of one stream. It encodes them to shared memory, each warp some of them, and says how
+// many bits and live groups they come to. When it knows those of the stream's other blocks it knows which groups the
+// entries of the symbol index are of, and says how many words their deltas take; or where subsequences start, and finds
+// their gaps. When it knows the sizes of all blocks it knows where each part of the stream is, and writes its own. So
+// everybody waits twice for everybody else, who all run: launches are cooperative. What blocks say of themselves are
+// words that are 0 until then: what is in a word arrives with it, and nothing needs a fence.
 //
 // THREADS  threads in a block, 512 or 1,024
 // INDEX    0 none, 1 gap, 2 symbol
@@ -26,7 +28,8 @@ constexpr uint32_t ROUND_WORDS = WARP_SYMBOLS * LONGEST / 32, PAST_SLOT = 8;
 constexpr uint32_t MOST_STREAMS = WARP, MOST_BLOCKS = 256;
 static_assert(MOST_BLOCKS <= THREADS, "a thread a block");
 
-// The streams, and how blocks are dealt out to them: by the host, so that no block need work it out. The host has checked that they lie within the input.
+// The streams, and how blocks are dealt out to them: by the host, so that no block need work it out. The host has
+// checked that they lie within the input.
 struct Stream {
     uint64_t first_group; // and above 48 bits the free symbol
     uint32_t groups;
@@ -38,8 +41,8 @@ struct StreamList {
     uint32_t streams, most; // units of a block, but for a stream's last
 };
 
-// What a block has: `units` units of a stream from number `first` on. It is the `index`th of the stream's `blocks`, of which the first is number `first_block` of all. A stream without groups has
-// a block too.
+// What a block has: `units` units of a stream from number `first` on. It is the `index`th of the stream's `blocks`, of
+// which the first is number `first_block` of all. A stream without groups has a block too.
 struct Share {
     uint32_t stream, index, blocks, first_block, first, units;
     uint64_t first_group; // of the stream in the input
@@ -69,16 +72,19 @@ struct Encoding {
     uint32_t bits, live, sum, weighted, any, seen;
 };
 
-// Where in the table a symbol's entry is: picks it of its word, times the size of an entry, in one instruction of the multipliers.
+// Where in the table a symbol's entry is: picks it of its word, times the size of an entry, in one instruction of the
+// multipliers.
 __device__ inline uint32_t entry_at(const LaneSymbols &own, uint32_t i) {
     const uint32_t word = own.words[i / WORD_SYMBOLS], factor = FACTORS[i % WORD_SYMBOLS];
     return SYMBOL_BYTES == 1 ? __dp4a(word, factor, 0u) : __dp2a_lo(word, factor, 0u);
 }
 
-// Encodes a round of a warp: `at` is where in the stream the lane's symbols are, `lengths` those of its groups, `slot` the address of the warp's bits. The gap index is to know where the lane's start
-// among them: `starts` has a place for each lane.
-__device__ inline void encode_round(LaneSymbols &own, uint32_t at, uint32_t stream_symbols, uint32_t free_word, const uint8_t *table, uint32_t slot, uint16_t *lengths,
-                                    uint16_t *starts, Encoding &all) {
+// Encodes a round of a warp: `at` is where in the stream the lane's symbols are, `lengths` those of its groups, `slot`
+// the address of the warp's bits. The gap index is to know where the lane's start among them: `starts` has a place for
+// each lane.
+__device__ inline void encode_round(LaneSymbols &own, uint32_t at, uint32_t stream_symbols, uint32_t free_word,
+                                    const uint8_t *table, uint32_t slot, uint16_t *lengths, uint16_t *starts,
+                                    Encoding &all) {
     const uint32_t group_in_round = lane_id() / LANES_IN_GROUP;
     const uint32_t live_lanes = lanes_with_others(own, at < stream_symbols, free_word);
     if (live_lanes == 0) {

@@ -24,7 +24,8 @@ static_assert(MOST_BLOCKS < 1u << (64 - COUNT_AT), "counts have room");
 
 // Sizes of what is in a block are a word: bits, and above them live groups.
 constexpr uint32_t SHORT_LIVE_AT = 22;
-static_assert((THREADS - WARP) * GROUP * LONGEST < 1u << SHORT_LIVE_AT && THREADS - WARP < 1u << (32 - SHORT_LIVE_AT), "a block's groups have room");
+static_assert((THREADS - WARP) * GROUP * LONGEST < 1u << SHORT_LIVE_AT && THREADS - WARP < 1u << (32 - SHORT_LIVE_AT),
+              "a block's groups have room");
 __device__ inline uint32_t bits_of(uint32_t sizes) { return sizes % (1u << SHORT_LIVE_AT); }
 __device__ inline uint32_t live_of(uint32_t sizes) { return sizes >> SHORT_LIVE_AT; }
 
@@ -40,13 +41,18 @@ __device__ inline States states_at(uint64_t *memory) {
     uint32_t *lengths = reinterpret_cast<uint32_t *>(fronts + blocks);
     return {sizes, sizes + blocks, totals, fronts, books, lengths, lengths + WARP * blocks};
 }
-// Words of 32 bits that they take, an even number; and the words of 64 bits at their start, which the last block clears.
+// Words of 32 bits that they take, an even number; and the words of 64 bits at their start, which the last block
+// clears.
 __device__ inline uint32_t state_words() { return (5 * 2 + WARP) * gridDim.x + 6 * MOST_STREAMS + 2; }
 __device__ inline uint32_t words_of_all() { return 5 * gridDim.x + 3 * MOST_STREAMS; }
 
 // A word holds all that it says, so that nothing else need be in order.
-__device__ inline void say(uint64_t *state, uint64_t word) { asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" : : "l"(state), "l"(word) : "memory"); }
-__device__ inline void say(uint32_t *state, uint32_t word) { asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(state), "r"(word) : "memory"); }
+__device__ inline void say(uint64_t *state, uint64_t word) {
+    asm volatile("st.relaxed.gpu.global.u64 [%0], %1;" : : "l"(state), "l"(word) : "memory");
+}
+__device__ inline void say(uint32_t *state, uint32_t word) {
+    asm volatile("st.relaxed.gpu.global.u32 [%0], %1;" : : "l"(state), "r"(word) : "memory");
+}
 __device__ inline uint64_t wait_for(const uint64_t *state) {
     uint64_t word;
     do {
@@ -63,7 +69,10 @@ __device__ inline uint32_t wait_for(const uint32_t *state) {
 }
 __device__ inline Pair look_at(const Pair *state) {
     Pair pair;
-    asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];" : "=l"(pair.first), "=l"(pair.second) : "l"(state) : "memory");
+    asm volatile("ld.relaxed.gpu.global.v2.u64 {%0, %1}, [%2];"
+                 : "=l"(pair.first), "=l"(pair.second)
+                 : "l"(state)
+                 : "memory");
     return pair;
 }
 __device__ inline Pair wait_for(const Pair *state) {
@@ -74,4 +83,6 @@ __device__ inline Pair wait_for(const Pair *state) {
     return pair;
 }
 // Adds to what others have said, and that there is one more.
-__device__ inline void add_to(uint64_t *total, uint64_t own) { atomicAdd(reinterpret_cast<unsigned long long *>(total), (1ull << COUNT_AT) + own); }
+__device__ inline void add_to(uint64_t *total, uint64_t own) {
+    atomicAdd(reinterpret_cast<unsigned long long *>(total), (1ull << COUNT_AT) + own);
+}

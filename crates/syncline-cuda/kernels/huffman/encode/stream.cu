@@ -14,10 +14,12 @@
 constexpr uint32_t OWN_GROUPS = 8;
 static_assert(SEGMENT_GROUPS % OWN_GROUPS == 0, "a thread's groups are of one segment");
 constexpr uint32_t THREADS_IN_SEGMENT = SEGMENT_GROUPS / OWN_GROUPS;
-// Bits of so many live groups are kept in shared memory: of more, as of streams of more than 2^20 symbols, they are read where they are.
+// Bits of so many live groups are kept in shared memory: of more, as of streams of more than 2^20 symbols, they are
+// read where they are.
 constexpr uint32_t KEPT = THREADS * OWN_GROUPS;
 
-// What a stream's codebooks come to, by one of its warps: asked for by a lane each, and added up by `find` when it is there.
+// What a stream's codebooks come to, by one of its warps: asked for by a lane each, and added up by `find` when it is
+// there.
 struct BookSums {
     uint32_t codebooks = 1, bytes = 0, longest = 0;
 
@@ -42,11 +44,13 @@ struct BookSums {
     }
 };
 
-// Lays out one stream a block. Without `blocks_done`, encode_write finds the streams' places. If there is `segments_done`, a stream is laid out as soon as all of its segments are done, and the number is 0 again
-// afterwards; `streams_done`, if it is given, has the number of streams that are laid out.
+// Lays out one stream a block. Without `blocks_done`, encode_write finds the streams' places. If there is
+// `segments_done`, a stream is laid out as soon as all of its segments are done, and the number is 0 again afterwards;
+// `streams_done`, if it is given, has the number of streams that are laid out.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    encode_layout(const Span *spans, Books books, Scratch all, uint32_t segments_in_stream, const uint32_t *status, Plan *plans, uint64_t *places,
-                  uint32_t *blocks_done, uint32_t *segments_done, uint32_t *streams_done) {
+    encode_layout(const Span *spans, Books books, Scratch all, uint32_t segments_in_stream, const uint32_t *status,
+                  Plan *plans, uint64_t *places, uint32_t *blocks_done, uint32_t *segments_done,
+                  uint32_t *streams_done) {
     __shared__ uint64_t warp_sums[THREADS / WARP];
     __shared__ uint32_t checksum[2], live_before[THREADS];
     __shared__ __align__(16) uint16_t kept[KEPT];
@@ -65,7 +69,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (threadIdx.x < 2) {
         checksum[threadIdx.x] = 0;
     }
-    // What comes next, if it knows how to wait, begins when this one has waited: it then finds all that was there before.
+    // What comes next, if it knows how to wait, begins when this one has waited: it then finds all that was there
+    // before.
     if (segments_done == nullptr) {
         wait_for_all_before();
     } else {
@@ -92,7 +97,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     };
     // Asked for while the sums are added up.
     uint4 lengths = lengths_from(threadIdx.x * OWN_GROUPS);
-    // Where each segment starts: bits in the low half of the sums, live groups in the high half. Those that a shorter stream does not have start at its end.
+    // Where each segment starts: bits in the low half of the sums, live groups in the high half. Those that a shorter
+    // stream does not have start at its end.
     uint64_t running = 0, total;
     uint32_t sum = 0, weighted = 0;
     bool bad = false;
@@ -104,7 +110,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
         bad |= own.live >= SEGMENT_BAD;
         own.live &= SEGMENT_BAD - 1;
-        const uint64_t before = running + block_scan<THREADS, uint64_t>(uint64_t(own.live) << 32 | own.bits, warp_sums, total);
+        const uint64_t before =
+            running + block_scan<THREADS, uint64_t>(uint64_t(own.live) << 32 | own.bits, warp_sums, total);
         if (segment < segments_in_stream) {
             scratch.starts[segment] = make_uint2(uint32_t(before), uint32_t(before >> 32));
         }
@@ -149,7 +156,9 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
                 const uint32_t below = __shfl_up_sync(ALL_LANES, through, distance, THREADS_IN_SEGMENT);
                 through += lane_id() % THREADS_IN_SEGMENT >= distance ? below : 0;
             }
-            const uint32_t before = segment < THREADS ? live_before[segment] : segment < segments ? scratch.starts[segment].y : 0;
+            const uint32_t before = segment < THREADS    ? live_before[segment]
+                                    : segment < segments ? scratch.starts[segment].y
+                                                         : 0;
             rank = before + through - own;
         } else {
             uint32_t all;
@@ -195,7 +204,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         running = 0;
 #pragma unroll 1
         for (uint32_t first = 0; first < blocks; first += THREADS / LANES) {
-            const uint32_t at = first * INDEX_BLOCK + threadIdx.x * OWN_GROUPS, here = at < live ? min_of(live - at, OWN_GROUPS) : 0;
+            const uint32_t at = first * INDEX_BLOCK + threadIdx.x * OWN_GROUPS,
+                           here = at < live ? min_of(live - at, OWN_GROUPS) : 0;
             uint32_t shortest = 0xFFFF, longest = 0, block_bits = 0;
             auto add = [&](uint32_t length, bool there) {
                 shortest = min_of<uint32_t>(shortest, there ? length : 0xFFFF);
@@ -227,9 +237,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             const uint32_t block = first + threadIdx.x / LANES;
             const bool notes = threadIdx.x % LANES == 0 && block < blocks;
             const uint32_t width = notes ? 32 - __clz(longest - shortest) : 0;
-            const uint64_t before = running + block_scan<THREADS, uint64_t>(notes ? uint64_t(width) << 32 | block_bits : 0, warp_sums, total);
+            const uint64_t before = running + block_scan<THREADS, uint64_t>(
+                                                  notes ? uint64_t(width) << 32 | block_bits : 0, warp_sums, total);
             if (notes) {
-                scratch.descriptors[block] = (before & 0xFFFFFFFFu) | uint64_t(shortest) << 32 | uint64_t(width) << 44 | before >> 32 << 48;
+                scratch.descriptors[block] =
+                    (before & 0xFFFFFFFFu) | uint64_t(shortest) << 32 | uint64_t(width) << 44 | before >> 32 << 48;
             }
             running += total;
         }
@@ -276,7 +288,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     if (blocks_done == nullptr) {
         return;
     }
-    // The last block to get here places the streams one after another, each from a multiple of 16. `places` has one entry more, the end of the last.
+    // The last block to get here places the streams one after another, each from a multiple of 16. `places` has one
+    // entry more, the end of the last.
     __shared__ bool last_block;
     if (threadIdx.x == 0) {
         last_block = atomicAdd(blocks_done, 1u) == gridDim.x - 1;
@@ -302,8 +315,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     }
 }
 
-// Where a stream starts, from the sizes of those before; by a warp. One of all notes it, and where the last stream ends.
-__device__ inline uint64_t find_place(const Plan *plans, uint32_t stream, uint32_t streams, bool note, uint64_t *places) {
+// Where a stream starts, from the sizes of those before; by a warp. One of all notes it, and where the last stream
+// ends.
+__device__ inline uint64_t find_place(const Plan *plans, uint32_t stream, uint32_t streams, bool note,
+                                      uint64_t *places) {
     uint64_t before = 0;
     for (uint32_t other = lane_id(); other < stream; other += WARP) {
         before += align_up(plans[other].stream_bytes, 16);
@@ -318,9 +333,12 @@ __device__ inline uint64_t find_place(const Plan *plans, uint32_t stream, uint32
     return place;
 }
 
-// The share of block `number` of `blocks_in_stream` in a stream's bytes: the codewords of WRITE_WARPS segments, and some of the rest. The first has what is in no segment: others need not wait for it.
-__device__ inline void write_share(uint32_t stream, uint32_t number, uint32_t streams, Plan *plans, const Books &books, const Scratch &all, const uint32_t *all_slots, uint64_t slots_in_stream, const Span *spans,
-                                   uint32_t segments_in_stream, uint64_t *places, uint32_t find_places, const uint32_t *notes, uint8_t *out, uint64_t out_bytes) {
+// The share of block `number` of `blocks_in_stream` in a stream's bytes: the codewords of WRITE_WARPS segments, and
+// some of the rest. The first has what is in no segment: others need not wait for it.
+__device__ inline void write_share(uint32_t stream, uint32_t number, uint32_t streams, Plan *plans, const Books &books,
+                                   const Scratch &all, const uint32_t *all_slots, uint64_t slots_in_stream,
+                                   const Span *spans, uint32_t segments_in_stream, uint64_t *places,
+                                   uint32_t find_places, const uint32_t *notes, uint8_t *out, uint64_t out_bytes) {
     const bool is_frame = number == 0;
     const uint32_t block = is_frame ? 0 : number - 1;
     // Where this warp's segment starts and ends: asked for together with the plan, which says whether there is one.
@@ -332,7 +350,8 @@ __device__ inline void write_share(uint32_t stream, uint32_t number, uint32_t st
         starts[i] = segment + i < segments_in_stream ? scratch.starts[segment + i].x : 0;
     }
     const Plan plan = plans[stream];
-    const uint64_t place = find_places ? find_place(plans, stream, streams, is_frame && warp_id() == 0, places) : places[stream];
+    const uint64_t place =
+        find_places ? find_place(plans, stream, streams, is_frame && warp_id() == 0, places) : places[stream];
     const uint32_t segments = ceil_div(plan.groups, SEGMENT_GROUPS);
     const uint32_t blocks = max_of(1u, ceil_div(segments, WRITE_WARPS));
     if (block >= blocks) {
@@ -362,17 +381,21 @@ __device__ inline void write_share(uint32_t stream, uint32_t number, uint32_t st
     if (INDEX == 1 && !NOTE_LENGTHS) {
         const uint32_t gaps = ceil_div(plan.bits, SUBSEQUENCE);
         for (uint32_t i = rank; i < plan.index_bytes; i += step) {
-            uint32_t byte = plan.longest <= 16 ? scratch.gaps[2 * i] | (2 * i + 1 < gaps ? scratch.gaps[2 * i + 1] : 0) << 4 : scratch.gaps[i];
+            uint32_t byte = plan.longest <= 16
+                                ? scratch.gaps[2 * i] | (2 * i + 1 < gaps ? scratch.gaps[2 * i + 1] : 0) << 4
+                                : scratch.gaps[i];
             out[plan.index_at + i] = byte;
         }
     }
     if (INDEX == 2) {
-        write_symbol_index(out + plan.index_at, scratch.descriptors, scratch.bits_of_live(!plan.has_free), plan.live, rank / WARP, step / WARP);
+        write_symbol_index(out + plan.index_at, scratch.descriptors, scratch.bits_of_live(!plan.has_free), plan.live,
+                           rank / WARP, step / WARP);
     }
     if (segment >= segments) {
         return;
     }
-    const uint64_t first_slot = slots_in_stream > 0 ? stream * slots_in_stream : spans[stream].first_group * (GROUP * SYMBOL_BYTES / 4);
+    const uint64_t first_slot =
+        slots_in_stream > 0 ? stream * slots_in_stream : spans[stream].first_group * (GROUP * SYMBOL_BYTES / 4);
     const Slots slots{all_slots + first_slot, scratch.starts, segments, plan.bits};
     // A segment has the words that start in it.
     const uint32_t first = ceil_div(start, 32), last = ceil_div(end, 32);
@@ -380,7 +403,8 @@ __device__ inline void write_share(uint32_t stream, uint32_t number, uint32_t st
     const uint32_t *slot = slots.slots + uint64_t(segment) * SLOT_WORDS;
     // Most often the rest of its last word is all in the next segment.
     const bool next_suffices = segment + 1 >= segments || next_end >= align_up(end, 32);
-    uint32_t rest = lane_id() == 0 && next_suffices && end % 32 != 0 && next_end > end ? slot[SLOT_WORDS] >> end % 32 : 0;
+    uint32_t rest =
+        lane_id() == 0 && next_suffices && end % 32 != 0 && next_end > end ? slot[SLOT_WORDS] >> end % 32 : 0;
     const uint32_t shift = (first * 32 - start) % 32;
     // The last word may need the segments after this one; the others are two words of the slot each.
     const uint32_t skipped = (first * 32 - start) / 32, whole = last > first ? last - 1 : first;
@@ -404,10 +428,17 @@ __device__ inline void write_share(uint32_t stream, uint32_t number, uint32_t st
     uint4 *to = reinterpret_cast<uint4 *>(words + aligned);
     const uint32_t vectors = (aligned_end - aligned) / 4;
     switch (begin % 4) {
-    case 0: move_vectors<0>(from, to, vectors, shift); break;
-    case 1: move_vectors<1>(from, to, vectors, shift); break;
-    case 2: move_vectors<2>(from, to, vectors, shift); break;
-    default: move_vectors<3>(from, to, vectors, shift);
+    case 0:
+        move_vectors<0>(from, to, vectors, shift);
+        break;
+    case 1:
+        move_vectors<1>(from, to, vectors, shift);
+        break;
+    case 2:
+        move_vectors<2>(from, to, vectors, shift);
+        break;
+    default:
+        move_vectors<3>(from, to, vectors, shift);
     }
     if (last > first) {
         if (!next_suffices) {
@@ -424,21 +455,25 @@ __device__ inline void write_share(uint32_t stream, uint32_t number, uint32_t st
     }
 #if INDEX == 1 && NOTE_LENGTHS
     const uint32_t *noted = notes + (uint64_t(stream) * segments_in_stream + segment) * NOTED_WORDS;
-    write_gaps({noted, start, same_for_all(min_of(SEGMENT_GROUPS, plan.groups - segment * SEGMENT_GROUPS)), segment == 0},
-               {out + plan.index_at, same_for_all(ceil_div(plan.bits, SUBSEQUENCE)), same_for_all(plan.longest) > 16});
+    write_gaps(
+        {noted, start, same_for_all(min_of(SEGMENT_GROUPS, plan.groups - segment * SEGMENT_GROUPS)), segment == 0},
+        {out + plan.index_at, same_for_all(ceil_div(plan.bits, SUBSEQUENCE)), same_for_all(plan.longest) > 16});
 #endif
 }
 
 // Blocks to a multiprocessor: what registers are dealt out for.
 constexpr uint32_t WRITE_BLOCKS = 40 / WRITE_WARPS;
 
-// The streams' bytes, by as many blocks of each as the largest has segments for, and one more. A stream's slots have `slots_in_stream` words, or, if that is 0, are where its symbols were. If there is `laid_out`, the kernel before may still be at work, on other parts of the output,
-// and this one begins as soon as `laid_out` is `laid_out_number`: what sets it has its place on the device, and does not wait for this one. Whatever comes behind this one comes behind both.
-// `unwritten`, if it is given, has the number of blocks that a stream's record still waits for.
+// The streams' bytes, by as many blocks of each as the largest has segments for, and one more. A stream's slots have
+// `slots_in_stream` words, or, if that is 0, are where its symbols were. If there is `laid_out`, the kernel before may
+// still be at work, on other parts of the output, and this one begins as soon as `laid_out` is `laid_out_number`: what
+// sets it has its place on the device, and does not wait for this one. Whatever comes behind this one comes behind
+// both. `unwritten`, if it is given, has the number of blocks that a stream's record still waits for.
 extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
-    encode_write(Plan *plans, Books books, Scratch all, const uint32_t *all_slots, uint64_t slots_in_stream, const Span *spans,
-                 uint32_t segments_in_stream, uint64_t *places, uint32_t find_places, const uint32_t *notes, uint8_t *out, uint64_t out_bytes, const uint64_t *laid_out, uint64_t laid_out_number, uint32_t *unwritten,
-                 uint32_t blocks_in_stream) {
+    encode_write(Plan *plans, Books books, Scratch all, const uint32_t *all_slots, uint64_t slots_in_stream,
+                 const Span *spans, uint32_t segments_in_stream, uint64_t *places, uint32_t find_places,
+                 const uint32_t *notes, uint8_t *out, uint64_t out_bytes, const uint64_t *laid_out,
+                 uint64_t laid_out_number, uint32_t *unwritten, uint32_t blocks_in_stream) {
     const uint32_t streams = gridDim.x / blocks_in_stream;
     // Else from the last: what was encoded last may still be in the second-level cache.
     const uint32_t from_last = gridDim.x - 1 - blockIdx.x;
@@ -462,7 +497,8 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
         // What comes next then finds the records laid out.
         let_next_begin();
     }
-    write_share(stream, number, streams, plans, books, all, all_slots, slots_in_stream, spans, segments_in_stream, places, find_places, notes, out, out_bytes);
+    write_share(stream, number, streams, plans, books, all, all_slots, slots_in_stream, spans, segments_in_stream,
+                places, find_places, notes, out, out_bytes);
     // Not with the gap index, which is not encoded in place.
     if (INDEX != 1 && unwritten != nullptr) {
         __syncthreads();

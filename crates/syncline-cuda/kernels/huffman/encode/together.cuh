@@ -1,9 +1,11 @@
-// Where what the blocks of huffman/encode/small.cuh have encoded goes, which they find out together (huffman/encode/exchange.cuh): its writing.
+// Where what the blocks of huffman/encode/small.cuh have encoded goes, which they find out together
+// (huffman/encode/exchange.cuh): its writing.
 #pragma once
 #include "huffman/encode/exchange.cuh"
 
 // Header, codebook, padding and plan of the stream; by the whole block.
-__device__ inline void write_own_frame(const Shared &shared, const Work &work, uint64_t sizes, bool fits, uint32_t *status, const Result &result) {
+__device__ inline void write_own_frame(const Shared &shared, const Work &work, uint64_t sizes, bool fits,
+                                       uint32_t *status, const Result &result) {
     const Parts &parts = shared.parts;
     const uint32_t stream = work.share.stream, live = live_of(sizes);
     Plan plan;
@@ -49,15 +51,18 @@ __device__ inline void write_bitmap(const Work &work, uint8_t *to) {
 #pragma unroll
         for (uint32_t j = 0; j < UNIT_GROUPS; ++j) {
             const uint32_t group = i * UNIT_GROUPS + j;
-            free_ones |= uint32_t(work.share.first * UNIT_GROUPS + group < work.share.groups && work.lengths[group] == 0) << j;
+            free_ones |=
+                uint32_t(work.share.first * UNIT_GROUPS + group < work.share.groups && work.lengths[group] == 0) << j;
         }
         to[work.share.first + i] = free_ones;
     }
 }
 
-// From encoded groups to the streams' bytes. `own` is what the warp's groups have come to. By the whole block; `heard` is called when all blocks of the stream have got as far, `load` loads a turn of the warp.
+// From encoded groups to the streams' bytes. `own` is what the warp's groups have come to. By the whole block; `heard`
+// is called when all blocks of the stream have got as far, `load` loads a turn of the warp.
 template <typename Heard, typename Load>
-__device__ inline void write_streams(Shared &shared, const Work &work, const Encoding &own, uint32_t *status, const Result &result, Heard heard, Load load) {
+__device__ inline void write_streams(Shared &shared, const Work &work, const Encoding &own, uint32_t *status,
+                                     const Result &result, Heard heard, Load load) {
     const uint32_t warp = same_for_all(warp_id());
     note_warp(shared, own);
     __syncthreads();
@@ -96,7 +101,8 @@ __device__ inline void write_streams(Shared &shared, const Work &work, const Enc
         if (threadIdx.x == 0 && work.share.index == 0) {
             work.gaps.gaps[0] = 0;
         }
-        work.gaps.find(reached(start, end, subsequences), start, work.round_begin * WARP, (work.round_end - work.round_begin) * WARP, of_block.first, load);
+        work.gaps.find(reached(start, end, subsequences), start, work.round_begin * WARP,
+                       (work.round_end - work.round_begin) * WARP, of_block.first, load);
     }
     if (warp == 0) {
         place_stream(shared, work);
@@ -113,7 +119,8 @@ __device__ inline void write_streams(Shared &shared, const Work &work, const Enc
     }
     uint32_t done_before = 0;
     if (threadIdx.x == THREADS - 1) {
-        // What this block has said, and nobody may have waited for, comes before whoever clears it. How many were before this one is known when it has written.
+        // What this block has said, and nobody may have waited for, comes before whoever clears it. How many were
+        // before this one is known when it has written.
         __threadfence();
         done_before = atomicAdd(work.states.done, 1u);
     }
@@ -139,7 +146,8 @@ __device__ inline void write_streams(Shared &shared, const Work &work, const Enc
             uint64_t *descriptors = reinterpret_cast<uint64_t *>(to + parts.index_at);
             uint32_t *deltas = reinterpret_cast<uint32_t *>(descriptors + ceil_div(live_of(sizes), INDEX_BLOCK));
             if (lane_id() == 0) {
-                descriptors[entry.number] = entry.start | uint64_t(entry.shortest) << 32 | uint64_t(entry.width) << 44 | uint64_t(deltas_at) << 48;
+                descriptors[entry.number] = entry.start | uint64_t(entry.shortest) << 32 | uint64_t(entry.width) << 44 |
+                                            uint64_t(deltas_at) << 48;
             }
             if (lane_id() < entry.width) {
                 deltas[deltas_at + lane_id()] = shared.packed[warp][lane_id()];

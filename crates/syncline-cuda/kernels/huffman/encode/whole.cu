@@ -1,10 +1,14 @@
-// Encoding a small batch from its symbols on, codebooks and all, in one launch: what huffman/encode/books.cu, huffman/codebook/small.cu and the kernels of encoding do in five.
+// Encoding a small batch from its symbols on, codebooks and all, in one launch: what huffman/encode/books.cu,
+// huffman/codebook/small.cu and the kernels of encoding do in five.
 //
-// Blocks share streams as huffman/encode/small.cuh says. A block counts its symbols, which stay in shared memory, adds the counts to the stream's, and when all blocks of the stream have done so it
-// sorts the symbols by them, as the others do. The trees of a codebook (see huffman/codebook/small.cu) are dealt out; every block takes the best, and so has the codewords at hand.
+// Blocks share streams as huffman/encode/small.cuh says. A block counts its symbols, which stay in shared memory, adds
+// the counts to the stream's, and when all blocks of the stream have done so it sorts the symbols by them, as the
+// others do. The trees of a codebook (see huffman/codebook/small.cu) are dealt out; every block takes the best, and so
+// has the codewords at hand.
 //
 // COPIES  copies of the counters in a block
-// INDEX, THREADS and the constants of huffman/encode/small.cuh and huffman/codebook/small.cuh, of which SYMBOLS is ALPHABET and COUNT_BITS is 32
+// INDEX, THREADS and the constants of huffman/encode/small.cuh and huffman/codebook/small.cuh, of which SYMBOLS is
+// ALPHABET and COUNT_BITS is 32
 #define WHOLE 1
 #include "huffman/encode/counts.cuh"
 #include "huffman/encode/together.cuh"
@@ -31,7 +35,8 @@ struct Together {
 };
 constexpr uint32_t IS_DUE = 2, NOT_DUE = 1, SAID_WORD = 1u << 31;
 __device__ inline Together together_at(uint64_t *memory, uint32_t stream) {
-    uint32_t *words = reinterpret_cast<uint32_t *>(memory) + state_words(), *trees = words + MOST_STREAMS, *counts = trees + MOST_STREAMS * TREES * TREE_WORDS;
+    uint32_t *words = reinterpret_cast<uint32_t *>(memory) + state_words(), *trees = words + MOST_STREAMS,
+             *counts = trees + MOST_STREAMS * TREES * TREE_WORDS;
     return {counts + stream * ALPHABET, trees + stream * TREES * TREE_WORDS, words + stream};
 }
 
@@ -42,7 +47,8 @@ static_assert(CODEBOOK_BYTES % 16 == 0 && 4 * COPIES * ALPHABET <= CODEBOOK_BYTE
 // Where in a symbol's word the blocks are counted: whoever sees that all have added theirs needs no fence.
 constexpr uint32_t ADDED_AT = 24;
 
-// Adds what the block has counted to the stream's counts, waits until all its blocks have done so, and returns the thread's. By the whole block.
+// Adds what the block has counted to the stream's counts, waits until all its blocks have done so, and returns the
+// thread's. By the whole block.
 __device__ inline uint32_t add_counts(const uint32_t *counters, const Together &together, uint32_t blocks) {
     __syncthreads();
     uint32_t all = 0;
@@ -50,7 +56,7 @@ __device__ inline uint32_t add_counts(const uint32_t *counters, const Together &
         uint32_t sum = 1u << ADDED_AT;
 #pragma unroll
         for (uint32_t copy = 0; copy < COPIES; ++copy) {
-            // Rotated by thread: the same copy of neighbouring counters may be in the same bank.
+            // Rotated by thread: the same copy of neighboring counters may be in the same bank.
             sum += counters[threadIdx.x * COPIES + (copy + threadIdx.x) % COPIES];
         }
         atomicAdd(&together.counts[threadIdx.x], sum);
@@ -61,8 +67,10 @@ __device__ inline uint32_t add_counts(const uint32_t *counters, const Together &
     return all % (1u << ADDED_AT);
 }
 
-// Makes the stream's trees, which its blocks share; `codes` then has all that there are to choose from. Returns whether that is more than the first. By the whole block.
-__device__ inline bool share_trees(const codebook::Shared &book, uint32_t used, uint8_t *memory, const Together &together, const Share &share, codebook::Lengths *codes,
+// Makes the stream's trees, which its blocks share; `codes` then has all that there are to choose from. Returns whether
+// that is more than the first. By the whole block.
+__device__ inline bool share_trees(const codebook::Shared &book, uint32_t used, uint8_t *memory,
+                                   const Together &together, const Share &share, codebook::Lengths *codes,
                                    uint32_t &rounds) {
     __shared__ uint32_t due;
     if (used <= 1) {
@@ -74,10 +82,14 @@ __device__ inline bool share_trees(const codebook::Shared &book, uint32_t used, 
         __syncthreads();
         return false;
     }
-    const uint32_t bytes = codebook::tree_bytes(used), at_once = min_of(codebook::MOST_TEAMS, TREES_AT_ONCE * LEAST_TREE_BYTES / bytes), total = book.sums[used];
+    const uint32_t bytes = codebook::tree_bytes(used),
+                   at_once = min_of(codebook::MOST_TEAMS, TREES_AT_ONCE * LEAST_TREE_BYTES / bytes),
+                   total = book.sums[used];
     const uint32_t to_make = codebook::trees_to_make(book.counts[0], total), trees = __popc(to_make);
     // Back and forth, so that where there are many blocks the first tree, which all wait for, is alone in its block.
-    auto rank_of = [&](uint32_t turn) { return turn * share.blocks + (turn % 2 == 0 ? share.blocks - 1 - share.index : share.index); };
+    auto rank_of = [&](uint32_t turn) {
+        return turn * share.blocks + (turn % 2 == 0 ? share.blocks - 1 - share.index : share.index);
+    };
 #pragma unroll 1
     for (uint32_t turn = 0; turn * share.blocks < trees; turn += at_once) {
         const codebook::TreeTeam team(codebook::TEAM_WARPS);
@@ -85,8 +97,10 @@ __device__ inline bool share_trees(const codebook::Shared &book, uint32_t used, 
         if (team.number < at_once && rank < trees) {
             const uint32_t number = codebook::set_bit(to_make, rank), floor = codebook::floor_of_tree(number, total);
             uint8_t *const own_memory = memory + team.number * bytes;
-            const codebook::Melding at = codebook::meld_by_team<codebook::RoundsByWarps>(team, book, used, floor, own_memory);
-            const bool limited = team.rank() < WARP && codebook::note_tree<false>(book, used, floor, own_memory, codes[number]).limited;
+            const codebook::Melding at =
+                codebook::meld_by_team<codebook::RoundsByWarps>(team, book, used, floor, own_memory);
+            const bool limited =
+                team.rank() < WARP && codebook::note_tree<false>(book, used, floor, own_memory, codes[number]).limited;
             const bool is_due = number == 0 && codebook::tries_are_due_alone(team, limited, used, own_memory, codes[0]);
             if (team.rank() < WARP) {
                 __syncwarp();
@@ -152,9 +166,10 @@ struct Making {
     }
 };
 
-// From the stream's counts, of which each thread has one, to the table of codewords. By the whole block; that with the frame writes the codebook, and makes the first tree. `making` and the lengths
-// in `memory` have been cleared.
-__device__ inline void make_codebook(uint32_t own_count, uint8_t *memory, const Together &together, const Share &share, const Made &made, const States &states, Making &making, Shared &shared,
+// From the stream's counts, of which each thread has one, to the table of codewords. By the whole block; that with the
+// frame writes the codebook, and makes the first tree. `making` and the lengths in `memory` have been cleared.
+__device__ inline void make_codebook(uint32_t own_count, uint8_t *memory, const Together &together, const Share &share,
+                                     const Made &made, const States &states, Making &making, Shared &shared,
                                      uint8_t *table) {
     codebook::Shared &book = *reinterpret_cast<codebook::Shared *>(memory);
     uint8_t *trees = memory + sizeof(codebook::Shared);
@@ -212,17 +227,19 @@ __device__ inline void make_codebook(uint32_t own_count, uint8_t *memory, const 
     }
 }
 
-// Warps have room for `most_rounds` rounds, blocks for `most_groups` groups, a multiple of UNIT_GROUPS and 31 less than THREADS at most.
+// Warps have room for `most_rounds` rounds, blocks for `most_groups` groups, a multiple of UNIT_GROUPS and 31 less than
+// THREADS at most.
 extern "C" __global__ void __launch_bounds__(THREADS, 1)
-    encode_whole(const uint8_t *symbols, const __grid_constant__ StreamList list, Made made, uint32_t *status, uint32_t most_rounds, uint32_t most_groups, uint64_t *memory,
-                 Result result) {
+    encode_whole(const uint8_t *symbols, const __grid_constant__ StreamList list, Made made, uint32_t *status,
+                 uint32_t most_rounds, uint32_t most_groups, uint64_t *memory, Result result) {
     extern __shared__ __align__(16) uint8_t dynamic[];
     __shared__ Shared shared;
     __shared__ Making making;
     const uint32_t slot_words = most_rounds * ROUND_WORDS + PAST_SLOT;
     uint8_t *table = dynamic;
     uint4 *kept = reinterpret_cast<uint4 *>(dynamic + 4 * ALPHABET);
-    uint16_t *lengths = reinterpret_cast<uint16_t *>(kept + most_groups * (GROUP * SYMBOL_BYTES / 16)), *live_lengths = lengths + most_groups;
+    uint16_t *lengths = reinterpret_cast<uint16_t *>(kept + most_groups * (GROUP * SYMBOL_BYTES / 16)),
+             *live_lengths = lengths + most_groups;
     // First the counters, then the codebook, then the codewords.
     uint32_t *slots = reinterpret_cast<uint32_t *>(live_lengths + most_groups * INDEX_ROOM + PAST_INDEX_ROOM);
     uint8_t *area = reinterpret_cast<uint8_t *>(slots);
@@ -274,7 +291,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const auto count = [&](const LaneSymbols &own, uint32_t round) {
 #pragma unroll
         for (uint32_t v = 0; v < LANE_VECTORS; ++v) {
-            kept_of(round)[v * WARP] = make_uint4(own.words[4 * v], own.words[4 * v + 1], own.words[4 * v + 2], own.words[4 * v + 3]);
+            kept_of(round)[v * WARP] =
+                make_uint4(own.words[4 * v], own.words[4 * v + 1], own.words[4 * v + 2], own.words[4 * v + 3]);
         }
         const bool is_live = own_at + round * WARP_SYMBOLS < stream_symbols && own.differs_from(free_word);
         if ((__ballot_sync(ALL_LANES, is_live) & group_lanes()) != 0) {
@@ -299,10 +317,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
 #pragma unroll 1
     for (uint32_t round = round_begin; round < round_end; ++round) {
         take(here, kept_of(round));
-        encode_round(here, own_at + round * WARP_SYMBOLS, stream_symbols, free_word, table, slot_at, lengths + round * ROUND_GROUPS, gaps.starts + round * WARP, own);
+        encode_round(here, own_at + round * WARP_SYMBOLS, stream_symbols, free_word, table, slot_at,
+                     lengths + round * ROUND_GROUPS, gaps.starts + round * WARP, own);
     }
     const Work work{list, share, states, slots, slot_words, lengths, live_lengths, round_begin, round_end, gaps};
-    const auto load_turn = [&](LaneSymbols &of_turn, uint32_t turn) { take(of_turn, kept + (round_begin + turn / WARP) * (LANE_VECTORS * WARP) + turn % WARP); };
+    const auto load_turn = [&](LaneSymbols &of_turn, uint32_t turn) {
+        take(of_turn, kept + (round_begin + turn / WARP) * (LANE_VECTORS * WARP) + turn % WARP);
+    };
     const auto heard = [&] {
         // Nobody needs any more what the stream's blocks have worked on together.
         if (share.index == 0) {

@@ -1,5 +1,7 @@
 //! How a batch ends: what is known of each chunk in one word, and scratch memory as the next batch needs it.
 
+#![allow(unsafe_code)]
+
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
 

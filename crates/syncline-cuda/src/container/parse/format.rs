@@ -31,7 +31,7 @@ impl Format {
         let bitmap = TileMask::stored_bytes(geometry.unclipped_len() as usize) as u64;
         Self {
             patterns: header.patterns.len() as u32,
-            signs: header.pipeline == Pipeline::LogQuantised,
+            signs: header.pipeline == Pipeline::LogQuantized,
             index: header.index,
             lzss_codes: header.lzss_codes,
             group_log2: header.group_log2.into(),

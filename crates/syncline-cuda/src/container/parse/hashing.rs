@@ -1,5 +1,7 @@
 //! Hashes of short records, compared by the kernel that parses them.
 
+#![allow(unsafe_code)]
+
 use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaViewMut, DevicePtrMut, DeviceRepr};
 
@@ -7,8 +9,9 @@ use crate::container::hash::{BLOCK, MOST_PARTS, sums_words};
 use crate::device::{Arena, Frame};
 use crate::error::{CudaError, Result};
 
-/// Longest records whose hashes are compared while they are parsed, in bytes. What comes behind waits for both: parsing takes some 20 microseconds, the chain of XXH3 by reckoning 9 for so many (30 cycles a KiB). Longer ones have not been
-/// timed so.
+/// Longest records whose hashes are compared while they are parsed, in bytes. What comes behind waits for both: parsing
+/// takes some 20 microseconds, the chain of XXH3 by reckoning 9 for so many (30 cycles a KiB). Longer ones have not
+/// been timed so.
 const LONGEST: u32 = 512 << 10;
 /// Bytes of a record that a block has.
 const SHARE: u32 = 32 << 10;
@@ -49,7 +52,8 @@ impl Hashing<'_, '_> {
         Arena::bytes_for::<u64>(sums_words(records, longest))
     }
 
-    /// With its scratch memory: room for the sums of each whole KiB of each record, and a word of progress and one to write for each of `records`.
+    /// With its scratch memory: room for the sums of each whole KiB of each record, and a word of progress and one to
+    /// write for each of `records`.
     pub(super) fn on_device(self, frame: &mut Frame<'_>, records: usize) -> Result<DeviceHashing> {
         if self.progress.len() != records || self.differs.len() != records {
             return Err(CudaError::invalid("there must be a word for each record"));

@@ -1,5 +1,7 @@
 //! The memory that a batch's records are parsed into.
 
+#![allow(unsafe_code)]
+
 use std::marker::PhantomData;
 
 use cudarc::driver::sys::CUdeviceptr;
@@ -101,7 +103,8 @@ pub(super) struct Memory<'a> {
 }
 
 impl<'a> Memory<'a> {
-    /// For a batch of that many streams of bitmaps. `kept` is as [`RecordParser::parse`](super::RecordParser::parse) takes it.
+    /// For a batch of that many streams of bitmaps. `kept` is as [`RecordParser::parse`](super::RecordParser::parse)
+    /// takes it.
     pub fn new(
         frame: &mut Frame<'a>,
         format: &Format,

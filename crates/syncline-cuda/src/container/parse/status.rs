@@ -22,7 +22,8 @@ pub(crate) const STATUS_HASH: u32 = 1024;
 /// The one that is found when tokens are read.
 pub(crate) const STATUS_TOKENS: u32 = 2048;
 
-/// What the word that a batch ends with says for a chunk, [`RecordParser::finish`](super::RecordParser::finish), or `None` if the chunk is right.
+/// What the word that a batch ends with says for a chunk, [`RecordParser::finish`](super::RecordParser::finish), or
+/// `None` if the chunk is right.
 pub fn chunk_status_text(status: u32) -> Option<String> {
     let parsing = PROBLEMS.iter().find(|(bit, _)| status & bit != 0).map(|(_, text)| (*text).to_owned());
     let stream = |shift: u32| status_text(status >> shift & 0xff).map(|text| format!("Huffman stream: {text}"));

@@ -1,5 +1,7 @@
 //! What the host prepares for decoding: a descriptor for each stream of a batch, and its codebooks.
 
+#![allow(unsafe_code)]
+
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -181,7 +183,8 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
     /// Describes `streams` on the device. Their outputs must not overlap.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] for offsets that are not aligned or streams of different group sizes, or too many of them; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] for offsets that are not aligned or streams of different group sizes, or too many
+    /// of them; [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, streams: &[BatchStream<'_, '_, S>]) -> Result<Self> {
         let mut totals =
             Totals { group_log2: 7, index: streams.first().map(|s| s.stream.index_kind()), ..Totals::default() };

@@ -1,5 +1,7 @@
 //! The baseline: a thread an independent piece, symbol by symbol. Launcher of `kernels/huffman/decode/chunked.cu`.
 
+#![allow(unsafe_code)]
+
 use cudarc::driver::{DeviceRepr, PushKernelArg};
 use syncline_core::huffman::{Decoder, IndexKind, Symbol};
 
@@ -35,7 +37,8 @@ impl<S: Symbol + DeviceRepr> Chunked<S> {
     /// A decoder for streams with groups of `2^group_log2` symbols.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) unless `group_log2` is 6 or 7; errors of [`Device::kernel`].
+    /// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) unless `group_log2` is 6 or 7; errors of
+    /// [`Device::kernel`].
     pub fn new(device: &Device, group_log2: u32) -> Result<Self> {
         let preparation = Preparation::new(device, group_log2, TABLE_BITS)?;
         let kernel = device.kernel(&specialization(S::BYTES, group_log2), "decode_chunked")?;
@@ -59,8 +62,9 @@ impl<S: Symbol + DeviceRepr> Chunked<S> {
             launch.arg(&work.batch.books).arg(&work.batch.symbols).arg(work.classes).arg(&map);
             launch.arg(&work.batch.sums).arg(&by_index);
             launch.arg(&mut scratch.sums).arg(&mut *work.status).arg(&mut *work.output);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const u8 *, const u32 *, const Totals *, u32, u32 *, u32 *, u8 *), bounded
-            // as the other decoders' (`Decoding::check`; positions by the stream's bits, groups by its groups).
+            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const u8 *, const u32 *,
+            // const Totals *, u32, u32 *, u32 *, u8 *), bounded as the other decoders' (`Decoding::check`; positions by
+            // the stream's bits, groups by its groups).
             unsafe { launch.launch(Kernel::grid(pieces.div_ceil(THREADS), THREADS, 0)) }.doing("decoding")?;
         }
         self.preparation.after(frame, &mut work, &scratch)

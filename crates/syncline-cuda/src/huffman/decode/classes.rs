@@ -1,4 +1,7 @@
-//! Writing symbols with shared memory tuned by compression ratio, a launch a class: launcher of `kernels/huffman/decode/classes.cu`.
+//! Writing symbols with shared memory tuned by compression ratio, a launch a class: launcher of
+//! `kernels/huffman/decode/classes.cu`.
+
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 
@@ -21,7 +24,8 @@ const LAST_BUFFER: u32 = 38 << 10;
 const RATIO_BYTES: u32 = SEQUENCE * syncline_core::huffman::SUBSEQUENCE_BITS / 8;
 /// Highest ratio with a class of its own: 16-bit symbols without free groups go no higher.
 const HIGHEST_RATIO: u32 = 16;
-/// Symbols more than its ratio's that a class has room for, since a sequence seldom starts where a unit of 16 bytes does.
+/// Symbols more than its ratio's that a class has room for, since a sequence seldom starts where a unit of 16 bytes
+/// does.
 const SLACK: u32 = 64;
 const SORT_THREADS: u32 = 1024;
 
@@ -33,8 +37,9 @@ fn highest_ratio(shared_memory: u32, blocks: u32) -> u32 {
 /// Room in shared memory for a sequence's symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Room {
-    /// By the compression ratio of each sequence, as in 2022: a launch a class of sequences, on streams of their own. Ratios up to which so many blocks of 512
-    /// threads fit a multiprocessor have a class each; 1 is a quarter of an H200's threads, as published.
+    /// By the compression ratio of each sequence, as in 2022: a launch a class of sequences, on streams of their own.
+    /// Ratios up to which so many blocks of 512 threads fit a multiprocessor have a class each; 1 is a quarter of an
+    /// H200's threads, as published.
     Classes {
         /// Blocks to a multiprocessor.
         blocks: u32,
@@ -141,13 +146,15 @@ impl Classes {
             launch.arg(&work.batch.descriptors).arg(&totals.streams).arg(&counts).arg(&work.batch.sums);
             launch.arg(&mut sequence_counts);
             let blocks = one_wave(resident(&self.counts, SEQUENCE, 0, self.multiprocessors)?, &totals);
-            // SAFETY: parameters (const Stream *, u32, const u8 *, const Totals *, u32 *): a count for each subsequence, a sum for each sequence.
+            // SAFETY: parameters (const Stream *, u32, const u8 *, const Totals *, u32 *): a count for each
+            // subsequence, a sum for each sequence.
             unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, 0)) }.doing("adding up sequences")?;
         }
         let sequence_counts = sequence_counts.as_view();
         let mut launch = stream.launch_builder(self.starts.function());
         launch.arg(&work.batch.descriptors).arg(&sequence_counts).arg(&mut starts).arg(&mut *work.status);
-        // SAFETY: parameters (const Stream *, const u32 *, u32 *, u32 *): a block and a word of status for each stream, a count and a start for each sequence.
+        // SAFETY: parameters (const Stream *, const u32 *, u32 *, u32 *): a block and a word of status for each stream,
+        // a count and a start for each sequence.
         unsafe { launch.launch(Kernel::grid(totals.streams, SEQUENCE, 0)) }.doing("adding up streams")?;
         step("output index")?;
         if sequences == 0 {
@@ -155,14 +162,16 @@ impl Classes {
         }
         let mut launch = stream.launch_builder(self.order.function());
         launch.arg(&sequence_counts).arg(&work.batch.sums).arg(&mut order).arg(&mut class_ends);
-        // SAFETY: parameters (const u32 *, const Totals *, u32 *, u32 *): a count and a place for each sequence, an end for each class. Every sequence has one class.
+        // SAFETY: parameters (const u32 *, const Totals *, u32 *, u32 *): a count and a place for each sequence, an end
+        // for each class. Every sequence has one class.
         unsafe { launch.launch(Kernel::grid(1, SORT_THREADS, 0)) }.doing("sorting sequences by class")?;
         step("tuning")?;
         self.write_classes(frame, work, scratch, known, [&starts, &order, &class_ends])?;
         step("decoding and writing")
     }
 
-    /// A launch a class, each on a stream of its own, which waits for what is before and which the caller's stream then waits for.
+    /// A launch a class, each on a stream of its own, which waits for what is before and which the caller's stream then
+    /// waits for.
     fn write_classes<S: Symbol + DeviceRepr>(
         &self,
         frame: &Frame<'_>,
@@ -174,7 +183,8 @@ impl Classes {
         let totals = work.batch.totals;
         let stream = frame.stream();
         let kernel = &self.write[usize::from(totals.pairs())];
-        // Addresses, since views of one buffer would make the launches wait for one another. They are ordered by events instead, and write different places.
+        // Addresses, since views of one buffer would make the launches wait for one another. They are ordered by events
+        // instead, and write different places.
         let before: [CUdeviceptr; 2] = [work.input.device_ptr(stream).0, work.batch.descriptors.device_ptr(stream).0];
         let after: [CUdeviceptr; 9] = [
             work.batch.books.device_ptr(stream).0,
@@ -206,15 +216,17 @@ impl Classes {
             });
             launch.arg(&own_class).arg(&room).arg(&written[0]).arg(&written[1]);
             let blocks = one_wave(resident(kernel, SEQUENCE, bytes, self.multiprocessors)?, &totals);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *, const u8 *, const u8 *, const u32 *,
-            // const u32 *, const u32 *, u32, u32, u32 *, u8 *). All are views that this call holds, valid until the work queued on the frame's stream is done,
-            // and that stream waits for this launch below. Words are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number to
-            // groups within the stream; `room` symbols of shared memory.
+            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *,
+            // const u8 *, const u8 *, const u32 *, const u32 *, const u32 *, u32, u32, u32 *, u8 *). All are views that
+            // this call holds, valid until the work queued on the frame's stream is done, and that stream waits for
+            // this launch below. Words are read within what the descriptors say (`Decoding::check`), symbols written up
+            // to the live groups' number to groups within the stream; `room` symbols of shared memory.
             unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, bytes)) }.doing("decoding a class")?;
             Ok(())
         };
         let queued: Result<()> = self.buffers.iter().enumerate().rev().try_for_each(queue);
-        // Whatever became of it: the memory may be used for something else when this returns. What others do with input and output comes after what is recorded now.
+        // Whatever became of it: the memory may be used for something else when this returns. What others do with input
+        // and output comes after what is recorded now.
         self.streams.iter().try_for_each(|own_stream| stream.join(own_stream)).doing("waiting for classes")?;
         drop((work.input.device_ptr(stream), work.output.device_ptr_mut(stream)));
         queued

@@ -1,5 +1,7 @@
 //! Decoding with the gap index: as published in 2020 (launcher of `kernels/huffman/decode/gap.cu`), and by spans.
 
+#![allow(unsafe_code)]
+
 use cudarc::driver::{DeviceRepr, PushKernelArg};
 use syncline_core::huffman::{Decoder, Symbol};
 
@@ -83,10 +85,11 @@ impl Published {
         };
         launch.arg(&work.batch.sums).arg(&mut ticket).arg(&mut states);
         launch.arg(&mut scratch.sums).arg(&mut *work.status).arg(&mut *work.output);
-        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *, const u8 *, const u8 *, const Totals *,
-        // u32 *, u64 *, u32 *, u32 *, u8 *). Words and gaps are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number
-        // to groups within the stream. `known` is null only for the kernel that does not use it. A block looks back only at blocks that took their
-        // sequences before it, and so run.
+        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *,
+        // const u8 *, const u8 *, const Totals *, u32 *, u64 *, u32 *, u32 *, u8 *). Words and gaps are read within
+        // what the descriptors say (`Decoding::check`), symbols written up to the live groups' number to groups within
+        // the stream. `known` is null only for the kernel that does not use it. A block looks back only at blocks that
+        // took their sequences before it, and so run.
         unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, 0)) }.doing("decoding")?;
         Ok(())
     }
@@ -186,7 +189,8 @@ impl<S: Symbol + DeviceRepr> Gap<S> {
     /// A decoder for streams with groups of `2^group_log2` symbols.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) unless `group_log2` is 6 or 7; errors of [`Device::kernel`].
+    /// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) unless `group_log2` is 6 or 7; errors of
+    /// [`Device::kernel`].
     pub fn new(device: &Device, group_log2: u32) -> Result<Self> {
         Self::with_writing(device, group_log2, Writing::default())
     }
@@ -209,7 +213,8 @@ impl<S: Symbol + DeviceRepr> Gap<S> {
         self.launch_observed(frame, work, &mut |_| Ok(()))
     }
 
-    /// [`Self::launch`] that calls `step` with the name of each step as soon as it is queued: a bench records events there.
+    /// [`Self::launch`] that calls `step` with the name of each step as soon as it is queued: a bench records events
+    /// there.
     ///
     /// # Errors
     /// As [`Self::launch`], or what `step` returns.

@@ -1,5 +1,7 @@
 //! Decoding with the symbol index: launcher of `kernels/huffman/decode/indexed.cu`.
 
+#![allow(unsafe_code)]
+
 use std::cmp::Reverse;
 
 use cudarc::driver::DeviceRepr;
@@ -14,19 +16,22 @@ const SOURCE: Source = source!("huffman/decode/indexed.cu");
 
 /// Shared memory that a block has beside tables and tiles.
 const OWN_SHARED_MEMORY: u32 = 2048;
-/// Words that a warp stages at most: an index block of nothing but the longest codewords, and what decoding looks ahead.
+/// Words that a warp stages at most: an index block of nothing but the longest codewords, and what decoding looks
+/// ahead.
 pub(super) const MOST_STAGED_WORDS: u32 = 2592;
 /// And at least: a group of the longest codewords, and what decoding looks ahead.
 pub(super) const LEAST_STAGED_WORDS: u32 = 96;
-/// Registers of a multiprocessor, and threads that it holds at most, on all architectures since sm_70 (fewer threads on some).
+/// Registers of a multiprocessor, and threads that it holds at most, on all architectures since sm_70 (fewer threads on
+/// some).
 const REGISTERS: u32 = 65_536;
 const THREADS_ON_MULTIPROCESSOR: u32 = 2048;
 /// Shared memory that the driver takes for itself with each block.
 const DRIVERS_SHARED_MEMORY: u32 = 1024;
-/// Codewords are looked up in pairs where they have so many bits on average at most. With more there is hardly a time when no lane of a warp gets a single symbol, and all wait
-/// for that lane.
+/// Codewords are looked up in pairs where they have so many bits on average at most. With more there is hardly a time
+/// when no lane of a warp gets a single symbol, and all wait for that lane.
 const PAIRED_BITS: f64 = 1.2;
-/// log2 of the entries of a table after which a word is left out, so that entries of codewords that end alike are in different banks (`huffman/decode/lookup.cuh`).
+/// log2 of the entries of a table after which a word is left out, so that entries of codewords that end alike are in
+/// different banks (`huffman/decode/lookup.cuh`).
 const TABLE_SKEW: u32 = 6;
 /// Most threads in a block.
 const MOST_THREADS: u32 = 1024;
@@ -40,10 +45,12 @@ pub struct IndexedTuning {
     pub threads: Option<u32>,
     /// Waves of blocks over the device.
     pub waves: u32,
-    /// Room for a warp's input in percent of the batch's mean, at least where it can be had; there is more if memory is left.
+    /// Room for a warp's input in percent of the batch's mean, at least where it can be had; there is more if memory is
+    /// left.
     pub staged_percent: u32,
-    /// Bytes of a group that are gathered before they are written, 64 or 128; `None`: 128 where codewords are looked up in pairs, else 64. At high entropy
-    /// the smaller tile leaves room for more warps (0.75 instead of 0.69 of the copy at 6.2 bits), at low entropy the longer lines count.
+    /// Bytes of a group that are gathered before they are written, 64 or 128; `None`: 128 where codewords are looked up
+    /// in pairs, else 64. At high entropy the smaller tile leaves room for more warps (0.75 instead of 0.69 of the copy
+    /// at 6.2 bits), at low entropy the longer lines count.
     pub row_bytes: Option<u32>,
     /// Whether codewords are looked up in pairs; `None`: where two nearly always fit.
     pub pairs: Option<bool>,
@@ -85,7 +92,8 @@ fn table_words(books: u32, table_bits: u32) -> u32 {
     books * (entries + (entries >> TABLE_SKEW)).next_multiple_of(4)
 }
 
-/// Bits that a table lookup takes where a block has so many bytes of shared memory: [`TABLE_BITS`], or fewer if four codebooks' tables leave no room for the smallest block.
+/// Bits that a table lookup takes where a block has so many bytes of shared memory: [`TABLE_BITS`], or fewer if four
+/// codebooks' tables leave no room for the smallest block.
 pub(super) fn table_bits(shared_memory: u32) -> u32 {
     const LEAST_TABLE_BITS: u32 = 10;
     let of_warp = 32 * IndexedTuning::default().row_bytes(true) + 4 * LEAST_STAGED_WORDS;
@@ -243,7 +251,8 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
         Plan { staged_words, shared_memory, ..best }
     }
 
-    /// Index blocks that each multiprocessor has, if blocks have those of one stream only and so many streams have one block each that is not full.
+    /// Index blocks that each multiprocessor has, if blocks have those of one stream only and so many streams have one
+    /// block each that is not full.
     fn tasks_of_multiprocessor(&self, tasks: u32, streams: u32) -> u32 {
         let full = self.multiprocessors.saturating_sub(streams).max(self.multiprocessors / 2).max(1);
         tasks.div_ceil(full)
@@ -252,8 +261,8 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
     /// Decodes the batch on the frame's stream, without waiting for it.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if a buffer is too short or misaligned or a stream has another index; [`CudaError::OutOfMemory`];
-    /// [`CudaError::Driver`]. Damaged streams are no error here: see [`Decoding::status`].
+    /// [`CudaError::InvalidArgument`] if a buffer is too short or misaligned or a stream has another index;
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged streams are no error here: see [`Decoding::status`].
     pub fn launch(&self, frame: &mut Frame<'_>, mut work: Decoding<'_, '_, S>) -> Result<()> {
         work.check(frame, Decoder::Indexed, self.group_log2)?;
         let totals = work.batch.totals;
@@ -273,7 +282,8 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
                 return Err(CudaError::invalid("blocks of so many threads do not fit the device's shared memory"));
             }
             let blocks = resident.max(1) * self.multiprocessors * self.tuning.waves;
-            // A block for each few index blocks of a stream, if there is room for all of those at once; and a stream has one at its end that is not full.
+            // A block for each few index blocks of a stream, if there is room for all of those at once; and a stream
+            // has one at its end that is not full.
             let most_tasks = self.tasks_of_multiprocessor(totals.tasks, totals.streams).min(threads / 32);
             let of_one_stream = totals.tasks.div_ceil(most_tasks) + totals.streams;
             let (blocks, most_tasks) =
@@ -284,10 +294,12 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
             let launch = launch.reads(&work.batch.symbols).reads(work.classes).reads(&scratch.map);
             let launch = launch.reads(&work.batch.sums).value(most_tasks).value(staged_words).writes(&mut scratch.sums);
             let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u8 *, const u32 *, const Totals *, u32, u32, u32 *,
-            // u32 *, u8 *). Descriptors were made from parsed streams whose bytes lie in the input, whose symbols in the output and whose classes in the array (`Decoding::check`);
-            // positions that the device's bytes give are bounded by the stream's bits, groups by its groups. Shared memory is what the kernel lays out:
-            // tables of BOOKS codebooks, then a tile and `staged_words` words for each warp.
+            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u8 *,
+            // const u32 *, const Totals *, u32, u32, u32 *, u32 *, u8 *). Descriptors were made from parsed streams
+            // whose bytes lie in the input, whose symbols in the output and whose classes in the array
+            // (`Decoding::check`); positions that the device's bytes give are bounded by the stream's bits, groups by
+            // its groups. Shared memory is what the kernel lays out: tables of BOOKS codebooks, then a tile and
+            // `staged_words` words for each warp.
             return unsafe { launch.launch(Kernel::grid(blocks, threads, shared_memory)) };
         }
         self.preparation.after(frame, &mut work, &scratch)

@@ -1,4 +1,7 @@
-//! Streams of a small batch, and which block has what, as an argument of a launch: a block would else read that from memory, one thing after the other, before it could begin.
+//! Streams of a small batch, and which block has what, as an argument of a launch: a block would else read that from
+//! memory, one thing after the other, before it could begin.
+
+#![allow(unsafe_code)]
 
 use cudarc::driver::DeviceRepr;
 
@@ -12,7 +15,8 @@ pub(super) const MOST_BLOCKS: usize = 192;
 /// Words of a stream's `Tally` (`huffman/decode/small.cuh`).
 pub(super) const TALLY_WORDS: usize = 6;
 
-/// `Part` of `huffman/decode/small.cuh`: the share of a block, units `first` to `end` of a stream, of whose blocks it is number `index` of `blocks`; of no blocks if it has none.
+/// `Part` of `huffman/decode/small.cuh`: the share of a block, units `first` to `end` of a stream, of whose blocks it
+/// is number `index` of `blocks`; of no blocks if it has none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 #[repr(C)]
 struct Part {
@@ -35,7 +39,8 @@ pub(super) struct List {
     streams: [Descriptor; MOST_LISTED],
 }
 
-// SAFETY: integers without padding (two of 4 bytes, then parts of 8 bytes each, then descriptors, which start on a multiple of 8 bytes), laid out as the kernels' struct.
+// SAFETY: integers without padding (two of 4 bytes, then parts of 8 bytes each, then descriptors, which start on a
+// multiple of 8 bytes), laid out as the kernels' struct.
 unsafe impl DeviceRepr for List {}
 
 impl List {
@@ -49,7 +54,8 @@ impl List {
         (1..=MOST_LISTED).contains(&descriptors.len()) && blocks as usize <= MOST_BLOCKS
     }
 
-    /// The list for `blocks` blocks which have units of one stream each, `most` of them at most; a stream without any has a block too. `None` if there are too many of anything.
+    /// The list for `blocks` blocks which have units of one stream each, `most` of them at most; a stream without any
+    /// has a block too. `None` if there are too many of anything.
     pub fn new(descriptors: &[Descriptor], blocks: u32, most: u32, units: impl Fn(&Descriptor) -> u32) -> Option<Self> {
         if !Self::fits(descriptors, blocks) {
             return None;

@@ -1,5 +1,7 @@
 //! Batches made on the device from where streams stand in the input: launcher of `kernels/huffman/decode/parse.cu`.
 
+#![allow(unsafe_code)]
+
 use std::marker::PhantomData;
 
 use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
@@ -109,7 +111,8 @@ pub(crate) struct Bounds {
     pub input_bytes: u64,
 }
 
-/// At most this many bits a symbol, as far as the host can see, and codewords are looked up in pairs (see `PAIRED_SHARE`).
+/// At most this many bits a symbol, as far as the host can see, and codewords are looked up in pairs (see
+/// `PAIRED_SHARE`).
 const PAIRED_BITS: u64 = 3;
 
 impl Bounds {
@@ -158,7 +161,8 @@ impl Bounds {
     }
 }
 
-/// Makes batches on the device, without the host: reads the headers and codebooks of streams and says in status words what is wrong with them.
+/// Makes batches on the device, without the host: reads the headers and codebooks of streams and says in status words
+/// what is wrong with them.
 #[derive(Debug, Clone)]
 pub struct Parser<S> {
     kernel: Kernel,
@@ -168,8 +172,8 @@ pub struct Parser<S> {
 }
 
 impl<S: Symbol + DeviceRepr> Parser<S> {
-    /// A parser of streams with groups of `2^group_log2` symbols and this index; `None`: any index, but one codebook. Streams with several codebooks have at most
-    /// 2^14 symbols in each alphabet.
+    /// A parser of streams with groups of `2^group_log2` symbols and this index; `None`: any index, but one codebook.
+    /// Streams with several codebooks have at most 2^14 symbols in each alphabet.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] unless `group_log2` is 6 or 7; errors of [`Device::kernel`].
@@ -181,11 +185,13 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
         Ok(Self { kernel, index, group_log2, symbol: PhantomData })
     }
 
-    /// Parses the streams at `places` on the frame's stream, without waiting for it. `status` gets a word for each; decoding the batch adds to it.
+    /// Parses the streams at `places` on the frame's stream, without waiting for it. `status` gets a word for each;
+    /// decoding the batch adds to it.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] unless there is a word of status for each place and the batch is small enough; [`CudaError::OutOfMemory`];
-    /// [`CudaError::Driver`]. Damaged streams are no error here: see [`Decoding::status`](super::Decoding::status).
+    /// [`CudaError::InvalidArgument`] unless there is a word of status for each place and the batch is small enough;
+    /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged streams are no error here: see
+    /// [`Decoding::status`](super::Decoding::status).
     pub fn launch<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -234,9 +240,10 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
             launch.arg(&mut *status).arg(&mut done);
             let mut grid = Kernel::grid(count, PARSE_THREADS, 0);
             grid.grid_dim.1 = bounds.books();
-            // SAFETY: parameters (const u8 *, Limits, const Place *, u32, Stream *, Book *, u16 *, u8 *, Totals *, u32 *, u32 *): a descriptor and a word of status for
-            // each stream, a book for each of the codebooks it can have, symbols and marks for their alphabets. Streams are read within the input that the limits
-            // state, which also bound what descriptors say; `done`, sums and status are 0.
+            // SAFETY: parameters (const u8 *, Limits, const Place *, u32, Stream *, Book *, u16 *, u8 *, Totals *, u32
+            // *, u32 *): a descriptor and a word of status for each stream, a book for each of the codebooks it can
+            // have, symbols and marks for their alphabets. Streams are read within the input that the limits state,
+            // which also bound what descriptors say; `done`, sums and status are 0.
             unsafe { launch.launch(grid) }.doing("parsing streams")?;
         }
         Ok(BatchView {

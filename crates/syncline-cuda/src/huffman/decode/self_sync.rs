@@ -1,5 +1,7 @@
 //! Decoding without an index: launcher of `kernels/huffman/decode/self_sync.cu` and `huffman/decode/compose.cu`.
 
+#![allow(unsafe_code)]
+
 use cudarc::driver::{CudaViewMut, DeviceRepr};
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{Decoder, Symbol};
@@ -16,11 +18,12 @@ const SOURCE: Source = source!("huffman/decode/self_sync.cu");
 
 const COMPOSE: Source = source!("huffman/decode/compose.cu");
 
-/// Threads of a block that synchronises.
+/// Threads of a block that synchronizes.
 const THREADS: u32 = 512;
-/// Subsequences that a warp synchronises: four a lane.
+/// Subsequences that a warp synchronizes: four a lane.
 const STRETCH: u32 = 4 * 32;
-/// Subsequences of a stretch that are decoded again to join it to the one before, at most. Where codes synchronise at all, few take more than two.
+/// Subsequences of a stretch that are decoded again to join it to the one before, at most. Where codes synchronize at
+/// all, few take more than two.
 const JOINED: u32 = 32;
 
 /// Blocks that compose to a multiprocessor, and their shared memory for tables.
@@ -65,16 +68,16 @@ fn compose_specialization(symbol_bytes: usize, group_log2: u32) -> Specializatio
 /// What the compile check compiles.
 pub(super) fn specializations() -> Vec<Specialization> {
     let rounds = SelfSyncTuning::default().rounds;
-    let synchronise = SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, rounds));
+    let synchronize = SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, rounds));
     let compose = SHAPES.map(|(bytes, group_log2)| compose_specialization(bytes, group_log2));
-    [synchronise, compose].concat()
+    [synchronize, compose].concat()
 }
 
 /// Decodes streams with one codebook, whatever their index.
 #[derive(Debug, Clone)]
 pub struct SelfSync<S> {
     preparation: Preparation<S>,
-    synchronise: Kernel,
+    synchronize: Kernel,
     join: Kernel,
     compose: Kernel,
     walk: Kernel,
@@ -83,7 +86,7 @@ pub struct SelfSync<S> {
     small: Option<SpansSmall>,
     group_log2: u32,
     multiprocessors: u32,
-    /// Blocks that synchronise at a time.
+    /// Blocks that synchronize at a time.
     resident: u32,
 }
 
@@ -121,18 +124,18 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
     /// As [`Self::new`]; also without a round.
     pub fn with_tuning(device: &Device, group_log2: u32, tuning: SelfSyncTuning) -> Result<Self> {
         if tuning.rounds == 0 {
-            return Err(CudaError::invalid("synchronising takes a round"));
+            return Err(CudaError::invalid("synchronizing takes a round"));
         }
-        let synchronising = specialization(S::BYTES, group_log2, tuning.rounds);
+        let synchronizing = specialization(S::BYTES, group_log2, tuning.rounds);
         let composing = compose_specialization(S::BYTES, group_log2);
         let compose = device.kernel(&composing, "self_sync_compose")?;
         compose.allow_shared_memory(COUNT_TABLE_BYTES)?;
-        let synchronise = device.kernel(&synchronising, "self_sync")?;
+        let synchronize = device.kernel(&synchronizing, "self_sync")?;
         Ok(Self {
             preparation: Preparation::new(device, group_log2, TABLE_BITS)?,
-            resident: resident(&synchronise, THREADS, 0, device.info().multiprocessors)?,
-            synchronise,
-            join: device.kernel(&synchronising, "self_sync_join")?,
+            resident: resident(&synchronize, THREADS, 0, device.info().multiprocessors)?,
+            synchronize,
+            join: device.kernel(&synchronizing, "self_sync_join")?,
             compose,
             walk: device.kernel(&composing, "self_sync_walk")?,
             multiprocessors: device.info().multiprocessors,
@@ -150,7 +153,8 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         self.launch_observed(frame, work, &mut |_| Ok(()))
     }
 
-    /// [`Self::launch`] that calls `step` with the name of each step as soon as it is queued: a bench records events there.
+    /// [`Self::launch`] that calls `step` with the name of each step as soon as it is queued: a bench records events
+    /// there.
     ///
     /// # Errors
     /// As [`Self::launch`], or what `step` returns.
@@ -169,7 +173,7 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         let totals = work.batch.totals;
         // Without codewords there is nothing to write.
         let finishes = self.writer.finishes() && totals.sequences > 0;
-        // A flag for each stream, and one for all: whether it failed to synchronise.
+        // A flag for each stream, and one for all: whether it failed to synchronize.
         let flags = totals.streams as usize + 1;
         let mut scratch = self.preparation.before(frame, &mut work, true, !finishes, flags)?;
         step("tables")?;
@@ -181,7 +185,7 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
                 exits: frame.slice(sequences * (SEQUENCE / STRETCH) as usize)?,
                 functions: frame.slice(sequences * MAX_LENGTH as usize)?,
             };
-            self.synchronise(frame, &work, &mut scratch, &mut found, step)?;
+            self.synchronize(frame, &work, &mut scratch, &mut found, step)?;
             self.compose(frame, &work, &scratch, &mut found)?;
             step("composing")?;
             self.writer.write(frame, &mut work, &mut scratch, Some(&found.subsequences), step)?;
@@ -193,7 +197,7 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
     }
 
     /// Phases 1 and 2.
-    fn synchronise(
+    fn synchronize(
         &self,
         frame: &Frame<'_>,
         work: &Decoding<'_, '_, S>,
@@ -203,22 +207,23 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
     ) -> Result<()> {
         let totals = work.batch.totals;
         let blocks = one_wave(self.resident, &totals);
-        for (kernel, phase) in [(&self.synchronise, "in sequences"), (&self.join, "between sequences")] {
+        for (kernel, phase) in [(&self.synchronize, "in sequences"), (&self.join, "between sequences")] {
             let (tables, failed) = scratch.counts_and_cleared()?;
             let launch = Successive::new(kernel, frame.stream()).reads(work.input).reads(&work.batch.descriptors);
             let launch = launch.value(totals.streams).reads(&work.batch.books).reads(&tables).reads(&work.batch.sums);
             let launch = launch.writes(&mut found.subsequences.entries).writes(&mut found.subsequences.counts);
             let launch = launch.writes(&mut found.exits).writes(failed);
-            // SAFETY: both have the parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u8 *, u8 *, u8 *, u32 *): an entry and
-            // a count for each subsequence, whole sequences from a multiple of their size; an exit for each stretch, of which joining has a thread each; a flag for
-            // each stream and one more.
+            // SAFETY: both have the parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const
+            // Totals *, u8 *, u8 *, u8 *, u32 *): an entry and a count for each subsequence, whole sequences from a
+            // multiple of their size; an exit for each stretch, of which joining has a thread each; a flag for each
+            // stream and one more.
             unsafe { launch.launch(Kernel::grid(blocks, THREADS, 0)) }?;
             step(phase)?;
         }
         Ok(())
     }
 
-    /// For streams that did not synchronise; the kernels leave at once where there is none.
+    /// For streams that did not synchronize; the kernels leave at once where there is none.
     fn compose(
         &self,
         frame: &Frame<'_>,
@@ -234,8 +239,9 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
             if resolve == 1 {
                 let launch = Successive::new(&self.walk, frame.stream()).reads(&work.batch.descriptors).reads(&failed);
                 let launch = launch.reads(&found.functions).writes(&mut found.sequence_entries);
-                // SAFETY: parameters (const Stream *, const u32 *, const u8 *, u8 *): a block and a flag for each stream, MAX_LENGTH bytes of function and
-                // an entry for each sequence; functions hold values below MAX_LENGTH.
+                // SAFETY: parameters (const Stream *, const u32 *, const u8 *, u8 *): a block and a flag for each
+                // stream, MAX_LENGTH bytes of function and an entry for each sequence; functions hold values below
+                // MAX_LENGTH.
                 unsafe { launch.launch(Kernel::grid(totals.streams, SEQUENCE, 0)) }?;
             }
             let launch = Successive::new(&self.compose, frame.stream()).reads(work.input);
@@ -243,8 +249,9 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
             let launch = launch.reads(&tables).reads(&work.batch.sums).value(resolve).reads(&failed);
             let launch = launch.reads(&found.sequence_entries).writes(&mut found.functions);
             let launch = launch.writes(&mut found.subsequences.entries).writes(&mut found.subsequences.counts);
-            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32, const u32 *, const u8 *, u8 *, u8 *, u8 *), sized as
-            // for the kernels before; shared memory for the tables.
+            // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32,
+            // const u32 *, const u8 *, u8 *, u8 *, u8 *), sized as for the kernels before; shared memory for the
+            // tables.
             unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, COUNT_TABLE_BYTES)) }?;
         }
         Ok(())

@@ -1,5 +1,7 @@
 //! Decoding small batches with the symbol index, in one launch: launcher of `kernels/huffman/decode/small.cu`.
 
+#![allow(unsafe_code)]
+
 use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::Symbol;
 
@@ -20,7 +22,8 @@ const OWN_LONG: u32 = 4096;
 const TABLE_BYTES: u32 = ((1 << TABLE_BITS) + OWN_LONG) * 4;
 /// Shared memory that a block has beside its table and what warps have.
 const OWN_SHARED_MEMORY: u32 = 8 << 10;
-/// Codes of so many eighths of a bit on average at most are decoded by runs of their commonest symbol: with more there is hardly a run.
+/// Codes of so many eighths of a bit on average at most are decoded by runs of their commonest symbol: with more there
+/// is hardly a run.
 const RUNS_EIGHTHS: u64 = 11;
 /// Room for a warp's input in percent of the batch's mean, at least.
 const STAGED_PERCENT: u32 = 130;
@@ -79,7 +82,8 @@ impl Small {
         Ok(Self { variants, multiprocessors: device.info().multiprocessors, shared_memory })
     }
 
-    /// How to launch a batch; `None` if it is not small: more than a block a multiprocessor, a warp an index block, each block those of one stream.
+    /// How to launch a batch; `None` if it is not small: more than a block a multiprocessor, a warp an index block,
+    /// each block those of one stream.
     pub fn plan(&self, totals: &Totals) -> Option<Plan> {
         if totals.streams == 0 || totals.most_books > 1 {
             return None;
@@ -130,10 +134,13 @@ impl Small {
         let launch = launch.reads(&work.batch.sums).value(plan.most_tasks).value(plan.staged_words);
         let launch = launch.value(u32::from(work.batch.keep_status)).writes(&mut sums);
         let launch = launch.writes(&mut *work.status).writes(&mut *work.output).value(list.unwrap_or_else(List::none));
-        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32, u32, u32, Tally *, u32 *, u8 *, List). Descriptors were made from parsed
-        // streams whose bytes lie in the input and whose symbols in the output (`Decoding::check`); positions that the device's bytes give are bounded by the stream's bits, groups by
-        // its groups. Counters are a tally for each stream, and start where an allocation does, on a multiple of 8. Shared memory is what the kernel lays out: a table, then a tile and `staged_words` words for each
-        // of `most_tasks` warps, of which a block has no fewer. Blocks beyond the streams' have nothing to decode.
+        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32, u32,
+        // u32, Tally *, u32 *, u8 *, List). Descriptors were made from parsed streams whose bytes lie in the input and
+        // whose symbols in the output (`Decoding::check`); positions that the device's bytes give are bounded by the
+        // stream's bits, groups by its groups. Counters are a tally for each stream, and start where an allocation
+        // does, on a multiple of 8. Shared memory is what the kernel lays out: a table, then a tile and `staged_words`
+        // words for each of `most_tasks` warps, of which a block has no fewer. Blocks beyond the streams' have nothing
+        // to decode.
         unsafe { launch.launch(Kernel::grid(plan.blocks, THREADS, plan.shared_memory)) }
     }
 }

@@ -1,5 +1,7 @@
 //! Decoding from where subsequences start: launchers of `kernels/huffman/decode/spans.cu`.
 
+#![allow(unsafe_code)]
+
 use cudarc::driver::{CudaViewMut, DeviceRepr};
 use syncline_core::huffman::{SUBSEQUENCE_BITS, Symbol};
 
@@ -40,7 +42,8 @@ pub struct SpansTuning {
     pub threads: u32,
     /// Blocks that a multiprocessor should have room for: what registers allow.
     pub blocks: u32,
-    /// Symbols of a span that a warp has room for at most; `None`: as many as fit. What does not fit goes in several rounds.
+    /// Symbols of a span that a warp has room for at most; `None`: as many as fit. What does not fit goes in several
+    /// rounds.
     pub room: Option<u32>,
     /// Whether small batches are decoded in one launch, by blocks that do everything themselves.
     pub small: bool,
@@ -87,7 +90,8 @@ pub(super) fn workspace(totals: &Totals) -> usize {
     2 * Arena::bytes_for::<u8>(subsequences) + Arena::bytes_for::<u32>(subsequences / SPAN as usize)
 }
 
-/// Blocks of so many threads that run at a time. Asked once: the driver takes as long to answer as a small batch to decode.
+/// Blocks of so many threads that run at a time. Asked once: the driver takes as long to answer as a small batch to
+/// decode.
 pub(super) fn resident(kernel: &Kernel, threads: u32, shared_memory: u32, multiprocessors: u32) -> Result<u32> {
     Ok(kernel.blocks_per_multiprocessor(threads, shared_memory)?.max(1) * multiprocessors)
 }
@@ -145,8 +149,8 @@ impl Spans {
         Ok(spans)
     }
 
-    /// Symbols that a warp gathers at a time: as many as fit. Fields are uneven, and with room for little more than the mean, spans of many symbols took several rounds and
-    /// half of the time on some of the papers' sets.
+    /// Symbols that a warp gathers at a time: as many as fit. Fields are uneven, and with room for little more than the
+    /// mean, spans of many symbols took several rounds and half of the time on some of the papers' sets.
     fn room(&self) -> u32 {
         let buffers = (self.shared_memory / self.tuning.blocks).saturating_sub(TABLE_BYTES);
         let most = buffers / self.symbol_bytes / (self.tuning.threads / 32);
@@ -176,8 +180,9 @@ impl Spans {
         let launch = launch.value(totals.streams).reads(&work.batch.books).reads(&tables).reads(&work.batch.sums);
         let launch = launch.writes(&mut found.entries).writes(&mut found.counts);
         let grid = Kernel::grid(one_wave(self.resident_count, &totals), COUNT_THREADS, 0);
-        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u8 *, u8 *): words and gaps are read within what the
-        // descriptors say (`Decoding::check`); a byte of each for each subsequence.
+        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u8 *, u8 *):
+        // words and gaps are read within what the descriptors say (`Decoding::check`); a byte of each for each
+        // subsequence.
         unsafe { launch.launch(grid) }
     }
 
@@ -199,8 +204,8 @@ impl Spans {
         let stream = frame.stream().clone();
         let launch = Successive::new(&self.scan, &stream).reads(&work.batch.descriptors).reads(&counts);
         let launch = launch.writes(&mut before).writes(&mut *work.status);
-        // SAFETY: parameters (const Stream *, const u8 *, u32 *, u32 *): a block and a word of status for each stream, a count for each subsequence, a sum for each
-        // 32 of them, which whole sequences have.
+        // SAFETY: parameters (const Stream *, const u8 *, u32 *, u32 *): a block and a word of status for each stream,
+        // a count for each subsequence, a sum for each 32 of them, which whole sequences have.
         unsafe { launch.launch(Kernel::grid(totals.streams, self.tuning.threads, 0)) }?;
         step("output index")?;
 
@@ -212,9 +217,10 @@ impl Spans {
         let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
         let blocks = one_wave(self.resident_write, &totals);
         let grid = Kernel::grid(blocks, self.tuning.threads, self.shared_memory_to_write());
-        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *, const u8 *, const u8 *, const u32 *,
-        // const Totals *, u32, u32 *, u32 *, u8 *). Words are read within what the descriptors say (`Decoding::check`), symbols written up to the live groups' number, and free groups, to groups within the
-        // stream. Shared memory is a table and a buffer of `room` symbols for each warp.
+        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *,
+        // const u8 *, const u8 *, const u32 *, const Totals *, u32, u32 *, u32 *, u8 *). Words are read within what the
+        // descriptors say (`Decoding::check`), symbols written up to the live groups' number, and free groups, to
+        // groups within the stream. Shared memory is a table and a buffer of `room` symbols for each warp.
         unsafe { launch.launch(grid) }?;
         step("decoding and writing")
     }

@@ -1,5 +1,7 @@
 //! Decoding small batches from subsequences, in one launch: launcher of `kernels/huffman/decode/spans_small.cu`.
 
+#![allow(unsafe_code)]
+
 use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::lengths::MAX_LENGTH;
 use syncline_core::huffman::{SUBSEQUENCE_BITS, Symbol};
@@ -16,7 +18,7 @@ const SOURCE: Source = source!("huffman/decode/spans_small.cu");
 /// Threads in a block.
 const THREADS: u32 = 1024;
 const WARPS: u32 = THREADS / 32;
-/// Rounds of synchronising before a block composes functions instead, which takes as long as some twenty of them.
+/// Rounds of synchronizing before a block composes functions instead, which takes as long as some twenty of them.
 const ROUNDS: u32 = 16;
 /// Bytes of a block's table.
 const TABLE_BYTES: u32 = ((1 << TABLE_BITS) + LONG_ENTRIES) * 4;
@@ -24,7 +26,8 @@ const TABLE_BYTES: u32 = ((1 << TABLE_BITS) + LONG_ENTRIES) * 4;
 const OWN_SHARED_MEMORY: u32 = 12 << 10;
 /// Spans of a block, at most: not many more than 10 MB of the papers' sets have. The kernel has room for 128.
 const MOST_SPANS: u32 = 72;
-/// Parts of subsequences of a block that has so few spans that it splits them, at most: a row for each warp, and a span before them.
+/// Parts of subsequences of a block that has so few spans that it splits them, at most: a row for each warp, and a span
+/// before them.
 const SPLIT_PARTS: u32 = (WARPS + 4) * 32;
 /// Bytes behind words that are looked at.
 const SLACK_BYTES: u32 = 32;
@@ -75,8 +78,9 @@ impl SpansSmall {
         Ok(Self { kernel, symbol_bytes: S::BYTES as u32, group_log2, multiprocessors, shared_memory })
     }
 
-    /// How to launch a batch; `None` if it is not small: more than a block a multiprocessor, each with spans of one stream. Nor if it was parsed on the device: that is part
-    /// of more, which may be captured in a graph, and counters cannot be made then.
+    /// How to launch a batch; `None` if it is not small: more than a block a multiprocessor, each with spans of one
+    /// stream. Nor if it was parsed on the device: that is part of more, which may be captured in a graph, and counters
+    /// cannot be made then.
     fn plan<S>(&self, batch: &BatchView<'_, S>) -> Option<Plan> {
         let totals = &batch.totals;
         let streams = totals.streams;
@@ -143,13 +147,15 @@ impl SpansSmall {
         let launch = launch.reads(&work.batch.sums).value(plan.spans).value(plan.parts).value(plan.room);
         let launch = launch.writes(&mut states);
         let launch = launch.writes(&mut *work.status).writes(&mut *work.output).value(list);
-        // States are a 64-bit word for each block, then a tally for each stream; all are 0, and counters start where an allocation does, on a multiple of 8.
-        // Shared memory is what the kernel lays out: a table; words, places, parts and subsequences of `spans` spans and one more; a buffer of `room` symbols for each warp. There
-        // are no more spans than rows (`MOST_SPANS`). The grid is more blocks than streams, and so many that none has more
-        // than `spans` spans. A block waits only for others of the grid, which all run at the same time.
-        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32, u32, u32, u64 *, u32 *, u8 *, List). Descriptors were made from
-        // parsed streams whose bytes lie in the input and whose symbols in the output (`Decoding::check`); symbols are written up to the live groups' number, to groups
-        // within the stream; states and shared memory are as said above.
+        // States are a 64-bit word for each block, then a tally for each stream; all are 0, and counters start where an
+        // allocation does, on a multiple of 8. Shared memory is what the kernel lays out: a table; words, places, parts
+        // and subsequences of `spans` spans and one more; a buffer of `room` symbols for each warp. There are no more
+        // spans than rows (`MOST_SPANS`). The grid is more blocks than streams, and so many that none has more than
+        // `spans` spans. A block waits only for others of the grid, which all run at the same time. SAFETY: parameters
+        // (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u32, u32, u32, u64 *, u32 *, u8
+        // *, List). Descriptors were made from parsed streams whose bytes lie in the input and whose symbols in the
+        // output (`Decoding::check`); symbols are written up to the live groups' number, to groups within the stream;
+        // states and shared memory are as said above.
         unsafe { launch.launch(Kernel::grid(plan.blocks, THREADS, plan.shared_memory)) }
     }
 }

@@ -1,5 +1,7 @@
 //! The streams of a batch, and what they come out as.
 
+#![allow(unsafe_code)]
+
 use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr, ValidAsZeroBits};
@@ -27,7 +29,7 @@ pub struct Span {
     first_group: u64,
     groups: u32,
     free_symbol: u32,
-    /// 0: all symbols are counted. Quantising says what codes there are.
+    /// 0: all symbols are counted. Quantizing says what codes there are.
     symbols: u32,
     unused: u32,
 }
@@ -71,7 +73,8 @@ impl Batch {
     /// Uploads the list of streams.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if there is none, or one is too large or its free symbol is not in the alphabet; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if there is none, or one is too large or its free symbol is not in the alphabet;
+    /// [`CudaError::Driver`].
     pub fn new(stream: &Arc<CudaStream>, format: &Format, streams: &[StreamSpan]) -> Result<Self> {
         format.check()?;
         let mut batch = (0, 0_u64, 0_u64);
@@ -106,8 +109,8 @@ impl Batch {
         })
     }
 
-    /// Room for a list of `streams` streams that the device makes, of up to `most_groups` groups each, in an input of `input_groups`.
-    /// Whoever writes [`Self::spans_mut`] sees to it that streams keep to that.
+    /// Room for a list of `streams` streams that the device makes, of up to `most_groups` groups each, in an input of
+    /// `input_groups`. Whoever writes [`Self::spans_mut`] sees to it that streams keep to that.
     pub(crate) fn on_device(
         stream: &Arc<CudaStream>,
         format: &Format,
@@ -133,8 +136,8 @@ impl Batch {
         })
     }
 
-    /// Lists streams in a batch that was made by [`Self::on_device`]; those behind them have no groups. All symbols are counted but of the first streams, whose smallest symbols other than
-    /// 0, and largest, are given.
+    /// Lists streams in a batch that was made by [`Self::on_device`]; those behind them have no groups. All symbols are
+    /// counted but of the first streams, whose smallest symbols other than 0, and largest, are given.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if there are more, or larger ones, than there is room for.
@@ -251,7 +254,8 @@ pub struct Encoded {
     pub(super) plans: CudaSlice<Plan>,
     /// A counter of the layout's blocks, 0 between launches.
     pub(super) blocks_done: CudaSlice<u32>,
-    /// Of each stream the segments that are encoded, and behind them the streams that are laid out, if these are counted: else 0.
+    /// Of each stream the segments that are encoded, and behind them the streams that are laid out, if these are
+    /// counted: else 0.
     pub(super) done: CudaSlice<u32>,
     /// Whether a launch that was to set the last of these to 0 again is missing.
     pub(super) counting: bool,
@@ -309,7 +313,8 @@ impl Encoded {
     /// Copies the plans to the host, which waits for the stream.
     ///
     /// # Errors
-    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if a stream is not valid: a symbol without a codeword, or no room.
+    /// [`CudaError::Driver`]; [`CudaError::InvalidArgument`] if a stream is not valid: a symbol without a codeword, or
+    /// no room.
     pub fn read_plans(&self, stream: &Arc<CudaStream>) -> Result<Vec<Plan>> {
         let plans = fetch(stream, &self.plans, "reading the plans")?;
         Plan::check(&plans)?;

@@ -1,5 +1,7 @@
 //! Codebooks of a batch: counted and built on the device, or given.
 
+#![allow(unsafe_code)]
+
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -27,7 +29,8 @@ const BLOCKS: u32 = 3;
 const MOST_STREAMS: u32 = 2 * THREADS;
 /// Words behind a stream's counts.
 const STATUS_WORDS: usize = 4;
-/// Most copies of the counters in a block, and where it counts few parts: clearing and adding them up then takes longer than counting.
+/// Most copies of the counters in a block, and where it counts few parts: clearing and adding them up then takes longer
+/// than counting.
 const MOST_COPIES: u32 = 16;
 const COPIES_FOR_FEW: u32 = 4;
 /// So many parts to a block are few.
@@ -119,7 +122,8 @@ struct Counting {
     unread: bool,
     /// Bits of each codebook.
     bits: CudaSlice<u64>,
-    /// Codebooks of each stream that are made, and behind them blocks of each codebook whose trees are: 0 between launches.
+    /// Codebooks of each stream that are made, and behind them blocks of each codebook whose trees are: 0 between
+    /// launches.
     done: CudaSlice<u32>,
     /// Trees of each codebook.
     trees: CudaSlice<u32>,
@@ -218,11 +222,12 @@ impl<S: Symbol> BooksBuilder<S> {
         })
     }
 
-    /// Counts the live groups' symbols of every stream and builds its codebooks, all on the frame's stream. `classes` has one for each
-    /// group of the input if the format has classes.
+    /// Counts the live groups' symbols of every stream and builds its codebooks, all on the frame's stream. `classes`
+    /// has one for each group of the input if the format has classes.
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if lengths or formats do not fit together; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if lengths or formats do not fit together; [`CudaError::OutOfMemory`];
+    /// [`CudaError::Driver`].
     pub fn launch(
         &self,
         frame: &mut Frame<'_>,
@@ -254,7 +259,8 @@ impl<S: Symbol> BooksBuilder<S> {
                     arrived,
                     batch.spans.device_ptr(&stream).0,
                 ]);
-                // SAFETY: `Books::new` and `Counting::new` have made each array for these streams and codebooks. A stream has at most 2^23 symbols; its counts were 0.
+                // SAFETY: `Books::new` and `Counting::new` have made each array for these streams and codebooks. A
+                // stream has at most 2^23 symbols; its counts were 0.
                 unsafe { small.launch(&stream, counts, &mut books.codebooks, streams) }?;
                 *unread = false;
                 Ok(())
@@ -296,8 +302,9 @@ impl<S: Symbol> BooksBuilder<S> {
         let dealt_out = batch.uneven && (2..=MOST_STREAMS).contains(&batch.streams);
         let launch = launch.value(batch.streams).value(if dealt_out { 0 } else { parts }).value(counts).value(status);
         let grid = Kernel::grid(blocks, THREADS, counter.shared_memory);
-        // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u8 *, u32, u32, Count *, u32 *). Spans lie within the input and classes, as checked;
-        // each stream's counts have BOOKS * ALPHABET entries, or CLASSES * ALPHABET and a status, and every symbol is taken modulo ALPHABET. It waits before it reads.
+        // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u8 *, u32, u32, Count *, u32 *). Spans
+        // lie within the input and classes, as checked; each stream's counts have BOOKS * ALPHABET entries, or CLASSES
+        // * ALPHABET and a status, and every symbol is taken modulo ALPHABET. It waits before it reads.
         unsafe { launch.launch(grid) }
     }
 
@@ -314,8 +321,8 @@ impl<S: Symbol> BooksBuilder<S> {
         let mut launch = stream.launch_builder(choose.function());
         let codewords = books.codebooks.codewords();
         launch.arg(counts).arg(&codewords).arg(&books.summaries).arg(&mut books.used);
-        // SAFETY: the kernel's parameters are (const u64 *, const u32 *, const u32 *, u32 *); a block reads its stream's BOOKS * ALPHABET counts and
-        // codewords and BOOKS summaries, and writes one number.
+        // SAFETY: the kernel's parameters are (const u64 *, const u32 *, const u32 *, u32 *); a block reads its
+        // stream's BOOKS * ALPHABET counts and codewords and BOOKS summaries, and writes one number.
         unsafe { launch.launch(Kernel::grid(books.streams, THREADS, 0)) }.doing("choosing codebooks").map(drop)
     }
 
@@ -326,8 +333,8 @@ impl<S: Symbol> BooksBuilder<S> {
         let codewords = books.codebooks.codewords();
         let mut launch = stream.launch_builder(self.books.function());
         launch.arg(&codewords).arg(&mut runs).arg(&mut books.summaries).arg(&mut books.bytes);
-        // SAFETY: the kernel's parameters are (const u32 *, u32 *, u32 *, u8 *); a block reads ALPHABET codewords and writes up to as many runs, two
-        // numbers and up to ALPHABET + 4 bytes, at its number times that.
+        // SAFETY: the kernel's parameters are (const u32 *, u32 *, u32 *, u8 *); a block reads ALPHABET codewords and
+        // writes up to as many runs, two numbers and up to ALPHABET + 4 bytes, at its number times that.
         unsafe { launch.launch(Kernel::grid(count, THREADS, 0)) }.doing("writing codebooks")?;
         Ok(())
     }

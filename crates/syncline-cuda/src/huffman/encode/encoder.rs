@@ -1,5 +1,7 @@
 //! Launchers of the encoders proper, and of the kernels that lay their segments out as streams.
 
+#![allow(unsafe_code)]
+
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -18,7 +20,8 @@ use crate::device::{Device, Frame, Kernel, Successive};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::histogram::Symbol;
 
-/// Large inputs have so many large segments a multiprocessor, a few times what it encodes at once; medium ones so many medium segments.
+/// Large inputs have so many large segments a multiprocessor, a few times what it encodes at once; medium ones so many
+/// medium segments.
 const SEGMENTS_IN_LARGE: u64 = 64;
 const SEGMENTS_IN_MEDIUM: u64 = 24;
 /// So few streams have their places found by each warp that writes one: a kernel's chain of loads is then shorter.
@@ -98,13 +101,15 @@ impl<S: Symbol> Encoder<S> {
         Ok(Self { at_once, ..Self::with_shapes(device, format, shapes(format, method))? })
     }
 
-    /// [`Method::Merged`] for who calls [`Self::lay_out`] and [`Self::write`], and has no use for the kernels of one launch.
+    /// [`Method::Merged`] for who calls [`Self::lay_out`] and [`Self::write`], and has no use for the kernels of one
+    /// launch.
     pub(crate) fn for_layout(device: &Device, format: &Format) -> Result<Self> {
         format.check()?;
         Self::with_shapes(device, format, shapes(format, Method::Merged))
     }
 
-    /// [`Method::Merged`] with blocks of so many threads, so many of them to a multiprocessor, and segments of so many symbols, to measure all three.
+    /// [`Method::Merged`] with blocks of so many threads, so many of them to a multiprocessor, and segments of so many
+    /// symbols, to measure all three.
     ///
     /// # Errors
     /// As [`Self::new`]; also unless there are whole warps, and 1,024 or more symbols, a power of two.
@@ -151,12 +156,14 @@ impl<S: Symbol> Encoder<S> {
         }
     }
 
-    /// Encodes every stream of `batch` with its codebooks, all on the frame's stream. `classes` has one for each group of the input if the format has classes.
+    /// Encodes every stream of `batch` with its codebooks, all on the frame's stream. `classes` has one for each group
+    /// of the input if the format has classes.
     ///
     /// What went wrong in a stream (a symbol without a codeword, no room) is in its [`Plan`](super::Plan).
     ///
     /// # Errors
-    /// [`CudaError::InvalidArgument`] if lengths or formats do not fit together; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    /// [`CudaError::InvalidArgument`] if lengths or formats do not fit together; [`CudaError::OutOfMemory`];
+    /// [`CudaError::Driver`].
     pub fn launch(
         &self,
         frame: &mut Frame<'_>,
@@ -224,8 +231,9 @@ impl<S: Symbol> Encoder<S> {
         self.launch(frame, input, classes, batch, books, encoded)
     }
 
-    /// The first part of [`Self::launch_observed`]: encodes the segments and makes the plan of every stream. Their places are those of streams one after another;
-    /// work on the same stream of the device may change [`Encoded::places`] before [`Self::write`].
+    /// The first part of [`Self::launch_observed`]: encodes the segments and makes the plan of every stream. Their
+    /// places are those of streams one after another; work on the same stream of the device may change
+    /// [`Encoded::places`] before [`Self::write`].
     ///
     /// # Errors
     /// As [`Self::launch_observed`].
@@ -243,15 +251,17 @@ impl<S: Symbol> Encoder<S> {
         self.lay_out_to(frame, input, None, classes, batch, books, encoded, true, launched)
     }
 
-    /// Whether [`Self::lay_out_in_place`] can be: no codeword is longer than a symbol, and nobody asks for the symbols again.
+    /// Whether [`Self::lay_out_in_place`] can be: no codeword is longer than a symbol, and nobody asks for the symbols
+    /// again.
     pub(crate) fn can_work_in_place(&self) -> bool {
         self.format.longest() == 8 * self.format.symbol_bytes
             && self.format.index != IndexKind::Gap
             && self.kernels.iter().all(|(_, kernels)| kernels.shape.kernel == MERGED_KERNEL)
     }
 
-    /// [`Self::lay_out`] that encodes the segments to the memory that the symbols are in, which must stay until the streams are written, and so must the batch. Their places are not
-    /// found: whoever has work behind this one sets them.
+    /// [`Self::lay_out`] that encodes the segments to the memory that the symbols are in, which must stay until the
+    /// streams are written, and so must the batch. Their places are not found: whoever has work behind this one sets
+    /// them.
     ///
     /// # Errors
     /// As [`Self::lay_out`]; [`CudaError::InvalidArgument`] unless [`Self::can_work_in_place`].
@@ -311,7 +321,8 @@ impl<S: Symbol> Encoder<S> {
         let Scratch { sums, group_bits, notes, .. } = &mut scratch;
         let launch = launch.value(segments).value(slots).writes(sums).writes(group_bits);
         let Encoded { plans, places, blocks_done, done, counting, .. } = encoded;
-        // Where the device has room for almost all segments at once, what comes behind them looks itself whether they are done. With more of them it would not be sooner by much.
+        // Where the device has room for almost all segments at once, what comes behind them looks itself whether they
+        // are done. With more of them it would not be sooner by much.
         let counted = in_place.is_some() && batch.symbols < self.kernels[0].0;
         if counted && std::mem::replace(counting, true) {
             stream.memset_zeros(done).doing("clearing counters")?;
@@ -322,10 +333,11 @@ impl<S: Symbol> Encoder<S> {
             false => launch,
         };
         let blocks = batch.streams * segments.div_ceil(shape.segments_in_block);
-        // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32, u32 *, SegmentSums *, u16 *), and of ours two u32 *.
-        // Spans lie within the input and the classes, checked; the arrays have the places of all segments of all streams (`Scratch::new`), a segment's codewords
-        // have at most LONGEST bits each, and symbols are taken modulo ALPHABET, the size of each codebook. They wait before they read. Segments in place of their symbols are written behind
-        // what has been read of them.
+        // SAFETY: every encoder's parameters are (const u8 *, const Span *, const u32 *, const u32 *, const u8 *, u32,
+        // u32 *, SegmentSums *, u16 *), and of ours two u32 *. Spans lie within the input and the classes, checked; the
+        // arrays have the places of all segments of all streams (`Scratch::new`), a segment's codewords have at most
+        // LONGEST bits each, and symbols are taken modulo ALPHABET, the size of each codebook. They wait before they
+        // read. Segments in place of their symbols are written behind what has been read of them.
         unsafe { launch.launch(Kernel::grid(blocks, shape.threads, shape.shared_memory)) }?;
         launched(kernels.segments.name())?;
 
@@ -335,9 +347,10 @@ impl<S: Symbol> Encoder<S> {
         let launch = if places_too { launch.writes(blocks_done) } else { launch.value(0_u64) };
         let streams_done = if counted { segments_done + u64::from(batch.streams) * size_of::<u32>() as u64 } else { 0 };
         let launch = launch.value(segments_done).value(streams_done);
-        // SAFETY: the kernel's parameters are (const Span *, Books, Scratch, u32, const u32 *, Plan *, u64 *, u32 *, u32 *, u32 *); a block has its stream's part of each
-        // array; there are one plan a stream and one place more, checked above; the counters, if they are given, are 0, as each launch leaves them or what it is for does. It waits for what encodes,
-        // and reads nothing before but what was there before that one.
+        // SAFETY: the kernel's parameters are (const Span *, Books, Scratch, u32, const u32 *, Plan *, u64 *, u32 *,
+        // u32 *, u32 *); a block has its stream's part of each array; there are one plan a stream and one place more,
+        // checked above; the counters, if they are given, are 0, as each launch leaves them or what it is for does. It
+        // waits for what encodes, and reads nothing before but what was there before that one.
         unsafe { launch.launch(Kernel::grid(batch.streams, LAYOUT_THREADS, 0)) }?;
         launched(kernels.layout.name())?;
 
@@ -345,8 +358,8 @@ impl<S: Symbol> Encoder<S> {
             let launch = Successive::new(gaps, &stream).reads(input).reads(&batch.spans).reads(&codewords);
             let launch = launch.value(segments).value(pointers);
             let blocks = batch.streams * segments.div_ceil(WRITE_THREADS / 32);
-            // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u32 *, u32, Scratch); a gap lies within its stream's codewords, or at their end,
-            // for which `Scratch::new` has room. It waits at its start.
+            // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u32 *, u32, Scratch); a gap lies
+            // within its stream's codewords, or at their end, for which `Scratch::new` has room. It waits at its start.
             unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
             launched(gaps.name())?;
         }
@@ -363,8 +376,9 @@ impl<S: Symbol> Encoder<S> {
         })
     }
 
-    /// The second part: writes each stream to its place in `output`. A stream whose place is [`NO_PLACE`](super::NO_PLACE) is left out, and so is one that does not fit, which
-    /// its plan's status says of both.
+    /// The second part: writes each stream to its place in `output`. A stream whose place is
+    /// [`NO_PLACE`](super::NO_PLACE) is left out, and so is one that does not fit, which its plan's status says of
+    /// both.
     ///
     /// # Errors
     /// [`CudaError::InvalidArgument`] if these are of different batches; [`CudaError::Driver`].
@@ -436,9 +450,10 @@ impl<S: Symbol> Encoder<S> {
         let blocks_in_stream = segments.div_ceil(WRITE_THREADS / 32) + 1;
         let launch = launch.value(laid_out.0).value(laid_out.1).value(unwritten).value(blocks_in_stream);
         let blocks = layout.streams * blocks_in_stream;
-        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u64, const Span *, u32, u64 *, u32, const u32 *, u8 *, u64, const u64 *, u64, u32 *, u32); a stream is written only
-        // where `room` bytes hold all of it; notes are those that the encoder has made, if the kernel reads them. It waits at its start, or for the word that its
-        // caller vouches for.
+        // SAFETY: the kernel's parameters are (Plan *, Books, Scratch, const u32 *, u64, const Span *, u32, u64 *, u32,
+        // const u32 *, u8 *, u64, const u64 *, u64, u32 *, u32); a stream is written only where `room` bytes hold all
+        // of it; notes are those that the encoder has made, if the kernel reads them. It waits at its start, or for the
+        // word that its caller vouches for.
         unsafe { launch.launch(Kernel::grid(blocks, WRITE_THREADS, 0)) }?;
         launched(kernels.write.name())
     }

@@ -106,7 +106,8 @@ pub enum Method {
     Coarse,
     /// Every symbol is put where a prefix sum of the lengths says: the fine-grained baseline.
     PrefixSum,
-    /// The 2021 paper's: chunks of `2^magnitude` symbols; `2^reduction` codewords merged by a thread, the results merged in pairs by batch moves.
+    /// The 2021 paper's: chunks of `2^magnitude` symbols; `2^reduction` codewords merged by a thread, the results
+    /// merged in pairs by batch moves.
     ReduceShuffleMerge {
         /// Logarithm of the symbols in a chunk: 10 to 12.
         magnitude: u32,

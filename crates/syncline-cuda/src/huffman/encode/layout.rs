@@ -40,7 +40,8 @@ impl Layout<'_> {
     }
 }
 
-/// What streams wait for that are written while the kernel before writes elsewhere, and where they say that they are written.
+/// What streams wait for that are written while the kernel before writes elsewhere, and where they say that they are
+/// written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Beside {
     /// A word of device memory, and what it is when the places are there: the kernel before that one sets it.

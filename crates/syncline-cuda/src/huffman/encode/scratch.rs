@@ -1,5 +1,7 @@
 //! Scratch memory of an encoder: between the segments that are encoded and the streams that they are laid out as.
 
+#![allow(unsafe_code)]
+
 use std::sync::Arc;
 
 use cudarc::driver::sys::CUdeviceptr;
@@ -40,8 +42,8 @@ impl Slots<'_> {
     }
 }
 
-/// Words that are noted of a segment for the gap index (`NOTED_WORDS` in huffman/encode/encode.cuh): the length of each codeword in 4 bits, in 8 where they may be longer, and 16
-/// bits for 16 symbols.
+/// Words that are noted of a segment for the gap index (`NOTED_WORDS` in huffman/encode/encode.cuh): the length of each
+/// codeword in 4 bits, in 8 where they may be longer, and 16 bits for 16 symbols.
 fn noted_words(format: &Format, segment: u32) -> usize {
     let length_bits = if format.longest() <= 16 { 4 } else { 8 };
     (segment * length_bits / 32 + segment / 32) as usize

@@ -126,7 +126,8 @@ impl Shape {
     }
 }
 
-/// The shapes of a method: for large inputs, and for medium and small ones, which need shorter segments to occupy the device.
+/// The shapes of a method: for large inputs, and for medium and small ones, which need shorter segments to occupy the
+/// device.
 pub(super) fn shapes(format: &Format, method: Method) -> [Shape; 3] {
     match method {
         Method::Merged => [LARGE_SEGMENT, MEDIUM_SEGMENT, SMALL_SEGMENT]

@@ -1,4 +1,7 @@
-//! Encoding small batches in one launch: launchers of `kernels/huffman/encode/small.cu` and `kernels/huffman/encode/whole.cu`.
+//! Encoding small batches in one launch: launchers of `kernels/huffman/encode/small.cu` and
+//! `kernels/huffman/encode/whole.cu`.
+
+#![allow(unsafe_code)]
 
 use std::sync::Arc;
 
@@ -17,7 +20,8 @@ use crate::huffman::histogram::Symbol;
 
 const SOURCE: Source = source!("huffman/encode/small.cu");
 const WHOLE: Source = source!("huffman/encode/whole.cu");
-/// Threads of a block that has its codebooks: as few as have a lane for each of its groups, since what warps do once takes as long as there are warps.
+/// Threads of a block that has its codebooks: as few as have a lane for each of its groups, since what warps do once
+/// takes as long as there are warps.
 const GIVEN_THREADS: [u32; 2] = [512, 1024];
 /// Threads of a block that makes its codebooks: one for each symbol.
 const WHOLE_THREADS: u32 = 1024;
@@ -39,10 +43,12 @@ const OTHER_WORDS: u32 = 6 * MOST_STREAMS + 2;
 /// Words of a tree that blocks share, and of a stream beside those and its counts (`Together`).
 const TREE_WORDS: u32 = 33;
 const TOGETHER_WORDS: u32 = 1;
-/// Symbols of a stream whose codebook is made on the way, and blocks that share it, are below these: both are in a word.
+/// Symbols of a stream whose codebook is made on the way, and blocks that share it, are below these: both are in a
+/// word.
 const COUNTED_SYMBOLS: u64 = 1 << 24;
 const COUNTING_BLOCKS: u32 = 1 << 8;
-/// Trees of the largest size that a block makes at a time, and copies of its counters: clearing and adding up more takes longer than they save.
+/// Trees of the largest size that a block makes at a time, and copies of its counters: clearing and adding up more
+/// takes longer than they save.
 const TREES_AT_ONCE: u32 = 3;
 const COPIES: u32 = 1;
 /// Largest alphabet whose codewords are in shared memory.
@@ -79,7 +85,8 @@ fn codebook_bytes(format: &Format) -> u32 {
     shared + TREES_AT_ONCE * tree
 }
 
-/// Bytes of a block's memory for the index: of each group, and of none (`INDEX_ROOM` and `PAST_INDEX_ROOM` in huffman/encode/gaps_small.cuh).
+/// Bytes of a block's memory for the index: of each group, and of none (`INDEX_ROOM` and `PAST_INDEX_ROOM` in
+/// huffman/encode/gaps_small.cuh).
 fn index_room(format: &Format) -> (u32, u32) {
     match format.index {
         // Where each lane's symbols start, and a byte a subsequence.
@@ -124,8 +131,9 @@ struct StreamList {
 unsafe impl DeviceRepr for StreamList {}
 
 impl StreamList {
-    /// Deals out at most so many blocks, each to one stream; a stream without groups has one too. `even`: no block has more than it must; otherwise the last of a stream
-    /// has far less than the others. `None` if there are too few blocks, or too many streams.
+    /// Deals out at most so many blocks, each to one stream; a stream without groups has one too. `even`: no block has
+    /// more than it must; otherwise the last of a stream has far less than the others. `None` if there are too few
+    /// blocks, or too many streams.
     fn new(streams: &[StreamSpan], blocks: u32, even: bool) -> Option<Self> {
         let mut list = Self {
             of: [ListedStream::default(); SHORT_LIST],
@@ -178,7 +186,8 @@ pub(super) struct Plan {
     shared_memory: u32,
 }
 
-/// How at most so many blocks lay out these streams; `None` if they have no room. `whole`: codebooks are made on the way.
+/// How at most so many blocks lay out these streams; `None` if they have no room. `whole`: codebooks are made on the
+/// way.
 fn plan(format: &Format, whole: bool, streams: &[StreamSpan], blocks: u32, shared_memory: u32) -> Option<Plan> {
     // Who writes the codebook, the last of a stream, does so before it encodes.
     let list = StreamList::new(streams, blocks, !whole)?;
@@ -289,15 +298,19 @@ impl Small {
         let launch = launch.reads(&codewords).value(books_pointers(books, &stream));
         let launch = launch.reads(&books.status).value(plan.rounds).value(plan.groups).writes(&mut states);
         let launch = launch.value(ResultPointers::new(encoded, &stream));
-        // SAFETY: the kernel's parameters are (const u8 *, StreamList, const u32 *, Books, u32 *, u32, u32, u64 *, Result); the status is only read. Spans lie within the input, as checked; the codebooks, plans
-        // and places are this batch's. States are five 64-bit words and 32 of 32 bits for each block, and `OTHER_WORDS`; all are 0, as each launch leaves them, and counters start where an allocation does.
-        // Shared memory is what the kernel lays out: a table, a slot for each warp, for each group a number and what the index needs; a block has at most `groups` groups, a warp `rounds` rounds: a block has at most `most` units of a
-        // stream. A stream is written only where there is room for it. The launch is cooperative, so that blocks may wait for each other.
+        // SAFETY: the kernel's parameters are (const u8 *, StreamList, const u32 *, Books, u32 *, u32, u32, u64 *,
+        // Result); the status is only read. Spans lie within the input, as checked; the codebooks, plans and places are
+        // this batch's. States are five 64-bit words and 32 of 32 bits for each block, and `OTHER_WORDS`; all are 0, as
+        // each launch leaves them, and counters start where an allocation does. Shared memory is what the kernel lays
+        // out: a table, a slot for each warp, for each group a number and what the index needs; a block has at most
+        // `groups` groups, a warp `rounds` rounds: a block has at most `most` units of a stream. A stream is written
+        // only where there is room for it. The launch is cooperative, so that blocks may wait for each other.
         unsafe { launch.launch(Kernel::grid(blocks, plan.threads, plan.shared_memory)) }?;
         Ok(kernel.name())
     }
 
-    /// Makes the codebooks of the batch, whose kernel and plan for that these are, and encodes it; the caller has checked that everything was made for it.
+    /// Makes the codebooks of the batch, whose kernel and plan for that these are, and encodes it; the caller has
+    /// checked that everything was made for it.
     pub fn launch_whole<S: Symbol>(
         &self,
         kernel: &Kernel,
@@ -325,9 +338,10 @@ impl Small {
         let launch = launch.value(made).writes(status);
         let launch = launch.value(plan.rounds).value(plan.groups).writes(&mut states);
         let launch = launch.value(ResultPointers::new(encoded, &stream));
-        // SAFETY: the kernel's parameters are (const u8 *, StreamList, Made, u32 *, u32, u32, u64 *, Result). As in `launch`; a codebook is written where `Books::new` has room for it,
-        // behind the states are a word, the trees and ALPHABET counts for each of `MOST_STREAMS` streams, 0 too, and shared memory has the symbols besides, and where the slots are
-        // at least `codebook_bytes`.
+        // SAFETY: the kernel's parameters are (const u8 *, StreamList, Made, u32 *, u32, u32, u64 *, Result). As in
+        // `launch`; a codebook is written where `Books::new` has room for it, behind the states are a word, the trees
+        // and ALPHABET counts for each of `MOST_STREAMS` streams, 0 too, and shared memory has the symbols besides, and
+        // where the slots are at least `codebook_bytes`.
         unsafe { launch.launch(Kernel::grid(blocks, plan.threads, plan.shared_memory)) }
     }
 }
@@ -361,7 +375,8 @@ mod tests {
         assert_eq!(least.shared_memory, 4096 + 8 * (256 + 4) + (32 * (1024 + 32)).max(codebook_bytes(&format)));
         assert!(of(false, &[1; 32]).is_some() && of(false, &[1; 33]).is_none());
         assert_eq!((of(true, &[8192; 10]), of(false, &[1 << 16; 3])), (None, None));
-        // Gaps take a little more: of each group where its 8 lanes start, and 16 gaps at most, instead of the bits of those that are live.
+        // Gaps take a little more: of each group where its 8 lanes start, and 16 gaps at most, instead of the bits of
+        // those that are live.
         let with_gaps = Format { index: IndexKind::Gap, ..format };
         for (whole, without) in [(false, given), (true, whole)] {
             let with = plan(&with_gaps, whole, &spans(&ten_megabytes), blocks, shared_memory).unwrap();

@@ -16,7 +16,8 @@ use crate::geometry::{ChunkBatch, Slab};
 use crate::quantize::{BoundScan, FoundStep};
 
 impl Pending<'_> {
-    /// Waits for the scan and resolves the bound, by which `header` becomes the stream's. Whether there may be -0.0 among the elements, and the constants that the device found.
+    /// Waits for the scan and resolves the bound, by which `header` becomes the stream's. Whether there may be -0.0
+    /// among the elements, and the constants that the device found.
     fn settle(
         &mut self,
         scan: &mut BoundScan,
@@ -36,8 +37,9 @@ impl Pending<'_> {
 }
 
 impl Compressor<'_> {
-    /// Writes the records of a batch behind those before. `first` is the number of its first chunk among the records, `most_chunks` that of chunks in the largest batch.
-    /// Where the bound is still `pending`, elements are quantised as the device resolves it; `header` is then the stream's. None if the host resolves it otherwise.
+    /// Writes the records of a batch behind those before. `first` is the number of its first chunk among the records,
+    /// `most_chunks` that of chunks in the largest batch. Where the bound is still `pending`, elements are quantized as
+    /// the device resolves it; `header` is then the stream's. None if the host resolves it otherwise.
     #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
     pub(super) fn batch(
         &mut self,
@@ -66,13 +68,13 @@ impl Compressor<'_> {
         let wanted = prepared.wanted(&self.stream, Some(clear), Some(host))?;
         let scan = self.scan.as_mut().filter(|_| pending.is_some()).map(|(_, scan)| scan);
         let step = scan.as_ref().and_then(|scan| scan.step());
-        let mut quantised = quantizer.quantize_with(&mut frame, slab, batch, &mut counters, wanted, step.as_ref())?;
+        let mut quantized = quantizer.quantize_with(&mut frame, slab, batch, &mut counters, wanted, step.as_ref())?;
         host.written()?;
         control.used = false;
         observer("quantize")?;
         if let (Some(pending), Some(scan)) = (pending, scan) {
             let (minus_zeros, step) = pending.settle(scan, &self.stream, header)?;
-            // If not, all is quantised again, and this asked for once more.
+            // If not, all is quantized again, and this asked for once more.
             self.minus_zeros = minus_zeros;
             if !quantizer.confirm(header, minus_zeros, step) {
                 return Ok(None);
@@ -80,29 +82,29 @@ impl Compressor<'_> {
         }
         let mut tokens = self.tokens.as_mut().filter(|_| header.lzss_codes);
         let narrow = match &tokens {
-            Some(tokens) => Some(tokens.narrow(&mut frame, quantizer.geometry(), &mut quantised, &self.lossless)?),
+            Some(tokens) => Some(tokens.narrow(&mut frame, quantizer.geometry(), &mut quantized, &self.lossless)?),
             None => None,
         };
-        let classes = quantised.group_classes.as_view();
+        let classes = quantized.group_classes.as_view();
         let classes = (header.index == IndexKind::Symbol).then_some(&classes);
-        let codes = Codes { codes: &mut quantised.codes, classes };
+        let codes = Codes { codes: &mut quantized.codes, classes };
         let begun = assembler.begin(&mut frame, prepared, codes, observer)?;
 
         let summaries = &host.wait()?[..batch.chunks() as usize];
         let plan = BatchPlan::new(batch, summaries);
         if !plan.wide.is_empty() {
-            quantizer.widen(&mut frame, slab, &mut quantised, summaries)?;
+            quantizer.widen(&mut frame, slab, &mut quantized, summaries)?;
             observer("quantize_wide")?;
         }
-        let mut side = quantizer.gather(&mut frame, slab, &mut quantised, summaries)?;
+        let mut side = quantizer.gather(&mut frame, slab, &mut quantized, summaries)?;
         observer("quantize_gather")?;
         let mut coded = None;
         if let (Some(tokens), Some(narrow)) = (&mut tokens, narrow) {
             let lengths = assembler.code_lengths(&self.stream)?;
             let how = (header.index, &self.lossless);
-            let (quantised, side) = (&mut quantised, &mut side);
+            let (quantized, side) = (&mut quantized, &mut side);
             coded = tokens
-                .encode(&mut frame, quantizer, slab, quantised, narrow, side, summaries, &lengths, how, observer)?;
+                .encode(&mut frame, quantizer, slab, quantized, narrow, side, summaries, &lengths, how, observer)?;
         }
         let lists = Lists {
             outlier_positions: side.outlier_positions.as_view(),
@@ -114,12 +116,12 @@ impl Compressor<'_> {
         let contents = Contents {
             geometry: *quantizer.geometry(),
             batch: *batch,
-            metas: &quantised.metas.as_view(),
-            bases: &quantised.bases.as_view(),
+            metas: &quantized.metas.as_view(),
+            bases: &quantized.bases.as_view(),
             lists: &lists,
             slab,
         };
-        let (codes, device_summaries) = (&mut quantised.codes, &quantised.summaries.as_view());
+        let (codes, device_summaries) = (&mut quantized.codes, &quantized.summaries.as_view());
         let stream = &self.stream;
         let (token_lists, mut write);
         let tokens = match (tokens, &mut coded) {

@@ -10,8 +10,8 @@ use syncline_core::huffman::IndexKind;
 use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry};
 
-/// Elements of a batch, as bytes with all padding of the codes. What batches take does not depend on how large they are but for the beginnings and ends of the steps, in
-/// which most of the device is idle: some 150 microseconds a batch.
+/// Elements of a batch, as bytes with all padding of the codes. What batches take does not depend on how large they are
+/// but for the beginnings and ends of the steps, in which most of the device is idle: some 150 microseconds a batch.
 pub(super) const BATCH_BYTES: u64 = 2 << 30;
 
 /// The same where codes become tokens, which take several bytes a code on the way.
@@ -104,8 +104,8 @@ impl Batches {
         let held = self.batches.iter().map(|batch| batch.first_slot(batch.chunks()) << self.form.group_log2).max();
         let held = held.unwrap_or(elements);
         let tiles = chunks * self.chunk_tiles;
-        // Codes, which encoded segments take the place of, and the sums of hashing those of these. With the gap index segments are elsewhere; there is a subsequence's gap and
-        // the bits of four codewords.
+        // Codes, which encoded segments take the place of, and the sums of hashing those of these. With the gap index
+        // segments are elsewhere; there is a subsequence's gap and the bits of four codewords.
         let codes = match self.form.index {
             IndexKind::Gap => 2 * held + 2 * elements + elements / 8 + elements / 4,
             _ => 2 * held,
@@ -121,7 +121,7 @@ impl Batches {
         let chunks = self.most_chunks();
         // Codewords, symbols in their order and bytes of five codebooks a chunk, and counts of four.
         let books = chunks * 1024 * (5 * (size_of::<u32>() + size_of::<u16>() + 1) + 4 * size_of::<u32>()) as u64;
-        // What quantising counts with, a word for at least eight tiles and 32 for the chunk.
+        // What quantizing counts with, a word for at least eight tiles and 32 for the chunk.
         let control = chunks * (u64::from(geometry.tiles_per_chunk()).min(geometry.tiles()) / 2 + 132) + 128;
         let lengths = self.chunks * size_of::<u32>() as u64;
         self.workspace() + books + control + lengths

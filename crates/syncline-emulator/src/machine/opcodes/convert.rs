@@ -77,7 +77,8 @@ fn unless_nan(value: f64, bits: u32, f: impl Fn(f64) -> u64) -> u64 {
     if value.is_nan() { 1 << (bits - 1) } else { f(value) }
 }
 
-/// Numbers too large for an integer become its largest, as Rust has it. So does NaN become 0, but only from 32 to 32 bits.
+/// Numbers too large for an integer become its largest, as Rust has it. So does NaN become 0, but only from 32 to 32
+/// bits.
 fn from_floats(opcode: &str) -> Option<Map1> {
     table! { opcode; each;
         "cvt.rzi.s32.f32" => |a| u64::from(single(a) as i32 as u32),

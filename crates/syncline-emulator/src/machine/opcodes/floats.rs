@@ -29,7 +29,8 @@ pub(super) fn half(value: u64) -> f16 {
     f16::from_bits(value as u16)
 }
 
-/// The nearest single to a number, or where that is not the number and its last bit is 0, the one on the number's other side, whose last bit is 1: what is then rounded to fewer bits is as if rounded once.
+/// The nearest single to a number, or where that is not the number and its last bit is 0, the one on the number's other
+/// side, whose last bit is 1: what is then rounded to fewer bits is as if rounded once.
 fn to_odd(value: f64) -> f32 {
     let single = value as f32;
     let (bits, exact) = (single.to_bits(), f64::from(single) == value || !single.is_finite());
@@ -46,7 +47,8 @@ fn half_bits(value: f64) -> u64 {
     u64::from(if value.is_nan() { 0x7FFF } else { value.to_bits() })
 }
 
-/// Both halves of a word by `f`. Sums, products and sums of products of halves are exact in 64 bits, so that they are rounded once.
+/// Both halves of a word by `f`. Sums, products and sums of products of halves are exact in 64 bits, so that they are
+/// rounded once.
 fn halves(a: u64, b: u64, c: u64, f: impl Fn(f64, f64, f64) -> f64) -> u64 {
     let one = |shift: u32| {
         let [a, b, c] = [a, b, c].map(|value| half(value >> shift).to_f64());

@@ -34,7 +34,8 @@ fn halves(a: u64, b: u64, f: impl Fn(u16, u16) -> u16) -> u64 {
     u64::from(low) | u64::from(high) << 16
 }
 
-/// Bytes of `a` (0 to 3) and `b` (4 to 7) by the four low nibbles of `selector`; with a nibble's top bit set, the byte's sign spread over it.
+/// Bytes of `a` (0 to 3) and `b` (4 to 7) by the four low nibbles of `selector`; with a nibble's top bit set, the
+/// byte's sign spread over it.
 fn permute(a: u64, b: u64, selector: u64) -> u64 {
     let bytes = a & 0xFFFF_FFFF | b << 32;
     (0..4).fold(0, |sum, place| {

@@ -1,5 +1,7 @@
 //! Small kernels, as a compiler might leave them.
 
+#![allow(unsafe_code)]
+
 mod waiting;
 
 use std::sync::Barrier;
@@ -23,7 +25,8 @@ const HEAD_OF_KERNEL: &str = ".visible .entry k(.param .u64 k_0)";
 
 const HEAD: &str = ".version 8.0\n.target sm_90\n.address_size 64\n";
 
-/// Runs `body` with `%out` set to the address of `words` numbers, and `%t` to the number of the thread in all; what the numbers are then, from `fill` each.
+/// Runs `body` with `%out` set to the address of `words` numbers, and `%t` to the number of the thread in all; what the
+/// numbers are then, from `fill` each.
 fn run(body: &str, blocks: u32, threads: u32, words: usize, fill: u32) -> Result<Vec<u32>, String> {
     run_in(HEAD_OF_KERNEL, body, [1; 3], blocks, threads, words, fill)
 }

@@ -7,7 +7,8 @@ fn in_clusters_of(blocks: u32) -> String {
     format!(".visible .entry k(.param .u64 k_0) .explicitcluster .reqnctapercluster {blocks}, 1, 1")
 }
 
-/// A block of a cluster of four leaves a number in its shared memory and reads that of the block at the other end, all of them there before and after.
+/// A block of a cluster of four leaves a number in its shared memory and reads that of the block at the other end, all
+/// of them there before and after.
 const READS_ANOTHER_BLOCK: &str = "
         .shared .align 4 .b8 place[128];
         add.s32 %r3, %r0, 100;
@@ -43,7 +44,7 @@ fn a_lane_may_wait_for_another_of_its_warp() {
 
 #[test]
 fn lanes_that_have_not_met_need_not_be_together() {
-    // Each lane reads what its neighbour has written, with a wait for it between, or none.
+    // Each lane reads what its neighbor has written, with a wait for it between, or none.
     let kernel = |wait: &str| {
         let body = format!(
             "

@@ -4,7 +4,7 @@ use super::super::lexer::{Failure, Token};
 use super::super::{Space, Variable};
 use super::cursor::Cursor;
 
-/// More dimensions than anyone writes; the initialiser of each calls that of the next.
+/// More dimensions than anyone writes; the initializer of each calls that of the next.
 const MOST_DIMENSIONS: usize = 16;
 
 /// Contents that are kept, so that few characters cannot ask for all memory.

@@ -1,5 +1,7 @@
 //! Vectors of 64 bytes as lanes of one, two or four.
 
+#![allow(unsafe_code)]
+
 use std::arch::x86_64::*;
 
 /// A vector from anywhere.

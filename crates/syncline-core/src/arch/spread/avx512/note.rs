@@ -1,7 +1,11 @@
 //! Distances of symbols from tokens, 64 at a time.
 //!
-//! Addresses instead of positions in slices, hardly anything called, and short words by themselves: so that nothing is put aside in memory. Loads from the stack soon after stores there, with
-//! stores of vectors between them, took half of the time again wherever the system had put stack and entries on the wrong two pages, one pair in eight (docs/SPEED.md, "Lossless, integers").
+//! Addresses instead of positions in slices, hardly anything called, and short words by themselves: so that nothing is
+//! put aside in memory. Loads from the stack soon after stores there, with stores of vectors between them, took half of
+//! the time again wherever the system had put stack and entries on the wrong two pages, one pair in eight
+//! (docs/SPEED.md, "Lossless, integers").
+
+#![allow(unsafe_code)]
 
 use std::arch::x86_64::*;
 
@@ -107,11 +111,13 @@ impl Left {
     }
 }
 
-/// Notes all words, and returns where their symbols end, unless that is behind `end`. If it `ASKS` for few, words whose matches have at most [`FEW`] symbols are taken by themselves;
-/// `PAIRS` are of literals and matches behind them, if those have [`MANY`] symbols.
+/// Notes all words, and returns where their symbols end, unless that is behind `end`. If it `ASKS` for few, words whose
+/// matches have at most [`FEW`] symbols are taken by themselves; `PAIRS` are of literals and matches behind them, if
+/// those have [`MANY`] symbols.
 ///
 /// # Safety
-/// There are [`SPREAD_ROOM`] entries behind `end`, and words, lengths and distances as [`note`] asserts; the machine has AVX-512 VBMI2.
+/// There are [`SPREAD_ROOM`] entries behind `end`, and words, lengths and distances as [`note`] asserts; the machine
+/// has AVX-512 VBMI2.
 #[inline(always)]
 unsafe fn words<const ASKS: bool, const PAIRS: bool>(
     mut left: Left,
@@ -155,7 +161,8 @@ unsafe fn short_words<const ASKS: bool, const PAIRS: bool>(
     min_match: usize,
 ) -> Option<Left> {
     while left.tokens > 0 {
-        // SAFETY: the caller's. `left.to` is no farther than `end`, behind which there is room for 64 tokens of `SHORT` symbols and a vector.
+        // SAFETY: the caller's. `left.to` is no farther than `end`, behind which there is room for 64 tokens of `SHORT`
+        // symbols and a vector.
         unsafe {
             let word = left.word();
             let lengths = Lengths::new::<ASKS>(&word, min_match);
@@ -187,7 +194,8 @@ unsafe fn match_by_match(to: *mut u8, end: *mut u8, word: &Word, min_match: usiz
     let mut flags = word.flags;
     // Where the word's tokens would start, which their positions are added to, if matches were as long as literals.
     let mut start = to;
-    // SAFETY: `to` and the end of each match are no farther than `end`, and there is a vector's room behind them; there are as many lengths and distances as flags.
+    // SAFETY: `to` and the end of each match are no farther than `end`, and there is a vector's room behind them; there
+    // are as many lengths and distances as flags.
     unsafe {
         // As many literals as there may be, before the first match and behind each.
         _mm512_storeu_si512(to.cast(), _mm512_setzero_si512());
@@ -273,10 +281,12 @@ unsafe fn by_token(word: &Word, lengths: &Lengths) -> (__m512i, __m512i) {
     }
 }
 
-/// Writes the distances of tokens of at most `PLACES` ([`FEW`] or [`BYTES`]) symbols, as many at a time as have room in a vector with so many places each. Returns where the next go.
+/// Writes the distances of tokens of at most `PLACES` ([`FEW`] or [`BYTES`]) symbols, as many at a time as have room in
+/// a vector with so many places each. Returns where the next go.
 ///
 /// # Safety
-/// The word has a vector of distances; from `to` on there is room for as much as its tokens take, and a vector; the machine has AVX-512 VBMI2.
+/// The word has a vector of distances; from `to` on there is room for as much as its tokens take, and a vector; the
+/// machine has AVX-512 VBMI2.
 #[inline(always)]
 unsafe fn in_groups<const PLACES: usize>(mut to: *mut u8, word: &Word, lengths: &Lengths) -> *mut u8 {
     // SAFETY: loads are of the distances, and of arrays; the rest is the caller's.
@@ -293,7 +303,8 @@ unsafe fn in_groups<const PLACES: usize>(mut to: *mut u8, word: &Word, lengths: 
     to
 }
 
-/// The same of tokens of at most [`SHORT`] symbols, where a literal and a match behind it are one: tokens of columns of integers as bytes alternate.
+/// The same of tokens of at most [`SHORT`] symbols, where a literal and a match behind it are one: tokens of columns of
+/// integers as bytes alternate.
 ///
 /// # Safety
 /// As [`in_groups`], and the machine has BMI2.
@@ -345,7 +356,8 @@ const fn lanes(divisor: usize, modulus: usize) -> Aligned<VECTOR> {
 /// As [`in_groups`], but what is longer by itself; `None` if that reaches behind `end`.
 ///
 /// # Safety
-/// `to` is no farther than `end`, behind which there are [`SPREAD_ROOM`] entries; the word has a vector of distances; the machine has AVX-512 VBMI2.
+/// `to` is no farther than `end`, behind which there are [`SPREAD_ROOM`] entries; the word has a vector of distances;
+/// the machine has AVX-512 VBMI2.
 #[inline(always)]
 unsafe fn between_long(
     mut to: *mut u8,
@@ -355,8 +367,9 @@ unsafe fn between_long(
     lengths: &Lengths,
 ) -> Option<*mut u8> {
     let mut token = 0;
-    // SAFETY: loads are of distances and lengths, and of arrays. Neither the word's start nor a long match's end is behind `end`, so that 64 tokens of `SHORT` symbols have room behind each. A
-    // long token is a match, of which there are a length and a distance.
+    // SAFETY: loads are of distances and lengths, and of arrays. Neither the word's start nor a long match's end is
+    // behind `end`, so that 64 tokens of `SHORT` symbols have room behind each. A long token is a match, of which there
+    // are a length and a distance.
     unsafe {
         let (distances, symbols) = by_token(word, lengths);
         let (numbers, places) = (load(TOKENS[1].0.as_ptr()), load(PLACES_OF[1].0.as_ptr()));
@@ -385,7 +398,8 @@ unsafe fn between_long(
     Some(to)
 }
 
-/// Writes the lanes that are taken one after another from `to` on, and 0 behind them up to a vector. Returns where the next go.
+/// Writes the lanes that are taken one after another from `to` on, and 0 behind them up to a vector. Returns where the
+/// next go.
 ///
 /// # Safety
 /// There is a vector of entries from `to` on, and the machine has AVX-512 VBMI2.

@@ -1,5 +1,5 @@
-//! Decoding. `chunked` is the simple one that the others are tested against; `indexed` is the fast one for streams with a
-//! symbol index, `gap` and `self_sync` decode in parallel with a gap index and with none.
+//! Decoding. `chunked` is the simple one that the others are tested against; `indexed` is the fast one for streams with
+//! a symbol index, `gap` and `self_sync` decode in parallel with a gap index and with none.
 
 mod canonical;
 mod chunked;
@@ -35,10 +35,12 @@ pub struct StreamDecoder<'s, 'a, S> {
 }
 
 impl<'a, S: Symbol> Stream<'a, S> {
-    /// Builds the tables of a decoder. `classes` has the class of each group if [`Stream::needs_classes`], else it is not looked at.
+    /// Builds the tables of a decoder. `classes` has the class of each group if [`Stream::needs_classes`], else it is
+    /// not looked at.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if the decoder needs an index that the stream has not; [`Error::Corrupt`] if the classes do not fit the stream.
+    /// [`Error::InvalidArgument`] if the decoder needs an index that the stream has not; [`Error::Corrupt`] if the
+    /// classes do not fit the stream.
     pub fn decoder<'s>(&'s self, kind: Decoder, classes: &'s [u8]) -> Result<StreamDecoder<'s, 'a, S>> {
         let kind = self.resolve(kind)?;
         let classes = if self.needs_classes() { classes } else { &[] };
@@ -118,12 +120,12 @@ impl<S: Symbol> StreamDecoder<'_, '_, S> {
         self.kind == Decoder::Indexed
     }
 
-    /// Decodes all groups into `out`, which has room for exactly [`Stream::symbols`], with up to `threads` threads of the current pool, and
-    /// compares the checksum.
+    /// Decodes all groups into `out`, which has room for exactly [`Stream::symbols`], with up to `threads` threads of
+    /// the current pool, and compares the checksum.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] if `out` has another length; [`Error::Corrupt`] if the symbols do not match the checksum: what
-    /// is in `out` is then worthless.
+    /// [`Error::InvalidArgument`] if `out` has another length; [`Error::Corrupt`] if the symbols do not match the
+    /// checksum: what is in `out` is then worthless.
     pub fn decode(&self, out: &mut [S], threads: usize) -> Result<()> {
         if out.len() != self.stream.symbols() {
             return Err(Error::invalid(format!("{} symbols do not go into {}", self.stream.symbols(), out.len())));
@@ -137,11 +139,12 @@ impl<S: Symbol> StreamDecoder<'_, '_, S> {
         self.stream.verify(checksum)
     }
 
-    /// Decodes the groups of `range` into `out` (their symbols exactly) and returns the checksum of those that are live. The checksums of
-    /// ranges that cover the stream add up ([`Checksum::add`]) to what [`Stream::verify`] takes.
+    /// Decodes the groups of `range` into `out` (their symbols exactly) and returns the checksum of those that are
+    /// live. The checksums of ranges that cover the stream add up ([`Checksum::add`]) to what [`Stream::verify`] takes.
     ///
     /// # Errors
-    /// [`Error::InvalidArgument`] unless the decoder is [`Decoder::Indexed`], the range is in the stream and `out` has its length.
+    /// [`Error::InvalidArgument`] unless the decoder is [`Decoder::Indexed`], the range is in the stream and `out` has
+    /// its length.
     pub fn decode_groups(&self, range: Range<usize>, out: &mut [S]) -> Result<Checksum> {
         if self.kind != Decoder::Indexed {
             return Err(Error::invalid(format!("the {} decoder reads whole streams only", self.kind)));

@@ -1,7 +1,8 @@
-//! The work on NVIDIA GPUs: arrays pass through page-locked memory in pieces, over several streams of each device, so that reading, copying to the device,
-//! its work, copying back and writing go on side by side.
+//! The work on NVIDIA GPUs: arrays pass through page-locked memory in pieces, over several streams of each device, so
+//! that reading, copying to the device, its work, copying back and writing go on side by side.
 //!
-//! A *lane* is a thread with a stream of its own on some device. Batches are dealt to the lanes in turn, and what they make is written in order.
+//! A *lane* is a thread with a stream of its own on some device. Batches are dealt to the lanes in turn, and what they
+//! make is written in order.
 
 mod buffers;
 mod compress;
@@ -42,14 +43,16 @@ struct Sizes {
 }
 
 impl Default for Sizes {
-    /// Batches that a device works on for less than a millisecond, and copies in some: little is waited for at either end. One lane reads, one computes, one writes.
+    /// Batches that a device works on for less than a millisecond, and copies in some: little is waited for at either
+    /// end. One lane reads, one computes, one writes.
     fn default() -> Self {
         Self { batch: 128 << 20, piece: 16 << 20, lanes: 3, device_memory: u64::MAX }
     }
 }
 
 impl Sizes {
-    /// Bytes of each page-locked buffer of `lanes` lanes, so that all stay below a quarter of the memory limit: what is read and written beside them counts, too.
+    /// Bytes of each page-locked buffer of `lanes` lanes, so that all stay below a quarter of the memory limit: what is
+    /// read and written beside them counts, too.
     fn piece_bytes(&self, lanes: usize, limit: Option<u64>) -> Result<usize> {
         const SMALLEST: u64 = 64 << 10;
         let buffers = (2 * BUFFERS * lanes) as u64;
@@ -76,7 +79,8 @@ impl Gpus {
         ordinals(devices).map(|_| ())
     }
 
-    /// Opens GPUs. One that was opened before in this process stays open, with the kernels loaded and the host memory locked so far.
+    /// Opens GPUs. One that was opened before in this process stays open, with the kernels loaded and the host memory
+    /// locked so far.
     pub(crate) fn open(devices: CudaDevices) -> Result<Self> {
         static OPEN: Mutex<BTreeMap<usize, Arc<Gpu>>> = Mutex::new(BTreeMap::new());
         let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);

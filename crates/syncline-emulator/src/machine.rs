@@ -1,5 +1,7 @@
 //! Kernels and how they run.
 
+#![allow(unsafe_code)]
+
 mod access;
 mod assemble;
 mod copies;
@@ -41,7 +43,8 @@ pub struct Shape {
     pub shared_memory: usize,
     /// Shared memory that one block can have, in bytes.
     pub shared_memory_per_block: usize,
-    /// What the order depends on in which blocks, warps and lanes are on, and for how long; 0 for one after another, long each, and lanes together.
+    /// What the order depends on in which blocks, warps and lanes are on, and for how long; 0 for one after another,
+    /// long each, and lanes together.
     pub seed: u64,
 }
 
@@ -150,7 +153,8 @@ impl Kernel {
         self.program.local
     }
 
-    /// Blocks of `threads` threads with `shared_memory` dynamic bytes that a multiprocessor holds at a time. Registers are not counted: nothing here says how many there are.
+    /// Blocks of `threads` threads with `shared_memory` dynamic bytes that a multiprocessor holds at a time. Registers
+    /// are not counted: nothing here says how many there are.
     pub fn blocks_per_multiprocessor(&self, shape: &Shape, threads: u32, shared_memory: usize) -> u32 {
         let system = if shape.capability >= 80 { SYSTEM_SHARED_MEMORY } else { 0 };
         let shared = self.program.shared + shared_memory + system;

@@ -1,11 +1,14 @@
 //! The functions of `libcuda.so` that Syncline reaches through `cudarc`.
 //!
-//! Everything runs at once, on the calling thread, when it is queued: there is nothing to wait for. What is kept is what a real driver finds fault with: handles of nothing or of another device, ranges
-//! that were not allocated, launches that the device has no room for, calls that a capture does not allow.
+//! Everything runs at once, on the calling thread, when it is queued: there is nothing to wait for. What is kept is
+//! what a real driver finds fault with: handles of nothing or of another device, ranges that were not allocated,
+//! launches that the device has no room for, calls that a capture does not allow.
 //!
-//! All exported functions are unsafe in the same way, and say no more about it: pointers are null or point to what the driver's documentation says, and memory that is copied is not in use by others.
-//! Handles are numbers looked up in tables, so a wrong one is an error and no more.
+//! All exported functions are unsafe in the same way, and say no more about it: pointers are null or point to what the
+//! driver's documentation says, and memory that is copied is not in use by others. Handles are numbers looked up in
+//! tables, so a wrong one is an error and no more.
 
+#![allow(unsafe_code)]
 #![expect(clippy::missing_safety_doc, reason = "it is the same for all functions, as said above")]
 
 mod captures;
@@ -45,7 +48,7 @@ pub unsafe extern "C" fn cuInit(flags: u32) -> i32 {
         if flags != 0 {
             return Err(Code::InvalidValue);
         }
-        devices::initialise().map(|_| ())
+        devices::initialize().map(|_| ())
     })
 }
 

@@ -1,8 +1,9 @@
 //! Encoding batches of Huffman streams: launchers of `kernels/huffman/encode/`.
 //!
-//! A batch is many streams over one buffer of symbols: the chunks of a field. An encoder codes *segments* of every stream side by side, each to a slot
-//! of its own; the layout of each stream follows from their sizes, and a last kernel writes the streams' bytes, those of `syncline_core::huffman::encode`.
-//! Nothing goes through the host, and no block waits for another but in small batches, which are encoded in one cooperative launch.
+//! A batch is many streams over one buffer of symbols: the chunks of a field. An encoder codes *segments* of every
+//! stream side by side, each to a slot of its own; the layout of each stream follows from their sizes, and a last
+//! kernel writes the streams' bytes, those of `syncline_core::huffman::encode`. Nothing goes through the host, and no
+//! block waits for another but in small batches, which are encoded in one cooperative launch.
 
 mod batch;
 mod books;

@@ -1,7 +1,8 @@
 //! Arrays in device memory to streams in device memory.
 //!
-//! Chunks go through the stages in batches, so that the workspace does not grow with the array. What a batch came out as after quantising is read back
-//! while the device builds codebooks and encodes: the host is waited for only where chunks have outliers, verbatim values or bitmaps beside their codes.
+//! Chunks go through the stages in batches, so that the workspace does not grow with the array. What a batch came out
+//! as after quantizing is read back while the device builds codebooks and encodes: the host is waited for only where
+//! chunks have outliers, verbatim values or bitmaps beside their codes.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -99,7 +100,7 @@ struct Pending<'i> {
     resolved: Option<Resolved>,
 }
 
-/// What quantising counts with: words that are 0 but while it does.
+/// What quantizing counts with: words that are 0 but while it does.
 #[derive(Debug)]
 struct Control {
     words: CudaSlice<u32>,
@@ -136,7 +137,8 @@ impl<'d> Compressor<'d> {
         Self { batch_bytes: bytes.max(1), ..self }
     }
 
-    /// Makes codes LZSS tokens where the pipeline says so: with `lzss+huffman` wherever that is shorter, with `auto` where an estimate says that it pays. Takes several times as long.
+    /// Makes codes LZSS tokens where the pipeline says so: with `lzss+huffman` wherever that is shorter, with `auto`
+    /// where an estimate says that it pays. Takes several times as long.
     #[must_use]
     pub fn with_lossless(mut self, options: LosslessOptions) -> Self {
         self.set_lossless(options);
@@ -156,12 +158,13 @@ impl<'d> Compressor<'d> {
         self.arena.capacity() as u64 + lengths + coders
     }
 
-    /// Compresses an array, given as little-endian bytes, into `output`, which has room for [`max_compressed_len`] bytes or as many as the stream turns out to
-    /// have. Returns when the stream is complete.
+    /// Compresses an array, given as little-endian bytes, into `output`, which has room for [`max_compressed_len`]
+    /// bytes or as many as the stream turns out to have. Returns when the stream is complete.
     ///
     /// # Errors
-    /// [`CudaError::Core`] for a bound that the element type cannot have, [`CudaError::Lossless`] if the bound asks for or resolves to a lossless stream,
-    /// [`CudaError::NoRoom`]; [`CudaError::InvalidArgument`] if lengths or alignment do not fit; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
+    /// [`CudaError::Core`] for a bound that the element type cannot have, [`CudaError::Lossless`] if the bound asks for
+    /// or resolves to a lossless stream, [`CudaError::NoRoom`]; [`CudaError::InvalidArgument`] if lengths or alignment
+    /// do not fit; [`CudaError::OutOfMemory`]; [`CudaError::Driver`].
     pub fn compress(
         &mut self,
         input: &CudaView<'_, u8>,
@@ -173,7 +176,8 @@ impl<'d> Compressor<'d> {
         self.compress_observed(input, element_type, shape, options, output, &mut |_| Ok(()))
     }
 
-    /// [`Self::compress`] that calls `observer` with a name after each launch, or after some launches together: a bench records events there.
+    /// [`Self::compress`] that calls `observer` with a name after each launch, or after some launches together: a bench
+    /// records events there.
     ///
     /// # Errors
     /// As [`Self::compress`], or what `observer` returns.
@@ -199,7 +203,7 @@ impl<'d> Compressor<'d> {
         let batches = Batches::new(form, &geometry, 0..geometry.chunks(), self.batch_bytes);
         let prepared = batches.and_then(|batches| self.prepare(&batches).map(|()| batches));
         let slab = Slab { bytes: input.slice(..), first_element: 0 };
-        let unresolved = Resolved { pipeline: Pipeline::Quantised, bound: options.bound, ..Resolved::lossless() };
+        let unresolved = Resolved { pipeline: Pipeline::Quantized, bound: options.bound, ..Resolved::lossless() };
         let header_of = |resolved: &Resolved| Header {
             group_log2: options.group_log2,
             lzss_codes: form.lzss_codes,
@@ -231,7 +235,7 @@ impl<'d> Compressor<'d> {
         let mut attempt = 0;
         loop {
             if resolved.pipeline == Pipeline::Lossless {
-                return Err(CudaError::Lossless("no quantisation step serves this bound".into()));
+                return Err(CudaError::Lossless("no quantization step serves this bound".into()));
             }
             let mut header = header_of(&resolved);
             let made = self.stream(&mut header, &geometry, &batches, &slab, output, observer, None)?;
@@ -292,8 +296,8 @@ impl<'d> Compressor<'d> {
         Ok(resolve(options.bound, element_type, &found)?)
     }
 
-    /// Writes the records of some chunks to the start of `output`, one after another: no header and no table. `slab` has their elements.
-    /// Returns when they are complete.
+    /// Writes the records of some chunks to the start of `output`, one after another: no header and no table. `slab`
+    /// has their elements. Returns when they are complete.
     ///
     /// # Errors
     /// As [`Self::compress`].
@@ -319,7 +323,8 @@ impl<'d> Compressor<'d> {
         Ok(ChunkRecords { lengths, errors })
     }
 
-    /// A whole stream with this header; its bytes, and the errors of all chunks. With a pending bound as [`Self::batch`].
+    /// A whole stream with this header; its bytes, and the errors of all chunks. With a pending bound as
+    /// [`Self::batch`].
     #[expect(clippy::too_many_arguments, reason = "the chunks, where they come from and go to")]
     fn stream(
         &mut self,
@@ -388,8 +393,9 @@ impl<'d> Compressor<'d> {
         Ok(Some(errors))
     }
 
-    /// Bytes of device memory that compressing such an array takes beside input and output, but for what stands beside the codes, outliers, verbatim values and bitmaps, and for LZSS
-    /// tokens, which take several bytes a code on their way.
+    /// Bytes of device memory that compressing such an array takes beside input and output, but for what stands beside
+    /// the codes, outliers, verbatim values and bitmaps, and for LZSS tokens, which take several bytes a code on their
+    /// way.
     pub fn needed_workspace(&self, header: &Header, geometry: &Geometry) -> u64 {
         match Batches::new(Form::of(header), geometry, 0..geometry.chunks(), self.batch_bytes) {
             Ok(batches) => batches.needed(geometry),
@@ -419,7 +425,7 @@ impl<'d> Compressor<'d> {
         self.arena.reserve(batches.workspace() as usize)
     }
 
-    /// Gets what quantises for this header.
+    /// Gets what quantizes for this header.
     fn prepare_quantizer(&mut self, header: &Header, geometry: &Geometry, batches: &Batches) -> Result<()> {
         if !self.quantizer.as_mut().is_some_and(|quantizer| quantizer.adapt(header, geometry)) {
             self.quantizer = None;

@@ -1,5 +1,5 @@
-//! LZSS, alone and before Huffman coding: GPULZ's tables ("GPULZ: Optimizing LZSS lossless compression for multi-byte data on modern GPUs", ICS 2023) with our figures, and
-//! general compressors beside. Every round trip is checked.
+//! LZSS, alone and before Huffman coding: GPULZ's tables ("GPULZ: Optimizing LZSS lossless compression for multi-byte
+//! data on modern GPUs", ICS 2023) with our figures, and general compressors beside. Every round trip is checked.
 
 pub mod codecs;
 pub mod cpu;

@@ -1,4 +1,5 @@
-//! Error-bounded compression of whole fields: ratio, quality and speed, on the CPU and on a GPU, every round trip checked.
+//! Error-bounded compression of whole fields: ratio, quality and speed, on the CPU and on a GPU, every round trip
+//! checked.
 
 pub mod cpu;
 pub mod cuda;

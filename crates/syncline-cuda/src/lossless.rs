@@ -1,6 +1,8 @@
-//! Lossless streams of LZSS chunks on the GPU, alone and before Huffman: the bytes of `syncline_core`'s pipelines `lzss` and `lzss+huffman`, and back.
+//! Lossless streams of LZSS chunks on the GPU, alone and before Huffman: the bytes of `syncline_core`'s pipelines
+//! `lzss` and `lzss+huffman`, and back.
 //!
-//! What is small (how a chunk is coded, where its sections stand) is decided on the host from what the device counts; what is large never leaves the device.
+//! What is small (how a chunk is coded, where its sections stand) is decided on the host from what the device counts;
+//! what is large never leaves the device.
 
 mod choice;
 mod compress;

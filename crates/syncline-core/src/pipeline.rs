@@ -4,7 +4,7 @@ mod codes;
 mod lossless;
 mod lzss;
 mod options;
-mod quantised;
+mod quantized;
 mod raw;
 mod report;
 
@@ -25,7 +25,7 @@ use crate::huffman::Decoder;
 pub use lzss::{LzssChoice, LzssTrial, LzssWay, WeighedLzss, best_lzss, lzss_sample, lzss_trials, weigh_lzss};
 pub use options::{LosslessOptions, LosslessPipeline};
 #[doc(hidden)]
-pub use quantised::{CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, QuantisedChunk, TokenCosts, code_token_params};
+pub use quantized::{CODE_SAMPLE_PIECE, CODE_SAMPLE_STEP, QuantizedChunk, TokenCosts, code_token_params};
 pub use report::{ChunkReport, inspect_chunk};
 
 /// Where the encoder's elements come from.
@@ -90,7 +90,7 @@ pub struct EncodeScratch {
     tiles: Vec<Tile>,
     window: Vec<u8>,
     huffman: crate::huffman::EncodeScratch,
-    quantised: quantised::EncodeBuffers,
+    quantized: quantized::EncodeBuffers,
     lzss: lzss::EncodeBuffers,
     /// Of a lossless chunk, as words for their alignment.
     elements: Vec<u64>,
@@ -107,14 +107,15 @@ pub struct DecodeScratch {
 /// What became of a chunk.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ChunkSummary {
-    /// Sum of the squared errors, if the bound is a PSNR; [`mean_squared_error`](crate::quantize::linear::mean_squared_error) knows its unit.
+    /// Sum of the squared errors, if the bound is a PSNR;
+    /// [`mean_squared_error`](crate::quantize::linear::mean_squared_error) knows its unit.
     pub squared_error: u128,
     /// Elements that the sum is over: neither masked nor verbatim.
     pub counted: u64,
 }
 
-/// Appends the record of a chunk to `out`, whose length must be a multiple of 16. The record depends on the header, the geometry,
-/// the chunk's elements and, in a lossless stream or one of [`Header::lzss_codes`], `lossless` alone.
+/// Appends the record of a chunk to `out`, whose length must be a multiple of 16. The record depends on the header, the
+/// geometry, the chunk's elements and, in a lossless stream or one of [`Header::lzss_codes`], `lossless` alone.
 ///
 /// # Errors
 /// The source's.
@@ -140,8 +141,8 @@ pub fn encode_chunk<S: ElementSource + ?Sized>(
             }?;
             ChunkSummary::default()
         }
-        (_, ElementType::F32) => quantised::encode::<f32, S>(header, geometry, chunk, source, lossless, scratch, out)?,
-        (_, ElementType::F64) => quantised::encode::<f64, S>(header, geometry, chunk, source, lossless, scratch, out)?,
+        (_, ElementType::F32) => quantized::encode::<f32, S>(header, geometry, chunk, source, lossless, scratch, out)?,
+        (_, ElementType::F64) => quantized::encode::<f64, S>(header, geometry, chunk, source, lossless, scratch, out)?,
         (pipeline, element) => return Err(Error::invalid(format!("{element} arrays have no {pipeline} pipeline"))),
     };
     let elements: usize = scratch.tiles.iter().map(Tile::len).sum();
@@ -153,26 +154,26 @@ pub fn encode_chunk<S: ElementSource + ?Sized>(
     Ok(summary)
 }
 
-/// A chunk of a quantised stream before entropy coding, for tests of other implementations.
+/// A chunk of a quantized stream before entropy coding, for tests of other implementations.
 ///
 /// # Errors
-/// The source's, or a stream that is not quantised.
+/// The source's, or a stream that is not quantized.
 #[doc(hidden)]
-pub fn quantise_chunk<S: ElementSource + ?Sized>(
+pub fn quantize_chunk<S: ElementSource + ?Sized>(
     header: &Header,
     geometry: &Geometry,
     chunk: u64,
     source: &S,
-) -> Result<QuantisedChunk> {
+) -> Result<QuantizedChunk> {
     let mut scratch = EncodeScratch { tiles: geometry.chunk(chunk).collect(), ..EncodeScratch::default() };
     match (header.pipeline, header.element_type) {
-        (Pipeline::Quantised | Pipeline::LogQuantised, ElementType::F32) => {
-            quantised::quantise_chunk::<f32, S>(header, geometry, source, &mut scratch)
+        (Pipeline::Quantized | Pipeline::LogQuantized, ElementType::F32) => {
+            quantized::quantize_chunk::<f32, S>(header, geometry, source, &mut scratch)
         }
-        (Pipeline::Quantised | Pipeline::LogQuantised, ElementType::F64) => {
-            quantised::quantise_chunk::<f64, S>(header, geometry, source, &mut scratch)
+        (Pipeline::Quantized | Pipeline::LogQuantized, ElementType::F64) => {
+            quantized::quantize_chunk::<f64, S>(header, geometry, source, &mut scratch)
         }
-        (pipeline, element) => Err(Error::invalid(format!("a {pipeline} stream of {element} is not quantised"))),
+        (pipeline, element) => Err(Error::invalid(format!("a {pipeline} stream of {element} is not quantized"))),
     }
 }
 
@@ -208,7 +209,7 @@ pub fn decode_chunk<K: TileSink>(
     }
     checksum.verify()?;
     let kind = kind?;
-    use ChunkKind::{Lossless, LzssCodes, Quantised};
+    use ChunkKind::{Lossless, LzssCodes, Quantized};
     match (kind, header.element_type, header.pipeline) {
         (Lossless, element, Pipeline::Lossless) => match element.size() {
             1 => lossless::decode::<u8, K>(&context, payload, sink),
@@ -219,11 +220,11 @@ pub fn decode_chunk<K: TileSink>(
         (LzssCodes, ..) if !header.lzss_codes => {
             Err(Error::corrupt(context.place, "its codes are LZSS tokens, which the header does not announce"))
         }
-        (Quantised | LzssCodes, ElementType::F32, Pipeline::Quantised | Pipeline::LogQuantised) => {
-            quantised::decode::<f32, K>(&context, kind, payload, scratch, sink)
+        (Quantized | LzssCodes, ElementType::F32, Pipeline::Quantized | Pipeline::LogQuantized) => {
+            quantized::decode::<f32, K>(&context, kind, payload, scratch, sink)
         }
-        (Quantised | LzssCodes, ElementType::F64, Pipeline::Quantised | Pipeline::LogQuantised) => {
-            quantised::decode::<f64, K>(&context, kind, payload, scratch, sink)
+        (Quantized | LzssCodes, ElementType::F64, Pipeline::Quantized | Pipeline::LogQuantized) => {
+            quantized::decode::<f64, K>(&context, kind, payload, scratch, sink)
         }
         _ => Err(Error::corrupt(context.place, "its kind does not fit the stream's pipeline")),
     }
@@ -249,19 +250,22 @@ impl Context<'_> {
     }
 }
 
-/// Most bytes of a stream of `bytes` bytes of elements in `chunks` chunks: every chunk raw, with its record header, padding and entry in the table.
+/// Most bytes of a stream of `bytes` bytes of elements in `chunks` chunks: every chunk raw, with its record header,
+/// padding and entry in the table.
 pub fn max_stream_len(bytes: u64, chunks: u64) -> u64 {
     let each = (RECORD_HEADER_LEN + ALIGNMENT + 4) as u64;
     bytes.saturating_add(chunks.saturating_mul(each)).saturating_add((HEADER_LEN + TRAILER_LEN + ALIGNMENT) as u64)
 }
 
-/// Most bytes that a stream of this array can have: the raw escape keeps it within 1 % + 1 KiB of the array, whatever its contents.
+/// Most bytes that a stream of this array can have: the raw escape keeps it within 1 % + 1 KiB of the array, whatever
+/// its contents.
 pub fn max_compressed_len(element_type: ElementType, shape: Shape) -> u64 {
     let bytes = shape.len().saturating_mul(element_type.size() as u64);
     max_stream_len(bytes, Geometry::new(shape).chunks())
 }
 
-/// Bytes of memory that a thread needs to decode a chunk, output not counted: the record at its longest, the codes, and side lists.
+/// Bytes of memory that a thread needs to decode a chunk, output not counted: the record at its longest, the codes, and
+/// side lists.
 pub fn decode_memory(header: &Header, geometry: &Geometry) -> u64 {
     let elements = geometry.elements().min(u64::from(geometry.tiles_per_chunk()) * geometry.unclipped_len());
     // LZSS chunks: elements and literals decoded, lengths and distances; the others take less.

@@ -1,6 +1,9 @@
 //! Encoders and decoders of an NVIDIA GPU, timed with its events against a device-to-device copy of the same run.
 //!
-//! Outputs are poisoned before they are checked. Streams are compared with the CPU's, what is decoded with what was encoded.
+//! Outputs are poisoned before they are checked. Streams are compared with the CPU's, what is decoded with what was
+//! encoded.
+
+#![allow(unsafe_code)]
 
 mod codebooks;
 mod decoders;
@@ -48,7 +51,7 @@ impl Code for u16 {
 pub enum Extent {
     /// Every encoder and decoder, phases, staging buffers.
     Everything,
-    /// Our own encoder and the optimised decoders, each call alone and calls one after another: of a small set.
+    /// Our own encoder and the optimized decoders, each call alone and calls one after another: of a small set.
     Fastest,
     /// The decoders alone, for a curve over many sets.
     Decoders,

@@ -1,7 +1,8 @@
-//! The LZSS stage on the GPU: the tokens of `syncline_core::lzss` as sections 3 to 6 of a chunk record have them (docs/FORMAT.md, "LZSS"), byte for byte, and back.
+//! The LZSS stage on the GPU: the tokens of `syncline_core::lzss` as sections 3 to 6 of a chunk record have them
+//! (docs/FORMAT.md, "LZSS"), byte for byte, and back.
 //!
-//! Launchers of `kernels/lzss/`. A call works on the bytes of many chunks in device memory; all of them have the symbol width and level that the
-//! [`Encoder`] or [`Decoder`] was made for, the shortest match is each chunk's own.
+//! Launchers of `kernels/lzss/`. A call works on the bytes of many chunks in device memory; all of them have the symbol
+//! width and level that the [`Encoder`] or [`Decoder`] was made for, the shortest match is each chunk's own.
 
 mod decode;
 mod encode;
@@ -20,7 +21,8 @@ use crate::error::{CudaError, Result};
 /// Most bytes of a chunk: 2^22 elements of 8 bytes.
 const MAX_BYTES: u64 = 1 << 25;
 
-/// Every specialization of the stage's kernels on a device with this much shared memory a block, for the check that all of them compile.
+/// Every specialization of the stage's kernels on a device with this much shared memory a block, for the check that all
+/// of them compile.
 pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     // Levels differ in numbers only: every width, short and long windows, and a single candidate.
     let kinds = [

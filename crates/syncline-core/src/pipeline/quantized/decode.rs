@@ -1,6 +1,6 @@
-//! Quantised chunks back to elements.
+//! Quantized chunks back to elements.
 
-use super::Quantiser;
+use super::Quantizer;
 use crate::arch::Ahead;
 use crate::container::{ChunkKind, Sections, SparseList, TileSection, read_bases};
 use crate::error::Result;
@@ -63,7 +63,7 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
         Codes::Huffman(CodeReader::new(&stream, decoder, &mut scratch.codes)?)
     };
 
-    let quantiser = Quantiser::<T>::new(header);
+    let quantizer = Quantizer::<T>::new(header);
     let mut x = [T::zeroed(); MAX_TILE_ELEMENTS];
     let mut q = [0i32; MAX_TILE_ELEMENTS];
     let mut tile_outliers: Vec<Outlier> = Vec::new();
@@ -92,9 +92,9 @@ pub(in super::super) fn decode<T: Real, K: TileSink>(
                 let symbols = codes.groups(group, groups, group_log2, context)?;
                 decode_tile(symbols, tile.extent, meta.predictor, base, radius, &tile_outliers, q);
             }
-            match &quantiser {
-                Quantiser::Linear(linear) => linear.dequantize(q, x),
-                Quantiser::Logarithm(logarithm) => {
+            match &quantizer {
+                Quantizer::Linear(linear) => linear.dequantize(q, x),
+                Quantizer::Logarithm(logarithm) => {
                     logarithm.dequantize(q, x);
                     restore_signs(x, meta.sign, &negatives.of(number, meta.sign, &tile));
                 }

@@ -1,7 +1,9 @@
 //! From parsed chunks to elements: launchers of `kernels/reconstruct/reconstruct.cu`.
 //!
-//! Streams with the symbol index are decoded and reconstructed by one kernel, or by one that leaves sums of residuals in memory, one beside it that writes what has one value, and one that
-//! makes elements of the sums ([`Way`]); the codes of others are decoded first ([`crate::huffman::decode`]). All write each element once, except verbatim values, which may be written over.
+//! Streams with the symbol index are decoded and reconstructed by one kernel, or by one that leaves sums of residuals
+//! in memory, one beside it that writes what has one value, and one that makes elements of the sums ([`Way`]); the
+//! codes of others are decoded first ([`crate::huffman::decode`]). All write each element once, except verbatim values,
+//! which may be written over.
 
 mod launch;
 mod strips;
@@ -28,7 +30,8 @@ const FLAT_SOURCE: Source = source!("reconstruct/flat.cu");
 
 /// Threads in a block that decodes: as many as leave each 128 registers.
 const FUSED_THREADS: u32 = 512;
-/// Threads in a block that decodes and leaves rows in memory: with 96 registers each, they leave room for a block of `reconstruct/flat.cu` beside them.
+/// Threads in a block that decodes and leaves rows in memory: with 96 registers each, they leave room for a block of
+/// `reconstruct/flat.cu` beside them.
 const APART_THREADS: u32 = 640;
 /// What a tile with codes costs, in constant ones: blocks share out work by it.
 const LIVE_COST: u32 = 3;
@@ -44,7 +47,8 @@ pub(crate) const OWN_LONG: [u32; 2] = [LONG_ENTRIES, LONG_ENTRIES / 2];
 pub enum Way {
     /// From streams with the symbol index, by one kernel.
     Fused,
-    /// From streams with the symbol index, 3-D: codes are decoded and added up along x and y, go to memory, and become elements a strip of rows at a time; strips of one value are written beside the decoding.
+    /// From streams with the symbol index, 3-D: codes are decoded and added up along x and y, go to memory, and become
+    /// elements a strip of rows at a time; strips of one value are written beside the decoding.
     Apart,
     /// From decoded codes.
     Decoded,
@@ -82,14 +86,17 @@ pub struct Reconstruction<'d, 'v> {
     pub first_chunk: u64,
     /// Tiles of the array that are wanted. Those outside of the batch are left out.
     pub tiles: Range<u64>,
-    /// Elements of the array from `first_element` on; at least all those of the tiles. Elements of other tiles are not touched.
+    /// Elements of the array from `first_element` on; at least all those of the tiles. Elements of other tiles are not
+    /// touched.
     pub output: &'d mut CudaViewMut<'v, u8>,
     /// Raster number in the array of the output's first element.
     pub first_element: u64,
-    /// A word for each chunk, which [`status_text`](crate::huffman::decode::status_text) explains; cleared at the start unless parsing has written it.
-    /// Elements of chunks with another status than 0 are worthless. Written only where the codes are decoded.
+    /// A word for each chunk, which [`status_text`](crate::huffman::decode::status_text) explains; cleared at the start
+    /// unless parsing has written it. Elements of chunks with another status than 0 are worthless. Written only where
+    /// the codes are decoded.
     pub status: &'d mut CudaViewMut<'v, u32>,
-    /// Words that checksums are added up in, [`sums_len`] of them: 0 at the start, and again when all is done. Needed only where the codes are not decoded.
+    /// Words that checksums are added up in, [`sums_len`] of them: 0 at the start, and again when all is done. Needed
+    /// only where the codes are not decoded.
     pub sums: &'d mut CudaViewMut<'v, u32>,
 }
 
@@ -118,7 +125,7 @@ impl Format {
             axes: geometry.axes() as u32,
             group_log2: header.group_log2.into(),
             double,
-            logarithm: header.pipeline == Pipeline::LogQuantised,
+            logarithm: header.pipeline == Pipeline::LogQuantized,
         })
     }
 

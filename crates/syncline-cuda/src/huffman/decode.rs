@@ -1,7 +1,10 @@
 //! Huffman decoders on the GPU, for batches of streams: launchers of `kernels/huffman/decode/`.
 //!
-//! The host parses streams ([`Stream::parse`](syncline_core::huffman::Stream::parse)) and describes them ([`Batch`]), or the device does ([`Parser`]); codewords, index and
-//! bitmap stay on the device and are not trusted: what does not fit is reported in a status word for each stream ([`status_text`]).
+//! The host parses streams ([`Stream::parse`](syncline_core::huffman::Stream::parse)) and describes them ([`Batch`]),
+//! or the device does ([`Parser`]); codewords, index and bitmap stay on the device and are not trusted: what does not
+//! fit is reported in a status word for each stream ([`status_text`]).
+
+#![allow(unsafe_code)]
 
 pub(crate) mod batch;
 mod chunked;
@@ -36,7 +39,7 @@ use crate::error::{CudaError, Result};
 
 /// Live groups in a block of the symbol index.
 const INDEX_BLOCK: u32 = 32;
-/// Subsequences in a sequence: what a block of the gap and self-synchronising decoders works on.
+/// Subsequences in a sequence: what a block of the gap and self-synchronizing decoders works on.
 const SEQUENCE: u32 = 512;
 /// Groups of a stream that a block of `decode_prepare` places.
 const PLACED_GROUPS: u32 = 1024;
@@ -79,8 +82,8 @@ const STATUS_HEADER: u32 = 16;
 const STATUS_BOOK: u32 = 32;
 const STATUS_ROOM: u32 = 64;
 
-/// Lookups go by pairs where at least this share of them gives two symbols: lanes that get one hold up the others. On an H200 pairs were faster at a share
-/// of 0.98 (3.4 bits a symbol), slower at 0.94 (4.4 bits).
+/// Lookups go by pairs where at least this share of them gives two symbols: lanes that get one hold up the others. On
+/// an H200 pairs were faster at a share of 0.98 (3.4 bits a symbol), slower at 0.94 (4.4 bits).
 pub(crate) const PAIRED_SHARE: f64 = 0.96;
 
 /// Bytes of an arena that decoding takes; with [`Decoder::Auto`] of tables and sums alone, for decoders elsewhere.
@@ -152,7 +155,8 @@ pub struct Decoding<'d, 'v, S> {
     pub classes: &'d CudaView<'v, u8>,
     /// The streams.
     pub batch: &'d BatchView<'v, S>,
-    /// Where symbols go; starts on a multiple of 16 bytes. What is in it is worthless for streams whose status is not 0.
+    /// Where symbols go; starts on a multiple of 16 bytes. What is in it is worthless for streams whose status is not
+    /// 0.
     pub output: &'d mut CudaViewMut<'v, S>,
     /// A word for each stream: 0 or what is wrong ([`status_text`]).
     pub status: &'d mut CudaViewMut<'v, u32>,
@@ -242,8 +246,8 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
         Ok(Self { prepare: kernel("decode_prepare")?, verify: kernel("decode_verify")?, symbol: PhantomData })
     }
 
-    /// Builds tables, those for `counting` too, places groups, fills free ones unless the decoder does, clears sums, status and
-    /// `cleared` words for the decoder.
+    /// Builds tables, those for `counting` too, places groups, fills free ones unless the decoder does, clears sums,
+    /// status and `cleared` words for the decoder.
     fn before<'a>(
         &self,
         frame: &mut Frame<'a>,
@@ -277,10 +281,12 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
             let launch = launch.writes(&mut map).writes(&mut sums).writes(&mut cleared).value(cleared_words);
             let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
             let grid = Kernel::grid(first_placing + totals.placings, PREPARE_THREADS, 0);
-            // SAFETY: parameters (const Book *, const u16 *, const u8 *, const Stream *, u32, const Totals *, u32, u32, u32, u32, u32 *, u16 *, u32 *, u32 *, u32 *, u32,
-            // u32 *, u8 *); blocks for each of the batch's books, which index its symbols, with BOOK_WORDS of tables or fewer and COUNT_ENTRIES (or null) each; two sums and a word of status
-            // for each stream, and one more. Bitmaps lie in the input and groups in the output (`Decoding::check`); ranks are bounded by the stream's live groups, of which
-            // the map has as many as the batch counted.
+            // SAFETY: parameters (const Book *, const u16 *, const u8 *, const Stream *, u32, const Totals *, u32, u32,
+            // u32, u32, u32 *, u16 *, u32 *, u32 *, u32 *, u32, u32 *, u8 *); blocks for each of the batch's books,
+            // which index its symbols, with BOOK_WORDS of tables or fewer and COUNT_ENTRIES (or null) each; two sums
+            // and a word of status for each stream, and one more. Bitmaps lie in the input and groups in the output
+            // (`Decoding::check`); ranks are bounded by the stream's live groups, of which the map has as many as the
+            // batch counted.
             unsafe { launch.launch(grid) }?;
         }
         Ok(Scratch { tables, counts, map, sums, cleared })

@@ -1,4 +1,4 @@
-//! Quantised chunks: mask, quantise, predict, entropy-code; and back.
+//! Quantized chunks: mask, quantize, predict, entropy-code; and back.
 
 mod decode;
 mod tokens;
@@ -58,16 +58,16 @@ impl EncodeBuffers {
     }
 }
 
-/// The quantiser of a stream.
-enum Quantiser<T: Real> {
+/// The quantizer of a stream.
+enum Quantizer<T: Real> {
     Linear(Linear<T>),
     Logarithm(Log<T>),
 }
 
-impl<T: Real> Quantiser<T> {
+impl<T: Real> Quantizer<T> {
     fn new(header: &Header) -> Self {
         match header.pipeline {
-            Pipeline::LogQuantised => Self::Logarithm(Log::new(header.step, header.resolved)),
+            Pipeline::LogQuantized => Self::Logarithm(Log::new(header.step, header.resolved)),
             _ => Self::Linear(Linear::new(header.step, header.resolved)),
         }
     }
@@ -82,33 +82,34 @@ pub(super) fn encode<T: Real, S: ElementSource + ?Sized>(
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) -> Result<ChunkSummary> {
-    let (summary, radius) = quantise::<T, S>(header, geometry, source, scratch)?;
+    let (summary, radius) = quantize::<T, S>(header, geometry, source, scratch)?;
     write_record(header, chunk, radius, options, scratch, out);
     Ok(summary)
 }
 
-/// Fills the scratch memory with what the tiles in it become before entropy coding. Returns the radius of the codes, too.
-fn quantise<T: Real, S: ElementSource + ?Sized>(
+/// Fills the scratch memory with what the tiles in it become before entropy coding. Returns the radius of the codes,
+/// too.
+fn quantize<T: Real, S: ElementSource + ?Sized>(
     header: &Header,
     geometry: &Geometry,
     source: &S,
     scratch: &mut EncodeScratch,
 ) -> Result<(ChunkSummary, u32)> {
-    let buffers = &mut scratch.quantised;
+    let buffers = &mut scratch.quantized;
     buffers.clear();
-    let mut quantise = TileEncoder::<T>::new(header, geometry);
+    let mut quantize = TileEncoder::<T>::new(header, geometry);
     for run in scratch.tiles.chunk_by(|a, b| a.origin[..3] == b.origin[..3]) {
         let window = source.window(geometry, run, &mut scratch.window)?;
         for (number, tile) in run.iter().enumerate() {
             if let Some(next) = run.get(number + 1) {
                 window.prefetch(next, size_of::<T>());
             }
-            window.gather(tile, &mut quantise.x);
-            quantise.tile(tile, buffers);
+            window.gather(tile, &mut quantize.x);
+            quantize.tile(tile, buffers);
         }
     }
-    let summary = quantise.summary;
-    let elements = quantise.position as usize;
+    let summary = quantize.summary;
+    let elements = quantize.position as usize;
 
     let mut radius = RADIUS;
     if buffers.outliers.len() > elements / WIDE_SHARE {
@@ -125,7 +126,7 @@ fn quantise<T: Real, S: ElementSource + ?Sized>(
 /// A chunk before entropy coding: what other implementations are compared with.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuantisedChunk {
+pub struct QuantizedChunk {
     pub radius: u32,
     pub metas: Vec<TileMeta>,
     pub bases: Vec<u32>,
@@ -144,17 +145,17 @@ pub struct QuantisedChunk {
 }
 
 /// [`encode`] up to the entropy coder.
-pub(super) fn quantise_chunk<T: Real, S: ElementSource + ?Sized>(
+pub(super) fn quantize_chunk<T: Real, S: ElementSource + ?Sized>(
     header: &Header,
     geometry: &Geometry,
     source: &S,
     scratch: &mut EncodeScratch,
-) -> Result<QuantisedChunk> {
-    let (summary, radius) = quantise::<T, S>(header, geometry, source, scratch)?;
-    let buffers = std::mem::take(&mut scratch.quantised);
+) -> Result<QuantizedChunk> {
+    let (summary, radius) = quantize::<T, S>(header, geometry, source, scratch)?;
+    let buffers = std::mem::take(&mut scratch.quantized);
     let (outlier_positions, residuals) =
         element_positions(&buffers.outliers, &buffers.metas, &scratch.tiles, header.group_log2);
-    Ok(QuantisedChunk {
+    Ok(QuantizedChunk {
         radius,
         outlier_positions,
         residuals,
@@ -177,7 +178,7 @@ struct TileEncoder<'a, T: Real> {
     header: &'a Header,
     axes: usize,
     group: usize,
-    quantiser: Quantiser<T>,
+    quantizer: Quantizer<T>,
     measure: bool,
     /// The elements of the tile, filled by the caller.
     x: [T; MAX_TILE_ELEMENTS],
@@ -194,7 +195,7 @@ impl<'a, T: Real> TileEncoder<'a, T> {
             header,
             axes: geometry.axes(),
             group: 1 << header.group_log2,
-            quantiser: Quantiser::new(header),
+            quantizer: Quantizer::new(header),
             measure: matches!(header.bound, Bound::Psnr(_)),
             x: [T::zeroed(); MAX_TILE_ELEMENTS],
             q: [0; MAX_TILE_ELEMENTS],
@@ -209,9 +210,9 @@ impl<'a, T: Real> TileEncoder<'a, T> {
         let (x, q) = (&self.x[..count], &mut self.q[..count]);
         let mut meta = TileMeta::default();
         let mut exact = TileMask::default();
-        let mut any_exact = match &self.quantiser {
-            Quantiser::Linear(linear) => linear.quantize_tile(x, q, &mut exact),
-            Quantiser::Logarithm(logarithm) => logarithm.quantize_tile(x, q, &mut exact),
+        let mut any_exact = match &self.quantizer {
+            Quantizer::Linear(linear) => linear.quantize_tile(x, q, &mut exact),
+            Quantizer::Logarithm(logarithm) => logarithm.quantize_tile(x, q, &mut exact),
         };
         let mut excluded = exact;
         if !self.header.patterns.is_empty() {
@@ -227,14 +228,14 @@ impl<'a, T: Real> TileEncoder<'a, T> {
                 exact = excluded.without(&fill.mask);
             }
         }
-        if let Quantiser::Logarithm(_) = &self.quantiser {
+        if let Quantizer::Logarithm(_) = &self.quantizer {
             let (kind, negative) = signs(x, &excluded);
             meta.sign = kind;
             if kind == MaskKind::Bitmap {
                 negative.store(tile.extent, &mut buffers.signs);
             }
         }
-        if let (true, Quantiser::Linear(linear)) = (self.measure, &self.quantiser) {
+        if let (true, Quantizer::Linear(linear)) = (self.measure, &self.quantizer) {
             self.summary.squared_error += u128::from(linear.squared_error(x, q, &excluded));
             self.summary.counted += (count - excluded.count()) as u64;
         }
@@ -277,7 +278,8 @@ fn activity_bin(activity: u64) -> usize {
     }
 }
 
-/// Gives each tile that is not constant its activity class: quarters of the tiles by the bin of their activity (`docs/FORMAT.md`).
+/// Gives each tile that is not constant its activity class: quarters of the tiles by the bin of their activity
+/// (`docs/FORMAT.md`).
 fn classify(buffers: &mut EncodeBuffers, tiles: &[Tile], group_log2: u8) {
     const BINS: usize = 2 * 64 + 1;
     let mut counts = [0u64; BINS];
@@ -299,7 +301,8 @@ fn classify(buffers: &mut EncodeBuffers, tiles: &[Tile], group_log2: u8) {
     }
 }
 
-/// Appends the record of what is in the scratch memory: its codes Huffman-coded, or as LZSS tokens where that is shorter and asked for.
+/// Appends the record of what is in the scratch memory: its codes Huffman-coded, or as LZSS tokens where that is
+/// shorter and asked for.
 fn write_record(
     header: &Header,
     chunk: u64,
@@ -308,10 +311,11 @@ fn write_record(
     scratch: &mut EncodeScratch,
     out: &mut Vec<u8>,
 ) {
-    let EncodeScratch { tiles, huffman, quantised: buffers, lzss, .. } = scratch;
+    let EncodeScratch { tiles, huffman, quantized: buffers, lzss, .. } = scratch;
     let start = out.len();
 
-    // The tile section says whether classes are used, which the coder decides, so the codes are coded first, into a buffer of their own.
+    // The tile section says whether classes are used, which the coder decides, so the codes are coded first, into a
+    // buffer of their own.
     let coding =
         huffman::EncodeOptions { group_log2: header.group_log2, index: header.index, free_symbol: Some(radius as u16) };
     buffers.coded.clear();
@@ -319,7 +323,7 @@ fn write_record(
     let summary = encode(&buffers.codes, &buffers.classes, &coding, huffman, &mut buffers.coded);
     let coded = std::mem::take(&mut buffers.coded);
     let outliers = std::mem::take(&mut buffers.outliers);
-    let kind = Coding { kind: ChunkKind::Quantised, radius, classes: summary.uses_classes(), outliers: &outliers };
+    let kind = Coding { kind: ChunkKind::Quantized, radius, classes: summary.uses_classes(), outliers: &outliers };
     write_sections(header, chunk, &kind, tiles, (buffers, huffman), out, |out, _| out.extend_from_slice(&coded));
 
     if header.lzss_codes && radius == RADIUS {
@@ -347,7 +351,7 @@ fn write_record(
     (buffers.coded, buffers.outliers) = (coded, outliers);
 }
 
-/// What differs between the kinds of quantised chunks, but for the codes themselves.
+/// What differs between the kinds of quantized chunks, but for the codes themselves.
 struct Coding<'a> {
     kind: ChunkKind,
     radius: u32,

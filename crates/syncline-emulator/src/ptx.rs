@@ -1,4 +1,5 @@
-//! PTX as text to functions: what the compiler of CUDA C++ leaves for the driver. Only reading; what instructions do is [`crate::machine`]'s.
+//! PTX as text to functions: what the compiler of CUDA C++ leaves for the driver. Only reading; what instructions do is
+//! [`crate::machine`]'s.
 
 mod lexer;
 mod parser;

@@ -9,7 +9,8 @@ pub mod histogram;
 
 use crate::device::Specialization;
 
-/// Every specialization of these stages' kernels on a device with this much shared memory a block, for the check that all of them compile.
+/// Every specialization of these stages' kernels on a device with this much shared memory a block, for the check that
+/// all of them compile.
 pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
     [
         histogram::specializations(shared_memory),

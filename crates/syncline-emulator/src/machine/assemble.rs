@@ -127,7 +127,8 @@ fn names_in<'a>(operand: &'a Operand, used: &mut HashSet<&'a str>) {
     }
 }
 
-/// Offsets of the variables in shared memory that are used, those without a length of their own last, and the length of the others.
+/// Offsets of the variables in shared memory that are used, those without a length of their own last, and the length of
+/// the others.
 fn place_shared<'a>(
     module: &'a Module,
     function: &'a Function,

@@ -1,7 +1,7 @@
 //! Stand-ins for the eight data sets of the papers, at any size.
 //!
 //! Each generator holds the kind of physics that shapes its original and a few constants, tuned so that Huffman-coded
-//! quantisation codes at a relative bound of 1e-3 come near the ratio that the papers report. Values depend on
+//! quantization codes at a relative bound of 1e-3 come near the ratio that the papers report. Values depend on
 //! the seed and the position alone: any number of threads gives the same field.
 
 pub mod gaussian;

@@ -11,7 +11,7 @@ use syncline_core::geometry::Geometry;
 use syncline_cuda::timing::Times;
 
 use crate::bytes;
-use crate::codes::{Tiling, quantisation_codes};
+use crate::codes::{Tiling, quantization_codes};
 use crate::fields::Generator;
 
 /// Symbols of a stream on the CPU.
@@ -40,7 +40,8 @@ pub struct Set {
     pub name: String,
     /// The symbols, whole groups of them.
     pub symbols: Symbols,
-    /// How often they are repeated, each time with streams of their own: fields that are small for a GPU stand for as many snapshots.
+    /// How often they are repeated, each time with streams of their own: fields that are small for a GPU stand for as
+    /// many snapshots.
     pub copies: usize,
 }
 
@@ -51,7 +52,7 @@ impl Set {
     /// The codes of a field at a relative bound.
     pub fn of_field(generator: Generator, scale: f64, relative: f64) -> Self {
         let field = generator.generate(scale);
-        let mut codes = quantisation_codes(&field, relative, Tiling::Zeros);
+        let mut codes = quantization_codes(&field, relative, Tiling::Zeros);
         codes.truncate(codes.len() >> GROUP_LOG2 << GROUP_LOG2);
         Self { name: field.name, symbols: Symbols::Codes(codes), copies: 1 }
     }
@@ -65,7 +66,8 @@ impl Set {
             }
     }
 
-    /// The set repeated until it has at least so many bytes; `None` if it has them already. Called as it was, and so often.
+    /// The set repeated until it has at least so many bytes; `None` if it has them already. Called as it was, and so
+    /// often.
     pub fn repeated(&self, bytes: usize) -> Option<Self> {
         let copies = bytes.div_ceil(self.bytes().max(1));
         (copies > 1).then(|| Self { name: format!("{}-x{copies}", self.name), symbols: self.symbols.clone(), copies })
@@ -96,8 +98,8 @@ impl Set {
             "text" => bytes::text(count, 1),
             "geometric-1.4" => bytes::geometric(count, 0.30, 2),
             "geometric-5.9" => bytes::geometric(count, 0.955, 3),
-            "never-flat" => bytes::never_synchronising_flat(count),
-            "never-cycle" => bytes::never_synchronising_cycle(count),
+            "never-flat" => bytes::never_synchronizing_flat(count),
+            "never-cycle" => bytes::never_synchronizing_cycle(count),
             _ => return None,
         };
         symbols.truncate(symbols.len() >> GROUP_LOG2 << GROUP_LOG2);
@@ -136,7 +138,8 @@ pub struct Row {
     pub microseconds: f64,
     /// Median over the rate of a device copy in the same run; on a GPU only.
     pub share_of_copy: Option<f64>,
-    /// 10^9 bytes of symbols a second of single calls [queued while the device was busy](cuda::rotation), where `median` is of calls on an idle device, launch included; of small sets on a GPU.
+    /// 10^9 bytes of symbols a second of single calls [queued while the device was busy](cuda::rotation), where
+    /// `median` is of calls on an idle device, launch included; of small sets on a GPU.
     pub queued: Option<f64>,
     /// The same of [calls one after another](cuda::rotation).
     pub one_after_another: Option<f64>,

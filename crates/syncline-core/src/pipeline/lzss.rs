@@ -77,7 +77,7 @@ pub(super) fn encode<W: Word>(
     let coder = choice.entropy_coded.then_some((header.index, huffman));
     let params = &choice.params;
     if choice.has_matches {
-        buffers.tokenise(&bytes, params);
+        buffers.tokenize(&bytes, params);
     } else {
         buffers.take_literals(&bytes, params);
     }
@@ -88,12 +88,13 @@ pub(super) fn encode<W: Word>(
 
 impl EncodeBuffers {
     /// Makes `tokens` those of `bytes`.
-    pub(super) fn tokenise(&mut self, bytes: &[u8], params: &Params) {
+    pub(super) fn tokenize(&mut self, bytes: &[u8], params: &Params) {
         self.tokens.clear();
         lzss::encode(bytes, params, &mut self.stage, &mut self.tokens);
     }
 
-    /// Makes `tokens` the symbols of `bytes`, all of them literals; these are `bytes` themselves, and not there, unless the last is filled up.
+    /// Makes `tokens` the symbols of `bytes`, all of them literals; these are `bytes` themselves, and not there, unless
+    /// the last is filled up.
     fn take_literals(&mut self, bytes: &[u8], params: &Params) {
         let (tokens, width) = (&mut self.tokens, params.width.bytes());
         tokens.clear();
@@ -109,7 +110,8 @@ impl EncodeBuffers {
     }
 }
 
-/// Appends sections 2 to 6: Huffman-coded if there is a `coder` for that, literals also as planes of 16-bit symbols if these `may_have_words`.
+/// Appends sections 2 to 6: Huffman-coded if there is a `coder` for that, literals also as planes of 16-bit symbols if
+/// these `may_have_words`.
 pub(super) fn write_tokens(
     tokens: &Tokens,
     literals: &[u8],

@@ -7,11 +7,13 @@ use crate::huffman::{self, IndexKind};
 use crate::lzss::{Params, SymbolWidth};
 use crate::predict::codes::{Outlier, narrow};
 
-/// Fewest codes in a match. Nearly all matches are runs of the commonest code; shorter ones take more than their literals' codewords. Measured at
-/// relative 1e-2 and 1e-3 on nyx, hurricane, CESM and RTM, level 3: 12 to 24 differ by at most 3 %, and 16 is the best of these or nearly so on each.
+/// Fewest codes in a match. Nearly all matches are runs of the commonest code; shorter ones take more than their
+/// literals' codewords. Measured at relative 1e-2 and 1e-3 on nyx, hurricane, CESM and RTM, level 3: 12 to 24 differ by
+/// at most 3 %, and 16 is the best of these or nearly so on each.
 const SHORTEST: usize = 16;
-/// Codes of a piece of the sample that says whether tokens pay, and one of how many pieces is in it. On the fields of `docs/SPEED.md`, "Codes as LZSS tokens", `auto`
-/// comes within 3 % of the shorter of both. Whole blocks instead, fewer of them, stand less well for chunks that are empty in places.
+/// Codes of a piece of the sample that says whether tokens pay, and one of how many pieces is in it. On the fields of
+/// `docs/SPEED.md`, "Codes as LZSS tokens", `auto` comes within 3 % of the shorter of both. Whole blocks instead, fewer
+/// of them, stand less well for chunks that are empty in places.
 pub const PIECE: usize = 512;
 /// See [`PIECE`].
 pub const SAMPLED: usize = 8;
@@ -31,13 +33,15 @@ pub(super) struct CodeTokens {
 
 /// How codes become tokens.
 pub fn params(options: &LosslessOptions) -> Params {
-    // Pairs of codes as symbols: their entropy is less than that of two codes, and Huffman loses less on it where most codes are 0.
+    // Pairs of codes as symbols: their entropy is less than that of two codes, and Huffman loses less on it where most
+    // codes are 0.
     let params = Params::new(options.symbol.unwrap_or(SymbolWidth::Two), options.level);
     let shortest = (SHORTEST / params.width.bytes()) as u8;
     Params { min_match: params.min_match.max(shortest), ..params }
 }
 
-/// What the decision for or against tokens depends on, but for the sample, as other implementations of the pipeline make it: numbers of a chunk.
+/// What the decision for or against tokens depends on, but for the sample, as other implementations of the pipeline
+/// make it: numbers of a chunk.
 #[derive(Clone, Copy, Debug)]
 pub struct TokenCosts {
     /// Its codes.
@@ -51,8 +55,8 @@ pub struct TokenCosts {
 }
 
 impl TokenCosts {
-    /// Whether to see if tokens are shorter, by those of a sample of `sampled` codes, every [`SAMPLED`]-th piece of [`PIECE`] narrow codes: how often each byte comes in each of
-    /// their planes, and their blocks.
+    /// Whether to see if tokens are shorter, by those of a sample of `sampled` codes, every [`SAMPLED`]-th piece of
+    /// [`PIECE`] narrow codes: how often each byte comes in each of their planes, and their blocks.
     pub fn may_pay(&self, options: &LosslessOptions, planes: &[[u32; 256]], blocks: usize, sampled: usize) -> bool {
         match options.pipeline {
             LosslessPipeline::Auto => self.are_less(counted_bits(planes, blocks), sampled),
@@ -60,7 +64,8 @@ impl TokenCosts {
         }
     }
 
-    /// Whether tokens are estimated to be shorter, of which those of a sample have so many bits. Integer arithmetic, as every writer must come to the same decision.
+    /// Whether tokens are estimated to be shorter, of which those of a sample have so many bits. Integer arithmetic, as
+    /// every writer must come to the same decision.
     fn are_less(&self, bits: u64, sampled: usize) -> bool {
         let with = |outliers: usize| OUTLIER_BYTES * outliers as u64;
         let tokens = SIDE_BYTES + estimate(self.codes, bits, sampled) + with(self.narrow_outliers);
@@ -80,7 +85,8 @@ impl CodeTokens {
         narrow(codes, outliers, &mut self.codes, &mut self.outliers);
     }
 
-    /// Whether to see if tokens are shorter than a Huffman stream of `huffman_len` bytes with so many outliers beside it.
+    /// Whether to see if tokens are shorter than a Huffman stream of `huffman_len` bytes with so many outliers beside
+    /// it.
     pub fn may_pay(
         &mut self,
         options: &LosslessOptions,
@@ -105,7 +111,7 @@ impl CodeTokens {
             self.sample.extend_from_slice(piece);
         }
         let params = params(options);
-        buffers.tokenise(&self.sample, &params);
+        buffers.tokenize(&self.sample, &params);
         coded_bits(&buffers.tokens, &params)
     }
 
@@ -119,7 +125,7 @@ impl CodeTokens {
         out: &mut Vec<u8>,
     ) {
         let params = params(options);
-        buffers.tokenise(&self.codes, &params);
+        buffers.tokenize(&self.codes, &params);
         let mut sections = SectionWriter::begin(out);
         // As in an LZSS chunk, where the first two are tiles and bases.
         sections.skip();

@@ -1,4 +1,5 @@
-//! Lossy compression up to the codes, on the GPU: the scan of the array, and elements to codes, metadata and side lists.
+//! Lossy compression up to the codes, on the GPU: the scan of the array, and elements to codes, metadata and side
+//! lists.
 //!
 //! Every array that comes out holds what `syncline_core::pipeline` has for the same chunk before entropy coding.
 
@@ -11,7 +12,7 @@ mod step;
 pub(crate) use gather::SideOffsets;
 pub use gather::{SideLists, SideStarts};
 pub(crate) use quantizer::parts_of_chunk;
-pub use quantizer::{ChunkSummary, Quantised, Quantizer};
+pub use quantizer::{ChunkSummary, Quantized, Quantizer};
 pub use scan::BoundScan;
 pub(crate) use scan::{FoundStep, ScanBegun};
 

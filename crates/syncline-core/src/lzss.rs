@@ -1,8 +1,9 @@
 //! The LZSS stage: symbols of 1, 2, 4 or 8 bytes to literals and references to what stands shortly before, and back.
 //!
 //! Input is cut into blocks that know nothing of each other, small enough for the shared memory of a GPU's thread block
-//! (the design of GPULZ, Zhang et al., ICS 2023). Which tokens a block gets is specified in
-//! `docs/FORMAT.md`, "LZSS": [`encode`](fn@encode) finds them with hash chains, the module `oracle` by comparing with every position of the window.
+//! (the design of GPULZ, Zhang et al., ICS 2023). Which tokens a block gets is specified in `docs/FORMAT.md`, "LZSS":
+//! [`encode`](fn@encode) finds them with hash chains, the module `oracle` by comparing with every position of the
+//! window.
 
 mod decode;
 mod encode;
@@ -132,7 +133,7 @@ impl Params {
         usize::from(self.min_match) + LENGTH_SPAN
     }
 
-    /// Bytes by which a candidate is recognised: of the shortest match, but at most 8.
+    /// Bytes by which a candidate is recognized: of the shortest match, but at most 8.
     pub(crate) fn key_bytes(&self) -> usize {
         (usize::from(self.min_match) * self.width.bytes()).min(8)
     }

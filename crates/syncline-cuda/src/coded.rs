@@ -1,4 +1,5 @@
-//! Quantised chunks whose codes are LZSS tokens (kind 4 of docs/FORMAT.md): the codes of `syncline_core`'s pipelines `lzss+huffman` and `auto` with an error bound, and back.
+//! Quantized chunks whose codes are LZSS tokens (kind 4 of docs/FORMAT.md): the codes of `syncline_core`'s pipelines
+//! `lzss+huffman` and `auto` with an error bound, and back.
 
 mod decode;
 mod encode;

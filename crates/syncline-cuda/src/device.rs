@@ -1,5 +1,7 @@
 //! The device layer: finding a GPU, compiling kernels for it, scratch memory.
 
+#![allow(unsafe_code)]
+
 mod arena;
 mod bytes;
 mod cache;
@@ -90,7 +92,8 @@ impl fmt::Display for DeviceInfo {
 }
 
 impl DeviceInfo {
-    /// Why no more kernels can be stored in the folder of compiled ones, if they cannot. It is tried each time that somebody asks.
+    /// Why no more kernels can be stored in the folder of compiled ones, if they cannot. It is tried each time that
+    /// somebody asks.
     pub fn cache_error(&self) -> Option<String> {
         Cache::new(self.cache.clone()).check().err().map(|error| error.to_string())
     }
@@ -137,7 +140,8 @@ impl Device {
         }
     }
 
-    /// Opens GPU number `ordinal`, with the cache of compiled kernels that the environment names ([`Cache::from_environment`]).
+    /// Opens GPU number `ordinal`, with the cache of compiled kernels that the environment names
+    /// ([`Cache::from_environment`]).
     ///
     /// # Errors
     /// As [`Self::count`]; [`CudaError::NoDevice`] if there are fewer GPUs, [`CudaError::NoCompiler`] without NVRTC.
@@ -192,7 +196,8 @@ impl Device {
     /// Kernel `name` of a specialization: from this device's loaded modules, else from the disk cache, else compiled.
     ///
     /// # Errors
-    /// [`CudaError::Compile`] if it does not compile, [`CudaError::Driver`] if it cannot be loaded or has no such kernel.
+    /// [`CudaError::Compile`] if it does not compile, [`CudaError::Driver`] if it cannot be loaded or has no such
+    /// kernel.
     pub fn kernel(&self, specialization: &Specialization, name: &'static str) -> Result<Kernel> {
         self.context.bind_to_thread().doing("making the device's context current")?;
         let module = self.module(specialization)?;
@@ -206,7 +211,8 @@ impl Device {
             let mut modules = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
             modules.entry(specialization.clone()).or_default().clone()
         };
-        // Held while compiling: two threads that want the same kernel compile it once, and those that want others do so meanwhile.
+        // Held while compiling: two threads that want the same kernel compile it once, and those that want others do so
+        // meanwhile.
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(module) = slot.as_ref() {
             return Ok(module.clone());
@@ -228,9 +234,10 @@ impl Device {
     }
 }
 
-/// The newest CUDA that the driver supports, after making sure that there is a driver: without one, `cudarc`'s calls panic.
+/// The newest CUDA that the driver supports, after making sure that there is a driver: without one, `cudarc`'s calls
+/// panic.
 fn driver_version() -> Result<Version> {
-    // SAFETY: tries to load the driver's library, whose initialisers are sound to run.
+    // SAFETY: tries to load the driver's library, whose initializers are sound to run.
     if !unsafe { sys::is_culib_present() } {
         return Err(CudaError::NoDriver);
     }

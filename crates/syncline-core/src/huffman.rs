@@ -77,7 +77,8 @@ impl Symbol for u16 {
     }
 }
 
-/// What a stream holds beside its codewords, to let a decoder start in many places. The discriminant is its code in the stream.
+/// What a stream holds beside its codewords, to let a decoder start in many places. The discriminant is its code in the
+/// stream.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum IndexKind {
@@ -117,7 +118,7 @@ pub enum Decoder {
     Auto,
     /// One symbol after the other: the baseline and the oracle of the others.
     Chunked,
-    /// In parallel without an index: decoders started anywhere synchronise by themselves.
+    /// In parallel without an index: decoders started anywhere synchronize by themselves.
     SelfSync,
     /// In parallel from the starts that the gap index gives.
     Gap,
