@@ -1,5 +1,5 @@
 //! `cargo xtask emulate`: the device tests, or any command, with GPUs that are emulated on the CPU
-//! (`crates/syncline-emulator`).
+//! (`crates/cuda-emulator`).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -42,9 +42,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         command
             .env(SEARCH_PATH, std::env::join_paths(search)?)
             .env("SYNCLINE_NVRTC", &driver)
-            .env("SYNCLINE_EMULATOR_NVRTC", &compiler)
-            .env("SYNCLINE_EMULATOR_ARCHITECTURE", arguments.architecture.to_string())
-            .env("SYNCLINE_EMULATOR_DEVICES", arguments.devices.to_string())
+            .env("CUDA_EMULATOR_NVRTC", &compiler)
+            .env("CUDA_EMULATOR_ARCHITECTURE", arguments.architecture.to_string())
+            .env("CUDA_EMULATOR_DEVICES", arguments.devices.to_string())
             // What the emulator takes for compiled is no code for a real GPU, and the other way round.
             .env("SYNCLINE_CACHE_DIR", folder.join("kernels"))
             .env("SYNCLINE_REQUIRE_CUDA", "1");
@@ -74,12 +74,12 @@ const SEARCH_PATH: &str = if cfg!(target_os = "macos") { "DYLD_LIBRARY_PATH" } e
 /// everybody would take it for the driver.
 fn build() -> Result<PathBuf> {
     // Optimized without checks of overflow, whatever the tests are: an interpreter's time is the tests'.
-    crate::run(crate::cargo().args(["build", "--release", "--package", "syncline-emulator"]))?;
+    crate::run(crate::cargo().args(["build", "--release", "--package", "cuda-emulator"]))?;
     let target = crate::root().join("target");
     let folder = target.join("emulator");
     std::fs::create_dir_all(&folder)?;
     let driver = folder.join(format!("{}cuda{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX));
-    let built = format!("{}syncline_emulator{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
+    let built = format!("{}cuda_emulator{}", std::env::consts::DLL_PREFIX, std::env::consts::DLL_SUFFIX);
     let built = target.join("release").join(built);
     std::fs::copy(&built, &driver).with_context(|| format!("copying {}", built.display()))?;
     Ok(driver)

@@ -35,7 +35,7 @@ fn free(address: u64) -> Result<()> {
     let known = MEMORY.piece(address).is_some_and(|(start, _)| start == address);
     // Host memory has a function of its own.
     if address != 0 && (!known || lock(&LOCKED).contains_key(&address) || !MEMORY.release(address)) {
-        eprintln!("syncline-emulator: {address:#x} is freed, where no allocation starts");
+        eprintln!("cuda-emulator: {address:#x} is freed, where no allocation starts");
         return Err(Code::InvalidValue);
     }
     Ok(())

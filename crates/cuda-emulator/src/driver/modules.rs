@@ -104,11 +104,11 @@ fn load(image: &[u8]) -> Result<Loaded> {
     let device = current()?;
     let is_ptx = |text: &&str| text.contains(".version") && text.contains(".target");
     let Some(text) = std::str::from_utf8(image).ok().filter(is_ptx) else {
-        eprintln!("syncline-emulator: an image that is not PTX cannot be loaded");
+        eprintln!("cuda-emulator: an image that is not PTX cannot be loaded");
         return Err(Code::InvalidImage);
     };
     let module = Module::load(text, &MEMORY).map_err(|wrong| {
-        eprintln!("syncline-emulator: loading a module: {wrong}");
+        eprintln!("cuda-emulator: loading a module: {wrong}");
         Code::InvalidPtx
     })?;
     let (module, functions) = (Arc::new(module), Mutex::default());
@@ -122,7 +122,7 @@ fn find(loaded: &Loaded, name: &str) -> Result<Handle> {
         return Ok(handle);
     }
     let kernel = loaded.module.kernel(name).map_err(|wrong| {
-        eprintln!("syncline-emulator: loading kernel {name}: {wrong}");
+        eprintln!("cuda-emulator: loading kernel {name}: {wrong}");
         Code::InvalidPtx
     })?;
     let kernel = kernel.ok_or(Code::NotFound)?;

@@ -71,7 +71,7 @@ impl Operation {
             Self::Set(set) => set.wrong(&MEMORY),
         };
         let Some(wrong) = wrong else { return Ok(()) };
-        eprintln!("syncline-emulator: {wrong}");
+        eprintln!("cuda-emulator: {wrong}");
         Err(Code::InvalidValue)
     }
 
@@ -81,7 +81,7 @@ impl Operation {
         self.check()?;
         match self {
             Self::Launch(function, launch) => function.kernel.run(launch, shape, &MEMORY).map_err(|wrong| {
-                eprintln!("syncline-emulator: kernel {}: {wrong}", function.name);
+                eprintln!("cuda-emulator: kernel {}: {wrong}", function.name);
                 Code::LaunchFailed
             }),
             Self::Copy(copy) => {

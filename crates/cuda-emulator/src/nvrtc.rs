@@ -1,7 +1,7 @@
-//! The functions of `libnvrtc.so` that Syncline uses: the true compiler's, but what it leaves is PTX, not code of a
+//! The functions of `libnvrtc.so` the emulator exports: the true compiler's, but what it leaves is PTX, not code of a
 //! device.
 //!
-//! The true one is the file that `SYNCLINE_EMULATOR_NVRTC` names. As in [`crate::driver`], pointers that callers pass
+//! The true one is the file that `CUDA_EMULATOR_NVRTC` names. As in [`crate::driver`], pointers that callers pass
 //! have to be what the documentation says.
 
 #![allow(unsafe_code)]
@@ -18,7 +18,7 @@ type Program = *mut c_void;
 type Code = c_int;
 
 /// The variable that names the true library.
-const VARIABLE: &str = "SYNCLINE_EMULATOR_NVRTC";
+const VARIABLE: &str = "CUDA_EMULATOR_NVRTC";
 
 /// `NVRTC_ERROR_INVALID_INPUT`.
 const INVALID_INPUT: Code = 3;
@@ -94,7 +94,7 @@ impl Compiler {
             let file = std::env::var_os(VARIABLE).filter(|file| !file.is_empty()).map(PathBuf::from);
             let compiler = file.ok_or_else(|| format!("{VARIABLE} does not name the compiler"));
             let compiler = compiler.and_then(|file| Self::load(&file));
-            compiler.inspect_err(|wrong| eprintln!("syncline-emulator: {wrong}")).ok()
+            compiler.inspect_err(|wrong| eprintln!("cuda-emulator: {wrong}")).ok()
         };
         COMPILER.get_or_init(load).as_ref()
     }
@@ -222,7 +222,7 @@ pub unsafe extern "C" fn nvrtcGetProgramLog(program: Program, log: *mut c_char) 
 /// What a code means.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn nvrtcGetErrorString(code: Code) -> *const c_char {
-    let missing = c"SYNCLINE_EMULATOR_NVRTC does not name a compiler".as_ptr();
+    let missing = c"CUDA_EMULATOR_NVRTC does not name a compiler".as_ptr();
     // SAFETY: takes any number.
     let text = || Compiler::get().map_or(missing, |compiler| unsafe { (compiler.error_text)(code) });
     catch_unwind(text).unwrap_or(missing)

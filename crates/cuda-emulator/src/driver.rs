@@ -1,4 +1,4 @@
-//! The functions of `libcuda.so` that Syncline reaches through `cudarc`.
+//! The functions of `libcuda.so`, the CUDA driver API.
 //!
 //! Everything runs at once, on the calling thread, when it is queued: there is nothing to wait for. What is kept is
 //! what a real driver finds fault with: handles of nothing or of another device, ranges that were not allocated,

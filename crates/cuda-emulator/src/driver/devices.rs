@@ -49,11 +49,11 @@ impl Settings {
             Some(text) => text.parse().map_err(|_| format!("{name} is {text:?}, which is no number")),
             None => Ok(default),
         };
-        let mut shape = shape(number("SYNCLINE_EMULATOR_ARCHITECTURE", 90)?)?;
-        shape.multiprocessors = number("SYNCLINE_EMULATOR_MULTIPROCESSORS", shape.multiprocessors)?.max(1);
-        shape.seed = number("SYNCLINE_EMULATOR_SEED", 0)?.into();
-        let pools = number("SYNCLINE_EMULATOR_MEMORY_POOLS", 1)? != 0;
-        Ok(Self { devices: number("SYNCLINE_EMULATOR_DEVICES", 1)?, pools, shape })
+        let mut shape = shape(number("CUDA_EMULATOR_ARCHITECTURE", 90)?)?;
+        shape.multiprocessors = number("CUDA_EMULATOR_MULTIPROCESSORS", shape.multiprocessors)?.max(1);
+        shape.seed = number("CUDA_EMULATOR_SEED", 0)?.into();
+        let pools = number("CUDA_EMULATOR_MEMORY_POOLS", 1)? != 0;
+        Ok(Self { devices: number("CUDA_EMULATOR_DEVICES", 1)?, pools, shape })
     }
 }
 
@@ -69,7 +69,7 @@ fn shape(capability: u32) -> std::result::Result<Shape, String> {
         90 | 100 => (2048, 32, 228, 227),
         _ => {
             return Err(format!(
-                "SYNCLINE_EMULATOR_ARCHITECTURE is {capability}: there are 70, 75, 80, 86, 89, 90, 100, 120"
+                "CUDA_EMULATOR_ARCHITECTURE is {capability}: there are 70, 75, 80, 86, 89, 90, 100, 120"
             ));
         }
     };
@@ -86,7 +86,7 @@ pub fn initialize() -> Result<&'static [Device]> {
 
 fn make() -> Result<Vec<Device>> {
     let settings = Settings::read(|name| std::env::var(name).ok()).map_err(|wrong| {
-        eprintln!("syncline-emulator: {wrong}");
+        eprintln!("cuda-emulator: {wrong}");
         Code::Unknown
     })?;
     let devices = c_int::try_from(settings.devices).unwrap_or(c_int::MAX);
@@ -218,7 +218,7 @@ pub unsafe extern "C" fn cuDeviceComputeCapability(major: *mut c_int, minor: *mu
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn cuDeviceGetUuid(uuid: *mut [u8; 16], ordinal: c_int) -> i32 {
     guard(|| {
-        let mut bytes = *b"syncline-emu\0\0\0\0";
+        let mut bytes = *b"cuda-emulator\0\0\0";
         bytes[12..].copy_from_slice(&device(ordinal)?.ordinal.to_be_bytes());
         // SAFETY: null or the caller's place for them.
         unsafe { put(uuid, bytes) }
@@ -254,18 +254,18 @@ mod tests {
         let default = settings(&[]).unwrap();
         assert_eq!((default.devices, default.shape.capability, default.shape.multiprocessors), (1, 90, 8));
         let other = settings(&[
-            ("SYNCLINE_EMULATOR_DEVICES", "3"),
-            ("SYNCLINE_EMULATOR_ARCHITECTURE", "75"),
-            ("SYNCLINE_EMULATOR_MULTIPROCESSORS", "9"),
-            ("SYNCLINE_EMULATOR_MEMORY_POOLS", "0"),
-            ("SYNCLINE_EMULATOR_SEED", "5"),
+            ("CUDA_EMULATOR_DEVICES", "3"),
+            ("CUDA_EMULATOR_ARCHITECTURE", "75"),
+            ("CUDA_EMULATOR_MULTIPROCESSORS", "9"),
+            ("CUDA_EMULATOR_MEMORY_POOLS", "0"),
+            ("CUDA_EMULATOR_SEED", "5"),
         ]);
         let other = other.unwrap();
         assert_eq!((other.devices, other.shape.threads, other.shape.multiprocessors), (3, 1024, 9));
         assert_eq!((default.shape.seed, other.shape.seed), (0, 5));
         assert_eq!((other.shape.shared_memory_per_block, default.pools, other.pools), (64 << 10, true, false));
-        assert!(settings(&[("SYNCLINE_EMULATOR_ARCHITECTURE", "61")]).is_err());
-        assert!(settings(&[("SYNCLINE_EMULATOR_DEVICES", "many")]).is_err());
+        assert!(settings(&[("CUDA_EMULATOR_ARCHITECTURE", "61")]).is_err());
+        assert!(settings(&[("CUDA_EMULATOR_DEVICES", "many")]).is_err());
     }
 
     #[test]
