@@ -11,12 +11,9 @@ mod chunked;
 mod classes;
 mod gap;
 mod indexed;
-mod listed;
 pub(crate) mod parse;
 mod self_sync;
-mod small;
 mod spans;
-mod spans_small;
 
 use std::marker::PhantomData;
 use std::ops::RangeInclusive;
@@ -129,11 +126,9 @@ pub fn specializations(shared_memory: u32) -> Vec<Specialization> {
         if few == TABLE_BITS { Vec::new() } else { prepare(few).to_vec() },
         parse::specializations(),
         indexed::specializations(shared_memory),
-        small::specializations(),
         chunked::specializations(),
         gap::specializations(),
         spans::specializations(),
-        spans_small::specializations(),
         classes::specializations(shared_memory),
         self_sync::specializations(),
     ]

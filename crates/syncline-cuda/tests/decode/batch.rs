@@ -20,41 +20,30 @@ pub enum Any<S> {
 impl<S: Symbol + DeviceRepr> Any<S> {
     /// Every decoder, in its variants, for a group size.
     pub fn all(device: &Device, group_log2: u32) -> Vec<(&'static str, Self)> {
-        // Batches of tests are small.
-        let large = IndexedTuning { small: false, ..IndexedTuning::default() };
         let unstaged = IndexedTuning {
             threads: Some(128),
             waves: 2,
             staged_percent: 10,
             row_bytes: Some(64),
             pairs: Some(true),
-            ..large
         };
-        let one_by_one = IndexedTuning { row_bytes: Some(128), pairs: Some(false), ..large };
-        let tight = SpansTuning { threads: 64, blocks: 1, room: Some(192), small: false };
-        let large_spans = Writing::Spans(SpansTuning { small: false, ..SpansTuning::default() });
-        let large_self_sync = SelfSyncTuning { writing: large_spans, ..SelfSyncTuning::default() };
+        let one_by_one = IndexedTuning { row_bytes: Some(128), pairs: Some(false), ..IndexedTuning::default() };
+        let tight = SpansTuning { threads: 64, blocks: 1, room: Some(192) };
         let classes = Writing::Tuned(Room::Classes { blocks: 2 });
         let classes = SelfSyncTuning { writing: classes, ..SelfSyncTuning::default() };
         let gap = |writing| Self::Gap(Gap::with_writing(device, group_log2, writing).unwrap());
         vec![
             ("chunked", Self::Chunked(Chunked::new(device, group_log2).unwrap())),
             ("indexed", Self::Indexed(Indexed::new(device, group_log2).unwrap())),
-            ("indexed, as large batches", Self::Indexed(Indexed::with_tuning(device, group_log2, large).unwrap())),
             ("indexed, unstaged", Self::Indexed(Indexed::with_tuning(device, group_log2, unstaged).unwrap())),
             ("indexed, one by one", Self::Indexed(Indexed::with_tuning(device, group_log2, one_by_one).unwrap())),
             ("gap", Self::Gap(Gap::new(device, group_log2).unwrap())),
-            ("gap, as large batches", gap(large_spans)),
             ("gap, as published", gap(Writing::Published)),
             ("gap, in rounds", gap(Writing::Spans(tight))),
             ("gap, by class", gap(Writing::Tuned(Room::Classes { blocks: 1 }))),
             ("gap, little room", gap(Writing::Tuned(Room::Fixed { bytes: 1000 }))),
             ("self-sync, by class", Self::SelfSync(SelfSync::with_tuning(device, group_log2, classes).unwrap())),
             ("self-sync", Self::SelfSync(SelfSync::new(device, group_log2).unwrap())),
-            (
-                "self-sync, as large batches",
-                Self::SelfSync(SelfSync::with_tuning(device, group_log2, large_self_sync).unwrap()),
-            ),
             (
                 "self-sync, as published",
                 Self::SelfSync(SelfSync::with_tuning(device, group_log2, SelfSyncTuning::published()).unwrap()),

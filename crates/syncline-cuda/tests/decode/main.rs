@@ -254,7 +254,7 @@ fn small_streams() {
     }
 }
 
-/// Batches small enough for one launch: with as many streams as that lists in its arguments, and with one more.
+/// Batches of several short streams, some of them without coded groups.
 #[test]
 fn batches_of_several_streams() {
     let Some(device) = common::device() else { return };

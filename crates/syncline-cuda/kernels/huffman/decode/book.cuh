@@ -34,23 +34,13 @@ constexpr uint32_t LENGTH_BITS = 10;
 // A codebook in shared memory.
 struct OwnBook {
     Book book;
-#if LAST_SYMBOLS
-    Last last;
-#endif
     uint8_t lengths[1u << LENGTH_BITS];
 
     // By the whole block, with barriers around it.
     __device__ inline void load(const Book &from) {
-        const uint32_t word = word_of(from);
+        const uint32_t word =
+            threadIdx.x < sizeof(Book) / 4 ? reinterpret_cast<const uint32_t *>(&from)[threadIdx.x] : 0;
         __syncthreads();
-        store(word);
-    }
-
-    // The same in two steps: what a thread reads, and what the block does with it.
-    static __device__ inline uint32_t word_of(const Book &from) {
-        return threadIdx.x < sizeof(Book) / 4 ? reinterpret_cast<const uint32_t *>(&from)[threadIdx.x] : 0;
-    }
-    __device__ inline void store(uint32_t word) {
         if (threadIdx.x < sizeof(Book) / 4) {
             reinterpret_cast<uint32_t *>(&book)[threadIdx.x] = word;
         }

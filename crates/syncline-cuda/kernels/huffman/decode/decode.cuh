@@ -365,28 +365,6 @@ __device__ inline void copy_unit(void *to, const void *from) {
     *static_cast<uint4 *>(to) = *static_cast<const uint4 *>(from);
 #endif
 }
-// The same of fewer bytes, a multiple of 4; the rest of the 16 becomes 0, or stays as it is.
-__device__ inline void copy_part(uint32_t to, const uint8_t *from, uint32_t bytes) {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
-#else
-    for (uint32_t i = 0; i < bytes; i += 4) {
-        asm volatile("st.shared.u32 [%0], %1;" ::"r"(to + i), "r"(*reinterpret_cast<const uint32_t *>(from + i))
-                     : "memory");
-    }
-#endif
-}
-// Ends a turn of copies; `copies_done_but_last` waits for those of the turns before the last.
-__device__ inline void end_copies() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.commit_group;" ::: "memory");
-#endif
-}
-__device__ inline void copies_done_but_last() {
-#if __CUDA_ARCH__ >= 800
-    asm volatile("cp.async.wait_group 1;" ::: "memory");
-#endif
-}
 __device__ inline void copies_done() {
 #if __CUDA_ARCH__ >= 800
     asm volatile("cp.async.wait_all;" ::: "memory");

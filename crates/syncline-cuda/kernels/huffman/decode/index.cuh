@@ -8,38 +8,20 @@ struct IndexBlock {
     uint32_t start, end; // of this lane's group, in bits
     bool damaged;
 
-    __device__ inline IndexBlock(const uint8_t *input, const Stream &stream, uint32_t block)
-        : IndexBlock(input, stream, block, descriptor_of(input, stream, block)) {}
-
-    // What a block's first read is of: by itself for those who have others to wait for with it.
-    static __device__ inline uint64_t descriptor_of(const uint8_t *input, const Stream &stream, uint32_t block) {
-        return reinterpret_cast<const uint64_t *>(input + stream.index)[block];
-    }
-
-    // What its second read is of: the words that a lane's delta is in, which depend on the first.
-    struct Deltas {
-        uint32_t low, high;
-    };
-    static __device__ inline uint32_t width_of(uint64_t descriptor) { return uint32_t(descriptor >> 44) & 15; }
-    static __device__ inline Deltas deltas_of(const uint8_t *input, const Stream &stream, uint64_t descriptor) {
+    __device__ inline IndexBlock(const uint8_t *input, const Stream &stream, uint32_t block) {
+        const uint64_t descriptor = reinterpret_cast<const uint64_t *>(input + stream.index)[block];
+        const uint32_t shortest = uint32_t(descriptor >> 32) & 0xFFF, width = uint32_t(descriptor >> 44) & 15;
+        // The words that a lane's delta is in.
         const uint32_t blocks = ceil_div(stream.live, WARP);
         const uint32_t *deltas = reinterpret_cast<const uint32_t *>(input + stream.index + uint64_t(blocks) * 8);
         const uint32_t delta_words = (stream.index_bytes - blocks * 8) / 4;
-        const uint32_t word = uint32_t(descriptor >> 48) + lane_id() * width_of(descriptor) / 32;
-        Deltas own{0, 0};
-        if (width_of(descriptor) != 0) {
-            own.low = word < delta_words ? deltas[word] : 0;
-            own.high = word + 1 < delta_words ? deltas[word + 1] : 0;
+        const uint32_t word = uint32_t(descriptor >> 48) + lane_id() * width / 32;
+        uint32_t low = 0, high = 0;
+        if (width != 0) {
+            low = word < delta_words ? deltas[word] : 0;
+            high = word + 1 < delta_words ? deltas[word + 1] : 0;
         }
-        return own;
-    }
-
-    __device__ inline IndexBlock(const uint8_t *input, const Stream &stream, uint32_t block, uint64_t descriptor)
-        : IndexBlock(stream, block, descriptor, deltas_of(input, stream, descriptor)) {}
-
-    __device__ inline IndexBlock(const Stream &stream, uint32_t block, uint64_t descriptor, Deltas deltas) {
-        const uint32_t shortest = uint32_t(descriptor >> 32) & 0xFFF, width = width_of(descriptor);
-        uint32_t length = __funnelshift_r(deltas.low, deltas.high, lane_id() * width) & ((1u << width) - 1);
+        uint32_t length = __funnelshift_r(low, high, lane_id() * width) & ((1u << width) - 1);
         length = block * WARP + lane_id() < stream.live ? length + shortest : 0;
         uint32_t sum = length;
         for (uint32_t distance = 1; distance < WARP; distance *= 2) {
@@ -53,8 +35,8 @@ struct IndexBlock {
     }
 };
 
-// Starts copying words [first, end) to shared memory, where word 0 is `first`, a multiple of 4.
-__device__ inline void start_staging(uint32_t *to, const uint32_t *words, uint32_t first, uint32_t end) {
+// Copies words [first, end) to shared memory, where word 0 is `first`, a multiple of 4, and waits for them.
+__device__ inline void stage(uint32_t *to, const uint32_t *words, uint32_t first, uint32_t end) {
     const uint32_t whole = (end - first) / 4;
     for (uint32_t i = lane_id(); i < whole; i += WARP) {
         copy_unit(to + 4 * i, words + first + 4 * i);
@@ -63,11 +45,6 @@ __device__ inline void start_staging(uint32_t *to, const uint32_t *words, uint32
     if (rest < end) {
         to[rest - first] = words[rest];
     }
-}
-
-// And waits for them.
-__device__ inline void stage(uint32_t *to, const uint32_t *words, uint32_t first, uint32_t end) {
-    start_staging(to, words, first, end);
     copies_done();
     __syncwarp();
 }

@@ -12,7 +12,6 @@
 // ROW          bytes of a row of the tile, 64 or 128, at most
 // SEQUENCE     subsequences in a sequence, which streams count in whole ones
 #define NARROW_ROWS !PAIRS
-#define AHEAD 0
 #if BOOKS == 1
 #define LAST_SYMBOLS 512
 #endif

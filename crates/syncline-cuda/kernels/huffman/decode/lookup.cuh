@@ -1,16 +1,11 @@
 // Decoding for speed: table entries that are added to a position as they are, and two lookups to a window of 32 bits.
 //
-// KNOWN_BITS   bits that entries for long codewords are for, at most: LONG_BITS, or more where a block makes the table
-// for its own codebook, as many as the longest of that has TABLE_SKEW   0, or log2 of the entries of a table of single
-// symbols after which a word is left out
+// TABLE_SKEW   0, or log2 of the entries of a table of single symbols after which a word is left out
 #pragma once
 #include "huffman/decode/book.cuh"
 
 #ifndef TABLE_SKEW
 #define TABLE_SKEW 0
-#endif
-#ifndef KNOWN_BITS
-#define KNOWN_BITS LONG_BITS
 #endif
 // Where an entry is. Lanes hit banks by the last bits of their windows, where mostly a codeword starts; and codewords
 // start alike: in dense parts of a field with ones. Words left out mix in bits that come before. Growing, so that the
@@ -26,14 +21,14 @@ __device__ inline constexpr uint32_t table_words(uint32_t entries) { return (tab
 // ALONE. So the low six bits of a sum of entries are that of their lengths: enough for where in its word a position is,
 // and whether it is in the next.
 constexpr uint32_t LENGTH_MASK = 63, PAIRED_BITS = 10, PAIRED_MASK = (1u << PAIRED_BITS) - 1;
-// No codeword ends within the lookup. With a length that no window has room for, for those who look at lengths.
-constexpr uint32_t LONGER = 1u << 14, LONGER_LENGTH = 33;
+// No codeword ends within the lookup.
+constexpr uint32_t LONGER = 1u << 14;
 constexpr uint32_t ALONE = 1u << 21; // of an entry of symbols: there is no second
 
 // Entries of runs, where the commonest symbol's codeword is one bit, a zero: bits 0-5 the bits that are taken, 8-15 how
 // many symbols those are, or their bytes, from bit 16 up the last of them. All before that are the commonest, and the
 // last is too where the codeword after them does not fit. No symbols: a codeword longer than an entry knows.
-constexpr uint32_t ONE_SYMBOL = 1u << 8, BYTES_OF_ONE = SYMBOL_BYTES << 8;
+constexpr uint32_t BYTES_OF_ONE = SYMBOL_BYTES << 8;
 __device__ inline uint32_t run_length(uint32_t entry) { return entry & LENGTH_MASK; }
 __device__ inline uint32_t run_extent(uint32_t entry) { return __byte_perm(entry, 0, 0x4441); }
 
@@ -70,10 +65,7 @@ struct Steps {
 
     // Of a table with room for so many entries, TABLE at least.
     __device__ inline Steps(const Book &book, uint32_t room)
-        : first(book.limit[TABLE_BITS] >> (32 - TABLE_BITS)),
-          shift(KNOWN_BITS == LONG_BITS
-                    ? 32 - LONG_BITS
-                    : 32 - max_of<uint32_t>(TABLE_BITS, min_of<uint32_t>(KNOWN_BITS, book.longest))) {
+        : first(book.limit[TABLE_BITS] >> (32 - TABLE_BITS)), shift(32 - LONG_BITS) {
         while (shift < 32 - TABLE_BITS && entries() > room) {
             ++shift;
         }
@@ -230,10 +222,7 @@ struct Lookup {
     // Two symbols with an entry each.
     template <bool CHECKED, typename Words>
     __device__ inline uint32_t two(uint32_t first, uint32_t second, Bits<Words> &from) const {
-        // Two codewords of more than a window, of which the second was looked up with what was there of it, are longer
-        // than that with it too.
-        if (CHECKED &&
-            (KNOWN_BITS > LONG_BITS ? ((first + second) & (LONGER - 1)) > 32 : ((first | second) & LONGER) != 0)) {
+        if (CHECKED && ((first | second) & LONGER) != 0) {
             return two_apart(from);
         }
         from.skip(first + second);

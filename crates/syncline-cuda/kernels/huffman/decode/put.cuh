@@ -12,15 +12,9 @@ __device__ inline void put_some(uint8_t *at, const uint32_t words[SYMBOL_BYTES],
     }
 }
 
-// Symbols that are put at once where a smooth field has nothing but its commonest: a window of codewords at most, and
-// so many at least.
-constexpr uint32_t LONGEST_RUN = 32, SHORTEST_RUN = 8;
-
 // Decodes `count` symbols of a lane into a buffer, from its symbol `place` on. Whole words, and what is before and
-// after them. Up to three symbols more are decoded than there are. Looks for runs of the commonest symbol if `RUNS`.
-template <bool RUNS>
-__device__ inline void put(const Lookup &lookup, const Common &common, LaneReader &reader, uint8_t *buffer,
-                           uint32_t place, uint32_t count) {
+// after them. Up to three symbols more are decoded than there are.
+__device__ inline void put(const Lookup &lookup, LaneReader &reader, uint8_t *buffer, uint32_t place, uint32_t count) {
     constexpr uint32_t SYMBOLS_IN_WORD = 4 / SYMBOL_BYTES;
     const uint32_t before = place % SYMBOLS_IN_WORD, shift = before * SYMBOL_BYTES * 8;
     uint8_t *at = buffer + (place - before) * SYMBOL_BYTES;
@@ -44,26 +38,6 @@ __device__ inline void put(const Lookup &lookup, const Common &common, LaneReade
     put_some(at, words, before, left);
     for (; left > 4; left -= 4) {
         at += 4 * SYMBOL_BYTES;
-        if constexpr (RUNS) {
-            const uint32_t zeros = min_of<uint32_t>(__clz(reader.window()), left - 5) / 4 * 4;
-            if (common.there && zeros >= SHORTEST_RUN) {
-                reader.skip(zeros);
-#pragma unroll
-                for (uint32_t i = 0; i < LONGEST_RUN; i += 4) {
-                    if (i < SHORTEST_RUN || i < zeros) {
-#pragma unroll
-                        for (uint32_t j = 0; j < SYMBOL_BYTES; ++j) {
-                            reinterpret_cast<uint32_t *>(at)[i * SYMBOL_BYTES / 4 + j] =
-                                i + j == 0 ? __funnelshift_l(last, common.word, shift) : common.word;
-                        }
-                    }
-                }
-                last = common.word;
-                at += (zeros - 4) * SYMBOL_BYTES;
-                left -= zeros - 4;
-                continue;
-            }
-        }
         next();
         if (left < 8) {
             put_some(at, words, 0, left - 4);
@@ -89,8 +63,6 @@ struct MappedGroups {
     };
     __device__ inline Own own() const { return {map + stream.map, stream.groups - 1}; }
 };
-__device__ inline MappedGroups::Own own_groups(const MappedGroups &groups) { return groups.own(); }
-template <typename Group> __device__ inline const Group &own_groups(const Group &groups) { return groups; }
 
 // Units of a warp's buffer.
 struct Gathered {
@@ -122,10 +94,10 @@ __device__ inline void write_unit(uint8_t *to, uint4 unit) {
 
 // Writes symbols [begin, end) of a stream from a warp's units, the first of which starts with symbol `first`, a
 // multiple of a unit's. If groups are free, live ones are where `group` says, counted in the stream's groups.
-template <typename Units, typename Group>
+template <typename Units>
 __device__ inline void flush(const Units &units, uint32_t first, uint32_t begin, uint32_t end, const Stream &stream,
-                             const Group &group, uint8_t *out, Checksum &checksum) {
-    const auto groups = own_groups(group);
+                             const MappedGroups &group, uint8_t *out, Checksum &checksum) {
+    const auto groups = group.own();
     uint8_t *const to = out + stream.out * SYMBOL_BYTES;
     const bool has_free = stream.has_free;
     const auto place_of = [&](uint32_t position) {
@@ -161,10 +133,9 @@ __device__ inline void flush(const Units &units, uint32_t first, uint32_t begin,
 // those of as many lanes at a time as `buffer` has room for, in symbols. Damaged counts may be what no lane has room
 // for: that lane's symbols are left out. The table is of runs if `RUNS` and the commonest symbol has a codeword for
 // that.
-template <bool RUNS = false, typename Group>
 __device__ inline void put_lanes(const Lookup &lookup, const Common &common, LaneReader &reader, uint4 *buffer,
-                                 uint32_t room, uint32_t begin, uint32_t end, const Stream &stream, const Group &group,
-                                 uint8_t *out, Checksum &checksum) {
+                                 uint32_t room, uint32_t begin, uint32_t end, const Stream &stream,
+                                 const MappedGroups &group, uint8_t *out, Checksum &checksum) {
     const bool smooth = common.there && reader.zeros() && end - begin <= SUBSEQUENCE_BITS - reader.position;
     // Nothing but the commonest, as all of a smooth field: lanes would put symbols at distances that are multiples of
     // all banks.
@@ -183,7 +154,7 @@ __device__ inline void put_lanes(const Lookup &lookup, const Common &common, Lan
         const uint32_t lanes = WARP - __clz(__ballot_sync(ALL_LANES, lane_id() <= lane || fits));
         const uint32_t stop_at = __shfl_sync(ALL_LANES, fits ? end : 0, lanes - 1);
         const bool puts = lane_id() >= lane && lane_id() < lanes && fits && begin < end;
-        if (RUNS && common.there) {
+        if (common.there) {
             for (uint32_t i = lane_id(); first + i * SYMBOLS_IN_UNIT < stop_at; i += WARP) {
                 buffer[i] = make_uint4(common.word, common.word, common.word, common.word);
             }
@@ -196,7 +167,7 @@ __device__ inline void put_lanes(const Lookup &lookup, const Common &common, Lan
                 }
             }
         } else if (puts) {
-            put<!RUNS>(lookup, common, reader, bytes, begin - first, end - begin);
+            put(lookup, reader, bytes, begin - first, end - begin);
         }
         __syncwarp();
         if (stop_at > start) {

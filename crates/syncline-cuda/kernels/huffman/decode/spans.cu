@@ -253,7 +253,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             next = lane_id() == 0 ? first_span + WARPS + atomicAdd(&drawn, 1u) : 0;
             next = __shfl_sync(ALL_LANES, next, 0);
             load(next);
-            put_lanes<true>(lookup, common, reader, buffer, room, begin, end, stream, group, out, checksum);
+            put_lanes(lookup, common, reader, buffer, room, begin, end, stream, group, out, checksum);
         }
         checksum.flush(&sums[2 * number]);
     }

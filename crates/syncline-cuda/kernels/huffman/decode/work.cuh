@@ -4,7 +4,7 @@
 // OWN_LONG     entries for long codewords in their tables
 // ROW          bytes of a row of the tile, 64 or 128, at most
 // NARROW_ROWS  whether index blocks without room take rows of NARROW_ROW bytes, and the rest of the tile for their
-// words AHEAD        words that are read ahead, 0 or 1
+// words
 #pragma once
 #include "huffman/decode/index.cuh"
 #include "huffman/decode/lookup.cuh"
@@ -21,23 +21,6 @@ constexpr uint32_t NARROW_ROW = 32;
 
 // A warp's words in shared memory, from address `at` on. Predicated as a whole: a branch would cost as much as what it
 // skips.
-#if AHEAD
-// The word after the next is in a register: where few warps run, it is what a lane would wait for.
-struct Staged {
-    uint32_t at, word2;
-    __device__ inline Staged(const uint32_t *words) : at(shared_address(words + 1)), word2(words[0]) {}
-    __device__ inline void move_on(uint32_t there, uint32_t &word0, uint32_t &word1) {
-        asm volatile("{ .reg .pred there; setp.ne.u32 there, %4, 0;\n"
-                     "  @there mov.u32 %0, %1;\n"
-                     "  @there mov.u32 %1, %3;\n"
-                     "  @there ld.shared.u32 %3, [%2];\n"
-                     "  @there add.u32 %2, %2, 4; }"
-                     : "+r"(word0), "+r"(word1), "+r"(at), "+r"(word2)
-                     : "r"(there)
-                     : "memory");
-    }
-};
-#else
 struct Staged {
     uint32_t at;
     __device__ inline Staged(const uint32_t *words) : at(shared_address(words)) {}
@@ -51,9 +34,8 @@ struct Staged {
                      : "memory");
     }
 };
-#endif
 // Words that are in registers.
-constexpr uint32_t WORDS_HELD = 2 + AHEAD;
+constexpr uint32_t WORDS_HELD = 2;
 // Words that SYMBOLS_IN_UNIT codewords may take.
 constexpr uint32_t WORDS_AT_ONCE = (SYMBOLS_IN_UNIT * LONGEST + 31) / 32;
 // So many words are looked at without asking whether they are there.
@@ -148,7 +130,7 @@ struct Places {
 // bits of the stream's status.
 template <typename Decode>
 __device__ inline uint32_t decode_in_turns(const Places &places, const uint32_t *words, uint32_t own_start,
-                                           uint32_t own_end, bool live, bool staged, Decode decode) {
+                                           uint32_t own_end, bool live, Decode decode) {
     const uint32_t room = places.staged_words - SLACK_WORDS;
     uint32_t problems = 0;
     for (uint32_t lane = 0; lane < WARP;) {
@@ -161,12 +143,7 @@ __device__ inline uint32_t decode_in_turns(const Places &places, const uint32_t 
         const uint32_t lanes = WARP - __clz(fitting);
         const uint32_t count = ceil_div(__shfl_sync(ALL_LANES, own_end, lanes - 1), 32) - first;
         const bool is_turn = lane_id() >= lane && lane_id() < lanes;
-        if (staged) {
-            copies_done();
-            __syncwarp();
-        } else {
-            stage(places.staged, words, first, first + count);
-        }
+        stage(places.staged, words, first, first + count);
         const uint32_t end = decode(count, is_turn ? own_start - first * 32 : 0, live && is_turn);
         problems |= live && is_turn && first * 32 + end != own_end ? STATUS_INDEX : 0;
         lane = lanes;
@@ -206,9 +183,9 @@ __device__ inline uint32_t decode_block(const Own &own, const Places &places, co
         return problems | (live && first_word * 32 + end != at.end ? STATUS_INDEX : 0);
     }
 #endif
-    return problems | decode_in_turns(places, words, at.start, at.end, live, false,
-                                      [&](uint32_t count, uint32_t start, bool is_turn) {
-                                          return Work<ROW_BYTES>{lookup, places.tile, out, group, rank, is_turn}.decode(
-                                              places.staged, count, start, checksum);
-                                      });
+    return problems |
+           decode_in_turns(places, words, at.start, at.end, live, [&](uint32_t count, uint32_t start, bool is_turn) {
+               return Work<ROW_BYTES>{lookup, places.tile, out, group, rank, is_turn}.decode(places.staged, count,
+                                                                                             start, checksum);
+           });
 }

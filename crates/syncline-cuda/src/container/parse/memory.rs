@@ -75,7 +75,6 @@ impl<'a> Streams<'a> {
     fn into_view<S>(self, bounds: &Bounds, tabled: bool) -> Result<BatchView<'a, S>> {
         Ok(BatchView {
             descriptors: self.descriptors.into_view(),
-            listed: &[],
             books: self.books.into_view(),
             symbols: self.symbols.into_view(),
             sums: self.totals.into_view(),

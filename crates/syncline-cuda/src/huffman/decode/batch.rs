@@ -115,8 +115,6 @@ pub struct BatchStream<'b, 'a, S> {
 #[derive(Debug)]
 pub struct Batch<S> {
     pub(super) descriptors: CudaSlice<Descriptor>,
-    /// The same, on the host.
-    pub(super) listed: Vec<Descriptor>,
     pub(super) books: CudaSlice<Book>,
     pub(super) symbols: CudaSlice<u16>,
     pub(super) sums: CudaSlice<DeviceTotals>,
@@ -128,8 +126,6 @@ pub struct Batch<S> {
 #[derive(Debug)]
 pub struct BatchView<'b, S> {
     pub(crate) descriptors: CudaView<'b, Descriptor>,
-    /// The same, if the batch was made by the host; else none.
-    pub(crate) listed: &'b [Descriptor],
     pub(crate) books: CudaView<'b, Book>,
     pub(crate) symbols: CudaView<'b, u16>,
     pub(crate) sums: CudaView<'b, DeviceTotals>,
@@ -214,7 +210,6 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
         }
         Ok(Self {
             descriptors: stream.clone_htod(&descriptors).doing("describing a batch")?,
-            listed: descriptors,
             books: stream.clone_htod(&books).doing("describing a batch")?,
             symbols: stream.clone_htod(&symbols).doing("describing a batch")?,
             sums: stream.clone_htod(&[totals.on_device()]).doing("describing a batch")?,
@@ -227,7 +222,6 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
     pub fn as_view(&self) -> BatchView<'_, S> {
         BatchView {
             descriptors: self.descriptors.as_view(),
-            listed: &self.listed,
             books: self.books.as_view(),
             symbols: self.symbols.as_view(),
             sums: self.sums.as_view(),
@@ -253,18 +247,6 @@ impl<S: Symbol + DeviceRepr> Batch<S> {
     #[doc(hidden)]
     pub fn classes_len(&self) -> u64 {
         self.totals.classes
-    }
-}
-
-impl Descriptor {
-    /// Index blocks.
-    pub(super) fn tasks(&self) -> u32 {
-        self.live.div_ceil(INDEX_BLOCK)
-    }
-
-    /// Bits of codewords.
-    pub(super) fn bits(&self) -> u32 {
-        self.bits
     }
 }
 

@@ -7,7 +7,6 @@ use syncline_core::huffman::{Decoder, Symbol};
 
 use super::classes::{Classes, Room};
 use super::spans::{Entries, Spans, SpansTuning, Step};
-use super::spans_small::SpansSmall;
 use super::{Decoding, Preparation, SEQUENCE, SHAPES, Scratch, TABLE_BITS, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{DriverContext, Result};
@@ -117,19 +116,6 @@ impl Writer {
         })
     }
 
-    /// The kernel for small batches, if it is wanted.
-    pub fn small<S: Symbol>(
-        device: &Device,
-        group_log2: u32,
-        gaps: bool,
-        writing: Writing,
-    ) -> Result<Option<SpansSmall>> {
-        match writing {
-            Writing::Spans(SpansTuning { small: true, .. }) => SpansSmall::new::<S>(device, group_log2, gaps).map(Some),
-            _ => Ok(None),
-        }
-    }
-
     /// Whether codewords are counted by tables.
     pub fn counts(&self) -> bool {
         !matches!(self, Self::Published(_))
@@ -180,8 +166,6 @@ impl Writer {
 pub struct Gap<S> {
     preparation: Preparation<S>,
     writer: Writer,
-    /// For small batches.
-    small: Option<SpansSmall>,
     group_log2: u32,
 }
 
@@ -201,8 +185,7 @@ impl<S: Symbol + DeviceRepr> Gap<S> {
     /// As [`Self::new`]; also for no room at all.
     pub fn with_writing(device: &Device, group_log2: u32, writing: Writing) -> Result<Self> {
         let preparation = Preparation::new(device, group_log2, TABLE_BITS)?;
-        let small = Writer::small::<S>(device, group_log2, true, writing)?;
-        Ok(Self { preparation, writer: Writer::new::<S>(device, group_log2, false, writing)?, small, group_log2 })
+        Ok(Self { preparation, writer: Writer::new::<S>(device, group_log2, false, writing)?, group_log2 })
     }
 
     /// Decodes the batch on the frame's stream, without waiting for it.
@@ -225,11 +208,6 @@ impl<S: Symbol + DeviceRepr> Gap<S> {
         step: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         work.check(frame, Decoder::Gap, self.group_log2)?;
-        if let Some(small) = &self.small
-            && small.launch_if_small(frame, &mut work)?
-        {
-            return step("decoding and writing");
-        }
         let mut scratch =
             self.preparation.before(frame, &mut work, self.writer.counts(), !self.writer.finishes(), 0)?;
         step("tables")?;

@@ -7,7 +7,6 @@ use std::cmp::Reverse;
 use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{Decoder, MAX_CLASSES, Symbol};
 
-use super::small::Small;
 use super::{Decoding, LONG_ENTRIES, Preparation, SEQUENCE, SHAPES, TABLE_BITS, constants_for};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive, source};
 use crate::error::{CudaError, DriverContext, Result};
@@ -18,9 +17,9 @@ const SOURCE: Source = source!("huffman/decode/indexed.cu");
 const OWN_SHARED_MEMORY: u32 = 2048;
 /// Words that a warp stages at most: an index block of nothing but the longest codewords, and what decoding looks
 /// ahead.
-pub(super) const MOST_STAGED_WORDS: u32 = 2592;
+const MOST_STAGED_WORDS: u32 = 2592;
 /// And at least: a group of the longest codewords, and what decoding looks ahead.
-pub(super) const LEAST_STAGED_WORDS: u32 = 96;
+const LEAST_STAGED_WORDS: u32 = 96;
 /// Registers of a multiprocessor, and threads that it holds at most, on all architectures since sm_70 (fewer threads on
 /// some).
 const REGISTERS: u32 = 65_536;
@@ -54,13 +53,11 @@ pub struct IndexedTuning {
     pub row_bytes: Option<u32>,
     /// Whether codewords are looked up in pairs; `None`: where two nearly always fit.
     pub pairs: Option<bool>,
-    /// Whether small batches are decoded in one launch, by blocks that make tables themselves.
-    pub small: bool,
 }
 
 impl Default for IndexedTuning {
     fn default() -> Self {
-        Self { threads: None, waves: 1, staged_percent: 130, row_bytes: None, pairs: None, small: true }
+        Self { threads: None, waves: 1, staged_percent: 130, row_bytes: None, pairs: None }
     }
 }
 
@@ -71,12 +68,12 @@ impl IndexedTuning {
 }
 
 /// Bytes of a row of the tile.
-pub(super) fn row_bytes(pairs: bool, symbol_bytes: usize, group_log2: u32) -> u32 {
+fn row_bytes(pairs: bool, symbol_bytes: usize, group_log2: u32) -> u32 {
     IndexedTuning::default().row_bytes(pairs).min((symbol_bytes as u32) << group_log2)
 }
 
 /// Words that a warp should have room for, so many percent of those of an index block of so many bits.
-pub(super) fn wanted_words(bits_in_task: u64, percent: u32) -> u32 {
+fn wanted_words(bits_in_task: u64, percent: u32) -> u32 {
     let wanted = bits_in_task.div_ceil(32) * u64::from(percent) / 100 + 8;
     wanted.clamp(LEAST_STAGED_WORDS.into(), MOST_STAGED_WORDS.into()) as u32 / 4 * 4
 }
@@ -153,8 +150,6 @@ pub struct Indexed<S> {
     preparation: Preparation<S>,
     /// For streams with one codebook, and with several; each for long codewords, and for short.
     variants: [[Variant; 2]; 2],
-    /// For small batches.
-    small: Option<Small>,
     tuning: IndexedTuning,
     group_log2: u32,
     multiprocessors: u32,
@@ -206,7 +201,6 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
         Ok(Self {
             preparation: Preparation::new(device, group_log2, table_bits)?,
             variants: [[variant(1, false)?, variant(1, true)?], [variant(most, false)?, variant(most, true)?]],
-            small: if tuning.small { Some(Small::new::<S>(device, group_log2)?) } else { None },
             tuning,
             group_log2,
             multiprocessors: device.info().multiprocessors,
@@ -266,11 +260,6 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
     pub fn launch(&self, frame: &mut Frame<'_>, mut work: Decoding<'_, '_, S>) -> Result<()> {
         work.check(frame, Decoder::Indexed, self.group_log2)?;
         let totals = work.batch.totals;
-        if let Some(small) = &self.small
-            && let Some(plan) = small.plan(&totals)
-        {
-            return small.launch(frame, &mut work, plan);
-        }
         let mut scratch = self.preparation.before(frame, &mut work, false, true, 0)?;
         if totals.tasks > 0 {
             let short = totals.bits as f64 <= PAIRED_BITS * totals.live_symbols as f64;

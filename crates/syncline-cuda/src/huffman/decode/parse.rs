@@ -248,7 +248,6 @@ impl<S: Symbol + DeviceRepr> Parser<S> {
         }
         Ok(BatchView {
             descriptors: descriptors.into_view(),
-            listed: &[],
             books: books.into_view(),
             symbols: symbols.into_view(),
             sums: sums.into_view(),

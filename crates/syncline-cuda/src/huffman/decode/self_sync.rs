@@ -9,7 +9,6 @@ use syncline_core::huffman::{Decoder, Symbol};
 use super::batch::Totals;
 use super::gap::{Writer, Writing};
 use super::spans::{Entries, Step, one_wave, resident};
-use super::spans_small::SpansSmall;
 use super::{COUNT_ENTRIES, Decoding, Preparation, SEQUENCE, SHAPES, Scratch, TABLE_BITS, constants};
 use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive, source};
 use crate::error::{CudaError, Result};
@@ -82,8 +81,6 @@ pub struct SelfSync<S> {
     compose: Kernel,
     walk: Kernel,
     writer: Writer,
-    /// For small batches.
-    small: Option<SpansSmall>,
     group_log2: u32,
     multiprocessors: u32,
     /// Blocks that synchronize at a time.
@@ -140,7 +137,6 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
             walk: device.kernel(&composing, "self_sync_walk")?,
             multiprocessors: device.info().multiprocessors,
             writer: Writer::new::<S>(device, group_log2, true, tuning.writing)?,
-            small: Writer::small::<S>(device, group_log2, false, tuning.writing)?,
             group_log2,
         })
     }
@@ -165,11 +161,6 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         step: &mut dyn FnMut(&'static str) -> Result<()>,
     ) -> Result<()> {
         work.check(frame, Decoder::SelfSync, self.group_log2)?;
-        if let Some(small) = &self.small
-            && small.launch_if_small(frame, &mut work)?
-        {
-            return step("decoding and writing");
-        }
         let totals = work.batch.totals;
         // Without codewords there is nothing to write.
         let finishes = self.writer.finishes() && totals.sequences > 0;

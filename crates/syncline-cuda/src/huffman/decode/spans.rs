@@ -13,17 +13,17 @@ use crate::error::{CudaError, Result};
 const SOURCE: Source = source!("huffman/decode/spans.cu");
 
 /// Subsequences that a warp decodes at a time.
-pub(super) const SPAN: u32 = 32;
+const SPAN: u32 = 32;
 /// Shared memory that a block which writes declares: descriptions of the stream and its codebook.
 const OWN_SHARED_MEMORY: u32 = 1 << 10;
 /// Bytes of a codebook's table.
 const TABLE_BYTES: u32 = ((1 << TABLE_BITS) + LONG_ENTRIES) * 4;
 /// Symbols that a buffer is a multiple of.
-pub(super) const BUFFER_STEP: u32 = 64;
+const BUFFER_STEP: u32 = 64;
 /// And has room for at least: a subsequence of them, however damaged.
-pub(super) const LEAST_ROOM: u32 = 192;
+const LEAST_ROOM: u32 = 192;
 /// Most symbols of a span: no codeword is shorter than a bit.
-pub(super) const MOST_ROOM: u32 = SPAN * SUBSEQUENCE_BITS;
+const MOST_ROOM: u32 = SPAN * SUBSEQUENCE_BITS;
 /// Threads of a block that counts.
 const COUNT_THREADS: u32 = 512;
 /// What a span takes beside its symbols, in symbols.
@@ -45,13 +45,11 @@ pub struct SpansTuning {
     /// Symbols of a span that a warp has room for at most; `None`: as many as fit. What does not fit goes in several
     /// rounds.
     pub room: Option<u32>,
-    /// Whether small batches are decoded in one launch, by blocks that do everything themselves.
-    pub small: bool,
 }
 
 impl Default for SpansTuning {
     fn default() -> Self {
-        Self { threads: 1024, blocks: 1, room: None, small: true }
+        Self { threads: 1024, blocks: 1, room: None }
     }
 }
 
