@@ -20,13 +20,8 @@ pub enum Any<S> {
 impl<S: Symbol + DeviceRepr> Any<S> {
     /// Every decoder, in its variants, for a group size.
     pub fn all(device: &Device, group_log2: u32) -> Vec<(&'static str, Self)> {
-        let unstaged = IndexedTuning {
-            threads: Some(128),
-            waves: 2,
-            staged_percent: 10,
-            row_bytes: Some(64),
-            pairs: Some(true),
-        };
+        let unstaged =
+            IndexedTuning { threads: Some(128), waves: 2, staged_percent: 10, row_bytes: Some(64), pairs: Some(true) };
         let one_by_one = IndexedTuning { row_bytes: Some(128), pairs: Some(false), ..IndexedTuning::default() };
         let tight = SpansTuning { threads: 64, blocks: 1, room: Some(192) };
         let classes = Writing::Tuned(Room::Classes { blocks: 2 });
