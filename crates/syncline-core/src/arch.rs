@@ -19,30 +19,6 @@ pub mod scatter;
 pub mod spread;
 pub mod tile;
 
-/// Defines a function that runs `$body` compiled for AVX2 and FMA where the machine has them, and for the baseline
-/// elsewhere.
-macro_rules! dispatched {
-    ($(#[$meta:meta])* $vis:vis fn $name:ident($($arg:ident: $type:ty),* $(,)?) $(-> $ret:ty)? = $body:expr) => {
-        $(#[$meta])*
-        #[inline]
-        $vis fn $name($($arg: $type),*) $(-> $ret)? {
-            #[cfg(target_arch = "x86_64")]
-            {
-                #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt")]
-                fn wide($($arg: $type),*) $(-> $ret)? {
-                    $body($($arg),*)
-                }
-                if $crate::arch::has_avx2() {
-                    // SAFETY: `has_avx2` has just found every feature that `wide` enables.
-                    return unsafe { wide($($arg),*) };
-                }
-            }
-            $body($($arg),*)
-        }
-    };
-}
-pub(crate) use dispatched;
-
 /// Whether the machine has what the AVX2 instances use.
 #[cfg(target_arch = "x86_64")]
 #[inline]
@@ -67,23 +43,6 @@ pub fn has_avx512_vbmi2() -> bool {
         && is_x86_feature_detected!("avx512vl")
         && is_x86_feature_detected!("avx512vbmi")
         && is_x86_feature_detected!("avx512vbmi2")
-}
-
-/// The widest vector instructions that the codec uses on this machine, for people to read. Streams and arrays are the
-/// same with any.
-///
-/// ```
-/// let known = ["AVX-512 with VBMI2", "AVX2, FMA, BMI2", "portable"];
-/// assert!(known.contains(&syncline_core::arch::vectors()));
-/// ```
-pub fn vectors() -> &'static str {
-    #[cfg(target_arch = "x86_64")]
-    match (has_avx512_vbmi2(), has_avx2()) {
-        (true, _) => return "AVX-512 with VBMI2",
-        (false, true) => return "AVX2, FMA, BMI2",
-        (false, false) => {}
-    }
-    "portable"
 }
 
 /// Bytes of a cache line.

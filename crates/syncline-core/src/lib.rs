@@ -18,3 +18,4 @@ pub mod lzss;
 pub mod pipeline;
 pub mod predict;
 pub mod quantize;
+pub mod simd;

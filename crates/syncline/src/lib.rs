@@ -65,7 +65,6 @@ pub use options::{DecodeOptions, Options, Progress};
 pub use reader::Reader;
 pub use report::{FillPattern, Report, Summary};
 pub use stream::{Header, StreamFile};
-pub use syncline_core::arch::vectors;
 pub use syncline_core::array::{ArrayView, Element, ElementType, MAX_RANK, Shape};
 pub use syncline_core::bound::{Bound, Fill, Pipeline};
 pub use syncline_core::container::FORMAT_VERSION;
@@ -73,6 +72,7 @@ pub use syncline_core::error::{Error, Result};
 pub use syncline_core::huffman::{Decoder, IndexKind};
 pub use syncline_core::lzss::SymbolWidth;
 pub use syncline_core::pipeline::{ChunkReport, LosslessOptions, LosslessPipeline, max_compressed_len};
+pub use syncline_core::simd::instruction_set_name;
 pub use writer::Writer;
 
 /// Decompresses a stream in memory.

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use syncline::cuda::Device;
-use syncline::{FORMAT_VERSION, LosslessPipeline, vectors};
+use syncline::{FORMAT_VERSION, LosslessPipeline, instruction_set_name};
 
 use super::{aligned, say};
 use crate::args::InfoArgs;
@@ -22,7 +22,7 @@ pub fn run(args: &InfoArgs) -> Outcome {
             "version": env!("CARGO_PKG_VERSION"),
             "format_version": FORMAT_VERSION,
             "threads": threads,
-            "vectors": vectors(),
+            "vectors": instruction_set_name(),
             "pipelines": pipelines(),
             "gpus": gpus,
             "gpu_error": devices.as_ref().err(),
@@ -33,7 +33,7 @@ pub fn run(args: &InfoArgs) -> Outcome {
         ("version", env!("CARGO_PKG_VERSION").to_string()),
         ("format version", format!("{FORMAT_VERSION}: writes it, reads up to it")),
         ("threads", threads.to_string()),
-        ("vectors", vectors().to_string()),
+        ("vectors", instruction_set_name().to_string()),
         ("pipelines", pipelines().join(", ")),
     ];
     match devices {

@@ -1,13 +1,10 @@
 //! Joining codewords: the bits of several that follow each other, and how many these are.
 
-#![allow(unsafe_code)]
-
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-#[cfg(target_arch = "x86_64")]
-use avx512::Avx512;
 
 use crate::huffman::Symbol;
+use crate::simd::InstructionSet;
 
 /// Symbols that are joined at once.
 pub const JOINED: usize = 64;
@@ -29,17 +26,26 @@ impl Default for Pieces {
     }
 }
 
-/// A way to join codewords. Loops are generic over it, and inlined where its instructions are enabled.
-pub trait Join: Copy {
-    /// Joins the codewords of these symbols, none of more than 16 bits. Entries of the table are a codeword times 256
-    /// plus its length; those from `alphabet` on are of no symbol. Returns how many pieces there are.
-    fn join<S: Symbol, const ENTRIES: usize>(
-        self,
-        symbols: &[S; JOINED],
-        table: &[u32; ENTRIES],
-        alphabet: usize,
-        pieces: &mut Pieces,
-    ) -> usize;
+/// Joins the codewords of these symbols, none of more than 16 bits, and returns the number of pieces. Entries of the
+/// table are a codeword times 256 plus its length; entries from `alphabet` on belong to no symbol.
+#[inline(always)]
+pub fn join<I: InstructionSet, S: Symbol, const ENTRIES: usize>(
+    isa: I,
+    symbols: &[S; JOINED],
+    table: &[u32; ENTRIES],
+    alphabet: usize,
+    pieces: &mut Pieces,
+) -> usize {
+    #[cfg(target_arch = "x86_64")]
+    if let Some(token) = isa.avx512_vbmi2() {
+        return avx512::join(token, symbols, table, alphabet, pieces);
+    }
+    let _ = (isa, alphabet);
+    for (i, four) in symbols.as_chunks::<4>().0.iter().enumerate() {
+        let (bits, length) = merge(&four.map(|symbol| u64::from(table[symbol.index() & (ENTRIES - 1)])));
+        (pieces.bits[i], pieces.lengths[i]) = (bits, length.into());
+    }
+    PIECES
 }
 
 /// Joins entries, pairs first: a chain of shifts half as long.
@@ -55,75 +61,22 @@ pub fn merge<const MERGED: usize>(entries: &[u64; MERGED]) -> (u64, u32) {
     (bits, total)
 }
 
-/// Four by four, on any machine.
-#[derive(Clone, Copy, Debug)]
-pub struct Portable;
-
-impl Join for Portable {
-    #[inline(always)]
-    fn join<S: Symbol, const ENTRIES: usize>(
-        self,
-        symbols: &[S; JOINED],
-        table: &[u32; ENTRIES],
-        _: usize,
-        pieces: &mut Pieces,
-    ) -> usize {
-        for (i, four) in symbols.as_chunks::<4>().0.iter().enumerate() {
-            let (bits, length) = merge(&four.map(|symbol| u64::from(table[symbol.index() & (ENTRIES - 1)])));
-            (pieces.bits[i], pieces.lengths[i]) = (bits, length.into());
-        }
-        PIECES
-    }
-}
-
-/// A loop that joins.
-pub trait Joining {
-    /// What the loop returns.
-    type Output;
-
-    /// The loop. Must be `#[inline(always)]`, as must be everything hot that it calls.
-    fn run<J: Join>(self, join: J) -> Self::Output;
-}
-
-/// Runs `joining`, compiled for the best way of this machine. What comes of the pieces together is the same everywhere.
-#[inline]
-pub fn with_best<L: Joining>(joining: L) -> L::Output {
-    #[cfg(target_arch = "x86_64")]
-    {
-        #[target_feature(enable = "avx2,fma,bmi1,bmi2,lzcnt")]
-        fn wide<L: Joining>(joining: L) -> L::Output {
-            joining.run(Portable)
-        }
-        #[target_feature(enable = "avx512f,avx512bw,avx512vl,avx512vbmi,avx512vbmi2,avx2,fma,bmi1,bmi2,lzcnt,popcnt")]
-        fn wider<L: Joining>(joining: L) -> L::Output {
-            joining.run(Avx512(()))
-        }
-        if super::has_avx512_vbmi2() {
-            // SAFETY: `has_avx512_vbmi2` has just found every feature that `wider` enables.
-            return unsafe { wider(joining) };
-        }
-        if super::has_avx2() {
-            // SAFETY: `has_avx2` has just found every feature that `wide` enables.
-            return unsafe { wide(joining) };
-        }
-    }
-    joining.run(Portable)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::simd::{self, Isa, Kernel, Portable};
 
     /// All bits of all pieces, one after another.
     struct Bits<'a, S, const ENTRIES: usize>(&'a [S; JOINED], &'a [u32; ENTRIES], usize);
 
-    impl<S: Symbol, const ENTRIES: usize> Joining for Bits<'_, S, ENTRIES> {
+    impl<S: Symbol, const ENTRIES: usize> Kernel for Bits<'_, S, ENTRIES> {
         type Output = Vec<bool>;
+        const WIDEST: Isa = Isa::Avx512Vbmi2;
 
         #[inline(always)]
-        fn run<J: Join>(self, join: J) -> Vec<bool> {
+        fn run<I: InstructionSet>(self, isa: I) -> Vec<bool> {
             let mut pieces = Pieces::default();
-            let count = join.join(self.0, self.1, self.2, &mut pieces);
+            let count = join(isa, self.0, self.1, self.2, &mut pieces);
             let bits = |(bits, length): (u64, u64)| (0..length).rev().map(move |bit| bits >> bit & 1 == 1);
             pieces.bits.into_iter().zip(pieces.lengths).take(count).flat_map(bits).collect()
         }
@@ -148,7 +101,7 @@ mod tests {
                 .flat_map(|entry| (0..entry & 0xff).rev().map(move |bit| entry >> 8 >> bit & 1 == 1))
                 .collect();
             assert_eq!(Bits(&symbols, &table, alphabet).run(Portable), one_by_one);
-            assert_eq!(with_best(Bits(&symbols, &table, alphabet)), one_by_one, "{alphabet} {longest}");
+            assert_eq!(simd::run(Bits(&symbols, &table, alphabet)), one_by_one, "{alphabet} {longest}");
         }
     }
 

@@ -2,9 +2,9 @@
 
 #![allow(unsafe_code)]
 
-use super::dispatched;
 use crate::quantize::mask::TileMask;
 use crate::quantize::{Real, log};
+use crate::simd::dispatched;
 
 /// Constants of linear quantization of f32.
 #[derive(Clone, Copy, Debug)]

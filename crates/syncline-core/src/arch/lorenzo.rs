@@ -5,8 +5,8 @@
 
 #![allow(unsafe_code)]
 
-use super::dispatched;
 use crate::predict::lorenzo::{Scratch, Word, prefix_rows_simple};
+use crate::simd::dispatched;
 
 /// Sum of magnitudes, saturating.
 #[inline(always)]
@@ -108,8 +108,8 @@ dispatched! {
 #[inline]
 pub fn prefix_rows_u32(v: &mut [u32], nx: usize) {
     #[cfg(target_arch = "x86_64")]
-    if nx >= 8 && super::has_avx2() {
-        // SAFETY: `has_avx2` has just found AVX2.
+    if nx >= 8 && crate::simd::Avx2::detected().is_some() {
+        // SAFETY: the token proves that the processor has AVX2, BMI1, BMI2 and LZCNT.
         return unsafe { super::tile::prefix_rows_avx2(v, nx) };
     }
     prefix_rows_simple(v, nx);

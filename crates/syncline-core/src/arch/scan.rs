@@ -3,7 +3,7 @@
 //! Floating-point bits are compared as integers: flipping the magnitude of negative ones makes signed order the order
 //! of the values.
 
-use super::dispatched;
+use crate::simd::dispatched;
 
 /// Elements in a block; its counters are as narrow as the elements.
 pub const BLOCK: usize = 1024;

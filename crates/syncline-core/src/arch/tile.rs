@@ -8,9 +8,9 @@ mod cube_avx2;
 #[cfg(target_arch = "x86_64")]
 pub(super) use cube_avx2::prefix_rows as prefix_rows_avx2;
 
-use super::dispatched;
 use crate::predict::TileInfo;
 use crate::predict::codes::{Outlier, decode_tile_scalar};
+use crate::simd::dispatched;
 
 /// A tile of 8 x 8 x 8 as rows.
 #[cfg(target_arch = "x86_64")]
@@ -25,10 +25,10 @@ type Cube<T> = [[T; 8]; 64];
 #[inline]
 pub fn encode_cube(q: &[i32], radius: u32, codes: &mut [u16]) -> Option<(TileInfo<i32>, bool)> {
     #[cfg(target_arch = "x86_64")]
-    if super::has_avx2() {
+    if crate::simd::Avx2::detected().is_some() {
         let q: &Cube<i32> = q.as_chunks().0.try_into().expect("512 values");
         let codes: &mut Cube<u16> = codes[..512].as_chunks_mut().0.try_into().expect("512 codes");
-        // SAFETY: `has_avx2` has just found AVX2.
+        // SAFETY: the token proves that the processor has AVX2, BMI1, BMI2 and LZCNT.
         return unsafe { cube_avx2::encode(q, radius, codes) };
     }
     let _ = (q, radius, codes);
@@ -42,10 +42,10 @@ pub fn encode_cube(q: &[i32], radius: u32, codes: &mut [u16]) -> Option<(TileInf
 #[inline]
 pub fn decode_cube(codes: &[u16], predictor: u8, base: i32, radius: u32, outliers: &[Outlier], q: &mut [i32]) -> bool {
     #[cfg(target_arch = "x86_64")]
-    if super::has_avx2() {
+    if crate::simd::Avx2::detected().is_some() {
         let codes: &Cube<u16> = codes[..512].as_chunks().0.try_into().expect("512 codes");
         let q: &mut Cube<i32> = q[..512].as_chunks_mut().0.try_into().expect("512 values");
-        // SAFETY: `has_avx2` has just found AVX2.
+        // SAFETY: the token proves that the processor has AVX2, BMI1, BMI2 and LZCNT.
         unsafe { cube_avx2::decode(codes, predictor, base, radius, outliers, q) };
         return true;
     }

@@ -6,10 +6,10 @@ use super::lengths::{LengthScratch, code_lengths};
 use super::sample::Sample;
 use super::stream::Header;
 use super::{Checksum, IndexKind, MAX_CLASSES, MAX_SYMBOLS, SUBSEQUENCE_BITS, Symbol, index};
-use crate::arch::codewords::{self, JOINED, Join, Joining, Pieces, merge};
-use crate::bits::dispatch::{self, Kernel};
+use crate::arch::codewords::{JOINED, Pieces, join, merge};
 use crate::bits::reader::BitWords;
 use crate::bits::writer::BitWriter;
+use crate::simd::{self, InstructionSet, Isa, Kernel};
 
 /// How to encode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -331,12 +331,10 @@ fn write_at_most<S: Symbol>(
     let writer = BitWriter::new(&mut scratch.codewords);
     let tables = scratch.tables.as_slice();
     match (entries == NARROW, longest <= 16) {
-        (true, true) => codewords::with_best(Writing::<_, NARROW> { groups, tables: tables.as_chunks().0, writer }),
-        (true, false) => dispatch::run(Writing::<_, NARROW> { groups, tables: tables.as_chunks().0, writer }),
-        (false, true) => {
-            codewords::with_best(Writing::<_, { 1 << 16 }> { groups, tables: tables.as_chunks().0, writer })
-        }
-        (false, false) => dispatch::run(Writing::<_, { 1 << 16 }> { groups, tables: tables.as_chunks().0, writer }),
+        (true, true) => simd::run(JoinedWriter(Writer::<_, NARROW>::new(groups, tables, writer))),
+        (true, false) => simd::run(PairWriter(Writer::<_, NARROW>::new(groups, tables, writer))),
+        (false, true) => simd::run(JoinedWriter(Writer::<_, { 1 << 16 }>::new(groups, tables, writer))),
+        (false, false) => simd::run(PairWriter(Writer::<_, { 1 << 16 }>::new(groups, tables, writer))),
     }
 }
 
@@ -361,19 +359,30 @@ struct Groups<'a, S> {
     starts: &'a mut Vec<u32>,
 }
 
-struct Writing<'a, S, const ENTRIES: usize> {
+/// What both kernels that write codewords take.
+struct Writer<'a, S, const ENTRIES: usize> {
     groups: Groups<'a, S>,
     tables: &'a [[u32; ENTRIES]],
     writer: BitWriter<'a>,
 }
 
-/// Codewords of at most 16 bits each. (Loops, not closures, which are not compiled for this machine's vectors.)
-impl<S: Symbol, const ENTRIES: usize> Joining for Writing<'_, S, ENTRIES> {
+impl<'a, S, const ENTRIES: usize> Writer<'a, S, ENTRIES> {
+    fn new(groups: Groups<'a, S>, tables: &'a [u32], writer: BitWriter<'a>) -> Self {
+        Self { groups, tables: tables.as_chunks().0, writer }
+    }
+}
+
+/// Writes codewords of at most 16 bits each. (These are loops, because closures are not compiled for wider vectors.)
+struct JoinedWriter<'a, S, const ENTRIES: usize>(Writer<'a, S, ENTRIES>);
+
+impl<S: Symbol, const ENTRIES: usize> Kernel for JoinedWriter<'_, S, ENTRIES> {
     type Output = u32;
 
+    const WIDEST: Isa = Isa::Avx512Vbmi2;
+
     #[inline(always)]
-    fn run<J: Join>(self, join: J) -> u32 {
-        let Self { groups, tables, mut writer } = self;
+    fn run<I: InstructionSet>(self, isa: I) -> u32 {
+        let Writer { groups, tables, mut writer } = self.0;
         let mut pieces = Pieces::default();
         for (g, group) in groups.symbols.chunks_exact(groups.group_len).enumerate() {
             if !groups.live[g] {
@@ -382,7 +391,7 @@ impl<S: Symbol, const ENTRIES: usize> Joining for Writing<'_, S, ENTRIES> {
             groups.starts.push(writer.position());
             let table = &tables[groups.classes.get(g).copied().unwrap_or(0) as usize];
             for symbols in group.as_chunks::<JOINED>().0 {
-                let count = join.join(symbols, table, groups.alphabet, &mut pieces);
+                let count = join(isa, symbols, table, groups.alphabet, &mut pieces);
                 let (bits, lengths) = (pieces.bits.as_chunks::<2>().0, pieces.lengths.as_chunks::<2>().0);
                 for (&[first, second], &[first_count, second_count]) in bits.iter().zip(lengths).take(count / 2) {
                     // Nearly always or nearly never, so the branch is cheaper than a second store.
@@ -401,13 +410,15 @@ impl<S: Symbol, const ENTRIES: usize> Joining for Writing<'_, S, ENTRIES> {
     }
 }
 
-/// Of up to 20 bits each: two by two.
-impl<S: Symbol, const ENTRIES: usize> Kernel for Writing<'_, S, ENTRIES> {
+/// Writes codewords of up to 20 bits each, two at a time.
+struct PairWriter<'a, S, const ENTRIES: usize>(Writer<'a, S, ENTRIES>);
+
+impl<S: Symbol, const ENTRIES: usize> Kernel for PairWriter<'_, S, ENTRIES> {
     type Output = u32;
 
     #[inline(always)]
-    fn run(self) -> u32 {
-        let Self { groups, tables, mut writer } = self;
+    fn run<I: InstructionSet>(self, _: I) -> u32 {
+        let Writer { groups, tables, mut writer } = self.0;
         for (g, group) in groups.symbols.chunks_exact(groups.group_len).enumerate() {
             if !groups.live[g] {
                 continue;
@@ -425,7 +436,7 @@ impl<S: Symbol, const ENTRIES: usize> Kernel for Writing<'_, S, ENTRIES> {
 }
 
 fn live_checksum<S: Symbol>(symbols: &[S], group_len: usize, live: &[bool]) -> Checksum {
-    dispatch::run(LiveChecksum { symbols, group_len, live })
+    simd::run(LiveChecksum { symbols, group_len, live })
 }
 
 struct LiveChecksum<'a, S> {
@@ -438,7 +449,7 @@ impl<S: Symbol> Kernel for LiveChecksum<'_, S> {
     type Output = Checksum;
 
     #[inline(always)]
-    fn run(self) -> Checksum {
+    fn run<I: InstructionSet>(self, _: I) -> Checksum {
         let mut total = Checksum::default();
         let mut first = 0;
         let groups = self.symbols.chunks_exact(self.group_len);

@@ -5,7 +5,7 @@
 //! would take a counter for its copy (their addresses agree in the low 12 bits) and wait.
 
 use super::{MAX_CLASSES, Symbol};
-use crate::bits::dispatch::{self, Kernel};
+use crate::simd::{self, InstructionSet, Kernel};
 
 /// Alphabets up to this many symbols use the small counters.
 pub const NARROW: usize = 1024;
@@ -36,7 +36,7 @@ impl Survey {
     /// Surveys groups of `group_len` symbols.
     pub fn fill<S: Symbol>(&mut self, symbols: &[S], group_len: usize, free: S) {
         self.live.clear();
-        (self.smallest, self.largest) = dispatch::run(SurveyKernel { symbols, group_len, free, live: &mut self.live });
+        (self.smallest, self.largest) = simd::run(SurveyKernel { symbols, group_len, free, live: &mut self.live });
     }
 }
 
@@ -51,7 +51,7 @@ impl<S: Symbol> Kernel for SurveyKernel<'_, S> {
     type Output = (u16, u16);
 
     #[inline(always)]
-    fn run(self) -> (u16, u16) {
+    fn run<I: InstructionSet>(self, _: I) -> (u16, u16) {
         let free: u16 = self.free.into();
         let mut largest = 0;
         // Less one, so that 0 comes after all others.

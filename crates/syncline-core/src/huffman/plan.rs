@@ -8,8 +8,8 @@ use super::histogram::Survey;
 use super::sample::Sample;
 use super::stream::Header;
 use super::{IndexKind, Symbol, index};
-use crate::bits::dispatch::{self, Kernel};
 use crate::bits::reader::BitWords;
+use crate::simd::{self, InstructionSet, Kernel};
 
 /// A stream of which all is known but its codewords and, until somebody has to know, the length of its index.
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Plan {
             let EncodeScratch { starts, codewords: bytes, .. } = scratch;
             let (group_len, live, codebook) = (1 << self.options.group_log2, &self.survey.live, &self.codebook);
             starts.clear();
-            dispatch::run(Measuring { symbols, group_len, live, codebook, starts });
+            simd::run(Measuring { symbols, group_len, live, codebook, starts });
             bytes.clear();
             index::write_starts(starts, bytes);
             self.index = (bytes.len(), bytes.len());
@@ -144,7 +144,7 @@ impl<S: Symbol> Kernel for Measuring<'_, S> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<I: InstructionSet>(self, _: I) {
         let lengths = self.codebook.lengths();
         let mut start = 0;
         for (group, _) in self.symbols.chunks_exact(self.group_len).zip(self.live).filter(|&(_, &live)| live) {

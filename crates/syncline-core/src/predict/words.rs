@@ -3,7 +3,7 @@
 use super::TileInfo;
 use super::lorenzo::{Scratch, Word, integrate};
 use crate::array::ElementType;
-use crate::bits::dispatch::{self, Kernel};
+use crate::simd::{self, InstructionSet, Kernel};
 
 /// Maps element bits so that unsigned order is the order of the values.
 #[inline]
@@ -23,7 +23,7 @@ pub fn map<W: Word>(words: &mut [W], element: ElementType) {
 /// Inverse of [`map`].
 #[inline]
 pub fn unmap<W: Word>(words: &mut [W], element: ElementType) {
-    dispatch::run(Unmap(words, element));
+    simd::run(Unmap(words, element));
 }
 
 struct Unmap<'a, W>(&'a mut [W], ElementType);
@@ -32,7 +32,7 @@ impl<W: Word> Kernel for Unmap<'_, W> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<I: InstructionSet>(self, _: I) {
         let Self(words, element) = self;
         let top = W::narrow(1 << (W::BITS - 1));
         if element.is_float() {
@@ -53,9 +53,9 @@ impl<W: Word> Kernel for Unmap<'_, W> {
 /// `words` has not the extents' length, or more than a tile may have.
 pub fn encode<W: Word>(words: &mut [W], extent: [usize; 3], axes: usize, scratch: &mut Scratch<W>) -> TileInfo<W> {
     let base = words[0];
-    dispatch::run(Subtract(words, base));
+    simd::run(Subtract(words, base));
     let (predictor, activity) = W::predict(words, extent, axes, scratch);
-    dispatch::run(Zigzag(words));
+    simd::run(Zigzag(words));
     TileInfo { base, predictor, activity }
 }
 
@@ -66,7 +66,7 @@ impl<W: Word> Kernel for Subtract<'_, W> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<I: InstructionSet>(self, _: I) {
         for word in self.0 {
             *word = word.minus(self.1);
         }
@@ -79,7 +79,7 @@ impl<W: Word> Kernel for Zigzag<'_, W> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<I: InstructionSet>(self, _: I) {
         for word in self.0 {
             *word = word.zigzag();
         }
@@ -93,7 +93,7 @@ impl<W: Word> Kernel for Zigzag<'_, W> {
 pub fn decode<W: Word>(words: &mut [W], extent: [usize; 3], predictor: u8, base: W) {
     // Sums of residuals all have the first one in them once.
     let added = if predictor == 0 { base } else { W::ZERO };
-    dispatch::run(Unzigzag(words, added));
+    simd::run(Unzigzag(words, added));
     if predictor > 0
         && let Some(first) = words.first_mut()
     {
@@ -109,7 +109,7 @@ impl<W: Word> Kernel for Unzigzag<'_, W> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<I: InstructionSet>(self, _: I) {
         for word in self.0 {
             *word = word.unzigzag().plus(self.1);
         }

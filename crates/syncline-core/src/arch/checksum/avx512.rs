@@ -7,6 +7,7 @@ use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use crate::arch::prefetch;
+use crate::simd::Avx512;
 
 /// Bytes that are taken at a time.
 const STRIPE: usize = 64;
@@ -51,6 +52,8 @@ const MERGE_KEY: usize = 11;
 
 /// The state of a message of more than 240 bytes.
 pub(super) struct Long {
+    /// Proves that the processor has AVX-512.
+    _token: Avx512,
     sums: [u64; 8],
     /// Stripes of the current block that have been taken.
     taken: usize,
@@ -67,8 +70,8 @@ impl Long {
     /// Of a message of which nothing has come; `None` if the machine has no AVX-512.
     pub(super) fn new() -> Option<Self> {
         let sums = [PRIME32_3, PRIME64_1, PRIME64_2, PRIME64_3, PRIME64_4, PRIME32_2, PRIME64_5, PRIME32_1];
-        let state = Self { sums, taken: 0, recent: [0; 2 * STRIPE], kept: 0, len: 0 };
-        is_x86_feature_detected!("avx512f").then_some(state)
+        let token = Avx512::detected()?;
+        Some(Self { _token: token, sums, taken: 0, recent: [0; 2 * STRIPE], kept: 0, len: 0 })
     }
 
     /// Takes the next bytes.
@@ -121,7 +124,7 @@ impl Long {
         if let Some(last) = stripes.last() {
             self.recent[..STRIPE].copy_from_slice(last);
         }
-        // SAFETY: `new` alone makes a `Long`, and only where it has found AVX-512 F.
+        // SAFETY: the token in `self` proves that the processor has AVX-512 F.
         unsafe { take::<COPY>(&mut self.sums, &mut self.taken, stripes, places) };
     }
 
@@ -129,7 +132,7 @@ impl Long {
     pub(super) fn finish(&self) -> u64 {
         let mut sums = self.sums;
         let last = self.recent[self.kept..].first_chunk().expect("a stripe and what is kept");
-        // SAFETY: as in `take`.
+        // SAFETY: the token in `self` proves that the processor has AVX-512 F.
         unsafe { take_last(&mut sums, last) };
         let (keys, _) = SECRET[MERGE_KEY..].as_chunks();
         let key = |i: usize| u64::from_le_bytes(keys[i]);

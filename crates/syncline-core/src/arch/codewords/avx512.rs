@@ -4,8 +4,9 @@
 
 use std::arch::x86_64::*;
 
-use super::{JOINED, Join, PIECES, Pieces};
+use super::{JOINED, PIECES, Pieces};
 use crate::huffman::Symbol;
+use crate::simd::Avx512Vbmi2;
 
 /// Pairs in a vector, and pieces of four or eight.
 const LANES: usize = 8;
@@ -14,42 +15,37 @@ const ENTRIES: usize = 16;
 /// Even numbers, then odd ones.
 const EVEN_ODD: [i64; LANES] = [0, 2, 4, 6, 1, 3, 5, 7];
 
-/// Vectors of 64 bytes.
-#[derive(Clone, Copy, Debug)]
-pub struct Avx512(pub(super) ());
-
 /// Bits and how many, in lanes of 64 bits.
 type Joined = (__m512i, __m512i);
 
-impl Join for Avx512 {
-    #[inline(always)]
-    fn join<S: Symbol, const TABLE: usize>(
-        self,
-        symbols: &[S; JOINED],
-        table: &[u32; TABLE],
-        alphabet: usize,
-        pieces: &mut Pieces,
-    ) -> usize {
-        const { assert!(TABLE.is_power_of_two() && TABLE >= 4 * ENTRIES && PIECES == 2 * LANES) };
-        // SAFETY: only `with_best` makes an `Avx512`, and only where it has found every feature of these instructions.
-        // Stores are to arrays of as many.
-        unsafe {
-            let (first, second) = (fours(symbols, 0, table, alphabet), fours(symbols, 1, table, alphabet));
-            // Of eight symbols each, in the order 0, 4, 1, 5 and so on.
-            let (bits, lengths) = join_pairs(first, second);
-            if _mm512_cmpgt_epu64_mask(lengths, _mm512_set1_epi64(64)) != 0 {
-                for (number, (bits, lengths)) in [first, second].into_iter().enumerate() {
-                    _mm512_storeu_si512(pieces.bits[number * LANES..][..LANES].as_mut_ptr().cast(), bits);
-                    _mm512_storeu_si512(pieces.lengths[number * LANES..][..LANES].as_mut_ptr().cast(), lengths);
-                }
-                return PIECES;
+/// Does what [`super::join`] does.
+#[inline(always)]
+pub fn join<S: Symbol, const TABLE: usize>(
+    _: Avx512Vbmi2,
+    symbols: &[S; JOINED],
+    table: &[u32; TABLE],
+    alphabet: usize,
+    pieces: &mut Pieces,
+) -> usize {
+    const { assert!(TABLE.is_power_of_two() && TABLE >= 4 * ENTRIES && PIECES == 2 * LANES) };
+    // SAFETY: the token proves that the processor has every feature of these instructions.
+    // Stores are to arrays of as many.
+    unsafe {
+        let (first, second) = (fours(symbols, 0, table, alphabet), fours(symbols, 1, table, alphabet));
+        // Of eight symbols each, in the order 0, 4, 1, 5 and so on.
+        let (bits, lengths) = join_pairs(first, second);
+        if _mm512_cmpgt_epu64_mask(lengths, _mm512_set1_epi64(64)) != 0 {
+            for (number, (bits, lengths)) in [first, second].into_iter().enumerate() {
+                _mm512_storeu_si512(pieces.bits[number * LANES..][..LANES].as_mut_ptr().cast(), bits);
+                _mm512_storeu_si512(pieces.lengths[number * LANES..][..LANES].as_mut_ptr().cast(), lengths);
             }
-            let order = _mm512_loadu_si512(EVEN_ODD.as_ptr().cast());
-            _mm512_storeu_si512(pieces.bits.as_mut_ptr().cast(), _mm512_permutexvar_epi64(order, bits));
-            _mm512_storeu_si512(pieces.lengths.as_mut_ptr().cast(), _mm512_permutexvar_epi64(order, lengths));
+            return PIECES;
         }
-        PIECES / 2
+        let order = _mm512_loadu_si512(EVEN_ODD.as_ptr().cast());
+        _mm512_storeu_si512(pieces.bits.as_mut_ptr().cast(), _mm512_permutexvar_epi64(order, bits));
+        _mm512_storeu_si512(pieces.lengths.as_mut_ptr().cast(), _mm512_permutexvar_epi64(order, lengths));
     }
+    PIECES / 2
 }
 
 /// The codewords of 32 symbols, the first half or the second, joined four by four.

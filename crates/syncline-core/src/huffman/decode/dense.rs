@@ -2,9 +2,9 @@
 //! move to their places.
 
 use super::StreamDecoder;
-use crate::bits::dispatch::{self, Kernel};
 use crate::error::{Error, Result};
 use crate::huffman::{Checksum, Symbol};
+use crate::simd::{self, InstructionSet, Kernel};
 
 /// Runs `decode_live` on the front of `out`, where the live groups fit, forms their checksum and spreads them out.
 ///
@@ -22,7 +22,7 @@ pub fn decode<S: Symbol>(
         let what = format!("Huffman stream: {decoded} symbols where {dense} should be");
         return Err(Error::corrupt(&*stream.place, what));
     }
-    let checksum = dispatch::run(Sum(&out[..dense]));
+    let checksum = simd::run(Sum(&out[..dense]));
     spread(decoder, out);
     Ok(checksum)
 }
@@ -33,7 +33,7 @@ impl<S: Symbol> Kernel for Sum<'_, S> {
     type Output = Checksum;
 
     #[inline(always)]
-    fn run(self) -> Checksum {
+    fn run<I: InstructionSet>(self, _: I) -> Checksum {
         Checksum::of(self.0, 0)
     }
 }

@@ -8,10 +8,10 @@ use std::ops::Range;
 use super::StreamDecoder;
 use super::canonical::Canonical;
 use super::lookup::TABLE_BITS;
-use crate::bits::dispatch::Kernel;
 use crate::bits::reader::BitWords;
 use crate::huffman::lengths::MAX_LENGTH;
 use crate::huffman::{Checksum, Symbol};
+use crate::simd::{InstructionSet, Kernel};
 
 /// Most bits of a table: two codewords fit one 33-bit window. What is longer is decoded the slow way.
 const MOST_BITS: u32 = 16;
@@ -74,7 +74,7 @@ impl<S: Symbol, const LEN: usize> Kernel for Decoding<'_, '_, '_, S, LEN> {
     type Output = Checksum;
 
     #[inline(always)]
-    fn run(self) -> Checksum {
+    fn run<I: InstructionSet>(self, _: I) -> Checksum {
         let Self { decoder, range, mut rank, out } = self;
         let stream = decoder.stream;
         let mut lanes = [Lane::new(decoder, 0, 0); LANES];

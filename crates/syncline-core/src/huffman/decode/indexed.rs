@@ -7,8 +7,8 @@ use rayon::prelude::*;
 use super::lane::Lane;
 use super::lookup::Layout;
 use super::{StreamDecoder, direct};
-use crate::bits::dispatch::{self, Kernel};
 use crate::huffman::{Checksum, Symbol};
+use crate::simd::{self, InstructionSet, Kernel};
 
 /// Groups decoded side by side. Five to ten are equally fast (measured); fewer leave less undone at the end of a range.
 const LANES: usize = 6;
@@ -37,19 +37,15 @@ pub fn decode<S: Symbol>(decoder: &StreamDecoder<'_, '_, S>, range: Range<usize>
     let rank = decoder.rank(range.start);
     if !decoder.direct.is_empty() {
         return match decoder.stream.group_len() {
-            64 => dispatch::run(direct::Decoding::<S, 64> { decoder, range, rank, out: out.as_chunks_mut().0 }),
-            _ => dispatch::run(direct::Decoding::<S, 128> { decoder, range, rank, out: out.as_chunks_mut().0 }),
+            64 => simd::run(direct::Decoding::<S, 64> { decoder, range, rank, out: out.as_chunks_mut().0 }),
+            _ => simd::run(direct::Decoding::<S, 128> { decoder, range, rank, out: out.as_chunks_mut().0 }),
         };
     }
     match (decoder.lookups[0].layout, decoder.stream.group_len()) {
-        (Layout::Narrow, 64) => {
-            dispatch::run(Decoding::<S, 1, 64> { decoder, range, rank, out: out.as_chunks_mut().0 })
-        }
-        (Layout::Narrow, _) => {
-            dispatch::run(Decoding::<S, 1, 128> { decoder, range, rank, out: out.as_chunks_mut().0 })
-        }
-        (Layout::Wide, 64) => dispatch::run(Decoding::<S, 2, 64> { decoder, range, rank, out: out.as_chunks_mut().0 }),
-        (Layout::Wide, _) => dispatch::run(Decoding::<S, 2, 128> { decoder, range, rank, out: out.as_chunks_mut().0 }),
+        (Layout::Narrow, 64) => simd::run(Decoding::<S, 1, 64> { decoder, range, rank, out: out.as_chunks_mut().0 }),
+        (Layout::Narrow, _) => simd::run(Decoding::<S, 1, 128> { decoder, range, rank, out: out.as_chunks_mut().0 }),
+        (Layout::Wide, 64) => simd::run(Decoding::<S, 2, 64> { decoder, range, rank, out: out.as_chunks_mut().0 }),
+        (Layout::Wide, _) => simd::run(Decoding::<S, 2, 128> { decoder, range, rank, out: out.as_chunks_mut().0 }),
     }
 }
 
@@ -65,7 +61,7 @@ impl<S: Symbol, const WIDTH: usize, const LEN: usize> Kernel for Decoding<'_, '_
     type Output = Checksum;
 
     #[inline(always)]
-    fn run(self) -> Checksum {
+    fn run<I: InstructionSet>(self, _: I) -> Checksum {
         let Self { decoder, range, rank, out } = self;
         let stream = decoder.stream;
         let words = stream.words;

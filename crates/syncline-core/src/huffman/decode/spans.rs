@@ -3,8 +3,8 @@
 use super::StreamDecoder;
 use super::lane::Lane;
 use super::lookup::{LOOKUPS_PER_WINDOW, Layout, TABLE_BITS};
-use crate::bits::dispatch::{self, Kernel};
 use crate::huffman::Symbol;
+use crate::simd::{self, InstructionSet, Kernel};
 
 /// A decoder that works on spans of bits; one codebook only.
 pub struct Spans<'d, 's, 'a, S>(pub &'d StreamDecoder<'s, 'a, S>);
@@ -29,14 +29,14 @@ pub struct Span {
 impl<S: Symbol> Spans<'_, '_, '_, S> {
     /// Decodes the codewords that start at `start` and after it, but before `end`, without keeping the symbols.
     pub fn count(self, start: u32, end: u32) -> Span {
-        dispatch::run(Count { spans: self, start, end })
+        simd::run(Count { spans: self, start, end })
     }
 
     /// Decodes the codewords that start at `start` and after it, but before `end`, to `out`, until that is full.
     pub fn write(self, start: u32, end: u32, out: &mut [S]) -> Span {
         match self.0.lookups[0].layout {
-            Layout::Narrow => dispatch::run(Write::<S, 1> { spans: self, start, end, out }),
-            Layout::Wide => dispatch::run(Write::<S, 2> { spans: self, start, end, out }),
+            Layout::Narrow => simd::run(Write::<S, 1> { spans: self, start, end, out }),
+            Layout::Wide => simd::run(Write::<S, 2> { spans: self, start, end, out }),
         }
     }
 }
@@ -51,7 +51,7 @@ impl<S: Symbol> Kernel for Count<'_, '_, '_, S> {
     type Output = Span;
 
     #[inline(always)]
-    fn run(self) -> Span {
+    fn run<I: InstructionSet>(self, _: I) -> Span {
         let Spans(decoder) = self.spans;
         let words = &decoder.stream.words;
         let (lookup, code) = (&decoder.lookups[0], &decoder.canonical[0]);
@@ -90,7 +90,7 @@ impl<S: Symbol, const WIDTH: usize> Kernel for Write<'_, '_, '_, '_, S, WIDTH> {
     type Output = Span;
 
     #[inline(always)]
-    fn run(self) -> Span {
+    fn run<I: InstructionSet>(self, _: I) -> Span {
         let Spans(decoder) = self.spans;
         let words = &decoder.stream.words;
         let mut lane = Lane::new(&decoder.lookups[0], &decoder.canonical[0], self.start);
