@@ -11,7 +11,7 @@ mod nvrtc;
 mod pinned;
 mod program;
 mod side;
-mod successive;
+mod programmatic_dependent_launch;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,7 +30,7 @@ pub use nvrtc::{Nvrtc, Source, Version};
 pub use pinned::Pinned;
 pub use program::{Kernel, Specialization};
 pub use side::SideStream;
-pub use successive::Successive;
+pub use programmatic_dependent_launch::ProgrammaticDependentLaunch;
 
 use crate::error::{CudaError, DriverContext, Result};
 

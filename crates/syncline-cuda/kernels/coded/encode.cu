@@ -5,9 +5,9 @@
 // PIECE, STEP    codes of a piece of the sample, and one of how many pieces is in it
 // ELEMENT_BYTES  4 or 8
 #define LOGARITHM 0
+#include "device/block.cuh"
 #include "quantize/quantize.cuh"
 #include "container/sums.cuh"
-#include "scan.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 // A code of the usual radius minus this is the narrow one, if that is a byte.
@@ -57,7 +57,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             own += __popc(zero_bytes(bytes.x)) + __popc(zero_bytes(bytes.y));
         }
     }
-    own = warp_sum(own);
+    own = warp_reduce_sum(own);
     if (lane_id() == 0) {
         outliers[number] = uint16_t(own);
     }
@@ -74,7 +74,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (uint32_t strip = first; strip < end; strip += THREADS) {
         const uint32_t number = strip + threadIdx.x;
         const uint32_t own = number < end ? outliers[number] : 0;
-        const uint32_t start = before + block_scan<THREADS, uint32_t>(own, warp_sums, total);
+        const uint32_t start = before + block_exclusive_sum<THREADS, uint32_t>(own, warp_sums, total);
         before += total;
         if (number < end) {
             SideOffsets offset = offsets[number];

@@ -3,9 +3,9 @@
 //
 // THREADS  threads in a block
 // BLOCKS   blocks that a multiprocessor should hold: what registers are dealt out for
+#include "device/sync.cuh"
 #include "container/hash.cuh"
 #include "huffman/span.cuh"
-#include "successor.cuh"
 
 struct Pieces {
     const uint8_t *bytes;
@@ -42,8 +42,8 @@ __device__ inline void hash_share(const Pieces &pieces, uint32_t most_parts, uin
     // What comes next, if it knows how to wait, begins when this one has waited: it then finds all that was there
     // before.
     if (unwritten == nullptr) {
-        wait_for_all_before();
-        let_next_begin();
+        grid_dependency_wait();
+        launch_dependents();
     }
     __shared__ ChainScratch scratch;
     const uint32_t count = gridDim.x / most_parts, piece = blockIdx.x % count, part = blockIdx.x / count;
@@ -58,10 +58,10 @@ __device__ inline void hash_share(const Pieces &pieces, uint32_t most_parts, uin
         }
         if (unwritten != nullptr) {
             if (threadIdx.x == 0) {
-                wait_for_number(&unwritten[piece], 0u);
+                wait_for_signal(&unwritten[piece], 0u);
             }
             __syncthreads();
-            let_next_begin();
+            launch_dependents();
         }
         uint64_t *own_sums = sums + (spans != nullptr ? spans[piece].first_group * (group_bytes / 8)
                                                       : piece * pieces.sums_stride * HASH_LANES);
@@ -83,7 +83,7 @@ __device__ inline void hash_share(const Pieces &pieces, uint32_t most_parts, uin
         differs[piece] = has_gap && hash_at(pieces.bytes + pieces.starts[piece] + pieces.gap_at) != hash;
     }
     if (signed_pieces != nullptr) {
-        tell(signed_pieces, 1);
+        signal_release_add(signed_pieces, 1);
     }
 }
 
@@ -93,6 +93,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                 uint32_t group_bytes) {
     hash_share(pieces, most_parts, sums, progress, hashes, sign, differs, unwritten, signed_pieces, spans, group_bytes);
     if (unwritten != nullptr && blockIdx.x == 0) {
-        wait_for_all_before();
+        grid_dependency_wait();
     }
 }

@@ -3,9 +3,9 @@
 // THREADS        threads in a block
 // ELEMENT_BYTES  4 or 8
 // PLAN_WORDS, PLAN_GROUPS, PLAN_CODEBOOKS, PLAN_BYTES, PLAN_STATUS  words of a stream's plan, and which of them is what
+#include "device/sync.cuh"
+#include "device/block.cuh"
 #include "container/record.cuh"
-#include "scan.cuh"
-#include "successor.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 
@@ -86,13 +86,13 @@ __device__ inline ChunkParts place_parts(const ChunkSummary &summary, uint32_t c
     // A chunk has fewer of either than 2^22, so that those of a round fit 32 bits.
     uint64_t total;
     const uint64_t lists =
-        block_scan<THREADS, uint64_t>(summary.outliers | uint64_t(summary.verbatim) << 32, warp_sums, total);
+        block_exclusive_sum<THREADS, uint64_t>(summary.outliers | uint64_t(summary.verbatim) << 32, warp_sums, total);
     parts.first_outlier += uint32_t(lists);
     parts.first_verbatim += lists >> 32;
     before.outliers += uint32_t(total);
     before.verbatim += total >> 32;
     const uint64_t own = uint64_t(wide) | uint64_t(masks) << 20 | uint64_t(signs) << 40;
-    const uint64_t streams = before.streams + block_scan<THREADS, uint64_t>(own, warp_sums, total);
+    const uint64_t streams = before.streams + block_exclusive_sum<THREADS, uint64_t>(own, warp_sums, total);
     before.streams += total;
     constexpr uint32_t NUMBER = (1u << 20) - 1;
     parts.codes = wide ? uint32_t(streams) & NUMBER : chunk;
@@ -150,7 +150,7 @@ __device__ inline RecordPlan plan_of(const Sources &sources, const Chunk &own, c
 extern "C" __global__ void __launch_bounds__(THREADS)
     record_layout(Geometry geometry, ChunkBatch batch, Sources sources, Output output, ChunkParts *all_parts,
                   RecordPlan *plans) {
-    let_next_begin();
+    launch_dependents();
     // While the streams are still being laid out: that kernel has let this one begin when all before it was done.
     Chunk own(geometry, batch, sources, min_of(threadIdx.x, batch.chunks - 1));
     __shared__ uint64_t warp_sums[WARPS];
@@ -161,11 +161,11 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                                    before, warp_sums);
     if (output.streams_done != nullptr && output.are_all) {
         if (threadIdx.x == 0) {
-            wait_for_number(output.streams_done, sources.narrow_streams);
+            wait_for_signal(output.streams_done, sources.narrow_streams);
         }
         __syncthreads();
     } else {
-        wait_for_all_before();
+        grid_dependency_wait();
     }
     for (uint32_t begin = 0; begin < batch.chunks; begin += THREADS) {
         const uint32_t chunk = begin + threadIdx.x;
@@ -185,7 +185,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
             all_parts[chunk] = parts;
         }
-        plan.place = running + block_scan<THREADS, uint64_t>(plan.bytes, warp_sums, total);
+        plan.place = running + block_exclusive_sum<THREADS, uint64_t>(plan.bytes, warp_sums, total);
         running += total;
         if (!exists) {
             continue;
@@ -232,7 +232,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             *output.streams_done = 0;
         }
         // After the barrier above: of all threads.
-        publish(&output.state[2], output.number);
-        wait_for_all_before();
+        signal_release(&output.state[2], output.number);
+        grid_dependency_wait();
     }
 }

@@ -6,6 +6,8 @@
 // PLACED          groups that a block of decode_place looks after
 // OWN_LONG        entries for long codewords in a table of reconstruction, with one codebook and with several
 // (OWN_LONG_MANY)
+#include "device/sync.cuh"
+#include "device/warp.cuh"
 #include "container/parse.cuh"
 
 // Metas, first groups, bitmaps' starts, classes of groups. By the whole block.
@@ -77,11 +79,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
         const uint32_t tile_groups = scratch.tiles.groups[tile];
         const uint32_t tile_class = is_live && has_classes ? packed<2>(bytes + classes_at, own_rank) : 0;
         uint32_t meta = is_live ? packed<2>(bytes + predictors_at, own_rank) << 1 | tile_class << 3 : 1;
-        uint32_t sum = tile_groups;
-        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-            const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-            sum += lane_id() >= distance ? below : 0;
-        }
+        uint32_t sum = warp_inclusive_sum(tile_groups);
         const uint32_t own_group = group + sum - tile_groups;
         if (has_masks && exists) {
             const uint32_t mask = packed<4>(bytes + masks_at, tile), kind = mask & 3, pattern = mask >> 2;
@@ -120,11 +118,7 @@ __device__ inline uint32_t read_tiles(const Records &records, const Record &reco
             const bool mask = has_masks && tile < tiles && (packed<4>(bytes + masks_at, tile) & 3) == 2;
             const bool sign = has_signs && tile < tiles && packed<2>(bytes + signs_at, tile) == 2;
             const uint64_t own = uint64_t(mask ? size : 0) << 32 | (sign ? size : 0);
-            uint64_t sum = own;
-            for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-                const uint64_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-                sum += lane_id() >= distance ? below : 0;
-            }
+            uint64_t sum = warp_inclusive_sum(own);
             const uint64_t start = bitmap_start + sum - own;
             if (has_masks && tile < tiles) {
                 to.mask_starts[chunk.first_tile + tile] = uint32_t(start >> 32);
@@ -211,10 +205,7 @@ __device__ inline uint32_t read_bases(const Records &records, const Record &reco
     // The sum of those up to the lane's.
     auto summed = [&](uint32_t block) {
         uint32_t sum = difference(block);
-        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-            const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-            sum += lane_id() >= distance ? below : 0;
-        }
+        sum = warp_inclusive_sum(sum);
         return sum;
     };
     // Sums of blocks first, then those of tiles, found anew: the code runs once, and its instructions take longer to
@@ -399,7 +390,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1024 / THREADS)
                     const __grid_constant__ Hashing hashing) {
     __shared__ __align__(16) RoleScratch scratch;
     // What comes after may have its blocks dealt out as soon as all of these have begun.
-    wait_for_previous();
+    launch_dependents_and_wait();
     const uint32_t number = blockIdx.x, role = blockIdx.y, roles = gridDim.y - hashing.parts;
     if (role >= roles) {
         check_hash(records, number, hashing, role - roles, scratch.chain);

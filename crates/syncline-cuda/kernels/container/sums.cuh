@@ -1,5 +1,7 @@
 // What quantizing leaves of a chunk for its record. Mirrored by quantize/quantizer.rs and container/prepared.rs.
 #pragma once
+#include "device/warp.cuh"
+#include "device/warp.cuh"
 #include "huffman/span.cuh"
 
 // What came out of a chunk.
@@ -35,20 +37,8 @@ struct ForRecords {
     uint32_t element_bytes;
 };
 
-__device__ inline uint32_t warp_or(uint32_t value) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_or_sync(ALL_LANES, value);
-#else
-#pragma unroll
-    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-        value |= __shfl_xor_sync(ALL_LANES, value, distance);
-    }
-    return value;
-#endif
-}
-
 // A difference of bases, zigzag-coded.
 __device__ inline uint32_t zigzag(uint32_t difference) { return difference << 1 ^ uint32_t(int32_t(difference) >> 31); }
 
 // Bits that hold each of a warp's values.
-__device__ inline uint32_t width_of(uint32_t value) { return 32 - __clz(warp_or(value)); }
+__device__ inline uint32_t width_of(uint32_t value) { return 32 - __clz(warp_reduce_or(value)); }

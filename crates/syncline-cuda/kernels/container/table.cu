@@ -2,8 +2,8 @@
 //
 // THREADS        threads in a block
 // STREAM_HEADER  bytes of a stream's header
+#include "device/sync.cuh"
 #include "container/record.cuh"
-#include "successor.cuh"
 #include "container/xxh3.cuh"
 
 constexpr uint32_t TRAILER = 32;
@@ -51,7 +51,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     record_table(StreamHeader header, const uint32_t *lengths, uint64_t chunks, const uint64_t *state, uint64_t room,
                  uint8_t *output, uint64_t number, Told *host, const uint32_t *signed_records) {
     if (chunks == 0) {
-        wait_for_previous(); // whatever it is
+        launch_dependents_and_wait(); // whatever it is
     }
     const uint64_t table_at = chunks > 0 ? state[0] : STREAM_HEADER;
     const uint64_t status = chunks > 0 ? state[1] : 0;
@@ -71,9 +71,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     }
     if (threadIdx.x == 0) {
         if (chunks > 0) {
-            wait_for_number(signed_records, uint32_t(chunks));
+            wait_for_signal(signed_records, uint32_t(chunks));
         }
         *reinterpret_cast<volatile unsigned long long *>(&host->number) = number;
-        wait_for_all_before();
+        grid_dependency_wait();
     }
 }

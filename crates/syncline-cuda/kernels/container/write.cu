@@ -2,9 +2,9 @@
 //
 // THREADS        threads in a block, at least MOST_BLOCKS
 // ELEMENT_BYTES  4 or 8
+#include "device/sync.cuh"
+#include "device/block.cuh"
 #include "container/record.cuh"
-#include "scan.cuh"
-#include "successor.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 constexpr uint32_t MOST_BLOCKS = MOST_TILES / WARP;
@@ -100,7 +100,7 @@ __device__ inline void pack_tiles(const uint16_t *metas, uint32_t tiles, PackedT
     __syncthreads();
     uint32_t total;
     const uint32_t own = threadIdx.x < words ? live_before[threadIdx.x] : 0;
-    const uint32_t before = block_scan<THREADS, uint32_t>(own, warp_sums, total);
+    const uint32_t before = block_exclusive_sum<THREADS, uint32_t>(own, warp_sums, total);
     if (threadIdx.x < words) {
         live_before[threadIdx.x] = before;
     }
@@ -199,7 +199,7 @@ __device__ inline Bases pack_bases(const int32_t *bases, uint32_t tiles, PackedB
     __syncthreads();
     uint32_t total;
     const uint32_t start =
-        block_scan<THREADS, uint32_t>(threadIdx.x < blocks ? packed.widths[threadIdx.x] : 0, warp_sums, total);
+        block_exclusive_sum<THREADS, uint32_t>(threadIdx.x < blocks ? packed.widths[threadIdx.x] : 0, warp_sums, total);
     if (threadIdx.x < blocks) {
         packed.starts[threadIdx.x] = start;
     }
@@ -287,7 +287,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         PackedBases bases;
     } packed;
     // What comes next, the streams, sees for itself when records are laid out.
-    let_next_begin();
+    launch_dependents();
     // Tiles and bases are there: what lays the records out began when all was done but the layout of the streams.
     const uint32_t first = batch.chunk_first(chunk), tiles = batch.chunk_first(chunk + 1) - first;
     Bases own_bases = {};
@@ -297,7 +297,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         own_bases = pack_bases(bases + first, tiles, packed.bases);
     }
     if (threadIdx.x == 0) {
-        wait_for_number(laid_out, laid_out_number);
+        wait_for_signal(laid_out, laid_out_number);
         plan = plans[chunk];
     }
     __syncthreads();
@@ -345,10 +345,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     if (unwritten != nullptr) {
         __syncthreads();
         if (threadIdx.x == 0) {
-            tell(&unwritten[chunk], uint32_t(-1));
+            signal_release_add(&unwritten[chunk], uint32_t(-1));
         }
     }
     if (blockIdx.x == 0) {
-        wait_for_all_before();
+        grid_dependency_wait();
     }
 }

@@ -2,8 +2,8 @@
 // ascend by count), so a stable partition of the symbols by length gives each its codeword, and is itself the decoder's
 // table of symbols; First and Entry come from the numbers of each length.
 #pragma once
-#include "scan.cuh"
-#include "team.cuh"
+#include "device/warp.cuh"
+#include "device/radix_partition.cuh"
 
 // What `summary` holds, in words. huffman/codebook.rs reads it.
 constexpr uint32_t SUMMARY_USED = 0, SUMMARY_LONGEST = 1, SUMMARY_STATUS = 2, SUMMARY_ROUNDS = 3, SUMMARY_FIRST = 4,
@@ -19,14 +19,14 @@ static_assert(MAX_LENGTH_LARGE < WARP, "a digit is a length");
 // gives all symbols from the rarest on, of which the first `unused` do not occur. `lengths` is scratch memory, a byte a
 // symbol. Called by the whole team.
 template <typename SymbolAt>
-__device__ inline void write_code(Team &team, Code &code, uint32_t at_length, SymbolAt symbol_at, uint32_t unused,
-                                  uint8_t *lengths, uint32_t *codewords, uint16_t *symbols_by_codeword,
+__device__ inline void write_code(CooperativeGroup &group, Code &code, uint32_t at_length, SymbolAt symbol_at,
+                                  uint32_t unused, uint8_t *lengths, uint32_t *codewords, uint16_t *symbols_by_codeword,
                                   uint32_t *summary) {
     if (warp_id() == 0) {
-        const uint32_t through = warp_scan_inclusive(at_length);
+        const uint32_t through = warp_inclusive_sum(at_length);
         // In units of 2^-31: codewords of a length start where shorter ones end.
         const uint32_t units = lane_id() < WARP - 1 ? at_length << (WARP - 1 - lane_id()) : 0;
-        const uint32_t first_code = (warp_scan_inclusive(units) - units) >> (WARP - 1 - lane_id());
+        const uint32_t first_code = (warp_inclusive_sum(units) - units) >> (WARP - 1 - lane_id());
         code.through[lane_id()] = through;
         code.entry[lane_id()] = through - at_length;
         code.first_code[lane_id()] = first_code;
@@ -42,7 +42,7 @@ __device__ inline void write_code(Team &team, Code &code, uint32_t at_length, Sy
     __syncthreads();
     const uint32_t through = code.through[lane_id()];
 #pragma unroll 4
-    for (uint32_t first = team.rank - lane_id(); first < SYMBOLS; first += Team::SIZE) {
+    for (uint32_t first = group.rank - lane_id(); first < SYMBOLS; first += CooperativeGroup::SIZE) {
         // Longest codewords to the rarest symbols.
         const uint32_t i = first + lane_id(), more_common = SYMBOLS - 1 - min_of<uint32_t>(i, SYMBOLS - 1);
         uint32_t length = 0;
@@ -54,9 +54,9 @@ __device__ inline void write_code(Team &team, Code &code, uint32_t at_length, Sy
             lengths[symbol_at(i)] = i >= unused ? length : 0;
         }
     }
-    team.sync();
+    group.sync();
     partition_by_digit(
-        team, code.partition, [&](uint32_t symbol) { return uint32_t(read(&lengths[symbol])); },
+        group, code.partition, [&](uint32_t symbol) { return uint32_t(load_from_group(&lengths[symbol])); },
         [&](uint32_t length) { return length; },
         [&](uint32_t symbol, uint32_t length, uint32_t position) {
             if (length == 0) {

@@ -2,6 +2,7 @@
 // where the planes stand. Nothing that is read is trusted.
 //
 // THREADS  threads in a block, which has a chunk; at least MOST_BLOCKS
+#include "device/block.cuh"
 #include "lossless/tile.cuh"
 #include "lossless/tokens.cuh"
 
@@ -52,7 +53,8 @@ __device__ inline uint32_t read_tiles(const Geometry &geometry, const ChunkBatch
         const uint32_t tile = strip + threadIdx.x;
         const bool live = tile < tiles && (words[TILE_HEADER_WORDS + tile / 32] >> tile % 32 & 1) == 0;
         const uint64_t own = live ? geometry.tile(batch.first_tile + first + tile).elements() : 0;
-        const uint64_t sum = before + block_scan<THREADS, uint64_t>(uint64_t(live) << 32 | own, warp_sums, total);
+        const uint64_t sum =
+            before + block_exclusive_sum<THREADS, uint64_t>(uint64_t(live) << 32 | own, warp_sums, total);
         before += total;
         if (tile < tiles) {
             const uint32_t rank = uint32_t(sum >> 32), word = predictors_at + rank / 16;
@@ -83,7 +85,7 @@ __device__ inline uint32_t read_bases(const uint8_t *section, uint32_t bytes, ui
     }
     uint64_t total;
     const uint32_t own_width = threadIdx.x < blocks ? section[threadIdx.x] : 0;
-    const uint64_t own = block_scan<THREADS, uint64_t>(own_width, warp_sums, total);
+    const uint64_t own = block_exclusive_sum<THREADS, uint64_t>(own_width, warp_sums, total);
     if (threadIdx.x < blocks) {
         words_before[threadIdx.x] = uint32_t(own);
     }
@@ -110,7 +112,7 @@ __device__ inline uint32_t read_bases(const uint8_t *section, uint32_t bytes, ui
         }
         // Differences of fewer bits wrap alike when they are added up with 64.
         const uint64_t difference = unzigzag(word_t(value));
-        const uint64_t exclusive = before + block_scan<THREADS, uint64_t>(difference, warp_sums, total);
+        const uint64_t exclusive = before + block_exclusive_sum<THREADS, uint64_t>(difference, warp_sums, total);
         before += total;
         if (tile < tiles) {
             bases[first + tile] = word_t(exclusive + difference);

@@ -3,6 +3,7 @@
 //
 // ELEMENT_BYTES  1, 2, 4 or 8
 #pragma once
+#include "device/warp.cuh"
 #include "geometry.cuh"
 
 template <uint32_t BYTES> struct WordOf;
@@ -134,12 +135,7 @@ __device__ inline void integrate(word_t *values, const Tile &tile, uint32_t pred
         wide_t carry = 0;
         for (uint32_t start = 0; start < nx; start += WARP) {
             const uint32_t x = start + lane_id();
-            wide_t sum = x < nx ? values[row * nx + x] : 0;
-#pragma unroll
-            for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-                const wide_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-                sum += lane_id() >= distance ? below : 0;
-            }
+            wide_t sum = warp_inclusive_sum(x < nx ? values[row * nx + x] : 0);
             sum += carry;
             carry = __shfl_sync(ALL_LANES, sum, WARP - 1);
             if (x < nx) {
@@ -222,12 +218,7 @@ struct Row {
                 values[round][i] += values[round][i - 1];
             }
             const wide_t own = values[round][VECTOR - 1];
-            wide_t sum = own;
-#pragma unroll
-            for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-                const wide_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-                sum += lane_id() >= distance ? below : 0;
-            }
+            wide_t sum = warp_inclusive_sum(own);
             const wide_t left = before + sum - own;
             before += __shfl_sync(ALL_LANES, sum, WARP - 1);
 #pragma unroll
@@ -242,12 +233,4 @@ struct Row {
 __device__ inline bool is_row(const Geometry &geometry, const Tile &tile, const void *a, const void *b) {
     return geometry.axes == 1 && tile.nx == MOST_TILE_ELEMENTS &&
            (reinterpret_cast<uint64_t>(a) | reinterpret_cast<uint64_t>(b)) % 16 == 0;
-}
-
-__device__ inline uint64_t warp_or(uint64_t value) {
-#pragma unroll
-    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-        value |= __shfl_xor_sync(ALL_LANES, value, distance);
-    }
-    return value;
 }

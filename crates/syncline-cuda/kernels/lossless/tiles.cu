@@ -6,8 +6,8 @@
 // write the residuals of the others where the sums over the tiles before say.
 //
 // THREADS  threads in a block whose warps have a tile each
+#include "device/block.cuh"
 #include "lossless/tile.cuh"
-#include "scan.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 constexpr uint32_t CHUNK_THREADS = 1024; // of a block that has a chunk
@@ -101,11 +101,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             sums[1] = saturating_sum(sums[1], magnitude(word));
             return word;
         });
-#pragma unroll
-        for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-            sums[0] = saturating_sum(sums[0], __shfl_xor_sync(ALL_LANES, sums[0], distance));
-            sums[1] = saturating_sum(sums[1], __shfl_xor_sync(ALL_LANES, sums[1], distance));
-        }
+        sums[0] = warp_reduce(sums[0], saturating_sum);
+        sums[1] = warp_reduce(sums[1], saturating_sum);
         if (lane_id() == 0) {
             metas[number] = sums[0] == 0 || sums[1] == 0 ? CONSTANT : uint8_t(sums[1] <= sums[0]);
             bases[number] = base;
@@ -119,10 +116,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         for (uint32_t i = lane_id(); i < tile.elements(); i += WARP) {
             sum = saturating_sum(sum, magnitude(residual(values, tile, i, predictor)));
         }
-#pragma unroll
-        for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-            sum = saturating_sum(sum, __shfl_xor_sync(ALL_LANES, sum, distance));
-        }
+        sum = warp_reduce(sum, saturating_sum);
         if (predictor == 0 || sum <= least) {
             best = predictor;
             least = sum;
@@ -165,13 +159,13 @@ extern "C" __global__ void __launch_bounds__(CHUNK_THREADS)
         const bool live = tile < tiles && metas[first + tile] != CONSTANT;
         const uint64_t elements = live ? geometry.tile(batch.first_tile + first + tile).elements() : 0;
         const uint64_t sum =
-            before + block_scan<CHUNK_THREADS, uint64_t>(uint64_t(live) << 32 | elements, warp_sums, total);
+            before + block_exclusive_sum<CHUNK_THREADS, uint64_t>(uint64_t(live) << 32 | elements, warp_sums, total);
         before += total;
         if (tile < tiles) {
             starts[first + tile] = uint32_t(sum);
         }
-        const uint64_t all = warp_or(base_difference(bases + first, tile, tiles));
-        block_scan<CHUNK_THREADS, uint64_t>(lane_id() == 0 ? 64 - __clzll(all) : 0, warp_sums, total);
+        const uint64_t all = warp_reduce_or(base_difference(bases + first, tile, tiles));
+        block_exclusive_sum<CHUNK_THREADS, uint64_t>(lane_id() == 0 ? 64 - __clzll(all) : 0, warp_sums, total);
         words += total;
     }
     if (threadIdx.x == 0) {
@@ -246,12 +240,12 @@ extern "C" __global__ void __launch_bounds__(CHUNK_THREADS)
         if (lane_id() == 0 && tile < tiles) {
             section[TILE_HEADER_WORDS + tile / 32] = constant;
         }
-        const uint32_t rank = uint32_t(before + block_scan<CHUNK_THREADS, uint64_t>(live, warp_sums, total));
+        const uint32_t rank = uint32_t(before + block_exclusive_sum<CHUNK_THREADS, uint64_t>(live, warp_sums, total));
         before += total;
         if (live) {
             atomicOr(&predictors[rank / 16], meta << rank % 16 * 2);
         }
-        const uint64_t all = warp_or(base_difference(bases + first, tile, tiles));
+        const uint64_t all = warp_reduce_or(base_difference(bases + first, tile, tiles));
         if (lane_id() == 0 && tile < tiles) {
             widths[tile / BLOCK_TILES] = uint8_t(64 - __clzll(all));
         }
@@ -267,7 +261,7 @@ extern "C" __global__ void __launch_bounds__(CHUNK_THREADS)
         reinterpret_cast<uint8_t *>(section)[threadIdx.x] = threadIdx.x < blocks ? widths[threadIdx.x] : 0;
     }
     const uint64_t own =
-        block_scan<CHUNK_THREADS, uint64_t>(threadIdx.x < blocks ? widths[threadIdx.x] : 0, warp_sums, total);
+        block_exclusive_sum<CHUNK_THREADS, uint64_t>(threadIdx.x < blocks ? widths[threadIdx.x] : 0, warp_sums, total);
     if (threadIdx.x < blocks) {
         words_before[threadIdx.x] = uint32_t(own);
     }

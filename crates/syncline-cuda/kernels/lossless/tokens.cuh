@@ -1,8 +1,7 @@
 // What the sections of LZSS tokens say of themselves. Nothing that is read is trusted. THREADS threads in a block,
 // which has a chunk.
 #pragma once
-#include "common.cuh"
-#include "scan.cuh"
+#include "device/block.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 constexpr uint32_t RECORD_HEADER = 32, SECTIONS = 10;
@@ -151,11 +150,11 @@ __device__ inline uint32_t read_tokens(const uint8_t *record, uint64_t bytes, ui
         matches += own.y;
         words += (uint64_t(own.x) + 63) / 64;
     }
-    block_scan<THREADS, uint64_t>(tokens, warp_sums, total);
+    block_exclusive_sum<THREADS, uint64_t>(tokens, warp_sums, total);
     tokens = total;
-    block_scan<THREADS, uint64_t>(matches, warp_sums, total);
+    block_exclusive_sum<THREADS, uint64_t>(matches, warp_sums, total);
     matches = total;
-    block_scan<THREADS, uint64_t>(words, warp_sums, total);
+    block_exclusive_sum<THREADS, uint64_t>(words, warp_sums, total);
     words = total;
     if (__syncthreads_or(bad)) {
         return COUNTS;

@@ -7,8 +7,8 @@
 // pieces; long ones are read where they were written.
 //
 // BLOCKS  blocks of threads to a multiprocessor
+#include "device/warp.cuh"
 #include "lzss/decode.cuh"
-#include "scan.cuh"
 
 // A block of threads for each chunk. Of one that has something in its word of `noted`, if there is such, nothing is
 // read: what was to become its tokens did not.
@@ -365,7 +365,7 @@ __device__ inline bool are_flags_right(const Input &in) {
         const uint32_t first = min_of(word * 32, in.tokens), left = in.tokens - first;
         matches += __popc(flags) + (left < 32 && flags >> left != 0 ? 1u << 20 : 0);
     }
-    return warp_sum(matches) == in.matches;
+    return warp_reduce_sum(matches) == in.matches;
 }
 
 // Two neighboring matches, of which there may be one or none. Nothing is done with what is loaded, so that nobody waits
@@ -409,7 +409,7 @@ __device__ inline uint32_t decode_block(const Input &in, Window &window, uint32_
         const uint32_t next_word = (first + FLAGS) / 32 + lane_id();
         next_flags = next_word < words && lane_id() < FLAGS / 32 ? in.flags[next_word] : 0;
         // Of each match the literals before it.
-        const uint32_t matches_through = warp_scan_inclusive(uint32_t(__popc(flags)));
+        const uint32_t matches_through = warp_inclusive_sum(uint32_t(__popc(flags)));
         const uint32_t matches = uniform(__shfl_sync(ALL_LANES, matches_through, WARP - 1));
         uint32_t slot = matches_through - __popc(flags);
         for (uint32_t bits = flags; bits != 0; ++slot) {
@@ -431,7 +431,7 @@ __device__ inline uint32_t decode_block(const Input &in, Window &window, uint32_
             const uint32_t count = min_of(matches - done, GROUP);
             next_match += count;
             next.fetch(in, next_match);
-            const uint32_t second_sum = skipped + warp_scan_inclusive(first_length + second_length);
+            const uint32_t second_sum = skipped + warp_inclusive_sum(first_length + second_length);
             const uint32_t first_sum = second_sum - second_length;
             const uint32_t before = load_shared_4(notes + LITERALS_BEFORE_AT + own * 2);
             __syncwarp();

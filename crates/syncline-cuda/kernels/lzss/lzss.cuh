@@ -4,7 +4,7 @@
 // BLOCK_BYTES  bytes of a block, 2^14 or 2^16
 // THREADS      threads in a block
 #pragma once
-#include "common.cuh"
+#include "device/warp.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 constexpr uint32_t SYMBOLS = BLOCK_BYTES / WIDTH;
@@ -39,12 +39,7 @@ __device__ inline uint64_t packed(uint32_t tokens, uint32_t matches) { return ui
 // Exclusive sum over the block's threads; `total` becomes the sum of all. `warp_sums` has WARPS entries. Begins and
 // ends with a barrier's worth of order: called by the whole block, and again at once if need be.
 __device__ inline uint64_t block_scan(uint64_t value, uint64_t *warp_sums, uint64_t &total) {
-    uint64_t sum = value;
-#pragma unroll
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        uint64_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-        sum += lane_id() >= distance ? below : 0;
-    }
+    uint64_t sum = warp_inclusive_sum(value);
     __syncthreads();
     if (lane_id() == WARP - 1) {
         warp_sums[warp_id()] = sum;

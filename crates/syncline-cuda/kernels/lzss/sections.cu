@@ -2,6 +2,7 @@
 // chunk, then moving them there. Sums over blocks are the second of the published kernels, moving the third.
 //
 // LEVEL  of the stage, written to the sections
+#include "device/warp.cuh"
 #include "lzss/slots.cuh"
 
 // What a block's tokens are preceded by in its chunk: flag words of 64 bits, matches, literals.
@@ -177,14 +178,6 @@ __device__ inline uint32_t split(Part *to, const symbol_t *literals, uint32_t co
     return greatest;
 }
 
-__device__ inline uint32_t warp_max(uint32_t value) {
-#pragma unroll
-    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-        value = max_of(value, __shfl_xor_sync(ALL_LANES, value, distance));
-    }
-    return value;
-}
-
 // Moves a block's tokens to the planes of its chunk; a block of threads each. `greatest` has four words a chunk, 0
 // before, for the greatest symbols of its planes of two bytes.
 extern "C" __global__ void __launch_bounds__(THREADS)
@@ -211,7 +204,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 #pragma unroll
         for (uint32_t plane = 0; plane < WIDTH / 2; ++plane) {
             const uint32_t own_greatest =
-                warp_max(split(words + to.words[plane] + start.literals, symbols, literals, plane));
+                warp_reduce_max(split(words + to.words[plane] + start.literals, symbols, literals, plane));
             if (lane_id() == 0 && own_greatest > 0) {
                 atomicMax(&greatest[number * 4 + plane], own_greatest);
             }

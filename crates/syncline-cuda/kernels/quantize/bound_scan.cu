@@ -8,8 +8,9 @@
 // THREADS        threads in a block
 // BLOCKS         blocks that a multiprocessor should hold: what registers are dealt out for
 // UNROLL         loads of 16 bytes that a thread has under way
+#include "device/sync.cuh"
+#include "device/warp.cuh"
 #include "quantize/step.cuh"
-#include "successor.cuh"
 
 #if ELEMENT_BYTES == 4
 typedef uint32_t Bits;
@@ -121,60 +122,35 @@ __device__ inline void unpack(const uint4 &vector, Bits *to) {
 #endif
 }
 
-__device__ inline uint32_t warp_max(uint32_t value) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_max_sync(ALL_LANES, value);
-#else
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        value = max_of(value, __shfl_xor_sync(ALL_LANES, value, distance));
-    }
-    return value;
-#endif
-}
-__device__ inline uint64_t warp_max(uint64_t value) {
-    const uint32_t high = warp_max(uint32_t(value >> 32));
-    const uint32_t low = warp_max(value >> 32 == high ? uint32_t(value) : 0);
+__device__ inline uint64_t largest_of_warp(uint64_t value) {
+    const uint32_t high = warp_reduce_max(uint32_t(value >> 32));
+    const uint32_t low = warp_reduce_max(value >> 32 == high ? uint32_t(value) : 0);
     return uint64_t(high) << 32 | low;
 }
-__device__ inline uint32_t warp_sum(uint32_t value) {
-#if __CUDA_ARCH__ >= 800
-    return __reduce_add_sync(ALL_LANES, value);
-#else
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        value += __shfl_xor_sync(ALL_LANES, value, distance);
-    }
-    return value;
-#endif
-}
-// Most of what is counted is nowhere.
-__device__ inline uint64_t warp_sum(uint64_t value) {
-    if (!__any_sync(ALL_LANES, value != 0)) {
-        return 0;
-    }
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        value += __shfl_xor_sync(ALL_LANES, value, distance);
-    }
-    return value;
+// Returns the sum over the warp. Most counts are 0 on all lanes, which a vote finds sooner than adding them up.
+__device__ inline uint32_t sparse_warp_sum(uint32_t value) { return warp_reduce_sum(value); }
+__device__ inline uint64_t sparse_warp_sum(uint64_t value) {
+    return __any_sync(ALL_LANES, value != 0) ? warp_reduce_sum(value) : 0;
 }
 
 // What a warp has found, on each lane.
 template <typename Sum> __device__ inline Partial<Sum> merge_warp(const Partial<Sum> &own) {
     Partial<Sum> all;
-    all.first_nan = __any_sync(ALL_LANES, own.first_nan != 0) ? warp_max(own.first_nan) : 0;
+    all.first_nan = __any_sync(ALL_LANES, own.first_nan != 0) ? largest_of_warp(own.first_nan) : 0;
 #pragma unroll
     for (uint32_t i = 0; i < MAXIMA; ++i) {
-        all.maxima[i] = warp_max(own.maxima[i]);
+        all.maxima[i] = largest_of_warp(own.maxima[i]);
     }
 #pragma unroll
     for (uint32_t i = 0; i < SUMS; ++i) {
-        all.sums[i] = warp_sum(own.sums[i]);
+        all.sums[i] = sparse_warp_sum(own.sums[i]);
     }
 #pragma unroll
     for (uint32_t end = 0; end < 2; ++end) {
         const Ordered first = own.maxima[LOW + end];
         const bool furthest = first == all.maxima[LOW + end];
-        all.seconds[end] = warp_max(furthest ? own.seconds[end] : first);
-        all.repeats[end] = warp_sum(furthest ? own.repeats[end] : 0);
+        all.seconds[end] = largest_of_warp(furthest ? own.seconds[end] : first);
+        all.repeats[end] = sparse_warp_sum(furthest ? own.repeats[end] : 0);
     }
     return all;
 }
@@ -204,7 +180,7 @@ template <typename Sum> __device__ inline void merge_block(const Partial<Sum> &o
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     bound_scan(const Bits *elements, uint64_t length, Bits excluded, uint64_t first_sample, uint64_t stride,
                BlockPartial *partials, uint32_t *blocks_done, Order order, Step *step, uint64_t number, Found *host) {
-    let_next_begin();
+    launch_dependents();
     Counter counter{GREATEST, LEAST, {}, ~uint64_t(0)};
     // A thread's first sample arrives while it does everything else.
     const uint64_t samples = stride > 0 && first_sample < length ? (length - first_sample + stride - 1) / stride : 0;

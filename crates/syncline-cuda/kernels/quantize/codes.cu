@@ -13,13 +13,12 @@
 // MEASURE   1 to sum up squared errors
 // UNITS     warps in a block
 // BLOCKS    blocks on a multiprocessor
+#include "device/warp.cuh"
+#include "device/lookback.cuh"
 #include "quantize/fast.cuh"
 #include "quantize/tile.cuh"
 
 constexpr uint32_t UNIT_ELEMENTS = 1024;
-constexpr uint32_t AGGREGATE = 1u << 30;
-constexpr uint32_t INCLUSIVE = 2u << 30;
-constexpr uint32_t VALUE = AGGREGATE - 1;
 
 struct Launch {
     uint64_t first_element; // of the slab
@@ -28,37 +27,6 @@ struct Launch {
     uint32_t use_fast;
     uint32_t chunks_in_turn; // not here
 };
-
-// The groups of all blocks of the chunk before block `ticket`, of which `first` is the chunk's first and which has
-// published its own. Called by one warp.
-__device__ inline uint32_t look_back(uint32_t *states, uint32_t first, uint32_t ticket, uint32_t own) {
-    volatile uint32_t *state = states;
-    if (ticket == first) {
-        return 0;
-    }
-    uint32_t before = 0;
-    int64_t at = int64_t(ticket) - 1 - lane_id();
-    for (;;) {
-        // Before the chunk's first block there is nothing.
-        uint32_t seen = INCLUSIVE;
-        if (at >= int64_t(first)) {
-            do {
-                seen = state[at];
-            } while (seen == 0);
-        }
-        uint32_t complete = __ballot_sync(ALL_LANES, (seen & INCLUSIVE) != 0);
-        uint32_t last = complete != 0 ? __ffs(int32_t(complete)) - 1 : WARP - 1;
-        before += warp_sum(lane_id() <= last ? seen & VALUE : 0);
-        if (complete != 0) {
-            break;
-        }
-        at -= WARP;
-    }
-    if (lane_id() == 0) {
-        state[ticket] = INCLUSIVE | (before + own);
-    }
-    return before;
-}
 
 // What a block works on: the units from tile `first_tile` of the batch on.
 struct Work {
@@ -233,8 +201,7 @@ extern "C" __global__ void __launch_bounds__(UNITS *WARP, BLOCKS)
                 }
                 if (lane == UNITS - 1) {
                     shared.block_groups[turn] = sum;
-                    volatile uint32_t *state = states_of(control, batch.chunks);
-                    state[work.ticket] = (work.ticket == work.first_ticket ? INCLUSIVE : AGGREGATE) | sum;
+                    store_aggregate(states_of(control, batch.chunks), work.first_ticket, work.ticket, sum);
                 }
                 if (lane == 0) {
                     take(geometry, batch, launch, control, shared.work[turn ^ 1]);

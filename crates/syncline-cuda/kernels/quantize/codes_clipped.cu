@@ -18,10 +18,11 @@
 // MANY_CLIPPED  1 if whole tiles are to go the way of clipped ones: less code
 // UNITS     units that a block works on at a time
 // BLOCKS    blocks on a multiprocessor
+#include "device/lookback.cuh"
+#include "device/sync.cuh"
 #include "quantize/tile.cuh"
 #include "quantize/unit.cuh"
 #include "quantize/work.cuh"
-#include "successor.cuh"
 
 constexpr uint32_t UNIT_ELEMENTS = 1024;
 
@@ -168,8 +169,7 @@ __device__ inline void keep_books(const Geometry &geometry, const ChunkBatch &ba
             shared.tiles_before[parity][lane] = tile_group;
             // Others wait for that.
             if (lane == WARP - 1) {
-                *static_cast<volatile uint32_t *>(states + last.block) =
-                    (last.block == 0 ? INCLUSIVE : AGGREGATE) | tile_group;
+                store_aggregate(states, 0, last.block, tile_group);
             }
         }
         if (more) {
@@ -179,7 +179,7 @@ __device__ inline void keep_books(const Geometry &geometry, const ChunkBatch &ba
         }
         if (turn > 0) {
             store_found(outputs, shared.found[parity], last);
-            const uint32_t before = look_back(states, last.block, __shfl_sync(ALL_LANES, tile_group, WARP - 1)),
+            const uint32_t before = look_back(states, 0, last.block, __shfl_sync(ALL_LANES, tile_group, WARP - 1)),
                            number = last.first_tile + lane;
             if (lane == 0) {
                 shared.before[parity] = before;
@@ -235,7 +235,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     // With `later` the kernel before this is one that reads the same elements and leaves the constants: elements and
     // the counter of tickets may be touched beside it.
     if (later == nullptr) {
-        wait_for_all_before();
+        grid_dependency_wait();
     }
     if (warp_id() == CLERK) {
         auto draw = [&]() { return lane == 0 ? atomicAdd(control, 1u) : 0; };
@@ -245,7 +245,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         take_drawn(draw(), 0);
         meet();
         meet();
-        wait_for_all_before();
+        grid_dependency_wait();
         // Not sooner: blocks that begin first would have work for their second turn that those who begin last wait for
         // in their first.
         const uint32_t ticket = draw();
@@ -407,7 +407,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
                               launch.aligned != 0);
             }
             meet();
-            wait_for_all_before();
+            grid_dependency_wait();
             if (threadIdx.x < sizeof(Step) / 4) {
                 reinterpret_cast<uint32_t *>(&shared.step)[threadIdx.x] =
                     reinterpret_cast<const uint32_t *>(later != nullptr ? later : &known)[threadIdx.x];

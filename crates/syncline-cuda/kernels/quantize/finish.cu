@@ -5,7 +5,8 @@
 //
 // THREADS  threads in a block
 // CLUSTER  blocks of a chunk, a power of two, on devices of compute capability 9.0 or more; on others a chunk has one
-#include "common.cuh"
+#include "device/sync.cuh"
+#include "device/warp.cuh"
 #define ELEMENT_BYTES 4
 #define LOGARITHM 0
 #include "quantize/quantize.cuh"
@@ -147,7 +148,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
         part_bins[i] = 0;
     }
     __shared__ uint32_t live_tiles, tile_flags, words_of_bases;
-    wait_for_previous();
+    launch_dependents_and_wait();
     const bool for_records = records.spans != nullptr;
     if (for_records) {
         if (threadIdx.x == 0) {
@@ -239,7 +240,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
         }
     }
     if (outputs.errors != nullptr) {
-        error = warp_sum(error), counted = warp_sum(counted);
+        error = warp_reduce_sum(error), counted = warp_reduce_sum(counted);
         if (lane_id() == 0) {
             warp_errors[ERROR][warp_id()] = error;
             warp_errors[COUNTED][warp_id()] = counted;
@@ -252,8 +253,9 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
             part_sums[warp_id()] = sum;
         }
     } else if (warp_id() - SUMS < ERRORS) {
-        const uint64_t sum =
-            outputs.errors == nullptr ? 0 : warp_sum(lane_id() < WARPS ? warp_errors[warp_id() - SUMS][lane_id()] : 0);
+        const uint64_t sum = outputs.errors == nullptr
+                                 ? 0
+                                 : warp_reduce_sum(lane_id() < WARPS ? warp_errors[warp_id() - SUMS][lane_id()] : 0);
         if (lane_id() == 0) {
             part_errors[warp_id() - SUMS] = sum;
         }
@@ -278,11 +280,7 @@ extern "C" __global__ void CLUSTER_SIZE __launch_bounds__(THREADS)
             }
             sum += own[i];
         }
-        uint32_t below = sum;
-        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-            uint32_t other = __shfl_up_sync(ALL_LANES, below, distance);
-            below += lane_id() >= distance ? other : 0;
-        }
+        uint32_t below = warp_inclusive_sum(sum);
         const uint32_t total = max_of(__shfl_sync(ALL_LANES, below, WARP - 1), 1u);
         below -= sum;
         for (uint32_t i = 0; i < BINS_OF_LANE; ++i) {

@@ -4,7 +4,7 @@
 // ELEMENT_BYTES  4: f32, 8: f64
 // LOGARITHM      1: quantize log2 of the magnitudes (pipeline 3)
 #pragma once
-#include "common.cuh"
+#include "device/warp.cuh"
 #include "geometry.cuh"
 #include "quantize/step.cuh"
 
@@ -115,20 +115,6 @@ __device__ inline double squared_error(const Step &step, Element x, Element back
     return error * error;
 }
 
-// Sums and extremes over a warp.
-__device__ inline uint32_t warp_sum(uint32_t value) {
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        value += __shfl_xor_sync(ALL_LANES, value, distance);
-    }
-    return value;
-}
-__device__ inline uint64_t warp_sum(uint64_t value) {
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        value += __shfl_xor_sync(ALL_LANES, value, distance);
-    }
-    return value;
-}
-
 // What is known of a tile; bit fields of `metas` as quantize/mod.rs names them.
 constexpr uint32_t META_CONSTANT = 1;
 constexpr uint32_t META_PREDICTOR = 1; // shifts from here on
@@ -186,15 +172,8 @@ struct Extremes {
     __device__ inline void note(uint32_t *of_chunk) const {
         uint32_t largest = max_of(most & 0xFFFF, most >> 16),
                  to_smallest = 0xFFFF - min_of(least & 0xFFFF, least >> 16);
-#if __CUDA_ARCH__ >= 800
-        largest = __reduce_max_sync(ALL_LANES, largest);
-        to_smallest = __reduce_max_sync(ALL_LANES, to_smallest);
-#else
-        for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-            largest = max_of(largest, __shfl_xor_sync(ALL_LANES, largest, distance));
-            to_smallest = max_of(to_smallest, __shfl_xor_sync(ALL_LANES, to_smallest, distance));
-        }
-#endif
+        largest = warp_reduce_max(largest);
+        to_smallest = warp_reduce_max(to_smallest);
         if (lane_id() < 2) {
             atomicMax(&of_chunk[lane_id()], lane_id() == 0 ? largest : to_smallest);
         }

@@ -4,6 +4,7 @@
 // Element i of a tile is lane i % 32's, in turn i / 32; word k of a bitmap is kept by lane k.
 // AXES  axes along which tiles extend
 #pragma once
+#include "device/warp.cuh"
 #include "quantize/quantize.cuh"
 
 constexpr uint32_t MOST_ELEMENTS = AXES == 3 ? 512 : 1024;
@@ -193,7 +194,7 @@ __device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile
 #pragma unroll
     for (uint32_t p = 0; p < MOST_PATTERNS; ++p) {
         if (p < step.pattern_count) {
-            uint32_t count = warp_sum(uint32_t(__popc(matching[p])));
+            uint32_t count = warp_reduce_sum(uint32_t(__popc(matching[p])));
             any_pattern |= matching[p];
             fill = count > most ? matching[p] : fill;
             pattern = count > most ? p : pattern;
@@ -204,7 +205,7 @@ __device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile
     words.fill = fill;
     words.verbatim = excluded & ~fill;
     words.negative = negative & valid;
-    result.verbatim = warp_sum(uint32_t(__popc(words.verbatim)));
+    result.verbatim = warp_reduce_sum(uint32_t(__popc(words.verbatim)));
     uint32_t mask_kind = most == 0 ? KIND_NONE : most == elements ? KIND_ALL : KIND_BITMAP;
     result.meta = mask_kind << META_MASK | pattern << META_PATTERN;
     if (LOGARITHM) {
@@ -219,8 +220,8 @@ __device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile
             error += squared_error(step, source.load(Position(tile, i)), reconstruct(step, q[i]));
         }
     }
-    result.error = warp_sum(uint64_t(error));
-    result.counted = warp_sum(uint32_t(__popc(valid)));
+    result.error = warp_reduce_sum(uint64_t(error));
+    result.counted = warp_reduce_sum(uint32_t(__popc(valid)));
 #endif
     if (__any_sync(ALL_LANES, excluded != 0) && !fill_excluded(tile, q, valid)) {
         result.meta |= META_EMPTY;
@@ -240,7 +241,7 @@ __device__ inline TileResult quantize_tile(const Step &step, const TileBox &tile
     result.activity = ~uint64_t(0);
 #pragma unroll
     for (uint32_t predictor = 0; predictor <= AXES; ++predictor) {
-        uint64_t sum = warp_sum(sums[predictor]);
+        uint64_t sum = warp_reduce_sum(sums[predictor]);
         result.predictor = sum <= result.activity ? predictor : result.predictor;
         result.activity = min_of(result.activity, sum);
     }
@@ -278,6 +279,6 @@ __device__ inline void write_codes(const TileBox &tile, const int32_t *q, const 
         wide_outliers += is_outlier(residual, WIDE_RADIUS);
         codes[i] = uint16_t(outside ? 0 : residual + radius);
     });
-    outliers = warp_sum(outliers);
-    wide_outliers = warp_sum(wide_outliers);
+    outliers = warp_reduce_sum(outliers);
+    wide_outliers = warp_reduce_sum(wide_outliers);
 }

@@ -4,12 +4,11 @@
 // AXES   axes along which tiles extend
 // UNITS  units that a block works on at a time
 #pragma once
+#include "device/lookback.cuh"
+#include "device/warp.cuh"
 #include "quantize/landing.cuh"
 
 constexpr uint32_t BLOCK_TILES = UNITS * UNIT_TILES;
-constexpr uint32_t AGGREGATE = 1u << 30;
-constexpr uint32_t INCLUSIVE = 2u << 30;
-constexpr uint32_t VALUE = AGGREGATE - 1;
 static_assert(BLOCK_TILES < WARP, "a lane a tile, and one for all");
 
 struct Launch {
@@ -37,36 +36,6 @@ struct Launch {
         return geometry.tile(Place{b, z, y, x});
     }
 };
-
-// The groups of the chunk's blocks before block `own` of it, which has published its own. Called by one warp.
-__device__ inline uint32_t look_back(uint32_t *states, uint32_t own, uint32_t own_groups) {
-    volatile uint32_t *state = states;
-    if (own == 0) {
-        return 0;
-    }
-    uint32_t before = 0;
-    int32_t at = int32_t(own) - 1 - int32_t(lane_id());
-    for (;;) {
-        // Before the chunk's first block there is nothing.
-        uint32_t seen = INCLUSIVE;
-        if (at >= 0) {
-            do {
-                seen = state[at];
-            } while (seen == 0);
-        }
-        uint32_t complete = __ballot_sync(ALL_LANES, (seen & INCLUSIVE) != 0);
-        uint32_t last = complete != 0 ? __ffs(int32_t(complete)) - 1 : WARP - 1;
-        before += warp_sum(lane_id() <= last ? seen & VALUE : 0);
-        if (complete != 0) {
-            break;
-        }
-        at -= int32_t(WARP);
-    }
-    if (lane_id() == 0) {
-        state[own] = INCLUSIVE | (before + own_groups);
-    }
-    return before;
-}
 
 // What a block works on: the tiles of the batch from `first_tile` on, those that are of the chunk.
 struct Work {
@@ -125,10 +94,6 @@ __device__ inline void take(const Geometry &geometry, const ChunkBatch &batch, c
 // What the block's tiles before that with the lane's number take.
 __device__ inline uint32_t scan_tiles(const uint32_t (&tile_groups)[BLOCK_TILES]) {
     const uint32_t lane = lane_id(), own = lane < BLOCK_TILES ? tile_groups[lane] : 0;
-    uint32_t sum = own;
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-        sum += lane >= distance ? below : 0;
-    }
+    uint32_t sum = warp_inclusive_sum(own);
     return sum - own;
 }

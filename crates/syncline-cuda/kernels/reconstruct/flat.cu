@@ -4,8 +4,8 @@
 //
 // THREADS   in a block
 // RESIDENT  blocks that registers are dealt out for
+#include "device/sync.cuh"
 #include "reconstruct/segments.cuh"
-#include "successor.cuh"
 
 // What a warp finds about a segment.
 struct Seen {
@@ -47,7 +47,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
                      const __grid_constant__ Values values, const __grid_constant__ Request request,
                      const __grid_constant__ Strips strips, uint32_t strip_count, Element *out, uint8_t *states,
                      uint32_t *sums) {
-    let_next_begin();
+    launch_dependents();
     constexpr uint32_t WARPS = THREADS / WARP;
     const uint32_t lane = lane_id();
     Element *image = reinterpret_cast<Element *>(dynamic) + warp_id() * strips.plane_pitch;
@@ -97,11 +97,11 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
     }
     __syncthreads();
     if (threadIdx.x == 0) {
-        tell(flat_unseen(sums, parsed.chunk_count), uint32_t(-1));
+        signal_release_add(flat_unseen(sums, parsed.chunk_count), uint32_t(-1));
     }
     copies_have_read();
     // What comes behind this kernel is to come behind the one before, too.
     if (blockIdx.x == 0) {
-        wait_for_all_before();
+        grid_dependency_wait();
     }
 }

@@ -1,9 +1,9 @@
 // Decoding of tiles to the rows that they are written from.
 #pragma once
+#include "device/warp.cuh"
 #include "reconstruct/apart.cuh"
 #include "reconstruct/decode.cuh"
 #include "reconstruct/work.cuh"
-#include "scan.cuh"
 
 constexpr uint32_t BOOKS = 4;
 // Words that a warp's input needs on average, with some more.
@@ -159,11 +159,7 @@ struct IndexStep {
         const uint32_t shortest = uint32_t(descriptor >> 32) & 0xFFF;
         uint32_t length = __funnelshift_r(low, high, lane_id() * width()) & ((1u << width()) - 1);
         length = block * WARP + lane_id() < stream.live ? length + shortest : 0;
-        uint32_t sum = length;
-        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-            const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-            sum += lane_id() >= distance ? below : 0;
-        }
+        uint32_t sum = warp_inclusive_sum(length);
         const uint32_t start = uint32_t(descriptor) + sum - length, end = start + length;
         // Sums stay below 2^21: this finds wrapping too.
         damaged |= uint32_t(descriptor) > stream.bits || end > stream.bits || end < start;
@@ -273,8 +269,8 @@ __device__ inline bool decode_tiles(Shared &shared, const Task &task, const Lane
             group.live = false;
         }
         problems |= group.live && decoded.end != span.end ? STATUS_INDEX : 0;
-        const uint32_t sum = sum_of_warp(group.live ? decoded.sum : 0);
-        const uint32_t weighted = sum_of_warp(group.live ? decoded.weighted + group.rank * CODES * decoded.sum : 0);
+        const uint32_t sum = warp_reduce_sum(group.live ? decoded.sum : 0);
+        const uint32_t weighted = warp_reduce_sum(group.live ? decoded.weighted + group.rank * CODES * decoded.sum : 0);
         if (lane_id() == 0) {
             atomicAdd(&shared.sum, sum);
             atomicAdd(&shared.weighted, weighted);

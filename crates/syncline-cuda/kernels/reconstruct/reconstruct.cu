@@ -11,8 +11,9 @@
 // reconstruct/strips.cu OWN_LONG  entries for long codewords in a block's tables, with one codebook and with several
 // (OWN_LONG_MANY) THREADS   threads in a block, at least MOST_CHUNKS if fused LIVE_COST what a tile with codes costs,
 // in constant ones START_COST what it costs a block to begin with a chunk, likewise
+#include "device/sync.cuh"
+#include "device/warp.cuh"
 #include "reconstruct/work.cuh"
-#include "successor.cuh"
 #if FUSED
 #include "reconstruct/fused.cuh"
 #include "reconstruct/progress.cuh"
@@ -21,11 +22,7 @@ static_assert(THREADS >= MOST_CHUNKS, "a thread for each chunk");
 // What the chunks before each cost. By the whole block.
 __device__ inline void add_up_costs(uint32_t cost, uint32_t chunks, uint32_t *before) {
     __shared__ uint32_t warp_sums[MOST_CHUNKS / WARP];
-    uint32_t sum = cost;
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-        sum += lane_id() >= distance ? below : 0;
-    }
+    uint32_t sum = warp_inclusive_sum(cost);
     if (lane_id() == WARP - 1 && threadIdx.x < MOST_CHUNKS) {
         warp_sums[warp_id()] = sum;
     }
@@ -138,7 +135,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const uint32_t chunks = parsed.chunk_count;
 #if APART && !WIDE
     // The next kernel takes from this one's place that what parsing has left is there.
-    wait_for_all_before();
+    grid_dependency_wait();
     if (blockIdx.x == 0) {
         if (threadIdx.x == 0) {
             *flat_unseen(sums, chunks) = gridDim.x;
@@ -146,19 +143,19 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
         __syncthreads();
     }
-    let_next_begin();
+    launch_dependents();
 #elif APART
     // So does this one, most of whose blocks have nothing to do.
-    let_next_begin();
+    launch_dependents();
 #else
-    wait_for_previous();
+    launch_dependents_and_wait();
 #endif
 #if WIDE
     // As good as never has a chunk codes of this kind: then only checksums are compared.
     const bool any_wide = __syncthreads_or(threadIdx.x < chunks && parsed.chunks[threadIdx.x].wide != 0);
 #if APART
     if (any_wide || blockIdx.x == 0) {
-        wait_for_all_before();
+        grid_dependency_wait();
     }
 #endif
     if (!any_wide) {

@@ -3,8 +3,8 @@
 //
 // THREADS   eight a tile
 // RESIDENT  blocks that a multiprocessor is to have registers for
+#include "device/sync.cuh"
 #include "reconstruct/strips.cuh"
-#include "successor.cuh"
 
 // Whether a tile has neither outliers nor verbatim values, nor anything else that sums do not tell.
 __device__ inline bool has_sums_alone(const Parsed &parsed, const Strand &own) {
@@ -25,10 +25,10 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
                        const __grid_constant__ Ending ending, const uint32_t *status) {
     // Until it waits for all before it looks at what parsing and reconstruct/flat.cu have left, while codes are still
     // being decoded.
-    let_next_begin();
+    launch_dependents();
     uint32_t *through = strips_through(sums, parsed.chunk_count), *left = strips_left(sums, parsed.chunk_count);
     if (threadIdx.x == 0) {
-        wait_for_number(flat_unseen(sums, parsed.chunk_count), 0u);
+        wait_for_signal(flat_unseen(sums, parsed.chunk_count), 0u);
     }
     __syncthreads();
     // The first block has a part in ending the batch whatever its strip is: there may be no other.
@@ -46,7 +46,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         }
     };
     if (flat) {
-        wait_for_all_before();
+        grid_dependency_wait();
         end();
     } else {
         const Strip strip(geometry, strips, blockIdx.x);
@@ -64,7 +64,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, RESIDENT)
         const bool plain = !own.wanted || has_sums_alone(parsed, own);
         // Mostly it is through with that from here on, and says so while there is other work.
         const bool is_through = __syncthreads_and(plain);
-        wait_for_all_before();
+        grid_dependency_wait();
         if (is_through) {
             end();
         }

@@ -8,7 +8,7 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaView, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr};
 use syncline_core::container::RECORD_HEADER_LEN;
 
-use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, Successive, source};
+use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, ProgrammaticDependentLaunch, source};
 use crate::error::{CudaError, Result};
 
 const SOURCE: Source = source!("container/hash.cu");
@@ -258,7 +258,7 @@ impl Hasher {
             sums_stride: u64::from(blocks_in_piece),
         };
         // Only writers of records are followed by kernels and not by copies.
-        let launch = Successive::new(&self.kernel, stream)
+        let launch = ProgrammaticDependentLaunch::new(&self.kernel, stream)
             .early(to.sign != 0)
             .value(pointers)
             .value(parts)

@@ -18,6 +18,12 @@ const HEADERS: &[Source] = headers![
     "container/record.cuh",
     "container/sums.cuh",
     "container/xxh3.cuh",
+    "device/block.cuh",
+    "device/cooperative.cuh",
+    "device/lookback.cuh",
+    "device/radix_partition.cuh",
+    "device/sync.cuh",
+    "device/warp.cuh",
     "geometry.cuh",
     "huffman/code.cuh",
     "huffman/codebook/length_limit.cuh",
@@ -81,9 +87,6 @@ const HEADERS: &[Source] = headers![
     "reconstruct/strips.cuh",
     "reconstruct/tables.cuh",
     "reconstruct/work.cuh",
-    "scan.cuh",
-    "successor.cuh",
-    "team.cuh",
 ];
 
 /// The headers that `source` includes, directly or through others, each once.

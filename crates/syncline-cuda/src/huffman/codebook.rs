@@ -129,7 +129,7 @@ pub(super) fn constants(symbols: u32, threads: u32, team: u32) -> Vec<(&'static 
     let constants = [
         ("SYMBOLS", symbols),
         ("THREADS", threads),
-        ("TEAM", team),
+        ("COOPERATIVE_BLOCKS", team),
         ("MAX_LENGTH", MAX_LENGTH),
         ("MAX_LENGTH_LARGE", MAX_LENGTH_LARGE),
         ("LARGE", LARGE_ALPHABET),

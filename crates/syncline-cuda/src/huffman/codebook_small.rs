@@ -9,7 +9,7 @@ use cudarc::driver::{CudaStream, DeviceRepr};
 use syncline_core::huffman::{lengths, sample};
 
 use super::codebook::{DeviceCodebook, constants};
-use crate::device::{Device, DeviceInfo, Kernel, Source, Specialization, Successive, source};
+use crate::device::{Device, DeviceInfo, Kernel, Source, Specialization, ProgrammaticDependentLaunch, source};
 use crate::error::Result;
 
 const SOURCE: Source = source!("huffman/codebook/small.cu");
@@ -234,7 +234,7 @@ impl SmallCodebooks {
         let room = shape.tree_room(self.symbols, self.purpose, blocks, self.shared_memory);
         let (shared, _) = shared_and_tree(self.symbols, self.purpose.count_bytes());
         let (codewords, symbols, summary) = codebook.parts();
-        let launch = Successive::new(kernel, stream).value(counts);
+        let launch = ProgrammaticDependentLaunch::new(kernel, stream).value(counts);
         let launch = launch.writes(codewords).writes(symbols).writes(summary).value(room).value(streams);
         let grid = Kernel::grid(grid, 32 * shape.warps, shared + room);
         // SAFETY: the kernel's parameters are (Count *, u32 *, u16 *, u32 *, u32, Streams); each block has its

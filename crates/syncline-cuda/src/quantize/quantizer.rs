@@ -23,7 +23,7 @@ use super::kernels::{
 use super::scan::FoundStep;
 use super::step::{Kind, STEP_WORDS, Step};
 use crate::container::prepared::ForRecords;
-use crate::device::{Device, Frame, Kernel, Successive, fetch};
+use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, fetch};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Divider32, Slab};
 
@@ -369,7 +369,7 @@ impl Quantizer {
         if step.is_some_and(|step| !self.ahead || step.len() != STEP_WORDS) {
             return Err(CudaError::invalid("this quantizer does not take its constants from memory"));
         }
-        let launch = Successive::new(&self.codes, &stream).early(step.is_some());
+        let launch = ProgrammaticDependentLaunch::new(&self.codes, &stream).early(step.is_some());
         let launch = launch.reads(&slab.bytes).value(self.device_geometry).value(*batch).value(self.step);
         let mut launch = launch.value(launch_constants).value(pointers).writes(control);
         if self.ahead {
@@ -387,7 +387,7 @@ impl Quantizer {
         // work on the elements or `control`, and it waits before it touches the rest.
         unsafe { launch.launch(grid) }?;
 
-        let launch = Successive::new(&self.finish, &stream);
+        let launch = ProgrammaticDependentLaunch::new(&self.finish, &stream);
         let launch =
             launch.value(self.device_geometry).value(*batch).value(u32::from(self.with_classes)).value(pointers);
         let launch =

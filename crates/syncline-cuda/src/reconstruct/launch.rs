@@ -11,7 +11,7 @@ use super::strips::{self, Strips};
 use super::{APART_THREADS, CODES_THREADS, Codes, FUSED_THREADS, Format, OWN_LONG, Reconstruction, Way};
 use crate::container::ParsedArgument;
 use crate::container::parse::{Ending, MOST_CHUNKS};
-use crate::device::{Arena, Device, Frame, Kernel, Successive, view_bytes_mut};
+use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, view_bytes_mut};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::geometry::DeviceGeometry;
 use crate::huffman::decode::{BatchView, TABLE_BITS};
@@ -319,7 +319,7 @@ impl Reconstructor {
     ) -> Result<()> {
         let Coded { wanted, input, batch, dynamic_bytes } = *coded;
         let request = Request { dynamic_bytes, tabled: batch.tabled.into(), ..wanted.request };
-        let launch = Successive::new(kernel, frame.stream()).reads(input).value(wanted.geometry).value(wanted.parsed);
+        let launch = ProgrammaticDependentLaunch::new(kernel, frame.stream()).reads(input).value(wanted.geometry).value(wanted.parsed);
         let launch = launch.value(wanted.values).value(request);
         let launch = launch.reads(&batch.descriptors).reads(&batch.books).reads(&batch.symbols);
         let launch = launch.writes(sums).writes(status).writes(output).value(ending);

@@ -10,7 +10,7 @@ use syncline_core::geometry::Geometry;
 use super::Format;
 use super::launch::Wanted;
 use crate::container::parse::Ending;
-use crate::device::{Arena, Device, Frame, Kernel, Successive};
+use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch};
 use crate::error::{CudaError, Result};
 
 /// Elements along each axis of a tile.
@@ -178,7 +178,7 @@ impl Strips {
         sums: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
         let StripBatch { cut, count, states } = batch;
-        let launch = Successive::new(&self.flat, frame.stream()).value(wanted.geometry).value(wanted.parsed);
+        let launch = ProgrammaticDependentLaunch::new(&self.flat, frame.stream()).value(wanted.geometry).value(wanted.parsed);
         let launch = launch.value(wanted.values).value(wanted.request).value(*cut).value(*count);
         let launch = launch.writes(output).writes(states).writes(sums);
         // SAFETY: parameters (Geometry, Parsed, Values, Request, Strips, u32, Element *, u8 *, u32 *). Strips are those
@@ -207,7 +207,7 @@ impl Strips {
         ending: Ending,
         status: &CudaViewMut<'_, u32>,
     ) -> Result<()> {
-        let launch = Successive::new(&self.kernel, frame.stream()).reads(input).value(wanted.geometry);
+        let launch = ProgrammaticDependentLaunch::new(&self.kernel, frame.stream()).reads(input).value(wanted.geometry);
         let launch = launch.value(wanted.parsed).value(wanted.values).value(wanted.request).value(batch.cut);
         let launch = launch.reads(rows_of_sums).reads(&batch.states).writes(output);
         let launch = launch.writes(sums).value(ending).reads(status);

@@ -22,12 +22,13 @@
 // Alphabets that are too large for one block's shared memory: huffman/codebook/team.cu.
 //
 // THREADS     threads in a block, a multiple of 256
-// TEAM is 1; and the constants of huffman/codebook/sort.cuh and huffman/codebook/tree.cuh.
+// COOPERATIVE_BLOCKS is 1; and the constants of huffman/codebook/sort.cuh and huffman/codebook/tree.cuh.
+#include "device/warp.cuh"
 #include "huffman/code.cuh"
 #include "huffman/codebook/sort.cuh"
 #include "huffman/codebook/tree.cuh"
 
-static_assert(TEAM == 1, "a block is on its own");
+static_assert(COOPERATIVE_BLOCKS == 1, "a block is on its own");
 
 // Weights of leaves, ascending and raised to the floor, and of internal trees in the order of their making, which is
 // ascending too.
@@ -49,11 +50,7 @@ __device__ inline void sum_counts(const uint64_t *leaf_keys, uint32_t used, uint
     for (uint32_t i = first; i < end; ++i) {
         own += leaf_keys[i] >> SYMBOL_BITS;
     }
-    uint64_t sum = own;
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        const uint64_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-        sum += lane_id() >= distance ? below : 0;
-    }
+    uint64_t sum = warp_inclusive_sum(own);
     if (lane_id() == WARP - 1) {
         warp_totals[warp_id()] = sum;
     }
@@ -75,12 +72,12 @@ __device__ inline void sum_counts(const uint64_t *leaf_keys, uint32_t used, uint
 // Sum of `value` over the block, in every thread of the first warp.
 __device__ inline uint64_t sum_of_block(uint64_t value) {
     __shared__ uint64_t warp_sums[WARPS];
-    value = warp_sum(value);
+    value = warp_reduce_sum(value);
     if (lane_id() == 0) {
         warp_sums[warp_id()] = value;
     }
     __syncthreads();
-    return warp_sum(lane_id() < WARPS ? warp_sums[lane_id()] : 0);
+    return warp_reduce_sum(lane_id() < WARPS ? warp_sums[lane_id()] : 0);
 }
 
 // Of the counts as they are, of at least two symbols: whether step (3) is due, which `pending` then has what it needs
@@ -177,9 +174,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __syncthreads();
     __shared__ Partition<DIGITS> partition;
     __shared__ Code code;
-    Team team{&a.control->barrier, a.digit_counts, 0, threadIdx.x};
+    CooperativeGroup group{&a.control->barrier, a.digit_counts, 0, threadIdx.x};
     const long long start = clock64();
-    const uint32_t unused = sort_symbols(team, partition, a, counts);
+    const uint32_t unused = sort_symbols(group, partition, a, counts);
     const uint32_t used = SYMBOLS - unused, limit = used > LARGE ? MAX_LENGTH_LARGE : MAX_LENGTH;
     const uint64_t *leaf_keys = a.keys + unused;
     // One symbol has one bit.
@@ -227,7 +224,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const long long limited = clock64();
     if (parts > 1 || !is_due) {
         write_code(
-            team, code, at_length, [&](uint32_t i) { return uint32_t(a.keys[i] & 0xFFFF); }, unused, a.lengths,
+            group, code, at_length, [&](uint32_t i) { return uint32_t(a.keys[i] & 0xFFFF); }, unused, a.lengths,
             codewords, symbols_by_codeword, summary);
     }
     if (threadIdx.x == 0) {

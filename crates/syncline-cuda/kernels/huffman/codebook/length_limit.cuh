@@ -1,6 +1,6 @@
 // Codewords that are too long are brought down to a limit.
 #pragma once
-#include "scan.cuh"
+#include "device/warp.cuh"
 
 // Steps (1) and (2) of the limit of syncline_core::huffman::lengths: leaves below it come up to it, and while the code
 // is over-full a leaf of the deepest level above it goes down by one, with one from the limit for its sibling. A leaf
@@ -10,7 +10,7 @@
 __device__ inline uint32_t limit_in_warp(uint32_t at_length, uint32_t over, uint32_t limit) {
     at_length = lane_id() <= limit ? at_length + (lane_id() == limit ? over : 0) : 0;
     // In units of 2^-limit; below 2^limit + SYMBOLS.
-    uint32_t excess = warp_sum(lane_id() <= limit ? at_length << (limit - lane_id()) : 0) - (1u << limit);
+    uint32_t excess = warp_reduce_sum(lane_id() <= limit ? at_length << (limit - lane_id()) : 0) - (1u << limit);
 #pragma unroll 1
     for (uint32_t depth = limit - 1; excess > 0;) {
         // The deepest level from here up that has a leaf.

@@ -20,11 +20,12 @@
 // SPREAD      blocks that make the trees of a codebook, of which the last to be done goes on; 1 unless BYTES
 // LAST_SPREAD the same for the codebook of a stream's last class; no less
 // BLOCKS      blocks that a multiprocessor should hold: what registers are dealt out for
-// TEAM is 1; and the constants of huffman/codebook/tree.cuh, with BYTES those of huffman/sample.cuh. SYMBOLS is 1,024
-// at most.
+// COOPERATIVE_BLOCKS is 1; and the constants of huffman/codebook/tree.cuh, with BYTES those of huffman/sample.cuh.
+// SYMBOLS is 1,024 at most.
+#include "device/sync.cuh"
+#include "device/warp.cuh"
 #include "huffman/codebook/steps.cuh"
 #include "huffman/sample.cuh"
-#include "successor.cuh"
 
 #if BYTES
 // Makes counts of a sample frequencies, of which it returns the least; by the whole block. `counted` is 0.
@@ -37,7 +38,7 @@ __device__ inline uint32_t weigh(const Span &span, Count (&own)[OWN], uint32_t &
     for (uint32_t i = 0; i < OWN; ++i) {
         sum += own[i];
     }
-    sum = warp_sum(sum);
+    sum = warp_reduce_sum(sum);
     if (lane_id() == 0) {
         atomicAdd(&counted, sum);
     }
@@ -229,8 +230,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         reinterpret_cast<uint32_t *>(of_warp)[i] = 0;
     }
     // What comes next then finds what was there before this one without waiting.
-    wait_for_all_before();
-    let_next_begin();
+    grid_dependency_wait();
+    launch_dependents();
     const long long start = clock64();
     Count own[OWN];
     read_counts(counts, which, own);
@@ -252,10 +253,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
         last = own[i] != 0 ? OWN * threadIdx.x + i + 1 : last;
     }
-#pragma unroll
-    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-        last = max_of(last, __shfl_xor_sync(ALL_LANES, last, distance));
-    }
+    last = warp_reduce_max(last);
     if (lane_id() == 0) {
         atomicMax(&last_symbol, last);
     }

@@ -1,9 +1,9 @@
 // Codebooks of small alphabets: what a block works with, and sorting. See huffman/codebook/small.cu, which has the
 // constants.
 #pragma once
+#include "device/block.cuh"
 #include "huffman/code.cuh"
 #include "huffman/codebook/tree.cuh"
-#include "scan.cuh"
 
 #if COUNT_BITS == 32
 typedef uint32_t Count;
@@ -25,7 +25,7 @@ constexpr uint32_t LIMIT = SYMBOLS > LARGE ? MAX_LENGTH_LARGE : MAX_LENGTH;
 [[maybe_unused]] constexpr uint32_t BOOK_BYTES = SYMBOLS + 4;
 // Runs of at least this many equal lengths have their length coded as a number of its own.
 constexpr uint32_t LONG_RUN = 8;
-static_assert(TEAM == 1 && SYMBOLS <= 1024 && THREADS % WARP == 0, "a block is on its own");
+static_assert(COOPERATIVE_BLOCKS == 1 && SYMBOLS <= 1024 && THREADS % WARP == 0, "a block is on its own");
 
 // Dynamic shared memory, but for the trees.
 struct Shared {
@@ -107,7 +107,7 @@ __device__ inline uint32_t sort_used(const Count (&own)[OWN], Count least, Share
         }
     }
     __syncthreads();
-    const uint32_t before = block_scan<THREADS, uint32_t>(
+    const uint32_t before = block_exclusive_sum<THREADS, uint32_t>(
         (threadIdx.x < BUCKETS ? numbers[threadIdx.x] : 0) | singles << 16, warp_sums, total);
     const uint32_t used = (total & 0xFFFF) + (total >> 16);
     uint32_t single = before >> 16;
@@ -153,7 +153,7 @@ __device__ inline void sum_counts(Shared &shared, uint32_t used) {
         own[i] = item < used ? shared.counts[item] : 0;
         here += own[i];
     }
-    Count sum = block_scan<THREADS, Count>(here, warp_sums, total);
+    Count sum = block_exclusive_sum<THREADS, Count>(here, warp_sums, total);
 #pragma unroll
     for (uint32_t i = 0; i < OWN; ++i) {
         const uint32_t item = OWN * threadIdx.x + i;

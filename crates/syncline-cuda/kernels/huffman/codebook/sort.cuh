@@ -1,9 +1,10 @@
 // Codebooks: symbols sorted by (count, symbol), by a team of blocks.
 //
 // CONTROL_BYTES, MEMORY_BYTES   of the team's memory: a part that is zero at the start, and may be elsewhere, and all
-// of it and those of team.cuh.
+// of it and those of device/cooperative.cuh.
 #pragma once
-#include "team.cuh"
+#include "device/warp.cuh"
+#include "device/radix_partition.cuh"
 
 constexpr uint32_t SYMBOL_BITS = 16;
 constexpr uint32_t DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS;
@@ -24,13 +25,13 @@ struct Arrays {
     uint64_t *keys;     // count << SYMBOL_BITS | symbol, ascending when sorted; room for one more, as in the next
     uint64_t *internal; // weights of internal trees in the order of their making; the sort's other buffer before that,
                         // sums of counts after it
-    uint32_t *digit_counts; // TEAM x DIGITS
+    uint32_t *digit_counts; // COOPERATIVE_BLOCKS x DIGITS
     uint16_t *fronts;       // of internal trees: the next internal tree when it was made
     uint8_t *lengths;
     Control *control;
 };
 
-constexpr uint32_t SHARED_DIGIT_COUNTS = TEAM > 1 ? TEAM *DIGITS : 0;
+constexpr uint32_t SHARED_DIGIT_COUNTS = COOPERATIVE_BLOCKS > 1 ? COOPERATIVE_BLOCKS *DIGITS : 0;
 static_assert(sizeof(Control) <= CONTROL_BYTES && CONTROL_BYTES % 16 == 0, "the host gives the control");
 static_assert(CONTROL_BYTES + SYMBOLS * 19 + 16 + SHARED_DIGIT_COUNTS * 4 <= MEMORY_BYTES,
               "the host gives enough memory");
@@ -48,9 +49,10 @@ __device__ inline Arrays layout(uint8_t *memory, void *control) {
 
 // Makes the keys in symbol order, and sorts them. Returns the number of symbols that do not occur: their keys come
 // first.
-__device__ inline uint32_t sort_symbols(Team &team, Partition<DIGITS> &partition, Arrays &a, const uint64_t *counts) {
+__device__ inline uint32_t sort_symbols(CooperativeGroup &group, Partition<DIGITS> &partition, Arrays &a,
+                                        const uint64_t *counts) {
     uint64_t all = 0, total = 0;
-    for (uint32_t symbol = team.rank; symbol < SYMBOLS; symbol += Team::SIZE) {
+    for (uint32_t symbol = group.rank; symbol < SYMBOLS; symbol += CooperativeGroup::SIZE) {
         uint64_t count = counts[symbol];
         if (count > LARGEST_COUNT) {
             count = LARGEST_COUNT;
@@ -60,23 +62,21 @@ __device__ inline uint32_t sort_symbols(Team &team, Partition<DIGITS> &partition
         total += count;
         a.keys[symbol] = count << SYMBOL_BITS | symbol;
     }
-    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-        all |= __shfl_xor_sync(ALL_LANES, all, distance);
-        total += __shfl_xor_sync(ALL_LANES, total, distance);
-    }
+    all = warp_reduce_or(all);
+    total = warp_reduce_sum(total);
     if (lane_id() == 0 && all != 0) {
         atomicOr(&a.control->all_counts, all);
         atomicAdd(&a.control->total, total);
     }
-    team.sync();
-    all = read(&a.control->all_counts);
+    group.sync();
+    all = load_from_group(&a.control->all_counts);
     uint64_t *from = a.keys, *to = a.internal;
     for (uint32_t shift = SYMBOL_BITS; shift < 64 && all >> (shift - SYMBOL_BITS) != 0; shift += DIGIT_BITS) {
         if ((all >> (shift - SYMBOL_BITS) & (DIGITS - 1)) == 0) {
             continue;
         }
         partition_by_digit(
-            team, partition, [&](uint32_t item) { return read(&from[item]); },
+            group, partition, [&](uint32_t item) { return load_from_group(&from[item]); },
             [&](uint64_t key) { return uint32_t(key >> shift) & (DIGITS - 1); },
             [&](uint32_t, uint64_t key, uint32_t position) { to[position] = key; });
         uint64_t *other = from;
@@ -85,5 +85,5 @@ __device__ inline uint32_t sort_symbols(Team &team, Partition<DIGITS> &partition
     }
     a.keys = from;
     a.internal = to;
-    return partition_point(0, SYMBOLS, [&](uint32_t i) { return read(&a.keys[i]) >> SYMBOL_BITS == 0; });
+    return partition_point(0, SYMBOLS, [&](uint32_t i) { return load_from_group(&a.keys[i]) >> SYMBOL_BITS == 0; });
 }

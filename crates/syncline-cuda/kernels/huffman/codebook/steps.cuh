@@ -1,6 +1,8 @@
 // Steps on the way from sorted counts to a codebook that are a warp's or a block's: trees, the best code, the
 // codebook's bytes. See huffman/codebook/small.cu.
 #pragma once
+#include "device/sync.cuh"
+#include "device/block.cuh"
 #include "huffman/codebook/small.cuh"
 
 // A code: how many codewords each length has, a lane a length, and the bits of all.
@@ -76,7 +78,7 @@ struct TreeTeam {
 #if UNDER_RACECHECK
         constexpr uint32_t MOST = 256;
         for (; passed < MOST; ++passed) {
-            pass_alone();
+            racecheck_barrier();
         }
 #endif
     }
@@ -159,7 +161,7 @@ __device__ inline Count unlimited_bits(uint32_t used, const uint8_t *memory) {
     for (uint32_t i = lane_id(); i + 1 < used; i += WARP) {
         sum += trees[i];
     }
-    return warp_sum(sum);
+    return warp_reduce_sum(sum);
 }
 
 // Of a tree that has been melded from the counts raised to `floor`: limits its depth, and notes the code; by a warp.
@@ -233,7 +235,7 @@ __device__ inline uint32_t write_bytes(const Shared &shared, const uint16_t *sta
             start = starts[i];
             run = (i + 1 < runs ? starts[i + 1] : alphabet) - start;
         }
-        uint32_t at = written + block_scan<THREADS, uint32_t>(i < runs ? run_bytes(run) : 0, warp_sums, total);
+        uint32_t at = written + block_exclusive_sum<THREADS, uint32_t>(i < runs ? run_bytes(run) : 0, warp_sums, total);
         if (i < runs) {
             bytes[at] = shared.lengths[start] | (run < LONG_RUN ? run - 1 : LONG_RUN - 1) << 5;
             if (run >= LONG_RUN) {
@@ -268,11 +270,11 @@ template <typename Put>
 __device__ inline NewCode assign_codewords(Shared &shared, uint32_t used, uint32_t alphabet, uint32_t at_length,
                                            uint16_t (*of_warp)[WARP_ROW], uint16_t *starts, Put put) {
     __shared__ uint32_t runs;
-    const uint32_t through = warp_scan_inclusive(at_length), entry = through - at_length;
+    const uint32_t through = warp_inclusive_sum(at_length), entry = through - at_length;
     const uint32_t longest = 31 - __clz(__ballot_sync(ALL_LANES, at_length > 0) | 1);
     const uint32_t units = lane_id() < WARP - 1 ? at_length << (WARP - 1 - lane_id()) : 0;
     // In units of 2^-31: codewords of a length start where shorter ones end.
-    const uint32_t first_code = (warp_scan_inclusive(units) - units) >> (WARP - 1 - lane_id());
+    const uint32_t first_code = (warp_inclusive_sum(units) - units) >> (WARP - 1 - lane_id());
 #pragma unroll 1
     for (uint32_t first = warp_id() * WARP; first < used; first += THREADS) {
         // Longest codewords to the rarest symbols.
@@ -308,7 +310,7 @@ __device__ inline NewCode assign_codewords(Shared &shared, uint32_t used, uint32
 #pragma unroll 1
     for (uint32_t length = warp_id(); length <= LIMIT; length += WARPS) {
         const uint32_t count = lane_id() < WARPS ? of_warp[lane_id()][length] : 0,
-                       through_warp = warp_scan_inclusive(count);
+                       through_warp = warp_inclusive_sum(count);
         if (lane_id() < WARPS) {
             of_warp[lane_id()][length] = through_warp - count;
         }

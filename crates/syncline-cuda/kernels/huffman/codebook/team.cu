@@ -5,40 +5,40 @@
 // barrier cannot wait for ever.
 //
 // THREADS     threads in a block, a multiple of 256
-// TEAM        blocks, at least 2
+// COOPERATIVE_BLOCKS        blocks, at least 2
 // and the constants of huffman/codebook/sort.cuh and huffman/codebook/trees.cuh.
+#include "device/sync.cuh"
+#include "device/warp.cuh"
 #include "huffman/code.cuh"
 #include "huffman/codebook/sort.cuh"
 #include "huffman/codebook/trees.cuh"
 
-static_assert(TEAM > 1, "blocks share memory");
+static_assert(COOPERATIVE_BLOCKS > 1, "blocks share memory");
 
 // Sorts; leaves the counts of each stretch of the sorted symbols in `sums`. What is in `control` is 0 before this
 // kernel and after the last: each clears what the others do not read.
 extern "C" __global__ void __launch_bounds__(THREADS)
     codebook_sort(const uint64_t *counts, uint8_t *memory, void *control, uint64_t *sums) {
-    wait_for_previous();
+    launch_dependents_and_wait();
     __shared__ Partition<DIGITS> partition;
     Arrays a = layout(memory, control);
     const uint64_t *home = a.keys;
-    Team team{&a.control->barrier, a.digit_counts, 0, blockIdx.x * THREADS + threadIdx.x};
+    CooperativeGroup group{&a.control->barrier, a.digit_counts, 0, blockIdx.x * THREADS + threadIdx.x};
     const long long start = clock64();
-    const uint32_t unused = sort_symbols(team, partition, a, counts);
-    for (uint32_t stretch = team.rank / WARP; stretch < STRETCHES; stretch += Team::SIZE / WARP) {
+    const uint32_t unused = sort_symbols(group, partition, a, counts);
+    for (uint32_t stretch = group.rank / WARP; stretch < STRETCHES; stretch += CooperativeGroup::SIZE / WARP) {
         uint64_t sum = 0;
 #pragma unroll
         for (uint32_t i = 0; i < STRETCH; i += WARP) {
             const uint32_t item = stretch * STRETCH + i + lane_id();
-            sum += item < SYMBOLS ? read(&a.keys[item]) >> SYMBOL_BITS : 0;
+            sum += item < SYMBOLS ? load_from_group(&a.keys[item]) >> SYMBOL_BITS : 0;
         }
-        for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-            sum += __shfl_xor_sync(ALL_LANES, sum, distance);
-        }
+        sum = warp_reduce_sum(sum);
         if (lane_id() == 0) {
             sums[stretch] = sum;
         }
     }
-    if (team.rank == 0) {
+    if (group.rank == 0) {
         Found &found = *reinterpret_cast<Found *>(sums + STRETCHES);
         found.unused = unused;
         found.in_internal = a.keys != home;
@@ -57,12 +57,12 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const Found &found = *reinterpret_cast<const Found *>(sums + STRETCHES);
     const uint64_t *keys = found.in_internal ? a.internal : a.keys;
     const uint32_t unused = found.unused;
-    Team team{&a.control->barrier_of_writers, a.digit_counts, 0, blockIdx.x * THREADS + threadIdx.x};
+    CooperativeGroup group{&a.control->barrier_of_writers, a.digit_counts, 0, blockIdx.x * THREADS + threadIdx.x};
     const uint32_t at_length = warp_id() == 0 ? trees->best() : 0;
     write_code(
-        team, code, at_length, [&](uint32_t i) { return uint32_t(keys[i] & 0xFFFF); }, unused, a.lengths, codewords,
+        group, code, at_length, [&](uint32_t i) { return uint32_t(keys[i] & 0xFFFF); }, unused, a.lengths, codewords,
         symbols_by_codeword, summary);
-    if (team.rank == 0) {
+    if (group.rank == 0) {
         summary[SUMMARY_USED] = SYMBOLS - unused;
         summary[SUMMARY_STATUS] = a.control->status;
         summary[SUMMARY_ROUNDS] = trees->rounds;

@@ -1,15 +1,15 @@
 // Huffman trees: melding, depths, and what is tried where the limit costs much. The source of the rounds is explained
 // in huffman/codebook/codebook.cu.
 //
-// THREADS, TEAM   see team.cuh
+// THREADS, COOPERATIVE_BLOCKS   see device/cooperative.cuh
 // SYMBOLS     size of the alphabet, up to 65,536
 // MAX_LENGTH, MAX_LENGTH_LARGE, LARGE   longest codeword, and longest if more than LARGE symbols are used
 // FLOORS      tries of the limit's step (3)
 // PENDING_HEAD, PENDING_BYTES   of what a codebook leaves for them: the start, and all of it
 #pragma once
+#include "device/warp.cuh"
 #include "huffman/codebook/length_limit.cuh"
-#include "scan.cuh"
-#include "team.cuh"
+#include "device/radix_partition.cuh"
 
 // A tree whose root is below 2^60 is less deep than this: its weights grow at least like Fibonacci's numbers.
 constexpr uint32_t DEPTHS = 128;
@@ -344,8 +344,8 @@ __device__ inline uint32_t limited_lengths(FrontOf front_of, uint32_t used, uint
 template <typename Count>
 __device__ inline Count coded_bits(const Count *sums, uint32_t used, uint32_t limit, uint32_t at_length) {
     // The sum over lengths of the counts of symbols that have as many bits or more, and those are the rarest.
-    const uint32_t shorter = warp_scan_inclusive(at_length) - at_length;
-    return warp_sum(lane_id() > 0 && lane_id() <= limit ? sums[used - shorter] : Count(0));
+    const uint32_t shorter = warp_inclusive_sum(at_length) - at_length;
+    return warp_reduce_sum(lane_id() > 0 && lane_id() <= limit ? sums[used - shorter] : Count(0));
 }
 
 // What the blocks of a codebook know of each other's trees, and what a first kernel leaves for the tries of a second.

@@ -9,12 +9,14 @@
 // FRONTS_IN_SHARED   whether the fronts' bytes are in shared memory too, else in `spill`
 // SPILL_BYTES of `spill` for a tree
 // CONTROL_BYTES, MEMORY_BYTES, TREES_BYTES   of what the kernels of huffman/codebook/team.cu share
-// TEAM is 1; and the constants of huffman/codebook/sort.cuh and huffman/codebook/tree.cuh.
+// COOPERATIVE_BLOCKS is 1; and the constants of huffman/codebook/sort.cuh and huffman/codebook/tree.cuh.
+#include "device/sync.cuh"
+#include "device/warp.cuh"
 #include "huffman/codebook/sort.cuh"
 #include "huffman/codebook/tree.cuh"
 #include "huffman/codebook/trees.cuh"
 
-static_assert(TEAM == 1, "a block is on its own");
+static_assert(COOPERATIVE_BLOCKS == 1, "a block is on its own");
 
 // Of the few trees that are left at last: a copy of weights, which starts at the first that has no parent.
 constexpr uint32_t SOLO = 512;
@@ -77,12 +79,12 @@ struct Leaves {
 
 // Sum of `value` over the block, in every thread of the first warp.
 __device__ inline uint64_t sum_of_block(uint64_t value, uint64_t *warp_sums) {
-    value = warp_sum(value);
+    value = warp_reduce_sum(value);
     if (lane_id() == 0) {
         warp_sums[warp_id()] = value;
     }
     __syncthreads();
-    return warp_sum(lane_id() < WARPS ? warp_sums[lane_id()] : 0);
+    return warp_reduce_sum(lane_id() < WARPS ? warp_sums[lane_id()] : 0);
 }
 
 // Rounds of melding until no more than SOLO trees are left. Trees without a parent are at `queue`. Returns this
@@ -253,7 +255,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const Fronts fronts{FRONTS_IN_SHARED ? reinterpret_cast<uint8_t *>(&shared + 1) : spill + 2 * MOST_TREES * 8,
                         shared.whole_fronts};
     const Arrays a = layout(memory, control);
-    wait_for_previous();
+    launch_dependents_and_wait();
     const long long start = clock64();
     const Found &found = *reinterpret_cast<const Found *>(sums + STRETCHES);
     const uint64_t *keys = found.in_internal ? a.internal : a.keys;
@@ -266,7 +268,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         // Sums before each stretch.
         const uint32_t stretch = first + threadIdx.x;
         const uint64_t own = stretch < STRETCHES ? sums[stretch] : 0;
-        const uint64_t through = warp_scan_inclusive(own);
+        const uint64_t through = warp_inclusive_sum(own);
         __syncthreads();
         if (lane_id() == WARP - 1) {
             shared.warp_sums[warp_id()] = through;
@@ -325,7 +327,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     uint32_t over, at_length = 0;
     if (warp_id() == 0) {
         at_length = limited_lengths([&](uint32_t tree) { return fronts.get(tree); }, used, limit, over);
-        shared.through[lane_id()] = warp_scan_inclusive(at_length);
+        shared.through[lane_id()] = warp_inclusive_sum(at_length);
     }
     __syncthreads();
     // Bits are the sum over lengths of the counts of symbols that have as many or more, which are the rarest: a warp

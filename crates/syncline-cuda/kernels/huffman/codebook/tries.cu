@@ -4,11 +4,11 @@
 //
 // THREADS     threads in a block
 // TRY_BYTES   of a try's arrays, in shared memory
-// TEAM is 1; and the constants of huffman/codebook/tree.cuh.
+// COOPERATIVE_BLOCKS is 1; and the constants of huffman/codebook/tree.cuh.
 #include "huffman/code.cuh"
 #include "huffman/codebook/tree.cuh"
 
-static_assert(TEAM == 1, "a block is on its own");
+static_assert(COOPERATIVE_BLOCKS == 1, "a block is on its own");
 
 static_assert(SYMBOLS * 18 <= TRY_BYTES, "the host gives enough memory");
 // Weights as huffman/codebook/codebook.cu has them, those of leaves raised to the floor.
@@ -66,10 +66,10 @@ __device__ __noinline__ void try_floor(Pending &pending, uint32_t number, uint8_
     __threadfence();
     const uint32_t at_length = warp_id() == 0 ? pending.fewest_bits() : 0;
     const long long decided = clock64();
-    Team team{nullptr, nullptr, 0, threadIdx.x};
+    CooperativeGroup group{nullptr, nullptr, 0, threadIdx.x};
     const uint16_t *order = pending.order();
     write_code(
-        team, code, at_length, [&](uint32_t i) { return uint32_t(order[i]); }, SYMBOLS - used,
+        group, code, at_length, [&](uint32_t i) { return uint32_t(order[i]); }, SYMBOLS - used,
         reinterpret_cast<uint8_t *>(trees), codewords, symbols_by_codeword, summary);
     if (threadIdx.x == 0) {
         summary[SUMMARY_CYCLES + 2] += decided - start;

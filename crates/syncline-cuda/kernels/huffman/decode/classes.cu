@@ -7,6 +7,7 @@
 // each byte of its codewords. The host need not know how many there are of a class.
 //
 // CLASSES   classes: one for each ratio, the last for all that are higher
+#include "device/warp.cuh"
 #include "huffman/decode/spans.cuh"
 
 static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
@@ -38,11 +39,7 @@ struct Scan {
 
 // By the whole block; `warp_counts` has one for each warp. The caller puts a barrier before the next use of them.
 __device__ inline Scan scan_block(uint32_t count, uint32_t *warp_counts) {
-    uint32_t sum = count;
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-        sum += lane_id() >= distance ? below : 0;
-    }
+    uint32_t sum = warp_inclusive_sum(count);
     if (lane_id() == WARP - 1) {
         warp_counts[warp_id()] = sum;
     }

@@ -5,6 +5,7 @@
 // block a stream walks along the sequences, and then every block knows its start. That costs as many decodings of
 // everything as the longest codeword has bits, twice, and always ends. Blocks of streams that have not failed leave at
 // once.
+#include "device/sync.cuh"
 #include "huffman/decode/spans.cuh"
 
 static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
@@ -19,7 +20,7 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
     self_sync_compose(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
                       const uint16_t *count_tables, const Totals *totals, uint32_t resolve, const uint32_t *failed,
                       const uint8_t *sequence_entries, uint8_t *functions, uint8_t *entries, uint8_t *counts) {
-    wait_for_previous();
+    launch_dependents_and_wait();
     extern __shared__ uint4 dynamic[]; // COUNTS + ENDS entries
     __shared__ Stream stream;
     __shared__ Book book;
@@ -115,7 +116,7 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
 // For streams that failed: walks along the sequences' functions from the stream's start. A block a stream.
 extern "C" __global__ void __launch_bounds__(SEQUENCE)
     self_sync_walk(const Stream *streams, const uint32_t *failed, const uint8_t *functions, uint8_t *sequence_entries) {
-    wait_for_previous();
+    launch_dependents_and_wait();
     __shared__ uint8_t part[SEQUENCE * LONGEST];
     __shared__ uint8_t found[SEQUENCE];
     const Stream &stream = streams[blockIdx.x];

@@ -7,15 +7,15 @@
 // PAIRS          whether entries of two symbols are made use of: worth it where codewords are short; else lanes with
 // one and with two only get out of step
 #pragma once
-#include "common.cuh"
+#include "device/sync.cuh"
+#include "device/warp.cuh"
+#include "device/sync.cuh"
 
-// As wait_for_previous, but the next kernel's blocks are dealt out only when what came before this one is there: so the
-// next may read that before it waits itself.
+// As launch_dependents_and_wait, but the next kernel's blocks are dealt out only when what came before this one is
+// there: so the next may read that before it waits itself.
 __device__ inline void wait_then_let_start() {
-#if __CUDA_ARCH__ >= 900
-    asm volatile("griddepcontrol.wait;" ::: "memory");
-    asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-#endif
+    grid_dependency_wait();
+    launch_dependents();
 }
 
 constexpr uint32_t GROUP = 1u << GROUP_LOG2;
@@ -307,10 +307,8 @@ struct Checksum {
 
     // Adds up a warp's checksums and adds them to the stream's.
     __device__ inline void flush(uint32_t *sums) {
-        for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-            sum += __shfl_xor_sync(ALL_LANES, sum, distance);
-            weighted += __shfl_xor_sync(ALL_LANES, weighted, distance);
-        }
+        sum = warp_reduce_sum(sum);
+        weighted = warp_reduce_sum(weighted);
         if (lane_id() == 0) {
             atomicAdd(&sums[0], sum);
             atomicAdd(&sums[1], weighted);
@@ -321,9 +319,7 @@ struct Checksum {
 
 // The bits that any lane of the warp has set.
 __device__ inline uint32_t any_of(uint32_t bits) {
-    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-        bits |= __shfl_xor_sync(ALL_LANES, bits, distance);
-    }
+    bits = warp_reduce_or(bits);
     return bits;
 }
 

@@ -6,6 +6,8 @@
 // they start, so that nobody looks back at a block that does not run.
 //
 // ENTRIES   0: starts come from the gap index and counts from counting; 1: both have been found before
+#include "device/lookback.cuh"
+#include "device/warp.cuh"
 #include "huffman/decode/spans.cuh"
 
 static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
@@ -32,9 +34,7 @@ __device__ inline uint32_t look_back(volatile uint64_t *states, uint32_t number,
         const uint32_t counted = __ballot_sync(ALL_LANES, state >> 32 == 2);
         const uint32_t nearest = counted == 0 ? WARP : __ffs(counted) - 1;
         uint32_t sum = lane_id() <= nearest ? uint32_t(state) : 0;
-        for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-            sum += __shfl_xor_sync(ALL_LANES, sum, distance);
-        }
+        sum = warp_reduce_sum(sum);
         before += sum;
         end = counted != 0 || end < WARP ? 0 : end - WARP;
     }
@@ -114,11 +114,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
 #endif
         }
-        uint32_t sum = count;
-        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-            uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-            sum += lane_id() >= distance ? below : 0;
-        }
+        uint32_t sum = warp_inclusive_sum(count);
         if (lane_id() == WARP - 1) {
             warp_counts[warp_id()] = sum;
         }

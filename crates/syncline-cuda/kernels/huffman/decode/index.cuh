@@ -1,6 +1,7 @@
 // The symbol index: where the groups of a block of 32 live groups start, and their words brought to shared memory. By a
 // warp.
 #pragma once
+#include "device/warp.cuh"
 #include "huffman/decode/decode.cuh"
 
 // The lengths of an index block's groups and where they are.
@@ -23,11 +24,7 @@ struct IndexBlock {
         }
         uint32_t length = __funnelshift_r(low, high, lane_id() * width) & ((1u << width) - 1);
         length = block * WARP + lane_id() < stream.live ? length + shortest : 0;
-        uint32_t sum = length;
-        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-            uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-            sum += lane_id() >= distance ? below : 0;
-        }
+        uint32_t sum = warp_inclusive_sum(length);
         start = uint32_t(descriptor) + sum - length;
         end = start + length;
         // Sums stay below 2^19: this finds wrapping too.

@@ -15,6 +15,8 @@
 #if BOOKS == 1
 #define LAST_SYMBOLS 512
 #endif
+#include "device/sync.cuh"
+#include "device/warp.cuh"
 #include "huffman/decode/work.cuh"
 
 // The share of a block that is to have `most` index blocks of one stream at most: a block of a small batch has about
@@ -28,7 +30,7 @@ __device__ inline void share_of_one(const Stream *streams, uint32_t count, uint3
         const uint32_t i = first + lane_id();
         const uint32_t tasks = i < count ? ceil_div(streams[i].live, WARP) : 0, blocks = ceil_div(tasks, most);
         const uint32_t start = i < count ? streams[i].first_task : 0;
-        const uint32_t through = warp_scan_inclusive(blocks), found = __ballot_sync(ALL_LANES, block < through);
+        const uint32_t through = warp_inclusive_sum(blocks), found = __ballot_sync(ALL_LANES, block < through);
         if (found != 0) {
             const uint32_t lane = __ffs(found) - 1;
             const uint32_t own = block - __shfl_sync(ALL_LANES, through - blocks, lane),
@@ -159,7 +161,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 reinterpret_cast<const uint32_t *>(&books[stream.first_book])[i];
         }
         __syncthreads();
-        wait_for_previous();
+        launch_dependents_and_wait();
 #if LAST_SYMBOLS
         own_book.last.load(own_book.book, symbols);
 #endif
@@ -211,6 +213,6 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         }
         task = stop;
     }
-    wait_for_previous();
+    launch_dependents_and_wait();
     verify_at_last(streams, stream_count, sums, status);
 }

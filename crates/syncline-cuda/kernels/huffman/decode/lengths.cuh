@@ -7,6 +7,7 @@
 // MARKS    symbols whose marks fit shared memory, a multiple of 16, four times STAGED at least; also the largest
 // alphabet of each of several codebooks
 #pragma once
+#include "device/warp.cuh"
 #include "huffman/decode/header.cuh"
 
 constexpr uint32_t PARSE_WARPS = THREADS / WARP;
@@ -16,20 +17,12 @@ constexpr uint32_t NO_CODE = 0xFFFFFFFF;
 
 // Exclusive sums over a block, and the sum of all; `warp_sums` has a place for each warp.
 template <typename T> __device__ inline T block_scan(T value, T *warp_sums, T &total) {
-    T sum = value;
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        const T below = __shfl_up_sync(ALL_LANES, sum, distance);
-        sum += lane_id() >= distance ? below : 0;
-    }
+    T sum = warp_inclusive_sum(value);
     if (lane_id() == WARP - 1) {
         warp_sums[warp_id()] = sum;
     }
     __syncthreads();
-    T warps = lane_id() < PARSE_WARPS ? warp_sums[lane_id()] : 0;
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        const T below = __shfl_up_sync(ALL_LANES, warps, distance);
-        warps += lane_id() >= distance ? below : 0;
-    }
+    T warps = warp_inclusive_sum(lane_id() < PARSE_WARPS ? warp_sums[lane_id()] : 0);
     total = __shfl_sync(ALL_LANES, warps, WARP - 1);
     const T before = __shfl_sync(ALL_LANES, warps, (warp_id() + WARP - 1) % WARP);
     __syncthreads();

@@ -5,6 +5,7 @@
 //
 // SEQUENCE       subsequences in a sequence
 #pragma once
+#include "device/warp.cuh"
 #include "huffman/decode/lengths.cuh"
 
 // What follows from the number of symbols with each length; by one warp. Sets the book's numbers, `entry`, `used`, and
@@ -98,11 +99,7 @@ __device__ inline void sort_symbols(const uint8_t *marks, uint32_t alphabet, uin
     // A warp a length: a lane a warp.
     for (uint32_t length = warp_id(); length < LENGTHS; length += PARSE_WARPS) {
         const uint32_t count = lane_id() < PARSE_WARPS ? scratch.warp_counts[lane_id()][length] : 0;
-        uint32_t sum = count;
-        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-            const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-            sum += lane_id() >= distance ? below : 0;
-        }
+        uint32_t sum = warp_inclusive_sum(count);
         if (lane_id() < PARSE_WARPS) {
             scratch.warp_counts[lane_id()][length] = scratch.entry[length] + sum - count;
         }
@@ -128,10 +125,8 @@ __device__ inline void sort_symbols(const uint8_t *marks, uint32_t alphabet, uin
         }
         __syncwarp();
     }
-    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-        least = min_of(least, __shfl_xor_sync(ALL_LANES, least, distance));
-        most = max_of(most, __shfl_xor_sync(ALL_LANES, most, distance));
-    }
+    least = warp_reduce_min(least);
+    most = warp_reduce_max(most);
     if (lane_id() == 0) {
         atomicMin(&scratch.least, least);
         atomicMax(&scratch.most, most);

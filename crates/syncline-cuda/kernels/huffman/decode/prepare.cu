@@ -1,5 +1,7 @@
 // What decoders need before they start, and the comparison of checksums after: tables, the places of live groups, free
 // groups filled.
+#include "device/sync.cuh"
+#include "device/warp.cuh"
 #include "huffman/decode/book.cuh"
 #include "huffman/decode/free.cuh"
 
@@ -103,9 +105,7 @@ __device__ inline void place(uint32_t unit, const uint8_t *input, const Stream *
     for (uint32_t i = threadIdx.x; i < first_word; i += THREADS) {
         live += __popc(~bitmap[i]);
     }
-    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-        live += __shfl_xor_sync(ALL_LANES, live, distance);
-    }
+    live = warp_reduce_sum(live);
     if (lane_id() == 0) {
         warp_live[warp_id()] = live;
     }
@@ -114,10 +114,7 @@ __device__ inline void place(uint32_t unit, const uint8_t *input, const Stream *
         const uint32_t at = first_word + lane_id();
         uint32_t word = at * 32 < groups ? bitmap[at] | groups_past(groups, at) : ALL_LANES;
         uint32_t own = __popc(~word), sum = own;
-        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-            uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-            sum += lane_id() >= distance ? below : 0;
-        }
+        sum = warp_inclusive_sum(sum);
         uint32_t before = 0;
         for (uint32_t warp = 0; warp < WARPS; ++warp) {
             before += warp_live[warp];
@@ -192,7 +189,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // Compares checksums; a thread a stream.
 extern "C" __global__ void decode_verify(const Stream *streams, uint32_t stream_count, const uint32_t *sums,
                                          uint32_t *status) {
-    wait_for_previous();
+    launch_dependents_and_wait();
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
     if (i < stream_count && (sums[2 * i] != streams[i].sum || sums[2 * i + 1] != streams[i].weighted)) {
         status[i] |= STATUS_CHECKSUM;

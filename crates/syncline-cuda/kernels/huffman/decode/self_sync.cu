@@ -15,6 +15,7 @@
 //
 // ROUNDS    rounds in a warp before giving up
 // JOINED    subsequences of a stretch that joining decodes before giving up
+#include "device/sync.cuh"
 #include "huffman/decode/spans.cuh"
 
 constexpr uint32_t SUBSEQUENCES = 4; // of a lane
@@ -155,7 +156,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         uint32_t first_stretch, stop;
         const uint32_t number = rest.stream(streams, stream_count, first_stretch, stop);
         load_stream(stream, book, streams, number, books);
-        wait_for_previous();
+        launch_dependents_and_wait();
         // The first of a stream starts with a codeword.
         const uint32_t first = max_of(first_stretch, 1u) + threadIdx.x;
         const uint8_t *exits_before = exits + stream.first_sequence * STRETCHES - 1;
@@ -176,5 +177,5 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             }
         }
     }
-    wait_for_previous();
+    launch_dependents_and_wait();
 }

@@ -9,9 +9,10 @@
 // BLOCKS      blocks of spans_write that a multiprocessor should have room for
 // SPAN_COST   what a span takes beside its symbols, in symbols; DENSE_SPAN_COST in batches that have fewer than
 // DENSE_SPAN symbols a span
+#include "device/sync.cuh"
+#include "device/warp.cuh"
 #include "huffman/decode/free.cuh"
 #include "huffman/decode/put.cuh"
-#include "scan.cuh"
 
 constexpr uint32_t SPANS = SEQUENCE / WARP; // of a sequence
 
@@ -77,7 +78,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     const uint32_t spans = ceil_div(stream.bits, SPAN_BITS), subsequences = ceil_div(stream.bits, SUBSEQUENCE_BITS);
     const uint32_t first_subsequence = stream.first_subsequence, first_span = stream.first_sequence * SPANS,
                    symbols = stream.live * GROUP;
-    wait_for_previous();
+    launch_dependents_and_wait();
     uint32_t running = 0;
     for (uint32_t first = 0; first < spans; first += THREADS) {
         const uint32_t span = first + threadIdx.x;
@@ -99,11 +100,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                 }
             }
         }
-        uint32_t sum = own;
-        for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-            const uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-            sum += lane_id() >= distance ? below : 0;
-        }
+        uint32_t sum = warp_inclusive_sum(own);
         if (lane_id() == WARP - 1) {
             warp_sums[warp_id()] = sum;
         }
@@ -219,7 +216,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
         if (is_first) {
             // Tables are there since codewords are counted; sums of counts are not.
-            wait_for_previous();
+            launch_dependents_and_wait();
             is_first = false;
             first_span = costs.first_span(number, own_start);
             stop = costs.first_span(number, own_end);
@@ -246,7 +243,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         // Warps draw the next one when they come to it: spans are uneven.
         for (uint32_t span = first_span + warp_id(), next; span < stop; span = next) {
             // Damaged codewords may be more than there is room for.
-            const uint32_t sum = base + warp_scan_inclusive(count), begin = min_of(all, sum - count),
+            const uint32_t sum = base + warp_inclusive_sum(count), begin = min_of(all, sum - count),
                            end = min_of(all, sum);
             LaneReader reader(words, entry);
             // The next span's words are under way meanwhile.
@@ -260,6 +257,6 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (!fills_first) {
         fill_free(input, streams, stream_count, totals, out);
     }
-    wait_for_previous();
+    launch_dependents_and_wait();
     verify_at_last(streams, stream_count, sums, status);
 }

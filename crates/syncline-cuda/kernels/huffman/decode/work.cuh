@@ -8,7 +8,6 @@
 #pragma once
 #include "huffman/decode/index.cuh"
 #include "huffman/decode/lookup.cuh"
-#include "scan.cuh"
 
 constexpr uint32_t OWN_ENTRIES = TABLE + OWN_LONG;
 // Words of a codebook's tables.

@@ -3,8 +3,9 @@
 // THREADS    threads in a block
 // METHOD     0 coarse, 1 prefix sum, 2 reduce-shuffle-merge: SEGMENT is then the paper's chunk of 2^M symbols
 // REDUCTION  the paper's r
+#include "device/sync.cuh"
+#include "device/block.cuh"
 #include "huffman/encode/encode.cuh"
-#include "successor.cuh"
 
 struct Code {
     uint32_t bits, length; // right-aligned
@@ -42,8 +43,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     encode_coarse(const uint8_t *symbols, const Span *spans, const uint32_t *codewords, const uint32_t *codebooks,
                   const uint8_t *classes, uint32_t segments_in_stream, uint32_t *slots, SegmentSums *sums,
                   uint16_t *group_bits) {
-    wait_for_all_before();
-    let_next_begin();
+    grid_dependency_wait();
+    launch_dependents();
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, THREADS);
     const uint32_t stream = blockIdx.x / blocks_in_stream;
     const uint32_t segment = blockIdx.x % blocks_in_stream * THREADS + threadIdx.x;
@@ -151,8 +152,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
                       uint16_t *group_bits) {
     __shared__ BlockSums block;
     __shared__ uint64_t warp_sums[THREADS / WARP];
-    wait_for_all_before();
-    let_next_begin();
+    grid_dependency_wait();
+    launch_dependents();
     const uint32_t stream = blockIdx.x / segments_in_stream, segment = blockIdx.x % segments_in_stream;
     const Span span = spans[stream];
     const uint32_t first_group = segment * SEGMENT_GROUPS;
@@ -179,7 +180,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             atomicAdd(&block.group_bits[group], code.length);
         }
         uint64_t total;
-        const uint32_t at = position + uint32_t(block_scan<THREADS, uint64_t>(code.length, warp_sums, total));
+        const uint32_t at = position + uint32_t(block_exclusive_sum<THREADS, uint64_t>(code.length, warp_sums, total));
         if (code.length > 0) {
             const uint64_t placed = uint64_t(code.bits) << (64 - code.length) >> at % 32;
             atomicOr(&slot[at / 32], uint32_t(placed >> 32));
@@ -228,8 +229,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ BlockSums block;
     __shared__ uint32_t buffers[2][UNITS * WIDE];
     __shared__ uint32_t bits_of[2][UNITS];
-    wait_for_all_before();
-    let_next_begin();
+    grid_dependency_wait();
+    launch_dependents();
     const uint32_t stream = blockIdx.x / segments_in_stream, segment = blockIdx.x % segments_in_stream;
     const Span span = spans[stream];
     const uint32_t first_group = segment * SEGMENT_GROUPS;

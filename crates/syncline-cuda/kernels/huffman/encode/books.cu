@@ -9,6 +9,8 @@
 //          together too
 // BLOCKS   blocks on a multiprocessor that registers are dealt out for
 // and the constants of huffman/sample.cuh.
+#include "device/sync.cuh"
+#include "device/block.cuh"
 #include "huffman/encode/counts.cuh"
 #include "huffman/sample.cuh"
 
@@ -118,7 +120,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         table[i] = 0;
     }
     __syncthreads();
-    wait_for_previous();
+    launch_dependents_and_wait();
     const bool dealt_out = parts_in_stream == 0;
     uint64_t parts = uint64_t(streams) * parts_in_stream;
     if (dealt_out) {
@@ -128,7 +130,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             const uint32_t stream = 2 * threadIdx.x + i;
             own[i] = stream < streams ? ceil_div(lots_of(spans[stream]), PART / GROUP) : 0;
         }
-        const uint32_t before = block_scan<THREADS, uint32_t>(own[0] + own[1], warp_sums, total);
+        const uint32_t before = block_exclusive_sum<THREADS, uint32_t>(own[0] + own[1], warp_sums, total);
         first_parts[2 * threadIdx.x] = before;
         first_parts[2 * threadIdx.x + 1] = before + own[0];
         if (threadIdx.x == 0) {
@@ -210,7 +212,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     for (uint32_t first = 0; first < alphabet; first += THREADS) {
         const uint32_t i = first + threadIdx.x;
         const bool starts = i < alphabet && (i == 0 || codewords[i] >> CODE_BITS != codewords[i - 1] >> CODE_BITS);
-        const uint32_t before = count + block_scan<THREADS, uint32_t>(starts, warp_sums, total);
+        const uint32_t before = count + block_exclusive_sum<THREADS, uint32_t>(starts, warp_sums, total);
         if (starts) {
             runs[before] = i;
         }
@@ -225,7 +227,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             start = runs[i];
             run = (i + 1 < count ? runs[i + 1] : alphabet) - start;
         }
-        uint32_t at = written + block_scan<THREADS, uint32_t>(i < count ? run_bytes(run) : 0, warp_sums, total);
+        uint32_t at =
+            written + block_exclusive_sum<THREADS, uint32_t>(i < count ? run_bytes(run) : 0, warp_sums, total);
         if (i < count) {
             bytes[at] = codewords[start] >> CODE_BITS | (run < LONG_RUN ? run - 1 : LONG_RUN - 1) << 5;
             if (run >= LONG_RUN) {
@@ -259,9 +262,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         (i < CLASSES * ALPHABET ? several : single) += counts[at] * (codewords[at] >> CODE_BITS);
     }
     uint64_t total;
-    block_scan<THREADS, uint64_t>(several, warp_sums, total);
+    block_exclusive_sum<THREADS, uint64_t>(several, warp_sums, total);
     several = total;
-    block_scan<THREADS, uint64_t>(single, warp_sums, total);
+    block_exclusive_sum<THREADS, uint64_t>(single, warp_sums, total);
     single = total;
     if (threadIdx.x == 0) {
         for (uint32_t book = 0; book < CLASSES; ++book) {

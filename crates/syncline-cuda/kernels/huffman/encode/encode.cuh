@@ -13,7 +13,6 @@
 // SEGMENT       symbols in a segment: a power of two from 512 up
 #pragma once
 #include "huffman/span.cuh"
-#include "scan.cuh"
 
 constexpr uint32_t SYMBOL_BITS = 8 * SYMBOL_BYTES;
 constexpr uint32_t SYMBOL_MASK = (1u << SYMBOL_BITS) - 1;

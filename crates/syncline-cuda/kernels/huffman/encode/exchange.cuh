@@ -4,32 +4,8 @@
 // What is one warp's to work out is not worked out by all 32: that would take as long as eight of them one after
 // another.
 #pragma once
+#include "device/warp.cuh"
 #include "huffman/encode/gaps_small.cuh"
-
-#if __CUDA_ARCH__ >= 800
-__device__ inline uint32_t warp_or(uint32_t value) { return __reduce_or_sync(ALL_LANES, value); }
-__device__ inline uint32_t warp_min(uint32_t value) { return __reduce_min_sync(ALL_LANES, value); }
-__device__ inline uint32_t warp_max(uint32_t value) { return __reduce_max_sync(ALL_LANES, value); }
-__device__ inline uint32_t warp_total(uint32_t value) { return __reduce_add_sync(ALL_LANES, value); }
-#else
-template <typename Join> __device__ inline uint32_t warp_join(uint32_t value, Join join) {
-#pragma unroll
-    for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-        value = join(value, __shfl_xor_sync(ALL_LANES, value, distance));
-    }
-    return value;
-}
-__device__ inline uint32_t warp_or(uint32_t value) {
-    return warp_join(value, [](uint32_t a, uint32_t b) { return a | b; });
-}
-__device__ inline uint32_t warp_min(uint32_t value) {
-    return warp_join(value, [](uint32_t a, uint32_t b) { return min_of(a, b); });
-}
-__device__ inline uint32_t warp_max(uint32_t value) {
-    return warp_join(value, [](uint32_t a, uint32_t b) { return max_of(a, b); });
-}
-__device__ inline uint32_t warp_total(uint32_t value) { return warp_sum(value); }
-#endif
 
 // Where a stream's parts are.
 struct Parts {
@@ -107,7 +83,7 @@ struct Result {
 
 // What the warp's groups have come to, for the others.
 __device__ inline void note_warp(Shared &shared, const Encoding &own) {
-    const uint32_t sum = warp_total(own.sum), weighted = warp_total(own.weighted);
+    const uint32_t sum = warp_reduce_sum(own.sum), weighted = warp_reduce_sum(own.weighted);
     const bool is_bad = __any_sync(ALL_LANES, (own.any & ANY_MISSING) != 0 || (own.seen & BEYOND_ALPHABET) != 0);
     if (lane_id() == 0) {
         shared.warp_sizes[warp_id()] = own.live << SHORT_LIVE_AT | own.bits;
@@ -122,7 +98,7 @@ __device__ inline void note_warp(Shared &shared, const Encoding &own) {
 // Where the warp is in its block.
 __device__ inline Place own_place(const Shared &shared) {
     const uint32_t sizes = lane_id() < WARPS ? shared.warp_sizes[lane_id()] : 0;
-    return {warp_total(sizes), warp_total(lane_id() < warp_id() ? sizes : 0)};
+    return {warp_reduce_sum(sizes), warp_reduce_sum(lane_id() < warp_id() ? sizes : 0)};
 }
 
 // What the block says first. By a thread.
@@ -135,14 +111,15 @@ __device__ inline void say_sizes(const Shared &shared, const Work &work, uint32_
 // The block's first bits and its checksum; and where each warp begins, a lane a warp. By a warp.
 __device__ inline void say_more(Shared &shared, const Work &work) {
     const bool there = lane_id() < WARPS;
-    const uint32_t own = there ? shared.warp_sizes[lane_id()] : 0, before = warp_scan_inclusive(own) - own;
+    const uint32_t own = there ? shared.warp_sizes[lane_id()] : 0, before = warp_inclusive_sum(own) - own;
     if (there) {
         shared.warp_starts[lane_id()] = before;
     }
-    const uint32_t front = warp_or(
+    const uint32_t front = warp_reduce_or(
         bits_of(own) > 0 && bits_of(before) < 32 ? work.slots[lane_id() * work.slot_words] >> bits_of(before) : 0);
     const uint32_t own_sum = there ? shared.sum[lane_id()] : 0, own_weighted = there ? shared.weighted[lane_id()] : 0;
-    const uint32_t sum = warp_total(own_sum), weighted = warp_total(own_weighted + live_of(before) * GROUP * own_sum);
+    const uint32_t sum = warp_reduce_sum(own_sum),
+                   weighted = warp_reduce_sum(own_weighted + live_of(before) * GROUP * own_sum);
     if (lane_id() == 0) {
         say(&work.states.fronts[blockIdx.x], SAID | front);
         say(&work.states.sums[blockIdx.x].first, SAID | sum);
@@ -193,7 +170,7 @@ __device__ inline void hear_sizes(Shared &shared, const Work &work) {
         const uint64_t said = there ? wait_for(&work.states.sizes[work.share.first_block + other].first) : 0,
                        own = said & SIZES;
         __syncwarp();
-        const uint64_t through = warp_scan_inclusive(own);
+        const uint64_t through = warp_inclusive_sum(own);
         is_bad |= (said & IS_BAD) != 0;
         if (there) {
             shared.starts[other] = before + through - own;
@@ -238,14 +215,14 @@ __device__ inline Entry make_entry(Shared &shared, const Work &work, uint32_t li
     uint32_t length = 0;
     if (warp < warps) {
         length = threadIdx.x >= skew && in_block < live ? work.live_lengths[in_block] : 0;
-        const uint32_t bits = warp_total(length);
+        const uint32_t bits = warp_reduce_sum(length);
         if (entry.there) {
             if (there && in_block >= live) {
                 length = length_behind(shared, work, entry.number * INDEX_BLOCK + lane_id());
             }
             __syncwarp();
-            entry.shortest = warp_min(there ? length : 0xFFFF);
-            entry.width = 32 - __clz(warp_max(there ? length : 0) - entry.shortest);
+            entry.shortest = warp_reduce_min(there ? length : 0xFFFF);
+            entry.width = 32 - __clz(warp_reduce_max(there ? length : 0) - entry.shortest);
         }
         if (lane_id() == 0) {
             shared.entries[warp] = entry.width << SHORT_LIVE_AT | bits;
@@ -257,13 +234,13 @@ __device__ inline Entry make_entry(Shared &shared, const Work &work, uint32_t li
     }
     const uint32_t own = lane_id() < warps ? shared.entries[lane_id()] : 0;
     if (warp == 0) {
-        const uint32_t all = warp_total(own);
+        const uint32_t all = warp_reduce_sum(own);
         if (lane_id() == 0) {
             say(&work.states.sizes[blockIdx.x].second, SAID | all >> SHORT_LIVE_AT);
             add_to(&work.states.totals[work.share.stream].second, all >> SHORT_LIVE_AT);
         }
     }
-    const uint32_t before = warp_total(lane_id() < warp ? own : 0);
+    const uint32_t before = warp_reduce_sum(lane_id() < warp ? own : 0);
     entry.start = bits_of(starts) + bits_of(before);
     entry.deltas_at = before >> SHORT_LIVE_AT;
     if (entry.there && entry.width > 0) {
@@ -318,7 +295,7 @@ __device__ inline void place_stream(Shared &shared, const Work &work) {
     __syncwarp();
     const Parts parts = parts_of(shared.groups[lane], live_of(totals.first), bits_of(totals.first),
                                  uint32_t(totals.second), book_bytes);
-    const uint32_t place = warp_total(lane < stream ? align_up(parts.stream_bytes, 16) : 0);
+    const uint32_t place = warp_reduce_sum(lane < stream ? align_up(parts.stream_bytes, 16) : 0);
     if (lane == stream) {
         shared.parts = parts;
         shared.place = place;
@@ -333,7 +310,7 @@ __device__ inline void hear_widths(Shared &shared, const Work &work) {
         before += uint32_t(wait_for(&work.states.sizes[work.share.first_block + other].second));
     }
     __syncwarp();
-    before = warp_total(before);
+    before = warp_reduce_sum(before);
     if (lane_id() == 0) {
         shared.widths_before = before;
     }
@@ -349,8 +326,8 @@ __device__ inline void hear_sums(Shared &shared, const Work &work) {
         weighted += uint32_t(own.second) + live_of(shared.starts[other]) * GROUP * uint32_t(own.first);
     }
     __syncwarp();
-    sum = warp_total(sum);
-    weighted = warp_total(weighted);
+    sum = warp_reduce_sum(sum);
+    weighted = warp_reduce_sum(weighted);
     if (lane_id() == 0) {
         shared.checksum[0] = sum;
         shared.checksum[1] = weighted;

@@ -2,6 +2,8 @@
 // stream, now that it is known where in the stream a segment starts.
 //
 // WRITE_THREADS  threads in a block, a warp for each segment
+#include "device/sync.cuh"
+#include "device/warp.cuh"
 #include "huffman/encode/scratch.cuh"
 
 constexpr uint32_t WRITE_WARPS = WRITE_THREADS / WARP;
@@ -11,7 +13,7 @@ constexpr uint32_t WRITE_WARPS = WRITE_THREADS / WARP;
 extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
     encode_gaps_of_symbols(const uint8_t *symbols, const Span *spans, const uint32_t *codewords,
                            uint32_t segments_in_stream, Scratch all) {
-    wait_for_previous();
+    launch_dependents_and_wait();
     const uint32_t blocks_in_stream = ceil_div(segments_in_stream, WRITE_WARPS);
     const uint32_t stream = blockIdx.x / blocks_in_stream;
     const uint32_t segment = blockIdx.x % blocks_in_stream * WRITE_WARPS + warp_id();
@@ -42,7 +44,7 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS)
             lengths[i] = live ? __ldg(&book[own[i] & (ALPHABET - 1)]) >> CODE_BITS : 0;
             total += lengths[i];
         }
-        const uint32_t through = warp_scan_inclusive(total);
+        const uint32_t through = warp_inclusive_sum(total);
         uint32_t end = position + through - total;
 #pragma unroll
         for (uint32_t i = 0; i < LANE_SYMBOLS; ++i) {

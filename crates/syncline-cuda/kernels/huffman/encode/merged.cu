@@ -9,8 +9,9 @@
 // BLOCKS        blocks that a multiprocessor should hold: what registers are dealt out for
 // NOTE_LENGTHS  1: the length of each codeword is noted, for the gap index
 // SHARED_TABLE  1: the codewords are in shared memory; 0: in device memory, since there are too many
+#include "device/sync.cuh"
+#include "device/warp.cuh"
 #include "huffman/encode/pieces.cuh"
-#include "successor.cuh"
 
 constexpr uint32_t WARPS = THREADS / WARP;
 // The classes of a segment's groups stay with its warp, a byte each: lane `l` has those of groups `l`, `l + 32` and so
@@ -72,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (uint64_t(segment - warp) * SEGMENT_GROUPS >= span.groups) {
         // Whatever comes behind this kernel comes behind the one before, too.
         if (blockIdx.x == 0) {
-            wait_for_all_before();
+            grid_dependency_wait();
         }
         return;
     }
@@ -94,8 +95,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
         }
     }
     // What comes next then finds what was there before this one without waiting.
-    wait_for_all_before();
-    let_next_begin();
+    grid_dependency_wait();
+    launch_dependents();
     const uint32_t books_in_use = CLASSES == 1 ? 1 : codebooks[stream];
     const uint32_t *books = codewords + uint64_t(book_of(stream, CLASSES, 0)) * ALPHABET;
     if (SHARED_TABLE) {
@@ -212,7 +213,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
             back_bits += pieces[PIECES / 2 + i].bits;
         }
         const uint32_t total = front_bits + back_bits;
-        const uint32_t through = warp_scan_inclusive(total);
+        const uint32_t through = warp_inclusive_sum(total);
         const uint32_t group_end = __shfl_sync(ALL_LANES, through, lane_id() | (LANES_IN_GROUP - 1));
         if (lane_id() % LANES_IN_GROUP == 0) {
             lengths[warp][group_at] = group_end - (through - total);
@@ -269,8 +270,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     for (uint32_t i = lane_id(); i < ceil_div(groups, 2); i += WARP) {
         lengths_to[i] = reinterpret_cast<const uint32_t *>(lengths[warp])[i];
     }
-    sum = warp_sum(sum);
-    weighted = warp_sum(weighted);
+    sum = warp_reduce_sum(sum);
+    weighted = warp_reduce_sum(weighted);
     const bool bad = __any_sync(ALL_LANES, (any & ANY_MISSING) != 0 || (seen & BEYOND_ALPHABET) != 0);
     if (lane_id() == 0) {
         const uint32_t flushed = uint32_t(slot - reinterpret_cast<uint4 *>(own_slot)) * 4;
@@ -279,7 +280,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
     if (segments_done != nullptr) {
         __syncwarp();
         if (lane_id() == 0) {
-            tell(&segments_done[stream], 1);
+            signal_release_add(&segments_done[stream], 1);
         }
     }
 }

@@ -1,6 +1,7 @@
 // The parts of a stream as encode_write writes them: the frame of header, codebooks and padding, the symbol index, and
 // the words that a segment's codewords come to.
 #pragma once
+#include "device/warp.cuh"
 #include "huffman/encode/scratch.cuh"
 
 constexpr uint32_t HEADER_BYTES = 40;
@@ -45,10 +46,7 @@ struct Slots {
             word |= start < word_end && start < next ? slots[uint64_t(own) * SLOT_WORDS] >> start % 32 : 0;
             more = __all_sync(ALL_LANES, next < word_end);
         }
-#pragma unroll
-        for (uint32_t distance = WARP / 2; distance > 0; distance /= 2) {
-            word |= __shfl_xor_sync(ALL_LANES, word, distance);
-        }
+        word = warp_reduce_or(word);
         return word;
     }
 };

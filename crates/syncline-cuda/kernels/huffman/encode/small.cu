@@ -1,6 +1,7 @@
 // Encoding a small batch with codebooks that there are, in one launch: see huffman/encode/small.cuh, which has the
 // constants.
 #define WHOLE 0
+#include "device/sync.cuh"
 #include "huffman/encode/together.cuh"
 
 // Vectors of four codewords, and how many of them a thread has.
@@ -59,7 +60,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     const uint8_t *from = symbols + share.first_group * GROUP * SYMBOL_BYTES;
     const uint32_t first_at = share.first * UNIT_GROUPS * GROUP;
     uint32_t at = first_at + round_begin * WARP_SYMBOLS + lane_id() * LANE_SYMBOLS;
-    wait_for_previous();
+    launch_dependents_and_wait();
     // Nothing can start without the table: its codewords are asked for first, by the warps that are there first.
     const uint4 *of_stream = reinterpret_cast<const uint4 *>(codewords + uint64_t(share.stream) * ALPHABET);
     uint4 entries[OWN_VECTORS];

@@ -12,6 +12,7 @@
 // WHOLE    whether codebooks are made on the way
 // CLASSES is 1; and the constants of huffman/encode/encode.cuh, of which SEGMENT plays no part.
 #pragma once
+#include "device/warp.cuh"
 #define WRITE_THREADS THREADS
 #include "huffman/encode/parts.cuh"
 #include "huffman/encode/pieces.cuh"
@@ -136,7 +137,7 @@ __device__ inline void encode_round(LaneSymbols &own, uint32_t at, uint32_t stre
         back_bits += pieces[PIECES / 2 + i].bits;
     }
     const uint32_t total = front_bits + back_bits;
-    const uint32_t through = warp_scan_inclusive(total);
+    const uint32_t through = warp_inclusive_sum(total);
     const uint32_t group_end = __shfl_sync(ALL_LANES, through, lane_id() | (LANES_IN_GROUP - 1));
     if (lane_id() % LANES_IN_GROUP == 0) {
         lengths[group_in_round] = group_end - (through - total);

@@ -4,8 +4,9 @@
 // THREADS        threads in a block of encode_layout
 // WRITE_THREADS  threads in a block of encode_write, a warp for each segment
 // NOTE_LENGTHS   whether the gap index follows from lengths that the encoder has noted; else it has been found
-#include "successor.cuh"
 #if INDEX == 1 && NOTE_LENGTHS
+#include "device/sync.cuh"
+#include "device/block.cuh"
 #include "huffman/encode/gaps.cuh"
 #endif
 #include "huffman/encode/parts.cuh"
@@ -34,7 +35,7 @@ struct BookSums {
     __device__ inline void find() {
         codebooks = codebooks == 1 ? 1 : CLASSES;
         const bool used = CLASSES == 1 || (codebooks == 1) == (lane_id() == CLASSES);
-        bytes = warp_sum(used ? bytes : 0);
+        bytes = warp_reduce_sum(used ? bytes : 0);
         uint32_t most = used ? longest : 0;
 #pragma unroll
         for (uint32_t distance = 4; distance > 0; distance /= 2) {
@@ -72,15 +73,15 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     // What comes next, if it knows how to wait, begins when this one has waited: it then finds all that was there
     // before.
     if (segments_done == nullptr) {
-        wait_for_all_before();
+        grid_dependency_wait();
     } else {
         if (threadIdx.x == 0) {
-            wait_for_number(&segments_done[stream], segments);
+            wait_for_signal(&segments_done[stream], segments);
             segments_done[stream] = 0;
         }
         __syncthreads();
     }
-    let_next_begin();
+    launch_dependents();
 
     // Bits of a thread's groups; none past the stream's end.
     auto lengths_from = [&](uint32_t first) {
@@ -111,7 +112,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         bad |= own.live >= SEGMENT_BAD;
         own.live &= SEGMENT_BAD - 1;
         const uint64_t before =
-            running + block_scan<THREADS, uint64_t>(uint64_t(own.live) << 32 | own.bits, warp_sums, total);
+            running + block_exclusive_sum<THREADS, uint64_t>(uint64_t(own.live) << 32 | own.bits, warp_sums, total);
         if (segment < segments_in_stream) {
             scratch.starts[segment] = make_uint2(uint32_t(before), uint32_t(before >> 32));
         }
@@ -162,7 +163,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             rank = before + through - own;
         } else {
             uint32_t all;
-            rank = live_groups + block_scan<THREADS, uint32_t>(own, reinterpret_cast<uint32_t *>(warp_sums), all);
+            rank =
+                live_groups + block_exclusive_sum<THREADS, uint32_t>(own, reinterpret_cast<uint32_t *>(warp_sums), all);
             live_groups += all;
         }
 #pragma unroll
@@ -184,8 +186,8 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         }
     }
     if (warp_id() * WARP < segments) {
-        sum = warp_sum(sum);
-        weighted = warp_sum(weighted);
+        sum = warp_reduce_sum(sum);
+        weighted = warp_reduce_sum(weighted);
         if (lane_id() == 0) {
             atomicAdd(&checksum[0], sum);
             atomicAdd(&checksum[1], weighted);
@@ -237,7 +239,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             const uint32_t block = first + threadIdx.x / LANES;
             const bool notes = threadIdx.x % LANES == 0 && block < blocks;
             const uint32_t width = notes ? 32 - __clz(longest - shortest) : 0;
-            const uint64_t before = running + block_scan<THREADS, uint64_t>(
+            const uint64_t before = running + block_exclusive_sum<THREADS, uint64_t>(
                                                   notes ? uint64_t(width) << 32 | block_bits : 0, warp_sums, total);
             if (notes) {
                 scratch.descriptors[block] =
@@ -277,13 +279,13 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
         plan.stream_bytes = plan.codewords_at + 4 * (ceil_div(bits, 32) + 2);
         plans[stream] = plan;
         if (streams_done != nullptr) {
-            tell(streams_done, 1);
+            signal_release_add(streams_done, 1);
         } else {
             __threadfence();
         }
     }
     if (segments_done != nullptr && blockIdx.x == 0) {
-        wait_for_all_before();
+        grid_dependency_wait();
     }
     if (blocks_done == nullptr) {
         return;
@@ -303,7 +305,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
     for (uint32_t first = 0; first < gridDim.x; first += THREADS) {
         const uint32_t other = first + threadIdx.x;
         const uint64_t bytes = other < gridDim.x ? align_up(__ldcg(&plans[other].stream_bytes), 16) : 0;
-        const uint64_t before = running + block_scan<THREADS, uint64_t>(bytes, warp_sums, total);
+        const uint64_t before = running + block_exclusive_sum<THREADS, uint64_t>(bytes, warp_sums, total);
         if (other < gridDim.x) {
             places[other] = before;
         }
@@ -323,7 +325,7 @@ __device__ inline uint64_t find_place(const Plan *plans, uint32_t stream, uint32
     for (uint32_t other = lane_id(); other < stream; other += WARP) {
         before += align_up(plans[other].stream_bytes, 16);
     }
-    const uint64_t place = __shfl_sync(ALL_LANES, warp_sum(before), 0);
+    const uint64_t place = __shfl_sync(ALL_LANES, warp_reduce_sum(before), 0);
     if (note && lane_id() == 0) {
         places[stream] = place;
         if (stream == streams - 1) {
@@ -480,22 +482,22 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
     const uint32_t stream = same_for_all(SIDE_BY_SIDE ? blockIdx.x % streams : from_last / blocks_in_stream);
     const uint32_t number = SIDE_BY_SIDE ? blockIdx.x / streams : from_last % blocks_in_stream;
     if (laid_out == nullptr) {
-        let_next_begin();
-        wait_for_all_before();
+        launch_dependents();
+        grid_dependency_wait();
     } else {
         // Streams are encoded when records are being laid out: who has no segment makes room at once.
         if (number > 0 && (number - 1) * WRITE_WARPS * SEGMENT_GROUPS >= spans[stream].groups) {
             if (blockIdx.x == 0) {
-                wait_for_all_before();
+                grid_dependency_wait();
             }
             return;
         }
         if (threadIdx.x == 0) {
-            wait_for_number(laid_out, laid_out_number);
+            wait_for_signal(laid_out, laid_out_number);
         }
         __syncthreads();
         // What comes next then finds the records laid out.
-        let_next_begin();
+        launch_dependents();
     }
     write_share(stream, number, streams, plans, books, all, all_slots, slots_in_stream, spans, segments_in_stream,
                 places, find_places, notes, out, out_bytes);
@@ -503,10 +505,10 @@ extern "C" __global__ void __launch_bounds__(WRITE_THREADS, WRITE_BLOCKS)
     if (INDEX != 1 && unwritten != nullptr) {
         __syncthreads();
         if (threadIdx.x == 0) {
-            tell(&unwritten[stream], uint32_t(-1));
+            signal_release_add(&unwritten[stream], uint32_t(-1));
         }
     }
     if (laid_out != nullptr && blockIdx.x == 0) {
-        wait_for_all_before();
+        grid_dependency_wait();
     }
 }

@@ -10,6 +10,7 @@
 // INDEX, THREADS and the constants of huffman/encode/small.cuh and huffman/codebook/small.cuh, of which SYMBOLS is
 // ALPHABET and COUNT_BITS is 32
 #define WHOLE 1
+#include "device/sync.cuh"
 #include "huffman/encode/counts.cuh"
 #include "huffman/encode/together.cuh"
 // Both have names of their own for what they have alike.
@@ -276,7 +277,7 @@ extern "C" __global__ void __launch_bounds__(THREADS, 1)
             own.words[4 * v + 3] = vector.w;
         }
     };
-    wait_for_previous();
+    launch_dependents_and_wait();
     LaneSymbols here, next;
     load(here, round_begin);
     load(next, round_begin + 1);

@@ -11,7 +11,7 @@ use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut, D
 use super::batch::Batch;
 use super::encoder::check_input;
 use super::format::{CLASSES, Format};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive, source};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, ProgrammaticDependentLaunch, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::codebook::{CodebookBuilder, DeviceCodebook};
 use crate::huffman::codebook_small::{
@@ -294,7 +294,7 @@ impl<S: Symbol> BooksBuilder<S> {
         let all = u64::from(batch.streams) * u64::from(parts);
         let counter = if all <= FEW_PARTS * u64::from(few.blocks) { few } else { many };
         let blocks = all.min(counter.blocks.into()) as u32;
-        let launch = Successive::new(&counter.kernel, stream).reads(input).reads(&batch.spans);
+        let launch = ProgrammaticDependentLaunch::new(&counter.kernel, stream).reads(input).reads(&batch.spans);
         let launch = match classes {
             Some(classes) => launch.reads(classes),
             None => launch.value(0_u64),

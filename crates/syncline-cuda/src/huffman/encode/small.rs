@@ -13,7 +13,7 @@ use super::batch::{Batch, Encoded, SHORT_LIST, StreamSpan};
 use super::books::Books;
 use super::encoder::books_pointers;
 use super::format::Format;
-use crate::device::{Device, Frame, Kernel, Source, Specialization, Successive, source};
+use crate::device::{Device, Frame, Kernel, Source, Specialization, ProgrammaticDependentLaunch, source};
 use crate::error::Result;
 use crate::huffman::codebook_small::{COUNT_BYTES, SMALL_ALPHABET, block_constants, shared_and_tree};
 use crate::huffman::histogram::Symbol;
@@ -294,7 +294,7 @@ impl Small {
         let mut states = frame.counters((blocks * STATE_WORDS + OTHER_WORDS) as usize)?;
         let codewords = books.codebooks.codewords();
         let kernel = &self.given[usize::from(plan.threads > GIVEN_THREADS[0])];
-        let launch = Successive::new(kernel, &stream).together(true).reads(input).value(plan.list);
+        let launch = ProgrammaticDependentLaunch::new(kernel, &stream).cooperative(true).reads(input).value(plan.list);
         let launch = launch.reads(&codewords).value(books_pointers(books, &stream));
         let launch = launch.reads(&books.status).value(plan.rounds).value(plan.groups).writes(&mut states);
         let launch = launch.value(ResultPointers::new(encoded, &stream));
@@ -334,7 +334,7 @@ impl Small {
             address(summaries),
             bytes.device_ptr_mut(&stream).0,
         ]);
-        let launch = Successive::new(kernel, &stream).together(true).reads(input).value(plan.list);
+        let launch = ProgrammaticDependentLaunch::new(kernel, &stream).cooperative(true).reads(input).value(plan.list);
         let launch = launch.value(made).writes(status);
         let launch = launch.value(plan.rounds).value(plan.groups).writes(&mut states);
         let launch = launch.value(ResultPointers::new(encoded, &stream));

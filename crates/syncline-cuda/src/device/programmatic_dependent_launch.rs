@@ -18,7 +18,7 @@ use crate::error::{DriverContext, Result};
 /// may be dealt out, and clear their shared memory, while the one before still runs. Where the device knows nothing of
 /// that (before sm_90), it starts as any other.
 #[must_use]
-pub struct Successive<'a> {
+pub struct ProgrammaticDependentLaunch<'a> {
     kernel: &'a Kernel,
     stream: &'a Arc<CudaStream>,
     /// The arguments one after another, each from a word on, and the first word of each.
@@ -26,14 +26,14 @@ pub struct Successive<'a> {
     arguments: Vec<usize>,
     used: Vec<SyncOnDrop<'a>>,
     early: bool,
-    together: bool,
+    cooperative: bool,
 }
 
-impl<'a> Successive<'a> {
+impl<'a> ProgrammaticDependentLaunch<'a> {
     /// A launch on `stream`, without arguments so far.
     pub fn new(kernel: &'a Kernel, stream: &'a Arc<CudaStream>) -> Self {
         let (words, arguments, used) = (Vec::with_capacity(32), Vec::with_capacity(10), Vec::with_capacity(10));
-        Self { kernel, stream, words, arguments, used, early: true, together: false }
+        Self { kernel, stream, words, arguments, used, early: true, cooperative: false }
     }
 
     /// Whether it may begin early at all.
@@ -42,8 +42,8 @@ impl<'a> Successive<'a> {
     }
 
     /// Whether it is cooperative: all blocks run at the same time, or the launch fails.
-    pub fn together(self, together: bool) -> Self {
-        Self { together, ..self }
+    pub fn cooperative(self, cooperative: bool) -> Self {
+        Self { cooperative, ..self }
     }
 
     /// Adds an argument that is passed by value.
@@ -89,17 +89,17 @@ impl<'a> Successive<'a> {
             self.arguments.iter().map(|&first| self.words[first..].as_mut_ptr().cast()).collect();
         // SAFETY: a union of plain numbers, of which all zeros is one.
         let none: CUlaunchAttributeValue = unsafe { MaybeUninit::zeroed().assume_init() };
-        let (mut early, mut together) = (none, none);
+        let (mut early, mut cooperative) = (none, none);
         early.programmaticStreamSerializationAllowed = 1;
-        together.cooperative = 1;
+        cooperative.cooperative = 1;
         let attribute = |id, value| CUlaunchAttribute { id, pad: [0; 4], value };
         let mut attributes = Vec::with_capacity(2);
         if self.early && self.kernel.waits_for_previous() {
             let id = CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
             attributes.push(attribute(id, early));
         }
-        if self.together {
-            attributes.push(attribute(CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, together));
+        if self.cooperative {
+            attributes.push(attribute(CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_COOPERATIVE, cooperative));
         }
         let config = CUlaunchConfig {
             gridDimX: grid.grid_dim.0,

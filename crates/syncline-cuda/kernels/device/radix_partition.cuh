@@ -1,20 +1,9 @@
-// A team of blocks that works in step, and what it does together: partition by a digit.
+// A stable partition of items by a digit, the step of a radix sort, by a group of blocks; and a search by a warp.
 //
-// TEAM      blocks. One needs nothing; more must be launched cooperatively, so that all of them run at the same time
-// and the barrier cannot wait for ever. THREADS   threads in a block, a multiple of 32 SYMBOLS   items of a partition
+// SYMBOLS  items of a partition; the other constants are those of device/cooperative.cuh
 #pragma once
-#include "common.cuh"
-
-constexpr uint32_t WARPS = THREADS / WARP;
-
-// Reads what another block of the team may have written: past the first-level cache, which is not kept coherent.
-template <typename T> __device__ inline T read(const T *from) {
-#if TEAM > 1
-    return __ldcg(from);
-#else
-    return *from;
-#endif
-}
+#include "device/cooperative.cuh"
+#include "device/warp.cuh"
 
 // Shared memory that a block partitions with, by digits below DIGITS, a multiple of 32 and not above THREADS.
 template <uint32_t DIGITS> struct Partition {
@@ -24,39 +13,9 @@ template <uint32_t DIGITS> struct Partition {
     uint32_t warp_sums[DIGITS / WARP];
 };
 
-// Number of this block in its team. Blocks that are teams of their own build a codebook each.
-__device__ inline uint32_t block_of_team() { return TEAM > 1 ? blockIdx.x : 0; }
-
-struct Team {
-    uint32_t *barrier;      // 0 at the start
-    uint32_t *digit_counts; // TEAM x as many digits as a partition has, if there are several blocks
-    uint32_t barriers_passed;
-    uint32_t rank; // of this thread
-    static constexpr uint32_t SIZE = TEAM * THREADS;
-
-    __device__ inline void sync() {
-        __syncthreads();
-#if TEAM > 1
-        ++barriers_passed;
-        if (threadIdx.x == 0) {
-            __threadfence();
-            atomicAdd(barrier, 1u);
-            while (*reinterpret_cast<volatile uint32_t *>(barrier) < barriers_passed * TEAM) {
-            }
-            __threadfence();
-        }
-        __syncthreads();
-#endif
-    }
-};
-
 // Exclusive sums over the DIGITS first threads of a block; called by the whole block.
 template <uint32_t DIGITS> __device__ inline uint32_t digit_scan(uint32_t value, uint32_t *warp_sums) {
-    uint32_t sum = value;
-    for (uint32_t distance = 1; distance < WARP; distance *= 2) {
-        uint32_t below = __shfl_up_sync(ALL_LANES, sum, distance);
-        sum += lane_id() >= distance ? below : 0;
-    }
+    uint32_t sum = warp_inclusive_sum(value);
     if (lane_id() == WARP - 1 && threadIdx.x < DIGITS) {
         warp_sums[warp_id()] = sum;
     }
@@ -93,12 +52,13 @@ __device__ inline void for_each_item(uint32_t first, Load load, Take take) {
 // loaded, position)` for each. Blocks, and warps within them, take consecutive items, so that ranks follow the items'
 // order.
 template <uint32_t DIGITS, typename Load, typename Digit, typename Place>
-__device__ inline void partition_by_digit(Team &team, Partition<DIGITS> &partition, Load load, Digit digit,
+__device__ inline void partition_by_digit(CooperativeGroup &group, Partition<DIGITS> &partition, Load load, Digit digit,
                                           Place place) {
     auto &warp_counts = partition.warp_counts;
     auto &digit_start = partition.digit_start;
-    constexpr uint32_t PER_WARP = (SYMBOLS + TEAM * WARPS * WARP - 1) / (TEAM * WARPS * WARP) * WARP;
-    const uint32_t first = (block_of_team() * WARPS + warp_id()) * PER_WARP;
+    constexpr uint32_t PER_WARP =
+        (SYMBOLS + COOPERATIVE_BLOCKS * WARPS * WARP - 1) / (COOPERATIVE_BLOCKS * WARPS * WARP) * WARP;
+    const uint32_t first = (block_of_group() * WARPS + warp_id()) * PER_WARP;
     for (uint32_t i = threadIdx.x; i < WARPS * DIGITS / 2; i += THREADS) {
         reinterpret_cast<uint32_t *>(warp_counts)[i] = 0; // two at a time
     }
@@ -130,17 +90,17 @@ __device__ inline void partition_by_digit(Team &team, Partition<DIGITS> &partiti
         }
     }
     uint32_t before = 0;
-#if TEAM > 1
+#if COOPERATIVE_BLOCKS > 1
     if (threadIdx.x < DIGITS) {
-        team.digit_counts[block_of_team() * DIGITS + threadIdx.x] = total;
+        group.digit_counts[block_of_group() * DIGITS + threadIdx.x] = total;
     }
-    team.sync();
+    group.sync();
     if (threadIdx.x < DIGITS) {
         total = 0;
 #pragma unroll 8
-        for (uint32_t block = 0; block < TEAM; ++block) {
-            uint32_t count = read(&team.digit_counts[block * DIGITS + threadIdx.x]);
-            before += block < block_of_team() ? count : 0;
+        for (uint32_t block = 0; block < COOPERATIVE_BLOCKS; ++block) {
+            uint32_t count = load_from_group(&group.digit_counts[block * DIGITS + threadIdx.x]);
+            before += block < block_of_group() ? count : 0;
             total += count;
         }
     }
@@ -163,7 +123,7 @@ __device__ inline void partition_by_digit(Team &team, Partition<DIGITS> &partiti
         }
         __syncwarp();
     });
-    team.sync();
+    group.sync();
 }
 
 // The items from `low` up to the first of `high` for which `before(item)` does not hold, given that those for which it
