@@ -81,7 +81,7 @@ impl Kernel {
         Self { context, function, name, shared_memory_limit, architecture }
     }
 
-    /// Whether `wait_for_previous` in it does something.
+    /// Whether `grid_dependency_wait` has an effect in it.
     pub(crate) fn waits_for_previous(&self) -> bool {
         self.architecture >= WAITING_ARCHITECTURE
     }
