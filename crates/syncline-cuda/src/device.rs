@@ -10,8 +10,8 @@ mod headers;
 mod nvrtc;
 mod pinned;
 mod program;
-mod side;
 mod programmatic_dependent_launch;
+mod side;
 
 use std::collections::HashMap;
 use std::fmt;
@@ -29,8 +29,8 @@ pub(crate) use fetch::fetch;
 pub use nvrtc::{Nvrtc, Source, Version};
 pub use pinned::Pinned;
 pub use program::{Kernel, Specialization};
-pub use side::SideStream;
 pub use programmatic_dependent_launch::ProgrammaticDependentLaunch;
+pub use side::SideStream;
 
 use crate::error::{CudaError, DriverContext, Result};
 

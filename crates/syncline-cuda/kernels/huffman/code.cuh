@@ -31,7 +31,7 @@ __device__ inline void write_code(CooperativeGroup &group, Code &code, uint32_t 
         code.entry[lane_id()] = through - at_length;
         code.first_code[lane_id()] = first_code;
         const uint32_t longest = 31 - __clz(__ballot_sync(ALL_LANES, at_length > 0) | 1);
-        if (block_of_team() == 0) {
+        if (block_of_group() == 0) {
             summary[SUMMARY_FIRST + lane_id()] = first_code;
             summary[SUMMARY_ENTRY + lane_id()] = through - at_length;
             if (lane_id() == 0) {

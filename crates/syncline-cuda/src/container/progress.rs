@@ -9,7 +9,7 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaSlice, CudaStream, CudaViewMut, DevicePtrMut, DeviceRepr, ValidAsZeroBits};
 use syncline_core::container::{ALIGNMENT, HEADER_LEN};
 
-use crate::device::{Device, Kernel, Pinned, Source, Specialization, ProgrammaticDependentLaunch, source};
+use crate::device::{Device, Kernel, Pinned, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 
 const TABLE: Source = source!("container/table.cu");
@@ -214,7 +214,8 @@ impl StreamEnd {
         progress.number += 1;
         let (number, told) = (progress.number, progress.told.device_pointer());
         let signed = progress.signed();
-        let launch = ProgrammaticDependentLaunch::new(&self.kernel, stream).value(header).reads(&progress.lengths).value(chunks);
+        let launch =
+            ProgrammaticDependentLaunch::new(&self.kernel, stream).value(header).reads(&progress.lengths).value(chunks);
         let launch = launch.reads(&progress.state).value(room).writes(output).value(number).value(told).value(signed);
         // SAFETY: the kernel's parameters are (StreamHeader, const u32 *, u64, const u64 *, u64, u8 *, u64, Told *,
         // const u32 *); it reads `chunks` lengths and the state, and writes only where `room` bytes hold all that it

@@ -14,7 +14,7 @@ use super::hash::{Gap, Hasher, Pieces, Written};
 use super::prepared::Prepared;
 use super::progress::{self, Progress};
 
-use crate::device::{Device, Frame, Kernel, Source, Specialization, ProgrammaticDependentLaunch, fetch, source};
+use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, fetch, source};
 use crate::error::{CudaError, Result};
 use crate::geometry::{ChunkBatch, DeviceGeometry, Slab};
 use crate::huffman::encode::{Encoded, Plan};
@@ -392,7 +392,8 @@ impl RecordWriter {
             blocks_of_record: blocks,
             are_all: are_all.into(),
         };
-        let launch = ProgrammaticDependentLaunch::new(&self.layout, &stream).value(contents.geometry).value(contents.batch);
+        let launch =
+            ProgrammaticDependentLaunch::new(&self.layout, &stream).value(contents.geometry).value(contents.batch);
         let launch = launch.value(sources).value(output).writes(&mut parts).writes(&mut plans);
         // SAFETY: the kernel's parameters are (Geometry, ChunkBatch, Sources, Output, ChunkParts *, RecordPlan *).
         // There are summaries, sums of tiles, parts, a length and a plan for the batch's chunks, a narrow stream for
@@ -437,7 +438,10 @@ impl RecordWriter {
         ]);
         let (blocks, unwritten) = (layout.blocks, layout.unwritten(stream));
         let (parts, plans) = (layout.parts.as_view(), layout.plans.as_view());
-        let launch = ProgrammaticDependentLaunch::new(&self.write, stream).value(contents.geometry).value(contents.batch).reads(&parts);
+        let launch = ProgrammaticDependentLaunch::new(&self.write, stream)
+            .value(contents.geometry)
+            .value(contents.batch)
+            .reads(&parts);
         let launch = launch.reads(&plans).reads(contents.metas).reads(contents.bases).value(pointers);
         let launch = launch.reads(&contents.slab.bytes).value(contents.slab.first_element).value(blocks).writes(output);
         let launch = launch.value(laid_out.0).value(laid_out.1).value(unwritten);

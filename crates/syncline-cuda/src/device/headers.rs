@@ -35,6 +35,7 @@ const HEADERS: &[Source] = headers![
     "huffman/codebook/trees.cuh",
     "huffman/decode/book.cuh",
     "huffman/decode/decode.cuh",
+    "huffman/decode/free.cuh",
     "huffman/decode/header.cuh",
     "huffman/decode/index.cuh",
     "huffman/decode/lengths.cuh",

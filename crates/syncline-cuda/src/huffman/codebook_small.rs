@@ -9,7 +9,7 @@ use cudarc::driver::{CudaStream, DeviceRepr};
 use syncline_core::huffman::{lengths, sample};
 
 use super::codebook::{DeviceCodebook, constants};
-use crate::device::{Device, DeviceInfo, Kernel, Source, Specialization, ProgrammaticDependentLaunch, source};
+use crate::device::{Device, DeviceInfo, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::Result;
 
 const SOURCE: Source = source!("huffman/codebook/small.cu");

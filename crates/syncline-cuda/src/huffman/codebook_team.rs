@@ -8,7 +8,7 @@ use cudarc::driver::{CudaView, PushKernelArg};
 use super::codebook::{
     CONTROL_BYTES, DeviceCodebook, SUMMARY_WORDS, TREES_BYTES, TREES_OF_CODE, Team, arena_bytes, constants,
 };
-use crate::device::{Device, Frame, Kernel, Source, Specialization, ProgrammaticDependentLaunch, source};
+use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 
 const TREES: Source = source!("huffman/codebook/trees.cu");
@@ -160,7 +160,8 @@ impl TeamCodebooks {
             // its arrays out in MEMORY_BYTES, and writes a sum for every STRETCH symbols and two words behind them. The
             // control is 0, and is so again after the three kernels. Cooperative: all blocks run at a time.
             unsafe { launch.launch_cooperative(together) }.doing("launching the codebook's sort")?;
-            let launch = ProgrammaticDependentLaunch::new(&self.trees, &stream).writes(&mut memory).writes(&mut control);
+            let launch =
+                ProgrammaticDependentLaunch::new(&self.trees, &stream).writes(&mut memory).writes(&mut control);
             let launch = launch.reads(&sums).writes(&mut spill).writes(&mut trees);
             // SAFETY: the kernel's parameters are (u8 *, Control *, const u64 *, u8 *, Trees *): what the kernel before
             // has left, SPILL_BYTES for each block, TREES_BYTES; and SHARED_BYTES of shared memory. It waits before it

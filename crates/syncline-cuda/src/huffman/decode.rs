@@ -31,7 +31,7 @@ pub use parse::{Limits, Parser, StreamPlace};
 pub use self_sync::{SelfSync, SelfSyncTuning};
 pub use spans::SpansTuning;
 
-use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, ProgrammaticDependentLaunch, source};
+use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, Result};
 
 /// Live groups in a block of the symbol index.
@@ -265,7 +265,9 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
         if totals.streams > 0 {
             let parts = (ALL_TABLE_BLOCKS / totals.books.max(1)).clamp(*TABLE_BLOCKS.start(), *TABLE_BLOCKS.end());
             let first_placing = totals.books * parts;
-            let launch = ProgrammaticDependentLaunch::new(&self.prepare, &stream).reads(&work.batch.books).reads(&work.batch.symbols);
+            let launch = ProgrammaticDependentLaunch::new(&self.prepare, &stream)
+                .reads(&work.batch.books)
+                .reads(&work.batch.symbols);
             let launch = launch.reads(work.input).reads(&work.batch.descriptors).value(totals.streams);
             let launch = launch.reads(&work.batch.sums).value(parts).value(first_placing);
             let launch = launch.value(u32::from(filling)).value(u32::from(work.batch.keep_status)).writes(&mut tables);
@@ -294,7 +296,8 @@ impl<S: Symbol + DeviceRepr> Preparation<S> {
             return Ok(());
         }
         let stream = frame.stream();
-        let launch = ProgrammaticDependentLaunch::new(&self.verify, stream).reads(&work.batch.descriptors).value(streams);
+        let launch =
+            ProgrammaticDependentLaunch::new(&self.verify, stream).reads(&work.batch.descriptors).value(streams);
         let launch = launch.reads(&scratch.sums).writes(&mut *work.status);
         let grid = Kernel::grid(streams.div_ceil(PREPARE_THREADS), PREPARE_THREADS, 0);
         // SAFETY: parameters (const Stream *, u32, const u32 *, u32 *): two sums and a word of status for each stream.

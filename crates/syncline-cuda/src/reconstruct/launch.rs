@@ -319,7 +319,10 @@ impl Reconstructor {
     ) -> Result<()> {
         let Coded { wanted, input, batch, dynamic_bytes } = *coded;
         let request = Request { dynamic_bytes, tabled: batch.tabled.into(), ..wanted.request };
-        let launch = ProgrammaticDependentLaunch::new(kernel, frame.stream()).reads(input).value(wanted.geometry).value(wanted.parsed);
+        let launch = ProgrammaticDependentLaunch::new(kernel, frame.stream())
+            .reads(input)
+            .value(wanted.geometry)
+            .value(wanted.parsed);
         let launch = launch.value(wanted.values).value(request);
         let launch = launch.reads(&batch.descriptors).reads(&batch.books).reads(&batch.symbols);
         let launch = launch.writes(sums).writes(status).writes(output).value(ending);

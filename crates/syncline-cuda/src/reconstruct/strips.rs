@@ -178,7 +178,8 @@ impl Strips {
         sums: &mut CudaViewMut<'_, u32>,
     ) -> Result<()> {
         let StripBatch { cut, count, states } = batch;
-        let launch = ProgrammaticDependentLaunch::new(&self.flat, frame.stream()).value(wanted.geometry).value(wanted.parsed);
+        let launch =
+            ProgrammaticDependentLaunch::new(&self.flat, frame.stream()).value(wanted.geometry).value(wanted.parsed);
         let launch = launch.value(wanted.values).value(wanted.request).value(*cut).value(*count);
         let launch = launch.writes(output).writes(states).writes(sums);
         // SAFETY: parameters (Geometry, Parsed, Values, Request, Strips, u32, Element *, u8 *, u32 *). Strips are those

@@ -5,10 +5,10 @@
 // WRITE_THREADS  threads in a block of encode_write, a warp for each segment
 // NOTE_LENGTHS   whether the gap index follows from lengths that the encoder has noted; else it has been found
 #if INDEX == 1 && NOTE_LENGTHS
-#include "device/sync.cuh"
-#include "device/block.cuh"
 #include "huffman/encode/gaps.cuh"
 #endif
+#include "device/block.cuh"
+#include "device/sync.cuh"
 #include "huffman/encode/parts.cuh"
 
 // Groups of a thread: their bits are a vector.

@@ -8,7 +8,7 @@ use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{Decoder, MAX_CLASSES, Symbol};
 
 use super::{Decoding, LONG_ENTRIES, Preparation, SEQUENCE, SHAPES, TABLE_BITS, constants_for};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, ProgrammaticDependentLaunch, source};
+use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 
 const SOURCE: Source = source!("huffman/decode/indexed.cu");
@@ -278,7 +278,9 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
             let (blocks, most_tasks) =
                 if of_one_stream <= blocks { (of_one_stream, most_tasks) } else { (blocks.min(totals.tasks), 0) };
             let stream = frame.stream();
-            let launch = ProgrammaticDependentLaunch::new(&variant.kernel, stream).reads(work.input).reads(&work.batch.descriptors);
+            let launch = ProgrammaticDependentLaunch::new(&variant.kernel, stream)
+                .reads(work.input)
+                .reads(&work.batch.descriptors);
             let launch = launch.value(totals.streams).reads(&work.batch.books).reads(&scratch.tables);
             let launch = launch.reads(&work.batch.symbols).reads(work.classes).reads(&scratch.map);
             let launch = launch.reads(&work.batch.sums).value(most_tasks).value(staged_words).writes(&mut scratch.sums);

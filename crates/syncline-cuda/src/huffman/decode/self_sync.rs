@@ -10,7 +10,7 @@ use super::batch::Totals;
 use super::gap::{Writer, Writing};
 use super::spans::{Entries, Step, one_wave, resident};
 use super::{COUNT_ENTRIES, Decoding, Preparation, SEQUENCE, SHAPES, Scratch, TABLE_BITS, constants};
-use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, ProgrammaticDependentLaunch, source};
+use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, Result};
 
 const SOURCE: Source = source!("huffman/decode/self_sync.cu");
@@ -200,7 +200,9 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         let blocks = one_wave(self.resident, &totals);
         for (kernel, phase) in [(&self.synchronize, "in sequences"), (&self.join, "between sequences")] {
             let (tables, failed) = scratch.counts_and_cleared()?;
-            let launch = ProgrammaticDependentLaunch::new(kernel, frame.stream()).reads(work.input).reads(&work.batch.descriptors);
+            let launch = ProgrammaticDependentLaunch::new(kernel, frame.stream())
+                .reads(work.input)
+                .reads(&work.batch.descriptors);
             let launch = launch.value(totals.streams).reads(&work.batch.books).reads(&tables).reads(&work.batch.sums);
             let launch = launch.writes(&mut found.subsequences.entries).writes(&mut found.subsequences.counts);
             let launch = launch.writes(&mut found.exits).writes(failed);
@@ -228,7 +230,9 @@ impl<S: Symbol + DeviceRepr> SelfSync<S> {
         let blocks = (COMPOSING_BLOCKS * self.multiprocessors).min(totals.sequences);
         for resolve in [0_u32, 1] {
             if resolve == 1 {
-                let launch = ProgrammaticDependentLaunch::new(&self.walk, frame.stream()).reads(&work.batch.descriptors).reads(&failed);
+                let launch = ProgrammaticDependentLaunch::new(&self.walk, frame.stream())
+                    .reads(&work.batch.descriptors)
+                    .reads(&failed);
                 let launch = launch.reads(&found.functions).writes(&mut found.sequence_entries);
                 // SAFETY: parameters (const Stream *, const u32 *, const u8 *, u8 *): a block and a flag for each
                 // stream, MAX_LENGTH bytes of function and an entry for each sequence; functions hold values below

@@ -7,7 +7,7 @@ use syncline_core::huffman::{SUBSEQUENCE_BITS, Symbol};
 
 use super::batch::Totals;
 use super::{Decoding, LONG_ENTRIES, SEQUENCE, SHAPES, Scratch, TABLE_BITS, constants};
-use crate::device::{Arena, Device, Frame, Kernel, Source, Specialization, ProgrammaticDependentLaunch, source};
+use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, Result};
 
 const SOURCE: Source = source!("huffman/decode/spans.cu");
@@ -174,7 +174,9 @@ impl Spans {
             return Ok(());
         }
         let tables = scratch.counts()?;
-        let launch = ProgrammaticDependentLaunch::new(&self.count, frame.stream()).reads(work.input).reads(&work.batch.descriptors);
+        let launch = ProgrammaticDependentLaunch::new(&self.count, frame.stream())
+            .reads(work.input)
+            .reads(&work.batch.descriptors);
         let launch = launch.value(totals.streams).reads(&work.batch.books).reads(&tables).reads(&work.batch.sums);
         let launch = launch.writes(&mut found.entries).writes(&mut found.counts);
         let grid = Kernel::grid(one_wave(self.resident_count, &totals), COUNT_THREADS, 0);
@@ -200,7 +202,8 @@ impl Spans {
         let mut before = frame.slice::<u32>((totals.subsequences / SPAN) as usize)?;
         let (entries, counts) = (found.entries.as_view(), found.counts.as_view());
         let stream = frame.stream().clone();
-        let launch = ProgrammaticDependentLaunch::new(&self.scan, &stream).reads(&work.batch.descriptors).reads(&counts);
+        let launch =
+            ProgrammaticDependentLaunch::new(&self.scan, &stream).reads(&work.batch.descriptors).reads(&counts);
         let launch = launch.writes(&mut before).writes(&mut *work.status);
         // SAFETY: parameters (const Stream *, const u8 *, u32 *, u32 *): a block and a word of status for each stream,
         // a count for each subsequence, a sum for each 32 of them, which whole sequences have.
@@ -208,7 +211,8 @@ impl Spans {
         step("output index")?;
 
         let room = self.room();
-        let launch = ProgrammaticDependentLaunch::new(&self.write, &stream).reads(work.input).reads(&work.batch.descriptors);
+        let launch =
+            ProgrammaticDependentLaunch::new(&self.write, &stream).reads(work.input).reads(&work.batch.descriptors);
         let launch = launch.value(totals.streams).reads(&work.batch.books).reads(&scratch.tables);
         let launch = launch.reads(&work.batch.symbols).reads(&scratch.map).reads(&entries).reads(&counts);
         let launch = launch.reads(&before).reads(&work.batch.sums).value(room).writes(&mut scratch.sums);

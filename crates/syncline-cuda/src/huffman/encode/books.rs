@@ -11,7 +11,7 @@ use cudarc::driver::{CudaSlice, CudaStream, CudaView, DevicePtr, DevicePtrMut, D
 use super::batch::Batch;
 use super::encoder::check_input;
 use super::format::{CLASSES, Format};
-use crate::device::{Device, Frame, Kernel, Source, Specialization, ProgrammaticDependentLaunch, source};
+use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 use crate::huffman::codebook::{CodebookBuilder, DeviceCodebook};
 use crate::huffman::codebook_small::{

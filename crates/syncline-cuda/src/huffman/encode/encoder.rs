@@ -312,7 +312,10 @@ impl<S: Symbol> Encoder<S> {
         let book_pointers = books_pointers(books, &stream);
 
         let codewords = books.codebooks.codewords();
-        let launch = ProgrammaticDependentLaunch::new(&kernels.segments, &stream).reads(input).reads(&batch.spans).reads(&codewords);
+        let launch = ProgrammaticDependentLaunch::new(&kernels.segments, &stream)
+            .reads(input)
+            .reads(&batch.spans)
+            .reads(&codewords);
         let launch = launch.reads(&books.used);
         let launch = match classes {
             Some(classes) => launch.reads(classes),
@@ -341,7 +344,8 @@ impl<S: Symbol> Encoder<S> {
         unsafe { launch.launch(Kernel::grid(blocks, shape.threads, shape.shared_memory)) }?;
         launched(kernels.segments.name())?;
 
-        let launch = ProgrammaticDependentLaunch::new(&kernels.layout, &stream).reads(&batch.spans).value(book_pointers);
+        let launch =
+            ProgrammaticDependentLaunch::new(&kernels.layout, &stream).reads(&batch.spans).value(book_pointers);
         let launch = launch.value(pointers).value(segments).reads(&books.status);
         let launch = launch.writes(plans).writes(places);
         let launch = if places_too { launch.writes(blocks_done) } else { launch.value(0_u64) };
@@ -355,7 +359,8 @@ impl<S: Symbol> Encoder<S> {
         launched(kernels.layout.name())?;
 
         if let Some(gaps) = &kernels.gaps {
-            let launch = ProgrammaticDependentLaunch::new(gaps, &stream).reads(input).reads(&batch.spans).reads(&codewords);
+            let launch =
+                ProgrammaticDependentLaunch::new(gaps, &stream).reads(input).reads(&batch.spans).reads(&codewords);
             let launch = launch.value(segments).value(pointers);
             let blocks = batch.streams * segments.div_ceil(WRITE_THREADS / 32);
             // SAFETY: the kernel's parameters are (const u8 *, const Span *, const u32 *, u32, Scratch); a gap lies
@@ -436,7 +441,8 @@ impl<S: Symbol> Encoder<S> {
         let book_pointers = books_pointers(books, stream);
         let room = output.len() as u64;
         // The plan's status was final before the streams were written; what does not fit is noted in it.
-        let launch = ProgrammaticDependentLaunch::new(&kernels.write, stream).writes(plans).value(book_pointers).value(pointers);
+        let launch =
+            ProgrammaticDependentLaunch::new(&kernels.write, stream).writes(plans).value(book_pointers).value(pointers);
         let launch =
             launch.value(layout.scratch.slots.pointer(stream)).value(layout.slots_in_stream).value(layout.spans);
         let launch = launch.value(layout.segments).writes(places).value(u32::from(writing == Writing::Placing));

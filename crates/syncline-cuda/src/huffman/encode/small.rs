@@ -13,7 +13,7 @@ use super::batch::{Batch, Encoded, SHORT_LIST, StreamSpan};
 use super::books::Books;
 use super::encoder::books_pointers;
 use super::format::Format;
-use crate::device::{Device, Frame, Kernel, Source, Specialization, ProgrammaticDependentLaunch, source};
+use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::Result;
 use crate::huffman::codebook_small::{COUNT_BYTES, SMALL_ALPHABET, block_constants, shared_and_tree};
 use crate::huffman::histogram::Symbol;

@@ -1,0 +1,66 @@
+// Free groups: those that a stream's bitmap says consist of one symbol.
+#pragma once
+#include "huffman/decode/decode.cuh"
+
+// Groups that a block of decode_place looks after, and their words of the bitmap.
+constexpr uint32_t PLACED_WORDS = 32;
+constexpr uint32_t PLACED = PLACED_WORDS * 32;
+
+// The groups of a bitmap's word `i` that are not there, past the last one.
+__device__ inline uint32_t groups_past(uint32_t groups, uint32_t i) {
+    return groups - i * 32 < 32 ? ALL_LANES << (groups - i * 32) : 0;
+}
+
+// What a lane fills: the free groups of a word of the bitmaps of all streams. Reading is apart from filling, for those
+// who have other things to do in between.
+struct Filler {
+    uint32_t word, symbol;
+    uint64_t to;
+
+    // Word `at`, each stream's being whole PLACED_WORDS of them; nothing unless it is `there`.
+    __device__ inline Filler(const uint8_t *input, const Stream *streams, uint32_t stream_count, uint32_t at,
+                             bool there)
+        : word(0), symbol(0), to(0) {
+        if (there) {
+            const Stream &stream = streams[stream_of(at / PLACED_WORDS, stream_count,
+                                                     [&](uint32_t i) { return streams[i].first_placing; })];
+            const uint32_t i = at - stream.first_placing * PLACED_WORDS;
+            if (stream.has_free && i * 32 < stream.groups) {
+                word = reinterpret_cast<const uint32_t *>(input + stream.bitmap)[i] & ~groups_past(stream.groups, i);
+                symbol = SYMBOL_BYTES == 1 ? stream.free_symbol * 0x01010101u : stream.free_symbol * 0x10001u;
+                to = (stream.out + uint64_t(i) * 32 * GROUP) * SYMBOL_BYTES;
+            }
+        }
+    }
+
+    // By a warp: all write what a lane's word says.
+    __device__ inline void fill(uint8_t *out) const {
+        constexpr uint32_t UNITS = GROUP * SYMBOL_BYTES / 16;
+        for (uint32_t lanes = __ballot_sync(ALL_LANES, word != 0); lanes != 0; lanes &= lanes - 1) {
+            const uint32_t lane = __ffs(lanes) - 1;
+            const uint32_t bits = __shfl_sync(ALL_LANES, word, lane), filled = __shfl_sync(ALL_LANES, symbol, lane);
+            uint4 *group = reinterpret_cast<uint4 *>(out + __shfl_sync(ALL_LANES, to, lane));
+            const uint4 value = make_uint4(filled, filled, filled, filled);
+#pragma unroll 4
+            for (uint32_t i = lane_id(); i < 32 * UNITS; i += WARP) {
+                if (bits >> (i / UNITS) & 1) {
+                    store_streaming(&group[i], value);
+                }
+            }
+        }
+    }
+};
+
+// Fills the free groups of all streams; each warp of the grid fills an equal share. Memory is what limits that,
+// where it is instructions for decoding: decoders do it at different times in different blocks, beside decoding in
+// others.
+__device__ inline void fill_free(const uint8_t *input, const Stream *streams, uint32_t stream_count,
+                                 const Totals *totals, uint8_t *out) {
+    const uint32_t warps_in_block = blockDim.x / WARP, warp = blockIdx.x * warps_in_block + warp_id();
+    const uint32_t words = totals->placings * PLACED_WORDS;
+    const uint32_t share = ceil_div(words, gridDim.x * warps_in_block), first = min_of(words, warp * share);
+    const uint32_t end = min_of(words, first + share);
+    for (uint32_t base = first; base < end; base += WARP) {
+        Filler(input, streams, stream_count, base + lane_id(), base + lane_id() < end).fill(out);
+    }
+}
