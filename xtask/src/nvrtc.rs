@@ -1,5 +1,4 @@
-//! `cargo xtask nvrtc`: compiles every kernel specialization, on a machine that needs neither a GPU nor the CUDA
-//! toolkit.
+//! `cargo xtask nvrtc`: compiles kernel specializations with NVRTC, without a GPU or the CUDA toolkit.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,65 +6,79 @@ use std::process::Command;
 use anyhow::{Result, ensure};
 use clap::Args;
 
-/// Pinned: a check that depends on the day's newest compiler is no check.
+/// The version is pinned, so that the check does not depend on its date.
 const PACKAGE: &str = "nvidia-cuda-nvrtc-cu12==12.9.86";
-/// Options of `--fast`.
+/// Compute capabilities that Syncline supports, without their dots.
+const ARCHITECTURES: [u32; 8] = [70, 75, 80, 86, 89, 90, 100, 120];
+/// Compiler options of `--fast`.
 const FAST: &str = "--Ofast-compile=mid";
 
 /// Arguments of `nvrtc`.
 #[derive(Args)]
 pub struct Arguments {
-    /// Compute capabilities without their dots, such as 75,80,90 [default: all that Syncline supports]
-    #[arg(long, value_name = "LIST")]
-    architectures: Option<String>,
-    /// Optimize little: whether kernels compile is told in about half of the time
+    /// Compute capabilities without their dots, such as 75,80,90
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = ARCHITECTURES)]
+    architectures: Vec<u32>,
+    /// Compile one in N specializations for each architecture, different ones for each
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    sample: usize,
+    /// Optimize less: halves the time
     #[arg(long)]
     fast: bool,
-    /// Where NVRTC cannot be fetched, say so and succeed
+    /// Succeed with a message if NVRTC cannot be downloaded
     #[arg(long)]
     if_available: bool,
 }
 
-/// Fetches NVRTC into `target/nvrtc` unless it is there, and runs the compile check with it.
+/// Downloads NVRTC into `target/nvrtc` unless it is there, and runs the compile check with it.
 pub fn run(arguments: &Arguments) -> Result<()> {
     let Some(library) = fetch_unless(arguments.if_available, "kernels are not compiled")? else { return Ok(()) };
-    let compile = |architectures: Option<&str>| {
+    let check = || {
         let mut check = crate::cargo();
-        // Not only of its package: others ask for more features of what both depend on, and all of it would be built
-        // again without them.
+        // With `--package`, cargo would enable fewer features of common dependencies and build all of them again.
         check.args(["test", "--workspace", "--test", "compile"]);
+        check
+    };
+    crate::run(check().arg("--no-run"))?;
+    let compile = |architectures: Vec<String>| {
+        let mut check = check();
         check.env("SYNCLINE_NVRTC", &library).env("SYNCLINE_REQUIRE_NVRTC", "1");
-        if let Some(architectures) = architectures {
-            check.env("SYNCLINE_NVRTC_ARCHITECTURES", architectures);
-        }
+        check.env("SYNCLINE_NVRTC_ARCHITECTURES", architectures.join(","));
+        check.env("SYNCLINE_NVRTC_SAMPLE", arguments.sample.to_string());
         if arguments.fast {
             check.env("SYNCLINE_NVRTC_OPTIONS", FAST);
         }
         crate::run(&mut check)
     };
-    let Some(list) = &arguments.architectures else { return compile(None) };
-    // A process each: NVRTC compiles one kernel at a time in a process, whatever its threads are.
+    // One process for each processor: NVRTC compiles one kernel at a time in a process, with any number of threads.
+    let processes = std::thread::available_parallelism().map_or(1, usize::from);
+    let mut shares = vec![Vec::new(); processes.min(arguments.architectures.len())];
+    let count = shares.len();
+    for (number, architecture) in arguments.architectures.iter().enumerate() {
+        shares[number % count].push(architecture.to_string());
+    }
     std::thread::scope(|scope| {
         let compile = &compile;
-        let all: Vec<_> = list.split(',').map(|one| scope.spawn(move || compile(Some(one)))).collect();
+        let all: Vec<_> = shares.into_iter().map(|share| scope.spawn(move || compile(share))).collect();
         all.into_iter().try_for_each(|one| one.join().expect("a check does not panic"))
     })
 }
 
-/// Folder of the fetched library; `None`, having said what is left out, if it cannot be fetched and need not be.
+/// Returns the folder of the downloaded library. If the download fails and is `optional`, prints that `left_out` and
+/// returns `None`.
 pub fn fetch_unless(optional: bool, left_out: &str) -> Result<Option<PathBuf>> {
     match fetch(&crate::root().join("target").join("nvrtc")) {
         Err(error) if optional => {
-            println!("skipped: {left_out}, as NVRTC cannot be fetched ({error:#})");
+            println!("skipped: {left_out}: cannot download NVRTC ({error:#})");
             Ok(None)
         }
         library => library.map(Some),
     }
 }
 
-/// Folder of the fetched library, fetched unless it is there.
+/// Returns the folder of the library, and downloads it unless it is there.
 fn fetch(folder: &Path) -> Result<PathBuf> {
-    // A folder of its own for each version, so that a new pin is fetched.
+    // Each version has its own folder, so that a new pin takes effect.
     let folder = folder.join(PACKAGE.replace("==", "-"));
     let library = folder.join("nvidia").join("cuda_nvrtc").join(if cfg!(windows) { "bin" } else { "lib" });
     if library.is_dir() {
@@ -73,19 +86,12 @@ fn fetch(folder: &Path) -> Result<PathBuf> {
     }
     crate::run(
         Command::new(if cfg!(windows) { "python" } else { "python3" })
-            .args([
-                "-m",
-                "pip",
-                "install",
-                "--quiet",
-                "--disable-pip-version-check",
-                "--no-deps",
-                "--only-binary=:all:",
-            ])
+            .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
+            .args(["--no-deps", "--only-binary=:all:"])
             .arg("--target")
             .arg(&folder)
             .arg(PACKAGE),
     )?;
-    ensure!(library.is_dir(), "{PACKAGE} did not bring {}", library.display());
+    ensure!(library.is_dir(), "{PACKAGE} does not contain {}", library.display());
     Ok(library)
 }
