@@ -18,11 +18,8 @@ const WITHOUT_DEVICE: [&str; 1] = ["compile"];
 
 /// Packages, the targets of each to pack, and the folder in the bundle. Of the library, only its unit tests use
 /// devices.
-const PROGRAMS: [(&str, &str, &str); 3] = [
-    ("syncline-cuda", "--tests", "tests"),
-    ("syncline", "--lib", "tests"),
-    ("syncline-cuda", "--benches", "benches"),
-];
+const PROGRAMS: [(&str, &str, &str); 3] =
+    [("syncline-cuda", "--tests", "tests"), ("syncline", "--lib", "tests"), ("syncline-cuda", "--benches", "benches")];
 
 /// Builds `target/bundle` with `tests/`, `benches/` (optimized, stripped) and `run.sh`, and packs it into
 /// `target/bundle.tar.gz`.

@@ -1,18 +1,107 @@
-//! `check`: format, lints, build, documentation, tests.
+//! `cargo xtask check`: format, lints, dependencies, documentation, tests.
 
-use std::process::Command;
+use std::fs;
+use std::process::{Command, Stdio};
 
-use anyhow::Result;
+use anyhow::{Context, Result, ensure};
+use clap::Args;
+
+/// Columns of a source line at most.
+const MAX_COLUMNS: usize = 120;
+
+/// Version of clang-format that formats kernels: other versions format differently.
+const CLANG_FORMAT: &str = "18.1.8";
+
+/// Arguments of `check`.
+#[derive(Args)]
+pub struct Arguments {
+    /// Run everything but the tests
+    #[arg(long)]
+    no_tests: bool,
+}
 
 /// Runs each step and stops at the first that fails. The tests come last, so that their summary ends the output.
-pub fn run() -> Result<()> {
+pub fn run(arguments: &Arguments) -> Result<()> {
     cargo(&["fmt", "--all", "--check"])?;
+    check_columns()?;
+    check_kernel_format()?;
+    check_dependencies()?;
     cargo(&["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"])?;
-    // What stands for GPUs in a build without them.
+    // Without GPU support, `gpu_absent.rs` replaces the module `gpu`.
     cargo(&["clippy", "--package", "syncline", "--no-default-features", "--", "--deny", "warnings"])?;
-    cargo(&["build", "--workspace"])?;
     crate::run(cargo_command(&["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))?;
-    cargo(&["test", "--workspace"])
+    check_public_interface()?;
+    if arguments.no_tests { Ok(()) } else { cargo(&["test", "--workspace"]) }
+}
+
+/// Checks that no line of a tracked source file is longer than [`MAX_COLUMNS`].
+fn check_columns() -> Result<()> {
+    let mut long = Vec::new();
+    for file in tracked(&["*.rs", "*.cu", "*.cuh", "*.py", "*.sh"])? {
+        let text = fs::read_to_string(crate::root().join(&file)).with_context(|| format!("cannot read {file}"))?;
+        long.extend(long_lines(&text).map(|line| format!("{file}:{line}")));
+    }
+    ensure!(long.is_empty(), "lines longer than {MAX_COLUMNS} columns:\n{}", long.join("\n"));
+    Ok(())
+}
+
+/// Returns the numbers, from 1, of the lines that are too long.
+fn long_lines(text: &str) -> impl Iterator<Item = usize> {
+    (1..).zip(text.lines()).filter(|(_, line)| line.chars().count() > MAX_COLUMNS).map(|(number, _)| number)
+}
+
+/// Checks the format of kernels, if the right version of clang-format is installed.
+fn check_kernel_format() -> Result<()> {
+    let major = CLANG_FORMAT.split('.').next().unwrap_or_default();
+    if !output_of("clang-format", &["--version"]).is_some_and(|text| text.contains(&format!("version {major}."))) {
+        println!("skipped: format of kernels: needs clang-format {major} (pip install clang-format=={CLANG_FORMAT})");
+        return Ok(());
+    }
+    let kernels = tracked(&["*.cu", "*.cuh"])?;
+    // Not `crate::run`, which would print hundreds of names.
+    let mut format = Command::new("clang-format");
+    let status = format.args(["--dry-run", "-Werror"]).args(kernels).current_dir(crate::root()).status()?;
+    ensure!(status.success(), "run clang-format -i on the kernels above");
+    Ok(())
+}
+
+/// Checks licenses, sources and advisories of dependencies (`deny.toml`), if cargo-deny is installed.
+fn check_dependencies() -> Result<()> {
+    if output_of("cargo", &["deny", "--version"]).is_none() {
+        println!("skipped: dependencies: needs cargo-deny (cargo install --locked cargo-deny)");
+        return Ok(());
+    }
+    cargo(&["deny", "check", "bans", "licenses", "sources"])?;
+    if cargo(&["deny", "fetch", "db"]).is_err() {
+        println!("skipped: advisories: cannot download their database");
+        return Ok(());
+    }
+    cargo(&["deny", "check", "advisories"])
+}
+
+/// Compares the public interface with that of the last tag, if there is one and cargo-semver-checks is installed.
+fn check_public_interface() -> Result<()> {
+    let Some(tag) = output_of("git", &["describe", "--tags", "--abbrev=0"]) else { return Ok(()) };
+    if output_of("cargo", &["semver-checks", "--version"]).is_none() {
+        println!("skipped: compatibility with {}: needs cargo-semver-checks", tag.trim());
+        return Ok(());
+    }
+    cargo(&["semver-checks", "--package", "syncline", "--baseline-rev", tag.trim()])
+}
+
+/// Returns the tracked files that match any of the patterns.
+fn tracked(patterns: &[&str]) -> Result<Vec<String>> {
+    let arguments: Vec<_> = ["ls-files", "--"].iter().chain(patterns).copied().collect();
+    let files = output_of("git", &arguments).context("cannot list the files of the repository with git")?;
+    // A file that was deleted and not yet committed is still listed.
+    Ok(files.lines().filter(|file| crate::root().join(file).exists()).map(str::to_owned).collect())
+}
+
+/// Returns what a program prints to standard output, or `None` if it cannot be started or fails.
+fn output_of(program: &str, arguments: &[&str]) -> Option<String> {
+    let mut command = Command::new(program);
+    let output = command.args(arguments).current_dir(crate::root()).stderr(Stdio::null()).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 fn cargo(arguments: &[&str]) -> Result<()> {
@@ -23,4 +112,15 @@ fn cargo_command(arguments: &[&str]) -> Command {
     let mut command = crate::cargo();
     command.args(arguments);
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_lines_are_found_by_columns_and_not_by_bytes() {
+        let text = format!("{}\n{}\n{}\n", "a".repeat(120), "a".repeat(121), "µ".repeat(120));
+        assert_eq!(long_lines(&text).collect::<Vec<_>>(), [2]);
+    }
 }

@@ -1,4 +1,4 @@
-//! Chores of the repository: `cargo xtask check | data | nvrtc | emulate | bundle`.
+//! Tasks of the repository: `cargo xtask check | data | nvrtc | emulate | fuzz | bundle`.
 
 mod bundle;
 mod check;
@@ -12,7 +12,7 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context, Result, ensure};
 use clap::{Parser, Subcommand};
 
-/// Chores of the repository
+/// Tasks of the repository
 #[derive(Parser)]
 #[command(name = "cargo xtask")]
 struct Cli {
@@ -22,15 +22,15 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check format, lints, build, documentation and tests, as continuous integration does
-    Check,
-    /// Fetch the real data sets into data/ (Debian and Python 3.11 or newer; about 0.7 GB)
+    /// Check format, lints, dependencies, documentation and tests
+    Check(check::Arguments),
+    /// Download the real data sets into data/ (needs Debian and Python 3.11; about 0.7 GB)
     Data(data::Arguments),
-    /// Compile every CUDA kernel, without a GPU (fetches NVRTC with pip)
+    /// Compile CUDA kernels without a GPU (downloads NVRTC with pip)
     Nvrtc(nvrtc::Arguments),
-    /// Run the device tests, or a command, with GPUs emulated on the CPU (fetches NVRTC with pip)
+    /// Run the device tests, or a command, on GPUs emulated on the CPU (downloads NVRTC with pip)
     Emulate(emulate::Arguments),
-    /// Collect the device tests and benches for a GPU machine without Rust
+    /// Pack the device tests and benches for a GPU machine without Rust
     Bundle,
 }
 
@@ -46,7 +46,7 @@ fn main() -> ExitCode {
 
 fn perform(task: Task) -> Result<()> {
     match task {
-        Task::Check => check::run(),
+        Task::Check(arguments) => check::run(&arguments),
         Task::Data(arguments) => data::run(&arguments),
         Task::Nvrtc(arguments) => nvrtc::run(&arguments),
         Task::Emulate(arguments) => emulate::run(&arguments),
@@ -54,17 +54,17 @@ fn perform(task: Task) -> Result<()> {
     }
 }
 
-/// The repository's root.
+/// Returns the root folder of the repository.
 fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("xtask lies in the repository")
 }
 
-/// The cargo that runs this.
+/// Returns a command for the cargo that runs this program.
 fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Runs a command in the repository's root and shows it.
+/// Prints a command and runs it in the root folder of the repository.
 fn run(command: &mut Command) -> Result<()> {
     let words: Vec<_> = std::iter::once(command.get_program()).chain(command.get_args()).collect();
     let line = words.iter().map(|w| w.to_string_lossy()).collect::<Vec<_>>().join(" ");

@@ -183,7 +183,8 @@ impl<'a> Grid<'a> {
             let alive = warps[warp as usize].alive;
             if there != alive {
                 return Err(format!(
-                    "lanes {there:#x} pass an aligned barrier without others of {alive:#x}, in {} at {}, block ({x}, {y}, {z}), warp {warp}",
+                    "lanes {there:#x} pass an aligned barrier without others of {alive:#x}, in {} at {}, \
+                     block ({x}, {y}, {z}), warp {warp}",
                     self.program.name,
                     self.program.place(place),
                 ));

@@ -8,7 +8,10 @@ use crate::machine::program::{Compare, Lanes};
 macro_rules! of_type {
     ($name:expr; $value:expr; $($relation:literal => $operator:tt,)*) => {
         match $name {
-            $($relation => Some((|a: &Lanes, b: &Lanes| which(a, b, |a, b| $value(a) $operator $value(b))) as Compare),)*
+            $($relation => {
+                let by: Compare = |a: &Lanes, b: &Lanes| which(a, b, |a, b| $value(a) $operator $value(b));
+                Some(by)
+            })*
             _ => None,
         }
     };

@@ -92,8 +92,9 @@ fn dot2(a: u64, b: u64, sum: u64, first: u32) -> u64 {
 
 pub(super) fn one(opcode: &str) -> Option<Map1> {
     table! { opcode; each;
-        "mov.u16" | "mov.b16" | "mov.s16" | "mov.u32" | "mov.b32" | "mov.s32" | "mov.f32" | "mov.u64" | "mov.b64" | "mov.s64" | "mov.f64"
-            | "cvta.to.global.u64" | "cvta.global.u64" | "cvta.local.u64" | "cvta.to.local.u64" | "cvta.param.u64" | "cvta.const.u64" | "cvta.to.const.u64" => |a| a,
+        "mov.u16" | "mov.b16" | "mov.s16" | "mov.u32" | "mov.b32" | "mov.s32" | "mov.f32" | "mov.u64" | "mov.b64"
+            | "mov.s64" | "mov.f64" | "cvta.to.global.u64" | "cvta.global.u64" | "cvta.local.u64" | "cvta.to.local.u64"
+            | "cvta.param.u64" | "cvta.const.u64" | "cvta.to.const.u64" => |a| a,
         "not.b16" => |a| !a & 0xFFFF,
         "not.b32" => |a| !a & 0xFFFF_FFFF,
         "not.b64" => |a| !a,
@@ -174,7 +175,8 @@ fn bitwise(opcode: &str) -> Option<Map2> {
         "shl.b16" => |a, b| a.checked_shl(word(b)).unwrap_or(0) & 0xFFFF,
         "shl.b32" => |a, b| a.checked_shl(word(b)).unwrap_or(0) & 0xFFFF_FFFF,
         "shl.b64" => |a, b| a.checked_shl(word(b)).unwrap_or(0),
-        "shr.u16" | "shr.b16" | "shr.u32" | "shr.b32" | "shr.u64" | "shr.b64" => |a, b| a.checked_shr(word(b)).unwrap_or(0),
+        "shr.u16" | "shr.b16" | "shr.u32" | "shr.b32" | "shr.u64" | "shr.b64" =>
+            |a, b| a.checked_shr(word(b)).unwrap_or(0),
         "shr.s16" => |a, b| short_bits(short(a) >> word(b).min(15)),
         "shr.s32" => |a, b| bits(signed(a) >> word(b).min(31)),
         "shr.s64" => |a, b| ((a as i64) >> word(b).min(63)) as u64,
@@ -188,7 +190,10 @@ pub(super) fn three(opcode: &str) -> Option<Map3> {
         "mad.lo.s64" | "mad.lo.u64" => |a, b, c| a.wrapping_mul(b).wrapping_add(c),
         "mad.wide.u32" => |a, b, c| (u64::from(word(a)) * u64::from(word(b))).wrapping_add(c),
         "mad.wide.s32" => |a, b, c| ((i64::from(signed(a)) * i64::from(signed(b))) as u64).wrapping_add(c),
-        "mad.hi.u32" => |a, b, c| u64::from((((u64::from(word(a)) * u64::from(word(b))) >> 32) as u32).wrapping_add(word(c))),
+        "mad.hi.u32" => |a, b, c| {
+            let product = u64::from(word(a)) * u64::from(word(b));
+            u64::from(((product >> 32) as u32).wrapping_add(word(c)))
+        },
         "shf.l.wrap.b32" => |a, b, c| funnel_left(a, b, word(c) & 31),
         "shf.l.clamp.b32" => |a, b, c| funnel_left(a, b, word(c).min(32)),
         "shf.r.wrap.b32" => |a, b, c| funnel_right(a, b, word(c) & 31),

@@ -155,7 +155,8 @@ fn numbers_of_64_bits_by_carrying() {
     // High parts leave the carry as it is, be it 0 or 1.
     let kept = |low: &str, high: &str| {
         let body = format!(
-            "mov.u32 %r3, -1;\nmad.lo.cc.u32 %r4, {low};\nmadc.hi.u32 %r5, {high};\nmadc.hi.u32 %r5, 0, 0, 0;\nst.global.u32 [%out], %r5;"
+            "mov.u32 %r3, -1;\nmad.lo.cc.u32 %r4, {low};\nmadc.hi.u32 %r5, {high};\nmadc.hi.u32 %r5, 0, 0, 0;\n\
+             st.global.u32 [%out], %r5;"
         );
         run(&body, 1, 1, 1, 7).unwrap()
     };
@@ -176,7 +177,8 @@ fn loads_fill_their_registers() {
         ("ld.global.u32 %rd3, [%out];", 0xFFFF_8080),
         // What is equal in 16 bits is equal in the register.
         (
-            ".reg .b16 %h<2>;\nld.global.s16 %h0, [%out];\nld.global.u16 %h1, [%out];\nsetp.eq.b16 %p0, %h0, %h1;\nselp.u64 %rd3, 1, 0, %p0;",
+            ".reg .b16 %h<2>;\nld.global.s16 %h0, [%out];\nld.global.u16 %h1, [%out];\n\
+             setp.eq.b16 %p0, %h0, %h1;\nselp.u64 %rd3, 1, 0, %p0;",
             1,
         ),
         (".reg .b16 %h;\nld.global.s8 %h, [%out];\ncvt.u64.u16 %rd3, %h;", 0xFF80),
