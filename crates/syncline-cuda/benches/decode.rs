@@ -11,12 +11,17 @@ use std::sync::Arc;
 
 use cudarc::driver::{CudaSlice, CudaStream, DeviceRepr};
 use syncline_core::huffman::{EncodeOptions, EncodeScratch, IndexKind, Stream, Symbol, encode};
+use syncline_cuda::baselines::cusz_2020::CuSz2020;
+use syncline_cuda::baselines::gap_array_2020::GapArray2020;
+use syncline_cuda::baselines::gap_array_2022::GapArray2022;
+use syncline_cuda::baselines::self_sync_2018::SelfSync2018;
+use syncline_cuda::baselines::self_sync_2022::SelfSync2022;
+use syncline_cuda::baselines::shared_memory_tuning_2022::BufferSize;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::error::{DriverContext, Result};
 use syncline_cuda::huffman::decode::{
-    Batch, BatchStream, Chunked, Decoding, Gap, Indexed, IndexedTuning, Room, SelfSync, SelfSyncTuning, SpansTuning,
-    Writing, status_text,
+    Batch, BatchStream, Decoding, Gap, Indexed, IndexedTuning, SelfSync, SelfSyncTuning, SubsequenceTuning, status_text,
 };
 
 #[path = "../tests/common/mod.rs"]
@@ -101,21 +106,18 @@ impl Bench<'_> {
                 indexed.launch(&mut a.frame()?, w)
             })?;
         }
-        let spans = SpansTuning::default();
-        for (what, writing) in [
-            ("gap", Writing::default()),
-            ("gap, room for 1,024", Writing::Spans(SpansTuning { room: Some(1024), ..spans })),
-            ("gap, 768 threads", Writing::Spans(SpansTuning { threads: 768, ..spans })),
-            ("gap, room by class", Writing::Tuned(Room::Classes { blocks: 1 })),
-            ("gap, as in 2020", Writing::Published),
+        let tuning = SubsequenceTuning::default();
+        for (what, tuning) in [
+            ("gap", tuning),
+            ("gap, room for 1,024", SubsequenceTuning { room: Some(1024), ..tuning }),
+            ("gap, 768 threads", SubsequenceTuning { threads: 768, ..tuning }),
         ] {
-            let gap = Gap::<S>::with_writing(d, 7, writing)?;
+            let gap = Gap::<S>::with_tuning(d, 7, tuning)?;
             let launch: Launch<'_, S> = &|a, w| gap.launch(&mut a.frame()?, w);
             self.run(&format!("{name}, {what}"), &parts, 7, IndexKind::Gap, LARGE, launch)?;
         }
         for (what, tuning) in [
             ("self-sync", SelfSyncTuning::default()),
-            ("self-sync, written as in 2018", SelfSyncTuning::published()),
             ("self-sync, 4 rounds", SelfSyncTuning { rounds: 4, ..SelfSyncTuning::default() }),
         ] {
             let self_sync = SelfSync::<S>::with_tuning(d, 7, tuning)?;
@@ -128,9 +130,31 @@ impl Bench<'_> {
         let self_sync = SelfSync::<S>::new(d, 7)?;
         let launch: Launch<'_, S> = &|a, w| self_sync.launch(&mut a.frame()?, w);
         self.run(&format!("{name}, self-sync, 10 MiB"), &parts, 7, IndexKind::None, SMALL, launch)?;
-        let chunked = Chunked::<S>::new(d, 7)?;
-        self.run(&format!("{name}, chunked, 32 groups a thread"), &parts, 7, IndexKind::Symbol, LARGE, &|a, w| {
-            chunked.launch(&mut a.frame()?, w)
+        self.baselines(name, &parts)
+    }
+
+    fn baselines<S: Symbol + DeviceRepr>(&self, name: &str, parts: &[Vec<S>]) -> Result<()> {
+        let d = self.device;
+        let by_class = BufferSize::Classes { blocks: 1 };
+        let cusz = CuSz2020::<S>::new(d, 7)?;
+        self.run(&format!("{name}, cusz_2020"), parts, 7, IndexKind::Symbol, LARGE, &|a, w| {
+            cusz.launch(&mut a.frame()?, w)
+        })?;
+        let gap = GapArray2020::<S>::new(d, 7)?;
+        self.run(&format!("{name}, gap_array_2020"), parts, 7, IndexKind::Gap, LARGE, &|a, w| {
+            gap.launch_observed(&mut a.frame()?, w, &mut |_| Ok(()))
+        })?;
+        let gap = GapArray2022::<S>::new(d, 7, by_class)?;
+        self.run(&format!("{name}, gap_array_2022"), parts, 7, IndexKind::Gap, LARGE, &|a, w| {
+            gap.launch_observed(&mut a.frame()?, w, &mut |_| Ok(()))
+        })?;
+        let self_sync = SelfSync2018::<S>::new(d, 7)?;
+        self.run(&format!("{name}, self_sync_2018"), parts, 7, IndexKind::None, LARGE, &|a, w| {
+            self_sync.launch_observed(&mut a.frame()?, w, &mut |_| Ok(()))
+        })?;
+        let self_sync = SelfSync2022::<S>::new(d, 7, by_class)?;
+        self.run(&format!("{name}, self_sync_2022"), parts, 7, IndexKind::None, LARGE, &|a, w| {
+            self_sync.launch_observed(&mut a.frame()?, w, &mut |_| Ok(()))
         })
     }
 
@@ -178,14 +202,14 @@ impl Bench<'_> {
         let mut status = stream.alloc_zeros::<u32>(data.batch.streams()).doing("allocating")?;
         let no_classes = stream.alloc_zeros::<u8>(1).doing("allocating")?;
         let mut decode = || {
-            let work = Decoding {
+            let decoding = Decoding {
                 input: &data.input.as_view(),
                 classes: &no_classes.as_view(),
                 batch: &data.batch.as_view(),
                 output: &mut output.as_view_mut(),
                 status: &mut status.as_view_mut(),
             };
-            launch(&mut arena, work)
+            launch(&mut arena, decoding)
         };
         let median = seconds(stream, &mut decode)?;
         for (i, part) in data.symbols.iter().cycle().take(data.total / CHUNK).enumerate() {

@@ -7,6 +7,8 @@
 //! Everything takes device buffers and the caller's stream; scratch memory comes from an [`Arena`] that the caller
 //! keeps.
 
+#[cfg(feature = "baselines")]
+pub mod baselines;
 pub mod coded;
 pub mod container;
 pub mod device;

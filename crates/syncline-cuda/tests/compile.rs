@@ -63,6 +63,7 @@ fn every_specialization_compiles() {
         }
         let specializations = [
             syncline_cuda::huffman::specializations(shared_memory),
+            syncline_cuda::baselines::specializations(shared_memory),
             syncline_cuda::lzss::specializations(shared_memory),
             syncline_cuda::coded::specializations(),
             syncline_cuda::lossless::specializations(),

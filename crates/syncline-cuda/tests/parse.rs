@@ -6,11 +6,10 @@ mod common;
 use common::{Random, pick};
 use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{Decoder, EncodeOptions, EncodeScratch, IndexKind, Stream, Symbol, encode};
+use syncline_cuda::baselines::cusz_2020::CuSz2020;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
-use syncline_cuda::huffman::decode::{
-    Chunked, Decoding, Gap, Indexed, Limits, Parser, SelfSync, StreamPlace, status_text,
-};
+use syncline_cuda::huffman::decode::{Decoding, Gap, Indexed, Limits, Parser, SelfSync, StreamPlace, status_text};
 
 /// Symbols behind and between outputs that nothing may write.
 const GUARD: usize = 256;
@@ -33,7 +32,7 @@ impl<S: Symbol> Case<S> {
 
 /// All decoders that read streams with an index.
 enum Any<S> {
-    Chunked(Chunked<S>),
+    CuSz2020(CuSz2020<S>),
     Indexed(Indexed<S>),
     Gap(Gap<S>),
     SelfSync(SelfSync<S>),
@@ -44,10 +43,10 @@ impl<S: Symbol + DeviceRepr> Any<S> {
     fn all(device: &Device, group_log2: u32) -> Vec<(Option<IndexKind>, Self)> {
         vec![
             (Some(IndexKind::Symbol), Self::Indexed(Indexed::new(device, group_log2).unwrap())),
-            (Some(IndexKind::Symbol), Self::Chunked(Chunked::new(device, group_log2).unwrap())),
+            (Some(IndexKind::Symbol), Self::CuSz2020(CuSz2020::new(device, group_log2).unwrap())),
             (Some(IndexKind::Gap), Self::Gap(Gap::new(device, group_log2).unwrap())),
             (Some(IndexKind::None), Self::SelfSync(SelfSync::new(device, group_log2).unwrap())),
-            (Some(IndexKind::None), Self::Chunked(Chunked::new(device, group_log2).unwrap())),
+            (Some(IndexKind::None), Self::CuSz2020(CuSz2020::new(device, group_log2).unwrap())),
             (None, Self::SelfSync(SelfSync::new(device, group_log2).unwrap())),
         ]
     }
@@ -104,7 +103,7 @@ fn decode<S: Symbol + DeviceRepr>(
             status: &mut status.as_view_mut(),
         };
         match decoder {
-            Any::Chunked(d) => d.launch(&mut frame, work),
+            Any::CuSz2020(d) => d.launch(&mut frame, work),
             Any::Indexed(d) => d.launch(&mut frame, work),
             Any::Gap(d) => d.launch(&mut frame, work),
             Any::SelfSync(d) => d.launch(&mut frame, work),
@@ -339,7 +338,7 @@ fn any_runs_are_judged_as_the_cpu_does() {
     let Some(device) = common::device() else { return };
     let options = |index| EncodeOptions { index, free_symbol: None, group_log2: 6 };
     let one = Case::new((0..64 * 3).map(|i| i % 7).collect(), vec![], &options(IndexKind::None));
-    runs_are_judged_alike(device, &one, IndexKind::None, &Any::Chunked(Chunked::new(device, 6).unwrap()));
+    runs_are_judged_alike(device, &one, IndexKind::None, &Any::CuSz2020(CuSz2020::new(device, 6).unwrap()));
     // Alphabets whose size starts with bytes of which runs could: 1,000, 897, one that is not there, and one of some
     // hundred bytes.
     let mut random = Random(23);

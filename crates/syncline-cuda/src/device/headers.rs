@@ -43,7 +43,7 @@ const HEADERS: &[Source] = headers![
     "huffman/decode/parse.cuh",
     "huffman/decode/put.cuh",
     "huffman/decode/put_runs.cuh",
-    "huffman/decode/spans.cuh",
+    "huffman/decode/subsequences.cuh",
     "huffman/decode/work.cuh",
     "huffman/encode/counts.cuh",
     "huffman/encode/encode.cuh",

@@ -2,67 +2,83 @@
 
 use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{EncodeOptions, EncodeScratch, IndexKind, Stream, Symbol, encode};
+use syncline_cuda::baselines::cusz_2020::CuSz2020;
+use syncline_cuda::baselines::gap_array_2020::GapArray2020;
+use syncline_cuda::baselines::gap_array_2022::GapArray2022;
+use syncline_cuda::baselines::self_sync_2018::SelfSync2018;
+use syncline_cuda::baselines::self_sync_2022::SelfSync2022;
+use syncline_cuda::baselines::shared_memory_tuning_2022::BufferSize;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::{Arena, Device};
 use syncline_cuda::huffman::decode::{
-    Batch, BatchStream, Chunked, Decoding, Gap, Indexed, IndexedTuning, Room, SelfSync, SelfSyncTuning, SpansTuning,
-    Writing,
+    Batch, BatchStream, Decoding, Gap, Indexed, IndexedTuning, SelfSync, SubsequenceTuning,
 };
 
 /// A decoder of any kind.
-pub enum Any<S> {
-    Chunked(Chunked<S>),
+pub enum AnyDecoder<S> {
     Indexed(Indexed<S>),
     Gap(Gap<S>),
     SelfSync(SelfSync<S>),
+    CuSz2020(CuSz2020<S>),
+    SelfSync2018(SelfSync2018<S>),
+    GapArray2020(GapArray2020<S>),
+    SelfSync2022(SelfSync2022<S>),
+    GapArray2022(GapArray2022<S>),
 }
 
-impl<S: Symbol + DeviceRepr> Any<S> {
-    /// Every decoder, in its variants, for a group size.
+impl<S: Symbol + DeviceRepr> AnyDecoder<S> {
+    /// Returns every decoder, with several launch parameters, for a group size.
     pub fn all(device: &Device, group_log2: u32) -> Vec<(&'static str, Self)> {
-        let unstaged =
+        let small_buffers =
             IndexedTuning { threads: Some(128), waves: 2, staged_percent: 10, row_bytes: Some(64), pairs: Some(true) };
-        let one_by_one = IndexedTuning { row_bytes: Some(128), pairs: Some(false), ..IndexedTuning::default() };
-        let tight = SpansTuning { threads: 64, blocks: 1, room: Some(192) };
-        let classes = Writing::Tuned(Room::Classes { blocks: 2 });
-        let classes = SelfSyncTuning { writing: classes, ..SelfSyncTuning::default() };
-        let gap = |writing| Self::Gap(Gap::with_writing(device, group_log2, writing).unwrap());
+        let single_symbols = IndexedTuning { row_bytes: Some(128), pairs: Some(false), ..IndexedTuning::default() };
+        let several_rounds = SubsequenceTuning { threads: 64, blocks: 1, room: Some(192) };
+        let indexed = |tuning| Self::Indexed(Indexed::with_tuning(device, group_log2, tuning).unwrap());
+        let gap_2022 = |buffer| Self::GapArray2022(GapArray2022::new(device, group_log2, buffer).unwrap());
+        let by_class = |blocks| BufferSize::Classes { blocks };
         vec![
-            ("chunked", Self::Chunked(Chunked::new(device, group_log2).unwrap())),
+            ("cusz_2020", Self::CuSz2020(CuSz2020::new(device, group_log2).unwrap())),
             ("indexed", Self::Indexed(Indexed::new(device, group_log2).unwrap())),
-            ("indexed, unstaged", Self::Indexed(Indexed::with_tuning(device, group_log2, unstaged).unwrap())),
-            ("indexed, one by one", Self::Indexed(Indexed::with_tuning(device, group_log2, one_by_one).unwrap())),
+            ("indexed, small buffers", indexed(small_buffers)),
+            ("indexed, single symbols", indexed(single_symbols)),
             ("gap", Self::Gap(Gap::new(device, group_log2).unwrap())),
-            ("gap, as published", gap(Writing::Published)),
-            ("gap, in rounds", gap(Writing::Spans(tight))),
-            ("gap, by class", gap(Writing::Tuned(Room::Classes { blocks: 1 }))),
-            ("gap, little room", gap(Writing::Tuned(Room::Fixed { bytes: 1000 }))),
-            ("self-sync, by class", Self::SelfSync(SelfSync::with_tuning(device, group_log2, classes).unwrap())),
+            ("gap, several rounds", Self::Gap(Gap::with_tuning(device, group_log2, several_rounds).unwrap())),
+            ("gap_array_2020", Self::GapArray2020(GapArray2020::new(device, group_log2).unwrap())),
+            ("gap_array_2022", gap_2022(by_class(1))),
+            ("gap_array_2022, small buffer", gap_2022(BufferSize::Fixed { bytes: 1000 })),
+            ("self_sync_2022", Self::SelfSync2022(SelfSync2022::new(device, group_log2, by_class(2)).unwrap())),
             ("self-sync", Self::SelfSync(SelfSync::new(device, group_log2).unwrap())),
-            (
-                "self-sync, as published",
-                Self::SelfSync(SelfSync::with_tuning(device, group_log2, SelfSyncTuning::published()).unwrap()),
-            ),
+            ("self_sync_2018", Self::SelfSync2018(SelfSync2018::new(device, group_log2).unwrap())),
         ]
     }
 
-    /// Whether it reads streams with this index and so many codebooks.
+    /// Whether it reads streams with this index and this number of codebooks.
     pub fn reads(&self, index: IndexKind, codebooks: usize) -> bool {
         match self {
-            Self::Chunked(_) => true,
+            Self::CuSz2020(_) => true,
             Self::Indexed(_) => index == IndexKind::Symbol,
-            Self::Gap(_) => index == IndexKind::Gap,
-            Self::SelfSync(_) => codebooks <= 1,
+            Self::Gap(_) | Self::GapArray2020(_) | Self::GapArray2022(_) => index == IndexKind::Gap,
+            Self::SelfSync(_) | Self::SelfSync2018(_) | Self::SelfSync2022(_) => codebooks <= 1,
         }
     }
 
-    pub fn launch(&self, arena: &mut Arena, work: Decoding<'_, '_, S>) -> syncline_cuda::Result<()> {
+    /// Whether it needs an index.
+    pub fn needs_index(&self) -> bool {
+        !self.reads(IndexKind::None, 1)
+    }
+
+    pub fn launch(&self, arena: &mut Arena, decoding: Decoding<'_, '_, S>) -> syncline_cuda::Result<()> {
         let mut frame = arena.frame().unwrap();
+        let step = &mut |_| Ok(());
         match self {
-            Self::Chunked(d) => d.launch(&mut frame, work),
-            Self::Indexed(d) => d.launch(&mut frame, work),
-            Self::Gap(d) => d.launch(&mut frame, work),
-            Self::SelfSync(d) => d.launch(&mut frame, work),
+            Self::Indexed(d) => d.launch(&mut frame, decoding),
+            Self::Gap(d) => d.launch(&mut frame, decoding),
+            Self::SelfSync(d) => d.launch(&mut frame, decoding),
+            Self::CuSz2020(d) => d.launch(&mut frame, decoding),
+            Self::SelfSync2018(d) => d.launch_observed(&mut frame, decoding, step),
+            Self::GapArray2020(d) => d.launch_observed(&mut frame, decoding, step),
+            Self::SelfSync2022(d) => d.launch_observed(&mut frame, decoding, step),
+            Self::GapArray2022(d) => d.launch_observed(&mut frame, decoding, step),
         }
     }
 }
@@ -90,7 +106,11 @@ impl<S: Symbol> Case<S> {
 }
 
 /// Decodes the cases as one batch; for each its status, and its symbols.
-pub fn decode<S: Symbol + DeviceRepr>(arena: &mut Arena, decoder: &Any<S>, cases: &[&Case<S>]) -> Vec<(u32, Vec<S>)> {
+pub fn decode<S: Symbol + DeviceRepr>(
+    arena: &mut Arena,
+    decoder: &AnyDecoder<S>,
+    cases: &[&Case<S>],
+) -> Vec<(u32, Vec<S>)> {
     let poison = S::truncate(0x5a5a);
     let stream = arena.stream().clone();
     let parsed: Vec<_> = cases.iter().map(|case| Stream::<S>::parse(&case.bytes, "test").unwrap()).collect();
@@ -117,14 +137,14 @@ pub fn decode<S: Symbol + DeviceRepr>(arena: &mut Arena, decoder: &Any<S>, cases
     let classes = stream.clone_htod(&classes).unwrap();
     let mut output = stream.clone_htod(&vec![poison; room.max(1)]).unwrap();
     let mut status = stream.clone_htod(&vec![u32::MAX; cases.len()]).unwrap();
-    let work = Decoding {
+    let decoding = Decoding {
         input: &input.as_view(),
         classes: &classes.as_view(),
         batch: &batch.as_view(),
         output: &mut output.as_view_mut(),
         status: &mut status.as_view_mut(),
     };
-    decoder.launch(arena, work).unwrap();
+    decoder.launch(arena, decoding).unwrap();
     let output = stream.clone_dtoh(&output).unwrap();
     let status = stream.clone_dtoh(&status).unwrap();
     cases

@@ -7,13 +7,14 @@ mod common;
 
 use std::sync::OnceLock;
 
-use batch::{Any, Case, decode};
+use batch::{AnyDecoder, Case, decode};
 use common::{Random, Share, pick, unless_tiny};
 use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{Decoder, EncodeOptions, IndexKind, SUBSEQUENCE_BITS, Stream, Symbol};
+use syncline_cuda::baselines::cusz_2020::CuSz2020;
 use syncline_cuda::cudarc;
 use syncline_cuda::device::Arena;
-use syncline_cuda::huffman::decode::{Batch, BatchStream, Chunked, Decoding, Gap, Indexed, status_text};
+use syncline_cuda::huffman::decode::{Batch, BatchStream, Decoding, Gap, Indexed, status_text};
 
 /// Symbols of many shapes, a multiple of 128 each, all below 2^`bits`.
 fn shapes(bits: u32) -> Vec<(&'static str, Vec<u16>)> {
@@ -98,17 +99,18 @@ fn round_trips<S: Symbol + DeviceRepr>(bits: u32, group_log2: u8) {
 }
 
 /// By those decoders that are wanted.
-fn round_trips_of<S: Symbol + DeviceRepr>(cases: &[Case<S>], group_log2: u8, wanted: fn(&Any<S>) -> bool) {
+fn round_trips_of<S: Symbol + DeviceRepr>(cases: &[Case<S>], group_log2: u8, wanted: fn(&AnyDecoder<S>) -> bool) {
     let Some(device) = common::device() else { return };
     let mut arena = Arena::new(device.context().default_stream());
     let mut share = Share::one_in(17).if_tiny(67, 20);
-    let decoders = Any::<S>::all(device, group_log2.into()).into_iter().enumerate();
+    let decoders = AnyDecoder::<S>::all(device, group_log2.into()).into_iter().enumerate();
     for (number, (name, decoder)) in decoders.filter(|(_, (_, decoder))| wanted(decoder)) {
         // Those that it reads, one by one and then all of an index together; when tiny, one in eleven together, and
         // without an index to decoders that need none.
-        let indices = IndexKind::ALL.iter().copied().filter(|&index| {
-            unless_tiny(true, !matches!(decoder, Any::Chunked(_) | Any::SelfSync(_)) || index == IndexKind::None)
-        });
+        let indices = IndexKind::ALL
+            .iter()
+            .copied()
+            .filter(|&index| unless_tiny(true, decoder.needs_index() || index == IndexKind::None));
         for index in indices {
             let readable: Vec<&Case<S>> = cases
                 .iter()
@@ -151,7 +153,7 @@ fn ten_bits_in_groups_of_128() {
 }
 
 /// The cases are made once for the decoders, which are tests of their own as these take longest.
-fn sixteen_bits(group_log2: u8, wanted: fn(&Any<u16>) -> bool) {
+fn sixteen_bits(group_log2: u8, wanted: fn(&AnyDecoder<u16>) -> bool) {
     static CASES: [OnceLock<Vec<Case<u16>>>; 2] = [OnceLock::new(), OnceLock::new()];
     if common::device().is_some() {
         let cases = CASES[usize::from(group_log2 == 7)].get_or_init(|| cases(16, group_log2));
@@ -161,32 +163,32 @@ fn sixteen_bits(group_log2: u8, wanted: fn(&Any<u16>) -> bool) {
 
 #[test]
 fn sixteen_bits_by_index_in_groups_of_64() {
-    sixteen_bits(6, |decoder| matches!(decoder, Any::Chunked(_) | Any::Indexed(_)));
+    sixteen_bits(6, |decoder| decoder.reads(IndexKind::Symbol, 4));
 }
 
 #[test]
 fn sixteen_bits_by_index_in_groups_of_128() {
-    sixteen_bits(7, |decoder| matches!(decoder, Any::Chunked(_) | Any::Indexed(_)));
+    sixteen_bits(7, |decoder| decoder.reads(IndexKind::Symbol, 4));
 }
 
 #[test]
 fn sixteen_bits_by_gaps_in_groups_of_64() {
-    sixteen_bits(6, |decoder| matches!(decoder, Any::Gap(_)));
+    sixteen_bits(6, |decoder| decoder.needs_index() && decoder.reads(IndexKind::Gap, 1));
 }
 
 #[test]
 fn sixteen_bits_by_gaps_in_groups_of_128() {
-    sixteen_bits(7, |decoder| matches!(decoder, Any::Gap(_)));
+    sixteen_bits(7, |decoder| decoder.needs_index() && decoder.reads(IndexKind::Gap, 1));
 }
 
 #[test]
 fn sixteen_bits_self_synchronizing_in_groups_of_64() {
-    sixteen_bits(6, |decoder| matches!(decoder, Any::SelfSync(_)));
+    sixteen_bits(6, |decoder| !decoder.needs_index() && !decoder.reads(IndexKind::None, 4));
 }
 
 #[test]
 fn sixteen_bits_self_synchronizing_in_groups_of_128() {
-    sixteen_bits(7, |decoder| matches!(decoder, Any::SelfSync(_)));
+    sixteen_bits(7, |decoder| !decoder.needs_index() && !decoder.reads(IndexKind::None, 4));
 }
 
 /// Stretches of nothing but the commonest symbol, longer than what a warp decodes at a time, beside dense ones and rare
@@ -213,7 +215,7 @@ fn stretches<S: Symbol + DeviceRepr>(bits: u32) {
         )
     };
     round_trips_of(&[IndexKind::Gap, IndexKind::None].map(case), 7, |any| {
-        matches!(any, Any::Gap(_) | Any::SelfSync(_))
+        any.reads(IndexKind::Gap, 1) && !any.reads(IndexKind::None, 4)
     });
 }
 
@@ -243,7 +245,7 @@ fn small_streams() {
             Case::new("flat", flat.clone(), vec![], &options),
             Case::new("classes", by_class.clone(), classes.clone(), &options),
         ];
-        for (name, decoder) in Any::<u16>::all(device, 7) {
+        for (name, decoder) in AnyDecoder::<u16>::all(device, 7) {
             let books = |case: &&Case<u16>| Stream::<u16>::parse(&case.bytes, "test").unwrap().codebooks().len();
             let readable: Vec<&Case<u16>> = cases.iter().filter(|case| decoder.reads(index, books(case))).collect();
             for (case, (status, symbols)) in readable.iter().zip(decode(&mut arena, &decoder, &readable)) {
@@ -271,7 +273,7 @@ fn batches_of_several_streams() {
             Case::new("one of several", symbols, vec![], &options)
         };
         let cases: Vec<_> = (0..17).map(case).collect();
-        for (name, decoder) in Any::<u16>::all(device, 7) {
+        for (name, decoder) in AnyDecoder::<u16>::all(device, 7) {
             if !decoder.reads(index, 1) {
                 continue;
             }
@@ -297,7 +299,7 @@ fn damage_is_reported() {
     for group_log2 in [6, 7_u8] {
         let mut cases = cases::<u16>(10, group_log2);
         cases.retain(|case| !case.symbols.is_empty());
-        for (name, decoder) in Any::<u16>::all(device, group_log2.into()) {
+        for (name, decoder) in AnyDecoder::<u16>::all(device, group_log2.into()) {
             for case in &mut cases {
                 let stream = Stream::<u16>::parse(&case.bytes, "test").unwrap();
                 if !decoder.reads(stream.index_kind(), stream.codebooks().len()) {
@@ -342,7 +344,7 @@ fn wrong_arguments_are_refused() {
     let Some(device) = common::device() else { return };
     let stream = device.context().default_stream();
     let mut arena = Arena::new(stream.clone());
-    assert!(Indexed::<u16>::new(device, 5).is_err() && Chunked::<u8>::new(device, 8).is_err());
+    assert!(Indexed::<u16>::new(device, 5).is_err() && CuSz2020::<u8>::new(device, 8).is_err());
     let options = EncodeOptions { index: IndexKind::Symbol, ..EncodeOptions::default() };
     let case = Case::new("small", common::symbols(common::Spread::Flat, 256, 1280, 1), vec![], &options);
     let parsed = Stream::<u16>::parse(&case.bytes, "test").unwrap();
@@ -351,7 +353,7 @@ fn wrong_arguments_are_refused() {
     assert!(Batch::new(&stream, &[place, BatchStream { output_offset: 64, ..place }]).is_err(), "overlapping");
     let batch = Batch::new(&stream, &[place]).unwrap();
     assert_eq!((batch.streams(), batch.output_len(), batch.classes_len()), (1, 1280, 0));
-    let mut attempt = |decoder: Any<u16>, input: usize, output: usize, statuses: usize| {
+    let mut attempt = |decoder: AnyDecoder<u16>, input: usize, output: usize, statuses: usize| {
         let mut bytes = case.bytes.clone();
         bytes.truncate(input);
         let (bytes, classes) = (stream.clone_htod(&bytes).unwrap(), stream.alloc_zeros::<u8>(1).unwrap());
@@ -366,13 +368,13 @@ fn wrong_arguments_are_refused() {
         };
         decoder.launch(&mut arena, work)
     };
-    let indexed = || Any::Indexed(Indexed::<u16>::new(device, 7).unwrap());
+    let indexed = || AnyDecoder::Indexed(Indexed::<u16>::new(device, 7).unwrap());
     let whole = case.bytes.len();
     assert!(attempt(indexed(), whole, 1280, 1).is_ok());
     assert!(attempt(indexed(), whole - 1, 1280, 1).is_err());
     assert!(attempt(indexed(), whole, 1279, 1).is_err());
     assert!(attempt(indexed(), whole, 1280, 2).is_err());
-    assert!(attempt(Any::Indexed(Indexed::new(device, 6).unwrap()), whole, 1280, 1).is_err());
-    assert!(attempt(Any::Gap(Gap::new(device, 7).unwrap()), whole, 1280, 1).is_err());
+    assert!(attempt(AnyDecoder::Indexed(Indexed::new(device, 6).unwrap()), whole, 1280, 1).is_err());
+    assert!(attempt(AnyDecoder::Gap(Gap::new(device, 7).unwrap()), whole, 1280, 1).is_err());
     assert_eq!(Decoder::ALL.len(), 5, "a new decoder wants a case here");
 }

@@ -5,12 +5,16 @@
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 use syncline_core::huffman::{IndexKind, Stream};
+use syncline_cuda::baselines::cusz_2020::CuSz2020;
+use syncline_cuda::baselines::gap_array_2020::GapArray2020;
+use syncline_cuda::baselines::gap_array_2022::GapArray2022;
+use syncline_cuda::baselines::self_sync_2018::SelfSync2018;
+use syncline_cuda::baselines::self_sync_2022::SelfSync2022;
+use syncline_cuda::baselines::shared_memory_tuning_2022::BufferSize;
 use syncline_cuda::cudarc::driver::{CudaSlice, CudaView};
 use syncline_cuda::device::Frame;
 use syncline_cuda::error::DriverContext;
-use syncline_cuda::huffman::decode::{
-    Batch, BatchStream, Chunked, Decoding, Gap, Indexed, Room, SelfSync, SelfSyncTuning, Writing, status_text,
-};
+use syncline_cuda::huffman::decode::{Batch, BatchStream, Decoding, Gap, Indexed, SelfSync, status_text};
 use syncline_cuda::timing::{self, Times};
 
 use super::encoders::Streams;
@@ -40,21 +44,29 @@ pub(super) enum AnyDecoder<S> {
     Indexed(Indexed<S>),
     Gap(Gap<S>),
     SelfSync(SelfSync<S>),
-    Chunked(Chunked<S>),
+    CuSz2020(CuSz2020<S>),
+    SelfSync2018(SelfSync2018<S>),
+    GapArray2020(GapArray2020<S>),
+    SelfSync2022(SelfSync2022<S>),
+    GapArray2022(GapArray2022<S>),
 }
 
 impl<S: Code> AnyDecoder<S> {
     pub fn launch(
         &self,
         frame: &mut Frame<'_>,
-        work: Decoding<'_, '_, S>,
+        decoding: Decoding<'_, '_, S>,
         step: Step<'_>,
     ) -> syncline_cuda::Result<()> {
         match self {
-            Self::Indexed(decoder) => decoder.launch(frame, work),
-            Self::Gap(decoder) => decoder.launch_observed(frame, work, step),
-            Self::SelfSync(decoder) => decoder.launch_observed(frame, work, step),
-            Self::Chunked(decoder) => decoder.launch(frame, work),
+            Self::Indexed(decoder) => decoder.launch(frame, decoding),
+            Self::Gap(decoder) => decoder.launch_observed(frame, decoding, step),
+            Self::SelfSync(decoder) => decoder.launch_observed(frame, decoding, step),
+            Self::CuSz2020(decoder) => decoder.launch(frame, decoding),
+            Self::SelfSync2018(decoder) => decoder.launch_observed(frame, decoding, step),
+            Self::GapArray2020(decoder) => decoder.launch_observed(frame, decoding, step),
+            Self::SelfSync2022(decoder) => decoder.launch_observed(frame, decoding, step),
+            Self::GapArray2022(decoder) => decoder.launch_observed(frame, decoding, step),
         }
     }
 }
@@ -73,26 +85,21 @@ impl Gpu {
     fn decoders<S: Code>(&self, index: IndexKind, extent: Extent) -> Result<Vec<(&'static str, AnyDecoder<S>)>> {
         let log2 = GROUP_LOG2.into();
         let device = &self.device;
-        let by_class = Writing::Tuned(Room::Classes { blocks: 1 });
-        let gap = |writing| Ok::<_, anyhow::Error>(AnyDecoder::Gap(Gap::with_writing(device, log2, writing)?));
-        let self_sync = |writing| {
-            let tuning = SelfSyncTuning { writing, ..SelfSyncTuning::default() };
-            Ok::<_, anyhow::Error>(AnyDecoder::SelfSync(SelfSync::with_tuning(device, log2, tuning)?))
-        };
+        let by_class = BufferSize::Classes { blocks: 1 };
         let mut decoders = match index {
             IndexKind::None => vec![
-                (names::SELF_SYNC, self_sync(Writing::default())?),
-                (names::SELF_SYNC_2018, self_sync(Writing::Published)?),
-                (names::SELF_SYNC_2022, self_sync(by_class)?),
+                (names::SELF_SYNC, AnyDecoder::SelfSync(SelfSync::new(device, log2)?)),
+                (names::SELF_SYNC_2018, AnyDecoder::SelfSync2018(SelfSync2018::new(device, log2)?)),
+                (names::SELF_SYNC_2022, AnyDecoder::SelfSync2022(SelfSync2022::new(device, log2, by_class)?)),
             ],
             IndexKind::Gap => vec![
-                (names::GAP, gap(Writing::default())?),
-                (names::GAP_2020, gap(Writing::Published)?),
-                (names::GAP_2022, gap(by_class)?),
+                (names::GAP, AnyDecoder::Gap(Gap::new(device, log2)?)),
+                (names::GAP_2020, AnyDecoder::GapArray2020(GapArray2020::new(device, log2)?)),
+                (names::GAP_2022, AnyDecoder::GapArray2022(GapArray2022::new(device, log2, by_class)?)),
             ],
             IndexKind::Symbol => vec![
                 (names::INDEXED, AnyDecoder::Indexed(Indexed::new(device, log2)?)),
-                (names::CHUNKED, AnyDecoder::Chunked(Chunked::new(device, log2)?)),
+                (names::CHUNKED, AnyDecoder::CuSz2020(CuSz2020::new(device, log2)?)),
             ],
         };
         if extent == Extent::Fastest {
@@ -174,14 +181,14 @@ impl Gpu {
         decoder: &AnyDecoder<S>,
         step: Step<'_>,
     ) -> syncline_cuda::Result<()> {
-        let work = Decoding {
+        let decoding = Decoding {
             input: &prepared.input,
             classes: &prepared.no_classes.as_view(),
             batch: &prepared.batch.as_view(),
             output: &mut prepared.output.as_view_mut(),
             status: &mut prepared.status.as_view_mut(),
         };
-        decoder.launch(&mut self.arena.frame()?, work, step)
+        decoder.launch(&mut self.arena.frame()?, decoding, step)
     }
 
     fn time_decoder<S: Code>(&mut self, prepared: &mut Prepared<'_, S>, decoder: &AnyDecoder<S>) -> Result<Times> {

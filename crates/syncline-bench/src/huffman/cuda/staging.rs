@@ -2,7 +2,9 @@
 
 use anyhow::{Context, Result};
 use serde::Serialize;
-use syncline_cuda::huffman::decode::{Gap, Room, SpansTuning, Writing};
+use syncline_cuda::baselines::gap_array_2022::GapArray2022;
+use syncline_cuda::baselines::shared_memory_tuning_2022::BufferSize;
+use syncline_cuda::huffman::decode::{Gap, SubsequenceTuning};
 
 use super::decoders::{AnyDecoder, Phases, Prepared};
 use super::{Code, Gpu, Input};
@@ -61,23 +63,25 @@ impl Gpu {
         input: &Input<S>,
         prepared: &mut Prepared<'_, S>,
     ) -> Result<Staging> {
-        let mut steps = |writing: Writing| -> Result<Phases> {
-            let decoder = AnyDecoder::Gap(Gap::with_writing(&self.device, GROUP_LOG2.into(), writing)?);
-            self.check_decoded(input, prepared, &decoder).with_context(|| format!("gap with {writing:?}"))?;
+        let (device, log2) = (self.device.clone(), GROUP_LOG2.into());
+        let mut steps = |decoder: AnyDecoder<S>, what: &dyn std::fmt::Debug| -> Result<Phases> {
+            self.check_decoded(input, prepared, &decoder).with_context(|| format!("gap with {what:?}"))?;
             self.time_steps(input, prepared, "gap", &decoder)
         };
-        let mut tuned = |blocks| -> Result<Tuned> {
-            let phases = steps(Writing::Tuned(Room::Classes { blocks }))?;
+        let mut tuned = |buffer| steps(AnyDecoder::GapArray2022(GapArray2022::new(&device, log2, buffer)?), &buffer);
+        let mut by_class = |blocks| -> Result<Tuned> {
+            let phases = tuned(BufferSize::Classes { blocks })?;
             Ok(Tuned { writing: rate(&phases, "decoding and writing")?, tuning: rate(&phases, "tuning")? })
         };
-        let by_class = [tuned(1)?, tuned(2)?, tuned(3)?];
+        let by_class = [by_class(1)?, by_class(2)?, by_class(3)?];
         let sizes = SIZES.map(|kibibytes| {
-            let phases = steps(Writing::Tuned(Room::Fixed { bytes: kibibytes << 10 }))?;
+            let phases = tuned(BufferSize::Fixed { bytes: kibibytes << 10 })?;
             Ok((kibibytes, rate(&phases, "decoding and writing")?))
         });
         let sizes = sizes.into_iter().collect::<Result<_>>()?;
         let spans = SPAN_ROOMS.map(|room| {
-            let phases = steps(Writing::Spans(SpansTuning { room, ..SpansTuning::default() }))?;
+            let tuning = SubsequenceTuning { room, ..SubsequenceTuning::default() };
+            let phases = steps(AnyDecoder::Gap(Gap::with_tuning(&device, log2, tuning)?), &tuning)?;
             Ok((room, rate(&phases, "decoding and writing")?))
         });
         let spans = spans.into_iter().collect::<Result<_>>()?;

@@ -6,7 +6,7 @@
 // everything as the longest codeword has bits, twice, and always ends. Blocks of streams that have not failed leave at
 // once.
 #include "device/sync.cuh"
-#include "huffman/decode/spans.cuh"
+#include "huffman/decode/subsequences.cuh"
 
 static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
 
@@ -17,7 +17,7 @@ constexpr uint32_t SPANS = SEQUENCE / SPAN;
 // For streams that failed. With `resolve` 0: writes each sequence's function, LONGEST exits. With 1: finds entries and
 // counts, given each sequence's entry.
 extern "C" __global__ void __launch_bounds__(SEQUENCE)
-    self_sync_compose(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
+    compose_functions(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
                       const uint16_t *count_tables, const Totals *totals, uint32_t resolve, const uint32_t *failed,
                       const uint8_t *sequence_entries, uint8_t *functions, uint8_t *entries, uint8_t *counts) {
     launch_dependents_and_wait();
@@ -115,7 +115,7 @@ extern "C" __global__ void __launch_bounds__(SEQUENCE)
 
 // For streams that failed: walks along the sequences' functions from the stream's start. A block a stream.
 extern "C" __global__ void __launch_bounds__(SEQUENCE)
-    self_sync_walk(const Stream *streams, const uint32_t *failed, const uint8_t *functions, uint8_t *sequence_entries) {
+    compose_walk(const Stream *streams, const uint32_t *failed, const uint8_t *functions, uint8_t *sequence_entries) {
     launch_dependents_and_wait();
     __shared__ uint8_t part[SEQUENCE * LONGEST];
     __shared__ uint8_t found[SEQUENCE];

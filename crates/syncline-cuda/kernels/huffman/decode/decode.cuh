@@ -9,7 +9,6 @@
 #pragma once
 #include "device/sync.cuh"
 #include "device/warp.cuh"
-#include "device/sync.cuh"
 
 // As launch_dependents_and_wait, but the next kernel's blocks are dealt out only when what came before this one is
 // there: so the next may read that before it waits itself.

@@ -1,7 +1,7 @@
 // Putting a lane's symbols into a buffer that is filled with the commonest, whose codeword is one bit: a lookup is for
 // as many of it as there are and the symbol that ends them, which alone is stored.
 #pragma once
-#include "huffman/decode/spans.cuh"
+#include "huffman/decode/subsequences.cuh"
 
 __device__ inline void store_symbol(uint8_t *to, uint64_t at, uint32_t symbol) {
     if (SYMBOL_BYTES == 1) {

@@ -2,7 +2,7 @@
 //
 // Phase 1 of the 2018 paper in a warp: every lane decodes its subsequences from their first bit; the lane after it
 // takes the place where it ended and decodes again if that is not where it had started, until nothing changes. Phase 2
-// joins what warps did: a thread a warp's stretch, from where the stretch before it ended. As in the 2022 paper whoever
+// joins what warps did: a thread a warp's segment, from where the segment before it ended. As in the 2022 paper whoever
 // has nothing to do leaves at once. Phases 3 and 4, where symbols go and writing them, are those of decoding with the
 // gap index.
 //
@@ -14,26 +14,23 @@
 // are left to huffman/decode/compose.cu.
 //
 // ROUNDS    rounds in a warp before giving up
-// JOINED    subsequences of a stretch that joining decodes before giving up
+// MAX_JOINED    subsequences of a segment that joining decodes before giving up
 #include "device/sync.cuh"
-#include "huffman/decode/spans.cuh"
+#include "huffman/decode/subsequences.cuh"
 
 constexpr uint32_t SUBSEQUENCES = 4; // of a lane
 static_assert(SUBSEQUENCES == 4 && SUBSEQUENCE_BITS < 256, "entries, exits and counts are bytes of a word");
 // What a warp synchronizes.
-constexpr uint32_t STRETCH = WARP * SUBSEQUENCES;
-constexpr uint32_t STRETCHES = SEQUENCE / STRETCH; // of a sequence
-static_assert(STRETCHES > 0, "sequences are whole stretches");
-static_assert(JOINED < STRETCH, "joining stays in a stretch");
+constexpr uint32_t SEGMENT = WARP * SUBSEQUENCES;
+constexpr uint32_t SEGMENTS = SEQUENCE / SEGMENT; // of a sequence
+static_assert(SEGMENTS > 0, "sequences are whole segments");
+static_assert(MAX_JOINED < SEGMENT, "joining stays in a segment");
 // Exits that no subsequence has.
 constexpr uint32_t NO_EXITS = 0xFFFFFFFF;
 
 __device__ inline uint32_t with_byte(uint32_t word, uint32_t i, uint32_t byte) {
     return word & ~(0xFFu << 8 * i) | byte << 8 * i;
 }
-
-// Stretches of a stream.
-__device__ inline uint32_t stretches_of(uint32_t bits) { return ceil_div(bits, STRETCH * SUBSEQUENCE_BITS); }
 
 // A lane's subsequences, a byte each: where they ended, in bits after their end, and how many codewords start in them.
 struct Own {
@@ -69,27 +66,27 @@ struct Own {
     __device__ inline uint32_t entries(uint32_t entry) const { return exits << 8 | entry; }
 };
 
-// Phase 1: entries and counts of all subsequences, if each stretch starts with a codeword; `exits` of the stretches.
+// Phase 1: entries and counts of all subsequences, if each segment starts with a codeword; `exits` of the segments.
 // `failed` is set for a stream that has not settled, and behind all of them.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    self_sync(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
-              const uint16_t *count_tables, const Totals *totals, uint8_t *entries, uint8_t *counts, uint8_t *exits,
-              uint32_t *failed) {
+    self_sync_segments(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
+                       const uint16_t *count_tables, const Totals *totals, uint8_t *entries, uint8_t *counts,
+                       uint8_t *exits, uint32_t *failed) {
     __shared__ __align__(16) uint16_t table[COUNTS + ENDS];
     __shared__ Stream stream;
     __shared__ Book book;
-    Run<STRETCHES> rest(totals->sequences);
+    Run<SEGMENTS> rest(totals->sequences);
     while (rest.next < rest.end) {
-        uint32_t first_stretch, stop;
-        const uint32_t number = rest.stream(streams, stream_count, first_stretch, stop);
+        uint32_t first_segment, stop;
+        const uint32_t number = rest.stream(streams, stream_count, first_segment, stop);
         load_stream(stream, book, streams, number, books);
         // Tables are what decode_prepare has made; whoever comes after may read them before it waits itself.
         wait_then_let_start();
         load_counts(table, count_tables, stream, true);
         __syncthreads();
         const Counter counter(table, &book);
-        for (uint32_t stretch = first_stretch + warp_id(); stretch < stop; stretch += WARPS) {
-            const uint32_t first = stretch * STRETCH + lane_id() * SUBSEQUENCES;
+        for (uint32_t segment = first_segment + warp_id(); segment < stop; segment += WARPS) {
+            const uint32_t first = segment * SEGMENT + lane_id() * SUBSEQUENCES;
             const bool there = bits_in(stream, first) > 0;
             Own own{NO_EXITS, 0};
             uint32_t entry = 0, rounds = 0;
@@ -108,23 +105,23 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             *reinterpret_cast<uint32_t *>(entries + at) = own.entries(entry);
             *reinterpret_cast<uint32_t *>(counts + at) = own.counts;
             if (lane_id() == WARP - 1) {
-                exits[stream.first_sequence * STRETCHES + stretch] = own.exit();
+                exits[stream.first_sequence * SEGMENTS + segment] = own.exit();
             }
             if (again) {
                 failed[number] = failed[stream_count] = 1;
             }
         }
     }
-    // Blocks without stretches too: that this kernel is done says that those before it are.
+    // Blocks without segments too: that this kernel is done says that those before it are.
     wait_then_let_start();
 }
 
-// Decodes a stretch again from `entry` on, where the one before ended, up to where that makes no difference. Whether it
-// makes one to the stretch after it.
-__device__ inline bool join(const Counter &counter, const uint8_t *input, const Stream &stream, uint32_t stretch,
+// Decodes a segment again from `entry` on, where the one before ended, up to where that makes no difference. Whether it
+// makes one to the segment after it.
+__device__ inline bool join(const Counter &counter, const uint8_t *input, const Stream &stream, uint32_t segment,
                             uint32_t entry, uint8_t *entries, uint8_t *counts) {
-    for (uint32_t done = 0; done < JOINED; ++done) {
-        const uint32_t subsequence = stretch * STRETCH + done, bits = bits_in(stream, subsequence);
+    for (uint32_t done = 0; done < MAX_JOINED; ++done) {
+        const uint32_t subsequence = segment * SEGMENT + done, bits = bits_in(stream, subsequence);
         const uint64_t at = uint64_t(stream.first_subsequence) + subsequence;
         if (bits == 0) {
             return false;
@@ -139,10 +136,10 @@ __device__ inline bool join(const Counter &counter, const uint8_t *input, const 
             return false;
         }
     }
-    return bits_in(stream, stretch * STRETCH + JOINED) > 0;
+    return bits_in(stream, segment * SEGMENT + MAX_JOINED) > 0;
 }
 
-// Phase 2, a thread a stretch. If one makes a difference to the stretch after it, the stream has failed. Tables are in
+// Phase 2, a thread a segment. If one makes a difference to the segment after it, the stream has failed. Tables are in
 // shared memory: each of a thread's lookups waits for the one before.
 extern "C" __global__ void __launch_bounds__(THREADS)
     self_sync_join(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
@@ -151,18 +148,18 @@ extern "C" __global__ void __launch_bounds__(THREADS)
     __shared__ __align__(16) uint16_t table[COUNTS + ENDS];
     __shared__ Stream stream;
     __shared__ Book book;
-    Run<STRETCHES> rest(totals->sequences);
+    Run<SEGMENTS> rest(totals->sequences);
     while (rest.next < rest.end) {
-        uint32_t first_stretch, stop;
-        const uint32_t number = rest.stream(streams, stream_count, first_stretch, stop);
+        uint32_t first_segment, stop;
+        const uint32_t number = rest.stream(streams, stream_count, first_segment, stop);
         load_stream(stream, book, streams, number, books);
         launch_dependents_and_wait();
         // The first of a stream starts with a codeword.
-        const uint32_t first = max_of(first_stretch, 1u) + threadIdx.x;
-        const uint8_t *exits_before = exits + stream.first_sequence * STRETCHES - 1;
+        const uint32_t first = max_of(first_segment, 1u) + threadIdx.x;
+        const uint8_t *exits_before = exits + stream.first_sequence * SEGMENTS - 1;
         bool any = false;
-        for (uint32_t stretch = first; stretch < stop; stretch += THREADS) {
-            any = any || exits_before[stretch] != 0;
+        for (uint32_t segment = first; segment < stop; segment += THREADS) {
+            any = any || exits_before[segment] != 0;
         }
         if (!__syncthreads_or(any && !failed[number])) {
             continue;
@@ -170,9 +167,9 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         load_counts(table, count_tables, stream, true);
         __syncthreads();
         const Counter counter(table, &book);
-        for (uint32_t stretch = first; stretch < stop; stretch += THREADS) {
-            const uint32_t entry = exits_before[stretch];
-            if (entry != 0 && join(counter, input, stream, stretch, entry, entries, counts)) {
+        for (uint32_t segment = first; segment < stop; segment += THREADS) {
+            const uint32_t entry = exits_before[segment];
+            if (entry != 0 && join(counter, input, stream, segment, entry, entries, counts)) {
                 failed[number] = failed[stream_count] = 1;
             }
         }

@@ -7,7 +7,8 @@ use std::cmp::Reverse;
 use cudarc::driver::DeviceRepr;
 use syncline_core::huffman::{Decoder, MAX_CLASSES, Symbol};
 
-use super::{Decoding, LONG_ENTRIES, Preparation, SEQUENCE, SHAPES, TABLE_BITS, constants_for};
+use super::prepare::Preparation;
+use super::{Decoding, FORMATS, LONG_ENTRIES, SEQUENCE, TABLE_BITS, constants_for};
 use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -116,7 +117,7 @@ fn specialization(
 /// What the compile check compiles.
 pub(super) fn specializations(shared_memory: u32) -> Vec<Specialization> {
     let of = |books, pairs| {
-        SHAPES.map(|(bytes, group_log2)| {
+        FORMATS.map(|(bytes, group_log2)| {
             let row_bytes = row_bytes(pairs, bytes, group_log2);
             specialization((bytes, group_log2), table_bits(shared_memory), books, pairs, row_bytes)
         })
@@ -257,10 +258,10 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
     /// # Errors
     /// [`CudaError::InvalidArgument`] if a buffer is too short or misaligned or a stream has another index;
     /// [`CudaError::OutOfMemory`]; [`CudaError::Driver`]. Damaged streams are no error here: see [`Decoding::status`].
-    pub fn launch(&self, frame: &mut Frame<'_>, mut work: Decoding<'_, '_, S>) -> Result<()> {
-        work.check(frame, Decoder::Indexed, self.group_log2)?;
-        let totals = work.batch.totals;
-        let mut scratch = self.preparation.before(frame, &mut work, false, true, 0)?;
+    pub fn launch(&self, frame: &mut Frame<'_>, mut decoding: Decoding<'_, '_, S>) -> Result<()> {
+        decoding.check(frame, Decoder::Indexed, self.group_log2)?;
+        let totals = decoding.batch.totals;
+        let mut scratch = self.preparation.before(frame, &mut decoding, false, true, 0)?;
         if totals.tasks > 0 {
             let short = totals.bits as f64 <= PAIRED_BITS * totals.live_symbols as f64;
             let pairs = self.tuning.pairs.unwrap_or(short && totals.pairs());
@@ -279,12 +280,13 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
                 if of_one_stream <= blocks { (of_one_stream, most_tasks) } else { (blocks.min(totals.tasks), 0) };
             let stream = frame.stream();
             let launch = ProgrammaticDependentLaunch::new(&variant.kernel, stream)
-                .reads(work.input)
-                .reads(&work.batch.descriptors);
-            let launch = launch.value(totals.streams).reads(&work.batch.books).reads(&scratch.tables);
-            let launch = launch.reads(&work.batch.symbols).reads(work.classes).reads(&scratch.map);
-            let launch = launch.reads(&work.batch.sums).value(most_tasks).value(staged_words).writes(&mut scratch.sums);
-            let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
+                .reads(decoding.input)
+                .reads(&decoding.batch.descriptors);
+            let launch = launch.value(totals.streams).reads(&decoding.batch.books).reads(&scratch.tables);
+            let launch = launch.reads(&decoding.batch.symbols).reads(decoding.classes).reads(&scratch.map);
+            let launch =
+                launch.reads(&decoding.batch.sums).value(most_tasks).value(staged_words).writes(&mut scratch.sums);
+            let launch = launch.writes(&mut *decoding.status).writes(&mut *decoding.output);
             // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u8 *,
             // const u32 *, const Totals *, u32, u32, u32 *, u32 *, u8 *). Descriptors were made from parsed streams
             // whose bytes lie in the input, whose symbols in the output and whose classes in the array
@@ -293,6 +295,6 @@ impl<S: Symbol + DeviceRepr> Indexed<S> {
             // `staged_words` words for each warp.
             return unsafe { launch.launch(Kernel::grid(blocks, threads, shared_memory)) };
         }
-        self.preparation.after(frame, &mut work, &scratch)
+        self.preparation.after(frame, &mut decoding, &scratch)
     }
 }

@@ -8,7 +8,7 @@ use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr, PushKernelArg};
 use syncline_core::huffman::{IndexKind, MAX_CLASSES, SUBSEQUENCE_BITS, Symbol};
 
 use super::batch::{BatchView, Book, Descriptor, DeviceTotals, Totals};
-use super::{INDEX_BLOCK, PLACED_GROUPS, SEQUENCE, SHAPES, constants};
+use super::{FORMATS, INDEX_BLOCK, PLACED_GROUPS, SEQUENCE, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
 
@@ -46,7 +46,7 @@ fn specialization(symbol_bytes: usize, group_log2: u32, index: Option<IndexKind>
 /// What the compile check compiles.
 pub(super) fn specializations() -> Vec<Specialization> {
     let kinds = [None, Some(IndexKind::None), Some(IndexKind::Gap), Some(IndexKind::Symbol)];
-    let of = |index| SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, index));
+    let of = |index| FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2, index));
     kinds.into_iter().flat_map(of).collect()
 }
 

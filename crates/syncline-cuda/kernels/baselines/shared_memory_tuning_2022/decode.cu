@@ -8,7 +8,7 @@
 //
 // CLASSES   classes: one for each ratio, the last for all that are higher
 #include "device/warp.cuh"
-#include "huffman/decode/spans.cuh"
+#include "huffman/decode/subsequences.cuh"
 
 static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
 
@@ -59,8 +59,8 @@ __device__ inline uint32_t count_of(const Stream &stream, const uint8_t *counts,
 
 // Symbols of each sequence.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    class_counts(const Stream *streams, uint32_t stream_count, const uint8_t *counts, const Totals *totals,
-                 uint32_t *sequence_counts) {
+    shared_memory_tuning_2022_count(const Stream *streams, uint32_t stream_count, const uint8_t *counts,
+                                    const Totals *totals, uint32_t *sequence_counts) {
     __shared__ uint32_t warp_counts[WARPS];
     const Share share = share_of_block(totals->sequences);
     for (uint32_t next = share.begin; next < share.end; ++next) {
@@ -77,7 +77,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 
 // Where in its stream each sequence's symbols go; a block a stream.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    class_starts(const Stream *streams, const uint32_t *sequence_counts, uint32_t *starts, uint32_t *status) {
+    shared_memory_tuning_2022_scan(const Stream *streams, const uint32_t *sequence_counts, uint32_t *starts,
+                                   uint32_t *status) {
     __shared__ uint32_t warp_counts[WARPS];
     const Stream &stream = streams[blockIdx.x];
     const uint32_t sequences = ceil_div(stream.bits, SEQUENCE_BITS);
@@ -99,7 +100,8 @@ extern "C" __global__ void __launch_bounds__(THREADS)
 // Sorts sequences by class, otherwise in order; `class_ends` is where each class ends in `order`. By one block: there
 // are some thousands of sequences.
 extern "C" __global__ void __launch_bounds__(SORT_THREADS)
-    class_order(const uint32_t *sequence_counts, const Totals *totals, uint32_t *order, uint32_t *class_ends) {
+    shared_memory_tuning_2022_sort(const uint32_t *sequence_counts, const Totals *totals, uint32_t *order,
+                                   uint32_t *class_ends) {
     const uint32_t sequences = totals->sequences;
     __shared__ uint32_t next[CLASSES];
     __shared__ uint32_t in_warp[SORT_THREADS / WARP][CLASSES];
@@ -188,10 +190,11 @@ __device__ inline void flush(const uint4 *buffer, uint32_t first, uint32_t begin
 
 // Decodes the sequences of one class, `room` symbols (a multiple of 64) at a time.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    class_write(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
-                const uint32_t *tables, const uint16_t *symbols, const uint32_t *map, const uint8_t *entries,
-                const uint8_t *counts, const uint32_t *starts, const uint32_t *order, const uint32_t *class_ends,
-                uint32_t own_class, uint32_t room, uint32_t *sums, uint8_t *out) {
+    shared_memory_tuning_2022_write(const uint8_t *input, const Stream *streams, uint32_t stream_count,
+                                    const Book *books, const uint32_t *tables, const uint16_t *symbols,
+                                    const uint32_t *map, const uint8_t *entries, const uint8_t *counts,
+                                    const uint32_t *starts, const uint32_t *order, const uint32_t *class_ends,
+                                    uint32_t own_class, uint32_t room, uint32_t *sums, uint8_t *out) {
     extern __shared__ uint4 buffer[];
     __shared__ __align__(16) uint32_t lookup[TABLE + LONG_ENTRIES];
     __shared__ Sequence sequence;

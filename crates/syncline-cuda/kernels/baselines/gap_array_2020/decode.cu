@@ -5,44 +5,12 @@
 // it for where its symbols go, and decodes once more, straight to memory. Blocks take sequences in the order in which
 // they start, so that nobody looks back at a block that does not run.
 //
-// ENTRIES   0: starts come from the gap index and counts from counting; 1: both have been found before
+// HAS_ENTRY_POINTS   0: starts come from the gap index and counts from counting; 1: both have been found before
 #include "device/lookback.cuh"
 #include "device/warp.cuh"
-#include "huffman/decode/spans.cuh"
+#include "huffman/decode/subsequences.cuh"
 
 static_assert(THREADS == SEQUENCE, "a thread has a subsequence");
-
-// A block's state: the upper half says what the lower is.
-constexpr uint64_t OWN_COUNT = 1ull << 32, ALL_COUNTED = 2ull << 32;
-
-// Symbols of the stream before sequence `number`, of which sequence 0 is `states[0]`; by one warp.
-__device__ inline uint32_t look_back(volatile uint64_t *states, uint32_t number, uint32_t count) {
-    if (lane_id() == 0) {
-        states[number] = (number == 0 ? ALL_COUNTED : OWN_COUNT) | count;
-    }
-    uint32_t before = 0;
-    uint32_t end = number;
-    while (end > 0) {
-        // Lane 0 looks at the nearest.
-        const bool inside = lane_id() < end;
-        uint64_t state = ALL_COUNTED;
-        do {
-            if (inside) {
-                state = states[end - 1 - lane_id()];
-            }
-        } while (__any_sync(ALL_LANES, state >> 32 == 0));
-        const uint32_t counted = __ballot_sync(ALL_LANES, state >> 32 == 2);
-        const uint32_t nearest = counted == 0 ? WARP : __ffs(counted) - 1;
-        uint32_t sum = lane_id() <= nearest ? uint32_t(state) : 0;
-        sum = warp_reduce_sum(sum);
-        before += sum;
-        end = counted != 0 || end < WARP ? 0 : end - WARP;
-    }
-    if (lane_id() == 0 && number > 0) {
-        states[number] = ALL_COUNTED | before + count;
-    }
-    return before;
-}
 
 __device__ inline void store_symbol(uint8_t *out, uint64_t at, uint32_t symbol) {
     if (SYMBOL_BYTES == 1) {
@@ -58,12 +26,12 @@ __device__ inline uint64_t place_of(const Stream &stream, const uint32_t *map, u
 }
 
 // `ticket` and `states`, one for each sequence, are 0 at the start. `entries` and `counts` have one for each
-// subsequence (ENTRIES).
+// subsequence (HAS_ENTRY_POINTS).
 extern "C" __global__ void __launch_bounds__(THREADS)
-    decode_gap(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
-               const uint32_t *tables, const uint16_t *symbols, const uint32_t *map, const uint8_t *entries,
-               const uint8_t *counts, const Totals *totals, uint32_t *ticket, uint64_t *states, uint32_t *sums,
-               uint32_t *status, uint8_t *out) {
+    gap_array_2020_decode(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
+                          const uint32_t *tables, const uint16_t *symbols, const uint32_t *map, const uint8_t *entries,
+                          const uint8_t *counts, const Totals *totals, uint32_t *ticket, uint32_t *states,
+                          uint32_t *sums, uint32_t *status, uint8_t *out) {
     __shared__ __align__(16) uint32_t lookup[TABLE + LONG_ENTRIES];
     __shared__ Sequence sequence;
     __shared__ Stream stream;
@@ -103,7 +71,7 @@ extern "C" __global__ void __launch_bounds__(THREADS)
         uint32_t count = 0;
         uint32_t gap = 0;
         if (bits > 0) {
-#if ENTRIES
+#if HAS_ENTRY_POINTS
             gap = entries[stream.first_subsequence + subsequence];
             count = counts[stream.first_subsequence + subsequence];
 #else
@@ -125,7 +93,10 @@ extern "C" __global__ void __launch_bounds__(THREADS)
             total += warp_counts[warp];
         }
         if (warp_id() == 0) {
-            uint32_t before = look_back(states + stream.first_sequence, number, total);
+            if (lane_id() == 0) {
+                store_aggregate(states, stream.first_sequence, next, total);
+            }
+            const uint32_t before = look_back(states, stream.first_sequence, next, total);
             if (lane_id() == 0) {
                 before_shared = before;
             }

@@ -1,7 +1,12 @@
-//! Writing symbols with shared memory tuned by compression ratio, a launch a class: launcher of
-//! `kernels/huffman/decode/classes.cu`.
+//! Writing symbols with online tuning of shared memory: Rivera, Di, Tian, Yu, Tao, Cappello, "Optimizing Huffman
+//! Decoding for Error-Bounded Lossy Compression on GPUs", IPDPS 2022 (Section IV, Algorithms 1 and 2; Figure 3 and
+//! Table I).
+//!
+//! The last phase of [`self_sync_2022`](super::self_sync_2022) and [`gap_array_2022`](super::gap_array_2022): sequences
+//! are sorted into classes by compression ratio, and each class is one launch with as much shared memory as it needs.
+//! Launches `kernels/baselines/shared_memory_tuning_2022/decode.cu`.
 
-#![allow(unsafe_code)]
+#![allow(unsafe_code, reason = "launches kernels")]
 
 use std::sync::Arc;
 
@@ -9,12 +14,13 @@ use cudarc::driver::sys::CUdeviceptr;
 use cudarc::driver::{CudaStream, CudaViewMut, DevicePtr, DevicePtrMut, DeviceRepr, PushKernelArg};
 use syncline_core::huffman::Symbol;
 
-use super::spans::{Entries, Step, one_wave, resident};
-use super::{Decoding, SEQUENCE, SHAPES, Scratch, constants};
 use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
 use crate::error::{CudaError, DriverContext, Result};
+use crate::huffman::decode::prepare::Scratch;
+use crate::huffman::decode::subsequences::{EntryPoints, Step, one_wave, resident};
+use crate::huffman::decode::{Decoding, FORMATS, SEQUENCE, constants};
 
-const SOURCE: Source = source!("huffman/decode/classes.cu");
+const SOURCE: Source = source!("baselines/shared_memory_tuning_2022/decode.cu");
 
 /// Shared memory that a block has beside its buffer: tables, a sequence's words, a little.
 const OWN_SHARED_MEMORY: u32 = 34 << 10;
@@ -36,7 +42,7 @@ fn highest_ratio(shared_memory: u32, blocks: u32) -> u32 {
 
 /// Room in shared memory for a sequence's symbols.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Room {
+pub enum BufferSize {
     /// By the compression ratio of each sequence, as in 2022: a launch a class of sequences, on streams of their own.
     /// Ratios up to which so many blocks of 512 threads fit a multiprocessor have a class each; 1 is a quarter of an
     /// H200's threads, as published.
@@ -52,12 +58,12 @@ pub enum Room {
 }
 
 /// Bytes of the buffer of each class.
-fn buffers(room: Room, symbol_bytes: u32, shared_memory: u32) -> Vec<u32> {
+fn buffers(buffer: BufferSize, symbol_bytes: u32, shared_memory: u32) -> Vec<u32> {
     let most = shared_memory.saturating_sub(OWN_SHARED_MEMORY);
     let whole = |bytes: u32| bytes.clamp(SLACK * symbol_bytes, most) / (SLACK * symbol_bytes) * (SLACK * symbol_bytes);
-    match room {
-        Room::Fixed { bytes } => vec![whole(bytes)],
-        Room::Classes { blocks } => (1..=highest_ratio(shared_memory, blocks))
+    match buffer {
+        BufferSize::Fixed { bytes } => vec![whole(bytes)],
+        BufferSize::Classes { blocks } => (1..=highest_ratio(shared_memory, blocks))
             .map(|ratio| whole(ratio * RATIO_BYTES + SLACK * symbol_bytes))
             .chain([whole(LAST_BUFFER)])
             .collect(),
@@ -74,13 +80,13 @@ fn specialization(symbol_bytes: usize, group_log2: u32, pairs: bool, classes: u3
 /// What the compile check compiles.
 pub(super) fn specializations(shared_memory: u32) -> Vec<Specialization> {
     let classes = highest_ratio(shared_memory, 1) + 1;
-    let of = |pairs| SHAPES.map(|(bytes, group_log2)| specialization(bytes, group_log2, pairs, classes));
+    let of = |pairs| FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2, pairs, classes));
     [of(false), of(true)].concat()
 }
 
 /// The kernels, and what their launches need.
 #[derive(Debug, Clone)]
-pub(super) struct Classes {
+pub(super) struct TunedWriter {
     counts: Kernel,
     starts: Kernel,
     order: Kernel,
@@ -94,25 +100,25 @@ pub(super) struct Classes {
     multiprocessors: u32,
 }
 
-impl Classes {
-    pub fn new<S: Symbol>(device: &Device, group_log2: u32, room: Room) -> Result<Self> {
+impl TunedWriter {
+    pub fn new<S: Symbol>(device: &Device, group_log2: u32, buffer: BufferSize) -> Result<Self> {
         let info = device.info();
-        if matches!(room, Room::Classes { blocks: 0 } | Room::Fixed { bytes: 0 }) {
+        if matches!(buffer, BufferSize::Classes { blocks: 0 } | BufferSize::Fixed { bytes: 0 }) {
             return Err(CudaError::invalid("symbols need room, and a multiprocessor at least a block"));
         }
-        let buffers = buffers(room, S::BYTES as u32, info.shared_memory_per_block);
+        let buffers = buffers(buffer, S::BYTES as u32, info.shared_memory_per_block);
         let specialization = |pairs| specialization(S::BYTES, group_log2, pairs, buffers.len() as u32);
         let kernel = |name| device.kernel(&specialization(false), name);
         let write = |pairs| -> Result<Kernel> {
-            let kernel = device.kernel(&specialization(pairs), "class_write")?;
+            let kernel = device.kernel(&specialization(pairs), "shared_memory_tuning_2022_write")?;
             kernel.allow_shared_memory(buffers.iter().copied().max().unwrap_or(0))?;
             Ok(kernel)
         };
         let new_stream = || device.context().new_stream().doing("making a stream");
         Ok(Self {
-            counts: kernel("class_counts")?,
-            starts: kernel("class_starts")?,
-            order: kernel("class_order")?,
+            counts: kernel("shared_memory_tuning_2022_count")?,
+            starts: kernel("shared_memory_tuning_2022_scan")?,
+            order: kernel("shared_memory_tuning_2022_sort")?,
             write: [write(false)?, write(true)?],
             streams: (1..buffers.len()).map(|_| new_stream()).collect::<Result<_>>()?,
             buffers,
@@ -121,16 +127,16 @@ impl Classes {
         })
     }
 
-    /// Decodes what starts as `known` says.
+    /// Decodes what starts as `entry_points` says.
     pub fn write<S: Symbol + DeviceRepr>(
         &self,
         frame: &mut Frame<'_>,
-        work: &mut Decoding<'_, '_, S>,
+        decoding: &mut Decoding<'_, '_, S>,
         scratch: &mut Scratch<'_>,
-        known: &Entries<'_>,
+        entry_points: &EntryPoints<'_>,
         step: Step<'_>,
     ) -> Result<()> {
-        let totals = work.batch.totals;
+        let totals = decoding.batch.totals;
         if totals.streams == 0 {
             return Ok(());
         }
@@ -140,10 +146,10 @@ impl Classes {
         let mut order = frame.slice::<u32>(sequences)?;
         let mut class_ends = frame.slice::<u32>(self.buffers.len())?;
         let stream = frame.stream().clone();
-        let counts = known.counts.as_view();
+        let counts = entry_points.counts.as_view();
         if sequences > 0 {
             let mut launch = stream.launch_builder(self.counts.function());
-            launch.arg(&work.batch.descriptors).arg(&totals.streams).arg(&counts).arg(&work.batch.sums);
+            launch.arg(&decoding.batch.descriptors).arg(&totals.streams).arg(&counts).arg(&decoding.batch.sums);
             launch.arg(&mut sequence_counts);
             let blocks = one_wave(resident(&self.counts, SEQUENCE, 0, self.multiprocessors)?, &totals);
             // SAFETY: parameters (const Stream *, u32, const u8 *, const Totals *, u32 *): a count for each
@@ -152,7 +158,7 @@ impl Classes {
         }
         let sequence_counts = sequence_counts.as_view();
         let mut launch = stream.launch_builder(self.starts.function());
-        launch.arg(&work.batch.descriptors).arg(&sequence_counts).arg(&mut starts).arg(&mut *work.status);
+        launch.arg(&decoding.batch.descriptors).arg(&sequence_counts).arg(&mut starts).arg(&mut *decoding.status);
         // SAFETY: parameters (const Stream *, const u32 *, u32 *, u32 *): a block and a word of status for each stream,
         // a count and a start for each sequence.
         unsafe { launch.launch(Kernel::grid(totals.streams, SEQUENCE, 0)) }.doing("adding up streams")?;
@@ -161,12 +167,12 @@ impl Classes {
             return Ok(());
         }
         let mut launch = stream.launch_builder(self.order.function());
-        launch.arg(&sequence_counts).arg(&work.batch.sums).arg(&mut order).arg(&mut class_ends);
+        launch.arg(&sequence_counts).arg(&decoding.batch.sums).arg(&mut order).arg(&mut class_ends);
         // SAFETY: parameters (const u32 *, const Totals *, u32 *, u32 *): a count and a place for each sequence, an end
         // for each class. Every sequence has one class.
         unsafe { launch.launch(Kernel::grid(1, SORT_THREADS, 0)) }.doing("sorting sequences by class")?;
         step("tuning")?;
-        self.write_classes(frame, work, scratch, known, [&starts, &order, &class_ends])?;
+        self.write_classes(frame, decoding, scratch, entry_points, [&starts, &order, &class_ends])?;
         step("decoding and writing")
     }
 
@@ -175,29 +181,31 @@ impl Classes {
     fn write_classes<S: Symbol + DeviceRepr>(
         &self,
         frame: &Frame<'_>,
-        work: &mut Decoding<'_, '_, S>,
+        decoding: &mut Decoding<'_, '_, S>,
         scratch: &mut Scratch<'_>,
-        known: &Entries<'_>,
+        entry_points: &EntryPoints<'_>,
         sorted: [&CudaViewMut<'_, u32>; 3],
     ) -> Result<()> {
-        let totals = work.batch.totals;
+        let totals = decoding.batch.totals;
         let stream = frame.stream();
         let kernel = &self.write[usize::from(totals.pairs())];
         // Addresses, since views of one buffer would make the launches wait for one another. They are ordered by events
         // instead, and write different places.
-        let before: [CUdeviceptr; 2] = [work.input.device_ptr(stream).0, work.batch.descriptors.device_ptr(stream).0];
+        let before: [CUdeviceptr; 2] =
+            [decoding.input.device_ptr(stream).0, decoding.batch.descriptors.device_ptr(stream).0];
         let after: [CUdeviceptr; 9] = [
-            work.batch.books.device_ptr(stream).0,
+            decoding.batch.books.device_ptr(stream).0,
             scratch.tables.as_view().device_ptr(stream).0,
-            work.batch.symbols.device_ptr(stream).0,
+            decoding.batch.symbols.device_ptr(stream).0,
             scratch.map.as_view().device_ptr(stream).0,
-            known.entries.as_view().device_ptr(stream).0,
-            known.counts.as_view().device_ptr(stream).0,
+            entry_points.entries.as_view().device_ptr(stream).0,
+            entry_points.counts.as_view().device_ptr(stream).0,
             sorted[0].as_view().device_ptr(stream).0,
             sorted[1].as_view().device_ptr(stream).0,
             sorted[2].as_view().device_ptr(stream).0,
         ];
-        let written: [CUdeviceptr; 2] = [scratch.sums.device_ptr_mut(stream).0, work.output.device_ptr_mut(stream).0];
+        let written: [CUdeviceptr; 2] =
+            [scratch.sums.device_ptr_mut(stream).0, decoding.output.device_ptr_mut(stream).0];
         let ready = stream.record_event(None).doing("recording an event")?;
         let queue = |(class, &bytes): (usize, &u32)| {
             let own_stream = if class == 0 { stream } else { &self.streams[class - 1] };
@@ -228,7 +236,7 @@ impl Classes {
         // Whatever became of it: the memory may be used for something else when this returns. What others do with input
         // and output comes after what is recorded now.
         self.streams.iter().try_for_each(|own_stream| stream.join(own_stream)).doing("waiting for classes")?;
-        drop((work.input.device_ptr(stream), work.output.device_ptr_mut(stream)));
+        drop((decoding.input.device_ptr(stream), decoding.output.device_ptr_mut(stream)));
         queued
     }
 }
@@ -241,7 +249,7 @@ mod tests {
     fn classes_have_room_for_their_ratio() {
         for shared_memory in [64 << 10, 96 << 10, 99 << 10, 163 << 10, 227 << 10] {
             for (blocks, symbol_bytes) in [(1, 1), (1, 2), (3, 2)] {
-                let all = buffers(Room::Classes { blocks }, symbol_bytes, shared_memory);
+                let all = buffers(BufferSize::Classes { blocks }, symbol_bytes, shared_memory);
                 let highest = all.len() - 1;
                 assert_eq!(highest as u32, highest_ratio(shared_memory, blocks));
                 for (class, &bytes) in all.iter().enumerate() {
@@ -253,8 +261,8 @@ mod tests {
             }
         }
         // A quarter of a multiprocessor's threads is one block here: 193 KiB.
-        assert_eq!(buffers(Room::Classes { blocks: 1 }, 2, 227 << 10).len(), 17);
-        assert_eq!(buffers(Room::Classes { blocks: 3 }, 2, 227 << 10).len(), 6);
-        assert_eq!(buffers(Room::Fixed { bytes: 10_000 }, 2, 227 << 10), [9984]);
+        assert_eq!(buffers(BufferSize::Classes { blocks: 1 }, 2, 227 << 10).len(), 17);
+        assert_eq!(buffers(BufferSize::Classes { blocks: 3 }, 2, 227 << 10).len(), 6);
+        assert_eq!(buffers(BufferSize::Fixed { bytes: 10_000 }, 2, 227 << 10), [9984]);
     }
 }

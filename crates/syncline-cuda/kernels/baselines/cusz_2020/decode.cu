@@ -5,9 +5,9 @@
 #include "huffman/decode/decode.cuh"
 
 extern "C" __global__ void __launch_bounds__(THREADS)
-    decode_chunked(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
-                   const uint16_t *symbols, const uint8_t *classes, const uint32_t *map, const Totals *totals,
-                   uint32_t by_index, uint32_t *sums, uint32_t *status, uint8_t *out) {
+    cusz_2020_decode(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
+                     const uint16_t *symbols, const uint8_t *classes, const uint32_t *map, const Totals *totals,
+                     uint32_t by_index, uint32_t *sums, uint32_t *status, uint8_t *out) {
     const uint32_t piece = blockIdx.x * THREADS + threadIdx.x;
     if (piece >= (by_index ? totals->tasks : stream_count)) {
         return;

@@ -1,12 +1,13 @@
 // Decoding when it is known, or to be read from the gap index, where each subsequence's first codeword starts.
 //
 // A warp has a span of 32 subsequences, a lane one of them, its words in registers; nobody waits for another warp.
-// Where a span's symbols go is the sum of the spans before it: so codewords are counted (spans_count; the
-// self-synchronizing decoder has done so already), counts are added up (spans_scan), and then everything is decoded and
-// written (spans_write). As in the 2022 paper symbols go through shared memory, so that whole lines go to memory.
+// Where a span's symbols go is the sum of the spans before it: so codewords are counted (subsequences_count; the
+// self-synchronizing decoder has done so already), counts are added up (subsequences_scan), and then everything is
+// decoded and written (subsequences_write). As in the 2022 paper symbols go through shared memory, so that whole lines
+// go to memory.
 //
-// COUNT_THREADS   threads in a block of spans_count
-// BLOCKS      blocks of spans_write that a multiprocessor should have room for
+// COUNT_THREADS   threads in a block of subsequences_count
+// BLOCKS      blocks of subsequences_write that a multiprocessor should have room for
 // SPAN_COST   what a span takes beside its symbols, in symbols; DENSE_SPAN_COST in batches that have fewer than
 // DENSE_SPAN symbols a span
 #include "device/sync.cuh"
@@ -19,8 +20,8 @@ constexpr uint32_t SPANS = SEQUENCE / WARP; // of a sequence
 // Reads the gap index: entries and counts of all subsequences, in bytes. Those past the streams' ends are left as they
 // are.
 extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
-    spans_count(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
-                const uint16_t *count_tables, const Totals *totals, uint8_t *entries, uint8_t *counts) {
+    subsequences_count(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
+                       const uint16_t *count_tables, const Totals *totals, uint8_t *entries, uint8_t *counts) {
     __shared__ __align__(16) uint16_t table[COUNTS];
     __shared__ Stream stream;
     __shared__ Book book;
@@ -72,7 +73,7 @@ extern "C" __global__ void __launch_bounds__(COUNT_THREADS)
 // Symbols before each span of its stream, from the counts of its subsequences; a block a stream. Whole sequences have
 // spans: those past the end are not written.
 extern "C" __global__ void __launch_bounds__(THREADS)
-    spans_scan(const Stream *streams, const uint8_t *counts, uint32_t *before, uint32_t *status) {
+    subsequences_scan(const Stream *streams, const uint8_t *counts, uint32_t *before, uint32_t *status) {
     __shared__ uint32_t warp_sums[WARPS];
     const Stream &stream = streams[blockIdx.x];
     const uint32_t spans = ceil_div(stream.bits, SPAN_BITS), subsequences = ceil_div(stream.bits, SUBSEQUENCE_BITS);
@@ -172,10 +173,10 @@ struct Costs {
 // Decodes from the entries of subsequences, and writes. `before` has the symbols before each span of its stream. A warp
 // gathers `room` symbols at a time: those of as many lanes as that is enough for.
 extern "C" __global__ void __launch_bounds__(THREADS, BLOCKS)
-    spans_write(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
-                const uint32_t *tables, const uint16_t *symbols, const uint32_t *map, const uint8_t *entries,
-                const uint8_t *counts, const uint32_t *before, const Totals *totals, uint32_t room, uint32_t *sums,
-                uint32_t *status, uint8_t *out) {
+    subsequences_write(const uint8_t *input, const Stream *streams, uint32_t stream_count, const Book *books,
+                       const uint32_t *tables, const uint16_t *symbols, const uint32_t *map, const uint8_t *entries,
+                       const uint8_t *counts, const uint32_t *before, const Totals *totals, uint32_t room,
+                       uint32_t *sums, uint32_t *status, uint8_t *out) {
     extern __shared__ uint4 dynamic[];
     constexpr uint32_t TABLE_WORDS = TABLE + LONG_ENTRIES;
     __shared__ Stream stream;

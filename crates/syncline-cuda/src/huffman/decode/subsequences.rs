@@ -1,4 +1,4 @@
-//! Decoding from where subsequences start: launchers of `kernels/huffman/decode/spans.cu`.
+//! Decoding from where subsequences start: launchers of `kernels/huffman/decode/subsequences.cu`.
 
 #![allow(unsafe_code)]
 
@@ -6,11 +6,12 @@ use cudarc::driver::{CudaViewMut, DeviceRepr};
 use syncline_core::huffman::{SUBSEQUENCE_BITS, Symbol};
 
 use super::batch::Totals;
-use super::{Decoding, LONG_ENTRIES, SEQUENCE, SHAPES, Scratch, TABLE_BITS, constants};
+use super::prepare::Scratch;
+use super::{Decoding, FORMATS, LONG_ENTRIES, SEQUENCE, TABLE_BITS, constants};
 use crate::device::{Arena, Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
 use crate::error::{CudaError, Result};
 
-const SOURCE: Source = source!("huffman/decode/spans.cu");
+const SOURCE: Source = source!("huffman/decode/subsequences.cu");
 
 /// Subsequences that a warp decodes at a time.
 const SPAN: u32 = 32;
@@ -33,11 +34,11 @@ const DENSE_SPAN_COST: u32 = 512;
 const DENSE_SPAN: u32 = 1024;
 
 /// What an observer of a launch's steps is given: a step's name, when all of it is queued.
-pub(super) type Step<'s> = &'s mut dyn FnMut(&'static str) -> Result<()>;
+pub(crate) type Step<'s> = &'s mut dyn FnMut(&'static str) -> Result<()>;
 
 /// What decides speed only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct SpansTuning {
+pub struct SubsequenceTuning {
     /// Threads in a block.
     pub threads: u32,
     /// Blocks that a multiprocessor should have room for: what registers allow.
@@ -47,13 +48,13 @@ pub struct SpansTuning {
     pub room: Option<u32>,
 }
 
-impl Default for SpansTuning {
+impl Default for SubsequenceTuning {
     fn default() -> Self {
         Self { threads: 1024, blocks: 1, room: None }
     }
 }
 
-fn specialization(symbol_bytes: usize, group_log2: u32, tuning: SpansTuning) -> Specialization {
+fn specialization(symbol_bytes: usize, group_log2: u32, tuning: SubsequenceTuning) -> Specialization {
     let mut constants = constants(symbol_bytes, group_log2, false);
     constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", tuning.threads.into())]);
     constants.extend([("BLOCKS", tuning.blocks.into())]);
@@ -64,18 +65,18 @@ fn specialization(symbol_bytes: usize, group_log2: u32, tuning: SpansTuning) -> 
 
 /// What the compile check compiles.
 pub(super) fn specializations() -> Vec<Specialization> {
-    SHAPES.map(|(bytes, log2)| specialization(bytes, log2, SpansTuning::default())).to_vec()
+    FORMATS.map(|(bytes, log2)| specialization(bytes, log2, SubsequenceTuning::default())).to_vec()
 }
 
 /// Where the codewords of subsequences start, and how many there are.
-pub(super) struct Entries<'a> {
+pub(crate) struct EntryPoints<'a> {
     /// Bits from each subsequence's start to its first codeword.
     pub entries: CudaViewMut<'a, u8>,
     /// Codewords that start in each subsequence: at most its 128 bits.
     pub counts: CudaViewMut<'a, u8>,
 }
 
-impl<'a> Entries<'a> {
+impl<'a> EntryPoints<'a> {
     pub fn new(frame: &mut Frame<'a>, totals: &Totals) -> Result<Self> {
         let subsequences = totals.subsequences as usize;
         Ok(Self { entries: frame.slice(subsequences)?, counts: frame.slice(subsequences)? })
@@ -90,32 +91,32 @@ pub(super) fn workspace(totals: &Totals) -> usize {
 
 /// Blocks of so many threads that run at a time. Asked once: the driver takes as long to answer as a small batch to
 /// decode.
-pub(super) fn resident(kernel: &Kernel, threads: u32, shared_memory: u32, multiprocessors: u32) -> Result<u32> {
+pub(crate) fn resident(kernel: &Kernel, threads: u32, shared_memory: u32, multiprocessors: u32) -> Result<u32> {
     Ok(kernel.blocks_per_multiprocessor(threads, shared_memory)?.max(1) * multiprocessors)
 }
 
 /// As many blocks as run at a time, or fewer if there are only a few sequences.
-pub(super) fn one_wave(resident: u32, totals: &Totals) -> u32 {
+pub(crate) fn one_wave(resident: u32, totals: &Totals) -> u32 {
     resident.min((2 * totals.sequences).max(totals.placings).max(1))
 }
 
 /// The kernels.
 #[derive(Debug, Clone)]
-pub(super) struct Spans {
+pub(crate) struct SubsequenceDecoder {
     count: Kernel,
     scan: Kernel,
     write: Kernel,
     /// Blocks that run at a time: those that count, and those that write.
     resident_count: u32,
     resident_write: u32,
-    tuning: SpansTuning,
+    tuning: SubsequenceTuning,
     symbol_bytes: u32,
     /// Bytes that a block's table and buffers may have.
     shared_memory: u32,
 }
 
-impl Spans {
-    pub fn new<S: Symbol>(device: &Device, group_log2: u32, tuning: SpansTuning) -> Result<Self> {
+impl SubsequenceDecoder {
+    pub fn new<S: Symbol>(device: &Device, group_log2: u32, tuning: SubsequenceTuning) -> Result<Self> {
         if tuning.room.is_some_and(|room| room < LEAST_ROOM) || tuning.blocks == 0 {
             return Err(CudaError::invalid("a buffer has room for 192 symbols, a multiprocessor for a block"));
         }
@@ -128,23 +129,23 @@ impl Spans {
             return Err(CudaError::invalid("blocks of so many threads do not fit the device's shared memory"));
         }
         let kernel = |name| device.kernel(&specialization(S::BYTES, group_log2, tuning), name);
-        let write = kernel("spans_write")?;
+        let write = kernel("subsequences_write")?;
         write.allow_shared_memory(shared_memory)?;
         let multiprocessors = device.info().multiprocessors;
-        let count = kernel("spans_count")?;
-        let mut spans = Self {
+        let count = kernel("subsequences_count")?;
+        let mut decoder = Self {
             resident_count: resident(&count, COUNT_THREADS, 0, multiprocessors)?,
             count,
-            scan: kernel("spans_scan")?,
+            scan: kernel("subsequences_scan")?,
             write,
             resident_write: 0,
             tuning,
             symbol_bytes: S::BYTES as u32,
             shared_memory,
         };
-        let shared_memory = spans.shared_memory_to_write();
-        spans.resident_write = resident(&spans.write, tuning.threads, shared_memory, multiprocessors)?;
-        Ok(spans)
+        let shared_memory = decoder.shared_memory_to_write();
+        decoder.resident_write = resident(&decoder.write, tuning.threads, shared_memory, multiprocessors)?;
+        Ok(decoder)
     }
 
     /// Symbols that a warp gathers at a time: as many as fit. Fields are uneven, and with room for little more than the
@@ -161,24 +162,25 @@ impl Spans {
         TABLE_BYTES + self.tuning.threads / 32 * self.room() * self.symbol_bytes
     }
 
-    /// Entries and counts of streams with the gap index.
+    /// EntryPoints and counts of streams with the gap index.
     pub fn count<S: Symbol + DeviceRepr>(
         &self,
         frame: &Frame<'_>,
-        work: &Decoding<'_, '_, S>,
+        decoding: &Decoding<'_, '_, S>,
         scratch: &Scratch<'_>,
-        found: &mut Entries<'_>,
+        entry_points: &mut EntryPoints<'_>,
     ) -> Result<()> {
-        let totals = work.batch.totals;
+        let totals = decoding.batch.totals;
         if totals.sequences == 0 {
             return Ok(());
         }
         let tables = scratch.counts()?;
         let launch = ProgrammaticDependentLaunch::new(&self.count, frame.stream())
-            .reads(work.input)
-            .reads(&work.batch.descriptors);
-        let launch = launch.value(totals.streams).reads(&work.batch.books).reads(&tables).reads(&work.batch.sums);
-        let launch = launch.writes(&mut found.entries).writes(&mut found.counts);
+            .reads(decoding.input)
+            .reads(&decoding.batch.descriptors);
+        let launch =
+            launch.value(totals.streams).reads(&decoding.batch.books).reads(&tables).reads(&decoding.batch.sums);
+        let launch = launch.writes(&mut entry_points.entries).writes(&mut entry_points.counts);
         let grid = Kernel::grid(one_wave(self.resident_count, &totals), COUNT_THREADS, 0);
         // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u16 *, const Totals *, u8 *, u8 *):
         // words and gaps are read within what the descriptors say (`Decoding::check`); a byte of each for each
@@ -186,37 +188,38 @@ impl Spans {
         unsafe { launch.launch(grid) }
     }
 
-    /// Decodes what starts as `found` says.
+    /// Decodes what starts as `entry_points` says.
     pub fn write<S: Symbol + DeviceRepr>(
         &self,
         frame: &mut Frame<'_>,
-        work: &mut Decoding<'_, '_, S>,
+        decoding: &mut Decoding<'_, '_, S>,
         scratch: &mut Scratch<'_>,
-        found: &Entries<'_>,
+        entry_points: &EntryPoints<'_>,
         step: Step<'_>,
     ) -> Result<()> {
-        let totals = work.batch.totals;
+        let totals = decoding.batch.totals;
         if totals.streams == 0 {
             return Ok(());
         }
         let mut before = frame.slice::<u32>((totals.subsequences / SPAN) as usize)?;
-        let (entries, counts) = (found.entries.as_view(), found.counts.as_view());
+        let (entries, counts) = (entry_points.entries.as_view(), entry_points.counts.as_view());
         let stream = frame.stream().clone();
         let launch =
-            ProgrammaticDependentLaunch::new(&self.scan, &stream).reads(&work.batch.descriptors).reads(&counts);
-        let launch = launch.writes(&mut before).writes(&mut *work.status);
+            ProgrammaticDependentLaunch::new(&self.scan, &stream).reads(&decoding.batch.descriptors).reads(&counts);
+        let launch = launch.writes(&mut before).writes(&mut *decoding.status);
         // SAFETY: parameters (const Stream *, const u8 *, u32 *, u32 *): a block and a word of status for each stream,
         // a count for each subsequence, a sum for each 32 of them, which whole sequences have.
         unsafe { launch.launch(Kernel::grid(totals.streams, self.tuning.threads, 0)) }?;
         step("output index")?;
 
         let room = self.room();
-        let launch =
-            ProgrammaticDependentLaunch::new(&self.write, &stream).reads(work.input).reads(&work.batch.descriptors);
-        let launch = launch.value(totals.streams).reads(&work.batch.books).reads(&scratch.tables);
-        let launch = launch.reads(&work.batch.symbols).reads(&scratch.map).reads(&entries).reads(&counts);
-        let launch = launch.reads(&before).reads(&work.batch.sums).value(room).writes(&mut scratch.sums);
-        let launch = launch.writes(&mut *work.status).writes(&mut *work.output);
+        let launch = ProgrammaticDependentLaunch::new(&self.write, &stream)
+            .reads(decoding.input)
+            .reads(&decoding.batch.descriptors);
+        let launch = launch.value(totals.streams).reads(&decoding.batch.books).reads(&scratch.tables);
+        let launch = launch.reads(&decoding.batch.symbols).reads(&scratch.map).reads(&entries).reads(&counts);
+        let launch = launch.reads(&before).reads(&decoding.batch.sums).value(room).writes(&mut scratch.sums);
+        let launch = launch.writes(&mut *decoding.status).writes(&mut *decoding.output);
         let blocks = one_wave(self.resident_write, &totals);
         let grid = Kernel::grid(blocks, self.tuning.threads, self.shared_memory_to_write());
         // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *,

@@ -1,0 +1,124 @@
+//! Gap-array decoding as published: Yamamoto, Nakano, Ito, Takafuji, Kasagi, Tabaru, "Huffman Coding with Gap Arrays
+//! for GPU Acceleration", ICPP 2020 (decoding with the gap array in one kernel; the table of decoding times).
+//!
+//! Differences: subsequences have 128 bits instead of 256, as Syncline's gap index has them, and tables hold one symbol
+//! per entry. Launches `kernels/baselines/gap_array_2020/decode.cu`.
+
+#![allow(unsafe_code, reason = "launches kernels")]
+
+use cudarc::driver::{DeviceRepr, PushKernelArg};
+use syncline_core::huffman::{Decoder, Symbol};
+
+use crate::device::{Device, Frame, Kernel, Source, Specialization, source};
+use crate::error::{DriverContext, Result};
+use crate::huffman::decode::prepare::{Preparation, Scratch};
+use crate::huffman::decode::subsequences::EntryPoints;
+use crate::huffman::decode::{Decoding, FORMATS, SEQUENCE, TABLE_BITS, constants};
+
+const SOURCE: Source = source!("baselines/gap_array_2020/decode.cu");
+
+fn specialization(symbol_bytes: usize, group_log2: u32, has_entry_points: bool) -> Specialization {
+    let mut constants = constants(symbol_bytes, group_log2, false);
+    constants.extend([("SEQUENCE", SEQUENCE.into()), ("THREADS", SEQUENCE.into())]);
+    constants.push(("HAS_ENTRY_POINTS", has_entry_points.into()));
+    Specialization { source: SOURCE, constants }
+}
+
+/// Returns the specializations for the compile check.
+pub(super) fn specializations() -> Vec<Specialization> {
+    let of = |has_entry_points| FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2, has_entry_points));
+    [of(false), of(true)].concat()
+}
+
+/// The decoding kernel, which [`self_sync_2018`](super::self_sync_2018) shares.
+#[derive(Debug, Clone)]
+pub(super) struct SinglePass {
+    kernel: Kernel,
+    multiprocessors: u32,
+}
+
+impl SinglePass {
+    /// `has_entry_points`: whether entry points and counts are passed in, instead of being read from the gap index and
+    /// counted.
+    pub fn new<S: Symbol>(device: &Device, group_log2: u32, has_entry_points: bool) -> Result<Self> {
+        let kernel = device.kernel(&specialization(S::BYTES, group_log2, has_entry_points), "gap_array_2020_decode")?;
+        Ok(Self { kernel, multiprocessors: device.info().multiprocessors })
+    }
+
+    /// Decodes all sequences. `entry_points` is given exactly if the kernel was made for it.
+    pub fn launch<S: Symbol + DeviceRepr>(
+        &self,
+        frame: &mut Frame<'_>,
+        decoding: &mut Decoding<'_, '_, S>,
+        scratch: &mut Scratch<'_>,
+        entry_points: Option<&EntryPoints<'_>>,
+    ) -> Result<()> {
+        let totals = decoding.batch.totals;
+        if totals.sequences == 0 {
+            return Ok(());
+        }
+        let resident = self.kernel.blocks_per_multiprocessor(SEQUENCE, 0)?.max(1);
+        let blocks = (resident * self.multiprocessors).min(totals.sequences);
+        let mut ticket = frame.zeros::<u32>(1)?;
+        let mut states = frame.zeros::<u32>(totals.sequences as usize)?;
+        let (tables, map) = (scratch.tables.as_view(), scratch.map.as_view());
+        let entry_points = entry_points.map(|points| (points.entries.as_view(), points.counts.as_view()));
+        let stream = frame.stream().clone();
+        let mut launch = stream.launch_builder(self.kernel.function());
+        launch.arg(decoding.input).arg(&decoding.batch.descriptors).arg(&totals.streams);
+        launch.arg(&decoding.batch.books).arg(&tables).arg(&decoding.batch.symbols).arg(&map);
+        match &entry_points {
+            Some((entries, counts)) => launch.arg(entries).arg(counts),
+            None => launch.arg(&0_u64).arg(&0_u64),
+        };
+        launch.arg(&decoding.batch.sums).arg(&mut ticket).arg(&mut states);
+        launch.arg(&mut scratch.sums).arg(&mut *decoding.status).arg(&mut *decoding.output);
+        // SAFETY: parameters (const u8 *, const Stream *, u32, const Book *, const u32 *, const u16 *, const u32 *,
+        // const u8 *, const u8 *, const Totals *, u32 *, u32 *, u32 *, u32 *, u8 *). The kernel reads words and gaps
+        // within the bounds of the descriptors (`Decoding::check`) and writes symbols up to the number of coded groups,
+        // to groups of the stream. The entry points are null only for the kernel that does not read them. A block looks
+        // back only at blocks that took their sequences earlier, which therefore run.
+        unsafe { launch.launch(Kernel::grid(blocks, SEQUENCE, 0)) }.doing("decoding")?;
+        Ok(())
+    }
+}
+
+/// Decodes streams with the gap index.
+#[derive(Debug, Clone)]
+pub struct GapArray2020<S> {
+    preparation: Preparation<S>,
+    kernel: SinglePass,
+    group_log2: u32,
+}
+
+impl<S: Symbol + DeviceRepr> GapArray2020<S> {
+    /// Creates a decoder for streams with groups of `2^group_log2` symbols.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) unless `group_log2` is 6 or 7; errors of
+    /// [`Device::kernel`].
+    pub fn new(device: &Device, group_log2: u32) -> Result<Self> {
+        let preparation = Preparation::new(device, group_log2, TABLE_BITS)?;
+        Ok(Self { preparation, kernel: SinglePass::new::<S>(device, group_log2, false)?, group_log2 })
+    }
+
+    /// Decodes the batch on the frame's stream, without waiting for it. Calls `step` with the name of each step once it
+    /// is queued, so that a benchmark can record events.
+    ///
+    /// # Errors
+    /// As [`Indexed::launch`](crate::huffman::decode::Indexed::launch), or what `step` returns.
+    pub fn launch_observed(
+        &self,
+        frame: &mut Frame<'_>,
+        mut decoding: Decoding<'_, '_, S>,
+        step: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<()> {
+        decoding.check(frame, Decoder::Gap, self.group_log2)?;
+        let mut scratch = self.preparation.before(frame, &mut decoding, false, true, 0)?;
+        step("tables")?;
+        self.kernel.launch(frame, &mut decoding, &mut scratch, None)?;
+        step("decoding and writing")?;
+        self.preparation.after(frame, &mut decoding, &scratch)?;
+        step("checksums")
+    }
+}

@@ -1,0 +1,62 @@
+//! Optimized gap-array decoding: Rivera, Di, Tian, Yu, Tao, Cappello, "Optimizing Huffman Decoding for Error-Bounded
+//! Lossy Compression on GPUs", IPDPS 2022 (Section IV; Tables II and V).
+//!
+//! Codewords are counted by Syncline's own kernel; symbols are written through shared memory whose size is tuned online
+//! ([`shared_memory_tuning_2022`](super::shared_memory_tuning_2022)).
+
+use cudarc::driver::DeviceRepr;
+use syncline_core::huffman::{Decoder, Symbol};
+
+use super::shared_memory_tuning_2022::{BufferSize, TunedWriter};
+use crate::device::{Device, Frame};
+use crate::error::Result;
+use crate::huffman::decode::prepare::Preparation;
+use crate::huffman::decode::subsequences::{EntryPoints, SubsequenceDecoder, SubsequenceTuning};
+use crate::huffman::decode::{Decoding, TABLE_BITS};
+
+/// Decodes streams with the gap index.
+#[derive(Debug, Clone)]
+pub struct GapArray2022<S> {
+    preparation: Preparation<S>,
+    counting: SubsequenceDecoder,
+    writer: TunedWriter,
+    group_log2: u32,
+}
+
+impl<S: Symbol + DeviceRepr> GapArray2022<S> {
+    /// Creates a decoder for streams with groups of `2^group_log2` symbols.
+    ///
+    /// # Errors
+    /// [`CudaError::InvalidArgument`](crate::CudaError::InvalidArgument) unless `group_log2` is 6 or 7 and the buffer
+    /// is not empty; errors of [`Device::kernel`].
+    pub fn new(device: &Device, group_log2: u32, buffer: BufferSize) -> Result<Self> {
+        Ok(Self {
+            preparation: Preparation::new(device, group_log2, TABLE_BITS)?,
+            counting: SubsequenceDecoder::new::<S>(device, group_log2, SubsequenceTuning::default())?,
+            writer: TunedWriter::new::<S>(device, group_log2, buffer)?,
+            group_log2,
+        })
+    }
+
+    /// Decodes the batch on the frame's stream, without waiting for it. Calls `step` with the name of each step once it
+    /// is queued, so that a benchmark can record events.
+    ///
+    /// # Errors
+    /// As [`Indexed::launch`](crate::huffman::decode::Indexed::launch), or what `step` returns.
+    pub fn launch_observed(
+        &self,
+        frame: &mut Frame<'_>,
+        mut decoding: Decoding<'_, '_, S>,
+        step: &mut dyn FnMut(&'static str) -> Result<()>,
+    ) -> Result<()> {
+        decoding.check(frame, Decoder::Gap, self.group_log2)?;
+        let mut scratch = self.preparation.before(frame, &mut decoding, true, true, 0)?;
+        step("tables")?;
+        let mut entry_points = EntryPoints::new(frame, &decoding.batch.totals)?;
+        self.counting.count(frame, &decoding, &scratch, &mut entry_points)?;
+        step("output index")?;
+        self.writer.write(frame, &mut decoding, &mut scratch, &entry_points, step)?;
+        self.preparation.after(frame, &mut decoding, &scratch)?;
+        step("checksums")
+    }
+}

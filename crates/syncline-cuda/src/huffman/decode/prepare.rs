@@ -1,0 +1,151 @@
+//! The kernels before and after each decoder: building tables, locating groups, comparing checksums. Launches
+//! `kernels/huffman/decode/prepare.cu`.
+
+#![allow(unsafe_code, reason = "launches kernels")]
+
+use std::marker::PhantomData;
+use std::ops::RangeInclusive;
+
+use cudarc::driver::{CudaView, CudaViewMut, DeviceRepr};
+use syncline_core::huffman::Symbol;
+
+use super::{BOOK_WORDS, COUNT_ENTRIES, Decoding, FORMATS, TABLE_BITS, constants_for, indexed};
+use crate::device::{Device, Frame, Kernel, ProgrammaticDependentLaunch, Source, Specialization, source};
+use crate::error::{CudaError, Result};
+
+const SOURCE: Source = source!("huffman/decode/prepare.cu");
+
+/// Threads per block.
+const THREADS: u32 = 256;
+/// Blocks that build the tables of one codebook; more if there are few codebooks, to fill the device.
+const TABLE_BLOCKS: RangeInclusive<u32> = 16..=64;
+/// Approximate number of blocks that build tables.
+const ALL_TABLE_BLOCKS: u32 = 1024;
+
+fn specialization(symbol_bytes: usize, group_log2: u32, table_bits: u32) -> Specialization {
+    let mut constants = constants_for(symbol_bytes, group_log2, table_bits, false);
+    constants.push(("THREADS", THREADS.into()));
+    Specialization { source: SOURCE, constants }
+}
+
+/// Returns the specializations for the compile check.
+pub(super) fn specializations(shared_memory: u32) -> Vec<Specialization> {
+    let mut table_bits = vec![TABLE_BITS, indexed::table_bits(shared_memory)];
+    table_bits.dedup();
+    let of = |bits| FORMATS.map(|(bytes, group_log2)| specialization(bytes, group_log2, bits));
+    table_bits.into_iter().flat_map(of).collect()
+}
+
+/// The kernels before and after each decoder.
+#[derive(Debug, Clone)]
+pub(crate) struct Preparation<S> {
+    prepare: Kernel,
+    verify: Kernel,
+    symbol: PhantomData<S>,
+}
+
+/// Scratch memory of one launch.
+pub(crate) struct Scratch<'a> {
+    /// Tables of all codebooks.
+    pub tables: CudaViewMut<'a, u32>,
+    /// Their tables for counting, where codewords are counted.
+    pub counts: Option<CudaViewMut<'a, u16>>,
+    /// For each live group of streams with free groups, its group.
+    pub map: CudaViewMut<'a, u32>,
+    /// Checksums of all streams.
+    pub sums: CudaViewMut<'a, u32>,
+    /// Words that are 0, as many as the decoder asked for.
+    pub cleared: CudaViewMut<'a, u32>,
+}
+
+impl<'a> Scratch<'a> {
+    /// The tables for counting.
+    pub fn counts(&self) -> Result<CudaView<'_, u16>> {
+        self.counts.as_ref().map(CudaViewMut::as_view).ok_or_else(Self::no_counts)
+    }
+
+    /// The same, and the words that are 0.
+    pub fn counts_and_cleared(&mut self) -> Result<(CudaView<'_, u16>, &mut CudaViewMut<'a, u32>)> {
+        let counts = self.counts.as_ref().map(CudaViewMut::as_view).ok_or_else(Self::no_counts)?;
+        Ok((counts, &mut self.cleared))
+    }
+
+    fn no_counts() -> CudaError {
+        CudaError::invalid("there are no tables for counting")
+    }
+}
+
+impl<S: Symbol + DeviceRepr> Preparation<S> {
+    pub fn new(device: &Device, group_log2: u32, table_bits: u32) -> Result<Self> {
+        if !matches!(group_log2, 6 | 7) {
+            return Err(CudaError::invalid("groups have 64 or 128 symbols"));
+        }
+        let specialization = specialization(S::BYTES, group_log2, table_bits);
+        let kernel = |name| device.kernel(&specialization, name);
+        Ok(Self { prepare: kernel("decode_prepare")?, verify: kernel("decode_verify")?, symbol: PhantomData })
+    }
+
+    /// Builds tables, those for `counting` too, places groups, fills free ones unless the decoder does, clears sums,
+    /// status and `cleared` words for the decoder.
+    pub fn before<'a>(
+        &self,
+        frame: &mut Frame<'a>,
+        decoding: &mut Decoding<'_, '_, S>,
+        counting: bool,
+        filling: bool,
+        cleared: usize,
+    ) -> Result<Scratch<'a>> {
+        let totals = decoding.batch.totals;
+        let stream = frame.stream().clone();
+        let mut counts = match counting {
+            true => Some(frame.slice(totals.books as usize * COUNT_ENTRIES)?),
+            false => None,
+        };
+        let mut tables = frame.slice(totals.books as usize * BOOK_WORDS)?;
+        let mut map = frame.slice(totals.live_with_map.max(1) as usize)?;
+        let mut sums = frame.slice(2 * totals.streams as usize + 1)?;
+        let cleared_words = cleared as u32;
+        let mut cleared = frame.slice(cleared)?;
+        if totals.streams > 0 {
+            let parts = (ALL_TABLE_BLOCKS / totals.books.max(1)).clamp(*TABLE_BLOCKS.start(), *TABLE_BLOCKS.end());
+            let first_placing = totals.books * parts;
+            let launch = ProgrammaticDependentLaunch::new(&self.prepare, &stream)
+                .reads(&decoding.batch.books)
+                .reads(&decoding.batch.symbols);
+            let launch = launch.reads(decoding.input).reads(&decoding.batch.descriptors).value(totals.streams);
+            let launch = launch.reads(&decoding.batch.sums).value(parts).value(first_placing);
+            let launch =
+                launch.value(u32::from(filling)).value(u32::from(decoding.batch.keep_status)).writes(&mut tables);
+            let launch = match &mut counts {
+                Some(counts) => launch.writes(counts),
+                None => launch.value(0_u64),
+            };
+            let launch = launch.writes(&mut map).writes(&mut sums).writes(&mut cleared).value(cleared_words);
+            let launch = launch.writes(&mut *decoding.status).writes(&mut *decoding.output);
+            let grid = Kernel::grid(first_placing + totals.placings, THREADS, 0);
+            // SAFETY: parameters (const Book *, const u16 *, const u8 *, const Stream *, u32, const Totals *, u32, u32,
+            // u32, u32, u32 *, u16 *, u32 *, u32 *, u32 *, u32, u32 *, u8 *); blocks for each of the batch's books,
+            // which index its symbols, with BOOK_WORDS of tables or fewer and COUNT_ENTRIES (or null) each; two sums
+            // and a word of status for each stream, and one more. Bitmaps lie in the input and groups in the output
+            // (`Decoding::check`); ranks are bounded by the stream's live groups, of which the map has as many as the
+            // batch counted.
+            unsafe { launch.launch(grid) }?;
+        }
+        Ok(Scratch { tables, counts, map, sums, cleared })
+    }
+
+    /// Compares the checksums, where the decoder has not.
+    pub fn after(&self, frame: &Frame<'_>, decoding: &mut Decoding<'_, '_, S>, scratch: &Scratch<'_>) -> Result<()> {
+        let streams = decoding.batch.totals.streams;
+        if streams == 0 {
+            return Ok(());
+        }
+        let stream = frame.stream();
+        let launch =
+            ProgrammaticDependentLaunch::new(&self.verify, stream).reads(&decoding.batch.descriptors).value(streams);
+        let launch = launch.reads(&scratch.sums).writes(&mut *decoding.status);
+        let grid = Kernel::grid(streams.div_ceil(THREADS), THREADS, 0);
+        // SAFETY: parameters (const Stream *, u32, const u32 *, u32 *): two sums and a word of status for each stream.
+        unsafe { launch.launch(grid) }
+    }
+}
